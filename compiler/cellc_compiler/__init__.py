@@ -1,0 +1,1 @@
+"""The compiler: graph IR, op definitions, passes, loop IR and code generation."""

@@ -1,0 +1,1 @@
+"""cellc: a static-graph compiler for networks written as Cell classes."""

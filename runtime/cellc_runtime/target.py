@@ -1,0 +1,100 @@
+"""CPU targets: what code generation needs to know, and which of them this machine can run.
+
+A target is a *feature level*, not a machine: code for one level is the same wherever it was
+compiled, so an artifact and a cache entry are portable between machines of one level.
+Detection reads the operating system's own report; it needs no compiler library, so a warm
+start never loads one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from . import platform
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A CPU feature level.
+
+    Attributes:
+        name: stable name, used in artifacts and cache keys.
+        triple: LLVM triple. Always ELF: images are linked and mapped by cellc itself.
+        cpu: LLVM cpu name that gives the feature set.
+        features: LLVM feature string added to `cpu`.
+        vector_bytes: width of a vector register in bytes.
+        vector_registers: number of vector registers.
+        requires: operating-system feature names that must all be present to run.
+    """
+
+    name: str
+    triple: str
+    cpu: str
+    features: str
+    vector_bytes: int
+    vector_registers: int
+    requires: frozenset[str]
+
+    def lanes(self, itemsize: int) -> int:
+        """Elements of `itemsize` bytes in one vector register."""
+        return max(1, self.vector_bytes // itemsize)
+
+
+AVX512 = Target(
+    name="x86_64-avx512",
+    triple="x86_64-unknown-linux-gnu",
+    cpu="x86-64-v4",
+    features="+avx512f,+avx512bw,+avx512cd,+avx512dq,+avx512vl,+fma,+f16c",
+    vector_bytes=64,
+    vector_registers=32,
+    requires=frozenset(
+        {"avx2", "fma", "f16c", "bmi1", "bmi2", "avx512f", "avx512bw", "avx512cd", "avx512dq",
+         "avx512vl"}
+    ),
+)
+AVX2 = Target(
+    name="x86_64-avx2",
+    triple="x86_64-unknown-linux-gnu",
+    cpu="x86-64-v3",
+    features="+avx2,+fma,+f16c",
+    vector_bytes=32,
+    vector_registers=16,
+    requires=frozenset({"avx2", "fma", "f16c", "bmi1", "bmi2"}),
+)
+NEON = Target(
+    name="aarch64-neon",
+    triple="aarch64-unknown-linux-gnu",
+    cpu="generic",
+    features="+neon",
+    vector_bytes=16,
+    vector_registers=32,
+    requires=frozenset({"asimd"}),
+)
+
+TARGETS: dict[str, Target] = {t.name: t for t in (AVX512, AVX2, NEON)}
+
+
+@cache
+def host_targets() -> tuple[Target, ...]:
+    """The targets this machine can run, best first.
+
+    Raises:
+        RuntimeError: no target fits this machine.
+    """
+    features = platform.cpu_features()
+    machine = platform.machine()
+    found = tuple(
+        t for t in TARGETS.values() if t.triple.startswith(machine) and t.requires <= features
+    )
+    if not found:
+        raise RuntimeError(
+            f"cellc generates code for x86-64 with AVX2 and FMA, or for aarch64; this machine is "
+            f"{machine} without them"
+        )
+    return found
+
+
+def host_target() -> Target:
+    """The best target of this machine."""
+    return host_targets()[0]
