@@ -1,0 +1,27 @@
+"""What a tuned kernel family hands to the driver for one node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from .kernel import Kernel
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One kernel and the buffers it is called with, by role.
+
+    Roles: `"in0"`, `"in1"`, ... the node's operands, `"out0"`, ... its results, any other name a
+    scratch buffer of the plan, `"epilogue0"`, ... operands of a fused epilogue.
+    """
+
+    kernel: Kernel
+    roles: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KernelPlan:
+    """Kernels in order, and the bytes of each scratch buffer they share."""
+
+    steps: tuple[Step, ...]
+    scratch: dict[str, int] = field(default_factory=dict)

@@ -1,0 +1,250 @@
+"""Graph, Node, Value: the data of the graph IR, and the builder that appends nodes.
+
+A node's result types are inferred when it is built. Graphs are pure: what a network changes
+(parameters, moving averages, generator state) leaves as `updates`, pairs of an input and the
+value that replaces it. Only nodes whose op has `effect` set are kept for their own sake.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+
+from cellc_runtime import dtypes
+from cellc_runtime.dtypes import DType
+
+from .types import TensorType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """A place in source text. Lines count from 1, columns from 0 as in `ast`."""
+
+    file: str
+    line: int
+    column: int
+    end_line: int | None = None
+    end_column: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+NOWHERE = Span(file="<cellc>", line=0, column=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """An immutable array attribute with value equality (to the bit)."""
+
+    array: np.ndarray[Any, Any]
+    digest: bytes = field(init=False)
+
+    def __post_init__(self) -> None:
+        array = np.array(self.array, order="C", copy=True)
+        array.flags.writeable = False
+        object.__setattr__(self, "array", array)
+        head = f"{array.dtype.name}{array.shape}".encode()
+        object.__setattr__(self, "digest", hashlib.sha256(head + array.tobytes()).digest())
+
+    @property
+    def type(self) -> TensorType:
+        """The tensor type of the array."""
+        return TensorType(self.array.shape, dtypes.from_numpy(self.array.dtype))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Literal) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+
+Attr = Any
+"""int, float, bool, str, None, DType, Literal, or a tuple of these: frozen and hashable."""
+
+
+@dataclass(slots=True, eq=False)
+class Value:
+    """A tensor: a graph input, or a result of a node."""
+
+    type: TensorType
+    node: Node | None = None
+    index: int = 0
+    name: str = ""
+    kind: str = "value"
+    """`"input"`, `"param"` or `"state"` for graph inputs; `"value"` for results."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape (ints)."""
+        return self.type.dims
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        return self.type.dtype
+
+    def __repr__(self) -> str:
+        return f"<Value {self.name or '?'}: {self.type}>"
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """An operation with its operands, attributes, nested graphs and results."""
+
+    op: str
+    operands: list[Value]
+    attrs: dict[str, Attr]
+    results: tuple[Value, ...] = ()
+    regions: tuple[Graph, ...] = ()
+    span: Span = field(default=NOWHERE, kw_only=True)
+    scope: str = field(default="", kw_only=True)
+
+    @property
+    def result(self) -> Value:
+        """The only result."""
+        (value,) = self.results
+        return value
+
+    def __repr__(self) -> str:
+        return f"<Node {self.op} at {self.span}>"
+
+
+@dataclass(slots=True, eq=False)
+class Graph:
+    """Inputs, nodes in topological order, outputs and updates.
+
+    A nested graph (region) is closed: it refers to outer values only through its inputs.
+    """
+
+    name: str
+    inputs: list[Value] = field(default_factory=list)
+    nodes: list[Node] = field(default_factory=list)
+    outputs: list[Value] = field(default_factory=list)
+    updates: list[tuple[Value, Value]] = field(default_factory=list)
+
+    def add_input(self, ty: TensorType, name: str, kind: str = "input") -> Value:
+        """Append a graph input; names must be unique within the graph."""
+        value = Value(ty, name=name, kind=kind)
+        self.inputs.append(value)
+        return value
+
+    def results(self) -> list[Value]:
+        """Everything that must be computed: outputs, then updated values."""
+        return self.outputs + [new for _, new in self.updates]
+
+    def walk(self) -> Iterator[Node]:
+        """All nodes, nested graphs included, in order."""
+        for node in self.nodes:
+            yield node
+            for region in node.regions:
+                yield from region.walk()
+
+    def users(self) -> dict[Value, list[Node]]:
+        """The nodes of this graph (not of nested ones) that read each value."""
+        table: dict[Value, list[Node]] = {}
+        for node in self.nodes:
+            for operand in node.operands:
+                table.setdefault(operand, []).append(node)
+        return table
+
+
+def clone_into(
+    builder: Builder, graph: Graph, arguments: Sequence[Value]
+) -> tuple[list[Value], dict[Value, Value]]:
+    """Append copies of `graph`'s nodes, its inputs replaced; returns outputs and the value map.
+
+    Regions are shared, not copied: they are closed and passes that change one replace it.
+    """
+    table: dict[Value, Value] = dict(zip(graph.inputs, arguments, strict=True))
+    for node in graph.nodes:
+        copy = Node(
+            node.op, [table[v] for v in node.operands], node.attrs, (), node.regions,
+            span=node.span, scope=join_scope(builder.scope, node.scope),
+        )
+        copy.results = tuple(Value(r.type, copy, r.index) for r in node.results)
+        builder.graph.nodes.append(copy)
+        table.update(zip(node.results, copy.results, strict=True))
+    return [table[v] for v in graph.outputs], table
+
+
+def join_scope(outer: str, inner: str) -> str:
+    """Two scope paths joined by a dot, either of which may be empty."""
+    return f"{outer}.{inner}" if outer and inner else outer or inner
+
+
+class Builder:
+    """Appends nodes to a graph. `b.add(x, y)` is `b.emit("add", x, y)` for any registered op.
+
+    Args:
+        graph: the graph that grows.
+        span, scope: given to each node; change them with `at`.
+    """
+
+    def __init__(self, graph: Graph, *, span: Span = NOWHERE, scope: str = "") -> None:
+        self.graph = graph
+        self.span = span
+        self.scope = scope
+
+    @contextmanager
+    def at(self, *, span: Span | None = None, scope: str | None = None) -> Iterator[None]:
+        """Within the block, nodes carry this span and scope."""
+        saved = self.span, self.scope
+        self.span = span or self.span
+        self.scope = self.scope if scope is None else scope
+        try:
+            yield
+        finally:
+            self.span, self.scope = saved
+
+    def node(
+        self,
+        op: str,
+        operands: Sequence[Value],
+        attrs: Mapping[str, Attr] | None = None,
+        regions: Sequence[Graph] = (),
+    ) -> Node:
+        """Append a node, its result types inferred, and return it."""
+        from .op import lookup  # ops are defined in terms of the builder
+
+        definition = lookup(op)
+        full = definition.complete(attrs or {})
+        node = Node(
+            op, list(operands), full, (), tuple(regions), span=self.span, scope=self.scope
+        )
+        types = definition.result_types(node)
+        node.results = tuple(Value(t, node, i) for i, t in enumerate(types))
+        self.graph.nodes.append(node)
+        return node
+
+    def emit(self, op: str, *operands: Value, **attrs: Attr) -> Any:
+        """Append a node; its result, or a tuple of results if the op has several."""
+        node = self.node(op, operands, attrs)
+        return node.results[0] if len(node.results) == 1 else node.results
+
+    def __getattr__(self, op: str) -> Callable[..., Any]:
+        if op.startswith("__"):
+            raise AttributeError(op)
+        return lambda *operands, **attrs: self.emit(op, *operands, **attrs)
+
+    def literal(self, array: Any, dtype: DType | None = None) -> Value:
+        """A constant from anything numpy understands."""
+        np_dtype = dtype.numpy if dtype is not None else None
+        return cast(Value, self.emit("constant", value=Literal(np.asarray(array, dtype=np_dtype))))
+
+    def scalar(self, x: float | int | bool | complex, like: Value) -> Value:
+        """A rank-0 constant of the element type of `like` (operands broadcast)."""
+        return self.literal(x, like.dtype)
+
+    def full(self, ty: TensorType, x: float | int | bool) -> Value:
+        """A constant of a whole type, kept as one element and a broadcast."""
+        return cast(Value, self.broadcast_to(self.literal(x, ty.dtype), shape=ty.shape))
+
+    def zeros_like(self, v: Value) -> Value:
+        """Zeros of the type of `v`."""
+        return self.full(v.type, 0)

@@ -1,0 +1,209 @@
+"""What an op is, and the registry of all ops.
+
+An op is one class in one place: name, operands and attributes, type inference, numpy reference,
+gradient, lowering (or expansion into other ops), sample inputs, docstring. Everything else -
+functional API, printer, parser, interpreter, autodiff, tests, docs - reads that one definition.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from cellc_runtime import dtypes
+from cellc_runtime.dtypes import DType
+from cellc_runtime.target import Target
+
+from .graph import Builder, Node, Value
+from .types import TensorType
+
+if TYPE_CHECKING:
+    from ..codegen.plan import KernelPlan
+    from ..loops.expr import Expr, Reader, Reduction
+    from ..loops.index import Index
+
+REQUIRED: Any = object()
+"""The default of an attribute that has none."""
+
+Array = np.ndarray[Any, Any]
+
+FLOATS: tuple[DType, ...] = (
+    dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64,
+)
+INTS: tuple[DType, ...] = (
+    dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64,
+    dtypes.uint8, dtypes.uint16, dtypes.uint32, dtypes.uint64,
+)
+COMPLEX: tuple[DType, ...] = (dtypes.complex64, dtypes.complex128)
+BOOL: tuple[DType, ...] = (dtypes.bool_,)
+REAL = FLOATS + INTS
+NUMBERS = REAL + COMPLEX
+ANY = NUMBERS + BOOL
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """A sample operand: drawn uniformly from [low, high) (ints inclusive of low only).
+
+    `dtype` None means the dtype under test.
+    """
+
+    shape: tuple[int, ...]
+    low: float = -2.0
+    high: float = 2.0
+    dtype: DType | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Inputs for the tests every op passes: operand specs (or exact arrays) and attributes."""
+
+    operands: tuple[Spec | Array, ...]
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+    grad: bool = True
+    """Whether to check the gradient by finite differences at this sample."""
+
+
+class Op:
+    """Base of op definitions. Subclass, set `name`, and decorate with `@register`.
+
+    An op has exactly one of: `value` (value at an index: elementwise, views, pads, gathers; it
+    fuses with its neighbours), `reduction` (a fused reduction), `kernels` (a tuned kernel
+    family), `expand` (a composition), or it is control flow, known to the driver by name.
+    """
+
+    name: ClassVar[str]
+    operands: ClassVar[tuple[str, ...]] = ("input",)
+    """Operand names; a last name starting with `*` takes any number."""
+    attrs: ClassVar[Mapping[str, Any]] = {}
+    """Attribute names and defaults (`REQUIRED` for none)."""
+    dtypes: ClassVar[tuple[DType, ...]] = FLOATS
+    """Accepted element types of the first operand."""
+    effect: ClassVar[bool] = False
+    """Kept even if no result is used; never merged (host callbacks)."""
+    amp: ClassVar[str] = "promote"
+    """Mixed-precision class: `"low"` (wants float16), `"high"` (wants float32), `"promote"`."""
+    cost: ClassVar[str] = "cheap"
+    """Recompute class: `"free"` (views), `"cheap"`, `"heavy"` (contractions)."""
+    differentiable: ClassVar[bool] = True
+    function: ClassVar[str | None] = None
+    """Name in `cellc.ops` generated from this definition (None: written by hand there)."""
+    method: ClassVar[str | None] = None
+    """Name of the Tensor method generated from this definition."""
+    primitive: ClassVar[str | None] = None
+    """Name of the Primitive class generated from this definition (attributes to its init)."""
+    tolerance: ClassVar[float] = 4.0
+    """Allowed error against the float64 reference, in ulps of the largest |output|."""
+
+    # --- to be given by each op ---------------------------------------------------------------
+
+    def infer(self, *types: TensorType, **attrs: Any) -> TensorType | tuple[TensorType, ...]:
+        """Result type(s). Raises ValueError/TypeError with what was expected and what came."""
+        raise TypeError(f"the op {self.name} has no type inference")
+
+    def reference(self, *arrays: Array, **attrs: Any) -> Any:
+        """The result(s) in numpy: the independent judge, run in float64 by `verify`."""
+        raise TypeError(f"the op {self.name} has no reference evaluation")
+
+    def gradient(
+        self, b: Builder, node: Node, dys: Sequence[Value | None]
+    ) -> Sequence[Value | None]:
+        """Cotangents of the operands from those of the results (None: no gradient)."""
+        raise TypeError(f"the op {self.name} is not differentiable")
+
+    def samples(self) -> Sequence[Sample]:
+        """Inputs for the tests every op passes."""
+        return ()
+
+    value: Callable[[Reader, tuple[Index, ...]], Expr | tuple[Expr, ...]] | None = None
+    """`value(r, idx)`: the element at `idx` of the result, reading operands through `r`."""
+    reduction: Callable[[Node], Reduction] | None = None
+    """`reduction(node)`: the reduction this node is."""
+    kernels: Callable[[Node, Target], KernelPlan] | None = None
+    """`kernels(node, target)`: the tuned kernels of this node."""
+    expand: Callable[..., Any] | None = None
+    """`expand(b, *operands, **attrs)`: the composition, built with `b`."""
+
+    # --- derived --------------------------------------------------------------------------------
+
+    def complete(self, attrs: Mapping[str, Any]) -> dict[str, Any]:
+        """`attrs` with defaults filled in.
+
+        Raises:
+            TypeError: an unknown attribute, or a required one missing.
+        """
+        unknown = set(attrs) - set(self.attrs)
+        if unknown:
+            raise TypeError(f"{self.name} has no attribute {sorted(unknown)[0]!r}")
+        full = {k: attrs.get(k, default) for k, default in self.attrs.items()}
+        for k, v in full.items():
+            if v is REQUIRED:
+                raise TypeError(f"{self.name} needs the attribute {k!r}")
+        return full
+
+    def result_types(self, node: Node) -> tuple[TensorType, ...]:
+        """The inferred types of a node's results."""
+        self._check_count(node)
+        types = self.infer(*(v.type for v in node.operands), **node.attrs)
+        return types if isinstance(types, tuple) else (types,)
+
+    def _check_count(self, node: Node) -> None:
+        names = self.operands
+        variadic = bool(names) and names[-1].startswith("*")
+        least = len(names) - variadic
+        if len(node.operands) < least or (not variadic and len(node.operands) > least):
+            raise TypeError(
+                f"{self.name} takes {least}{' or more' if variadic else ''} operands "
+                f"({', '.join(names)}), got {len(node.operands)}"
+            )
+
+    def has_gradient(self) -> bool:
+        """Whether the op states its own gradient rule (else a composition is expanded first)."""
+        return type(self).gradient is not Op.gradient
+
+
+REGISTRY: dict[str, Op] = {}
+
+
+def register(cls: type[Op]) -> type[Op]:
+    """Class decorator: put one instance of the op into the registry."""
+    if cls.name in REGISTRY:
+        raise ValueError(f"the op {cls.name} is defined twice")
+    REGISTRY[cls.name] = cls()
+    return cls
+
+
+@cache
+def load_all() -> None:
+    """Import every module of `cellc_compiler.ops`; the registry is complete afterwards."""
+    package = import_module("cellc_compiler.ops")
+    for info in pkgutil.iter_modules(package.__path__, "cellc_compiler.ops."):
+        import_module(info.name)
+
+
+def lookup(name: str) -> Op:
+    """The op called `name`.
+
+    Raises:
+        KeyError: no such op.
+    """
+    found = REGISTRY.get(name)
+    if found is None:
+        load_all()
+        found = REGISTRY.get(name)
+        if found is None:
+            raise KeyError(f"unknown op {name!r}")
+    return found
+
+
+def all_ops() -> Iterator[Op]:
+    """Every registered op, by name."""
+    load_all()
+    for name in sorted(REGISTRY):
+        yield REGISTRY[name]

@@ -1,0 +1,391 @@
+"""The tracer: ops applied to symbolic tensors become nodes of the graph under construction.
+
+A `GraphTensor` is a Tensor whose elements are not known; it stands for one IR value. Nested
+graphs (branches, loop bodies) are closed: a value of an outer graph that an inner one reads is
+captured, level by level, as an extra operand. Parameters are read through an environment, so a
+read after an assignment sees the assigned value; what a branch or loop assigns joins its results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from cellc_compiler.ir.graph import NOWHERE, Builder, Graph, Span, Value
+from cellc_compiler.ir.types import TensorType
+from cellc_runtime import dtypes
+
+from ..common.parameter import Parameter
+from ..common.tensor import Tensor
+from .dispatch import tracing
+
+
+class GraphTensor(Tensor):
+    """A tensor of the graph being traced: a shape and a dtype, but no elements."""
+
+    __slots__ = ("_value",)
+    _value: Value
+
+    def __init__(self, value: Value) -> None:
+        self._value = value
+
+    @property
+    def _type(self) -> TensorType:
+        return self._value.type
+
+    @property
+    def _data(self) -> Any:  # type: ignore[override]
+        raise TypeError(
+            "the elements of a tensor are not known while a graph is compiled; "
+            "an operation here needs them (asnumpy, item, int(), float(), ...)"
+        )
+
+    def __repr__(self) -> str:
+        return f"<graph tensor {self._value.type}>"
+
+    __str__ = __repr__
+
+
+@dataclass(slots=True)
+class Region:
+    """One graph under construction.
+
+    Attributes:
+        captures: outer value -> the input of this graph that stands for it.
+        env: parameter -> its current value in this graph.
+        assigned: parameters assigned in this graph, in order.
+    """
+
+    graph: Graph
+    builder: Builder
+    captures: dict[Value, Value] = field(default_factory=dict)
+    env: dict[Parameter, Value] = field(default_factory=dict)
+    assigned: dict[Parameter, None] = field(default_factory=dict)
+    lifted: dict[int, tuple[Tensor, Value]] = field(default_factory=dict)
+    owned: set[Value] = field(default_factory=set)
+
+
+class Tracer:
+    """Builds a graph from applied ops.
+
+    Args:
+        name: the graph's name.
+    """
+
+    def __init__(self, name: str = "main") -> None:
+        graph = Graph(name)
+        self.regions: list[Region] = [Region(graph, Builder(graph))]
+        self.parameters: dict[Parameter, Value] = {}
+        self.span: Span = NOWHERE
+        self.scope: str = ""
+
+    # --- values ---------------------------------------------------------------------------------
+
+    @property
+    def graph(self) -> Graph:
+        """The outermost graph."""
+        return self.regions[0].graph
+
+    def input(self, ty: TensorType, name: str) -> GraphTensor:
+        """A new input of the outermost graph."""
+        return GraphTensor(self.graph.add_input(ty, name))
+
+    def lift(self, tensor: Tensor, level: int = -1) -> Value:
+        """The IR value of a tensor in the region at `level`."""
+        depth = level % len(self.regions)
+        if isinstance(tensor, GraphTensor):
+            return self._capture(tensor._value, depth)
+        if isinstance(tensor, Parameter):
+            return self._read(tensor, depth)
+        region = self.regions[depth]
+        found = region.lifted.get(id(tensor))
+        if found is None:
+            found = tensor, region.builder.literal(tensor._data)
+            region.lifted[id(tensor)] = found
+        return found[1]
+
+    def _home(self, value: Value) -> int:
+        """The level of the region whose graph defines `value`."""
+        for level in range(len(self.regions) - 1, 0, -1):
+            if value in self.regions[level].owned:
+                return level
+        return 0
+
+    def _capture(self, value: Value, depth: int) -> Value:
+        for level in range(self._home(value) + 1, depth + 1):
+            region = self.regions[level]
+            inner = region.captures.get(value)
+            if inner is None:
+                inner = region.graph.add_input(value.type, f"capture{len(region.captures)}")
+                region.captures[value] = inner
+                region.owned.add(inner)
+            value = inner
+        return value
+
+    def _read(self, parameter: Parameter, depth: int) -> Value:
+        region = self.regions[depth]
+        found = region.env.get(parameter)
+        if found is None:
+            if depth == 0:
+                ty = TensorType(parameter._data.shape, dtypes.from_numpy(parameter._data.dtype))
+                kind = "state" if parameter.is_state else "param"
+                found = self.graph.add_input(ty, self._unique(parameter.name), kind)
+                self.parameters[parameter] = found
+            else:
+                found = self._capture_one(self._read(parameter, depth - 1), depth)
+            region.env[parameter] = found
+        return found
+
+    def _capture_one(self, outer: Value, depth: int) -> Value:
+        region = self.regions[depth]
+        inner = region.captures.get(outer)
+        if inner is None:
+            inner = region.graph.add_input(outer.type, f"capture{len(region.captures)}")
+            region.captures[outer] = inner
+            region.owned.add(inner)
+        return inner
+
+    def _unique(self, name: str) -> str:
+        taken = {v.name for v in self.graph.inputs}
+        if name not in taken:
+            return name
+        n = 1
+        while f"{name}.{n}" in taken:
+            n += 1
+        return f"{name}.{n}"
+
+    # --- ops ------------------------------------------------------------------------------------
+
+    def apply(self, op: str, operands: Sequence[Tensor], attrs: Mapping[str, Any]) -> Any:
+        """Append a node; a GraphTensor, or a tuple of them."""
+        values = [self.lift(t) for t in operands]
+        out = self._node(op, values, attrs, ())
+        return out[0] if len(out) == 1 else tuple(out)
+
+    def _node(
+        self, op: str, values: Sequence[Value], attrs: Mapping[str, Any], regions: Sequence[Graph]
+    ) -> list[GraphTensor]:
+        region = self.regions[-1]
+        region.builder.span, region.builder.scope = self.span, self.scope
+        node = region.builder.node(op, values, attrs, regions)
+        if len(self.regions) > 1:
+            region.owned.update(node.results)
+        return [GraphTensor(v) for v in node.results]
+
+    def assign(self, parameter: Parameter, value: Tensor) -> None:
+        """Later reads of the parameter see `value`."""
+        old, new = self.lift(parameter), self.lift(value)
+        if old.type != new.type:
+            raise ValueError(
+                f"cannot assign {new.type} to the parameter {parameter.name} of type {old.type}"
+            )
+        self.regions[-1].env[parameter] = new
+        self.regions[-1].assigned[parameter] = None
+
+    def finish(self, outputs: Sequence[Tensor]) -> Graph:
+        """Set outputs and updates; the finished outermost graph."""
+        region = self.regions[0]
+        region.graph.outputs = [self.lift(t) for t in outputs]
+        region.graph.updates = [
+            (self.parameters[p], region.env[p]) for p in region.assigned
+            if region.env[p] is not self.parameters[p]
+        ]
+        return region.graph
+
+    # --- control flow ---------------------------------------------------------------------------
+
+    @contextmanager
+    def _open(
+        self, name: str, types: Sequence[TensorType]
+    ) -> Iterator[tuple[Region, list[Tensor]]]:
+        graph = Graph(name)
+        region = Region(graph, Builder(graph))
+        self.regions.append(region)
+        try:
+            inputs: list[Tensor] = []
+            for i, ty in enumerate(types):
+                value = graph.add_input(ty, f"arg{i}")
+                region.owned.add(value)
+                inputs.append(GraphTensor(value))
+            with tracing(self):
+                yield region, inputs
+        finally:
+            self.regions.pop()
+
+    def cond(
+        self,
+        pred: Tensor,
+        then: Callable[[], Sequence[Tensor]],
+        other: Callable[[], Sequence[Tensor]],
+    ) -> list[Tensor]:
+        """Run-time choice between two traced branches that return tensors of equal types.
+
+        Raises:
+            TypeError: the branches return different counts or types.
+        """
+        built: list[tuple[Region, list[Value]]] = []
+        for name, fn in (("then", then), ("else", other)):
+            with self._open(name, ()) as (region, _):
+                tensors = fn()
+                built.append((region, [self.lift(t) for t in tensors]))
+        assigned = list(dict.fromkeys([*built[0][0].assigned, *built[1][0].assigned]))
+        outs = [self._close_branch(region, values, assigned) for region, values in built]
+        if [v.type for v in outs[0]] != [v.type for v in outs[1]]:
+            a, b = (", ".join(str(v.type) for v in o) for o in outs)
+            raise TypeError(f"the branches give different types: ({a}) and ({b})")
+        captures = list(dict.fromkeys([*built[0][0].captures, *built[1][0].captures]))
+        for (region, _), values in zip(built, outs, strict=True):
+            _align_inputs(region, 0, captures)
+            region.graph.outputs = values
+        results = self._node(
+            "cond", [self.lift(pred), *(self._capture(v, len(self.regions) - 1) for v in captures)],
+            {}, [region.graph for region, _ in built],
+        )
+        return self._adopt(results, assigned)
+
+    def _close_branch(
+        self, region: Region, values: list[Value], assigned: Sequence[Parameter]
+    ) -> list[Value]:
+        """A branch's outputs: its values, then every parameter either branch assigns."""
+        self.regions.append(region)
+        try:
+            return values + [self.lift(p) for p in assigned]
+        finally:
+            self.regions.pop()
+
+    def _adopt(self, results: Sequence[GraphTensor], assigned: Sequence[Parameter]) -> list[Tensor]:
+        count = len(results) - len(assigned)
+        for parameter, tensor in zip(assigned, results[count:], strict=True):
+            self.assign(parameter, tensor)
+        return list(results[:count])
+
+    def while_loop(
+        self,
+        init: Sequence[Tensor],
+        test: Callable[[list[Tensor]], Tensor],
+        body: Callable[[list[Tensor]], Sequence[Tensor]],
+    ) -> list[Tensor]:
+        """`while test(carried): carried = body(carried)`, on tensors of fixed types.
+
+        Parameters assigned in the body are carried too. Returns the final carried tensors.
+
+        Raises:
+            TypeError: the body changes the type of a carried tensor.
+        """
+        assigned = self._assigned_in(init, body)
+        carried = [*init, *assigned]
+        types = [self.lift(t).type for t in carried]
+        count = len(init)
+        with self._open("while_test", types) as (test_region, args):
+            self._enter(test_region, assigned, args[count:])
+            test_region.graph.outputs = [self.lift(test(args[:count]))]
+        with self._open("while_body", types) as (body_region, args):
+            self._enter(body_region, assigned, args[count:])
+            out = [*body(args[:count]), *assigned]
+            body_region.graph.outputs = [self.lift(t) for t in out]
+        _check_carried(types, body_region.graph.outputs)
+        captures = list(dict.fromkeys([*test_region.captures, *body_region.captures]))
+        for region in (test_region, body_region):
+            _align_inputs(region, len(types), captures)
+        operands = [self.lift(t) for t in carried]
+        operands += [self._capture(v, len(self.regions) - 1) for v in captures]
+        results = self._node(
+            "while", operands, {"carried": len(types)}, [test_region.graph, body_region.graph]
+        )
+        return self._adopt(results, assigned)
+
+    def scan(
+        self,
+        init: Sequence[Tensor],
+        xs: Sequence[Tensor],
+        length: int,
+        body: Callable[
+            [list[Tensor], list[Tensor], Tensor], tuple[Sequence[Tensor], Sequence[Tensor]]
+        ],
+    ) -> tuple[list[Tensor], list[Tensor]]:
+        """A loop of a known number of trips over the leading axis of `xs`.
+
+        `body(carried, slices, i)` (i: int64 scalar) returns the next carried tensors and the
+        outputs of the step, which come back stacked along a new leading axis.
+        """
+        def probe(args: list[Tensor]) -> Sequence[Tensor]:
+            rows = [_row_like(self, x) for x in xs]
+            return body(args, rows, args[0] if not args else self._index_like())[0]
+
+        assigned = self._assigned_in(init, probe)
+        carried = [*init, *assigned]
+        types = [self.lift(t).type for t in carried]
+        row_types = [self.lift(x).type.with_shape(self.lift(x).type.shape[1:]) for x in xs]
+        index_type = TensorType((), dtypes.int64)
+        count, n = len(init), len(types)
+        with self._open("scan_body", [*types, *row_types, index_type]) as (region, args):
+            self._enter(region, assigned, args[count:n])
+            new, ys = body(args[:count], args[n:-1], args[-1])
+            region.graph.outputs = [self.lift(t) for t in [*new, *assigned, *ys]]
+        _check_carried(types, region.graph.outputs[:n])
+        captures = list(region.captures)
+        _align_inputs(region, n + len(row_types) + 1, captures)
+        operands = [self.lift(t) for t in [*carried, *xs]]
+        operands += [self._capture(v, len(self.regions) - 1) for v in captures]
+        results = self._node(
+            "scan", operands, {"carried": n, "sequences": len(xs), "length": length},
+            [region.graph],
+        )
+        stacked: list[Tensor] = list(results[n:])
+        return self._adopt(results[:n], assigned), stacked
+
+    def _index_like(self) -> Tensor:
+        import numpy as np
+
+        return Tensor._from_array(np.zeros((), np.int64))
+
+    def _enter(
+        self, region: Region, assigned: Sequence[Parameter], values: Sequence[Tensor]
+    ) -> None:
+        for parameter, tensor in zip(assigned, values, strict=True):
+            region.env[parameter] = self.lift(tensor)
+
+    def _assigned_in(
+        self, init: Sequence[Tensor], body: Callable[[list[Tensor]], Sequence[Tensor]]
+    ) -> list[Parameter]:
+        """Parameters a loop body assigns, found by tracing it once into a graph thrown away."""
+        known = dict(self.parameters), list(self.graph.inputs)
+        saved = [(dict(r.captures), dict(r.env), list(r.graph.inputs), list(r.graph.nodes),
+                  dict(r.lifted)) for r in self.regions]
+        with self._open("probe", [self.lift(t).type for t in init]) as (region, args):
+            body(args)
+            assigned = list(region.assigned)
+        self.parameters, self.graph.inputs = known
+        for r, (captures, env, inputs, nodes, lifted) in zip(self.regions, saved, strict=True):
+            r.captures, r.env, r.lifted = captures, env, lifted
+            r.graph.inputs, r.graph.nodes = inputs, nodes
+        return assigned
+
+
+def _row_like(tracer: Tracer, x: Tensor) -> Tensor:
+    ty = tracer.lift(x).type
+    region = tracer.regions[-1]
+    value = region.graph.add_input(ty.with_shape(ty.shape[1:]), f"row{len(region.graph.inputs)}")
+    region.owned.add(value)
+    return GraphTensor(value)
+
+
+def _align_inputs(region: Region, fixed: int, captures: Sequence[Value]) -> None:
+    """Order a region's capture inputs as `captures`, adding those it does not read."""
+    inputs = region.graph.inputs[:fixed]
+    for i, outer in enumerate(captures):
+        inner = region.captures.get(outer) or Value(outer.type, kind="input")
+        inner.name = f"capture{i}"
+        inputs.append(inner)
+    region.graph.inputs = inputs
+
+
+def _check_carried(types: Sequence[TensorType], outputs: Sequence[Value]) -> None:
+    for i, (before, after) in enumerate(zip(types, outputs, strict=True)):
+        if before != after.type:
+            raise TypeError(
+                f"a loop must keep the types of what it carries: value {i} enters an iteration "
+                f"as {before} and leaves it as {after.type}"
+            )
