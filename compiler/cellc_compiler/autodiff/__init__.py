@@ -1,1 +1,1 @@
-"""."""
+"""Automatic differentiation, source to source, on the graph IR."""

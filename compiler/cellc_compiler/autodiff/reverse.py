@@ -1,0 +1,377 @@
+"""Reverse mode, source to source.
+
+One walk over the nodes in reverse order; each op's own rule turns cotangents of its results into
+cotangents of its operands, and cotangents of one value are added in the order they arrive. That
+order follows from the program alone, so the graph of compiled code and the recording of an eager
+run give the same bits: contributions inside a branch or loop are added one by one to the
+cotangent that came from after it. (A cotangent that has to exist before its first contribution
+starts as -0.0, for x + -0.0 is x for every x.)
+
+The method is that of Pearlmutter & Siskind (2008) without a tape: backward nodes are ordinary
+nodes, so gradients of gradients need nothing more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from cellc_runtime import dtypes
+
+from ..ir.graph import Builder, Graph, Node, Value, clone_into
+from ..ir.op import lookup
+from ..ir.types import TensorType
+
+Cotangents = dict[Value, Value]
+
+
+class GradientError(TypeError):
+    """A value that cannot be differentiated; `node` is the node at fault."""
+
+    def __init__(self, message: str, node: Node) -> None:
+        super().__init__(message)
+        self.node = node
+
+
+def differentiable(ty: TensorType) -> bool:
+    """Whether values of this type carry gradients."""
+    return ty.dtype.is_inexact
+
+
+def reverse(
+    b: Builder, nodes: Sequence[Node], cotangents: Cotangents, wanted: Sequence[Value]
+) -> list[Value | None]:
+    """Append to `b` the backward nodes of `nodes`; the cotangents of `wanted` (None: no path).
+
+    Args:
+        b: where backward nodes go; its graph holds (or may read) the forward values.
+        nodes: forward nodes in order.
+        cotangents: of the results to start from, and of values as gathered so far; updated.
+        wanted: values whose cotangents are asked for.
+
+    Raises:
+        GradientError: an op on the path has no gradient.
+    """
+    active = _reached(nodes, wanted)
+    for node in reversed(nodes):
+        dys = [cotangents.get(r) for r in node.results]
+        if all(dy is None for dy in dys) or not any(v in active for v in node.operands):
+            continue
+        with b.at(span=node.span, scope=node.scope):
+            _step(b, node, dys, cotangents, active)
+    return [cotangents.get(v) for v in wanted]
+
+
+def _reached(nodes: Sequence[Node], wanted: Sequence[Value]) -> set[Value]:
+    """Values with a differentiable path from `wanted`."""
+    active = {v for v in wanted if differentiable(v.type)}
+    for node in nodes:
+        if node.op != "stop_gradient" and any(v in active for v in node.operands):
+            active.update(r for r in node.results if differentiable(r.type))
+    return active
+
+
+def _step(
+    b: Builder, node: Node, dys: list[Value | None], cotangents: Cotangents, active: set[Value]
+) -> None:
+    special = _REGION_RULES.get(node.op)
+    if special is not None:
+        special(b, node, dys, cotangents, active)
+        return
+    op = lookup(node.op)
+    if not op.has_gradient():
+        if op.expand is None or not op.differentiable:
+            raise GradientError(f"{node.op} is not differentiable", node)
+        _through_expansion(b, node, dys, cotangents, active)
+        return
+    grads = op.gradient(b, node, dys)
+    for operand, grad in zip(node.operands, grads, strict=True):
+        if grad is not None and operand in active:
+            accumulate(b, cotangents, operand, grad)
+
+
+def accumulate(b: Builder, cotangents: Cotangents, value: Value, grad: Value) -> None:
+    """Add a contribution to the cotangent of a value."""
+    if grad.type != value.type:
+        raise TypeError(f"a gradient of type {grad.type} for a value of type {value.type}")
+    had = cotangents.get(value)
+    cotangents[value] = grad if had is None else b.add(had, grad)
+
+
+def _through_expansion(
+    b: Builder, node: Node, dys: list[Value | None], cotangents: Cotangents, active: set[Value]
+) -> None:
+    """A composition without a rule of its own: build it again and differentiate that.
+
+    Common subexpressions merge the second copy of the forward part with the first.
+    """
+    op = lookup(node.op)
+    assert op.expand is not None
+    start = len(b.graph.nodes)
+    out = op.expand(b, *node.operands, **node.attrs)
+    results = list(out) if isinstance(out, tuple) else [out]
+    inner = b.graph.nodes[start:]
+    seeds = {r: dy for r, dy in zip(results, dys, strict=True) if dy is not None}
+    operands = [v for v in dict.fromkeys(node.operands) if v in active]
+    for operand, grad in zip(operands, reverse(b, inner, seeds, operands), strict=True):
+        if grad is not None:
+            accumulate(b, cotangents, operand, grad)
+
+
+# --- regions -------------------------------------------------------------------------------------
+
+
+def start_cotangent(b: Builder, cotangents: Cotangents, value: Value) -> Value:
+    """The cotangent gathered so far, or the neutral element of addition (-0.0)."""
+    had = cotangents.get(value)
+    if had is not None:
+        return had
+    out: Value = b.broadcast_to(b.literal(-0.0, value.dtype), shape=value.type.shape)
+    return out
+
+
+def zero_cotangent(b: Builder, dy: Value | None, result: Value) -> Value:
+    """The cotangent of a result, zeros if nothing depends on it."""
+    return dy if dy is not None else b.zeros_like(result)
+
+
+def _cond_rule(
+    b: Builder, node: Node, dys: list[Value | None], cotangents: Cotangents, active: set[Value]
+) -> None:
+    captures = node.operands[1:]
+    slots = [i for i, v in enumerate(captures) if v in active]
+    results = [i for i, r in enumerate(node.results) if differentiable(r.type)]
+    given = [zero_cotangent(b, dys[i], node.results[i]) for i in results]
+    before = [start_cotangent(b, cotangents, captures[i]) for i in slots]
+    regions = []
+    for region in node.regions:
+        regions.append(_backward_region(region, slots, results, len(captures)))
+    new = b.node("cond", [node.operands[0], *captures, *given, *before], {}, regions)
+    for i, value in zip(slots, new.results, strict=True):
+        cotangents[captures[i]] = value
+
+
+def _backward_region(
+    region: Graph, slots: Sequence[int], results: Sequence[int], inputs: int
+) -> Graph:
+    """Inputs, cotangents of some results, cotangents so far of some inputs -> the latter's sums."""
+    graph = Graph(region.name + "_grad")
+    b = Builder(graph)
+    args = [graph.add_input(v.type, f"arg{i}") for i, v in enumerate(region.inputs[:inputs])]
+    dys = [graph.add_input(region.outputs[i].type, f"dy{i}") for i in results]
+    before = [graph.add_input(region.inputs[i].type, f"before{i}") for i in slots]
+    outputs, _ = clone_into(b, region, args)
+    forward = list(graph.nodes)
+    cotangents: Cotangents = {args[i]: v for i, v in zip(slots, before, strict=True)}
+    for i, dy in zip(results, dys, strict=True):
+        accumulate(b, cotangents, outputs[i], dy)
+    graph.outputs = [
+        v for v in reverse(b, forward, cotangents, [args[i] for i in slots]) if v is not None
+    ]
+    return graph
+
+
+def _custom_rule(
+    b: Builder, node: Node, dys: list[Value | None], cotangents: Cotangents, active: set[Value]
+) -> None:
+    given = [zero_cotangent(b, dy, r) for dy, r in zip(dys, node.results, strict=True)]
+    grads, _ = clone_into(b, node.regions[1], [*node.operands, *node.results, *given])
+    for operand, grad in zip(node.operands, grads, strict=True):
+        if operand in active:
+            accumulate(b, cotangents, operand, grad)
+
+
+def _scan_rule(
+    b: Builder, node: Node, dys: list[Value | None], cotangents: Cotangents, active: set[Value]
+) -> None:
+    """Walk the steps backwards over the carried values saved at the start of each step."""
+    n, k, length = (node.attrs[a] for a in ("carried", "sequences", "length"))
+    saved = _save_carried(node, n)
+    xs, captures = node.operands[n : n + k], node.operands[n + k :]
+    body = node.regions[0]
+    count = len(dys)
+    floats = [i for i in range(n) if differentiable(node.operands[i].type)]
+    row_slots = [i for i in range(k) if xs[i] in active]
+    cap_slots = [i for i in range(len(captures)) if captures[i] in active]
+    ys = [i for i in range(n, count) if differentiable(body.outputs[i].type)]
+    graph = _scan_backward_body(body, n, k, floats, row_slots, cap_slots, ys)
+    carried = [zero_cotangent(b, dys[i], node.results[i]) for i in floats]
+    carried += [start_cotangent(b, cotangents, captures[i]) for i in cap_slots]
+    sequences = [*saved, *xs, *(zero_cotangent(b, dys[i], node.results[i]) for i in ys)]
+    attrs = {"carried": len(carried), "sequences": len(sequences), "length": length,
+             "reverse": not node.attrs["reverse"]}
+    new = b.node("scan", [*carried, *sequences, *captures], attrs, [graph])
+    out = list(new.results)
+    for i, grad in zip(floats, out, strict=False):
+        if node.operands[i] in active:
+            accumulate(b, cotangents, node.operands[i], grad)
+    for i, grad in zip(cap_slots, out[len(floats) :], strict=False):
+        cotangents[captures[i]] = grad
+    for i, grad in zip(row_slots, out[len(carried) :], strict=True):
+        accumulate(b, cotangents, xs[i], grad)
+
+
+def _save_carried(node: Node, n: int) -> list[Value]:
+    """Make a scan also give what it carried at the start of each step."""
+    body = node.regions[0]
+    grown = Graph(body.name, list(body.inputs), body.nodes, [*body.outputs, *body.inputs[:n]])
+    node.regions = (grown,)
+    length = node.attrs["length"]
+    first = len(node.results)
+    extra = tuple(
+        Value(v.type.with_shape((length, *v.type.shape)), node, first + i)
+        for i, v in enumerate(body.inputs[:n])
+    )
+    node.results += extra
+    return list(extra)
+
+
+def _scan_backward_body(
+    body: Graph, n: int, k: int, floats: Sequence[int], rows: Sequence[int],
+    caps: Sequence[int], ys: Sequence[int],
+) -> Graph:
+    graph = Graph(body.name + "_grad")
+    b = Builder(graph)
+    ins = body.inputs
+    dcarried = [graph.add_input(ins[i].type, f"dcarried{i}") for i in floats]
+    before = [graph.add_input(ins[n + k + 1 + i].type, f"before{i}") for i in caps]
+    carried = [graph.add_input(v.type, f"carried{i}") for i, v in enumerate(ins[:n])]
+    xs = [graph.add_input(v.type, f"x{i}") for i, v in enumerate(ins[n : n + k])]
+    dys = [graph.add_input(body.outputs[i].type, f"dy{i}") for i in ys]
+    step = graph.add_input(ins[n + k].type, "step")
+    captures = [graph.add_input(v.type, f"capture{i}") for i, v in enumerate(ins[n + k + 1 :])]
+    outputs, _ = clone_into(b, body, [*carried, *xs, step, *captures])
+    forward = list(graph.nodes)
+    cotangents: Cotangents = {captures[i]: v for i, v in zip(caps, before, strict=True)}
+    for i, dy in zip([*floats, *ys], [*dcarried, *dys], strict=True):
+        accumulate(b, cotangents, outputs[i], dy)
+    wanted = [*(carried[i] for i in floats), *(captures[i] for i in caps), *(xs[i] for i in rows)]
+    grads = reverse(b, forward, cotangents, wanted)
+    graph.outputs = [
+        g if g is not None else b.zeros_like(v) for g, v in zip(grads, wanted, strict=True)
+    ]
+    return graph
+
+
+def _while_rule(
+    b: Builder, node: Node, dys: list[Value | None], cotangents: Cotangents, active: set[Value]
+) -> None:
+    """Count the trips, then for each step from the last replay the loop up to it.
+
+    A loop of unknown length saves nothing, so memory stays static; n trips cost O(n^2) steps.
+    """
+    n = node.attrs["carried"]
+    init, captures = node.operands[:n], node.operands[n:]
+    test, body = node.regions
+    floats = [i for i in range(n) if differentiable(init[i].type)]
+    caps = [i for i, v in enumerate(captures) if v in active]
+    trips = _count_trips(b, node, n)
+    dcarried = [zero_cotangent(b, dys[i], node.results[i]) for i in floats]
+    dcarried += [start_cotangent(b, cotangents, captures[i]) for i in caps]
+    m = 1 + len(dcarried)
+    operands = [trips, *dcarried, *init, *captures]
+    more = Graph("while_grad_test")
+    ins = [more.add_input(v.type, f"arg{i}") for i, v in enumerate(operands)]
+    mb = Builder(more)
+    more.outputs = [mb.greater(ins[0], mb.literal(0, dtypes.int64))]
+    back = Graph("while_grad_body")
+    ins = [back.add_input(v.type, f"arg{i}") for i, v in enumerate(operands)]
+    bb = Builder(back)
+    left = bb.sub(ins[0], bb.literal(1, dtypes.int64))
+    state = _replay(bb, body, left, ins[m : m + n], ins[m + n :])
+    sub = _backward_region(body, [*floats, *(n + i for i in caps)], floats, n + len(captures))
+    zeros = [start_cotangent(bb, {}, state[i]) for i in floats]
+    grads, _ = clone_into(
+        bb, sub, [*state, *ins[m + n :], *ins[1 : 1 + len(floats)], *zeros, *ins[1 + len(floats) : m]]
+    )
+    back.outputs = [left, *grads]
+    new = b.node("while", operands, {"carried": m}, [more, back])
+    for i, grad in zip(floats, new.results[1:], strict=False):
+        if init[i] in active:
+            accumulate(b, cotangents, init[i], grad)
+    for i, grad in zip(caps, new.results[1 + len(floats) :], strict=True):
+        cotangents[captures[i]] = grad
+
+
+def _with_counter(region: Graph, n: int, count: bool) -> Graph:
+    """A loop region with a leading int64 counter; the body increments it."""
+    graph = Graph(region.name)
+    b = Builder(graph)
+    i = graph.add_input(TensorType((), dtypes.int64), "trips")
+    args = [graph.add_input(v.type, f"arg{j}") for j, v in enumerate(region.inputs)]
+    outputs, _ = clone_into(b, region, args)
+    graph.outputs = [b.add(i, b.literal(1, dtypes.int64)), *outputs] if count else outputs
+    return graph
+
+
+def _count_trips(b: Builder, node: Node, n: int) -> Value:
+    test, body = (_with_counter(r, n, c) for r, c in zip(node.regions, (False, True), strict=True))
+    zero = b.literal(0, dtypes.int64)
+    counted = b.node("while", [zero, *node.operands], {"carried": n + 1}, [test, body])
+    return counted.results[0]
+
+
+def _replay(
+    b: Builder, body: Graph, trips: Value, init: Sequence[Value], captures: Sequence[Value]
+) -> list[Value]:
+    """What a loop carries after `trips` steps."""
+    n = len(init)
+    counted = _with_counter(body, n, True)
+    limit = counted.add_input(trips.type, "limit")
+    test = Graph("replay_test")
+    ins = [test.add_input(v.type, f"arg{i}") for i, v in enumerate(counted.inputs)]
+    test.outputs = [Builder(test).less(ins[0], ins[-1])]
+    zero = b.literal(0, dtypes.int64)
+    operands = [zero, *init, *captures, trips]
+    node = b.node("while", operands, {"carried": n + 1}, [test, counted])
+    return list(node.results[1:])
+
+
+_REGION_RULES: Mapping[
+    str, Callable[[Builder, Node, list[Value | None], Cotangents, set[Value]], None]
+] = {"cond": _cond_rule, "custom_grad": _custom_rule, "scan": _scan_rule, "while": _while_rule}
+
+
+# --- whole graphs --------------------------------------------------------------------------------
+
+
+def gradient_graph(
+    graph: Graph, wanted: Sequence[int], *, seeded: Sequence[int] | None = None,
+    sens: bool = False, name: str | None = None,
+) -> Graph:
+    """A graph of the same inputs that gives the outputs of `graph`, then gradients.
+
+    Args:
+        graph: the forward graph; it is not changed.
+        wanted: positions of the inputs to differentiate with respect to.
+        seeded: positions of the outputs to start from (default: all).
+        sens: add one input per seeded output, its cotangent; else cotangents are ones.
+        name: name of the new graph.
+
+    Returns:
+        A graph with outputs `[*outputs, *gradients]` (zeros where there is no path) and the
+        updates of `graph`.
+
+    Raises:
+        GradientError: an op on the path has no gradient.
+    """
+    out = Graph(name or graph.name + "_grad")
+    b = Builder(out)
+    args = [out.add_input(v.type, v.name, v.kind) for v in graph.inputs]
+    outputs, table = clone_into(b, graph, args)
+    out.updates = [(table[old], table[new]) for old, new in graph.updates]
+    forward = list(out.nodes)
+    cotangents: Cotangents = {}
+    for i in range(len(outputs)) if seeded is None else seeded:
+        v = outputs[i]
+        if sens:
+            seed = out.add_input(v.type, f"sens{i}")
+        elif differentiable(v.type):
+            seed = b.full(v.type, 1)
+        else:
+            continue
+        accumulate(b, cotangents, v, seed)
+    values = [args[i] for i in wanted]
+    grads = reverse(b, forward, cotangents, values)
+    zeros = [g if g is not None else b.zeros_like(v) for g, v in zip(grads, values, strict=True)]
+    out.outputs = [*outputs, *zeros]
+    return out

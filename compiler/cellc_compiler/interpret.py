@@ -1,0 +1,120 @@
+"""The reference interpreter: a graph run node by node in numpy.
+
+It shares no code with the kernels, so it is the independent judge of both modes. With
+`precise=True` real floats are held in float64 (and complex64 in complex128) between nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .ir.graph import Builder, Graph, Node, Value
+from .ir.op import Op, lookup
+from .ir.types import TensorType
+
+Array = np.ndarray[Any, Any]
+Observer = Callable[[Node, tuple[Array, ...]], None]
+
+_WIDE = {"float16": np.float64, "bfloat16": np.float64, "float32": np.float64,
+         "complex64": np.complex128}
+
+
+def run(
+    graph: Graph,
+    arrays: Sequence[Array],
+    *,
+    precise: bool = False,
+    observe: Observer | None = None,
+) -> list[Array]:
+    """Outputs, then updated values, of a graph on inputs in the order of `graph.inputs`."""
+    env: dict[Value, Array] = {}
+    for v, a in zip(graph.inputs, arrays, strict=True):
+        env[v] = _held(a, v.type, precise)
+    for node in graph.nodes:
+        results = evaluate(node, [env[v] for v in node.operands], precise=precise)
+        env.update(zip(node.results, results, strict=True))
+        if observe is not None:
+            observe(node, results)
+    return [env[v] for v in graph.results()]
+
+
+def evaluate(node: Node, arrays: Sequence[Array], *, precise: bool = False) -> tuple[Array, ...]:
+    """The results of one node on arrays."""
+    run_op = _CONTROL.get(node.op, _plain)
+    results = run_op(node, list(arrays), precise)
+    return tuple(
+        _held(np.asarray(a), r.type, precise) for a, r in zip(results, node.results, strict=True)
+    )
+
+
+def _plain(node: Node, arrays: list[Array], precise: bool) -> Sequence[Array]:
+    op = lookup(node.op)
+    with np.errstate(all="ignore"):
+        if type(op).reference is not _NO_REFERENCE:
+            out = op.reference(*arrays, **node.attrs)
+            return out if isinstance(out, tuple) else (out,)
+    return run(expand_node(node), arrays, precise=precise)
+
+
+def expand_node(node: Node) -> Graph:
+    """A composition's node as a graph of its operands."""
+    op = lookup(node.op)
+    graph = Graph(node.op)
+    inputs = [graph.add_input(v.type, f"in{i}") for i, v in enumerate(node.operands)]
+    assert op.expand is not None, f"{node.op} has neither a reference nor an expansion"
+    out = op.expand(Builder(graph, span=node.span), *inputs, **node.attrs)
+    graph.outputs = list(out) if isinstance(out, tuple) else [out]
+    return graph
+
+
+def _held(a: Array, ty: TensorType, precise: bool) -> Array:
+    dtype: Any = ty.dtype.numpy
+    if precise:
+        dtype = _WIDE.get(ty.dtype.name, dtype)
+    with np.errstate(all="ignore"):
+        return np.asarray(a, dtype=dtype).reshape(ty.dims)
+
+
+def _cond(node: Node, arrays: list[Array], precise: bool) -> list[Array]:
+    region = node.regions[0] if bool(arrays[0]) else node.regions[1]
+    return run(region, arrays[1:], precise=precise)
+
+
+def _while(node: Node, arrays: list[Array], precise: bool) -> list[Array]:
+    test, body = node.regions
+    n = node.attrs["carried"]
+    carried, captures = arrays[:n], arrays[n:]
+    while bool(run(test, [*carried, *captures], precise=precise)[0]):
+        carried = run(body, [*carried, *captures], precise=precise)
+    return carried
+
+
+def _scan(node: Node, arrays: list[Array], precise: bool) -> list[Array]:
+    n, k, length = (node.attrs[a] for a in ("carried", "sequences", "length"))
+    carried, xs, captures = arrays[:n], arrays[n : n + k], arrays[n + k :]
+    rows: list[list[Array] | None] = [None] * length
+    order = range(length - 1, -1, -1) if node.attrs["reverse"] else range(length)
+    for i in order:
+        step = np.asarray(i, np.int64)
+        out = run(node.regions[0], [*carried, *(x[i] for x in xs), step, *captures],
+                  precise=precise)
+        carried, rows[i] = out[:n], out[n:]
+    stacked = [
+        np.stack([r[j] for r in rows if r is not None]) if length
+        else np.zeros(node.results[n + j].type.dims)
+        for j in range(len(node.results) - n)
+    ]
+    return [*carried, *stacked]
+
+
+def _custom_grad(node: Node, arrays: list[Array], precise: bool) -> list[Array]:
+    return run(node.regions[0], arrays, precise=precise)
+
+
+_CONTROL: dict[str, Callable[[Node, list[Array], bool], Sequence[Array]]] = {
+    "cond": _cond, "while": _while, "scan": _scan, "custom_grad": _custom_grad,
+}
+_NO_REFERENCE = Op.reference

@@ -1,0 +1,343 @@
+"""The text form of graphs: `print_graph` and `parse_graph` are inverses.
+
+    graph main(%x: float32[2,3] input, %w: float32[3,4] param) {
+      %0: float32[2,4] = matmul(%x, %w) {transpose_a=False, transpose_b=False} @fc loc("n.py":7:8)
+      return %0
+      update %w = %1
+    }
+
+Nested graphs follow a node in square brackets. Floats print with the shortest digits that read
+back to the same bits; large constants as base64 of their bytes.
+"""
+
+from __future__ import annotations
+
+import ast
+import base64
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cellc_runtime import dtypes
+from cellc_runtime.dtypes import DType
+
+from .graph import NOWHERE, Graph, Literal, Node, Span, Value
+from .types import TensorType
+
+_PLAIN = re.compile(r"[A-Za-z0-9_.$/-]+")
+_SMALL = 16
+
+
+# --- printing ------------------------------------------------------------------------------------
+
+
+def print_graph(graph: Graph, *, spans: bool = True) -> str:
+    """The complete text of a graph. `spans=False` leaves out source places (for hashing)."""
+    return "\n".join(_graph_lines(graph, "", spans)) + "\n"
+
+
+def _graph_lines(graph: Graph, pad: str, spans: bool) -> list[str]:
+    names: dict[Value, str] = {}
+    for v in graph.inputs:
+        names[v] = _name(v.name)
+    counter = 0
+    lines = []
+    head = ", ".join(f"{names[v]}: {v.type} {v.kind}" for v in graph.inputs)
+    lines.append(f"{pad}graph {_quote(graph.name)}({head}) {{")
+    for node in graph.nodes:
+        for r in node.results:
+            names[r] = f"%{counter}"
+            counter += 1
+        lines += _node_lines(node, names, pad + "  ", spans)
+    lines.append(f"{pad}  return {', '.join(names[v] for v in graph.outputs)}".rstrip())
+    lines += [f"{pad}  update {names[old]} = {names[new]}" for old, new in graph.updates]
+    lines.append(pad + "}")
+    return lines
+
+
+def _node_lines(node: Node, names: dict[Value, str], pad: str, spans: bool) -> list[str]:
+    results = ", ".join(f"{names[r]}: {r.type}" for r in node.results)
+    operands = ", ".join(names[v] for v in node.operands)
+    attrs = ", ".join(f"{k}={print_attr(v)}" for k, v in node.attrs.items())
+    text = f"{pad}{results}{' = ' if results else ''}{node.op}({operands}) {{{attrs}}}"
+    if node.scope:
+        text += f" @{_quote(node.scope)}"
+    if spans and node.span is not NOWHERE:
+        s = node.span
+        text += f' loc("{s.file}":{s.line}:{s.column})'
+    if not node.regions:
+        return [text]
+    lines = [text + " ["]
+    for region in node.regions:
+        lines += _graph_lines(region, pad + "  ", spans)
+    return [*lines, pad + "]"]
+
+
+def _quote(name: str) -> str:
+    return name if _PLAIN.fullmatch(name) else _string(name)
+
+
+def _string(s: str) -> str:
+    return '"' + s.encode("unicode_escape").decode("ascii").replace('"', '\\"') + '"'
+
+
+def _name(name: str) -> str:
+    # A bare number is the name of a node result, so inputs called so are quoted.
+    return "%" + (name if _PLAIN.fullmatch(name) and not name.isdigit() else _string(name))
+
+
+def print_attr(value: Any) -> str:
+    """One attribute value as text."""
+    if isinstance(value, DType):
+        return f"dtype.{value.name}"
+    if isinstance(value, Literal):
+        return _print_literal(value)
+    if isinstance(value, tuple):
+        inner = ", ".join(print_attr(v) for v in value)
+        return f"({inner},)" if len(value) == 1 else f"({inner})"
+    if isinstance(value, str):
+        return _string(value)
+    return repr(value)
+
+
+def _print_literal(value: Literal) -> str:
+    array = value.array
+    if array.size <= _SMALL and array.dtype.kind in "biuf" and array.dtype.itemsize > 2:
+        body = ", ".join(repr(x) for x in array.ravel().tolist())
+        if array.dtype == np.float32:
+            body = ", ".join(_short32(x) for x in array.ravel())
+        if not np.isnan(array).any():
+            return f"lit<{value.type}>[{body}]"
+    data = base64.b64encode(array.tobytes()).decode("ascii")
+    return f'lit<{value.type}>"{data}"'
+
+
+def _short32(x: np.float32) -> str:
+    if not np.isfinite(x):
+        return repr(float(x))
+    return np.format_float_scientific(x, unique=True, trim="0")
+
+
+# --- parsing -------------------------------------------------------------------------------------
+
+_TOKEN = re.compile(
+    r"""\s*(?:
+      (?P<string>"(?:[^"\\]|\\.)*")
+    | (?P<value>%(?:"(?:[^"\\]|\\.)*"|[A-Za-z0-9_.$/-]+))
+    | (?P<number>-?(?:\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?)(?![A-Za-z0-9_.$/]))
+    | (?P<word>-?[A-Za-z0-9_$/][A-Za-z0-9_.$/-]*)
+    | (?P<sign>[()\[\]{}<>=,:@])
+    )""",
+    re.VERBOSE,
+)
+
+
+class ParseError(ValueError):
+    """Graph text that is not well formed, with its line and column."""
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+        self.kind = ""
+        self.token = ""
+        self.start = 0
+        self.advance()
+
+    def advance(self) -> str:
+        """The current token; move to the next."""
+        last = self.token
+        if self.at >= len(self.text.rstrip()):
+            self.kind, self.token, self.start = "end", "", len(self.text)
+            return last
+        m = _TOKEN.match(self.text, self.at)
+        if m is None:
+            self.start = self.at
+            raise self.error("unexpected character")
+        self.kind = m.lastgroup or ""
+        self.token = m.group(self.kind)
+        self.start = m.start(self.kind)
+        self.at = m.end()
+        return last
+
+    def error(self, message: str) -> ParseError:
+        line = self.text.count("\n", 0, self.start) + 1
+        column = self.start - (self.text.rfind("\n", 0, self.start) + 1)
+        at = f"graph text, line {line}, column {column}"
+        return ParseError(f"{at}: {message} (at {self.token!r})")
+
+    def expect(self, token: str) -> None:
+        if self.token != token:
+            raise self.error(f"expected {token!r}")
+        self.advance()
+
+    def accept(self, token: str) -> bool:
+        if self.token == token and self.kind != "string":
+            self.advance()
+            return True
+        return False
+
+    def listed(self, close: str, item: Callable[[], Any]) -> list[Any]:
+        """Comma-separated items up to and including `close`."""
+        out: list[Any] = []
+        while not self.accept(close):
+            out.append(item())
+            if not self.accept(","):
+                self.expect(close)
+                break
+        return out
+
+    def word(self) -> str:
+        if self.kind == "string":
+            return str(ast.literal_eval(self.advance()))
+        if self.kind not in ("word", "number"):
+            raise self.error("expected a name")
+        return self.advance()
+
+    def value_name(self) -> str:
+        if self.kind != "value":
+            raise self.error("expected a value (%name)")
+        raw = self.advance()
+        return str(ast.literal_eval(raw[1:])) if raw[1] == '"' else raw
+
+    def integer(self) -> int:
+        try:
+            number = int(self.token)
+        except ValueError:
+            raise self.error("expected an integer") from None
+        self.advance()
+        return number
+
+    def type(self) -> TensorType:
+        try:
+            dtype = dtypes.by_name(self.word())
+        except ValueError as e:
+            raise self.error(str(e)) from None
+        self.expect("[")
+        return TensorType(tuple(self.listed("]", self.integer)), dtype)
+
+    def graph(self) -> Graph:
+        self.expect("graph")
+        graph = Graph(self.word())
+        names: dict[str, Value] = {}
+        self.expect("(")
+        for name, ty, kind in self.listed(")", self.parameter):
+            plain = name[1:] if name.startswith("%") else name
+            names[name] = graph.add_input(ty, plain, kind)
+        self.expect("{")
+        while self.token not in ("return", "update", "}"):
+            self.node(graph, names)
+        if self.accept("return"):
+            while self.kind == "value":
+                graph.outputs.append(self.lookup(names))
+                if not self.accept(","):
+                    break
+        while self.accept("update"):
+            old = self.lookup(names)
+            self.expect("=")
+            graph.updates.append((old, self.lookup(names)))
+        self.expect("}")
+        return graph
+
+    def parameter(self) -> tuple[str, TensorType, str]:
+        name = self.value_name()
+        self.expect(":")
+        return name, self.type(), self.word()
+
+    def lookup(self, names: dict[str, Value]) -> Value:
+        name = self.token
+        key = self.value_name()
+        if key not in names:
+            raise self.error(f"{name} is not defined before its use")
+        return names[key]
+
+    def node(self, graph: Graph, names: dict[str, Value]) -> None:
+        results: list[tuple[str, TensorType]] = []
+        while self.kind == "value":
+            name = self.value_name()
+            self.expect(":")
+            results.append((name, self.type()))
+            if not self.accept(","):
+                self.expect("=")
+                break
+        op = self.word()
+        self.expect("(")
+        operands = self.listed(")", lambda: self.lookup(names))
+        self.expect("{")
+        attrs = dict(self.listed("}", self.attribute))
+        scope = self.word() if self.accept("@") else ""
+        span = self.location() if self.accept("loc") else NOWHERE
+        regions: list[Graph] = []
+        if self.accept("["):
+            while not self.accept("]"):
+                regions.append(self.graph())
+        node = Node(op, operands, attrs, (), tuple(regions), span=span, scope=scope)
+        node.results = tuple(Value(t, node, i) for i, (_, t) in enumerate(results))
+        names.update({n: v for (n, _), v in zip(results, node.results, strict=True)})
+        graph.nodes.append(node)
+
+    def attribute(self) -> tuple[str, Any]:
+        key = self.word()
+        self.expect("=")
+        return key, self.attr()
+
+    def location(self) -> Span:
+        self.expect("(")
+        file = self.word()
+        self.expect(":")
+        line = self.integer()
+        self.expect(":")
+        column = self.integer()
+        self.expect(")")
+        return Span(file=file, line=line, column=column)
+
+    def attr(self) -> Any:
+        if self.accept("("):
+            return tuple(self.listed(")", self.attr))
+        if self.kind == "string":
+            return self.word()
+        word = self.advance()
+        if word == "lit":
+            return self.literal()
+        if word.startswith("dtype."):
+            return dtypes.by_name(word[6:])
+        return self.scalar(word)
+
+    def scalar(self, word: str) -> Any:
+        if word in ("inf", "-inf", "nan"):
+            return float(word)
+        try:
+            return ast.literal_eval(word)
+        except (ValueError, SyntaxError):
+            raise self.error(f"unknown attribute value {word!r}") from None
+
+    def literal(self) -> Literal:
+        self.expect("<")
+        ty = self.type()
+        self.expect(">")
+        if self.kind == "string":
+            data = base64.b64decode(self.word(), validate=True)
+            if len(data) != ty.nbytes:
+                raise self.error(f"a literal of {ty} needs {ty.nbytes} bytes, got {len(data)}")
+            return Literal(np.frombuffer(data, ty.dtype.numpy).reshape(ty.dims))
+        self.expect("[")
+        items = self.listed("]", lambda: self.scalar(self.advance()))
+        if len(items) != ty.size:
+            raise self.error(f"a literal of {ty} needs {ty.size} elements, got {len(items)}")
+        return Literal(np.array(items, ty.dtype.numpy).reshape(ty.dims))
+
+
+def parse_graph(text: str) -> Graph:
+    """Parse the text of one graph. Verify it with `cellc_compiler.ir.verify.verify`.
+
+    Raises:
+        ParseError: not well formed.
+    """
+    parser = _Parser(text)
+    graph = parser.graph()
+    if parser.kind != "end":
+        raise parser.error("expected the end of the text")
+    return graph
