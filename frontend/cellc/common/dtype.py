@@ -1,0 +1,144 @@
+"""Element types under MindSpore's names, and conversions from and to Python and numpy types."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from cellc_runtime.dtypes import (
+    ALL,
+    BY_NAME,
+    DType,
+    bfloat16,
+    bool_,
+    complex64,
+    complex128,
+    float16,
+    float32,
+    float64,
+    from_numpy,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+
+Type = DType
+"""The class of element types (MindSpore calls it `Type`)."""
+
+
+class Category(Type):
+    """A kind of types (`number`, `int_`, `tensor_type`, ...): it names a family, not a layout."""
+
+    __slots__ = ()
+
+
+def _category(name: str, printed: str, kind: str) -> Category:
+    return Category(name, printed, kind, 0, np.dtype(np.void))
+
+
+byte, short, intc, long, intp = int8, int16, int32, int64, int64
+ubyte, ushort, uintc, uintp = uint8, uint16, uint32, uint64
+half, single, double = float16, float32, float64
+cfloat, cdouble = complex64, complex128
+
+number = _category("number", "Number", "category")
+int_ = _category("int_", "Int", "category")
+uint = _category("uint", "UInt", "category")
+float_ = _category("float_", "Float", "category")
+string = _category("string", "String", "category")
+list_ = _category("list_", "List", "category")
+tuple_ = _category("tuple_", "Tuple", "category")
+tensor_type = _category("tensor_type", "Tensor", "category")
+type_none = _category("type_none", "None", "category")
+
+number_type: tuple[DType, ...] = tuple(d for d in ALL if d is not bool_)
+int_type: tuple[DType, ...] = (int8, int16, int32, int64)
+uint_type: tuple[DType, ...] = (uint8, uint16, uint32, uint64)
+float_type: tuple[DType, ...] = (float16, bfloat16, float32, float64)
+all_types: tuple[DType, ...] = ALL
+
+_PYTHON: dict[type, DType] = {
+    bool: bool_, int: int64, float: float64, complex: complex128, str: string, list: list_,
+    tuple: tuple_, type(None): type_none,
+}
+
+
+def dtype_to_nptype(type_: DType) -> type[np.generic]:
+    """The numpy scalar type of an element type.
+
+    Raises:
+        KeyError: `type_` has no numpy type.
+    """
+    if type_ not in ALL:
+        raise KeyError(type_)
+    return type_.numpy.type
+
+
+def dtype_to_pytype(type_: DType) -> type:
+    """The Python type of an element of `type_`.
+
+    Raises:
+        KeyError: `type_` has no Python type.
+    """
+    for python, dtype in _PYTHON.items():
+        if dtype is type_:
+            return python
+    kinds = {"bool": bool, "int": int, "uint": int, "float": float, "complex": complex}
+    return kinds[type_.kind]
+
+
+def pytype_to_dtype(obj: Any) -> DType:
+    """The element type of a Python type, numpy type or element type.
+
+    Raises:
+        NotImplementedError: there is none.
+    """
+    if isinstance(obj, DType):
+        return obj
+    if obj in _PYTHON:
+        return _PYTHON[obj]
+    try:
+        return from_numpy(obj)
+    except TypeError:
+        raise NotImplementedError(f"Unsupported convert python type {obj} to an element type") \
+            from None
+
+
+def convert(dtype: Any, what: str = "astype") -> DType:
+    """An element type from an element type, its name, or a Python or numpy type.
+
+    Raises:
+        TypeError: it names no element type of a tensor.
+    """
+    if isinstance(dtype, DType):
+        found: DType | None = dtype if dtype in ALL else None
+    elif isinstance(dtype, str):
+        found = BY_NAME.get(dtype.lower()) or {"int": int64, "float": float32}.get(dtype.lower())
+    elif dtype is float:
+        found = float32
+    else:
+        found = _PYTHON.get(dtype) if isinstance(dtype, type) else None
+        if found is None and isinstance(dtype, (type, np.dtype)):
+            found = from_numpy(dtype)
+    if found is None:
+        raise TypeError(
+            f"For '{what}', the dtype must be one of [{', '.join(d.name for d in ALL)}], "
+            f"but got {dtype!r}"
+        )
+    return found
+
+
+__all__ = [
+    "DType", "Type", "all_types", "bfloat16", "bool_", "byte", "cdouble", "cfloat", "complex128",
+    "complex64", "convert", "double", "dtype_to_nptype", "dtype_to_pytype", "float16", "float32",
+    "float64", "float_", "float_type", "from_numpy", "half", "int16", "int32", "int64", "int8",
+    "int_", "int_type", "intc", "intp", "list_", "long", "number", "number_type",
+    "pytype_to_dtype", "short", "single", "string", "tensor_type", "tuple_", "type_none", "ubyte",
+    "uint", "uint16", "uint32", "uint64", "uint8", "uint_type", "uintc", "uintp", "ushort",
+]

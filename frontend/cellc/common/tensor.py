@@ -1,0 +1,414 @@
+"""Tensor: a typed array. Its arithmetic, methods and indexing are installed by `cellc.ops.methods`.
+
+An eager tensor owns a C-contiguous, native-endian, writeable numpy array. While a graph is
+traced its subclass GraphTensor (core/tracer.py) has only a type, so nothing here reads elements
+except what must return Python or numpy values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cellc_compiler.ir.types import TensorType
+from cellc_runtime import dtypes
+from cellc_runtime.dtypes import DType
+
+from ._printing import tensor_repr, tensor_str
+
+Array = np.ndarray[Any, Any]
+
+_INPUTS = "Tensor, ndarray, list, tuple, float, int, bool, complex"
+
+
+@lru_cache(maxsize=4096)
+def _type_of(shape: tuple[int, ...], dtype: np.dtype[Any]) -> TensorType:
+    return TensorType(shape, dtypes.from_numpy(dtype))
+
+
+def aligned_copy(array: Array) -> Array:
+    """A copy that is contiguous, native-endian and starts on a 64-byte boundary."""
+    dtype = array.dtype.newbyteorder("=")
+    raw = np.empty(array.size * dtype.itemsize + 64, np.uint8)
+    start = -raw.ctypes.data % 64
+    out: Array = raw[start : start + array.size * dtype.itemsize].view(dtype).reshape(array.shape)
+    np.copyto(out, array, casting="unsafe")
+    return out
+
+
+def own(array: Array) -> Array:
+    """A contiguous, native-endian, writeable copy of an array.
+
+    Raises:
+        TypeError: no tensor has this element type.
+    """
+    dtype = dtypes.from_numpy(array.dtype).numpy
+    out = np.empty(array.shape, dtype)
+    np.copyto(out, array)
+    return out
+
+
+def cast_array(array: Array, dtype: DType | None) -> Array:
+    """`array`, converted to `dtype` unless it is None (out-of-range values as the CPU gives)."""
+    if dtype is None or array.dtype == dtype.numpy:
+        return array
+    with np.errstate(all="ignore"):
+        return array.astype(dtype.numpy)
+
+
+def _nested(data: Any) -> Any:
+    if isinstance(data, Tensor):
+        return data._data
+    if isinstance(data, (list, tuple)):
+        return [_nested(x) for x in data]
+    return data
+
+
+def _from_sequence(data: list[Any] | tuple[Any, ...]) -> Array:
+    """The array of a nested list; Python's float64 becomes float32, as MindSpore does."""
+    try:
+        array = np.array(_nested(data))
+    except ValueError:
+        array = np.empty(0, np.object_)
+    if array.dtype.kind not in "biufcV":
+        raise TypeError(f"For Tensor, the input_data is {data} that contain unsupported element.")
+    return array.astype(np.float32) if array.dtype == np.float64 else array
+
+
+def _to_array(data: Any) -> Array:
+    """A fresh array of what `Tensor(data)` accepts."""
+    if isinstance(data, Tensor):
+        return own(data._data)
+    if isinstance(data, (np.ndarray, np.number, np.bool_)):
+        return own(np.asarray(data))
+    if isinstance(data, (list, tuple)):
+        return own(_from_sequence(data))
+    if isinstance(data, bool):
+        return np.array(data)
+    if isinstance(data, int):
+        if not -(2**63) <= data < 2**64:
+            raise RuntimeError(f"the integer {data} does not fit into 64 bits")
+        return np.array(data, np.int64 if data < 2**63 else np.uint64)
+    if isinstance(data, float):
+        return np.array(data, np.float32)
+    if isinstance(data, complex):
+        return np.array(data, np.complex128)
+    if type(data).__name__ == "bfloat16":
+        return np.asarray(data)
+    raise TypeError(
+        f"For 'Tensor', the type of 'input_data' should be one of '{_INPUTS}', but got type "
+        f"'{type(data).__name__}'."
+    )
+
+
+def _check_dtype(dtype: Any) -> DType | None:
+    if dtype is not None and dtype not in dtypes.ALL:
+        names = ", ".join(d.name for d in dtypes.ALL)
+        raise TypeError(
+            f"For 'Tensor', the 'dtype' should be one of [{names}], but got {dtype!r}."
+        )
+    return dtype  # type: ignore[no-any-return]
+
+
+def _check_shape(shape: Any) -> tuple[int, ...]:
+    dims = (shape,) if isinstance(shape, int) else shape
+    if not isinstance(dims, (list, tuple)) or not all(isinstance(d, int) for d in dims):
+        raise TypeError(f"For Tensor, the 'shape' must be int, tuple or list of int, got {shape}")
+    if any(d < 0 for d in dims):
+        raise ValueError(f"For Tensor, the 'shape' must hold non-negative ints, but got {shape}")
+    return tuple(dims)
+
+
+class Tensor:
+    """An n-dimensional array of one element type.
+
+    Args:
+        input_data: a Tensor, numpy array, number, or nested list or tuple of numbers. Python
+            floats give float32, ints int64; numpy data keep their type. The data are copied.
+        dtype: element type of the tensor; None keeps that of the data.
+        shape: with `dtype` and without `input_data`, the shape of a tensor of zeros, or of one
+            that `init` fills when `init_data()` is called.
+        init: an initializer: called with a numpy array, it fills it.
+        const_arg: accepted for compatibility.
+        device: accepted for compatibility.
+
+    Raises:
+        TypeError: the data, `dtype` or `shape` have a wrong type.
+        ValueError: both `input_data` and `shape`, or one of `shape` and `dtype` without data.
+    """
+
+    __slots__ = ("__dict__", "__weakref__", "_data")
+
+    _data: Array
+    init: Any = None
+    const_arg: bool = False
+
+    def __init__(
+        self,
+        input_data: Any = None,
+        dtype: DType | None = None,
+        shape: int | tuple[int, ...] | list[int] | None = None,
+        init: Any = None,
+        const_arg: bool = False,
+        device: str | None = None,
+    ) -> None:
+        _check_dtype(dtype)
+        if input_data is None and shape is not None and dtype is not None:
+            self._data = np.zeros(_check_shape(shape), dtype.numpy)
+            if init is not None:
+                self.init = init
+            return
+        if init is not None:
+            raise ValueError(
+                "init, dtype and shape must have values at the same time, but got "
+                f"dtype: {dtype}, shape: {shape}"
+            )
+        if input_data is not None and shape is not None:
+            raise ValueError(
+                "When initializing a tensor with 'input_data', 'shape' should be set to None. "
+                f"But got shape: {shape}."
+            )
+        self._data = cast_array(_to_array(input_data), dtype)
+
+    @classmethod
+    def _from_array(cls, array: Array) -> Tensor:
+        """A Tensor that owns `array` (contiguous, native-endian, writeable), without checks."""
+        self = object.__new__(Tensor)
+        self._data = array
+        return self
+
+    # --- what it is -----------------------------------------------------------------------------
+
+    @property
+    def _type(self) -> TensorType:
+        return _type_of(self._data.shape, self._data.dtype)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Length of each axis."""
+        return self._type.dims
+
+    @property
+    def dtype(self) -> DType:
+        """Element type."""
+        return self._type.dtype
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return self._type.rank
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self._type.size
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes per element."""
+        return self._type.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self._type.nbytes
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Bytes to step along each axis."""
+        step, out = self.itemsize, []
+        for d in reversed(self.shape):
+            out.append(step)
+            step *= max(d, 1)
+        return tuple(reversed(out))
+
+    @property
+    def device(self) -> str:
+        """Where the elements live."""
+        return "CPU"
+
+    @property
+    def has_init(self) -> bool:
+        """Whether an initializer is still to be run by `init_data`."""
+        return self.init is not None
+
+    @property
+    def is_init(self) -> bool:
+        """Whether this is an input of training that has been initialised; always False here."""
+        return False
+
+    def init_data(
+        self, slice_index: int | None = None, shape: Any = None, opt_shard_group: Any = None
+    ) -> Tensor:
+        """Run the pending initializer, if there is one; this tensor.
+
+        Args:
+            slice_index, shape, opt_shard_group: accepted for compatibility (no sharding).
+        """
+        if self.init is not None:
+            fill, self.init = self.init, None
+            if callable(fill):
+                fill(self._data)
+        return self
+
+    # --- its elements, as Python and numpy values -----------------------------------------------
+
+    def asnumpy(self) -> Array:
+        """The elements as a numpy array that shares this tensor's memory."""
+        return self._data
+
+    numpy = asnumpy
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        data = self._data
+        if dtype is not None and np.dtype(dtype) != data.dtype:
+            return data.astype(dtype)
+        return data.copy() if copy else data
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._data.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._data.__dlpack_device__()
+
+    @staticmethod
+    def from_numpy(array: Array) -> Tensor:
+        """A tensor that shares the memory of `array` where its layout allows, else a copy.
+
+        Raises:
+            TypeError: not a numpy array, or of an element type no tensor has.
+        """
+        if not isinstance(array, np.ndarray):
+            raise TypeError(f"The input of from_numpy must be a numpy.ndarray, got {type(array)}")
+        dtypes.from_numpy(array.dtype)
+        shared = array.flags.c_contiguous and array.flags.writeable and array.dtype.isnative
+        return Tensor._from_array(array if shared else own(array))
+
+    def item(self) -> Any:
+        """The only element as a Python number.
+
+        Raises:
+            ValueError: there is not exactly one element.
+        """
+        return self._one().item()
+
+    def tolist(self) -> Any:
+        """The elements as a nested list of Python numbers (a number for a 0-d tensor)."""
+        return self._data.tolist()
+
+    def _one(self) -> Array:
+        if self.size != 1:
+            raise ValueError(
+                f"The tensor should have only one element, but got {self.size}, "
+                "more than one element is ambiguous."
+            )
+        return self._data.reshape(())
+
+    def __bool__(self) -> bool:
+        return bool(self._one())
+
+    def __int__(self) -> int:
+        return int(self._scalar())
+
+    def __float__(self) -> float:
+        return float(self._scalar())
+
+    def __complex__(self) -> complex:
+        return complex(self._scalar())
+
+    def _scalar(self) -> Array:
+        if self.size != 1:
+            raise ValueError("Only one element tensors can be converted to Python scalars")
+        return self._data.reshape(())
+
+    def __index__(self) -> int:
+        if self.size != 1 or not (self.dtype.is_integer or self.dtype is dtypes.bool_):
+            raise ValueError(
+                "Only integer tensors of a single element can be converted to an index."
+            )
+        return int(self._data.reshape(()))
+
+    def __len__(self) -> int:
+        if self.ndim == 0:
+            raise TypeError("Not support len of a 0-D tensor")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if self.ndim == 0:
+            raise TypeError("iteration over a 0-d tensor")
+        return (self[i] for i in range(self.shape[0]))
+
+    def __contains__(self, element: Any) -> bool:
+        return bool(np.any(self._data == np.asarray(element)))
+
+    # --- identity, copies, printing -------------------------------------------------------------
+
+    __hash__ = object.__hash__
+
+    def __copy__(self) -> Tensor:
+        return Tensor._from_array(self._data.copy())
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        return Tensor._from_array(self._data.copy())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Tensor._from_array, (self._data,)
+
+    def __repr__(self) -> str:
+        return tensor_repr(self._data, self.dtype)
+
+    def __str__(self) -> str:
+        if self.init is not None:
+            gap = "\n" if self.ndim > 1 else ""
+            return (f"Tensor(shape={list(self.shape)}, dtype={self.dtype!s}, "
+                    f"value={gap}<uninitialized>)")
+        return tensor_str(self._data, self.dtype)
+
+    def __format__(self, spec: str) -> str:
+        if spec:
+            raise TypeError(f"unsupported format string passed to {type(self).__name__}.__format__")
+        return str(self)
+
+    if TYPE_CHECKING:
+        # Installed by `cellc.ops.methods`, which stands on this class: stated here for typing.
+        T: Tensor
+        H: Tensor
+        mT: Tensor
+        mH: Tensor
+        __add__: Callable[[Tensor, Any], Tensor]
+        __radd__: Callable[[Tensor, Any], Tensor]
+        __sub__: Callable[[Tensor, Any], Tensor]
+        __rsub__: Callable[[Tensor, Any], Tensor]
+        __mul__: Callable[[Tensor, Any], Tensor]
+        __rmul__: Callable[[Tensor, Any], Tensor]
+        __truediv__: Callable[[Tensor, Any], Tensor]
+        __rtruediv__: Callable[[Tensor, Any], Tensor]
+        __floordiv__: Callable[[Tensor, Any], Tensor]
+        __rfloordiv__: Callable[[Tensor, Any], Tensor]
+        __mod__: Callable[[Tensor, Any], Tensor]
+        __rmod__: Callable[[Tensor, Any], Tensor]
+        __pow__: Callable[[Tensor, Any], Tensor]
+        __rpow__: Callable[[Tensor, Any], Tensor]
+        __matmul__: Callable[[Tensor, Any], Tensor]
+        __rmatmul__: Callable[[Tensor, Any], Tensor]
+        __and__: Callable[[Tensor, Any], Tensor]
+        __rand__: Callable[[Tensor, Any], Tensor]
+        __or__: Callable[[Tensor, Any], Tensor]
+        __ror__: Callable[[Tensor, Any], Tensor]
+        __xor__: Callable[[Tensor, Any], Tensor]
+        __rxor__: Callable[[Tensor, Any], Tensor]
+        __lt__: Callable[[Tensor, Any], Tensor]
+        __le__: Callable[[Tensor, Any], Tensor]
+        __gt__: Callable[[Tensor, Any], Tensor]
+        __ge__: Callable[[Tensor, Any], Tensor]
+        __neg__: Callable[[Tensor], Tensor]
+        __pos__: Callable[[Tensor], Tensor]
+        __abs__: Callable[[Tensor], Tensor]
+        __invert__: Callable[[Tensor], Tensor]
+        __getitem__: Callable[[Tensor, Any], Tensor]
+        __setitem__: Callable[[Tensor, Any, Any], None]
+
+        def __getattr__(self, name: str) -> Any: ...
