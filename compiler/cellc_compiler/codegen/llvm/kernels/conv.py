@@ -1,0 +1,297 @@
+"""Convolution: forward, backward-data and backward-weight plans (NCHW in, NCHW out).
+
+A plan is a list of kernels with the roles of their buffers, chosen from shapes, dtype and target
+alone. See `conv_taps` for the tile kernel and `conv_unfold` for how padding, stride and dilation
+disappear before it.
+
+Bits. With `w` read as 0-padded where a tap falls outside the image:
+- forward: an output element is one FMA chain over (ic, kh, kw) ascending, from 0;
+- backward data: one FMA chain over (oc, kh, kw) ascending, over the taps whose residue of the
+  stride fits the element, from 0;
+- backward weight: see `conv_weight`.
+float16 and bfloat16 are accumulated in float32 and rounded once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import product
+
+from cellc_compiler.codegen.kernel import Kernel
+from cellc_runtime.dtypes import DType, float32
+from cellc_runtime.target import Target
+
+from .conv_dephase import dephase_kernel
+from .conv_taps import Epilogue, Phase, TapConv, tap_kernel
+from .conv_unfold import SLACK_BYTES, Unfold, unfold_kernel, widen_kernel
+from .conv_vec import acc_size, is_half, memory_type
+from .conv_weight import (
+    ChannelLanes,
+    PixelLanes,
+    Taps,
+    WeightProblem,
+    channel_kernel,
+    choose_channel_lanes,
+    choose_pixel_lanes,
+    choose_splits,
+    gather_kernel,
+    pixel_kernel,
+    sum_kernel,
+    transpose_dy_kernel,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ConvSpec:
+    """A convolution of `x[n, c, h, w]` with `w[oc, c / groups, kh, kw]` (1-d: `h = kh = 1`).
+
+    Attributes:
+        stride, dilation: (rows, columns), at least 1.
+        pads: zeros added (top, bottom, left, right), not negative.
+
+    Raises:
+        ValueError: sizes that do not fit together.
+        TypeError: `dtype` is not a real floating-point type.
+    """
+
+    n: int
+    c: int
+    h: int
+    w: int
+    oc: int
+    kh: int
+    kw: int
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    pads: tuple[int, int, int, int]
+    groups: int
+    dtype: DType
+
+    def __post_init__(self) -> None:
+        memory_type(self.dtype)
+        if self.groups < 1 or self.c % self.groups or self.oc % self.groups:
+            raise ValueError(f"{self.groups} groups do not divide {self.c} and {self.oc} channels")
+        if min(self.stride) < 1 or min(self.dilation) < 1 or min(self.pads) < 0:
+            raise ValueError("strides and dilations are at least 1, pads at least 0")
+        if min(self.n, self.c, self.oc, self.kh, self.kw) < 1 or self.oh < 1 or self.ow < 1:
+            raise ValueError(f"a convolution without an output element: {self}")
+
+    @property
+    def oh(self) -> int:
+        """Output rows."""
+        reach = self.dilation[0] * (self.kh - 1) + 1
+        return (self.h + self.pads[0] + self.pads[1] - reach) // self.stride[0] + 1
+
+    @property
+    def ow(self) -> int:
+        """Output columns."""
+        reach = self.dilation[1] * (self.kw - 1) + 1
+        return (self.w + self.pads[2] + self.pads[3] - reach) // self.stride[1] + 1
+
+    @property
+    def icg(self) -> int:
+        """Input channels of a group."""
+        return self.c // self.groups
+
+    @property
+    def ocg(self) -> int:
+        """Output channels of a group."""
+        return self.oc // self.groups
+
+    @property
+    def taps(self) -> int:
+        """Taps of the kernel window."""
+        return self.kh * self.kw
+
+    @property
+    def weight_size(self) -> int:
+        """Elements of the weights."""
+        return self.oc * self.icg * self.taps
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Kernels to run in order, each with the roles of its buffers.
+
+    Attributes:
+        steps: `(kernel, roles)`; roles are `x`, `w`, `dy`, `out`, names of `scratch`, and
+            `e0`, `e1`, ... for the buffers an epilogue reads.
+        scratch: bytes of every scratch buffer (64-byte aligned, contents undefined).
+    """
+
+    steps: list[tuple[Kernel, tuple[str, ...]]] = field(default_factory=list)
+    scratch: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def cost(self) -> float:
+        """Estimated cycles of all steps on one core."""
+        return sum(k.cost for k, _ in self.steps)
+
+    def add(self, kernel: Kernel, *roles: str) -> None:
+        """Append a step."""
+        self.steps.append((kernel, roles))
+
+
+def _windows(plan: Plan, u: Unfold, channels: int, role: str, target: Target) -> str:
+    """Unfold `role` unless it is its own unfolded form; the role to read windows from."""
+    if u.identity:
+        return role
+    name = f"{role}_unfolded"
+    plan.scratch[name] = u.nbytes(channels)
+    plan.add(unfold_kernel(u, channels, target), role, name)
+    return name
+
+
+def _weights(plan: Plan, spec: ConvSpec, target: Target) -> str:
+    """The role of the weights as accumulators."""
+    if not is_half(spec.dtype):
+        return "w"
+    plan.scratch["w_wide"] = spec.weight_size * acc_size(spec.dtype) + SLACK_BYTES
+    plan.add(widen_kernel(spec.dtype, spec.weight_size, target), "w", "w_wide")
+    return "w_wide"
+
+
+def _forward_taps(spec: ConvSpec) -> tuple[tuple[int, int, int], ...]:
+    """`(row offset, column offset, index)` of every tap in chain order."""
+    return tuple(
+        (a * spec.dilation[0] - spec.pads[0], b * spec.dilation[1] - spec.pads[2],
+         a * spec.kw + b)
+        for a, b in product(range(spec.kh), range(spec.kw))
+    )
+
+
+def _forward_unfold(spec: ConvSpec) -> Unfold:
+    """The windows of `x` that the output grid reads."""
+    taps = _forward_taps(spec)
+    return Unfold(spec.dtype, spec.h, spec.w, spec.oh, spec.ow, *spec.stride,
+                  tuple({t[0] for t in taps}), tuple({t[1] for t in taps}))
+
+
+def conv_forward(
+    spec: ConvSpec, target: Target, epilogue: Epilogue | None = None, extra: int = 0
+) -> Plan:
+    """`out[n, oc, oh, ow]` from roles `x` and `w`.
+
+    Args:
+        epilogue: applied to accumulators before their store; see `conv_taps.Epilogue`.
+        extra: buffers the epilogue reads, roles `e0`, `e1`, ...: `bufs[3:]` of the kernel.
+    """
+    plan = Plan()
+    u = _forward_unfold(spec)
+    x = _windows(plan, u, spec.n * spec.c, "x", target)
+    w = _weights(plan, spec, target)
+    row = spec.icg * spec.taps
+    problem = TapConv(u, spec.n, spec.groups, spec.ocg, spec.icg, (Phase(_forward_taps(spec)),),
+                      (spec.ocg * row, row, spec.taps), spec.dtype)
+    plan.add(tap_kernel(problem, target, epilogue, extra), x, w, "out",
+             *(f"e{i}" for i in range(extra)))
+    return plan
+
+
+def _axis(count: int, stride: int, dilation: int, pad: int, phase: int) -> list[tuple[int, int]]:
+    """`(tap, shift)` along an axis: taps that reach input positions `phase + stride * j`, and
+    the output position `j + shift` they come from."""
+    return [
+        (k, (phase + pad - k * dilation) // stride)
+        for k in range(count)
+        if (phase + pad - k * dilation) % stride == 0
+    ]
+
+
+def backward_phases(spec: ConvSpec) -> dict[tuple[int, int], Phase]:
+    """The taps of every residue (row, column) of the stride that has any."""
+    phases = {}
+    for py, px in product(range(spec.stride[0]), range(spec.stride[1])):
+        rows = _axis(spec.kh, spec.stride[0], spec.dilation[0], spec.pads[0], py)
+        cols = _axis(spec.kw, spec.stride[1], spec.dilation[1], spec.pads[2], px)
+        if rows and cols and py < spec.h and px < spec.w:
+            phases[py, px] = Phase(tuple(
+                (ry, cx, a * spec.kw + b) for (a, ry), (b, cx) in product(rows, cols)
+            ))
+    return phases
+
+
+def conv_backward_data(spec: ConvSpec, target: Target) -> Plan:
+    """`out[n, c, h, w]`, the gradient of `x`, from roles `dy` and `w`.
+
+    This is also the forward of a transposed convolution whose input is `dy`.
+    """
+    plan = Plan()
+    (sy, sx) = spec.stride
+    phases = backward_phases(spec)
+    if not phases:
+        plan.scratch["phases"] = _phase_bytes(spec, 1)
+        plan.add(_dephase(spec, phases, target), "phases", "out")
+        return plan
+    taps = [t for p in phases.values() for t in p.taps]
+    u = Unfold(spec.dtype, spec.oh, spec.ow, -(-spec.h // sy), -(-spec.w // sx), 1, 1,
+               tuple({t[0] for t in taps}), tuple({t[1] for t in taps}))
+    dy = _windows(plan, u, spec.n * spec.oc, "dy", target)
+    w = _weights(plan, spec, target)
+    strides = (spec.ocg * spec.icg * spec.taps, spec.taps, spec.icg * spec.taps)
+    direct = (sy, sx) == (1, 1)
+    acc = spec.dtype if direct or not is_half(spec.dtype) else float32
+    problem = TapConv(u, spec.n, spec.groups, spec.icg, spec.ocg, tuple(phases.values()),
+                      strides, acc)
+    if direct:
+        plan.add(tap_kernel(problem, target), dy, w, "out")
+        return plan
+    plan.scratch["phases"] = _phase_bytes(spec, len(phases))
+    plan.add(tap_kernel(problem, target), dy, w, "phases")
+    plan.add(_dephase(spec, phases, target), "phases", "out")
+    return plan
+
+
+def _phase_bytes(spec: ConvSpec, phases: int) -> int:
+    pixels = -(-spec.h // spec.stride[0]) * -(-spec.w // spec.stride[1])
+    return phases * spec.n * spec.c * pixels * acc_size(spec.dtype) + SLACK_BYTES
+
+
+def _dephase(spec: ConvSpec, phases: dict[tuple[int, int], Phase], target: Target) -> Kernel:
+    return dephase_kernel(spec.dtype, spec.n * spec.c, spec.h, spec.w, *spec.stride,
+                          tuple(phases), target)
+
+
+def conv_backward_weight(spec: ConvSpec, target: Target) -> Plan:
+    """`out[oc, c / groups, kh, kw]`, the gradient of `w`, from roles `x` and `dy`."""
+    problem = WeightProblem(
+        spec.n, spec.groups, spec.ocg, spec.icg, spec.oh, spec.ow,
+        Taps(spec.kh, spec.kw, spec.stride, spec.dilation), spec.dtype,
+    )
+    by_channel = choose_channel_lanes(problem, target)
+    by_pixel = choose_pixel_lanes(problem, target)
+    unfolded = _forward_unfold(spec)
+    extra = 0.0 if unfolded.identity else unfolded.cycles(target) * spec.n * spec.c
+    if by_channel.cycles <= by_pixel.cycles + extra:
+        return _weight_by_channel(spec, by_channel, target)
+    return _weight_by_pixel(spec, by_pixel, unfolded, target)
+
+
+def _weight_by_channel(spec: ConvSpec, t: ChannelLanes, target: Target) -> Plan:
+    plan = Plan()
+    top, bottom, left, right = spec.pads
+    u = Unfold(spec.dtype, spec.h, spec.w, spec.h + top + bottom, spec.w + left + right,
+               1, 1, (-top,), (-left,))
+    x = _windows(plan, u, spec.n * spec.c, "x", target)
+    splits = choose_splits(t.p, spec.groups * t.tiles * -(-spec.icg // t.ics), t.cycles)
+    plan.scratch["dy_t"] = t.dy_size * acc_size(spec.dtype) + SLACK_BYTES
+    plan.scratch["part"] = t.part_bytes(splits)
+    plan.add(transpose_dy_kernel(t, target), "dy", "dy_t")
+    plan.add(channel_kernel(t, splits, u, target), x, "dy_t", "part")
+    plan.add(gather_kernel(t, splits, target), "part", "out")
+    return plan
+
+
+def _weight_by_pixel(spec: ConvSpec, t: PixelLanes, u: Unfold, target: Target) -> Plan:
+    plan = Plan()
+    x = _windows(plan, u, spec.n * spec.c, "x", target)
+    offsets = tuple(u.offset(ry, cx) for ry, cx, _ in _forward_taps(spec))
+    splits = choose_splits(t.p, spec.groups * spec.icg, t.cycles)
+    kernel = pixel_kernel(t, splits, u, offsets, target)
+    if splits == 1 and not is_half(spec.dtype):
+        plan.add(kernel, x, "dy", "out")
+        return plan
+    plan.scratch["part"] = splits * t.p.size * acc_size(spec.dtype) + SLACK_BYTES
+    plan.add(kernel, x, "dy", "part")
+    plan.add(sum_kernel(t.p, splits, target), "part", "out")
+    return plan

@@ -1,0 +1,357 @@
+"""The convolution tile kernel: rows of weights against windows of an unfolded image.
+
+Computes, for every phase f, image n, group g, row m and grid pixel q,
+
+    out[f, n, g, m, q] = chain over (k, t) of w[g, m, k, tap t] * x[n, g, k, offset(tap t) + q]
+
+one FMA chain per element in the order k outermost, taps as listed, starting from 0. Vectors run
+over pixels; `mr` rows times `nv` pixel vectors are accumulated in registers and the weights are
+broadcast straight from their original layout (no packing: rows of a tile lie at constant
+distances). Forward is one phase; backward-data of a strided convolution has one phase per
+residue of the stride, each with its own taps, all in one kernel driven by tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from cellc_compiler.codegen.kernel import Kernel
+from cellc_compiler.codegen.llvm.text import Function, V, vector
+from cellc_runtime.dtypes import DType
+from cellc_runtime.target import Target
+
+from .conv_unfold import Unfold
+from .conv_vec import (
+    TASK_CYCLES,
+    WANTED_TASKS,
+    acc_size,
+    acc_type,
+    elem_ptr,
+    lanes,
+    lookup,
+    minimum,
+    split_index,
+    static_mask,
+    store_acc,
+    table,
+    task_kernel,
+)
+
+Epilogue = Callable[[Function, V, V, V, int, V | None], V]
+"""`(f, acc, channel, offset, lanes, mask) -> acc`: applied to an accumulator vector before its
+store. `channel` is the output channel and `offset` the flat output index of lane 0 (i64 scalars);
+`mask` is None when all lanes are live. Extra buffers are `bufs[3:]` of the kernel."""
+
+_UNROLLED_FMAS = 112
+_X_CHUNK_BYTES = 384 * 1024
+
+
+@dataclass(frozen=True)
+class Phase:
+    """The taps of one phase, in chain order.
+
+    Attributes:
+        taps: `(row offset, column offset, weight index)` of every tap; the weight index is the
+            element offset from `w[g, m, k]`.
+    """
+
+    taps: tuple[tuple[int, int, int], ...]
+
+
+@dataclass(frozen=True)
+class TapConv:
+    """One tile-kernel problem.
+
+    Attributes:
+        unfold: the window form of the source (per channel).
+        n, groups, m, k: images, groups, rows per group and chain channels per group.
+        phases: taps of every phase.
+        w_strides: elements between groups, rows and chain channels of the weights.
+        out_dtype: storage type of the output (its accumulator type is the source's).
+    """
+
+    unfold: Unfold
+    n: int
+    groups: int
+    m: int
+    k: int
+    phases: tuple[Phase, ...]
+    w_strides: tuple[int, int, int]
+    out_dtype: DType
+
+    @property
+    def dtype(self) -> DType:
+        """Storage type of the source."""
+        return self.unfold.dtype
+
+    @property
+    def pixels(self) -> int:
+        """Pixels of the output grid."""
+        return self.unfold.th * self.unfold.tw
+
+    @property
+    def longest(self) -> int:
+        """Taps of the phase with most taps."""
+        return max(len(p.taps) for p in self.phases)
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """Register tile and task grid of a `TapConv` on a target.
+
+    Attributes:
+        mr, nv: rows and pixel vectors of a tile.
+        row_blocks, pixel_chunks: how rows and pixels are cut into units of work.
+        cycles: estimated cycles of the whole problem.
+    """
+
+    width: int
+    mr: int
+    nv: int
+    row_blocks: int
+    pixel_chunks: int
+    cycles: float
+
+
+def tile_cycles(target: Target, mr: int, nv: int) -> float:
+    """Estimated cycles of one step of the chain for a tile of `mr` rows and `nv` vectors."""
+    wide = target.vector_bytes == 64
+    loads = (mr + nv * (2.0 if wide else 1.5)) / 2
+    issue = (mr * nv + mr + nv + 3) / (6 if wide else 4)
+    return max(mr * nv / 2, loads, issue, 4.0)
+
+
+def _max_rows(target: Target, nv: int) -> int:
+    """Most rows whose accumulators, with `nv` windows and one weight, fit the registers."""
+    return (target.vector_registers - 1 - nv) // nv
+
+
+def _split_cost(total: int, tile: int, cost: Callable[[int], float]) -> float:
+    full, rest = divmod(total, tile)
+    return full * cost(tile) + (cost(rest) if rest else 0.0)
+
+
+def choose_tile(target: Target, m: int, vectors: int) -> tuple[int, int, float]:
+    """The cheapest `(mr, nv)` for `m` rows and `vectors` pixel vectors, with its cycles."""
+    best: tuple[float, int, int] | None = None
+    for nv in range(1, min(vectors, 6) + 1):
+        for mr in range(1, min(m, _max_rows(target, nv)) + 1):
+            cost = _split_cost(
+                vectors, nv,
+                lambda v, mr=mr: _split_cost(m, mr, lambda r: tile_cycles(target, r, v)),  # type: ignore[misc]
+            )
+            # A remainder is a second copy of the code: worth it only for a real gain.
+            cost *= 1.0 + 0.01 * (m % mr != 0) + 0.005 * (vectors % nv != 0)
+            if best is None or cost < best[0] - 1e-9:
+                best = (cost, mr, nv)
+    assert best is not None
+    return best[1], best[2], best[0]
+
+
+def choose_tiling(p: TapConv, target: Target) -> Tiling:
+    """Tile and task grid from shapes and target."""
+    width = lanes(target, p.dtype)
+    mr, nv, step = choose_tile(target, p.m, -(-p.pixels // width))
+    taps = sum(len(f.taps) for f in p.phases)
+    cycles = p.n * p.groups * (step * p.k * taps + 40.0 * len(p.phases))
+    tiles = -(-p.pixels // (width * nv))
+    chunk_bytes = width * nv * p.k * p.unfold.planes() * acc_size(p.dtype)
+    chunks = max(1, min(tiles, tiles * chunk_bytes // _X_CHUNK_BYTES))
+    wanted = min(WANTED_TASKS, int(cycles / TASK_CYCLES))
+    need = max(1, -(-wanted // (p.n * p.groups * len(p.phases))))
+    row_tiles = -(-p.m // mr)
+    blocks = min(row_tiles, -(-need // chunks))
+    if blocks * chunks < need:
+        chunks = min(tiles, -(-need // blocks))
+    return Tiling(width, mr, nv, blocks, chunks, cycles)
+
+
+@dataclass(slots=True)
+class _Writer:
+    """Writes the kernel of one problem: state shared by the functions of one kernel."""
+
+    p: TapConv
+    t: Tiling
+    f: Function
+    bufs: list[V]
+    epilogue: Epilogue | None
+
+    @property
+    def single(self) -> Phase | None:
+        """The only phase, whose taps are then constants of the code."""
+        return self.p.phases[0] if len(self.p.phases) == 1 else None
+
+    def unit(self, unit: V) -> None:
+        """One (phase, image, group, row block, pixel chunk)."""
+        p, t, f = self.p, self.t, self.f
+        dims = [len(p.phases), p.n, p.groups, t.row_blocks, t.pixel_chunks]
+        phase, n, g, block, chunk = split_index(f, unit, dims)
+        ng = f.add(f.mul(n, f.i64(p.groups)), g)
+        x = f.gep(self.bufs[0], f.mul(ng, f.i64(p.k * p.unfold.channel_size())),
+                  acc_type(p.dtype))
+        w = f.gep(self.bufs[1], f.mul(g, f.i64(p.w_strides[0])), acc_type(p.dtype))
+        out_row = f.mul(
+            f.add(f.mul(phase, f.i64(p.n * p.groups)), ng), f.i64(p.m)
+        )
+        state = _Unit(phase, x, w, out_row, f.mul(g, f.i64(p.m)))
+        self._rows(state, block, chunk)
+
+    def _rows(self, u: _Unit, block: V, chunk: V) -> None:
+        """The row tiles of a block: full tiles, then the shorter last one."""
+        f, t = self.f, self.t
+        full, rest = divmod(self.p.m, t.mr)
+        tiles = full + (rest > 0)
+        per = -(-tiles // t.row_blocks)
+        lo = f.mul(block, f.i64(per))
+        hi = f.add(lo, f.i64(per))
+        f.loop(lo, minimum(f, hi, f.i64(full)), 1, [],
+               lambda i, _: self._pixels(u, f.mul(i, f.i64(t.mr)), t.mr, chunk))
+        if rest:
+            mine = f.binary("and", f.cmp("sle", lo, f.i64(full)), f.cmp("sgt", hi, f.i64(full)))
+            f.when(mine, lambda: self._pixels(u, f.i64(full * t.mr), rest, chunk))
+
+    def _pixels(self, u: _Unit, row: V, mr: int, chunk: V) -> None:
+        """The pixel tiles of a chunk for one row tile."""
+        f, t = self.f, self.t
+        span = t.width * t.nv
+        full, rest = divmod(self.p.pixels, span)
+        tiles = full + (rest > 0)
+        per = -(-tiles // t.pixel_chunks)
+        lo = f.mul(chunk, f.i64(per))
+        hi = f.add(lo, f.i64(per))
+        f.loop(lo, minimum(f, hi, f.i64(full)), 1, [],
+               lambda i, _: self._tile(u, row, mr, f.mul(i, f.i64(span)), span))
+        if rest:
+            mine = f.binary("and", f.cmp("sle", lo, f.i64(full)), f.cmp("sgt", hi, f.i64(full)))
+            f.when(mine, lambda: self._tile(u, row, mr, f.i64(full * span), rest))
+
+    def _tile(self, u: _Unit, row: V, mr: int, q: V, count: int) -> None:
+        """One register tile: `mr` rows from `row`, `count` pixels from `q`."""
+        f, p, width = self.f, self.p, self.t.width
+        ty = vector(acc_type(p.dtype), width)
+        nv = -(-count // width)
+        x = f.gep(u.x, q, acc_type(p.dtype))
+        w = f.gep(u.w, f.mul(row, f.i64(p.w_strides[1])), acc_type(p.dtype))
+        # The image itself ends with its last pixel; a scratch has slack after it.
+        live = count - (nv - 1) * width
+        mask = static_mask(live, width) if live < width else None
+        tile = _Tile(mr, nv, mask if p.unfold.identity else None)
+        zeros = [f.zero(ty)] * (mr * nv)
+
+        def chain(_: V, c: list[V]) -> list[V]:
+            acc = self._taps(u.phase, tile, c[0], c[1], c[2:])
+            nx = f.gep(c[0], p.unfold.channel_size(), acc_type(p.dtype))
+            return [nx, f.gep(c[1], p.w_strides[2], acc_type(p.dtype)), *acc]
+
+        acc = f.loop(0, p.k, 1, [x, w, *zeros], chain)[2:]
+        self._store(u, row, q, tile, acc, mask)
+
+    def _taps(self, phase: V, tile: _Tile, x: V, w: V, acc: list[V]) -> list[V]:
+        """All taps of one chain channel."""
+        f, el = self.f, acc_type(self.p.dtype)
+        one = self.single
+        if one is None:
+            lo = lookup(f, "TAP_FIRST", phase)
+            hi = lookup(f, "TAP_FIRST", f.add(phase, f.i64(1)))
+            return f.loop(lo, hi, 1, acc, lambda i, c: self._tap(
+                tile, f.gep(x, lookup(f, "TAP_X", i), el), f.gep(w, lookup(f, "TAP_W", i), el), c))
+        count = len(one.taps)
+        limit = max(1, _UNROLLED_FMAS // (tile.mr * tile.nv))
+        group = max(d for d in range(1, count + 1) if count % d == 0 and d <= limit)
+
+        def step(i: V, c: list[V]) -> list[V]:
+            for j in range(group):
+                at = f.add(i, f.i64(j))
+                if group == count:
+                    ry, cx, wi = one.taps[j]
+                    xo, wo = f.i64(self.p.unfold.offset(ry, cx)), f.i64(wi)
+                else:
+                    xo, wo = lookup(f, "TAP_X", at), lookup(f, "TAP_W", at)
+                c = self._tap(tile, f.gep(x, xo, el), f.gep(w, wo, el), c)
+            return c
+
+        return f.loop(0, count, group, acc, step)
+
+    def _tap(self, tile: _Tile, x: V, w: V, acc: list[V]) -> list[V]:
+        """One step of the chain: load `nv` windows, broadcast `mr` weights, FMA."""
+        f, width = self.f, self.t.width
+        el = acc_type(self.p.dtype)
+        ty = vector(el, width)
+        window = []
+        for j in range(tile.nv):
+            ptr = f.gep(x, j * width, el)
+            if tile.mask is not None and j == tile.nv - 1:
+                window.append(f.masked_load(ty, ptr, tile.mask, f.zero(ty)))
+            else:
+                window.append(f.load(ty, ptr))
+        out = []
+        for i in range(tile.mr):
+            weight = f.load(el, f.gep(w, i * self.p.w_strides[1], el))
+            wide = f.splat(weight, width)
+            out += [f.fma(wide, window[j], acc[i * tile.nv + j]) for j in range(tile.nv)]
+        return out
+
+    def _store(self, u: _Unit, row: V, q: V, tile: _Tile, acc: list[V], mask: V | None) -> None:
+        f, p, width = self.f, self.p, self.t.width
+        for i in range(tile.mr):
+            m = f.add(row, f.i64(i))
+            start = f.add(f.mul(f.add(u.out_row, m), f.i64(p.pixels)), q)
+            for j in range(tile.nv):
+                live = mask if j == tile.nv - 1 else None
+                at = f.add(start, f.i64(j * width))
+                value = acc[i * tile.nv + j]
+                if self.epilogue is not None:
+                    channel = f.add(u.channel, m)
+                    value = self.epilogue(f, value, channel, at, width, live)
+                store_acc(f, value, elem_ptr(f, self.bufs[2], at, p.out_dtype), p.out_dtype, live)
+
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """Where a unit works: its phase, pointers, first output row and first channel."""
+
+    phase: V
+    x: V
+    w: V
+    out_row: V
+    channel: V
+
+
+@dataclass(frozen=True, slots=True)
+class _Tile:
+    """Size of a register tile and the mask of its last window load."""
+
+    mr: int
+    nv: int
+    mask: V | None
+
+
+def _tables(p: TapConv) -> str:
+    taps = [t for phase in p.phases for t in phase.taps]
+    starts = [0]
+    for phase in p.phases:
+        starts.append(starts[-1] + len(phase.taps))
+    return (
+        table("TAP_X", [p.unfold.offset(ry, cx) for ry, cx, _ in taps])
+        + table("TAP_W", [w for _, _, w in taps])
+        + table("TAP_FIRST", starts)
+    )
+
+
+def tap_kernel(
+    p: TapConv, target: Target, epilogue: Epilogue | None = None, extra: int = 0
+) -> Kernel:
+    """Kernel over buffers (unfolded source, weights, out, `extra` epilogue buffers).
+
+    Source and weights hold accumulators (see `unfold_kernel`, `widen_kernel`); the output holds
+    `p.out_dtype` and is laid out `[phase][n][groups * m][pixels]`.
+    """
+    t = choose_tiling(p, target)
+    units = len(p.phases) * p.n * p.groups * t.row_blocks * t.pixel_chunks
+
+    def body(f: Function, bufs: list[V], unit: V) -> str:
+        _Writer(p, t, f, bufs, epilogue).unit(unit)
+        return _tables(p)
+
+    return task_kernel(target, 3 + extra, units, t.cycles / units, body)
