@@ -1,4 +1,4 @@
-"""Shape ops: constants and views (reshape, transpose, broadcast, slice, concat, pad, ...).
+"""Shape ops: constants and views (reshape, transpose, broadcast, flip, tile, diagonals, ...).
 
 A view is a map of indices; it costs nothing when it fuses into its reader.
 """
@@ -6,14 +6,20 @@ A view is a map of indices; it costs nothing when it fuses into its reader.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
+from cellc_runtime import dtypes
+from cellc_runtime.dtypes import DType
+
 from ..ir.graph import Builder, Literal, Node, Value
-from ..ir.op import ANY, REQUIRED, Array, Op, Sample, Spec, register
-from ..ir.types import Shape, TensorType, broadcast_shapes
-from ..loops.expr import Expr, Reader
+from ..ir.op import ANY, INTS, NUMBERS, REQUIRED, Array, Op, Sample, Spec, register
+from ..ir.types import Shape, TensorType, broadcast_shapes, normalize_axes, normalize_axis
+from ..loops import expr as E
+from ..loops.expr import ComplexExpr, Expr, Reader
 from ..loops.index import Index, ravel, unravel
+from ._views import Composite, Element, between, crop, fill, select
 
 
 @register
@@ -67,7 +73,8 @@ class Reshape(Op):
         return r.read(0, unravel(ravel(idx, r.out[0].dims), r.types[0].dims))
 
     def samples(self) -> Sequence[Sample]:
-        return (Sample((Spec((4, 6)),), {"shape": (3, 8)}), Sample((Spec((5,)),), {"shape": (1, 5)}),
+        return (Sample((Spec((4, 6)),), {"shape": (3, 8)}),
+                Sample((Spec((5,)),), {"shape": (1, 5)}),
                 Sample((Spec(()),), {"shape": (1, 1)}), Sample((Spec((0, 3)),), {"shape": (3, 0)}))
 
 
@@ -138,3 +145,435 @@ class Transpose(Op):
     def samples(self) -> Sequence[Sample]:
         return (Sample((Spec((3, 4, 5)),), {"perm": (2, 0, 1)}),
                 Sample((Spec((17, 33)),), {"perm": (1, 0)}))
+
+
+@register
+class Flip(Op):
+    """Elements in reverse order along axes. Source: `mindspore.ops.flip`.
+
+    Attributes:
+        axes: axes to reverse.
+    """
+
+    name = "flip"
+    attrs = {"axes": REQUIRED}
+    dtypes = ANY
+    cost = "free"
+
+    def infer(self, x: TensorType, *, axes: tuple[int, ...]) -> TensorType:
+        if axes:
+            normalize_axes(axes, x.rank)
+        return x
+
+    def reference(self, x: Array, *, axes: tuple[int, ...]) -> Array:
+        return np.flip(x, axes) if axes else x
+
+    def gradient(self, b: Builder, node: Node, dys: Sequence[Value | None]) -> list[Value]:
+        return [b.flip(dys[0], axes=node.attrs["axes"])]
+
+    def value(self, r: Reader, idx: tuple[Index, ...]) -> Expr:
+        dims, axes = r.types[0].dims, r.attrs["axes"]
+        gone = normalize_axes(axes, len(dims)) if axes else ()
+        return r.read(0, tuple(d - 1 - i if k in gone else i
+                               for k, (i, d) in enumerate(zip(idx, dims, strict=True))))
+
+    def samples(self) -> Sequence[Sample]:
+        return (Sample((Spec((3, 4, 5)),), {"axes": (0, 2)}),
+                Sample((Spec((37,)),), {"axes": (0,)}),
+                Sample((Spec((1, 0)),), {"axes": (1,)}), Sample((Spec((2, 3)),), {"axes": ()}))
+
+
+@register
+class Roll(Composite):
+    """Elements shifted along axes, those leaving one end entering at the other.
+
+    Source: `mindspore.ops.roll`.
+
+    Attributes:
+        shifts: how far towards higher indices, one number per axis of `axes` (any sign).
+        axes: axes to shift along; an axis may come up several times.
+    """
+
+    name = "roll"
+    attrs = {"shifts": REQUIRED, "axes": REQUIRED}
+    dtypes = ANY
+
+    def expand(self, b: Builder, x: Value, *, shifts: tuple[int, ...],
+               axes: tuple[int, ...]) -> Value:
+        if len(shifts) != len(axes):
+            raise ValueError(f"roll needs one shift per axis, got {shifts} for the axes {axes}")
+        for shift, axis in zip(shifts, axes, strict=True):
+            k = normalize_axis(axis, x.type.rank)
+            d = x.shape[k]
+            s = shift % d if d else 0
+            if s:
+                x = b.concat(crop(b, x, k, d - s, d), crop(b, x, k, 0, d - s), axis=k)
+        return x
+
+    def reference(self, x: Array, *, shifts: Any, axes: Any) -> Array:
+        return np.roll(x, shifts, axes)
+
+    def samples(self) -> Sequence[Sample]:
+        return (Sample((Spec((3, 5)),), {"shifts": (1, -2), "axes": (0, 1)}),
+                Sample((Spec((17,)),), {"shifts": (40,), "axes": (0,)}),
+                Sample((Spec((0, 2)),), {"shifts": (1,), "axes": (0,)}))
+
+
+@register
+class Tile(Composite):
+    """The tensor repeated whole along each axis. Source: `mindspore.ops.tile`.
+
+    Attributes:
+        reps: repetitions per axis, aligned to the last axes; more of them than axes adds axes.
+    """
+
+    name = "tile"
+    attrs = {"reps": REQUIRED}
+    dtypes = ANY
+
+    def expand(self, b: Builder, x: Value, *, reps: tuple[int, ...]) -> Value:
+        if any(n < 0 for n in reps):
+            raise ValueError(f"tile needs repetitions of at least 0, got {reps}")
+        rank = max(len(reps), x.type.rank)
+        times = (1,) * (rank - len(reps)) + tuple(reps)
+        dims = (1,) * (rank - x.type.rank) + x.shape
+        split = tuple(n for d in dims for n in (1, d))
+        wide = tuple(n for t, d in zip(times, dims, strict=True) for n in (t, d))
+        out = b.broadcast_to(b.reshape(x, shape=split), shape=wide)
+        shape = tuple(t * d for t, d in zip(times, dims, strict=True))
+        return b.reshape(out, shape=shape)
+
+    def reference(self, x: Array, *, reps: tuple[int, ...]) -> Array:
+        return np.tile(x, reps)
+
+    def samples(self) -> Sequence[Sample]:
+        return (Sample((Spec((2, 3)),), {"reps": (3, 2)}),
+                Sample((Spec((5,)),), {"reps": (2, 1, 3)}),
+                Sample((Spec((2, 1, 2)),), {"reps": (4,)}), Sample((Spec((2,)),), {"reps": (0,)}))
+
+
+@register
+class Repeat(Composite):
+    """Each element repeated along an axis. Source: `mindspore.ops.repeat_interleave`.
+
+    Attributes:
+        repeats: how many times (at least 0).
+        axis: the axis.
+    """
+
+    name = "repeat"
+    attrs = {"repeats": REQUIRED, "axis": REQUIRED}
+    dtypes = ANY
+
+    def expand(self, b: Builder, x: Value, *, repeats: int, axis: int) -> Value:
+        if repeats < 0:
+            raise ValueError(f"repeat needs repeats of at least 0, got {repeats}")
+        k = normalize_axis(axis, x.type.rank)
+        dims = x.shape
+        thin = b.reshape(x, shape=(*dims[: k + 1], 1, *dims[k + 1:]))
+        wide = b.broadcast_to(thin, shape=(*dims[: k + 1], repeats, *dims[k + 1:]))
+        return b.reshape(wide, shape=(*dims[:k], dims[k] * repeats, *dims[k + 1:]))
+
+    def reference(self, x: Array, *, repeats: int, axis: int) -> Array:
+        return np.repeat(x, repeats, axis)
+
+    def samples(self) -> Sequence[Sample]:
+        return (Sample((Spec((2, 3)),), {"repeats": 3, "axis": 1}),
+                Sample((Spec((5, 2)),), {"repeats": 2, "axis": 0}),
+                Sample((Spec((3,)),), {"repeats": 0, "axis": 0}))
+
+
+@register
+class Iota(Op):
+    """Positions along an axis: element `[..., i, ...]` is `i`.
+
+    Attributes:
+        shape: result shape.
+        axis: the axis counted along.
+        dtype: element type of the result.
+    """
+
+    name = "iota"
+    operands = ()
+    attrs = {"shape": REQUIRED, "axis": 0, "dtype": dtypes.int64}
+    dtypes = NUMBERS
+    cost = "free"
+
+    def infer(self, *, shape: Shape, axis: int, dtype: DType) -> TensorType:
+        normalize_axis(axis, len(shape))
+        return TensorType(tuple(shape), dtype)
+
+    def reference(self, *, shape: tuple[int, ...], axis: int, dtype: DType) -> Array:
+        if not shape:
+            return np.zeros((), dtype.numpy)
+        steps = np.arange(shape[axis]).astype(dtype.numpy)
+        column = [-1 if k == axis % len(shape) else 1 for k in range(len(shape))]
+        return np.broadcast_to(steps.reshape(column), shape)
+
+    def gradient(self, b: Builder, node: Node, dys: Sequence[Value | None]) -> list[Value]:
+        return []
+
+    def value(self, r: Reader, idx: tuple[Index, ...]) -> Element:
+        i = E.index_value(idx[r.attrs["axis"]] if idx else 0)
+        return _convert(i, r.attrs["dtype"])
+
+    def samples(self) -> Sequence[Sample]:
+        return (Sample((), {"shape": (3, 5), "axis": 1}),
+                Sample((), {"shape": (19, 2), "axis": 0, "dtype": dtypes.float32}),
+                Sample((), {"shape": (0,), "axis": 0}), Sample((), {"shape": ()}))
+
+
+def _convert(e: Expr, dtype: DType) -> Element:
+    """An integer element as any dtype."""
+    if dtype.is_complex:
+        part = dtypes.float32 if dtype is dtypes.complex64 else dtypes.float64
+        return ComplexExpr(E.cast(e, part), E.const(0, part))
+    return E.cast(e, dtype)
+
+
+@register
+class Eye(Op):
+    """Ones on a diagonal, zeros elsewhere: shape (n, m). Source: `mindspore.ops.eye`.
+
+    Attributes:
+        n, m: rows and columns.
+        diagonal: 0 for the main diagonal, positive above it.
+        dtype: element type of the result.
+    """
+
+    name = "eye"
+    operands = ()
+    attrs = {"n": REQUIRED, "m": REQUIRED, "diagonal": 0, "dtype": dtypes.float32}
+    dtypes = ANY
+    cost = "free"
+
+    def infer(self, *, n: int, m: int, diagonal: int, dtype: DType) -> TensorType:
+        return TensorType((n, m), dtype)
+
+    def reference(self, *, n: int, m: int, diagonal: int, dtype: DType) -> Array:
+        return np.eye(n, m, diagonal).astype(dtype.numpy)
+
+    def gradient(self, b: Builder, node: Node, dys: Sequence[Value | None]) -> list[Value]:
+        return []
+
+    def value(self, r: Reader, idx: tuple[Index, ...]) -> Element:
+        hit = E.index_value(idx[1] - idx[0]).eq(r.attrs["diagonal"])
+        dtype = r.attrs["dtype"]
+        return select(hit, fill(dtype, 1), fill(dtype, 0))
+
+    def samples(self) -> Sequence[Sample]:
+        return (Sample((), {"n": 3, "m": 5}), Sample((), {"n": 17, "m": 18, "diagonal": -2}),
+                Sample((), {"n": 0, "m": 4}), Sample((), {"n": 1, "m": 1, "dtype": dtypes.bool_}))
+
+
+class _Triangle(Op):
+    """Base of tril and triu: the last two axes are a matrix."""
+
+    attrs = {"diagonal": 0}
+    dtypes = ANY
+
+    def infer(self, x: TensorType, *, diagonal: int) -> TensorType:
+        if x.rank < 2:
+            raise ValueError(f"{self.name} needs a tensor of at least 2 dimensions, got {x}")
+        return x
+
+    def gradient(self, b: Builder, node: Node, dys: Sequence[Value | None]) -> list[Value]:
+        dy = dys[0]
+        assert dy is not None
+        return [b.emit(self.name, dy, **node.attrs)]
+
+    def keep(self, beyond: Expr, diagonal: int) -> Expr:
+        """Whether an element stays, from column minus row."""
+        raise TypeError(f"{self.name} keeps nothing")
+
+    def value(self, r: Reader, idx: tuple[Index, ...]) -> Element:
+        keep = self.keep(E.index_value(idx[-1] - idx[-2]), r.attrs["diagonal"])
+        return select(keep, r.read(0, idx), fill(r.types[0].dtype))
+
+    def samples(self) -> Sequence[Sample]:
+        return (Sample((Spec((5, 4)),)), Sample((Spec((2, 3, 17)),), {"diagonal": 2}),
+                Sample((Spec((4, 4)),), {"diagonal": -1}), Sample((Spec((0, 3)),)),
+                Sample((Spec((1, 1)),), {"diagonal": 1}))
+
+
+@register
+class Tril(_Triangle):
+    """Zero above a diagonal of the last two axes. Source: `mindspore.ops.tril`.
+
+    Attributes:
+        diagonal: the last diagonal kept; 0 is the main one, positive above it.
+    """
+
+    name = "tril"
+    function = "tril"
+    method = "tril"
+
+    def reference(self, x: Array, *, diagonal: int) -> Array:
+        return np.tril(x, diagonal).astype(x.dtype)
+
+    def keep(self, beyond: Expr, diagonal: int) -> Expr:
+        return beyond.le(diagonal)
+
+
+@register
+class Triu(_Triangle):
+    """Zero below a diagonal of the last two axes. Source: `mindspore.ops.triu`.
+
+    Attributes:
+        diagonal: the first diagonal kept; 0 is the main one, positive above it.
+    """
+
+    name = "triu"
+    function = "triu"
+    method = "triu"
+
+    def reference(self, x: Array, *, diagonal: int) -> Array:
+        return np.triu(x, diagonal).astype(x.dtype)
+
+    def keep(self, beyond: Expr, diagonal: int) -> Expr:
+        return beyond.ge(diagonal)
+
+
+@register
+class Diagonal(Op):
+    """A diagonal of the last two axes: (..., n, m) to (..., length).
+
+    Attributes:
+        offset: 0 for the main diagonal, positive above it.
+    """
+
+    name = "diagonal"
+    attrs = {"offset": 0}
+    dtypes = ANY
+    cost = "free"
+
+    def infer(self, x: TensorType, *, offset: int) -> TensorType:
+        if x.rank < 2:
+            raise ValueError(f"diagonal needs a tensor of at least 2 dimensions, got {x}")
+        n, m = x.dims[-2:]
+        length = min(n, m - offset) if offset >= 0 else min(n + offset, m)
+        return x.with_shape((*x.shape[:-2], max(length, 0)))
+
+    def reference(self, x: Array, *, offset: int) -> Array:
+        return np.diagonal(x, offset, -2, -1)
+
+    def gradient(self, b: Builder, node: Node, dys: Sequence[Value | None]) -> list[Value]:
+        rows, columns = node.operands[0].shape[-2:]
+        return [b.diag_embed(dys[0], offset=node.attrs["offset"], rows=rows, columns=columns)]
+
+    def value(self, r: Reader, idx: tuple[Index, ...]) -> Expr:
+        offset = r.attrs["offset"]
+        i = idx[-1]
+        return r.read(0, (*idx[:-1], i + max(-offset, 0), i + max(offset, 0)))
+
+    def samples(self) -> Sequence[Sample]:
+        return (Sample((Spec((4, 5)),)), Sample((Spec((2, 5, 3)),), {"offset": -1}),
+                Sample((Spec((3, 3)),), {"offset": 2}), Sample((Spec((2, 2)),), {"offset": 5}))
+
+
+@register
+class DiagEmbed(Op):
+    """Matrices with the last axis on a diagonal: (..., length) to (..., rows, columns).
+
+    Source: `mindspore.ops.diag_embed`.
+
+    Attributes:
+        offset: 0 for the main diagonal, positive above it.
+        rows, columns: size of the matrices; the smallest square that holds the diagonal if None.
+    """
+
+    name = "diag_embed"
+    attrs = {"offset": 0, "rows": None, "columns": None}
+    dtypes = ANY
+
+    def infer(self, x: TensorType, *, offset: int, rows: int | None,
+              columns: int | None) -> TensorType:
+        if x.rank < 1:
+            raise ValueError(f"diag_embed needs a tensor of at least 1 dimension, got {x}")
+        side = x.dims[-1] + abs(offset)
+        n = side if rows is None else rows
+        m = side if columns is None else columns
+        held = max(min(n, m - offset) if offset >= 0 else min(n + offset, m), 0)
+        if held != x.dims[-1]:
+            raise ValueError(
+                f"diag_embed cannot place {x.dims[-1]} elements on diagonal {offset} of {n} rows "
+                f"and {m} columns, which has {held}"
+            )
+        return x.with_shape((*x.shape[:-1], n, m))
+
+    def reference(self, x: Array, *, offset: int, rows: int | None,
+                  columns: int | None) -> Array:
+        side = x.shape[-1] + abs(offset)
+        out = np.zeros((*x.shape[:-1], side if rows is None else rows,
+                        side if columns is None else columns), x.dtype)
+        i = np.arange(x.shape[-1])
+        out[..., i + max(-offset, 0), i + max(offset, 0)] = x
+        return out
+
+    def gradient(self, b: Builder, node: Node, dys: Sequence[Value | None]) -> list[Value]:
+        return [b.diagonal(dys[0], offset=node.attrs["offset"])]
+
+    def value(self, r: Reader, idx: tuple[Index, ...]) -> Element:
+        offset = r.attrs["offset"]
+        row, column = idx[-2], idx[-1]
+        on = E.index_value(column - row).eq(offset)
+        i = row if offset >= 0 else column
+        inside = between(i, 0, r.types[0].dims[-1])
+        cond = on if inside is None else on & inside
+        return select(cond, r.read(0, (*idx[:-2], i), where=cond), fill(r.types[0].dtype))
+
+    def samples(self) -> Sequence[Sample]:
+        return (Sample((Spec((4,)),)), Sample((Spec((2, 3)),), {"offset": -2}),
+                Sample((Spec((3,)),), {"offset": 1, "rows": 3, "columns": 9}),
+                Sample((Spec((0,)),)), Sample((Spec((1, 1)),), {"offset": 1}))
+
+
+@register
+class OneHot(Op):
+    """`on` where a new axis's position equals the index, `off` elsewhere.
+
+    An index outside 0..depth-1 gives a row of `off`. Source: `mindspore.ops.one_hot`.
+
+    Attributes:
+        depth: length of the new axis.
+        on, off: the two values.
+        axis: where the new axis goes (-1: last).
+        dtype: element type of the result.
+    """
+
+    name = "one_hot"
+    operands = ("indices",)
+    attrs = {"depth": REQUIRED, "on": 1.0, "off": 0.0, "axis": -1, "dtype": dtypes.float32}
+    dtypes = INTS
+    differentiable = False
+
+    def infer(self, indices: TensorType, *, depth: int, on: float, off: float, axis: int,
+              dtype: DType) -> TensorType:
+        if indices.dtype not in INTS:
+            raise TypeError(f"one_hot needs indices of an integer dtype, got {indices}")
+        if depth < 0:
+            raise ValueError(f"one_hot needs a depth of at least 0, got {depth}")
+        k = normalize_axis(axis, indices.rank + 1)
+        return TensorType((*indices.shape[:k], depth, *indices.shape[k:]), dtype)
+
+    def reference(self, indices: Array, *, depth: int, on: float, off: float, axis: int,
+                  dtype: DType) -> Array:
+        hit = np.asarray(indices)[..., None].astype(np.float64) == np.arange(depth)
+        return np.moveaxis(np.where(hit, on, off), -1, axis).astype(dtype.numpy)
+
+    def gradient(self, b: Builder, node: Node, dys: Sequence[Value | None]) -> list[None]:
+        return [None]
+
+    def value(self, r: Reader, idx: tuple[Index, ...]) -> Element:
+        k = normalize_axis(r.attrs["axis"], len(idx))
+        index = E.cast(r.read(0, (*idx[:k], *idx[k + 1:])), dtypes.int64)
+        dtype = r.attrs["dtype"]
+        hit = E.compare("eq", index, E.index_value(idx[k]))
+        return select(hit, fill(dtype, r.attrs["on"]), fill(dtype, r.attrs["off"]))
+
+    def samples(self) -> Sequence[Sample]:
+        i = Spec((3, 4), 0, 5)
+        return (Sample((i,), {"depth": 5}, grad=False),
+                Sample((i,), {"depth": 3, "axis": 0, "on": 2.0, "off": -1.0}, grad=False),
+                Sample((Spec((), 0, 2),), {"depth": 17, "dtype": dtypes.int32}, grad=False),
+                Sample((Spec((0,), 0, 2),), {"depth": 2}, grad=False))

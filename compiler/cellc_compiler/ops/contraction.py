@@ -1,0 +1,118 @@
+"""Matrix products."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from cellc_runtime.target import Target
+
+from ..codegen.llvm.kernels.gemm import Epilogue, MatmulSpec, matmul_kernels
+from ..codegen.plan import KernelPlan, Step
+from ..ir.graph import Builder, Node, Value
+from ..ir.op import NUMBERS, Array, Op, Sample, Spec, register
+from ..ir.types import TensorType, broadcast_shapes, prod
+from ._views import widened
+from .elementwise import same_dtype, unbroadcast
+
+
+def batch_strides(own: tuple[int, ...], out: tuple[int, ...]) -> tuple[int, ...]:
+    """Matrices of an operand per step of each output batch dimension (0: broadcast)."""
+    padded = (1,) * (len(out) - len(own)) + own
+    return tuple(0 if d == 1 else prod(padded[i + 1:]) for i, d in enumerate(padded))
+
+
+@register
+class Matmul(Op):
+    """input @ other over the last two axes, the leading ones broadcast. `(..., m, k)` by
+    `(..., k, n)` gives `(..., m, n)`. Source: `mindspore.ops.matmul`, `BatchMatMul`.
+
+    16-bit floats are summed in float32 and rounded once.
+
+    Attributes:
+        transpose_a: input is stored `(..., k, m)`.
+        transpose_b: other is stored `(..., n, k)`.
+    """
+
+    name = "matmul"
+    operands = ("input", "other")
+    attrs = {"transpose_a": False, "transpose_b": False}
+    dtypes = NUMBERS
+    amp = "low"
+    cost = "heavy"
+    primitive = "BatchMatMul"
+    tolerance = 16.0
+
+    def infer(self, a: TensorType, c: TensorType, *, transpose_a: bool,
+              transpose_b: bool) -> TensorType:
+        dtype = same_dtype("matmul", a, c)
+        if dtype not in self.dtypes:
+            raise TypeError(f"matmul takes numbers, got {a}; cast to an integer type first")
+        if a.rank < 2 or c.rank < 2:
+            raise ValueError(f"matmul needs operands of at least 2 dimensions, got {a} and {c}")
+        m, ka = (a.shape[-1], a.shape[-2]) if transpose_a else a.shape[-2:]
+        kb, n = (c.shape[-1], c.shape[-2]) if transpose_b else c.shape[-2:]
+        if ka != kb:
+            marks = [" transposed" if t else "" for t in (transpose_a, transpose_b)]
+            raise ValueError(
+                f"matmul of {a}{marks[0]} and {c}{marks[1]}: the inner dimensions {ka} and {kb} "
+                f"differ"
+            )
+        batch = broadcast_shapes(a.shape[:-2], c.shape[:-2], "batch dimensions of matmul")
+        return TensorType((*batch, m, n), dtype)
+
+    def reference(self, a: Array, c: Array, *, transpose_a: bool, transpose_b: bool) -> Array:
+        dtype = a.dtype
+        a, c = widened(a, c)
+        left = np.swapaxes(a, -1, -2) if transpose_a else a
+        right = np.swapaxes(c, -1, -2) if transpose_b else c
+        return np.matmul(left, right).astype(dtype)
+
+    def gradient(self, b: Builder, node: Node, dys: Sequence[Value | None]) -> list[Value]:
+        x, y = node.operands
+        dy = dys[0]
+        assert dy is not None
+        ta, tb = node.attrs["transpose_a"], node.attrs["transpose_b"]
+        if ta:
+            dx = b.matmul(y, dy, transpose_a=tb, transpose_b=True)
+        else:
+            dx = b.matmul(dy, y, transpose_b=not tb)
+        return [unbroadcast(b, dx, x.type), self._right(b, x, y, dy, ta, tb)]
+
+    def _right(self, b: Builder, x: Value, y: Value, dy: Value, ta: bool, tb: bool) -> Value:
+        if y.type.rank == 2 and x.type.rank > 2 and not ta:
+            # One product over all rows sums the batch on the way.
+            x = b.reshape(x, shape=(prod(x.shape[:-1]), x.shape[-1]))
+            dy = b.reshape(dy, shape=(prod(dy.shape[:-1]), dy.shape[-1]))
+        if tb:
+            dw = b.matmul(dy, x, transpose_a=True, transpose_b=ta)
+        else:
+            dw = b.matmul(x, dy, transpose_a=not ta)
+        return unbroadcast(b, dw, y.type)
+
+    def kernels(self, node: Node, target: Target,
+                epilogue: Epilogue | None = None) -> KernelPlan:
+        """The GEMM kernels; `epilogue` is applied to accumulators before the store."""
+        x, y, out = node.operands[0].shape, node.operands[1].shape, node.result.shape
+        ta, tb = node.attrs["transpose_a"], node.attrs["transpose_b"]
+        spec = MatmulSpec(
+            m=out[-2], n=out[-1], k=x[-2] if ta else x[-1], dtype=node.operands[0].dtype,
+            batch=out[:-2], a_batch_strides=batch_strides(x[:-2], out[:-2]),
+            b_batch_strides=batch_strides(y[:-2], out[:-2]), trans_a=ta, trans_b=tb,
+            epilogue=epilogue,
+        )
+        plan = matmul_kernels(spec, target)
+        names = {"a": "in0", "b": "in1", "out": "out0"}
+        steps = [Step(k, tuple(names.get(r, r) for r in roles)) for k, roles in plan.kernels]
+        return KernelPlan(tuple(steps), dict(plan.scratch))
+
+    def samples(self) -> Sequence[Sample]:
+        def pair(a: tuple[int, ...], c: tuple[int, ...], **attrs: bool) -> Sample:
+            return Sample((Spec(a), Spec(c)), attrs)
+
+        return (pair((4, 5), (5, 3)), pair((5, 4), (3, 5), transpose_a=True, transpose_b=True),
+                pair((17, 33), (33, 19)), pair((2, 3, 4), (4, 5)), pair((4, 2), (3, 4, 5),
+                                                                        transpose_a=True),
+                pair((2, 1, 3, 4), (5, 6, 4), transpose_b=True), pair((1, 1), (1, 1)),
+                pair((0, 3), (3, 4)), pair((2, 0), (0, 3)))

@@ -1,0 +1,309 @@
+"""Two-dimensional convolution and its two adjoints (NCHW). One-dimensional ones have height 1.
+
+The three ops are one bilinear form seen from each side, so each is differentiated into the
+other two, to any order. A transposed convolution is `conv2d_backward_data`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from cellc_runtime.target import Target
+
+from ..codegen.llvm.kernels.conv import (
+    ConvSpec,
+    Plan,
+    conv_backward_data,
+    conv_backward_weight,
+    conv_forward,
+)
+from ..codegen.llvm.kernels.conv_taps import Epilogue
+from ..codegen.llvm.kernels.scatter import fill_kernel
+from ..codegen.plan import KernelPlan, Step
+from ..ir.graph import Builder, Node, Value
+from ..ir.op import FLOATS, REQUIRED, Array, Op, Sample, Spec, register
+from ..ir.types import TensorType
+from ._views import widened
+from .elementwise import same_dtype
+
+Pair = tuple[int, int]
+Attrs = dict[str, Any]
+
+WINDOW = {"stride": (1, 1), "pads": (0, 0, 0, 0), "dilation": (1, 1), "groups": 1}
+
+
+def out_size(size: int, reach: int, before: int, after: int, stride: int) -> int:
+    """Positions of a window of `reach` elements along an axis."""
+    return (size + before + after - reach) // stride + 1
+
+
+def output_hw(hw: Pair, kernel: Pair, attrs: Attrs) -> Pair:
+    """Rows and columns of the output of a convolution over an image of size `hw`."""
+    (sy, sx), (dy, dx) = attrs["stride"], attrs["dilation"]
+    top, bottom, left, right = attrs["pads"]
+    return (out_size(hw[0], dy * (kernel[0] - 1) + 1, top, bottom, sy),
+            out_size(hw[1], dx * (kernel[1] - 1) + 1, left, right, sx))
+
+
+def check_conv(name: str, x: TensorType, w: TensorType, attrs: Attrs) -> TensorType:
+    """The output type of `conv2d(x, w)`, everything checked.
+
+    Raises:
+        TypeError: dtypes that differ or are not floating point.
+        ValueError: shapes or attributes that do not fit together.
+    """
+    dtype = same_dtype(name, x, w)
+    if dtype not in FLOATS:
+        raise TypeError(f"{name} takes floating-point tensors, got {x}")
+    if x.rank != 4 or w.rank != 4:
+        raise ValueError(f"{name} needs images (N, C, H, W) and weights (O, I, kH, kW), "
+                         f"got {x} and {w}")
+    if min(*attrs["stride"], *attrs["dilation"], attrs["groups"]) < 1 or min(attrs["pads"]) < 0:
+        raise ValueError(f"{name} needs stride, dilation and groups of at least 1 and pads of at "
+                         f"least 0, got {attrs}")
+    (n, c, h, width), (oc, ic, kh, kw) = x.dims, w.dims
+    groups = attrs["groups"]
+    if c != ic * groups or oc % groups or not oc or not c:
+        raise ValueError(f"{name} with {groups} groups of images {x} needs weights of "
+                         f"{c // groups} input channels and a multiple of {groups} output "
+                         f"channels, got {w}")
+    oh, ow = output_hw((h, width), (kh, kw), attrs)
+    if oh < 1 or ow < 1 or kh < 1 or kw < 1:
+        raise ValueError(f"{name}: a kernel of {kh}x{kw} does not fit the padded image {x}")
+    return TensorType((n, oc, oh, ow), dtype)
+
+
+def conv_spec(x: TensorType, w: TensorType, attrs: Attrs) -> ConvSpec:
+    """The kernel family's description of `conv2d(x, w)`."""
+    (n, c, h, width), (oc, _, kh, kw) = x.dims, w.dims
+    return ConvSpec(n, c, h, width, oc, kh, kw, attrs["stride"], attrs["dilation"],
+                    attrs["pads"], attrs["groups"], x.dtype)
+
+
+def adopt(plan: Plan, names: dict[str, str]) -> KernelPlan:
+    """A kernel family's plan under the driver's names of buffers."""
+    def role(r: str) -> str:
+        if r[0] == "e" and r[1:].isdigit():
+            return f"epilogue{r[1:]}"
+        return names.get(r, r)
+
+    return KernelPlan(tuple(Step(k, tuple(role(r) for r in roles)) for k, roles in plan.steps),
+                      dict(plan.scratch))
+
+
+def zeros_plan(ty: TensorType, target: Target) -> KernelPlan:
+    """Kernels that fill the result with zeros (nothing to sum over)."""
+    if ty.size == 0:
+        return KernelPlan(())
+    return KernelPlan((Step(fill_kernel(ty.nbytes, target), ("out0",)),))
+
+
+def _windows(hw: Pair, kernel: Pair, attrs: Attrs) -> Iterator[tuple[int, int, Any, Any]]:
+    """Reference: tap row and column, with the padded image's rows and columns it meets."""
+    oh, ow = output_hw(hw, kernel, attrs)
+    (sy, sx), (dy, dx) = attrs["stride"], attrs["dilation"]
+    for a in range(kernel[0]):
+        for c in range(kernel[1]):
+            rows = slice(a * dy, a * dy + (oh - 1) * sy + 1, sy)
+            columns = slice(c * dx, c * dx + (ow - 1) * sx + 1, sx)
+            yield a, c, rows, columns
+
+
+def _padded(x: Array, attrs: Attrs) -> Array:
+    top, bottom, left, right = attrs["pads"]
+    return np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right)))
+
+
+def _grouped(x: Array, axis: int, groups: int) -> Array:
+    return x.reshape(*x.shape[:axis], groups, x.shape[axis] // groups, *x.shape[axis + 1:])
+
+
+@register
+class Conv2d(Op):
+    """Cross-correlation of images (N, C, H, W) with weights (O, C / groups, kH, kW).
+
+    Source: `mindspore.ops.conv2d`. 16-bit floats are summed in float32 and rounded once.
+
+    Attributes:
+        stride: rows and columns between windows.
+        pads: zeros added at the top, bottom, left and right.
+        dilation: rows and columns between taps.
+        groups: independent groups of channels.
+    """
+
+    name = "conv2d"
+    operands = ("input", "weight")
+    attrs = WINDOW
+    amp = "low"
+    cost = "heavy"
+    tolerance = 16.0
+
+    def infer(self, x: TensorType, w: TensorType, **attrs: Any) -> TensorType:
+        return check_conv("conv2d", x, w, attrs)
+
+    def reference(self, x: Array, w: Array, **attrs: Any) -> Array:
+        groups, dtype = attrs["groups"], x.dtype
+        x, w = widened(x, w)
+        oh, ow = output_hw(x.shape[2:], w.shape[2:], attrs)
+        xp, wg = _grouped(_padded(x, attrs), 1, groups), _grouped(w, 0, groups)
+        out = np.zeros((x.shape[0], groups, w.shape[0] // groups, oh, ow), x.dtype)
+        for a, c, rows, columns in _windows(x.shape[2:], w.shape[2:], attrs):
+            out += np.einsum("ngihw,goi->ngohw", xp[..., rows, columns], wg[..., a, c])
+        return out.reshape(x.shape[0], w.shape[0], oh, ow).astype(dtype)
+
+    def gradient(self, b: Builder, node: Node, dys: Sequence[Value | None]) -> list[Value]:
+        x, w = node.operands
+        return [b.conv2d_backward_data(dys[0], w, size=x.shape[2:], **node.attrs),
+                b.conv2d_backward_weight(x, dys[0], kernel=w.shape[2:], **node.attrs)]
+
+    def kernels(self, node: Node, target: Target, epilogue: Epilogue | None = None,
+                extra: int = 0) -> KernelPlan:
+        """Convolution kernels; `epilogue`, which reads `extra` buffers, as in `conv_forward`."""
+        if node.result.type.size == 0:
+            return KernelPlan(())
+        spec = conv_spec(node.operands[0].type, node.operands[1].type, node.attrs)
+        plan = conv_forward(spec, target, epilogue, extra)
+        return adopt(plan, {"x": "in0", "w": "in1", "out": "out0"})
+
+    def samples(self) -> Sequence[Sample]:
+        def pair(x: tuple[int, ...], w: tuple[int, ...], **attrs: Any) -> Sample:
+            return Sample((Spec(x), Spec(w)), attrs)
+
+        return (pair((1, 2, 5, 6), (3, 2, 3, 3)),
+                pair((2, 4, 6, 5), (6, 2, 3, 2), stride=(2, 1), pads=(1, 0, 2, 1), groups=2),
+                pair((1, 3, 7, 7), (3, 1, 3, 3), pads=(1, 1, 1, 1), groups=3, stride=(2, 2)),
+                pair((1, 2, 9, 8), (2, 2, 3, 2), dilation=(2, 3)),
+                pair((2, 1, 1, 9), (2, 1, 1, 4), stride=(1, 3)),
+                pair((1, 1, 1, 1), (1, 1, 1, 1)), pair((0, 2, 4, 4), (1, 2, 3, 3)))
+
+
+@register
+class Conv2dBackwardData(Op):
+    """The adjoint of `conv2d` in its input: dy (N, O, H', W') and weight (O, C / groups, kH, kW)
+    to (N, C, H, W). Also the forward of a transposed convolution whose input is `dy`.
+
+    Source: `mindspore.ops.Conv2DTranspose`.
+
+    Attributes:
+        size: rows and columns (H, W) of the result.
+        stride, pads, dilation, groups: as in `conv2d`.
+    """
+
+    name = "conv2d_backward_data"
+    operands = ("dy", "weight")
+    attrs = {"size": REQUIRED, **WINDOW}
+    amp = "low"
+    cost = "heavy"
+    tolerance = 16.0
+
+    def infer(self, dy: TensorType, w: TensorType, *, size: Pair, **attrs: Any) -> TensorType:
+        if dy.rank != 4 or w.rank != 4:
+            raise ValueError(f"conv2d_backward_data needs 4 dimensions, got {dy} and {w}")
+        x = TensorType((dy.shape[0], w.shape[1] * attrs["groups"], *size), dy.dtype)
+        out = check_conv("conv2d_backward_data", x, w, attrs)
+        if out != dy:
+            raise ValueError(f"conv2d_backward_data to size {tuple(size)} needs {out}, got {dy}")
+        return x
+
+    def reference(self, dy: Array, w: Array, *, size: Pair, **attrs: Any) -> Array:
+        groups, dtype = attrs["groups"], dy.dtype
+        dy, w = widened(dy, w)
+        top, _, left, _ = attrs["pads"]
+        dyg, wg = _grouped(dy, 1, groups), _grouped(w, 0, groups)
+        blank = np.zeros((dy.shape[0], w.shape[1] * groups, *size), dy.dtype)
+        xp = _grouped(_padded(blank, attrs), 1, groups)
+        for a, c, rows, columns in _windows(size, w.shape[2:], attrs):
+            xp[..., rows, columns] += np.einsum("ngohw,goi->ngihw", dyg, wg[..., a, c])
+        inner = xp[..., top: top + size[0], left: left + size[1]]
+        return inner.reshape(blank.shape).astype(dtype)
+
+    def gradient(self, b: Builder, node: Node, dys: Sequence[Value | None]) -> list[Value]:
+        dy, w = node.operands
+        attrs = {k: v for k, v in node.attrs.items() if k != "size"}
+        return [b.conv2d(dys[0], w, **attrs),
+                b.conv2d_backward_weight(dys[0], dy, kernel=w.shape[2:], **attrs)]
+
+    def kernels(self, node: Node, target: Target) -> KernelPlan:
+        if node.result.type.size == 0:
+            return KernelPlan(())
+        spec = conv_spec(node.result.type, node.operands[1].type, node.attrs)
+        names = {"dy": "in0", "w": "in1", "out": "out0"}
+        return adopt(conv_backward_data(spec, target), names)
+
+    def samples(self) -> Sequence[Sample]:
+        def pair(dy: tuple[int, ...], w: tuple[int, ...], **attrs: Any) -> Sample:
+            return Sample((Spec(dy), Spec(w)), attrs)
+
+        return (pair((1, 3, 3, 4), (3, 2, 3, 3), size=(5, 6)),
+                pair((2, 6, 3, 7), (6, 2, 3, 2), size=(6, 5), stride=(2, 1), pads=(1, 0, 2, 1),
+                     groups=2),
+                pair((1, 2, 2, 2), (2, 3, 1, 1), size=(4, 5), stride=(3, 3)),
+                pair((0, 1, 2, 2), (1, 2, 3, 3), size=(4, 4)))
+
+
+@register
+class Conv2dBackwardWeight(Op):
+    """The adjoint of `conv2d` in its weights: input (N, C, H, W) and dy (N, O, H', W') to
+    (O, C / groups, kH, kW).
+
+    Attributes:
+        kernel: rows and columns (kH, kW) of the result.
+        stride, pads, dilation, groups: as in `conv2d`.
+    """
+
+    name = "conv2d_backward_weight"
+    operands = ("input", "dy")
+    attrs = {"kernel": REQUIRED, **WINDOW}
+    amp = "low"
+    cost = "heavy"
+    tolerance = 32.0
+
+    def infer(self, x: TensorType, dy: TensorType, *, kernel: Pair, **attrs: Any) -> TensorType:
+        groups = attrs["groups"]
+        if x.rank != 4 or dy.rank != 4:
+            raise ValueError(f"conv2d_backward_weight needs 4 dimensions, got {x} and {dy}")
+        w = TensorType((dy.shape[1], x.dims[1] // max(groups, 1), *kernel), dy.dtype)
+        out = check_conv("conv2d_backward_weight", x, w, attrs)
+        if out != dy:
+            raise ValueError(
+                f"conv2d_backward_weight with a kernel of {tuple(kernel)} needs {out}, got {dy}"
+            )
+        return w
+
+    def reference(self, x: Array, dy: Array, *, kernel: Pair, **attrs: Any) -> Array:
+        groups, dtype = attrs["groups"], x.dtype
+        x, dy = widened(x, dy)
+        xp, dyg = _grouped(_padded(x, attrs), 1, groups), _grouped(dy, 1, groups)
+        out = np.zeros((groups, dyg.shape[2], xp.shape[2], *kernel), x.dtype)
+        for a, c, rows, columns in _windows(x.shape[2:], kernel, attrs):
+            out[..., a, c] = np.einsum("ngihw,ngohw->goi", xp[..., rows, columns], dyg)
+        return out.reshape(dy.shape[1], xp.shape[2], *kernel).astype(dtype)
+
+    def gradient(self, b: Builder, node: Node, dys: Sequence[Value | None]) -> list[Value]:
+        x, dy = node.operands
+        attrs = {k: v for k, v in node.attrs.items() if k != "kernel"}
+        return [b.conv2d_backward_data(dy, dys[0], size=x.shape[2:], **attrs),
+                b.conv2d(x, dys[0], **attrs)]
+
+    def kernels(self, node: Node, target: Target) -> KernelPlan:
+        x = node.operands[0]
+        if x.shape[0] == 0:
+            return zeros_plan(node.result.type, target)
+        spec = conv_spec(x.type, node.result.type, node.attrs)
+        return adopt(conv_backward_weight(spec, target),
+                     {"x": "in0", "dy": "in1", "out": "out0"})
+
+    def samples(self) -> Sequence[Sample]:
+        def pair(x: tuple[int, ...], dy: tuple[int, ...], **attrs: Any) -> Sample:
+            return Sample((Spec(x), Spec(dy)), attrs)
+
+        return (pair((1, 2, 5, 6), (1, 3, 3, 4), kernel=(3, 3)),
+                pair((2, 4, 6, 5), (2, 6, 3, 7), kernel=(3, 2), stride=(2, 1),
+                     pads=(1, 0, 2, 1), groups=2),
+                pair((2, 1, 1, 9), (2, 2, 1, 2), kernel=(1, 4), stride=(1, 3)),
+                pair((0, 2, 4, 4), (0, 1, 2, 2), kernel=(3, 3)))
+
+

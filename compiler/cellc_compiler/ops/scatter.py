@@ -1,0 +1,370 @@
+"""Functional updates at run-time positions: scatter, scatter_elements, scatter_nd.
+
+Updates are applied in the order of the positions, so duplicates are deterministic and the same
+for any number of threads. A negative position counts from the end; one outside the axis is
+skipped (MindSpore 2.10 raises on CPU in some of these ops and skips in others).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from cellc_runtime import dtypes
+from cellc_runtime.target import Target
+
+from ..codegen.llvm.kernels.scatter import ScatterSpec, scatter_kernels
+from ..codegen.plan import KernelPlan
+from ..ir.graph import Builder, Node, Value
+from ..ir.op import ANY, Array, Op, Sample, Spec, register
+from ..ir.types import TensorType, normalize_axis, prod, show_shape
+from ._views import Composite, check_indices
+from .elementwise import same_dtype
+from .gather import check_lines, check_points, wrap
+
+MODES = ("update", "add", "sub", "mul", "div", "max", "min")
+
+_APPLY: dict[str, Callable[[Array, Array], Array]] = {
+    "update": lambda a, u: u, "add": np.add, "sub": np.subtract, "mul": np.multiply,
+    "div": np.true_divide, "max": np.maximum, "min": np.minimum,
+}
+
+
+def apply_one(mode: str, a: Array, u: Array) -> Array:
+    """Reference of one update; integer division rounds toward zero, x/0 is 0."""
+    if mode == "div" and np.issubdtype(np.asarray(a).dtype, np.integer):
+        safe = np.where(u == 0, 1, u)
+        q = np.abs(a) // np.abs(safe) * np.sign(a) * np.sign(safe)
+        return np.where(u == 0, 0, q)
+    return _APPLY[mode](a, u)
+
+
+def check_mode(name: str, mode: str, x: TensorType, update: TensorType,
+               indices: TensorType) -> None:
+    """A known mode that fits the dtype; operands of one dtype.
+
+    Raises:
+        ValueError: unknown mode.
+        TypeError: a dtype that the mode or the op does not take.
+    """
+    check_indices(name, indices)
+    same_dtype(name, x, update)
+    if mode not in MODES:
+        raise ValueError(f"{name} mode must be one of {', '.join(MODES)}, got {mode!r}")
+    allowed = {"bool": ("update",), "complex": ("update", "add", "sub")}
+    if mode not in allowed.get(x.dtype.kind, MODES):
+        raise TypeError(f"{name} with mode {mode!r} does not take {x}")
+
+
+class _Scatter(Op):
+    """Base of the scatter ops: operands (input, indices, updates), attribute `mode`.
+
+    The gradients are those of a unique winner: `update` gives the cotangent to the last
+    update of an element, `max` and `min` share it evenly among those that attain the result.
+    """
+
+    operands = ("input", "indices", "updates")
+    dtypes = ANY
+
+    def gather(self, b: Builder, x: Value, indices: Value, attrs: dict[str, Any]) -> Value:
+        """The elements of `x` at the positions: shape of the updates."""
+        raise TypeError(f"{self.name} has no gather")
+
+    def again(self, b: Builder, x: Value, indices: Value, updates: Value,
+              attrs: dict[str, Any], mode: str) -> Value:
+        """The same op on other tensors."""
+        out: Value = b.emit(self.name, x, indices, updates, **{**attrs, "mode": mode})
+        return out
+
+    def gradient(self, b: Builder, node: Node,
+                 dys: Sequence[Value | None]) -> list[Value | None]:
+        rule = getattr(self, f"_grad_{node.attrs['mode']}")
+        dy = dys[0]
+        assert dy is not None
+        dx, du = rule(b, node, dy)
+        return [dx, None, du]
+
+    def _grad_add(self, b: Builder, node: Node, dy: Value) -> tuple[Value, Value]:
+        return dy, self.gather(b, dy, node.operands[1], node.attrs)
+
+    def _grad_sub(self, b: Builder, node: Node, dy: Value) -> tuple[Value, Value]:
+        return dy, b.neg(self.gather(b, dy, node.operands[1], node.attrs))
+
+    def _grad_update(self, b: Builder, node: Node, dy: Value) -> tuple[Value, Value]:
+        x, indices, updates = node.operands
+        dx = self.again(b, dy, indices, b.zeros_like(updates), node.attrs, "update")
+        order = b.reshape(b.iota(shape=(updates.type.size,), axis=0), shape=updates.shape)
+        none = b.full(x.type.with_dtype(dtypes.int64), -1)
+        last = self.gather(
+            b, self.again(b, none, indices, order, node.attrs, "update"), indices, node.attrs)
+        du = self.gather(b, dy, indices, node.attrs)
+        return dx, b.where(b.eq(last, order), du, b.zeros_like(du))
+
+    def _grad_mul(self, b: Builder, node: Node, dy: Value) -> tuple[Value, Value]:
+        x, indices, updates = node.operands
+        dx = self.again(b, dy, indices, updates, node.attrs, "mul")
+        zero = b.eq(updates, b.zeros_like(updates))
+        safe = b.where(zero, b.full(updates.type, 1), updates)
+        others = b.div(self.gather(b, b.mul(dy, node.result), indices, node.attrs), safe)
+        # A zero hides what the other factors were; exact where it is the element's only update.
+        alone = self.gather(b, b.mul(dy, x), indices, node.attrs)
+        return dx, b.where(zero, alone, others)
+
+    def _grad_div(self, b: Builder, node: Node, dy: Value) -> tuple[Value, Value]:
+        _, indices, updates = node.operands
+        dx = self.again(b, dy, indices, updates, node.attrs, "div")
+        down = self.gather(b, b.mul(dy, node.result), indices, node.attrs)
+        return dx, b.neg(b.div(down, updates))
+
+    def _grad_max(self, b: Builder, node: Node, dy: Value) -> tuple[Value, Value]:
+        x, indices, updates = node.operands
+        out = node.result
+        own = b.cast(b.eq(x, out), dtype=x.dtype)
+        won = b.cast(b.eq(updates, self.gather(b, out, indices, node.attrs)), dtype=x.dtype)
+        count = self.again(b, own, indices, won, node.attrs, "add")
+        # A result without a winner is a NaN; it gets no gradient either way.
+        share = b.div(dy, b.maximum(count, b.full(count.type, 1)))
+        return b.mul(own, share), b.mul(won, self.gather(b, share, indices, node.attrs))
+
+    _grad_min = _grad_max
+
+
+@register
+class Scatter(_Scatter):
+    """Slices along an axis updated in order: out[.., indices[s], ..] op= updates[.., s, ..].
+
+    `updates` has the shape input.shape[:axis] + indices.shape[batch_dims:] +
+    input.shape[axis+1:]. The adjoint of `gather`. Source: `mindspore.ops.index_add`.
+
+    Attributes:
+        axis: the axis of `input` that is addressed.
+        mode: one of update, add, sub, mul, div, max, min.
+        batch_dims: leading axes that input and indices share.
+    """
+
+    name = "scatter"
+    attrs = {"axis": 0, "mode": "update", "batch_dims": 0}
+
+    def infer(self, x: TensorType, indices: TensorType, updates: TensorType, *, axis: int,
+              mode: str, batch_dims: int) -> TensorType:
+        check_mode("scatter", mode, x, updates, indices)
+        k = normalize_axis(axis, x.rank)
+        want = (*x.shape[:k], *indices.shape[batch_dims:], *x.shape[k + 1:])
+        if (x.rank == 0 or not 0 <= batch_dims <= min(k, indices.rank)
+                or x.shape[:batch_dims] != indices.shape[:batch_dims] or updates.shape != want):
+            raise ValueError(
+                f"scatter along axis {k} of {x} with indices of shape "
+                f"{show_shape(indices.shape)} needs updates of shape {show_shape(want)}, got "
+                f"{show_shape(updates.shape)}"
+            )
+        return x
+
+    def gather(self, b: Builder, x: Value, indices: Value, attrs: dict[str, Any]) -> Value:
+        out: Value = b.gather(x, indices, axis=attrs["axis"], batch_dims=attrs["batch_dims"])
+        return out
+
+    def reference(self, x: Array, indices: Array, updates: Array, *, axis: int, mode: str,
+                  batch_dims: int) -> Array:
+        k = axis % x.ndim
+        i, inside = wrap(indices, x.shape[k])
+        out = x.copy()
+        middle = i.shape[batch_dims:]
+        for batch in np.ndindex(*i.shape[:batch_dims]):
+            for s in np.ndindex(*middle):
+                if inside[batch + s]:
+                    free = (slice(None),) * (k - batch_dims)
+                    place = (*batch, *free, int(i[batch + s]))
+                    out[place] = apply_one(mode, out[place], updates[(*batch, *free, *s)])
+        return out
+
+    def kernels(self, node: Node, target: Target) -> KernelPlan:
+        x, indices, _ = (v.type for v in node.operands)
+        k, batch = normalize_axis(node.attrs["axis"], x.rank), node.attrs["batch_dims"]
+        return scatter_kernels(ScatterSpec(
+            batch=prod(x.dims[:batch]), outer=prod(x.dims[batch:k]), extent=x.dims[k],
+            count=prod(indices.dims[batch:]), inner=prod(x.dims[k + 1:]), per_element=False,
+            mode=node.attrs["mode"], dtype=x.dtype, index_dtype=indices.dtype), target)
+
+    def samples(self) -> Sequence[Sample]:
+        i = np.array([3, 0, -1])
+        out: list[Sample] = []
+        for mode in ("update", "add", "max"):
+            out.append(Sample((Spec((5, 3)), i, Spec((3, 3))), {"axis": 0, "mode": mode}))
+        twice = np.array([[1, 1], [4, 9]], np.int32)
+        return (*out,
+                Sample((Spec((2, 5, 17)), twice, Spec((2, 2, 2, 17))), {"axis": 1, "mode": "add"}),
+                Sample((Spec((2, 5)), twice, Spec((2, 2))), {"axis": 1, "mode": "update",
+                                                             "batch_dims": 1}),
+                Sample((Spec((4, 70)), np.array(2), Spec((70,))), {"axis": 0, "mode": "sub"}),
+                Sample((Spec((4,)), np.zeros((0,), np.int64), Spec((0,))), {"mode": "add"}))
+
+
+@register
+class ScatterLines(_Scatter):
+    """`scatter_elements` where indices and updates have the input's size on the other axes.
+
+    Attributes:
+        axis: the axis the positions are along.
+        mode: one of update, add, sub, mul, div, max, min.
+    """
+
+    name = "scatter_lines"
+    attrs = {"axis": 0, "mode": "update"}
+
+    def infer(self, x: TensorType, indices: TensorType, updates: TensorType, *, axis: int,
+              mode: str) -> TensorType:
+        check_mode("scatter_elements", mode, x, updates, indices)
+        k = normalize_axis(axis, x.rank)
+        want = (*x.shape[:k], *indices.shape[k: k + 1], *x.shape[k + 1:])
+        if x.rank == 0 or not indices.shape == updates.shape == want:
+            raise ValueError(
+                f"scatter_elements along axis {k} of {x} needs indices and updates of one shape, "
+                f"got {show_shape(indices.shape)} and {show_shape(updates.shape)}"
+            )
+        return x
+
+    def gather(self, b: Builder, x: Value, indices: Value, attrs: dict[str, Any]) -> Value:
+        out: Value = b.gather_elements(x, indices, dim=attrs["axis"])
+        return out
+
+    def reference(self, x: Array, indices: Array, updates: Array, *, axis: int,
+                  mode: str) -> Array:
+        return _elements(x, indices, updates, axis, mode)
+
+    def kernels(self, node: Node, target: Target) -> KernelPlan:
+        x, indices, _ = (v.type for v in node.operands)
+        k = normalize_axis(node.attrs["axis"], x.rank)
+        return scatter_kernels(ScatterSpec(
+            batch=1, outer=prod(x.dims[:k]), extent=x.dims[k], count=indices.dims[k],
+            inner=prod(x.dims[k + 1:]), per_element=True, mode=node.attrs["mode"],
+            dtype=x.dtype, index_dtype=indices.dtype), target)
+
+    def samples(self) -> Sequence[Sample]:
+        i = np.array([[0, 2, 1], [-1, 3, 0]])
+        j = np.array([[0, 0, 7], [1, 1, 1]], np.int32)
+        u = Spec((2, 3))
+        return (Sample((Spec((4, 3)), i, u), {"axis": 0, "mode": "min"}),
+                Sample((Spec((4, 3)), i, u), {"axis": 0, "mode": "update"}),
+                Sample((Spec((2, 5)), j, u), {"axis": 1, "mode": "add"}),
+                Sample((Spec((2, 5)), j, u), {"axis": 1, "mode": "update"}))
+
+
+def _elements(x: Array, indices: Array, updates: Array, axis: int, mode: str) -> Array:
+    k = axis % x.ndim
+    i, inside = wrap(indices, x.shape[k])
+    out = x.copy()
+    for at in np.ndindex(*i.shape):
+        if inside[at]:
+            place = (*at[:k], int(i[at]), *at[k + 1:])
+            out[place] = apply_one(mode, out[place], updates[at])
+    return out
+
+
+@register
+class ScatterElements(Composite):
+    """out[i, index[i, j], k] op= updates[i, j, k] for axis 1, in row-major order of `index`.
+
+    Source: `mindspore.ops.tensor_scatter_elements`.
+
+    Attributes:
+        axis: the axis the positions are along; elsewhere indices may be shorter than input.
+        mode: one of update, add, sub, mul, div, max, min.
+    """
+
+    name = "scatter_elements"
+    operands = ("input", "indices", "updates")
+    attrs = {"axis": 0, "mode": "update"}
+    dtypes = ANY
+
+    def expand(self, b: Builder, x: Value, indices: Value, updates: Value, *, axis: int,
+               mode: str) -> Value:
+        check_lines("scatter_elements", x.type, indices.type, axis)
+        k = normalize_axis(axis, x.type.rank)
+        part = tuple(d if a == k else n
+                     for a, (n, d) in enumerate(zip(indices.shape, x.shape, strict=True)))
+        attrs = {"axis": k, "mode": mode}
+        if part == x.shape:
+            return b.emit("scatter_lines", x, indices, updates, **attrs)
+        start = (0,) * x.type.rank
+        inner = b.emit("scatter_lines", b.slice(x, start=start, stop=part), indices, updates,
+                       **attrs)
+        return b.update_slice(x, inner, start=start)
+
+    def reference(self, x: Array, indices: Array, updates: Array, *, axis: int,
+                  mode: str) -> Array:
+        return _elements(x, indices, updates, axis, mode)
+
+    def samples(self) -> Sequence[Sample]:
+        i = np.array([[0, 2, 1], [-1, 3, 0]])
+        return (Sample((Spec((4, 5)), i, Spec((2, 3))), {"axis": 0, "mode": "add"}),
+                Sample((Spec((3, 4)), i, Spec((2, 3))), {"axis": 1, "mode": "update"}),
+                Sample((Spec((4,)), np.array([1, 1]), Spec((2,))), {"axis": 0, "mode": "sub"}),
+                Sample((Spec((4, 2)), np.zeros((0, 2), np.int64), Spec((0, 2))), {"mode": "add"}))
+
+
+@register
+class ScatterNd(Composite):
+    """Slices at points updated in order: indices (..., k) address the first k axes of input.
+
+    `updates` has the shape indices.shape[:-1] + input.shape[k:].
+    Source: `mindspore.ops.tensor_scatter_update` and its kin.
+
+    Attributes:
+        mode: one of update, add, sub, mul, div, max, min.
+    """
+
+    name = "scatter_nd"
+    operands = ("input", "indices", "updates")
+    attrs = {"mode": "update"}
+    dtypes = ANY
+
+    def expand(self, b: Builder, x: Value, indices: Value, updates: Value, *,
+               mode: str) -> Value:
+        check_mode("scatter_nd", mode, x.type, updates.type, indices.type)
+        k = check_points("scatter_nd", x.type, indices.type)
+        want = (*indices.shape[:-1], *x.shape[k:])
+        if updates.shape != want:
+            raise ValueError(
+                f"scatter_nd into {x.type} with indices of shape {show_shape(indices.shape)} "
+                f"needs updates of shape {show_shape(want)}, got {show_shape(updates.shape)}"
+            )
+        count, inner = prod(indices.shape[:-1]), prod(x.shape[k:])
+        rows = self._rows(b, b.reshape(indices, shape=(count, k)), x.shape[:k])
+        flat = b.scatter(b.reshape(x, shape=(prod(x.shape[:k]), inner)), rows,
+                         b.reshape(updates, shape=(count, inner)), axis=0, mode=mode)
+        return b.reshape(flat, shape=x.shape)
+
+    def _rows(self, b: Builder, points: Value, dims: tuple[int, ...]) -> Value:
+        """Row-major numbers of the points; prod(dims), which scatter skips, for any outside."""
+        k = points.shape[1]
+        total = prod(dims)
+        size = b.literal(np.array(dims, np.int64).reshape(1, k))
+        i = b.cast(points, dtype=dtypes.int64)
+        zero = b.scalar(0, like=i)
+        i = b.where(b.lt(i, zero), b.add(i, size), i)
+        outside = b.logical_or(b.lt(i, zero), b.ge(i, size))
+        strides = [prod(dims[a + 1:]) for a in range(k)]
+        terms = b.mul(i, b.literal(np.array(strides, np.int64).reshape(1, k)))
+        row = b.reduce_sum(terms, axes=(1,))
+        bad = b.reduce_any(outside, axes=(1,))
+        return b.where(bad, b.full(row.type, total), row)
+
+    def reference(self, x: Array, indices: Array, updates: Array, *, mode: str) -> Array:
+        k = indices.shape[-1]
+        out = x.copy()
+        for at in np.ndindex(*indices.shape[:-1]):
+            pairs = [wrap(i, d) for i, d in zip(indices[at], x.shape[:k], strict=True)]
+            if all(bool(inside) for _, inside in pairs):
+                place = tuple(int(i) for i, _ in pairs)
+                out[place] = apply_one(mode, out[place], updates[at])
+        return out
+
+    def samples(self) -> Sequence[Sample]:
+        i = np.array([[0, 1], [2, -1], [1, 1]])
+        return (Sample((Spec((3, 4)), i, Spec((3,))), {"mode": "add"}),
+                Sample((Spec((3, 4)), i, Spec((3,))), {"mode": "update"}),
+                Sample((Spec((3, 17)), np.array([[1], [1], [7]]), Spec((3, 17))), {"mode": "add"}),
+                Sample((Spec((3, 4)), i, Spec((3,), 0.5, 2.0)), {"mode": "mul"}),
+                Sample((Spec((2, 3)), np.zeros((0, 1), np.int64), Spec((0, 3))), {"mode": "min"}))
