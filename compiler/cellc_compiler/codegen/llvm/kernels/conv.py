@@ -22,7 +22,7 @@ from cellc_runtime.dtypes import DType, float32
 from cellc_runtime.target import Target
 
 from .conv_dephase import dephase_kernel
-from .conv_taps import Epilogue, Phase, TapConv, tap_kernel
+from .conv_taps import Epilogue, Phase, TapConv, choose_tiling, tap_kernel
 from .conv_unfold import SLACK_BYTES, Unfold, unfold_kernel, widen_kernel
 from .conv_vec import acc_size, is_half, memory_type
 from .conv_weight import (
@@ -151,6 +151,20 @@ def _weights(plan: Plan, spec: ConvSpec, target: Target) -> str:
     return "w_wide"
 
 
+def _convolve(
+    plan: Plan, spec: ConvSpec, p: TapConv, target: Target, roles: tuple[str, str],
+    epilogue: Epilogue | None = None, extra: int = 0,
+) -> None:
+    """Append the steps of a tile-kernel problem from source to output role."""
+    source, out = roles
+    t = choose_tiling(p, target)
+    if not t.rows:
+        source = _windows(plan, p.unfold, p.n * p.groups * p.k, source, target)
+    w = _weights(plan, spec, target)
+    plan.add(tap_kernel(p, t, target, epilogue, extra), source, w, out,
+             *(f"e{i}" for i in range(extra)))
+
+
 def _forward_taps(spec: ConvSpec) -> tuple[tuple[int, int, int], ...]:
     """`(row offset, column offset, index)` of every tap in chain order."""
     return tuple(
@@ -178,13 +192,10 @@ def conv_forward(
     """
     plan = Plan()
     u = _forward_unfold(spec)
-    x = _windows(plan, u, spec.n * spec.c, "x", target)
-    w = _weights(plan, spec, target)
     row = spec.icg * spec.taps
     problem = TapConv(u, spec.n, spec.groups, spec.ocg, spec.icg, (Phase(_forward_taps(spec)),),
                       (spec.ocg * row, row, spec.taps), spec.dtype)
-    plan.add(tap_kernel(problem, target, epilogue, extra), x, w, "out",
-             *(f"e{i}" for i in range(extra)))
+    _convolve(plan, spec, problem, target, ("x", "out"), epilogue, extra)
     return plan
 
 
@@ -226,18 +237,16 @@ def conv_backward_data(spec: ConvSpec, target: Target) -> Plan:
     taps = [t for p in phases.values() for t in p.taps]
     u = Unfold(spec.dtype, spec.oh, spec.ow, -(-spec.h // sy), -(-spec.w // sx), 1, 1,
                tuple({t[0] for t in taps}), tuple({t[1] for t in taps}))
-    dy = _windows(plan, u, spec.n * spec.oc, "dy", target)
-    w = _weights(plan, spec, target)
     strides = (spec.ocg * spec.icg * spec.taps, spec.taps, spec.icg * spec.taps)
     direct = (sy, sx) == (1, 1)
     acc = spec.dtype if direct or not is_half(spec.dtype) else float32
     problem = TapConv(u, spec.n, spec.groups, spec.icg, spec.ocg, tuple(phases.values()),
                       strides, acc)
     if direct:
-        plan.add(tap_kernel(problem, target), dy, w, "out")
+        _convolve(plan, spec, problem, target, ("dy", "out"))
         return plan
     plan.scratch["phases"] = _phase_bytes(spec, len(phases))
-    plan.add(tap_kernel(problem, target), dy, w, "phases")
+    _convolve(plan, spec, problem, target, ("dy", "phases"))
     plan.add(_dephase(spec, phases, target), "phases", "out")
     return plan
 

@@ -14,21 +14,25 @@ residue of the stride, each with its own taps, all in one kernel driven by table
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cellc_compiler.codegen.kernel import Kernel
 from cellc_compiler.codegen.llvm.text import Function, V, vector
 from cellc_runtime.dtypes import DType
 from cellc_runtime.target import Target
 
-from .conv_unfold import Unfold
+from .conv_unfold import SLACK_BYTES, Unfold
 from .conv_vec import (
     TASK_CYCLES,
     WANTED_TASKS,
+    acc_ptr,
     acc_size,
     acc_type,
+    divmod_const,
     elem_ptr,
+    is_half,
     lanes,
+    load_acc,
     lookup,
     minimum,
     split_index,
@@ -45,6 +49,11 @@ store. `channel` is the output channel and `offset` the flat output index of lan
 
 _UNROLLED_FMAS = 112
 _X_CHUNK_BYTES = 384 * 1024
+_WEIGHT_BYTES = 20 * 1024
+_STACK_BYTES = 176 * 1024
+_STACK_BYTES_L1 = 28 * 1024
+_COPY_ROWS = 32
+_FUSED_SHARE = 0.06
 
 
 @dataclass(frozen=True)
@@ -103,6 +112,9 @@ class Tiling:
     Attributes:
         mr, nv: rows and pixel vectors of a tile.
         row_blocks, pixel_chunks: how rows and pixels are cut into units of work.
+        kb: chain channels of a block, whose weights stay in the L1 cache. Accumulators wait in
+            the output between blocks, which changes no bit.
+        rows: grid rows a unit unfolds for itself on its stack; 0 when it does not.
         cycles: estimated cycles of the whole problem.
     """
 
@@ -111,15 +123,18 @@ class Tiling:
     nv: int
     row_blocks: int
     pixel_chunks: int
+    kb: int
+    rows: int
     cycles: float
 
 
 def tile_cycles(target: Target, mr: int, nv: int) -> float:
     """Estimated cycles of one step of the chain for a tile of `mr` rows and `nv` vectors."""
     wide = target.vector_bytes == 64
-    loads = (mr + nv * (2.0 if wide else 1.5)) / 2
+    # An unaligned vector load usually touches two cache lines.
+    loads = mr + nv * (2.0 if wide else 1.5)
     issue = (mr * nv + mr + nv + 3) / (6 if wide else 4)
-    return max(mr * nv / 2, loads, issue, 4.0)
+    return max(mr * nv / 2, loads / 2, issue, 4.0) + 0.12 * loads + 0.5
 
 
 def _max_rows(target: Target, nv: int) -> int:
@@ -149,6 +164,31 @@ def choose_tile(target: Target, m: int, vectors: int) -> tuple[int, int, float]:
     return best[1], best[2], best[0]
 
 
+def _chunk_rows(p: TapConv, pixels: int) -> int:
+    """Most grid rows that `pixels` consecutive pixels touch, from any start."""
+    return min(p.unfold.th, (pixels + p.unfold.tw - 2) // p.unfold.tw + 1)
+
+
+def _channel_block(p: TapConv, mr: int, tiles: int) -> int:
+    """Chain channels per block. A half-precision output cannot hold accumulators."""
+    if is_half(p.out_dtype) or tiles < 2:
+        return p.k
+    limit = max(16, _WEIGHT_BYTES // (mr * p.longest * acc_size(p.dtype)))
+    return -(-p.k // -(-p.k // limit))
+
+
+def _stack_tiles(p: TapConv, copied: Unfold, span: int, kb: int, tiles: int) -> int:
+    """Pixel tiles whose windows fit the stack, 0 if not even one does."""
+    budget = _STACK_BYTES if p.m > 4 else _STACK_BYTES_L1
+    fits = 0
+    for t in range(1, tiles + 1):
+        rows = _chunk_rows(p, t * span)
+        if kb * copied.channel_size(rows) * acc_size(p.dtype) > budget:
+            break
+        fits = t
+    return fits
+
+
 def choose_tiling(p: TapConv, target: Target) -> Tiling:
     """Tile and task grid from shapes and target."""
     width = lanes(target, p.dtype)
@@ -156,15 +196,28 @@ def choose_tiling(p: TapConv, target: Target) -> Tiling:
     taps = sum(len(f.taps) for f in p.phases)
     cycles = p.n * p.groups * (step * p.k * taps + 40.0 * len(p.phases))
     tiles = -(-p.pixels // (width * nv))
-    chunk_bytes = width * nv * p.k * p.unfold.planes() * acc_size(p.dtype)
-    chunks = max(1, min(tiles, tiles * chunk_bytes // _X_CHUNK_BYTES))
-    wanted = min(WANTED_TASKS, int(cycles / TASK_CYCLES))
-    need = max(1, -(-wanted // (p.n * p.groups * len(p.phases))))
+    kb = _channel_block(p, mr, tiles)
+    wanted = max(1, min(WANTED_TASKS, int(cycles / TASK_CYCLES)))
+    need = -(-wanted // (p.n * p.groups))
     row_tiles = -(-p.m // mr)
-    blocks = min(row_tiles, -(-need // chunks))
-    if blocks * chunks < need:
-        chunks = min(tiles, -(-need // blocks))
-    return Tiling(width, mr, nv, blocks, chunks, cycles)
+
+    def blocks(chunks: int) -> int:
+        return min(row_tiles, -(-need // chunks))
+
+    copied = replace(p.unfold, copied=True)
+    fits = _stack_tiles(p, copied, width * nv, kb, tiles)
+    if fits and (p.m >= _COPY_ROWS or not p.unfold.identity):
+        fits = max(1, min(fits, tiles // need)) if p.m > 4 else fits
+        chunks = -(-tiles // fits)
+        rows = _chunk_rows(p, -(-tiles // chunks) * width * nv)
+        once = copied.cycles(target) * p.n * p.k * p.groups
+        here = copied.cycles(target, rows) * p.n * p.k * p.groups * chunks * blocks(chunks)
+        if here <= 1.3 * once + _FUSED_SHARE * cycles:
+            return Tiling(width, mr, nv, blocks(chunks), chunks, kb, rows, cycles + here)
+    chunk_bytes = width * nv * kb * p.unfold.planes() * acc_size(p.dtype)
+    chunks = max(1, min(tiles, tiles * chunk_bytes // _X_CHUNK_BYTES))
+    chunks = max(chunks, min(tiles // 2, need))
+    return Tiling(width, mr, nv, blocks(chunks), chunks, kb, 0, cycles)
 
 
 @dataclass(slots=True)
@@ -183,19 +236,56 @@ class _Writer:
         return self.p.phases[0] if len(self.p.phases) == 1 else None
 
     def unit(self, unit: V) -> None:
-        """One (phase, image, group, row block, pixel chunk)."""
+        """One (image, group, pixel chunk, row block)."""
         p, t, f = self.p, self.t, self.f
-        dims = [len(p.phases), p.n, p.groups, t.row_blocks, t.pixel_chunks]
-        phase, n, g, block, chunk = split_index(f, unit, dims)
+        dims = [p.n, p.groups, t.pixel_chunks, t.row_blocks]
+        n, g, chunk, block = split_index(f, unit, dims)
         ng = f.add(f.mul(n, f.i64(p.groups)), g)
-        x = f.gep(self.bufs[0], f.mul(ng, f.i64(p.k * p.unfold.channel_size())),
-                  acc_type(p.dtype))
         w = f.gep(self.bufs[1], f.mul(g, f.i64(p.w_strides[0])), acc_type(p.dtype))
-        out_row = f.mul(
-            f.add(f.mul(phase, f.i64(p.n * p.groups)), ng), f.i64(p.m)
-        )
-        state = _Unit(phase, x, w, out_row, f.mul(g, f.i64(p.m)))
-        self._rows(state, block, chunk)
+        stack = f.alloca(t.kb * self.channel * acc_size(p.dtype) + SLACK_BYTES) if t.rows else None
+
+        def channels(k: V, _: list[V]) -> None:
+            kn = minimum(f, f.i64(t.kb), f.sub(f.i64(p.k), k)) if p.k % t.kb else f.i64(t.kb)
+            source = f.add(f.mul(ng, f.i64(p.k)), k)
+            if stack is None:
+                x = acc_ptr(f, self.bufs[0], f.mul(source, f.i64(self.channel)), p.dtype)
+            else:
+                x = self._unfold(source, kn, chunk, stack)
+            wk = acc_ptr(f, w, f.mul(k, f.i64(p.w_strides[2])), p.dtype)
+
+            def phase(i: V, _: list[V]) -> None:
+                row = f.add(f.mul(i, f.i64(p.n * p.groups)), ng)
+                u = _Unit(i, x, wk, f.mul(row, f.i64(p.m)), f.mul(g, f.i64(p.m)), k, kn)
+                self._rows(u, block, chunk)
+
+            f.loop(0, len(p.phases), 1, [], phase)
+
+        f.loop(0, p.k, t.kb, [], channels)
+
+    @property
+    def channel(self) -> int:
+        """Elements between channels of the windows the tiles read."""
+        return self.windows.channel_size(self.t.rows or None)
+
+    @property
+    def windows(self) -> Unfold:
+        """The unfolded form the tiles read."""
+        return replace(self.p.unfold, copied=True) if self.t.rows else self.p.unfold
+
+    def _unfold(self, source: V, count: V, chunk: V, stack: V) -> V:
+        """Unfold the rows of a chunk to the stack; where grid pixel 0 would then be."""
+        f, p, u = self.f, self.p, self.windows
+        tiles = -(-p.pixels // (self.t.width * self.t.nv))
+        per = -(-tiles // self.t.pixel_chunks) * self.t.width * self.t.nv
+        row0, _ = divmod_const(f, f.mul(chunk, f.i64(per)), u.tw)
+
+        def channel(i: V, _: list[V]) -> None:
+            src = elem_ptr(f, self.bufs[0], f.mul(f.add(source, i), f.i64(u.ih * u.iw)), p.dtype)
+            dst = acc_ptr(f, stack, f.mul(i, f.i64(self.channel)), p.dtype)
+            u.emit(f, src, dst, row0, self.t.rows)
+
+        f.loop(0, count, 1, [], channel)
+        return acc_ptr(f, stack, f.sub(f.i64(0), f.mul(row0, f.i64(u.tw))), p.dtype)
 
     def _rows(self, u: _Unit, block: V, chunk: V) -> None:
         """The row tiles of a block: full tiles, then the shorter last one."""
@@ -229,23 +319,58 @@ class _Writer:
     def _tile(self, u: _Unit, row: V, mr: int, q: V, count: int) -> None:
         """One register tile: `mr` rows from `row`, `count` pixels from `q`."""
         f, p, width = self.f, self.p, self.t.width
-        ty = vector(acc_type(p.dtype), width)
         nv = -(-count // width)
         x = f.gep(u.x, q, acc_type(p.dtype))
         w = f.gep(u.w, f.mul(row, f.i64(p.w_strides[1])), acc_type(p.dtype))
         # The image itself ends with its last pixel; a scratch has slack after it.
         live = count - (nv - 1) * width
         mask = static_mask(live, width) if live < width else None
-        tile = _Tile(mr, nv, mask if p.unfold.identity else None)
-        zeros = [f.zero(ty)] * (mr * nv)
+        tile = _Tile(mr, nv, mask if self.windows.identity else None)
+        outs = self._outputs(u, row, q, tile)
 
         def chain(_: V, c: list[V]) -> list[V]:
             acc = self._taps(u.phase, tile, c[0], c[1], c[2:])
-            nx = f.gep(c[0], p.unfold.channel_size(), acc_type(p.dtype))
+            nx = f.gep(c[0], self.channel, acc_type(p.dtype))
             return [nx, f.gep(c[1], p.w_strides[2], acc_type(p.dtype)), *acc]
 
-        acc = f.loop(0, p.k, 1, [x, w, *zeros], chain)[2:]
-        self._store(u, row, q, tile, acc, mask)
+        start = self._start(u, outs, tile, mask)
+        kn = p.k if self.t.kb == p.k else u.kn
+        acc = f.loop(0, kn, 1, [x, w, *start], chain)[2:]
+        if self.t.kb == p.k:
+            self._store(u, row, outs, tile, acc, mask)
+            return
+        last = f.cmp("eq", f.add(u.k, u.kn), f.i64(p.k))
+        f.when(last, lambda: self._store(u, row, outs, tile, acc, mask),
+               lambda: self._keep(outs, acc, tile, mask))
+
+    def _outputs(self, u: _Unit, row: V, q: V, tile: _Tile) -> list[V]:
+        """The flat output index of every accumulator vector of a tile."""
+        f, p = self.f, self.p
+        out = []
+        for i in range(tile.mr):
+            m = f.add(u.out_row, f.add(row, f.i64(i)))
+            start = f.add(f.mul(m, f.i64(p.pixels)), q)
+            out += [f.add(start, f.i64(j * self.t.width)) for j in range(tile.nv)]
+        return out
+
+    def _live(self, index: int, tile: _Tile, mask: V | None) -> V | None:
+        return mask if index % tile.nv == tile.nv - 1 else None
+
+    def _start(self, u: _Unit, outs: list[V], tile: _Tile, mask: V | None) -> list[V]:
+        """The accumulators a block of channels starts from: zero, or what the last one left."""
+        f, p, width = self.f, self.p, self.t.width
+        zeros = [f.zero(vector(acc_type(p.dtype), width))] * len(outs)
+        if self.t.kb == p.k:
+            return zeros
+
+        def kept() -> list[V]:
+            return [
+                load_acc(f, elem_ptr(f, self.bufs[2], at, p.out_dtype), p.out_dtype, width,
+                         self._live(i, tile, mask))
+                for i, at in enumerate(outs)
+            ]
+
+        return f.when(f.cmp("eq", u.k, f.i64(0)), lambda: zeros, kept)
 
     def _taps(self, phase: V, tile: _Tile, x: V, w: V, acc: list[V]) -> list[V]:
         """All taps of one chain channel."""
@@ -265,7 +390,7 @@ class _Writer:
                 at = f.add(i, f.i64(j))
                 if group == count:
                     ry, cx, wi = one.taps[j]
-                    xo, wo = f.i64(self.p.unfold.offset(ry, cx)), f.i64(wi)
+                    xo, wo = f.i64(self.windows.offset(ry, cx, self.t.rows or None)), f.i64(wi)
                 else:
                     xo, wo = lookup(f, "TAP_X", at), lookup(f, "TAP_W", at)
                 c = self._tap(tile, f.gep(x, xo, el), f.gep(w, wo, el), c)
@@ -292,30 +417,36 @@ class _Writer:
             out += [f.fma(wide, window[j], acc[i * tile.nv + j]) for j in range(tile.nv)]
         return out
 
-    def _store(self, u: _Unit, row: V, q: V, tile: _Tile, acc: list[V], mask: V | None) -> None:
-        f, p, width = self.f, self.p, self.t.width
-        for i in range(tile.mr):
-            m = f.add(row, f.i64(i))
-            start = f.add(f.mul(f.add(u.out_row, m), f.i64(p.pixels)), q)
-            for j in range(tile.nv):
-                live = mask if j == tile.nv - 1 else None
-                at = f.add(start, f.i64(j * width))
-                value = acc[i * tile.nv + j]
-                if self.epilogue is not None:
-                    channel = f.add(u.channel, m)
-                    value = self.epilogue(f, value, channel, at, width, live)
-                store_acc(f, value, elem_ptr(f, self.bufs[2], at, p.out_dtype), p.out_dtype, live)
+    def _store(
+        self, u: _Unit, row: V, outs: list[V], tile: _Tile, acc: list[V], mask: V | None
+    ) -> None:
+        f, p = self.f, self.p
+        for i, (at, value) in enumerate(zip(outs, acc, strict=True)):
+            live = self._live(i, tile, mask)
+            if self.epilogue is not None:
+                channel = f.add(u.channel, f.add(row, f.i64(i // tile.nv)))
+                value = self.epilogue(f, value, channel, at, self.t.width, live)
+            store_acc(f, value, elem_ptr(f, self.bufs[2], at, p.out_dtype), p.out_dtype, live)
+
+    def _keep(self, outs: list[V], acc: list[V], tile: _Tile, mask: V | None) -> None:
+        """Leave accumulators in the output for the next block of channels."""
+        f, p = self.f, self.p
+        for i, (at, value) in enumerate(zip(outs, acc, strict=True)):
+            ptr = elem_ptr(f, self.bufs[2], at, p.out_dtype)
+            store_acc(f, value, ptr, p.out_dtype, self._live(i, tile, mask))
 
 
 @dataclass(frozen=True, slots=True)
 class _Unit:
-    """Where a unit works: its phase, pointers, first output row and first channel."""
+    """Where a unit works: phase, pointers, first output row and channel, block of the chain."""
 
     phase: V
     x: V
     w: V
     out_row: V
     channel: V
+    k: V
+    kn: V
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,31 +458,34 @@ class _Tile:
     mask: V | None
 
 
-def _tables(p: TapConv) -> str:
+def _tables(writer: _Writer) -> str:
+    p, rows = writer.p, writer.t.rows or None
     taps = [t for phase in p.phases for t in phase.taps]
     starts = [0]
     for phase in p.phases:
         starts.append(starts[-1] + len(phase.taps))
     return (
-        table("TAP_X", [p.unfold.offset(ry, cx) for ry, cx, _ in taps])
+        table("TAP_X", [writer.windows.offset(ry, cx, rows) for ry, cx, _ in taps])
         + table("TAP_W", [w for _, _, w in taps])
         + table("TAP_FIRST", starts)
+        + (writer.windows.tables() if rows else "")
     )
 
 
 def tap_kernel(
-    p: TapConv, target: Target, epilogue: Epilogue | None = None, extra: int = 0
+    p: TapConv, t: Tiling, target: Target, epilogue: Epilogue | None = None, extra: int = 0
 ) -> Kernel:
-    """Kernel over buffers (unfolded source, weights, out, `extra` epilogue buffers).
+    """Kernel over buffers (source, weights, out, `extra` epilogue buffers).
 
-    Source and weights hold accumulators (see `unfold_kernel`, `widen_kernel`); the output holds
-    `p.out_dtype` and is laid out `[phase][n][groups * m][pixels]`.
+    The source is the stored image where `t.rows` is set (a unit unfolds for itself), else its
+    unfolded form. Weights hold accumulators. The output holds `p.out_dtype` and is laid out
+    `[phase][n][groups * m][pixels]`.
     """
-    t = choose_tiling(p, target)
-    units = len(p.phases) * p.n * p.groups * t.row_blocks * t.pixel_chunks
+    units = p.n * p.groups * t.row_blocks * t.pixel_chunks
 
     def body(f: Function, bufs: list[V], unit: V) -> str:
-        _Writer(p, t, f, bufs, epilogue).unit(unit)
-        return _tables(p)
+        writer = _Writer(p, t, f, bufs, epilogue)
+        writer.unit(unit)
+        return _tables(writer)
 
     return task_kernel(target, 3 + extra, units, t.cycles / units, body)

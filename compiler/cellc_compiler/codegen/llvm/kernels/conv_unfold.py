@@ -54,6 +54,7 @@ class Unfold:
         th, tw: output grid.
         sy, sx: source pixels per grid step.
         rys, cxs: distinct row and column offsets of the taps (may be negative).
+        copied: whether the form is a copy even where the source would do.
     """
 
     dtype: DType
@@ -65,6 +66,7 @@ class Unfold:
     sx: int
     rys: tuple[int, ...]
     cxs: tuple[int, ...]
+    copied: bool = False
 
     @cached_property
     def classes(self) -> tuple[int, ...]:
@@ -90,7 +92,8 @@ class Unfold:
     def identity(self) -> bool:
         """Whether the source can be used as it is."""
         return (
-            (self.sy, self.sx, self.cols) == (1, 1, (0,))
+            not self.copied
+            and (self.sy, self.sx, self.cols) == (1, 1, (0,))
             and self.tw == self.iw
             and self.first >= 0
             and self.first + self.span + self.th <= self.ih

@@ -1,0 +1,145 @@
+"""Convolution kernels against torch, one thread, interleaved in one process.
+
+Run from the repository root with an environment that has llvmlite (and torch to compare with):
+
+    PYTHONPATH=compiler:runtime:tests/codegen python tests/benchmarks/bench_conv.py [name ...]
+
+Prints the best of a few rounds in microseconds, the share of the FMA count per nanosecond and
+the ratio torch / cellc (above 1: cellc is faster). All steps of a plan are timed, packing too.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from jit import compile_kernel
+
+from cellc_compiler.codegen.llvm.kernels.conv import (
+    ConvSpec,
+    Plan,
+    conv_backward_data,
+    conv_backward_weight,
+    conv_forward,
+)
+from cellc_runtime.dtypes import float32
+from cellc_runtime.target import host_target
+
+try:
+    import torch
+except ImportError:
+    torch = None  # type: ignore[assignment]
+
+
+def spec(n: int, c: int, h: int, oc: int, k: int, s: int, p: int, groups: int = 1) -> ConvSpec:
+    """A square convolution."""
+    return ConvSpec(n, c, h, h, oc, k, k, (s, s), (1, 1), (p, p, p, p), groups, float32)
+
+
+CASES: dict[str, ConvSpec] = {
+    "3x3 64 56x56": spec(1, 64, 56, 64, 3, 1, 1),
+    "3x3 128 28x28": spec(1, 128, 28, 128, 3, 1, 1),
+    "3x3 256 14x14": spec(1, 256, 14, 256, 3, 1, 1),
+    "3x3 512 7x7": spec(1, 512, 7, 512, 3, 1, 1),
+    "3x3 256 14x14 n8": spec(8, 256, 14, 256, 3, 1, 1),
+    "1x1 256-64 56x56": spec(1, 256, 56, 64, 1, 1, 0),
+    "stem 7x7 s2": spec(1, 3, 224, 64, 7, 2, 3),
+    "lenet 1-6 n64": spec(64, 1, 32, 6, 5, 1, 0),
+    "lenet 6-16 n64": spec(64, 6, 14, 16, 5, 1, 0),
+    "depthwise 96 s1": spec(1, 96, 112, 96, 3, 1, 1, 96),
+    "depthwise 96 s2": spec(1, 96, 112, 96, 3, 2, 1, 96),
+}
+
+
+class Runner:
+    """A compiled plan bound to buffers."""
+
+    def __init__(self, plan: Plan, arrays: dict[str, np.ndarray[Any, Any]]) -> None:
+        target = host_target()
+        bufs = dict(arrays)
+        for name, nbytes in plan.scratch.items():
+            bufs[name] = np.zeros(-(-nbytes // 4) + 16, np.float32)
+        self.steps = [
+            (compile_kernel(k, target), [bufs[r] for r in roles], k.ntasks)
+            for k, roles in plan.steps
+        ]
+
+    def __call__(self) -> None:
+        for kernel, bufs, tasks in self.steps:
+            kernel(bufs, 0, tasks)
+
+    def parts(self) -> list[float]:
+        """Best time of every step in microseconds."""
+        out = []
+        for kernel, bufs, tasks in self.steps:
+            out.append(best({"k": lambda k=kernel, b=bufs, t=tasks: k(b, 0, t)})["k"])
+        return out
+
+
+def best(fns: dict[str, Callable[[], Any]], rounds: int = 7) -> dict[str, float]:
+    """Best time of each function in microseconds, in turn."""
+    out = dict.fromkeys(fns, float("inf"))
+    for _ in range(rounds):
+        for name, fn in fns.items():
+            for _ in range(2):
+                t = time.perf_counter()
+                fn()
+                out[name] = min(out[name], (time.perf_counter() - t) * 1e6)
+    return out
+
+
+def torch_fns(s: ConvSpec, x: Any, w: Any, dy: Any) -> dict[str, Callable[[], Any]]:
+    """torch's forward, backward data and backward weight."""
+    if torch is None:
+        return {}
+    tx, tw, tdy = (torch.from_numpy(a) for a in (x, w, dy))
+    conf = ([], s.stride, s.pads[::2], s.dilation, False, [0, 0], s.groups)
+
+    def back(mask: list[bool]) -> Any:
+        return torch.ops.aten.convolution_backward(tdy, tx, tw, None, *conf[1:], mask)
+
+    return {
+        "fwd": lambda: torch.nn.functional.conv2d(
+            tx, tw, None, s.stride, s.pads[::2], s.dilation, s.groups),
+        "data": lambda: back([True, False, False]),
+        "weight": lambda: back([False, True, False]),
+    }
+
+
+def main(names: list[str]) -> None:
+    """Time the named cases (all of them by default)."""
+    if torch is not None:
+        torch.set_num_threads(1)
+    rng = np.random.default_rng(0)
+    target = host_target()
+    for name, s in CASES.items():
+        if names and not any(n in name for n in names):
+            continue
+        x = rng.standard_normal((s.n, s.c, s.h, s.w)).astype(np.float32)
+        w = rng.standard_normal((s.oc, s.icg, s.kh, s.kw)).astype(np.float32)
+        dy = rng.standard_normal((s.n, s.oc, s.oh, s.ow)).astype(np.float32)
+        ours = {
+            "fwd": Runner(conv_forward(s, target), {"x": x, "w": w, "out": np.zeros_like(dy)}),
+            "data": Runner(conv_backward_data(s, target),
+                           {"dy": dy, "w": w, "out": np.zeros_like(x)}),
+            "weight": Runner(conv_backward_weight(s, target),
+                             {"x": x, "dy": dy, "out": np.zeros_like(w)}),
+        }
+        theirs = torch_fns(s, x, w, dy)
+        fma = s.n * s.oc * s.oh * s.ow * s.icg * s.taps
+        for kind, run in ours.items():
+            fns: dict[str, Callable[[], Any]] = {"cellc": run}
+            if kind in theirs:
+                fns["torch"] = theirs[kind]
+            t = best(fns)
+            line = f"{name:18} {kind:6} {t['cellc']:9.0f} us {fma / t['cellc'] / 1e3:6.1f} FMA/ns"
+            if "torch" in t:
+                line += f"  torch {t['torch']:9.0f} us  ratio {t['torch'] / t['cellc']:5.2f}"
+            print(line, " steps", " ".join(f"{p:.0f}" for p in run.parts()), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
