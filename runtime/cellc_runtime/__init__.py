@@ -1,1 +1,51 @@
-"""What a compiled network needs to run; imports numpy and the standard library only."""
+"""What a compiled network needs to run; imports numpy and the standard library only.
+
+Importing the package itself is light: the names below load their module (and numpy) on first
+use.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .artifact import Artifact, load
+    from .errors import ArtifactError, RunError
+    from .executable import Executable
+    from .loader import num_threads, set_num_threads
+    from .program import Program, Slot
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Artifact": "artifact",
+    "load": "artifact",
+    "ArtifactError": "errors",
+    "RunError": "errors",
+    "Executable": "executable",
+    "num_threads": "loader",
+    "set_num_threads": "loader",
+    "Program": "program",
+    "Slot": "program",
+}
+
+__all__ = [
+    "Artifact",
+    "ArtifactError",
+    "Executable",
+    "Program",
+    "RunError",
+    "Slot",
+    "__version__",
+    "load",
+    "num_threads",
+    "set_num_threads",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{home}", __name__), name)

@@ -1,9 +1,42 @@
-"""The only module that knows the operating system."""
+"""The only module that knows the operating system.
+
+Linux is complete and tested. macOS (arm64: the images are ELF code, which the calling
+convention of fixed-argument functions allows) and Windows (main only, through a thunk of its
+own calling convention, without threads) follow their documentation.
+"""
 
 from __future__ import annotations
 
+import ctypes
+import math
+import mmap
+import os
 import platform as _platform
+import stat
+import sys
+from collections.abc import Callable
 from functools import cache
+from pathlib import Path
+
+from .abi import Ext
+
+_PROT_READ, _PROT_WRITE, _PROT_EXEC = 1, 2, 4
+_MAP_PRIVATE = 0x2
+_MAP_ANONYMOUS = 0x1000 if sys.platform == "darwin" else 0x20
+_THREAD_STACK = 8 << 20
+"""Bytes of stack of a pool thread: kernels may keep 256 KiB there, musl's default is 128 KiB."""
+_HUGE = 4 << 20
+_FUTEX = {"x86_64": 202, "aarch64": 98}
+_DARWIN_FEATURES = {
+    "hw.optional.avx2_0": "avx2", "hw.optional.fma": "fma", "hw.optional.f16c": "f16c",
+    "hw.optional.bmi1": "bmi1", "hw.optional.bmi2": "bmi2", "hw.optional.avx512f": "avx512f",
+    "hw.optional.avx512bw": "avx512bw", "hw.optional.avx512cd": "avx512cd",
+    "hw.optional.avx512dq": "avx512dq", "hw.optional.avx512vl": "avx512vl",
+    "hw.optional.arm64": "asimd", "hw.optional.neon": "asimd",
+}  # fmt: skip
+_WINDOWS_FEATURES = {40: frozenset({"avx2", "fma", "f16c", "bmi1", "bmi2"}),
+                     41: frozenset({"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}),
+                     19: frozenset({"asimd"})}  # fmt: skip
 
 
 def machine() -> str:
@@ -15,9 +48,292 @@ def machine() -> str:
 @cache
 def cpu_features() -> frozenset[str]:
     """CPU features by their Linux names."""
+    if sys.platform == "darwin":
+        return _darwin_features()
+    if sys.platform == "win32":
+        return _windows_features()
     with open("/proc/cpuinfo", encoding="ascii", errors="replace") as f:
         for line in f:
             key, _, value = line.partition(":")
             if key.strip() in ("flags", "Features"):
                 return frozenset(value.split())
     return frozenset()
+
+
+def _darwin_features() -> frozenset[str]:
+    libc = ctypes.CDLL(None)
+    found = set()
+    for name, feature in _DARWIN_FEATURES.items():
+        value, size = ctypes.c_int(0), ctypes.c_size_t(4)
+        failed = libc.sysctlbyname(
+            name.encode(), ctypes.byref(value), ctypes.byref(size), None, ctypes.c_size_t(0)
+        )
+        if not failed and value.value:
+            found.add(feature)
+    return frozenset(found)
+
+
+def _windows_features() -> frozenset[str]:
+    # IsProcessorFeaturePresent knows AVX2 (40) and AVX-512F (41) but not what comes with them;
+    # every processor sold with the one has the rest of its set.
+    present = ctypes.CDLL("kernel32").IsProcessorFeaturePresent
+    return frozenset().union(*(f for n, f in _WINDOWS_FEATURES.items() if present(n)))
+
+
+# --- files -----------------------------------------------------------------------------------
+
+
+def cache_home() -> Path:
+    """Where this user's caches live."""
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches"
+    named = os.environ.get("XDG_CACHE_HOME", "")
+    return Path(named) if os.path.isabs(named) else Path.home() / ".cache"
+
+
+def is_private_directory(path: Path) -> bool:
+    """Whether `path` is a directory of this user's that nobody else can write."""
+    try:
+        info = os.stat(path)
+    except OSError:
+        return False
+    if not stat.S_ISDIR(info.st_mode):
+        return False
+    # Windows puts the protection in access lists that a profile's folders inherit.
+    return sys.platform == "win32" or (info.st_uid == os.getuid() and not info.st_mode & 0o022)
+
+
+def sync_directory(path: Path) -> None:
+    """Make a rename in `path` durable, where the system can."""
+    if sys.platform == "win32":
+        return
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+# --- processors ------------------------------------------------------------------------------
+
+
+def usable_cpus() -> tuple[int, bool]:
+    """How many processors this process may use, and whether they are its own to spin on.
+
+    They are not when a quota grants a fraction of the time of more processors.
+    """
+    count = len(os.sched_getaffinity(0)) if sys.platform == "linux" else (os.cpu_count() or 1)
+    quota = _cgroup_quota() if sys.platform == "linux" else None
+    if quota is None or quota >= count:
+        return count, True
+    return max(1, math.ceil(quota)), False
+
+
+def _cgroup_quota() -> float | None:
+    """Processors granted by the strictest cgroup above this process (v2 or v1), or None."""
+    try:
+        with open("/proc/self/cgroup", encoding="utf-8") as file:
+            lines = [line.rstrip("\n").split(":", 2) for line in file]
+    except OSError:
+        return None
+    quotas: list[float] = []
+    for parts in lines:
+        if len(parts) != 3:
+            continue
+        _, controllers, path = parts
+        names = controllers.split(",")
+        if controllers == "":
+            quotas += _quotas_above(Path("/sys/fs/cgroup"), path, _quota_v2)
+        elif "cpu" in names:
+            for mount in (controllers, "cpu", "cpu,cpuacct"):
+                quotas += _quotas_above(Path("/sys/fs/cgroup") / mount, path, _quota_v1)
+    return min(quotas, default=None)
+
+
+def _quotas_above(
+    root: Path, path: str, read: Callable[[Path], float | None]
+) -> list[float]:
+    folder = root / path.strip("/")
+    found = []
+    for place in (folder, *folder.parents):
+        if not place.is_relative_to(root):
+            break
+        value = read(place)
+        if value is not None:
+            found.append(value)
+    return found
+
+
+def _quota_v2(folder: Path) -> float | None:
+    try:
+        quota, period = (folder / "cpu.max").read_text().split()
+        return None if quota == "max" else int(quota) / int(period)
+    except (OSError, ValueError, ZeroDivisionError):
+        return None
+
+
+def _quota_v1(folder: Path) -> float | None:
+    try:
+        quota = int((folder / "cpu.cfs_quota_us").read_text())
+        return quota / int((folder / "cpu.cfs_period_us").read_text()) if quota > 0 else None
+    except (OSError, ValueError, ZeroDivisionError):
+        return None
+
+
+# --- memory ----------------------------------------------------------------------------------
+
+
+@cache
+def _libc() -> ctypes.CDLL:
+    name = "kernel32" if sys.platform == "win32" else None
+    lib = ctypes.CDLL(name, use_errno=True)
+    if sys.platform == "win32":
+        lib.VirtualAlloc.restype = ctypes.c_void_p
+        lib.VirtualAlloc.argtypes = (
+            ctypes.c_void_p, ctypes.c_size_t, ctypes.c_ulong, ctypes.c_ulong
+        )  # fmt: skip
+        lib.VirtualFree.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_ulong)
+        lib.VirtualProtect.argtypes = (
+            ctypes.c_void_p, ctypes.c_size_t, ctypes.c_ulong, ctypes.c_void_p
+        )  # fmt: skip
+        return lib
+    lib.mmap.restype = ctypes.c_void_p
+    lib.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int,
+                         ctypes.c_int, ctypes.c_long)  # fmt: skip
+    lib.mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+    lib.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+    return lib
+
+
+class CodeMemory:
+    """Zeroed pages that are written first and executable after, never both.
+
+    Args:
+        size: bytes wanted; rounded up to whole pages.
+
+    Raises:
+        MemoryError: the system has no room.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = -(-max(size, 1) // mmap.PAGESIZE) * mmap.PAGESIZE
+        self.address = 0
+        if sys.platform == "win32":
+            address = _libc().VirtualAlloc(None, self.size, 0x3000, 0x04)
+        else:
+            address = _libc().mmap(
+                None, self.size, _PROT_READ | _PROT_WRITE, _MAP_PRIVATE | _MAP_ANONYMOUS, -1, 0
+            )
+        if not address or address == ctypes.c_void_p(-1).value:
+            raise MemoryError(f"cannot map {self.size} bytes for compiled code")
+        self.address = int(address)
+
+    def write(self, offset: int, data: bytes) -> None:
+        """Copy bytes in; the place must still be writable."""
+        if offset < 0 or offset + len(data) > self.size:
+            raise ValueError("write outside of the mapped pages")
+        ctypes.memmove(self.address + offset, data, len(data))
+
+    def protect(self, offset: int, size: int, kind: str) -> None:
+        """Make whole pages `"text"` (read, execute) or `"rodata"` (read).
+
+        Raises:
+            OSError: the system refuses (a hardened system may forbid executable pages).
+        """
+        start = self.address + offset
+        length = -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
+        if sys.platform == "win32":
+            old = ctypes.c_ulong()
+            flag = 0x20 if kind == "text" else 0x02
+            failed = not _libc().VirtualProtect(start, length, flag, ctypes.byref(old))
+        else:
+            if sys.platform == "darwin" and kind == "text":
+                _libc().sys_icache_invalidate(ctypes.c_void_p(start), ctypes.c_size_t(length))
+            prot = _PROT_READ | (_PROT_EXEC if kind == "text" else 0)
+            failed = _libc().mprotect(start, length, prot) != 0
+        if failed:
+            raise OSError(ctypes.get_errno(), f"the system refuses to make pages {kind}")
+
+    def close(self) -> None:
+        """Unmap; nothing may point into the pages any more."""
+        address, self.address = self.address, 0
+        if not address:
+            return
+        if sys.platform == "win32":
+            _libc().VirtualFree(address, 0, 0x8000)
+        else:
+            _libc().munmap(address, self.size)
+
+
+class Scratch:
+    """Zeroed, writable memory at a 64-byte boundary; freed with the object.
+
+    Large blocks ask for huge pages: an arena is walked by many kernels in turn.
+    """
+
+    __slots__ = ("_owner", "_view", "address", "nbytes")
+
+    def __init__(self, nbytes: int) -> None:
+        self.nbytes = nbytes
+        if nbytes >= _HUGE:
+            self._owner: mmap.mmap | bytearray = mmap.mmap(-1, nbytes)
+            advice = getattr(mmap, "MADV_HUGEPAGE", None)
+            if advice is not None:
+                try:
+                    self._owner.madvise(advice)
+                except OSError:  # a kernel without them
+                    pass
+        else:
+            self._owner = bytearray(nbytes + 64)
+        self._view = (ctypes.c_char * len(self._owner)).from_buffer(self._owner)
+        self.address = -(-ctypes.addressof(self._view) // 64) * 64
+
+
+# --- the external table ----------------------------------------------------------------------
+
+
+@cache
+def system_functions() -> dict[Ext, int]:
+    """Addresses (and the futex number) for the entries that the system fills."""
+    if sys.platform == "win32":
+        lib = ctypes.CDLL("msvcrt")
+        names = _COMMON
+    else:
+        lib = ctypes.CDLL(None)
+        names = _COMMON | _POSIX
+    if sys.platform == "darwin":
+        names |= {Ext.ULOCK_WAIT: "__ulock_wait", Ext.ULOCK_WAKE: "__ulock_wake"}
+    table = {ext: address_of(getattr(lib, n)) for ext, n in names.items() if hasattr(lib, n)}
+    if sys.platform == "linux" and machine() in _FUTEX:
+        table[Ext.SYSCALL] = address_of(lib.syscall)
+        table[Ext.FUTEX_NUMBER] = _FUTEX[machine()]
+    if Ext.PTHREAD_CREATE in table:
+        table[Ext.THREAD_ATTR] = _thread_attributes(lib)
+    return table
+
+
+_COMMON = {
+    Ext.MEMCPY: "memcpy", Ext.MEMMOVE: "memmove", Ext.MEMSET: "memset", Ext.MALLOC: "malloc",
+    Ext.FREE: "free", Ext.REALLOC: "realloc",
+}  # fmt: skip
+_POSIX = {
+    Ext.PTHREAD_CREATE: "pthread_create", Ext.SCHED_YIELD: "sched_yield",
+    Ext.NANOSLEEP: "nanosleep", Ext.GETPID: "getpid",
+}  # fmt: skip
+_ATTR = ctypes.create_string_buffer(256)
+"""A `pthread_attr_t`: it must live as long as the process, and is filled once."""
+
+
+def _thread_attributes(lib: ctypes.CDLL) -> int:
+    detached = 2 if sys.platform == "darwin" else 1
+    lib.pthread_attr_init(_ATTR)
+    lib.pthread_attr_setdetachstate(_ATTR, detached)
+    lib.pthread_attr_setstacksize(_ATTR, ctypes.c_size_t(_THREAD_STACK))
+    return ctypes.addressof(_ATTR)
+
+
+def address_of(function: object) -> int:
+    """The address of a ctypes function."""
+    return ctypes.cast(function, ctypes.c_void_p).value or 0  # type: ignore[arg-type]

@@ -1,0 +1,490 @@
+"""The native entry of a program, as LLVM text: a `METH_FASTCALL` function over numpy arrays.
+
+One text serves every program: what differs (shapes, element types, places in the slot table) is
+in a context the runtime fills (`cellc_runtime.entry` has the same layout). The entry does the
+usual call alone: exact `ndarray`s of the expected element type and shape, contiguous and aligned
+(and writeable where they are updated). Anything else goes to the Python callable of the context,
+which converts or explains.
+
+Python objects are touched only through exported functions of the stable ABI, except for the
+fields of `PyArrayObject` (unchanged from numpy 1.7 to 2.x; the runtime verifies them on a live
+array before it uses this entry).
+"""
+
+from __future__ import annotations
+
+from cellc_runtime.abi import ENTRY, MAIN, MAIN_WIN64
+from cellc_runtime.target import Target
+
+from .pool import TABLE_DECLARATION, fill, pool_text
+
+_ENTRY = """
+; main, slow, fail, grow, ndarray, bound, consts (pointers); nargs, nouts, nslots, release, ready,
+; naliases, nwritten; args, outs, template, aliases, written (tables); free (list of blocks)
+%context = type { ptr, ptr, ptr, ptr, ptr, ptr, ptr, i64, i64, i64, i64, i64, i64, i64,
+                  ptr, ptr, ptr, ptr, ptr, ptr }
+; descr, dims; ndim, flags, slot, nbytes
+%spec = type { ptr, ptr, i64, i64, i64, i64 }
+; next, slots, arena, results
+%block = type { ptr, ptr, ptr, ptr }
+; refcnt, type, data, nd, dims, strides, base, descr, flags
+%array = type { i64, ptr, ptr, i32, ptr, ptr, ptr, ptr, i32 }
+
+; Whether an argument is what its spec says.
+define internal i1 @fits(ptr %a, ptr %spec, ptr %ndarray) nounwind alwaysinline {
+entry:
+  %type.p = getelementptr %array, ptr %a, i32 0, i32 1
+  %type = load ptr, ptr %type.p
+  %exact = icmp eq ptr %type, %ndarray
+  br i1 %exact, label %is, label %no
+is:
+  %descr.p = getelementptr %array, ptr %a, i32 0, i32 7
+  %descr = load ptr, ptr %descr.p
+  %want.descr = load ptr, ptr %spec
+  %same = icmp eq ptr %descr, %want.descr
+  %nd.p = getelementptr %array, ptr %a, i32 0, i32 3
+  %nd = load i32, ptr %nd.p
+  %nd64 = sext i32 %nd to i64
+  %want.nd.p = getelementptr %spec, ptr %spec, i32 0, i32 2
+  %want.nd = load i64, ptr %want.nd.p
+  %samend = icmp eq i64 %nd64, %want.nd
+  %flags.p = getelementptr %array, ptr %a, i32 0, i32 8
+  %flags = load i32, ptr %flags.p
+  %flags64 = zext i32 %flags to i64
+  %want.flags.p = getelementptr %spec, ptr %spec, i32 0, i32 3
+  %want.flags = load i64, ptr %want.flags.p
+  %set = and i64 %flags64, %want.flags
+  %flagged = icmp eq i64 %set, %want.flags
+  %two = and i1 %same, %samend
+  %three = and i1 %two, %flagged
+  br i1 %three, label %shape, label %no
+shape:
+  %dims.p = getelementptr %array, ptr %a, i32 0, i32 4
+  %dims = load ptr, ptr %dims.p
+  %want.dims.p = getelementptr %spec, ptr %spec, i32 0, i32 1
+  %want.dims = load ptr, ptr %want.dims.p
+  br label %head
+head:
+  %i = phi i64 [ 0, %shape ], [ %i1, %dim ]
+  %more = icmp slt i64 %i, %want.nd
+  br i1 %more, label %dim, label %yes
+dim:
+  %d.p = getelementptr i64, ptr %dims, i64 %i
+  %d = load i64, ptr %d.p
+  %w.p = getelementptr i64, ptr %want.dims, i64 %i
+  %w = load i64, ptr %w.p
+  %i1 = add i64 %i, 1
+  %equal = icmp eq i64 %d, %w
+  br i1 %equal, label %head, label %no
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}
+
+; Whether memory of an argument overlaps a range that the program writes in place.
+define internal i1 @overlaps(ptr %a, ptr %spec, ptr %ranges, i64 %count) nounwind {
+entry:
+  %data.p = getelementptr %array, ptr %a, i32 0, i32 2
+  %lo = load i64, ptr %data.p
+  %nbytes.p = getelementptr %spec, ptr %spec, i32 0, i32 5
+  %nbytes = load i64, ptr %nbytes.p
+  %hi = add i64 %lo, %nbytes
+  br label %head
+head:
+  %i = phi i64 [ 0, %entry ], [ %i1, %range ]
+  %more = icmp slt i64 %i, %count
+  br i1 %more, label %range, label %no
+range:
+  %first.p = getelementptr [2 x i64], ptr %ranges, i64 %i, i64 0
+  %first = load i64, ptr %first.p
+  %last.p = getelementptr [2 x i64], ptr %ranges, i64 %i, i64 1
+  %last = load i64, ptr %last.p
+  %below = icmp ult i64 %lo, %last
+  %above = icmp ult i64 %first, %hi
+  %hit = and i1 %below, %above
+  %i1 = add i64 %i, 1
+  br i1 %hit, label %yes, label %head
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}
+
+; Whether all arguments can be used as they are.
+define internal i1 @usual(ptr %ctx, ptr %args, i64 %nargs) nounwind {
+entry:
+  %want.p = getelementptr %context, ptr %ctx, i32 0, i32 7
+  %want = load i64, ptr %want.p
+  %ready.p = getelementptr %context, ptr %ctx, i32 0, i32 11
+  %ready = load i64, ptr %ready.p
+  %bound = icmp ne i64 %ready, 0
+  %right = icmp eq i64 %want, %nargs
+  %go = and i1 %bound, %right
+  br i1 %go, label %begin, label %no
+begin:
+  %ndarray.p = getelementptr %context, ptr %ctx, i32 0, i32 4
+  %ndarray = load ptr, ptr %ndarray.p
+  %specs.p = getelementptr %context, ptr %ctx, i32 0, i32 14
+  %specs = load ptr, ptr %specs.p
+  %nwritten.p = getelementptr %context, ptr %ctx, i32 0, i32 13
+  %nwritten = load i64, ptr %nwritten.p
+  %written.p = getelementptr %context, ptr %ctx, i32 0, i32 18
+  %written = load ptr, ptr %written.p
+  %pure = icmp eq i64 %nwritten, 0
+  br label %head
+head:
+  %i = phi i64 [ 0, %begin ], [ %i1, %next ]
+  %more = icmp slt i64 %i, %nargs
+  br i1 %more, label %one, label %yes
+one:
+  %a.p = getelementptr ptr, ptr %args, i64 %i
+  %a = load ptr, ptr %a.p
+  %spec = getelementptr %spec, ptr %specs, i64 %i
+  %fits = call i1 @fits(ptr %a, ptr %spec, ptr %ndarray)
+  br i1 %fits, label %apart, label %no
+apart:
+  br i1 %pure, label %next, label %compare
+compare:
+  %over = call i1 @overlaps(ptr %a, ptr %spec, ptr %written, i64 %nwritten)
+  br i1 %over, label %no, label %next
+next:
+  %i1 = add i64 %i, 1
+  br label %head
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}
+
+; Take a block from the free list, which the interpreter lock guards; null with an exception set.
+define internal ptr @take_block(ptr %ctx) nounwind {
+entry:
+  %free.p = getelementptr %context, ptr %ctx, i32 0, i32 19
+  br label %look
+look:
+  %first = load ptr, ptr %free.p
+  %empty = icmp eq ptr %first, null
+  br i1 %empty, label %grow, label %take
+grow:
+  %grow.p = getelementptr %context, ptr %ctx, i32 0, i32 3
+  %callable = load ptr, ptr %grow.p
+  %call = load ptr, ptr {CALL_NO_ARGS}
+  %made = call ptr %call(ptr %callable)
+  %failed = icmp eq ptr %made, null
+  br i1 %failed, label %none, label %again
+again:
+  %dec = load ptr, ptr {DEC_REF}
+  call void %dec(ptr %made)
+  br label %look
+take:
+  %next = load ptr, ptr %first
+  store ptr %next, ptr %free.p
+  ret ptr %first
+none:
+  ret ptr null
+}
+
+define internal void @give_block(ptr %ctx, ptr %block) nounwind {
+  %free.p = getelementptr %context, ptr %ctx, i32 0, i32 19
+  %first = load ptr, ptr %free.p
+  store ptr %first, ptr %block
+  store ptr %block, ptr %free.p
+  ret void
+}
+
+define internal void @drop_results(ptr %results, i64 %count) nounwind {
+entry:
+  %dec = load ptr, ptr {DEC_REF}
+  br label %head
+head:
+  %i = phi i64 [ 0, %entry ], [ %i1, %one ]
+  %more = icmp slt i64 %i, %count
+  br i1 %more, label %one, label %out
+one:
+  %r.p = getelementptr ptr, ptr %results, i64 %i
+  %r = load ptr, ptr %r.p
+  call void %dec(ptr %r)
+  %i1 = add i64 %i, 1
+  br label %head
+out:
+  ret void
+}
+
+; Fill the slots: what is bound, the arguments, and what is updated in place.
+define internal void @fill_slots(ptr %ctx, ptr %slots, ptr %args) nounwind {
+entry:
+  %n.p = getelementptr %context, ptr %ctx, i32 0, i32 9
+  %n = load i64, ptr %n.p
+  %template.p = getelementptr %context, ptr %ctx, i32 0, i32 16
+  %template = load ptr, ptr %template.p
+  %nargs.p = getelementptr %context, ptr %ctx, i32 0, i32 7
+  %nargs = load i64, ptr %nargs.p
+  %specs.p = getelementptr %context, ptr %ctx, i32 0, i32 14
+  %specs = load ptr, ptr %specs.p
+  %naliases.p = getelementptr %context, ptr %ctx, i32 0, i32 12
+  %naliases = load i64, ptr %naliases.p
+  %aliases.p = getelementptr %context, ptr %ctx, i32 0, i32 17
+  %aliases = load ptr, ptr %aliases.p
+  br label %copy
+copy:
+  %i = phi i64 [ 0, %entry ], [ %i1, %word ]
+  %more = icmp slt i64 %i, %n
+  br i1 %more, label %word, label %arg
+word:
+  %from = getelementptr ptr, ptr %template, i64 %i
+  %value = load ptr, ptr %from
+  %to = getelementptr ptr, ptr %slots, i64 %i
+  store ptr %value, ptr %to
+  %i1 = add i64 %i, 1
+  br label %copy
+arg:
+  %j = phi i64 [ 0, %copy ], [ %j1, %one ]
+  %some = icmp slt i64 %j, %nargs
+  br i1 %some, label %one, label %alias
+one:
+  %a.p = getelementptr ptr, ptr %args, i64 %j
+  %a = load ptr, ptr %a.p
+  %data.p = getelementptr %array, ptr %a, i32 0, i32 2
+  %data = load ptr, ptr %data.p
+  %slot.p = getelementptr %spec, ptr %specs, i64 %j, i32 4
+  %slot = load i64, ptr %slot.p
+  %place = getelementptr ptr, ptr %slots, i64 %slot
+  store ptr %data, ptr %place
+  %j1 = add i64 %j, 1
+  br label %arg
+alias:
+  %k = phi i64 [ 0, %arg ], [ %k1, %pair ]
+  %rest = icmp slt i64 %k, %naliases
+  br i1 %rest, label %pair, label %out
+pair:
+  %dst.p = getelementptr [2 x i64], ptr %aliases, i64 %k, i64 0
+  %dst = load i64, ptr %dst.p
+  %src.p = getelementptr [2 x i64], ptr %aliases, i64 %k, i64 1
+  %src = load i64, ptr %src.p
+  %source.p = getelementptr ptr, ptr %slots, i64 %src
+  %source = load ptr, ptr %source.p
+  %sink = getelementptr ptr, ptr %slots, i64 %dst
+  store ptr %source, ptr %sink
+  %k1 = add i64 %k, 1
+  br label %alias
+out:
+  ret void
+}
+
+; New arrays for the outputs; false with an exception set and nothing kept.
+define internal i1 @make_results(ptr %ctx, ptr %slots, ptr %results) nounwind {
+entry:
+  %n.p = getelementptr %context, ptr %ctx, i32 0, i32 8
+  %n = load i64, ptr %n.p
+  %specs.p = getelementptr %context, ptr %ctx, i32 0, i32 15
+  %specs = load ptr, ptr %specs.p
+  %ndarray.p = getelementptr %context, ptr %ctx, i32 0, i32 4
+  %ndarray = load ptr, ptr %ndarray.p
+  %inc = load ptr, ptr {INC_REF}
+  %new = load ptr, ptr {NEW_FROM_DESCR}
+  br label %head
+head:
+  %i = phi i64 [ 0, %entry ], [ %i1, %keep ]
+  %more = icmp slt i64 %i, %n
+  br i1 %more, label %one, label %yes
+one:
+  %spec = getelementptr %spec, ptr %specs, i64 %i
+  %descr = load ptr, ptr %spec
+  %dims.p = getelementptr %spec, ptr %spec, i32 0, i32 1
+  %dims = load ptr, ptr %dims.p
+  %nd.p = getelementptr %spec, ptr %spec, i32 0, i32 2
+  %nd64 = load i64, ptr %nd.p
+  %nd = trunc i64 %nd64 to i32
+  %slot.p = getelementptr %spec, ptr %spec, i32 0, i32 4
+  %slot = load i64, ptr %slot.p
+  ; The call takes over one reference to the element type.
+  call void %inc(ptr %descr)
+  %a = call ptr %new(ptr %ndarray, ptr %descr, i32 %nd, ptr %dims, ptr null, ptr null, i32 0, ptr null)
+  %failed = icmp eq ptr %a, null
+  br i1 %failed, label %no, label %keep
+keep:
+  %r.p = getelementptr ptr, ptr %results, i64 %i
+  store ptr %a, ptr %r.p
+  %data.p = getelementptr %array, ptr %a, i32 0, i32 2
+  %data = load ptr, ptr %data.p
+  %place = getelementptr ptr, ptr %slots, i64 %slot
+  store ptr %data, ptr %place
+  %i1 = add i64 %i, 1
+  br label %head
+yes:
+  ret i1 true
+no:
+  call void @drop_results(ptr %results, i64 %i)
+  ret i1 false
+}
+
+; One array, or a tuple of several; takes over the references.
+define internal ptr @pack(ptr %results, i64 %n) nounwind {
+entry:
+  %single = icmp eq i64 %n, 1
+  br i1 %single, label %one, label %many
+one:
+  %only = load ptr, ptr %results
+  ret ptr %only
+many:
+  %new = load ptr, ptr {TUPLE_NEW}
+  %tuple = call ptr %new(i64 %n)
+  %failed = icmp eq ptr %tuple, null
+  br i1 %failed, label %drop, label %begin
+drop:
+  call void @drop_results(ptr %results, i64 %n)
+  ret ptr null
+begin:
+  %set = load ptr, ptr {TUPLE_SET_ITEM}
+  br label %head
+head:
+  %i = phi i64 [ 0, %begin ], [ %i1, %item ]
+  %more = icmp slt i64 %i, %n
+  br i1 %more, label %item, label %out
+item:
+  %r.p = getelementptr ptr, ptr %results, i64 %i
+  %r = load ptr, ptr %r.p
+  %rc = call i32 %set(ptr %tuple, i64 %i, ptr %r)
+  %i1 = add i64 %i, 1
+  br label %head
+out:
+  ret ptr %tuple
+}
+
+; Run main, without the interpreter lock when the program is long enough to repay it.
+define internal i32 @run_main(ptr %ctx, ptr %block) nounwind {
+  %main = load ptr, ptr %ctx
+  %slots.p = getelementptr %block, ptr %block, i32 0, i32 1
+  %slots = load ptr, ptr %slots.p
+  %arena.p = getelementptr %block, ptr %block, i32 0, i32 2
+  %arena = load ptr, ptr %arena.p
+  %consts.p = getelementptr %context, ptr %ctx, i32 0, i32 6
+  %consts = load ptr, ptr %consts.p
+  %release.p = getelementptr %context, ptr %ctx, i32 0, i32 10
+  %release = load i64, ptr %release.p
+  %long = icmp ne i64 %release, 0
+  br i1 %long, label %free, label %held
+held:
+  %rc1 = call i32 %main(ptr %slots, ptr %arena, ptr %consts)
+  ret i32 %rc1
+free:
+  ; Another thread may bind other parameters meanwhile: keep these alive.
+  %bound.p = getelementptr %context, ptr %ctx, i32 0, i32 5
+  %bound = load ptr, ptr %bound.p
+  %inc = load ptr, ptr {INC_REF}
+  call void %inc(ptr %bound)
+  %save = load ptr, ptr {SAVE_THREAD}
+  %state = call ptr %save()
+  %rc2 = call i32 %main(ptr %slots, ptr %arena, ptr %consts)
+  %restore = load ptr, ptr {RESTORE_THREAD}
+  call void %restore(ptr %state)
+  %dec = load ptr, ptr {DEC_REF}
+  call void %dec(ptr %bound)
+  ret i32 %rc2
+}
+
+; Raise what an error code stands for.
+define internal ptr @raise(ptr %ctx, i32 %rc) nounwind {
+entry:
+  %long = load ptr, ptr {LONG_FROM_LONG}
+  %wide = sext i32 %rc to i64
+  %number = call ptr %long(i64 %wide)
+  %failed = icmp eq ptr %number, null
+  br i1 %failed, label %out, label %tell
+tell:
+  %fail.p = getelementptr %context, ptr %ctx, i32 0, i32 2
+  %callable = load ptr, ptr %fail.p
+  %call = load ptr, ptr {CALL_ONE_ARG}
+  %result = call ptr %call(ptr %callable, ptr %number)
+  %dec = load ptr, ptr {DEC_REF}
+  call void %dec(ptr %number)
+  ret ptr %result
+out:
+  ret ptr null
+}
+
+define hidden ptr @{ENTRY}(ptr %self, ptr %args, i64 %nargs) nounwind {
+entry:
+  %get = load ptr, ptr {CAPSULE_GET_POINTER}
+  %ctx = call ptr %get(ptr %self, ptr null)
+  %usual = call i1 @usual(ptr %ctx, ptr %args, i64 %nargs)
+  br i1 %usual, label %fast, label %slow
+slow:
+  %slow.p = getelementptr %context, ptr %ctx, i32 0, i32 1
+  %callable = load ptr, ptr %slow.p
+  %vectorcall = load ptr, ptr {VECTORCALL}
+  %answer = tail call ptr %vectorcall(ptr %callable, ptr %args, i64 %nargs, ptr null)
+  ret ptr %answer
+fast:
+  %block = call ptr @take_block(ptr %ctx)
+  %none = icmp eq ptr %block, null
+  br i1 %none, label %error, label %fill
+fill:
+  %slots.p = getelementptr %block, ptr %block, i32 0, i32 1
+  %slots = load ptr, ptr %slots.p
+  %results.p = getelementptr %block, ptr %block, i32 0, i32 3
+  %results = load ptr, ptr %results.p
+  call void @fill_slots(ptr %ctx, ptr %slots, ptr %args)
+  %made = call i1 @make_results(ptr %ctx, ptr %slots, ptr %results)
+  br i1 %made, label %run, label %giveup
+giveup:
+  call void @give_block(ptr %ctx, ptr %block)
+  br label %error
+run:
+  %rc = call i32 @run_main(ptr %ctx, ptr %block)
+  %nouts.p = getelementptr %context, ptr %ctx, i32 0, i32 8
+  %nouts = load i64, ptr %nouts.p
+  %good = icmp eq i32 %rc, 0
+  br i1 %good, label %result, label %bad
+result:
+  %packed = call ptr @pack(ptr %results, i64 %nouts)
+  call void @give_block(ptr %ctx, ptr %block)
+  ret ptr %packed
+bad:
+  call void @drop_results(ptr %results, i64 %nouts)
+  call void @give_block(ptr %ctx, ptr %block)
+  %raised = call ptr @raise(ptr %ctx, i32 %rc)
+  ret ptr %raised
+error:
+  ret ptr null
+}
+"""
+
+_LIBC = """
+; What LLVM may call on its own account for an intrinsic.
+define hidden ptr @memcpy(ptr %to, ptr %from, i64 %n) nounwind {
+  %f = load ptr, ptr {MEMCPY}
+  %r = tail call ptr %f(ptr %to, ptr %from, i64 %n)
+  ret ptr %r
+}
+define hidden ptr @memmove(ptr %to, ptr %from, i64 %n) nounwind {
+  %f = load ptr, ptr {MEMMOVE}
+  %r = tail call ptr %f(ptr %to, ptr %from, i64 %n)
+  ret ptr %r
+}
+define hidden ptr @memset(ptr %to, i32 %value, i64 %n) nounwind {
+  %f = load ptr, ptr {MEMSET}
+  %r = tail call ptr %f(ptr %to, i32 %value, i64 %n)
+  ret ptr %r
+}
+"""
+
+_WIN64 = f"""
+; main under the calling convention of Windows, where its caller is not generated code.
+declare hidden i32 @{MAIN}(ptr, ptr, ptr)
+define hidden win64cc i32 @{MAIN_WIN64}(ptr %slots, ptr %arena, ptr %consts) nounwind {{
+  %rc = call i32 @{MAIN}(ptr %slots, ptr %arena, ptr %consts)
+  ret i32 %rc
+}}
+"""
+
+
+def support_text(target: Target) -> str:
+    """The module every image holds beside its kernels: pool, entry, memory functions.
+
+    It depends on the target alone, so it is compiled once and then found in the cache.
+    """
+    code = fill(_ENTRY + _LIBC, target).replace("{ENTRY}", ENTRY)
+    windows = _WIN64 if target.triple.startswith("x86_64") else ""
+    return TABLE_DECLARATION + pool_text(target) + code + windows

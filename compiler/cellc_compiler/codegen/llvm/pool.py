@@ -1,0 +1,415 @@
+"""The thread pool, as LLVM text: workers claim tasks from one 64-bit ticket.
+
+Every image holds this code; the runtime uses the copy of the first image it loads for the whole
+process and points the others at it (`Ext.PARALLEL_FOR`).
+
+A *region* is one call of `cellc_pool_run`. Its owner writes what is to be done, then publishes
+the ticket: the region's number in the high half, the chunks left to claim in the low half. A
+claim is one compare-and-swap that lowers it by one. An exhausted ticket (low half zero) can
+never be claimed, whatever the fields beside it hold by then, and a claim that succeeds proves
+that they belong to its region. The owner takes chunks too, so a worker that sleeps or has not
+started never holds a region up; the region ends when the chunks done equal the chunks there are.
+
+Workers spin for a moment after a region and then sleep on a futex. A sleeper announces itself
+before it looks at the ticket for the last time, and a publisher looks for sleepers after it has
+published (both sequentially consistent), so no wake-up is lost.
+
+A region inside a region, or from a second thread at the same time, finds the pool owned and runs
+inline. After a fork the pid differs: the child starts with a fresh pool.
+"""
+
+from __future__ import annotations
+
+from cellc_runtime.abi import FIRST_CALLBACK, TABLE, Ext
+from cellc_runtime.target import Target
+
+MAX_WORKERS = 1024
+
+_STATE = """
+; One cache line pair for each thing that different threads write.
+%pool = type { i64, [120 x i8],
+               i32, i32, [120 x i8],
+               ptr, ptr, i64, i64, i64, [88 x i8],
+               i32, i32, i32, i32, i32, [108 x i8],
+               i32, i32 }
+@pool = internal global %pool zeroinitializer, align 128
+"""
+
+_FIELDS = {
+    "ticket": (0, "i64"), "done": (2, "i32"), "waiting": (3, "i32"), "fn": (5, "ptr"),
+    "bufs": (6, "ptr"), "ntasks": (7, "i64"), "grain": (8, "i64"), "nchunks": (9, "i64"),
+    "owner": (11, "i32"), "pid": (12, "i32"), "workers": (13, "i32"), "threads": (14, "i32"),
+    "spin": (15, "i32"), "wake": (17, "i32"), "sleepers": (18, "i32"),
+}  # fmt: skip
+
+_CODE = """
+; Calls on sleeping: the futex of Linux, the one of macOS, or a short sleep.
+define internal void @wait_on(ptr %word, i32 %expected) nounwind {
+  %futex = load ptr, ptr {SYSCALL}
+  %has = icmp ne ptr %futex, null
+  br i1 %has, label %linux, label %other
+linux:
+  %number = load i64, ptr {FUTEX_NUMBER}
+  ; 128: FUTEX_WAIT | FUTEX_PRIVATE_FLAG
+  call i64 (i64, ...) %futex(i64 %number, ptr %word, i64 128, i32 %expected, ptr null)
+  ret void
+other:
+  %ulock = load ptr, ptr {ULOCK_WAIT}
+  %hasu = icmp ne ptr %ulock, null
+  br i1 %hasu, label %mac, label %poll
+mac:
+  %wide = zext i32 %expected to i64
+  ; 1: UL_COMPARE_AND_WAIT
+  call i32 %ulock(i32 1, ptr %word, i64 %wide, i32 0)
+  ret void
+poll:
+  %time = alloca [2 x i64]
+  %nanos = getelementptr i64, ptr %time, i64 1
+  store i64 0, ptr %time
+  store i64 50000, ptr %nanos
+  %sleep = load ptr, ptr {NANOSLEEP}
+  call i32 %sleep(ptr %time, ptr null)
+  ret void
+}
+
+define internal void @wake_on(ptr %word, i32 %count) nounwind {
+  %futex = load ptr, ptr {SYSCALL}
+  %has = icmp ne ptr %futex, null
+  br i1 %has, label %linux, label %other
+linux:
+  %number = load i64, ptr {FUTEX_NUMBER}
+  ; 129: FUTEX_WAKE | FUTEX_PRIVATE_FLAG
+  call i64 (i64, ...) %futex(i64 %number, ptr %word, i64 129, i32 %count, ptr null)
+  ret void
+other:
+  %ulock = load ptr, ptr {ULOCK_WAKE}
+  %hasu = icmp ne ptr %ulock, null
+  br i1 %hasu, label %mac, label %done
+mac:
+  ; 257: UL_COMPARE_AND_WAIT | ULF_WAKE_ALL
+  call i32 %ulock(i32 257, ptr %word, i64 0)
+  ret void
+done:
+  ret void
+}
+
+; Do chunks until none is left; how many were done. A chunk of region g is done before g can end,
+; so a thread that counts its chunks and adds them after the last one adds to the right region.
+define internal i32 @work() nounwind {
+entry:
+  br label %look
+look:
+  %count = phi i32 [ 0, %entry ], [ %count, %claim ], [ %more, %mine ]
+  %ticket = load atomic i64, ptr [ticket] acquire, align 8
+  %left = and i64 %ticket, 4294967295
+  %none = icmp eq i64 %left, 0
+  br i1 %none, label %end, label %claim
+claim:
+  %fn = load atomic ptr, ptr [fn] monotonic, align 8
+  %bufs = load atomic ptr, ptr [bufs] monotonic, align 8
+  %ntasks = load atomic i64, ptr [ntasks] monotonic, align 8
+  %grain = load atomic i64, ptr [grain] monotonic, align 8
+  %nchunks = load atomic i64, ptr [nchunks] monotonic, align 8
+  %next = sub i64 %ticket, 1
+  %pair = cmpxchg ptr [ticket], i64 %ticket, i64 %next acq_rel monotonic
+  %won = extractvalue { i64, i1 } %pair, 1
+  br i1 %won, label %mine, label %look
+mine:
+  %index = sub i64 %nchunks, %left
+  %lo = mul i64 %index, %grain
+  %stop = add i64 %lo, %grain
+  %past = icmp ugt i64 %stop, %ntasks
+  %hi = select i1 %past, i64 %ntasks, i64 %stop
+  call void %fn(ptr %bufs, i64 %lo, i64 %hi)
+  %more = add i32 %count, 1
+  br label %look
+end:
+  ret i32 %count
+}
+
+define internal void @finish(i32 %count) nounwind {
+  %old = atomicrmw add ptr [done], i32 %count seq_cst
+  %waiting = load atomic i32, ptr [waiting] seq_cst, align 4
+  %someone = icmp ne i32 %waiting, 0
+  br i1 %someone, label %wake, label %out
+wake:
+  call void @wake_on(ptr [done], i32 1)
+  br label %out
+out:
+  ret void
+}
+
+define internal ptr @worker(ptr %arg) nounwind {
+entry:
+  %index = ptrtoint ptr %arg to i32
+  br label %awake
+awake:
+  br label %spin
+spin:
+  %round = phi i32 [ 0, %awake ], [ %again, %pause ]
+  %ticket = load atomic i64, ptr [ticket] acquire, align 8
+  %left = trunc i64 %ticket to i32
+  %some = icmp ne i32 %left, 0
+  br i1 %some, label %mayhelp, label %idle
+mayhelp:
+  ; A worker above the present number of threads is parked.
+  %threads = load atomic i32, ptr [threads] monotonic, align 4
+  %top = sub i32 %threads, 1
+  %active = icmp slt i32 %index, %top
+  br i1 %active, label %help, label %park
+help:
+  %count = call i32 @work()
+  %any = icmp ne i32 %count, 0
+  br i1 %any, label %report, label %awake
+report:
+  call void @finish(i32 %count)
+  br label %awake
+idle:
+  %limit = load atomic i32, ptr [spin] monotonic, align 4
+  %tired = icmp sge i32 %round, %limit
+  br i1 %tired, label %sleep, label %pause
+pause:
+  call void @{PAUSE}
+  %again = add i32 %round, 1
+  br label %spin
+sleep:
+  %seen = load atomic i32, ptr [wake] seq_cst, align 4
+  %was = atomicrmw add ptr [sleepers], i32 1 seq_cst
+  %last = load atomic i64, ptr [ticket] seq_cst, align 8
+  %lastleft = trunc i64 %last to i32
+  %quiet = icmp eq i32 %lastleft, 0
+  br i1 %quiet, label %block, label %rise
+block:
+  call void @wait_on(ptr [wake], i32 %seen)
+  br label %rise
+rise:
+  %now = atomicrmw sub ptr [sleepers], i32 1 seq_cst
+  br label %awake
+park:
+  %parked = load atomic i32, ptr [wake] seq_cst, align 4
+  %pwas = atomicrmw add ptr [sleepers], i32 1 seq_cst
+  call void @wait_on(ptr [wake], i32 %parked)
+  %pnow = atomicrmw sub ptr [sleepers], i32 1 seq_cst
+  br label %awake
+}
+
+; Start workers up to threads - 1; one that cannot be started is done without.
+define internal void @start_workers() nounwind {
+entry:
+  %create = load ptr, ptr {PTHREAD_CREATE}
+  %attr = load ptr, ptr {THREAD_ATTR}
+  %id = alloca i64
+  %threads = load atomic i32, ptr [threads] monotonic, align 4
+  %wanted = sub i32 %threads, 1
+  br label %head
+head:
+  %have = load i32, ptr [workers], align 4
+  %enough = icmp sge i32 %have, %wanted
+  br i1 %enough, label %out, label %start
+start:
+  %wide = zext i32 %have to i64
+  %arg = inttoptr i64 %wide to ptr
+  %rc = call i32 %create(ptr %id, ptr %attr, ptr @worker, ptr %arg)
+  %failed = icmp ne i32 %rc, 0
+  br i1 %failed, label %settle, label %count
+count:
+  %more = add i32 %have, 1
+  store i32 %more, ptr [workers], align 4
+  br label %head
+settle:
+  ; The system refuses more threads: stay with those there are.
+  %got = add i32 %have, 1
+  store atomic i32 %got, ptr [threads] monotonic, align 4
+  br label %out
+out:
+  ret void
+}
+
+; Whether the pool is this process's; makes it so after a fork. -1 while another thread does.
+define internal i1 @ours() nounwind {
+  %getpid = load ptr, ptr {GETPID}
+  %pid = call i32 %getpid()
+  %known = load atomic i32, ptr [pid] acquire, align 4
+  %same = icmp eq i32 %pid, %known
+  br i1 %same, label %yes, label %other
+other:
+  %busy = icmp eq i32 %known, -1
+  br i1 %busy, label %no, label %try
+try:
+  %pair = cmpxchg ptr [pid], i32 %known, i32 -1 acq_rel monotonic
+  %won = extractvalue { i32, i1 } %pair, 1
+  br i1 %won, label %reset, label %no
+reset:
+  store i32 0, ptr [workers], align 4
+  store atomic i32 0, ptr [sleepers] monotonic, align 4
+  store atomic i32 0, ptr [owner] monotonic, align 4
+  %ticket = load atomic i64, ptr [ticket] monotonic, align 8
+  %ended = and i64 %ticket, -4294967296
+  store atomic i64 %ended, ptr [ticket] monotonic, align 8
+  store atomic i32 %pid, ptr [pid] release, align 4
+  br label %yes
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}
+
+define hidden void @cellc_pool_configure(i32 %threads, i32 %spin) nounwind {
+  store atomic i32 %spin, ptr [spin] monotonic, align 4
+  store atomic i32 %threads, ptr [threads] monotonic, align 4
+  ; Parked workers look again.
+  %old = atomicrmw add ptr [wake], i32 1 seq_cst
+  call void @wake_on(ptr [wake], i32 2147483647)
+  ret void
+}
+
+define internal void @publish(ptr %fn, ptr %bufs, i64 %ntasks, i64 %grain, i64 %nchunks) nounwind {
+  store atomic i32 0, ptr [done] monotonic, align 4
+  store atomic i32 0, ptr [waiting] monotonic, align 4
+  store atomic ptr %fn, ptr [fn] monotonic, align 8
+  store atomic ptr %bufs, ptr [bufs] monotonic, align 8
+  store atomic i64 %ntasks, ptr [ntasks] monotonic, align 8
+  store atomic i64 %grain, ptr [grain] monotonic, align 8
+  store atomic i64 %nchunks, ptr [nchunks] monotonic, align 8
+  %old = load atomic i64, ptr [ticket] monotonic, align 8
+  %region = add i64 %old, 4294967296
+  %ticket = or i64 %region, %nchunks
+  store atomic i64 %ticket, ptr [ticket] seq_cst, align 8
+  %sleepers = load atomic i32, ptr [sleepers] seq_cst, align 4
+  %asleep = icmp ne i32 %sleepers, 0
+  br i1 %asleep, label %wake, label %out
+wake:
+  %was = atomicrmw add ptr [wake], i32 1 seq_cst
+  ; With parked workers among the sleepers all must be woken to reach the others.
+  %workers = load i32, ptr [workers], align 4
+  %threads = load atomic i32, ptr [threads] monotonic, align 4
+  %parked = icmp sge i32 %workers, %threads
+  %chunks = trunc i64 %nchunks to i32
+  %helpers = sub i32 %chunks, 1
+  %count = select i1 %parked, i32 2147483647, i32 %helpers
+  call void @wake_on(ptr [wake], i32 %count)
+  br label %out
+out:
+  ret void
+}
+
+define internal void @await(i32 %nchunks) nounwind {
+entry:
+  %limit = load atomic i32, ptr [spin] monotonic, align 4
+  br label %spin
+spin:
+  %round = phi i32 [ 0, %entry ], [ %again, %pause ]
+  %done = load atomic i32, ptr [done] acquire, align 4
+  %all = icmp eq i32 %done, %nchunks
+  br i1 %all, label %out, label %idle
+idle:
+  %tired = icmp sge i32 %round, %limit
+  br i1 %tired, label %sleep, label %pause
+pause:
+  call void @{PAUSE}
+  %again = add i32 %round, 1
+  br label %spin
+sleep:
+  store atomic i32 1, ptr [waiting] seq_cst, align 4
+  br label %check
+check:
+  %now = load atomic i32, ptr [done] seq_cst, align 4
+  %over = icmp eq i32 %now, %nchunks
+  br i1 %over, label %out, label %block
+block:
+  call void @wait_on(ptr [done], i32 %now)
+  br label %check
+out:
+  ret void
+}
+
+define hidden void @cellc_pool_run(ptr %fn, ptr %bufs, i64 %ntasks, i64 %asked) nounwind {
+  ; A chunk number fits 31 bits.
+  %least = lshr i64 %ntasks, 30
+  %atleast = add i64 %least, 1
+  %small = icmp slt i64 %asked, %atleast
+  %grain = select i1 %small, i64 %atleast, i64 %asked
+  %most = sub i64 %grain, 1
+  %sum = add i64 %ntasks, %most
+  %nchunks = udiv i64 %sum, %grain
+  %threads = load atomic i32, ptr [threads] monotonic, align 4
+  %alone = icmp slt i32 %threads, 2
+  %short = icmp slt i64 %nchunks, 2
+  %create = load ptr, ptr {PTHREAD_CREATE}
+  %cannot = icmp eq ptr %create, null
+  %serial1 = or i1 %alone, %short
+  %serial = or i1 %serial1, %cannot
+  br i1 %serial, label %inline, label %mine
+mine:
+  %ours = call i1 @ours()
+  br i1 %ours, label %take, label %inline
+take:
+  %pair = cmpxchg ptr [owner], i32 0, i32 1 acq_rel monotonic
+  %won = extractvalue { i32, i1 } %pair, 1
+  br i1 %won, label %region, label %inline
+region:
+  %workers = load i32, ptr [workers], align 4
+  %wanted = sub i32 %threads, 1
+  %few = icmp slt i32 %workers, %wanted
+  br i1 %few, label %start, label %go
+start:
+  call void @start_workers()
+  br label %go
+go:
+  call void @publish(ptr %fn, ptr %bufs, i64 %ntasks, i64 %grain, i64 %nchunks)
+  %count = call i32 @work()
+  %old = atomicrmw add ptr [done], i32 %count acq_rel
+  %chunks = trunc i64 %nchunks to i32
+  call void @await(i32 %chunks)
+  store atomic i32 0, ptr [owner] release, align 4
+  ret void
+inline:
+  call void %fn(ptr %bufs, i64 0, i64 %ntasks)
+  ret void
+}
+
+; What generated code calls. One chunk needs no pool.
+define hidden void @cellc_parallel_for(ptr %fn, ptr %bufs, i64 %ntasks, i64 %grain) nounwind {
+  %one = icmp sle i64 %ntasks, %grain
+  br i1 %one, label %inline, label %shared
+inline:
+  call void %fn(ptr %bufs, i64 0, i64 %ntasks)
+  ret void
+shared:
+  %run = load ptr, ptr {PARALLEL_FOR}
+  tail call void %run(ptr %fn, ptr %bufs, i64 %ntasks, i64 %grain)
+  ret void
+}
+"""
+
+
+def pause_call(target: Target) -> tuple[str, str]:
+    """The call that rests a spinning core, and its declaration."""
+    if target.triple.startswith("x86_64"):
+        return "llvm.x86.sse2.pause()", "declare void @llvm.x86.sse2.pause()"
+    # `isb` rests for tens of cycles; `yield` is a no-op on most cores.
+    return "llvm.aarch64.isb(i32 15)", "declare void @llvm.aarch64.isb(i32)"
+
+
+def table_slot(ext: Ext) -> str:
+    """The address of a place in the external table, as a constant expression."""
+    return f"getelementptr (ptr, ptr @{TABLE}, i64 {ext.value})"
+
+
+def fill(code: str, target: Target) -> str:
+    """Write the table's places (`{NAME}`) and the pool's fields (`[name]`) into code."""
+    code = code.replace("{PAUSE}", pause_call(target)[0])
+    for ext in Ext:
+        code = code.replace(f"{{{ext.name}}}", table_slot(ext))
+    for name, (index, _) in _FIELDS.items():
+        field = f"getelementptr (%pool, ptr @pool, i32 0, i32 {index})"
+        code = code.replace(f"ptr [{name}]", f"ptr {field}")
+    return code
+
+
+def pool_text(target: Target) -> str:
+    """The pool's types, state and functions (without the table's declaration)."""
+    return _STATE + fill(_CODE, target) + pause_call(target)[1] + "\n"
+
+
+TABLE_DECLARATION = f"@{TABLE} = external hidden global [{FIRST_CALLBACK} x ptr]\n"

@@ -1,0 +1,42 @@
+"""The one place that talks to llvmlite: LLVM text in, an ELF object out."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from cellc_runtime.target import Target
+
+
+class EmitError(Exception):
+    """LLVM refused a module; the text is LLVM's."""
+
+
+@cache
+def _llvm() -> Any:
+    # llvmlite loads 100 MB of LLVM: only a process that really compiles pays for it.
+    import llvmlite.binding as llvm
+
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    return llvm
+
+
+def emit_object(text: str, target: Target) -> bytes:
+    """Compile a module to a relocatable object (position-independent, no pass pipeline).
+
+    Raises:
+        EmitError: LLVM's parser or verifier refuses the text.
+    """
+    llvm = _llvm()
+    try:
+        module = llvm.parse_assembly(text)
+        machine = llvm.Target.from_triple(target.triple).create_target_machine(
+            cpu=target.cpu, features=target.features, opt=3, reloc="pic", codemodel="small"
+        )
+        module.triple = target.triple
+        module.data_layout = str(machine.target_data)
+        module.verify()
+        return bytes(machine.emit_object(module))
+    except RuntimeError as error:
+        raise EmitError(str(error)) from None

@@ -1,0 +1,66 @@
+"""The binary interface between an image's code and the runtime that maps it.
+
+An image reaches everything outside itself through one table of pointers, `cellc_ext`, whose
+entries have fixed places. `ABI_VERSION` changes whenever a place or a meaning changes; it is
+part of every program, and a program of another version is refused.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+ABI_VERSION = 1
+
+
+class Ext(IntEnum):
+    """Places in the external table. An entry the platform lacks is null."""
+
+    PARALLEL_FOR = 0
+    """`void (ptr fn, ptr bufs, i64 ntasks, i64 grain)`: the process's one thread pool."""
+    PTHREAD_CREATE = 1
+    THREAD_ATTR = 2
+    """A `pthread_attr_t*` (detached, a known stack size), not a function."""
+    SYSCALL = 3
+    FUTEX_NUMBER = 4
+    """The number of the futex system call, not a pointer."""
+    ULOCK_WAIT = 5
+    ULOCK_WAKE = 6
+    SCHED_YIELD = 7
+    NANOSLEEP = 8
+    GETPID = 9
+    MEMCPY = 10
+    MEMMOVE = 11
+    MEMSET = 12
+    MALLOC = 13
+    FREE = 14
+    REALLOC = 15
+    CAPSULE_GET_POINTER = 16
+    VECTORCALL = 17
+    CALL_NO_ARGS = 18
+    CALL_ONE_ARG = 19
+    TUPLE_NEW = 20
+    TUPLE_SET_ITEM = 21
+    INC_REF = 22
+    DEC_REF = 23
+    SAVE_THREAD = 24
+    RESTORE_THREAD = 25
+    LONG_FROM_LONG = 26
+    NEW_FROM_DESCR = 27
+    """numpy's `PyArray_NewFromDescr`."""
+
+
+FIRST_CALLBACK = 32
+"""Host callback `i` of a program is table entry `FIRST_CALLBACK + i`:
+`i32 (ptr bufs)`, nonzero when the host raised (main then returns `CALLBACK_FAILED`)."""
+
+CALLBACK_FAILED = -1
+"""What `cellc_main` returns after a callback returned nonzero."""
+
+MAIN = "cellc_main"
+MAIN_WIN64 = "cellc_main_win64"
+ENTRY = "cellc_entry"
+POOL_RUN = "cellc_pool_run"
+POOL_CONFIGURE = "cellc_pool_configure"
+TABLE = "cellc_ext"
+
+MAX_CALLBACKS = 4096

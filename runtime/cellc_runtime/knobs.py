@@ -1,0 +1,86 @@
+"""Every environment variable of cellc, typed, in one place.
+
+The environment is read when a knob is asked for, so a change takes effect at the next use, and
+`override` replaces values for a scope (one thread or task) without touching the environment.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from . import platform
+
+DEFAULT_CACHE_SIZE = 1 << 30
+_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Knobs:
+    """The values of all knobs at one moment.
+
+    Attributes:
+        cache_dir: `CELLC_CACHE_DIR`, where compiled code is kept.
+        cache_size: `CELLC_CACHE_SIZE` in bytes (`"512M"`, `"1GiB"`); 0 keeps nothing.
+        num_threads: `CELLC_NUM_THREADS`, or None for what the machine grants.
+        compile_jobs: `CELLC_COMPILE_JOBS`, processes that compile, or None for the processors.
+    """
+
+    cache_dir: Path
+    cache_size: int = DEFAULT_CACHE_SIZE
+    num_threads: int | None = None
+    compile_jobs: int | None = None
+
+
+_OVERRIDE: ContextVar[dict[str, Any] | None] = ContextVar("cellc_knobs", default=None)
+
+
+def read() -> Knobs:
+    """The knobs now.
+
+    Raises:
+        ValueError: a variable holds something that cannot be read; the text names it.
+    """
+    env = os.environ.get
+    knobs = Knobs(
+        cache_dir=Path(env("CELLC_CACHE_DIR") or platform.cache_home() / "cellc"),
+        cache_size=_size("CELLC_CACHE_SIZE", env("CELLC_CACHE_SIZE")),
+        num_threads=_count("CELLC_NUM_THREADS", env("CELLC_NUM_THREADS")),
+        compile_jobs=_count("CELLC_COMPILE_JOBS", env("CELLC_COMPILE_JOBS")),
+    )
+    changes = _OVERRIDE.get()
+    return replace(knobs, **changes) if changes else knobs
+
+
+@contextmanager
+def override(**values: Any) -> Iterator[None]:
+    """Replace knobs by field name while the block runs."""
+    token = _OVERRIDE.set({**(_OVERRIDE.get() or {}), **values})
+    try:
+        yield
+    finally:
+        _OVERRIDE.reset(token)
+
+
+def _size(name: str, text: str | None) -> int:
+    if not text:
+        return DEFAULT_CACHE_SIZE
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"{name}={text!r} is not a size; write bytes, or 512M, 1GiB")
+    return int(float(match[1]) * _UNITS[match[2].lower()])
+
+
+def _count(name: str, text: str | None) -> int | None:
+    if not text:
+        return None
+    if not text.strip().isdecimal() or int(text) < 1:
+        raise ValueError(f"{name}={text!r} is not a positive whole number")
+    return int(text)

@@ -1,0 +1,155 @@
+"""Mapping an image into this process and connecting it to the process's thread pool.
+
+The pool's code is in every image; the first image loaded lends its copy to the whole process
+and stays mapped until the process ends. This is the runtime's one piece of process-wide state.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from . import knobs, platform
+from .abi import FIRST_CALLBACK, POOL_CONFIGURE, POOL_RUN, Ext
+from .image import Image
+
+_SPIN = 2000
+"""Rests (about 40 ns each) before a thread without work sleeps: the pause between the regions
+of one program."""
+
+Host = Callable[[int], int]
+"""A host callback on the address of its buffers' pointers; nonzero when it raised."""
+
+_HOST_TYPE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
+
+
+class MappedImage:
+    """An image in memory, ready to run; unmapped when the object goes.
+
+    Args:
+        image: what to map; checked first.
+        extra: entries of the external table that the caller fills (Python, numpy).
+        callbacks: host callbacks in the program's order.
+
+    Raises:
+        ArtifactError: the image is malformed.
+        MemoryError, OSError: the system gives no (executable) pages.
+    """
+
+    def __init__(
+        self, image: Image, extra: Mapping[Ext, int], callbacks: Sequence[Host] = ()
+    ) -> None:
+        image.check()
+        if image.table_entries < FIRST_CALLBACK + len(callbacks):
+            raise ValueError("the image's external table has no room for these callbacks")
+        self._image = image
+        # ctypes keeps only what is referenced: the trampolines live as long as the code.
+        self._trampolines = [_HOST_TYPE(callback) for callback in callbacks]
+        self._memory = platform.CodeMemory(image.size)
+        for segment in image.segments:
+            self._memory.write(segment.offset, segment.data)
+        for segment in image.segments:
+            if segment.kind != "data":
+                self._memory.protect(segment.offset, segment.size, segment.kind)
+        self._fill_table(extra)
+
+    def _fill_table(self, extra: Mapping[Ext, int]) -> None:
+        kind = ctypes.c_void_p * self._image.table_entries
+        table = kind.from_address(self._memory.address + self._image.table_offset)
+        for ext, value in (*platform.system_functions().items(), *extra.items()):
+            table[ext] = value
+        for i, trampoline in enumerate(self._trampolines):
+            table[FIRST_CALLBACK + i] = platform.address_of(trampoline)
+        table[Ext.PARALLEL_FOR] = _POOL.run_address(self)
+
+    def address(self, symbol: str) -> int:
+        """Where an exported function is.
+
+        Raises:
+            KeyError: the image does not export it.
+        """
+        return self._memory.address + self._image.symbols[symbol]
+
+    def __del__(self) -> None:
+        memory = getattr(self, "_memory", None)
+        if memory is not None:
+            memory.close()
+
+
+class _Pool:
+    """The process's thread pool: the image that lends its code, and the number of threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._home: MappedImage | None = None
+        self._threads: int | None = None
+
+    def run_address(self, image: MappedImage) -> int:
+        """The address of the shared `cellc_pool_run`; the first image asked becomes its home."""
+        with self._lock:
+            if self._home is None:
+                self._home = image
+                self._configure()
+            return self._home.address(POOL_RUN)
+
+    def threads(self) -> int:
+        """Threads a region may use, the caller's included."""
+        if self._threads is None:
+            self._threads = knobs.read().num_threads or platform.usable_cpus()[0]
+        return self._threads
+
+    def set_threads(self, count: int) -> None:
+        """Change the number of threads from the next region on."""
+        with self._lock:
+            self._threads = count
+            if self._home is not None:
+                self._configure()
+
+    def _configure(self) -> None:
+        if self._home is None:
+            return
+        cpus, owned = platform.usable_cpus()
+        # Spinning on a core that others need only takes their time away.
+        spin = _SPIN if owned and self.threads() <= cpus else 0
+        configure = _function(self._home.address(POOL_CONFIGURE), None, ctypes.c_int32,
+                              ctypes.c_int32)  # fmt: skip
+        configure(self.threads(), spin)
+
+    def reset_lock(self) -> None:
+        """In a forked child another thread may have held the lock: it is free here."""
+        self._lock = threading.Lock()
+
+
+_POOL = _Pool()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_POOL.reset_lock)
+
+
+def num_threads() -> int:
+    """Threads that compiled code uses, the caller's included."""
+    return _POOL.threads()
+
+
+def set_num_threads(count: int) -> None:
+    """Use `count` threads from the next parallel region on; results do not depend on it.
+
+    Raises:
+        ValueError: `count` is not between 1 and 1024.
+    """
+    if not 1 <= count <= 1024:
+        raise ValueError(f"the number of threads must be between 1 and 1024, got {count}")
+    _POOL.set_threads(count)
+
+
+def _function(address: int, result: Any, *arguments: Any) -> Callable[..., Any]:
+    function: Callable[..., Any] = ctypes.CFUNCTYPE(result, *arguments)(address)
+    return function
+
+
+def main_function(address: int) -> Callable[[int, int, int], int]:
+    """`cellc_main` as a Python function of the addresses of slots, arena and constants; it
+    releases the interpreter lock."""
+    return _function(address, ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
