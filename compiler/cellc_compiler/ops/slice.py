@@ -423,7 +423,7 @@ class UpdateSlice(Op):
         return tuple(a + n * s for a, n, s in zip(start, dims, steps, strict=False))
 
     def reference(self, x: Array, update: Array, *, start: Ints, step: Ints | None) -> Array:
-        out = x.copy()
+        out = np.array(x)
         if update.size:
             out[_np_slices(start, self._stop(update.shape, start, step), step)] = update
         return out

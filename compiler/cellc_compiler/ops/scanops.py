@@ -1,0 +1,201 @@
+"""Running reductions along an axis: cumsum, cumprod, cummax, cummin."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from cellc_runtime import dtypes
+from cellc_runtime.target import Target
+
+from ..codegen.llvm.kernels.cumulative import CumulativeSpec, cumulative_kernels
+from ..codegen.plan import KernelPlan
+from ..ir.graph import Builder, Node, Value
+from ..ir.op import REAL, Array, Op, Sample, Spec, register
+from ..ir.types import TensorType, normalize_axis, prod
+from ._views import widened
+from .gather import accumulated
+
+
+class _Cumulative(Op):
+    """Base: one chain per line, in order of the axis."""
+
+    dtypes = REAL
+    kind: ClassVar[str]
+
+    def check(self, x: TensorType, axis: int) -> None:
+        """Raises TypeError or ValueError for a dtype or axis that does not fit."""
+        if x.dtype not in self.dtypes:
+            raise TypeError(f"{self.name} takes real numbers, got {x}")
+        if x.rank == 0:
+            raise ValueError(f"{self.name} needs at least 1 dimension, got a scalar")
+        normalize_axis(axis, x.rank)
+
+    def kernels(self, node: Node, target: Target) -> KernelPlan:
+        dims, attrs = node.operands[0].shape, node.attrs
+        k = normalize_axis(attrs["axis"], len(dims))
+        return cumulative_kernels(CumulativeSpec(
+            self.kind, prod(dims[:k]), dims[k], prod(dims[k + 1:]),
+            attrs.get("exclusive", False), attrs.get("reverse", False),
+            node.operands[0].dtype), target)
+
+
+class _Running(_Cumulative):
+    """Base of cumsum and cumprod.
+
+    Attributes:
+        axis: the axis.
+        exclusive: element i reduces those before it, not itself.
+        reverse: from the end of the axis.
+    """
+
+    attrs = {"axis": 0, "exclusive": False, "reverse": False}
+    amp = "high"
+    tolerance = 32.0
+
+    def infer(self, x: TensorType, *, axis: int, exclusive: bool, reverse: bool) -> TensorType:
+        self.check(x, axis)
+        return x
+
+    def accumulate(self, x: Array) -> Array:
+        """Reference along axis 0."""
+        raise TypeError(f"{self.name} accumulates nothing")
+
+    def reference(self, x: Array, *, axis: int, exclusive: bool, reverse: bool) -> Array:
+        dtype = x.dtype
+        y = np.moveaxis(widened(x)[0], axis, 0)
+        y = y[::-1] if reverse else y
+        if exclusive and len(y):
+            first = np.full((1, *y.shape[1:]), 0 if self.kind == "sum" else 1, y.dtype)
+            y = np.concatenate([first, y[:-1]])
+        out = self.accumulate(y)
+        return np.moveaxis(out[::-1] if reverse else out, 0, axis).astype(dtype)
+
+    def samples(self) -> Sequence[Sample]:
+        x = Spec((4, 5, 3), 0.5, 2.0)
+        return (Sample((x,), {"axis": 1}), Sample((Spec((3, 9)),), {"axis": -1}),
+                Sample((x,), {"axis": 0, "exclusive": True}),
+                Sample((x,), {"axis": 1, "reverse": True}),
+                Sample((Spec((5, 35)),), {"axis": 0, "exclusive": True, "reverse": True}),
+                Sample((Spec((0, 3)),), {"axis": 0}), Sample((Spec((1,)),), {"exclusive": True}))
+
+
+@register
+class CumSum(_Running):
+    """Running sum along an axis. Source: `mindspore.ops.cumsum`, `CumSum`.
+
+    Attributes:
+        axis: the axis.
+        exclusive: element i sums those before it, not itself.
+        reverse: from the end of the axis.
+    """
+
+    name = "cumsum"
+    kind = "sum"
+
+    def accumulate(self, x: Array) -> Array:
+        return np.cumsum(x, 0, dtype=x.dtype)
+
+    def gradient(self, b: Builder, node: Node, dys: Sequence[Value | None]) -> list[Value]:
+        return [b.cumsum(dys[0], **{**node.attrs, "reverse": not node.attrs["reverse"]})]
+
+
+@register
+class CumProd(_Running):
+    """Running product along an axis. Source: `mindspore.ops.cumprod`, `CumProd`.
+
+    The gradient is exact where elements are zero too (MindSpore's is NaN there).
+
+    Attributes:
+        axis: the axis.
+        exclusive: element i multiplies those before it, not itself.
+        reverse: from the end of the axis.
+    """
+
+    name = "cumprod"
+    kind = "prod"
+
+    def accumulate(self, x: Array) -> Array:
+        return np.cumprod(x, 0, dtype=x.dtype)
+
+    def gradient(self, b: Builder, node: Node, dys: Sequence[Value | None]) -> list[Value]:
+        """dx[i] = sum over j >= i of dy[j] * y[j] / x[i].
+
+        At the first zero of a line that is the same sum with the zero left out of the products;
+        further zeros get nothing, since the first one is in all their products.
+        """
+        (x,), dy = node.operands, dys[0]
+        back = {**node.attrs, "reverse": not node.attrs["reverse"]}
+        along = {"axis": node.attrs["axis"], "reverse": node.attrs["reverse"]}
+        zero, nothing, ones = b.eq(x, b.zeros_like(x)), b.zeros_like(x), b.full(x.type, 1)
+        usual = b.div(b.cumsum(b.mul(dy, node.result), **back), b.where(zero, ones, x))
+        seen = b.cumsum(b.cast(zero, dtype=dtypes.int32), **along)
+        first = b.logical_and(zero, b.eq(seen, b.scalar(1, like=seen)))
+        without = b.cumprod(b.where(first, ones, x), **node.attrs)
+        at_zero = b.cumsum(b.mul(dy, without), **back)
+        return [b.where(zero, b.where(first, at_zero, nothing), usual)]
+
+
+class _Extreme(_Cumulative):
+    """Base of cummax and cummin: (values, int32 positions), the last of equal extremes.
+
+    A NaN is taken when it comes and stays; its position is that of the first one.
+
+    Attributes:
+        axis: the axis.
+    """
+
+    attrs = {"axis": 0}
+
+    def infer(self, x: TensorType, *, axis: int) -> tuple[TensorType, TensorType]:
+        self.check(x, axis)
+        return x, x.with_dtype(dtypes.int32)
+
+    def reference(self, x: Array, *, axis: int) -> tuple[Array, Array]:
+        y = np.moveaxis(x, axis, 0)
+        values, positions = y.copy(), np.zeros(y.shape, np.int32)
+        for i in range(1, len(y)):
+            held, new = values[i - 1], y[i]
+            better = new >= held if self.kind == "max" else new <= held
+            take = (better | (new != new)) & (held == held)
+            values[i] = np.where(take, new, held)
+            positions[i] = np.where(take, i, positions[i - 1])
+        return np.moveaxis(values, 0, axis), np.moveaxis(positions, 0, axis)
+
+    def gradient(self, b: Builder, node: Node, dys: Sequence[Value | None]) -> list[Value | None]:
+        if dys[0] is None:
+            return [None]
+        return [accumulated(b, "scatter_lines", node.operands[0], node.results[1], dys[0],
+                            axis=node.attrs["axis"])]
+
+    def samples(self) -> Sequence[Sample]:
+        ties: Any = np.array([1.0, 3.0, 3.0, 1.0, 3.0, 0.5], np.float32)
+        return (Sample((Spec((4, 5, 3)),), {"axis": 1}), Sample((Spec((6, 37)),), {"axis": 0}),
+                Sample((Spec((9,)),), {"axis": -1}), Sample((ties,), {"axis": 0}, False),
+                Sample((Spec((2, 0)),), {"axis": 1}))
+
+
+@register
+class CumMax(_Extreme):
+    """Running maximum and its positions. Source: `mindspore.ops.cummax`.
+
+    Attributes:
+        axis: the axis.
+    """
+
+    name = "cummax"
+    kind = "max"
+
+
+@register
+class CumMin(_Extreme):
+    """Running minimum and its positions. Source: `mindspore.ops.cummin`.
+
+    Attributes:
+        axis: the axis.
+    """
+
+    name = "cummin"
+    kind = "min"

@@ -1,0 +1,186 @@
+"""Sorting: values with their positions along an axis.
+
+The order is stable and a NaN comes last in either direction (MindSpore 2.10 leaves the place
+of NaN undefined on CPU). Positions are int32, as MindSpore's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from cellc_runtime import dtypes
+from cellc_runtime.target import Target
+
+from ..codegen.llvm.kernels.sort import SortSpec, sort_kernels
+from ..codegen.plan import KernelPlan
+from ..ir.graph import Builder, Node, Value
+from ..ir.op import BOOL, REAL, Array, Op, Sample, Spec, register
+from ..ir.types import TensorType, normalize_axis, prod
+from ._views import Composite, crop
+from .gather import accumulated
+
+Pair = tuple[Value, Value]
+
+
+def _order(x: Array, axis: int, descending: bool) -> Array:
+    """Reference positions along an axis."""
+    nan = np.isnan(x) if x.dtype.kind not in "iub" else np.zeros(x.shape, np.bool_)
+    ranks = np.zeros(x.shape, np.int64)
+    if x.size:
+        distinct, inverse = np.unique(np.where(nan, np.zeros((), x.dtype), x), return_inverse=True)
+        ranks = inverse.reshape(x.shape)
+        ranks = np.where(nan, len(distinct), -ranks if descending else ranks)
+    return np.argsort(ranks, axis, kind="stable").astype(np.int32)
+
+
+@register
+class SortLines(Op):
+    """`sort` along the last axis.
+
+    Attributes:
+        descending: largest first.
+    """
+
+    name = "sort_lines"
+    attrs = {"descending": False}
+    dtypes = REAL + BOOL
+
+    def infer(self, x: TensorType, *, descending: bool) -> tuple[TensorType, TensorType]:
+        if x.dtype not in self.dtypes:
+            raise TypeError(f"sort takes real numbers or bool, got {x}")
+        if x.rank == 0:
+            raise ValueError("sort needs a tensor of at least 1 dimension, got a scalar")
+        if isinstance(x.shape[-1], int) and x.shape[-1] >= 1 << 31:
+            raise ValueError(f"sort gives int32 positions, which {x} does not fit")
+        return x, x.with_dtype(dtypes.int32)
+
+    def reference(self, x: Array, *, descending: bool) -> tuple[Array, Array]:
+        order = _order(x, -1, descending)
+        return np.take_along_axis(x, order.astype(np.int64), -1), order
+
+    def gradient(self, b: Builder, node: Node, dys: Sequence[Value | None]) -> list[Value | None]:
+        if dys[0] is None:
+            return [None]
+        x = node.operands[0]
+        return [accumulated(b, "scatter_lines", x, node.results[1], dys[0], axis=x.type.rank - 1)]
+
+    def kernels(self, node: Node, target: Target) -> KernelPlan:
+        ty = node.operands[0].type
+        spec = SortSpec(prod(ty.dims[:-1]), ty.dims[-1], ty.dtype, node.attrs["descending"])
+        return sort_kernels(spec, target)
+
+    def samples(self) -> Sequence[Sample]:
+        return (Sample((Spec((3, 7)),)), Sample((Spec((2, 131)),), {"descending": True}),
+                Sample((Spec((300,), -9, 9),)), Sample((Spec((2, 1)),)), Sample((Spec((2, 0)),)))
+
+
+def _swap_last(b: Builder, x: Value, axis: int) -> Value:
+    """The axis exchanged with the last one."""
+    if axis == x.type.rank - 1:
+        return x
+    perm = list(range(x.type.rank))
+    perm[axis], perm[-1] = perm[-1], perm[axis]
+    out: Value = b.transpose(x, perm=tuple(perm))
+    return out
+
+
+def sorted_along(b: Builder, x: Value, axis: int, descending: bool) -> Pair:
+    """Values and positions sorted along any axis.
+
+    Raises:
+        ValueError: the axis is out of range.
+    """
+    k = normalize_axis(axis, x.type.rank)
+    values, order = b.sort_lines(_swap_last(b, x, k), descending=descending)
+    return _swap_last(b, values, k), _swap_last(b, order, k)
+
+
+@register
+class Sort(Composite):
+    """(values, positions) in ascending or descending order along an axis.
+
+    Source: `mindspore.ops.sort`.
+
+    Attributes:
+        axis: the axis.
+        descending: largest first.
+    """
+
+    name = "sort"
+    attrs = {"axis": -1, "descending": False}
+    dtypes = REAL + BOOL
+
+    def expand(self, b: Builder, x: Value, *, axis: int, descending: bool) -> Pair:
+        return sorted_along(b, x, axis, descending)
+
+    def reference(self, x: Array, *, axis: int, descending: bool) -> tuple[Array, Array]:
+        order = _order(x, axis, descending)
+        return np.take_along_axis(x, order.astype(np.int64), axis), order
+
+    def samples(self) -> Sequence[Sample]:
+        return (Sample((Spec((5, 4)),), {"axis": 0}),
+                Sample((Spec((2, 5, 3)),), {"axis": 1, "descending": True}),
+                Sample((Spec((1,)),)), Sample((Spec((0, 3)),), {"axis": 1}))
+
+
+@register
+class Argsort(Composite):
+    """Positions that sort along an axis. Source: `mindspore.ops.argsort`.
+
+    Attributes:
+        axis: the axis.
+        descending: largest first.
+    """
+
+    name = "argsort"
+    attrs = {"axis": -1, "descending": False}
+    dtypes = REAL + BOOL
+    differentiable = False
+
+    def expand(self, b: Builder, x: Value, *, axis: int, descending: bool) -> Value:
+        return sorted_along(b, x, axis, descending)[1]
+
+    def reference(self, x: Array, *, axis: int, descending: bool) -> Array:
+        return _order(x, axis, descending)
+
+    def samples(self) -> Sequence[Sample]:
+        return (Sample((Spec((5, 4)),), {"axis": 0}, False),
+                Sample((Spec((60,)),), {"descending": True}, False))
+
+
+@register
+class TopK(Composite):
+    """(values, positions) of the k largest or smallest along an axis, in order.
+
+    Equal elements come by position. Source: `mindspore.ops.topk`.
+
+    Attributes:
+        k: how many.
+        axis: the axis.
+        largest: the largest, else the smallest.
+    """
+
+    name = "topk"
+    attrs = {"k": 1, "axis": -1, "largest": True}
+    dtypes = REAL + BOOL
+
+    def expand(self, b: Builder, x: Value, *, k: int, axis: int, largest: bool) -> Pair:
+        along = normalize_axis(axis, x.type.rank)
+        values, order = sorted_along(b, x, along, largest)
+        if not 0 <= k <= x.shape[along]:
+            raise ValueError(f"topk needs k from 0 to {x.shape[along]} along axis {along} of "
+                             f"{x.type}, got {k}")
+        return crop(b, values, along, 0, k), crop(b, order, along, 0, k)
+
+    def reference(self, x: Array, **attrs: Any) -> tuple[Array, Array]:
+        axis = attrs["axis"] % x.ndim
+        order = np.take(_order(x, axis, attrs["largest"]), range(attrs["k"]), axis)
+        return np.take_along_axis(x, order.astype(np.int64), axis), order
+
+    def samples(self) -> Sequence[Sample]:
+        return (Sample((Spec((3, 9)),), {"k": 4}),
+                Sample((Spec((6, 3)),), {"k": 2, "axis": 0, "largest": False}),
+                Sample((Spec((5,)),), {"k": 0}), Sample((Spec((5,)),), {"k": 5}))
