@@ -306,6 +306,14 @@ class Function:
         self._allocas.append(f"  {name} = alloca [{nbytes} x i8], align {align}")
         return V("ptr", name)
 
+    def constant_table(self, name: str, ty: str, values: Sequence[float]) -> V:
+        """A pointer to a read-only table, private to the module; equal names are equal tables."""
+        items = ", ".join(f"{ty} {self.const(ty, v).ref}" for v in values)
+        self.declares.add(
+            f"@{name} = private unnamed_addr constant [{len(values)} x {ty}] [{items}], align 64"
+        )
+        return V("ptr", f"@{name}")
+
     # --- control flow -----------------------------------------------------------------------
 
     def loop(

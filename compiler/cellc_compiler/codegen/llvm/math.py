@@ -1,0 +1,153 @@
+"""Elementary functions as LLVM IR on lanes: what `Expr` calls by name.
+
+`emit(f, name, *args)` writes one function for any lane count, with no calls and nothing that
+depends on the lane count: a scalar tail gives the bits of the vector body. float32 and float64
+are computed here; 16-bit floats are widened by the caller. All float functions take and keep
+NaN. The code is straight-line, with two exceptions that branch for all lanes together and
+change no lane's value: sin/cos/tan beyond 2^30 and the loops of fmod and integer powers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from . import math_basic as basic
+from . import math_exp as e
+from . import math_special as special
+from . import math_trig as trig
+from .math_lanes import F32, X
+from .text import Function, V, is_float
+
+Rule = Callable[..., X]
+"""A rule takes `X` arguments (and `signed` if the name is in `SIGNED`) and returns an `X`."""
+
+
+def _via_double(rule: Callable[..., X]) -> Rule:
+    """A float64 rule that serves float32 by computing in float64 and rounding once more."""
+
+    def wide(*args: X) -> X:
+        if args[0].fmt is not F32:
+            return rule(*args)
+        return rule(*(a.to("fpext", "double") for a in args)).to("fptrunc", "float")
+
+    return wide
+
+
+def _intrinsic(name: str) -> Rule:
+    def rule(x: X) -> X:
+        return x.call(name) if is_float(x.v.ty) else x
+
+    return rule
+
+
+def _pow(x: X, y: X, signed: bool) -> X:
+    if not is_float(x.v.ty):
+        return basic.integer_pow(x, y, signed)
+    return e.power32(x, y) if x.fmt is F32 else e.power(x, y)
+
+
+def _div(x: X, y: X, signed: bool) -> X:
+    return x / y if is_float(x.v.ty) else basic.trunc_div(x, y, signed)
+
+
+def _rsqrt(x: X) -> X:
+    return 1.0 / x.sqrt()
+
+
+def _reciprocal(x: X) -> X:
+    return 1.0 / x
+
+
+FLOAT: dict[str, Rule] = {
+    "exp": e.exp,
+    "expm1": e.expm1,
+    "exp2": e.exp2,
+    "log": e.log,
+    "log2": _via_double(e.log2),
+    "log10": _via_double(e.log10),
+    "log1p": _via_double(e.log1p),
+    "sin": _via_double(trig.sin),
+    "cos": _via_double(trig.cos),
+    "tan": _via_double(trig.tan),
+    "asin": _via_double(trig.asin),
+    "acos": _via_double(trig.acos),
+    "atan": _via_double(trig.atan),
+    "atan2": _via_double(trig.atan2),
+    "sinh": e.sinh,
+    "cosh": e.cosh,
+    "tanh": e.tanh,
+    "asinh": _via_double(e.asinh),
+    "acosh": _via_double(e.acosh),
+    "atanh": _via_double(e.atanh),
+    "sigmoid": e.sigmoid,
+    "erf": _via_double(special.erf),
+    "erfc": _via_double(special.erfc),
+    "erfinv": _via_double(special.erfinv),
+    "lgamma": _via_double(special.lgamma),
+    "digamma": _via_double(special.digamma),
+    "cbrt": _via_double(special.cbrt),
+    "sqrt": lambda x: x.sqrt(),
+    "rsqrt": _rsqrt,
+    "reciprocal": _reciprocal,
+}
+"""Functions of floats alone."""
+
+ANY: dict[str, Rule] = {
+    "floor": _intrinsic("floor"),
+    "ceil": _intrinsic("ceil"),
+    "round": _intrinsic("roundeven"),
+    "trunc": _intrinsic("trunc"),
+    "add": basic.add,
+    "sub": basic.sub,
+    "mul": basic.mul,
+    "neg": basic.neg,
+    "shl": basic.shl,
+    "and": lambda a, b: a & b,
+    "or": lambda a, b: a | b,
+    "xor": lambda a, b: a ^ b,
+    "not": lambda a: ~a,
+}
+"""Functions of floats and integers (bit operations: integers and masks)."""
+
+SIGNED: dict[str, Rule] = {
+    "abs": basic.abs_,
+    "sign": basic.sign,
+    "maximum": basic.maximum,
+    "minimum": basic.minimum,
+    "div": _div,
+    "trunc_div": basic.trunc_div,
+    "trunc_mod": basic.trunc_mod,
+    "floor_div": basic.floor_div,
+    "floor_mod": basic.floor_mod,
+    "shr": basic.shr,
+    "pow": _pow,
+}
+"""Functions that need to know whether an integer is signed. `trunc_mod` of floats is fmod."""
+
+MATH: dict[str, Rule] = FLOAT | ANY | SIGNED | {"fmod": SIGNED["trunc_mod"]}
+"""Every function by name."""
+
+_NEEDS_SIGN = frozenset(SIGNED) | {"fmod"}
+
+
+def emit(f: Function, name: str, *args: V, signed: bool = True) -> V:
+    """Write function `name` of `args`, all of one type, and return a value of that type.
+
+    Args:
+        f: the function written into.
+        name: a key of `MATH`.
+        args: scalars or vectors of any lane count; masks (`i1`) for bit operations.
+        signed: whether integer arguments are signed.
+
+    Raises:
+        KeyError: unknown name.
+        TypeError: a 16-bit float (compute in float32), or arguments of different types.
+    """
+    if any(a.ty != args[0].ty for a in args):
+        raise TypeError(f"{name} needs arguments of one type, got {[a.ty for a in args]}")
+    if "half" in args[0].ty or "bfloat" in args[0].ty:
+        raise TypeError(f"{name} is not computed in {args[0].ty}: widen to float")
+    if name in FLOAT and not is_float(args[0].ty):
+        raise TypeError(f"{name} takes floats, got {args[0].ty}")
+    xs = [X(f, a) for a in args]
+    return (MATH[name](*xs, signed=signed) if name in _NEEDS_SIGN else MATH[name](*xs)).v
