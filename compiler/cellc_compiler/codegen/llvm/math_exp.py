@@ -302,7 +302,7 @@ def power32(x: X, y: X) -> X:
 def tanh(x: X) -> X:
     """Hyperbolic tangent: h/(h+1), h = (e^2|x| - 1)/2, saturated before e^2|x| grows.
 
-    What rounding h + 1 lost is put back, a third of the error: 1/(h+1) is 1 - q.
+    Below h = 1 what rounding h + 1 lost is put back, to first order.
     """
     a = x.abs()
     limit = 22.0 if x.fmt is F64 else 10.0
@@ -310,7 +310,8 @@ def tanh(x: X) -> X:
     h = half_expm1(a + a)
     d = h + 1.0
     q = h / d
-    y = q.fma(((d - 1.0) - h) * (1.0 - q), q).copysign(x)
+    lost = h.lt(1.0).where((d - 1.0) - h, 0.0)
+    y = q.fma(lost, q).copysign(x)
     return a.lt(2.0 ** -(x.fmt.mantissa // 2 + 4)).where(x, y)
 
 
