@@ -261,7 +261,7 @@ def _while_rule(
     """
     n = node.attrs["carried"]
     init, captures = node.operands[:n], node.operands[n:]
-    test, body = node.regions
+    body = node.regions[1]
     floats = [i for i in range(n) if differentiable(init[i].type)]
     caps = [i for i, v in enumerate(captures) if v in active]
     trips = _count_trips(b, node, n)
@@ -280,8 +280,9 @@ def _while_rule(
     state = _replay(bb, body, left, ins[m : m + n], ins[m + n :])
     sub = _backward_region(body, [*floats, *(n + i for i in caps)], floats, n + len(captures))
     zeros = [start_cotangent(bb, {}, state[i]) for i in floats]
+    first = 1 + len(floats)
     grads, _ = clone_into(
-        bb, sub, [*state, *ins[m + n :], *ins[1 : 1 + len(floats)], *zeros, *ins[1 + len(floats) : m]]
+        bb, sub, [*state, *ins[m + n :], *ins[1:first], *zeros, *ins[first:m]]
     )
     back.outputs = [left, *grads]
     new = b.node("while", operands, {"carried": m}, [more, back])
@@ -316,7 +317,7 @@ def _replay(
     """What a loop carries after `trips` steps."""
     n = len(init)
     counted = _with_counter(body, n, True)
-    limit = counted.add_input(trips.type, "limit")
+    counted.add_input(trips.type, "limit")
     test = Graph("replay_test")
     ins = [test.add_input(v.type, f"arg{i}") for i, v in enumerate(counted.inputs)]
     test.outputs = [Builder(test).less(ins[0], ins[-1])]

@@ -198,9 +198,9 @@ class Reader:
     types: tuple[TensorType, ...]
     out: tuple[TensorType, ...]
     attrs: dict[str, Any]
-    read: Callable[..., Expr]
+    read: Callable[..., Any]
 
-    def broadcast(self, k: int, idx: tuple[Index, ...]) -> Expr:
+    def broadcast(self, k: int, idx: tuple[Index, ...]) -> Any:
         """Operand `k` at the numpy-broadcast of a result index."""
         dims = self.types[k].dims
         tail = idx[len(idx) - len(dims):]

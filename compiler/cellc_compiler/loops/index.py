@@ -97,7 +97,7 @@ class Index:
         for atom, c in other.terms:
             table[atom] = table.get(atom, 0) + c
         terms = tuple((a, c) for a, c in table.items() if c)
-        return Index(terms, self.const + other.const)
+        return _rejoin(Index(terms, self.const + other.const))
 
     __radd__ = __add__
 
@@ -181,6 +181,33 @@ class Index:
             elif var in set(variables(atom)):
                 return None
         return stride
+
+
+def _rejoin(index: Index) -> Index:
+    """c*d*(x // d) + c*(x % d) = c*x: what a reshape takes apart and another puts together."""
+    rems = [(a, c) for a, c in index.terms if isinstance(a, Rem)]
+    for rem, c in rems:
+        quot = Quot(rem.of, rem.by)
+        table = dict(index.terms)
+        if table.get(quot) == c * rem.by:
+            del table[quot], table[rem]
+            return Index(tuple(table.items()), index.const) + rem.of * c
+    return index
+
+
+def substitute(index: Index, table: dict[Var, Index]) -> Index:
+    """Replace loop variables by indices; run-time indices are left to the caller."""
+    out = Index((), index.const)
+    for atom, c in index.terms:
+        if isinstance(atom, Var):
+            out = out + table.get(atom, Index.of(atom)) * c
+        elif isinstance(atom, Quot):
+            out = out + (substitute(atom.of, table) // atom.by) * c
+        elif isinstance(atom, Rem):
+            out = out + (substitute(atom.of, table) % atom.by) * c
+        else:
+            out = out + Index.of(atom) * c
+    return out
 
 
 def variables(atom: Atom | Index) -> Iterator[Var]:

@@ -1,0 +1,96 @@
+"""The instructions of a compiled graph: kernel calls, copies and structured control flow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from .kernel import Kernel
+from .memory import Buffer
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the elements of a value are.
+
+    Attributes:
+        base: an arena buffer, a slot number, or `"const"`.
+        offset: bytes from the base.
+        steps: `(loop number, bytes per trip)`: rows walked by enclosing loops.
+    """
+
+    base: Buffer | int | str
+    offset: int = 0
+    steps: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(slots=True)
+class Call:
+    """Run a kernel."""
+
+    kernel: Kernel
+    places: tuple[Place, ...]
+    label: str = ""
+
+
+@dataclass(slots=True)
+class Copy:
+    """Copy bytes between places that do not overlap."""
+
+    to: Place
+    source: Place
+    nbytes: int
+
+
+@dataclass(slots=True)
+class If:
+    """A branch on a bool scalar."""
+
+    pred: Place
+    then: list[Instruction] = field(default_factory=list)
+    other: list[Instruction] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Loop:
+    """`while (test; pred) body`."""
+
+    pred: Place
+    test: list[Instruction] = field(default_factory=list)
+    body: list[Instruction] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class For:
+    """A counted loop; `number` names its counter, which is stored to `index` on each trip."""
+
+    number: int
+    length: int
+    reverse: bool
+    index: Place
+    body: list[Instruction] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Callback:
+    """Call the host with pointers."""
+
+    number: int
+    places: tuple[Place, ...]
+
+
+Instruction = Call | Copy | If | Loop | For | Callback
+
+
+def walk(instructions: list[Instruction]) -> Iterator[Instruction]:
+    """All instructions, nested ones included."""
+    for i in instructions:
+        yield i
+        if isinstance(i, If):
+            yield from walk(i.then)
+            yield from walk(i.other)
+        elif isinstance(i, Loop):
+            yield from walk(i.test)
+            yield from walk(i.body)
+        elif isinstance(i, For):
+            yield from walk(i.body)

@@ -1,0 +1,430 @@
+"""From a graph of core ops to instructions: fusion, kernels, buffers with lifetimes.
+
+Outputs are computed into their slots, and updates into the slot of the input they replace when
+nothing reads the old value afterwards; what cannot be is computed aside and copied at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from cellc_runtime.target import Target
+
+from ..ir.graph import Graph, Node, Value
+from ..ir.op import lookup
+from ..loops.build import build_nest
+from ..loops.expr import Access
+from ..loops.nest import Nest, walk
+from ..passes.fusion import Cluster, Schedule, as_group, fuse
+from .instructions import Call, Callback, Copy, For, If, Instruction, Loop, Place
+from .llvm.nest import emit_nest
+from .memory import Buffer
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(slots=True)
+class HostCallback:
+    """A callback the host must provide: the op, its attributes and operand types."""
+
+    node: Node
+
+
+@dataclass(slots=True)
+class Lowered:
+    """A lowered graph.
+
+    Attributes:
+        instructions: in order.
+        buffers: arena buffers, lifetimes set.
+        constants: the constant pool.
+        callbacks: host callbacks by number.
+        in_place: inputs whose update is computed directly in their slot.
+    """
+
+    instructions: list[Instruction]
+    buffers: list[Buffer]
+    constants: bytearray
+    callbacks: list[HostCallback]
+    nests: list[tuple[str, Nest]] = field(default_factory=list)
+
+
+class Lowering:
+    """Lowers one top-level graph and its regions."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.buffers: list[Buffer] = []
+        self.constants = bytearray()
+        self.pool: dict[bytes, int] = {}
+        self.callbacks: list[HostCallback] = []
+        self.nests: list[tuple[str, Nest]] = []
+        self.clock = 0
+        self.loops = 0
+        self.open_loops: list[tuple[int, set[Buffer]]] = []
+
+    # --- buffers --------------------------------------------------------------------------------
+
+    def new_buffer(self, nbytes: int, name: str = "") -> Place:
+        """A fresh arena buffer."""
+        b = Buffer(nbytes, name=name)
+        self.buffers.append(b)
+        return Place(b)
+
+    def touch(self, places: Sequence[Place]) -> None:
+        """Count a use of each place now."""
+        for p in places:
+            if isinstance(p.base, Buffer):
+                if p.base.first < 0:
+                    p.base.first = self.clock
+                p.base.last = max(p.base.last, self.clock)
+                for _, used in self.open_loops:
+                    used.add(p.base)
+
+    def emit(self, out: list[Instruction], instruction: Instruction,
+             places: Sequence[Place]) -> None:
+        """Append an instruction that touches places."""
+        self.clock += 1
+        self.touch(places)
+        out.append(instruction)
+
+    def copy(self, out: list[Instruction], to: Place, source: Place, nbytes: int) -> None:
+        """Append a copy unless it copies a place onto itself."""
+        if to != source and nbytes:
+            self.emit(out, Copy(to, source, nbytes), (to, source))
+
+    def enter_loop(self) -> None:
+        """What is touched until `leave_loop` and was there before lives until its end."""
+        self.clock += 1
+        self.open_loops.append((self.clock, set()))
+
+    def leave_loop(self) -> None:
+        """Extend lifetimes over the loop."""
+        self.clock += 1
+        start, used = self.open_loops.pop()
+        for b in used:
+            if b.first <= start:
+                b.last = self.clock
+            for _, outer in self.open_loops:
+                outer.add(b)
+
+    def constant(self, value: Value) -> Place:
+        """The place of a constant in the pool."""
+        assert value.node is not None
+        literal = value.node.attrs["value"]
+        at = self.pool.get(literal.digest)
+        if at is None:
+            self.constants.extend(bytes(-len(self.constants) % 64))
+            at = self.pool[literal.digest] = len(self.constants)
+            self.constants.extend(literal.array.tobytes())
+        return Place("const", at)
+
+    # --- graphs ---------------------------------------------------------------------------------
+
+    def block(
+        self, graph: Graph, env: dict[Value, Place], wanted: dict[Value, Place],
+        may_write: Callable[[GraphBlock, Value, Cluster, Nest | None], Place | None] | None = None,
+    ) -> tuple[list[Instruction], GraphBlock]:
+        """Lower the nodes of a graph.
+
+        Args:
+            env: places of the graph's inputs; filled with those of stored values.
+            wanted: places where certain values should be computed.
+            may_write: asked for each stored value not in `wanted`.
+        """
+        block = GraphBlock(self, graph, env, wanted, may_write)
+        return block.run(), block
+
+
+class GraphBlock:
+    """Lowers the clusters of one graph in order."""
+
+    def __init__(
+        self, low: Lowering, graph: Graph, env: dict[Value, Place], wanted: dict[Value, Place],
+        may_write: Callable[[GraphBlock, Value, Cluster, Nest | None], Place | None] | None,
+    ) -> None:
+        self.low = low
+        self.graph = graph
+        self.env = env
+        self.wanted = wanted
+        self.may_write = may_write
+        self.schedule: Schedule = fuse(graph)
+        self.out: list[Instruction] = []
+        self.position = 0
+
+    def run(self) -> list[Instruction]:
+        """The instructions of all clusters."""
+        for position, cluster in enumerate(self.schedule.clusters):
+            self.position = position
+            if cluster.domain is not None:
+                self._nest(cluster)
+            else:
+                (node,) = cluster.nodes
+                self._single(node, cluster)
+        return self.out
+
+    def place(self, value: Value) -> Place:
+        """Where a value is."""
+        while value in self.schedule.alias:
+            value = self.schedule.alias[value]
+        found = self.env.get(value)
+        if found is None:
+            node = value.node
+            assert node is not None and node.op == "constant", f"{value} has no place"
+            found = self.env[value] = self.low.constant(value)
+        return found
+
+    def new_place(self, value: Value, cluster: Cluster, nest: Nest | None) -> Place:
+        """Where a value will be computed."""
+        found = self.wanted.get(value)
+        if found is None and self.may_write is not None:
+            found = self.may_write(self, value, cluster, nest)
+        if found is None:
+            found = self.low.new_buffer(value.type.nbytes, value.node.op if value.node else "")
+        self.env[value] = found
+        return found
+
+    def reads_later(self, value: Value) -> bool:
+        """Whether a cluster after the current one reads the buffer of `value`."""
+        for cluster in self.schedule.clusters[self.position + 1 :]:
+            for node in cluster.nodes:
+                if value in self.reads(node):
+                    return True
+        return False
+
+    def reads(self, node: Node) -> set[Value]:
+        """The values with buffers that a node reads, inlining and aliases seen through."""
+        out: set[Value] = set()
+        stack = list(node.operands)
+        while stack:
+            v = stack.pop()
+            if v in self.schedule.alias:
+                stack.append(self.schedule.alias[v])
+            elif v in self.schedule.inline:
+                assert v.node is not None
+                stack.extend(v.node.operands)
+            else:
+                out.add(v)
+        return out
+
+    # --- nests ----------------------------------------------------------------------------------
+
+    def _nest(self, cluster: Cluster) -> None:
+        stored = {r for n in cluster.nodes for r in n.results if r in self.schedule.stored}
+        if not stored:
+            return
+        nest = build_nest(as_group(cluster), self.schedule.inline, stored, self.low.target)
+        self.resolve(nest)
+        for value in [r for n in cluster.nodes for r in n.results if r in stored]:
+            self.new_place(value, cluster, nest)
+        if all(v.type.size == 0 for v in stored):
+            return
+        kernel, values = emit_nest(nest, self.low.target)
+        places = tuple(self.place(v) for v in values)
+        label = "+".join(n.op for n in cluster.nodes)
+        self.low.nests.append((label, nest))
+        self.low.emit(self.out, Call(kernel, places, label), places)
+
+    def resolve(self, nest: Nest) -> None:
+        """Point loads at the values that own the buffers (an alias has none of its own)."""
+        for e in walk(list(nest.roots())):
+            if e.op == "load":
+                access: Access = e.payload
+                value = access.buffer
+                while value in self.schedule.alias:
+                    value = self.schedule.alias[value]
+                if value is not access.buffer:
+                    object.__setattr__(e, "payload", Access(value, access.offset, access.part))
+
+    # --- single nodes ---------------------------------------------------------------------------
+
+    def _single(self, node: Node, cluster: Cluster) -> None:
+        rule = _CONTROL.get(node.op)
+        if rule is not None:
+            rule(self, node, cluster)
+            return
+        op = lookup(node.op)
+        if op.kernels is None:
+            raise TypeError(f"the op {node.op} cannot be lowered")
+        plan = op.kernels(node, self.low.target)
+        table = {f"in{i}": self.place(v) for i, v in enumerate(node.operands)}
+        for i, r in enumerate(node.results):
+            table[f"out{i}"] = self.new_place(r, cluster, None)
+        for role, nbytes in plan.scratch.items():
+            table[role] = self.low.new_buffer(nbytes, role)
+        for step in plan.steps:
+            if step.kernel.ntasks:
+                places = tuple(table[r] for r in step.roles)
+                self.low.emit(self.out, Call(step.kernel, places, node.op), places)
+
+    def print_(self, node: Node, cluster: Cluster) -> None:
+        """A host callback."""
+        places = tuple(self.place(v) for v in node.operands)
+        self.low.callbacks.append(HostCallback(node))
+        self.low.emit(self.out, Callback(len(self.low.callbacks) - 1, places), places)
+
+    def cond(self, node: Node, cluster: Cluster) -> None:
+        """Both branches write the same result places."""
+        pred = self.place(node.operands[0])
+        results = [self.new_place(r, cluster, None) for r in node.results]
+        captures = [self.place(v) for v in node.operands[1:]]
+        branch = If(pred)
+        self.low.emit(self.out, branch, [pred, *results])
+        # Branches exclude each other but are laid out in sequence, so results must live through.
+        for region, body in zip(node.regions, (branch.then, branch.other), strict=True):
+            self._region(region, captures, results, body)
+            self.low.touch(results)
+
+    def _region(
+        self, region: Graph, inputs: Sequence[Place], targets: Sequence[Place],
+        out: list[Instruction],
+    ) -> None:
+        """Lower a region so that its outputs end in `targets`."""
+        env = dict(zip(region.inputs, inputs, strict=True))
+        wanted: dict[Value, Place] = {}
+        busy = {p.base for p in inputs if isinstance(p.base, Buffer)}
+        for v, p in zip(region.outputs, targets, strict=True):
+            if v.node is not None and v.node.op != "constant" and v not in wanted \
+                    and p.base not in busy:
+                wanted[v] = p
+        body, block = self.low.block(region, env, wanted)
+        out.extend(body)
+        self._copy_all(block, region, targets, out)
+
+    def _copy_all(
+        self, block: GraphBlock, region: Graph, targets: Sequence[Place], out: list[Instruction]
+    ) -> None:
+        """Copy outputs to targets as if at once: a source that is a target goes aside first."""
+        moves = [(t, block.place(v), v.type.nbytes)
+                 for v, t in zip(region.outputs, targets, strict=True)]
+        moves = [(t, s, n) for t, s, n in moves if t != s]
+        taken = {t for t, _, _ in moves}
+        staged: list[tuple[Place, Place, int]] = []
+        for t, s, n in moves:
+            if s in taken:
+                aside = self.low.new_buffer(n, "aside")
+                self.low.copy(out, aside, s, n)
+                s = aside
+            staged.append((t, s, n))
+        for t, s, n in staged:
+            self.low.copy(out, t, s, n)
+
+    def while_(self, node: Node, cluster: Cluster) -> None:
+        """Carried values live in buffers of their own."""
+        n = node.attrs["carried"]
+        carried = [self.new_place(r, cluster, None) for r in node.results]
+        init = [self.place(v) for v in node.operands[:n]]
+        captures = [self.place(v) for v in node.operands[n:]]
+        for to, source, v in zip(carried, init, node.results, strict=True):
+            self.low.copy(self.out, to, source, v.type.nbytes)
+        pred = self.low.new_buffer(1, "pred")
+        loop = Loop(pred)
+        self.low.emit(self.out, loop, [pred, *carried])
+        self.low.enter_loop()
+        self._region(node.regions[0], [*carried, *captures], [pred], loop.test)
+        self._region(node.regions[1], [*carried, *captures], carried, loop.body)
+        self.low.clock += 1
+        self.low.touch([pred, *carried, *captures])
+        self.low.leave_loop()
+
+    def scan(self, node: Node, cluster: Cluster) -> None:
+        """Rows of sequences and outputs are walked by the loop counter."""
+        n, k, length = (node.attrs[a] for a in ("carried", "sequences", "length"))
+        carried = [self.new_place(r, cluster, None) for r in node.results[:n]]
+        stacked = [self.new_place(r, cluster, None) for r in node.results[n:]]
+        init = [self.place(v) for v in node.operands[:n]]
+        for to, source, v in zip(carried, init, node.results, strict=False):
+            self.low.copy(self.out, to, source, v.type.nbytes)
+        number = self.low.loops
+        self.low.loops += 1
+        index = self.low.new_buffer(8, "step")
+        loop = For(number, length, node.attrs["reverse"], index)
+        xs = [self._row(self.place(v), v, number) for v in node.operands[n : n + k]]
+        ys = [self._row(p, v, number) for p, v in zip(stacked, node.results[n:], strict=True)]
+        captures = [self.place(v) for v in node.operands[n + k :]]
+        everything = [index, *carried, *stacked, *xs, *captures]
+        self.low.emit(self.out, loop, everything)
+        self.low.enter_loop()
+        self._region(
+            node.regions[0], [*carried, *xs, index, *captures], [*carried, *ys], loop.body
+        )
+        self.low.clock += 1
+        self.low.touch(everything)
+        self.low.leave_loop()
+
+    @staticmethod
+    def _row(place: Place, value: Value, number: int) -> Place:
+        rows = value.shape[0]
+        step = value.type.nbytes // rows if rows else 0
+        return Place(place.base, place.offset, (*place.steps, (number, step)))
+
+
+_CONTROL: dict[str, Callable[[GraphBlock, Node, Cluster], None]] = {
+    "cond": GraphBlock.cond, "while": GraphBlock.while_, "scan": GraphBlock.scan,
+    "print": GraphBlock.print_,
+}
+
+
+# --- the top level -------------------------------------------------------------------------------
+
+
+def lower(graph: Graph, target: Target) -> Lowered:
+    """Lower a whole graph; slots are its inputs, then its outputs."""
+    low = Lowering(target)
+    env: dict[Value, Place] = {v: Place(i) for i, v in enumerate(graph.inputs)}
+    first = len(graph.inputs)
+    wanted: dict[Value, Place] = {}
+    for i, v in enumerate(graph.outputs):
+        if v.node is not None and v.node.op != "constant":
+            wanted.setdefault(v, Place(first + i))
+    replaced = {new: old for old, new in graph.updates}
+    outputs = set(graph.outputs)
+
+    def in_place(block: GraphBlock, value: Value, cluster: Cluster, nest: Nest | None) -> (
+        Place | None
+    ):
+        old = replaced.get(value)
+        if old is None or old in outputs or old in replaced or block.reads_later(old):
+            return None
+        reads = any(old in block.reads(n) for n in cluster.nodes)
+        if reads and (nest is None or not _same_element(nest, old, value)):
+            return None
+        return env[old]
+
+    out, block = low.block(graph, env, wanted, in_place)
+    for i, v in enumerate(graph.outputs):
+        low.copy(out, Place(first + i), block.place(v), v.type.nbytes)
+    _finish_updates(low, graph, block, out)
+    return Lowered(out, low.buffers, low.constants, low.callbacks, low.nests)
+
+
+def _same_element(nest: Nest, old: Value, new: Value) -> bool:
+    """Whether a nest reads `old` only at the element where it writes `new`, in one phase."""
+    if len(nest.phases) != 1 or nest.phases[0].reduces:
+        return False
+    at = [s.offset for s in nest.phases[0].stores if s.buffer is new]
+    reads = [e.payload.offset for e in walk(list(nest.roots()))
+             if e.op == "load" and e.payload.buffer is old]
+    return len(set(at)) == 1 and all(r == at[0] for r in reads)
+
+
+def _finish_updates(
+    low: Lowering, graph: Graph, block: GraphBlock, out: list[Instruction]
+) -> None:
+    """Copy updates that were not computed in place, sources that are overwritten aside first."""
+    moves = [(block.env[old], block.place(new), new.type.nbytes) for old, new in graph.updates]
+    moves = [m for m in moves if m[0] != m[1]]
+    taken = {to for to, _, _ in moves}
+    ready: list[tuple[Place, Place, int]] = []
+    for to, source, nbytes in moves:
+        if source in taken:
+            aside = low.new_buffer(nbytes, "aside")
+            low.copy(out, aside, source, nbytes)
+            source = aside
+        ready.append((to, source, nbytes))
+    for to, source, nbytes in ready:
+        low.copy(out, to, source, nbytes)

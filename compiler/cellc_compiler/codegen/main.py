@@ -1,0 +1,159 @@
+"""`cellc_main`: the function that calls a graph's kernels in order."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+from cellc_runtime.abi import CALLBACK_FAILED, FIRST_CALLBACK, MAIN, TABLE
+from cellc_runtime.target import Target
+
+from .instructions import Call, Callback, Copy, For, If, Instruction, Loop, Place, walk
+from .kernel import Kernel
+from .llvm.text import Function, V, module
+from .memory import Buffer
+
+PARALLEL_CYCLES = 25_000.0
+"""Kernels of less work run on the calling thread: a fork and join costs about 2000 cycles."""
+
+
+class MainWriter:
+    """Writes `cellc_main(slots, arena, consts)`."""
+
+    def __init__(self, target: Target, slots: int) -> None:
+        params = [("ptr", "slots"), ("ptr", "arena"), ("ptr", "consts")]
+        self.f = Function(MAIN, params, target, ret="i32")
+        self.kernels: dict[str, Kernel] = {}
+        self.names: dict[str, str] = {}
+        self.counters: dict[int, V] = {}
+        self.status: V | None = None
+        f = self.f
+        self.slots = [f.load("ptr", f.gep(f.arg("slots"), i, "ptr")) for i in range(slots)]
+
+    def write(self, instructions: list[Instruction]) -> str:
+        """The module's text; `kernels` then maps names to the kernels it calls."""
+        f = self.f
+        most = max((len(i.places) for i in walk(instructions)
+                    if isinstance(i, (Call, Callback))), default=0)
+        self.bufs = f.alloca(max(most, 1) * 8)
+        if any(isinstance(i, Callback) for i in walk(instructions)):
+            self.status = f.alloca(8)
+            f.store(V("i32", "0"), self.status)
+        self.block(instructions)
+        f.ret_(f.load("i32", self.status) if self.status else V("i32", "0"))
+        declares = [f"declare hidden void @{n}(ptr, i64, i64)" for n in self.kernels]
+        declares.append("declare hidden void @cellc_parallel_for(ptr, ptr, i64, i64)")
+        if self.status is not None:
+            declares.append(f"@{TABLE} = external hidden global [0 x ptr]")
+        return module([f], "\n".join(declares))
+
+    def block(self, instructions: Sequence[Instruction]) -> None:
+        """Write instructions in order."""
+        for i in instructions:
+            if isinstance(i, Call):
+                self.call(i)
+            elif isinstance(i, Copy):
+                self.copy(i)
+            elif isinstance(i, Callback):
+                self.callback(i)
+            elif isinstance(i, If):
+                self.branch(i)
+            elif isinstance(i, Loop):
+                self.loop(i)
+            else:
+                self.count(i)
+
+    def pointer(self, place: Place) -> V:
+        """The address of a place."""
+        f = self.f
+        if isinstance(place.base, Buffer):
+            p = f.gep(f.arg("arena"), place.base.offset + place.offset)
+        elif place.base == "const":
+            p = f.gep(f.arg("consts"), place.offset)
+        else:
+            assert isinstance(place.base, int)
+            p = f.gep(self.slots[place.base], place.offset)
+        for number, step in place.steps:
+            p = f.gep(p, f.mul(self.counters[number], f.i64(step)))
+        return p
+
+    def fill(self, places: Sequence[Place]) -> None:
+        """Store the pointers of a call."""
+        f = self.f
+        for k, place in enumerate(places):
+            f.store(self.pointer(place), f.gep(self.bufs, k, "ptr"))
+
+    def call(self, i: Call) -> None:
+        """A kernel: through the pool if it is worth a fork."""
+        f = self.f
+        name = self.names.get(i.kernel.body)
+        if name is None:
+            name = "k_" + hashlib.sha256(i.kernel.body.encode()).hexdigest()[:20]
+            self.names[i.kernel.body] = name
+            self.kernels[name] = i.kernel
+        self.fill(i.places)
+        n = i.kernel.ntasks
+        if n > 1 and i.kernel.cost > PARALLEL_CYCLES:
+            f.line(f"call void @cellc_parallel_for(ptr @{name}, {self.bufs}, i64 {n}, i64 1)")
+        else:
+            f.line(f"call void @{name}({self.bufs}, i64 0, i64 {n})")
+
+    def copy(self, i: Copy) -> None:
+        """memcpy."""
+        to, source = self.pointer(i.to), self.pointer(i.source)
+        self.f.declares.add("declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)")
+        self.f.line(
+            f"call void @llvm.memcpy.p0.p0.i64({to}, {source}, i64 {i.nbytes}, i1 false)"
+        )
+
+    def callback(self, i: Callback) -> None:
+        """A host callback; once one has failed the rest are skipped and main says so."""
+        f = self.f
+        assert self.status is not None
+        self.fill(i.places)
+        fine = f.cmp("eq", f.load("i32", self.status), V("i32", "0"))
+
+        def run() -> None:
+            entry = f.gep(V("ptr", f"@{TABLE}"), FIRST_CALLBACK + i.number, "ptr")
+            fn = f.load("ptr", entry)
+            rc = f.emit("i32", f"call i32 {fn.ref}({self.bufs})")
+            bad = f.cmp("ne", rc, V("i32", "0"))
+            code = f.select(bad, V("i32", str(CALLBACK_FAILED)), V("i32", "0"))
+            assert self.status is not None
+            f.store(code, self.status)
+
+        f.when(fine, run)
+
+    def _flag(self, place: Place) -> V:
+        f = self.f
+        return f.cmp("ne", f.load("i8", self.pointer(place)), V("i8", "0"))
+
+    def branch(self, i: If) -> None:
+        """if / else."""
+        self.f.when(self._flag(i.pred), lambda: self.block(i.then), lambda: self.block(i.other))
+
+    def loop(self, i: Loop) -> None:
+        """while."""
+
+        def test(_: list[V]) -> V:
+            self.block(i.test)
+            return self._flag(i.pred)
+
+        def body(_: list[V]) -> list[V]:
+            self.block(i.body)
+            return []
+
+        self.f.while_([], test, body)
+
+    def count(self, i: For) -> None:
+        """for."""
+        f = self.f
+
+        def body(iv: V, _: list[V]) -> list[V]:
+            step = f.sub(f.i64(i.length - 1), iv) if i.reverse else iv
+            self.counters[i.number] = step
+            f.store(step, self.pointer(i.index))
+            self.block(i.body)
+            return []
+
+        f.loop(0, i.length, 1, [], body)

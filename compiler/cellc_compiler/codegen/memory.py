@@ -1,0 +1,58 @@
+"""Memory planning: offsets in one arena for buffers with known lifetimes.
+
+Offline best fit by decreasing size: each buffer goes to the lowest offset free of every buffer
+that lives at the same time (Pisarchyk & Lee, "Efficient Memory Management for Deep Neural Net
+Inference", 2020, greedy by size). The exact peak is known before the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+ALIGN = 64
+
+
+@dataclass(slots=True, eq=False)
+class Buffer:
+    """A temporary: bytes, and the first and last instruction that touches it."""
+
+    nbytes: int
+    first: int = -1
+    last: int = -1
+    offset: int = 0
+    name: str = ""
+
+    @property
+    def size(self) -> int:
+        """Bytes rounded up to the alignment."""
+        return max(-(-self.nbytes // ALIGN) * ALIGN, ALIGN)
+
+
+def plan(buffers: Iterable[Buffer]) -> int:
+    """Set the offset of every buffer; returns the bytes of the arena."""
+    placed: list[Buffer] = []
+    total = 0
+    for b in sorted(buffers, key=lambda b: (-b.size, b.first)):
+        at = 0
+        for other in placed:  # sorted by offset
+            if other.last < b.first or b.last < other.first:
+                continue
+            if other.offset - at >= b.size:
+                break
+            at = max(at, other.offset + other.size)
+        b.offset = at
+        total = max(total, at + b.size)
+        _insert(placed, b)
+    return total
+
+
+def _insert(placed: list[Buffer], b: Buffer) -> None:
+    lo, hi = 0, len(placed)
+    while lo < hi:
+        mid = (lo + hi) // 2
+        if placed[mid].offset < b.offset:
+            lo = mid + 1
+        else:
+            hi = mid
+    placed.insert(lo, b)

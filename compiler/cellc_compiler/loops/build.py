@@ -1,0 +1,325 @@
+"""From graph nodes to a loop nest: expressions at canonical indices, sorted into phases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from cellc_runtime.dtypes import DType
+from cellc_runtime.target import Target
+
+from ..ir.graph import Node, Value
+from ..ir.op import lookup
+from ..ir.types import prod
+from . import expr as E
+from .expr import ComplexExpr, Expr, Reader
+from .index import Index, Var, ravel, unravel
+from .nest import Nest, Phase, Reduce, Store, merge_rows, walk
+
+Element = Expr | ComplexExpr
+
+
+class Incompatible(Exception):
+    """A node that cannot be computed at the canonical index of a group's domain."""
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """An iteration space: a shape and the axes that reductions run over.
+
+    `accumulate` is the size in bytes of the accumulators (0 where nothing is reduced).
+    """
+
+    shape: tuple[int, ...]
+    axes: tuple[int, ...] = ()
+    accumulate: int = 0
+
+    @property
+    def kept(self) -> tuple[int, ...]:
+        """Sizes of the axes that are not reduced."""
+        return tuple(d for i, d in enumerate(self.shape) if i not in self.axes)
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return prod(self.kept)
+
+    @property
+    def mode(self) -> str:
+        """`column` if something is reduced but not the last axis of size above 1."""
+        live = [i for i, d in enumerate(self.shape) if d != 1]
+        reduced = [i for i in live if i in self.axes]
+        return "column" if reduced and live and live[-1] not in self.axes else "row"
+
+
+class NestBuilder:
+    """Builds expressions of values over a domain.
+
+    Args:
+        domain: the iteration space.
+        members: nodes computed in this nest at its canonical index.
+        inline: values expanded wherever they are read.
+    """
+
+    def __init__(
+        self, domain: Domain, members: Iterable[Node], inline: set[Value]
+    ) -> None:
+        self.domain = domain
+        self.inline = inline
+        self.members = set(members)
+        self.memo: dict[tuple[Value, tuple[Index, ...], Expr | None], Element] = {}
+        self.refs: dict[Value, Expr] = {}
+        self.level: dict[int, int] = {}
+        self._make_index()
+
+    def _make_index(self) -> None:
+        """Row variables for kept axes, one flat variable for each run of reduced axes."""
+        shape, axes = self.domain.shape, self.domain.axes
+        full: list[Index] = [Index.of(0)] * len(shape)
+        rows: list[Var] = []
+        loops: list[Var] = []
+        i = 0
+        while i < len(shape):
+            if i not in axes:
+                rows.append(Var(f"r{len(rows)}", shape[i]))
+                full[i] = Index.of(rows[-1])
+                i += 1
+                continue
+            j = i
+            while j < len(shape) and (j in axes or shape[j] == 1):
+                j += 1
+            run = Var(f"k{len(loops)}", prod(shape[i:j]))
+            loops.append(run)
+            full[i:j] = unravel(Index.of(run), shape[i:j])
+            for k in range(i, j):
+                if k not in axes:
+                    rows.append(Var(f"r{len(rows)}", 1))
+            i = j
+        self.full = tuple(full)
+        self.rows = tuple(rows)
+        self.loops = tuple(v for v in loops if v.extent != 1)
+
+    def canonical(self, shape: tuple[int, ...]) -> tuple[Index, ...] | None:
+        """The index at which a member of this shape is computed; None if it does not fit."""
+        if shape == self.domain.shape:
+            return self.full
+        kept = [(d, Index.of(v)) for d, v in zip(self.domain.kept, self.rows, strict=True)]
+        for source in (kept, list(zip(self.domain.shape, self.full, strict=True))):
+            fitted = _fit(shape, source)
+            if fitted is not None:
+                return fitted
+        return None
+
+    def is_full(self, shape: tuple[int, ...]) -> bool:
+        """Whether a member of this shape is computed inside the loops (else once per row)."""
+        return bool(self.loops) and prod(shape) == prod(self.domain.shape) != self.domain.rows
+
+    # --- expressions ----------------------------------------------------------------------------
+
+    def read(self, value: Value, idx: tuple[Index, ...], where: Expr | None) -> Element:
+        """The element of a value at an index."""
+        key = (value, idx, where)
+        found = self.memo.get(key)
+        if found is None:
+            found = self.memo[key] = self._read(value, idx, where)
+        return found
+
+    def _read(self, value: Value, idx: tuple[Index, ...], where: Expr | None) -> Element:
+        node = value.node
+        if node is not None and node in self.members:
+            if idx != self.canonical(value.shape):
+                raise Incompatible(f"{node.op} is read at another element of the same nest")
+            if value in self.refs:
+                return E.cast(self.refs[value], value.dtype)
+            return self.member(node)[value.index]
+        if value in self.inline:
+            assert node is not None
+            return self._expand(node, idx, where)[value.index]
+        if node is not None and node.op == "constant" and node.attrs["value"].array.size == 1:
+            return _constant(node, value.dtype)
+        return self._load(value, idx, where)
+
+    def _load(self, value: Value, idx: tuple[Index, ...], where: Expr | None) -> Element:
+        offset = ravel(idx, value.shape)
+        if value.dtype.is_complex:
+            part = complex_part(value.dtype)
+            return ComplexExpr(E.load(value, offset, part, where, 0),
+                               E.load(value, offset, part, where, 1))
+        return E.load(value, offset, value.dtype, where)
+
+    def _expand(
+        self, node: Node, idx: tuple[Index, ...], where: Expr | None
+    ) -> tuple[Element, ...]:
+        op = lookup(node.op)
+        assert op.value is not None
+        out = op.value(self.reader(node, where), idx)
+        return out if isinstance(out, tuple) else (out,)
+
+    def reader(self, node: Node, ambient: Expr | None = None) -> Reader:
+        """What a node's rule reads its operands through."""
+
+        def read(k: int, idx: tuple[Index, ...], where: Expr | None = None) -> Element:
+            if where is None:
+                mask = ambient
+            else:
+                mask = where if ambient is None else ambient & where
+            return self.read(node.operands[k], idx, mask)
+
+        types = tuple(v.type for v in node.operands)
+        results = tuple(r.type for r in node.results)
+        return Reader(types, results, node.attrs, read)
+
+    def member(self, node: Node) -> tuple[Element, ...]:
+        """The elements of a member at the canonical index.
+
+        Raises:
+            Incompatible: it has none in this domain.
+        """
+        key = node.results[0]
+        idx = self.canonical(key.shape)
+        if idx is None:
+            raise Incompatible(f"{key.type} does not fit {self.domain}")
+        found = self.memo.get((key, idx, None))
+        if found is None:
+            elements = self._expand(node, idx, None)
+            for r, e in zip(node.results, elements, strict=True):
+                self.memo[(r, idx, None)] = e
+        return tuple(self.memo[(r, idx, None)] for r in node.results)
+
+    def reduce(self, node: Node) -> list[Reduce]:
+        """The reduction of a member node; its result becomes a ref.
+
+        Raises:
+            Incompatible: it reduces another space.
+        """
+        rule = lookup(node.op).reduction
+        assert rule is not None
+        spec = rule(node)
+        if spec.shape != self.domain.shape or spec.axes != self.domain.axes:
+            raise Incompatible("another space is reduced")
+        element = spec.value(self.reader(node), self.full)
+        result = node.results[0]
+        if isinstance(element, ComplexExpr):
+            raise Incompatible("complex reductions run as their parts")
+        value = E.cast(element, spec.accumulate)
+        if not self.loops:  # nothing to run over: one element is its own reduction
+            only = E.const(0, result.dtype) if spec.kind.startswith("arg") else value
+            idx = self.canonical(result.shape)
+            if idx is None:
+                raise Incompatible("the result has no place")
+            self.memo[(result, idx, None)] = E.cast(only, result.dtype)
+            return []
+        dtype = result.dtype if spec.kind.startswith("arg") else spec.accumulate
+        ref = Expr("ref", (), dtype, result)
+        self.refs[result] = ref
+        return [Reduce(spec.kind, value, ref)]
+
+
+def _fit(
+    shape: tuple[int, ...], source: Sequence[tuple[int, Index]]
+) -> tuple[Index, ...] | None:
+    """Indices for `shape` from `source`, equal but for axes of size 1."""
+    live = [(d, i) for d, i in source if d != 1]
+    if [d for d in shape if d != 1] != [d for d, _ in live]:
+        return None
+    it = iter(live)
+    return tuple(Index.of(0) if d == 1 else next(it)[1] for d in shape)
+
+
+def _constant(node: Node, dtype: DType) -> Element:
+    x = node.attrs["value"].array.reshape(())[()]
+    if dtype.is_complex:
+        part = complex_part(dtype)
+        return ComplexExpr(E.const(x.real, part), E.const(x.imag, part))
+    return E.const(x, dtype)
+
+
+def complex_part(dtype: DType) -> DType:
+    """The dtype of the real parts of a complex dtype."""
+    from cellc_runtime import dtypes
+
+    return dtypes.float32 if dtype is dtypes.complex64 else dtypes.float64
+
+
+# --- whole nests -----------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Group:
+    """Nodes computed by one nest, in topological order."""
+
+    domain: Domain
+    nodes: list[Node] = field(default_factory=list)
+
+
+def build_nest(
+    group: Group, inline: set[Value], stored: set[Value], target: Target
+) -> Nest:
+    """The nest of a group; values in `stored` are written to their buffers.
+
+    Raises:
+        Incompatible: a member does not fit the domain.
+    """
+    builder = NestBuilder(group.domain, group.nodes, inline)
+    depth: dict[int, int] = {}
+    phases: dict[int, Phase] = {}
+    row_phases: dict[int, Phase] = {}
+    for node in group.nodes:
+        if lookup(node.op).reduction is not None:
+            for red in builder.reduce(node):
+                level = _level([red.value], depth)
+                depth[id(red.result)] = level + 1
+                phases.setdefault(level, Phase(builder.loops)).reduces.append(red)
+            own = _own(builder, node)
+            elements: tuple[Element, ...] = (builder.read(node.results[0], own, None),)
+        else:
+            elements = builder.member(node)
+        for value, element in zip(node.results, elements, strict=True):
+            if value in stored:
+                _add_store(builder, value, element, depth, phases, row_phases)
+    ordered: list[Phase] = []
+    for level in sorted({*phases, *row_phases}):
+        # What belongs to the row at this level needs only reductions of earlier levels.
+        ordered += [p for p in (row_phases.get(level), phases.get(level)) if p is not None]
+    nest = Nest(group.domain.mode, builder.rows, ordered, group.domain.accumulate or 4)
+    if nest.mode == "row" and not builder.loops:
+        _lane_last_row(nest)
+    else:
+        merge_rows(nest, keep_last=nest.mode == "column")
+    return nest
+
+
+def _own(builder: NestBuilder, node: Node) -> tuple[Index, ...]:
+    idx = builder.canonical(node.results[0].shape)
+    if idx is None:
+        raise Incompatible(f"{node.results[0].type} does not fit {builder.domain}")
+    return idx
+
+
+def _level(roots: list[Expr], depth: dict[int, int]) -> int:
+    return max((depth[id(e)] for e in walk(roots) if e.op == "ref"), default=0)
+
+
+def _add_store(
+    builder: NestBuilder, value: Value, element: Element, depth: dict[int, int],
+    phases: dict[int, Phase], row_phases: dict[int, Phase],
+) -> None:
+    idx = builder.canonical(value.shape)
+    assert idx is not None
+    offset = ravel(idx, value.shape)
+    parts = [(None, element)] if isinstance(element, Expr) else [(0, element.re), (1, element.im)]
+    level = _level([e for _, e in parts], depth)
+    if builder.is_full(value.shape) or not builder.loops:
+        phase = phases.setdefault(level, Phase(builder.loops))
+    else:
+        phase = row_phases.setdefault(level, Phase(()))
+    phase.stores += [Store(value, offset, e, part) for part, e in parts]
+
+
+def _lane_last_row(nest: Nest) -> None:
+    """A nest without reductions: merge rows fully; the last one becomes the lane loop."""
+    merge_rows(nest, keep_last=False)
+    lane = nest.rows[-1:]
+    nest.rows = nest.rows[:-1]
+    for phase in nest.phases:
+        phase.loops = lane

@@ -1,0 +1,292 @@
+"""Loop nests: the loop IR between graph IR and LLVM.
+
+A nest is a parallel loop over rows; each row runs phases in order; each phase is a loop over the
+inner space that evaluates expressions, stores some and reduces others. A reduction's result is
+a value of the row, read by later phases. Softmax is one nest of three phases.
+
+In mode `row` a row is one point of the kept axes and the vector lanes run along the last inner
+axis. In mode `column` the last axis is kept: the lanes run along it, and a row is a strip of
+lanes. The mode, the lanes and the order of accumulation follow from the reduced shape alone, so
+a reduction gives the same bits whatever is fused around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from cellc_runtime.dtypes import DType
+
+from ..ir.graph import Value
+from .expr import Access, Expr
+from .index import Dyn, Index, Quot, Rem, Var, substitute, variables
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scratch:
+    """A row-local buffer of the inner space, private to a task."""
+
+    elements: int
+    dtype: DType
+
+
+BufferKey = Value | Scratch
+
+
+@dataclass(slots=True)
+class Store:
+    """Write an expression to a buffer at a linear element offset (part as in `Access`)."""
+
+    buffer: Any
+    offset: Index
+    value: Expr
+    part: int | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Reduce:
+    """Reduce an expression over the phase's loops into a value of the row.
+
+    `result` (and `position` for argmax/argmin) are the `ref` expressions later phases read.
+    """
+
+    kind: str
+    value: Expr
+    result: Expr
+
+
+@dataclass(slots=True)
+class Phase:
+    """Loops (outer to inner) with their stores and reductions. No loops: once per row."""
+
+    loops: tuple[Var, ...]
+    stores: list[Store] = field(default_factory=list)
+    reduces: list[Reduce] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Nest:
+    """A fused kernel.
+
+    Attributes:
+        mode: `"row"` or `"column"`.
+        rows: row variables, outer to inner; in mode `column` the last one carries the lanes.
+        phases: in order.
+        accumulate: size in bytes of the accumulators (it sets the lanes of reductions).
+    """
+
+    mode: str
+    rows: tuple[Var, ...]
+    phases: list[Phase]
+    accumulate: int = 4
+
+    def roots(self) -> Iterator[Expr]:
+        """Every stored or reduced expression."""
+        for phase in self.phases:
+            for store in phase.stores:
+                yield store.value
+            for reduce in phase.reduces:
+                yield reduce.value
+
+
+def walk(roots: Sequence[Expr]) -> Iterator[Expr]:
+    """Every expression below `roots` once, arguments first."""
+    seen: set[int] = set()
+    stack: list[tuple[Expr, bool]] = [(r, False) for r in reversed(roots)]
+    while stack:
+        e, done = stack.pop()
+        if done:
+            yield e
+            continue
+        if id(e) in seen:
+            continue
+        seen.add(id(e))
+        stack.append((e, True))
+        stack.extend((a, False) for a in reversed(children(e)))
+
+
+def children(e: Expr) -> list[Expr]:
+    """Arguments of an expression, those inside its indices included."""
+    index = _index_of(e)
+    return [*e.args, *(_dynamic(index) if index is not None else ())]
+
+
+def _index_of(e: Expr) -> Index | None:
+    if e.op == "load":
+        offset: Index = e.payload.offset
+        return offset
+    return e.payload if e.op == "index" else None
+
+
+def _dynamic(index: Index) -> Iterator[Expr]:
+    for atom, _ in index.terms:
+        if isinstance(atom, Dyn):
+            yield atom.expr
+        elif isinstance(atom, (Quot, Rem)):
+            yield from _dynamic(atom.of)
+
+
+def rewrite(roots: Sequence[Expr], change: Callable[[Index], Index]) -> dict[int, Expr]:
+    """Rebuild expressions with every index changed; `id(old) -> new`."""
+    table: dict[int, Expr] = {}
+
+    def fix(index: Index) -> Index:
+        out = Index((), index.const)
+        for atom, c in index.terms:
+            if isinstance(atom, Dyn):
+                out = out + Index.of(Dyn(table[id(atom.expr)], atom.lo, atom.hi)) * c
+            elif isinstance(atom, Quot):
+                out = out + (fix(atom.of) // atom.by) * c
+            elif isinstance(atom, Rem):
+                out = out + (fix(atom.of) % atom.by) * c
+            else:
+                out = out + Index.of(atom) * c
+        return change(out)
+
+    for e in walk(roots):
+        args = tuple(table[id(a)] for a in e.args)
+        if e.op == "load":
+            a: Access = e.payload
+            table[id(e)] = Expr("load", args, e.dtype, Access(a.buffer, fix(a.offset), a.part))
+        elif e.op == "index":
+            table[id(e)] = Expr("index", args, e.dtype, fix(e.payload))
+        elif all(x is y for x, y in zip(args, e.args, strict=True)):
+            table[id(e)] = e
+        else:
+            table[id(e)] = Expr(e.op, args, e.dtype, e.payload)
+    return table
+
+
+# --- merging of loops ----------------------------------------------------------------------------
+
+
+def indices(nest: Nest) -> list[Index]:
+    """Every index of the nest: loads, stores and index values."""
+    out = [i for e in walk(list(nest.roots())) if (i := _index_of(e)) is not None]
+    out += [s.offset for phase in nest.phases for s in phase.stores]
+    return out
+
+
+def merge_rows(nest: Nest, keep_last: bool) -> None:
+    """Merge adjacent row variables wherever every index allows it.
+
+    Two variables a, b (extent of b: e) merge if each index has coefficient(a) == e *
+    coefficient(b) and neither occurs inside a division or run-time index.
+    """
+    rows = [v for v in nest.rows if v.extent != 1]
+    used = indices(nest)
+    i = len(rows) - 2
+    while i >= 0:
+        a, b = rows[i], rows[i + 1]
+        if (keep_last and i + 1 == len(rows) - 1) or not _mergeable(used, a, b):
+            i -= 1
+            continue
+        merged = Var(f"{a.name}{b.name}", a.extent * b.extent)
+        table = {a: Index((), 0), b: Index.of(merged)}
+        _substitute(nest, table)
+        rows[i : i + 2] = [merged]
+        used = indices(nest)
+        i = min(i, len(rows) - 2)
+    nest.rows = tuple(rows)
+
+
+def _mergeable(used: Sequence[Index], a: Var, b: Var) -> bool:
+    for index in used:
+        for level in _levels(index):
+            table = dict(level.terms)
+            if table.get(a, 0) != table.get(b, 0) * b.extent:
+                return False
+    return True
+
+
+def _levels(index: Index) -> Iterator[Index]:
+    """An index and every index inside its divisions."""
+    yield index
+    for atom, _ in index.terms:
+        if isinstance(atom, (Quot, Rem)):
+            yield from _levels(atom.of)
+
+
+def _substitute(nest: Nest, table: dict[Var, Index]) -> None:
+    new = rewrite(list(nest.roots()), lambda i: substitute(i, table))
+    for phase in nest.phases:
+        for s in phase.stores:
+            s.value, s.offset = new[id(s.value)], substitute(s.offset, table)
+        for r in phase.reduces:
+            r.value = new[id(r.value)]
+
+
+# --- text ------------------------------------------------------------------------------------
+
+
+def print_nest(nest: Nest, names: Callable[[Any], str] | None = None) -> str:
+    """The nest as readable text (for dumps)."""
+    table: dict[int, str] = {}
+    name = names or (lambda b: getattr(b, "name", "") or f"b{id(b) % 9973}")
+    lines = [f"nest {nest.mode} rows({', '.join(f'{v.name}<{v.extent}' for v in nest.rows)})"]
+
+    def show(index: Index) -> str:
+        parts = [f"{c}*{_atom(a)}" if c != 1 else _atom(a) for a, c in index.terms]
+        return "+".join([*parts, *([str(index.const)] if index.const or not parts else [])])
+
+    def _atom(atom: Any) -> str:
+        if isinstance(atom, Var):
+            return atom.name
+        if isinstance(atom, Dyn):
+            return f"[{table.get(id(atom.expr), '?')}]"
+        sign = "//" if isinstance(atom, Quot) else "%"
+        return f"({show(atom.of)}){sign}{atom.by}"
+
+    for phase in nest.phases:
+        lines.append(f"  for ({', '.join(f'{v.name}<{v.extent}' for v in phase.loops)})")
+        roots = [s.value for s in phase.stores] + [r.value for r in phase.reduces]
+        for e in walk(roots):
+            if id(e) in table:
+                continue
+            text = f"{e.op}({', '.join(table[id(a)] for a in e.args)})"
+            if e.op == "load":
+                text = f"{name(e.payload.buffer)}[{show(e.payload.offset)}]"
+            elif e.op == "index":
+                text = f"index {show(e.payload)}"
+            elif e.op == "const":
+                table[id(e)] = repr(e.payload)
+                continue
+            elif e.payload is not None and e.op == "cmp":
+                text = f"{e.payload}({', '.join(table[id(a)] for a in e.args)})"
+            table[id(e)] = f"t{len(table)}"
+            lines.append(f"    {table[id(e)]}: {e.dtype.name} = {text}")
+        for s in phase.stores:
+            lines.append(f"    {name(s.buffer)}[{show(s.offset)}] = {table[id(s.value)]}")
+        for r in phase.reduces:
+            table[id(r.result)] = f"t{len(table)}"
+            lines.append(f"    {table[id(r.result)]} = {r.kind} {table[id(r.value)]}")
+    return "\n".join(lines) + "\n"
+
+
+def depends_on(e: Expr, memo: dict[int, frozenset[Var]]) -> frozenset[Var]:
+    """The loop variables below an expression (refs depend on none: they belong to the row)."""
+    for x in walk([e]):
+        if id(x) not in memo:
+            own: set[Var] = set()
+            index = _index_of(x)
+            if index is not None:
+                own.update(v for v in _static_variables(index))
+            for child in children(x):
+                own |= memo[id(child)]
+            memo[id(x)] = frozenset(own)
+    return memo[id(e)]
+
+
+def _static_variables(index: Index) -> Iterator[Var]:
+    for atom, _ in index.terms:
+        if isinstance(atom, Var):
+            yield atom
+        elif isinstance(atom, (Quot, Rem)):
+            yield from _static_variables(atom.of)
+
+
+__all__ = [
+    "Nest", "Phase", "Reduce", "Scratch", "Store", "children", "depends_on", "indices",
+    "merge_rows", "print_nest", "rewrite", "variables", "walk",
+]

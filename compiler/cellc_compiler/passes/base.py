@@ -1,0 +1,74 @@
+"""What a pass is, and helpers to rewrite graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ..ir.graph import Builder, Graph, Node, Value
+
+
+class Pass:
+    """A rewrite of a graph in place.
+
+    `run` returns whether anything changed; a pass that says no must have left the graph as it
+    was (checked in tests). Regions are rewritten too.
+    """
+
+    name: str = ""
+
+    def run(self, graph: Graph) -> bool:
+        """Rewrite `graph`; whether anything changed."""
+        raise TypeError(f"the pass {self.name} does nothing")
+
+
+Rule = Callable[[Builder, Node], Sequence[Value] | None]
+"""Given a node (operands already replaced), the values that replace its results, or None."""
+
+
+def rewrite(graph: Graph, rule: Rule) -> bool:
+    """Rebuild a graph node by node, replacing those for which `rule` gives values."""
+    changed = False
+    table: dict[Value, Value] = {}
+    old_nodes = graph.nodes
+    fresh = Graph(graph.name)
+    b = Builder(fresh)
+    for node in old_nodes:
+        if any(v in table for v in node.operands):
+            node.operands = [table.get(v, v) for v in node.operands]
+        for region in node.regions:
+            changed |= rewrite(region, rule)
+        start = len(fresh.nodes)
+        b.span, b.scope = node.span, node.scope
+        values = rule(b, node)
+        if values is None:
+            del fresh.nodes[start:]
+            fresh.nodes.append(node)
+            continue
+        changed = True
+        for old, new in zip(node.results, values, strict=True):
+            if old.type != new.type:
+                raise TypeError(f"a rewrite of {node.op} changes {old.type} to {new.type}")
+            table[old] = new
+    graph.nodes = fresh.nodes
+    graph.outputs = [table.get(v, v) for v in graph.outputs]
+    graph.updates = [(old, table.get(new, new)) for old, new in graph.updates]
+    return changed
+
+
+def copy_graph(graph: Graph) -> Graph:
+    """A deep copy: passes change graphs in place."""
+    out = Graph(graph.name)
+    table: dict[Value, Value] = {}
+    for v in graph.inputs:
+        table[v] = out.add_input(v.type, v.name, v.kind)
+    for node in graph.nodes:
+        copy = Node(
+            node.op, [table[v] for v in node.operands], node.attrs, (),
+            tuple(copy_graph(r) for r in node.regions), span=node.span, scope=node.scope,
+        )
+        copy.results = tuple(Value(r.type, copy, r.index) for r in node.results)
+        table.update(zip(node.results, copy.results, strict=True))
+        out.nodes.append(copy)
+    out.outputs = [table[v] for v in graph.outputs]
+    out.updates = [(table[old], table[new]) for old, new in graph.updates]
+    return out

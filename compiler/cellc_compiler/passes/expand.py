@@ -1,0 +1,34 @@
+"""Compositions become core ops; graphs with a gradient of their own are inlined."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..ir.graph import Builder, Graph, Node, Value, clone_into
+from ..ir.op import lookup
+from .base import Pass, rewrite
+
+
+class Expand(Pass):
+    """Replace each composition by what it is made of, until only core ops are left."""
+
+    name = "expand"
+
+    def run(self, graph: Graph) -> bool:
+        """See the class."""
+        changed = False
+        while rewrite(graph, _expand):
+            changed = True
+        return changed
+
+
+def _expand(b: Builder, node: Node) -> Sequence[Value] | None:
+    if node.op == "custom_grad":
+        with b.at(scope=""):
+            outputs, _ = clone_into(b, node.regions[0], node.operands)
+        return outputs
+    op = lookup(node.op)
+    if op.expand is None:
+        return None
+    out = op.expand(b, *node.operands, **node.attrs)
+    return list(out) if isinstance(out, tuple) else [out]

@@ -1,0 +1,276 @@
+"""Fusion: which nodes are computed in one loop nest.
+
+Views and cheap single-use elementwise nodes are expanded where they are read. The others become
+members of groups: a node joins the group of a producer (or of a sibling that reads the same
+buffer) when it can be computed at that group's canonical index and no cycle arises. Fusion
+merges loops and changes no rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from ..ir.graph import Graph, Node, Value
+from ..ir.op import Op, lookup
+from ..ir.types import prod
+from ..loops.build import Domain, Group, Incompatible, NestBuilder
+
+CHEAP = frozenset({
+    "add", "sub", "mul", "neg", "abs", "maximum", "minimum", "where", "select", "cast",
+    "logical_and", "logical_or", "logical_not", "equal", "not_equal", "less", "less_equal",
+    "greater", "greater_equal", "square", "bitwise_and", "bitwise_or", "bitwise_xor", "sign",
+    "real", "imag", "conj", "make_complex", "iota",
+})
+SERIAL_LIMIT = 1 << 15
+"""Elements above which a nest must have several rows to be worth fusing into a reduction."""
+
+
+def is_value(op: Op) -> bool:
+    """Whether the op says its value at an index."""
+    return op.value is not None
+
+
+def fusable(node: Node) -> bool:
+    """Whether the node can live in a loop nest."""
+    op = lookup(node.op)
+    if node.op == "constant" or node.regions:
+        return False
+    if op.reduction is not None:
+        return not node.operands[0].dtype.is_complex
+    return is_value(op)
+
+
+@dataclass(slots=True, eq=False)
+class Cluster:
+    """A group in the making: members, its number, and the set of its ancestors as bits."""
+
+    number: int
+    domain: Domain | None
+    nodes: list[Node] = field(default_factory=list)
+    ancestors: int = 0
+
+
+@dataclass(slots=True)
+class Schedule:
+    """The result: clusters in an order that respects dependencies.
+
+    Attributes:
+        clusters: loop nests (`domain` set) and single nodes of other kinds.
+        inline: values expanded where they are read.
+        alias: value -> value whose buffer it shares (a reshape of a buffer).
+        stored: values that are written to buffers.
+    """
+
+    clusters: list[Cluster]
+    inline: set[Value]
+    alias: dict[Value, Value]
+    stored: set[Value]
+
+
+class Fuser:
+    """Runs fusion over one graph (regions are fused on their own)."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.users = graph.users()
+        self.results = set(graph.results())
+        self.inline: set[Value] = set()
+        self.alias: dict[Value, Value] = {}
+        self.cluster_of: dict[Node, Cluster] = {}
+        self.clusters: list[Cluster] = []
+        self.readers: dict[Value, list[Cluster]] = {}
+
+    def run(self) -> Schedule:
+        """Fuse; see `Schedule`."""
+        for node in self.graph.nodes:
+            if node.op == "constant":
+                continue
+            if self._is_alias(node):
+                self.alias[node.result] = node.operands[0]
+            elif fusable(node) and self._inlines(node):
+                self.inline.update(node.results)
+            else:
+                self._place(node)
+        return Schedule(self._ordered(), self.inline, self.alias, self._stored())
+
+    # --- inlining -------------------------------------------------------------------------------
+
+    def _is_alias(self, node: Node) -> bool:
+        """A reshape of something that has a buffer anyway, read by something that needs one."""
+        if node.op not in ("reshape", "stop_gradient") or node.result in self.results:
+            return False
+        source = node.operands[0].node
+        has_buffer = source is None or source.op == "constant" or not fusable(source)
+        if not has_buffer and node.operands[0] in self.alias:
+            has_buffer = True
+        users = self.users.get(node.result, [])
+        return has_buffer and any(not fusable(u) for u in users)
+
+    def _inlines(self, node: Node) -> bool:
+        op = lookup(node.op)
+        users = self.users.get(node.results[0], [])
+        if op.value is None or len(node.results) != 1 or node.result in self.results:
+            return False
+        if not users or not all(fusable(u) for u in users):
+            return False
+        if op.cost == "free" or (not node.operands and node.op in CHEAP):
+            return True
+        if len(users) > 1:
+            return False
+        user = users[0]
+        reduces = lookup(user.op).reduction is not None
+        space = prod(user.operands[0].shape) if reduces else user.results[0].type.size
+        return space <= node.result.type.size or (node.op in CHEAP and self._shallow(node))
+
+    def _shallow(self, node: Node) -> bool:
+        """No expensive work would be repeated by a broadcast."""
+        return all(
+            v not in self.inline or v.node is None or v.node.op in CHEAP
+            or lookup(v.node.op).cost == "free" for v in node.operands
+        )
+
+    # --- clusters -------------------------------------------------------------------------------
+
+    def _sources(self, node: Node) -> Iterator[Value]:
+        """The values with buffers (or members) that a node reads, inlining seen through."""
+        for v in node.operands:
+            yield from self._behind(v)
+
+    def _behind(self, v: Value) -> Iterator[Value]:
+        if v in self.inline:
+            assert v.node is not None
+            yield from self._sources(v.node)
+        elif v in self.alias:
+            yield from self._behind(self.alias[v])
+        else:
+            yield v
+
+    def _place(self, node: Node) -> None:
+        sources = list(dict.fromkeys(self._sources(node)))
+        producers = [self.cluster_of[v.node] for v in sources if v.node in self.cluster_of]
+        home: Cluster | None = None
+        if fusable(node):
+            siblings = [c for v in sources for c in self.readers.get(v, ())]
+            seen = sorted({c.number: c for c in [*producers, *siblings]}.items(), reverse=True)
+            for _, cluster in seen[:8]:
+                domain = self._fits(node, cluster, producers)
+                if domain is not None:
+                    home, home.domain = cluster, domain
+                    break
+        if home is None:
+            domain = own_domain(node) if fusable(node) else None
+            home = Cluster(len(self.clusters), domain)
+            self.clusters.append(home)
+        home.nodes.append(node)
+        self.cluster_of[node] = home
+        self._link(home, producers)
+        for v in sources:
+            readers = self.readers.setdefault(v, [])
+            if home not in readers:
+                readers.append(home)
+
+    def _link(self, home: Cluster, producers: Sequence[Cluster]) -> None:
+        mask = 0
+        for p in producers:
+            if p is not home:
+                mask |= p.ancestors | (1 << p.number)
+        if mask & ~home.ancestors:
+            home.ancestors |= mask
+            bit = 1 << home.number
+            for c in self.clusters:
+                if c.ancestors & bit:
+                    c.ancestors |= mask
+
+    def _fits(
+        self, node: Node, cluster: Cluster, producers: Sequence[Cluster]
+    ) -> Domain | None:
+        """The domain of the cluster with the node in it; None if it cannot join."""
+        if cluster.domain is None:
+            return None
+        bit = 1 << cluster.number
+        if any(p is not cluster and p.ancestors & bit for p in producers):
+            return None  # something between them would make a cycle
+        domain = _joined(cluster.domain, node)
+        if domain is None:
+            return None
+        try:
+            self._try(node, cluster, domain)
+        except Incompatible:
+            return None
+        return domain
+
+    def _try(self, node: Node, cluster: Cluster, domain: Domain) -> None:
+        """Build the node's expression over the domain; raises Incompatible."""
+        builder = NestBuilder(domain, cluster.nodes, self.inline)
+        changed = domain != cluster.domain
+        for member in cluster.nodes:
+            if lookup(member.op).reduction is not None:
+                builder.reduce(member)
+            elif changed:
+                builder.member(member)
+        builder.members.add(node)
+        if lookup(node.op).reduction is not None:
+            builder.reduce(node)
+            if builder.canonical(node.results[0].shape) is None:
+                raise Incompatible("the result has no place")
+        else:
+            builder.member(node)
+
+    # --- result ---------------------------------------------------------------------------------
+
+    def _ordered(self) -> list[Cluster]:
+        """Clusters topologically: fewer ancestors first, ties by number."""
+        return sorted(self.clusters, key=lambda c: (c.ancestors.bit_count(), c.number))
+
+    def _stored(self) -> set[Value]:
+        """Results, and members read from outside their own cluster."""
+        stored: set[Value] = set()
+        for v in self.results:
+            stored.update(self._behind(v))
+        for node in self.graph.nodes:
+            if node in self.cluster_of:
+                home = self.cluster_of[node]
+                for v in self._sources(node):
+                    if v.node is not None and self.cluster_of.get(v.node) is not home:
+                        stored.add(v)
+        return stored
+
+
+def own_domain(node: Node) -> Domain:
+    """The iteration space of a node on its own."""
+    rule = lookup(node.op).reduction
+    if rule is None:
+        return Domain(node.results[0].shape)
+    spec = rule(node)
+    return Domain(spec.shape, spec.axes, max(spec.accumulate.itemsize, 4))
+
+
+def _joined(domain: Domain, node: Node) -> Domain | None:
+    """The domain of a cluster that takes in a node; None if their spaces differ."""
+    own = own_domain(node)
+    if not own.axes:
+        if domain.accumulate or own.shape == domain.shape:
+            return domain
+        return domain if _squeezed(own.shape) == _squeezed(domain.shape) else None
+    if own == domain:
+        return domain
+    if domain.accumulate == 0 and own.shape == domain.shape:
+        serial = own.rows < 4 and prod(own.shape) > SERIAL_LIMIT
+        return None if serial else own
+    return None
+
+
+def _squeezed(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(d for d in shape if d != 1)
+
+
+def fuse(graph: Graph) -> Schedule:
+    """Group the nodes of a graph of core ops into loop nests and single kernels."""
+    return Fuser(graph).run()
+
+
+def as_group(cluster: Cluster) -> Group:
+    """A nest cluster as the group `build_nest` takes."""
+    assert cluster.domain is not None
+    return Group(cluster.domain, cluster.nodes)

@@ -1,0 +1,35 @@
+"""The default pipeline: one ordered list. Every pass in it keeps the bits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ..ir.graph import Graph
+from .base import Pass
+from .cleanup import Cse, Dce, FoldConstants, Simplify
+from .expand import Expand
+from .split import SplitReductions
+
+PIPELINE: tuple[Pass, ...] = (
+    Dce(),
+    Expand(),
+    SplitReductions(),
+    Simplify(),
+    FoldConstants(),
+    Cse(),
+    Simplify(),
+    Dce(),
+)
+
+Observer = Callable[[str, Graph], None]
+
+
+def run_pipeline(
+    graph: Graph, passes: Sequence[Pass] = PIPELINE, observe: Observer | None = None
+) -> Graph:
+    """Run passes on `graph` in place, calling `observe(name, graph)` after each."""
+    for p in passes:
+        p.run(graph)
+        if observe is not None:
+            observe(p.name, graph)
+    return graph

@@ -1,0 +1,68 @@
+"""Large reductions to few results are cut into parts that run in parallel.
+
+The cut follows from the shape alone (so both modes make it, and the number of threads does
+not matter): partial results of equal blocks, then a reduction of those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..ir.graph import Builder, Graph, Node, Value
+from ..ir.op import lookup
+from ..ir.types import prod
+from .base import Pass, rewrite
+
+BLOCK = 16384
+"""Elements that one task reduces at least."""
+FEW_ROWS = 8
+_KINDS = frozenset({"sum", "prod", "max", "min", "any", "all"})
+
+
+class SplitReductions(Pass):
+    """Two-stage reductions where one stage would run on one core."""
+
+    name = "split-reductions"
+
+    def run(self, graph: Graph) -> bool:
+        """See the class."""
+        return rewrite(graph, _split)
+
+
+def _split(b: Builder, node: Node) -> Sequence[Value] | None:
+    rule = lookup(node.op).reduction
+    if rule is None or node.operands[0].dtype.itemsize < 4 or node.operands[0].dtype.is_complex:
+        return None
+    spec = rule(node)
+    if spec.kind not in _KINDS or spec.accumulate is not node.operands[0].dtype:
+        return None
+    live = [i for i, d in enumerate(spec.shape) if d != 1]
+    axes = [i for i in live if i in spec.axes]
+    if not axes:
+        return None
+    rows = prod(spec.shape) // max(prod(spec.shape[i] for i in axes), 1)
+    inner = prod(spec.shape[i] for i in axes)
+    if live[-1] not in spec.axes:
+        lanes = spec.shape[live[-1]]
+        rows = rows // lanes * -(-lanes // 16)  # a strip of lanes is one row of work
+        inner *= min(lanes, 16)
+    if rows >= FEW_ROWS or inner < 4 * BLOCK:
+        return None
+    axis = axes[0]
+    parts = _parts(spec.shape[axis], inner)
+    if parts < 2:
+        return None
+    x = node.operands[0]
+    shape = (*spec.shape[:axis], parts, spec.shape[axis] // parts, *spec.shape[axis + 1 :])
+    cut = b.reshape(x, shape=shape)
+    first = tuple(i if i < axis else i + 1 for i in spec.axes)
+    partial = b.emit(node.op, cut, axes=first, keepdims=False)
+    where = axis - sum(1 for i in spec.axes if i < axis)
+    total = b.emit(node.op, partial, axes=(where,), keepdims=False)
+    return [b.reshape(total, shape=node.result.type.shape)]
+
+
+def _parts(extent: int, inner: int) -> int:
+    """The largest divisor of the axis that leaves each part at least a block of work."""
+    most = min(extent, max(inner // BLOCK, 1), 256)
+    return next((p for p in range(most, 1, -1) if extent % p == 0), 1)
