@@ -14,7 +14,7 @@ float16 and bfloat16 are accumulated in float32 and rounded once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import product
 
 from cellc_compiler.codegen.kernel import Kernel
@@ -24,7 +24,7 @@ from cellc_runtime.target import Target
 from .conv_dephase import dephase_kernel
 from .conv_taps import Epilogue, Phase, TapConv, choose_tiling, tap_kernel
 from .conv_unfold import SLACK_BYTES, Unfold, unfold_kernel, widen_kernel
-from .conv_vec import acc_size, is_half, memory_type
+from .conv_vec import Plan, acc_size, is_half, memory_type
 from .conv_weight import (
     ChannelLanes,
     PixelLanes,
@@ -39,6 +39,11 @@ from .conv_weight import (
     sum_kernel,
     transpose_dy_kernel,
 )
+
+__all__ = [
+    "ConvSpec", "Epilogue", "Plan", "backward_phases", "conv_backward_data",
+    "conv_backward_weight", "conv_forward",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,29 +112,6 @@ class ConvSpec:
     def weight_size(self) -> int:
         """Elements of the weights."""
         return self.oc * self.icg * self.taps
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """Kernels to run in order, each with the roles of its buffers.
-
-    Attributes:
-        steps: `(kernel, roles)`; roles are `x`, `w`, `dy`, `out`, names of `scratch`, and
-            `e0`, `e1`, ... for the buffers an epilogue reads.
-        scratch: bytes of every scratch buffer (64-byte aligned, contents undefined).
-    """
-
-    steps: list[tuple[Kernel, tuple[str, ...]]] = field(default_factory=list)
-    scratch: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def cost(self) -> float:
-        """Estimated cycles of all steps on one core."""
-        return sum(k.cost for k, _ in self.steps)
-
-    def add(self, kernel: Kernel, *roles: str) -> None:
-        """Append a step."""
-        self.steps.append((kernel, roles))
 
 
 def _windows(plan: Plan, u: Unfold, channels: int, role: str, target: Target) -> str:

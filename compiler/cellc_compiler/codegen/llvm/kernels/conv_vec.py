@@ -7,7 +7,7 @@ float16 and bfloat16 are storage formats, widened on load and rounded once on st
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cellc_compiler.codegen.kernel import PLACEHOLDER, Kernel
 from cellc_compiler.codegen.llvm.text import Function, V, lanes_of, module, vector
@@ -99,6 +99,9 @@ def store_acc(f: Function, value: V, ptr: V, dtype: DType, mask: V | None = None
     stored = narrow(f, value, dtype)
     if mask is None:
         f.store(stored, ptr)
+    elif mask.ref.count("true") == 1:
+        # LLVM 22 turns a masked store of one constant lane of i16 into a 4-byte store on x86.
+        f.store(f.extract(stored, 0), ptr)
     else:
         f.masked_store(stored, ptr, mask)
 
@@ -111,6 +114,29 @@ def elem_ptr(f: Function, base: V, index: V | int, dtype: DType) -> V:
 def acc_ptr(f: Function, base: V, index: V | int, dtype: DType) -> V:
     """Pointer to an element of a scratch of accumulators."""
     return f.gep(base, index, acc_type(dtype))
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Kernels to run in order, each with the roles of its buffers.
+
+    Attributes:
+        steps: `(kernel, roles)`; roles are the operation's operands (`x`, `w`, `dy`, `out`,
+            `indices`), names of `scratch`, and `e0`, `e1`, ... for what an epilogue reads.
+        scratch: bytes of every scratch buffer (64-byte aligned, contents undefined).
+    """
+
+    steps: list[tuple[Kernel, tuple[str, ...]]] = field(default_factory=list)
+    scratch: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def cost(self) -> float:
+        """Estimated cycles of all steps on one core."""
+        return sum(k.cost for k, _ in self.steps)
+
+    def add(self, kernel: Kernel, *roles: str) -> None:
+        """Append a step."""
+        self.steps.append((kernel, roles))
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,11 +160,22 @@ class Window:
 
         `row` points to element 0. Returns a vector of accumulators.
         """
+        if self.width == 1:
+            return widen(f, self._one(f, row, start, bound), self.dtype)
         parts = [
             self._part(f, row, f.add(start, f.i64(p * self.width)), bound)
             for p in range(self.stride)
         ]
         return widen(f, pick(f, parts, self.stride), self.dtype)
+
+    def _one(self, f: Function, row: V, start: V, bound: V) -> V:
+        """One stored element, or the fill."""
+        fill = narrow(f, f.const(acc_type(self.dtype), self.fill), self.dtype)
+        return f.when(
+            f.cmp("ult", start, bound),
+            lambda: [f.load(memory_type(self.dtype), elem_ptr(f, row, start, self.dtype))],
+            lambda: [fill],
+        )[0]
 
     def _part(self, f: Function, row: V, start: V, bound: V) -> V:
         """`width` consecutive elements from `start`."""

@@ -1,0 +1,69 @@
+"""Running kernel plans in tests, over buffers with unreadable pages around them."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import weakref
+from typing import Any
+
+import numpy as np
+from llvmlite import binding as llvm
+
+from cellc_compiler.codegen.llvm.kernels.conv_vec import Plan
+from cellc_runtime.target import AVX2, AVX512, NEON, Target, host_targets
+
+from .jit import compile_kernel, machine
+
+Array = np.ndarray[Any, Any]
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_PAGE = mmap.PAGESIZE
+
+
+def guarded(source: Array, at_end: bool = True) -> Array:
+    """A copy that ends right before (or starts right after) an unreadable page."""
+    nbytes = max(source.nbytes, 1)
+    pages = -(-nbytes // _PAGE)
+    area = mmap.mmap(-1, (pages + 2) * _PAGE)
+    base = ctypes.addressof(ctypes.c_char.from_buffer(area))
+    for page in (base, base + (pages + 1) * _PAGE):
+        if _LIBC.mprotect(ctypes.c_void_p(page), ctypes.c_size_t(_PAGE), 0) != 0:
+            raise OSError(ctypes.get_errno(), "mprotect")
+    offset = _PAGE + (pages * _PAGE - source.nbytes if at_end else 0)
+    flat = np.frombuffer(area, np.uint8, source.nbytes, offset)
+    out = flat.view(source.dtype).reshape(source.shape)
+    out[...] = source
+    weakref.finalize(flat, lambda keep: None, area)
+    return out
+
+
+def run_plan(plan: Plan, target: Target, arrays: dict[str, Array], at_end: bool = True) -> None:
+    """Run all steps on guarded copies; results are copied back. Scratch starts as NaN."""
+    bufs = {k: guarded(a, at_end) for k, a in arrays.items()}
+    for name, nbytes in plan.scratch.items():
+        bufs[name] = guarded(np.full(nbytes, 0xFF, np.uint8), at_end)
+    for kernel, roles in plan.steps:
+        assert kernel.buffers == len(roles)
+        assert kernel.ntasks >= 1 and kernel.cost > 0
+        fn = compile_kernel(kernel, target)
+        # Tasks are independent: run them last to first.
+        for task in reversed(range(kernel.ntasks)):
+            fn([bufs[r] for r in roles], task, task + 1)
+    for k, a in arrays.items():
+        a[...] = bufs[k]
+
+
+def x86_targets() -> list[Target]:
+    """The x86 targets this machine runs."""
+    return [t for t in host_targets() if t in (AVX512, AVX2)]
+
+
+def emits(plan: Plan, target: Target) -> None:
+    """Check that every step gives an object for `target`."""
+    for kernel, _ in plan.steps:
+        mod = llvm.parse_assembly(kernel.body)
+        mod.verify()
+        assert machine(target).emit_object(mod)[:4] == b"\x7fELF"
+
+
+ALL_TARGETS = (AVX512, AVX2, NEON)
