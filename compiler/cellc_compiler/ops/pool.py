@@ -1,0 +1,516 @@
+"""Two-dimensional pooling of images (N, C, H, W), sliding and adaptive, with the adjoints.
+
+One-dimensional pools have height 1; pools over the whole image are reductions. The first of
+equal maxima wins (row by row), the first NaN of a window over everything. Averages of 16-bit
+floats are computed in float32 and rounded once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from cellc_runtime import dtypes
+from cellc_runtime.target import Target
+
+from ..codegen.llvm.kernels import pool
+from ..codegen.plan import KernelPlan
+from ..ir.graph import Builder, Node, Value
+from ..ir.op import FLOATS, REQUIRED, Array, Op, Sample, Spec, register
+from ..ir.types import TensorType
+from ._views import widened
+from .conv import adopt, zeros_plan
+
+Pair = tuple[int, int]
+Attrs = dict[str, Any]
+Windows = list[list[int]]
+"""Per window along an axis, the positions it covers (inside the image, ascending)."""
+
+SLIDING = {"kernel": REQUIRED, "stride": (1, 1), "pads": (0, 0, 0, 0), "ceil_mode": False}
+_ROLES = {"x": "in0", "out": "out0", "indices": "out1"}
+
+
+def _sliding(size: int, kernel: int, stride: int, dilation: int, pads: Pair,
+             ceil_mode: bool) -> tuple[Windows, list[int]]:
+    """Windows of a sliding pool, and how many of each one's taps lie in the padded image.
+
+    Raises:
+        ValueError: no window fits, or one covers nothing but padding.
+    """
+    reach = dilation * (kernel - 1) + 1
+    room = size + sum(pads) - reach
+    if room < 0 or min(kernel, stride, dilation) < 1 or min(pads) < 0:
+        raise ValueError(
+            f"a pool of kernel {kernel}, stride {stride} and dilation {dilation} does not fit "
+            f"{size} elements padded by {pads[0]} and {pads[1]}"
+        )
+    count = room // stride + 1
+    if ceil_mode and room % stride and count * stride < size + pads[0]:
+        count += 1
+    windows, counts = [], []
+    for o in range(count):
+        taps = [o * stride - pads[0] + k * dilation for k in range(kernel)]
+        windows.append([t for t in taps if 0 <= t < size])
+        counts.append(sum(t < size + pads[1] for t in taps))
+    if not all(windows):
+        raise ValueError(
+            f"a window of a pool of kernel {kernel} over {size} elements padded by {pads[0]} and "
+            f"{pads[1]} covers nothing but padding"
+        )
+    return windows, counts
+
+
+def _adaptive(size: int, windows: int) -> Windows:
+    """Windows floor(i * size / windows) .. ceil((i + 1) * size / windows) - 1.
+
+    Raises:
+        ValueError: fewer than one window, or nothing to pool.
+    """
+    if windows < 1 or size < 1:
+        raise ValueError(f"an adaptive pool from {size} to {windows} elements is not defined")
+    return [list(range(i * size // windows, -(-(i + 1) * size // windows)))
+            for i in range(windows)]
+
+
+def _max_reference(x: Array, rows: Windows, columns: Windows) -> tuple[Array, Array]:
+    """Maxima and their flat positions in the plane."""
+    n, c, _, width = x.shape
+    out = np.zeros((n, c, len(rows), len(columns)), x.dtype)
+    at = np.zeros(out.shape, np.int64)
+    for i, ys in enumerate(rows):
+        for j, xs in enumerate(columns):
+            flat = np.array([y * width + z for y in ys for z in xs], np.int64)
+            plane = x.reshape(n, c, x.shape[2] * width)[:, :, flat]
+            best = np.argmax(widened(plane)[0], -1)
+            at[:, :, i, j] = flat[best]
+            out[:, :, i, j] = np.take_along_axis(plane, best[..., None], -1)[..., 0]
+    return out, at
+
+
+def _max_backward_reference(x: Array, dy: Array, rows: Windows, columns: Windows) -> Array:
+    at = _max_reference(x, rows, columns)[1]
+    n, c, h, w = x.shape
+    grad = widened(dy)[0]
+    out = np.zeros((n, c, h * w), grad.dtype)
+    for i, j in np.ndindex(n, c):
+        np.add.at(out[i, j], at[i, j].ravel(), grad[i, j].ravel())
+    return out.reshape(x.shape).astype(x.dtype)
+
+
+def _avg_reference(x: Array, rows: Windows, columns: Windows, divisors: Array) -> Array:
+    wide = widened(x)[0]
+    sums = np.stack([wide[:, :, ys].sum(2) for ys in rows], 2)
+    sums = np.stack([sums[:, :, :, xs].sum(3) for xs in columns], 3)
+    return (sums / divisors).astype(x.dtype)
+
+
+def _avg_backward_reference(dy: Array, size: Pair, rows: Windows, columns: Windows,
+                            divisors: Array) -> Array:
+    share = widened(dy)[0] / divisors
+    out = np.zeros((*dy.shape[:2], *size), share.dtype)
+    for i, ys in enumerate(rows):
+        for j, xs in enumerate(columns):
+            out[:, :, ys[0]: ys[-1] + 1, xs[0]: xs[-1] + 1] += share[:, :, i: i + 1, j: j + 1]
+    return out.astype(dy.dtype)
+
+
+def _check_image(name: str, x: TensorType) -> None:
+    if x.dtype not in FLOATS:
+        raise TypeError(f"{name} takes floating-point tensors, got {x}")
+    if x.rank != 4:
+        raise ValueError(f"{name} needs images (N, C, H, W), got {x}")
+
+
+def image_size(x: TensorType) -> Pair:
+    """Rows and columns of images (N, C, H, W)."""
+    return x.dims[2], x.dims[3]
+
+
+class _Pool(Op):
+    """Base: how windows follow from the attributes."""
+
+    def windows(self, hw: Pair, attrs: Attrs) -> tuple[Windows, Windows]:
+        """Row and column windows over an image of `hw`."""
+        raise TypeError(f"{self.name} has no windows")
+
+    def spec(self, x: TensorType, attrs: Attrs) -> Any:
+        """The kernel family's description over images of type `x`."""
+        raise TypeError(f"{self.name} has no kernels")
+
+    def pooled(self, x: TensorType, attrs: Attrs) -> TensorType:
+        """The type of the pooled images.
+
+        Raises:
+            TypeError, ValueError: a dtype or shape that does not fit.
+        """
+        _check_image(self.name, x)
+        rows, columns = self.windows(image_size(x), attrs)
+        return x.with_shape((*x.shape[:2], len(rows), len(columns)))
+
+
+class _Sliding(_Pool):
+    def windows(self, hw: Pair, attrs: Attrs) -> tuple[Windows, Windows]:
+        (top, bottom, left, right), dilation = attrs["pads"], attrs.get("dilation", (1, 1))
+        sides = ((top, bottom), (left, right))
+        rows, columns = (
+            _sliding(hw[k], attrs["kernel"][k], attrs["stride"][k], dilation[k], sides[k],
+                     attrs["ceil_mode"])[0] for k in range(2))
+        return rows, columns
+
+    def spec(self, x: TensorType, attrs: Attrs) -> pool.PoolSpec:
+        n, c, h, w = x.dims
+        return pool.PoolSpec(n, c, h, w, attrs["kernel"], attrs["stride"],
+                             attrs.get("dilation", (1, 1)), attrs["pads"], attrs["ceil_mode"],
+                             x.dtype)
+
+
+class _Adaptive(_Pool):
+    def windows(self, hw: Pair, attrs: Attrs) -> tuple[Windows, Windows]:
+        rows, columns = (_adaptive(hw[k], attrs["output_size"][k]) for k in range(2))
+        return rows, columns
+
+    def spec(self, x: TensorType, attrs: Attrs) -> pool.AdaptiveSpec:
+        n, c, h, w = x.dims
+        rows, columns = attrs["output_size"]
+        return pool.AdaptiveSpec(n, c, h, w, rows, columns, x.dtype)
+
+
+# --- maximum ---------------------------------------------------------------------------------
+
+
+class _Max(_Pool):
+    """Base of the maximum pools; with `indices`, a second int64 result: flat positions."""
+
+    def infer(self, x: TensorType, *, indices: bool,
+              **attrs: Any) -> TensorType | tuple[TensorType, ...]:
+        out = self.pooled(x, attrs)
+        return (out, out.with_dtype(dtypes.int64)) if indices else out
+
+    def reference(self, x: Array, *, indices: bool, **attrs: Any) -> Any:
+        out = _max_reference(x, *self.windows(x.shape[2:], attrs))
+        return out if indices else out[0]
+
+    def gradient(self, b: Builder, node: Node, dys: Sequence[Value | None]) -> list[Value | None]:
+        if dys[0] is None:
+            return [None]
+        attrs = {k: v for k, v in node.attrs.items() if k != "indices"}
+        back: Value = b.emit(f"{self.name}_backward", node.operands[0], dys[0], **attrs)
+        return [back]
+
+    def kernels(self, node: Node, target: Target) -> KernelPlan:
+        x = node.operands[0].type
+        if x.size == 0:
+            return KernelPlan(())
+        spec, indices = self.spec(x, node.attrs), node.attrs["indices"]
+        family = pool.max_pool if isinstance(self, _Sliding) else pool.adaptive_max_pool
+        return adopt(family(spec, target, indices), _ROLES)
+
+
+class _MaxBackward(_Pool):
+    """Base of the adjoints of the maximum pools: operands (input, dy)."""
+
+    operands = ("input", "dy")
+    forward: str
+
+    def infer(self, x: TensorType, dy: TensorType, **attrs: Any) -> TensorType:
+        want = self.pooled(x, attrs)
+        if dy != want:
+            raise ValueError(f"{self.name} of {x} needs dy {want}, got {dy}")
+        return x
+
+    def reference(self, x: Array, dy: Array, **attrs: Any) -> Array:
+        return _max_backward_reference(x, dy, *self.windows(x.shape[2:], attrs))
+
+    def gradient(self, b: Builder, node: Node, dys: Sequence[Value | None]) -> list[Value | None]:
+        x, dy = node.operands
+        n, c = x.shape[:2]
+        at = b.emit(self.forward, x, **{**node.attrs, "indices": True})[1]
+        flat = b.reshape(at, shape=(n, c, dy.shape[2] * dy.shape[3]))
+        planes = b.reshape(dys[0], shape=(n, c, x.shape[2] * x.shape[3]))
+        picked = b.gather_elements(planes, flat, dim=2)
+        return [None, b.reshape(picked, shape=dy.shape)]
+
+    def kernels(self, node: Node, target: Target) -> KernelPlan:
+        x = node.operands[0].type
+        if x.size == 0:
+            return KernelPlan(())
+        spec = self.spec(x, node.attrs)
+        family = (pool.max_pool_backward if isinstance(self, _Sliding)
+                  else pool.adaptive_max_pool_backward)
+        return adopt(family(spec, target), {"x": "in0", "dy": "in1", "out": "out0"})
+
+
+def _images(*cases: tuple[tuple[int, ...], Attrs], dy: Any = None) -> tuple[Sample, ...]:
+    """Samples of the cases; `dy` gives the shape of a second operand."""
+    out = []
+    for shape, attrs in cases:
+        x = Spec(shape, -4.0, 4.0)
+        shapes = (x,) if dy is None else (x, Spec(dy(TensorType(shape, dtypes.float32), attrs)))
+        out.append(Sample(shapes, attrs))
+    return tuple(out)
+
+
+_MAX_CASES = (
+    ((1, 2, 6, 7), {"kernel": (2, 2), "stride": (2, 2)}),
+    ((2, 1, 7, 6), {"kernel": (3, 2), "stride": (2, 1), "pads": (1, 0, 1, 1)}),
+    ((1, 1, 7, 9), {"kernel": (3, 3), "stride": (2, 2), "ceil_mode": True}),
+    ((1, 1, 7, 9), {"kernel": (2, 3), "dilation": (3, 2)}),
+    ((1, 1, 1, 1), {"kernel": (1, 1)}), ((0, 2, 4, 4), {"kernel": (2, 2)}),
+)
+_ADAPTIVE_CASES = (
+    ((1, 2, 5, 7), {"output_size": (3, 2)}), ((2, 1, 4, 4), {"output_size": (1, 1)}),
+    ((1, 1, 2, 3), {"output_size": (4, 3)}), ((0, 1, 2, 2), {"output_size": (1, 2)}),
+)
+
+
+@register
+class MaxPool2d(_Max, _Sliding):
+    """Maxima of sliding windows. Source: `mindspore.ops.max_pool2d`.
+
+    Attributes:
+        kernel, stride, dilation: (rows, columns).
+        pads: elements added at the top, bottom, left and right; they never win.
+        ceil_mode: a last window may reach beyond the padded image.
+        indices: also give the flat position of each maximum in its plane (int64).
+    """
+
+    name = "max_pool2d"
+    attrs = {**SLIDING, "dilation": (1, 1), "indices": False}
+
+    def samples(self) -> Sequence[Sample]:
+        saved = ((1, 2, 5, 20), {"kernel": (2, 2), "stride": (2, 2), "indices": True})
+        return _images(*_MAX_CASES, saved)
+
+
+@register
+class MaxPool2dBackward(_MaxBackward, _Sliding):
+    """The gradient of `max_pool2d` in its input: each dy goes to the maximum of its window.
+
+    Attributes:
+        kernel, stride, pads, dilation, ceil_mode: as in `max_pool2d`.
+    """
+
+    name = "max_pool2d_backward"
+    forward = "max_pool2d"
+    attrs = {**SLIDING, "dilation": (1, 1)}
+
+    def samples(self) -> Sequence[Sample]:
+        return _images(*_MAX_CASES, dy=lambda x, a: self.pooled(x, self.complete(a)).dims)
+
+
+@register
+class AdaptiveMaxPool2d(_Max, _Adaptive):
+    """Maxima of windows that divide the image evenly. Source: `mindspore.ops.adaptive_max_pool2d`.
+
+    Attributes:
+        output_size: rows and columns of the result.
+        indices: also give the flat position of each maximum in its plane (int64).
+    """
+
+    name = "adaptive_max_pool2d"
+    attrs = {"output_size": REQUIRED, "indices": False}
+
+    def samples(self) -> Sequence[Sample]:
+        return _images(*_ADAPTIVE_CASES, ((1, 2, 5, 7), {"output_size": (2, 3), "indices": True}))
+
+
+@register
+class AdaptiveMaxPool2dBackward(_MaxBackward, _Adaptive):
+    """The gradient of `adaptive_max_pool2d` in its input.
+
+    Attributes:
+        output_size: rows and columns of dy.
+    """
+
+    name = "adaptive_max_pool2d_backward"
+    forward = "adaptive_max_pool2d"
+    attrs = {"output_size": REQUIRED}
+
+    def samples(self) -> Sequence[Sample]:
+        return _images(*_ADAPTIVE_CASES, dy=lambda x, a: self.pooled(x, a).dims)
+
+
+# --- average ---------------------------------------------------------------------------------
+
+
+class _Average(_Pool):
+    """Base of the average pools and their adjoints."""
+
+    def divisors(self, hw: Pair, attrs: Attrs) -> Array:
+        """What each window's sum is divided by: (rows, columns)."""
+        rows, columns = self.windows(hw, attrs)
+        return np.outer([len(w) for w in rows], [len(w) for w in columns])
+
+
+class _SlidingAverage(_Average, _Sliding):
+    def divisors(self, hw: Pair, attrs: Attrs) -> Array:
+        if attrs["divisor"] is not None:
+            if attrs["divisor"] == 0:
+                raise ValueError(f"{self.name}: the divisor must not be 0")
+            return np.array(attrs["divisor"])
+        if not attrs["count_include_pad"]:
+            return super().divisors(hw, attrs)
+        top, bottom, left, right = attrs["pads"]
+        counts = [_sliding(hw[k], attrs["kernel"][k], attrs["stride"][k], 1, side,
+                           attrs["ceil_mode"])[1]
+                  for k, side in enumerate(((top, bottom), (left, right)))]
+        return np.outer(counts[0], counts[1])
+
+
+class _AvgForward(_Average):
+    """Base of the average pools."""
+
+    def infer(self, x: TensorType, **attrs: Any) -> TensorType:
+        out = self.pooled(x, attrs)
+        self.divisors(image_size(x), attrs)
+        return out
+
+    def reference(self, x: Array, **attrs: Any) -> Array:
+        hw = x.shape[2:]
+        return _avg_reference(x, *self.windows(hw, attrs), self.divisors(hw, attrs))
+
+    def gradient(self, b: Builder, node: Node, dys: Sequence[Value | None]) -> list[Value]:
+        dy = dys[0]
+        assert dy is not None
+        size = node.operands[0].shape[2:]
+        return [b.emit(f"{self.name}_backward", dy, size=size, **node.attrs)]
+
+    def kernels(self, node: Node, target: Target) -> KernelPlan:
+        x, attrs = node.operands[0].type, node.attrs
+        if x.size == 0:
+            return KernelPlan(())
+        spec = self.spec(x, attrs)
+        if isinstance(self, _Sliding):
+            plan = pool.avg_pool(spec, target, attrs["count_include_pad"], attrs["divisor"])
+        else:
+            plan = pool.adaptive_avg_pool(spec, target)
+        return adopt(plan, _ROLES)
+
+
+class _AvgBackward(_Average):
+    """Base of the adjoints of the average pools."""
+
+    operands = ("dy",)
+    forward: str
+
+    def infer(self, dy: TensorType, *, size: Pair, **attrs: Any) -> TensorType:
+        _check_image(self.name, dy)
+        x = dy.with_shape((*dy.shape[:2], *size))
+        want = self.pooled(x, attrs)
+        if dy != want:
+            raise ValueError(f"{self.name} to size {tuple(size)} needs dy {want}, got {dy}")
+        self.divisors(size, attrs)
+        return x
+
+    def reference(self, dy: Array, *, size: Pair, **attrs: Any) -> Array:
+        windows = self.windows(size, attrs)
+        return _avg_backward_reference(dy, size, *windows, self.divisors(size, attrs))
+
+    def gradient(self, b: Builder, node: Node, dys: Sequence[Value | None]) -> list[Value]:
+        attrs = {k: v for k, v in node.attrs.items() if k != "size"}
+        dy = dys[0]
+        assert dy is not None
+        return [b.emit(self.forward, dy, **attrs)]
+
+    def kernels(self, node: Node, target: Target) -> KernelPlan:
+        out, attrs = node.result.type, node.attrs
+        if out.size == 0:
+            return zeros_plan(out, target)
+        spec = self.spec(out, attrs)
+        if isinstance(self, _Sliding):
+            plan = pool.avg_pool_backward(spec, target, attrs["count_include_pad"],
+                                          attrs["divisor"])
+        else:
+            plan = pool.adaptive_avg_pool_backward(spec, target)
+        return adopt(plan, {"dy": "in0", "out": "out0"})
+
+
+_AVG = {**SLIDING, "count_include_pad": True, "divisor": None}
+_AVG_CASES: tuple[tuple[tuple[int, ...], Attrs], ...] = (
+    ((1, 2, 6, 7), {"kernel": (2, 2), "stride": (2, 2)}),
+    ((2, 1, 7, 6), {"kernel": (3, 2), "stride": (2, 1), "pads": (1, 0, 1, 1)}),
+    ((1, 1, 7, 20), {"kernel": (3, 3), "stride": (2, 2), "pads": (1, 1, 1, 1),
+                     "ceil_mode": True, "count_include_pad": False}),
+    ((1, 1, 4, 4), {"kernel": (3, 3), "stride": (2, 2), "pads": (1, 1, 1, 1),
+                    "ceil_mode": True}),
+    ((1, 1, 5, 5), {"kernel": (3, 3), "divisor": 5}), ((1, 3, 4, 5), {"kernel": (4, 5)}),
+    ((0, 1, 3, 3), {"kernel": (2, 2)}),
+)
+
+
+@register
+class AvgPool2d(_AvgForward, _SlidingAverage):
+    """Means of sliding windows. Source: `mindspore.ops.avg_pool2d`.
+
+    Attributes:
+        kernel, stride: (rows, columns).
+        pads: zeros added at the top, bottom, left and right.
+        ceil_mode: a last window may reach beyond the padded image.
+        count_include_pad: padding counts in the divisor (what ceil_mode adds does not).
+        divisor: divide every sum by this instead.
+    """
+
+    name = "avg_pool2d"
+    attrs = _AVG
+
+    def samples(self) -> Sequence[Sample]:
+        return tuple(Sample((Spec(shape),), attrs) for shape, attrs in _AVG_CASES)
+
+
+@register
+class AvgPool2dBackward(_AvgBackward, _SlidingAverage):
+    """The adjoint of `avg_pool2d`.
+
+    Attributes:
+        size: rows and columns of the result.
+        kernel, stride, pads, ceil_mode, count_include_pad, divisor: as in `avg_pool2d`.
+    """
+
+    name = "avg_pool2d_backward"
+    forward = "avg_pool2d"
+    attrs = {"size": REQUIRED, **_AVG}
+
+    def samples(self) -> Sequence[Sample]:
+        out = []
+        for shape, attrs in _AVG_CASES:
+            full = self.complete({**attrs, "size": shape[2:]})
+            dy = self.pooled(TensorType(shape, dtypes.float32), full)
+            out.append(Sample((Spec(dy.dims),), {**attrs, "size": shape[2:]}))
+        return tuple(out)
+
+
+@register
+class AdaptiveAvgPool2d(_AvgForward, _Adaptive):
+    """Means of windows that divide the image evenly. Source: `mindspore.ops.adaptive_avg_pool2d`.
+
+    Attributes:
+        output_size: rows and columns of the result.
+    """
+
+    name = "adaptive_avg_pool2d"
+    attrs = {"output_size": REQUIRED}
+
+    def samples(self) -> Sequence[Sample]:
+        return tuple(Sample((Spec(shape),), attrs) for shape, attrs in _ADAPTIVE_CASES)
+
+
+@register
+class AdaptiveAvgPool2dBackward(_AvgBackward, _Adaptive):
+    """The adjoint of `adaptive_avg_pool2d`.
+
+    Attributes:
+        size: rows and columns of the result.
+        output_size: rows and columns of dy.
+    """
+
+    name = "adaptive_avg_pool2d_backward"
+    forward = "adaptive_avg_pool2d"
+    attrs = {"size": REQUIRED, "output_size": REQUIRED}
+
+    def samples(self) -> Sequence[Sample]:
+        return tuple(
+            Sample((Spec((*shape[:2], *attrs["output_size"])),), {**attrs, "size": shape[2:]})
+            for shape, attrs in _ADAPTIVE_CASES
+        )
