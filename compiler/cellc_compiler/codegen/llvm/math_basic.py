@@ -135,12 +135,15 @@ def floor_mod(a: X, b: X, signed: bool) -> X:
 
 
 def float_floor_quotient(a: X, b: X) -> X:
-    """floor(a / b) of the exact quotient, as long as that is below 2^mantissa."""
+    """floor(a / b) of the exact quotient, as long as floats hold integers there.
+
+    Beyond, the rounded quotient; for infinities and b = 0 what IEEE division gives.
+    """
     q = a / b
     down = q.call("floor")
     rest = down.fma(-b, a)
-    over = rest.cmp("une", 0.0) & (rest.bits() ^ b.bits()).cmp("slt", 0)
-    exact = q.abs().lt(2.0**q.fmt.mantissa)
+    over = (rest.lt(0.0) & b.gt(0.0)) | (rest.gt(0.0) & b.lt(0.0))
+    exact = q.abs().lt(2.0 ** (q.fmt.mantissa + 1))
     return (over & exact).where(down - 1.0, down)
 
 
@@ -148,21 +151,25 @@ def fmod(a: X, b: X) -> X:
     """C's fmod, exact: the sign of a; NaN for a infinite or b = 0.
 
     Each round of the loop subtracts a multiple of |b| that leaves less than 2^-mantissa of the
-    remainder, exactly (a fused multiply-add); one round is enough unless a/b is huge.
+    remainder, exactly (a fused multiply-add); one round is enough unless a/b is huge. A quotient
+    that would overflow is taken by |b| scaled up.
     """
     x, y = a.abs(), b.abs()
     fits = x.lt(float("inf")) & y.gt(0.0)
     x, y = fits.where(x, 0.0), fits.where(y, 1.0)
-    gap = 2.0 ** (x.fmt.bias - x.fmt.mantissa)
-    f = a.f
+    fmt, f = x.fmt, a.f
+    step = 2.0 ** (700 if fmt.mantissa == 52 else 100)
+    far = y * step
+    farther = far * step
 
     def body(carried: list[V]) -> list[V]:
         r = X(f, carried[0])
-        far = y * gap
-        d = r.ge(far).where(far, y)
+        d = r.ge(farther).where(farther, r.ge(far).where(far, y))
         q = (r / d).call("trunc")
         r = q.fma(-d, r)
-        return [r.lt(0.0).where(r + d, r).v]
+        top = (q.bits() >> fmt.mantissa << fmt.mantissa).float() * 2.0**-fmt.mantissa
+        grain = top.gt(1.0).where(top, 1.0)
+        return [r.lt(0.0).where(grain.fma(d, r), r).v]
 
     (rest,) = f.while_([x.v], lambda c: X(f, c[0]).ge(y).any(), body)
     r = X(f, rest)

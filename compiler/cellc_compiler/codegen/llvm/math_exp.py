@@ -140,9 +140,16 @@ def exp2(x: X) -> X:
 
 
 def half_expm1(x: X, shift: int = -1) -> X:
-    """(e^x - 1) * 2^shift for x bounded such that 2^(k + shift) is a normal number."""
-    n, r = reduce_exp(x)
-    p = (r * r).fma(poly(r, _table(x).expm1), r)
+    """(e^x - 1) * 2^shift for x bounded such that 2^(k + shift) is a normal number.
+
+    The reduced argument keeps its rounding error: it would be the largest one left.
+    """
+    c = _table(x)
+    n, k = round_magic(x, c.log2e)
+    r0 = k.fma(-c.ln2[0], x)
+    r = k.fma(-c.ln2[1], r0)
+    tail = k.fma(-c.ln2[1], r0 - r)
+    p = r + (r * r).fma(poly(r, c.expm1), tail)
     s = power_of_two(n, x, shift)
     return s.fma(p, s - 2.0**shift)
 
