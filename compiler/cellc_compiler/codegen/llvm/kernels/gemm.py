@@ -126,6 +126,13 @@ def matmul_kernels(spec: MatmulSpec, target: Target) -> MatmulPlan:
     return _GemmWriter(p, s, arith, target, spec.epilogue).plan()
 
 
+_DOT_TASKS = 64
+_PACK_ROWS = 16
+"""Rows of B stored `[k][n]` that one task packs."""
+_PACK_ELEMENTS = 16384
+"""Elements that one task packs."""
+
+
 def _entry(target: Target) -> Function:
     return Function("KERNEL", [("ptr", "bufs"), ("i64", "lo"), ("i64", "hi")], target)
 
@@ -174,7 +181,6 @@ class _GemmWriter:
         if self.s.pack_a == "local":
             pitch, item = self.block[1], arith.acc_size * arith.parts
         a_row, a_k = (item, pitch) if p.trans_a else (pitch, item)
-        skinny = self.row_tiles == 1 and not packed and p.n > self.s.width
         return TileLayout(
             arith, self.target, a_row, a_k,
             b_k=self.panels.k_bytes if packed else p.n * size,
@@ -185,7 +191,6 @@ class _GemmWriter:
             blocked=self.blocks > 1,
             carry=OUT_BUFFER if arith.carries_in_out else len(self.roles),
             unroll=UNROLL,
-            prefetch=self.s.width * size if skinny else 0,
             epilogue=epilogue,
         )
 
@@ -197,8 +202,9 @@ class _GemmWriter:
         roles = list(self.roles)
         if self.s.pack_b == "shared":
             source, packed = roles[1], f"packed_{roles[1]}"
+            packer = _PackWriter(self.p, self.panels, self.target)
             plan.scratch[packed] = self.p.b_matrices * self._matrix_bytes()
-            plan.kernels.append((_pack_kernel(self.p, self.panels, self.target), (source, packed)))
+            plan.kernels.append((packer.kernel(), (source, packed)))
             roles[1] = packed
         if self.blocks > 1 and not self.arith.carries_in_out:
             roles.append("accumulator")
@@ -345,44 +351,63 @@ class _GemmWriter:
                         lambda: tile(f.i64(full), p.m % s.rows))
 
 
-def _pack_kernel(p: Problem, panels: Panels, target: Target) -> Kernel:
-    """Pack every panel of every matrix of B; a task is a few panels over a range of k."""
-    f = _entry(target)
-    src = f.load("ptr", f.arg("bufs"))
-    dst = f.load("ptr", f.gep(f.arg("bufs"), 1, "ptr"))
-    size = panel_bytes(panels.arith, panels.width, p.k)
-    lanes = panels.arith.lanes
-    chunks = max(1, min(p.k // (4 * lanes), p.k * panels.width // 16384))
-    step = ceil_div(ceil_div(p.k, chunks), lanes) * lanes
-    chunks = ceil_div(p.k, step)
-    helpers: dict[int, Function] = {}
+class _PackWriter:
+    """Writes the kernel that packs every panel of every matrix of B.
 
-    def pack(matrix: V, j: V, k0: V, columns: int) -> None:
+    A task is a range of k of a few panels. Where B is stored `[k][n]` the range is short and
+    the panels many, so that reading stays in few pages; else it is the other way round.
+    """
+
+    def __init__(self, p: Problem, panels: Panels, target: Target) -> None:
+        self.p, self.panels, self.target = p, panels, target
+        lanes = panels.arith.lanes
+        deep = max(lanes, _PACK_ELEMENTS // panels.width) if p.trans_b else _PACK_ROWS
+        self.step = min(ceil_div(deep, lanes), ceil_div(p.k, lanes)) * lanes
+        self.group = max(1, min(panels.count, _PACK_ELEMENTS // (panels.width * self.step)))
+        self.chunks = ceil_div(p.k, self.step)
+        self.groups = ceil_div(panels.count, self.group)
+        self.f = _entry(target)
+        self.helpers: dict[str, Function] = {}
+
+    def kernel(self) -> Kernel:
+        """The kernel over (B, packed B)."""
+        f, p = self.f, self.p
+        self.src = f.load("ptr", f.arg("bufs"))
+        self.dst = f.load("ptr", f.gep(f.arg("bufs"), 1, "ptr"))
+        f.loop(f.arg("lo"), f.arg("hi"), 1, [], lambda t, _: self._task(t))
+        f.ret_()
+        cost = p.b_matrices * p.k * p.n * (0.4 if p.trans_b else 3.0 / self.panels.arith.lanes)
+        ntasks = p.b_matrices * self.chunks * self.groups
+        return Kernel(module([*self.helpers.values(), f]), ntasks, 2, cost)
+
+    def _task(self, task: V) -> None:
+        f, panels = self.f, self.panels
+        group = f.binary("urem", task, f.i64(self.groups))
+        rest = f.binary("udiv", task, f.i64(self.groups))
+        k0 = f.mul(f.binary("urem", rest, f.i64(self.chunks)), f.i64(self.step))
+        matrix = f.binary("udiv", rest, f.i64(self.chunks))
+        lo = f.mul(group, f.i64(self.group))
+        hi = f.intrinsic("smin", "i64", f.add(lo, f.i64(self.group)), f.i64(panels.count))
+        full = self.p.n // panels.width
+        if full:
+            whole = f.intrinsic("smin", "i64", hi, f.i64(full))
+            f.loop(lo, whole, 1, [], lambda j, _: self._pack(matrix, j, k0, panels.width))
+        if panels.tail:
+            last = f.i64(full)
+            f.when(f.cmp("sgt", hi, last), lambda: self._pack(matrix, last, k0, panels.tail))
+
+    def _pack(self, matrix: V, j: V, k0: V, columns: int) -> None:
+        f, p, panels = self.f, self.p, self.panels
         name = f"pack_{columns}"
-        helpers[columns] = panel_packer(name, panels, columns, target)
+        self.helpers[name] = panel_packer(name, panels, columns, self.target)
         at = f.mul(matrix, f.i64(p.k * p.n * panels.arith.dtype.itemsize))
         at = f.add(at, f.mul(j, f.i64(panels.width * panels.n_stride)))
-        to = f.mul(f.add(f.mul(matrix, f.i64(panels.count)), j), f.i64(size))
-        kc = f.intrinsic("smin", "i64", f.i64(step), f.sub(f.i64(p.k), k0))
-        f.call(name, "void", f.gep(src, f.add(at, f.mul(k0, f.i64(panels.k_stride)))),
-               f.gep(dst, f.add(to, f.mul(k0, f.i64(panels.k_bytes)))), kc)
-
-    def task(t: V, _: list[V]) -> None:
-        j = f.binary("urem", t, f.i64(panels.count))
-        rest = f.binary("udiv", t, f.i64(panels.count))
-        k0 = f.mul(f.binary("urem", rest, f.i64(chunks)), f.i64(step))
-        matrix = f.binary("udiv", rest, f.i64(chunks))
-        full = p.n // panels.width
-        if panels.tail and full:
-            f.when(f.cmp("slt", j, f.i64(full)), lambda: pack(matrix, j, k0, panels.width),
-                   lambda: pack(matrix, j, k0, panels.tail))
-        else:
-            pack(matrix, j, k0, panels.tail or panels.width)
-
-    f.loop(f.arg("lo"), f.arg("hi"), 1, [], task)
-    f.ret_()
-    cost = p.b_matrices * p.k * p.n * (0.4 if p.trans_b else 3.0 / lanes)
-    return Kernel(module([*helpers.values(), f]), p.b_matrices * chunks * panels.count, 2, cost)
+        at = f.add(at, f.mul(k0, f.i64(panels.k_stride)))
+        panel = f.add(f.mul(matrix, f.i64(panels.count)), j)
+        to = f.mul(panel, f.i64(panel_bytes(panels.arith, panels.width, p.k)))
+        to = f.add(to, f.mul(k0, f.i64(panels.k_bytes)))
+        kc = f.intrinsic("smin", "i64", f.i64(self.step), f.sub(f.i64(p.k), k0))
+        f.call(name, "void", f.gep(self.src, at), f.gep(self.dst, to), kc)
 
 
 class _DotWriter:
@@ -392,7 +417,7 @@ class _DotWriter:
                  epilogue: Epilogue | None) -> None:
         self.p, self.arith, self.target = p, arith, target
         self.roles = _roles(p, epilogue)
-        self.layout = TileLayout(arith, target, 0, 0, 0, 0, False, p.n, p.swapped, False, 0, 1, 0,
+        self.layout = TileLayout(arith, target, 0, 0, 0, 0, False, p.n, p.swapped, False, 0, 1,
                                  epilogue)
 
     def plan(self) -> MatmulPlan:
@@ -439,6 +464,3 @@ class _DotWriter:
         if full < p.n:
             start = f.intrinsic("smax", "i64", lo, f.i64(full))
             f.loop(start, hi, 1, [], lambda j, _: group(j, 1))
-
-
-_DOT_TASKS = 64

@@ -121,10 +121,16 @@ class Schedule:
 
 
 UNROLL = 4
-_STACK = 192 << 10
+_STACK = 240 << 10
 """Bytes of stack a task may use for packed blocks."""
-_TASK_CYCLES = 60_000.0
+_K_BLOCK_BYTES = {64: 128 << 10, 32: 24 << 10, 16: 24 << 10}
+"""Bytes of a panel's block of k, by the bytes of a vector."""
+_TASK_CYCLES = 40_000.0
 _MAX_TASKS = 64
+_UNIT_CYCLES = 400.0
+_SERIAL_CYCLES = 40_000.0
+"""A problem of less work is not worth waking threads for."""
+_NEAR_BYTES = 512 << 10
 
 
 def _tile_cycles(arith: Arith, rows: int, vecs: int) -> float:
@@ -171,49 +177,104 @@ def choose_tile(arith: Arith, target: Target, m: int, n: int, k: int) -> tuple[i
 
 
 def schedule(p: Problem, arith: Arith, target: Target, b_constant: bool) -> Schedule:
-    """The schedule of a canonical, non-empty problem that is not `is_dot`-shaped."""
+    """The schedule of a canonical, non-empty problem that does not go to `gemm_dot`."""
     rows, vecs = choose_tile(arith, target, p.m, p.n, max(p.k, 1))
     width = vecs * arith.lanes
     row_tiles, panels = ceil_div(p.m, rows), ceil_div(p.n, width)
-    must_pack = p.trans_b or arith.parts > 1
-    cycles = p.matrices * sweep_cycles(arith, p.m, p.n, p.k, rows, vecs)
-    packs_b = p.k > 0 and (must_pack or b_constant or row_tiles > 3)
+    cycles = sweep_cycles(arith, p.m, p.n, p.k, rows, vecs)
+    packs_b = p.k > 0 and (p.trans_b or arith.parts > 1 or b_constant or row_tiles > 3)
     pack_a = _pack_a(p, arith, panels)
-    wanted = max(1, min(_MAX_TASKS, round(cycles / _TASK_CYCLES)))
-    pack_cost = _packing(p, arith)
-    row_groups, col_groups = _grid(row_tiles, panels, ceil_div(wanted, p.matrices), *pack_cost)
-    repacked = row_groups > 1 or p.b_matrices < p.matrices
-    pack_b: Pack = "none" if not packs_b else "shared" if repacked or b_constant else "local"
-    units = p.matrices * row_groups * col_groups
-    kc = _block_k(p, arith, target, width, pack_b)
-    if pack_a == "local":
-        row_groups = _limit_rows(p, arith, rows, row_tiles, row_groups, kc, width, pack_b)
-        units = p.matrices * row_groups * col_groups
-    ntasks = min(units, max(wanted, row_groups * col_groups))
+    kc = _block_k(p, arith, target, width, packs_b)
+    least = _least_row_groups(p, arith, rows, kc, width) if pack_a == "local" else 1
+    ahead = b_constant or p.b_matrices < p.matrices
+    grid = _Grid(p, arith, rows, width, cycles, pack_a == "local", packs_b, ahead)
+    row_groups, col_groups = grid.best(least)
+    shared = ahead or grid.repack(row_groups) > grid.pack_once()
+    pack_b: Pack = "none" if not packs_b else "shared" if shared else "local"
     if pack_b == "local":
-        cycles *= 1 + pack_cost[1]
+        cycles += grid.repack(row_groups)
+    units = p.matrices * row_groups * col_groups
+    cycles *= p.matrices
+    wanted = max(1, min(_MAX_TASKS, round(cycles / _TASK_CYCLES)))
+    ntasks = ceil_div(units, max(1, units // max(wanted, row_groups * col_groups)))
     return Schedule(rows, width, kc, row_groups, col_groups, ntasks, pack_a, pack_b, cycles)
 
 
-def _packing(p: Problem, arith: Arith) -> tuple[float, float]:
-    """Cost of packing A once per column group and B once per row group, relative to the work."""
-    work = p.m * p.n * max(p.k, 1) / (2 * arith.lanes)
-    per_b = 0.3 if p.trans_b else 2.0 / arith.lanes
-    return p.m * p.k * 1.5 / arith.lanes / work, p.n * p.k * per_b / work
+@dataclass(frozen=True, slots=True)
+class _Grid:
+    """The choice of row groups and column groups: balance on 1..16 threads against the cost of
+    packing and reading an operand once per group. Costs are cycles of one matrix."""
+
+    p: Problem
+    arith: Arith
+    rows: int
+    width: int
+    cycles: float
+    packs_a: bool
+    packs_b: bool
+    ahead: bool
+
+    def best(self, least: int) -> tuple[int, int]:
+        """(row groups, column groups), at least `least` row groups."""
+        row_tiles, panels = ceil_div(self.p.m, self.rows), ceil_div(self.p.n, self.width)
+        pairs = [(r, c) for r in _group_counts(row_tiles) if r >= least
+                 for c in _group_counts(panels)]
+        return min(pairs, key=lambda pair: (self.cost(row_tiles, panels, *pair), pair))
+
+    def cost(self, row_tiles: int, panels: int, row_groups: int, col_groups: int) -> float:
+        """Cycles, averaged over some numbers of threads with a weight for one."""
+        tall, wide = ceil_div(row_tiles, row_groups), ceil_div(panels, col_groups)
+        b_bytes = wide * self.width * self.p.k * self.arith.acc_size
+        a_bytes = self.p.m * self.p.k * self.arith.acc_size
+        near_b, near_a = (1.0 if x <= 2 * _NEAR_BYTES else 5.0 for x in (b_bytes, a_bytes))
+        reading = near_b / (tall * self.rows) + near_a / (wide * self.width)
+        reading *= self.arith.lanes / 16
+        total = self.cycles * (1 + reading)
+        if not self.packs_b:
+            total = max(total, self.stream_b(wide) * row_groups)
+        total += self.copy_a() * col_groups
+        if self.packs_b and not self.ahead:
+            total += min(self.repack(row_groups), self.pack_once())
+        units = self.p.matrices * row_groups * col_groups
+        largest = total * tall * wide / (row_tiles * panels) + _UNIT_CYCLES
+        total = self.p.matrices * (total + _UNIT_CYCLES * row_groups * col_groups)
+        if total < _SERIAL_CYCLES:
+            return total
+        times = [min(ceil_div(units, t) * largest, total / t + largest / 2) * t * weight
+                 for t, weight in ((2, 1.0), (4, 0.5), (8, 0.5), (16, 0.25))]
+        return 3 * total + sum(times)
+
+    def stream_b(self, wide: int) -> float:
+        """Reading B in place from far memory, in strips of `wide` tiles: short runs are slow."""
+        size = self.arith.dtype.itemsize
+        nbytes = self.p.n * self.p.k * size
+        if nbytes <= 2 * _NEAR_BYTES:
+            return 0.0
+        return nbytes / 12 * (1 + 280 / (wide * self.width * size))
+
+    def copy_a(self) -> float:
+        """Copying A once."""
+        return self.p.m * self.p.k * 1.5 / self.arith.lanes if self.packs_a else 0.0
+
+    def repack(self, row_groups: int) -> float:
+        """Packing B in every row group, close to its use."""
+        per_element = 0.35 if self.p.trans_b else 5.0 / self.arith.lanes
+        elements = self.p.n * self.p.k
+        if elements * self.arith.acc_size > _NEAR_BYTES:
+            per_element += 0.07 * self.arith.dtype.itemsize
+        return elements * per_element * row_groups
+
+    def pack_once(self) -> float:
+        """Packing B by a kernel of its own: a copy in memory, and one more region."""
+        elements = self.p.n * self.p.k
+        near = elements * self.arith.acc_size <= _NEAR_BYTES
+        per_byte = 0.1 if near else 0.35 if self.p.trans_b else 0.2
+        return elements * self.arith.acc_size * per_byte + 2000
 
 
-def _grid(row_tiles: int, panels: int, wanted: int, cost_a: float,
-          cost_b: float) -> tuple[int, int]:
-    """(row groups, column groups) of about `wanted` parts, even and cheap to pack."""
-
-    def score(rg: int) -> tuple[float, int]:
-        cg = min(panels, ceil_div(wanted, rg))
-        uneven = (ceil_div(row_tiles, rg) * rg / row_tiles) * (ceil_div(panels, cg) * cg / panels)
-        short = max(1.0, wanted / (rg * cg)) ** 0.5
-        return uneven * short * (1 + cost_a * cg + cost_b * min(rg, 2)), rg
-
-    rg = min(range(1, min(row_tiles, wanted) + 1), key=score)
-    return rg, min(panels, ceil_div(wanted, rg))
+def _group_counts(tiles: int) -> list[int]:
+    """The group counts that differ in the size of their largest group."""
+    return sorted({ceil_div(tiles, size) for size in range(1, tiles + 1)})
 
 
 def _pack_a(p: Problem, arith: Arith, panels: int) -> Pack:
@@ -223,33 +284,35 @@ def _pack_a(p: Problem, arith: Arith, panels: int) -> Pack:
     if arith.converts:
         return "local"
     pitch = (p.m if p.trans_a else p.k) * arith.dtype.itemsize
-    clash = pitch % 2048 == 0 and p.m > 8 and p.k > 8
+    clash = pitch % 4096 == 0 and p.m > 32 and p.k > 8
     far = p.trans_a and pitch > 1024 and p.k > 64
     return "local" if panels > 2 and (clash or far) else "none"
 
 
-def _block_k(p: Problem, arith: Arith, target: Target, width: int, pack_b: Pack) -> int:
+def _block_k(p: Problem, arith: Arith, target: Target, width: int, packs_b: bool) -> int:
     """k per block, even over the blocks."""
-    limit = 512 if target.vector_bytes == 64 else 384
-    if pack_b == "local":
-        limit = min(limit, max(64, (48 << 10) // (width * arith.acc_size * arith.parts)))
-    if pack_b == "none" and not arith.converts and p.k <= 4096:
-        limit = max(p.k, 1)
+    size = p.n * p.k * arith.dtype.itemsize
+    if not packs_b and arith.carries_in_out and size > 2 * _NEAR_BYTES:
+        # B is read once, in few pages at a time, and a strip stays near for all row tiles.
+        limit = (24 << 10) // (width * arith.acc_size)
+    elif not packs_b and p.k <= 4096:
+        return max(p.k, 1)
+    else:
+        limit = _K_BLOCK_BYTES[target.vector_bytes] // (width * arith.acc_size * arith.parts)
     blocks = max(1, ceil_div(p.k, limit))
     if blocks == 1:
         return max(p.k, 1)
     return ceil_div(ceil_div(p.k, blocks), UNROLL) * UNROLL
 
 
-def _limit_rows(p: Problem, arith: Arith, rows: int, row_tiles: int, row_groups: int, kc: int,
-                width: int, pack_b: Pack) -> int:
-    """Row groups enough for a block of A to fit the stack."""
-    room = _STACK - (panel_bytes(arith, width, kc) if pack_b == "local" else 0)
-    while row_groups < row_tiles:
-        if block_bytes(p, arith, ceil_div(row_tiles, row_groups) * rows, kc)[0] <= room:
-            break
-        row_groups += 1
-    return row_groups
+def _least_row_groups(p: Problem, arith: Arith, rows: int, kc: int, width: int) -> int:
+    """Row groups enough for a block of A, and a panel, to fit the stack."""
+    room = _STACK - panel_bytes(arith, width, kc)
+    row_tiles = groups = ceil_div(p.m, rows)
+    for groups in range(1, row_tiles):
+        if block_bytes(p, arith, ceil_div(row_tiles, groups) * rows, kc)[0] <= room:
+            return groups
+    return row_tiles
 
 
 def panel_bytes(arith: Arith, width: int, kc: int) -> int:

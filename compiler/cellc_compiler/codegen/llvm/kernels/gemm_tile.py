@@ -70,7 +70,6 @@ class TileLayout:
         blocked: k is blocked: the function takes `first` and `last`.
         carry: index in `bufs` of the partial accumulators when blocked.
         unroll: k per iteration of the main loop.
-        prefetch: bytes of the next panel to prefetch per k; 0 for none.
         epilogue: applied before the store.
     """
 
@@ -86,7 +85,6 @@ class TileLayout:
     blocked: bool
     carry: int
     unroll: int
-    prefetch: int
     epilogue: Epilogue | None
 
 
@@ -156,8 +154,6 @@ class _Tile:
         """One k: load the row of B, then row by row broadcast A and accumulate."""
         f, p = self.f, self.arith.parts
         bs = [self.load_b(b, v) for v in range(self.vecs)]
-        for at in range(0, self.lay.prefetch, 64):
-            self.prefetch(f.gep(b, self.lay.prefetch + at))
         out: list[V] = []
         for r in range(self.rows):
             x = self.arith.broadcast(f, f.gep(a, r * self.lay.a_row), self.lanes)
@@ -177,12 +173,6 @@ class _Tile:
             return [f.load(ty, f.gep(b, at * arith.acc_size + p * self.lay.b_part),
                            self.lay.target.vector_bytes) for p in range(arith.parts)]
         return arith.load(f, f.gep(b, at * arith.dtype.itemsize), self.lanes, self.count(vec))
-
-    def prefetch(self, ptr: V) -> None:
-        """A hint to bring a line near; it may lie past the end, which no hint minds."""
-        immediates = ", ".join(["i32 immarg"] * 3)
-        self.f.declares.add(f"declare void @llvm.prefetch.p0(ptr, {immediates})")
-        self.f.line(f"call void @llvm.prefetch.p0({ptr}, i32 0, i32 3, i32 1)")
 
     def count(self, vec: int) -> int:
         """Valid lanes of vector `vec`."""
