@@ -152,7 +152,8 @@ def bench(name: str, spec: MatmulSpec, target: Target) -> None:
     line += f" ahead {flops / times['ahead'] * 1e-9:7.1f}"
     for peer in ("numpy", "torch"):
         if peer in times:
-            line += f"  {peer} x{times[peer] / times['all']:.2f} ({times[peer] / times['ahead']:.2f})"
+            ratios = times[peer] / times["all"], times[peer] / times["ahead"]
+            line += f"  {peer} x{ratios[0]:.2f} ({ratios[1]:.2f})"
     print(line, flush=True)
 
 

@@ -6,6 +6,7 @@ import ctypes
 import mmap
 from dataclasses import replace
 from functools import cache
+from itertools import product
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -14,7 +15,15 @@ import pytest
 from jit import Jitted, assembly, compile_text, machine
 
 from cellc_compiler.codegen.llvm.kernels.gemm import Epilogue, MatmulSpec, matmul_kernels
-from cellc_compiler.codegen.llvm.kernels.gemm_arith import narrow
+from cellc_compiler.codegen.llvm.kernels.gemm_arith import Arith, narrow
+from cellc_compiler.codegen.llvm.kernels.gemm_pack import ceil_div
+from cellc_compiler.codegen.llvm.kernels.gemm_plan import (
+    Problem,
+    block_bytes,
+    canonical,
+    panel_bytes,
+    schedule,
+)
 from cellc_compiler.codegen.llvm.text import Function, V, module
 from cellc_runtime import dtypes as dt
 from cellc_runtime.target import AVX2, AVX512, NEON, TARGETS, Target, host_targets
@@ -44,7 +53,8 @@ class Guarded:
         """The memory as an array."""
         count = int(np.prod(shape))
         flat = np.frombuffer(self._map, np.uint8, count * np.dtype(dtype).itemsize, self.begin)
-        return flat.view(dtype).reshape(shape)
+        shaped: Array = flat.view(dtype).reshape(shape)
+        return shaped
 
     def check(self) -> None:
         """No byte before the buffer was written."""
@@ -93,7 +103,8 @@ def scalar_loop(ty: str, parts: int, target: Target) -> Jitted:
 def reference(a: Array, b: Array, target: Target) -> Array:
     """The product of two matrices by the law of the kernels, in accumulator precision."""
     if a.dtype.kind in "iu":
-        return np.matmul(a, b)
+        product_: Array = np.matmul(a, b)
+        return product_
     parts = 2 if a.dtype.kind == "c" else 1
     real = {"complex64": np.float32, "complex128": np.float64, "float64": np.float64}.get(
         a.dtype.name, np.float32)
@@ -346,6 +357,21 @@ def test_bool_and_mixed_complex_are_refused() -> None:
         matmul_kernels(MatmulSpec(2, 2, 2, dt.complex64, out_dtype=dt.float32), AVX2)
     with pytest.raises(ValueError, match="one stride"):
         MatmulSpec(2, 2, 2, dt.float32, batch=(3,))
+
+
+def test_schedules_fit_the_stack() -> None:
+    rows_of = (1, 3, 27, 128, 1000, 4096)
+    for target, dtype, m in product(TARGETS.values(), (dt.float32, dt.float16, dt.complex128),
+                                    rows_of):
+        arith = Arith.of(dtype, dtype, target)
+        for n, k, trans in product((3, 100, 4096), (1, 500, 5000), (False, True)):
+            p = canonical(Problem((), (), (), m, n, k, trans, trans))
+            s = schedule(p, arith, target, False)
+            rows = ceil_div(ceil_div(p.m, s.rows), s.row_groups) * s.rows
+            stack = block_bytes(p, arith, rows, s.kc)[0] if s.pack_a == "local" else 0
+            stack += panel_bytes(arith, s.width, s.kc) if s.pack_b == "local" else 0
+            assert stack <= 256 << 10
+            assert 1 <= s.ntasks <= p.matrices * s.row_groups * s.col_groups
 
 
 # --- code ---------------------------------------------------------------------------------------

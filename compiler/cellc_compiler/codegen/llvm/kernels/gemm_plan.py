@@ -182,9 +182,10 @@ def schedule(p: Problem, arith: Arith, target: Target, b_constant: bool) -> Sche
     width = vecs * arith.lanes
     row_tiles, panels = ceil_div(p.m, rows), ceil_div(p.n, width)
     cycles = sweep_cycles(arith, p.m, p.n, p.k, rows, vecs)
-    packs_b = p.k > 0 and (p.trans_b or arith.parts > 1 or b_constant or row_tiles > 3)
+    packs_b = p.k > 0 and (p.trans_b or arith.parts > 1 or b_constant or
+                           (row_tiles > 3 and p.m > 24))
     pack_a = _pack_a(p, arith, panels)
-    kc = _block_k(p, arith, target, width, packs_b)
+    kc = _block_k(p, arith, target, width, packs_b, pack_a)
     least = _least_row_groups(p, arith, rows, kc, width) if pack_a == "local" else 1
     ahead = b_constant or p.b_matrices < p.matrices
     grid = _Grid(p, arith, rows, width, cycles, pack_a == "local", packs_b, ahead)
@@ -258,23 +259,27 @@ class _Grid:
 
     def repack(self, row_groups: int) -> float:
         """Packing B in every row group, close to its use."""
-        per_element = 0.35 if self.p.trans_b else 5.0 / self.arith.lanes
+        per_element = 0.3 if self.p.trans_b else 3.0 / self.arith.lanes
         elements = self.p.n * self.p.k
         if elements * self.arith.acc_size > _NEAR_BYTES:
-            per_element += 0.07 * self.arith.dtype.itemsize
+            per_element += 0.03 * self.arith.dtype.itemsize
         return elements * per_element * row_groups
 
     def pack_once(self) -> float:
         """Packing B by a kernel of its own: a copy in memory, and one more region."""
         elements = self.p.n * self.p.k
         near = elements * self.arith.acc_size <= _NEAR_BYTES
-        per_byte = 0.1 if near else 0.35 if self.p.trans_b else 0.2
+        per_byte = 0.1 if near else 0.35 if self.p.trans_b else 0.24
         return elements * self.arith.acc_size * per_byte + 2000
 
 
 def _group_counts(tiles: int) -> list[int]:
-    """The group counts that differ in the size of their largest group."""
-    return sorted({ceil_div(tiles, size) for size in range(1, tiles + 1)})
+    """Group counts that differ in the size of their largest group; few for large sizes."""
+    sizes, size = [tiles], 1
+    while size < tiles:
+        sizes.append(size)
+        size += max(1, size // 6)
+    return sorted({ceil_div(tiles, size) for size in sizes})
 
 
 def _pack_a(p: Problem, arith: Arith, panels: int) -> Pack:
@@ -289,16 +294,21 @@ def _pack_a(p: Problem, arith: Arith, panels: int) -> Pack:
     return "local" if panels > 2 and (clash or far) else "none"
 
 
-def _block_k(p: Problem, arith: Arith, target: Target, width: int, packs_b: bool) -> int:
+def _block_k(p: Problem, arith: Arith, target: Target, width: int, packs_b: bool,
+             pack_a: Pack) -> int:
     """k per block, even over the blocks."""
     size = p.n * p.k * arith.dtype.itemsize
     if not packs_b and arith.carries_in_out and size > 2 * _NEAR_BYTES:
         # B is read once, in few pages at a time, and a strip stays near for all row tiles.
-        limit = (24 << 10) // (width * arith.acc_size)
+        limit = min(96, (24 << 10) // (width * arith.acc_size))
     elif not packs_b and p.k <= 4096:
         return max(p.k, 1)
     else:
         limit = _K_BLOCK_BYTES[target.vector_bytes] // (width * arith.acc_size * arith.parts)
+    whole_a = _STACK // 2 // (p.m * arith.acc_size * arith.parts)
+    if pack_a == "local":
+        # Either all of A's rows fit the stack, and one row group can serve, or a few tiles do.
+        limit = min(limit, whole_a if whole_a >= 128 else 512)
     blocks = max(1, ceil_div(p.k, limit))
     if blocks == 1:
         return max(p.k, 1)
