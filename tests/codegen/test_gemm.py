@@ -402,7 +402,7 @@ def inner_loop(text: str, function: str) -> list[str]:
 @pytest.mark.parametrize("target", [AVX512, AVX2, NEON], ids=lambda t: t.name)
 @pytest.mark.parametrize(
     "shape", [(512, 512, 512), (128, 1024, 784), (8, 1024, 784), (1, 512, 512)], ids=str)
-@pytest.mark.parametrize("dtype", [dt.float32, dt.float64])
+@pytest.mark.parametrize("dtype", [dt.float32, dt.float64, dt.float16, dt.bfloat16])
 def test_inner_loops_do_not_touch_the_stack(shape: tuple[int, int, int], target: Target,
                                             dtype: dt.DType) -> None:
     kernel, _ = matmul_kernels(MatmulSpec(*shape, dtype), target).kernels[-1]

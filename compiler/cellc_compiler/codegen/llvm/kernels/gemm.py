@@ -43,7 +43,7 @@ from cellc_compiler.codegen.llvm.kernels.gemm_tile import (
     TileLayout,
     tile_function,
 )
-from cellc_compiler.codegen.llvm.text import Function, V, module
+from cellc_compiler.codegen.llvm.text import Function, V, is_float, module
 from cellc_runtime.dtypes import DType
 from cellc_runtime.target import Target
 
@@ -190,7 +190,7 @@ class _GemmWriter:
             m_last=p.swapped,
             blocked=self.blocks > 1,
             carry=OUT_BUFFER if arith.carries_in_out else len(self.roles),
-            unroll=UNROLL,
+            unroll=UNROLL if self.target.vector_bytes > 16 and is_float(arith.acc) else 2,
             epilogue=epilogue,
         )
 

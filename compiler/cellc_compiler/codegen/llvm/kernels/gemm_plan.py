@@ -121,6 +121,9 @@ class Schedule:
 
 
 UNROLL = 4
+"""Most k per iteration of a tile's loop."""
+_PACK_FROM = 24
+"""B stored `[k][n]` is read in place for at most this many rows of the output."""
 _STACK = 240 << 10
 """Bytes of stack a task may use for packed blocks."""
 _K_BLOCK_BYTES = {64: 128 << 10, 32: 24 << 10, 16: 24 << 10}
@@ -141,12 +144,16 @@ def _tile_cycles(arith: Arith, rows: int, vecs: int) -> float:
     return max(work / 2, loads / 2, 4.0) + 0.02 * loads
 
 
-def _fits(arith: Arith, target: Target, rows: int, vecs: int) -> bool:
-    """Whether a tile's accumulators, a row of B and temporaries fit the registers."""
+def _fits(arith: Arith, target: Target, rows: int, vecs: int, converted: bool) -> bool:
+    """Whether a tile's accumulators, a row of B (converted at its load?) and temporaries fit."""
     p = arith.parts
     temporaries = 1 if target.vector_registers == 16 else 4
-    if p == 2 or not is_float(arith.acc):
-        temporaries += 2
+    if p == 2:
+        temporaries += 4
+    if not is_float(arith.acc):
+        temporaries += target.vector_registers // 4
+    if converted:
+        temporaries += 3
     return rows * vecs * p + vecs * p + temporaries <= target.vector_registers
 
 
@@ -167,7 +174,7 @@ def choose_tile(arith: Arith, target: Target, m: int, n: int, k: int) -> tuple[i
     best: tuple[float, int, int] | None = None
     for vecs in range(1, min(8, ceil_div(n, arith.lanes)) + 1):
         for rows in range(1, min(m, 28) + 1):
-            if not _fits(arith, target, rows, vecs):
+            if not _fits(arith, target, rows, vecs, arith.converts and m <= _PACK_FROM):
                 break
             key = (sweep_cycles(arith, m, n, k, rows, vecs), rows + vecs, vecs)
             best = min(best or key, key)
@@ -183,7 +190,7 @@ def schedule(p: Problem, arith: Arith, target: Target, b_constant: bool) -> Sche
     row_tiles, panels = ceil_div(p.m, rows), ceil_div(p.n, width)
     cycles = sweep_cycles(arith, p.m, p.n, p.k, rows, vecs)
     packs_b = p.k > 0 and (p.trans_b or arith.parts > 1 or b_constant or
-                           (row_tiles > 3 and p.m > 24))
+                           (row_tiles > 3 and p.m > _PACK_FROM))
     pack_a = _pack_a(p, arith, panels)
     kc = _block_k(p, arith, target, width, packs_b, pack_a)
     least = _least_row_groups(p, arith, rows, kc, width) if pack_a == "local" else 1
