@@ -28,20 +28,26 @@ _KEY = np.array([0x9E3779B97F4A7C15, 3], np.uint64)
 _PRECISION = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
 
 
-def philox_words(key: Array, index: Array) -> Array:
-    """Reference: the 32-bit words at element positions of a key's stream."""
-    seed, offset = (int(k) for k in key)
+def philox_rounds(c: list[Array], k0: int, k1: int) -> list[Array]:
+    """Reference: four counter words (uint64 arrays below 2**32) under the key (k0, k1)."""
     low = np.uint64(0xFFFFFFFF)
-    block = np.asarray(index, np.uint64) >> np.uint64(2)
-    c = [block & low, block >> np.uint64(32),
-         np.full(block.shape, offset & 0xFFFFFFFF, np.uint64),
-         np.full(block.shape, offset >> 32, np.uint64)]
-    k0, k1 = seed & 0xFFFFFFFF, seed >> 32
     for _ in range(10):
         p, q = c[0] * np.uint64(0xD2511F53), c[2] * np.uint64(0xCD9E8D57)
         c = [(q >> np.uint64(32)) ^ c[1] ^ np.uint64(k0), q & low,
              (p >> np.uint64(32)) ^ c[3] ^ np.uint64(k1), p & low]
         k0, k1 = (k0 + 0x9E3779B9) & 0xFFFFFFFF, (k1 + 0xBB67AE85) & 0xFFFFFFFF
+    return c
+
+
+def philox_words(key: Array, index: Array) -> Array:
+    """Reference: the 32-bit words at element positions of a key's stream."""
+    seed, offset = (int(k) for k in key)
+    low = np.uint64(0xFFFFFFFF)
+    block = np.asarray(index, np.uint64) >> np.uint64(2)
+    counter = [block & low, block >> np.uint64(32),
+               np.full(block.shape, offset & 0xFFFFFFFF, np.uint64),
+               np.full(block.shape, offset >> 32, np.uint64)]
+    c = philox_rounds(counter, seed & 0xFFFFFFFF, seed >> 32)
     lane = np.asarray(index, np.uint64) & np.uint64(3)
     return np.choose(lane.astype(np.int64), c).astype(np.uint32)
 

@@ -337,9 +337,8 @@ class ScatterNd(Composite):
         return b.reshape(flat, shape=x.shape)
 
     def _rows(self, b: Builder, points: Value, dims: tuple[int, ...]) -> Value:
-        """Row-major numbers of the points; prod(dims), which scatter skips, for any outside."""
+        """Row-major numbers of the points; one beyond all rows, which scatter skips, if outside."""
         k = points.shape[1]
-        total = prod(dims)
         size = b.literal(np.array(dims, np.int64).reshape(1, k))
         i = b.cast(points, dtype=dtypes.int64)
         zero = b.scalar(0, like=i)
@@ -347,9 +346,8 @@ class ScatterNd(Composite):
         outside = b.logical_or(b.lt(i, zero), b.ge(i, size))
         strides = [prod(dims[a + 1:]) for a in range(k)]
         terms = b.mul(i, b.literal(np.array(strides, np.int64).reshape(1, k)))
-        row = b.reduce_sum(terms, axes=(1,))
-        bad = b.reduce_any(outside, axes=(1,))
-        return b.where(bad, b.full(row.type, total), row)
+        far = b.full(terms.type, 1 << 48)
+        return b.reduce_sum(b.where(outside, far, terms), axes=(1,))
 
     def reference(self, x: Array, indices: Array, updates: Array, *, mode: str) -> Array:
         k = indices.shape[-1]
