@@ -1,1 +1,15 @@
-"""."""
+"""The construct compiler: Python functions over tensors, interpreted from their source.
+
+`interpret_call` traces a call into a graph; `check_call` finds all errors of one;
+`register_source` makes the text of an `exec`'d string known.
+"""
+
+from .api import check_call, interpret_call
+from .errors import CODES, CellcError, CompileError
+from .interpreter import Hooks
+from .source import register_source
+
+__all__ = [
+    "CODES", "CellcError", "CompileError", "Hooks", "check_call", "interpret_call",
+    "register_source",
+]

@@ -1,0 +1,95 @@
+"""Attributes and subscripts: reading."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from types import FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..common.tensor import Tensor
+from . import _model
+from .control import choose, logical, truth
+from .trust import is_user_function
+from .values import MISSING, is_runtime
+
+if TYPE_CHECKING:
+    from .frames import Frame
+    from .interpreter import Interpreter
+
+
+def mangle(name: str, frame: Frame) -> str:
+    """A private name as Python stores it in a class."""
+    if name.startswith("__") and not name.endswith("__") and frame.class_name:
+        return f"_{frame.class_name.lstrip('_')}{name}"
+    return name
+
+
+_PLAIN = (Tensor, ModuleType, type, FunctionType, str, int, float, list, tuple, dict, set,
+          np.ndarray)
+
+
+def read_attribute(vm: Interpreter, target: Any, name: str, frame: Frame) -> Any:
+    """`target.name`; properties of user classes are interpreted, reads of Cells reported."""
+    if isinstance(target, ModuleType):
+        if vm.hooks.on_global_read is not None and not target.__name__.startswith("cellc"):
+            vm.hooks.on_global_read(target.__dict__, name)
+        return getattr(target, name)
+    if isinstance(target, _PLAIN):
+        return getattr(target, name)
+    if vm.hooks.on_attribute_read is not None:
+        vm.hooks.on_attribute_read(target, name)
+    found = static_attribute(type(target), name)
+    if isinstance(found, property) and isinstance(found.fget, FunctionType) \
+            and is_user_function(found.fget):
+        return vm.call(found.fget, [target], {}, frame)
+    return getattr(target, name)
+
+
+def static_attribute(cls: type, name: str) -> Any:
+    """A class attribute without running descriptors; MISSING if there is none."""
+    for base in cls.__mro__:
+        found = base.__dict__.get(name, MISSING)
+        if found is not MISSING:
+            return found
+    return MISSING
+
+
+def subscript(vm: Interpreter, target: Any, index: Any, frame: Frame) -> Any:
+    """`target[index]`."""
+    if is_runtime(index) and isinstance(target, (list, tuple)) and not isinstance(target, Tensor):
+        return pick(vm, target, index, frame)
+    if _model.is_cell(target) and not isinstance(index, Tensor) and \
+            vm.hooks.on_attribute_read is not None:
+        vm.hooks.on_attribute_read(target, "_cells")
+    return target[index]
+
+
+def pick(vm: Interpreter, target: Sequence[Any], index: Tensor, frame: Frame) -> Any:
+    """An element of a list chosen by a run-time index: a chain of selections."""
+    assert frame.node is not None
+    node, count = frame.node, len(target)
+    if not count:
+        raise IndexError("an empty list has no elements")
+    if any(_model.is_cell(t) or callable(t) for t in target):
+        raise vm.error(
+            "CE404", TypeError, "functions and Cells cannot be stored by a run-time index",
+            frame, hint="call it at once: self.layers[i](x)",
+        )
+
+    def at(i: int) -> Any:
+        if i == count - 1:
+            return target[i]
+        hit = index_is(vm, index, i, count, frame)
+        return choose(vm, node, hit, frame, lambda: target[i], lambda: at(i + 1))
+
+    return at(0)
+
+
+def index_is(vm: Interpreter, index: Tensor, i: int, count: int, frame: Frame) -> Any:
+    """Whether a run-time index into `count` elements means element `i`."""
+    equal: Any = operator.eq
+    return logical("or", truth(vm, equal(index, i), frame),
+                   truth(vm, equal(index, i - count), frame))

@@ -1,0 +1,136 @@
+"""Entry points of the construct compiler."""
+
+from __future__ import annotations
+
+import ast
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from ..core.dispatch import tracing
+from ..core.tracer import Tracer
+from . import _model
+from .analysis import analyse
+from .calls import call
+from .errors import Cascade, CompileError, kind
+from .frames import Frame
+from .interpreter import CALL_DEPTH, Hooks, Interpreter
+from .source import FunctionSource
+
+
+class _Active(threading.local):
+    """The interpreter at work in this thread: library code may call back into it."""
+
+    vm: Interpreter | None = None
+
+
+_active = _Active()
+
+
+def interpret_call(
+    tracer: Tracer,
+    fn: Any,
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    hooks: Hooks | None = None,
+) -> Any:
+    """Trace `fn(*args, **kwargs)` into the tracer's graph.
+
+    Args:
+        tracer: receives the nodes.
+        fn: a Cell, function, bound method, lambda or partial.
+        args, kwargs: Python values with GraphTensors as leaves.
+        hooks: see `Hooks`; a call from within another one keeps those of the outer call.
+
+    Returns:
+        What the call returns: a structure with tensors as leaves.
+
+    Raises:
+        CompileError: of the builtin kind the error has; exceptions of the user's own types are
+            raised as they are, with a note of the place.
+    """
+    outer = _active.vm
+    if outer is not None and outer.tracer is tracer and outer.frame is not None:
+        return call(outer, fn, list(args), dict(kwargs or {}), outer.frame)
+    vm = Interpreter(tracer, hooks)
+    return _run(vm, fn, args, kwargs or {})
+
+
+def check_call(
+    tracer: Tracer, fn: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None,
+    hooks: Hooks | None = None,
+) -> list[CompileError]:
+    """All errors of a call, each once; the graph is of no use afterwards if there are any."""
+    vm = Interpreter(tracer, hooks, collect=True)
+    try:
+        _run(vm, fn, args, kwargs or {})
+    except CompileError as e:
+        vm.errors.append(e)
+    except Cascade:
+        pass
+    return list({e.key(): e for e in reversed(vm.errors)}.values())[::-1]
+
+
+def _run(vm: Interpreter, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    root = fn if _model.is_cell(fn) else getattr(fn, "__self__", None)
+    if _model.is_cell(root):
+        vm.add_root(root)
+    saved = _active.vm
+    _active.vm = vm
+    span, scope = vm.tracer.span, vm.tracer.scope
+    try:
+        with tracing(vm.tracer), _deep_recursion():
+            return call(vm, fn, list(args), dict(kwargs), entry_frame())
+    except (CompileError, Cascade):
+        raise
+    except Exception as e:
+        raise _outgoing(vm, e) from None
+    finally:
+        _active.vm = saved
+        vm.tracer.span, vm.tracer.scope = span, scope
+
+
+def _outgoing(vm: Interpreter, error: Exception) -> Exception:
+    """What leaves the compiler for an exception of the program."""
+    if kind(type(error)) is not None:
+        return vm.located(error).with_traceback(error.__traceback__)
+    place = vm.fault[1] if vm.fault and vm.fault[0] is error else None
+    if place is not None:
+        error.add_note("\n".join([place.where(), *place.caret().splitlines()]))
+    return error
+
+
+_ENTRY_NODE = ast.Lambda(
+    args=ast.arguments([], [], None, [], [], None, []), body=ast.Constant(None)
+)
+
+
+def entry_frame() -> Frame:
+    """The frame outside all functions, from which the first call is made."""
+    facts = analyse(_ENTRY_NODE)
+    return Frame(FunctionSource("<call>", [], _ENTRY_NODE, facts), facts, "<call>", {}, {}, "", "")
+
+
+_limit_lock = threading.Lock()
+_limit_users: list[int] = []
+"""The recursion limits to go back to, one for each compilation under way (usually one)."""
+_PYTHON_FRAMES = 40
+"""Frames of the interpreter for one call of the interpreted program, at most."""
+
+
+@contextmanager
+def _deep_recursion() -> Iterator[None]:
+    """Room for `CALL_DEPTH` interpreted calls; the limit is process-wide, hence the count."""
+    with _limit_lock:
+        _limit_users.append(sys.getrecursionlimit())
+        sys.setrecursionlimit(max(_limit_users[0], CALL_DEPTH * _PYTHON_FRAMES))
+    try:
+        yield
+    finally:
+        with _limit_lock:
+            last = _limit_users.pop()
+            if not _limit_users:
+                sys.setrecursionlimit(last)
+

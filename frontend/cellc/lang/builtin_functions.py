@@ -1,0 +1,318 @@
+"""Built-in functions that know tensors: a closed table from function to handler.
+
+A builtin that is not here runs as it is on values known while compiling.
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from cellc_runtime import dtypes
+from cellc_runtime.dtypes import DType
+
+from ..common.tensor import Tensor
+from ..core.dispatch import apply
+from ..core.tracer import GraphTensor
+from .access import mangle, read_attribute
+from .assignment import set_attribute
+from .control import Known, choose, logical, truth
+from .iteration import items
+from .text import emit_print, flat
+from .values import RuntimeRange, Text, any_runtime, holds_runtime, is_runtime
+
+if TYPE_CHECKING:
+    from .frames import Frame
+    from .interpreter import Interpreter
+
+Args = list[Any]
+Kwargs = dict[str, Any]
+Handler = Callable[["Interpreter", Args, Kwargs, "Frame"], Any]
+
+BUILTINS: dict[Any, Handler] = {}
+"""Builtin -> its meaning in a compiled function."""
+
+REFUSED = frozenset(
+    getattr(builtins, n) for n in ("open", "input", "eval", "exec", "compile", "globals", "locals",
+                                   "vars", "breakpoint", "__import__")
+)
+"""Builtins that have no meaning while a graph is compiled."""
+
+
+def _handles(fn: Any) -> Callable[[Handler], Handler]:
+    def add(handler: Handler) -> Handler:
+        BUILTINS[fn] = handler
+        return handler
+
+    return add
+
+
+@_handles(len)
+def _len(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+    if len(args) == 1 and isinstance(args[0], Tensor):
+        if not args[0].shape:
+            raise TypeError("len() of a 0-d tensor")
+        return args[0].shape[0]
+    return len(*args, **kwargs)
+
+
+@_handles(range)
+def _range(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+    given = [int(a._data) if isinstance(a, Tensor) and not is_runtime(a) else a for a in args]
+    if not any(isinstance(a, Tensor) for a in given):
+        return range(*given, **kwargs)
+    start, stop = (0, given[0]) if len(given) == 1 else (given[0], given[1])
+    step = given[2] if len(given) > 2 else 1
+    if not isinstance(step, int) or step == 0:
+        raise ValueError("the step of a range must be a nonzero int known while compiling")
+    return RuntimeRange(start, stop, step)
+
+
+@_handles(enumerate)
+def _enumerate(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+    given = {"start": 0, **kwargs, **({"start": args[1]} if len(args) > 1 else {})}
+    source = args[0] if args else given.get("iterable")
+    return iter(list(enumerate(items(vm, source, frame), given["start"])))
+
+
+@_handles(zip)
+def _zip(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+    return iter(list(zip(*[items(vm, a, frame) for a in args], strict=bool(kwargs.get("strict")))))
+
+
+@_handles(map)
+def _map(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+    columns = [items(vm, a, frame) for a in args[1:]]
+    rows = list(zip(*columns, strict=False))
+    return iter([vm.call(args[0], list(row), {}, frame) for row in rows])
+
+
+@_handles(filter)
+def _filter(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+    test, source = args
+    out = []
+    for element in items(vm, source, frame):
+        keep = truth(vm, element if test is None else vm.call(test, [element], {}, frame), frame)
+        if not isinstance(keep, bool):
+            raise vm.error(
+                "CE404", TypeError, "filter() cannot select by a condition known only at run time",
+                frame, hint="the length of the result would not be known: use where or a mask",
+            )
+        if keep:
+            out.append(element)
+    return iter(out)
+
+
+@_handles(functools.reduce)
+def _reduce(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+    fn, elements = args[0], items(vm, args[1], frame)
+    if len(args) > 2:
+        elements = [args[2], *elements]
+    if not elements:
+        raise TypeError("reduce() of empty iterable with no initial value")
+    total = elements[0]
+    for element in elements[1:]:
+        total = vm.call(fn, [total, element], {}, frame)
+    return total
+
+
+@_handles(reversed)
+def _reversed(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+    return iter(items(vm, args[0], frame)[::-1])
+
+
+@_handles(sorted)
+def _sorted(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+    elements = items(vm, args[0], frame)
+    key = kwargs.get("key")
+    keys = [e if key is None else vm.call(key, [e], {}, frame) for e in elements]
+    if any_runtime(keys):
+        raise vm.error(
+            "CE302", TypeError, "sorted() cannot order by tensors, whose elements are not known "
+            "while compiling", frame, hint="use ops.sort on one tensor",
+        )
+    order = sorted(range(len(keys)), key=keys.__getitem__, reverse=kwargs.get("reverse", False))
+    return vm.fresh([elements[i] for i in order])
+
+
+@_handles(sum)
+def _sum(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+    total = args[1] if len(args) > 1 else kwargs.get("start", 0)
+    for element in items(vm, args[0], frame):
+        total = total + element
+    return total
+
+
+def _constant(value: Any) -> Callable[[], Any]:
+    return lambda: value
+
+
+def _extreme(fn: Any, better: Callable[[Any, Any], Any]) -> Handler:
+    def handler(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+        values = items(vm, args[0], frame) if len(args) == 1 else args
+        if not any_runtime(values):
+            return fn(*args, **kwargs)
+        if "key" in kwargs:
+            raise TypeError(f"{fn.__name__}() of tensors takes no key")
+        best = values[0]
+        node = frame.node
+        assert node is not None
+        for value in values[1:]:
+            hit = truth(vm, better(value, best), frame)
+            if isinstance(hit, bool):
+                best = value if hit else best
+            else:
+                best = choose(vm, node, hit, frame, _constant(value), _constant(best))
+        return best
+
+    return handler
+
+
+BUILTINS[min] = _extreme(min, lambda a, b: a < b)
+BUILTINS[max] = _extreme(max, lambda a, b: a > b)
+
+
+def _fold(op: str, start: bool) -> Handler:
+    def handler(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+        result: Known = start
+        for element in items(vm, args[0], frame):
+            result = logical(op, result, truth(vm, element, frame))
+            if isinstance(result, bool) and result != start:
+                return result
+        return result
+
+    return handler
+
+
+BUILTINS[all] = _fold("and", True)
+BUILTINS[any] = _fold("or", False)
+
+
+@_handles(isinstance)
+def _isinstance(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+    value, cls = args
+    if isinstance(value, Text):
+        return isinstance("", cls)
+    return isinstance(value, cls)
+
+
+@_handles(type)
+def _type(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+    if len(args) != 1:
+        raise vm.error("CE303", TypeError, "a class cannot be made in a compiled function", frame)
+    cls = type(args[0])
+    return Tensor if cls is GraphTensor else str if cls is Text else cls
+
+
+@_handles(getattr)
+def _getattr(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+    target, name, *default = args
+    try:
+        return read_attribute(vm, target, mangle(name, frame), frame)
+    except AttributeError:
+        if default:
+            return default[0]
+        raise
+
+
+@_handles(hasattr)
+def _hasattr(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+    try:
+        read_attribute(vm, args[0], args[1], frame)
+    except AttributeError:
+        return False
+    return True
+
+
+@_handles(setattr)
+def _setattr(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+    target, name, value = args
+    set_attribute(vm, target, name, value, frame)
+
+
+def _number(cls: Any, dtype: DType) -> Handler:
+    def handler(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+        if len(args) == 1 and isinstance(args[0], Tensor):
+            value = args[0]
+            if not is_runtime(value):
+                return cls(value._data.item())
+            if value._type.size != 1:
+                raise TypeError(
+                    f"only a tensor of one element can become {cls.__name__}, got {value._type}"
+                )
+            one = apply("reshape", value, shape=()) if value.shape else value
+            return one.astype(dtype)
+        return cls(*args, **kwargs)
+
+    return handler
+
+
+BUILTINS[int] = _number(int, dtypes.int64)
+BUILTINS[float] = _number(float, dtypes.float32)
+
+
+@_handles(bool)
+def _bool(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+    return truth(vm, args[0], frame) if args else False
+
+
+@_handles(str)
+def _str(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+    if args and holds_runtime(args[0]):
+        return Text(tuple(flat([args[0]])))
+    return str(*args, **kwargs)
+
+
+BUILTINS[repr] = _str
+
+
+def _container(cls: Any) -> Handler:
+    def handler(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+        return vm.fresh(cls(items(vm, args[0], frame)) if args else cls())
+
+    return handler
+
+
+_CONTAINERS: tuple[Any, ...] = (list, tuple, set, frozenset)
+for _cls in _CONTAINERS:
+    BUILTINS[_cls] = _container(_cls)
+
+
+@_handles(dict)
+def _dict(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+    return vm.fresh(dict(*args, **kwargs))
+
+
+@_handles(next)
+def _next(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+    if vm.region_depth:
+        raise vm.error(
+            "CE404", TypeError, "next() cannot be undone, so it has no place under a condition "
+            "known only at run time", frame,
+        )
+    return next(*args)
+
+
+@_handles(print)
+def _print(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+    sep, end = kwargs.get("sep"), kwargs.get("end")
+    emit_print(vm, args, " " if sep is None else sep, "\n" if end is None else end)
+
+
+@_handles(iter)
+def _iter(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+    return iter(items(vm, args[0], frame))
+
+
+def _plain(fn: Any) -> Handler:
+    """What Python does: tensors define it themselves, or are only passed on."""
+    return lambda vm, args, kwargs, frame: fn(*args, **kwargs)
+
+
+_PLAIN: tuple[Any, ...] = (
+    abs, round, pow, divmod, issubclass, callable, super, property, id, functools.partial, slice,
+)
+for _fn in _PLAIN:
+    BUILTINS[_fn] = _plain(_fn)

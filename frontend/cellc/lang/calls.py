@@ -1,0 +1,374 @@
+"""Calls: what is interpreted, what is called, what is refused."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import sys
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from types import BuiltinFunctionType, FunctionType, MethodType
+from typing import TYPE_CHECKING, Any
+
+from ..common.parameter import Parameter
+from ..common.tensor import Tensor
+from ..core.dispatch import tracing
+from ..core.tracer import GraphTensor
+from . import _model
+from .access import static_attribute
+from .builtin_functions import BUILTINS, REFUSED
+from .control import under
+from .frames import Frame
+from .functions import Callback, InterpretedFunction, bind
+from .outcome import RETURN, Outcome
+from .source import FunctionSource, function_source
+from .text import format_text
+from .trust import is_library, is_user_function
+from .values import MISSING, any_runtime, holds_runtime
+
+if TYPE_CHECKING:
+    from .interpreter import Interpreter
+
+Args = list[Any]
+Kwargs = dict[str, Any]
+
+
+def call(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+    """Call `fn` from `frame`."""
+    handler = _BY_TYPE.get(type(fn))
+    if handler is not None:
+        return handler(vm, fn, args, kwargs, frame)
+    if _model.is_cell(fn):
+        return call_cell(vm, fn, args, kwargs, frame)
+    if isinstance(fn, type):
+        return _construct(vm, fn, args, kwargs, frame)
+    inner = _model.unwrap_jit(fn)
+    if inner is not fn:
+        return call(vm, inner, args, kwargs, frame)
+    return _object(vm, fn, args, kwargs, frame)
+
+
+# --- interpreted functions ----------------------------------------------------------------------
+
+
+def _function(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+    if fn in BUILTINS:
+        return BUILTINS[fn](vm, args, kwargs, frame)
+    if is_user_function(fn):
+        if not _installed(fn) or any_runtime([*args, *kwargs.values()]) or _has_cell(args):
+            return interpret(vm, fn, args, kwargs, frame)
+        return foreign(vm, fn, args, kwargs, frame)
+    if is_library(fn.__globals__.get("__name__", "")):
+        return library(vm, fn, args, kwargs, frame)
+    return foreign(vm, fn, args, kwargs, frame)
+
+
+def _installed(fn: FunctionType) -> bool:
+    """Whether a function comes from an installed package, not from the user's own files."""
+    file = fn.__code__.co_filename
+    return "site-packages" in file or "dist-packages" in file
+
+
+def _has_cell(args: Sequence[Any]) -> bool:
+    return bool(args) and _model.is_cell(args[0])
+
+
+def interpret(
+    vm: Interpreter, fn: FunctionType, args: Args, kwargs: Kwargs, caller: Frame | None
+) -> Any:
+    """Interpret a Python function from its source."""
+    source = function_source(fn)
+    if source.facts.generator:
+        return _run_generator(vm, fn, args, kwargs, caller, source)
+    node = source.node
+    table = bind(fn.__name__, node.args, fn.__defaults__ or (), fn.__kwdefaults__ or {}, args,
+                 kwargs)
+    scope = caller.scope if caller is not None else ""
+    if args and _model.is_cell(args[0]):
+        scope = vm.scope_of(args[0], caller)
+    closure = dict(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True))
+    frame = Frame(
+        source, source.facts, fn.__qualname__, fn.__globals__, closure, scope,
+        _class_name(fn.__qualname__), caller, None, table, depth=caller.depth + 1 if caller is not None else 1,
+        first_argument=args[0] if args else MISSING,
+    )
+    return run(vm, frame, caller)
+
+
+def _class_name(qualname: str) -> str:
+    """The class a method was written in, from its qualified name."""
+    parts = qualname.split(".")
+    for name, after in pairwise(parts):
+        if name != "<locals>" and after != "<locals>":
+            return name
+    return ""
+
+
+def _nested(
+    vm: Interpreter, fn: InterpretedFunction, args: Args, kwargs: Kwargs, caller: Frame
+) -> Any:
+    source, outer = fn.source, fn.frame
+    if source.facts.generator:
+        raise vm.error(
+            "CE103", SyntaxError, f"the generator {fn.__name__}() cannot be compiled", caller,
+            hint="build and return a list",
+        )
+    table = bind(fn.__name__, source.node.args, fn.defaults, fn.kwdefaults, args, kwargs)
+    frame = Frame(
+        source, source.facts, fn.__qualname__, outer.globals, outer.closure, caller.scope,
+        outer.class_name, caller, outer, table, depth=caller.depth + 1,
+        first_argument=outer.first_argument,
+    )
+    return run(vm, frame, caller)
+
+
+def run(vm: Interpreter, frame: Frame, caller: Frame | None) -> Any:
+    """The result of a frame's function."""
+    vm.check_depth(frame)
+    vm.fresh(frame.table)
+    vm.frame = frame
+    node = frame.source.node
+    if isinstance(node, ast.Lambda):
+        try:
+            result = vm.eval(node.body, frame)
+        except Exception as e:
+            vm.mark(e, frame)
+            raise
+    else:
+        outcome = vm.block(node.body, frame)
+        if outcome.mixed:
+            outcome = under(vm, node, outcome, frame, lambda: Outcome.returned(None, None),
+                            frozenset())
+        result = outcome.value if RETURN in outcome.kinds else None
+    vm.frame = caller
+    return result
+
+
+def _run_generator(
+    vm: Interpreter, fn: FunctionType, args: Args, kwargs: Kwargs, caller: Frame | None,
+    source: FunctionSource,
+) -> Any:
+    """A generator over values known now is run by Python."""
+    if any_runtime([*args, *kwargs.values()]) or _has_cell(args):
+        raise vm.error(
+            "CE103", SyntaxError,
+            f"the generator {fn.__qualname__}() cannot run on tensors while a graph is compiled",
+            caller or Frame(source, source.facts, fn.__qualname__, {}, {}, "", ""),
+            hint="build and return a list",
+        )
+    return fn(*args, **kwargs)
+
+
+def _method(vm: Interpreter, fn: MethodType, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+    function, owner = fn.__func__, fn.__self__
+    if isinstance(function, FunctionType) and not is_library(
+        function.__globals__.get("__name__", "")
+    ) and is_user_function(function):
+        return interpret(vm, function, [owner, *args], kwargs, frame)
+    if isinstance(function, FunctionType) and is_library(function.__globals__.get("__name__", "")):
+        return library(vm, fn, args, kwargs, frame)
+    if isinstance(function, FunctionType):
+        return foreign(vm, fn, args, kwargs, frame)
+    return call(vm, function, [owner, *args], kwargs, frame)
+
+
+# --- Cells --------------------------------------------------------------------------------------
+
+
+def call_cell(vm: Interpreter, cell: Any, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+    """Inline a Cell: its `construct`, or its own gradient through the hook."""
+    if vm.hooks.on_attribute_read is not None:
+        vm.hooks.on_attribute_read(cell, "construct")
+    if _model.own_bprop(cell):
+        hook = vm.hooks.custom_bprop
+        if hook is None:
+            raise vm.error(
+                "CE306", RuntimeError,
+                f"the bprop of {type(cell).__name__} cannot be compiled here", frame,
+            )
+        if kwargs:
+            raise TypeError(f"{type(cell).__name__} has a bprop and takes no keyword arguments")
+        return hook(vm.tracer, cell, tuple(args))
+    return call(vm, cell.construct, args, kwargs, frame)
+
+
+# --- classes and other objects ------------------------------------------------------------------
+
+
+def _construct(vm: Interpreter, cls: type, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+    if cls in BUILTINS:
+        return BUILTINS[cls](vm, args, kwargs, frame)
+    runtime = any_runtime([*args, *kwargs.values()])
+    if issubclass(cls, Tensor):
+        return _tensor(vm, cls, args, kwargs, runtime, frame)
+    if not runtime and (is_library(cls.__module__) or _model.is_cell_class(cls)):
+        with tracing(None):
+            return cls(*args, **kwargs)
+    if issubclass(cls, BaseException) or is_library(cls.__module__):
+        return cls(*args, **kwargs)
+    init = static_attribute(cls, "__init__")
+    made = _interpreted_object(vm, cls, init, args, kwargs, frame)
+    if made is not MISSING:
+        return made
+    if runtime and not _holds_anything(cls):
+        return foreign(vm, cls, args, kwargs, frame)
+    return vm.fresh(cls(*args, **kwargs))
+
+
+def _interpreted_object(
+    vm: Interpreter, cls: type, init: Any, args: Args, kwargs: Kwargs, frame: Frame
+) -> Any:
+    """An instance of a user's class whose `__init__` is interpreted; MISSING if it has none."""
+    if type(cls) is not type or static_attribute(cls, "__new__") is not _OBJECT_NEW:
+        return MISSING
+    if not isinstance(init, FunctionType) or not is_user_function(init) \
+            or init.__code__.co_filename.startswith("<"):
+        return MISSING
+    made = vm.fresh(object.__new__(cls))
+    interpret(vm, init, [made, *args], kwargs, frame)
+    return made
+
+
+_OBJECT_NEW = object.__dict__["__new__"]
+
+
+def _holds_anything(cls: type) -> bool:
+    """Containers, and classes of the user, may hold tensors."""
+    return issubclass(cls, (tuple, list, dict, set)) or cls.__module__ in (
+        "collections", "types", "builtins", "functools", "itertools"
+    ) or hasattr(cls, "__dataclass_fields__") or not is_foreign_class(cls)
+
+
+def is_foreign_class(cls: type) -> bool:
+    """Whether a class comes from the standard library or an installed package."""
+    root = cls.__module__.partition(".")[0]
+    if root in sys.stdlib_module_names and root != "__main__":
+        return True
+    file = getattr(sys.modules.get(cls.__module__), "__file__", None) or ""
+    return "site-packages" in file or "dist-packages" in file
+
+
+def _tensor(
+    vm: Interpreter, cls: type, args: Args, kwargs: Kwargs, runtime: bool, frame: Frame
+) -> Any:
+    """`Tensor(...)`: a constant, or the run-time tensor it is given."""
+    if issubclass(cls, Parameter):
+        raise vm.error(
+            "CE501", TypeError, "a Parameter cannot be made while a graph is compiled", frame,
+            hint="make it in __init__",
+        )
+    if not runtime:
+        with tracing(None):
+            return cls(*args, **kwargs)
+    source = args[0] if args else kwargs.get("input_data")
+    dtype = args[1] if len(args) > 1 else kwargs.get("dtype")
+    if not isinstance(source, Tensor):
+        raise TypeError("a list that holds computed tensors cannot become a Tensor: use ops.stack")
+    return source.astype(dtype) if dtype is not None else GraphTensor(vm.tracer.lift(source))
+
+
+def _object(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+    """An instance with `__call__`."""
+    found = static_attribute(type(fn), "__call__")
+    if found is MISSING:
+        raise TypeError(f"a value of type {type(fn).__name__} cannot be called")
+    if isinstance(found, FunctionType) and is_user_function(found):
+        return interpret(vm, found, [fn, *args], kwargs, frame)
+    if is_library(type(fn).__module__):
+        return library(vm, fn, args, kwargs, frame)
+    return foreign(vm, fn, args, kwargs, frame)
+
+
+def _partial(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+    return call(vm, fn.func, [*fn.args, *args], {**fn.keywords, **kwargs}, frame)
+
+
+def _callback(vm: Interpreter, fn: Callback, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+    return call(vm, fn.fn, args, kwargs, frame)
+
+
+def _builtin(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+    """A function or method written in C."""
+    handler = BUILTINS.get(fn)
+    if handler is not None:
+        return handler(vm, args, kwargs, frame)
+    owner = fn.__self__
+    if isinstance(owner, (list, dict, set, tuple, str, frozenset)):
+        vm.note_object(owner)
+        if isinstance(owner, str) and fn.__name__ == "format" and \
+                any_runtime([*args, *kwargs.values()]):
+            return format_text(owner, args, kwargs)
+        return fn(*args, **kwargs)
+    if fn in REFUSED:
+        raise vm.error(
+            "CE303", RuntimeError, f"{fn.__name__}() is not available in a compiled function",
+            frame,
+        )
+    return foreign(vm, fn, args, kwargs, frame)
+
+
+def library(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+    """Call a function of cellc with tensors of the graph."""
+    name = getattr(fn, "__name__", "")
+    if vm.journal is not None and name.endswith("_") and not name.endswith("__"):
+        for value in (getattr(fn, "__self__", None), *args):
+            vm.note_object(value)
+    given = [_as_callback(vm, a, frame) for a in args]
+    named = {k: _as_callback(vm, v, frame) for k, v in kwargs.items()} if kwargs else kwargs
+    return fn(*given, **named)
+
+
+def _as_callback(vm: Interpreter, value: Any, frame: Frame) -> Any:
+    """A user's function as something library code may call."""
+    if isinstance(value, FunctionType) and is_user_function(value):
+        return Callback(vm, value, frame)
+    if isinstance(value, MethodType) and isinstance(value.__func__, FunctionType) and \
+            is_user_function(value.__func__):
+        return Callback(vm, value, frame)
+    return value
+
+
+_SAME_IN_OPS = {
+    "absolute": "abs", "concatenate": "cat", "arctan": "atan", "arcsin": "asin",
+    "arccos": "acos", "power": "pow", "amax": "max", "amin": "min", "fabs": "abs",
+}
+
+
+def foreign(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+    """Run a third-party function on values known now.
+
+    Raises:
+        CompileTypeError: an argument is a run-time tensor (CE301).
+    """
+    owner = getattr(fn, "__self__", None)
+    if any_runtime([*args, *kwargs.values()]) or holds_runtime(owner):
+        raise _refuse(vm, fn, frame)
+    for value in (owner, *args):
+        vm.note_object(value)
+    return fn(*args, **kwargs)
+
+
+def _refuse(vm: Interpreter, fn: Any, frame: Frame) -> Exception:
+    name = getattr(fn, "__name__", type(fn).__name__)
+    module = (getattr(fn, "__module__", None) or type(fn).__module__ or "").partition(".")[0]
+    full = f"{module}.{name}" if module not in ("", "builtins") else name
+    ops = sys.modules.get("cellc.ops")
+    same = _SAME_IN_OPS.get(name, name)
+    hint = f"use ops.{same}" if hasattr(ops, same) else "use functions of cellc.ops"
+    return vm.error(
+        "CE301", TypeError,
+        f"{full}() is called on a tensor, whose elements are not known while compiling", frame,
+        hint=hint,
+    )
+
+
+Handler = Callable[["Interpreter", Any, Args, Kwargs, "Frame"], Any]
+_BY_TYPE: dict[type, Handler] = {
+    FunctionType: _function,
+    MethodType: _method,
+    BuiltinFunctionType: _builtin,
+    type: _construct,
+    InterpretedFunction: _nested,
+    Callback: _callback,
+    functools.partial: _partial,
+}

@@ -1,0 +1,108 @@
+"""`with` and `try`, around work done while compiling."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from typing import TYPE_CHECKING, Any
+
+from .access import static_attribute
+from .assignment import assign_to
+from .errors import Cascade, CompileError
+from .outcome import Outcome
+from .values import MISSING
+
+if TYPE_CHECKING:
+    from .frames import Frame
+    from .interpreter import Interpreter
+
+
+def _special(vm: Interpreter, target: Any, name: str, args: list[Any], frame: Frame) -> Any:
+    """Call a special method of a context manager."""
+    found = static_attribute(type(target), name)
+    if found is MISSING:
+        raise TypeError(f"'{type(target).__name__}' object does not support the context manager "
+                        "protocol")
+    return vm.call(found, [target, *args], {}, frame)
+
+
+def with_statement(vm: Interpreter, node: ast.With, frame: Frame) -> Outcome:
+    """`with a as x, b: ...`"""
+    return _with(vm, node, 0, frame)
+
+
+def _with(vm: Interpreter, node: ast.With, index: int, frame: Frame) -> Outcome:
+    if index == len(node.items):
+        return vm.block(node.body, frame)
+    item = node.items[index]
+    manager = vm.eval(item.context_expr, frame)
+    vm.at(item.context_expr, frame)
+    value = _special(vm, manager, "__enter__", [], frame)
+    if item.optional_vars is not None:
+        assign_to(vm, item.optional_vars, value, frame)
+    try:
+        outcome = _with(vm, node, index + 1, frame)
+    except (CompileError, Cascade):
+        _special(vm, manager, "__exit__", [None, None, None], frame)
+        raise
+    except Exception as e:
+        vm.mark(e, frame)
+        vm.frame = frame
+        if not _special(vm, manager, "__exit__", [type(e), e, e.__traceback__], frame):
+            raise
+        return Outcome()
+    _special(vm, manager, "__exit__", [None, None, None], frame)
+    return outcome
+
+
+def try_statement(vm: Interpreter, node: ast.Try, frame: Frame) -> Outcome:
+    """`try/except/else/finally`: exceptions of compile-time work are caught."""
+    try:
+        outcome = _guarded(vm, node, frame)
+    except BaseException:
+        if node.finalbody and not isinstance(sys.exception(), KeyboardInterrupt):
+            final = vm.block(node.finalbody, frame)
+            if not final.falls:
+                return final
+        raise
+    if node.finalbody:
+        final = vm.block(node.finalbody, frame)
+        if final.mixed or not final.falls:
+            return final
+    return outcome
+
+
+def _guarded(vm: Interpreter, node: ast.Try, frame: Frame) -> Outcome:
+    saved = vm.catching, vm.try_region
+    vm.catching, vm.try_region = vm.catching + bool(node.handlers), vm.region_depth
+    try:
+        outcome = vm.block(node.body, frame)
+    except (CompileError, Cascade):
+        raise
+    except Exception as e:
+        vm.catching, vm.try_region = saved
+        vm.frame = frame
+        return _handle(vm, node, e, frame)
+    finally:
+        vm.catching, vm.try_region = saved
+    if outcome.falls and not outcome.mixed and node.orelse:
+        return vm.block(node.orelse, frame)
+    return outcome
+
+
+def _handle(vm: Interpreter, node: ast.Try, error: Exception, frame: Frame) -> Outcome:
+    for handler in node.handlers:
+        kinds = Exception if handler.type is None else vm.eval(handler.type, frame)
+        if not isinstance(error, kinds):
+            continue
+        frame.node = handler
+        if handler.name is not None:
+            vm.store(frame, handler.name, error)
+        vm.handled.append(error)
+        try:
+            return vm.block(handler.body, frame)
+        finally:
+            vm.handled.pop()
+            if handler.name is not None:
+                frame.table.pop(handler.name, None)
+    raise error

@@ -1,0 +1,379 @@
+"""Run-time choice: conditions on tensors, and the `cond` of two interpreted paths."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cellc_runtime import dtypes
+
+from ..common.tensor import Tensor
+from ..core.dispatch import apply
+from ..core.tracer import Region
+from .analysis import Names, is_total
+from .journal import Change, Slot, Variable, unchanged
+from .outcome import RETURN, Outcome
+from .regions import close_cond, opened, reopened
+from .values import (
+    MISSING,
+    Build,
+    MergeError,
+    Merger,
+    Poison,
+    RuntimeRange,
+    Text,
+    as_tensor,
+    is_runtime,
+    scalar,
+)
+
+if TYPE_CHECKING:
+    from .frames import Frame
+    from .interpreter import Interpreter
+
+Known = bool | Tensor
+"""A truth value: known now, or a bool scalar of the graph."""
+
+
+def truth(vm: Interpreter, value: Any, frame: Frame) -> Known:
+    """The truth of a value: known now, or a bool scalar tensor.
+
+    Raises:
+        CompileValueError: a tensor with more than one element (CE401).
+    """
+    if not isinstance(value, Tensor):
+        if isinstance(value, (RuntimeRange, Text)):
+            raise TypeError("the truth of this value is not known while compiling")
+        return bool(value)
+    if value._type.size != 1:
+        raise vm.error(
+            "CE401", ValueError,
+            f"the truth value of a tensor of shape {value.shape} is ambiguous", frame,
+            hint="reduce it first: .any() or .all()",
+        )
+    if not is_runtime(value):
+        return bool(value._data.item())
+    one: Tensor = apply("reshape", value, shape=()) if value.shape else value
+    if one.dtype is not dtypes.bool_:
+        one = apply("ne", one, scalar(0, one.dtype))
+    return one
+
+
+def logical(op: str, a: Known, b: Known | None = None) -> Known:
+    """`not a`, `a and b`, `a or b` of truth values."""
+    if op == "not":
+        out: Tensor | bool = (not a) if isinstance(a, bool) else apply("logical_not", a)
+        return out
+    assert b is not None
+    if isinstance(a, bool):
+        return b if a == (op == "and") else a
+    if isinstance(b, bool):
+        return a if b == (op == "and") else b
+    both: Tensor = apply(f"logical_{op}", a, b)
+    return both
+
+
+def condition(vm: Interpreter, node: ast.expr, frame: Frame) -> Known:
+    """The truth of an expression where only its truth matters (`if`, `while`, `assert`, ...)."""
+    if isinstance(node, ast.BoolOp):
+        return _all_or_any(vm, node, node.values, frame)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        inner = condition(vm, node.operand, frame)
+        vm.at(node, frame)
+        return logical("not", inner)
+    value = vm.eval(node, frame)
+    vm.at(node, frame)
+    return truth(vm, value, frame)
+
+
+def _all_or_any(
+    vm: Interpreter, node: ast.BoolOp, values: Sequence[ast.expr], frame: Frame
+) -> Known:
+    op = "and" if isinstance(node.op, ast.And) else "or"
+    first, rest = condition(vm, values[0], frame), values[1:]
+    if isinstance(first, bool):
+        if not rest or first != (op == "and"):
+            return first
+        return _all_or_any(vm, node, rest, frame)
+    if not rest:
+        return first
+    vm.at(node, frame)
+    if all(is_total(v) for v in rest):
+        return logical(op, first, _all_or_any(vm, node, rest, frame))
+    # What follows may fail or have effects, so it runs only if Python would run it.
+    sides = (lambda: _all_or_any(vm, node, rest, frame)), (lambda: op == "or")
+    found = choose(vm, node, first, frame, *(sides if op == "and" else sides[::-1]))
+    return truth(vm, found, frame)
+
+
+def short_circuit(
+    vm: Interpreter, node: ast.BoolOp, values: Sequence[ast.expr], frame: Frame
+) -> Any:
+    """`a and b`, `a or b` as Python values: one of the operands."""
+    is_and = isinstance(node.op, ast.And)
+    first = vm.eval(values[0], frame)
+    if len(values) == 1:
+        return first
+    vm.at(node, frame)
+    known, rest = truth(vm, first, frame), values[1:]
+    if isinstance(known, bool):
+        return short_circuit(vm, node, rest, frame) if known == is_and else first
+    if first._type == known._type and all(is_total(v) for v in rest):
+        second = short_circuit(vm, node, rest, frame)
+        vm.at(node, frame)
+        if isinstance(second, bool) or getattr(second, "_type", None) == known._type:
+            return logical("and" if is_and else "or", known, second)
+        return choose(vm, node, known, frame, *_sides(is_and, lambda: second, lambda: first))
+    later = lambda: short_circuit(vm, node, rest, frame)  # noqa: E731
+    return choose(vm, node, known, frame, *_sides(is_and, later, lambda: first))
+
+
+def _sides(
+    is_and: bool, second: Callable[[], Any], first: Callable[[], Any]
+) -> tuple[Callable[[], Any], Callable[[], Any]]:
+    return (second, first) if is_and else (first, second)
+
+
+# --- two paths ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One traced path: its region, how it ended, what it changed."""
+
+    region: Region
+    outcome: Outcome
+    changes: dict[Hashable, Change]
+
+    def gone(self) -> bool:
+        """Whether the path surely left the function, so that its variables do not matter."""
+        return self.outcome.kinds == {RETURN} and not self.outcome.falls
+
+
+def choose(
+    vm: Interpreter, node: ast.AST, pred: Known, frame: Frame,
+    then: Callable[[], Any], other: Callable[[], Any],
+) -> Any:
+    """The value of one of two expressions, chosen now or at run time."""
+    if isinstance(pred, bool):
+        return then() if pred else other()
+    ends = [lambda f=f: Outcome.returned(f(), node) for f in (then, other)]
+    return fork(vm, node, pred, frame, ends[0], ends[1], None).value
+
+
+def fork(
+    vm: Interpreter, node: ast.AST, pred: Tensor, frame: Frame,
+    then: Callable[[], Outcome], other: Callable[[], Outcome], live: Names | None,
+) -> Outcome:
+    """Interpret two paths from the same state and join them in a `cond`.
+
+    Args:
+        live: variables of the frame that are read afterwards; None for an expression, whose
+            value is the outcome's.
+    """
+    sides = []
+    for name, run in (("then", then), ("else", other)):
+        with opened(vm.tracer, name) as (region, _):
+            saved = vm.open_journal(frame)
+            changes: dict[Hashable, Change] = {}
+            try:
+                outcome = run()
+            finally:
+                changes = vm.close_journal(saved)
+        sides.append(Side(region, outcome, changes))
+    vm.frame = frame
+    vm.at(node, frame)
+    return _Join(vm, node, frame, sides[0], sides[1], live).run(pred)
+
+
+class _Join:
+    """The merge of two sides into one state and one outcome."""
+
+    def __init__(
+        self, vm: Interpreter, node: ast.AST, frame: Frame, a: Side, b: Side, live: Names | None
+    ) -> None:
+        self.vm, self.node, self.frame, self.a, self.b, self.live = vm, node, frame, a, b, live
+        self.merger = Merger()
+        self.stores: list[tuple[Slot, Build, int]] = []
+
+    def run(self, pred: Tensor) -> Outcome:
+        kinds = self.a.outcome.kinds | self.b.outcome.kinds
+        falls = self.a.outcome.falls or self.b.outcome.falls
+        flags: dict[str, Build] = {}
+        if len(kinds) + falls > 1:
+            for k in sorted(kinds):
+                flags[k] = self.merger.merge(self.a.outcome.flag(k), self.b.outcome.flag(k))
+        value = self._value() if RETURN in kinds else None
+        self._changes()
+        results = self._close(pred)
+        for slot, build, line in self.stores:
+            self.vm.note(slot)
+            slot.put(build(results))
+            if isinstance(slot, Variable):
+                slot.lines[slot.name] = line
+        node = self.a.outcome.node or self.b.outcome.node
+        return Outcome(
+            kinds, {k: f(results) for k, f in flags.items()}, falls,
+            MISSING if value is None else value(results), node,
+        )
+
+    def _close(self, pred: Tensor) -> list[Tensor]:
+        tracer = self.vm.tracer
+        built = []
+        for side, index in ((self.a, 1), (self.b, 2)):
+            with reopened(tracer, side.region):
+                tensors = [as_tensor(pair[index], pair[0]) for pair in self.merger.pairs]
+            built.append((side.region, tensors))
+        regions = self.a.region, self.b.region
+        if not self.merger.pairs and not any(r.graph.nodes or r.assigned for r in regions):
+            return []
+        return close_cond(tracer, pred, built)
+
+    def _value(self) -> Build:
+        values = [
+            s.outcome.value if RETURN in s.outcome.kinds else MISSING for s in (self.a, self.b)
+        ]
+        try:
+            return self.merger.merge(*values)
+        except MergeError as e:
+            raise self._value_error(e) from None
+
+    def _value_error(self, e: MergeError) -> Exception:
+        vm, frame = self.vm, self.frame
+        hint = "give both the same shape and dtype (zeros_like, astype, reshape)"
+        if self.live is None:
+            return vm.error(
+                "CE204", TypeError, f"the two sides of a run-time choice differ: {e}", frame,
+                self.node, hint=hint,
+            )
+        lines = sorted({
+            getattr(s.outcome.node, "lineno", 0) for s in (self.a, self.b) if s.outcome.node
+        })
+        notes = [f"line {n}: {frame.source.text(n).strip()}" for n in lines]
+        return vm.error(
+            "CE402", TypeError,
+            f"{frame.name}() returns different types, chosen at run time: {e}", frame, self.node,
+            notes=notes, hint=hint,
+        )
+
+    def _changes(self) -> None:
+        for key in {**self.a.changes, **self.b.changes}:
+            a, b = self.a.changes.get(key), self.b.changes.get(key)
+            known = a or b
+            assert known is not None
+            if (a is None or unchanged(a)) and (b is None or unchanged(b)):
+                continue
+            new_a = a.new if a is not None else known.old
+            new_b = b.new if b is not None else known.old
+            line = max(c.line for c in (a, b) if c is not None)
+            if isinstance(known.slot, Variable):
+                self._variable(known.slot, new_a, new_b, (a, b), line)
+            else:
+                self._object(known.slot, new_a, new_b)
+
+    def _variable(
+        self, slot: Variable, a: Any, b: Any, changes: tuple[Change | None, Change | None],
+        line: int,
+    ) -> None:
+        own = slot.table is self.frame.table
+        if own and self.live is not None:
+            if self.a.gone() and self.b.gone():
+                return
+            if slot.name not in self.live and slot.name not in self.frame.source.live.captured:
+                self.stores.append((slot, _always(_DEAD), line))
+                return
+            a = _ABSENT if self.a.gone() else a
+            b = _ABSENT if self.b.gone() else b
+        self.stores.append((slot, self._merge_variable(slot, a, b, changes), line))
+
+    def _merge_variable(
+        self, slot: Variable, a: Any, b: Any, changes: tuple[Change | None, Change | None]
+    ) -> Build:
+        for x, y in ((a, b), (b, a)):
+            if x is _ABSENT:
+                if y is MISSING or isinstance(y, Poison):
+                    return _always(y)
+                return self.merger.merge(*((MISSING, y) if x is a else (y, MISSING)))
+        for value in (a, b):
+            if isinstance(value, Poison):
+                return _always(value)
+        if a is MISSING or b is MISSING:
+            return _always(self._one_sided(slot, a is MISSING, changes))
+        before = len(self.merger.pairs)
+        try:
+            return self.merger.merge(a, b)
+        except MergeError as e:
+            del self.merger.pairs[before:]
+            return _always(self._different(slot, e, changes))
+
+    def _lines(self, name: str, changes: tuple[Change | None, Change | None]) -> tuple[str, ...]:
+        notes = []
+        for change, which in zip(changes, ("holds", "does not hold"), strict=True):
+            if change is not None and change.line:
+                text = self.frame.source.text(change.line).strip()
+                notes.append(f"line {change.line}, if it {which}: {text}")
+        return tuple(notes)
+
+    def _condition(self) -> str:
+        return f"the condition at line {getattr(self.node, 'lineno', 0)}"
+
+    def _one_sided(
+        self, slot: Variable, first: bool, changes: tuple[Change | None, Change | None]
+    ) -> Poison:
+        when = "does not hold" if first else "holds"
+        return Poison(
+            "CE203", UnboundLocalError,
+            f"'{slot.name}' is defined only if {self._condition()} {when}, and that is known only "
+            "at run time",
+            self._lines(slot.name, changes), f"assign '{slot.name}' in both branches or before",
+        )
+
+    def _different(
+        self, slot: Variable, e: MergeError, changes: tuple[Change | None, Change | None]
+    ) -> Poison:
+        return Poison(
+            "CE204", TypeError,
+            f"'{slot.name}' depends on {self._condition()}, known only at run time, and its two "
+            f"values differ in more than elements: {e}",
+            self._lines(slot.name, changes),
+            "give both the same shape and dtype (zeros_like, astype, reshape)",
+        )
+
+    def _object(self, slot: Slot, a: Any, b: Any) -> None:
+        try:
+            self.stores.append((slot, self.merger.merge(a, b), 0))
+        except MergeError as e:
+            raise self.vm.error(
+                "CE208", TypeError,
+                f"{slot.label()} is changed under a condition known only at run time: {e}",
+                self.frame, self.node,
+                hint="keep its structure the same in both branches",
+            ) from None
+
+
+class _Absent:
+    """The variable of a path that left the function: any value will do."""
+
+
+_ABSENT: Any = _Absent()
+_DEAD = Poison("CE203", UnboundLocalError, "the variable has no value here")
+
+
+def _always(value: Any) -> Build:
+    return lambda _: value
+
+
+def under(
+    vm: Interpreter, node: ast.AST, outcome: Outcome, frame: Frame,
+    rest: Callable[[], Outcome], live: Names,
+) -> Outcome:
+    """Go on with `rest` where a mixed outcome falls through; the joined outcome."""
+    if not outcome.falls:
+        return outcome
+    jumped: Known = False
+    for kind in sorted(outcome.kinds):
+        jumped = logical("or", jumped, outcome.flag(kind))
+    assert isinstance(jumped, Tensor)
+    return fork(vm, node, jumped, frame, outcome.jumps, rest, live)

@@ -1,0 +1,232 @@
+"""Compile errors: one class per builtin kind, a stable code, a place in the source, a hint.
+
+Two sorts of exception meet in the interpreter. A `CompileError` states a limit of the language;
+user code cannot catch it. Any other exception comes from the user's program (a wrong shape, an
+undefined name, a `raise`) and can be caught by its `try`; it becomes a `CompileError` of the same
+kind when it leaves the compiled function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cellc_compiler.ir.graph import Span
+
+CODES: dict[str, str] = {
+    "CE001": "the source of a function is not available",
+    "CE002": "the source of a function does not match the code that was loaded",
+    "CE101": "a statement the compiler does not accept",
+    "CE102": "an expression the compiler does not accept",
+    "CE103": "a generator or async function over tensors",
+    "CE104": "an assignment to a global name",
+    "CE105": "an assignment to a variable of compiled Python code",
+    "CE201": "a name that is not defined",
+    "CE202": "a local variable read before it is assigned",
+    "CE203": "a variable defined in one branch only",
+    "CE204": "a variable of different types in two branches",
+    "CE205": "a variable that changes its type in a loop",
+    "CE206": "a variable defined only inside a loop that may not run",
+    "CE208": "a list, dict or object that changes its structure in a run-time branch or loop",
+    "CE301": "a third-party function called on tensors",
+    "CE302": "a builtin that does not take tensors",
+    "CE303": "a builtin that is not available while a graph is compiled",
+    "CE304": "recursion without end",
+    "CE306": "a Cell's own bprop where none can be compiled",
+    "CE401": "the truth value of a tensor with more than one element",
+    "CE402": "a function that returns different types on two paths",
+    "CE403": "raise or assert under a condition known only at run time",
+    "CE404": "a statement that cannot depend on a run-time value",
+    "CE501": "an attribute that cannot be assigned while a graph is compiled",
+    "CE502": "a change of a compile-time object under a condition known only at run time",
+    "CE601": "an operand of a wrong type",
+    "CE602": "an operand of a wrong shape or value",
+    "CE603": "an index or key that does not exist",
+    "CE604": "an attribute that does not exist",
+    "CE605": "a division by zero, or another arithmetic error",
+    "CE606": "a run-time error raised while compiling",
+    "CE607": "a failed assertion",
+    "CE608": "another exception raised while compiling",
+}
+"""Every code and what it is for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A position in the source, with what a reader needs to find it.
+
+    Attributes:
+        span: file, line and columns (bytes, as in `ast`).
+        text: the source line.
+        function: qualified name of the function.
+        scope: path of the Cell, or "".
+    """
+
+    span: Span
+    text: str
+    function: str
+    scope: str = ""
+
+    def where(self) -> str:
+        """File, line and function in the form of a Python traceback."""
+        cell = f" (cell {self.scope})" if self.scope else ""
+        return f'File "{self.span.file}", line {self.span.line}, in {self.function}{cell}'
+
+    def caret(self) -> str:
+        """The source line with the offending part underlined."""
+        raw = self.text.encode()
+        lead = len(raw) - len(raw.lstrip())
+        start = max(self.span.column - lead, 0)
+        end = len(raw.rstrip()) - lead
+        if self.span.end_line == self.span.line and self.span.end_column is not None:
+            end = self.span.end_column - lead
+        body = raw.strip()
+        left = body[:start].decode(errors="replace")
+        width = max(len(body[start:end].decode(errors="replace")), 1)
+        return f"{self.text.strip()}\n{' ' * len(left)}{'^' * width}"
+
+
+class CellcError(Exception):
+    """Base of the errors cellc raises for itself."""
+
+
+class CompileError(CellcError):
+    """An error in a network, found while it is compiled.
+
+    Attributes:
+        code: stable code, a key of `CODES`.
+        message: what is wrong.
+        place: where, or None if there is no source.
+        calls: the calls that led there, outermost first.
+        notes: further positions or facts.
+        hint: what to write instead, or "".
+    """
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        place: Place | None = None,
+        calls: Sequence[Place] = (),
+        notes: Sequence[str] = (),
+        hint: str = "",
+    ) -> None:
+        super().__init__(code, message, place, tuple(calls), tuple(notes), hint)
+        self.code = code
+        self.message = message
+        self.place = place
+        self.calls = tuple(calls)
+        self.notes = tuple(notes)
+        self.hint = hint
+
+    def key(self) -> tuple[str, str, Span | None]:
+        """What makes two errors the same."""
+        return self.code, self.message, self.place.span if self.place else None
+
+    def __str__(self) -> str:
+        lines = [f"{self.message} [{self.code}]"]
+        if self.place is not None:
+            lines.append(f"  {self.place.where()}")
+            lines += [f"    {line}" for line in self.place.caret().splitlines()]
+        lines += [f"  note: {n}" for n in self.notes]
+        lines += [f"  called from {_called(p)}" for p in _shorten(self.calls)]
+        if self.hint:
+            lines.append(f"  hint: {self.hint}")
+        return "\n".join(lines)
+
+
+def _called(place: Place | None) -> str:
+    return f"{place.where()}: {place.text.strip()}" if place else "..."
+
+
+def _shorten(calls: Sequence[Place]) -> list[Place | None]:
+    """Innermost call first; the middle of a long chain is left out."""
+    chain: list[Place | None] = list(reversed(calls))
+    return chain if len(chain) <= 12 else [*chain[:6], None, *chain[-5:]]
+
+
+class CompileTypeError(CompileError, TypeError):
+    """A TypeError found while compiling."""
+
+
+class CompileValueError(CompileError, ValueError):
+    """A ValueError found while compiling."""
+
+
+class CompileIndexError(CompileError, IndexError):
+    """An IndexError found while compiling."""
+
+
+class CompileKeyError(CompileError, KeyError):
+    """A KeyError found while compiling."""
+
+
+class CompileNameError(CompileError, NameError):
+    """A NameError found while compiling."""
+
+
+class CompileUnboundLocalError(CompileError, UnboundLocalError):
+    """A local variable read before it is assigned."""
+
+
+class CompileAttributeError(CompileError, AttributeError):
+    """An AttributeError found while compiling."""
+
+
+class CompileRuntimeError(CompileError, RuntimeError):
+    """A RuntimeError found while compiling."""
+
+
+class CompileRecursionError(CompileError, RecursionError):
+    """Recursion without end (a RuntimeError too)."""
+
+
+class CompileZeroDivisionError(CompileError, ZeroDivisionError):
+    """A division by zero of numbers known while compiling."""
+
+
+class CompileOverflowError(CompileError, OverflowError):
+    """A number out of range."""
+
+
+class CompileAssertionError(CompileError, AssertionError):
+    """A failed assertion on values known while compiling."""
+
+
+class CompileNotImplementedError(CompileError, NotImplementedError):
+    """A NotImplementedError raised by the user's program."""
+
+
+class CompileSyntaxError(CompileError, SyntaxError):
+    """Syntax outside the static-graph language."""
+
+    # SyntaxError prints its own attributes; ours carry the position.
+    __str__ = CompileError.__str__
+
+
+_KINDS: dict[type[BaseException], tuple[type[CompileError], str]] = {
+    TypeError: (CompileTypeError, "CE601"),
+    ValueError: (CompileValueError, "CE602"),
+    IndexError: (CompileIndexError, "CE603"),
+    KeyError: (CompileKeyError, "CE603"),
+    NameError: (CompileNameError, "CE201"),
+    UnboundLocalError: (CompileUnboundLocalError, "CE202"),
+    AttributeError: (CompileAttributeError, "CE604"),
+    ZeroDivisionError: (CompileZeroDivisionError, "CE605"),
+    OverflowError: (CompileOverflowError, "CE605"),
+    RuntimeError: (CompileRuntimeError, "CE606"),
+    RecursionError: (CompileRecursionError, "CE304"),
+    NotImplementedError: (CompileNotImplementedError, "CE606"),
+    AssertionError: (CompileAssertionError, "CE607"),
+    SyntaxError: (CompileSyntaxError, "CE102"),
+    CellcError: (CompileError, "CE608"),
+}
+
+
+def kind(error: type[BaseException]) -> tuple[type[CompileError], str] | None:
+    """The compile-error class and default code for an exception type; None for users' own."""
+    return _KINDS.get(error)
+
+
+class Cascade(Exception):
+    """A value that is missing because of an error already collected was read."""

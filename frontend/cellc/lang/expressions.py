@@ -1,0 +1,369 @@
+"""Expressions: a closed table from syntax to handler."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..common.tensor import Tensor
+from .access import index_is, mangle, read_attribute, subscript
+from .analysis import Facts
+from .assignment import assign_to
+from .calls import call
+from .control import choose, logical, short_circuit, truth
+from .frames import Frame
+from .functions import InterpretedFunction
+from .iteration import items
+from .operators import BINARY, UNARY, compare, percent_text
+from .values import Text, holds_runtime, is_runtime
+
+if TYPE_CHECKING:
+    from .interpreter import Interpreter
+
+Handler = Callable[["Interpreter", Any, "Frame"], Any]
+
+def _constant(vm: Interpreter, node: ast.Constant, frame: Frame) -> Any:
+    return node.value
+
+
+def _name(vm: Interpreter, node: ast.Name, frame: Frame) -> Any:
+    frame.node = node
+    return vm.load(node.id, frame)
+
+
+def _attribute(vm: Interpreter, node: ast.Attribute, frame: Frame) -> Any:
+    target = vm.eval(node.value, frame)
+    vm.at(node, frame)
+    return read_attribute(vm, target, mangle(node.attr, frame), frame)
+
+
+def _binary(vm: Interpreter, node: ast.BinOp, frame: Frame) -> Any:
+    left, right = vm.eval(node.left, frame), vm.eval(node.right, frame)
+    vm.at(node, frame)
+    if isinstance(left, str) and isinstance(node.op, ast.Mod) and holds_runtime(right):
+        return percent_text(left, right)
+    return BINARY[type(node.op)](left, right)
+
+
+def _unary(vm: Interpreter, node: ast.UnaryOp, frame: Frame) -> Any:
+    value = vm.eval(node.operand, frame)
+    vm.at(node, frame)
+    if isinstance(node.op, ast.Not):
+        known = truth(vm, value, frame)
+        return not known if isinstance(known, bool) else logical("not", known)
+    return UNARY[type(node.op)](value)
+
+
+def _bool_op(vm: Interpreter, node: ast.BoolOp, frame: Frame) -> Any:
+    return short_circuit(vm, node, node.values, frame)
+
+
+def _compare(vm: Interpreter, node: ast.Compare, frame: Frame) -> Any:
+    left = vm.eval(node.left, frame)
+    if len(node.ops) == 1:
+        right = vm.eval(node.comparators[0], frame)
+        vm.at(node, frame)
+        return compare(vm, node.ops[0], left, right, frame)
+    result: Any = True
+    for op, right_node in zip(node.ops, node.comparators, strict=True):
+        right = vm.eval(right_node, frame)
+        vm.at(node, frame)
+        part = compare(vm, op, left, right, frame)
+        known = truth(vm, part, frame)
+        if known is False:
+            return part
+        if known is not True:
+            result = known if result is True else logical("and", result, known)
+        elif result is True and right_node is node.comparators[-1]:
+            return part
+        left = right
+    return result
+
+
+def _if_exp(vm: Interpreter, node: ast.IfExp, frame: Frame) -> Any:
+    test = vm.eval(node.test, frame)
+    vm.at(node.test, frame)
+    known = truth(vm, test, frame)
+    if isinstance(known, bool):
+        return vm.eval(node.body if known else node.orelse, frame)
+    return choose(vm, node, known, frame, lambda: vm.eval(node.body, frame),
+                  lambda: vm.eval(node.orelse, frame))
+
+
+def elements(vm: Interpreter, nodes: Sequence[ast.expr], frame: Frame) -> list[Any]:
+    """The values of a display or argument list, stars spread."""
+    out: list[Any] = []
+    for node in nodes:
+        if isinstance(node, ast.Starred):
+            out.extend(items(vm, vm.eval(node.value, frame), frame))
+        else:
+            out.append(vm.eval(node, frame))
+    return out
+
+
+def _tuple(vm: Interpreter, node: ast.Tuple, frame: Frame) -> Any:
+    return tuple(elements(vm, node.elts, frame))
+
+
+def _list(vm: Interpreter, node: ast.List, frame: Frame) -> Any:
+    return vm.fresh(elements(vm, node.elts, frame))
+
+
+def _set(vm: Interpreter, node: ast.Set, frame: Frame) -> Any:
+    return vm.fresh(set(elements(vm, node.elts, frame)))
+
+
+def _dict(vm: Interpreter, node: ast.Dict, frame: Frame) -> Any:
+    out: dict[Any, Any] = {}
+    for key, value in zip(node.keys, node.values, strict=True):
+        if key is None:
+            out.update(vm.eval(value, frame))
+        else:
+            name = vm.eval(key, frame)
+            out[name] = vm.eval(value, frame)
+    return vm.fresh(out)
+
+
+def _subscript(vm: Interpreter, node: ast.Subscript, frame: Frame) -> Any:
+    target = vm.eval(node.value, frame)
+    index = vm.eval(node.slice, frame)
+    vm.at(node, frame)
+    return subscript(vm, target, index, frame)
+
+
+def _slice(vm: Interpreter, node: ast.Slice, frame: Frame) -> Any:
+    parts = [None if n is None else vm.eval(n, frame) for n in (node.lower, node.upper, node.step)]
+    return slice(*parts)
+
+
+def _joined(vm: Interpreter, node: ast.JoinedStr, frame: Frame) -> Any:
+    parts: list[Any] = []
+    for part in node.values:
+        value = vm.eval(part, frame)
+        parts += value.parts if isinstance(value, Text) else [value]
+    return Text(tuple(parts)) if holds_runtime(parts) else "".join(parts)
+
+
+_CONVERSIONS: dict[int, Callable[[Any], Any]] = {
+    -1: lambda v: v, ord("s"): str, ord("r"): repr, ord("a"): ascii,
+}
+
+
+def _formatted(vm: Interpreter, node: ast.FormattedValue, frame: Frame) -> Any:
+    value = vm.eval(node.value, frame)
+    spec = "" if node.format_spec is None else vm.eval(node.format_spec, frame)
+    vm.at(node, frame)
+    if is_runtime(value) and not spec:
+        return Text((value,))
+    if isinstance(value, Text) and not spec:
+        return value
+    if holds_runtime(value):
+        raise TypeError("a tensor in an f-string takes no format specification")
+    return format(_CONVERSIONS[node.conversion](value), spec)
+
+
+def _named(vm: Interpreter, node: ast.NamedExpr, frame: Frame) -> Any:
+    value = vm.eval(node.value, frame)
+    frame.node = node
+    owner = frame
+    while owner.comprehension and owner.outer is not None:
+        owner = owner.outer  # a comprehension's walrus binds in the function around it
+    vm.store(owner, node.target.id, value)
+    return value
+
+
+def _lambda(vm: Interpreter, node: ast.Lambda, frame: Frame) -> Any:
+    return InterpretedFunction.define(vm, node, frame)
+
+
+# --- comprehensions -----------------------------------------------------------------------------
+
+
+def _inner_frame(
+    vm: Interpreter, generators: Sequence[ast.comprehension], frame: Frame
+) -> Frame:
+    names = {
+        n.id for g in generators for n in ast.walk(g.target) if isinstance(n, ast.Name)
+    }
+    none: frozenset[str] = frozenset()
+    facts = Facts(frozenset(names), none, none, none, False)
+    made = Frame(
+        frame.source, facts, frame.name, frame.globals, frame.closure, frame.scope,
+        frame.class_name, frame.caller, frame, depth=frame.depth,
+        first_argument=frame.first_argument, comprehension=True,
+    )
+    vm.fresh(made.table)
+    return made
+
+
+def comprehend(
+    vm: Interpreter,
+    generators: Sequence[ast.comprehension],
+    frame: Frame,
+    inner: Frame,
+    emit: Callable[[], None],
+) -> None:
+    """Run the loops of a comprehension; `emit` is called for each kept element."""
+    first, rest = generators[0], generators[1:]
+    if first.is_async:
+        vm.unsupported(first.iter, frame, "CE102")
+    source = vm.eval(first.iter, frame)
+    vm.at(first.iter, frame)
+    for element in items(vm, source, frame):
+        assign_to(vm, first.target, element, inner)
+        if not all(_keep(vm, test, inner) for test in first.ifs):
+            continue
+        if rest:
+            comprehend(vm, rest, inner, inner, emit)
+        else:
+            emit()
+
+
+def _keep(vm: Interpreter, test: ast.expr, frame: Frame) -> bool:
+    value = vm.eval(test, frame)
+    vm.at(test, frame)
+    known = truth(vm, value, frame)
+    if isinstance(known, bool):
+        return known
+    raise vm.error(
+        "CE404", TypeError, "a comprehension cannot be filtered by a run-time condition",
+        frame, test, hint="the length of the result would not be known: use where or a mask",
+    )
+
+
+def _list_comp(vm: Interpreter, node: Any, frame: Frame) -> Any:
+    inner = _inner_frame(vm, node.generators, frame)
+    out: list[Any] = []
+    comprehend(vm, node.generators, frame, inner, lambda: out.append(vm.eval(node.elt, inner)))
+    return vm.fresh(out)
+
+
+def _set_comp(vm: Interpreter, node: ast.SetComp, frame: Frame) -> Any:
+    return vm.fresh(set(_list_comp(vm, node, frame)))
+
+
+def _generator(vm: Interpreter, node: ast.GeneratorExp, frame: Frame) -> Any:
+    return iter(_list_comp(vm, node, frame))
+
+
+def _dict_comp(vm: Interpreter, node: ast.DictComp, frame: Frame) -> Any:
+    inner = _inner_frame(vm, node.generators, frame)
+    out: dict[Any, Any] = {}
+
+    def emit() -> None:
+        key = vm.eval(node.key, inner)
+        out[key] = vm.eval(node.value, inner)
+
+    comprehend(vm, node.generators, frame, inner, emit)
+    return vm.fresh(out)
+
+
+# --- calls --------------------------------------------------------------------------------------
+
+
+def _call(vm: Interpreter, node: ast.Call, frame: Frame) -> Any:
+    if isinstance(node.func, ast.Name) and node.func.id == "super" and not node.args:
+        return _super(vm, frame, node)
+    indexed = _indexed_cells(vm, node, frame)
+    fn = indexed[0] if indexed else vm.eval(node.func, frame)
+    args = elements(vm, node.args, frame)
+    kwargs = _keywords(vm, node, frame)
+    vm.at(node, frame)
+    if indexed:
+        return _switch(vm, node, indexed[0], indexed[1], args, kwargs, frame)
+    result = call(vm, fn, args, kwargs, frame)
+    frame.node = node
+    return result
+
+
+def _indexed_cells(
+    vm: Interpreter, node: ast.Call, frame: Frame
+) -> tuple[Any, Tensor] | None:
+    """`self.layers[i](...)` with a run-time `i`: the candidates and the index."""
+    func = node.func
+    if not isinstance(func, ast.Subscript) or isinstance(func.slice, (ast.Slice, ast.Constant)):
+        return None
+    box = vm.eval(func.value, frame)
+    index = vm.eval(func.slice, frame)
+    vm.at(func, frame)
+    if is_runtime(index) and not isinstance(box, (Tensor, dict)) and index.shape in ((), (1,)):
+        return list(items(vm, box, frame)), index
+    return [subscript(vm, box, index, frame)], _KNOWN
+
+
+_KNOWN: Any = object()
+
+
+def _switch(
+    vm: Interpreter, node: ast.Call, cells: list[Any], index: Any, args: list[Any],
+    kwargs: dict[str, Any], frame: Frame,
+) -> Any:
+    if index is _KNOWN:
+        return call(vm, cells[0], args, kwargs, frame)
+    count = len(cells)
+
+    def at(i: int) -> Any:
+        if i == count - 1:
+            return call(vm, cells[i], args, kwargs, frame)
+        hit = index_is(vm, index, i, count, frame)
+        return choose(vm, node, hit, frame, lambda: call(vm, cells[i], args, kwargs, frame),
+                      lambda: at(i + 1))
+
+    return at(0)
+
+
+def _keywords(vm: Interpreter, node: ast.Call, frame: Frame) -> dict[str, Any]:
+    kwargs: dict[str, Any] = {}
+    for keyword in node.keywords:
+        value = vm.eval(keyword.value, frame)
+        given = {keyword.arg: value} if keyword.arg is not None else dict(value)
+        for name, v in given.items():
+            if name in kwargs:
+                raise TypeError(f"the argument '{name}' is given twice")
+            kwargs[name] = v
+    return kwargs
+
+
+def _super(vm: Interpreter, frame: Frame, node: ast.AST) -> Any:
+    owner = frame
+    while owner.outer is not None:
+        owner = owner.outer
+    found = owner.closure.get("__class__")
+    if found is None:
+        frame.node = node
+        raise RuntimeError("super() without arguments needs a method of a class")
+    return super(found.cell_contents, owner.first_argument)
+
+
+def _starred(vm: Interpreter, node: ast.Starred, frame: Frame) -> Any:
+    raise vm.error("CE102", SyntaxError, "a starred expression is out of place", frame, node)
+
+
+EXPRESSIONS: dict[type[ast.AST], Handler] = {
+    ast.Constant: _constant,
+    ast.Name: _name,
+    ast.Attribute: _attribute,
+    ast.BinOp: _binary,
+    ast.UnaryOp: _unary,
+    ast.BoolOp: _bool_op,
+    ast.Compare: _compare,
+    ast.IfExp: _if_exp,
+    ast.Tuple: _tuple,
+    ast.List: _list,
+    ast.Set: _set,
+    ast.Dict: _dict,
+    ast.Subscript: _subscript,
+    ast.Slice: _slice,
+    ast.JoinedStr: _joined,
+    ast.FormattedValue: _formatted,
+    ast.NamedExpr: _named,
+    ast.Lambda: _lambda,
+    ast.ListComp: _list_comp,
+    ast.SetComp: _set_comp,
+    ast.DictComp: _dict_comp,
+    ast.GeneratorExp: _generator,
+    ast.Call: _call,
+    ast.Starred: _starred,
+}
+"""Every accepted expression."""

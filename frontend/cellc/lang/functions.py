@@ -1,0 +1,128 @@
+"""Functions as values: those defined inside a compiled function, and argument binding."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from .values import MISSING
+
+if TYPE_CHECKING:
+    from .frames import Frame
+    from .interpreter import Interpreter
+    from .source import FunctionNode, FunctionSource
+
+
+class InterpretedFunction:
+    """A `def` or lambda inside a compiled function.
+
+    Library functions may call it: that interprets its body too.
+    """
+
+    def __init__(
+        self, vm: Interpreter, source: FunctionSource, frame: Frame,
+        defaults: tuple[Any, ...], kwdefaults: dict[str, Any],
+    ) -> None:
+        node = source.node
+        self.vm = vm
+        self.source = source
+        self.frame = frame
+        self.defaults = defaults
+        self.kwdefaults = kwdefaults
+        self.__name__ = "<lambda>" if isinstance(node, ast.Lambda) else node.name
+        self.__qualname__ = f"{frame.name}.{self.__name__}"
+
+    @staticmethod
+    def define(vm: Interpreter, node: FunctionNode, frame: Frame) -> InterpretedFunction:
+        """The function a definition makes: its defaults are evaluated now."""
+        args = node.args
+        defaults = tuple([vm.eval(d, frame) for d in args.defaults])
+        kwdefaults = {
+            a.arg: vm.eval(d, frame)
+            for a, d in zip(args.kwonlyargs, args.kw_defaults, strict=True) if d is not None
+        }
+        return InterpretedFunction(vm, frame.source.nested(node), frame, defaults, kwdefaults)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        frame = self.vm.frame or self.frame
+        return self.vm.call(self, list(args), kwargs, frame)
+
+    def __repr__(self) -> str:
+        return f"<function {self.__qualname__}>"
+
+
+class Callback:
+    """A Python function handed to a library function: calling it interprets it."""
+
+    def __init__(self, vm: Interpreter, fn: Any, frame: Frame) -> None:
+        self.vm, self.fn, self.frame = vm, fn, frame
+        self.__wrapped__ = fn
+        self.__name__ = getattr(fn, "__name__", "function")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.vm.call(self.fn, list(args), kwargs, self.frame)
+
+
+def bind(
+    name: str,
+    args: ast.arguments,
+    defaults: Sequence[Any],
+    kwdefaults: Mapping[str, Any],
+    given: Sequence[Any],
+    kwargs: Mapping[str, Any],
+) -> dict[str, Any]:
+    """The parameters of a call by name, as Python binds them.
+
+    Raises:
+        TypeError: the arguments do not fit.
+    """
+    positional = [a.arg for a in (*args.posonlyargs, *args.args)]
+    table: dict[str, Any] = dict(zip(positional, given, strict=False))
+    if args.vararg is not None:
+        table[args.vararg.arg] = tuple(given[len(positional):])
+    elif len(given) > len(positional):
+        raise TypeError(
+            f"{name}() takes {_count(len(positional), len(defaults))} but {len(given)} "
+            f"{'was' if len(given) == 1 else 'were'} given"
+        )
+    extra = _bind_keywords(name, args, positional, table, kwargs)
+    if args.kwarg is not None:
+        table[args.kwarg.arg] = extra
+    elif extra:
+        raise TypeError(f"{name}() got an unexpected keyword argument '{next(iter(extra))}'")
+    if defaults:
+        for parameter, value in zip(positional[-len(defaults):], defaults, strict=True):
+            table.setdefault(parameter, value)
+    for parameter, value in kwdefaults.items():
+        table.setdefault(parameter, value)
+    needed = [*positional, *(a.arg for a in args.kwonlyargs)]
+    missing = [f"'{p}'" for p in needed if p not in table]
+    if missing:
+        raise TypeError(
+            f"{name}() is missing {len(missing)} argument{'s' * (len(missing) > 1)}: "
+            f"{', '.join(missing)}"
+        )
+    return table
+
+
+def _bind_keywords(
+    name: str, args: ast.arguments, positional: Sequence[str], table: dict[str, Any],
+    kwargs: Mapping[str, Any],
+) -> dict[str, Any]:
+    keyword = {*positional[len(args.posonlyargs):], *(a.arg for a in args.kwonlyargs)}
+    extra: dict[str, Any] = {}
+    for key, value in kwargs.items():
+        if key not in keyword:
+            extra[key] = value
+        elif table.get(key, MISSING) is not MISSING:
+            raise TypeError(f"{name}() got two values for the argument '{key}'")
+        else:
+            table[key] = value
+    return extra
+
+
+def _count(most: int, optional: int) -> str:
+    least = most - optional
+    span = f"{most}" if not optional else f"from {least} to {most}"
+    return f"{span} positional argument{'' if most == 1 and not optional else 's'}"

@@ -1,0 +1,373 @@
+"""The interpreter: frames, names, errors, and the dispatch of syntax to its handlers.
+
+Abstract interpretation over the syntax tree: an expression over values known at compile time is
+evaluated now, one over tensors appends nodes to the graph through the tracer. The accepted syntax
+is the two closed tables `EXPRESSIONS` and `STATEMENTS`.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from ..core.tracer import GraphTensor, Tracer
+from . import _model
+from .analysis import assigned
+from .calls import call
+from .errors import (
+    Cascade,
+    CompileError,
+    CompileRecursionError,
+    Place,
+    kind,
+)
+from .expressions import EXPRESSIONS
+from .frames import Frame
+from .journal import Attribute, Change, Content, Element, Journal, Slot, Variable
+from .outcome import NEXT, Outcome
+from .statements import STATEMENTS, block
+from .values import MISSING, Poison
+
+CALL_DEPTH = 1000
+"""Nested calls before recursion is taken to have no end."""
+REGION_DEPTH = 100
+"""Nested run-time branches and loops before recursion is taken to have no end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """What the caller of the interpreter wants to hear or decide.
+
+    Attributes:
+        on_attribute_read: called with (object, name) for attributes of Cells and user objects.
+        on_global_read: called with (globals, name) for global names.
+        custom_bprop: called with (tracer, cell, args) for a Cell with a `bprop`; its result.
+    """
+
+    on_attribute_read: Callable[[Any, str], None] | None = None
+    on_global_read: Callable[[dict[str, Any], str], None] | None = None
+    custom_bprop: Callable[[Tracer, Any, tuple[Any, ...]], Any] | None = None
+
+
+class Interpreter:
+    """Interprets functions into the graph of one tracer.
+
+    Args:
+        tracer: receives the nodes.
+        hooks: see `Hooks`.
+        collect: go on after an error and keep it in `errors`.
+    """
+
+    def __init__(
+        self, tracer: Tracer, hooks: Hooks | None = None, collect: bool = False
+    ) -> None:
+        self.tracer = tracer
+        self.hooks = hooks or Hooks()
+        self.collect = collect
+        self.errors: list[CompileError] = []
+        self.frame: Frame | None = None
+        self.journal: Journal | None = None
+        self.region_depth = 0
+        self.paths: dict[int, str] = {}
+        self.fault: tuple[BaseException, Place | None, list[Place]] | None = None
+        self.catching = 0  # enclosing `try` statements with handlers
+        self.try_region = 0  # region depth of the innermost `try`
+        self.handled: list[Exception] = []
+        self.kept: list[Any] = []
+
+    # --- syntax ---------------------------------------------------------------------------------
+
+    def eval(self, node: ast.expr, frame: Frame) -> Any:
+        """The value of an expression."""
+        handler = EXPRESSIONS.get(type(node))
+        if handler is None:
+            self.unsupported(node, frame, "CE102")
+        return handler(self, node, frame)
+
+    def block(self, stmts: Sequence[ast.stmt], frame: Frame) -> Outcome:
+        """Run statements in order."""
+        return block(self, stmts, frame)
+
+    def statement(self, node: ast.stmt, frame: Frame) -> Outcome:
+        """Run one statement; in collecting mode its error is kept and what it assigns is lost."""
+        handler = STATEMENTS.get(type(node))
+        frame.node = node
+        if handler is None:
+            self.unsupported(node, frame, "CE101")
+        return handler(self, node, frame)
+
+    def forget(self, node: ast.stmt, frame: Frame, error: Exception) -> Outcome:
+        """After an error in a statement: keep it, and poison what the statement would assign."""
+        if not isinstance(error, Cascade):
+            self.errors.append(self.located(error, frame))
+        lost = Poison(None, Cascade, "")
+        for name in assigned([node]):
+            self.store(frame, name, lost)
+        self.frame = frame
+        if isinstance(node, ast.Return):
+            return Outcome.returned(lost, node)
+        return NEXT
+
+    def unsupported(self, node: ast.AST, frame: Frame, code: str) -> NoReturn:
+        """Raise the error for syntax that is not in the tables."""
+        what, hint = _UNSUPPORTED.get(type(node), (type(node).__name__, ""))
+        raise self.error(code, SyntaxError, f"{what} is not supported in a compiled function",
+                         frame, node, hint=hint)
+
+    # --- positions and errors -------------------------------------------------------------------
+
+    def at(self, node: ast.AST, frame: Frame) -> None:
+        """Nodes and errors from here on belong to `node`."""
+        frame.node = node
+        self.tracer.span = frame.source.span(node)
+        self.tracer.scope = frame.scope
+
+    def place(self, frame: Frame, node: ast.AST | None) -> Place | None:
+        """The position of a node for a message."""
+        if node is None or not hasattr(node, "lineno"):
+            node = frame.source.node
+        span = frame.source.span(node)
+        return Place(span, frame.source.text(span.line), frame.name, frame.scope)
+
+    def calls(self, frame: Frame) -> list[Place]:
+        """The calls that led to a frame, outermost first."""
+        chain: list[Place] = []
+        caller = frame.caller
+        while caller is not None and caller.depth:  # the entry frame has no source
+            place = self.place(caller, caller.node)
+            if place is not None:
+                chain.append(place)
+            caller = caller.caller
+        return chain[::-1]
+
+    def error(
+        self,
+        code: str,
+        error: type[Exception],
+        message: str,
+        frame: Frame,
+        node: ast.AST | None = None,
+        *,
+        notes: Sequence[str] = (),
+        hint: str = "",
+    ) -> CompileError:
+        """A compile error at a node (default: the one being evaluated)."""
+        found = kind(error)
+        cls = found[0] if found else CompileError
+        return cls(code, message, self.place(frame, node or frame.node), self.calls(frame),
+                   notes, hint)
+
+    def mark(self, error: BaseException, frame: Frame) -> None:
+        """Remember where an exception of the user's program came from (innermost frame)."""
+        if isinstance(error, (CompileError, Cascade)):
+            return
+        if self.fault is None or self.fault[0] is not error:
+            self.fault = error, self.place(frame, frame.node), self.calls(frame)
+
+    def located(self, error: Exception, frame: Frame | None = None) -> CompileError:
+        """A user's exception as a compile error of its kind, with its place."""
+        if isinstance(error, CompileError):
+            return error
+        if frame is not None:
+            self.mark(error, frame)
+        place, calls = (self.fault[1], self.fault[2]) if self.fault else (None, [])
+        cls, code = kind(type(error)) or (CompileError, "CE608")
+        message = str(error.args[0]) if len(error.args) == 1 else str(error)
+        if cls is CompileError:
+            message = f"{type(error).__name__}: {message}"
+        if isinstance(error, KeyError):
+            message = f"there is no key {error.args[0]!r}" if error.args else "no such key"
+        if isinstance(error, AssertionError) and not message:
+            message = "the assertion is false"
+        return cls(code, message or type(error).__name__, place, calls)
+
+    def check_depth(self, frame: Frame) -> None:
+        """Stop recursion without end.
+
+        Raises:
+            CompileRecursionError: too many nested calls, or too many nested run-time branches.
+        """
+        if frame.depth <= CALL_DEPTH:
+            return
+        raise CompileRecursionError(
+            "CE304", f"recursion without end: {frame.name}() is {frame.depth} calls deep",
+            self.place(frame, frame.source.node), self.calls(frame),
+            hint="end the recursion by a condition known while compiling; "
+            "for a run-time condition write a while loop",
+        )
+
+    # --- names ----------------------------------------------------------------------------------
+
+    def load(self, name: str, frame: Frame) -> Any:
+        """The value of a name.
+
+        Raises:
+            NameError, UnboundLocalError: it has none.
+        """
+        value = frame.table.get(name, MISSING)
+        if value is MISSING:
+            value = self._load_outer(name, frame)
+        elif type(value) is Poison:
+            self.poisoned(value, frame)
+        return value
+
+    def _load_outer(self, name: str, frame: Frame) -> Any:
+        scope: Frame | None = frame
+        while scope is not None:
+            if name in scope.facts.local:
+                return self._load_local(name, scope, frame)
+            if name in scope.facts.globals:
+                return self._load_global(name, frame)
+            root, scope = scope, scope.outer
+        captured = root.closure.get(name)
+        if captured is not None:
+            try:
+                return captured.cell_contents
+            except ValueError:
+                raise NameError(
+                    f"the captured variable '{name}' has no value yet"
+                ) from None
+        return self._load_global(name, frame)
+
+    def _load_local(self, name: str, scope: Frame, frame: Frame) -> Any:
+        value = scope.table.get(name, MISSING)
+        if type(value) is Poison:
+            self.poisoned(value, frame)
+        if value is not MISSING:
+            return value
+        if scope is not frame and not frame.comprehension:
+            raise NameError(f"the captured variable '{name}' has no value yet")
+        raise UnboundLocalError(f"the local variable '{name}' is read before it is assigned")
+
+    def _load_global(self, name: str, frame: Frame) -> Any:
+        table = frame.globals
+        if name in table:
+            if self.hooks.on_global_read is not None:
+                self.hooks.on_global_read(table, name)
+            return table[name]
+        found = getattr(builtins, name, MISSING)
+        if found is MISSING:
+            raise NameError(f"the name '{name}' is not defined")
+        return found
+
+    def poisoned(self, value: Poison, frame: Frame) -> NoReturn:
+        """Raise the error a poisoned variable stands for."""
+        if value.code is None:
+            raise Cascade
+        raise self.error(value.code, value.error, value.message, frame, frame.node,
+                         notes=value.notes, hint=value.hint)
+
+    def store(self, frame: Frame, name: str, value: Any) -> None:
+        """Assign a name, in the frame it belongs to."""
+        facts = frame.facts
+        if name in facts.globals:
+            raise self.error(
+                "CE104", SyntaxError,
+                f"the global name '{name}' is assigned in a compiled function", frame,
+                hint="keep state in a Parameter, or return the value",
+            )
+        owner: Frame | None = frame
+        while owner is not None and name not in owner.facts.local:
+            owner = owner.outer
+        if owner is None:
+            raise self.error(
+                "CE105", SyntaxError,
+                f"'{name}' belongs to a Python function that is not being compiled",
+                frame, hint="keep state in a Parameter, or return the value",
+            )
+        self.note(Variable(owner.table, owner.lines, name))
+        owner.table[name] = value
+        owner.lines[name] = getattr(frame.node, "lineno", 0)
+
+    def delete(self, frame: Frame, name: str) -> None:
+        """`del name`."""
+        self.load(name, frame)
+        self.note(Variable(frame.table, frame.lines, name))
+        frame.table.pop(name, None)
+
+    # --- changes inside branches ----------------------------------------------------------------
+
+    def note(self, slot: Slot) -> None:
+        """A place is about to change."""
+        if self.journal is not None:
+            self.journal.note(slot)
+
+    def note_object(self, value: Any) -> None:
+        """An object is about to be changed in place."""
+        if self.journal is None:
+            return
+        if isinstance(value, (list, dict, set)):
+            self.journal.note(Content(value))
+        elif isinstance(value, GraphTensor) and \
+                value._value not in self.tracer.regions[-1].owned:
+            # (One made in this branch is not seen outside unless a variable holds it.)
+            self.journal.note(Element(value))
+
+    def note_attribute(self, target: Any, name: str) -> None:
+        """An attribute is about to change."""
+        self.note(Attribute(target, name))
+
+    def fresh(self, value: Any) -> Any:
+        """Say that an object was made just now, so that changes to it need no undoing."""
+        if self.journal is not None:
+            self.journal.fresh[id(value)] = value
+        return value
+
+    def open_journal(self, frame: Frame) -> Journal | None:
+        """Start recording for a branch; the journal that was open."""
+        if self.region_depth >= REGION_DEPTH:
+            raise CompileRecursionError(
+                "CE304", "recursion without end: run-time branches are "
+                f"{REGION_DEPTH} deep in {frame.name}()",
+                self.place(frame, frame.node), self.calls(frame),
+                hint="write a while loop instead of recursion on a run-time condition",
+            )
+        saved = self.journal
+        self.journal = Journal()
+        self.region_depth += 1
+        return saved
+
+    def close_journal(self, saved: Journal | None) -> dict[Any, Change]:
+        """Undo what the branch changed; the changes."""
+        assert self.journal is not None
+        changes = self.journal.undo()
+        self.journal = saved
+        self.region_depth -= 1
+        return changes
+
+    # --- calls ----------------------------------------------------------------------------------
+
+    def call(self, fn: Any, args: list[Any], kwargs: dict[str, Any], frame: Frame) -> Any:
+        """Call anything callable from `frame`."""
+        return call(self, fn, args, kwargs, frame)
+
+    def scope_of(self, cell: Any, frame: Frame | None) -> str:
+        """The path of a Cell; one that no Cell owns gets its caller's path and class name."""
+        found = self.paths.get(id(cell))
+        if found is None:
+            base = frame.scope if frame is not None else ""
+            found = f"{base}.{type(cell).__name__}" if base else type(cell).__name__
+            self.paths[id(cell)] = found
+            self.kept.append(cell)
+        return found
+
+    def add_root(self, cell: Any) -> None:
+        """Learn the paths of a Cell and everything below it."""
+        for key, path in _model.scope_paths(cell).items():
+            self.paths.setdefault(key, path)
+        self.kept.append(cell)
+
+
+_UNSUPPORTED: dict[type[ast.AST], tuple[str, str]] = {
+    ast.ClassDef: ("a class definition", "define the class outside"),
+    ast.AsyncFunctionDef: ("an async function", ""),
+    ast.AsyncFor: ("'async for'", ""),
+    ast.AsyncWith: ("'async with'", ""),
+    ast.Await: ("'await'", ""),
+    ast.Yield: ("'yield'", "build and return a list"),
+    ast.YieldFrom: ("'yield from'", "build and return a list"),
+    ast.TryStar: ("'except*'", "use plain 'except'"),
+}

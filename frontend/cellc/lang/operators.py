@@ -1,0 +1,87 @@
+"""Operators on known values, tensors and mixes of both."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ..common.tensor import Tensor
+from .control import logical, truth
+from .iteration import items
+from .values import Text, holds_runtime, is_runtime
+
+if TYPE_CHECKING:
+    from .frames import Frame
+    from .interpreter import Interpreter
+
+BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
+    ast.Div: operator.truediv, ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod,
+    ast.Pow: operator.pow, ast.MatMult: operator.matmul, ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_, ast.BitXor: operator.xor, ast.LShift: operator.lshift,
+    ast.RShift: operator.rshift,
+}
+IN_PLACE: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.iadd, ast.Sub: operator.isub, ast.Mult: operator.imul,
+    ast.Div: operator.itruediv, ast.FloorDiv: operator.ifloordiv, ast.Mod: operator.imod,
+    ast.Pow: operator.ipow, ast.MatMult: operator.imatmul, ast.BitAnd: operator.iand,
+    ast.BitOr: operator.ior, ast.BitXor: operator.ixor, ast.LShift: operator.ilshift,
+    ast.RShift: operator.irshift,
+}
+UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {
+    ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert,
+}
+COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le,
+    ast.Gt: operator.gt, ast.GtE: operator.ge,
+}
+
+
+def percent_text(pattern: str, values: Any) -> Text:
+    """`"..." % values` where a value is a run-time tensor: only %s and %r stand for it.
+
+    Raises:
+        TypeError: a tensor meets another conversion, or counts differ.
+    """
+    given = values if isinstance(values, tuple) else (values,)
+    pieces = pattern.replace("%%", "\0").replace("%r", "%s").split("%s")
+    if len(pieces) != len(given) + 1 or any("%" in p for p in pieces):
+        raise TypeError("a tensor in a '%' format needs %s, and one for each value")
+    parts: list[Any] = [pieces[0].replace("\0", "%")]
+    for value, piece in zip(given, pieces[1:], strict=True):
+        parts += [value if is_runtime(value) else str(value), piece.replace("\0", "%")]
+    return Text(tuple(parts))
+
+
+def compare(vm: Interpreter, op: ast.cmpop, a: Any, b: Any, frame: Frame) -> Any:
+    """One comparison."""
+    match op:
+        case ast.Is():
+            return a is b
+        case ast.IsNot():
+            return a is not b
+        case ast.In():
+            return contains(vm, a, b, frame)
+        case ast.NotIn():
+            found = contains(vm, a, b, frame)
+            return logical("not", found) if isinstance(found, Tensor) else not found
+    return COMPARE[type(op)](a, b)
+
+
+def contains(vm: Interpreter, item: Any, box: Any, frame: Frame) -> Any:
+    """`item in box`: a bool, or a bool tensor if it depends on run-time values."""
+    if is_runtime(box):
+        return truth(vm, (box == item).any(), frame)
+    if isinstance(box, (dict, str, range)) or not holds_runtime([item, box]):
+        return item in box
+    result: Any = False
+    for element in items(vm, box, frame):
+        same = element is item or element == item
+        if same is True:
+            return True
+        if isinstance(same, Tensor):
+            same = truth(vm, same, frame)
+            result = same if result is False else logical("or", result, same)
+    return result

@@ -1,0 +1,158 @@
+"""Branches and loop bodies under construction, built in two steps.
+
+`Tracer.cond` asks a callable for its outputs at once. The interpreter can name the outputs of a
+branch only when it knows both branches, so it traces the bodies first and closes them afterwards.
+This is the one module that handles the tracer's regions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from cellc_compiler.ir.graph import Value
+from cellc_compiler.ir.types import TensorType
+
+from ..common.parameter import Parameter
+from ..common.tensor import Tensor
+from ..core.tracer import Region, Tracer, _align_inputs
+
+
+@contextmanager
+def reopened(tracer: Tracer, region: Region) -> Iterator[None]:
+    """Within the block, nodes go to a region that was left before."""
+    tracer.regions.append(region)
+    try:
+        yield
+    finally:
+        tracer.regions.pop()
+
+
+def close_cond(
+    tracer: Tracer, pred: Tensor, built: Sequence[tuple[Region, Sequence[Tensor]]]
+) -> list[Tensor]:
+    """The `cond` node of two traced branches and the tensors each gives; its results."""
+    assigned = list(dict.fromkeys([*built[0][0].assigned, *built[1][0].assigned]))
+    outputs: list[list[Value]] = []
+    for region, tensors in built:
+        with reopened(tracer, region):
+            outputs.append([tracer.lift(t) for t in [*tensors, *assigned]])
+    captures = list(dict.fromkeys([*built[0][0].captures, *built[1][0].captures]))
+    for (region, _), values in zip(built, outputs, strict=True):
+        _align_inputs(region, 0, captures)
+        region.graph.outputs = values
+    operands = [tracer.lift(pred), *_outer(tracer, captures)]
+    results = tracer._node("cond", operands, {}, [region.graph for region, _ in built])
+    return tracer._adopt(results, assigned)
+
+
+def _outer(tracer: Tracer, captures: Sequence[Value]) -> list[Value]:
+    depth = len(tracer.regions) - 1
+    return [tracer._capture(v, depth) for v in captures]
+
+
+def enter_parameters(
+    tracer: Tracer, region: Region, carried: Sequence[Parameter], inputs: Sequence[Tensor]
+) -> None:
+    """Make reads of carried parameters see the loop's inputs."""
+    for parameter, tensor in zip(carried, inputs, strict=True):
+        region.env[parameter] = tracer.lift(tensor)
+
+
+def close_while(
+    tracer: Tracer,
+    init: Sequence[Tensor],
+    assigned: Sequence[Parameter],
+    test: tuple[Region, Tensor],
+    body: tuple[Region, Sequence[Tensor]],
+) -> list[Tensor]:
+    """The `while` node of a traced test and body; the final values of `init`."""
+    with reopened(tracer, test[0]):
+        test[0].graph.outputs = [tracer.lift(test[1])]
+    with reopened(tracer, body[0]):
+        body[0].graph.outputs = [tracer.lift(t) for t in [*body[1], *assigned]]
+    carried = len(init) + len(assigned)
+    captures = list(dict.fromkeys([*test[0].captures, *body[0].captures]))
+    for region in (test[0], body[0]):
+        _align_inputs(region, carried, captures)
+    operands = [tracer.lift(t) for t in [*init, *assigned]] + _outer(tracer, captures)
+    results = tracer._node(
+        "while", operands, {"carried": carried}, [test[0].graph, body[0].graph]
+    )
+    return tracer._adopt(results, assigned)
+
+
+@contextmanager
+def opened(
+    tracer: Tracer, name: str, types: Sequence[TensorType] = ()
+) -> Iterator[tuple[Region, list[Tensor]]]:
+    """Trace into a new region with inputs of the given types."""
+    with tracer._open(name, types) as (region, inputs):
+        yield region, inputs
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The state of all open regions, so that a trial trace leaves no mark."""
+
+    regions: tuple[tuple[Region, dict[str, Any]], ...]
+    parameters: dict[Parameter, Value]
+
+
+_TABLES = ("captures", "env", "assigned", "lifted")
+
+
+def snapshot(tracer: Tracer) -> Snapshot:
+    """Save the open regions."""
+    saved = []
+    for region in tracer.regions:
+        state: dict[str, Any] = {name: dict(getattr(region, name)) for name in _TABLES}
+        state["owned"] = set(region.owned)
+        state["inputs"] = list(region.graph.inputs)
+        state["nodes"] = list(region.graph.nodes)
+        saved.append((region, state))
+    return Snapshot(tuple(saved), dict(tracer.parameters))
+
+
+def restore(tracer: Tracer, saved: Snapshot) -> None:
+    """Forget everything traced since the snapshot."""
+    for region, state in saved.regions:
+        for name in (*_TABLES, "owned"):
+            setattr(region, name, state[name])
+        region.graph.inputs, region.graph.nodes = state["inputs"], state["nodes"]
+    tracer.parameters = dict(saved.parameters)
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """How far the innermost region had come."""
+
+    nodes: int
+    lifted: int
+    env: dict[Parameter, Value]
+    assigned: dict[Parameter, None]
+
+
+def mark(tracer: Tracer) -> Mark:
+    """Note how far the innermost region has come."""
+    region = tracer.regions[-1]
+    return Mark(
+        len(region.graph.nodes), len(region.lifted), dict(region.env), dict(region.assigned)
+    )
+
+
+def rewind(tracer: Tracer, to: Mark) -> None:
+    """Drop what was traced into the innermost region since the mark.
+
+    What outer regions were asked to hand in stays: an input that is not read costs nothing.
+    """
+    region = tracer.regions[-1]
+    del region.graph.nodes[to.nodes :]
+    for key in list(region.lifted)[to.lifted :]:
+        del region.lifted[key]
+    region.assigned = dict(to.assigned)
+    # Reads of parameters stay known; only what was assigned since is taken back.
+    region.env = {p: to.env.get(p, v) for p, v in region.env.items()
+                  if p in to.env or v.node is None}

@@ -1,0 +1,203 @@
+"""The syntax tree of a function, with exact positions.
+
+Text comes from `linecache`, which knows files, notebook cells, the interactive prompt of newer
+Pythons and whatever was registered with `register_source`. A `def` is parsed alone (its lines
+follow from the positions in its code object); a lambda is looked up in the tree of its file.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from dataclasses import dataclass, field
+from functools import lru_cache
+from types import CodeType, FunctionType
+
+from cellc_compiler.ir.graph import Span
+
+from .analysis import Facts, Liveness, analyse, liveness
+from .errors import CompileRuntimeError, Place
+
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+
+
+@dataclass(slots=True, eq=False)
+class FunctionSource:
+    """A function's tree and what is known of it before it is interpreted.
+
+    Attributes:
+        file: name for messages and spans.
+        lines: the text of the file (not only of the function).
+        node: the definition.
+        facts: local, captured, global names.
+    """
+
+    file: str
+    lines: list[str]
+    node: FunctionNode
+    facts: Facts
+    spans: dict[ast.AST, Span] = field(default_factory=dict)
+    _live: Liveness | None = None
+
+    @property
+    def live(self) -> Liveness:
+        """Live variables around each statement, computed on first use."""
+        if self._live is None:
+            self._live = liveness(self.node, self.facts)
+        return self._live
+
+    def span(self, node: ast.AST) -> Span:
+        """The position of a node."""
+        found = self.spans.get(node)
+        if found is None:
+            found = self.spans[node] = Span(
+                file=self.file,
+                line=getattr(node, "lineno", 0),
+                column=getattr(node, "col_offset", 0),
+                end_line=getattr(node, "end_lineno", None),
+                end_column=getattr(node, "end_col_offset", None),
+            )
+        return found
+
+    def text(self, line: int) -> str:
+        """A source line without its newline."""
+        return self.lines[line - 1].rstrip("\n") if 0 < line <= len(self.lines) else ""
+
+    def segment(self, node: ast.AST) -> str:
+        """The text of a node, cut to one short line."""
+        return ast.unparse(node).split("\n")[0][:60]
+
+    def nested(self, node: FunctionNode) -> FunctionSource:
+        """The source of a function defined inside this one."""
+        return FunctionSource(self.file, self.lines, node, analyse(node))
+
+
+def register_source(filename: str, text: str) -> None:
+    """Make the text of an `exec`'d string known: compile it with this file name.
+
+    Example: `register_source("<made>", text); exec(compile(text, "<made>", "exec"))`.
+    """
+    linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
+
+
+def has_source(fn: FunctionType) -> bool:
+    """Whether the text of a function can be found."""
+    linecache.lazycache(fn.__code__.co_filename, fn.__globals__)
+    return bool(linecache.getlines(fn.__code__.co_filename))
+
+
+def function_source(fn: FunctionType) -> FunctionSource:
+    """The source of a Python function.
+
+    Raises:
+        CompileRuntimeError: there is no source (CE001), or it is not that of this code (CE002).
+    """
+    code = fn.__code__
+    linecache.lazycache(code.co_filename, fn.__globals__)
+    return _load(code, code.co_filename)
+
+
+@lru_cache(maxsize=4096)
+def _load(code: CodeType, filename: str) -> FunctionSource:
+    # `filename` is part of the key because code objects compare equal across files.
+    lines = linecache.getlines(filename)
+    if not lines:
+        raise CompileRuntimeError(
+            "CE001",
+            f"the source of {code.co_qualname}() is not available (it was defined in {filename})",
+            hint="define it in a file or a notebook cell, or call "
+            "cellc.lang.register_source(filename, text) before exec",
+        )
+    node = _lambda(code, lines) if code.co_name == "<lambda>" else _definition(code, lines)
+    if node is None or not _fits(node, code):
+        raise CompileRuntimeError(
+            "CE002",
+            f"the source of {code.co_qualname}() does not match the code that was loaded",
+            Place(Span(file=filename, line=code.co_firstlineno, column=0),
+                  _line(lines, code.co_firstlineno), code.co_qualname),
+            hint="the file changed after it was imported: restart Python",
+        )
+    return FunctionSource(filename, lines, node, analyse(node))
+
+
+def _line(lines: list[str], number: int) -> str:
+    return lines[number - 1] if 0 < number <= len(lines) else ""
+
+
+def _last_line(code: CodeType) -> int:
+    last = max((end or 0 for _, end, _, _ in code.co_positions()), default=0)
+    for const in code.co_consts:
+        if isinstance(const, CodeType):
+            last = max(last, _last_line(const))
+    return max(last, code.co_firstlineno)
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def _block(code: CodeType, lines: list[str]) -> tuple[str, int]:
+    """The text of a definition and the number to add to the line numbers of its tree."""
+    first, end = code.co_firstlineno - 1, min(_last_line(code), len(lines))
+    indent = _indent(lines[first])
+    while end < len(lines):  # what has no code: comments, dead statements, closing brackets
+        line = lines[end].strip()
+        if line and not line.startswith("#") and _indent(lines[end]) <= indent \
+                and line[0] not in ")]}":
+            break
+        end += 1
+    text = "".join(lines[first:end])
+    return (f"if 1:\n{text}", first - 1) if indent else (text, first)
+
+
+def _definition(code: CodeType, lines: list[str]) -> FunctionNode | None:
+    if not 0 < code.co_firstlineno <= len(lines):
+        return None
+    text, offset = _block(code, lines)
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:
+        tree, offset = _whole("".join(lines)), 0
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == code.co_name:
+            top = min([node.lineno, *(d.lineno for d in node.decorator_list)])
+            if top + offset == code.co_firstlineno:
+                if offset:
+                    ast.increment_lineno(node, offset)
+                return node
+    return None
+
+
+@lru_cache(maxsize=64)
+def _whole(text: str) -> ast.Module:
+    try:
+        return ast.parse(text)
+    except SyntaxError:
+        return ast.Module(body=[], type_ignores=[])
+
+
+def _lambda(code: CodeType, lines: list[str]) -> ast.Lambda | None:
+    """The lambda whose body holds every position of the code; the smallest such one."""
+    marks = [(line, column) for line, _, column, _ in code.co_positions()
+             if line is not None and column is not None and (line, column) != (line, 0)]
+    best: ast.Lambda | None = None
+    for node in ast.walk(_whole("".join(lines))):
+        if not isinstance(node, ast.Lambda) or node.lineno != code.co_firstlineno:
+            continue
+        body = node.body
+        start = body.lineno, body.col_offset
+        end = body.end_lineno or 0, body.end_col_offset or 0
+        # The tree is walked outermost first, so the last fit is the innermost.
+        if all(start <= m < end for m in marks) and _fits(node, code):
+            best = node
+    return best
+
+
+def _fits(node: FunctionNode, code: CodeType) -> bool:
+    a = node.args
+    names = [x.arg for x in [*a.posonlyargs, *a.args, *a.kwonlyargs]]
+    count = code.co_argcount + code.co_kwonlyargcount
+    return [n for n in names if not n.startswith("__")] == [
+        n for n, written in zip(code.co_varnames[:count], names, strict=False)
+        if not written.startswith("__")  # the code holds such a name with its class's prefix
+    ] and len(names) == count

@@ -1,0 +1,188 @@
+"""Statements: a closed table from syntax to handler."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from .analysis import always_jumps
+from .assignment import assign_to, augment, delete
+from .context import try_statement, with_statement
+from .control import condition, fork, under
+from .errors import Cascade, CompileError
+from .functions import InterpretedFunction
+from .loops import for_statement, while_statement
+from .outcome import BREAK, CONTINUE, NEXT, Outcome
+from .patterns import match_statement
+from .runtime_errors import assert_statement, raise_statement
+
+if TYPE_CHECKING:
+    from .frames import Frame
+    from .interpreter import Interpreter
+
+Handler = Callable[["Interpreter", Any, "Frame"], Outcome]
+
+
+def block(vm: Interpreter, stmts: Sequence[ast.stmt], frame: Frame) -> Outcome:
+    """Run statements until one jumps; what may only sometimes run is put under a `cond`."""
+    for i, stmt in enumerate(stmts):
+        rest = stmts[i + 1 :]
+        took_rest = False
+        try:
+            if type(stmt) is ast.If:
+                outcome, took_rest = _branch(vm, stmt, rest, frame)
+            else:
+                outcome = vm.statement(stmt, frame)
+        except (CompileError, Cascade) as e:
+            if not vm.collect:
+                raise
+            outcome = vm.forget(stmt, frame, e)
+        except Exception as e:
+            vm.mark(e, frame)
+            if not vm.collect or vm.catching:
+                raise
+            outcome = vm.forget(stmt, frame, e)
+        if not outcome.kinds:
+            continue
+        if took_rest or not outcome.falls or not rest:
+            return outcome
+        live = frame.source.live.after[stmts[-1]]
+        return under(vm, stmt, outcome, frame, _later(vm, rest, frame), live)
+    return NEXT
+
+
+def _later(
+    vm: Interpreter, stmts: Sequence[ast.stmt], frame: Frame
+) -> Callable[[], Outcome]:
+    return lambda: block(vm, stmts, frame)
+
+
+def _branch(
+    vm: Interpreter, node: ast.If, rest: Sequence[ast.stmt], frame: Frame
+) -> tuple[Outcome, bool]:
+    """An `if`; whether it also ran the rest of its block.
+
+    Where one branch surely jumps, the rest belongs to the other: `if c: return a` / rest.
+    """
+    frame.node = node
+    known = condition(vm, node.test, frame)
+    if isinstance(known, bool):
+        return vm.block(node.body if known else node.orelse, frame), False
+    then, other = list(node.body), list(node.orelse)
+    jumps = always_jumps(then), always_jumps(other)
+    took = bool(rest) and jumps[0] != jumps[1]
+    if took and jumps[0]:
+        other += rest
+    elif took:
+        then += rest
+    live = frame.source.live.after[rest[-1] if took else node]
+    outcome = fork(vm, node, known, frame, _later(vm, then, frame),
+                   _later(vm, other, frame), live)
+    return outcome, took
+
+
+def _if(vm: Interpreter, node: ast.If, frame: Frame) -> Outcome:
+    return _branch(vm, node, (), frame)[0]
+
+
+def _expression(vm: Interpreter, node: ast.Expr, frame: Frame) -> Outcome:
+    if not isinstance(node.value, ast.Constant):
+        vm.eval(node.value, frame)
+    return NEXT
+
+
+def _assign(vm: Interpreter, node: ast.Assign, frame: Frame) -> Outcome:
+    value = vm.eval(node.value, frame)
+    for target in node.targets:
+        assign_to(vm, target, value, frame)
+    return NEXT
+
+
+def _annotated(vm: Interpreter, node: ast.AnnAssign, frame: Frame) -> Outcome:
+    if node.value is not None:
+        assign_to(vm, node.target, vm.eval(node.value, frame), frame)
+    return NEXT
+
+
+def _augmented(vm: Interpreter, node: ast.AugAssign, frame: Frame) -> Outcome:
+    augment(vm, node, frame)
+    return NEXT
+
+
+def _return(vm: Interpreter, node: ast.Return, frame: Frame) -> Outcome:
+    value = None if node.value is None else vm.eval(node.value, frame)
+    return Outcome.returned(value, node)
+
+
+def _break(vm: Interpreter, node: ast.Break, frame: Frame) -> Outcome:
+    return Outcome.jump(BREAK, node)
+
+
+def _continue(vm: Interpreter, node: ast.Continue, frame: Frame) -> Outcome:
+    return Outcome.jump(CONTINUE, node)
+
+
+def _nothing(vm: Interpreter, node: ast.stmt, frame: Frame) -> Outcome:
+    return NEXT
+
+
+def _define(vm: Interpreter, node: ast.FunctionDef, frame: Frame) -> Outcome:
+    fn: Any = InterpretedFunction.define(vm, node, frame)
+    for decorator in reversed(node.decorator_list):
+        wrap = vm.eval(decorator, frame)
+        vm.at(decorator, frame)
+        fn = vm.call(wrap, [fn], {}, frame)
+    frame.node = node
+    vm.store(frame, node.name, fn)
+    return NEXT
+
+
+def _delete(vm: Interpreter, node: ast.Delete, frame: Frame) -> Outcome:
+    for target in node.targets:
+        delete(vm, target, frame)
+    return NEXT
+
+
+def _import(vm: Interpreter, node: ast.Import, frame: Frame) -> Outcome:
+    for alias in node.names:
+        top = alias.name.split(".")[0]
+        module = __import__(alias.name) if not alias.asname else __import__(
+            alias.name, fromlist=["*"])
+        vm.store(frame, alias.asname or top, module)
+    return NEXT
+
+
+def _import_from(vm: Interpreter, node: ast.ImportFrom, frame: Frame) -> Outcome:
+    names = [a.name for a in node.names]
+    module = __import__(node.module or "", frame.globals, {}, names, node.level)
+    for alias in node.names:
+        vm.store(frame, alias.asname or alias.name, getattr(module, alias.name))
+    return NEXT
+
+
+STATEMENTS: dict[type[ast.AST], Handler] = {
+    ast.Expr: _expression,
+    ast.Assign: _assign,
+    ast.AnnAssign: _annotated,
+    ast.AugAssign: _augmented,
+    ast.Return: _return,
+    ast.If: _if,
+    ast.For: for_statement,
+    ast.While: while_statement,
+    ast.Break: _break,
+    ast.Continue: _continue,
+    ast.Pass: _nothing,
+    ast.Global: _nothing,
+    ast.Nonlocal: _nothing,
+    ast.FunctionDef: _define,
+    ast.Delete: _delete,
+    ast.Import: _import,
+    ast.ImportFrom: _import_from,
+    ast.Assert: assert_statement,
+    ast.Raise: raise_statement,
+    ast.With: with_statement,
+    ast.Try: try_statement,
+    ast.Match: match_statement,
+}
+"""Every accepted statement."""

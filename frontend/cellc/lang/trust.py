@@ -1,0 +1,45 @@
+"""Which functions are interpreted and which are called.
+
+Library functions of cellc are ordinary Python over tensors and are called. The bodies of Cells,
+also those of `cellc.nn`, and the user's functions are interpreted from their source. Everything
+else is third-party: it may run, but only on values known at compile time.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import lru_cache
+from types import FunctionType
+
+from .source import has_source
+
+_FOREIGN = frozenset(
+    ("numpy", "scipy", "torch", "pandas", "sklearn", "jax", "ml_dtypes", "PIL", "matplotlib",
+     "networkx", "llvmlite", "numba", "cellc_compiler", "cellc_runtime", "_pytest", "pluggy")
+)
+
+
+def root(module: str) -> str:
+    """The first part of a module's name."""
+    return module.partition(".")[0]
+
+
+def is_library(module: str) -> bool:
+    """Whether functions of a module are cellc's own and called directly."""
+    if root(module) != "cellc":
+        return False
+    return not module.startswith(("cellc.nn.", "cellc.train.")) or module == "cellc.nn.cell"
+
+
+@lru_cache(maxsize=4096)
+def _foreign_module(module: str) -> bool:
+    name = root(module)
+    return name in _FOREIGN or (name in sys.stdlib_module_names and name != "__main__")
+
+
+def is_user_function(fn: FunctionType) -> bool:
+    """Whether a Python function is to be interpreted from its source."""
+    module = fn.__globals__.get("__name__") or ""
+    if is_library(module) or _foreign_module(module):
+        return False
+    return has_source(fn) or not fn.__code__.co_filename.startswith("<frozen")

@@ -1,0 +1,297 @@
+"""Values of the interpreter beside ordinary objects, and the merging of two possible values.
+
+A value known at compile time is an ordinary Python object; a run-time value is a GraphTensor or
+a Parameter. Where two paths meet, a `Merger` decides for each part of a value whether it is the
+same on both, or becomes a result of the `cond`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from cellc_compiler.ir.types import TensorType
+from cellc_runtime import dtypes
+from cellc_runtime.dtypes import DType
+
+from ..common.parameter import Parameter
+from ..common.tensor import Tensor
+from ..core.dispatch import apply
+from ..core.tracer import GraphTensor
+
+
+class _Missing:
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "<missing>"
+
+
+MISSING: Any = _Missing()
+"""No value: a variable that is not bound, or the result of a path not taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Poison:
+    """What a variable holds that has no single meaning; reading it is the error described here.
+
+    `code` None: the error was already reported.
+    """
+
+    code: str | None
+    error: type[Exception]
+    message: str
+    notes: tuple[str, ...] = ()
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A string that holds run-time tensors: strings and tensors in order."""
+
+    parts: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeRange:
+    """A range with bounds known only at run time; the step is known."""
+
+    start: Any
+    stop: Any
+    step: int
+
+
+def is_runtime(value: object) -> bool:
+    """Whether a value is a tensor whose elements are not known."""
+    return isinstance(value, (GraphTensor, Parameter))
+
+
+def holds_runtime(value: object, depth: int = 4) -> bool:
+    """Whether a value is, or is a container of, run-time tensors."""
+    if isinstance(value, (GraphTensor, Parameter, Text)):
+        return True
+    if depth and isinstance(value, (tuple, list, set, frozenset)):
+        return any(holds_runtime(v, depth - 1) for v in value)
+    if depth and isinstance(value, dict):
+        return any(holds_runtime(v, depth - 1) for v in value.values())
+    return isinstance(value, slice) and any(
+        is_runtime(v) for v in (value.start, value.stop, value.step)
+    )
+
+
+def is_number(value: object) -> bool:
+    """Whether a value is a Python or numpy scalar."""
+    return isinstance(value, (bool, int, float, complex, np.generic))
+
+
+def scalar(value: Any, dtype: DType | None = None) -> Tensor:
+    """A number as a rank-0 tensor: bool, int64 or float32 unless `dtype` says otherwise."""
+    chosen = dtype or number_dtype(value)
+    return Tensor._from_array(np.asarray(value, dtype=chosen.numpy))
+
+
+def number_dtype(value: Any) -> DType:
+    """The element type a number takes when it becomes a tensor."""
+    if isinstance(value, np.generic):
+        return dtypes.from_numpy(value.dtype)
+    if isinstance(value, bool):
+        return dtypes.bool_
+    if isinstance(value, int):
+        return dtypes.int64
+    return dtypes.complex64 if isinstance(value, complex) else dtypes.float32
+
+
+def zeros(ty: TensorType) -> Tensor:
+    """A placeholder of a type."""
+    one = scalar(0, ty.dtype)
+    return apply("broadcast_to", one, shape=ty.shape) if ty.shape else one
+
+
+def describe(value: Any) -> str:
+    """A value's type, for messages."""
+    if isinstance(value, Tensor):
+        return f"Tensor {value._type}"
+    if value is None or isinstance(value, (bool, int, float, str)):
+        text = repr(value)
+        return text if len(text) < 30 else type(value).__name__
+    if isinstance(value, (tuple, list)):
+        inner = ", ".join(describe(v) for v in value[:4]) + (", ..." if len(value) > 4 else "")
+        return f"{type(value).__name__} ({inner})"
+    return f"a {type(value).__name__}"
+
+
+def same_constant(a: Any, b: Any) -> bool:
+    """Whether two compile-time values are interchangeable."""
+    if a is b:
+        return True
+    if type(a) is not type(b) or isinstance(a, Tensor):
+        return False
+    if isinstance(a, float):
+        same_sign = math.copysign(1, a) == math.copysign(1, b)
+        return (a == b and same_sign) or (math.isnan(a) and math.isnan(b))
+    if isinstance(a, (bool, int, complex, str, bytes, type(None), range, slice, DType)):
+        return bool(a == b)
+    if isinstance(a, np.ndarray):
+        return a.dtype == b.dtype and np.array_equal(a, b)
+    return False
+
+
+class MergeError(Exception):
+    """Two values that cannot become one."""
+
+
+Build = Callable[[Sequence[Tensor]], Any]
+
+
+def _constant(value: Any) -> Build:
+    return lambda _: value
+
+
+@dataclass(slots=True)
+class Merger:
+    """Collects the tensors two paths must both give so that a value has one meaning after them.
+
+    Attributes:
+        pairs: for each result its type and what the two paths put there (a tensor, a number, or
+            MISSING for a placeholder).
+    """
+
+    pairs: list[tuple[TensorType, Any, Any]] = field(default_factory=list)
+
+    def merge(self, a: Any, b: Any) -> Build:
+        """How to build the common value from the results.
+
+        Raises:
+            MergeError: the values differ in a way tensors cannot express.
+        """
+        if same_constant(a, b):
+            return _constant(a)
+        if _tensor_like(a) and _tensor_like(b):
+            return self._leaf(a, b)
+        for x, y in ((a, b), (b, a)):
+            if x is MISSING:
+                return self._placeholder(y, x is a)
+        if type(a) is type(b) and isinstance(a, (tuple, list)):
+            if len(a) != len(b):
+                raise MergeError(f"a {type(a).__name__} of {len(a)} and one of {len(b)} elements")
+            return _sequence(type(a), [self.merge(x, y) for x, y in zip(a, b, strict=True)])
+        if type(a) is type(b) is dict:
+            if list(a) != list(b):
+                raise MergeError(f"dicts with the keys {list(a)} and {list(b)}")
+            return _mapping({k: self.merge(a[k], b[k]) for k in a})
+        if isinstance(a, Text) and isinstance(b, Text):
+            raise MergeError("strings that hold tensors")
+        raise MergeError(f"{describe(a)} and {describe(b)}")
+
+    def _leaf(self, a: Any, b: Any) -> Build:
+        index = len(self.pairs)
+        self.pairs.append((join_types(a, b), a, b))
+        return lambda results: results[index]
+
+    def _placeholder(self, value: Any, first: bool) -> Build:
+        """A value only one path has: the other gives zeros for its tensors."""
+        if isinstance(value, Tensor):
+            index = len(self.pairs)
+            pair = (MISSING, value) if first else (value, MISSING)
+            self.pairs.append((value._type, *pair))
+            return lambda results: results[index]
+        if isinstance(value, (tuple, list)):
+            return _sequence(type(value), [self._placeholder(v, first) for v in value])
+        if type(value) is dict:
+            return _mapping({k: self._placeholder(v, first) for k, v in value.items()})
+        return _constant(value)
+
+
+def _tensor_like(value: Any) -> bool:
+    return isinstance(value, Tensor) or is_number(value)
+
+
+def _sequence(cls: type, parts: list[Build]) -> Build:
+    def build(results: Sequence[Tensor]) -> Any:
+        values = [p(results) for p in parts]
+        return cls(*values) if hasattr(cls, "_fields") else cls(values)
+
+    return build
+
+
+def _mapping(parts: dict[Any, Build]) -> Build:
+    return lambda results: {k: p(results) for k, p in parts.items()}
+
+
+_RANK = {"b": 0, "i": 1, "u": 1, "f": 2, "V": 2, "c": 3}
+
+
+def _fits(number: Any, dtype: DType) -> bool:
+    """Whether a number takes the element type without changing its kind."""
+    want = _RANK.get(dtype.numpy.kind, 2)
+    have = _RANK[np.asarray(number).dtype.kind]
+    return have == want if 0 in (have, want) else have <= want
+
+
+def join_types(a: Any, b: Any) -> TensorType:
+    """The type of a result that is `a` on one path and `b` on the other.
+
+    Raises:
+        MergeError: they have none in common.
+    """
+    if isinstance(a, Tensor) and isinstance(b, Tensor):
+        if a._type != b._type:
+            raise MergeError(f"{describe(a)} and {describe(b)}")
+        return a._type
+    for tensor, number in ((a, b), (b, a)):
+        if isinstance(tensor, Tensor):
+            if tensor.shape == () and _fits(number, tensor.dtype):
+                return tensor._type
+            raise MergeError(f"{describe(a)} and {describe(b)}")
+    if number_dtype(a) != number_dtype(b):
+        raise MergeError(f"{describe(a)} and {describe(b)}")
+    return TensorType((), number_dtype(a))
+
+
+def as_tensor(value: Any, ty: TensorType) -> Tensor:
+    """A tensor, number or MISSING as a tensor of type `ty`."""
+    if value is MISSING:
+        return zeros(ty)
+    return value if isinstance(value, Tensor) else scalar(value, ty.dtype)
+
+
+def flatten(value: Any, leaves: list[Any], numbers: bool) -> Build:
+    """Append the tensors of a value (and its numbers, if asked) to `leaves`; how to rebuild it."""
+    if isinstance(value, Tensor) or (numbers and is_number(value)):
+        index = len(leaves)
+        leaves.append(value)
+        return lambda results: results[index]
+    if isinstance(value, (tuple, list)) and not isinstance(value, range):
+        return _sequence(type(value), [flatten(v, leaves, numbers) for v in value])
+    if type(value) is dict:
+        return _mapping({k: flatten(v, leaves, numbers) for k, v in value.items()})
+    return _constant(value)
+
+
+def skeleton(value: Any, numbers: bool) -> Any:
+    """A value with its leaves taken out, for comparing structures."""
+    if isinstance(value, Tensor) or (numbers and is_number(value)):
+        return MISSING
+    if isinstance(value, (tuple, list)):
+        return [type(value), *(skeleton(v, numbers) for v in value)]
+    if type(value) is dict:
+        return {k: skeleton(v, numbers) for k, v in value.items()}
+    return value
+
+
+def same_structure(a: Any, b: Any) -> bool:
+    """Whether two skeletons are equal (compile-time parts compared as constants)."""
+    if type(a) is type(b) is list:
+        return len(a) == len(b) and all(same_structure(x, y) for x, y in zip(a, b, strict=True))
+    if type(a) is type(b) is dict:
+        return list(a) == list(b) and all(same_structure(a[k], b[k]) for k in a)
+    return same_constant(a, b)
+
+
+def any_runtime(values: Iterable[object]) -> bool:
+    """Whether one of the values holds a run-time tensor."""
+    return any(holds_runtime(v) for v in values)
