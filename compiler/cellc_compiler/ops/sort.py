@@ -75,7 +75,8 @@ class SortLines(Op):
     def samples(self) -> Sequence[Sample]:
         return (Sample((Spec((3, 7)),)),
                 Sample((Spec((2, 131)),), {"descending": True}, False),
-                Sample((Spec((300,), -9, 9),), {}, False), Sample((Spec((2, 1)),)), Sample((Spec((2, 0)),)))
+                Sample((Spec((300,), -9, 9),), {}, False),
+                Sample((Spec((2, 1)),)), Sample((Spec((2, 0)),)))
 
 
 def _swap_last(b: Builder, x: Value, axis: int) -> Value:

@@ -2,8 +2,8 @@
 
 `x[row, d, i]` takes `updates[row, s, i]` at `d = indices[..., s, ...]`, s ascending, so that
 duplicates have one meaning whatever the number of threads. Tasks own disjoint parts of the
-output: rows, chunks of columns and, where these are few, ranges of `d` (each such task reads
-all positions and applies those in its range).
+output: rows and chunks of columns. (A split over ranges of `d`, each task reading all positions,
+gains nothing: the branch on the range costs more than a short update.)
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from ..text import Function, V, is_float, lanes_of, module, sizeof, vector
 
 _COPY_BYTES = 1 << 16
 _WANTED_TASKS = 16
-_SMALL = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +143,7 @@ class _Writer:
         self.memory = self._memory()
         self.register = self.memory if raw else register_type(spec.dtype)
         self.lanes = target.lanes(max(self.item, sizeof(self.register)))
-        self.chunk, self.ranges = self._grid()
+        self.chunk = self._chunk()
         self.f, bufs = entry(target, 3)
         self.indices, self.updates, self.out = bufs
 
@@ -153,22 +152,17 @@ class _Writer:
             return "float" if self.item == 4 else "double"
         return memory_type(self.spec.dtype)
 
-    def _grid(self) -> tuple[int, int]:
-        """(columns per task, ranges of the addressed axis)."""
-        lanes = self.lanes
+    def _chunk(self) -> int:
+        """Columns per task, whole vectors."""
         wanted = max(1, _WANTED_TASKS // self.rows)
         share = -(-self.cols // wanted)
-        chunk = -(-share // lanes) * lanes
-        tasks = self.rows * -(-self.cols // chunk)
-        work = self.rows * self.spec.count * self.cols
-        few = tasks < 4 and work > _SMALL
-        return chunk, min(8, self.spec.extent) if few else 1
+        return -(-share // self.lanes) * self.lanes
 
     def kernel(self) -> Kernel:
         """The finished kernel."""
         f, s = self.f, self.spec
         chunks = -(-self.cols // self.chunk)
-        tasks = self.rows * chunks * self.ranges
+        tasks = self.rows * chunks
         f.loop(f.arg("lo"), f.arg("hi"), 1, [], lambda t, _: self._task(t, chunks))
         f.ret_()
         per = 12.0 if s.per_element else 6.0 + 4.0 * self.cols / self.lanes
@@ -177,16 +171,11 @@ class _Writer:
 
     def _task(self, t: V, chunks: int) -> None:
         f, s = self.f, self.spec
-        d = f.i64(s.extent)
-        part = f.binary("urem", t, f.i64(self.ranges))
-        lo = f.binary("udiv", f.mul(part, d), f.i64(self.ranges))
-        hi = f.binary("udiv", f.mul(f.add(part, f.i64(1)), d), f.i64(self.ranges))
-        rest = f.binary("udiv", t, f.i64(self.ranges))
-        row = f.binary("udiv", rest, f.i64(chunks))
-        c0 = f.mul(f.binary("urem", rest, f.i64(chunks)), f.i64(self.chunk))
+        row = f.binary("udiv", t, f.i64(chunks))
+        c0 = f.mul(f.binary("urem", t, f.i64(chunks)), f.i64(self.chunk))
         c1 = f.intrinsic("smin", "i64", f.add(c0, f.i64(self.chunk)), f.i64(self.cols))
         step = self._elements if s.per_element else self._slices
-        f.loop(0, f.i64(s.count), 1, [], lambda at, _: step(row, at, c0, c1, lo, hi))
+        f.loop(0, f.i64(s.count), 1, [], lambda at, _: step(row, at, c0, c1))
 
     def _position(self, at: V) -> V:
         """indices[at] as an i64, a negative one counted from the end."""
@@ -197,11 +186,10 @@ class _Writer:
         back = f.add(wide, f.i64(self.spec.extent))
         return f.select(f.cmp("slt", wide, f.i64(0)), back, wide)
 
-    def _inside(self, d: V, lo: V, hi: V) -> V:
-        f = self.f
-        return f.binary("and", f.cmp("sge", d, lo), f.cmp("slt", d, hi))
+    def _inside(self, d: V) -> V:
+        return self.f.cmp("ult", d, self.f.i64(self.spec.extent))
 
-    def _slices(self, row: V, s: V, c0: V, c1: V, lo: V, hi: V) -> None:
+    def _slices(self, row: V, s: V, c0: V, c1: V) -> None:
         """One position's slice of columns c0..c1-1."""
         f, spec = self.f, self.spec
         batch = f.binary("udiv", row, f.i64(spec.outer))
@@ -217,9 +205,9 @@ class _Writer:
                    lambda c, _: self._update(out, updates, c, self.lanes))
             f.loop(whole, c1, 1, [], lambda c, _: self._update(out, updates, c, 1))
 
-        f.when(self._inside(d, lo, hi), apply)
+        f.when(self._inside(d), apply)
 
-    def _elements(self, row: V, s: V, c0: V, c1: V, lo: V, hi: V) -> None:
+    def _elements(self, row: V, s: V, c0: V, c1: V) -> None:
         """One line of positions, each with an element of its own."""
         f, spec = self.f, self.spec
         line = f.mul(f.add(f.mul(row, f.i64(spec.count)), s), f.i64(self.cols))
@@ -236,7 +224,7 @@ class _Writer:
                     self._update_at(f.gep(self.out, a, self.memory),
                                     f.gep(self.updates, b, self.memory), 1)
 
-            f.when(self._inside(d, lo, hi), apply)
+            f.when(self._inside(d), apply)
 
         f.loop(c0, c1, 1, [], column)
 
