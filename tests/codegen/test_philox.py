@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cellc_compiler.codegen.kernel import PLACEHOLDER
 from cellc_compiler.codegen.llvm.philox import philox_bits, philox_block, philox_contiguous
 from cellc_compiler.codegen.llvm.text import Function, V, module, vector
 from cellc_runtime.target import host_target
 
-from .jit import PLACEHOLDER, compile_text
+from .jit import compile_text
 
 # Salmon et al., Random123 distribution, file kat_vectors: counter, key, result.
 KNOWN = (

@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from . import math_basic as basic
 from . import math_exp as e
+from . import math_f32 as f32
 from . import math_special as special
 from . import math_trig as trig
 from .math_lanes import F32, X
@@ -31,6 +32,11 @@ def _via_double(rule: Callable[..., X]) -> Rule:
         return rule(*(a.to("fpext", "double") for a in args)).to("fptrunc", "float")
 
     return wide
+
+
+def _by_format(single: Rule, double: Rule) -> Rule:
+    """One rule for float32 and another for float64."""
+    return lambda x: (single if x.fmt is F32 else double)(x)
 
 
 def _intrinsic(name: str) -> Rule:
@@ -66,8 +72,8 @@ FLOAT: dict[str, Rule] = {
     "log2": _via_double(e.log2),
     "log10": _via_double(e.log10),
     "log1p": _via_double(e.log1p),
-    "sin": _via_double(trig.sin),
-    "cos": _via_double(trig.cos),
+    "sin": _by_format(f32.sin, trig.sin),
+    "cos": _by_format(f32.cos, trig.cos),
     "tan": _via_double(trig.tan),
     "asin": _via_double(trig.asin),
     "acos": _via_double(trig.acos),
@@ -75,12 +81,12 @@ FLOAT: dict[str, Rule] = {
     "atan2": _via_double(trig.atan2),
     "sinh": e.sinh,
     "cosh": e.cosh,
-    "tanh": e.tanh,
+    "tanh": _by_format(f32.tanh, e.tanh),
     "asinh": _via_double(e.asinh),
     "acosh": _via_double(e.acosh),
     "atanh": _via_double(e.atanh),
     "sigmoid": e.sigmoid,
-    "erf": _via_double(special.erf),
+    "erf": _by_format(f32.erf, special.erf),
     "erfc": _via_double(special.erfc),
     "erfinv": _via_double(special.erfinv),
     "lgamma": _via_double(special.lgamma),

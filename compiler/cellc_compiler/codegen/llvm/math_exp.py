@@ -307,19 +307,18 @@ def power32(x: X, y: X) -> X:
 
 
 def tanh(x: X) -> X:
-    """Hyperbolic tangent: h/(h+1), h = (e^2|x| - 1)/2, saturated before e^2|x| grows.
+    """Hyperbolic tangent of a float64: h/(h+1), h = (e^2|x| - 1)/2, saturated before h grows.
 
     Below h = 1 what rounding h + 1 lost is put back, to first order.
     """
     a = x.abs()
-    limit = 22.0 if x.fmt is F64 else 10.0
-    a = a.gt(limit).where(limit, a)
+    a = a.gt(22.0).where(22.0, a)
     h = half_expm1(a + a)
     d = h + 1.0
     q = h / d
     lost = h.lt(1.0).where((d - 1.0) - h, 0.0)
     y = q.fma(lost, q).copysign(x)
-    return a.lt(2.0 ** -(x.fmt.mantissa // 2 + 4)).where(x, y)
+    return a.lt(2.0**-30).where(x, y)
 
 
 def sigmoid(x: X) -> X:
