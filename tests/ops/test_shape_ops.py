@@ -11,19 +11,19 @@ from cellc_compiler.interpret import run
 from cellc_compiler.ir.graph import Builder, Graph
 from cellc_compiler.ir.op import Op, Sample, all_ops, lookup
 from cellc_compiler.ir.types import Dim, TensorType
-from cellc_compiler.ops import shape, slice
+from cellc_compiler.ops import dynamic, shape, slice
 from cellc_runtime import dtypes
 
 from .expressions import evaluate_value
 from .gradients import check_gradient, graph_of, operands_of
 
 Array = np.ndarray[Any, Any]
-MODULES = (shape.__name__, slice.__name__)
+MODULES = (dynamic.__name__, shape.__name__, slice.__name__)
 KINDS = (dtypes.float64, dtypes.int32, dtypes.bool_, dtypes.complex64)
 
 
 def cases() -> list[Any]:
-    """Every sample of every op of the two modules."""
+    """Every sample of every op of these modules."""
     return [pytest.param(op, sample, id=f"{op.name}-{i}") for op in all_ops()
             if type(op).__module__ in MODULES for i, sample in enumerate(op.samples())]
 
@@ -129,6 +129,7 @@ def test_pad_of_symbolic_dimension() -> None:
     ("tile", [X], {"reps": (-1,)}, "at least 0"),
     ("diag_embed", [X], {"rows": 3, "columns": 3}, "which has 3"),
     ("flip", [X], {"axes": (2,)}, "out of range"),
+    ("dynamic_slice", [X, np.array([0, 0])], {"sizes": (4, 1)}, "a window of 2 dimensions"),
 ])
 def test_value_errors(name: str, arrays: list[Array], attrs: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):

@@ -211,9 +211,6 @@ class GatherNd(Op):
     name = "gather_nd"
     operands = ("input_x", "indices")
     dtypes = ANY
-    function = "gather_nd"
-    method = "gather_nd"
-    primitive = "GatherNd"
 
     def infer(self, x: TensorType, indices: TensorType) -> TensorType:
         check_indices("gather_nd", indices)

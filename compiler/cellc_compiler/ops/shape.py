@@ -405,8 +405,6 @@ class Tril(_Triangle):
     """
 
     name = "tril"
-    function = "tril"
-    method = "tril"
 
     def reference(self, x: Array, *, diagonal: int) -> Array:
         return np.tril(x, diagonal).astype(x.dtype)
@@ -424,8 +422,6 @@ class Triu(_Triangle):
     """
 
     name = "triu"
-    function = "triu"
-    method = "triu"
 
     def reference(self, x: Array, *, diagonal: int) -> Array:
         return np.triu(x, diagonal).astype(x.dtype)
