@@ -46,9 +46,9 @@ class Generator:
             self.state._data[1] += np.uint64(1)
             return key
         # A node of its own: the value read must be the one before the assignment.
-        key: Tensor = apply("reshape", self.state, shape=(2,))
-        assign(self.state, apply("add", key, Tensor._from_array(np.array([0, 1], np.uint64))))
-        return key
+        before: Tensor = apply("reshape", self.state, shape=(2,))
+        assign(self.state, apply("add", before, Tensor._from_array(np.array([0, 1], np.uint64))))
+        return before
 
 
 def _check_seed(seed: Any) -> int:

@@ -1,0 +1,186 @@
+"""Implicit conversion between element types, as MindSpore does it.
+
+Two tensors meet in the smallest type of the higher kind; a Python number takes the type of the
+tensor it meets unless its kind is higher (bool < int < float). Unsigned types wider than 8 bits
+meet only themselves and bool. One extension: they also accept Python ints.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache, lru_cache
+from typing import Any
+
+import numpy as np
+
+from cellc_runtime.dtypes import (
+    DType,
+    bool_,
+    complex64,
+    complex128,
+    float32,
+    float64,
+    int8,
+    int16,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+
+from ..core.dispatch import apply
+from .tensor import Array, Tensor
+
+_WIDE_UNSIGNED = (uint16, uint32, uint64)
+_SCALARS = (bool, int, float, complex, np.number, np.bool_)
+
+
+@cache
+def promoted(a: DType, b: DType) -> DType:
+    """The element type two tensors meet in.
+
+    Raises:
+        TypeError: they do not meet.
+    """
+    if a is b or b is bool_:
+        return a
+    if a is bool_:
+        return b
+    if a in _WIDE_UNSIGNED or b in _WIDE_UNSIGNED:
+        raise TypeError(
+            f"Type implicit conversion between Tensor[{a}] and Tensor[{b}] is not supported."
+        )
+    if a.is_complex or b.is_complex:
+        return complex128 if {a, b} & {complex128, float64} else complex64
+    if a.is_float and b.is_float:
+        return max(a, b, key=lambda d: d.itemsize) if a.itemsize != b.itemsize else float32
+    if a.is_float or b.is_float:
+        return a if a.is_float else b
+    return _integers(a, b)
+
+
+def _integers(a: DType, b: DType) -> DType:
+    if {a, b} == {int8, uint8}:
+        return int16
+    if uint8 in (a, b):
+        return b if a is uint8 else a
+    return max(a, b, key=lambda d: d.itemsize)
+
+
+def weak(dtype: DType, scalar: Any) -> DType:
+    """The element type a tensor of `dtype` and a Python number meet in."""
+    if isinstance(scalar, (bool, np.bool_)):
+        return dtype
+    if isinstance(scalar, (int, np.integer)):
+        return int64 if dtype is bool_ else dtype
+    if isinstance(scalar, (float, np.floating)):
+        return dtype if dtype.is_inexact else float32
+    if isinstance(scalar, (complex, np.complexfloating)):
+        return dtype if dtype.is_complex else complex128 if dtype is float64 else complex64
+    return promoted(dtype, default_dtype(scalar))
+
+
+def default_dtype(scalar: Any) -> DType:
+    """The element type of a Python number on its own."""
+    if isinstance(scalar, (bool, np.bool_)):
+        return bool_
+    if isinstance(scalar, (int, np.integer)):
+        return int64
+    return complex64 if isinstance(scalar, (complex, np.complexfloating)) else float32
+
+
+def constant(value: Any, dtype: DType) -> Tensor:
+    """A rank-0 Tensor for use as an operand; equal requests share one: do not write to it."""
+    sign = math.copysign(1.0, value) if isinstance(value, float) else 0.0
+    return _constant(type(value), value, sign, dtype)
+
+
+@lru_cache(maxsize=4096)
+def _constant(kind: Any, value: Any, sign: float, dtype: DType) -> Tensor:
+    with np.errstate(all="ignore"):
+        if isinstance(value, int) and dtype.is_integer and not isinstance(value, bool):
+            value %= 2**64  # wraps to the width of the type, as C does
+            array: Array = np.array(value, np.uint64).astype(dtype.numpy)
+        else:
+            array = np.array(value).astype(dtype.numpy)
+    return Tensor._from_array(array)
+
+
+def is_scalar(x: Any) -> bool:
+    """Whether `x` is a Python or numpy number (which takes part as a weak operand)."""
+    return isinstance(x, _SCALARS)
+
+
+def cast_to(x: Tensor, dtype: DType) -> Tensor:
+    """`x` in another element type (itself if it has that one)."""
+    if x.dtype is dtype:
+        return x
+    out: Tensor = apply("cast", x, dtype=dtype)
+    return out
+
+
+def operand(x: Any, what: str, name: str = "input") -> Any:
+    """`x` if it is a Tensor or number, a Tensor of it if it is a list or tuple.
+
+    Raises:
+        TypeError: it is something else.
+    """
+    if isinstance(x, (Tensor, *_SCALARS)):
+        return x
+    if isinstance(x, (list, tuple)):
+        return Tensor(x)
+    raise TypeError(
+        f"For '{what}', '{name}' must be a Tensor or a number, but got {type(x).__name__}"
+    )
+
+
+def operands(what: str, x: Any, y: Any) -> tuple[Tensor, Tensor]:
+    """Two operands as Tensors of one element type.
+
+    Raises:
+        TypeError: one is no Tensor, number or list, or their types do not meet.
+    """
+    if isinstance(x, Tensor) and isinstance(y, Tensor):
+        a, b = x.dtype, y.dtype
+        if a is b:
+            return x, y
+        dtype = promoted(a, b)
+        return cast_to(x, dtype), cast_to(y, dtype)
+    return _mixed(what, operand(x, what, "input"), operand(y, what, "other"))
+
+
+def _mixed(what: str, x: Any, y: Any) -> tuple[Tensor, Tensor]:
+    if isinstance(x, Tensor):
+        if isinstance(y, Tensor):
+            return operands(what, x, y)
+        dtype = weak(x.dtype, y)
+        return cast_to(x, dtype), constant(y, dtype)
+    if isinstance(y, Tensor):
+        dtype = weak(y.dtype, x)
+        return constant(x, dtype), cast_to(y, dtype)
+    dtype = promoted(default_dtype(x), default_dtype(y))
+    return constant(x, dtype), constant(y, dtype)
+
+
+def common(what: str, *xs: Any) -> list[Tensor]:
+    """Any number of operands as Tensors of one element type; numbers are weak.
+
+    Raises:
+        TypeError: as `operands`.
+    """
+    items = [operand(x, what, f"operand {i}") for i, x in enumerate(xs)]
+    dtype: DType | None = None
+    for x in items:
+        if isinstance(x, Tensor):
+            dtype = x.dtype if dtype is None else promoted(dtype, x.dtype)
+    for x in items:
+        if not isinstance(x, Tensor):
+            dtype = default_dtype(x) if dtype is None else weak(dtype, x)
+    assert dtype is not None
+    return [cast_to(x, dtype) if isinstance(x, Tensor) else constant(x, dtype) for x in items]
+
+
+def inexact(x: Tensor) -> Tensor:
+    """`x`, in float32 if its elements are ints or bools."""
+    return x if x.dtype.is_inexact else cast_to(x, float32)

@@ -1,0 +1,207 @@
+"""Checks and normal forms of the arguments of the functional API."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from cellc_compiler.ir.types import normalize_axis
+from cellc_runtime.dtypes import ALL, DType
+
+from ..common.tensor import Tensor
+
+Ints = tuple[int, ...]
+
+
+def tensor(x: Any, what: str, name: str = "input") -> Tensor:
+    """`x`, which must be a Tensor.
+
+    Raises:
+        TypeError: it is not.
+    """
+    if not isinstance(x, Tensor):
+        raise TypeError(f"For '{what}', '{name}' must be a Tensor, but got {type(x).__name__}.")
+    return x
+
+
+def tensors(xs: Any, what: str, name: str = "tensors") -> list[Tensor]:
+    """The elements of a list or tuple, which must be Tensors; at least one.
+
+    Raises:
+        TypeError: no list or tuple, or an element is no Tensor.
+        ValueError: there is none.
+    """
+    if not isinstance(xs, (list, tuple)):
+        raise TypeError(
+            f"For '{what}', '{name}' must be a list or tuple of Tensors, but got "
+            f"{type(xs).__name__}."
+        )
+    if not xs:
+        raise ValueError(f"For '{what}', '{name}' must hold at least one Tensor, but it is empty.")
+    return [tensor(x, what, f"{name}[{i}]") for i, x in enumerate(xs)]
+
+
+def is_int(x: Any) -> bool:
+    """Whether `x` is an int (not a bool)."""
+    return isinstance(x, (int, np.integer)) and not isinstance(x, bool)
+
+
+def integer(x: Any, what: str, name: str) -> int:
+    """`x` as an int (a Tensor of one known integer will do).
+
+    Raises:
+        TypeError: it is no int.
+    """
+    if is_int(x) or (isinstance(x, Tensor) and x.dtype.is_integer):
+        return int(x)
+    raise TypeError(f"For '{what}', '{name}' must be an int, but got {type(x).__name__}.")
+
+
+def ints(x: Any, what: str, name: str) -> Ints:
+    """A tuple of ints from a list or tuple of them or a 1-D Tensor of known elements.
+
+    Raises:
+        TypeError: it is something else.
+    """
+    if isinstance(x, Tensor):
+        x = x.tolist()
+    if not isinstance(x, (list, tuple)):
+        raise TypeError(
+            f"For '{what}', '{name}' must be a tuple or list of int, but got {type(x).__name__}."
+        )
+    return tuple(integer(v, what, name) for v in x)
+
+
+def ints_or_int(x: Any, what: str, name: str) -> Ints:
+    """As `ints`, an int giving a tuple of one."""
+    return (int(x),) if is_int(x) else ints(x, what, name)
+
+
+def repeated(x: Any, count: int, what: str, name: str) -> Ints:
+    """`count` ints: an int repeated, or a tuple of one or `count`.
+
+    Raises:
+        TypeError: not ints.
+        ValueError: another number of them.
+    """
+    out = ints_or_int(x, what, name)
+    if len(out) == 1:
+        out = out * count
+    if len(out) != count:
+        raise ValueError(f"For '{what}', '{name}' must be an int or {count} ints, but got {x}.")
+    return out
+
+
+def axis_of(axis: Any, rank: int, what: str, name: str = "axis") -> int:
+    """An axis in `0..rank-1` (0 for rank 0).
+
+    Raises:
+        TypeError: not an int.
+        ValueError: out of range.
+    """
+    a = integer(axis, what, name)
+    try:
+        return normalize_axis(a, rank)
+    except ValueError:
+        raise ValueError(
+            f"For '{what}', the '{name}' must be in [{-max(rank, 1)}, {max(rank, 1)}), but got {a}."
+        ) from None
+
+
+def axes_of(axis: Any, rank: int, what: str, name: str = "axis") -> Ints:
+    """Distinct axes in ascending order; None and () mean all.
+
+    Raises:
+        TypeError: neither an int nor ints.
+        ValueError: out of range, or one twice.
+    """
+    if axis is None or (isinstance(axis, (list, tuple)) and not axis):
+        return tuple(range(rank))
+    given = ints_or_int(axis, what, name)
+    out = sorted({axis_of(a, rank, what, name) for a in given})
+    if rank and len(out) != len(given):
+        raise ValueError(f"For '{what}', '{name}' names an axis twice: {axis}.")
+    return tuple(out) if rank else ()
+
+
+def shape_of(shape: Any, what: str, name: str = "shape") -> Ints:
+    """A shape: an int or a sequence of non-negative ints.
+
+    Raises:
+        TypeError: not ints.
+        ValueError: negative.
+    """
+    dims = ints_or_int(shape, what, name)
+    for i, d in enumerate(dims):
+        if d < 0:
+            raise ValueError(
+                f"For '{what}', dimension {i} of '{name}' must be non-negative, but got {d}."
+            )
+    return dims
+
+
+def dtype_of(dtype: Any, what: str, name: str = "dtype") -> DType:
+    """An element type.
+
+    Raises:
+        TypeError: it is none.
+    """
+    if isinstance(dtype, DType) and dtype in ALL:
+        return dtype
+    raise TypeError(
+        f"For '{what}', the input '{name}' should be an element type such as float32, "
+        f"but got {dtype!r}."
+    )
+
+
+def boolean(x: Any, what: str, name: str) -> bool:
+    """A bool.
+
+    Raises:
+        TypeError: it is none.
+    """
+    if not isinstance(x, bool):
+        raise TypeError(f"For '{what}', '{name}' must be a bool, but got {type(x).__name__}.")
+    return x
+
+
+def number(x: Any, what: str, name: str) -> float | int:
+    """A real Python number (not a bool).
+
+    Raises:
+        TypeError: it is none.
+    """
+    if isinstance(x, bool) or not isinstance(x, (int, float, np.integer, np.floating)):
+        raise TypeError(f"For '{what}', '{name}' must be a number, but got {type(x).__name__}.")
+    return x  # type: ignore[return-value]
+
+
+def choice(x: Any, options: Sequence[str], what: str, name: str) -> str:
+    """One of a few strings.
+
+    Raises:
+        ValueError: another value.
+    """
+    if x not in options:
+        raise ValueError(
+            f"For '{what}', the '{name}' must be one of {list(options)}, but got {x!r}."
+        )
+    return str(x)
+
+
+def need_known(x: Tensor, what: str) -> np.ndarray[Any, Any]:
+    """The elements of a tensor, for results whose shape depends on them.
+
+    Raises:
+        TypeError: a graph is being compiled, where elements are not known.
+    """
+    try:
+        return x.asnumpy()
+    except TypeError:
+        raise TypeError(
+            f"the shape of the result of '{what}' depends on the elements of its input, which "
+            "are not known while a graph is compiled; use it outside of the graph, or a form of "
+            "fixed shape (where, masked_fill, tensor_scatter_update)"
+        ) from None

@@ -1,0 +1,65 @@
+"""Functions and Primitive classes made from the op definitions, for ops that map one to one."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from cellc_compiler.ir.op import INTS, REQUIRED, Op, all_ops
+from cellc_runtime.dtypes import float32
+
+from ..common._promotion import cast_to, common
+from ..common.tensor import Tensor
+from ..core.dispatch import apply
+from ._args import tensor
+
+
+def _signature(op: Op) -> inspect.Signature:
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    params = [inspect.Parameter(n, kind) for n in op.operands]
+    for name, default in op.attrs.items():
+        empty = inspect.Parameter.empty if default is REQUIRED else default
+        params.append(inspect.Parameter(name, kind, default=empty))
+    return inspect.Signature(params)
+
+
+def _prepared(op: Op, given: tuple[Any, ...]) -> list[Tensor]:
+    """Operands promoted to one type; ints in float32 where the op takes floats only."""
+    xs = [tensor(given[0], op.name)] if len(given) == 1 else common(op.name, *given)
+    takes_ints = any(d in op.dtypes for d in INTS)
+    if not takes_ints and not xs[0].dtype.is_inexact:
+        xs = [cast_to(x, float32) for x in xs]
+    return xs
+
+
+def make_function(op: Op) -> Callable[..., Any]:
+    """The functional form of an op: its operands, then its attributes."""
+    signature = _signature(op)
+    count = len(op.operands)
+
+    def unary(input: Any) -> Any:
+        return apply(op.name, *_prepared(op, (input,)))
+
+    def general(*args: Any, **kwargs: Any) -> Any:
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        values = list(bound.arguments.values())
+        attrs = dict(zip(op.attrs, values[count:], strict=True))
+        return apply(op.name, *_prepared(op, tuple(values[:count])), **attrs)
+
+    fn: Callable[..., Any] = unary if op.operands == ("input",) and not op.attrs else general
+    fn.__name__ = fn.__qualname__ = op.function or op.name
+    fn.__doc__ = op.__doc__
+    fn.__signature__ = signature  # type: ignore[attr-defined]
+    return fn
+
+
+def generated_functions() -> dict[str, Callable[..., Any]]:
+    """Every function the op definitions ask for, by name."""
+    return {op.function: make_function(op) for op in all_ops() if op.function}
+
+
+def generated_methods() -> dict[str, Callable[..., Any]]:
+    """Every Tensor method the op definitions ask for, by name."""
+    return {op.method: make_function(op) for op in all_ops() if op.method}

@@ -1,0 +1,834 @@
+"""Shapes: creation, views, joins and parts of tensors."""
+
+from __future__ import annotations
+
+import builtins
+import math
+from typing import Any
+
+import numpy as np
+
+from cellc_runtime.dtypes import DType, bool_, int64
+
+from ..common._promotion import common, default_dtype
+from ..common.tensor import Tensor
+from ..core.dispatch import apply
+from . import functional_math as m
+from ._args import (
+    Ints,
+    axes_of,
+    axis_of,
+    choice,
+    integer,
+    ints,
+    ints_or_int,
+    is_int,
+    need_known,
+    shape_of,
+    tensor,
+    tensors,
+)
+
+_range = builtins.range
+_slice = builtins.slice
+
+# --- what a tensor is -----------------------------------------------------------------------------
+
+
+def shape(input_x: Tensor) -> Ints:
+    """The shape as a tuple of ints."""
+    return tensor(input_x, "shape", "input_x").shape
+
+
+def size(input_x: Tensor) -> int:
+    """The number of elements."""
+    return tensor(input_x, "size", "input_x").size
+
+
+numel = size
+
+
+def rank(input_x: Tensor) -> int:
+    """The number of axes."""
+    return tensor(input_x, "rank", "input_x").ndim
+
+
+def dtype(x: Tensor) -> DType:
+    """The element type."""
+    return tensor(x, "dtype", "x").dtype
+
+
+def is_tensor(obj: Any) -> bool:
+    """Whether `obj` is a Tensor."""
+    return isinstance(obj, Tensor)
+
+
+def is_floating_point(input: Tensor) -> bool:
+    """Whether the elements are real floats."""
+    return tensor(input, "is_floating_point").dtype.is_float
+
+
+def is_complex(input: Tensor) -> bool:
+    """Whether the elements are complex."""
+    return tensor(input, "is_complex").dtype.is_complex
+
+
+# --- views ----------------------------------------------------------------------------------------
+
+
+def _to_shape(x: Tensor, dims: Ints) -> Tensor:
+    if dims == x.shape:
+        return x
+    out: Tensor = apply("reshape", x, shape=dims)
+    return out
+
+
+def reshape(input: Tensor, shape: Any) -> Tensor:
+    """The same elements in row-major order under another shape; one -1 is worked out.
+
+    Raises:
+        ValueError: the numbers of elements differ, or more than one -1.
+    """
+    x = tensor(input, "reshape")
+    dims = list(ints(shape, "reshape", "shape"))
+    if dims.count(-1) > 1:
+        raise ValueError("For 'reshape', only one dimension can be inferred.")
+    if builtins.any(d < -1 for d in dims):
+        raise ValueError(f"For 'reshape', dimensions must be -1 or more, but got {tuple(dims)}.")
+    known = math.prod(d for d in dims if d != -1)
+    if -1 in dims and known and x.size % known == 0:
+        dims[dims.index(-1)] = x.size // known
+    if -1 in dims or math.prod(dims) != x.size:
+        raise ValueError(
+            f"For 'reshape', the shape {tuple(shape) if not isinstance(shape, Tensor) else dims} "
+            f"is invalid for input of size {x.size}."
+        )
+    return _to_shape(x, tuple(dims))
+
+
+def view(input: Tensor, *shape: Any) -> Tensor:
+    """`reshape` with the dimensions as arguments."""
+    dims = shape[0] if len(shape) == 1 and not is_int(shape[0]) else shape
+    return reshape(input, dims)
+
+
+def flatten(
+    input: Tensor, order: str = "C", *, start_dim: int = 1, end_dim: int = -1
+) -> Tensor:
+    """Axes start_dim to end_dim merged into one.
+
+    Args:
+        order: `"C"` row-major or `"F"` column-major over the whole tensor.
+    """
+    x = tensor(input, "flatten")
+    if choice(order, ("C", "F"), "flatten", "order") == "F":
+        x = transpose(x, tuple(reversed(_range(x.ndim))))
+    if x.ndim == 0:
+        return _to_shape(x, (1,))
+    first = axis_of(start_dim, x.ndim, "flatten", "start_dim") if x.ndim > 1 else 0
+    last = axis_of(end_dim, x.ndim, "flatten", "end_dim")
+    if first > last:
+        raise ValueError(f"For 'flatten', start_dim {start_dim} comes after end_dim {end_dim}.")
+    merged = math.prod(x.shape[first : last + 1])
+    return _to_shape(x, (*x.shape[:first], merged, *x.shape[last + 1 :]))
+
+
+def ravel(input: Tensor) -> Tensor:
+    """All elements in one axis."""
+    x = tensor(input, "ravel")
+    return _to_shape(x, (x.size,))
+
+
+def squeeze(input: Tensor, axis: Any = None) -> Tensor:
+    """Without axes of length 1 (only the given ones, which stay if they are longer)."""
+    x = tensor(input, "squeeze")
+    axes = axes_of(axis, x.ndim, "squeeze")
+    return _to_shape(x, tuple(d for i, d in enumerate(x.shape) if i not in axes or d != 1))
+
+
+def expand_dims(input_x: Tensor, axis: int) -> Tensor:
+    """A new axis of length 1 at `axis`."""
+    x = tensor(input_x, "expand_dims", "input_x")
+    a = axis_of(axis, x.ndim + 1, "expand_dims")
+    return _to_shape(x, (*x.shape[:a], 1, *x.shape[a:]))
+
+
+def unsqueeze(input: Tensor, dim: int) -> Tensor:
+    """`expand_dims` under its other name."""
+    return expand_dims(input, dim)
+
+
+def transpose(input: Tensor, dims: Any) -> Tensor:
+    """Axes permuted: axis i of the result is axis dims[i] of the input.
+
+    Raises:
+        ValueError: `dims` is no permutation of the axes.
+    """
+    x = tensor(input, "transpose")
+    given = ints(dims, "transpose", "dims")
+    if len(given) != x.ndim:
+        raise ValueError(
+            f"For 'transpose', 'dims' must name all {x.ndim} axes of the input, but got {given}."
+        )
+    perm = tuple(axis_of(a, x.ndim, "transpose", "dims") for a in given)
+    if len(set(perm)) != len(perm):
+        raise ValueError(f"For 'transpose', 'dims' must be distinct, but got {given}.")
+    if perm == tuple(_range(x.ndim)):
+        return x
+    out: Tensor = apply("transpose", x, perm=perm)
+    return out
+
+
+def permute(input: Tensor, axis: Any) -> Tensor:
+    """`transpose` under its other name."""
+    return transpose(input, axis)
+
+
+def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
+    """Two axes exchanged."""
+    x = tensor(input, "swapaxes")
+    a, b = (axis_of(v, x.ndim, "swapaxes") for v in (axis0, axis1))
+    perm = list(_range(x.ndim))
+    if perm:
+        perm[a], perm[b] = perm[b], perm[a]
+    return transpose(x, tuple(perm))
+
+
+def swapdims(input: Tensor, dim0: int, dim1: int) -> Tensor:
+    """`swapaxes` under its other name."""
+    return swapaxes(input, dim0, dim1)
+
+
+def moveaxis(x: Tensor, source: Any, destination: Any) -> Tensor:
+    """Axes moved to other places; the rest keep their order."""
+    t = tensor(x, "moveaxis", "x")
+    src = [axis_of(a, t.ndim, "moveaxis") for a in ints_or_int(source, "moveaxis", "source")]
+    dst = [axis_of(a, t.ndim, "moveaxis")
+           for a in ints_or_int(destination, "moveaxis", "destination")]
+    if len(src) != len(dst) or len(set(src)) != len(src) or len(set(dst)) != len(dst):
+        raise ValueError(f"For 'moveaxis', {source} and {destination} must be equally many axes.")
+    perm = [a for a in _range(t.ndim) if a not in src]
+    for place, a in sorted(zip(dst, src, strict=True)):
+        perm.insert(place, a)
+    return transpose(t, tuple(perm))
+
+
+movedim = moveaxis
+
+
+def t(input: Tensor) -> Tensor:
+    """A matrix transposed; a vector or scalar as it is."""
+    x = tensor(input, "t")
+    if x.ndim > 2:
+        raise ValueError(f"For 't', the input must have at most 2 axes, but got {x.ndim}.")
+    return transpose(x, (1, 0)) if x.ndim == 2 else x
+
+
+def matrix_transpose(input: Tensor, what: str = "mT") -> Tensor:
+    """The last two axes exchanged."""
+    x = tensor(input, what)
+    if x.ndim < 2:
+        raise ValueError(f"For '{what}', a tensor of at least 2 axes is needed, but got {x.ndim}.")
+    return swapaxes(x, -1, -2)
+
+
+def broadcast_to(input: Tensor, shape: Any) -> Tensor:
+    """Repeated along axes of length 1 and new leading axes; -1 keeps a length.
+
+    Raises:
+        ValueError: the shapes do not fit.
+    """
+    x = tensor(input, "broadcast_to")
+    dims = list(ints(shape, "broadcast_to", "shape"))
+    lead = len(dims) - x.ndim
+    for i, d in enumerate(dims):
+        if d == -1:
+            if i < lead:
+                raise ValueError(f"For 'broadcast_to', -1 at the new axis {i} has no length.")
+            dims[i] = x.shape[i - lead]
+    if lead < 0 or builtins.any(
+        x.shape[i] not in (1, dims[i + lead]) for i in _range(x.ndim)
+    ):
+        raise ValueError(
+            f"For 'broadcast_to', shape {x.shape} cannot be broadcast to {tuple(dims)}."
+        )
+    if tuple(dims) == x.shape:
+        return x
+    out: Tensor = apply("broadcast_to", x, shape=tuple(dims))
+    return out
+
+
+def expand_as(input: Tensor, other: Tensor) -> Tensor:
+    """`input` broadcast to the shape of `other`."""
+    return broadcast_to(input, tensor(other, "expand_as", "other").shape)
+
+
+def broadcast_tensors(*inputs: Tensor) -> tuple[Tensor, ...]:
+    """Tensors broadcast to their common shape."""
+    common_shape = np.broadcast_shapes(*(tensor(x, "broadcast_tensors").shape for x in inputs))
+    return tuple(broadcast_to(x, common_shape) for x in inputs)
+
+
+def atleast_1d(inputs: Any) -> Any:
+    """A scalar as a vector of one."""
+    return _at_least(inputs, 1, lambda x: (1,))
+
+
+def atleast_2d(inputs: Any) -> Any:
+    """At least two axes, new ones in front."""
+    return _at_least(inputs, 2, lambda x: (1,) * (2 - x.ndim) + x.shape)
+
+
+def atleast_3d(inputs: Any) -> Any:
+    """At least three axes: a vector (n) becomes (1, n, 1), a matrix (m, n) becomes (m, n, 1)."""
+    return _at_least(inputs, 3, lambda x: {
+        0: (1, 1, 1), 1: (1, *x.shape, 1), 2: (*x.shape, 1)}[x.ndim])
+
+
+def _at_least(inputs: Any, least: int, shape: Any) -> Any:
+    if isinstance(inputs, (list, tuple)):
+        return tuple(_at_least(x, least, shape) for x in inputs)
+    x = tensor(inputs, f"atleast_{least}d", "inputs")
+    return x if x.ndim >= least else _to_shape(x, shape(x))
+
+
+# --- repeats, order -------------------------------------------------------------------------------
+
+
+def tile(input: Tensor, dims: Any) -> Tensor:
+    """The tensor repeated dims[i] times along axis i (aligned at the last axis).
+
+    Raises:
+        ValueError: a negative count.
+    """
+    x = tensor(input, "tile")
+    reps = shape_of(dims, "tile", "dims")
+    if len(reps) < x.ndim:
+        reps = (1,) * (x.ndim - len(reps)) + reps
+    x = _to_shape(x, (1,) * (len(reps) - x.ndim) + x.shape)
+    if builtins.all(r == 1 for r in reps):
+        return x
+    out: Tensor = apply("tile", x, reps=reps)
+    return out
+
+
+def repeat_interleave(input: Tensor, repeats: Any, axis: int | None = None) -> Tensor:
+    """Each element repeated, along an axis or of all elements in one.
+
+    Args:
+        repeats: how often, one int or one for each position along the axis.
+    """
+    x = tensor(input, "repeat_interleave")
+    if axis is None:
+        x, axis = ravel(x), 0
+    a = axis_of(axis, x.ndim, "repeat_interleave")
+    counts = shape_of(repeats, "repeat_interleave", "repeats")
+    if len(counts) == 1:
+        out: Tensor = apply("repeat", x, repeats=counts[0], axis=a)
+        return out
+    if len(counts) != x.shape[a]:
+        raise ValueError(
+            f"For 'repeat_interleave', 'repeats' must hold 1 or {x.shape[a]} counts, "
+            f"but got {len(counts)}."
+        )
+    index = np.repeat(np.arange(x.shape[a], dtype=np.int64), counts)
+    taken: Tensor = apply("gather", x, Tensor._from_array(index), axis=a)
+    return taken
+
+
+def repeat_elements(x: Tensor, rep: int, axis: int = 0) -> Tensor:
+    """Each slice along an axis repeated `rep` times."""
+    return repeat_interleave(x, integer(rep, "repeat_elements", "rep"), axis)
+
+
+def flip(input: Tensor, dims: Any) -> Tensor:
+    """The order of elements reversed along axes."""
+    x = tensor(input, "flip")
+    given = ints_or_int(dims, "flip", "dims")
+    if not given or not x.ndim:
+        return x
+    out: Tensor = apply("flip", x, axes=axes_of(given, x.ndim, "flip", "dims"))
+    return out
+
+
+def reverse(x: Tensor, axis: Any) -> Tensor:
+    """`flip` under its older name."""
+    return flip(x, axis)
+
+
+def fliplr(input: Tensor) -> Tensor:
+    """Columns in reverse order."""
+    return flip(input, 1)
+
+
+def flipud(input: Tensor) -> Tensor:
+    """Rows in reverse order."""
+    return flip(input, 0)
+
+
+def rot90(input: Tensor, k: int, dims: Any) -> Tensor:
+    """Rotated k times by 90 degrees from the first of two axes to the second."""
+    x = tensor(input, "rot90")
+    a, b = (axis_of(d, x.ndim, "rot90", "dims") for d in ints(dims, "rot90", "dims"))
+    turns = integer(k, "rot90", "k") % 4
+    if turns == 0:
+        return x
+    if turns == 2:
+        return flip(x, (a, b))
+    return swapaxes(flip(x, b), a, b) if turns == 1 else flip(swapaxes(x, a, b), b)
+
+
+def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
+    """Elements shifted along axes, those that leave at the end coming back at the start."""
+    x = tensor(input, "roll")
+    by = ints_or_int(shifts, "roll", "shifts")
+    if dims is None:
+        if len(by) != 1:
+            raise ValueError("For 'roll', 'shifts' must be one int if 'dims' is not given.")
+        return _to_shape(apply("roll", ravel(x), shifts=by, axes=(0,)), x.shape)
+    axes = tuple(axis_of(a, x.ndim, "roll", "dims") for a in ints_or_int(dims, "roll", "dims"))
+    if len(axes) != len(by):
+        raise ValueError(f"For 'roll', 'shifts' {shifts} and 'dims' {dims} must be equally many.")
+    out: Tensor = apply("roll", x, shifts=by, axes=axes)
+    return out
+
+
+# --- joins and parts ------------------------------------------------------------------------------
+
+
+def concat(tensors: Any, axis: int = 0) -> Tensor:
+    """Tensors joined along an axis; they are promoted to one type.
+
+    Raises:
+        ValueError: none, or shapes that differ on another axis.
+    """
+    parts = _parts(tensors, "concat")
+    if len(parts) == 1:
+        return parts[0]
+    a = axis_of(axis, parts[0].ndim, "concat")
+    out: Tensor = apply("concat", *common("concat", *parts), axis=a)
+    return out
+
+
+def _parts(xs: Any, what: str) -> list[Tensor]:
+    return tensors(xs, what)
+
+
+cat = concat
+
+
+def stack(tensors: Any, axis: int = 0) -> Tensor:
+    """Tensors of one shape joined along a new axis.
+
+    Raises:
+        ValueError: none, or shapes that differ.
+    """
+    parts = _parts(tensors, "stack")
+    a = axis_of(axis, parts[0].ndim + 1, "stack")
+    out: Tensor = apply("stack", *common("stack", *parts), axis=a)
+    return out
+
+
+def hstack(tensors: Any) -> Tensor:
+    """Joined along the second axis (the first of vectors)."""
+    parts = [atleast_1d(x) for x in _parts(tensors, "hstack")]
+    return concat(parts, 0 if parts[0].ndim == 1 else 1)
+
+
+def vstack(inputs: Any) -> Tensor:
+    """Joined along the first axis, vectors as rows."""
+    return concat([atleast_2d(x) for x in _parts(inputs, "vstack")], 0)
+
+
+def dstack(tensors: Any) -> Tensor:
+    """Joined along the third axis."""
+    return concat([atleast_3d(x) for x in _parts(tensors, "dstack")], 2)
+
+
+def column_stack(tensors: Any) -> Tensor:
+    """Joined along the second axis, vectors as columns."""
+    parts = [_to_shape(x, (x.size, 1)) if x.ndim < 2 else x
+             for x in _parts(tensors, "column_stack")]
+    return concat(parts, 1)
+
+
+def block_diag(*inputs: Tensor) -> Tensor:
+    """Matrices along the diagonal of a larger one, zeros elsewhere."""
+    blocks = common("block_diag", *(atleast_2d(x) for x in inputs))
+    width = builtins.sum(b.shape[1] for b in blocks)
+    rows, before = [], 0
+    for b in blocks:
+        rows.append(apply("pad", b, low=(0, before), high=(0, width - before - b.shape[1])))
+        before += b.shape[1]
+    return concat(rows, 0)
+
+
+def part(x: Tensor, axis: int, start: int, stop: int) -> Tensor:
+    """Positions start to stop of one axis."""
+    if start == 0 and stop == x.shape[axis]:
+        return x
+    lo = tuple(start if i == axis else 0 for i in _range(x.ndim))
+    hi = tuple(stop if i == axis else d for i, d in enumerate(x.shape))
+    out: Tensor = apply("slice", x, start=lo, stop=hi)
+    return out
+
+
+def _split_at(x: Tensor, sizes: Any, axis: int) -> tuple[Tensor, ...]:
+    out, start = [], 0
+    for n in sizes:
+        out.append(part(x, axis, start, start + n))
+        start += n
+    return tuple(out)
+
+
+def split(
+    tensor: Tensor, split_size_or_sections: Any, axis: int = 0
+) -> tuple[Tensor, ...]:
+    """Parts along an axis: of a given length (the last may be shorter), or of given lengths.
+
+    Raises:
+        ValueError: a length that is not positive, or lengths that do not add up.
+    """
+    x = _tensor(tensor, "split", "tensor")
+    a = axis_of(axis, x.ndim, "split")
+    d = x.shape[a]
+    if is_int(split_size_or_sections):
+        n = int(split_size_or_sections)
+        if n <= 0:
+            raise ValueError(f"For 'split', the size of a part must be positive, but got {n}.")
+        sizes: Any = [min(n, d - i) for i in _range(0, d, n)] or [0]
+    else:
+        sizes = ints(split_size_or_sections, "split", "split_size_or_sections")
+        if builtins.sum(sizes) != d or builtins.any(n < 0 for n in sizes):
+            raise ValueError(
+                f"For 'split', the sections {sizes} must add up to {d}, the length of axis {a}."
+            )
+    return _split_at(x, sizes, a)
+
+
+_tensor = tensor
+
+
+def chunk(input: Tensor, chunks: int, axis: int = 0) -> tuple[Tensor, ...]:
+    """At most `chunks` parts of one length along an axis (the last may be shorter)."""
+    x = tensor(input, "chunk")
+    n = integer(chunks, "chunk", "chunks")
+    if n <= 0:
+        raise ValueError(f"For 'chunk', 'chunks' must be positive, but got {n}.")
+    a = axis_of(axis, x.ndim, "chunk")
+    return split(x, max(1, -(-x.shape[a] // n)), a)
+
+
+def tensor_split(
+    input: Tensor, indices_or_sections: Any, axis: int = 0
+) -> tuple[Tensor, ...]:
+    """A given number of parts, the first ones longer by one where needed, or parts at positions."""
+    x = tensor(input, "tensor_split")
+    a = axis_of(axis, x.ndim, "tensor_split")
+    d = x.shape[a]
+    if is_int(indices_or_sections):
+        n = int(indices_or_sections)
+        if n <= 0:
+            raise ValueError(f"For 'tensor_split', the number of parts must be positive, got {n}.")
+        return _split_at(x, [d // n + (i < d % n) for i in _range(n)], a)
+    cuts = ints(indices_or_sections, "tensor_split", "indices_or_sections")
+    spans = zip((None, *cuts), (*cuts, None), strict=True)
+    bounds = [_slice(i, j).indices(d) for i, j in spans]
+    return tuple(part(x, a, i, max(i, j)) for i, j, _ in bounds)
+
+
+def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """`tensor_split` along the second axis (the first of a vector)."""
+    return tensor_split(input, indices_or_sections, 0 if input.ndim == 1 else 1)
+
+
+def vsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """`tensor_split` along the first axis."""
+    return tensor_split(input, indices_or_sections, 0)
+
+
+def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """`tensor_split` along the third axis."""
+    return tensor_split(input, indices_or_sections, 2)
+
+
+def unstack(input_x: Tensor, axis: int = 0) -> tuple[Tensor, ...]:
+    """The slices along an axis, without it."""
+    x = tensor(input_x, "unstack", "input_x")
+    a = axis_of(axis, x.ndim, "unstack")
+    rest = x.shape[:a] + x.shape[a + 1 :]
+    return tuple(_to_shape(part(x, a, i, i + 1), rest) for i in _range(x.shape[a]))
+
+
+def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
+    """`unstack` under its other name."""
+    return unstack(input, dim)
+
+
+def narrow(input: Tensor, axis: int, start: int, length: int) -> Tensor:
+    """`length` positions along an axis from `start`.
+
+    Raises:
+        ValueError: they leave the axis.
+    """
+    x = tensor(input, "narrow")
+    a = axis_of(axis, x.ndim, "narrow")
+    first, n = integer(start, "narrow", "start"), integer(length, "narrow", "length")
+    first += x.shape[a] if first < 0 else 0
+    if n < 0 or first < 0 or first + n > x.shape[a]:
+        raise ValueError(
+            f"For 'narrow', {n} positions from {start} leave axis {a} of length {x.shape[a]}."
+        )
+    return part(x, a, first, first + n)
+
+
+def slice(input_x: Tensor, begin: Any, size: Any) -> Tensor:
+    """size[i] positions from begin[i] on every axis; a size of -1 means up to the end."""
+    x = tensor(input_x, "slice", "input_x")
+    start = ints(begin, "slice", "begin")
+    count = ints(size, "slice", "size")
+    if not len(start) == len(count) == x.ndim:
+        raise ValueError(f"For 'slice', 'begin' and 'size' must have {x.ndim} entries each.")
+    stop = tuple(d if n == -1 else b + n for b, n, d in zip(start, count, x.shape, strict=True))
+    for b, e, d in zip(start, stop, x.shape, strict=True):
+        if not 0 <= b <= e <= d:
+            raise ValueError(f"For 'slice', positions {b} to {e} leave an axis of length {d}.")
+    out: Tensor = apply("slice", x, start=start, stop=stop)
+    return out
+
+
+def strided_slice(
+    input_x: Tensor, begin: Any, end: Any, strides: Any, begin_mask: int = 0, end_mask: int = 0,
+    ellipsis_mask: int = 0, new_axis_mask: int = 0, shrink_axis_mask: int = 0,
+) -> Tensor:
+    """input_x[begin:end:strides] per axis.
+
+    Args:
+        begin_mask, end_mask: bit i: the bound i is left out.
+        ellipsis_mask: bit i: entry i stands for all axes not named.
+        new_axis_mask: bit i: entry i adds an axis of length 1.
+        shrink_axis_mask: bit i: entry i takes the one position begin[i] and drops the axis.
+    """
+    x = tensor(input_x, "strided_slice", "input_x")
+    lo, hi, step = (ints(v, "strided_slice", n)
+                    for v, n in ((begin, "begin"), (end, "end"), (strides, "strides")))
+    if not len(lo) == len(hi) == len(step):
+        raise ValueError("For 'strided_slice', begin, end and strides must be equally long.")
+    key: list[Any] = []
+    for i, (a, z, s) in enumerate(zip(lo, hi, step, strict=True)):
+        bit = 1 << i
+        if ellipsis_mask & bit:
+            key.append(Ellipsis)
+        elif new_axis_mask & bit:
+            key.append(None)
+        elif shrink_axis_mask & bit:
+            key.append(a)
+        else:
+            key.append(_slice(None if begin_mask & bit else a, None if end_mask & bit else z, s))
+    return x[tuple(key)]
+
+
+# --- padding --------------------------------------------------------------------------------------
+
+_BORDERS = {"reflect": "reflect", "replicate": "edge", "circular": "circular"}
+
+
+def pad(input_x: Tensor, padding: Any, mode: str = "constant", value: Any = None) -> Tensor:
+    """Elements added (or, if negative, removed) around the last axes.
+
+    Args:
+        padding: pairs (before, after) from the last axis backwards.
+        mode: `"constant"` (`value`, 0 by default), `"reflect"`, `"replicate"` or `"circular"`.
+
+    Raises:
+        ValueError: an odd number of counts, or more than two per axis.
+    """
+    x = tensor(input_x, "pad", "input_x")
+    counts = ints(padding, "pad", "padding")
+    if len(counts) % 2 or len(counts) > 2 * x.ndim:
+        raise ValueError(
+            f"For 'pad', 'padding' must hold up to {x.ndim} pairs for a tensor of {x.ndim} axes, "
+            f"but got {counts}."
+        )
+    low, high = [0] * x.ndim, [0] * x.ndim
+    for i in _range(len(counts) // 2):
+        low[-1 - i], high[-1 - i] = counts[2 * i], counts[2 * i + 1]
+    if choice(mode, ("constant", *_BORDERS), "pad", "mode") == "constant":
+        out: Tensor = apply("pad", x, low=tuple(low), high=tuple(high), value=_fill_of(value, x))
+        return out
+    bordered: Tensor = apply(
+        "pad_border", x, low=tuple(low), high=tuple(high), mode=_BORDERS[mode])
+    return bordered
+
+
+def _fill_of(value: Any, x: Tensor) -> Any:
+    if value is None:
+        return 0
+    v = value.item() if isinstance(value, Tensor) else value
+    return bool(v) if x.dtype is bool_ else int(v) if x.dtype.is_integer else float(v)
+
+
+# --- diagonals and triangles ----------------------------------------------------------------------
+
+
+def tril(input: Tensor, diagonal: int = 0) -> Tensor:
+    """Zeros above a diagonal of the last two axes."""
+    out: Tensor = apply("tril", tensor(input, "tril"),
+                        diagonal=integer(diagonal, "tril", "diagonal"))
+    return out
+
+
+def triu(input: Tensor, diagonal: int = 0) -> Tensor:
+    """Zeros below a diagonal of the last two axes."""
+    out: Tensor = apply("triu", tensor(input, "triu"),
+                        diagonal=integer(diagonal, "triu", "diagonal"))
+    return out
+
+
+def diag(input: Tensor) -> Tensor:
+    """A tensor of twice the axes with `input` on its diagonal, zeros elsewhere."""
+    x = tensor(input, "diag")
+    square: Tensor = apply("diag_embed", ravel(x))
+    return _to_shape(square, x.shape * 2)
+
+
+def diagflat(input: Tensor, offset: int = 0) -> Tensor:
+    """A matrix with the elements of `input` on a diagonal."""
+    out: Tensor = apply("diag_embed", ravel(input), offset=integer(offset, "diagflat", "offset"))
+    return out
+
+
+def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    """The last axis laid out as a diagonal of two new axes dim1 and dim2."""
+    x = tensor(input, "diag_embed")
+    out: Tensor = apply("diag_embed", x, offset=integer(offset, "diag_embed", "offset"))
+    return moveaxis(out, (-2, -1), (dim1, dim2))
+
+
+def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """The diagonal of two axes, as the last axis."""
+    x = tensor(input, "diagonal")
+    if x.ndim < 2:
+        raise ValueError(f"For 'diagonal', the input must have 2 axes or more, but got {x.ndim}.")
+    a, b = axis_of(dim1, x.ndim, "diagonal", "dim1"), axis_of(dim2, x.ndim, "diagonal", "dim2")
+    if a == b:
+        raise ValueError(f"For 'diagonal', dim1 and dim2 must differ, but both are {a}.")
+    out: Tensor = apply("diagonal", moveaxis(x, (a, b), (-2, -1)),
+                        offset=integer(offset, "diagonal", "offset"))
+    return out
+
+
+def trace(input: Tensor) -> Tensor:
+    """The sum of the diagonal of a matrix."""
+    x = diagonal(input)
+    out: Tensor = apply("reduce_sum", x, axes=(x.ndim - 1,), keepdims=False)
+    return out
+
+
+def vander(x: Tensor, N: int | None = None) -> Tensor:
+    """The Vandermonde matrix: column j is x ** (N - 1 - j)."""
+    n = x.shape[0] if N is None else integer(N, "vander", "N")
+    powers = Tensor._from_array(np.arange(n - 1, -1, -1).astype(x.dtype.numpy))
+    return m.pow(_to_shape(x, (x.size, 1)), powers)
+
+
+def meshgrid(*inputs: Any, indexing: str = "xy") -> tuple[Tensor, ...]:
+    """Coordinate grids of vectors; `"xy"` puts the second vector on the first axis.
+
+    Raises:
+        ValueError: another indexing.
+    """
+    given = inputs[0] if len(inputs) == 1 and isinstance(inputs[0], (list, tuple)) else inputs
+    xs = [ravel(x) for x in tensors(list(given), "meshgrid", "inputs")]
+    choice(indexing, ("xy", "ij"), "meshgrid", "indexing")
+    axes = list(_range(len(xs)))
+    if indexing == "xy" and len(xs) > 1:
+        axes[0], axes[1] = 1, 0
+    dims = [0] * len(xs)
+    for x, a in zip(xs, axes, strict=True):
+        dims[a] = x.size
+    return tuple(
+        broadcast_to(_to_shape(x, tuple(x.size if i == a else 1 for i in _range(len(xs)))), dims)
+        for x, a in zip(xs, axes, strict=True)
+    )
+
+
+def cartesian_prod(*inputs: Tensor) -> Tensor:
+    """All combinations of one element of each vector, as rows."""
+    if len(inputs) == 1:
+        return inputs[0]
+    return stack([ravel(g) for g in meshgrid(*inputs, indexing="ij")], -1)
+
+
+def one_hot(
+    indices: Tensor, depth: int, on_value: Any = 1, off_value: Any = 0, axis: int = -1
+) -> Tensor:
+    """`on_value` at the position an index names along a new axis of length `depth`.
+
+    Args:
+        on_value, off_value: numbers or one-element tensors; their type is the result's
+            (int64 for ints).
+    """
+    x = tensor(indices, "one_hot", "indices")
+    if not x.dtype.is_integer:
+        raise TypeError(f"For 'one_hot', 'indices' must be ints, but got {x.dtype}.")
+    n = integer(depth, "one_hot", "depth")
+    if n < 0:
+        raise ValueError(f"For 'one_hot', 'depth' must be non-negative, but got {n}.")
+    a = axis_of(axis, x.ndim + 1, "one_hot")
+    if isinstance(on_value, Tensor) or isinstance(off_value, Tensor):
+        on, off = common("one_hot", on_value, off_value)
+        hot: Tensor = apply("one_hot", x, depth=n, axis=a, dtype=bool_, on=True, off=False)
+        return m.where(hot, on, off)
+    dtypes = [default_dtype(v) for v in (on_value, off_value)]
+    to = dtypes[0] if dtypes[0].is_float else dtypes[1] if dtypes[1].is_float else int64
+    out: Tensor = apply("one_hot", x, depth=n, axis=a, dtype=to, on=on_value, off=off_value)
+    return out
+
+
+def sequence_mask(lengths: Tensor, maxlen: int | None = None) -> Tensor:
+    """mask[..., j] = j < lengths[...]; `maxlen` positions (the longest length if None)."""
+    n = tensor(lengths, "sequence_mask", "lengths")
+    width = int(np.max(need_known(n, "sequence_mask"))) if maxlen is None else \
+        integer(maxlen, "sequence_mask", "maxlen")
+    grid = Tensor._from_array(np.arange(width).astype(n.dtype.numpy))
+    return m.lt(grid, _to_shape(n, (*n.shape, 1)))
+
+
+def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
+    """(..., C r r, H, W) rearranged to (..., C, H r, W r)."""
+    x = tensor(input, "pixel_shuffle")
+    r = integer(upscale_factor, "pixel_shuffle", "upscale_factor")
+    lead, (c, h, w) = x.shape[:-3], x.shape[-3:]
+    if r < 1 or c % (r * r):
+        raise ValueError(f"For 'pixel_shuffle', {c} channels cannot be divided by {r}**2.")
+    n = len(lead)
+    blocks = _to_shape(x, (*lead, c // (r * r), r, r, h, w))
+    order = (*_range(n), n, n + 3, n + 1, n + 4, n + 2)
+    return _to_shape(transpose(blocks, order), (*lead, c // (r * r), h * r, w * r))
+
+
+def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
+    """(..., C, H r, W r) rearranged to (..., C r r, H, W)."""
+    x = tensor(input, "pixel_unshuffle")
+    r = integer(downscale_factor, "pixel_unshuffle", "downscale_factor")
+    lead, (c, h, w) = x.shape[:-3], x.shape[-3:]
+    if r < 1 or h % r or w % r:
+        raise ValueError(f"For 'pixel_unshuffle', {h} by {w} cannot be divided by {r}.")
+    n = len(lead)
+    blocks = _to_shape(x, (*lead, c, h // r, r, w // r, r))
+    order = (*_range(n), n, n + 2, n + 4, n + 1, n + 3)
+    return _to_shape(transpose(blocks, order), (*lead, c * r * r, h // r, w // r))
+
+
+def identity(x: Tensor) -> Tensor:
+    """x itself."""
+    return tensor(x, "identity", "x")
+
+
+def deepcopy(input_x: Tensor) -> Tensor:
+    """A copy of a tensor, with memory of its own."""
+    x = tensor(input_x, "deepcopy", "input_x")
+    return Tensor._from_array(x._data.copy()) if type(x)._type is Tensor._type else x
+
+

@@ -1,0 +1,187 @@
+"""Tensors made from numbers: filled, counted, spaced."""
+
+from __future__ import annotations
+
+import builtins
+import math
+from typing import Any
+
+import numpy as np
+
+from cellc_runtime.dtypes import DType, float32, int64
+
+from ..common._promotion import cast_to, common, constant, is_scalar
+from ..common.tensor import Tensor
+from ..core.dispatch import apply
+from . import functional_math as m
+from ._args import Ints, dtype_of, integer, is_int, number, shape_of, tensor
+
+
+def _filled(shape: Ints, value: Any, dtype: DType) -> Tensor:
+    cell = constant(value, dtype)
+    out: Tensor = apply("broadcast_to", cell, shape=shape) if shape else \
+        Tensor._from_array(cell._data.copy())
+    return out
+
+
+def zeros(size: Any, dtype: DType | None = None) -> Tensor:
+    """A tensor of zeros.
+
+    Args:
+        size: its shape.
+        dtype: float32 if None.
+    """
+    return _filled(shape_of(size, "zeros", "size"), 0, dtype_of(dtype or float32, "zeros"))
+
+
+def ones(shape: Any, dtype: DType | None = None) -> Tensor:
+    """A tensor of ones (float32 if `dtype` is None)."""
+    return _filled(shape_of(shape, "ones"), 1, dtype_of(dtype or float32, "ones"))
+
+
+def full(size: Any, fill_value: Any, *, dtype: DType | None = None) -> Tensor:
+    """A tensor filled with a number; int64 if `dtype` is None, as MindSpore does."""
+    shape = shape_of(size, "full", "size")
+    if not is_scalar(fill_value):
+        raise TypeError(f"For 'full', 'fill_value' must be a number, but got {fill_value!r}.")
+    return _filled(shape, fill_value, dtype_of(dtype or int64, "full"))
+
+
+def fill(type: DType, shape: Any, value: Any) -> Tensor:
+    """A tensor of a given type and shape filled with a number."""
+    return _filled(shape_of(shape, "fill"), value, dtype_of(type, "fill", "type"))
+
+
+def fills(x: Tensor, value: Any) -> Tensor:
+    """A tensor like `x` filled with a number (or the one element of a tensor)."""
+    return full_like(x, value)
+
+
+def zeros_like(input: Tensor, *, dtype: DType | None = None) -> Tensor:
+    """Zeros of the shape (and, unless given, type) of `input`."""
+    return full_like(input, 0, dtype=dtype)
+
+
+def ones_like(input: Tensor, *, dtype: DType | None = None) -> Tensor:
+    """Ones of the shape (and, unless given, type) of `input`."""
+    return full_like(input, 1, dtype=dtype)
+
+
+def full_like(input: Tensor, fill_value: Any, *, dtype: DType | None = None) -> Tensor:
+    """A tensor of the shape (and, unless given, type) of `input`, filled with a number."""
+    x = tensor(input, "full_like")
+    to = x.dtype if dtype is None else dtype_of(dtype, "full_like")
+    if isinstance(fill_value, Tensor):
+        cell = apply("reshape", cast_to(fill_value, to), shape=())
+        out: Tensor = apply("broadcast_to", cell, shape=x.shape)
+        return out
+    return _filled(x.shape, fill_value, to)
+
+
+def arange(
+    start: Any = 0, end: Any = None, step: Any = 1, *, dtype: DType | None = None
+) -> Tensor:
+    """start, start + step, ... before end; int64 for ints, float32 for floats.
+
+    Raises:
+        ValueError: the step is 0, or leads away from the end.
+    """
+    if end is None:
+        start, end = 0, start
+    a, z, s = (_bound(v, "arange") for v in (start, end, step))
+    if s == 0 or (z - a) * s < 0:
+        raise ValueError(f"For 'arange', step {s} does not lead from start {a} to end {z}.")
+    whole = builtins.all(isinstance(v, int) for v in (a, z, s))
+    to = dtype_of(dtype, "arange") if dtype is not None else int64 if whole else float32
+    count = max(0, math.ceil((z - a) / s))
+    steps: np.ndarray[Any, Any] = np.arange(count, dtype=np.int64 if whole else np.float64)
+    values = a + s * steps
+    return Tensor._from_array(values.astype(to.numpy))
+
+
+def _bound(v: Any, what: str) -> int | float:
+    if isinstance(v, Tensor):
+        v = v.item()
+    x = number(v, what, "bound")
+    return int(x) if is_int(x) else float(x)
+
+
+def range(start: Any, end: Any, step: Any = 1, maxlen: int = 1000000) -> Tensor:
+    """start, start + step, ... before end, in the type of the bounds.
+
+    Raises:
+        ValueError: more than `maxlen` elements.
+    """
+    found = [t.dtype for t in (start, end, step) if isinstance(t, Tensor)]
+    out = arange(start, end, step, dtype=found[0] if found else None)
+    if out.size > maxlen:
+        raise ValueError(f"For 'range', {out.size} elements exceed maxlen {maxlen}.")
+    return out
+
+
+def linspace(start: Any, end: Any, steps: int) -> Tensor:
+    """`steps` evenly spaced numbers from start to end, both included, float32 for numbers."""
+    n = integer(steps, "linspace", "steps")
+    if n <= 0:
+        raise ValueError(f"For 'linspace', 'steps' must be positive, but got {n}.")
+    if isinstance(start, Tensor) or isinstance(end, Tensor):
+        return _linspace_of(n, *common("linspace", start, end))
+    grid = np.linspace(number(start, "linspace", "start"), number(end, "linspace", "end"), n)
+    return Tensor._from_array(grid.astype(np.float32))
+
+
+def _linspace_of(n: int, start: Tensor, end: Tensor) -> Tensor:
+    ratio = Tensor._from_array(np.linspace(0.0, 1.0, n).astype(start.dtype.numpy))
+    a: Tensor = apply("reshape", start, shape=(*start.shape, 1))
+    z: Tensor = apply("reshape", end, shape=(*end.shape, 1))
+    return m.add(m.mul(a, m.sub(1.0, ratio)), m.mul(z, ratio))
+
+
+def logspace(
+    start: Any, end: Any, steps: int, base: int = 10, *, dtype: DType = float32
+) -> Tensor:
+    """base ** x for x evenly spaced from start to end."""
+    a, z = (_bound(v, "logspace") for v in (start, end))
+    values = float(base) ** np.linspace(a, z, integer(steps, "logspace", "steps"))
+    return Tensor._from_array(values.astype(dtype_of(dtype, "logspace").numpy))
+
+
+def eye(n: int, m: int | None = None, dtype: DType | None = None) -> Tensor:
+    """An n by m matrix with ones on the diagonal (square if m is None; float32 by default)."""
+    rows = integer(n, "eye", "n")
+    columns = rows if m is None else integer(m, "eye", "m")
+    if rows < 0 or columns < 0:
+        raise ValueError(f"For 'eye', sizes must be non-negative, but got {rows} and {columns}.")
+    out: Tensor = apply("eye", n=rows, m=columns, dtype=dtype_of(dtype or float32, "eye"))
+    return out
+
+
+def scalar_to_tensor(input_x: Any, dtype: DType = float32) -> Tensor:
+    """A rank-0 tensor of a Python number."""
+    if not isinstance(input_x, (bool, int, float)):
+        raise TypeError(f"For 'scalar_to_tensor', 'input_x' must be a number, got {input_x!r}.")
+    return Tensor(input_x, dtype)
+
+
+def tuple_to_array(input_x: tuple[Any, ...]) -> Tensor:
+    """A 1-D tensor of the numbers of a tuple."""
+    return Tensor(list(input_x))
+
+
+def tril_indices(row: int, col: int, offset: int = 0, *, dtype: DType = int64) -> Tensor:
+    """Rows and columns (2, n) of the lower triangle of a row by col matrix."""
+    return Tensor._from_array(np.stack(np.tril_indices(row, offset, col)).astype(dtype.numpy))
+
+
+def triu_indices(row: int, col: int, offset: int = 0, *, dtype: DType = int64) -> Tensor:
+    """Rows and columns (2, n) of the upper triangle of a row by col matrix."""
+    return Tensor._from_array(np.stack(np.triu_indices(row, offset, col)).astype(dtype.numpy))
+
+
+def hann_window(
+    window_length: int, periodic: bool = True, *, dtype: DType | None = None
+) -> Tensor:
+    """The Hann window of a given length."""
+    n = integer(window_length, "hann_window", "window_length")
+    values = np.hanning(n + 1)[:-1] if periodic and n > 1 else np.hanning(n)
+    return Tensor._from_array(values.astype((dtype or float32).numpy))

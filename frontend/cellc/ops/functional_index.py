@@ -1,0 +1,438 @@
+"""Gathers, scatters and updates of parameters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from cellc_runtime.dtypes import int32, int64
+
+from ..common._indexing import known_elements
+from ..common._promotion import cast_to, constant, is_scalar
+from ..common.parameter import Parameter
+from ..common.tensor import Tensor
+from ..core.dispatch import apply
+from ..core.dispatch import assign as _assign
+from . import functional_array as fa
+from . import functional_create as fc
+from . import functional_math as m
+from ._args import axis_of, choice, integer, shape_of, tensor
+
+
+def _index(x: Any, what: str, name: str) -> Tensor:
+    t = tensor(x, what, name)
+    if not t.dtype.is_integer:
+        raise TypeError(f"For '{what}', '{name}' must be a tensor of ints, but got {t.dtype}.")
+    return t
+
+
+def _check_range(index: Tensor, d: int, what: str) -> None:
+    """Raises IndexError for known positions outside of [-d, d)."""
+    known = known_elements(index)
+    if known is not None and known.size and (int(known.min()) < -d or int(known.max()) >= d):
+        bad = known[(known < -d) | (known >= d)].flat[0]
+        raise IndexError(f"For '{what}', indices must be in [{-d}, {d}), but got {bad}.")
+
+
+# --- gathers --------------------------------------------------------------------------------------
+
+
+def gather(input_params: Tensor, input_indices: Tensor, axis: int, batch_dims: int = 0) -> Tensor:
+    """Slices along an axis at positions (negative ones count from the end).
+
+    Args:
+        batch_dims: leading axes that params and indices share.
+
+    Raises:
+        IndexError: a position out of range, where it is known.
+    """
+    x = tensor(input_params, "gather", "input_params")
+    index = _index(input_indices, "gather", "input_indices")
+    a = axis_of(axis, x.ndim, "gather")
+    batch = integer(batch_dims, "gather", "batch_dims")
+    _check_range(index, x.shape[a], "gather")
+    out: Tensor = apply("gather", x, index, axis=a, batch_dims=batch % max(index.ndim, 1))
+    return out
+
+
+def gather_elements(input: Tensor, dim: int, index: Tensor) -> Tensor:
+    """out[i, j] = input[i, index[i, j]] for dim 1, and so on.
+
+    Raises:
+        IndexError: a position out of range, where it is known.
+        ValueError: ranks differ, or the index is longer on another axis.
+    """
+    x, i = tensor(input, "gather_elements"), _index(index, "gather_elements", "index")
+    a = axis_of(dim, x.ndim, "gather_elements", "dim")
+    if i.ndim != x.ndim:
+        raise ValueError(f"For 'gather_elements', 'index' must have {x.ndim} axes, not {i.ndim}.")
+    if x.ndim:
+        _check_range(i, x.shape[a], "gather_elements")
+    out: Tensor = apply("gather_elements", x, i, dim=a)
+    return out
+
+
+def gather_d(x: Tensor, dim: int, index: Tensor) -> Tensor:
+    """`gather_elements` under its older name."""
+    return gather_elements(x, dim, index)
+
+
+def take_along_dim(input: Tensor, index: Tensor, dim: int) -> Tensor:
+    """`gather_elements` with the axes other than `dim` broadcast."""
+    a = axis_of(dim, input.ndim, "take_along_dim", "dim")
+    shape = list(np.broadcast_shapes(*(tuple(1 if i == a else d for i, d in enumerate(t.shape))
+                                       for t in (input, index))))
+    lengths = shape[:a] + [input.shape[a]] + shape[a + 1 :], \
+        shape[:a] + [index.shape[a]] + shape[a + 1 :]
+    return gather_elements(fa.broadcast_to(input, lengths[0]), a,
+                           fa.broadcast_to(index, lengths[1]))
+
+
+def gather_nd(input_x: Tensor, indices: Tensor) -> Tensor:
+    """Slices at points: indices (..., k) address the first k axes."""
+    x, i = tensor(input_x, "gather_nd", "input_x"), _index(indices, "gather_nd", "indices")
+    out: Tensor = apply("gather_nd", x, i)
+    return out
+
+
+def index_select(input: Tensor, axis: int, index: Tensor) -> Tensor:
+    """Slices along an axis at positions of a 1-D (or 0-D) index."""
+    i = _index(index, "index_select", "index")
+    if i.ndim > 1:
+        raise ValueError(f"For 'index_select', 'index' must be 1-D, but has {i.ndim} axes.")
+    return gather(input, fa.ravel(i), axis)
+
+
+def take(input: Tensor, index: Tensor) -> Tensor:
+    """Elements of the flattened tensor at positions."""
+    return gather(fa.ravel(tensor(input, "take")), _index(index, "take", "index"), 0)
+
+
+def embedding(
+    input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None,
+    norm_type: float = 2.0, scale_grad_by_freq: bool = False,
+) -> Tensor:
+    """Rows of `weight` (V, E) at indices.
+
+    Args:
+        padding_idx: a row that gets no gradient.
+        max_norm: rows that are read are first scaled to at most this norm (a parameter is
+            changed in place), of order `norm_type`.
+        scale_grad_by_freq: not supported.
+
+    Raises:
+        ValueError: `scale_grad_by_freq` is set, or the weight is no matrix.
+    """
+    index = _index(input, "embedding", "input")
+    table = tensor(weight, "embedding", "weight")
+    if table.ndim != 2:
+        raise ValueError(f"For 'embedding', 'weight' must be a matrix, but has {table.ndim} axes.")
+    if scale_grad_by_freq:
+        raise ValueError("For 'embedding', scale_grad_by_freq is not supported.")
+    _check_range(index, table.shape[0], "embedding")
+    if max_norm is not None:
+        table = _renormed(table, index, float(max_norm), float(norm_type))
+    pad = None if padding_idx is None else axis_of(
+        padding_idx, table.shape[0], "embedding", "padding_idx")
+    out: Tensor = apply("embedding", table, index, padding_idx=pad)
+    return out
+
+
+def _renormed(table: Tensor, index: Tensor, limit: float, p: float) -> Tensor:
+    """The table with every row that is read scaled to at most `limit`."""
+    size = m.pow(apply("reduce_sum", m.pow(m.abs(table), p), axes=(1,), keepdims=True), 1.0 / p)
+    scale = m.where(m.gt(size, limit), m.div(limit, m.add(size, 1e-7)), 1.0)
+    zeros = fc.zeros((table.shape[0],), int32)
+    seen = apply("scatter", zeros, fa.ravel(index), fc.ones((index.size,), int32), axis=0)
+    rows = fa.reshape(m.ne(seen, 0), (table.shape[0], 1))
+    new = m.where(rows, m.mul(table, scale), table)
+    if isinstance(table, Parameter):
+        _assign(table, new)
+        return table
+    return new
+
+
+# --- scatters -------------------------------------------------------------------------------------
+
+
+def _scatter_nd(input_x: Any, indices: Any, updates: Any, mode: str, what: str) -> Tensor:
+    x, i = tensor(input_x, what, "input_x"), _index(indices, what, "indices")
+    new = tensor(updates, what, "updates")
+    depth = i.shape[-1] if i.ndim else 0
+    want = i.shape[:-1] + x.shape[depth:]
+    if new.shape != want:
+        raise ValueError(f"For '{what}', 'updates' must have the shape {want}, got {new.shape}.")
+    out: Tensor = apply("scatter_nd", x, i, cast_to(new, x.dtype), mode=mode)
+    return out
+
+
+def tensor_scatter_update(input_x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
+    """input_x with the slices at points replaced: indices (..., k) address the first k axes."""
+    return _scatter_nd(input_x, indices, updates, "update", "tensor_scatter_update")
+
+
+def tensor_scatter_add(input_x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
+    """input_x with updates added at points, in order; duplicates add up."""
+    return _scatter_nd(input_x, indices, updates, "add", "tensor_scatter_add")
+
+
+def tensor_scatter_sub(input_x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
+    """input_x with updates subtracted at points, in order."""
+    return _scatter_nd(input_x, indices, updates, "sub", "tensor_scatter_sub")
+
+
+def tensor_scatter_mul(input_x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
+    """input_x multiplied by updates at points, in order."""
+    return _scatter_nd(input_x, indices, updates, "mul", "tensor_scatter_mul")
+
+
+def tensor_scatter_div(input_x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
+    """input_x divided by updates at points, in order."""
+    return _scatter_nd(input_x, indices, updates, "div", "tensor_scatter_div")
+
+
+def tensor_scatter_max(input_x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
+    """input_x with the larger of it and updates at points."""
+    return _scatter_nd(input_x, indices, updates, "max", "tensor_scatter_max")
+
+
+def tensor_scatter_min(input_x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
+    """input_x with the smaller of it and updates at points."""
+    return _scatter_nd(input_x, indices, updates, "min", "tensor_scatter_min")
+
+
+def _scatter_elements(
+    x: Tensor, axis: Any, index: Any, src: Any, mode: str, what: str
+) -> Tensor:
+    x, i = tensor(x, what), _index(index, what, "indices")
+    new = constant(src, x.dtype) if is_scalar(src) else tensor(src, what, "updates")
+    a = axis_of(axis, x.ndim, what)
+    if new.shape != i.shape:
+        new = fa.broadcast_to(new, i.shape)
+    if x.ndim:
+        _check_range(i, x.shape[a], what)
+    out: Tensor = apply("scatter_elements", x, i, cast_to(new, x.dtype), axis=a, mode=mode)
+    return out
+
+
+def tensor_scatter_elements(
+    input_x: Tensor, indices: Tensor, updates: Tensor, axis: int = 0, reduction: str = "none"
+) -> Tensor:
+    """out[i, indices[i, j]] = updates[i, j] for axis 1 (or added, with reduction `"add"`)."""
+    mode = choice(reduction, ("none", "add", "sub", "mul", "div", "max", "min"),
+                  "tensor_scatter_elements", "reduction")
+    return _scatter_elements(input_x, axis, indices, updates,
+                             "update" if mode == "none" else mode, "tensor_scatter_elements")
+
+
+def scatter(input: Tensor, axis: int, index: Tensor, src: Any) -> Tensor:
+    """out[i, index[i, j]] = src[i, j] for axis 1."""
+    return _scatter_elements(input, axis, index, src, "update", "scatter")
+
+
+def scatter_add_ext(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+    """out[i, index[i, j]] += src[i, j] for dim 1 (the Tensor method `scatter_add`)."""
+    return _scatter_elements(input, dim, index, src, "add", "scatter_add")
+
+
+def scatter_nd(indices: Tensor, updates: Tensor, shape: Any) -> Tensor:
+    """Zeros of a shape with updates added at points."""
+    new = tensor(updates, "scatter_nd", "updates")
+    return _scatter_nd(fc.zeros(shape_of(shape, "scatter_nd"), new.dtype), indices, new, "add",
+                       "scatter_nd")
+
+
+def index_add(
+    x: Tensor, indices: Tensor, y: Tensor, axis: int, use_lock: bool = True,
+    check_index_bound: bool = True,
+) -> Tensor:
+    """The slices of y added to those of x along an axis at positions; a Parameter is updated."""
+    t, i = tensor(x, "index_add", "x"), _index(indices, "index_add", "indices")
+    a = axis_of(axis, t.ndim, "index_add")
+    _check_range(i, t.shape[a], "index_add")
+    new: Tensor = apply("scatter", t, i, cast_to(y, t.dtype), axis=a, mode="add")
+    return _written(t, new)
+
+
+def index_fill(x: Tensor, axis: int, index: Any, value: Any) -> Tensor:
+    """The slices of x along an axis at positions filled with one value."""
+    t = tensor(x, "index_fill", "x")
+    a = axis_of(axis, t.ndim, "index_fill")
+    i = fa.ravel(index if isinstance(index, Tensor) else Tensor(index, int64))
+    cell = cast_to(value, t.dtype) if isinstance(value, Tensor) else constant(value, t.dtype)
+    shape = (*t.shape[:a], i.size, *t.shape[a + 1 :])
+    _check_range(i, t.shape[a], "index_fill")
+    out: Tensor = apply("scatter", t, i, fa.broadcast_to(fa.reshape(cell, ()), shape), axis=a)
+    return out
+
+
+def unsorted_segment_sum(input_x: Tensor, segment_ids: Tensor, num_segments: int) -> Tensor:
+    """Sums of the slices with one segment id, (num_segments, ...); negative ids are left out."""
+    return _segments("add", input_x, segment_ids, num_segments)
+
+
+def unsorted_segment_max(x: Tensor, segment_ids: Tensor, num_segments: int) -> Tensor:
+    """The largest of the slices with one segment id (the type's smallest number for none)."""
+    return _segments("max", x, segment_ids, num_segments)
+
+
+def unsorted_segment_min(x: Tensor, segment_ids: Tensor, num_segments: int) -> Tensor:
+    """The smallest of the slices with one segment id (the type's largest number for none)."""
+    return _segments("min", x, segment_ids, num_segments)
+
+
+def unsorted_segment_prod(x: Tensor, segment_ids: Tensor, num_segments: int) -> Tensor:
+    """Products of the slices with one segment id."""
+    return _segments("mul", x, segment_ids, num_segments)
+
+
+def _segments(mode: str, x: Tensor, segment_ids: Tensor, num_segments: int) -> Tensor:
+    what = "unsorted_segment"
+    t, ids = tensor(x, what, "x"), _index(segment_ids, what, "segment_ids")
+    n = integer(num_segments, what, "num_segments")
+    rest = t.shape[ids.ndim :]
+    rows = fa.reshape(t, (ids.size, *rest))
+    flat = cast_to(fa.ravel(ids), int64)
+    # A spare row takes the slices with a negative id; it is cut off at the end.
+    flat = m.where(m.lt(flat, 0), n, flat)
+    start = fc.full((n + 1, *rest), _neutral(mode, t), dtype=t.dtype)
+    out: Tensor = apply("scatter", start, flat, rows, axis=0, mode=mode)
+    return fa.part(out, 0, 0, n)
+
+
+def _neutral(mode: str, x: Tensor) -> Any:
+    if mode in ("add", "mul"):
+        return 0 if mode == "add" else 1
+    if x.dtype.is_float:
+        top = float(m.largest(x.dtype))
+        return -top if mode == "max" else top
+    info = np.iinfo(x.dtype.numpy)
+    return int(info.min if mode == "max" else info.max)
+
+
+# --- updates of parameters ------------------------------------------------------------------------
+
+
+def _written(x: Tensor, new: Tensor) -> Tensor:
+    """Assign to a Parameter and return it; otherwise the new value."""
+    if isinstance(x, Parameter):
+        _assign(x, new)
+        return x
+    return new
+
+
+def _variable(x: Any, what: str) -> Parameter:
+    if not isinstance(x, Parameter):
+        raise TypeError(
+            f"For '{what}', 'variable' must be a Parameter, but got {type(x).__name__}."
+        )
+    return x
+
+
+def assign(variable: Parameter, value: Any) -> Parameter:
+    """Give a parameter a value (broadcast to its shape, in its type); the parameter.
+
+    Raises:
+        TypeError: the variable is no Parameter.
+        ValueError: the shapes do not fit.
+    """
+    p = _variable(variable, "assign")
+    v = cast_to(value, p.dtype) if isinstance(value, Tensor) else constant(value, p.dtype)
+    if v.shape != p.shape:
+        v = fa.broadcast_to(fa.reshape(v, p.shape) if v.size == p.size else v, p.shape)
+    _assign(p, v)
+    return p
+
+
+def assign_add(variable: Parameter, value: Any) -> Parameter:
+    """Add to a parameter; the parameter."""
+    p = _variable(variable, "assign_add")
+    return assign(p, m.add(p, value))
+
+
+def assign_sub(variable: Parameter, value: Any) -> Parameter:
+    """Subtract from a parameter; the parameter."""
+    p = _variable(variable, "assign_sub")
+    return assign(p, m.sub(p, value))
+
+
+def _scatter_rows(input_x: Any, indices: Any, updates: Any, mode: str, what: str) -> Tensor:
+    x, i = tensor(input_x, what, "input_x"), _index(indices, what, "indices")
+    new = cast_to(tensor(updates, what, "updates"), x.dtype)
+    want = i.shape + x.shape[1:]
+    if new.shape != want:
+        new = fa.broadcast_to(new, want)
+    _check_range(i, x.shape[0], what)
+    return _written(x, apply("scatter", x, fa.ravel(i), fa.reshape(new, (i.size, *x.shape[1:])),
+                             axis=0, mode=mode))
+
+
+def scatter_update(input_x: Parameter, indices: Tensor, updates: Tensor) -> Tensor:
+    """Rows of a parameter replaced at positions."""
+    return _scatter_rows(input_x, indices, updates, "update", "scatter_update")
+
+
+def scatter_add(input_x: Parameter, indices: Tensor, updates: Tensor) -> Tensor:
+    """Updates added to rows of a parameter at positions."""
+    return _scatter_rows(input_x, indices, updates, "add", "scatter_add")
+
+
+def scatter_sub(input_x: Parameter, indices: Tensor, updates: Tensor) -> Tensor:
+    """Updates subtracted from rows of a parameter at positions."""
+    return _scatter_rows(input_x, indices, updates, "sub", "scatter_sub")
+
+
+def scatter_mul(input_x: Parameter, indices: Tensor, updates: Tensor) -> Tensor:
+    """Rows of a parameter multiplied at positions."""
+    return _scatter_rows(input_x, indices, updates, "mul", "scatter_mul")
+
+
+def scatter_div(input_x: Parameter, indices: Tensor, updates: Tensor) -> Tensor:
+    """Rows of a parameter divided at positions."""
+    return _scatter_rows(input_x, indices, updates, "div", "scatter_div")
+
+
+def scatter_max(input_x: Parameter, indices: Tensor, updates: Tensor) -> Tensor:
+    """The larger of rows of a parameter and updates at positions."""
+    return _scatter_rows(input_x, indices, updates, "max", "scatter_max")
+
+
+def scatter_min(input_x: Parameter, indices: Tensor, updates: Tensor) -> Tensor:
+    """The smaller of rows of a parameter and updates at positions."""
+    return _scatter_rows(input_x, indices, updates, "min", "scatter_min")
+
+
+def scatter_nd_update(input_x: Parameter, indices: Tensor, updates: Tensor) -> Tensor:
+    """Slices of a parameter at points replaced."""
+    return _written(input_x, tensor_scatter_update(input_x, indices, updates))
+
+
+def scatter_nd_add(
+    input_x: Parameter, indices: Tensor, updates: Tensor, use_locking: bool = False
+) -> Tensor:
+    """Updates added to slices of a parameter at points."""
+    return _written(input_x, tensor_scatter_add(input_x, indices, updates))
+
+
+def inplace_update(x: Tensor, v: Tensor, indices: Any) -> Tensor:
+    """x with rows replaced by those of v."""
+    t = tensor(x, "inplace_update", "x")
+    i = indices if isinstance(indices, Tensor) else Tensor(
+        list(indices) if isinstance(indices, (tuple, list)) else [indices], int64)
+    out: Tensor = apply("scatter", t, i, cast_to(v, t.dtype), axis=0)
+    return out
+
+
+def stop_gradient(value: Tensor) -> Tensor:
+    """The value itself, through which no gradient flows."""
+    x = tensor(value, "stop_gradient", "value")
+    out: Tensor = apply("stop_gradient", x)
+    return out
+
+
+def depend(value: Any, expr: Any) -> Any:
+    """`value`; effects keep the order of the program, so nothing else is needed."""
+    return value
+
+

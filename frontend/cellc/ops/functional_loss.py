@@ -1,0 +1,362 @@
+"""Losses and distances, with their reduction modes. 16-bit floats are computed in float32."""
+
+from __future__ import annotations
+
+import builtins
+import math
+from typing import Any
+
+from cellc_runtime.dtypes import bfloat16, float16, float32, int64
+
+from ..common._promotion import cast_to, inexact, operands
+from ..common.tensor import Tensor
+from ..core.dispatch import apply
+from . import functional_array as fa
+from . import functional_math as m
+from . import functional_reduce as fr
+from ._args import choice, integer, number, tensor
+
+_REDUCTIONS = ("mean", "sum", "none")
+
+
+def _reduced(x: Tensor, reduction: str, what: str) -> Tensor:
+    mode = choice(reduction, _REDUCTIONS, what, "reduction")
+    if mode == "none":
+        return x
+    return fr.mean(x) if mode == "mean" else fr.sum(x)
+
+
+def _floats(what: str, input: Any, target: Any) -> tuple[Tensor, Tensor]:
+    x, y = operands(what, tensor(input, what), tensor(target, what, "target"))
+    return inexact(x), inexact(y)
+
+
+def _wide(x: Tensor) -> Tensor:
+    return cast_to(x, float32) if x.dtype in (float16, bfloat16) else x
+
+
+# --- regression -----------------------------------------------------------------------------------
+
+
+def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
+    """(input - target)**2, reduced.
+
+    Raises:
+        TypeError: an operand is no Tensor.
+        ValueError: an unknown reduction.
+    """
+    x, y = _floats("mse_loss", input, target)
+    d = m.sub(x, y)
+    return _reduced(m.mul(d, d), reduction, "mse_loss")
+
+
+def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
+    """|input - target|, reduced."""
+    x, y = _floats("l1_loss", input, target)
+    return _reduced(m.abs(m.sub(x, y)), reduction, "l1_loss")
+
+
+def smooth_l1_loss(
+    input: Tensor, target: Tensor, beta: float = 1.0, reduction: str = "none"
+) -> Tensor:
+    """0.5 d**2 / beta where |d| < beta, |d| - 0.5 beta elsewhere, reduced."""
+    x, y = _floats("smooth_l1_loss", input, target)
+    b = float(number(beta, "smooth_l1_loss", "beta"))
+    if b <= 0:
+        raise ValueError(f"For 'smooth_l1_loss', 'beta' must be positive, but got {b}.")
+    d = m.abs(m.sub(x, y))
+    out = m.where(m.lt(d, b), m.div(m.mul(m.mul(d, d), 0.5), b), m.sub(d, 0.5 * b))
+    return _reduced(out, reduction, "smooth_l1_loss")
+
+
+def huber_loss(
+    input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0
+) -> Tensor:
+    """0.5 d**2 where |d| <= delta, delta (|d| - 0.5 delta) elsewhere, reduced."""
+    x, y = _floats("huber_loss", input, target)
+    c = float(number(delta, "huber_loss", "delta"))
+    if c <= 0:
+        raise ValueError(f"For 'huber_loss', 'delta' must be positive, but got {c}.")
+    d = m.abs(m.sub(x, y))
+    out = m.where(m.le(d, c), m.mul(m.mul(d, d), 0.5), m.mul(m.sub(d, 0.5 * c), c))
+    return _reduced(out, reduction, "huber_loss")
+
+
+def gaussian_nll_loss(
+    x: Tensor, target: Tensor, var: Tensor, full: bool = False, eps: float = 1e-06,
+    reduction: str = "mean",
+) -> Tensor:
+    """0.5 (log var + (x - target)**2 / var), var at least eps; plus 0.5 log(2 pi) if full."""
+    a, b = _floats("gaussian_nll_loss", x, target)
+    v = m.maximum(tensor(var, "gaussian_nll_loss", "var"), float(eps))
+    if v.ndim == a.ndim - 1 and v.shape == a.shape[:-1]:
+        v = fa.expand_dims(v, -1)
+    d = m.sub(a, b)
+    out = m.mul(m.add(apply("log", v), m.div(m.mul(d, d), v)), 0.5)
+    return _reduced(m.add(out, 0.5 * math.log(2 * math.pi)) if full else out, reduction,
+                    "gaussian_nll_loss")
+
+
+# --- classification -------------------------------------------------------------------------------
+
+
+def _log_probabilities(x: Tensor, axis: int) -> Tensor:
+    out: Tensor = apply("log_softmax", x, axis=axis)
+    return out
+
+
+def cross_entropy(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: int = -100,
+    reduction: str = "mean", label_smoothing: float = 0.0,
+) -> Tensor:
+    """The cross entropy of logits against class indices or probabilities.
+
+    Args:
+        input: logits (C), (N, C) or (N, C, d...).
+        target: class indices () or (N) or (N, d...), ints; or probabilities, floats of the shape
+            of the input.
+        weight: a weight for each class, (C).
+        ignore_index: a class index that does not count.
+        reduction: `"mean"` (over the weights of the targets that count; over the batch for
+            probabilities), `"sum"` or `"none"`.
+        label_smoothing: how much of the target is spread over all classes, in [0, 1].
+
+    Raises:
+        ValueError: shapes that do not fit, or an option out of range.
+    """
+    what = "cross_entropy"
+    x, t = tensor(input, what), tensor(target, what, "target")
+    smoothing = _smoothing(label_smoothing, what)
+    choice(reduction, _REDUCTIONS, f"{what}_loss", "reduction")
+    axis = 0 if x.ndim == 1 else 1
+    logp = _log_probabilities(_wide(inexact(x)), axis)
+    if t.dtype.is_inexact:
+        out = _soft_targets(logp, cast_to(t, logp.dtype), weight, reduction, smoothing, axis)
+    else:
+        out = _nll(logp, t, weight, ignore_index, reduction, smoothing, what)
+    return cast_to(out, inexact(x).dtype)
+
+
+def _smoothing(value: Any, what: str) -> float:
+    s = float(number(value, what, "label_smoothing"))
+    if not 0.0 <= s <= 1.0:
+        raise ValueError(f"For '{what}', 'label_smoothing' must be in [0, 1], but got {s}.")
+    return s
+
+
+def _per_class(weight: Tensor, like: Tensor, axis: int, what: str) -> Tensor:
+    """Class weights shaped to broadcast along the class axis."""
+    w = cast_to(tensor(weight, what, "weight"), like.dtype)
+    if w.shape != (like.shape[axis],):
+        raise ValueError(
+            f"For '{what}', 'weight' must have shape ({like.shape[axis]},), but got {w.shape}."
+        )
+    return fa.reshape(w, tuple(w.size if i == axis else 1 for i in builtins.range(like.ndim)))
+
+
+def _soft_targets(
+    logp: Tensor, t: Tensor, weight: Tensor | None, reduction: str, smoothing: float, axis: int
+) -> Tensor:
+    what = "cross_entropy"
+    if t.shape != logp.shape:
+        raise ValueError(
+            f"For '{what}', a target of probabilities must have the shape of the input "
+            f"{logp.shape}, but got {t.shape}."
+        )
+    if smoothing > 0:
+        t = m.add(m.mul(t, 1.0 - smoothing), smoothing / logp.shape[axis])
+    terms = m.mul(logp, t)
+    if weight is not None:
+        terms = m.mul(terms, _per_class(weight, logp, axis, what))
+    loss = m.neg(fr.sum(terms, axis))
+    if reduction == "mean":
+        return m.div(fr.sum(loss), float(max(logp.size // logp.shape[axis], 1)))
+    return _reduced(loss, reduction, what)
+
+
+def nll_loss(
+    inputs: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: int = -100,
+    reduction: str = "mean", label_smoothing: float = 0.0,
+) -> Tensor:
+    """The negative of the log-probability of each target class.
+
+    Args:
+        inputs: log-probabilities (C), (N, C) or (N, C, d...).
+        target: class indices () or (N) or (N, d...), ints.
+        weight, ignore_index, reduction, label_smoothing: as in `cross_entropy`.
+    """
+    x = tensor(inputs, "nll_loss", "inputs")
+    t = tensor(target, "nll_loss", "target")
+    if not t.dtype.is_integer:
+        raise TypeError(f"For 'nll_loss', 'target' must be a tensor of ints, but got {t.dtype}.")
+    smoothing = _smoothing(label_smoothing, "nll_loss")
+    out = _nll(_wide(inexact(x)), t, weight, ignore_index, reduction, smoothing, "nll_loss")
+    return cast_to(out, inexact(x).dtype)
+
+
+def _nll(
+    logp: Tensor, t: Tensor, weight: Tensor | None, ignore_index: int, reduction: str,
+    smoothing: float, what: str,
+) -> Tensor:
+    axis = 0 if logp.ndim == 1 else 1
+    want = logp.shape[:axis] + logp.shape[axis + 1 :]
+    if t.shape != want:
+        raise ValueError(
+            f"For '{what}', class indices must have shape {want} for an input of {logp.shape}, "
+            f"but got {t.shape}."
+        )
+    index = cast_to(t, int64)
+    counts = m.ne(index, integer(ignore_index, what, "ignore_index"))
+    index = m.where(counts, index, 0)  # any class will do where the target does not count
+    picked = _picked(logp, index, axis)
+    table = None if weight is None else _per_class(weight, logp, axis, what)
+    w = cast_to(counts, logp.dtype) if table is None else m.mul(
+        _picked(fa.broadcast_to(table, logp.shape), index, axis), cast_to(counts, logp.dtype))
+    loss = m.where(counts, m.neg(m.mul(picked, w)), 0.0)
+    if smoothing > 0:
+        spread = fr.sum(logp if table is None else m.mul(logp, table), axis)
+        smooth = m.where(counts, m.neg(m.mul(spread, smoothing / logp.shape[axis])), 0.0)
+        loss = m.add(m.mul(loss, 1.0 - smoothing), smooth)
+    mode = choice(reduction, _REDUCTIONS, what, "reduction")
+    if mode == "mean":
+        return m.div(fr.sum(loss), fr.sum(w))
+    return loss if mode == "none" else fr.sum(loss)
+
+
+def _picked(x: Tensor, index: Tensor, axis: int) -> Tensor:
+    """x at the class each index names, the class axis dropped."""
+    found: Tensor = apply("gather_elements", x, fa.expand_dims(index, axis), dim=axis)
+    return fa.squeeze(found, axis)
+
+
+def binary_cross_entropy(
+    logits: Tensor, labels: Tensor, weight: Tensor | None = None, reduction: str = "mean"
+) -> Tensor:
+    """-(y log p + (1 - y) log(1 - p)) of probabilities, logs kept above -100, reduced."""
+    what = "binary_cross_entropy"
+    p, y = _floats(what, logits, labels)
+    if p.shape != y.shape:
+        raise ValueError(f"For '{what}', shapes {p.shape} and {y.shape} must be equal.")
+    a, b = (m.maximum(apply("log", v), -100.0) for v in (p, m.sub(1.0, p)))
+    loss = m.neg(m.add(m.mul(y, a), m.mul(m.sub(1.0, y), b)))
+    return _reduced(loss if weight is None else m.mul(loss, weight), reduction, what)
+
+
+def binary_cross_entropy_with_logits(
+    input: Tensor, target: Tensor, weight: Tensor | None = None,
+    pos_weight: Tensor | None = None, reduction: str = "mean",
+) -> Tensor:
+    """The binary cross entropy of sigmoid(input), stable for large logits.
+
+    Args:
+        weight: factor of each loss.
+        pos_weight: factor of the part of the positive class.
+    """
+    what = "binary_cross_entropy_with_logits"
+    x, y = _floats(what, input, target)
+    # log(1 + exp(-|x|)) + max(-x, 0) is log(1 + exp(-x)) without overflow.
+    softplus = m.add(apply("log1p", apply("exp", m.neg(m.abs(x)))), m.maximum(m.neg(x), 0.0))
+    if pos_weight is None:
+        loss = m.add(m.mul(m.sub(1.0, y), x), softplus)
+    else:
+        factor = m.add(m.mul(m.sub(pos_weight, 1.0), y), 1.0)
+        loss = m.add(m.mul(m.sub(1.0, y), x), m.mul(factor, softplus))
+    return _reduced(loss if weight is None else m.mul(loss, weight), reduction, what)
+
+
+def kl_div(logits: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor:
+    """labels (log labels - logits) of log-probabilities and probabilities; 0 for labels <= 0.
+
+    Args:
+        reduction: also `"batchmean"`: the sum over the number of rows.
+    """
+    x, y = _floats("kl_div", logits, labels)
+    positive = m.gt(y, 0)
+    log_y = apply("log", m.where(positive, y, 1.0))
+    loss = m.where(positive, m.mul(y, m.sub(log_y, x)), 0.0)
+    choice(reduction, (*_REDUCTIONS, "batchmean"), "kl_div", "reduction")
+    if reduction == "batchmean":
+        return m.div(fr.sum(loss), float(loss.shape[0] if loss.ndim else 1))
+    return _reduced(loss, reduction, "kl_div")
+
+
+# --- similarity and margins -----------------------------------------------------------------------
+
+
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-08) -> Tensor:
+    """The cosine of the angle between vectors along an axis (the norms at least eps)."""
+    a, b = _floats("cosine_similarity", x1, x2)
+    dot = fr.sum(m.mul(a, b), dim)
+    size_a, size_b = (apply("sqrt", fr.sum(m.mul(v, v), dim)) for v in (a, b))
+    return m.div(dot, m.mul(m.maximum(size_a, float(eps)), m.maximum(size_b, float(eps))))
+
+
+def cosine_embedding_loss(
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: str = "mean"
+) -> Tensor:
+    """1 - cos where the target is 1, max(0, cos - margin) where it is -1, reduced."""
+    if not -1.0 <= number(margin, "cosine_embedding_loss", "margin") <= 1.0:
+        raise ValueError(f"For 'cosine_embedding_loss', 'margin' must be in [-1, 1], got {margin}.")
+    a, b = _floats("cosine_embedding_loss", input1, input2)
+    cos = cosine_similarity(a, b, -1)
+    loss = m.where(m.eq(target, 1), m.sub(1.0, cos),
+                   m.where(m.eq(target, -1), m.maximum(m.sub(cos, float(margin)), 0.0), 0.0))
+    return _reduced(loss, reduction, "cosine_embedding_loss")
+
+
+def margin_ranking_loss(
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: str = "mean"
+) -> Tensor:
+    """max(0, -target (input1 - input2) + margin), reduced."""
+    d = m.sub(tensor(input1, "margin_ranking_loss"), tensor(input2, "margin_ranking_loss"))
+    loss = m.maximum(m.add(m.mul(m.neg(tensor(target, "margin_ranking_loss", "target")), d),
+                           float(margin)), 0.0)
+    return _reduced(loss, reduction, "margin_ranking_loss")
+
+
+def hinge_embedding_loss(
+    inputs: Tensor, targets: Tensor, margin: float = 1.0, reduction: str = "mean"
+) -> Tensor:
+    """inputs where the target is 1, max(0, margin - inputs) where it is -1, reduced."""
+    x, y = _floats("hinge_embedding_loss", inputs, targets)
+    far = m.maximum(m.sub(float(margin), x), 0.0)
+    loss = m.add(m.where(m.eq(y, 1), 0.0, far), m.where(m.eq(y, -1), 0.0, x))
+    return _reduced(loss, reduction, "hinge_embedding_loss")
+
+
+def triplet_margin_loss(
+    anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2,
+    eps: float = 1e-06, swap: bool = False, reduction: str = "mean",
+) -> Tensor:
+    """max(0, d(anchor, positive) - d(anchor, negative) + margin), d the p-norm, reduced.
+
+    Args:
+        eps: added to each difference, so that the distance has a gradient at 0.
+        swap: use d(positive, negative) where it is smaller than d(anchor, negative).
+    """
+    def distance(a: Tensor, b: Tensor) -> Tensor:
+        return fr.norm(m.add(m.sub(a, b), float(eps)), float(p), -1)
+
+    near, far = distance(anchor, positive), distance(anchor, negative)
+    if swap:
+        far = m.minimum(far, distance(positive, negative))
+    loss = m.maximum(m.add(m.sub(near, far), float(margin)), 0.0)
+    return _reduced(loss, reduction, "triplet_margin_loss")
+
+
+def soft_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
+    """log(1 + exp(-target * input)), reduced."""
+    x, y = _floats("soft_margin_loss", input, target)
+    z = m.neg(m.mul(y, x))
+    out = m.add(m.maximum(z, 0.0), apply("log1p", apply("exp", m.neg(m.abs(z)))))
+    return _reduced(out, reduction, "soft_margin_loss")
+
+
+def multilabel_soft_margin_loss(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean"
+) -> Tensor:
+    """The mean over classes of the binary cross entropy with logits, reduced over the batch."""
+    loss = binary_cross_entropy_with_logits(input, target, weight, None, "none")
+    return _reduced(fr.mean(loss, -1), reduction, "multilabel_soft_margin_loss")
+
+

@@ -1,0 +1,753 @@
+"""Elementwise functions and comparisons: promotion of operands, then one op each."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from cellc_runtime.dtypes import DType, bool_, complex128, float64, int64
+
+from ..common._promotion import (
+    cast_to,
+    common,
+    constant,
+    inexact,
+    is_scalar,
+    operand,
+    operands,
+    promoted,
+    weak,
+)
+from ..common.tensor import Tensor
+from ..core.dispatch import apply
+from ._args import dtype_of, integer, tensor
+
+
+def binary(op: str, input: Any, other: Any) -> Tensor:
+    """`op` on two operands promoted to one type."""
+    x, y = operands(op, input, other)
+    out: Tensor = apply(op, x, y)
+    return out
+
+
+def unary(op: str, input: Any, **attrs: Any) -> Tensor:
+    """`op` on a Tensor of floats (ints are converted to float32)."""
+    out: Tensor = apply(op, inexact(tensor(input, op)), **attrs)
+    return out
+
+
+def same(op: str, input: Any, **attrs: Any) -> Tensor:
+    """`op` on a Tensor of any type it takes."""
+    out: Tensor = apply(op, tensor(input, op), **attrs)
+    return out
+
+
+# --- arithmetic -----------------------------------------------------------------------------------
+
+
+def add(input: Any, other: Any) -> Tensor:
+    """input + other. On bools: their logical or."""
+    x, y = operands("add", input, other)
+    out: Tensor = apply("logical_or" if x.dtype is bool_ else "add", x, y)
+    return out
+
+
+def sub(input: Any, other: Any) -> Tensor:
+    """input - other.
+
+    Raises:
+        TypeError: both are bools.
+    """
+    x, y = operands("sub", input, other)
+    if x.dtype is bool_:
+        raise TypeError("For 'sub', bool operands are not supported; cast one to a number type.")
+    out: Tensor = apply("sub", x, y)
+    return out
+
+
+def subtract(input: Any, other: Any, *, alpha: float = 1) -> Tensor:
+    """input - alpha * other."""
+    return sub(input, other if alpha == 1 else mul(other, alpha))
+
+
+def mul(input: Any, other: Any) -> Tensor:
+    """input * other. On bools: their logical and."""
+    x, y = operands("mul", input, other)
+    out: Tensor = apply("logical_and" if x.dtype is bool_ else "mul", x, y)
+    return out
+
+
+multiply = mul
+
+
+def _true_div(input: Any, other: Any) -> Tensor:
+    x, y = operands("div", input, other)
+    out: Tensor = apply("div", inexact(x), inexact(y))
+    return out
+
+
+def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
+    """input / other; ints are divided in float32.
+
+    Args:
+        rounding_mode: None, `"floor"` (towards minus infinity) or `"trunc"` (towards zero); with
+            one of the latter the result has the promoted type of the operands.
+
+    Raises:
+        ValueError: another rounding mode.
+    """
+    if rounding_mode is None:
+        return _true_div(input, other)
+    if rounding_mode not in ("floor", "trunc"):
+        raise ValueError("For ops.div, rounding_mode value should be None, 'floor' or 'trunc'.")
+    if rounding_mode == "floor":
+        return floor_divide(input, other)
+    x, y = as_numbers(*operands("div", input, other))
+    out: Tensor = apply("trunc_div", x, y)
+    return out
+
+
+divide = div
+
+
+def true_divide(dividend: Any, divisor: Any) -> Tensor:
+    """dividend / divisor."""
+    return _true_div(dividend, divisor)
+
+
+def as_numbers(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """Bools as int64: what has no meaning on truth values is done on 0 and 1."""
+    return (cast_to(x, int64), cast_to(y, int64)) if x.dtype is bool_ else (x, y)
+
+
+def floor_divide(input: Any, other: Any) -> Tensor:
+    """input / other rounded towards minus infinity, in the promoted type."""
+    x, y = operands("floor_divide", input, other)
+    if x.dtype is bool_:
+        return cast_to(apply("floor_div", *as_numbers(x, y)), bool_)
+    out: Tensor = apply("floor_div", x, y)
+    return out
+
+
+def floor_div(x: Any, y: Any) -> Tensor:
+    """x / y rounded towards minus infinity, in the promoted type."""
+    return floor_divide(x, y)
+
+
+def remainder(input: Any, other: Any) -> Tensor:
+    """input - floor(input / other) * other: it has the sign of the divisor, as Python's `%`."""
+    x, y = operands("remainder", input, other)
+    out: Tensor = apply("mod", *as_numbers(x, y))
+    return out
+
+
+def floor_mod(x: Any, y: Any) -> Tensor:
+    """x - floor(x / y) * y: the remainder with the sign of the divisor."""
+    return remainder(x, y)
+
+
+def fmod(input: Any, other: Any) -> Tensor:
+    """The remainder with the sign of the dividend, as C's `fmod`."""
+    x, y = operands("fmod", input, other)
+    out: Tensor = apply("fmod", *as_numbers(x, y))
+    return out
+
+
+def _power_of(base: Tensor, exponent: Any) -> Tensor | None:
+    """base ** exponent for exponents that are exact products, or None."""
+    if exponent == 2:
+        return apply("mul", base, base)  # type: ignore[no-any-return]
+    if exponent == 1:
+        return base
+    return None
+
+
+def pow(input: Any, exponent: Any) -> Tensor:
+    """input ** exponent."""
+    if isinstance(input, Tensor) and is_scalar(exponent) and not isinstance(exponent, bool):
+        x = cast_to(input, weak(input.dtype, exponent))
+        found = _power_of(x, exponent) if x.dtype is not bool_ else None
+        if found is not None:
+            return found
+    a, b = operands("pow", input, exponent)
+    out: Tensor = apply("pow", *as_numbers(a, b))
+    return out
+
+
+def float_power(input: Any, exponent: Any) -> Tensor:
+    """input ** exponent, computed in float64 (complex128 for complex operands)."""
+    x, y = operands("float_power", input, exponent)
+    wide = complex128 if x.dtype.is_complex else float64
+    return pow(cast_to(x, wide), cast_to(y, wide))
+
+
+def neg(input: Tensor) -> Tensor:
+    """-input.
+
+    Raises:
+        TypeError: the elements are bools.
+    """
+    if tensor(input, "neg").dtype is bool_:
+        raise TypeError("For 'neg', bool tensors are not supported; cast to a number type.")
+    return same("neg", input)
+
+
+negative = neg
+
+
+def positive(input: Tensor) -> Tensor:
+    """input itself."""
+    return tensor(input, "positive")
+
+
+def abs(input: Tensor) -> Tensor:
+    """|input| (the magnitude of complex elements, in their real type)."""
+    return input if tensor(input, "abs").dtype is bool_ else same("abs", input)
+
+
+absolute = abs
+
+
+def sign(input: Tensor) -> Tensor:
+    """-1, 0 or 1 by the sign of each element."""
+    return same("sign", input)
+
+
+def sgn(input: Tensor) -> Tensor:
+    """The sign; for complex elements x / |x| (0 at 0)."""
+    if not tensor(input, "sgn").dtype.is_complex:
+        return sign(input)
+    size = abs(input)
+    zero = eq(size, 0)
+    return div(input, cast_to(where(zero, 1.0, size), input.dtype))
+
+
+def square(input: Tensor) -> Tensor:
+    """input * input."""
+    x = tensor(input, "square")
+    return mul(x, x)
+
+
+def reciprocal(input: Tensor) -> Tensor:
+    """1 / input."""
+    return unary("reciprocal", input)
+
+
+def sqrt(x: Tensor) -> Tensor:
+    """The square root; NaN below 0."""
+    return unary("sqrt", x)
+
+
+def exp2(input: Tensor) -> Tensor:
+    """2 ** input."""
+    return pow(2.0, inexact(tensor(input, "exp2")))
+
+
+def round(input: Tensor, *, decimals: int = 0) -> Tensor:
+    """Round half to even, at `decimals` places after the point (before it if negative)."""
+    x = tensor(input, "round")
+    if not x.dtype.is_inexact:
+        return x
+    if decimals == 0:
+        return same("round", x)
+    scale = 10.0 ** integer(decimals, "round", "decimals")
+    return div(apply("round", mul(x, scale)), scale)
+
+
+def _rounding(op: str, input: Tensor) -> Tensor:
+    x = tensor(input, op)
+    return same(op, x) if x.dtype.is_inexact else x
+
+
+def floor(input: Tensor) -> Tensor:
+    """The largest whole number not above each element."""
+    return _rounding("floor", input)
+
+
+def ceil(input: Tensor) -> Tensor:
+    """The smallest whole number not below each element."""
+    return _rounding("ceil", input)
+
+
+def trunc(input: Tensor) -> Tensor:
+    """Each element rounded towards zero."""
+    return _rounding("trunc", input)
+
+
+def frac(x: Tensor) -> Tensor:
+    """The part of each element after the point, with its sign."""
+    return sub(x, trunc(x)) if tensor(x, "frac").dtype.is_inexact else mul(x, 0)
+
+
+def maximum(input: Any, other: Any) -> Tensor:
+    """The larger element; NaN if either is NaN."""
+    x, y = operands("maximum", input, other)
+    out: Tensor = apply("logical_or" if x.dtype is bool_ else "maximum", x, y)
+    return out
+
+
+def minimum(input: Any, other: Any) -> Tensor:
+    """The smaller element; NaN if either is NaN."""
+    x, y = operands("minimum", input, other)
+    out: Tensor = apply("logical_and" if x.dtype is bool_ else "minimum", x, y)
+    return out
+
+
+def _ignoring_nan(op: str, input: Any, other: Any) -> Tensor:
+    x, y = operands(op, input, other)
+    if not x.dtype.is_float:
+        return maximum(x, y) if op == "maximum" else minimum(x, y)
+    both: Tensor = apply(op, x, y)
+    return where(isnan(x), y, where(isnan(y), x, both))
+
+
+def fmax(input: Any, other: Any) -> Tensor:
+    """The larger element; the other one where one is NaN."""
+    return _ignoring_nan("maximum", input, other)
+
+
+def fmin(input: Any, other: Any) -> Tensor:
+    """The smaller element; the other one where one is NaN."""
+    return _ignoring_nan("minimum", input, other)
+
+
+def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
+    """Each element brought into [min, max]; where min > max the result is max.
+
+    Raises:
+        ValueError: neither bound is given.
+    """
+    x = tensor(input, "clamp")
+    if min is None and max is None:
+        raise ValueError("For 'clamp', at least one of 'min' and 'max' must not be None.")
+    if (min is None or is_scalar(min)) and (max is None or is_scalar(max)):
+        for bound in (min, max):
+            x = x if bound is None else cast_to(x, weak(x.dtype, bound))
+        out: Tensor = apply("clamp", x, min=_plain(min, x.dtype), max=_plain(max, x.dtype))
+        return out
+    if min is not None:
+        x = maximum(x, min)
+    return x if max is None else minimum(x, max)
+
+
+def _plain(bound: Any, dtype: DType) -> Any:
+    """A bound as a Python number of the kind of the elements."""
+    if bound is None:
+        return None
+    return float(bound) if dtype.is_float else int(bound)
+
+
+def clip(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
+    """`clamp` under its other name."""
+    return clamp(input, min, max)
+
+
+def clip_by_value(x: Any, clip_value_min: Any = None, clip_value_max: Any = None) -> Any:
+    """`clamp` of a Tensor, or of each in a list or tuple."""
+    if isinstance(x, (list, tuple)):
+        return type(x)(clamp(v, clip_value_min, clip_value_max) for v in x)
+    return clamp(x, clip_value_min, clip_value_max)
+
+
+# --- comparison and logic -------------------------------------------------------------------------
+
+
+def eq(input: Any, other: Any) -> Tensor:
+    """input == other, elementwise."""
+    return binary("eq", input, other)
+
+
+def ne(input: Any, other: Any) -> Tensor:
+    """input != other, elementwise."""
+    return binary("ne", input, other)
+
+
+def lt(input: Any, other: Any) -> Tensor:
+    """input < other, elementwise."""
+    return binary("lt", input, other)
+
+
+def le(input: Any, other: Any) -> Tensor:
+    """input <= other, elementwise."""
+    return binary("le", input, other)
+
+
+def gt(input: Any, other: Any) -> Tensor:
+    """input > other, elementwise."""
+    return binary("gt", input, other)
+
+
+def ge(input: Any, other: Any) -> Tensor:
+    """input >= other, elementwise."""
+    return binary("ge", input, other)
+
+
+equal, not_equal, less, less_equal, greater, greater_equal = eq, ne, lt, le, gt, ge
+
+
+def _truth(x: Any, what: str) -> Tensor:
+    x = operand(x, what)
+    t = x if isinstance(x, Tensor) else constant(bool(x), bool_)
+    return cast_to(t, bool_)
+
+
+def logical_and(input: Any, other: Any) -> Tensor:
+    """Whether both are non-zero."""
+    out: Tensor = apply("logical_and", _truth(input, "logical_and"), _truth(other, "logical_and"))
+    return out
+
+
+def logical_or(input: Any, other: Any) -> Tensor:
+    """Whether one is non-zero."""
+    out: Tensor = apply("logical_or", _truth(input, "logical_or"), _truth(other, "logical_or"))
+    return out
+
+
+def logical_xor(input: Any, other: Any) -> Tensor:
+    """Whether exactly one is non-zero."""
+    out: Tensor = apply("logical_xor", _truth(input, "logical_xor"), _truth(other, "logical_xor"))
+    return out
+
+
+def logical_not(input: Any) -> Tensor:
+    """Whether each element is zero."""
+    out: Tensor = apply("logical_not", _truth(input, "logical_not"))
+    return out
+
+
+def _bitwise(op: str, input: Any, other: Any) -> Tensor:
+    x, y = operands(op, input, other)
+    if not (x.dtype.is_integer or x.dtype is bool_):
+        raise TypeError(f"For '{op}', operands must be ints or bools, but got {x.dtype}.")
+    out: Tensor = apply(op, x, y)
+    return out
+
+
+def bitwise_and(input: Any, other: Any) -> Tensor:
+    """The bitwise and of ints or bools."""
+    return _bitwise("bitwise_and", input, other)
+
+
+def bitwise_or(input: Any, other: Any) -> Tensor:
+    """The bitwise or of ints or bools."""
+    return _bitwise("bitwise_or", input, other)
+
+
+def bitwise_xor(input: Any, other: Any) -> Tensor:
+    """The bitwise exclusive or of ints or bools."""
+    return _bitwise("bitwise_xor", input, other)
+
+
+def bitwise_left_shift(input: Any, other: Any) -> Tensor:
+    """input shifted left by `other` bits."""
+    return _bitwise("shift_left", input, other)
+
+
+def bitwise_right_shift(input: Any, other: Any) -> Tensor:
+    """input shifted right by `other` bits (arithmetic for signed types)."""
+    return _bitwise("shift_right", input, other)
+
+
+def bitwise_not(input: Tensor) -> Tensor:
+    """All bits flipped (the logical not of bools)."""
+    return same("bitwise_not", input)
+
+
+invert = bitwise_not
+
+
+def _float_test(op: str, input: Any) -> Tensor:
+    x = tensor(input, op)
+    if x.dtype.is_inexact:
+        return same(op, x)
+    return eq(x, x) if op == "isfinite" else ne(x, x)
+
+
+def isnan(input: Tensor) -> Tensor:
+    """Whether each element is NaN."""
+    return _float_test("isnan", input)
+
+
+def isinf(input: Tensor) -> Tensor:
+    """Whether each element is infinite."""
+    return _float_test("isinf", input)
+
+
+def isfinite(input: Tensor) -> Tensor:
+    """Whether each element is neither NaN nor infinite."""
+    return _float_test("isfinite", input)
+
+
+def isposinf(input: Tensor) -> Tensor:
+    """Whether each element is +infinity."""
+    return eq(tensor(input, "isposinf"), math.inf)
+
+
+def isneginf(input: Tensor) -> Tensor:
+    """Whether each element is -infinity."""
+    return eq(tensor(input, "isneginf"), -math.inf)
+
+
+def isreal(input: Tensor) -> Tensor:
+    """Whether the imaginary part is zero."""
+    return eq(imag(tensor(input, "isreal")), 0)
+
+
+def signbit(input: Tensor) -> Tensor:
+    """Whether the sign bit is set (so -0.0 counts)."""
+    x = tensor(input, "signbit")
+    if not x.dtype.is_float:
+        return lt(x, 0)
+    return logical_or(lt(x, 0), eq(apply("reciprocal", x), -math.inf))
+
+
+def isclose(
+    input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08,
+    equal_nan: bool = False,
+) -> Tensor:
+    """|input - other| <= atol + rtol * |other|, elementwise.
+
+    Args:
+        equal_nan: whether two NaNs are close.
+    """
+    x, y = (inexact(t) for t in operands("isclose", input, other))
+    near = le(abs(sub(x, y)), add(mul(abs(y), rtol), atol))
+    # Infinities are close only to themselves: inf <= inf + ... would hold for finite x too.
+    near = logical_or(eq(x, y), logical_and(near, isfinite(y)))
+    return logical_or(near, logical_and(isnan(x), isnan(y))) if equal_nan else near
+
+
+def where(condition: Any, input: Any, other: Any) -> Tensor:
+    """input where the condition holds, other elsewhere (all broadcast)."""
+    c = _truth(condition, "where")
+    x, y = operands("where", input, other)
+    out: Tensor = apply("where", c, x, y)
+    return out
+
+
+def select(condition: Any, input: Any, other: Any) -> Tensor:
+    """`where` under its older name."""
+    return where(condition, input, other)
+
+
+def masked_fill(input_x: Tensor, mask: Tensor, value: Any) -> Tensor:
+    """`value` where the mask holds, input_x elsewhere, in the type of input_x.
+
+    Raises:
+        TypeError: the mask is no bool tensor, or the value no number or tensor.
+    """
+    x = tensor(input_x, "masked_fill", "input_x")
+    if tensor(mask, "masked_fill", "mask").dtype is not bool_:
+        raise TypeError(f"For 'masked_fill', 'mask' must be a bool tensor, but got {mask.dtype}.")
+    v = operand(value, "masked_fill", "value")
+    filler = cast_to(v, x.dtype) if isinstance(v, Tensor) else constant(v, x.dtype)
+    out: Tensor = apply("where", mask, filler, x)
+    return out
+
+
+# --- conversion -----------------------------------------------------------------------------------
+
+
+def cast(input: Any, dtype: DType) -> Tensor:
+    """input in another element type: floats to ints towards zero, numbers to bools as `!= 0`."""
+    to = dtype_of(dtype, "cast")
+    x = operand(input, "cast")
+    return cast_to(x, to) if isinstance(x, Tensor) else constant(x, to)
+
+
+# --- complex --------------------------------------------------------------------------------------
+
+
+def real(input: Tensor) -> Tensor:
+    """The real part."""
+    return same("real", input) if tensor(input, "real").dtype.is_complex else input
+
+
+def imag(input: Tensor) -> Tensor:
+    """The imaginary part (zeros of a real tensor)."""
+    x = tensor(input, "imag")
+    return same("imag", x) if x.dtype.is_complex else sub(x, x)
+
+
+def conj(input: Tensor) -> Tensor:
+    """The complex conjugate."""
+    return same("conj", input) if tensor(input, "conj").dtype.is_complex else input
+
+
+def angle(input: Tensor) -> Tensor:
+    """The angle of a complex number in radians; 0 or pi of a real one by its sign."""
+    x = tensor(input, "angle")
+    if x.dtype.is_complex:
+        return same("angle", x)
+    x = inexact(x)
+    return where(isnan(x), x, where(lt(x, 0), math.pi, 0.0))
+
+
+def complex(real: Tensor, imag: Tensor) -> Tensor:
+    """real + imag * i."""
+    x, y = (inexact(t) for t in operands("complex", real, imag))
+    out: Tensor = apply("make_complex", x, y)
+    return out
+
+
+def polar(abs: Tensor, angle: Tensor) -> Tensor:
+    """The complex numbers of given magnitudes and angles in radians."""
+    return complex(mul(abs, apply("cos", angle)), mul(abs, apply("sin", angle)))
+
+
+def view_as_real(input: Tensor) -> Tensor:
+    """A last axis of 2 with real and imaginary parts."""
+    x = tensor(input, "view_as_real")
+    out: Tensor = apply("stack", real(x), imag(x), axis=x.ndim)
+    return out
+
+
+# --- compositions ---------------------------------------------------------------------------------
+
+
+def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, value: Any = 1) -> Tensor:
+    """input + value * tensor1 * tensor2."""
+    return add(input, mul(mul(tensor1, tensor2), value))
+
+
+def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, value: Any = 1) -> Tensor:
+    """input + value * tensor1 / tensor2."""
+    return add(input, mul(_true_div(tensor1, tensor2), value))
+
+
+def lerp(input: Tensor, end: Tensor, weight: Any) -> Tensor:
+    """input + weight * (end - input)."""
+    return add(input, mul(sub(end, input), weight))
+
+
+def addn(x: Any) -> Tensor:
+    """The sum of a list of tensors, from first to last."""
+    if not isinstance(x, (list, tuple)) or not x:
+        raise TypeError(f"For 'addn', 'x' must be a non-empty list or tuple, but got {x!r}.")
+    total = tensor(x[0], "addn")
+    for t in x[1:]:
+        total = add(total, t)
+    return total
+
+
+accumulate_n = addn
+
+
+def deg2rad(x: Tensor) -> Tensor:
+    """Degrees to radians."""
+    return mul(inexact(tensor(x, "deg2rad")), math.pi / 180)
+
+
+def rad2deg(x: Tensor) -> Tensor:
+    """Radians to degrees."""
+    return mul(inexact(tensor(x, "rad2deg")), 180 / math.pi)
+
+
+def hypot(input: Tensor, other: Tensor) -> Tensor:
+    """sqrt(input**2 + other**2), scaled so that it does not overflow."""
+    x, y = (abs(inexact(t)) for t in operands("hypot", input, other))
+    big, small = maximum(x, y), minimum(x, y)
+    ratio = div(small, where(eq(big, 0), 1.0, big))
+    out = mul(big, apply("sqrt", add(mul(ratio, ratio), 1.0)))
+    return where(isinf(big), math.inf, out)
+
+
+def copysign(x: Tensor, other: Any) -> Tensor:
+    """|x| with the sign of other."""
+    a, b = (inexact(t) for t in operands("copysign", x, other))
+    return where(signbit(b), neg(abs(a)), abs(a))
+
+
+def heaviside(input: Tensor, values: Tensor) -> Tensor:
+    """0 below 0, 1 above, `values` at 0."""
+    x, v = operands("heaviside", input, values)
+    one, zero = constant(1, x.dtype), constant(0, x.dtype)
+    return where(eq(x, 0), v, where(lt(x, 0), zero, where(isnan(x), x, one)))
+
+
+def logaddexp(input: Tensor, other: Tensor) -> Tensor:
+    """log(exp(input) + exp(other)), without overflow."""
+    x, y = (inexact(t) for t in operands("logaddexp", input, other))
+    big = maximum(x, y)
+    out = add(big, apply("log1p", apply("exp", neg(abs(sub(x, y))))))
+    return where(isinf(big), big, out)
+
+
+def logaddexp2(input: Tensor, other: Tensor) -> Tensor:
+    """log2(2**input + 2**other), without overflow."""
+    x, y = (inexact(t) for t in operands("logaddexp2", input, other))
+    big = maximum(x, y)
+    spread = mul(neg(abs(sub(x, y))), math.log(2))
+    out = add(big, mul(apply("log1p", apply("exp", spread)), 1 / math.log(2)))
+    return where(isinf(big), big, out)
+
+
+def logit(input: Tensor, eps: float | None = None) -> Tensor:
+    """log(x / (1 - x)), x first brought into [eps, 1 - eps] if eps is given."""
+    x = inexact(tensor(input, "logit"))
+    if eps is not None:
+        x = clamp(x, eps, 1.0 - eps)
+    out: Tensor = apply("log", div(x, sub(1.0, x)))
+    return out
+
+
+def xlogy(input: Any, other: Any) -> Tensor:
+    """input * log(other), 0 where input is 0 (NaN where other is NaN)."""
+    x, y = (inexact(t) for t in operands("xlogy", input, other))
+    zero = logical_and(eq(x, 0), logical_not(isnan(y)))
+    return where(zero, 0.0, mul(x, apply("log", where(zero, 1.0, y))))
+
+
+def xdivy(x: Any, y: Any) -> Tensor:
+    """x / y, 0 where x is 0."""
+    a, b = (inexact(t) for t in operands("xdivy", x, y))
+    zero = eq(a, 0)
+    return where(zero, 0.0, div(a, where(zero, 1.0, b)))
+
+
+def sinc(input: Tensor) -> Tensor:
+    """sin(pi x) / (pi x), 1 at 0."""
+    x = mul(inexact(tensor(input, "sinc")), math.pi)
+    zero = eq(x, 0)
+    safe = where(zero, 1.0, x)
+    return where(zero, 1.0, div(apply("sin", safe), safe))
+
+
+def nan_to_num(
+    input: Tensor, nan: float | None = None, posinf: float | None = None,
+    neginf: float | None = None,
+) -> Tensor:
+    """NaN and infinities replaced: by 0 and the largest and smallest finite numbers by default."""
+    x = tensor(input, "nan_to_num")
+    if not x.dtype.is_float:
+        return x
+    top = float(largest(x.dtype))
+    x = where(isnan(x), constant(0.0 if nan is None else float(nan), x.dtype), x)
+    x = where(isposinf(x), constant(top if posinf is None else float(posinf), x.dtype), x)
+    return where(isneginf(x), constant(-top if neginf is None else float(neginf), x.dtype), x)
+
+
+def largest(dtype: DType) -> Any:
+    """The largest finite number of a float type."""
+    return 3.3895313892515355e38 if dtype.name == "bfloat16" else np.finfo(dtype.numpy).max
+
+
+def result_type(a: Tensor, b: Tensor) -> DType:
+    """The element type two tensors are promoted to."""
+    return promoted(a.dtype, b.dtype)
+
+
+def broadcastable(what: str, *xs: Any) -> list[Tensor]:
+    """Operands of one type, ints in float32: for compositions defined on reals."""
+    return [inexact(x) for x in common(what, *xs)]
+
+
+
+ALIASES: dict[str, Any] = {
+    "multiply": mul, "divide": div, "negative": neg, "absolute": abs, "equal": eq,
+    "not_equal": ne, "less": lt, "less_equal": le, "greater": gt, "greater_equal": ge,
+    "invert": bitwise_not, "accumulate_n": addn,
+}
+"""Other public names of functions above."""

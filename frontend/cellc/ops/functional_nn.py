@@ -1,0 +1,429 @@
+"""Activations, normalisation and clipping."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from cellc_runtime.dtypes import DType, bfloat16, float16, float32
+
+from ..common._indexing import become
+from ..common._promotion import cast_to, constant, inexact
+from ..common.parameter import Parameter
+from ..common.tensor import Tensor
+from ..core.dispatch import apply, assign
+from . import functional_array as fa
+from . import functional_create as fc
+from . import functional_linalg as fl
+from . import functional_math as m
+from . import functional_reduce as fr
+from ._args import axis_of, choice, dtype_of, integer, ints, number, tensor
+
+# --- activations ----------------------------------------------------------------------------------
+
+
+def _in_float32(fn: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """`fn` in float32 for 16-bit floats, rounded once."""
+    if x.dtype in (float16, bfloat16):
+        return cast_to(fn(cast_to(x, float32)), x.dtype)
+    return fn(x)
+
+
+def softmax(input: Tensor, axis: int = -1, *, dtype: DType | None = None) -> Tensor:
+    """exp(x) / the sum of exp(x) along an axis, without overflow.
+
+    Args:
+        dtype: element type to convert to first.
+    """
+    x = _floating(input, "softmax") if dtype is None else \
+        cast_to(tensor(input, "softmax"), dtype_of(dtype, "softmax"))
+    return _along("softmax", x, axis)
+
+
+def _floating(x: Any, what: str) -> Tensor:
+    t = tensor(x, what)
+    if not t.dtype.is_float:
+        raise TypeError(f"For '{what}', the input must be a tensor of floats, but got {t.dtype}.")
+    return t
+
+
+def _along(op: str, x: Tensor, axis: Any) -> Tensor:
+    a = axis_of(axis, x.ndim, op)
+    out: Tensor = apply(op, x, axis=a)
+    return out
+
+
+def log_softmax(logits: Tensor, axis: int = -1) -> Tensor:
+    """log(softmax(x)) along an axis, computed directly."""
+    return _along("log_softmax", _floating(logits, "log_softmax"), axis)
+
+
+def softmin(x: Tensor, axis: int = -1, *, dtype: DType | None = None) -> Tensor:
+    """softmax(-x)."""
+    return softmax(m.neg(x), axis, dtype=dtype)
+
+
+def relu(input: Tensor, inplace: bool = False) -> Tensor:
+    """max(x, 0); NaN stays."""
+    x = tensor(input, "relu")
+    out: Tensor = apply("relu", x)
+    return become(x, out) if inplace else out
+
+
+def gelu(input: Tensor, approximate: str = "none") -> Tensor:
+    """x times the normal distribution function of x.
+
+    Args:
+        approximate: `"none"` (erf) or `"tanh"`.
+    """
+    choice(approximate, ("none", "tanh"), "gelu", "approximate")
+    out: Tensor = apply("gelu", _floating(input, "gelu"), approximate=approximate)
+    return out
+
+
+def fast_gelu(x: Tensor) -> Tensor:
+    """x / (1 + exp(-1.702 |x|)) * exp(0.851 (x - |x|))."""
+    def fn(t: Tensor) -> Tensor:
+        size = m.abs(t)
+        below = m.add(apply("exp", m.mul(size, -1.702)), 1.0)
+        return m.mul(m.div(t, below), apply("exp", m.mul(m.sub(t, size), 0.851)))
+
+    return _in_float32(fn, _floating(x, "fast_gelu"))
+
+
+def silu(input: Tensor) -> Tensor:
+    """x * sigmoid(x)."""
+    out: Tensor = apply("silu", _floating(input, "silu"))
+    return out
+
+
+swish = silu
+
+
+def elu(input_x: Tensor, alpha: float = 1.0) -> Tensor:
+    """x where positive, alpha (exp(x) - 1) elsewhere."""
+    return celu_like(input_x, float(number(alpha, "elu", "alpha")), 1.0, "elu")
+
+
+def celu(x: Tensor, alpha: float = 1.0) -> Tensor:
+    """x where positive, alpha (exp(x / alpha) - 1) elsewhere."""
+    a = float(number(alpha, "celu", "alpha"))
+    if a == 0.0:
+        raise ValueError("For 'celu', 'alpha' must not be 0.")
+    return celu_like(x, a, 1.0 / a, "celu")
+
+
+def celu_like(x: Any, alpha: float, rate: float, what: str) -> Tensor:
+    """x where positive, alpha (exp(rate * x) - 1) elsewhere."""
+    def fn(t: Tensor) -> Tensor:
+        below = m.minimum(t, 0.0)  # so that no large exponential meets a zero cotangent
+        negative = m.mul(apply("expm1", below if rate == 1.0 else m.mul(below, rate)), alpha)
+        return m.where(m.gt(t, 0), t, negative)
+
+    return _in_float32(fn, _floating(x, what))
+
+
+_SELU_SCALE, _SELU_ALPHA = 1.0507009873554805, 1.6732632423543772
+
+
+def selu(input_x: Tensor) -> Tensor:
+    """scale * elu(x, alpha) with the constants of Klambauer et al. (2017)."""
+    return m.mul(celu_like(input_x, _SELU_ALPHA, 1.0, "selu"), _SELU_SCALE)
+
+
+def leaky_relu(input: Tensor, alpha: float = 0.2) -> Tensor:
+    """x where positive, alpha x elsewhere."""
+    x = tensor(input, "leaky_relu")
+    return m.where(m.gt(x, 0), x, m.mul(x, float(number(alpha, "leaky_relu", "alpha"))))
+
+
+def prelu(input: Tensor, weight: Tensor) -> Tensor:
+    """x where positive, weight x elsewhere; one weight, or one per channel (axis 1)."""
+    x, w = _floating(input, "prelu"), tensor(weight, "prelu", "weight")
+    if w.ndim != 1 or (w.size > 1 and (x.ndim < 2 or w.size != x.shape[1])):
+        raise ValueError(f"For 'prelu', 'weight' {w.shape} does not fit an input {x.shape}.")
+    if w.size > 1:
+        w = fa.reshape(w, (w.size,) + (1,) * (x.ndim - 2))
+    return m.where(m.gt(x, 0), x, m.mul(x, w))
+
+
+def relu6(x: Tensor) -> Tensor:
+    """x brought into [0, 6]."""
+    return m.clamp(_floating(x, "relu6"), 0.0, 6.0)
+
+
+def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
+    """x brought into [min_val, max_val]."""
+    return m.clamp(tensor(input, "hardtanh"), min_val, max_val)
+
+
+def hardsigmoid(input: Tensor) -> Tensor:
+    """x / 6 + 1/2 brought into [0, 1]."""
+    x = inexact(tensor(input, "hardsigmoid"))
+    return m.div(m.clamp(m.add(x, 3.0), 0.0, 6.0), 6.0)
+
+
+def hardswish(input: Tensor) -> Tensor:
+    """x * hardsigmoid(x)."""
+    x = _floating(input, "hardswish")
+    return m.div(m.mul(x, m.clamp(m.add(x, 3.0), 0.0, 6.0)), 6.0)
+
+
+def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """x where |x| > lambd, 0 elsewhere."""
+    x = _floating(input, "hardshrink")
+    return m.where(m.le(m.abs(x), float(lambd)), 0.0, x)
+
+
+def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """x moved towards 0 by lambd, 0 where |x| <= lambd."""
+    x = _floating(input, "softshrink")
+    return m.sub(x, m.clamp(x, -float(lambd), float(lambd)))
+
+
+def tanhshrink(input: Tensor) -> Tensor:
+    """x - tanh(x)."""
+    x = _floating(input, "tanhshrink")
+    return m.sub(x, apply("tanh", x))
+
+
+def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
+    """log(1 + exp(beta x)) / beta; x where beta x > threshold."""
+    b, limit = float(number(beta, "softplus", "beta")), float(threshold)
+
+    def fn(x: Tensor) -> Tensor:
+        z = x if b == 1.0 else m.mul(x, b)
+        small = m.minimum(z, limit)
+        soft = apply("log1p", apply("exp", small))
+        return m.where(m.gt(z, limit), x, soft if b == 1.0 else m.div(soft, b))
+
+    return _in_float32(fn, _floating(input, "softplus"))
+
+
+def softsign(x: Tensor) -> Tensor:
+    """x / (1 + |x|)."""
+    t = _floating(x, "softsign")
+    return m.div(t, m.add(m.abs(t), 1.0))
+
+
+def logsigmoid(x: Tensor) -> Tensor:
+    """log(sigmoid(x)) without overflow."""
+    def fn(t: Tensor) -> Tensor:
+        return m.sub(m.minimum(t, 0.0), apply("log1p", apply("exp", m.neg(m.abs(t)))))
+
+    return _in_float32(fn, _floating(x, "logsigmoid"))
+
+
+def mish(x: Tensor) -> Tensor:
+    """x * tanh(log(1 + exp(x)))."""
+    return _in_float32(lambda t: m.mul(t, apply("tanh", softplus(t))), _floating(x, "mish"))
+
+
+def glu(x: Tensor, axis: int = -1) -> Tensor:
+    """The first half along an axis times the sigmoid of the second."""
+    first, second = _halves(x, axis, "glu")
+    return m.mul(first, apply("sigmoid", second))
+
+
+def swiglu(input: Tensor, dim: int = -1) -> Tensor:
+    """The silu of the first half along an axis times the second."""
+    first, second = _halves(input, dim, "swiglu")
+    return m.mul(silu(first), second)
+
+
+def _halves(x: Any, axis: Any, what: str) -> tuple[Tensor, ...]:
+    t = _floating(x, what)
+    a = axis_of(axis, t.ndim, what)
+    if t.shape[a] % 2:
+        raise ValueError(f"For '{what}', axis {a} of {t.shape} must have an even length.")
+    return fa.chunk(t, 2, a)
+
+
+def threshold(input: Tensor, thr: float, value: float) -> Tensor:
+    """x where above `thr`, `value` elsewhere."""
+    x = tensor(input, "threshold")
+    return m.where(m.gt(x, thr), x, constant(value, x.dtype))
+
+
+def dense(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """input @ weight.T + bias."""
+    x, w = tensor(input, "dense"), tensor(weight, "dense", "weight")
+    if x.ndim and w.ndim == 2 and x.shape[-1] == w.shape[1] and x.dtype is w.dtype:
+        rows = fa.reshape(x, (math.prod(x.shape[:-1]), x.shape[-1])) if x.ndim != 2 else x
+        product: Tensor = apply("matmul", rows, w, transpose_b=True)
+        out = fa.reshape(product, (*x.shape[:-1], w.shape[0])) if x.ndim != 2 else product
+    else:
+        out = fl.matmul(x, fa.swapaxes(w, -1, -2) if w.ndim > 1 else w)
+    return out if bias is None else m.add(out, bias)
+
+
+def bias_add(input_x: Tensor, bias: Tensor) -> Tensor:
+    """A bias added along the channel axis 1 (the last of a matrix)."""
+    x, b = tensor(input_x, "bias_add", "input_x"), tensor(bias, "bias_add", "bias")
+    if x.ndim < 2 or b.shape != (x.shape[1],):
+        raise ValueError(f"For 'bias_add', 'bias' {b.shape} does not fit an input {x.shape}.")
+    return m.add(x, fa.reshape(b, (b.size,) + (1,) * (x.ndim - 2)))
+
+
+# --- normalisation --------------------------------------------------------------------------------
+
+
+def _update(running: Tensor, batch: Tensor, momentum: float) -> None:
+    """running = (1 - momentum) * running + momentum * batch, in place."""
+    new = m.add(m.mul(running, 1.0 - momentum), m.mul(cast_to(batch, running.dtype), momentum))
+    new = apply("stop_gradient", new)
+    if isinstance(running, Parameter):
+        assign(running, new)
+    else:
+        become(running, new)
+
+
+def batch_norm(
+    input_x: Tensor, running_mean: Tensor, running_var: Tensor, weight: Tensor, bias: Tensor,
+    training: bool = False, momentum: float = 0.1, eps: float = 1e-05,
+) -> Tensor:
+    """(x - mean) / sqrt(var + eps) * weight + bias for each channel (axis 1).
+
+    Args:
+        running_mean, running_var: used as mean and variance when not training; when training the
+            statistics are the batch's, and these are updated in place:
+            `(1 - momentum) * running + momentum * batch` (variance over n - 1).
+        weight, bias: (C).
+        eps: added to the variance.
+
+    Raises:
+        ValueError: shapes that do not fit.
+    """
+    x = _floating(input_x, "batch_norm")
+    if x.ndim < 2:
+        raise ValueError(f"For 'batch_norm', the input must have 2 axes or more, got {x.shape}.")
+    for name, v in (("running_mean", running_mean), ("running_var", running_var),
+                    ("weight", weight), ("bias", bias)):
+        if tensor(v, "batch_norm", name).shape != (x.shape[1],):
+            raise ValueError(
+                f"For 'batch_norm', '{name}' must have shape ({x.shape[1]},), but got {v.shape}."
+            )
+    if not training:
+        out: Tensor = apply("batch_norm_inference", x, weight, bias, running_mean, running_var,
+                            eps=float(eps))
+        return out
+    y, mean, var = apply("batch_norm", x, weight, bias, eps=float(eps))
+    count = x.size // max(x.shape[1], 1)
+    _update(running_mean, mean, float(momentum))
+    _update(running_var, m.mul(var, count / max(count - 1, 1)), float(momentum))
+    return y  # type: ignore[no-any-return]
+
+
+def layer_norm(
+    input: Tensor, normalized_shape: Any, weight: Tensor | None = None,
+    bias: Tensor | None = None, eps: float = 1e-05,
+) -> Tensor:
+    """Normalised over the last axes, which must have the shape `normalized_shape`.
+
+    Args:
+        weight, bias: of that shape; ones and zeros if None.
+
+    Raises:
+        ValueError: shapes that do not fit.
+    """
+    x = _floating(input, "layer_norm")
+    shape = (normalized_shape,) if isinstance(normalized_shape, int) else \
+        ints(normalized_shape, "layer_norm", "normalized_shape")
+    if not shape or x.shape[x.ndim - len(shape) :] != shape:
+        raise ValueError(
+            f"For 'layer_norm', the last axes of the input {x.shape} must be {shape}."
+        )
+    w = fc.ones(shape, x.dtype) if weight is None else tensor(weight, "layer_norm", "weight")
+    b = fc.zeros(shape, x.dtype) if bias is None else tensor(bias, "layer_norm", "bias")
+    out: Tensor = apply("layer_norm", x, w, b, axis=x.ndim - len(shape), eps=float(eps))
+    return out
+
+
+def rms_norm(x: Tensor, gamma: Tensor, epsilon: float = 1e-06) -> tuple[Tensor, Tensor]:
+    """x / sqrt(mean of squares + epsilon) * gamma over the axes of gamma; also 1 / sqrt(...)."""
+    t, g = _floating(x, "rms_norm"), tensor(gamma, "rms_norm", "gamma")
+    if not g.ndim or t.shape[t.ndim - g.ndim :] != g.shape:
+        raise ValueError(f"For 'rms_norm', 'gamma' {g.shape} must fit the last axes of {t.shape}.")
+    axes = tuple(range(t.ndim - g.ndim, t.ndim))
+    wide = cast_to(t, float32) if t.dtype in (float16, bfloat16) else t
+    scale = apply("rsqrt", m.add(fr.mean(m.mul(wide, wide), axes, True), float(epsilon)))
+    return cast_to(m.mul(m.mul(wide, scale), cast_to(g, wide.dtype)), t.dtype), scale
+
+
+def group_norm(
+    input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None,
+    eps: float = 1e-05,
+) -> Tensor:
+    """Normalised over each of `num_groups` groups of channels (axis 1) of every sample.
+
+    Args:
+        weight, bias: (C), ones and zeros if None.
+    """
+    x = _floating(input, "group_norm")
+    groups = integer(num_groups, "group_norm", "num_groups")
+    if x.ndim < 2 or groups < 1 or x.shape[1] % groups:
+        raise ValueError(f"For 'group_norm', {x.shape} cannot be divided into {groups} groups.")
+    c = x.shape[1]
+    w = fc.ones((c,), x.dtype) if weight is None else tensor(weight, "group_norm", "weight")
+    b = fc.zeros((c,), x.dtype) if bias is None else tensor(bias, "group_norm", "bias")
+    out: Tensor = apply("group_norm", x, w, b, groups=groups, eps=float(eps))
+    return out
+
+
+def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
+    """x over its p-norm along an axis (at least eps)."""
+    x = _floating(input, "normalize")
+    return m.div(x, m.maximum(fr.norm(x, float(p), dim, True), float(eps)))
+
+
+# --- clipping -------------------------------------------------------------------------------------
+
+
+def _listed(x: Any) -> tuple[list[Tensor], bool]:
+    many = isinstance(x, (list, tuple))
+    return [tensor(t, "clip") for t in (x if many else [x])], many
+
+
+def _total_norm(xs: list[Tensor], p: float) -> Tensor:
+    wide = [cast_to(t, float32) if t.dtype in (float16, bfloat16) else t for t in xs]
+    norms = [fr.norm(fa.ravel(t), p, 0) for t in wide]
+    return norms[0] if len(norms) == 1 else fr.norm(fa.stack(norms), p, 0)
+
+
+def clip_by_norm(
+    x: Any, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False
+) -> Any:
+    """Tensors scaled so that the norm of all their elements together is at most `max_norm`.
+
+    Args:
+        x: a Tensor, or a list or tuple of them (a tuple comes back).
+        norm_type: the order of the norm.
+        error_if_nonfinite: raise a RuntimeError for a norm that is NaN or infinite (eager only).
+    """
+    xs, many = _listed(x)
+    total = _total_norm(xs, float(number(norm_type, "clip_by_norm", "norm_type")))
+    if error_if_nonfinite and not bool(m.isfinite(total)):
+        raise RuntimeError("For clip_by_norm, the total norm of the tensors is not finite.")
+    factor = m.minimum(m.div(float(max_norm), m.add(total, 1e-6)), 1.0)
+    out = tuple(cast_to(m.mul(t, factor), t.dtype) for t in xs)
+    return out if many else out[0]
+
+
+def clip_by_global_norm(x: Any, clip_norm: float = 1.0, use_norm: Any = None) -> Any:
+    """Tensors scaled by clip_norm / max(global norm, clip_norm).
+
+    Raises:
+        ValueError: `use_norm` is given.
+    """
+    if use_norm is not None:
+        raise ValueError(f"For 'clip_by_global_norm', 'use_norm' must be None, got {use_norm!r}.")
+    limit = float(number(clip_norm, "clip_by_global_norm", "clip_norm"))
+    if limit <= 0:
+        raise ValueError(f"For 'clip_by_global_norm', 'clip_norm' must be positive, got {limit}.")
+    xs = [tensor(t, "clip_by_global_norm", "x") for t in x]
+    total = _total_norm(xs, 2.0)
+    scale = m.div(limit, m.maximum(total, limit))
+    return tuple(cast_to(m.mul(t, scale), t.dtype) for t in xs)
+
+

@@ -1,0 +1,306 @@
+"""Random tensors. Each draw takes a key from the generator, or is fixed by an explicit seed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from cellc_runtime.dtypes import DType, float32, int32, int64
+
+from ..common._promotion import cast_to, common, constant, inexact, is_scalar
+from ..common.seed import next_key
+from ..common.tensor import Tensor
+from ..core.dispatch import apply
+from . import functional_array as fa
+from . import functional_math as m
+from . import functional_reduce as fr
+from ._args import Ints, boolean, dtype_of, integer, is_int, number, shape_of, tensor
+
+
+def _key(seed: int | None, what: str) -> Tensor:
+    """The next key of the global generator, or the one an explicit seed stands for."""
+    if seed is None:
+        return next_key()
+    value = integer(seed, what, "seed")
+    if value < 0:
+        raise ValueError(f"For '{what}', 'seed' must be non-negative, but got {value}.")
+    return Tensor._from_array(np.array([value, 0], np.uint64))
+
+
+def _draw(op: str, key: Tensor, shape: Ints, dtype: DType, **attrs: Any) -> Tensor:
+    out: Tensor = apply(op, key, shape=shape, dtype=dtype, **attrs)
+    return out
+
+
+def _size(size: tuple[Any, ...], what: str) -> Ints:
+    dims = size[0] if len(size) == 1 and not is_int(size[0]) else size
+    return shape_of(dims, what, "size")
+
+
+def _float_type(dtype: DType | None, what: str) -> DType:
+    to = float32 if dtype is None else dtype_of(dtype, what)
+    if not to.is_float:
+        raise ValueError(f"For '{what}', 'dtype' must be a float type, but got {to}.")
+    return to
+
+
+# --- uniform and normal ---------------------------------------------------------------------------
+
+
+def rand(*size: Any, dtype: DType | None = None, seed: int | None = None) -> Tensor:
+    """Uniform numbers in [0, 1) (float32 by default)."""
+    return _draw("random_uniform", _key(seed, "rand"), _size(size, "rand"),
+                 _float_type(dtype, "rand"))
+
+
+def randn(*size: Any, dtype: DType | None = None, seed: int | None = None) -> Tensor:
+    """Standard normal numbers (float32 by default)."""
+    return _draw("random_normal", _key(seed, "randn"), _size(size, "randn"),
+                 _float_type(dtype, "randn"))
+
+
+def rand_like(input: Tensor, seed: int | None = None, *, dtype: DType | None = None) -> Tensor:
+    """Uniform numbers in [0, 1) of the shape and type of `input`."""
+    x = tensor(input, "rand_like")
+    return rand(x.shape, dtype=dtype or x.dtype, seed=seed)
+
+
+def randn_like(input: Tensor, seed: int | None = None, *, dtype: DType | None = None) -> Tensor:
+    """Standard normal numbers of the shape and type of `input`."""
+    x = tensor(input, "randn_like")
+    return randn(x.shape, dtype=dtype or x.dtype, seed=seed)
+
+
+def randint(
+    low: int, high: int, size: Any, seed: int | None = None, *, dtype: DType | None = None
+) -> Tensor:
+    """Uniform ints in [low, high) (int64 by default).
+
+    Raises:
+        ValueError: high is not above low.
+    """
+    a, b = integer(low, "randint", "low"), integer(high, "randint", "high")
+    if a >= b:
+        raise ValueError(f"For 'randint', 'low' must be below 'high', but got {a} and {b}.")
+    to = int64 if dtype is None else dtype_of(dtype, "randint")
+    draw = to if to.is_integer else int64
+    out = _draw("random_int", _key(seed, "randint"), shape_of(size, "randint", "size"), draw,
+                low=a, high=b)
+    return cast_to(out, to)
+
+
+def randint_like(
+    input: Tensor, low: int, high: int, seed: int | None = None, *, dtype: DType | None = None
+) -> Tensor:
+    """Uniform ints in [low, high) of the shape and type of `input`."""
+    x = tensor(input, "randint_like")
+    return randint(low, high, x.shape, seed, dtype=dtype or x.dtype)
+
+
+def standard_normal(shape: Any, seed: int | None = None) -> Tensor:
+    """Standard normal numbers, float32."""
+    return randn(shape_of(shape, "standard_normal"), seed=seed)
+
+
+def _over(shape: Any, what: str, *params: Any) -> tuple[Ints, list[Tensor]]:
+    """The shape of a draw with tensor parameters, and those as tensors."""
+    ps = [inexact(p) for p in common(what, *params)]
+    dims = np.broadcast_shapes(shape_of(shape, what), *(p.shape for p in ps))
+    return dims, ps
+
+
+def uniform(
+    shape: Any, minval: Any, maxval: Any, seed: int | None = None, dtype: DType = float32
+) -> Tensor:
+    """Uniform numbers in [minval, maxval); ints if `dtype` is int32.
+
+    Args:
+        shape: broadcast with the shapes of the bounds.
+        minval, maxval: tensors or numbers.
+    """
+    if not dtype_of(dtype, "uniform").is_float:
+        dims = np.broadcast_shapes(shape_of(shape, "uniform"),
+                                   *(b.shape for b in (minval, maxval) if isinstance(b, Tensor)))
+        span = m.sub(maxval, minval)
+        unit = _draw("random_uniform", _key(seed, "uniform"), dims, float32)
+        return cast_to(m.add(cast_to(m.floor(m.mul(unit, span)), dtype), minval), dtype)
+    dims, (low, high) = _over(shape, "uniform", minval, maxval)
+    unit = _draw("random_uniform", _key(seed, "uniform"), dims, dtype)
+    return m.add(m.mul(unit, cast_to(m.sub(high, low), dtype)), cast_to(low, dtype))
+
+
+def normal(shape: Any, mean: Any, stddev: Any, seed: int | None = None) -> Tensor:
+    """Normal numbers of given mean and standard deviation (tensors or numbers), float32."""
+    dims, (center, spread) = _over(shape, "normal", mean, stddev)
+    unit = _draw("random_normal", _key(seed, "normal"), dims, float32)
+    return m.add(m.mul(unit, cast_to(spread, float32)), cast_to(center, float32))
+
+
+def standard_laplace(shape: Any, seed: int | None = None) -> Tensor:
+    """Laplace numbers of mean 0 and scale 1, float32: the difference of two exponentials."""
+    dims = shape_of(shape, "standard_laplace")
+    first = _draw("random_exponential", _key(seed, "standard_laplace"), (2, *dims), float32)
+    a, b = fa.unstack(first)
+    return m.sub(a, b)
+
+
+def laplace(shape: Any, mean: Any, lambda_param: Any, seed: int | None = None) -> Tensor:
+    """Laplace numbers of given mean and scale."""
+    dims, (center, scale) = _over(shape, "laplace", mean, lambda_param)
+    return m.add(m.mul(standard_laplace(dims, seed), scale), center)
+
+
+# --- choices --------------------------------------------------------------------------------------
+
+
+def bernoulli(input: Tensor, p: Any = 0.5, seed: int | None = None) -> Tensor:
+    """1 with probability p, else 0, in the shape (and, if float, the type) of `input`.
+
+    Args:
+        p: a number or a tensor that broadcasts to `input`.
+
+    Raises:
+        ValueError: a number outside of [0, 1].
+    """
+    x = tensor(input, "bernoulli")
+    to = x.dtype if x.dtype.is_float else float32
+    key = _key(seed, "bernoulli")
+    if is_scalar(p):
+        prob = float(number(p, "bernoulli", "p"))
+        if not 0.0 <= prob <= 1.0:
+            raise ValueError(f"For 'bernoulli', 'p' must be in [0, 1], but got {prob}.")
+        return cast_to(apply("random_bernoulli", key, shape=x.shape, p=prob), to)
+    unit = _draw("random_uniform", key, x.shape, float32)
+    return cast_to(m.lt(unit, tensor(p, "bernoulli", "p")), to)
+
+
+def randperm(n: int, seed: int = 0, offset: int = 0, dtype: DType = int64) -> Tensor:
+    """A random permutation of 0 .. n - 1.
+
+    Args:
+        seed, offset: where both are 0 the global generator is used.
+    """
+    count = integer(n, "randperm", "n")
+    if count < 0:
+        raise ValueError(f"For 'randperm', 'n' must be non-negative, but got {count}.")
+    key = next_key() if not seed and not offset else Tensor._from_array(
+        np.array([integer(seed, "randperm", "seed"), offset], np.uint64))
+    return cast_to(apply("random_permutation", key, n=count), dtype_of(dtype, "randperm"))
+
+
+def multinomial(
+    input: Tensor, num_samples: int, replacement: bool = True, seed: int | None = None
+) -> Tensor:
+    """Positions drawn with the probabilities in each row of (..., n): int32 (..., num_samples).
+
+    Args:
+        replacement: a position may be drawn more than once.
+
+    Raises:
+        ValueError: more draws than positions without replacement.
+    """
+    x = inexact(tensor(input, "multinomial"))
+    count = integer(num_samples, "multinomial", "num_samples")
+    if x.ndim not in (1, 2) or count < 1:
+        raise ValueError(f"For 'multinomial', one or two axes and a positive number of samples are "
+                         f"needed, but got {x.shape} and {count}.")
+    if not boolean(replacement, "multinomial", "replacement"):
+        return _without_replacement(x, count, _key(seed, "multinomial"))
+    rising = fr.cumsum(x, -1)
+    total = fa.part(rising, x.ndim - 1, x.shape[-1] - 1, x.shape[-1])
+    unit = _draw("random_uniform", _key(seed, "multinomial"), (*x.shape[:-1], count), x.dtype)
+    found = fr.searchsorted(rising, m.mul(unit, total), right=True)
+    return cast_to(m.minimum(found, x.shape[-1] - 1), int32)
+
+
+def _without_replacement(x: Tensor, count: int, key: Tensor) -> Tensor:
+    """The positions of the largest log p + Gumbel noise (Efraimidis & Spirakis 2006)."""
+    if count > x.shape[-1]:
+        raise ValueError(
+            f"For 'multinomial', {count} samples without replacement exceed {x.shape[-1]}."
+        )
+    noise = _draw("random_exponential", key, x.shape, x.dtype)
+    return fr.topk(m.div(x, noise), count)[1]
+
+
+def random_categorical(logits: Tensor, num_sample: int, seed: int = 0, dtype: DType = int64
+                       ) -> Tensor:
+    """Positions drawn with the probabilities softmax(logits) of each row."""
+    p = apply("softmax", inexact(tensor(logits, "random_categorical", "logits")), axis=1)
+    return cast_to(multinomial(p, num_sample, True, seed or None), dtype)
+
+
+def shuffle(x: Tensor, seed: int | None = None) -> Tensor:
+    """The slices of the first axis in random order."""
+    t = tensor(x, "shuffle", "x")
+    order = apply("random_permutation", _key(seed, "shuffle"), n=t.shape[0])
+    out: Tensor = apply("gather", t, order, axis=0)
+    return out
+
+
+# --- dropout --------------------------------------------------------------------------------------
+
+
+def _probability(p: Any, what: str) -> float:
+    value = float(number(p, what, "p"))
+    if not 0.0 <= value < 1.0:
+        raise ValueError(f"For '{what}', 'p' must be in [0, 1), but got {value}.")
+    return value
+
+
+def dropout(
+    input: Tensor, p: float = 0.5, training: bool = True, seed: int | None = None
+) -> Tensor:
+    """Elements zeroed with probability p, the others scaled by 1 / (1 - p), while training.
+
+    Raises:
+        ValueError: p is outside of [0, 1).
+    """
+    x = tensor(input, "dropout")
+    prob = _probability(p, "dropout")
+    if not boolean(training, "dropout", "training") or prob == 0.0:
+        return x
+    out: Tensor = apply("dropout", x, _key(seed, "dropout"), p=prob)
+    return out
+
+
+def _channel_dropout(input: Tensor, p: float, training: bool, spatial: int, what: str) -> Tensor:
+    x = tensor(input, what)
+    prob = float(number(p, what, "p"))
+    if not 0.0 <= prob <= 1.0:
+        raise ValueError(f"For '{what}', 'p' must be in [0, 1], but got {prob}.")
+    if x.ndim not in (spatial + 1, spatial + 2):
+        raise ValueError(f"For '{what}', {spatial + 1} or {spatial + 2} axes are needed, "
+                         f"but got {x.shape}.")
+    if not training or prob == 0.0:
+        return x
+    lead = x.shape[: x.ndim - spatial] + (1,) * spatial
+    keep = cast_to(apply("random_bernoulli", next_key(), shape=lead, p=1.0 - prob), x.dtype)
+    scale = 0.0 if prob == 1.0 else 1.0 / (1.0 - prob)
+    return m.mul(x, m.mul(keep, constant(scale, x.dtype)))
+
+
+def dropout1d(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
+    """Whole channels of (N, C, L) zeroed with probability p, the others scaled."""
+    return _channel_dropout(input, p, training, 1, "dropout1d")
+
+
+def dropout2d(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
+    """Whole channels of (N, C, H, W) zeroed with probability p, the others scaled."""
+    return _channel_dropout(input, p, training, 2, "dropout2d")
+
+
+def dropout3d(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
+    """Whole channels of (N, C, D, H, W) zeroed with probability p, the others scaled."""
+    return _channel_dropout(input, p, training, 3, "dropout3d")
+
+
+def rrelu(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3) -> Tensor:
+    """x where positive, x times a random slope from [lower, upper) elsewhere."""
+    x = tensor(input, "rrelu")
+    unit = _draw("random_uniform", next_key(), x.shape, x.dtype)
+    slope = m.add(m.mul(unit, upper - lower), lower)
+    return m.where(m.ge(x, 0), x, m.mul(x, slope))
+
+

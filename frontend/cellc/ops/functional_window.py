@@ -1,0 +1,510 @@
+"""Sliding windows: convolutions, pooling, unfolding and resizing of images."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from cellc_runtime.dtypes import int64
+
+from ..common._promotion import cast_to, operands
+from ..common.tensor import Tensor
+from ..core.dispatch import apply
+from . import functional_array as fa
+from . import functional_math as m
+from . import functional_reduce as fr
+from ._args import Ints, boolean, choice, integer, number, repeated, tensor
+
+PadMode = str
+
+
+def _image(x: Any, spatial: int, what: str) -> Tensor:
+    """A batch (N, C, spatial...), from one without N too.
+
+    Raises:
+        ValueError: another number of axes.
+    """
+    t = tensor(x, what)
+    if t.ndim != spatial + 2:
+        raise ValueError(
+            f"For '{what}', the input must have {spatial + 2} axes, but has shape {t.shape}."
+        )
+    return t
+
+
+# --- convolution ----------------------------------------------------------------------------------
+
+
+def _same_pads(size: Ints, kernel: Ints, stride: Ints, dilation: Ints) -> Ints:
+    """Zeros before and after each axis so that the output has ceil(size / stride) positions."""
+    out: list[int] = []
+    for d, k, s, gap in zip(size, kernel, stride, dilation, strict=True):
+        total = max(0, (-(-d // s) - 1) * s + (k - 1) * gap + 1 - d)
+        out += [total // 2, total - total // 2]
+    return tuple(out)
+
+
+def _pads(
+    pad_mode: PadMode, padding: Any, size: Ints, kernel: Ints, stride: Ints, dilation: Ints,
+    what: str,
+) -> Ints:
+    """Zeros (before, after) per spatial axis from a pad mode.
+
+    Raises:
+        ValueError: an unknown mode, or padding given with a mode other than `"pad"`.
+    """
+    n = len(kernel)
+    mode = choice(str(pad_mode).lower(), ("valid", "same", "pad"), what, "pad_mode")
+    given = _given_pads(padding, n, what)
+    if mode != "pad" and any(given):
+        raise ValueError(
+            f"For '{what}', the 'padding' must be zero when 'pad_mode' is not 'pad', but got "
+            f"'padding': {padding} and 'pad_mode': {pad_mode}."
+        )
+    if any(p < 0 for p in given):
+        raise ValueError(f"For '{what}', 'padding' must be non-negative, but got {padding}.")
+    return _same_pads(size, kernel, stride, dilation) if mode == "same" else given
+
+
+def _given_pads(padding: Any, n: int, what: str) -> Ints:
+    if isinstance(padding, (list, tuple)) and len(padding) == 2 * n and n > 1:
+        return tuple(integer(p, what, "padding") for p in padding)
+    per_axis = repeated(padding, n, what, "padding")
+    return tuple(p for p in per_axis for _ in range(2))
+
+
+def _positive(values: Ints, what: str, name: str) -> Ints:
+    if any(v < 1 for v in values):
+        raise ValueError(f"For '{what}', '{name}' must be positive, but got {values}.")
+    return values
+
+
+def conv2d(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1,
+    pad_mode: str = "valid", padding: Any = 0, dilation: Any = 1, groups: int = 1,
+) -> Tensor:
+    """2-D convolution of (N, C, H, W) with weights (O, C / groups, kH, kW).
+
+    Args:
+        bias: (O), added to every position.
+        stride, dilation: rows and columns, one int for both.
+        pad_mode: `"valid"` no padding; `"same"` the output has ceil(H / stride) rows; `"pad"`
+            `padding` zeros on each side.
+        padding: an int, (rows, columns), or (top, bottom, left, right).
+        groups: groups of channels convolved apart.
+
+    Raises:
+        ValueError: shapes or options that do not fit.
+    """
+    x, w = operands("conv2d", _image(input, 2, "conv2d"), tensor(weight, "conv2d", "weight"))
+    if w.ndim != 4:
+        raise ValueError(f"For 'conv2d', 'weight' must have 4 axes, but has shape {w.shape}.")
+    steps = _positive(repeated(stride, 2, "conv2d", "stride"), "conv2d", "stride")
+    gaps = _positive(repeated(dilation, 2, "conv2d", "dilation"), "conv2d", "dilation")
+    count = _groups(x.shape[1], w.shape, groups, "conv2d")
+    pads = _pads(pad_mode, padding, x.shape[2:], w.shape[2:], steps, gaps, "conv2d")
+    out: Tensor = apply("conv2d", x, w, stride=steps, pads=pads, dilation=gaps, groups=count)
+    return _biased(out, bias, "conv2d")
+
+
+def _groups(channels: int, weight: Ints, groups: Any, what: str) -> int:
+    n = integer(groups, what, "groups")
+    if n < 1 or channels != weight[1] * n or weight[0] % n:
+        raise ValueError(
+            f"For '{what}', {channels} input channels in {groups} groups do not fit weights of "
+            f"shape {weight}: their second axis must be the channels of a group."
+        )
+    return n
+
+
+def _biased(x: Tensor, bias: Tensor | None, what: str) -> Tensor:
+    if bias is None:
+        return x
+    b = tensor(bias, what, "bias")
+    if b.shape != (x.shape[1],):
+        raise ValueError(f"For '{what}', 'bias' must have shape ({x.shape[1]},), got {b.shape}.")
+    return m.add(x, fa.reshape(cast_to(b, x.dtype), (x.shape[1],) + (1,) * (x.ndim - 2)))
+
+
+def conv1d(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1,
+    pad_mode: str = "valid", padding: Any = 0, dilation: Any = 1, groups: int = 1,
+) -> Tensor:
+    """1-D convolution of (N, C, L) with weights (O, C / groups, k): `conv2d` on one row."""
+    x, w = _image(input, 1, "conv1d"), tensor(weight, "conv1d", "weight")
+    if w.ndim != 3:
+        raise ValueError(f"For 'conv1d', 'weight' must have 3 axes, but has shape {w.shape}.")
+    (step,) = repeated(stride, 1, "conv1d", "stride")
+    (gap,) = repeated(dilation, 1, "conv1d", "dilation")
+    pads = _pads(pad_mode, padding, x.shape[2:], w.shape[2:], (step,), (gap,), "conv1d")
+    out = conv2d(fa.expand_dims(x, 2), fa.expand_dims(w, 2), bias, (1, step), "pad",
+                 (0, 0, *pads), (1, gap), groups)
+    return fa.squeeze(out, 2)
+
+
+def conv3d(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1,
+    pad_mode: str = "valid", padding: Any = 0, dilation: Any = 1, groups: int = 1,
+) -> Tensor:
+    """3-D convolution of (N, C, D, H, W) with weights (O, C / groups, kD, kH, kW).
+
+    Computed as one `conv2d` for each depth of the kernel, summed.
+    """
+    x, w = operands("conv3d", _image(input, 3, "conv3d"), tensor(weight, "conv3d", "weight"))
+    steps = repeated(stride, 3, "conv3d", "stride")
+    gaps = repeated(dilation, 3, "conv3d", "dilation")
+    pads = _pads(pad_mode, padding, x.shape[2:], w.shape[2:], steps, gaps, "conv3d")
+    padded = fa.pad(x, (0, 0, 0, 0, *pads[:2])) if any(pads[:2]) else x
+    n, c, depth = padded.shape[:3]
+    count = (depth - gaps[0] * (w.shape[2] - 1) - 1) // steps[0] + 1
+    total: Tensor | None = None
+    for k in range(w.shape[2]):
+        first = k * gaps[0]
+        taken = padded[:, :, first : first + (count - 1) * steps[0] + 1 : steps[0]]
+        planes = fa.reshape(fa.swapaxes(taken, 1, 2), (n * count, c, *x.shape[3:]))
+        out = conv2d(planes, w[:, :, k], None, steps[1:], "pad", pads[2:], gaps[1:], groups)
+        total = out if total is None else m.add(total, out)
+    assert total is not None
+    shaped = fa.reshape(total, (n, count, *total.shape[1:]))
+    return _biased(fa.swapaxes(shaped, 1, 2), bias, "conv3d")
+
+
+def conv_transpose2d(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1,
+    padding: Any = 0, output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
+) -> Tensor:
+    """The adjoint of `conv2d`: (N, C, H, W) with weights (C, O / groups, kH, kW) to (N, O, ...).
+
+    Rows of the result: (H - 1) * stride - 2 * padding + dilation * (kH - 1) + output_padding + 1.
+    """
+    what = "conv_transpose2d"
+    x, w = operands(what, _image(input, 2, what), tensor(weight, what, "weight"))
+    steps = _positive(repeated(stride, 2, what, "stride"), what, "stride")
+    gaps = _positive(repeated(dilation, 2, what, "dilation"), what, "dilation")
+    pads, extra = repeated(padding, 2, what, "padding"), \
+        repeated(output_padding, 2, what, "output_padding")
+    if x.shape[1] != w.shape[0]:
+        raise ValueError(f"For '{what}', weights {w.shape} do not fit an input {x.shape}.")
+    size = tuple(
+        (d - 1) * s - 2 * p + g * (k - 1) + e + 1 for d, s, p, g, k, e in
+        zip(x.shape[2:], steps, pads, gaps, w.shape[2:], extra, strict=True)
+    )
+    return _biased(_adjoint(x, w, size, steps, tuple(p for p in pads for _ in (0, 1)), gaps,
+                            integer(groups, what, "groups")), bias, what)
+
+
+def _adjoint(
+    x: Tensor, w: Tensor, size: Ints, stride: Ints, pads: Ints, dilation: Ints, groups: int
+) -> Tensor:
+    out: Tensor = apply("conv2d_backward_data", x, w, size=size, stride=stride, pads=pads,
+                        dilation=dilation, groups=groups)
+    return out
+
+
+# --- pooling --------------------------------------------------------------------------------------
+
+
+def _window(kernel: Any, stride: Any, padding: Any, n: int, what: str) -> tuple[Ints, Ints, Ints]:
+    """Kernel, stride (the kernel if None) and padding per axis.
+
+    Raises:
+        ValueError: a size below 1, or padding beyond half the kernel.
+    """
+    size = _positive(repeated(kernel, n, what, "kernel_size"), what, "kernel_size")
+    step = size if stride is None else _positive(repeated(stride, n, what, "stride"), what,
+                                                 "stride")
+    pad = repeated(padding, n, what, "padding")
+    if any(p < 0 or p > k // 2 for p, k in zip(pad, size, strict=True)):
+        raise ValueError(
+            f"For '{what}', 'padding' must be between 0 and half the kernel {size}, got {padding}."
+        )
+    return size, step, pad
+
+
+def _batched(x: Any, spatial: int, what: str) -> tuple[Tensor, bool]:
+    """The input with a batch axis, and whether it had to be added."""
+    t = tensor(x, what)
+    return (fa.expand_dims(t, 0), True) if t.ndim == spatial + 1 else \
+        (_image(t, spatial, what), False)
+
+
+def _unbatched(x: Tensor, added: bool) -> Tensor:
+    return fa.squeeze(x, 0) if added else x
+
+
+def max_pool2d(
+    x: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
+    return_indices: bool = False, ceil_mode: bool = False,
+) -> Any:
+    """The largest element of each window of (N, C, H, W).
+
+    Args:
+        kernel_size, stride, padding, dilation: rows and columns; the stride is the kernel if None.
+        return_indices: also the flat position of each in its plane, int64.
+        ceil_mode: a last window may reach beyond the image.
+    """
+    t, added = _batched(x, 2, "max_pool2d")
+    size, step, pad = _window(kernel_size, stride, padding, 2, "max_pool2d")
+    gaps = _positive(repeated(dilation, 2, "max_pool2d", "dilation"), "max_pool2d", "dilation")
+    out = apply("max_pool2d", t, kernel=size, stride=step, pads=(pad[0], pad[0], pad[1], pad[1]),
+                dilation=gaps, ceil_mode=boolean(ceil_mode, "max_pool2d", "ceil_mode"),
+                indices=bool(return_indices))
+    if return_indices:
+        return _unbatched(out[0], added), cast_to(_unbatched(out[1], added), int64)
+    return _unbatched(out, added)
+
+
+def max_pool1d(
+    x: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
+    ceil_mode: bool = False,
+) -> Tensor:
+    """The largest element of each window of (N, C, L)."""
+    t, added = _batched(x, 1, "max_pool1d")
+    (size,), (step,), (pad,) = _window(kernel_size, stride, padding, 1, "max_pool1d")
+    (gap,) = repeated(dilation, 1, "max_pool1d", "dilation")
+    out = max_pool2d(fa.expand_dims(t, 2), (1, size), (1, step), (0, pad), (1, gap), False,
+                     ceil_mode)
+    return _unbatched(fa.squeeze(out, 2), added)
+
+
+def avg_pool2d(
+    input_x: Tensor, kernel_size: Any = 1, stride: Any = 1, padding: Any = 0,
+    ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int = 0,
+) -> Tensor:
+    """The mean of each window of (N, C, H, W).
+
+    Args:
+        kernel_size, stride, padding: rows and columns.
+        ceil_mode: a last window may reach beyond the image.
+        count_include_pad: padding counts as elements.
+        divisor_override: divide every sum by this (0: by the number of elements).
+    """
+    t, added = _batched(input_x, 2, "avg_pool2d")
+    size, step, pad = _window(kernel_size, stride, padding, 2, "avg_pool2d")
+    out: Tensor = apply(
+        "avg_pool2d", t, kernel=size, stride=step, pads=(pad[0], pad[0], pad[1], pad[1]),
+        ceil_mode=boolean(ceil_mode, "avg_pool2d", "ceil_mode"),
+        count_include_pad=bool(count_include_pad),
+        divisor=integer(divisor_override, "avg_pool2d", "divisor_override") or None,
+    )
+    return _unbatched(out, added)
+
+
+def avg_pool1d(
+    input_x: Tensor, kernel_size: Any = 1, stride: Any = 1, padding: Any = 0,
+    ceil_mode: bool = False, count_include_pad: bool = True,
+) -> Tensor:
+    """The mean of each window of (N, C, L)."""
+    t, added = _batched(input_x, 1, "avg_pool1d")
+    (size,), (step,), (pad,) = _window(kernel_size, stride, padding, 1, "avg_pool1d")
+    out = avg_pool2d(fa.expand_dims(t, 2), (1, size), (1, step), (0, pad), ceil_mode,
+                     count_include_pad)
+    return _unbatched(fa.squeeze(out, 2), added)
+
+
+def _output_size(given: Any, size: Ints, what: str) -> Ints:
+    sizes = given if isinstance(given, (list, tuple)) else (given,) * len(size)
+    if len(sizes) != len(size):
+        raise ValueError(f"For '{what}', 'output_size' must hold {len(size)} sizes, got {given}.")
+    out = tuple(d if s is None else integer(s, what, "output_size")
+                for s, d in zip(sizes, size, strict=True))
+    return _positive(out, what, "output_size")
+
+
+def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
+    """Means of windows that divide the image evenly into rows and columns (None keeps a size)."""
+    t, added = _batched(input, 2, "adaptive_avg_pool2d")
+    size = _output_size(output_size, t.shape[2:], "adaptive_avg_pool2d")
+    return _unbatched(apply("adaptive_avg_pool2d", t, output_size=size), added)
+
+
+def adaptive_max_pool2d(
+    input: Tensor, output_size: Any, return_indices: bool = False
+) -> Any:
+    """Maxima of windows that divide the image evenly; also their flat positions if asked."""
+    t, added = _batched(input, 2, "adaptive_max_pool2d")
+    size = _output_size(output_size, t.shape[2:], "adaptive_max_pool2d")
+    out = apply("adaptive_max_pool2d", t, output_size=size, indices=bool(return_indices))
+    if return_indices:
+        return _unbatched(out[0], added), cast_to(_unbatched(out[1], added), int64)
+    return _unbatched(out, added)
+
+
+def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
+    """Means of windows that divide (N, C, L) evenly."""
+    t, added = _batched(input, 1, "adaptive_avg_pool1d")
+    out = adaptive_avg_pool2d(fa.expand_dims(t, 2), (1, _one(output_size)))
+    return _unbatched(fa.squeeze(out, 2), added)
+
+
+def adaptive_max_pool1d(input: Tensor, output_size: Any) -> Tensor:
+    """Maxima of windows that divide (N, C, L) evenly."""
+    t, added = _batched(input, 1, "adaptive_max_pool1d")
+    out = adaptive_max_pool2d(fa.expand_dims(t, 2), (1, _one(output_size)))
+    return _unbatched(fa.squeeze(out, 2), added)
+
+
+def _one(size: Any) -> Any:
+    return size[0] if isinstance(size, (list, tuple)) else size
+
+
+def lp_pool2d(
+    x: Tensor, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
+) -> Tensor:
+    """The p-norm of each window: (sum of x**p) ** (1/p)."""
+    p = float(number(norm_type, "lp_pool2d", "norm_type"))
+    size, step, _ = _window(kernel_size, stride, 0, 2, "lp_pool2d")
+    total = avg_pool2d(m.pow(x, p), size, step, 0, ceil_mode, True, 1)
+    return m.pow(total, 1.0 / p)
+
+
+# --- windows as columns ---------------------------------------------------------------------------
+
+
+def unfold(
+    input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
+) -> Tensor:
+    """The windows of (N, C, H, W) as columns: (N, C * kH * kW, positions)."""
+    x = _image(input, 2, "unfold")
+    (kh, kw), (dy, dx), (py, px), (sy, sx) = (
+        repeated(v, 2, "unfold", n) for v, n in
+        ((kernel_size, "kernel_size"), (dilation, "dilation"), (padding, "padding"),
+         (stride, "stride")))
+    padded = fa.pad(x, (px, px, py, py)) if py or px else x
+    n, c, h, w = padded.shape
+    oh, ow = (h - dy * (kh - 1) - 1) // sy + 1, (w - dx * (kw - 1) - 1) // sx + 1
+    if oh < 1 or ow < 1:
+        raise ValueError(f"For 'unfold', windows of {kh} by {kw} do not fit {x.shape}.")
+    taps = [padded[:, :, i * dy : i * dy + (oh - 1) * sy + 1 : sy,
+                   j * dx : j * dx + (ow - 1) * sx + 1 : sx]
+            for i in range(kh) for j in range(kw)]
+    return fa.reshape(fa.stack(taps, 2), (n, c * kh * kw, oh * ow))
+
+
+def fold(
+    input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
+    stride: Any = 1,
+) -> Tensor:
+    """The adjoint of `unfold`: columns (N, C * kH * kW, positions) summed into (N, C, H, W)."""
+    x = tensor(input, "fold")
+    size = tuple(output_size.tolist()) if isinstance(output_size, Tensor) else \
+        repeated(output_size, 2, "fold", "output_size")
+    kernel, gaps, pads, steps = (
+        repeated(v, 2, "fold", n) for v, n in
+        ((kernel_size, "kernel_size"), (dilation, "dilation"), (padding, "padding"),
+         (stride, "stride")))
+    oh, ow = ((d + 2 * p - g * (k - 1) - 1) // s + 1 for d, p, g, k, s in
+              zip(size, pads, gaps, kernel, steps, strict=True))
+    taps = kernel[0] * kernel[1]
+    n, c = x.shape[0], x.shape[1] // taps
+    columns = fa.reshape(x, (n * c, taps, oh, ow))
+    # One output channel from `taps` input channels, each with a single one at its tap.
+    weight = Tensor._from_array(np.eye(taps).reshape(taps, 1, *kernel).astype(x.dtype.numpy))
+    out = _adjoint(columns, weight, size, steps, tuple(p for p in pads for _ in (0, 1)), gaps, 1)
+    return fa.reshape(out, (n, c, *size))
+
+
+# --- resizing -------------------------------------------------------------------------------------
+
+
+def _scaled_size(x: Tensor, size: Any, scale: Any) -> Ints:
+    spatial = x.shape[2:]
+    if (size is None) == (scale is None):
+        raise ValueError("For 'interpolate', exactly one of 'size' and 'scale_factor' is needed.")
+    if size is not None:
+        return repeated(size, len(spatial), "interpolate", "size")
+    factors = scale if isinstance(scale, (list, tuple)) else (scale,) * len(spatial)
+    return tuple(math.floor(d * f) for d, f in zip(spatial, factors, strict=True))
+
+
+def _centers(n_in: int, n_out: int, align: bool, half: bool) -> np.ndarray[Any, Any]:
+    """Where each output position lies among the input's."""
+    i = np.arange(n_out, dtype=np.float64)
+    if align:
+        return i * ((n_in - 1) / (n_out - 1) if n_out > 1 else 0.0)
+    return (i + 0.5) * (n_in / n_out) - 0.5 if half else i * (n_in / n_out)
+
+
+def _resize_axis(x: Tensor, axis: int, n: int, mode: str, align: bool) -> Tensor:
+    d = x.shape[axis]
+    if mode in ("nearest", "nearest-exact"):
+        at = np.floor(_centers(d, n, align, False) + (0.5 * d / n if mode != "nearest" else 0))
+        return _take(x, axis, np.clip(at, 0, d - 1))
+    at = np.clip(_centers(d, n, align, True), 0, d - 1)
+    low = np.floor(at)
+    weight = Tensor._from_array((at - low).astype(x.dtype.numpy).reshape(
+        (-1,) + (1,) * (x.ndim - axis - 1)))
+    a, b = _take(x, axis, low), _take(x, axis, np.minimum(low + 1, d - 1))
+    return m.add(m.mul(a, m.sub(1.0, weight)), m.mul(b, weight))
+
+
+def _take(x: Tensor, axis: int, positions: np.ndarray[Any, Any]) -> Tensor:
+    out: Tensor = apply("gather", x, Tensor._from_array(positions.astype(np.int64)), axis=axis)
+    return out
+
+
+_MODES = {"nearest": (1, 2, 3), "nearest-exact": (1, 2, 3), "linear": (1,), "bilinear": (2,),
+          "trilinear": (3,), "area": (1, 2, 3)}
+
+
+def interpolate(
+    input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
+    align_corners: bool | None = None, recompute_scale_factor: bool | None = None,
+) -> Tensor:
+    """(N, C, spatial...) resized.
+
+    Args:
+        size: the new spatial size; or `scale_factor`: what to multiply it by.
+        mode: `"nearest"`, `"nearest-exact"`, `"area"`, `"linear"` (3-D), `"bilinear"` (4-D) or
+            `"trilinear"` (5-D).
+        align_corners: the corner elements stay where they are (linear modes).
+        recompute_scale_factor: accepted for compatibility.
+
+    Raises:
+        ValueError: a mode that does not fit the number of axes, or both or neither size given.
+    """
+    x = tensor(input, "interpolate")
+    spatial = x.ndim - 2
+    if spatial not in _MODES.get(mode, ()):
+        raise ValueError(f"For 'interpolate', mode {mode!r} does not fit a {x.ndim}-D tensor.")
+    target = _scaled_size(x, size, scale_factor)
+    if mode == "area":
+        return _area(x, target)
+    for k, n in enumerate(target):
+        x = _resize_axis(x, k + 2, n, mode, bool(align_corners))
+    return x
+
+
+def _area(x: Tensor, target: Ints) -> Tensor:
+    if x.ndim == 3:
+        return adaptive_avg_pool1d(x, target[0])
+    if x.ndim == 4:
+        return adaptive_avg_pool2d(x, target)
+    raise ValueError("For 'interpolate', mode 'area' takes 3-D and 4-D tensors.")
+
+
+def upsample(
+    input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
+    align_corners: bool | None = None, recompute_scale_factor: bool | None = None,
+) -> Tensor:
+    """`interpolate` under its older name."""
+    return interpolate(input, size, scale_factor, mode, align_corners, recompute_scale_factor)
+
+
+# --- local response normalisation -----------------------------------------------------------------
+
+
+def lrn(
+    x: Tensor, depth_radius: int = 5, bias: float = 1.0, alpha: float = 1.0, beta: float = 0.5,
+    norm_region: str = "ACROSS_CHANNELS",
+) -> Tensor:
+    """x / (bias + alpha * the sum of squares over `depth_radius` channels on each side) ** beta."""
+    t = _image(x, 2, "lrn")
+    choice(norm_region, ("ACROSS_CHANNELS",), "lrn", "norm_region")
+    r = integer(depth_radius, "lrn", "depth_radius")
+    squares = fa.pad(m.mul(t, t), (0, 0, 0, 0, r, r))
+    total = fr.sum(fa.stack([fa.part(squares, 1, k, k + t.shape[1]) for k in range(2 * r + 1)], 0),
+                   0)
+    return m.div(t, m.pow(m.add(m.mul(total, float(alpha)), float(bias)), float(beta)))

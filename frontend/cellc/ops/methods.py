@@ -1,0 +1,552 @@
+"""The operators and methods of Tensor: each is a function of the functional API.
+
+`install()` sets them on the class once, when `cellc.ops` is imported; Tensor itself stands below
+this package. A function whose first parameter is the tensor is the method as it is; the
+wrappers here are for methods whose arguments differ.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cellc_runtime import dtypes
+from cellc_runtime.dtypes import DType, bool_, float32, int64
+
+from ..common._indexing import become, getitem, write
+from ..common._promotion import cast_to, is_scalar
+from ..common.dtype import convert
+from ..common.parameter import Parameter
+from ..common.tensor import Tensor
+from ..core.dispatch import apply
+from . import functional_array as fa
+from . import functional_create as fc
+from . import functional_index as fi
+from . import functional_linalg as fl
+from . import functional_math as m
+from . import functional_nn as fn
+from . import functional_random as rnd
+from . import functional_reduce as fr
+from ._args import is_int
+from ._generated import generated_methods
+
+# --- operators ------------------------------------------------------------------------------------
+
+_OPERANDS = (Tensor, bool, int, float, complex, np.number, np.bool_, list, tuple)
+
+
+def _operator(fn_: Callable[[Any, Any], Tensor]) -> Callable[[Tensor, Any], Any]:
+    def method(self: Tensor, other: Any) -> Any:
+        return fn_(self, other) if isinstance(other, _OPERANDS) else NotImplemented
+
+    return method
+
+
+def _reflected(
+    fn_: Callable[[Any, Any], Tensor], plain: Callable[[Any, Any], Any]
+) -> Callable[[Tensor, Any], Any]:
+    def method(self: Tensor, other: Any) -> Any:
+        if isinstance(other, np.ndarray):  # numpy's operator gave way: its result is an array
+            return plain(other, self.asnumpy())
+        return fn_(other, self) if isinstance(other, _OPERANDS) else NotImplemented
+
+    return method
+
+
+def _comparison(fn_: Callable[[Any, Any], Tensor], unequal: bool | None) -> Any:
+    """A comparison; == and != with something that is no number or tensor are False and True."""
+    def method(self: Tensor, other: Any) -> Any:
+        if isinstance(other, (Tensor, bool, int, float, complex, np.number, np.bool_)):
+            return fn_(self, other)
+        return NotImplemented if unequal is None else unequal
+
+    return method
+
+
+_BINARY: dict[str, tuple[Callable[[Any, Any], Tensor], Callable[[Any, Any], Any]]] = {
+    "add": (m.add, operator.add), "sub": (m.sub, operator.sub), "mul": (m.mul, operator.mul),
+    "truediv": (m.true_divide, operator.truediv),
+    "floordiv": (m.floor_divide, operator.floordiv), "mod": (m.remainder, operator.mod),
+    "pow": (m.pow, operator.pow), "matmul": (fl.matmul, operator.matmul),
+    "and": (m.bitwise_and, operator.and_), "or": (m.bitwise_or, operator.or_),
+    "xor": (m.bitwise_xor, operator.xor), "lshift": (m.bitwise_left_shift, operator.lshift),
+    "rshift": (m.bitwise_right_shift, operator.rshift),
+}
+
+
+def _operators() -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for name, (fn_, plain) in _BINARY.items():
+        out[f"__{name}__"] = _operator(fn_)
+        out[f"__r{name}__"] = _reflected(fn_, plain)
+    for name, compare, unequal in (
+        ("eq", m.eq, False), ("ne", m.ne, True), ("lt", m.lt, None), ("le", m.le, None),
+        ("gt", m.gt, None), ("ge", m.ge, None),
+    ):
+        out[f"__{name}__"] = _comparison(compare, unequal)
+    out |= {
+        "__neg__": m.neg, "__pos__": m.positive, "__abs__": m.abs, "__round__": _round,
+        "__invert__": m.logical_not, "__getitem__": getitem, "__setitem__": write,
+        # A numpy scalar on the left gives way to `__rmul__` and the rest.
+        "__array_priority__": 100,
+    }
+    return out
+
+
+def _round(self: Tensor, decimals: int = 0) -> Tensor:
+    return m.round(self, decimals=decimals)
+
+
+# --- conversion -----------------------------------------------------------------------------------
+
+
+def astype(self: Tensor, dtype: Any, copy: bool = True) -> Tensor:
+    """The tensor in another element type, given as such, by name, or as a Python or numpy type.
+
+    Args:
+        copy: False returns the tensor itself if it has the type already.
+    """
+    to = convert(dtype, "Tensor.astype")
+    if self.dtype is to:
+        return self if not copy or type(self)._type is not Tensor._type else fresh(self)
+    return cast_to(self, to)
+
+
+def fresh(x: Tensor) -> Tensor:
+    """A tensor of the same value with memory of its own (in a graph: the same value)."""
+    if isinstance(x, Parameter) or type(x)._type is not Tensor._type:
+        return apply("reshape", x, shape=x.shape)  # type: ignore[no-any-return]
+    out: Tensor = apply("reshape", x, shape=x.shape)
+    if np.shares_memory(out._data, x._data):
+        out._data = x._data.copy()
+    return out
+
+
+def to(self: Tensor, *args: Any, dtype: Any = None, **_: Any) -> Tensor:
+    """The tensor in another element type (device names are accepted and ignored)."""
+    given = dtype
+    for a in args:
+        if isinstance(a, DType):
+            given = a
+        elif isinstance(a, Tensor):
+            given = a.dtype
+        elif isinstance(a, str) and a.lower().partition(":")[0] not in ("cpu", "gpu", "ascend"):
+            raise ValueError(f"Failed to convert the value {a!r} of input 'device' of 'to'.")
+    return self if given is None else cast_to(self, convert(given, "Tensor.to"))
+
+
+def _converter(dtype: DType) -> Callable[[Tensor], Tensor]:
+    def method(self: Tensor) -> Tensor:
+        return cast_to(self, dtype)
+
+    method.__doc__ = f"The tensor in {dtype.name}."
+    return method
+
+
+def type_(self: Tensor, dtype: Any = None) -> Any:
+    """The name of the element type; with an argument, the tensor in that type."""
+    return str(self.dtype) if dtype is None else cast_to(self, convert(dtype, "Tensor.type"))
+
+
+def type_as(self: Tensor, other: Tensor) -> Tensor:
+    """The tensor in the element type of another."""
+    return cast_to(self, other.dtype)
+
+
+# --- shapes given as arguments --------------------------------------------------------------------
+
+
+def _dims(args: tuple[Any, ...]) -> Any:
+    return args[0] if len(args) == 1 and not is_int(args[0]) else args
+
+
+def reshape(self: Tensor, *shape: Any) -> Tensor:
+    """The same elements under another shape, given as one tuple or as arguments."""
+    return fa.reshape(self, _dims(shape))
+
+
+def transpose(self: Tensor, *axes: Any) -> Tensor:
+    """Axes permuted (reversed if none are given)."""
+    dims = _dims(axes)
+    return fa.transpose(self, dims if len(dims) else tuple(reversed(range(self.ndim))))
+
+
+def permute(self: Tensor, *axis: Any) -> Tensor:
+    """Axes permuted."""
+    return fa.transpose(self, _dims(axis))
+
+
+def expand(self: Tensor, *size: Any) -> Tensor:
+    """Broadcast to a shape; -1 keeps a length."""
+    return fa.broadcast_to(self, _dims(size))
+
+
+def repeat(self: Tensor, *repeats: Any) -> Tensor:
+    """Tiled: repeats[i] times along axis i."""
+    return fa.tile(self, _dims(repeats))
+
+
+def tile(self: Tensor, *dims: Any) -> Tensor:
+    """Tiled: dims[i] times along axis i."""
+    return fa.tile(self, _dims(dims))
+
+
+def flip(self: Tensor, *dims: Any) -> Tensor:
+    """The order of elements reversed along axes."""
+    return fa.flip(self, _dims(dims))
+
+
+def flatten(
+    self: Tensor, order: str = "C", *, start_dim: int = 0, end_dim: int = -1
+) -> Tensor:
+    """Axes start_dim to end_dim merged into one (all by default)."""
+    return fa.flatten(self, order, start_dim=start_dim, end_dim=end_dim)
+
+
+def view_as(self: Tensor, other: Tensor) -> Tensor:
+    """Reshaped to the shape of another tensor."""
+    return fa.reshape(self, other.shape)
+
+
+def stride(self: Tensor, dim: int | None = None) -> Any:
+    """Elements to step along each axis, or along one."""
+    steps = [s // self.itemsize for s in self.strides]
+    return steps if dim is None else steps[dim]
+
+
+# --- methods whose arguments differ from the function's -------------------------------------------
+
+
+def sum_(
+    self: Tensor, axis: Any = None, dtype: DType | None = None, keepdims: bool = False,
+    initial: Any = None, *, dim: Any = None, keepdim: bool = False,
+) -> Tensor:
+    """The sum over axes.
+
+    Args:
+        axis, dim: an axis or several; all if None.
+        dtype: element type to convert to first.
+        keepdims, keepdim: keep reduced axes as size 1.
+        initial: added to the result.
+    """
+    out = fr.sum(self, axis if dim is None else dim, keepdims or keepdim, dtype=dtype)
+    return out if initial is None else m.add(out, initial)
+
+
+def mean(
+    self: Tensor, axis: Any = None, keep_dims: bool = False, *, keepdims: bool = False,
+    dim: Any = None, keepdim: bool = False, dtype: DType | None = None,
+) -> Tensor:
+    """The mean over axes."""
+    x = self if dtype is None else cast_to(self, dtype)
+    return fr.mean(x, axis if dim is None else dim, keep_dims or keepdims or keepdim)
+
+
+def prod(
+    self: Tensor, axis: Any = None, keep_dims: bool = False, dtype: DType | None = None, *,
+    dim: Any = None, keepdim: bool = False, keepdims: bool = False,
+) -> Tensor:
+    """The product over axes."""
+    return fr.prod(self, axis if dim is None else dim, keep_dims or keepdim or keepdims, dtype)
+
+
+def all_(
+    self: Tensor, axis: Any = None, keep_dims: bool = False, *, dim: Any = None,
+    keepdim: bool = False,
+) -> Tensor:
+    """Whether all elements over the axes are non-zero."""
+    return fr.all(self, axis if dim is None else dim, keep_dims or keepdim)
+
+
+def any_(
+    self: Tensor, axis: Any = None, keep_dims: bool = False, *, dim: Any = None,
+    keepdim: bool = False,
+) -> Tensor:
+    """Whether one element over the axes is non-zero."""
+    return fr.any(self, axis if dim is None else dim, keep_dims or keepdim)
+
+
+def _extreme_method(pair: Any, values: Any) -> Callable[..., Any]:
+    def method(
+        self: Tensor, *args: Any, axis: Any = None, keepdims: bool = False, initial: Any = None,
+        where: Any = True, return_indices: bool = False, dim: Any = None, keepdim: bool = False,
+    ) -> Any:
+        if args or dim is not None:  # max(dim, keepdim): values and positions
+            along = args[0] if args else dim
+            if isinstance(along, Tensor):
+                return (m.maximum if pair is fr.max else m.minimum)(self, along)
+            if along is not None:
+                return pair(self, along, bool(args[1]) if len(args) > 1 else keepdim or keepdims)
+        condition = None if where is True else where
+        if return_indices:
+            return pair(self, axis, keepdims, initial=initial, where=condition)
+        return values(self, axis, keepdims, initial=initial, where=condition)
+
+    return method
+
+
+def argmax(
+    self: Tensor, axis: int | None = None, keepdims: bool = False, *, dim: int | None = None,
+    keepdim: bool = False,
+) -> Tensor:
+    """The position of the first largest element along an axis; of all if it is None."""
+    return fr.argmax(self, axis if dim is None else dim, keepdims or keepdim)
+
+
+def argmin(
+    self: Tensor, axis: int | None = None, keepdims: bool = False, *, dim: int | None = None,
+    keepdim: bool = False,
+) -> Tensor:
+    """The position of the first smallest element along an axis; of all if it is None."""
+    return fr.argmin(self, axis if dim is None else dim, keepdims or keepdim)
+
+
+def var(
+    self: Tensor, axis: Any = None, ddof: int = 0, keepdims: bool = False, *, dim: Any = None,
+    unbiased: bool | None = None, correction: int | None = None, keepdim: bool = False,
+) -> Tensor:
+    """The variance over axes, over n - ddof."""
+    less = correction if correction is not None else ddof if unbiased is None else int(unbiased)
+    return fr.var(self, axis if dim is None else dim, less, keepdims or keepdim)
+
+
+def std(
+    self: Tensor, axis: Any = None, ddof: int = 0, keepdims: bool = False, *, dim: Any = None,
+    unbiased: bool | None = None, correction: int | None = None, keepdim: bool = False,
+) -> Tensor:
+    """The standard deviation over axes, over n - ddof."""
+    less = correction if correction is not None else ddof if unbiased is None else int(unbiased)
+    return fr.std(self, axis if dim is None else dim, less, keepdims or keepdim)
+
+
+def where(self: Tensor, condition: Any, y: Any) -> Tensor:
+    """This tensor where the condition holds, y elsewhere."""
+    return m.where(condition, self, y)
+
+
+def select(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """`select(condition, y)`: this tensor or y; `select(dim, index)`: one slice of an axis."""
+    values = list(args) + list(kwargs.values())
+    if isinstance(values[0], Tensor) and values[0].dtype is bool_:
+        return m.where(values[0], self, values[1])
+    axis = int(values[0]) % max(self.ndim, 1)
+    return self[(slice(None),) * axis + (values[1],)]
+
+
+def repeat_interleave(self: Tensor, repeats: Any, dim: int | None = None) -> Tensor:
+    """Each element repeated, along an axis or of all elements in one."""
+    return fa.repeat_interleave(self, repeats, dim)
+
+
+def gather(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """`gather(indices, axis, batch_dims=0)` takes slices; `gather(dim, index)` takes elements."""
+    values = dict(zip(("first", "second", "batch_dims"), args, strict=False))
+    first: Any = values.get("first", kwargs.get("input_indices", kwargs.get("dim")))
+    second: Any = values.get("second", kwargs.get("axis", kwargs.get("index")))
+    if isinstance(second, Tensor):
+        return fi.gather_elements(self, first, second)
+    batch: Any = values.get("batch_dims", kwargs.get("batch_dims", 0))
+    return fi.gather(self, first, second, batch)
+
+
+def take(self: Tensor, indices: Any, axis: int | None = None, mode: str = "clip") -> Tensor:
+    """Elements of the flattened tensor, or slices along an axis, at positions."""
+    index = indices if isinstance(indices, Tensor) else Tensor(indices)
+    x = fa.ravel(self) if axis is None else self
+    a = 0 if axis is None else axis
+    if mode == "clip":
+        index = m.clamp(index, 0, x.shape[a] - 1)
+    elif mode == "wrap":
+        index = m.remainder(index, x.shape[a])
+    return fi.gather(x, index, a)
+
+
+def scatter(self: Tensor, axis: int, index: Tensor, src: Any, reduce: str | None = None) -> Tensor:
+    """Elements replaced (or, with reduce, added or multiplied) at positions along an axis."""
+    if reduce is None:
+        return fi.scatter(self, axis, index, src)
+    mode = {"add": "add", "multiply": "mul"}[reduce]
+    value = src if isinstance(src, Tensor) else fc.full(index.shape, src, dtype=self.dtype)
+    return fi.tensor_scatter_elements(self, index, value, axis, mode)
+
+
+def scatter_add(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """`scatter_add(dim, index, src)` along an axis; `scatter_add(indices, updates)` at points."""
+    values = list(args) + list(kwargs.values())
+    if len(values) == 3:
+        return fi.scatter_add_ext(self, values[0], values[1], values[2])
+    return fi.tensor_scatter_add(self, values[0], values[1])
+
+
+def split(self: Tensor, split_size_or_sections: Any, axis: int = 0) -> tuple[Tensor, ...]:
+    """Parts along an axis, of a given length or of given lengths."""
+    return fa.split(self, split_size_or_sections, axis)
+
+
+def copy(self: Tensor) -> Tensor:
+    """A tensor of the same value with memory of its own."""
+    return fresh(self)
+
+
+def new_full(self: Tensor, size: Any, fill_value: Any, *, dtype: DType | None = None) -> Tensor:
+    """A filled tensor of this one's type."""
+    return fc.full(size, fill_value, dtype=dtype or self.dtype)
+
+
+def new_zeros(self: Tensor, size: Any, dtype: DType | None = None) -> Tensor:
+    """Zeros of this tensor's type."""
+    return fc.zeros(size, dtype or self.dtype)
+
+
+def new_ones(self: Tensor, size: Any, dtype: DType | None = None) -> Tensor:
+    """Ones of this tensor's type."""
+    return fc.ones(size, dtype or self.dtype)
+
+
+def bernoulli(self: Tensor, p: Any = None, seed: int | None = None) -> Tensor:
+    """1 with probability p (or with that of each element), else 0."""
+    return rnd.bernoulli(self, self if p is None else p, seed)
+
+
+# --- methods that change the tensor ---------------------------------------------------------------
+
+
+def _in_place(fn_: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        return become(self, cast_to(fn_(self, *args, **kwargs), self.dtype))
+
+    method.__doc__ = f"`{fn_.__name__}`, with the result written into this tensor."
+    return method
+
+
+def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
+    """Take the value of another tensor (broadcast, in this one's type)."""
+    source = src if isinstance(src, Tensor) else Tensor(src)
+    return become(self, fa.broadcast_to(cast_to(source, self.dtype), self.shape))
+
+
+def fill_(self: Tensor, value: Any) -> Tensor:
+    """Fill with one number."""
+    return become(self, fc.full_like(self, value))
+
+
+def zero_(self: Tensor) -> Tensor:
+    """Fill with zeros."""
+    return fill_(self, 0)
+
+
+def itemset(self: Tensor, *args: Any) -> Tensor:
+    """Set one element: `itemset(value)`, `itemset(position, value)`."""
+    value = args[-1]
+    if not is_scalar(value):
+        raise TypeError(f"For 'itemset', the value must be a number, got {type(value).__name__}.")
+    if len(args) == 1:
+        self[(0,) * self.ndim] = value
+    elif isinstance(args[0], tuple):
+        self[args[0]] = value
+    else:
+        self[tuple(int(i) for i in np.unravel_index(args[0], self.shape))] = value
+    return self
+
+
+def _transposed(self: Tensor) -> Tensor:
+    return fa.transpose(self, tuple(reversed(range(self.ndim))))
+
+
+def _hermitian(self: Tensor) -> Tensor:
+    if self.ndim != 2:
+        raise ValueError(f"For tensor.H, only 2-D Tensor is supported, but got {self.ndim}-D.")
+    return m.conj(_transposed(self))
+
+
+# --- the table ------------------------------------------------------------------------------------
+
+_AS_THEY_ARE: tuple[Any, ...] = (
+    m.abs, m.addcdiv, m.addcmul, m.angle, m.bitwise_and, m.bitwise_left_shift, m.bitwise_not,
+    m.bitwise_or, m.bitwise_right_shift, m.bitwise_xor, m.ceil, m.clamp, m.clip, m.conj,
+    m.copysign, m.deg2rad, m.div, m.eq, m.float_power, m.floor, m.floor_divide, m.fmax, m.fmin,
+    m.fmod, m.frac, m.ge, m.gt, m.heaviside, m.hypot, m.imag, m.isclose, m.isfinite, m.isinf,
+    m.isnan, m.isneginf, m.isposinf, m.isreal, m.le, m.lerp, m.logaddexp, m.logaddexp2,
+    m.logical_and, m.logical_not, m.logical_or, m.logical_xor, m.logit, m.lt, m.masked_fill,
+    m.maximum, m.minimum, m.mul, m.nan_to_num, m.ne, m.neg, m.positive, m.pow, m.rad2deg, m.real,
+    m.reciprocal, m.remainder, m.round, m.sgn, m.sign, m.signbit, m.sinc, m.sqrt, m.square,
+    m.subtract, m.true_divide, m.trunc, m.xdivy, m.xlogy,
+    fr.amax, fr.amin, fr.aminmax, fr.argsort, fr.bincount, fr.count_nonzero, fr.cummax, fr.cummin,
+    fr.cumprod, fr.cumsum, fr.diff, fr.kthvalue, fr.logcumsumexp, fr.logsumexp, fr.masked_select,
+    fr.median, fr.msort, fr.nanmean, fr.nansum, fr.nonzero, fr.norm, fr.searchsorted, fr.sort,
+    fr.topk, fr.unique, fr.unique_consecutive,
+    fa.broadcast_to, fa.chunk, fa.diag, fa.diagflat, fa.diagonal, fa.dsplit, fa.expand_as,
+    fa.expand_dims, fa.fliplr, fa.flipud, fa.hsplit, fa.is_complex, fa.is_floating_point,
+    fa.moveaxis, fa.narrow, fa.numel, fa.ravel, fa.roll, fa.rot90, fa.squeeze, fa.swapaxes,
+    fa.swapdims, fa.t, fa.tensor_split, fa.trace, fa.tril, fa.triu, fa.unbind, fa.unsqueeze,
+    fa.view, fa.vsplit, fa.reverse,
+    fi.gather_elements, fi.gather_nd, fi.index_add, fi.index_fill, fi.index_select,
+    fi.inplace_update, fi.unsorted_segment_max, fi.unsorted_segment_min, fi.unsorted_segment_prod,
+    fl.addbmm, fl.addmm, fl.addmv, fl.addr, fl.baddbmm, fl.bmm, fl.dot, fl.cross, fl.ger, fl.inner,
+    fl.matmul, fl.mm, fl.outer, fn.hardshrink, fn.softmax, rnd.multinomial,
+)
+
+_METHODS: dict[str, Any] = {
+    "astype": astype, "to": to, "type": type_, "type_as": type_as, "copy": copy, "clone": copy,
+    "contiguous": m.positive, "reshape": reshape, "view_as": view_as, "reshape_as": view_as,
+    "transpose": transpose, "permute": permute, "expand": expand, "repeat": repeat, "tile": tile,
+    "flip": flip, "flatten": flatten, "stride": stride, "sum": sum_, "mean": mean, "prod": prod,
+    "all": all_, "any": any_, "argmax": argmax, "argmin": argmin, "var": var, "std": std,
+    "max": _extreme_method(fr.max, fr.amax), "min": _extreme_method(fr.min, fr.amin),
+    "where": where, "select": select, "gather": gather, "take": take, "scatter": scatter,
+    "repeat_interleave": repeat_interleave,
+    "scatter_add": scatter_add, "split": split, "new_full": new_full, "new_zeros": new_zeros,
+    "new_ones": new_ones, "bernoulli": bernoulli, "copy_": copy_, "fill_": fill_,
+    "zero_": zero_, "itemset": itemset,
+    "scatter_sub": fi.tensor_scatter_sub, "scatter_mul": fi.tensor_scatter_mul,
+    "scatter_div": fi.tensor_scatter_div, "scatter_max": fi.tensor_scatter_max,
+    "scatter_min": fi.tensor_scatter_min,
+    "add": m.add, "sub": m.sub, "multiply": m.mul, "divide": m.div, "absolute": m.abs,
+    "negative": m.neg, "equal": m.eq, "not_equal": m.ne, "less": m.lt, "less_equal": m.le,
+    "greater": m.gt, "greater_equal": m.ge, "invert": m.bitwise_not, "soft_shrink": fn.softshrink,
+    "movedim": fa.moveaxis, "fills": fc.fills, "fill": fc.fills,
+    "float": _converter(float32), "double": _converter(dtypes.float64),
+    "half": _converter(dtypes.float16), "bfloat16": _converter(dtypes.bfloat16),
+    "int": _converter(dtypes.int32), "long": _converter(int64),
+    "short": _converter(dtypes.int16), "byte": _converter(dtypes.uint8),
+    "bool": _converter(bool_),
+    "dim": lambda self: self.ndim, "ndimension": lambda self: self.ndim,
+    "nelement": fa.size, "is_contiguous": lambda self: True,
+    "is_signed": lambda self: self.dtype.kind in ("int", "float", "complex"),
+    "item_size": lambda self: self.itemsize, "element_size": lambda self: self.itemsize,
+}
+
+_IN_PLACE: dict[str, Any] = {
+    "add_": m.add, "sub_": m.sub, "mul_": m.mul, "div_": m.div, "floor_divide_": m.floor_divide,
+    "remainder_": m.remainder, "clamp_": m.clamp, "floor_": m.floor, "masked_fill_": m.masked_fill,
+    "sign_": m.sign, "index_fill_": fi.index_fill, "scatter_": scatter,
+}
+
+
+def tensor_methods() -> dict[str, Any]:
+    """Every operator, method and property of Tensor that stands on ops, by name."""
+    named = {f.__name__: f for f in _AS_THEY_ARE}
+    generated = generated_methods()
+    changing = {name: _in_place(f) for name, f in _IN_PLACE.items()}
+    for name in ("exp", "log", "tanh", "sigmoid", "erfinv"):
+        if name in generated:
+            changing[f"{name}_"] = _in_place(generated[name])
+    properties = {
+        "T": property(_transposed), "H": property(_hermitian),
+        "mT": property(fa.matrix_transpose), "mH": property(
+            lambda self: m.conj(fa.matrix_transpose(self, "mH"))),
+    }
+    return {**generated, **named, **_METHODS, **changing, **_operators(), **properties}
+
+
+def install() -> None:
+    """Set the methods on Tensor; what the class defines itself stays."""
+    own = set(vars(Tensor)) - {"__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"}
+    for name, method in tensor_methods().items():
+        if name not in own:
+            setattr(Tensor, name, method)
+
+

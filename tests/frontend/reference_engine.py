@@ -1,0 +1,34 @@
+"""An eager engine that runs op references in numpy: the functional API tested without kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from cellc.common.parameter import Parameter
+from cellc.common.tensor import Tensor
+from cellc_compiler.interpret import run
+from cellc_compiler.ir.graph import Builder, Graph
+
+
+class ReferenceEngine:
+    """See `cellc.core.dispatch.Engine`."""
+
+    def run(self, op: str, operands: Sequence[Tensor], attrs: Mapping[str, Any]) -> Any:
+        """One op through the reference interpreter."""
+        graph = Graph(op)
+        inputs = [graph.add_input(t._type, f"x{i}") for i, t in enumerate(operands)]
+        out = Builder(graph).emit(op, *inputs, **attrs)
+        graph.outputs = list(out) if isinstance(out, tuple) else [out]
+        arrays = run(graph, [t._data for t in operands])
+        results = []
+        for a, v in zip(arrays, graph.outputs, strict=True):
+            assert a.shape == v.type.shape and a.dtype == v.type.dtype.numpy, (op, a.dtype, v.type)
+            results.append(Tensor._from_array(np.array(a, order="C", copy=True)))
+        return tuple(results) if isinstance(out, tuple) else results[0]
+
+    def assign(self, parameter: Parameter, value: Tensor) -> None:
+        """Overwrite a buffer."""
+        np.copyto(parameter._data, value._data)
