@@ -93,11 +93,11 @@ def default_dtype(scalar: Any) -> DType:
 def constant(value: Any, dtype: DType) -> Tensor:
     """A rank-0 Tensor for use as an operand; equal requests share one: do not write to it."""
     sign = math.copysign(1.0, value) if isinstance(value, float) else 0.0
-    return _constant(type(value), value, sign, dtype)
+    return _constant(type(value).__name__, value, sign, dtype)
 
 
 @lru_cache(maxsize=4096)
-def _constant(kind: Any, value: Any, sign: float, dtype: DType) -> Tensor:
+def _constant(kind: str, value: Any, sign: float, dtype: DType) -> Tensor:
     with np.errstate(all="ignore"):
         if isinstance(value, int) and dtype.is_integer and not isinstance(value, bool):
             value %= 2**64  # wraps to the width of the type, as C does
