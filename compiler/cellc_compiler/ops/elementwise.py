@@ -1,7 +1,8 @@
-"""Elementwise ops: arithmetic, comparison, logic and transcendental functions.
+"""Elementwise arithmetic, and the base classes of all elementwise ops.
 
 Binary ops broadcast as numpy does; both operands have one element type (promotion happens in
-the frontend). Gradients sum over what was broadcast.
+the frontend). Gradients sum over what was broadcast. The cotangent of a complex value z is
+dL/dRe z + i dL/dIm z, so holomorphic rules use the conjugate of the derivative.
 """
 
 from __future__ import annotations
@@ -11,14 +12,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from cellc_runtime import dtypes as dt
 from cellc_runtime.dtypes import DType
 
 from ..ir.graph import Builder, Node, Value
-from ..ir.op import FLOATS, NUMBERS, Array, Op, Sample, Spec, register
+from ..ir.op import COMPLEX, FLOATS, NUMBERS, REAL, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType, broadcast_shapes
 from ..loops import expr as E
-from ..loops.expr import Expr, Reader
+from ..loops.expr import ComplexExpr, Expr, Reader
 from ..loops.index import Index
+from . import _complex as C
+from ._complex import Element, conj
+
+Grads = Sequence[Value | None]
 
 
 def same_dtype(name: str, *types: TensorType) -> DType:
@@ -34,6 +40,17 @@ def same_dtype(name: str, *types: TensorType) -> DType:
     return first
 
 
+def check_dtype(op: Op, t: TensorType) -> None:
+    """The operand's dtype must be one the op accepts.
+
+    Raises:
+        TypeError: it is not.
+    """
+    if t.dtype not in op.dtypes:
+        names = ", ".join(d.name for d in op.dtypes)
+        raise TypeError(f"{op.name} takes {names}, got {t}")
+
+
 def unbroadcast(b: Builder, dy: Value, to: TensorType) -> Value:
     """Sum a cotangent over the axes along which an operand was broadcast."""
     lead = dy.type.rank - to.rank
@@ -45,14 +62,27 @@ def unbroadcast(b: Builder, dy: Value, to: TensorType) -> Value:
     return dy if dy.type.shape == to.shape else b.reshape(dy, shape=to.shape)
 
 
+def compute_dtype(dtype: DType) -> DType:
+    """The dtype compositions work in: float32 for float16 and bfloat16."""
+    return dt.float32 if dtype in (dt.float16, dt.bfloat16) else dtype
+
+
+def widen(b: Builder, v: Value) -> Value:
+    """A value in its compute dtype."""
+    return to_dtype(b, v, compute_dtype(v.dtype))
+
+
+def to_dtype(b: Builder, v: Value, dtype: DType) -> Value:
+    """A value in `dtype`; no node if it is already."""
+    return v if v.dtype is dtype else b.cast(v, dtype=dtype)
+
+
 class Elementwise(Op):
     """Base: one expression per element over broadcast operands."""
 
     def infer(self, *types: TensorType, **attrs: Any) -> TensorType:
         dtype = same_dtype(self.name, *types)
-        if dtype not in self.dtypes:
-            names = ", ".join(d.name for d in self.dtypes)
-            raise TypeError(f"{self.name} takes {names}, got {types[0]}")
+        check_dtype(self, types[0])
         shape = types[0].shape
         for t in types[1:]:
             shape = broadcast_shapes(shape, t.shape, f"operands of {self.name}")
@@ -62,11 +92,11 @@ class Elementwise(Op):
         """Element type of the result."""
         return dtype
 
-    def scalar(self, *args: Expr, **attrs: Any) -> Expr:
+    def scalar(self, *args: Any, **attrs: Any) -> Element:
         """The result's element from the operands' elements."""
-        return E.call(self.name, *args)
+        return C.call(self.name, *args)
 
-    def value(self, r: Reader, idx: tuple[Index, ...]) -> Expr:
+    def value(self, r: Reader, idx: tuple[Index, ...]) -> Element:
         return self.scalar(*(r.broadcast(k, idx) for k in range(len(r.types))), **r.attrs)
 
 
@@ -89,12 +119,24 @@ class Binary(Elementwise):
     operands = ("input", "other")
     low: ClassVar[float] = -2.0
     high: ClassVar[float] = 2.0
+    other_low: ClassVar[float | None] = None
+    other_high: ClassVar[float | None] = None
 
     def samples(self) -> Sequence[Sample]:
-        def pair(a: tuple[int, ...], b: tuple[int, ...]) -> Sample:
-            return Sample((Spec(a, self.low, self.high), Spec(b, self.low, self.high)))
+        lo = self.low if self.other_low is None else self.other_low
+        hi = self.high if self.other_high is None else self.other_high
 
-        return (pair((4, 5), (4, 5)), pair((3, 1, 5), (4, 1)), pair((2, 37), ()), pair((0, 3), (3,)))
+        def pair(a: tuple[int, ...], b: tuple[int, ...]) -> Sample:
+            return Sample((Spec(a, self.low, self.high), Spec(b, lo, hi)))
+
+        return (pair((4, 5), (4, 5)), pair((3, 1, 5), (4, 1)), pair((2, 37), ()),
+                pair((0, 3), (3,)))
+
+
+def both(b: Builder, node: Node, dx: Value, dy: Value) -> list[Value]:
+    """Cotangents of two broadcast operands, summed to their shapes."""
+    x, y = node.operands
+    return [unbroadcast(b, dx, x.type), unbroadcast(b, dy, y.type)]
 
 
 @register
@@ -108,10 +150,29 @@ class Add(Binary):
     def reference(self, a: Array, b: Array) -> Array:
         return np.add(a, b)
 
-    def gradient(self, b: Builder, node: Node, dys: Sequence[Value | None]) -> list[Value]:
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
         dy = dys[0]
         assert dy is not None
-        return [unbroadcast(b, dy, v.type) for v in node.operands]
+        return both(b, node, dy, dy)
+
+
+@register
+class Sub(Binary):
+    """input - other, broadcast. Source: `mindspore.ops.sub`."""
+
+    name = "sub"
+    dtypes = NUMBERS
+    primitive = "Sub"
+
+    def reference(self, a: Array, b: Array) -> Array:
+        return np.subtract(a, b)
+
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
+        dy = dys[0]
+        assert dy is not None
+        x, y = node.operands
+        # Negate after the sum: the operand may be much smaller than the result.
+        return [unbroadcast(b, dy, x.type), b.neg(unbroadcast(b, dy, y.type))]
 
 
 @register
@@ -125,24 +186,456 @@ class Mul(Binary):
     def reference(self, a: Array, b: Array) -> Array:
         return np.multiply(a, b)
 
-    def gradient(self, b: Builder, node: Node, dys: Sequence[Value | None]) -> list[Value]:
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
         x, y = node.operands
-        return [unbroadcast(b, b.mul(dys[0], y), x.type), unbroadcast(b, b.mul(dys[0], x), y.type)]
+        return both(b, node, b.mul(dys[0], conj(b, y)), b.mul(dys[0], conj(b, x)))
 
 
 @register
-class Exp(Unary):
-    """e to the power of each element. Source: `mindspore.ops.exp`."""
+class Div(Binary):
+    """input / other of floats, broadcast; x/0 is an infinity or NaN as in IEEE 754.
 
-    name = "exp"
-    dtypes = FLOATS
-    amp = "high"
-    function = "exp"
-    method = "exp"
-    primitive = "Exp"
+    Source: `mindspore.ops.div`.
+    """
+
+    name = "div"
+    dtypes = FLOATS + COMPLEX
+    primitive = "Div"
+    other_low = 0.5
+
+    def reference(self, a: Array, b: Array) -> Array:
+        return np.divide(a, b)
+
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
+        dx = b.div(dys[0], conj(b, node.operands[1]))
+        return both(b, node, dx, b.neg(b.mul(dx, conj(b, node.result))))
+
+
+@register
+class TruncDiv(Binary):
+    """input / other rounded towards zero; integer x/0 is 0. Source: `mindspore.ops.div`.
+
+    Gradient: none (piecewise constant).
+    """
+
+    name = "trunc_div"
+    dtypes = REAL
+    primitive = "TruncateDiv"
+    low, high = -40.0, 40.0
+    other_low, other_high = 0.75, 9.5
+
+    def scalar(self, a: Expr, b: Expr) -> Expr:
+        return E.call("trunc", a / b) if a.dtype.is_float else a / b
+
+    def reference(self, a: Array, b: Array) -> Array:
+        if not np.issubdtype(a.dtype, np.integer):
+            return np.trunc(np.divide(a, b))
+        quotient = np.floor_divide(a, b)
+        inexact = (np.multiply(quotient, b) != a) & (b != 0)
+        return (quotient + (inexact & ((a < 0) != (b < 0)))).astype(a.dtype)
+
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
+        return [None, None]
+
+
+@register
+class FloorDiv(Binary):
+    """floor(input / other); integer x/0 is 0. Source: `mindspore.ops.floor_div`.
+
+    Floats divide first and then round down, so infinity // 2 is infinity. Gradient: none.
+    """
+
+    name = "floor_div"
+    dtypes = REAL
+    primitive = "FloorDiv"
+    low, high = -40.0, 40.0
+    other_low, other_high = 0.75, 9.5
+
+    def scalar(self, a: Expr, b: Expr) -> Expr:
+        return E.call("floor", a / b) if a.dtype.is_float else E.call("floor_div", a, b)
+
+    def reference(self, a: Array, b: Array) -> Array:
+        if np.issubdtype(a.dtype, np.integer):
+            return np.floor_divide(a, b)
+        return np.floor(np.divide(a, b))
+
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
+        return [None, None]
+
+
+@register
+class Mod(Binary):
+    """Remainder with the sign of `other`, as Python's `%`; integer x % 0 is 0.
+
+    Source: `mindspore.ops.floor_mod`.
+    """
+
+    name = "mod"
+    dtypes = REAL
+    primitive = "FloorMod"
+    low, high = -40.0, 40.0
+    other_low, other_high = 0.75, 9.5
+
+    def scalar(self, a: Expr, b: Expr) -> Expr:
+        return E.call("floor_mod", a, b)
+
+    def reference(self, a: Array, b: Array) -> Array:
+        return np.mod(a, b)
+
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
+        x, y = node.operands
+        assert dys[0] is not None
+        return both(b, node, dys[0], b.neg(b.mul(dys[0], b.floor_div(x, y))))
+
+
+@register
+class FMod(Binary):
+    """Remainder with the sign of `input`, as C's fmod; integer x rem 0 is 0.
+
+    Source: `mindspore.ops.fmod`.
+    """
+
+    name = "fmod"
+    dtypes = REAL
+    primitive = "TruncateMod"
+    low, high = -40.0, 40.0
+    other_low, other_high = 0.75, 9.5
+
+    def reference(self, a: Array, b: Array) -> Array:
+        return np.fmod(a, b)
+
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
+        x, y = node.operands
+        assert dys[0] is not None
+        return both(b, node, dys[0], b.neg(b.mul(dys[0], b.trunc_div(x, y))))
+
+
+def _split_ties(b: Builder, node: Node, dy: Value, loses: str) -> list[Value]:
+    """Cotangents of maximum/minimum: the winner takes all, a tie is halved.
+
+    A NaN in either operand hands the whole cotangent to both, as MindSpore does.
+    """
+    x, y = node.operands
+    zero, half = b.scalar(0, like=dy), b.mul(dy, b.scalar(0.5, like=dy))
+    shared = b.where(b.eq(x, y), half, dy)
+    return both(b, node, b.where(b.emit(loses, x, y), zero, shared),
+                b.where(b.emit(loses, y, x), zero, shared))
+
+
+@register
+class Maximum(Binary):
+    """The larger operand; NaN if either is. Source: `mindspore.ops.maximum`."""
+
+    name = "maximum"
+    dtypes = REAL
+    primitive = "Maximum"
+
+    def reference(self, a: Array, b: Array) -> Array:
+        return np.maximum(a, b)
+
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
+        assert dys[0] is not None
+        return _split_ties(b, node, dys[0], "lt")
+
+
+@register
+class Minimum(Binary):
+    """The smaller operand; NaN if either is. Source: `mindspore.ops.minimum`."""
+
+    name = "minimum"
+    dtypes = REAL
+    primitive = "Minimum"
+
+    def reference(self, a: Array, b: Array) -> Array:
+        return np.minimum(a, b)
+
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
+        assert dys[0] is not None
+        return _split_ties(b, node, dys[0], "gt")
+
+
+@register
+class Clamp(Op):
+    """Values limited to [min, max]; NaN stays. Source: `mindspore.ops.clamp`.
+
+    Attributes:
+        min, max: bounds, None for no bound. Where min > max the result is max.
+
+    The cotangent passes inside the bounds, both edges included.
+    """
+
+    name = "clamp"
+    attrs = {"min": None, "max": None}
+    dtypes = REAL
+
+    def infer(self, x: TensorType, **attrs: Any) -> TensorType:
+        check_dtype(self, x)
+        return x
+
+    def expand(self, b: Builder, x: Value, *, min: float | None, max: float | None) -> Value:
+        low = x if min is None else b.maximum(x, b.scalar(min, like=x))
+        return low if max is None else b.minimum(low, b.scalar(max, like=x))
+
+    def reference(self, x: Array, *, min: float | None, max: float | None) -> Array:
+        low = x if min is None else np.maximum(x, np.asarray(min, x.dtype))
+        return low if max is None else np.minimum(low, np.asarray(max, x.dtype))
+
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
+        (x,), dy = node.operands, dys[0]
+        zero = b.scalar(0, like=x)
+        for bound, inside in ((node.attrs["min"], "ge"), (node.attrs["max"], "le")):
+            if bound is not None:
+                dy = b.where(b.emit(inside, x, b.scalar(bound, like=x)), dy, zero)
+        return [dy]
+
+    def samples(self) -> Sequence[Sample]:
+        x = Spec((5, 7), 0, 8)
+        return (Sample((x,), {"min": 2, "max": 5}), Sample((x,), {"min": 3}),
+                Sample((x,), {"max": 3}), Sample((Spec((0,)),), {"min": 3}))
+
+
+@register
+class Neg(Unary):
+    """-input (wraps for unsigned integers). Source: `mindspore.ops.neg`."""
+
+    name = "neg"
+    dtypes = NUMBERS
+    function = "neg"
+    method = "neg"
+    primitive = "Neg"
 
     def reference(self, x: Array) -> Array:
-        return np.exp(x)
+        return np.negative(x)
 
-    def gradient(self, b: Builder, node: Node, dys: Sequence[Value | None]) -> list[Value]:
-        return [b.mul(dys[0], node.result)]
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
+        return [b.neg(dys[0])]
+
+
+@register
+class Abs(Unary):
+    """|input|; of complex the modulus, a real tensor. Source: `mindspore.ops.abs`.
+
+    The most negative integer is its own absolute value. The cotangent at 0 and NaN is 0.
+    """
+
+    name = "abs"
+    dtypes = NUMBERS
+    function = "abs"
+    method = "abs"
+    primitive = "Abs"
+
+    def result_dtype(self, dtype: DType) -> DType:
+        return C.part_dtype(dtype)
+
+    def scalar(self, x: Element) -> Expr:
+        return C.modulus(x) if isinstance(x, ComplexExpr) else E.call("abs", x)
+
+    def reference(self, x: Array) -> Array:
+        return np.abs(x)
+
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
+        x, y, dy = node.operands[0], node.result, dys[0]
+        if not x.dtype.is_complex:
+            return [b.mul(dy, b.sign(x))]
+        flat = b.eq(y, b.scalar(0, like=y))
+        scale = b.where(flat, b.scalar(0, like=y), b.div(dy, b.where(flat, b.scalar(1, like=y), y)))
+        return [b.mul(x, b.cast(scale, dtype=x.dtype))]
+
+
+@register
+class Sign(Unary):
+    """-1, 0 or 1; 0 for NaN. Source: `mindspore.ops.sign`. Gradient: none."""
+
+    name = "sign"
+    dtypes = REAL
+    function = "sign"
+    method = "sign"
+    primitive = "Sign"
+
+    def scalar(self, x: Expr) -> Expr:
+        one, zero = E.const(1, x.dtype), E.const(0, x.dtype)
+        if x.dtype.kind == "uint":
+            return E.where(x.gt(0), one, zero)
+        return E.where(x.gt(0), one, E.where(x.lt(0), E.const(-1, x.dtype), zero))
+
+    def reference(self, x: Array) -> Array:
+        return ((x > 0).astype(np.int8) - (x < 0).astype(np.int8)).astype(x.dtype)
+
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
+        return [None]
+
+
+@register
+class Reciprocal(Unary):
+    """1 / input. Source: `mindspore.ops.reciprocal`."""
+
+    name = "reciprocal"
+    dtypes = FLOATS + COMPLEX
+    function = "reciprocal"
+    method = "reciprocal"
+    primitive = "Reciprocal"
+    low, high = 0.5, 3.0
+
+    def reference(self, x: Array) -> Array:
+        return np.divide(np.ones((), x.dtype), x)
+
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
+        y = conj(b, node.result)
+        return [b.neg(b.mul(dys[0], b.mul(y, y)))]
+
+
+@register
+class Pow(Binary):
+    """input to the power of other. Source: `mindspore.ops.pow`.
+
+    Real powers follow IEEE 754 (x**0 is 1, a negative base with a fractional exponent NaN);
+    integer powers wrap, negative integer exponents truncate (0 unless the base is 1 or -1).
+    The cotangent of the base is 0 where the exponent is 0, that of the exponent 0 where the
+    base is 0.
+    """
+
+    name = "pow"
+    dtypes = REAL + COMPLEX
+    primitive = "Pow"
+    low, high = 0.5, 2.5
+    tolerance = 16.0
+
+    def reference(self, a: Array, b: Array) -> Array:
+        if not np.issubdtype(a.dtype, np.signedinteger):
+            return np.power(a, b)
+        below = np.where(a == 1, 1, np.where(a == -1, 1 - 2 * (b & 1), 0))
+        return np.where(b < 0, below, np.power(a, np.maximum(b, 0))).astype(a.dtype)
+
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
+        (x, y), dy = node.operands, dys[0]
+        zero, one = b.scalar(0, like=x), b.scalar(1, like=x)
+        slope = conj(b, b.mul(y, b.pow(x, b.sub(y, one))))
+        dx = b.where(b.eq(y, zero), zero, b.mul(dy, slope))
+        flat = b.eq(x, zero)
+        log = b.log(b.where(flat, one, x))
+        dexp = b.where(flat, zero, b.mul(dy, conj(b, b.mul(node.result, log))))
+        return both(b, node, dx, dexp)
+
+
+@register
+class Square(Unary):
+    """input * input. Source: `mindspore.ops.square`."""
+
+    name = "square"
+    dtypes = NUMBERS
+    function = "square"
+    method = "square"
+    primitive = "Square"
+
+    def scalar(self, x: Any) -> Element:
+        return C.call("mul", x, x)
+
+    def reference(self, x: Array) -> Array:
+        return np.multiply(x, x)
+
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
+        x = node.operands[0]
+        return [b.mul(b.mul(dys[0], b.scalar(2, like=x)), conj(b, x))]
+
+
+@register
+class Sqrt(Unary):
+    """The square root; NaN below 0. Source: `mindspore.ops.sqrt`.
+
+    The cotangent at 0 is infinite.
+    """
+
+    name = "sqrt"
+    dtypes = FLOATS + COMPLEX
+    amp = "high"
+    function = "sqrt"
+    method = "sqrt"
+    primitive = "Sqrt"
+    low, high = 0.25, 4.0
+
+    def reference(self, x: Array) -> Array:
+        return np.sqrt(x)
+
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
+        y = node.result
+        return [b.div(b.mul(dys[0], b.scalar(0.5, like=y)), conj(b, y))]
+
+
+@register
+class Rsqrt(Unary):
+    """1 / sqrt(input). Source: `mindspore.ops.rsqrt`."""
+
+    name = "rsqrt"
+    dtypes = FLOATS + COMPLEX
+    amp = "high"
+    function = "rsqrt"
+    method = "rsqrt"
+    primitive = "Rsqrt"
+    low, high = 0.25, 4.0
+
+    def reference(self, x: Array) -> Array:
+        return np.divide(np.ones((), x.dtype), np.sqrt(x))
+
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
+        y = conj(b, node.result)
+        half = b.mul(dys[0], b.scalar(-0.5, like=y))
+        return [b.mul(half, b.mul(y, b.mul(y, y)))]
+
+
+class _Rounding(Unary):
+    """Base: to an integer value. The gradient is none (piecewise constant)."""
+
+    dtypes = FLOATS
+    low, high = -9.0, 9.0
+
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
+        return [None]
+
+
+@register
+class Floor(_Rounding):
+    """The largest integer not above. Source: `mindspore.ops.floor`."""
+
+    name = "floor"
+    function = "floor"
+    method = "floor"
+    primitive = "Floor"
+
+    def reference(self, x: Array) -> Array:
+        return np.floor(x)
+
+
+@register
+class Ceil(_Rounding):
+    """The smallest integer not below. Source: `mindspore.ops.ceil`."""
+
+    name = "ceil"
+    function = "ceil"
+    method = "ceil"
+    primitive = "Ceil"
+
+    def reference(self, x: Array) -> Array:
+        return np.ceil(x)
+
+
+@register
+class Round(_Rounding):
+    """The nearest integer, halves to even. Source: `mindspore.ops.round`."""
+
+    name = "round"
+
+    def reference(self, x: Array) -> Array:
+        return np.rint(x)
+
+
+@register
+class Trunc(_Rounding):
+    """The integer part. Source: `mindspore.ops.trunc`."""
+
+    name = "trunc"
+    function = "trunc"
+    method = "trunc"
+    primitive = "Trunc"
+
+    def reference(self, x: Array) -> Array:
+        return np.trunc(x)

@@ -1,0 +1,112 @@
+"""Conversions of element type."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from cellc_runtime import dtypes as dt
+from cellc_runtime.dtypes import DType
+
+from ..ir.graph import Builder, Node
+from ..ir.op import ANY, FLOATS, INTS, REQUIRED, Array, Op, Sample, Spec, register
+from ..ir.types import TensorType
+from ..loops import expr as E
+from ..loops.expr import ComplexExpr, Expr, Reader
+from ..loops.index import Index
+from ._complex import Element, part_dtype
+from .elementwise import Grads, check_dtype
+
+
+def convert(x: Element, dtype: DType) -> Element:
+    """An element as another dtype; complex to real keeps the real part."""
+    part = part_dtype(dtype)
+    if not isinstance(x, ComplexExpr):
+        real = E.cast(x, part)
+        return ComplexExpr(real, E.const(0, part)) if dtype.is_complex else real
+    if dtype.is_complex:
+        return ComplexExpr(E.cast(x.re, part), E.cast(x.im, part))
+    if dtype is dt.bool_:
+        return x.re.ne(0) | x.im.ne(0)
+    return E.cast(x.re, dtype)
+
+
+@register
+class Cast(Op):
+    """The same values as another element type. Source: `mindspore.ops.cast`.
+
+    Attributes:
+        dtype: the new element type.
+
+    Floats round to nearest even; to an integer they truncate; integers wrap; to bool is != 0
+    (NaN is true); complex to real keeps the real part. An out-of-range float to an integer gives
+    what `codegen.llvm.convert` documents.
+    """
+
+    name = "cast"
+    attrs = {"dtype": REQUIRED}
+    dtypes = ANY
+
+    def infer(self, x: TensorType, *, dtype: DType) -> TensorType:
+        if not isinstance(dtype, DType):
+            raise TypeError(f"cast needs an element type, got {dtype!r}")
+        return x.with_dtype(dtype)
+
+    def value(self, r: Reader, idx: tuple[Index, ...]) -> Element:
+        return convert(r.read(0, idx), r.attrs["dtype"])
+
+    def reference(self, x: Array, *, dtype: DType) -> Array:
+        if np.iscomplexobj(x) and not dtype.is_complex:
+            return (x != 0) if dtype is dt.bool_ else x.real.astype(dtype.numpy)
+        return x.astype(dtype.numpy)
+
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
+        source = node.operands[0].dtype
+        if not (source.is_inexact and node.attrs["dtype"].is_inexact):
+            return [None]
+        return [b.cast(dys[0], dtype=source)]
+
+    def samples(self) -> Sequence[Sample]:
+        x = Spec((3, 23), 0, 100)
+        every = tuple(Sample((x,), {"dtype": d}, grad=d.is_inexact) for d in ANY)
+        return (*every, Sample((Spec((0,)),), {"dtype": dt.int8}, grad=False))
+
+
+@register
+class Bitcast(Op):
+    """The same bits as another element type of the same size. Source: `mindspore.ops.bitcast`.
+
+    Attributes:
+        dtype: the new element type, real, of equal item size (else TypeError).
+    """
+
+    name = "bitcast"
+    attrs = {"dtype": REQUIRED}
+    dtypes = FLOATS + INTS
+    differentiable = False
+
+    def infer(self, x: TensorType, *, dtype: DType) -> TensorType:
+        check_dtype(self, x)
+        if dtype not in self.dtypes or dtype.itemsize != x.dtype.itemsize:
+            raise TypeError(f"cannot view the bits of {x} as {dtype.name}")
+        return x.with_dtype(dtype)
+
+    def value(self, r: Reader, idx: tuple[Index, ...]) -> Expr:
+        return E.bitcast(r.read(0, idx), r.attrs["dtype"])
+
+    def reference(self, x: Array, *, dtype: DType) -> Array:
+        size = dtype.itemsize
+        if x.dtype.itemsize != size:  # a float held in float64 by the precise interpreter
+            narrow: Any = np.float32 if size == 4 else np.float16
+            x = x.astype(narrow)
+        return np.ascontiguousarray(x).view(dtype.numpy).reshape(x.shape)
+
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
+        return [None]
+
+    def samples(self) -> Sequence[Sample]:
+        return (Sample((Spec((4, 9), dtype=dt.float32),), {"dtype": dt.int32}, grad=False),
+                Sample((Spec((5,), dtype=dt.int64),), {"dtype": dt.float64}, grad=False),
+                Sample((Spec((7,), dtype=dt.uint16),), {"dtype": dt.float16}, grad=False))
