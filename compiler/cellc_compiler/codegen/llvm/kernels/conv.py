@@ -14,7 +14,7 @@ float16 and bfloat16 are accumulated in float32 and rounded once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 from cellc_compiler.codegen.kernel import Kernel
@@ -39,6 +39,8 @@ from .conv_weight import (
     sum_kernel,
     transpose_dy_kernel,
 )
+
+_LONGEST_ROW = 512
 
 __all__ = [
     "ConvSpec", "Epilogue", "Plan", "backward_phases", "conv_backward_data",
@@ -114,6 +116,16 @@ class ConvSpec:
         return self.oc * self.icg * self.taps
 
 
+def _flattened(spec: ConvSpec) -> ConvSpec:
+    """A 1x1 convolution that reads every pixel, over rows of a length that suits vectors."""
+    size = spec.h * spec.w
+    if (spec.taps, spec.stride, spec.pads) != (1, (1, 1), (0, 0, 0, 0)):
+        return spec
+    widths = [d for d in range(1, min(size, _LONGEST_ROW) + 1) if size % d == 0]
+    width = max(widths, key=lambda d: (d % 16 == 0 or d == size, d))
+    return replace(spec, h=size // width, w=width)
+
+
 def _windows(plan: Plan, u: Unfold, channels: int, role: str, target: Target) -> str:
     """Unfold `role` unless it is its own unfolded form; the role to read windows from."""
     if u.identity:
@@ -173,6 +185,7 @@ def conv_forward(
         extra: buffers the epilogue reads, roles `e0`, `e1`, ...: `bufs[3:]` of the kernel.
     """
     plan = Plan()
+    spec = _flattened(spec)
     u = _forward_unfold(spec)
     row = spec.icg * spec.taps
     problem = TapConv(u, spec.n, spec.groups, spec.ocg, spec.icg, (Phase(_forward_taps(spec)),),
@@ -210,6 +223,7 @@ def conv_backward_data(spec: ConvSpec, target: Target) -> Plan:
     This is also the forward of a transposed convolution whose input is `dy`.
     """
     plan = Plan()
+    spec = _flattened(spec)
     (sy, sx) = spec.stride
     phases = backward_phases(spec)
     if not phases:

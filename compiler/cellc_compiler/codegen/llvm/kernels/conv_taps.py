@@ -24,7 +24,6 @@ from cellc_runtime.target import Target
 from .conv_unfold import SLACK_BYTES, Unfold
 from .conv_vec import (
     TASK_CYCLES,
-    WANTED_TASKS,
     acc_ptr,
     acc_size,
     acc_type,
@@ -49,10 +48,12 @@ store. `channel` is the output channel and `offset` the flat output index of lan
 
 _UNROLLED_FMAS = 112
 _X_CHUNK_BYTES = 384 * 1024
-_WEIGHT_BYTES = 20 * 1024
+_PANEL_BYTES = 28 * 1024
+_SHORT_CHAIN = 256
 _STACK_BYTES = 176 * 1024
 _STACK_BYTES_L1 = 28 * 1024
 _COPY_ROWS = 32
+_UNITS = 24
 _FUSED_SHARE = 0.06
 
 
@@ -115,6 +116,7 @@ class Tiling:
         kb: chain channels of a block, whose weights stay in the L1 cache. Accumulators wait in
             the output between blocks, which changes no bit.
         rows: grid rows a unit unfolds for itself on its stack; 0 when it does not.
+        pixels_first: whether the loop over pixels is outside the loop over rows.
         cycles: estimated cycles of the whole problem.
     """
 
@@ -125,6 +127,7 @@ class Tiling:
     pixel_chunks: int
     kb: int
     rows: int
+    pixels_first: bool
     cycles: float
 
 
@@ -132,9 +135,9 @@ def tile_cycles(target: Target, mr: int, nv: int) -> float:
     """Estimated cycles of one step of the chain for a tile of `mr` rows and `nv` vectors."""
     wide = target.vector_bytes == 64
     # An unaligned vector load usually touches two cache lines.
-    loads = mr + nv * (2.0 if wide else 1.5)
+    windows = nv * (2.0 if wide else 1.5)
     issue = (mr * nv + mr + nv + 3) / (6 if wide else 4)
-    return max(mr * nv / 2, loads / 2, issue, 4.0) + 0.12 * loads + 0.5
+    return max(mr * nv / 2, (mr + windows) / 2, issue, 4.0) + 0.12 * mr + 0.25 * windows + 0.5
 
 
 def _max_rows(target: Target, nv: int) -> int:
@@ -169,11 +172,12 @@ def _chunk_rows(p: TapConv, pixels: int) -> int:
     return min(p.unfold.th, (pixels + p.unfold.tw - 2) // p.unfold.tw + 1)
 
 
-def _channel_block(p: TapConv, mr: int, tiles: int) -> int:
-    """Chain channels per block. A half-precision output cannot hold accumulators."""
-    if is_half(p.out_dtype) or tiles < 2:
+def _channel_block(p: TapConv, pixels: int) -> int:
+    """Chain channels per block, so that the windows of a tile stay in the L1 cache while its
+    rows pass by. A half-precision output cannot hold accumulators between blocks."""
+    limit = max(1, _PANEL_BYTES // (p.longest * pixels * acc_size(p.dtype)))
+    if is_half(p.out_dtype) or p.k <= 2 * limit:
         return p.k
-    limit = max(16, _WEIGHT_BYTES // (mr * p.longest * acc_size(p.dtype)))
     return -(-p.k // -(-p.k // limit))
 
 
@@ -196,8 +200,9 @@ def choose_tiling(p: TapConv, target: Target) -> Tiling:
     taps = sum(len(f.taps) for f in p.phases)
     cycles = p.n * p.groups * (step * p.k * taps + 40.0 * len(p.phases))
     tiles = -(-p.pixels // (width * nv))
-    kb = _channel_block(p, mr, tiles)
-    wanted = max(1, min(WANTED_TASKS, int(cycles / TASK_CYCLES)))
+    kb = _channel_block(p, width * nv)
+    first = kb < p.k or p.k * p.longest <= _SHORT_CHAIN
+    wanted = max(1, min(_UNITS, int(cycles / TASK_CYCLES)))
     need = -(-wanted // (p.n * p.groups))
     row_tiles = -(-p.m // mr)
 
@@ -207,17 +212,31 @@ def choose_tiling(p: TapConv, target: Target) -> Tiling:
     copied = replace(p.unfold, copied=True)
     fits = _stack_tiles(p, copied, width * nv, kb, tiles)
     if fits and (p.m >= _COPY_ROWS or not p.unfold.identity):
-        fits = max(1, min(fits, tiles // need)) if p.m > 4 else fits
-        chunks = -(-tiles // fits)
+        # Fewest rows unfolded in all, over the chunk sizes that fit the stack.
+        here, _, per = min(
+            (-(-tiles // t) * blocks(-(-tiles // t))
+             * copied.cycles(target, _chunk_rows(p, t * width * nv)), -t, t)
+            for t in range(1, fits + 1)
+        )
+        here *= p.n * p.k * p.groups
+        chunks = -(-tiles // per)
         rows = _chunk_rows(p, -(-tiles // chunks) * width * nv)
         once = copied.cycles(target) * p.n * p.k * p.groups
-        here = copied.cycles(target, rows) * p.n * p.k * p.groups * chunks * blocks(chunks)
         if here <= 1.3 * once + _FUSED_SHARE * cycles:
-            return Tiling(width, mr, nv, blocks(chunks), chunks, kb, rows, cycles + here)
+            return Tiling(width, mr, nv, blocks(chunks), chunks, kb, rows, first, cycles + here)
     chunk_bytes = width * nv * kb * p.unfold.planes() * acc_size(p.dtype)
     chunks = max(1, min(tiles, tiles * chunk_bytes // _X_CHUNK_BYTES))
     chunks = max(chunks, min(tiles // 2, need))
-    return Tiling(width, mr, nv, blocks(chunks), chunks, kb, 0, cycles)
+    return Tiling(width, mr, nv, blocks(chunks), chunks, kb, 0, first, cycles)
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """An axis cut into tiles, whole tiles dealt to parts."""
+
+    total: int
+    tile: int
+    parts: int
 
 
 @dataclass(slots=True)
@@ -256,7 +275,7 @@ class _Writer:
             def phase(i: V, _: list[V]) -> None:
                 row = f.add(f.mul(i, f.i64(p.n * p.groups)), ng)
                 u = _Unit(i, x, wk, f.mul(row, f.i64(p.m)), f.mul(g, f.i64(p.m)), k, kn)
-                self._rows(u, block, chunk)
+                self._tiles(u, block, chunk)
 
             f.loop(0, len(p.phases), 1, [], phase)
 
@@ -287,34 +306,30 @@ class _Writer:
         f.loop(0, count, 1, [], channel)
         return acc_ptr(f, stack, f.sub(f.i64(0), f.mul(row0, f.i64(u.tw))), p.dtype)
 
-    def _rows(self, u: _Unit, block: V, chunk: V) -> None:
-        """The row tiles of a block: full tiles, then the shorter last one."""
-        f, t = self.f, self.t
-        full, rest = divmod(self.p.m, t.mr)
-        tiles = full + (rest > 0)
-        per = -(-tiles // t.row_blocks)
-        lo = f.mul(block, f.i64(per))
-        hi = f.add(lo, f.i64(per))
-        f.loop(lo, minimum(f, hi, f.i64(full)), 1, [],
-               lambda i, _: self._pixels(u, f.mul(i, f.i64(t.mr)), t.mr, chunk))
-        if rest:
-            mine = f.binary("and", f.cmp("sle", lo, f.i64(full)), f.cmp("sgt", hi, f.i64(full)))
-            f.when(mine, lambda: self._pixels(u, f.i64(full * t.mr), rest, chunk))
+    def _tiles(self, u: _Unit, block: V, chunk: V) -> None:
+        """All register tiles of a unit; the outer loop's operand stays in the L1 cache."""
+        t = self.t
+        rows = _Cut(self.p.m, t.mr, t.row_blocks)
+        pixels = _Cut(self.p.pixels, t.width * t.nv, t.pixel_chunks)
+        if t.pixels_first:
+            self._cut(pixels, chunk, lambda q, count: self._cut(
+                rows, block, lambda row, mr: self._tile(u, row, mr, q, count)))
+        else:
+            self._cut(rows, block, lambda row, mr: self._cut(
+                pixels, chunk, lambda q, count: self._tile(u, row, mr, q, count)))
 
-    def _pixels(self, u: _Unit, row: V, mr: int, chunk: V) -> None:
-        """The pixel tiles of a chunk for one row tile."""
-        f, t = self.f, self.t
-        span = t.width * t.nv
-        full, rest = divmod(self.p.pixels, span)
-        tiles = full + (rest > 0)
-        per = -(-tiles // t.pixel_chunks)
-        lo = f.mul(chunk, f.i64(per))
+    def _cut(self, cut: _Cut, part: V, body: Callable[[V, int], None]) -> None:
+        """`body(start, size)` for the tiles of one part: full tiles, then the shorter last one."""
+        f = self.f
+        full, rest = divmod(cut.total, cut.tile)
+        per = -(-(full + (rest > 0)) // cut.parts)
+        lo = f.mul(part, f.i64(per))
         hi = f.add(lo, f.i64(per))
         f.loop(lo, minimum(f, hi, f.i64(full)), 1, [],
-               lambda i, _: self._tile(u, row, mr, f.mul(i, f.i64(span)), span))
+               lambda i, _: body(f.mul(i, f.i64(cut.tile)), cut.tile))
         if rest:
             mine = f.binary("and", f.cmp("sle", lo, f.i64(full)), f.cmp("sgt", hi, f.i64(full)))
-            f.when(mine, lambda: self._tile(u, row, mr, f.i64(full * span), rest))
+            f.when(mine, lambda: body(f.i64(full * cut.tile), rest))
 
     def _tile(self, u: _Unit, row: V, mr: int, q: V, count: int) -> None:
         """One register tile: `mr` rows from `row`, `count` pixels from `q`."""

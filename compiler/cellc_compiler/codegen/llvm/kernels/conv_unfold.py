@@ -15,9 +15,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 
 from cellc_compiler.codegen.kernel import Kernel
-from cellc_compiler.codegen.llvm.text import Function, V
+from cellc_compiler.codegen.llvm.text import Function, V, vector
 from cellc_runtime.dtypes import DType
 from cellc_runtime.target import Target
 
@@ -42,6 +43,7 @@ SLACK_BYTES = 256
 """Scratch has this much after its last element, so that a vector may read past the end."""
 
 _MAX_SHUFFLED_STRIDE = 4
+_UNROLLED_VECTORS = 64
 
 
 @dataclass(frozen=True)
@@ -127,9 +129,18 @@ class Unfold:
 
     def cycles(self, target: Target, rows: int | None = None) -> float:
         """Estimated cycles to unfold one channel."""
-        width = lanes(target, self.dtype)
+        vectors = -(-self.tw // lanes(target, self.dtype))
         rows_all = (self.th if rows is None else rows) + self.span
-        return self.planes() * rows_all * (8.0 + -(-self.tw // width) * (3.0 + 2.0 * self.sx))
+        if self._unrolled(target):
+            row = 8.0 + len(self.cols) * vectors * (1.0 + 1.0 * self.sx)
+        else:
+            row = len(self.cols) * (10.0 + vectors * (3.0 + 2.0 * self.sx))
+        return len(self.classes) * rows_all * row
+
+    def _unrolled(self, target: Target) -> bool:
+        """Whether all columns of a row are written by straight-line code."""
+        vectors = len(self.cols) * -(-self.tw // lanes(target, self.dtype))
+        return self.sx <= _MAX_SHUFFLED_STRIDE and vectors * self.sx <= _UNROLLED_VECTORS
 
     def tables(self) -> str:
         """Globals `emit` reads: class and column offset of every plane."""
@@ -139,6 +150,9 @@ class Unfold:
     def emit(self, f: Function, src: V, dst: V, row0: V, rows: int | None = None) -> None:
         """Write the unfolded form of the channel at `src` to `dst`, from grid row `row0` on."""
         rows_all = (self.th if rows is None else rows) + self.span
+        if self._unrolled(f.target):
+            self._emit_unrolled(f, src, dst, row0, rows_all)
+            return
 
         def plane(p: V, _: list[V]) -> None:
             rho, cx = lookup(f, "UNFOLD_ROW", p), lookup(f, "UNFOLD_COL", p)
@@ -157,6 +171,37 @@ class Unfold:
             f.loop(0, rows_all, 1, [], row)
 
         f.loop(0, self.planes(), 1, [], plane)
+
+    def _emit_unrolled(self, f: Function, src: V, dst: V, row0: V, rows_all: int) -> None:
+        """`emit` with the columns of all planes of a row class in straight-line code."""
+        width, size = lanes(f.target, self.dtype), rows_all * self.tw
+        window = Window(self.dtype, self.sx, width)
+
+        def fill(out: V, line: V | None) -> None:
+            for (b, cx), i in product(enumerate(self.cols), range(0, self.tw, width)):
+                ptr = acc_ptr(f, out, b * size + i, self.dtype)
+                v = (f.zero(vector(acc_type(self.dtype), width)) if line is None
+                     else window.load_static(f, line, i * self.sx + cx, self.iw))
+                if self.tw - i >= width:
+                    f.store(v, ptr)
+                else:
+                    f.masked_store(v, ptr, static_mask(self.tw - i, width))
+
+        def row_class(k: V, _: list[V]) -> None:
+            rho = lookup(f, "UNFOLD_ROW", f.mul(k, f.i64(len(self.cols))))
+            base = f.mul(k, f.i64(len(self.cols) * size))
+
+            def row(r: V, _: list[V]) -> None:
+                j = f.add(f.add(row0, r), f.i64(self.first))
+                iy = f.add(f.mul(j, f.i64(self.sy)), rho)
+                out = acc_ptr(f, dst, f.add(base, f.mul(r, f.i64(self.tw))), self.dtype)
+                line = elem_ptr(f, src, f.mul(iy, f.i64(self.iw)), self.dtype)
+                f.when(f.cmp("ult", iy, f.i64(self.ih)), lambda: fill(out, line),
+                       lambda: fill(out, None))
+
+            f.loop(0, rows_all, 1, [], row)
+
+        f.loop(0, len(self.classes), 1, [], row_class)
 
     def _emit_row(self, f: Function, line: V, out: V, cx: V, bound: V) -> None:
         width = lanes(f.target, self.dtype)

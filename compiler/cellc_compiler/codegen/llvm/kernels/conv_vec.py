@@ -168,6 +168,25 @@ class Window:
         ]
         return widen(f, pick(f, parts, self.stride), self.dtype)
 
+    def load_static(self, f: Function, row: V, start: int, bound: int) -> V:
+        """`load` from constant positions: masks are constants, and rare."""
+        ty = vector(memory_type(self.dtype), self.width)
+        fill = f.const(vector(acc_type(self.dtype), self.width), self.fill)
+        parts = []
+        for p in range(self.stride):
+            first = start + p * self.width
+            live = [0 <= first + i < bound for i in range(self.width)]
+            ptr = elem_ptr(f, row, first, self.dtype)
+            if all(live):
+                parts.append(f.load(ty, ptr))
+            elif any(live):
+                bits = ", ".join(f"i1 {'true' if b else 'false'}" for b in live)
+                mask = V(vector("i1", self.width), f"<{bits}>")
+                parts.append(f.masked_load(ty, ptr, mask, narrow(f, fill, self.dtype)))
+            else:
+                parts.append(narrow(f, fill, self.dtype))
+        return widen(f, pick(f, parts, self.stride), self.dtype)
+
     def _one(self, f: Function, row: V, start: V, bound: V) -> V:
         """One stored element, or the fill."""
         fill = narrow(f, f.const(acc_type(self.dtype), self.fill), self.dtype)
