@@ -47,6 +47,7 @@ class Ext(IntEnum):
     LONG_FROM_LONG = 26
     NEW_FROM_DESCR = 27
     """numpy's `PyArray_NewFromDescr`."""
+    LONG_AS_VOID_PTR = 28
 
 
 FIRST_CALLBACK = 32

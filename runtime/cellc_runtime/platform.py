@@ -337,3 +337,8 @@ def _thread_attributes(lib: ctypes.CDLL) -> int:
 def address_of(function: object) -> int:
     """The address of a ctypes function."""
     return ctypes.cast(function, ctypes.c_void_p).value or 0  # type: ignore[arg-type]
+
+
+def uses_win64() -> bool:
+    """Whether the host calls functions by the Windows x64 convention."""
+    return sys.platform == "win32" and machine() == "x86_64"

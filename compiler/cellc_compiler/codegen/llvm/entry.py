@@ -6,7 +6,7 @@ usual call alone: exact `ndarray`s of the expected element type and shape, conti
 (and writeable where they are updated). Anything else goes to the Python callable of the context,
 which converts or explains.
 
-Python objects are touched only through exported functions of the stable ABI, except for the
+Python objects are touched only through exported functions of the C API, except for the
 fields of `PyArrayObject` (unchanged from numpy 1.7 to 2.x; the runtime verifies them on a live
 array before it uses this entry).
 """
@@ -157,12 +157,11 @@ no:
   ret i1 false
 }
 
-; Take a block from the free list, which the interpreter lock guards; null with an exception set.
+; Take a block from the free list, which the interpreter lock guards, or a new one; null with an
+; exception set.
 define internal ptr @take_block(ptr %ctx) nounwind {
 entry:
   %free.p = getelementptr %context, ptr %ctx, i32 0, i32 19
-  br label %look
-look:
   %first = load ptr, ptr %free.p
   %empty = icmp eq ptr %first, null
   br i1 %empty, label %grow, label %take
@@ -170,13 +169,15 @@ grow:
   %grow.p = getelementptr %context, ptr %ctx, i32 0, i32 3
   %callable = load ptr, ptr %grow.p
   %call = load ptr, ptr {CALL_NO_ARGS}
-  %made = call ptr %call(ptr %callable)
-  %failed = icmp eq ptr %made, null
-  br i1 %failed, label %none, label %again
-again:
+  %number = call ptr %call(ptr %callable)
+  %failed = icmp eq ptr %number, null
+  br i1 %failed, label %none, label %made
+made:
+  %as = load ptr, ptr {LONG_AS_VOID_PTR}
+  %block = call ptr %as(ptr %number)
   %dec = load ptr, ptr {DEC_REF}
-  call void %dec(ptr %made)
-  br label %look
+  call void %dec(ptr %number)
+  ret ptr %block
 take:
   %next = load ptr, ptr %first
   store ptr %next, ptr %free.p

@@ -1,0 +1,350 @@
+"""A program that can be called: validation, arenas, bound parameters, error codes.
+
+`Executable.entry` is the fast way in (a native function for the usual call), and everything
+here is the way for the unusual one: it accepts what can be converted without surprise and
+explains what cannot.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from . import dtypes, fastcall
+from .abi import CALLBACK_FAILED, ENTRY, MAIN, MAIN_WIN64
+from .dtypes import DType
+from .errors import run_error
+from .loader import Host, MappedImage, main_function
+from .platform import Scratch, uses_win64
+from .program import Callback, Program, Slot
+from .target import host_targets
+
+Array = npt.NDArray[Any]
+HostFunction = Callable[..., object]
+
+_RELEASE_CYCLES = 30_000.0
+"""A program this long (about 10 us) repays releasing the interpreter lock (about 0.1 us, and the
+risk of waiting for it)."""
+
+
+class Executable:
+    """A program loaded into this process.
+
+    Args:
+        program: what to run.
+        callbacks: the host function of each of the program's callbacks, by name. It is called
+            with arrays that are views of the program's memory, valid during the call only:
+            inputs (read-only) and then outputs (to be written).
+
+    Raises:
+        ValueError: this machine cannot run the program's target, or a callback is missing.
+
+    Attributes:
+        entry: `entry(*inputs)` -> one array, or a tuple of arrays.
+    """
+
+    def __init__(
+        self, program: Program, callbacks: Mapping[str, HostFunction] | None = None
+    ) -> None:
+        names = [t.name for t in host_targets()]
+        if program.target not in names:
+            raise ValueError(
+                f"program {program.name!r} is compiled for {program.target}; this machine runs "
+                + " and ".join(names)
+            )
+        self._core = _Core(program, callbacks or {})
+        self.entry: Callable[..., Any] = self._core.make_entry()
+
+    @property
+    def program(self) -> Program:
+        """The program."""
+        return self._core.program
+
+    @property
+    def params(self) -> tuple[Array, ...]:
+        """The bound parameters."""
+        return self._core.params
+
+    @property
+    def states(self) -> dict[str, Array]:
+        """The executable's own state, by slot name; write into the arrays to set it."""
+        return dict(self._core.states)
+
+    def bind(self, params: Sequence[Array]) -> None:
+        """Use these arrays for the `param` slots, in order, from the next call on.
+
+        A parameter that the program updates is written in place, so it must be an array it can
+        write: contiguous, native byte order, aligned, writeable and apart from the others. Others
+        may be anything of the right type and shape; what is not laid out right is copied now.
+
+        Raises:
+            TypeError, ValueError: which parameter is wrong, what was expected and what came.
+        """
+        self._core.bind(params)
+
+    def call(self, arrays: Sequence[Array]) -> list[Array]:
+        """Run on these inputs; the outputs, as a list.
+
+        Raises:
+            TypeError, ValueError: which argument is wrong, what was expected and what came.
+            RunError: the program stopped with an error of the user's making.
+        """
+        return self._core.call(arrays)
+
+    def __call__(self, *arrays: Array) -> Any:
+        """`entry`, for those who hold the executable."""
+        return self.entry(*arrays)
+
+
+class _Core:
+    """What runs. The native entry keeps it alive, so it must not refer to the entry."""
+
+    def __init__(self, program: Program, callbacks: Mapping[str, HostFunction]) -> None:
+        self.program = program
+        self._raise = _Raise(program)
+        hosts = [self._host(c, callbacks) for c in program.callbacks]
+        self._image = MappedImage(program.image, fastcall.python_functions(), hosts)
+        symbol = MAIN_WIN64 if uses_win64() else MAIN
+        self._main = main_function(self._image.address(symbol))
+        self._consts = Scratch(len(program.constants))
+        ctypes.memmove(self._consts.address, program.constants, len(program.constants))
+        self._arenas: list[Scratch] = []
+        self._inputs = [(i, s) for i, s in enumerate(program.slots) if s.kind == "input"]
+        self._outputs = [(i, s) for i, s in enumerate(program.slots) if s.kind == "output"]
+        self._params = [(i, s) for i, s in enumerate(program.slots) if s.kind == "param"]
+        self._written = {s.alias for s in program.slots if s.alias is not None}
+        self.states = {s.name: np.zeros(s.shape, s.dtype.numpy) for s in program.of_kind("state")}
+        self.params: tuple[Array, ...] = ()
+        self._given: tuple[Array, ...] = ()
+        self._bound: tuple[tuple[Array, ...], list[tuple[int, int]], list[tuple[int, int]]]
+        self._context: fastcall.Context | None = None
+        self._ready = False
+        if fastcall.supported():
+            self._context = fastcall.Context(
+                program, self._image.address(MAIN), self._consts.address, self, self._raise
+            )
+        if not self._params:
+            self.bind(())
+
+    def _host(self, callback: Callback, given: Mapping[str, HostFunction]) -> Host:
+        if callback.name not in given:
+            raise ValueError(
+                f"program {self.program.name!r} calls back {callback.name!r}: pass it in callbacks"
+            )
+        return _HostCall(callback, given[callback.name], self._raise)
+
+    def make_entry(self) -> Callable[..., Any]:
+        """The native entry, or this object where there is none for these slots."""
+        # An input written in place could be another input too: the Python path compares them.
+        if self._context is None or any(i in self._written for i, _ in self._inputs):
+            return self
+        return self._context.function(self.program.name, self._image.address(ENTRY), self)
+
+    # --- parameters -------------------------------------------------------------------------
+
+    def bind(self, params: Sequence[Array]) -> None:
+        """See `Executable.bind`."""
+        given = tuple(params)
+        if len(given) != len(self._params):
+            raise TypeError(
+                f"program {self.program.name!r} has {len(self._params)} parameters, got {len(given)}"
+            )
+        old = zip(self._given, self.params, strict=True) if self._ready else ()
+        # Keyed by identity, and only arrays whose layout cannot have changed since: themselves.
+        kept = {id(g): p for g, p in old if g is p and _direct(p)}
+        arrays = tuple(
+            kept[id(array)] if id(array) in kept and _suits(slot, array)
+            else self._accept(array, slot, index in self._written, f"parameter {slot.name!r}")
+            for array, (index, slot) in zip(given, self._params, strict=True)
+        )  # fmt: skip
+        keep = (*arrays, *self.states.values())
+        places = [i for i, _ in self._params]
+        places += [i for i, s in enumerate(self.program.slots) if s.kind == "state"]
+        addresses = [(i, _address(a)) for i, a in zip(places, keep, strict=True)]
+        ranges = [(at, at + self.program.slots[i].nbytes, i) for i, at in addresses]
+        self._refuse_overlaps(ranges)
+        written = [(lo, hi) for lo, hi, i in ranges if i in self._written and hi > lo]
+        previous = getattr(self, "_bound", None)
+        self._bound = (keep, addresses, written)
+        self._given, self.params, self._ready = given, arrays, True
+        if self._context is not None:
+            release = self.program.cost >= _RELEASE_CYCLES or bool(self.program.callbacks)
+            self._context.bind(keep, addresses, written, release)
+        del previous  # the native entry may have used it up to here
+
+    def _refuse_overlaps(self, ranges: Sequence[tuple[int, int, int]]) -> None:
+        last, owner = 0, -1
+        for lo, hi, index in sorted(r for r in ranges if r[1] > r[0]):
+            if lo < last and (index in self._written or owner in self._written):
+                one, two = self.program.slots[owner].name, self.program.slots[index].name
+                raise ValueError(f"parameters {one!r} and {two!r} share memory that is updated")
+            if hi > last:
+                last, owner = hi, index
+
+    # --- calls ------------------------------------------------------------------------------
+
+    def __call__(self, *arrays: Array) -> Any:
+        outputs = self.call(arrays)
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def call(self, arrays: Sequence[Array]) -> list[Array]:
+        """See `Executable.call`."""
+        if len(arrays) != len(self._inputs):
+            expected = ", ".join(f"{s.name}: {s}" for _, s in self._inputs)
+            raise TypeError(
+                f"{self.program.name} takes {len(self._inputs)} arguments ({expected}), "
+                f"got {len(arrays)}"
+            )
+        if not self._ready:
+            raise RuntimeError(
+                f"bind the {len(self._params)} parameters of {self.program.name!r} before a call"
+            )
+        bound = self._bound  # kept until the call ends, whatever is bound meanwhile
+        slots = (ctypes.c_void_p * max(len(self.program.slots), 1))()
+        for index, address in bound[1]:
+            slots[index] = address
+        inputs = self._take_inputs(arrays, bound[2])
+        outputs = [np.empty(s.shape, s.dtype.numpy) for _, s in self._outputs]
+        for (index, _), array in zip((*self._inputs, *self._outputs), (*inputs, *outputs),
+                                     strict=True):  # fmt: skip
+            slots[index] = _address(array)
+        for index, slot in enumerate(self.program.slots):
+            if slot.alias is not None:
+                slots[index] = slots[slot.alias]
+        self._run(slots)
+        return outputs
+
+    def _take_inputs(
+        self, arrays: Sequence[Array], written: Sequence[tuple[int, int]]
+    ) -> list[Array]:
+        taken = []
+        ranges = list(written)
+        for number, (array, (index, slot)) in enumerate(zip(arrays, self._inputs, strict=True), 1):
+            where = f"argument {number} ({slot.name!r}) of {self.program.name}"
+            taken.append(self._accept(array, slot, index in self._written, where))
+            if index in self._written and slot.nbytes:
+                at = _address(taken[-1])
+                if any(at < hi and lo < at + slot.nbytes for lo, hi in ranges):
+                    raise ValueError(f"{where} is updated and shares memory with another array")
+                ranges.append((at, at + slot.nbytes))
+        for i, (index, slot) in enumerate(self._inputs):
+            at = _address(taken[i])
+            if index not in self._written and any(
+                at < hi and lo < at + slot.nbytes for lo, hi in ranges
+            ):
+                taken[i] = taken[i].copy()  # the program may write it before it has read it
+        return taken
+
+    def _run(self, slots: Any) -> None:
+        try:
+            arena = self._arenas.pop()
+        except IndexError:
+            arena = Scratch(self.program.arena_bytes)
+        try:
+            code = self._main(ctypes.addressof(slots), arena.address, self._consts.address)
+        finally:
+            self._arenas.append(arena)
+        if code:
+            self._raise(code)
+
+    def _accept(self, value: object, slot: Slot, written: bool, where: str) -> Array:
+        """The array itself, or a copy laid out as the program needs it."""
+        if not isinstance(value, (np.ndarray, np.generic)):
+            raise TypeError(f"{where}: expected a numpy array {slot}, got {type(value).__name__}")
+        array: Array = np.asarray(value)
+        native = array.dtype.newbyteorder("=")
+        if native != slot.dtype.numpy:
+            raise TypeError(f"{where}: expected {slot}, got {_described(array)}")
+        if array.shape != slot.shape:
+            raise ValueError(f"{where}: expected {slot}, got {_described(array)}")
+        direct = _direct(array) and array.dtype.isnative
+        if not written:
+            return array if direct else np.array(array, slot.dtype.numpy, order="C", copy=True)
+        if array is not value and not isinstance(value, np.ndarray):
+            raise ValueError(f"{where}: it is updated in place, which a numpy scalar cannot be")
+        if not array.flags.writeable:
+            raise ValueError(f"{where}: it is updated in place but the array is read-only")
+        if not direct:
+            raise ValueError(
+                f"{where}: it is updated in place, so it must be contiguous, aligned and in "
+                "native byte order"
+            )
+        return array
+
+
+class _Raise:
+    """Turns an error code into the exception it stands for."""
+
+    def __init__(self, program: Program) -> None:
+        self._name = program.name
+        self._messages = program.messages
+        self._failures: dict[int, BaseException] = {}
+
+    def keep(self, error: BaseException) -> None:
+        """Remember what a host callback of this thread raised."""
+        self._failures[threading.get_ident()] = error
+
+    def __call__(self, code: int) -> None:
+        error = self._failures.pop(threading.get_ident(), None)
+        if code == CALLBACK_FAILED and error is not None:
+            raise error
+        if 1 <= code <= len(self._messages):
+            m = self._messages[code - 1]
+            raise run_error(m.kind, m.text, m.file, m.line)
+        raise run_error("RuntimeError", f"{self._name} stopped with unknown error {code}", "", 0)
+
+
+class _HostCall:
+    """A host callback: the buffers' pointers become arrays, an exception a nonzero result."""
+
+    def __init__(self, callback: Callback, function: HostFunction, failed: _Raise) -> None:
+        self._function = function
+        self._failed = failed
+        self._types = [(*t, False) for t in callback.inputs]
+        self._types += [(*t, True) for t in callback.outputs]
+
+    def __call__(self, buffers: int) -> int:
+        try:
+            pointers = (ctypes.c_void_p * max(len(self._types), 1)).from_address(buffers)
+            self._function(
+                *(_view(p or 0, *t) for p, t in zip(pointers, self._types, strict=False))
+            )
+        except BaseException as error:  # it crosses native code, and is raised behind it
+            self._failed.keep(error)
+            return 1
+        return 0
+
+
+def _view(address: int, dtype: DType, shape: tuple[int, ...], writeable: bool) -> Array:
+    count = int(np.prod(shape, dtype=np.int64))
+    if count == 0:
+        return np.empty(shape, dtype.numpy)
+    raw = (ctypes.c_char * (count * dtype.itemsize)).from_address(address)
+    array: Array = np.frombuffer(raw, dtype.numpy).reshape(shape)
+    array.flags.writeable = writeable
+    return array
+
+
+def _address(array: Array) -> int:
+    return int(array.__array_interface__["data"][0]) if array.size else int(array.ctypes.data)
+
+
+def _direct(array: Array) -> bool:
+    return bool(array.flags.c_contiguous and array.flags.aligned)
+
+
+def _suits(slot: Slot, array: Array) -> bool:
+    return array.shape == slot.shape and array.dtype == slot.dtype.numpy and array.flags.writeable
+
+
+def _described(array: Array) -> str:
+    try:
+        name = dtypes.from_numpy(array.dtype).name
+    except TypeError:
+        name = str(array.dtype)
+    return f"{name}[{', '.join(map(str, array.shape))}]"

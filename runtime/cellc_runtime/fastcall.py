@@ -1,0 +1,238 @@
+"""The native entry: an interpreter-level function over an image's `cellc_entry`.
+
+The image's code does the usual call by itself, from a context this module fills (its layout is
+that of `%context` in the entry's LLVM text). It is used where its assumptions hold on this very
+interpreter and numpy, which `supported` verifies on a live array; everywhere else the Python
+path serves alone.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from .abi import Ext
+from .dtypes import DType
+from .platform import Scratch, address_of
+from .program import Program
+
+_C_CONTIGUOUS, _ALIGNED, _WRITEABLE = 0x1, 0x100, 0x400
+_METH_FASTCALL = 0x80
+_NEW_FROM_DESCR = 94
+"""Place of `PyArray_NewFromDescr` in numpy's C-API table (the same in 1.x and 2.x)."""
+_LAYOUT = np.dtype(
+    {
+        "names": ["type", "data", "nd", "dims", "descr", "flags"],
+        "formats": ["u8", "u8", "i4", "u8", "u8", "i4"],
+        "offsets": [8, 16, 24, 32, 56, 64],
+    }
+)
+_PYTHON = {
+    Ext.CAPSULE_GET_POINTER: "PyCapsule_GetPointer", Ext.VECTORCALL: "PyObject_Vectorcall",
+    Ext.CALL_NO_ARGS: "PyObject_CallNoArgs", Ext.CALL_ONE_ARG: "PyObject_CallOneArg",
+    Ext.TUPLE_NEW: "PyTuple_New", Ext.TUPLE_SET_ITEM: "PyTuple_SetItem",
+    Ext.INC_REF: "Py_IncRef", Ext.DEC_REF: "Py_DecRef", Ext.SAVE_THREAD: "PyEval_SaveThread",
+    Ext.RESTORE_THREAD: "PyEval_RestoreThread", Ext.LONG_FROM_LONG: "PyLong_FromLong",
+    Ext.LONG_AS_VOID_PTR: "PyLong_AsVoidPtr",
+}  # fmt: skip
+
+
+@cache
+def python_functions() -> dict[Ext, int]:
+    """Addresses of the interpreter's and numpy's functions for the external table; empty where
+    the native entry cannot be used."""
+    if not supported():
+        return {}
+    api = ctypes.pythonapi
+    table = {ext: address_of(getattr(api, name)) for ext, name in _PYTHON.items()}
+    numpy_table = _numpy_table()
+    table[Ext.NEW_FROM_DESCR] = int(numpy_table[_NEW_FROM_DESCR] or 0)
+    return table
+
+
+@cache
+def supported() -> bool:
+    """Whether this interpreter and numpy are what the native entry assumes."""
+    if sys.implementation.name != "cpython" or sys.platform == "win32":
+        return False
+    if "t" in getattr(sys, "abiflags", "") or sys.maxsize != 2**63 - 1:
+        return False  # free threading guards nothing by one lock, and objects look different
+    if not all(hasattr(ctypes.pythonapi, name) for name in _PYTHON.values()):
+        return False
+    return _layout_holds() and _numpy_table() is not None
+
+
+def _layout_holds() -> bool:
+    array: Any = np.zeros((3, 5), np.float32)
+    if array.__sizeof__() < _LAYOUT.itemsize or ctypes.sizeof(ctypes.c_void_p) != 8:
+        return False
+    raw = (ctypes.c_char * _LAYOUT.itemsize).from_address(id(array))
+    fields = np.frombuffer(raw, _LAYOUT)[0]
+    wanted = (id(np.ndarray), array.__array_interface__["data"][0], 2, id(array.dtype))
+    if (int(fields["type"]), int(fields["data"]), int(fields["nd"]), int(fields["descr"])) != wanted:
+        return False
+    usual = _C_CONTIGUOUS | _ALIGNED | _WRITEABLE
+    writeable = int(fields["flags"]) & usual == usual
+    array.flags.writeable = False
+    read_only = int(np.frombuffer(raw, _LAYOUT)[0]["flags"]) & _WRITEABLE == 0
+    dims = tuple((ctypes.c_int64 * 2).from_address(int(fields["dims"])))
+    return writeable and read_only and dims == (3, 5)
+
+
+def _numpy_table() -> Any:
+    core = getattr(np, "_core", None) or np.core
+    capsule = getattr(getattr(core, "_multiarray_umath", None), "_ARRAY_API", None)
+    if capsule is None:
+        return None
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(address_of(get))
+    return (ctypes.c_void_p * 400).from_address(get(capsule, None))
+
+
+class _Spec(ctypes.Structure):
+    _fields_ = [
+        ("descr", ctypes.c_void_p), ("dims", ctypes.c_void_p), ("ndim", ctypes.c_int64),
+        ("flags", ctypes.c_int64), ("slot", ctypes.c_int64), ("nbytes", ctypes.c_int64),
+    ]  # fmt: skip
+
+
+class _Context(ctypes.Structure):
+    _fields_ = [
+        *((name, ctypes.c_void_p) for name in
+          ("main", "slow", "fail", "grow", "ndarray", "bound", "consts")),
+        *((name, ctypes.c_int64) for name in
+          ("nargs", "nouts", "nslots", "release", "ready", "naliases", "nwritten")),
+        *((name, ctypes.c_void_p) for name in
+          ("args", "outs", "template", "aliases", "written", "free")),
+    ]  # fmt: skip
+
+
+class _Block(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_void_p) for name in ("next", "slots", "arena", "results")]
+
+
+class _MethodDef(ctypes.Structure):
+    _fields_ = [
+        ("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    ]  # fmt: skip
+
+
+class Grow:
+    """Called by the entry when all blocks are in use: the address of one more.
+
+    A block is what one call needs for itself: the table of slots, the arena, and room for the
+    results. It owns the blocks it made.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self._arena_bytes = program.arena_bytes
+        self._slots = len(program.slots)
+        self._outputs = len(program.of_kind("output"))
+        self._made: list[Any] = []
+
+    def __call__(self) -> int:
+        slots = (ctypes.c_void_p * max(self._slots, 1))()
+        results = (ctypes.c_void_p * max(self._outputs, 1))()
+        arena = Scratch(self._arena_bytes)
+        block = _Block(
+            slots=ctypes.addressof(slots), results=ctypes.addressof(results), arena=arena.address
+        )
+        self._made.append((slots, results, arena, block))
+        return ctypes.addressof(block)
+
+
+class Context:
+    """What the native entry of one program reads.
+
+    Args:
+        program: the program.
+        main: address of `cellc_main`.
+        consts: address of the constants.
+        slow: called for anything unusual, with the arguments.
+        fail: called with an error code; raises.
+
+    The callables are borrowed: whoever owns this context keeps them.
+    """
+
+    def __init__(
+        self, program: Program, main: int, consts: int, slow: object,
+        fail: Callable[[int], None],
+    ) -> None:  # fmt: skip
+        raw = _Context()
+        self._raw = raw
+        self._keep: list[Any] = []
+        self.grow = Grow(program)
+        raw.main, raw.consts, raw.ndarray = main, consts, id(np.ndarray)
+        raw.slow, raw.fail, raw.grow = id(slow), id(fail), id(self.grow)
+        written = {s.alias for s in program.slots if s.alias is not None}
+        by_kind = {kind: [i for i, s in enumerate(program.slots) if s.kind == kind]
+                   for kind in ("input", "output")}  # fmt: skip
+        raw.nargs, raw.nouts = len(by_kind["input"]), len(by_kind["output"])
+        raw.nslots = len(program.slots)
+        raw.args = self._specs(program, by_kind["input"], written)
+        raw.outs = self._specs(program, by_kind["output"], written)
+        self.template = (ctypes.c_void_p * max(raw.nslots, 1))()
+        raw.template = ctypes.addressof(self.template)
+        pairs = [(i, s.alias) for i, s in enumerate(program.slots) if s.alias is not None]
+        raw.naliases, raw.aliases = len(pairs), self._pairs([n for p in pairs for n in p])
+
+    def _specs(self, program: Program, indices: Sequence[int], written: set[int]) -> int:
+        specs = (_Spec * max(len(indices), 1))()
+        for spec, index in zip(specs, indices, strict=False):
+            slot = program.slots[index]
+            dims = (ctypes.c_int64 * max(len(slot.shape), 1))(*slot.shape)
+            descr = _descr(slot.dtype)
+            flags = _C_CONTIGUOUS | _ALIGNED | (_WRITEABLE if index in written else 0)
+            spec.descr, spec.dims = id(descr), ctypes.addressof(dims)
+            spec.ndim, spec.flags, spec.slot = len(slot.shape), flags, index
+            spec.nbytes = slot.nbytes
+            self._keep += [dims, descr]
+        self._keep.append(specs)
+        return ctypes.addressof(specs)
+
+    def _pairs(self, numbers: Sequence[int]) -> int:
+        table = (ctypes.c_int64 * max(len(numbers), 1))(*numbers)
+        self._keep.append(table)
+        return ctypes.addressof(table)
+
+    def bind(
+        self, bound: tuple[object, ...], addresses: Sequence[tuple[int, int]],
+        written: Sequence[tuple[int, int]], release: bool,
+    ) -> None:  # fmt: skip
+        """Enter the addresses `(slot, address)` of what is bound, kept alive by `bound`, and
+        the ranges `(first, past)` that calls write."""
+        raw = self._raw
+        raw.ready = 0
+        for slot, address in addresses:
+            self.template[slot] = address
+        self._written = (ctypes.c_int64 * max(2 * len(written), 1))(
+            *(n for pair in written for n in pair)
+        )
+        raw.written, raw.nwritten = ctypes.addressof(self._written), len(written)
+        raw.bound, raw.release, raw.ready = id(bound), int(release), 1
+
+    def function(self, name: str, entry: int, owner: object) -> Callable[..., Any]:
+        """The function over the entry at address `entry`; it keeps `owner` alive."""
+        self._definition = _MethodDef(name.encode(), entry, _METH_FASTCALL, None)
+        api = ctypes.pythonapi
+        capsule = ctypes.PYFUNCTYPE(
+            ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p
+        )(address_of(api.PyCapsule_New))(ctypes.addressof(self._raw), None, None)
+        new = ctypes.PYFUNCTYPE(
+            ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.py_object
+        )(address_of(api.PyCFunction_NewEx))
+        made: Callable[..., Any] = new(ctypes.addressof(self._definition), capsule, owner)
+        return made
+
+
+@cache
+def _descr(dtype: DType) -> np.dtype[Any]:
+    """The element type object that numpy gives its own arrays."""
+    return np.empty(0, dtype.numpy).dtype
+

@@ -1,0 +1,279 @@
+"""A compiled program: code, constants, and what its caller must bring.
+
+The same bytes are what the object cache keeps and what an artifact carries. `from_bytes` trusts
+nothing: every bound is checked before it is used, so a damaged file is an `ArtifactError`.
+(Code itself cannot be checked; running a program means trusting who made it.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import dtypes
+from .abi import ABI_VERSION, FIRST_CALLBACK, MAIN, MAX_CALLBACKS
+from .container import is_count, pack, unpack
+from .dtypes import DType
+from .errors import RUN_ERRORS, ArtifactError
+from .image import Image, Segment
+from .target import TARGETS
+
+MAGIC = b"CELLCPRG"
+VERSION = 1
+SLOT_KINDS = ("input", "param", "output", "update", "state")
+MAX_SLOTS = 1 << 20
+MAX_BYTES = 1 << 46
+MAX_NDIM = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One data pointer that `cellc_main` is given.
+
+    Attributes:
+        name: the user's name for it.
+        dtype: element type.
+        shape: dimensions; the data is contiguous and row-major.
+        kind: `"input"` (passed to each call), `"param"` (bound once), `"output"` (made by each
+            call), `"update"` (written over the slot `alias`), `"state"` (kept by the executable
+            from call to call, zero at first).
+        alias: for an update, the index of the slot it writes over; None otherwise.
+    """
+
+    name: str
+    dtype: DType
+    shape: tuple[int, ...]
+    kind: str
+    alias: int | None = None
+
+    @property
+    def size(self) -> int:
+        """Elements."""
+        count = 1
+        for dim in self.shape:
+            count *= dim
+        return count
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of data."""
+        return self.size * self.dtype.itemsize
+
+    def __str__(self) -> str:
+        return f"{self.dtype.name}[{', '.join(map(str, self.shape))}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What a run-time error code means: the exception's kind and text, and the user's line."""
+
+    kind: str
+    text: str
+    file: str = ""
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Callback:
+    """A host function the program calls with arrays.
+
+    `inputs` and `outputs` are `(dtype, shape)`; the host writes the outputs.
+    """
+
+    name: str
+    inputs: tuple[tuple[DType, tuple[int, ...]], ...] = ()
+    outputs: tuple[tuple[DType, tuple[int, ...]], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Everything needed to run one compiled graph on one target.
+
+    Attributes:
+        name: for error messages and profiles.
+        target: the name of the `Target` it is compiled for.
+        slots: in the order `cellc_main` expects their pointers.
+        image: linked code.
+        arena_bytes: scratch memory of one call.
+        constants: what `consts` points to (copied to a 64-byte boundary).
+        messages: error code `n` of main is `messages[n - 1]`.
+        callbacks: in the order of their table entries.
+        cost: estimated cycles of a call on one core (decides whether to release the GIL).
+    """
+
+    name: str
+    target: str
+    slots: tuple[Slot, ...]
+    image: Image
+    arena_bytes: int = 0
+    constants: bytes = field(default=b"", repr=False)
+    messages: tuple[Message, ...] = ()
+    callbacks: tuple[Callback, ...] = ()
+    cost: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.check()
+
+    def of_kind(self, *kinds: str) -> tuple[Slot, ...]:
+        """The slots of these kinds, in order."""
+        return tuple(s for s in self.slots if s.kind in kinds)
+
+    def check(self) -> None:
+        """Verify every bound.
+
+        Raises:
+            ArtifactError: what does not hold.
+        """
+        target = TARGETS.get(self.target)
+        if target is None or not target.triple.startswith(self.image.machine):
+            raise ArtifactError(f"code for {self.image.machine} cannot run on {self.target!r}")
+        self.image.check()
+        if MAIN not in self.image.symbols:
+            raise ArtifactError("the code has no entry point")
+        if len(self.slots) > MAX_SLOTS or len(self.callbacks) > MAX_CALLBACKS:
+            raise ArtifactError("the program claims too many slots or callbacks")
+        if self.image.table_entries < FIRST_CALLBACK + len(self.callbacks):
+            raise ArtifactError("the external table has no room for the callbacks")
+        if not is_count(self.arena_bytes, MAX_BYTES):
+            raise ArtifactError(f"an arena of {self.arena_bytes} bytes is not possible")
+        written: set[int] = set()
+        for index, slot in enumerate(self.slots):
+            self._check_slot(index, slot, written)
+        for callback in self.callbacks:
+            for dtype, shape in (*callback.inputs, *callback.outputs):
+                _check_shape(callback.name, dtype, shape)
+        for message in self.messages:
+            if message.kind not in RUN_ERRORS:
+                raise ArtifactError(f"unknown kind of error {message.kind[:80]!r}")
+
+    def _check_slot(self, index: int, slot: Slot, written: set[int]) -> None:
+        _check_shape(slot.name, slot.dtype, slot.shape)
+        if slot.kind not in SLOT_KINDS:
+            raise ArtifactError(f"slot {slot.name[:80]!r} has unknown kind {slot.kind!r}")
+        if slot.kind != "update":
+            if slot.alias is not None:
+                raise ArtifactError(f"slot {slot.name[:80]!r} is not an update but has an alias")
+            return
+        if slot.alias is None or not 0 <= slot.alias < len(self.slots) or slot.alias in written:
+            raise ArtifactError(f"update {slot.name[:80]!r} needs a slot of its own to write over")
+        written.add(slot.alias)
+        over = self.slots[slot.alias]
+        if over.kind not in ("input", "param", "state") or (over.dtype, over.shape) != (
+            slot.dtype, slot.shape
+        ):  # fmt: skip
+            raise ArtifactError(f"update {slot.name[:80]!r} does not fit slot {slot.alias}")
+
+    # --- bytes ------------------------------------------------------------------------------
+
+    def to_bytes(self) -> bytes:
+        """The program as one file."""
+        image, parts = self.image.header()
+        meta = {
+            "abi": ABI_VERSION,
+            "name": self.name,
+            "target": self.target,
+            "slots": [[s.name, s.dtype.name, list(s.shape), s.kind, s.alias] for s in self.slots],
+            "arena": self.arena_bytes,
+            "messages": [[m.kind, m.text, m.file, m.line] for m in self.messages],
+            "callbacks": [
+                [c.name, _types_out(c.inputs), _types_out(c.outputs)] for c in self.callbacks
+            ],
+            "cost": float(self.cost),
+            "image": image,
+        }
+        sections = [(f"segment{i}", data) for i, data in enumerate(parts)]
+        return b"".join(pack(MAGIC, VERSION, meta, [*sections, ("constants", self.constants)]))
+
+    @staticmethod
+    def from_bytes(data: bytes | memoryview) -> Program:
+        """Read a program.
+
+        Raises:
+            ArtifactError: the bytes are damaged, hostile or of another version.
+        """
+        box = unpack(data, MAGIC, VERSION, "program")
+        meta = box.meta
+        if meta.get("abi") != ABI_VERSION:
+            raise ArtifactError(
+                f"the program was compiled for runtime interface {meta.get('abi')!r}; this "
+                f"runtime has {ABI_VERSION}: compile it again"
+            )
+        try:
+            return _read(meta, box.sections)
+        except ArtifactError:
+            raise
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise ArtifactError(f"the program's header is malformed: {str(error)[:200]}") from None
+
+
+def _read(meta: Mapping[str, Any], sections: Mapping[str, memoryview]) -> Program:
+    image = meta["image"]
+    segments = tuple(
+        Segment(_text(kind), _count(offset), _count(size), bytes(sections[f"segment{i}"]))
+        for i, (kind, offset, size) in enumerate(image["segments"])
+    )
+    table, entries = image["table"]
+    return Program(
+        name=_text(meta["name"]),
+        target=_text(meta["target"]),
+        slots=tuple(_slot(row) for row in meta["slots"]),
+        image=Image(
+            machine=_text(image["machine"]),
+            segments=segments,
+            symbols={_text(n): _count(p) for n, p in image["symbols"].items()},
+            table_offset=_count(table),
+            table_entries=_count(entries),
+        ),
+        arena_bytes=_count(meta["arena"]),
+        constants=bytes(sections["constants"]),
+        messages=tuple(
+            Message(_text(k), _text(t), _text(f), _count(n)) for k, t, f, n in meta["messages"]
+        ),
+        callbacks=tuple(
+            Callback(_text(n), _types_in(i), _types_in(o)) for n, i, o in meta["callbacks"]
+        ),
+        cost=float(meta["cost"]),
+    )
+
+
+def _slot(row: Any) -> Slot:
+    name, dtype, shape, kind, alias = row
+    index = None if alias is None else _count(alias)
+    return Slot(_text(name), dtypes.by_name(_text(dtype)), _shape(shape), _text(kind), index)
+
+
+def _shape(value: Any) -> tuple[int, ...]:
+    if not isinstance(value, list):
+        raise ValueError("a shape is a list")
+    return tuple(_count(dim) for dim in value)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError("a text was expected")
+    return value
+
+
+def _count(value: Any) -> int:
+    if not is_count(value):
+        raise ValueError("a count was expected")
+    return int(value)
+
+
+def _types_out(types: tuple[tuple[DType, tuple[int, ...]], ...]) -> list[list[Any]]:
+    return [[dtype.name, list(shape)] for dtype, shape in types]
+
+
+def _types_in(rows: Any) -> tuple[tuple[DType, tuple[int, ...]], ...]:
+    return tuple((dtypes.by_name(_text(d)), _shape(s)) for d, s in rows)
+
+
+def _check_shape(name: str, dtype: DType, shape: tuple[int, ...]) -> None:
+    nbytes = dtype.itemsize
+    for dim in shape:
+        if not is_count(dim):
+            raise ArtifactError(f"{name[:80]!r} has a dimension that is not a count")
+        nbytes *= max(dim, 1)
+    if len(shape) > MAX_NDIM or nbytes > MAX_BYTES:
+        raise ArtifactError(f"{name[:80]!r} is larger than any array")
