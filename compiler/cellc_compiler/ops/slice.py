@@ -8,9 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from cellc_runtime.target import Target
+
+from ..codegen.llvm.kernels.join import join_kernels
+from ..codegen.plan import KernelPlan
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import ANY, REQUIRED, Array, Op, Sample, Spec, register
-from ..ir.types import Dim, TensorType, normalize_axis, show_shape
+from ..ir.types import Dim, TensorType, normalize_axis, prod, show_shape
 from ..loops import expr as E
 from ..loops.expr import Expr, Reader
 from ..loops.index import Index
@@ -18,6 +22,9 @@ from ._views import Composite, Element, between, both, crop, fill, select
 from .elementwise import same_dtype
 
 Ints = tuple[int, ...]
+
+_FUSED_PARTS = 4
+"""Beyond this, choosing a part per element costs more than copying (measured)."""
 
 
 def _steps(step: Ints | None, rank: int) -> Ints:
@@ -109,15 +116,9 @@ class Slice(Op):
                 Sample((Spec(()),), {"start": (), "stop": ()}))
 
 
-@register
-class Concat(Op):
-    """Tensors joined along an axis. Source: `mindspore.ops.cat`.
+class _Join(Op):
+    """Base of concat and the two ops it becomes."""
 
-    Attributes:
-        axis: the axis; the other axes must agree.
-    """
-
-    name = "concat"
     operands = ("input", "*others")
     attrs = {"axis": 0}
     dtypes = ANY
@@ -152,6 +153,40 @@ class Concat(Op):
             at += v.shape[axis]
         return out
 
+    def samples(self) -> Sequence[Sample]:
+        return (Sample((Spec((2, 3)), Spec((4, 3))), {"axis": 0}),
+                Sample((Spec((2, 3)), Spec((2, 0)), Spec((2, 17))), {"axis": 1}),
+                Sample((Spec((5,)),), {"axis": 0}),
+                Sample((Spec((0, 2)), Spec((0, 2))), {"axis": 0}),
+                Sample((Spec((1, 1, 1)), Spec((1, 1, 1))), {"axis": -1}))
+
+
+@register
+class Concat(_Join):
+    """Tensors joined along an axis. Source: `mindspore.ops.cat`.
+
+    Attributes:
+        axis: the axis; the other axes must agree.
+    """
+
+    name = "concat"
+
+    def expand(self, b: Builder, *xs: Value, axis: int) -> Value:
+        few = len(xs) <= _FUSED_PARTS
+        out: Value = b.emit("join" if few else "join_copy", *xs, axis=axis)
+        return out
+
+
+@register
+class Join(_Join):
+    """`concat` of a few tensors: fuses with its neighbours, choosing the part per element.
+
+    Attributes:
+        axis: the axis.
+    """
+
+    name = "join"
+
     def value(self, r: Reader, idx: tuple[Index, ...]) -> Element:
         axis = normalize_axis(r.attrs["axis"], len(idx))
         i = idx[axis]
@@ -169,12 +204,29 @@ class Concat(Op):
             out = part if out is None else select(E.index_value(i).lt(end), part, out)
         return out if out is not None else fill(r.types[0].dtype)
 
+
+@register
+class JoinCopy(_Join):
+    """`concat` of many tensors: copies them.
+
+    Attributes:
+        axis: the axis.
+    """
+
+    name = "join_copy"
+
+    def kernels(self, node: Node, target: Target) -> KernelPlan:
+        out = node.result.type
+        k = normalize_axis(node.attrs["axis"], out.rank)
+        runs = [prod(v.shape[k:]) for v in node.operands]
+        return join_kernels(prod(out.dims[:k]), runs, out.dtype.itemsize, target)
+
     def samples(self) -> Sequence[Sample]:
-        return (Sample((Spec((2, 3)), Spec((4, 3))), {"axis": 0}),
-                Sample((Spec((2, 3)), Spec((2, 0)), Spec((2, 17))), {"axis": 1}),
-                Sample((Spec((5,)),), {"axis": 0}),
-                Sample((Spec((0, 2)), Spec((0, 2))), {"axis": 0}),
-                Sample((Spec((1, 1, 1)), Spec((1, 1, 1))), {"axis": -1}))
+        parts = tuple(Spec((3, n)) for n in (4, 1, 0, 70, 2))
+        tall = tuple(Spec((n, 3)) for n in (1, 5, 2, 40, 3))
+        rows = tuple(Spec((21, n)) for n in (1, 1, 1, 17, 2))
+        return (Sample(parts, {"axis": 1}), Sample(tall, {"axis": 0}),
+                Sample(rows, {"axis": 1}), Sample((Spec((0, 2)),) * 5, {"axis": 0}))
 
 
 @register

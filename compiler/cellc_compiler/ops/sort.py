@@ -47,6 +47,7 @@ class SortLines(Op):
     name = "sort_lines"
     attrs = {"descending": False}
     dtypes = REAL + BOOL
+    cost = "heavy"
 
     def infer(self, x: TensorType, *, descending: bool) -> tuple[TensorType, TensorType]:
         if x.dtype not in self.dtypes:
