@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from cellc_compiler.ir.graph import NOWHERE, Builder, Graph, Span, Value
+from cellc_compiler.ir.graph import NOWHERE, Builder, Graph, Span, Value, clone_into
 from cellc_compiler.ir.types import TensorType
 from cellc_runtime import dtypes
 
@@ -336,6 +336,80 @@ class Tracer:
         stacked: list[Tensor] = list(results[n:])
         return self._adopt(results[:n], assigned), stacked
 
+    def region(
+        self, name: str, types: Sequence[TensorType],
+        fn: Callable[[list[Tensor]], Sequence[Tensor]],
+    ) -> tuple[Graph, list[Value], list[Parameter]]:
+        """Trace `fn` into a graph of its own.
+
+        Returns:
+            The graph, whose inputs are `types`, then captures, and whose outputs are those of
+            `fn`, then the parameters it assigned; the captured values; those parameters.
+        """
+        with self._open(name, types) as (region, inputs):
+            out = [self.lift(t) for t in fn(inputs)]
+            assigned = list(region.assigned)
+            region.graph.outputs = out + [self.lift(p) for p in assigned]
+        captures = list(region.captures)
+        _align_inputs(region, len(types), captures)
+        return region.graph, [self._capture(v, len(self.regions) - 1) for v in captures], assigned
+
+    def inline(self, graph: Graph, values: Sequence[Value]) -> list[GraphTensor]:
+        """Append a copy of a graph on values of this region."""
+        region = self.regions[-1]
+        region.builder.span, region.builder.scope = self.span, ""
+        start = len(region.graph.nodes)
+        outputs, _ = clone_into(region.builder, graph, values)
+        if len(self.regions) > 1:
+            for node in region.graph.nodes[start:]:
+                region.owned.update(node.results)
+        return [GraphTensor(v) for v in outputs]
+
+    def custom_gradient(
+        self,
+        operands: Sequence[Tensor],
+        forward: Callable[[list[Tensor]], Sequence[Tensor]],
+        backward: Callable[[list[Tensor], list[Tensor], list[Tensor]], Sequence[Tensor | None]],
+    ) -> list[Tensor]:
+        """`forward(operands)` with the gradient `backward(operands, results, cotangents)`.
+
+        What the two read from outside gets no gradient.
+        """
+        types = [self.lift(t).type for t in operands]
+        n = len(types)
+        first, outer_first, assigned = self.region("forward", types, forward)
+        results = [v.type for v in first.outputs]
+
+        def grads(args: list[Tensor]) -> list[Tensor]:
+            k = n + len(results)
+            given = backward(args[:n], args[n:k], args[k:])
+            return [g if g is not None else self._zeros(t)
+                    for g, t in zip(given, types, strict=True)]
+
+        second, outer_second, changed = self.region(
+            "bprop", [*types, *results, *results], grads
+        )
+        if changed:
+            raise TypeError(f"a bprop cannot assign the parameter {changed[0].name}")
+        outer = list(dict.fromkeys([*outer_first, *outer_second]))
+        _reorder(first, n, outer_first, outer)
+        captured = _reorder(second, n + 2 * len(results), outer_second, outer)
+        fixed = second.inputs[: n + 2 * len(results)]
+        second.inputs = [*fixed[:n], *captured, *fixed[n:]]
+        b = Builder(second)
+        second.outputs += [b.zeros_like(v) for v in captured]
+        nodes = self._node(
+            "custom_grad", [*(self.lift(t) for t in operands), *outer], {}, [first, second]
+        )
+        return self._adopt(nodes, assigned)
+
+    def _zeros(self, ty: TensorType) -> Tensor:
+        region = self.regions[-1]
+        value = region.builder.full(ty, 0)
+        for node in region.graph.nodes[-2:]:
+            region.owned.update(node.results)
+        return GraphTensor(value)
+
     def _index_like(self) -> Tensor:
         import numpy as np
 
@@ -380,6 +454,18 @@ def _align_inputs(region: Region, fixed: int, captures: Sequence[Value]) -> None
         inner.name = f"capture{i}"
         inputs.append(inner)
     region.graph.inputs = inputs
+
+
+def _reorder(
+    graph: Graph, fixed: int, have: Sequence[Value], want: Sequence[Value]
+) -> list[Value]:
+    """Make the captures of a graph those of `want`, in that order; its inputs for them."""
+    table = dict(zip(have, graph.inputs[fixed:], strict=True))
+    captured = [table.get(v) or Value(v.type, kind="input") for v in want]
+    for i, v in enumerate(captured):
+        v.name = f"capture{i}"
+    graph.inputs = [*graph.inputs[:fixed], *captured]
+    return captured
 
 
 def _check_carried(types: Sequence[TensorType], outputs: Sequence[Value]) -> None:

@@ -9,7 +9,7 @@ from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
 
 from ...loops.expr import Expr
-from . import convert, math
+from . import convert, math, philox
 from .text import Function, V, lanes_of, vector
 
 _EXACT = frozenset({
@@ -84,7 +84,7 @@ def _philox(f: Function, args: list[V]) -> V:
     index, seed, offset = args
     lanes = lanes_of(index.ty)
     wide = [f.extract(v, 0) if lanes > 1 else v for v in (seed, offset)]
-    from . import philox
+
 
     out = philox.philox_bits(f, index, wide[0], wide[1])
     assert out.ty == vector("i32", lanes)

@@ -1,0 +1,193 @@
+"""The compile driver: a graph in, a `Program` out, through the pipeline and the caches.
+
+A program is cached whole by the text of its graph, so compiling the same network again is a
+look-up that needs neither the passes nor LLVM.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from cellc_runtime import cache
+from cellc_runtime.errors import ArtifactError
+from cellc_runtime.executable import Executable
+from cellc_runtime.program import Callback, Program, Slot
+from cellc_runtime.target import Target, host_target
+
+from . import __version__
+from .codegen import memory
+from .codegen.instructions import Call, walk
+from .codegen.lowering import Lowered, lower
+from .codegen.main import MainWriter
+from .ir.graph import Graph, Node
+from .ir.text import print_graph
+from .loops.nest import print_nest
+from .objects import build_image, llvm_version
+from .passes.base import copy_graph
+from .passes.pipeline import PIPELINE, Observer, run_pipeline
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(slots=True)
+class Report:
+    """What a compilation did.
+
+    Attributes:
+        cached: the whole program came from the cache.
+        seconds: wall time by stage.
+        kernels: distinct kernels; `calls` how often kernels are called in one run.
+        arena_bytes: peak of temporaries, known before the run.
+        nests: text of every loop nest (only with `keep_nests`).
+    """
+
+    cached: bool = False
+    seconds: dict[str, float] = field(default_factory=dict)
+    kernels: int = 0
+    calls: int = 0
+    arena_bytes: int = 0
+    nests: list[str] = field(default_factory=list)
+
+
+def optimize(graph: Graph, observe: Observer | None = None) -> Graph:
+    """A copy of the graph after the default pipeline."""
+    return run_pipeline(copy_graph(graph), PIPELINE, observe)
+
+
+def compile_program(
+    graph: Graph,
+    target: Target | None = None,
+    *,
+    report: Report | None = None,
+    progress: Callable[[str], None] | None = None,
+    use_cache: bool = True,
+) -> Program:
+    """Compile a graph for a target (default: this machine).
+
+    Args:
+        graph: any verified graph; it is not changed.
+        target: what to compile for.
+        report: filled in if given.
+        progress: called with the name of each stage as it begins.
+        use_cache: look the program up in the cache and store it there.
+
+    Raises:
+        TypeError: an op cannot be lowered.
+        CompilerBug: LLVM refused what was generated.
+    """
+    target = target or host_target()
+    report = report if report is not None else Report()
+    say = progress or (lambda stage: None)
+    key = cache.make_key(
+        "program", print_graph(graph, spans=False), target.name, llvm_version(), __version__
+    )
+    store = cache.default()
+    if use_cache:
+        found = _from_cache(store.get(key))
+        if found is not None:
+            report.cached, report.arena_bytes = True, found.arena_bytes
+            return found
+    say("passes")
+    start = time.perf_counter()
+    optimized = optimize(graph)
+    report.seconds["passes"] = time.perf_counter() - start
+    program = _generate(optimized, target, report, say)
+    if use_cache:
+        store.put(key, program.to_bytes())
+    return program
+
+
+def _from_cache(payload: bytes | None) -> Program | None:
+    if payload is None:
+        return None
+    try:
+        return Program.from_bytes(payload)
+    except ArtifactError:
+        return None
+
+
+def _generate(
+    graph: Graph, target: Target, report: Report, say: Callable[[str], None]
+) -> Program:
+    say("code generation")
+    start = time.perf_counter()
+    lowered = lower(graph, target)
+    arena = memory.plan(b for b in lowered.buffers if b.first >= 0)
+    slots = graph_slots(graph)
+    writer = MainWriter(target, len(slots))
+    text = writer.write(lowered.instructions)
+    report.seconds["lowering"] = time.perf_counter() - start
+    say("native code")
+    start = time.perf_counter()
+    image = build_image(
+        text, [(n, k.body) for n, k in writer.kernels.items()], target,
+        callbacks=len(lowered.callbacks),
+    )
+    report.seconds["llvm"] = time.perf_counter() - start
+    _fill_report(report, lowered, writer, arena)
+    return Program(
+        name=graph.name,
+        target=target.name,
+        slots=tuple(slots),
+        image=image,
+        arena_bytes=arena,
+        constants=bytes(lowered.constants),
+        callbacks=tuple(_callback(i, c.node) for i, c in enumerate(lowered.callbacks)),
+        cost=sum(i.kernel.cost for i in walk(lowered.instructions) if isinstance(i, Call)),
+    )
+
+
+def _callback(number: int, node: Node) -> Callback:
+    return Callback(callback_name(number), tuple((v.dtype, v.shape) for v in node.operands))
+
+
+def callback_name(number: int) -> str:
+    """The name of a graph's `number`-th host callback, in the order of `Graph.walk`."""
+    return f"host{number}"
+
+
+def _fill_report(report: Report, lowered: Lowered, writer: MainWriter, arena: int) -> None:
+    report.kernels = len(writer.kernels)
+    report.calls = len(lowered.instructions)
+    report.arena_bytes = arena
+    report.nests = [f"{label}\n{print_nest(nest)}" for label, nest in lowered.nests]
+
+
+def graph_slots(graph: Graph) -> list[Slot]:
+    """The slots of a graph's program: its inputs, its outputs, and its updates over inputs."""
+    slots = [
+        Slot(v.name, v.dtype, v.shape, "input" if v.kind == "input" else "param")
+        for v in graph.inputs
+    ]
+    slots += [Slot(f"out{i}", v.dtype, v.shape, "output") for i, v in enumerate(graph.outputs)]
+    slots += [
+        Slot(f"new {old.name}", old.dtype, old.shape, "update", graph.inputs.index(old))
+        for old, _ in graph.updates
+    ]
+    return slots
+
+
+def compile_graph(
+    graph: Graph, target: Target | None = None
+) -> Callable[[Sequence[Array]], list[Array]]:
+    """Compile and load a graph: a function from inputs to outputs, then updated values.
+
+    Inputs that the graph updates are copied first, so the caller's arrays stay as they are.
+    """
+    executable = Executable(compile_program(graph, target))
+    replaced = [graph.inputs.index(old) for old, _ in graph.updates]
+    params = [i for i, v in enumerate(graph.inputs) if v.kind != "input"]
+
+    def run(arrays: Sequence[Array]) -> list[Array]:
+        given = [np.array(a) if i in replaced else np.asarray(a) for i, a in enumerate(arrays)]
+        if params:
+            executable.bind([given[i] for i in params])
+        out = executable.call([a for i, a in enumerate(given) if i not in params])
+        return [*out, *(given[i] for i in replaced)]
+
+    return run

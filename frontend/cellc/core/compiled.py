@@ -1,0 +1,296 @@
+"""Graph mode: calls of Cells and functions, compiled once per signature.
+
+The signature is the structure of the arguments, the types of their tensors and the values known
+at compile time. An entry holds what was compiled for one signature and the parameters bound to
+it; it goes stale when an attribute or global that was read while compiling changes.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import types
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from cellc_runtime.executable import Executable
+
+from cellc_compiler.driver import Report, compile_program
+from cellc_compiler.ir.graph import Graph
+from cellc_compiler.ir.op import lookup
+
+from ..common.parameter import Parameter
+from ..common.tensor import Tensor
+from ..lang import Hooks, interpret_call
+from . import progress
+from .callbacks import host_callbacks
+from .dispatch import tracing
+from .structure import Box, Known, Leaf, Structure, put_together, take_apart, tensors
+from .tracer import Tracer
+from .watch import Stale, watch
+
+_compiling = threading.RLock()
+
+
+@dataclass(slots=True)
+class Traced:
+    """A call as a graph.
+
+    Attributes:
+        graph: inputs are the tensors of the arguments, then parameters and state.
+        inputs: positions among the graph's inputs of the arguments' tensors.
+        parameters: the parameter behind each other input, in order.
+        out: the structure of the result.
+        attributes: what was read of Cells; `globals` what was read of modules' names.
+    """
+
+    graph: Graph
+    arguments: int
+    parameters: list[Parameter]
+    out: Structure
+    attributes: list[tuple[Any, str]]
+    globals: list[tuple[dict[str, Any], str, Any]]
+
+
+def trace(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Traced:
+    """Trace a call of a Cell or function into a graph.
+
+    Raises:
+        CompileError: an error in the network (of the builtin kind it is of).
+    """
+    structure, leaves = take_apart((tuple(args), dict(kwargs)))
+    tracer = Tracer(_name_of(fn))
+    names = _argument_names(fn, structure)
+    inputs = [tracer.input(t._type, names[i]) for i, t in enumerate(leaves)]
+    attributes: list[tuple[Any, str]] = []
+    seen: dict[tuple[int, str], tuple[dict[str, Any], str, Any]] = {}
+
+    def on_global(table: dict[str, Any], name: str) -> None:
+        value = table.get(name)
+        if not isinstance(value, (types.ModuleType, type)) and not callable(value):
+            seen[(id(table), name)] = table, name, value
+
+    hooks = Hooks(lambda o, n: attributes.append((o, n)), on_global, custom_bprop)
+    call_args, call_kwargs = put_together(structure, inputs)
+    result = interpret_call(tracer, fn, call_args, call_kwargs, hooks)
+    out, outputs = take_apart(result)
+    with tracing(tracer):
+        graph = tracer.finish(outputs)
+    order = {v: p for p, v in tracer.parameters.items()}
+    parameters = [order[v] for v in graph.inputs if v in order]
+    return Traced(graph, len(leaves), parameters, out, attributes, list(seen.values()))
+
+
+def _name_of(fn: Any) -> str:
+    return getattr(fn, "__name__", None) or type(fn).__name__
+
+
+def _argument_names(fn: Any, structure: Structure) -> list[str]:
+    """Readable names of the inputs: those of `construct` where an argument is one tensor."""
+    code = getattr(getattr(fn, "construct", fn), "__code__", None)
+    names = list(code.co_varnames[: code.co_argcount]) if code is not None else []
+    if names and names[0] == "self":
+        names = names[1:]
+    out: list[str] = []
+
+    def walk(part: Structure, name: str) -> None:
+        if isinstance(part, Leaf):
+            out.append(name if name not in out else f"{name}.{part.number}")
+        elif isinstance(part, Box):
+            for i, p in enumerate(part.parts):
+                walk(p, f"{name}.{part.keys[i] if part.keys else i}")
+
+    assert isinstance(structure, Box)
+    positional, keyword = structure.parts
+    assert isinstance(positional, Box) and isinstance(keyword, Box)
+    for i, part in enumerate(positional.parts):
+        walk(part, names[i] if i < len(names) else f"x{i}")
+    for key, part in zip(keyword.keys, keyword.parts, strict=True):
+        walk(part, str(key))
+    return out
+
+
+def custom_bprop(tracer: Tracer, cell: Any, args: tuple[Any, ...]) -> Any:
+    """A Cell with a `bprop`, as a node with a gradient of its own."""
+    structure, leaves = take_apart(args)
+    shape: list[Structure] = []
+
+    def forward(inputs: list[Tensor]) -> list[Tensor]:
+        out = interpret_call(tracer, cell.construct, put_together(structure, inputs))
+        out_structure, tensors_ = take_apart(out)
+        shape.append(out_structure)
+        return tensors_
+
+    def backward(
+        inputs: list[Tensor], results: list[Tensor], dys: list[Tensor]
+    ) -> list[Tensor | None]:
+        given = put_together(structure, inputs)
+        out, dout = (put_together(shape[-1], t) for t in (results, dys))
+        grads = interpret_call(tracer, cell.bprop, (*given, out, dout))
+        return bprop_grads(cell, grads, structure, len(inputs))
+
+    results = tracer.custom_gradient(leaves, forward, backward)
+    return put_together(shape[-1], results)
+
+
+def bprop_grads(
+    cell: Any, grads: Any, structure: Structure, count: int
+) -> list[Tensor | None]:
+    """The gradients a `bprop` gave, one for each tensor of the inputs.
+
+    Raises:
+        TypeError: not a tuple with one gradient (or None) for each input.
+    """
+    assert isinstance(structure, Box)
+    given = grads if isinstance(grads, (tuple, list)) else (grads,)
+    if len(given) != len(structure.parts):
+        raise TypeError(
+            f"the bprop of {type(cell).__name__} must give {len(structure.parts)} gradients, one "
+            f"for each input of construct, got {len(given)}"
+        )
+    out: list[Tensor | None] = [None] * count
+    for part, grad in zip(structure.parts, given, strict=True):
+        places = [t.number for t in _leaves(part)]
+        values = list(tensors(grad)) if grad is not None else []
+        for place, value in zip(places, values, strict=False):
+            out[place] = value
+    return out
+
+
+def _leaves(part: Structure) -> list[Leaf]:
+    if isinstance(part, Leaf):
+        return [part]
+    return [x for p in part.parts for x in _leaves(p)] if isinstance(part, Box) else []
+
+
+# --- entries -------------------------------------------------------------------------------------
+
+
+class CompiledEntry:
+    """What was compiled for one signature."""
+
+    def __init__(self, traced: Traced, name: str) -> None:
+        self.traced = traced
+        self.report = Report()
+        self.flag = Stale()
+        watch(traced.attributes, self.flag)
+        start = time.perf_counter()
+        with progress.stage(name) as say:
+            program = compile_program(traced.graph, report=self.report, progress=say)
+        self.report.seconds["total"] = time.perf_counter() - start
+        self.callbacks = host_callbacks(traced.graph)
+        self.executable = Executable(program, callbacks=self.callbacks)
+        self.bound: list[Any] = []
+        self.single = isinstance(traced.out, Leaf)
+        self.bind()
+
+    def bind(self) -> None:
+        """Give the executable the parameters' present buffers."""
+        self.bound = [p._data for p in self.traced.parameters]
+        self.executable.bind(self.bound)
+
+    def fresh(self) -> bool:
+        """Whether what was read at compile time still has its value."""
+        if self.flag.stale:
+            return False
+        for table, name, value in self.traced.globals:
+            if table.get(name) is not value:
+                self.flag.stale, self.flag.cause = True, f"the global {name!r} was set"
+                return False
+        return True
+
+    def run(self, arrays: Sequence[Any]) -> Any:
+        """The result for arrays of the signature's types."""
+        for p, a in zip(self.traced.parameters, self.bound, strict=True):
+            if p._data is not a:
+                self.bind()
+                break
+        out = self.executable.entry(*arrays)
+        if self.single:
+            return Tensor._from_array(out)
+        many = out if isinstance(out, tuple) else (out,) if out is not None else ()
+        return put_together(self.traced.out, [Tensor._from_array(a) for a in many])
+
+
+@dataclass(slots=True)
+class EntryTable:
+    """The compiled entries of one Cell or function."""
+
+    entries: dict[Any, CompiledEntry] = field(default_factory=dict)
+    causes: list[str] = field(default_factory=list)
+
+    def call(self, fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Run the entry of this signature, compiled if need be."""
+        if not kwargs:
+            key: list[Any] = []
+            for a in args:
+                if type(a) is not Tensor:
+                    break
+                data = a._data
+                key.append(data.shape)
+                key.append(data.dtype)
+            else:
+                entry = self.entries.get(tuple(key))
+                if entry is not None and entry.fresh():
+                    return entry.run([a._data for a in args])
+                return self._compiled(tuple(key), fn, args, kwargs).run([a._data for a in args])
+        structure, leaves = take_apart((args, dict(kwargs)))
+        general = (_fingerprint(structure), tuple(t._type for t in leaves))
+        entry = self.entries.get(general)
+        if entry is None or not entry.fresh():
+            entry = self._compiled(general, fn, args, kwargs)
+        return entry.run([t._data for t in leaves])
+
+    def prepare(self, fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> CompiledEntry:
+        """Compile for these arguments without running."""
+        structure, leaves = take_apart((args, dict(kwargs)))
+        if not kwargs and all(type(a) is Tensor for a in args):
+            key: Any = tuple(x for a in args for x in (a._data.shape, a._data.dtype))
+        else:
+            key = (_fingerprint(structure), tuple(t._type for t in leaves))
+        entry = self.entries.get(key)
+        return entry if entry is not None and entry.fresh() else self._compiled(
+            key, fn, args, kwargs
+        )
+
+    def _compiled(
+        self, key: Any, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> CompiledEntry:
+        with _compiling:
+            entry = self.entries.get(key)
+            if entry is not None:
+                if entry.fresh():
+                    return entry
+                self.causes.append(entry.flag.cause)
+            entry = CompiledEntry(trace(fn, args, kwargs), _name_of(fn))
+            self.entries[key] = entry
+            return entry
+
+
+def _fingerprint(structure: Structure) -> Any:
+    """The structure as a key; values that cannot be hashed count by identity."""
+    if isinstance(structure, Leaf):
+        return structure
+    if isinstance(structure, Box):
+        return structure.kind, structure.keys, tuple(_fingerprint(p) for p in structure.parts)
+    assert isinstance(structure, Known)
+    value = structure.value
+    try:
+        hash(value)
+    except TypeError:
+        return type(value), id(value)
+    return type(value), value if not isinstance(value, float) else repr(value)
+
+
+def inline(tracer: Tracer, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """A call made by library code while a graph is traced: interpreted into that graph."""
+    return interpret_call(tracer, fn, args, kwargs)
+
+
+Callback = Callable[..., None]
+
+
+def has_effect(graph: Graph) -> bool:
+    """Whether running the graph calls the host."""
+    return any(lookup(n.op).effect for n in graph.walk())

@@ -1,0 +1,39 @@
+"""PyNative calls of Cells: `construct` run by Python, a Cell's own `bprop` recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..common.tensor import Tensor
+from ..pynative.recorder import active_recordings, paused
+from .compiled import bprop_grads
+from .structure import put_together, take_apart
+
+
+def call_cell(cell: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """Run a Cell's construct eagerly."""
+    if active_recordings() and getattr(type(cell), "bprop", None) is not None:
+        return _with_bprop(cell, args)
+    return cell.construct(*args, **kwargs)
+
+
+def _with_bprop(cell: Any, args: tuple[Any, ...]) -> Any:
+    structure, leaves = take_apart(args)
+    with paused():
+        out = cell.construct(*args)
+    out_structure, results = take_apart(out)
+    # A result that is an input itself needs an identity of its own to be followed.
+    results = [Tensor._from_array(t._data) if any(t is x for x in leaves) else t for t in results]
+
+    def rule(
+        operands: Sequence[Tensor], outs: Sequence[Tensor], dys: Sequence[Tensor]
+    ) -> Sequence[Any]:
+        given = put_together(structure, operands)
+        out_value, dout = (put_together(out_structure, t) for t in (outs, dys))
+        return bprop_grads(cell, cell.bprop(*given, out_value, dout), structure, len(operands))
+
+    for r in active_recordings():
+        if any(r.value_of(t) is not None for t in leaves):
+            r.note_custom(leaves, results, rule)
+    return put_together(out_structure, results)

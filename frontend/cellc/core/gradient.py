@@ -1,0 +1,404 @@
+"""`grad`, `value_and_grad` and `GradOperation` in both modes.
+
+In PyNative mode the function is recorded; while a graph is traced it becomes a region that
+autodiff transforms and that is inlined; in graph mode the whole call is compiled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from cellc_compiler.autodiff.reverse import differentiable, gradient_graph
+
+from .. import context
+from ..common.parameter import Parameter
+from ..common.tensor import Tensor
+from ..lang import interpret_call
+from ..pynative.recorder import recording
+from .compiled import EntryTable, _leaves
+from .dispatch import active_tracer
+from .structure import Box, Structure, put_together, take_apart
+from .tracer import Tracer
+
+
+@dataclass(slots=True)
+class Request:
+    """What is differentiated.
+
+    Attributes:
+        fn: the function or Cell.
+        positions: positions of arguments, or None for no argument.
+        single: `grad_position` was one int: the gradient comes without a tuple.
+        weights: parameters, in order, or None; `one_weight` if a single one was given.
+        has_aux: only the first output is differentiated.
+        sens: the last argument is the cotangent of the output.
+    """
+
+    fn: Any
+    positions: tuple[int, ...] | None
+    single: bool
+    weights: tuple[Parameter, ...] | None
+    one_weight: bool = False
+    has_aux: bool = False
+    sens: bool = False
+    all_inputs: bool = False
+
+
+@dataclass(slots=True)
+class Computed:
+    """Values and gradients, as tensors with their structures."""
+
+    value: Any
+    inputs: list[Any]
+    weights: list[Tensor]
+
+
+def compute(request: Request, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Computed:
+    """Values and gradients in the mode at hand (traced or eager)."""
+    sens = None
+    if request.sens:
+        if not args:
+            raise ValueError("the gradient takes a sensitivity as its last argument, got none")
+        args, sens = args[:-1], args[-1]
+    positions = _positions(request, args)
+    tracer = active_tracer()
+    if tracer is not None:
+        return _traced(tracer, request, positions, args, kwargs, sens)
+    return _eager(request, positions, args, kwargs, sens)
+
+
+def _positions(request: Request, args: Sequence[Any]) -> tuple[int, ...]:
+    if request.all_inputs:
+        return tuple(i for i, a in enumerate(args) if take_apart(a)[1])
+    positions = request.positions or ()
+    for p in positions:
+        if not 0 <= p < len(args):
+            raise ValueError(
+                f"grad_position {p} is out of range: the function was called with {len(args)} "
+                f"positional arguments"
+            )
+    return positions
+
+
+def _chosen(structure: Structure, positions: Sequence[int]) -> list[list[int]]:
+    """The tensors of each differentiated argument."""
+    assert isinstance(structure, Box)
+    positional = structure.parts[0]
+    assert isinstance(positional, Box)
+    return [[leaf.number for leaf in _leaves(positional.parts[p])] for p in positions]
+
+
+def _seeds(out: Any, request: Request, sens: Any) -> tuple[Structure, list[Tensor], list[int]]:
+    """The outputs, and which of them are differentiated."""
+    structure, tensors = take_apart(out)
+    first: list[int] = list(range(len(tensors)))
+    if request.has_aux:
+        if not isinstance(structure, Box) or not structure.parts:
+            raise TypeError("with has_aux the function must return (output, *auxiliary)")
+        first = [leaf.number for leaf in _leaves(structure.parts[0])]
+    seeds = [i for i in first if differentiable(tensors[i]._type)]
+    if not seeds:
+        kinds = ", ".join(str(t._type) for t in tensors) or "no tensor"
+        raise TypeError(f"only a floating-point output can be differentiated, got {kinds}")
+    if sens is not None and len(list(take_apart(sens)[1])) != len(seeds):
+        raise ValueError(f"{len(seeds)} outputs need as many sensitivities")
+    return structure, tensors, seeds
+
+
+def _rebuild(args: Sequence[Any], positions: Sequence[int], grads: Sequence[Tensor]) -> list[Any]:
+    """Gradients in the structures of the arguments."""
+    out: list[Any] = []
+    it = iter(grads)
+    for p in positions:
+        structure, leaves = take_apart(args[p])
+        out.append(put_together(structure, [next(it) for _ in leaves]))
+    return out
+
+
+# --- eager ---------------------------------------------------------------------------------------
+
+
+def _eager(
+    request: Request, positions: Sequence[int], args: tuple[Any, ...],
+    kwargs: Mapping[str, Any], sens: Any,
+) -> Computed:
+    structure, leaves = take_apart((args, dict(kwargs)))
+    # The same tensor given twice has two gradients, so each argument gets its own identity.
+    own = [Tensor._from_array(t._data) for t in leaves]
+    weights = request.weights or ()
+    chosen = [i for group in _chosen(structure, positions) for i in group]
+    with recording() as r:
+        _follow(leaves, own)
+        values = [r.track(own[i]) for i in chosen]
+        values += [r.track(p) for p in weights]
+        call_args, call_kwargs = put_together(structure, own)
+        out = request.fn(*call_args, **call_kwargs)
+        out_structure, tensors, seeds = _seeds(out, request, sens)
+    given = list(take_apart(sens)[1]) if sens is not None else [_ones(tensors[i]) for i in seeds]
+    pairs = [(tensors[i], g) for i, g in zip(seeds, given, strict=True)]
+    grads = r.gradients(pairs, values)
+    sources = [own[i] for i in chosen] + list(weights)
+    full = [g if g is not None else _zeros(t) for g, t in zip(grads, sources, strict=True)]
+    n = len(chosen)
+    return Computed(put_together(out_structure, tensors), _rebuild(args, positions, full[:n]),
+                    full[n:])
+
+
+def _follow(leaves: Sequence[Tensor], own: Sequence[Tensor]) -> None:
+    """Recordings further out know the arguments by their new identities too."""
+    from ..pynative.recorder import active_recordings
+
+    for outer in active_recordings()[:-1]:
+        for t, o in zip(leaves, own, strict=True):
+            value = outer.value_of(t)
+            if value is not None:
+                outer.values[id(o)] = (o, value)
+
+
+def _ones(t: Tensor) -> Tensor:
+    return Tensor._from_array(np.ones(t.shape, t._data.dtype))
+
+
+def _zeros(t: Tensor) -> Tensor:
+    return Tensor._from_array(np.zeros(t.shape, t._data.dtype))
+
+
+# --- traced --------------------------------------------------------------------------------------
+
+
+def _traced(
+    tracer: Tracer, request: Request, positions: Sequence[int], args: tuple[Any, ...],
+    kwargs: Mapping[str, Any], sens: Any,
+) -> Computed:
+    structure, leaves = take_apart((args, dict(kwargs)))
+    weights = request.weights or ()
+    before = [tracer.lift(p) for p in weights]
+    shape: list[tuple[Structure, list[int], int]] = []
+
+    def run(inputs: list[Tensor]) -> list[Tensor]:
+        call_args, call_kwargs = put_together(structure, inputs)
+        out = interpret_call(tracer, request.fn, call_args, call_kwargs)
+        out_structure, tensors, seeds = _seeds(out, request, sens)
+        shape.append((out_structure, seeds, len(tensors)))
+        return tensors
+
+    values = [tracer.lift(t) for t in leaves]
+    graph, captures, assigned = tracer.region("grad", [v.type for v in values], run)
+    out_structure, seeds, count = shape[-1]
+    chosen = [i for group in _chosen(structure, positions) for i in group]
+    place = {v: len(values) + i for i, v in enumerate(captures)}
+    wanted = chosen + [place[v] for v in before if v in place]
+    transformed = gradient_graph(graph, wanted, seeded=seeds, sens=sens is not None)
+    operands = [*values, *captures]
+    if sens is not None:
+        operands += [tracer.lift(t) for t in take_apart(sens)[1]]
+    results: list[Tensor] = list(tracer.inline(transformed, operands))
+    for parameter, tensor in zip(assigned, results[count:], strict=False):
+        tracer.assign(parameter, tensor)
+    grads = results[count + len(assigned) :]
+    n = len(chosen)
+    it = iter(grads[n:])
+    weight_grads: list[Tensor] = [
+        next(it) if v in place else tracer._zeros(v.type) for v in before
+    ]
+    return Computed(put_together(out_structure, results[:count]),
+                    _rebuild(args, positions, grads[:n]), weight_grads)
+
+
+# --- public objects ----------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class GradFunction:
+    """What `grad` and `value_and_grad` return: a function of the same arguments."""
+
+    request: Request
+    with_value: bool
+    return_ids: bool = False
+    flat: bool = False
+    table: EntryTable = field(default_factory=EntryTable)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        fn = self.request.fn
+        if active_tracer() is None and context.in_graph_mode() and not _recording_now():
+            return self.table.call(_Compilable(self, fn), args, kwargs)
+        return self.evaluate(args, kwargs)
+
+    def evaluate(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Compute in the mode at hand."""
+        computed = compute(self.request, args, kwargs)
+        grads = self._shape(computed)
+        if self.with_value:
+            return computed.value, grads
+        if self.request.has_aux:
+            return grads, tuple(computed.value[1:])
+        return grads
+
+    def _shape(self, computed: Computed) -> Any:
+        r = self.request
+        inputs: Any = tuple(computed.inputs)
+        if r.single:
+            inputs = computed.inputs[0]
+        weights: Any = tuple(computed.weights)
+        if r.one_weight:
+            weights = computed.weights[0]
+        if self.return_ids:
+            inputs, weights = self._with_ids(inputs, weights)
+        has_inputs = r.positions is not None or r.all_inputs
+        if r.weights is None:
+            return inputs
+        return (inputs, weights) if has_inputs else weights
+
+    def _with_ids(self, inputs: Any, weights: Any) -> tuple[Any, Any]:
+        r = self.request
+        if r.positions is not None:
+            inputs = ((r.positions[0], inputs) if r.single else
+                      tuple(zip(r.positions, inputs, strict=True)))
+        if r.weights is not None:
+            weights = ((r.weights[0].name, weights) if r.one_weight else
+                       tuple((p.name, w) for p, w in zip(r.weights, weights, strict=True)))
+        return inputs, weights
+
+
+class _Compilable:
+    """The call of a gradient function as something the construct compiler runs as it is."""
+
+    def __init__(self, owner: GradFunction, fn: Any) -> None:
+        self.owner = owner
+        self.__name__ = "grad_" + (getattr(fn, "__name__", None) or type(fn).__name__)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.owner.evaluate(args, kwargs)
+
+
+def _recording_now() -> bool:
+    from ..pynative.recorder import active_recordings
+
+    return bool(active_recordings())
+
+
+def make_request(
+    fn: Any, grad_position: Any, weights: Any, has_aux: bool, sens: bool = False
+) -> Request:
+    """Check the arguments of `grad` and its kin.
+
+    Raises:
+        TypeError: an argument has the wrong type.
+        ValueError: neither a position nor weights.
+    """
+    if not callable(fn):
+        raise TypeError(f"'fn' must be a Cell or a function, but got {type(fn).__name__}.")
+    if grad_position is None and weights is None:
+        raise ValueError("`grad_position` and `weights` can not be None at the same time.")
+    single = isinstance(grad_position, int) and not isinstance(grad_position, bool)
+    positions = (grad_position,) if single else grad_position
+    if positions is not None:
+        if not isinstance(positions, (tuple, list)) or not all(
+            isinstance(p, int) and not isinstance(p, bool) and p >= 0 for p in positions
+        ):
+            raise TypeError(
+                "'grad_position' must be None, a non-negative int or a tuple of them, but got "
+                f"{grad_position!r}."
+            )
+        positions = tuple(positions)
+    one = isinstance(weights, Parameter)
+    params = None
+    if weights is not None:
+        params = (weights,) if one else tuple(weights)
+        if not all(isinstance(p, Parameter) for p in params):
+            raise TypeError("'weights' must be a Parameter, or a tuple or list of Parameters.")
+    if not isinstance(has_aux, bool):
+        raise TypeError(f"'has_aux' must be bool, but got {type(has_aux).__name__}.")
+    return Request(fn, positions, single, params, one, has_aux, sens)
+
+
+def grad(
+    fn: Any, grad_position: Any = 0, weights: Any = None, has_aux: bool = False,
+    return_ids: bool = False,
+) -> GradFunction:
+    """The function that computes the gradient of `fn`.
+
+    Args:
+        fn: a Cell or function of tensors.
+        grad_position: argument positions to differentiate with respect to: an int (the gradient
+            comes alone), a tuple (a tuple comes), or None (weights only).
+        weights: Parameters to differentiate with respect to, or None.
+        has_aux: only the first output is differentiated; the others are returned too.
+        return_ids: return (position or name, gradient) pairs.
+
+    Raises:
+        ValueError, TypeError: arguments of a wrong kind, or nothing to differentiate.
+
+    Source: `mindspore.grad`.
+    """
+    request = make_request(fn, grad_position, weights, has_aux)
+    return GradFunction(request, False, return_ids)
+
+
+def value_and_grad(
+    fn: Any, grad_position: Any = 0, weights: Any = None, has_aux: bool = False,
+    return_ids: bool = False,
+) -> GradFunction:
+    """The function that computes the outputs of `fn` and its gradient; see `grad`.
+
+    Source: `mindspore.value_and_grad`.
+    """
+    request = make_request(fn, grad_position, weights, has_aux)
+    return GradFunction(request, True, return_ids)
+
+
+def get_grad(gradients: Any, identifier: Any) -> Tensor:
+    """The gradient of a position or Parameter from the result of `grad(..., return_ids=True)`.
+
+    Raises:
+        RuntimeError: it is not among them.
+
+    Source: `mindspore.get_grad`.
+    """
+    name = identifier.name if isinstance(identifier, Parameter) else identifier
+    stack = [gradients]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, tuple):
+            if len(item) == 2 and not isinstance(item[0], tuple) and item[0] == name:
+                found: Tensor = item[1]
+                return found
+            stack.extend(x for x in item if isinstance(x, tuple))
+    raise RuntimeError(f"no gradient for {name!r} among those returned")
+
+
+class GradOperation:
+    """Gradient functions in the older form. Source: `mindspore.ops.GradOperation`.
+
+    Args:
+        get_all: gradients of all inputs, as a tuple (else of the first).
+        get_by_list: gradients of the parameters given at the call, as a tuple.
+        sens_param: the gradient function takes the sensitivity as its last argument.
+    """
+
+    def __init__(
+        self, get_all: bool = False, get_by_list: bool = False, sens_param: bool = False
+    ) -> None:
+        for name, value in (("get_all", get_all), ("get_by_list", get_by_list),
+                            ("sens_param", sens_param)):
+            if not isinstance(value, bool):
+                raise TypeError(
+                    f"For 'GradOperation', '{name}' must be bool, but got {type(value).__name__}."
+                )
+        self.get_all, self.get_by_list, self.sens_param = get_all, get_by_list, sens_param
+
+    def __call__(self, fn: Any, weights: Any = None, grad_position: int = 0) -> GradFunction:
+        params = None
+        if self.get_by_list:
+            if weights is None:
+                raise ValueError("with get_by_list the gradient needs the weights")
+            params = weights
+        positions: Any = None if self.get_by_list and not self.get_all else grad_position
+        request = make_request(fn, positions, params, False, self.sens_param)
+        if self.get_all:
+            request.all_inputs, request.single, request.positions = True, False, None
+        return GradFunction(request, False)

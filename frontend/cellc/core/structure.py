@@ -1,0 +1,83 @@
+"""Structures of tensors: nested tuples, lists and dicts taken apart into leaves and put together.
+
+Tensors are leaves. Everything else that is not a container is known at compile time and is part
+of the structure itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..common.tensor import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """The place of a tensor: its number."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A value known at compile time."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A container: its type, its keys (for a dict) and its parts."""
+
+    kind: type
+    keys: tuple[Any, ...]
+    parts: tuple[Any, ...]
+
+
+Structure = Leaf | Known | Box
+
+
+def take_apart(value: Any) -> tuple[Structure, list[Tensor]]:
+    """The structure of a value and its tensors in order."""
+    leaves: list[Tensor] = []
+
+    def walk(x: Any) -> Structure:
+        if isinstance(x, Tensor):
+            leaves.append(x)
+            return Leaf(len(leaves) - 1)
+        if isinstance(x, dict):
+            return Box(dict, tuple(x), tuple(walk(v) for v in x.values()))
+        if isinstance(x, (tuple, list)):
+            return Box(type(x), (), tuple(walk(v) for v in x))
+        return Known(x)
+
+    return walk(value), leaves
+
+
+def put_together(structure: Structure, leaves: Sequence[Any]) -> Any:
+    """The value of a structure with its tensors filled in."""
+    if isinstance(structure, Leaf):
+        return leaves[structure.number]
+    if isinstance(structure, Known):
+        return structure.value
+    parts = [put_together(p, leaves) for p in structure.parts]
+    if structure.kind is dict:
+        return dict(zip(structure.keys, parts, strict=True))
+    if structure.kind is list:
+        return parts
+    if hasattr(structure.kind, "_fields"):
+        return structure.kind(*parts)
+    return tuple(parts)
+
+
+def tensors(value: Any) -> Iterator[Tensor]:
+    """The tensors of a structure in order."""
+    yield from take_apart(value)[1]
+
+
+def map_tensors(fn: Callable[[Tensor], Any], value: Any) -> Any:
+    """The same structure with each tensor replaced."""
+    structure, leaves = take_apart(value)
+    return put_together(structure, [fn(t) for t in leaves])

@@ -1,0 +1,40 @@
+"""Which compiled entries read which attribute: so that a change invalidates exactly those.
+
+A compiled entry registers every attribute it read while it was compiled. Setting an attribute
+of a Cell looks the pair up (nothing more than a failed dictionary look-up in the usual case)
+and marks its readers stale; the call path checks one flag.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable
+from typing import Any
+
+
+class Stale:
+    """The flag of one compiled entry: whether what it read has changed, and what."""
+
+    __slots__ = ("__weakref__", "cause", "stale")
+
+    def __init__(self) -> None:
+        self.stale = False
+        self.cause = ""
+
+
+_readers: dict[tuple[int, str], weakref.WeakSet[Stale]] = {}
+
+
+def watch(reads: Iterable[tuple[Any, str]], flag: Stale) -> None:
+    """`flag` goes up when one of these attributes is set."""
+    for target, name in reads:
+        _readers.setdefault((id(target), name), weakref.WeakSet()).add(flag)
+
+
+def changed(target: Any, name: str) -> None:
+    """An attribute was set."""
+    readers = _readers.pop((id(target), name), None)
+    if readers:
+        for flag in readers:
+            flag.stale = True
+            flag.cause = f"the attribute {name!r} of {type(target).__name__} was set"

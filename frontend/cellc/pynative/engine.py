@@ -1,0 +1,74 @@
+"""The eager engine: each op is a graph of one node, compiled once per types and attributes.
+
+The kernels are those of graph mode (chosen by op, shapes, dtypes and target alone), which is
+what makes the two modes equal to the bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from cellc_runtime.executable import Executable
+
+from cellc_compiler.driver import compile_program
+from cellc_compiler.ir.graph import Builder, Graph
+
+from ..common.parameter import Parameter
+from ..common.tensor import Tensor
+from .recorder import active_recordings
+
+Entry = Callable[..., Any]
+
+
+class EagerEngine:
+    """Runs ops at once; see `cellc.core.dispatch.Engine`."""
+
+    def __init__(self) -> None:
+        self.entries: dict[Any, tuple[Entry, Executable]] = {}
+
+    def run(self, op: str, operands: Sequence[Tensor], attrs: Mapping[str, Any]) -> Any:
+        """Run one op: a Tensor, or a tuple of them."""
+        arrays = [t._data for t in operands]
+        key = (op, tuple(attrs.items()), tuple([(a.shape, a.dtype) for a in arrays]))
+        try:
+            found = self.entries.get(key)
+        except TypeError:  # an attribute given as a list
+            attrs = {k: _frozen(v) for k, v in attrs.items()}
+            return self.run(op, operands, attrs)
+        if found is None:
+            found = self.entries[key] = self._build(op, operands, attrs)
+        out = found[0](*arrays)
+        many = isinstance(out, tuple)
+        results = [Tensor._from_array(a) for a in (out if many else (out,))]
+        for r in active_recordings():
+            r.note(op, operands, attrs, results)
+        return tuple(results) if many else results[0]
+
+    def _build(
+        self, op: str, operands: Sequence[Tensor], attrs: Mapping[str, Any]
+    ) -> tuple[Entry, Executable]:
+        graph = Graph(op)
+        inputs = [graph.add_input(t._type, f"x{i}") for i, t in enumerate(operands)]
+        out = Builder(graph).emit(op, *inputs, **attrs)
+        graph.outputs = list(out) if isinstance(out, tuple) else [out]
+        executable = Executable(compile_program(graph))
+        return executable.entry, executable
+
+    def assign(self, parameter: Parameter, value: Tensor) -> None:
+        """Overwrite a parameter's buffer; recordings keep the elements it had."""
+        if parameter._type != value._type:
+            raise ValueError(
+                f"cannot assign {value._type} to the parameter {parameter.name} of type "
+                f"{parameter._type}"
+            )
+        for r in active_recordings():
+            r.before_overwrite(parameter)
+        np.copyto(parameter._data, value._data)
+        for r in active_recordings():
+            r.rebind(parameter, value)
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(_frozen(v) for v in value) if isinstance(value, list) else value
