@@ -51,7 +51,7 @@ def _value(array: Array, dtype: DType) -> str:
         return gap + _scalar(array[()], dtype)
     cells = _cells(_shown(array), dtype)
     if array.ndim == 1:
-        broken = 12 if dtype.is_float and dtype is not bfloat16 or dtype is bool_ else 24
+        broken = 12 if (dtype.is_float and dtype is not bfloat16) or dtype is bool_ else 24
         return gap + _vector(cells, array.shape[0], broken)
     return gap + _nested(cells, array.shape, 1)
 

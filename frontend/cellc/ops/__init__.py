@@ -44,7 +44,9 @@ def _collect() -> dict[str, Any]:
     names: dict[str, Any] = dict(generated_functions())
     for family in _FAMILIES:
         names.update(_public(family))
+    names.update(primitives.PRIMITIVES)
     names.update(functional_math.ALIASES)
+    names.update({a: names[n] for a, n in functional_math.GENERATED_ALIASES.items()})
     return names
 
 

@@ -645,6 +645,13 @@ def rad2deg(x: Tensor) -> Tensor:
     return mul(inexact(tensor(x, "rad2deg")), 180 / math.pi)
 
 
+def atan2(input: Any, other: Any) -> Tensor:
+    """The angle of the point (other, input) from the x axis, in (-pi, pi]."""
+    x, y = (inexact(t) for t in operands("atan2", input, other))
+    out: Tensor = apply("atan2", x, y)
+    return out
+
+
 def hypot(input: Tensor, other: Tensor) -> Tensor:
     """sqrt(input**2 + other**2), scaled so that it does not overflow."""
     x, y = (abs(inexact(t)) for t in operands("hypot", input, other))
@@ -696,8 +703,8 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
 def xlogy(input: Any, other: Any) -> Tensor:
     """input * log(other), 0 where input is 0 (NaN where other is NaN)."""
     x, y = (inexact(t) for t in operands("xlogy", input, other))
-    zero = logical_and(eq(x, 0), logical_not(isnan(y)))
-    return where(zero, 0.0, mul(x, apply("log", where(zero, 1.0, y))))
+    out: Tensor = apply("xlogy", x, y)
+    return out
 
 
 def xdivy(x: Any, y: Any) -> Tensor:
@@ -739,6 +746,11 @@ def result_type(a: Tensor, b: Tensor) -> DType:
     return promoted(a.dtype, b.dtype)
 
 
+def broadcastable_pair(what: str, x: Any, y: Any) -> tuple[Tensor, Tensor]:
+    """Two operands promoted to one type."""
+    return operands(what, x, y)
+
+
 def broadcastable(what: str, *xs: Any) -> list[Tensor]:
     """Operands of one type, ints in float32: for compositions defined on reals."""
     return [inexact(x) for x in common(what, *xs)]
@@ -748,6 +760,12 @@ def broadcastable(what: str, *xs: Any) -> list[Tensor]:
 ALIASES: dict[str, Any] = {
     "multiply": mul, "divide": div, "negative": neg, "absolute": abs, "equal": eq,
     "not_equal": ne, "less": lt, "less_equal": le, "greater": gt, "greater_equal": ge,
-    "invert": bitwise_not, "accumulate_n": addn,
+    "invert": bitwise_not, "accumulate_n": addn, "arctan2": atan2,
 }
 """Other public names of functions above."""
+
+GENERATED_ALIASES: dict[str, str] = {
+    "arccos": "acos", "arcsin": "asin", "arctan": "atan", "arccosh": "acosh", "arcsinh": "asinh",
+    "arctanh": "atanh",
+}
+"""Other public names of functions generated from op definitions."""

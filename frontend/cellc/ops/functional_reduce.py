@@ -46,21 +46,14 @@ def sum(
     return _reduce("reduce_sum", cast_to(x, to), dim, keepdim, "sum")
 
 
-def _count(x: Tensor, axes: tuple[int, ...]) -> int:
-    return math.prod(x.shape[a] for a in axes)
-
-
 def mean(x: Tensor, axis: Any = None, keep_dims: bool = False) -> Tensor:
     """The arithmetic mean over axes, in the type of the input (ints are cut to whole numbers)."""
     t = tensor(x, "mean", "x")
     if t.dtype is bool_:
         raise TypeError("For 'mean', bool tensors are not supported; cast to a number type.")
-    axes = axes_of(axis, t.ndim, "mean")
-    wide = _wide(t) if t.dtype.is_inexact else cast_to(t, float64)
-    n = _count(t, axes)
-    total = _reduce("reduce_sum", wide, axes, keep_dims, "mean") if axes else wide
-    scale = constant(float(n), wide.dtype)
-    return cast_to(apply("div", total, scale), t.dtype)
+    if t.dtype.is_inexact:
+        return _reduce("reduce_mean", t, axis, keep_dims, "mean")
+    return cast_to(_reduce("reduce_mean", cast_to(t, float64), axis, keep_dims, "mean"), t.dtype)
 
 
 def prod(
@@ -190,19 +183,38 @@ def _position(op: str, x: Tensor, axis: int | None, keepdims: bool) -> Tensor:
     return _arg(op, x, axis_of(axis, x.ndim, op), keepdims)
 
 
-def _moments(x: Tensor, axis: Any, ddof: Any, keepdims: bool) -> tuple[Tensor, Tensor]:
-    """Variance and mean over axes, in float32 for 16-bit floats, reduced axes kept or not."""
+def _spread(op: str, input: Tensor, axis: Any, ddof: Any, keepdims: bool) -> Tensor:
+    x = tensor(input, op)
     if not x.dtype.is_float:
-        raise TypeError(f"For 'var', 'input' must be a tensor of floats, but got {x.dtype}.")
-    ddof = int(ddof) if isinstance(ddof, bool) else integer(ddof, "var", "ddof")
-    axes = axes_of(axis, x.ndim, "var")
-    wide = _wide(x)
-    n = _count(x, axes)
-    center = mean(wide, axes, True)
-    deviation = m.sub(wide, center)
-    total = _reduce("reduce_sum", m.mul(deviation, deviation), axes, keepdims, "var")
-    variance = m.div(total, constant(float(n - ddof), wide.dtype))
-    return variance, center if keepdims else _drop(center, axes)
+        raise TypeError(f"For '{op}', 'input' must be a tensor of floats, but got {x.dtype}.")
+    less = int(ddof) if isinstance(ddof, bool) else integer(ddof, op, "ddof")
+    out: Tensor = apply(f"reduce_{op}", x, axes=axes_of(axis, x.ndim, op),
+                        keepdims=bool(keepdims), correction=less)
+    return out
+
+
+def var(input: Tensor, axis: Any = None, ddof: Any = 0, keepdims: bool = False) -> Tensor:
+    """The variance over axes: the sum of squared deviations over (n - ddof)."""
+    return _spread("var", input, axis, ddof, keepdims)
+
+
+def std(input: Tensor, axis: Any = None, ddof: Any = 0, keepdims: bool = False) -> Tensor:
+    """The standard deviation over axes: the square root of `var`."""
+    return _spread("std", input, axis, ddof, keepdims)
+
+
+def var_mean(
+    input: Tensor, axis: Any = None, ddof: Any = 0, keepdims: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Variance and mean over axes."""
+    return var(input, axis, ddof, keepdims), mean(input, axis, keepdims)
+
+
+def std_mean(
+    input: Tensor, axis: Any = None, ddof: Any = 0, keepdims: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Standard deviation and mean over axes."""
+    return std(input, axis, ddof, keepdims), mean(input, axis, keepdims)
 
 
 def _drop(x: Tensor, axes: tuple[int, ...]) -> Tensor:
@@ -211,47 +223,9 @@ def _drop(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     return out
 
 
-def var(input: Tensor, axis: Any = None, ddof: Any = 0, keepdims: bool = False) -> Tensor:
-    """The variance over axes: the sum of squared deviations over (n - ddof)."""
-    x = tensor(input, "var")
-    return cast_to(_moments(x, axis, ddof, keepdims)[0], x.dtype)
-
-
-def std(input: Tensor, axis: Any = None, ddof: Any = 0, keepdims: bool = False) -> Tensor:
-    """The standard deviation over axes: the square root of `var`."""
-    x = tensor(input, "std")
-    return cast_to(apply("sqrt", _moments(x, axis, ddof, keepdims)[0]), x.dtype)
-
-
-def var_mean(
-    input: Tensor, axis: Any = None, ddof: Any = 0, keepdims: bool = False
-) -> tuple[Tensor, Tensor]:
-    """Variance and mean over axes."""
-    x = tensor(input, "var_mean")
-    variance, center = _moments(x, axis, ddof, keepdims)
-    return cast_to(variance, x.dtype), cast_to(center, x.dtype)
-
-
-def std_mean(
-    input: Tensor, axis: Any = None, ddof: Any = 0, keepdims: bool = False
-) -> tuple[Tensor, Tensor]:
-    """Standard deviation and mean over axes."""
-    x = tensor(input, "std_mean")
-    variance, center = _moments(x, axis, ddof, keepdims)
-    return cast_to(apply("sqrt", variance), x.dtype), cast_to(center, x.dtype)
-
-
 def logsumexp(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
     """log of the sum of exponentials over axes, without overflow."""
-    x = tensor(input, "logsumexp")
-    wide = _wide(inexact(x))
-    axes = axes_of(dim, x.ndim, "logsumexp")
-    top = _reduce("reduce_max", wide, axes, True)
-    # An infinite maximum would make inf - inf: shift by 0 there, the sum is then inf or 0.
-    top = apply("stop_gradient", m.where(m.isfinite(top), top, 0.0))
-    total = _reduce("reduce_sum", apply("exp", m.sub(wide, top)), axes, True)
-    out = m.add(apply("log", total), top)
-    return cast_to(out if keepdim else _drop(out, axes), x.dtype if x.dtype.is_inexact else float32)
+    return _reduce("logsumexp", inexact(tensor(input, "logsumexp")), dim, keepdim)
 
 
 def nansum(

@@ -203,6 +203,19 @@ def _adjoint(
     return out
 
 
+def conv2d_adjoint(
+    dout: Tensor, weight: Tensor, size: Ints, stride: Any, pad_mode: str, padding: Any,
+    dilation: Any, groups: int,
+) -> Tensor:
+    """The image (N, C, *size) whose `conv2d` with these options has the cotangent `dout`."""
+    what = "Conv2DTranspose"
+    x, w = operands(what, _image(dout, 2, what), tensor(weight, what, "weight"))
+    steps = repeated(stride, 2, what, "stride")
+    gaps = repeated(dilation, 2, what, "dilation")
+    pads = _pads(pad_mode, padding, size, w.shape[2:], steps, gaps, what)
+    return _adjoint(x, w, size, steps, pads, gaps, groups)
+
+
 # --- pooling --------------------------------------------------------------------------------------
 
 
@@ -254,6 +267,23 @@ def max_pool2d(
     if return_indices:
         return _unbatched(out[0], added), cast_to(_unbatched(out[1], added), int64)
     return _unbatched(out, added)
+
+
+def pool2d(kind: str, x: Tensor, kernel_size: Any, strides: Any, pad_mode: str) -> Tensor:
+    """`MaxPool` and `AvgPool`: windows by a pad mode, padding never counted.
+
+    Args:
+        kind: `"max"` or `"avg"`.
+        pad_mode: `"valid"` or `"same"`, in any case.
+    """
+    t = _image(x, 2, "pool2d")
+    size = repeated(kernel_size, 2, kind, "kernel_size")
+    step = repeated(strides, 2, kind, "strides")
+    mode = choice(pad_mode.lower(), ("valid", "same"), kind, "pad_mode")
+    pads = _same_pads(t.shape[2:], size, step, (1, 1)) if mode == "same" else (0, 0, 0, 0)
+    extra = {"dilation": (1, 1)} if kind == "max" else {"count_include_pad": False}
+    out: Tensor = apply(f"{kind}_pool2d", t, kernel=size, stride=step, pads=pads, **extra)
+    return out
 
 
 def max_pool1d(

@@ -465,7 +465,7 @@ def _hermitian(self: Tensor) -> Tensor:
 # --- the table ------------------------------------------------------------------------------------
 
 _AS_THEY_ARE: tuple[Any, ...] = (
-    m.abs, m.addcdiv, m.addcmul, m.angle, m.bitwise_and, m.bitwise_left_shift, m.bitwise_not,
+    m.abs, m.atan2, m.addcdiv, m.addcmul, m.angle, m.bitwise_and, m.bitwise_left_shift, m.bitwise_not,
     m.bitwise_or, m.bitwise_right_shift, m.bitwise_xor, m.ceil, m.clamp, m.clip, m.conj,
     m.copysign, m.deg2rad, m.div, m.eq, m.float_power, m.floor, m.floor_divide, m.fmax, m.fmin,
     m.fmod, m.frac, m.ge, m.gt, m.heaviside, m.hypot, m.imag, m.isclose, m.isfinite, m.isinf,
@@ -507,7 +507,7 @@ _METHODS: dict[str, Any] = {
     "add": m.add, "sub": m.sub, "multiply": m.mul, "divide": m.div, "absolute": m.abs,
     "negative": m.neg, "equal": m.eq, "not_equal": m.ne, "less": m.lt, "less_equal": m.le,
     "greater": m.gt, "greater_equal": m.ge, "invert": m.bitwise_not, "soft_shrink": fn.softshrink,
-    "movedim": fa.moveaxis, "fills": fc.fills, "fill": fc.fills,
+    "movedim": fa.moveaxis, "arctan2": m.atan2, "fills": fc.fills, "fill": fc.fills,
     "float": _converter(float32), "double": _converter(dtypes.float64),
     "half": _converter(dtypes.float16), "bfloat16": _converter(dtypes.bfloat16),
     "int": _converter(dtypes.int32), "long": _converter(int64),
@@ -534,6 +534,9 @@ def tensor_methods() -> dict[str, Any]:
     for name in ("exp", "log", "tanh", "sigmoid", "erfinv"):
         if name in generated:
             changing[f"{name}_"] = _in_place(generated[name])
+    for alias, name in m.GENERATED_ALIASES.items():
+        if name in generated:
+            changing[alias] = generated[name]
     properties = {
         "T": property(_transposed), "H": property(_hermitian),
         "mT": property(fa.matrix_transpose), "mH": property(
