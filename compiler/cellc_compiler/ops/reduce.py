@@ -1,27 +1,103 @@
-"""Reductions over axes."""
+"""Reductions over axes.
+
+Sums, means and norms of float16 and bfloat16 are kept in float32 and rounded once. Attributes
+`axes` are non-negative and sorted; `None` means all, `()` none.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
-from cellc_runtime import dtypes
+from cellc_runtime import dtypes as dt
 from cellc_runtime.dtypes import DType
 
 from ..ir.graph import Builder, Node, Value
-from ..ir.op import NUMBERS, Array, Op, Sample, Spec, register
-from ..ir.types import TensorType, normalize_axes
+from ..ir.op import (
+    BOOL,
+    COMPLEX,
+    FLOATS,
+    NUMBERS,
+    REAL,
+    REQUIRED,
+    Array,
+    Op,
+    Sample,
+    Spec,
+    register,
+)
+from ..ir.types import TensorType, normalize_axes, normalize_axis, prod
 from ..loops.expr import Reduction
+from ._complex import conj
+from .elementwise import Grads, check_dtype, compute_dtype, to_dtype, widen
+
+Axes = tuple[int, ...] | None
 
 
 def accumulator(dtype: DType) -> DType:
     """Sums of 16-bit floats are kept in float32 and rounded once."""
-    return dtypes.float32 if dtype in (dtypes.float16, dtypes.bfloat16) else dtype
+    return compute_dtype(dtype)
 
 
-class Reduce(Op):
+def reduced_axes(axes: Axes, rank: int) -> tuple[int, ...]:
+    """The axes that go: all for None."""
+    return () if axes == () else normalize_axes(axes, rank)
+
+
+def reduced_shape(x: TensorType, axes: Axes, keepdims: bool) -> tuple[Any, ...]:
+    """The shape after a reduction."""
+    gone = set(reduced_axes(axes, x.rank))
+    return tuple(1 if i in gone else d for i, d in enumerate(x.shape) if keepdims or i not in gone)
+
+
+def spread(b: Builder, v: Value, x: TensorType, axes: Axes) -> Value:
+    """A reduced value with the reduced axes back as size 1, ready to broadcast against `x`."""
+    keep = reduced_shape(x, axes, True)
+    return v if v.type.shape == keep else b.reshape(v, shape=keep)
+
+
+def expand_like(b: Builder, reduced: Value, node: Node) -> Value:
+    """A reduced value broadcast back to the shape of the reduction's operand."""
+    ty = node.operands[0].type
+    out: Value = b.broadcast_to(spread(b, reduced, ty, node.attrs["axes"]), shape=ty.shape)
+    return out
+
+
+def count_of(x: TensorType, axes: Axes) -> int:
+    """How many elements one result takes."""
+    return prod(x.dims[i] for i in reduced_axes(axes, x.rank))
+
+
+class _Axes(Op):
+    """Base of ops with `axes` and `keepdims`."""
+
+    attrs = {"axes": None, "keepdims": False}
+
+    def infer(self, x: TensorType, *, axes: Axes, keepdims: bool, **attrs: Any) -> TensorType:
+        check_dtype(self, x)
+        return TensorType(reduced_shape(x, axes, keepdims), self.result_dtype(x.dtype))
+
+    def result_dtype(self, dtype: DType) -> DType:
+        """Element type of the result."""
+        return dtype
+
+    def samples(self) -> Sequence[Sample]:
+        x = Spec((3, 4, 19))
+        return (Sample((x,), {"axes": (2,)}), Sample((x,), {"axes": (0, 1), "keepdims": True}),
+                Sample((x,), {"axes": None}), Sample((x,), {"axes": (1,)}),
+                Sample((x,), {"axes": (0, 2)}), Sample((Spec((2, 3)),), {"axes": ()}),
+                *self.small_samples())
+
+    def small_samples(self) -> tuple[Sample, ...]:
+        """Samples of no or one element."""
+        return (Sample((Spec((0, 3)),), {"axes": (0,)}), Sample((Spec((0, 3)),), {"axes": (1,)}),
+                Sample((Spec(()),), {"axes": None}))
+
+
+class Reduce(_Axes):
     """Base of reductions.
 
     Attributes:
@@ -29,42 +105,12 @@ class Reduce(Op):
         keepdims: keep reduced axes as size 1.
     """
 
-    attrs = {"axes": None, "keepdims": False}
     kind: ClassVar[str]
-
-    def infer(self, x: TensorType, *, axes: tuple[int, ...] | None,
-              keepdims: bool) -> TensorType:
-        if x.dtype not in self.dtypes:
-            names = ", ".join(d.name for d in self.dtypes)
-            raise TypeError(f"{self.name} takes {names}, got {x}")
-        gone = set(normalize_axes(axes, x.rank)) if axes != () else set()
-        shape = [1 if i in gone else d for i, d in enumerate(x.shape) if keepdims or i not in gone]
-        return TensorType(tuple(shape), self.result_dtype(x.dtype))
-
-    def result_dtype(self, dtype: DType) -> DType:
-        """Element type of the result."""
-        return dtype
 
     def reduction(self, node: Node) -> Reduction:
         ty = node.operands[0].type
-        axes = normalize_axes(node.attrs["axes"], ty.rank) if node.attrs["axes"] != () else ()
+        axes = reduced_axes(node.attrs["axes"], ty.rank)
         return Reduction(self.kind, ty.dims, axes, accumulator(ty.dtype), lambda r, i: r.read(0, i))
-
-    def samples(self) -> Sequence[Sample]:
-        x = Spec((3, 4, 19))
-        return (Sample((x,), {"axes": (2,)}), Sample((x,), {"axes": (0, 1), "keepdims": True}),
-                Sample((x,), {"axes": None}), Sample((x,), {"axes": (1,)}),
-                Sample((x,), {"axes": (0, 2)}), Sample((Spec((0, 3)),), {"axes": (0,)}),
-                Sample((Spec(()),), {"axes": None}))
-
-
-def expand_like(b: Builder, reduced: Value, node: Node) -> Value:
-    """A reduced value broadcast back to the shape of the reduction's operand."""
-    ty = node.operands[0].type
-    axes = normalize_axes(node.attrs["axes"], ty.rank) if node.attrs["axes"] != () else ()
-    keep = tuple(1 if i in axes else d for i, d in enumerate(ty.dims))
-    out: Value = b.broadcast_to(b.reshape(reduced, shape=keep), shape=ty.shape)
-    return out
 
 
 @register
@@ -77,10 +123,431 @@ class ReduceSum(Reduce):
     amp = "high"
     tolerance = 16.0
 
-    def reference(self, x: Array, *, axes: Any, keepdims: bool) -> Array:
-        return np.sum(x, axis=axes, keepdims=keepdims, dtype=x.dtype)
+    def reference(self, x: Array, *, axes: Axes, keepdims: bool) -> Array:
+        return np.sum(x, axis=axes, keepdims=keepdims, dtype=_wide(x)).astype(x.dtype)
 
-    def gradient(self, b: Builder, node: Node, dys: Sequence[Value | None]) -> list[Value]:
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
+        assert dys[0] is not None
+        return [expand_like(b, dys[0], node)]
+
+
+def _wide(x: Array) -> np.dtype[Any]:
+    """The numpy dtype a reference sums in."""
+    return np.dtype(np.float32) if x.dtype.itemsize == 2 and x.dtype.kind not in "iu" else x.dtype
+
+
+@register
+class ReduceProd(Reduce):
+    """Product over axes. Source: `mindspore.ops.prod`.
+
+    The gradient is exact with zeros among the factors (its own derivative is so without them).
+    """
+
+    name = "reduce_prod"
+    kind = "prod"
+    dtypes = NUMBERS
+    amp = "high"
+    tolerance = 32.0
+
+    def reference(self, x: Array, *, axes: Axes, keepdims: bool) -> Array:
+        return np.prod(x, axis=axes, keepdims=keepdims, dtype=_wide(x)).astype(x.dtype)
+
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
+        x, axes, dy = node.operands[0], node.attrs["axes"], dys[0]
+        assert dy is not None
+        is_zero = b.eq(x, b.scalar(0, like=x))
+        zeros = b.reduce_sum(b.cast(is_zero, dtype=dt.int32), axes=axes, keepdims=True)
+        safe = b.where(is_zero, b.scalar(1, like=x), x)
+        others = b.reduce_prod(safe, axes=axes, keepdims=True)
+        # A factor's slope is the product of the rest: 0 if a zero is among the rest.
+        rest = b.sub(zeros, b.cast(is_zero, dtype=dt.int32))
+        slope = b.where(b.eq(rest, b.scalar(0, like=rest)), b.div(others, safe),
+                        b.scalar(0, like=x))
+        return [b.mul(spread(b, dy, x.type, axes), conj(b, slope))]
+
+    def samples(self) -> Sequence[Sample]:
+        return (*super().samples(),
+                Sample((np.array([[0.0, 2, 3], [1, 2, 3], [0, 0, 3]], np.float64),),
+                       {"axes": (1,)}, grad=False))
+
+
+class _Extreme(Reduce):
+    """Base of maximum and minimum: NaN if any is; equal extremes share the cotangent evenly."""
+
+    dtypes = REAL
+
+    def infer(self, x: TensorType, *, axes: Axes, keepdims: bool, **attrs: Any) -> TensorType:
+        out = super().infer(x, axes=axes, keepdims=keepdims)
+        if any(x.shape[i] == 0 for i in reduced_axes(axes, x.rank)):
+            raise ValueError(f"{self.name} over an axis without elements of {x}")
+        return out
+
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
+        x, axes, dy = node.operands[0], node.attrs["axes"], dys[0]
+        assert dy is not None
+        chosen = b.eq(x, spread(b, node.result, x.type, axes))
+        ties = b.reduce_sum(b.cast(chosen, dtype=x.dtype), axes=axes, keepdims=True)
+        share = b.div(spread(b, dy, x.type, axes), ties)
+        return [b.where(chosen, share, b.scalar(0, like=x))]
+
+    def small_samples(self) -> tuple[Sample, ...]:
+        return (Sample((Spec((3, 0)),), {"axes": (0,)}), Sample((Spec(()),), {"axes": None}))
+
+
+@register
+class ReduceMax(_Extreme):
+    """The largest element. Source: `mindspore.ops.amax`."""
+
+    name = "reduce_max"
+    kind = "max"
+
+    def reference(self, x: Array, *, axes: Axes, keepdims: bool) -> Array:
+        return np.max(x, axis=axes, keepdims=keepdims)
+
+
+@register
+class ReduceMin(_Extreme):
+    """The smallest element. Source: `mindspore.ops.amin`."""
+
+    name = "reduce_min"
+    kind = "min"
+
+    def reference(self, x: Array, *, axes: Axes, keepdims: bool) -> Array:
+        return np.min(x, axis=axes, keepdims=keepdims)
+
+
+class _Truth(Reduce):
+    """Base of any and all, on bools."""
+
+    dtypes = BOOL
+
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
+        return [None]
+
+
+@register
+class ReduceAny(_Truth):
+    """Whether any is true (false of none). Source: `mindspore.ops.any`."""
+
+    name = "reduce_any"
+    kind = "any"
+
+    def reference(self, x: Array, *, axes: Axes, keepdims: bool) -> Array:
+        return np.any(x, axis=axes, keepdims=keepdims)
+
+
+@register
+class ReduceAll(_Truth):
+    """Whether all are true (true of none). Source: `mindspore.ops.all`."""
+
+    name = "reduce_all"
+    kind = "all"
+
+    def reference(self, x: Array, *, axes: Axes, keepdims: bool) -> Array:
+        return np.all(x, axis=axes, keepdims=keepdims)
+
+
+class _Arg(Op):
+    """Base of argmax and argmin: int64 positions along one axis.
+
+    Attributes:
+        axis: the axis, non-negative.
+        keepdims: keep it as size 1.
+
+    The first of equal extremes wins; a NaN is the extreme.
+    """
+
+    attrs = {"axis": REQUIRED, "keepdims": False}
+    dtypes = REAL
+    kind: ClassVar[str]
+
+    def infer(self, x: TensorType, *, axis: int, keepdims: bool) -> TensorType:
+        check_dtype(self, x)
+        axis = normalize_axis(axis, x.rank)
+        if x.rank and x.shape[axis] == 0:
+            raise ValueError(f"{self.name} over an axis without elements of {x}")
+        return TensorType(reduced_shape(x, (axis,) if x.rank else (), keepdims), dt.int64)
+
+    def reduction(self, node: Node) -> Reduction:
+        ty = node.operands[0].type
+        axes = (normalize_axis(node.attrs["axis"], ty.rank),) if ty.rank else ()
+        return Reduction(self.kind, ty.dims, axes, accumulator(ty.dtype), lambda r, i: r.read(0, i))
+
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
+        return [None]
+
+    def samples(self) -> Sequence[Sample]:
+        x = Spec((3, 4, 19))
+        return (Sample((x,), {"axis": 2}), Sample((x,), {"axis": 1, "keepdims": True}),
+                Sample((x,), {"axis": 0}), Sample((Spec((1,)),), {"axis": 0}),
+                Sample((Spec((3, 0)),), {"axis": 0}), Sample((Spec(()),), {"axis": 0}))
+
+
+@register
+class ArgMax(_Arg):
+    """Position of the largest element. Source: `mindspore.ops.argmax`."""
+
+    name = "argmax"
+    kind = "argmax"
+
+    def reference(self, x: Array, *, axis: int, keepdims: bool) -> Array:
+        return np.argmax(x, axis=axis if x.ndim else None, keepdims=keepdims)
+
+
+@register
+class ArgMin(_Arg):
+    """Position of the smallest element. Source: `mindspore.ops.argmin`."""
+
+    name = "argmin"
+    kind = "argmin"
+
+    def reference(self, x: Array, *, axis: int, keepdims: bool) -> Array:
+        return np.argmin(x, axis=axis if x.ndim else None, keepdims=keepdims)
+
+
+# --- compositions --------------------------------------------------------------------------------
+
+
+@register
+class ReduceMean(_Axes):
+    """Sum divided by count; NaN of none. Source: `mindspore.ops.mean`."""
+
+    name = "reduce_mean"
+    dtypes = FLOATS + COMPLEX
+    amp = "high"
+    tolerance = 16.0
+
+    def expand(self, b: Builder, x: Value, *, axes: Axes, keepdims: bool) -> Value:
+        total = b.reduce_sum(widen(b, x), axes=axes, keepdims=keepdims)
+        mean = b.div(total, b.scalar(count_of(x.type, axes), like=total))
+        return to_dtype(b, mean, x.dtype)
+
+    def reference(self, x: Array, *, axes: Axes, keepdims: bool) -> Array:
+        total = np.sum(x, axis=axes, keepdims=keepdims, dtype=_wide(x))
+        return (total / np.asarray(x.size / max(total.size, 1), total.dtype)).astype(x.dtype)
+
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
         dy = dys[0]
         assert dy is not None
-        return [expand_like(b, dy, node)]
+        n = count_of(node.operands[0].type, node.attrs["axes"])
+        wide = widen(b, dy)
+        share = to_dtype(b, b.div(wide, b.scalar(n, like=wide)), dy.dtype)
+        return [expand_like(b, share, node)]
+
+
+def mean_and_centered(b: Builder, x: Value, axes: Axes) -> tuple[Value, Value]:
+    """The mean (kept dims) and the deviations from it."""
+    mean = b.reduce_mean(x, axes=axes, keepdims=True)
+    return mean, b.sub(x, mean)
+
+
+class _Spread(_Axes):
+    """Base of variance and standard deviation.
+
+    Attributes:
+        correction: subtracted from the count in the divisor (1: Bessel's). If nothing is left
+            the result is NaN or infinite.
+    """
+
+    attrs = {"axes": None, "keepdims": False, "correction": 0}
+    amp = "high"
+    tolerance = 16.0
+
+    def samples(self) -> Sequence[Sample]:
+        x = Spec((3, 4, 19))
+        return (Sample((x,), {"axes": (2,)}), Sample((x,), {"axes": (0, 1), "keepdims": True}),
+                Sample((x,), {"axes": None, "correction": 1}), Sample((x,), {"axes": (0, 2)}),
+                Sample((Spec((0, 3)),), {"axes": (1,)}))
+
+
+@register
+class ReduceVar(_Spread):
+    """Mean squared deviation from the mean, in two passes. Source: `mindspore.ops.var`."""
+
+    name = "reduce_var"
+
+    def expand(self, b: Builder, x: Value, *, axes: Axes, keepdims: bool,
+               correction: int) -> Value:
+        _, centered = mean_and_centered(b, widen(b, x), axes)
+        total = b.reduce_sum(b.mul(centered, centered), axes=axes, keepdims=keepdims)
+        n = b.scalar(count_of(x.type, axes) - correction, like=total)
+        return to_dtype(b, b.div(total, n), x.dtype)
+
+    def reference(self, x: Array, *, axes: Axes, keepdims: bool, correction: int) -> Array:
+        wide = x.astype(_wide(x))
+        centered = wide - np.mean(wide, axis=axes, keepdims=True)
+        total = np.sum(centered * centered, axis=axes, keepdims=keepdims)
+        n = x.size // max(total.size, 1) - correction
+        return np.asarray(total / np.asarray(n, total.dtype)).astype(x.dtype)
+
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
+        return [_spread_gradient(b, node, dys[0], None)]
+
+
+def _spread_gradient(b: Builder, node: Node, dy: Value | None, std: Value | None) -> Value:
+    """(x - mean) * 2 dy / (n - correction), or dy / ((n - correction) std) for the root."""
+    x, axes = node.operands[0], node.attrs["axes"]
+    assert dy is not None
+    _, centered = mean_and_centered(b, widen(b, x), axes)
+    left = count_of(x.type, axes) - node.attrs["correction"]
+    scale = widen(b, dy)
+    if std is None:
+        scale = b.mul(scale, b.scalar(2, like=scale))
+    else:
+        scale = b.div(scale, widen(b, std))
+    scale = b.div(scale, b.scalar(left, like=scale))
+    return to_dtype(b, b.mul(centered, spread(b, scale, x.type, axes)), x.dtype)
+
+
+@register
+class ReduceStd(_Spread):
+    """The root of the variance. Source: `mindspore.ops.std`.
+
+    The cotangent of equal elements is NaN (0/0).
+    """
+
+    name = "reduce_std"
+
+    def expand(self, b: Builder, x: Value, **attrs: Any) -> Value:
+        return to_dtype(b, b.sqrt(b.reduce_var(widen(b, x), **attrs)), x.dtype)
+
+    def reference(self, x: Array, **attrs: Any) -> Array:
+        return np.sqrt(ReduceVar().reference(x.astype(_wide(x)), **attrs)).astype(x.dtype)
+
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
+        return [_spread_gradient(b, node, dys[0], node.result)]
+
+
+def finite_or_zero(b: Builder, v: Value) -> Value:
+    """v, with 0 in place of infinities and NaN."""
+    out: Value = b.where(b.isfinite(v), v, b.scalar(0, like=v))
+    return out
+
+
+@register
+class LogSumExp(_Axes):
+    """log(sum(exp(input))) without overflow. Source: `mindspore.ops.logsumexp`.
+
+    Only -infinities give -infinity.
+    """
+
+    name = "logsumexp"
+    amp = "high"
+    tolerance = 16.0
+
+    def infer(self, x: TensorType, *, axes: Axes, keepdims: bool, **attrs: Any) -> TensorType:
+        out = super().infer(x, axes=axes, keepdims=keepdims)
+        if any(x.shape[i] == 0 for i in reduced_axes(axes, x.rank)):
+            raise ValueError(f"logsumexp over an axis without elements of {x}")
+        return out
+
+    def expand(self, b: Builder, x: Value, *, axes: Axes, keepdims: bool) -> Value:
+        wide = widen(b, x)
+        top = finite_or_zero(b, b.reduce_max(wide, axes=axes, keepdims=True))
+        total = b.reduce_sum(b.exp(b.sub(wide, top)), axes=axes, keepdims=True)
+        out = to_dtype(b, b.add(b.log(total), top), x.dtype)
+        return out if keepdims else b.reshape(out, shape=reduced_shape(x.type, axes, False))
+
+    def reference(self, x: Array, *, axes: Axes, keepdims: bool) -> Array:
+        wide = x.astype(_wide(x))
+        top = np.max(wide, axis=axes, keepdims=True)
+        top = np.where(np.isfinite(top), top, 0)
+        total = np.sum(np.exp(wide - top), axis=axes, keepdims=True)
+        out = (np.log(total) + top).astype(x.dtype)
+        return out if keepdims else out.reshape(np.max(x, axis=axes).shape)
+
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
+        x, axes, dy = node.operands[0], node.attrs["axes"], dys[0]
+        assert dy is not None
+        y = finite_or_zero(b, widen(b, node.result))
+        share = b.exp(b.sub(widen(b, x), spread(b, y, x.type, axes)))
+        grad = b.mul(spread(b, widen(b, dy), x.type, axes), share)
+        return [to_dtype(b, grad, x.dtype)]
+
+    def small_samples(self) -> tuple[Sample, ...]:
+        return (Sample((Spec((3, 0)),), {"axes": (0,)}), Sample((Spec(()),), {"axes": None}))
+
+
+@register
+class Norm(_Axes):
+    """The p-norm of vectors: sum(|x|**p) ** (1/p). Source: `mindspore.ops.norm`.
+
+    Attributes:
+        p: the order; inf and -inf give the largest and smallest |x|, 0 the count of nonzeros.
+
+    Half floats are computed in float32. The cotangent of a zero vector is 0.
+    """
+
+    name = "norm"
+    attrs = {"axes": None, "keepdims": False, "p": 2.0}
+    amp = "high"
+    tolerance = 32.0
+
+    def infer(self, x: TensorType, *, axes: Axes, keepdims: bool, **attrs: Any) -> TensorType:
+        out = super().infer(x, axes=axes, keepdims=keepdims)
+        empty = any(x.shape[i] == 0 for i in reduced_axes(axes, x.rank))
+        if empty and math.isinf(attrs["p"]):
+            raise ValueError(f"an infinite norm over an axis without elements of {x}")
+        return out
+
+    def expand(self, b: Builder, x: Value, *, axes: Axes, keepdims: bool, p: float) -> Value:
+        v = widen(b, x)
+        return to_dtype(b, self._norm(b, v, {"axes": axes, "keepdims": keepdims}, p), x.dtype)
+
+    def _norm(self, b: Builder, v: Value, over: dict[str, Any], p: float) -> Value:
+        if p == 2:
+            return b.sqrt(b.reduce_sum(b.mul(v, v), **over))
+        size = b.abs(v)
+        if p == 1:
+            return b.reduce_sum(size, **over)
+        if math.isinf(p):
+            return b.reduce_max(size, **over) if p > 0 else b.reduce_min(size, **over)
+        if p == 0:
+            return b.reduce_sum(b.cast(b.ne(v, b.scalar(0, like=v)), dtype=v.dtype), **over)
+        total = b.reduce_sum(b.pow(size, b.scalar(p, like=v)), **over)
+        return b.pow(total, b.scalar(1 / p, like=total))
+
+    def reference(self, x: Array, *, axes: Axes, keepdims: bool, p: float) -> Array:
+        size = np.abs(x.astype(_wide(x)))
+        if math.isinf(p):
+            pick = np.max if p > 0 else np.min
+            return np.asarray(pick(size, axis=axes, keepdims=keepdims)).astype(x.dtype)
+        if p == 0:
+            return np.sum(x != 0, axis=axes, keepdims=keepdims).astype(x.dtype)
+        total = np.sum(size ** p, axis=axes, keepdims=keepdims)
+        return np.asarray(total ** (1 / p)).astype(x.dtype)
+
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
+        (x,), axes, p, dy = node.operands, node.attrs["axes"], node.attrs["p"], dys[0]
+        assert dy is not None
+        if p == 0:
+            return [None]
+        v, up = widen(b, x), spread(b, widen(b, dy), x.type, axes)
+        y = spread(b, widen(b, node.result), x.type, axes)
+        return [to_dtype(b, b.mul(up, self._slope(b, v, y, axes, p)), x.dtype)]
+
+    def _slope(self, b: Builder, v: Value, y: Value, axes: Axes, p: float) -> Value:
+        """dy/dv: sign(v) (|v|/y)**(p-1), for an infinite norm shared among the extremes."""
+        if p == 1:
+            return b.sign(v)
+        if math.isinf(p):
+            chosen = b.cast(b.eq(b.abs(v), y), dtype=v.dtype)
+            ties = b.reduce_sum(chosen, axes=axes, keepdims=True)
+            return b.mul(b.sign(v), b.div(chosen, ties))
+        zero, one = b.scalar(0, like=v), b.scalar(1, like=v)
+        flat = b.eq(y, zero)
+        ratio = b.div(v, b.where(flat, one, y))
+        if p != 2:
+            ratio = b.mul(b.sign(v), b.pow(b.abs(ratio), b.scalar(p - 1, like=v)))
+        out: Value = b.where(flat, zero, ratio)
+        return out
+
+    def samples(self) -> Sequence[Sample]:
+        x, positive = Spec((3, 4, 7)), Spec((3, 7), 0.5, 2)
+        return (Sample((x,), {"axes": (2,)}), Sample((x,), {"axes": None}),
+                Sample((x,), {"axes": (0, 1), "keepdims": True, "p": 1.0}),
+                Sample((positive,), {"axes": (1,), "p": 3.0}),
+                Sample((x,), {"axes": (1,), "p": math.inf}),
+                Sample((x,), {"axes": (1,), "p": -math.inf}),
+                Sample((x,), {"axes": (1,), "p": 0.0}, grad=False),
+                Sample((Spec((0, 3)),), {"axes": (0,)}, grad=False))

@@ -1,0 +1,107 @@
+"""Softmax and its logarithm, over one axis.
+
+Half floats are computed in float32 and rounded once. A row of only -infinity, or with a +infinity,
+gives NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..ir.graph import Builder, Node, Value
+from ..ir.op import REQUIRED, Array, Op, Sample, Spec, register
+from ..ir.types import TensorType, normalize_axis
+from .elementwise import Grads, check_dtype, to_dtype, widen
+
+
+class _Softmax(Op):
+    """Base: keeps the type; one axis, non-negative."""
+
+    attrs = {"axis": REQUIRED}
+    amp = "high"
+    tolerance = 8.0
+
+    def infer(self, x: TensorType, *, axis: int) -> TensorType:
+        check_dtype(self, x)
+        normalize_axis(axis, x.rank)
+        return x
+
+    def samples(self) -> Sequence[Sample]:
+        return (Sample((Spec((3, 17)),), {"axis": 1}), Sample((Spec((2, 5, 9)),), {"axis": 1}),
+                Sample((Spec((4,)),), {"axis": 0}), Sample((Spec((3, 1)),), {"axis": 1}),
+                Sample((Spec((0, 3)),), {"axis": 1}))
+
+
+def shifted(b: Builder, x: Value, axis: int) -> Value:
+    """x minus its maximum along the axis, in the compute dtype."""
+    wide = widen(b, x)
+    if x.type.rank == 0 or x.shape[axis] == 0:
+        return wide
+    out: Value = b.sub(wide, b.reduce_max(wide, axes=(axis,), keepdims=True))
+    return out
+
+
+def along(axis: int, x: Value) -> dict[str, object]:
+    """Attributes of a reduction along one axis that keeps it."""
+    return {"axes": (axis,) if x.type.rank else (), "keepdims": True}
+
+
+def _reference_shifted(x: Array, axis: int) -> Array:
+    wide = x.astype(np.float64)
+    return wide - np.max(wide, axis=axis, keepdims=True) if wide.size and wide.ndim else wide * 0
+
+
+@register
+class Softmax(_Softmax):
+    """exp(x) / sum(exp(x)) along an axis. Source: `mindspore.ops.softmax`.
+
+    Attributes:
+        axis: the axis, non-negative.
+    """
+
+    name = "softmax"
+
+    def expand(self, b: Builder, x: Value, *, axis: int) -> Value:
+        e = b.exp(shifted(b, x, axis))
+        return to_dtype(b, b.div(e, b.reduce_sum(e, **along(axis, x))), x.dtype)
+
+    def reference(self, x: Array, *, axis: int) -> Array:
+        e = np.exp(_reference_shifted(x, axis))
+        return (e / (np.sum(e, axis=axis, keepdims=True) if x.ndim else e)).astype(x.dtype)
+
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
+        dy, y, axis = dys[0], widen(b, node.result), node.attrs["axis"]
+        assert dy is not None
+        wide = widen(b, dy)
+        mean = b.reduce_sum(b.mul(wide, y), **along(axis, y))
+        return [to_dtype(b, b.mul(y, b.sub(wide, mean)), dy.dtype)]
+
+
+@register
+class LogSoftmax(_Softmax):
+    """log(softmax(x)) along an axis, without overflow. Source: `mindspore.ops.log_softmax`.
+
+    Attributes:
+        axis: the axis, non-negative.
+    """
+
+    name = "log_softmax"
+
+    def expand(self, b: Builder, x: Value, *, axis: int) -> Value:
+        low = shifted(b, x, axis)
+        total = b.reduce_sum(b.exp(low), **along(axis, x))
+        return to_dtype(b, b.sub(low, b.log(total)), x.dtype)
+
+    def reference(self, x: Array, *, axis: int) -> Array:
+        low = _reference_shifted(x, axis)
+        total = np.sum(np.exp(low), axis=axis, keepdims=True) if x.ndim else np.exp(low)
+        return (low - np.log(total)).astype(x.dtype)
+
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
+        dy, y, axis = dys[0], widen(b, node.result), node.attrs["axis"]
+        assert dy is not None
+        wide = widen(b, dy)
+        total = b.reduce_sum(wide, **along(axis, y))
+        return [to_dtype(b, b.sub(wide, b.mul(b.exp(y), total)), dy.dtype)]
