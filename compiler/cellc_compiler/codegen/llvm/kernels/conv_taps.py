@@ -50,6 +50,7 @@ _UNROLLED_FMAS = 112
 _X_CHUNK_BYTES = 384 * 1024
 _PANEL_BYTES = 28 * 1024
 _SHORT_CHAIN = 256
+_L2_WEIGHT_BYTES = 1 << 20
 _STACK_BYTES = 176 * 1024
 _STACK_BYTES_L1 = 28 * 1024
 _COPY_ROWS = 32
@@ -141,8 +142,10 @@ def tile_cycles(target: Target, mr: int, nv: int) -> float:
 
 
 def _max_rows(target: Target, nv: int) -> int:
-    """Most rows whose accumulators, with `nv` windows and one weight, fit the registers."""
-    return (target.vector_registers - 1 - nv) // nv
+    """Most rows whose accumulators, with `nv` windows and the weights in flight, fit the
+    registers. LLVM schedules weight loads ahead where there are 32 registers, and spills."""
+    spare = 3 if target.vector_registers > 16 else 1
+    return (target.vector_registers - spare - nv) // nv
 
 
 def _split_cost(total: int, tile: int, cost: Callable[[int], float]) -> float:
@@ -170,6 +173,11 @@ def choose_tile(target: Target, m: int, vectors: int) -> tuple[int, int, float]:
 def _chunk_rows(p: TapConv, pixels: int) -> int:
     """Most grid rows that `pixels` consecutive pixels touch, from any start."""
     return min(p.unfold.th, (pixels + p.unfold.tw - 2) // p.unfold.tw + 1)
+
+
+def _large(p: TapConv) -> bool:
+    """Whether the weights of a group do not fit the L2 cache beside the windows."""
+    return p.m * p.k * p.longest * acc_size(p.dtype) > _L2_WEIGHT_BYTES
 
 
 def _channel_block(p: TapConv, pixels: int) -> int:
@@ -212,16 +220,20 @@ def choose_tiling(p: TapConv, target: Target) -> Tiling:
     copied = replace(p.unfold, copied=True)
     fits = _stack_tiles(p, copied, width * nv, kb, tiles)
     if fits and (p.m >= _COPY_ROWS or not p.unfold.identity):
-        # Fewest rows unfolded in all, over the chunk sizes that fit the stack.
-        here, _, per = min(
-            (-(-tiles // t) * blocks(-(-tiles // t))
-             * copied.cycles(target, _chunk_rows(p, t * width * nv)), -t, t)
-            for t in range(1, fits + 1)
-        )
-        here *= p.n * p.k * p.groups
+        # Cheapest unfolding in all, and reading of the weights once per chunk.
+        weights = p.m * p.longest * acc_size(p.dtype) / (8 if _large(p) else 64)
+
+        def cost(t: int) -> float:
+            chunks = -(-tiles // t)
+            unfold = copied.cycles(target, _chunk_rows(p, t * width * nv))
+            return chunks * (blocks(chunks) * unfold + weights)
+
+        per = min(range(1, fits + 1), key=lambda t: (cost(t), -t))
+        here = cost(per) * p.n * p.k * p.groups
         chunks = -(-tiles // per)
         rows = _chunk_rows(p, -(-tiles // chunks) * width * nv)
         once = copied.cycles(target) * p.n * p.k * p.groups
+        once += weights * p.n * p.k * p.groups
         if here <= 1.3 * once + _FUSED_SHARE * cycles:
             return Tiling(width, mr, nv, blocks(chunks), chunks, kb, rows, first, cycles + here)
     chunk_bytes = width * nv * kb * p.unfold.planes() * acc_size(p.dtype)
@@ -354,9 +366,11 @@ class _Writer:
         if self.t.kb == p.k:
             self._store(u, row, outs, tile, acc, mask)
             return
-        last = f.cmp("eq", f.add(u.k, u.kn), f.i64(p.k))
-        f.when(last, lambda: self._store(u, row, outs, tile, acc, mask),
-               lambda: self._keep(outs, acc, tile, mask))
+        self._keep(outs, acc, tile, mask)
+        if self.epilogue is not None:
+            # From memory: accumulators live across a branch would be spilled in the loop.
+            f.when(f.cmp("eq", f.add(u.k, u.kn), f.i64(p.k)), lambda: self._store(
+                u, row, outs, tile, self._load(outs, tile, mask), mask))
 
     def _outputs(self, u: _Unit, row: V, q: V, tile: _Tile) -> list[V]:
         """The flat output index of every accumulator vector of a tile."""
@@ -378,14 +392,20 @@ class _Writer:
         if self.t.kb == p.k:
             return zeros
 
-        def kept() -> list[V]:
-            return [
-                load_acc(f, elem_ptr(f, self.bufs[2], at, p.out_dtype), p.out_dtype, width,
-                         self._live(i, tile, mask))
-                for i, at in enumerate(outs)
-            ]
+        # A branch here would make LLVM spill the accumulators around the loop over taps. What
+        # the output holds before the first block is never used.
+        first = f.splat(f.cmp("eq", u.k, f.i64(0)), width)
+        kept = self._load(outs, tile, mask)
+        return [f.select(first, z, v) for z, v in zip(zeros, kept, strict=True)]
 
-        return f.when(f.cmp("eq", u.k, f.i64(0)), lambda: zeros, kept)
+    def _load(self, outs: list[V], tile: _Tile, mask: V | None) -> list[V]:
+        """The accumulators left in the output."""
+        f, p = self.f, self.p
+        return [
+            load_acc(f, elem_ptr(f, self.bufs[2], at, p.out_dtype), p.out_dtype, self.t.width,
+                     self._live(i, tile, mask))
+            for i, at in enumerate(outs)
+        ]
 
     def _taps(self, phase: V, tile: _Tile, x: V, w: V, acc: list[V]) -> list[V]:
         """All taps of one chain channel."""
