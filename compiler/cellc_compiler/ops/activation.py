@@ -1,0 +1,619 @@
+"""Activation functions.
+
+All but `relu` are compositions, computed in float32 for half floats and rounded once. Their
+gradient is the cotangent times `slope`, itself made of ops, so second order needs nothing more.
+The slope at a kink is MindSpore's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..ir.graph import Builder, Node, Value
+from ..ir.op import FLOATS, INTS, REQUIRED, Array, Op, Sample, Spec, register
+from ..ir.types import TensorType
+from ..loops import expr as E
+from ..loops.expr import Expr
+from . import _special as S
+from .elementwise import Grads, Unary, check_dtype, same_dtype, to_dtype, unbroadcast, widen
+
+
+@register
+class ReLU(Unary):
+    """max(input, 0); NaN stays. Source: `mindspore.ops.relu`. The slope at 0 is 0."""
+
+    name = "relu"
+    dtypes = FLOATS + INTS
+    function = "relu"
+    primitive = "ReLU"
+
+    def scalar(self, x: Expr) -> Expr:
+        zero = E.const(0, x.dtype)
+        return E.where(x.lt(zero), zero, x)
+
+    def reference(self, x: Array) -> Array:
+        return np.where(x < 0, np.zeros((), x.dtype), x)
+
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
+        zero = b.scalar(0, like=node.result)
+        return [b.where(b.gt(node.result, zero), dys[0], zero)]
+
+
+class Activation(Op):
+    """Base: `formula` and `slope` in the compute dtype."""
+
+    defaults: ClassVar[tuple[dict[str, Any], ...]] = ({},)
+    """Attributes of the samples."""
+
+    def infer(self, x: TensorType, **attrs: Any) -> TensorType:
+        check_dtype(self, x)
+        return x
+
+    def formula(self, b: Builder, x: Value, **attrs: Any) -> Value:
+        """The value."""
+        raise TypeError(f"{self.name} has no formula")
+
+    def slope(self, b: Builder, x: Value, **attrs: Any) -> Value:
+        """The derivative."""
+        raise TypeError(f"{self.name} has no slope")
+
+    def expand(self, b: Builder, x: Value, **attrs: Any) -> Value:
+        return to_dtype(b, self.formula(b, widen(b, x), **attrs), x.dtype)
+
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
+        x, dy = node.operands[0], dys[0]
+        assert dy is not None
+        slope = self.slope(b, widen(b, x), **node.attrs)
+        return [to_dtype(b, b.mul(widen(b, dy), slope), x.dtype)]
+
+    def samples(self) -> Sequence[Sample]:
+        x = Spec((5, 9), -4, 4)
+        return (*(Sample((x,), a) for a in self.defaults), Sample((Spec(()),), self.defaults[0]),
+                Sample((Spec((0, 2)),), self.defaults[0]))
+
+
+def _c(b: Builder, x: float, like: Value) -> Value:
+    return b.scalar(x, like=like)
+
+
+def _inside(b: Builder, x: Value, low: float, high: float, value: Value | float) -> Value:
+    """`value` where low < x < high, else 0."""
+    kept = value if isinstance(value, Value) else _c(b, value, x)
+    both = b.logical_and(b.gt(x, _c(b, low, x)), b.lt(x, _c(b, high, x)))
+    out: Value = b.where(both, kept, _c(b, 0, x))
+    return out
+
+
+def _limit(b: Builder, x: Value, low: float, high: float) -> Value:
+    out: Value = b.minimum(b.maximum(x, _c(b, low, x)), _c(b, high, x))
+    return out
+
+
+@register
+class ReLU6(Activation):
+    """min(max(input, 0), 6). Source: `mindspore.ops.relu6`. The slope at 0 and 6 is 0."""
+
+    name = "relu6"
+    function = "relu6"
+    primitive = "ReLU6"
+
+    def formula(self, b: Builder, x: Value) -> Value:
+        return _limit(b, x, 0, 6)
+
+    def slope(self, b: Builder, x: Value) -> Value:
+        return _inside(b, x, 0, 6, 1)
+
+    def reference(self, x: Array) -> Array:
+        return np.clip(x, 0, 6)
+
+
+@register
+class LeakyReLU(Activation):
+    """input where positive, else alpha * input. Source: `mindspore.ops.leaky_relu`.
+
+    Attributes:
+        alpha: slope of the negative side; at 0 the slope is (1 + alpha) / 2.
+    """
+
+    name = "leaky_relu"
+    attrs = {"alpha": 0.2}
+    defaults = ({"alpha": 0.2}, {"alpha": 0.01})
+
+    def formula(self, b: Builder, x: Value, *, alpha: float) -> Value:
+        return b.where(b.gt(x, _c(b, 0, x)), x, b.mul(x, _c(b, alpha, x)))
+
+    def slope(self, b: Builder, x: Value, *, alpha: float) -> Value:
+        zero = _c(b, 0, x)
+        below = b.where(b.eq(x, zero), _c(b, (1 + alpha) / 2, x), _c(b, alpha, x))
+        return b.where(b.gt(x, zero), _c(b, 1, x), below)
+
+    def reference(self, x: Array, *, alpha: float) -> Array:
+        return np.where(x > 0, x, np.asarray(alpha, x.dtype) * x)
+
+
+@register
+class PReLU(Op):
+    """input where positive, else weight * input. Source: `mindspore.ops.prelu`.
+
+    `weight` has one element or one per channel (axis 1). The slope at 0 is the weight.
+    """
+
+    name = "prelu"
+    operands = ("input", "weight")
+    primitive = "PReLU"
+
+    def infer(self, x: TensorType, w: TensorType) -> TensorType:
+        check_dtype(self, x)
+        same_dtype(self.name, x, w)
+        channels = x.shape[1] if x.rank > 1 else 1
+        if w.rank != 1 or w.shape[0] not in (1, channels):
+            raise ValueError(f"prelu needs a weight of shape (1,) or ({channels},), got {w}")
+        return x
+
+    def _weight(self, b: Builder, x: Value, w: Value) -> Value:
+        rank = x.type.rank
+        shape = (1, w.shape[0], *(1,) * (rank - 2)) if rank > 1 else (1,) * rank
+        out: Value = b.reshape(w, shape=shape)
+        return out
+
+    def expand(self, b: Builder, x: Value, w: Value) -> Value:
+        return b.where(b.gt(x, _c(b, 0, x)), x, b.mul(x, self._weight(b, x, w)))
+
+    def reference(self, x: Array, w: Array) -> Array:
+        scale = w.reshape((1, w.size) + (1,) * (x.ndim - 2)) if x.ndim > 1 else w.reshape(
+            (1,) * x.ndim)
+        return np.where(x > 0, x, x * scale)
+
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
+        (x, w), dy = node.operands, dys[0]
+        zero, scale = _c(b, 0, x), self._weight(b, node.operands[0], node.operands[1])
+        positive = b.gt(x, zero)
+        dw = unbroadcast(b, b.where(positive, zero, b.mul(dy, x)), scale.type)
+        return [b.where(positive, dy, b.mul(dy, scale)), b.reshape(dw, shape=w.type.shape)]
+
+    def samples(self) -> Sequence[Sample]:
+        return (Sample((Spec((2, 3, 5)), Spec((3,)))), Sample((Spec((2, 3)), Spec((1,)))),
+                Sample((Spec((4,)), Spec((1,)))), Sample((Spec((0, 2)), Spec((2,)))))
+
+
+def _exp_side(b: Builder, x: Value, scale: float, shape: float, width: float) -> Value:
+    """scale * x where x >= 0, else scale * shape * (exp(x / width) - 1)."""
+    negative = b.minimum(x, _c(b, 0, x))  # exp must not overflow on the other side
+    if width != 1:
+        negative = b.div(negative, _c(b, width, x))
+    side = b.mul(b.expm1(negative), _c(b, scale * shape, x))
+    straight = x if scale == 1 else b.mul(x, _c(b, scale, x))
+    out: Value = b.where(b.lt(x, _c(b, 0, x)), side, straight)
+    return out
+
+
+def _exp_side_slope(b: Builder, x: Value, scale: float, shape: float, width: float) -> Value:
+    negative = b.minimum(x, _c(b, 0, x))
+    if width != 1:
+        negative = b.div(negative, _c(b, width, x))
+    side = b.mul(b.exp(negative), _c(b, scale * shape / width, x))
+    out: Value = b.where(b.lt(x, _c(b, 0, x)), side, _c(b, scale, x))
+    return out
+
+
+def _exp_side_reference(x: Array, scale: float, shape: float, width: float) -> Array:
+    side = scale * shape * np.expm1(np.minimum(x, 0) / np.asarray(width, x.dtype))
+    return np.where(x < 0, side, scale * x)
+
+
+@register
+class ELU(Activation):
+    """input where >= 0, else alpha * (exp(input) - 1). Source: `mindspore.ops.elu`.
+
+    Attributes:
+        alpha: depth of the negative side.
+    """
+
+    name = "elu"
+    attrs = {"alpha": 1.0}
+    function = "elu"
+    primitive = "Elu"
+    defaults = ({}, {"alpha": 0.5})
+
+    def formula(self, b: Builder, x: Value, *, alpha: float) -> Value:
+        return _exp_side(b, x, 1, alpha, 1)
+
+    def slope(self, b: Builder, x: Value, *, alpha: float) -> Value:
+        return _exp_side_slope(b, x, 1, alpha, 1)
+
+    def reference(self, x: Array, *, alpha: float) -> Array:
+        return _exp_side_reference(x, 1, alpha, 1)
+
+
+@register
+class CELU(Activation):
+    """input where >= 0, else alpha * (exp(input / alpha) - 1). Source: `mindspore.ops.celu`.
+
+    Attributes:
+        alpha: depth and width of the negative side, not 0.
+    """
+
+    name = "celu"
+    attrs = {"alpha": 1.0}
+    function = "celu"
+    primitive = "CeLU"
+    defaults = ({}, {"alpha": 2.0})
+
+    def infer(self, x: TensorType, **attrs: Any) -> TensorType:
+        if attrs["alpha"] == 0:
+            raise ValueError("celu needs an alpha that is not 0")
+        return super().infer(x)
+
+    def formula(self, b: Builder, x: Value, *, alpha: float) -> Value:
+        return _exp_side(b, x, 1, alpha, alpha)
+
+    def slope(self, b: Builder, x: Value, *, alpha: float) -> Value:
+        return _exp_side_slope(b, x, 1, alpha, alpha)
+
+    def reference(self, x: Array, *, alpha: float) -> Array:
+        return _exp_side_reference(x, 1, alpha, alpha)
+
+
+# Klambauer et al. 2017, "Self-normalizing neural networks".
+_SELU_ALPHA = 1.6732632423543772
+_SELU_SCALE = 1.0507009873554805
+
+
+@register
+class SELU(Activation):
+    """The self-normalising ELU (Klambauer et al. 2017). Source: `mindspore.ops.selu`."""
+
+    name = "selu"
+    function = "selu"
+    primitive = "SeLU"
+
+    def formula(self, b: Builder, x: Value) -> Value:
+        return _exp_side(b, x, _SELU_SCALE, _SELU_ALPHA, 1)
+
+    def slope(self, b: Builder, x: Value) -> Value:
+        return _exp_side_slope(b, x, _SELU_SCALE, _SELU_ALPHA, 1)
+
+    def reference(self, x: Array) -> Array:
+        return _exp_side_reference(x, _SELU_SCALE, _SELU_ALPHA, 1)
+
+
+_TANH_C = math.sqrt(2 / math.pi)
+_TANH_K = 0.044715
+
+
+@register
+class GELU(Activation):
+    """x * Phi(x), Phi the normal distribution function. Source: `mindspore.ops.gelu`.
+
+    Attributes:
+        approximate: `"none"` (through erf) or `"tanh"` (Hendrycks & Gimpel 2016).
+    """
+
+    name = "gelu"
+    attrs = {"approximate": "none"}
+    amp = "high"
+    tolerance = 8.0
+    defaults = ({}, {"approximate": "tanh"})
+
+    def infer(self, x: TensorType, **attrs: Any) -> TensorType:
+        if attrs["approximate"] not in ("none", "tanh"):
+            raise ValueError(
+                f"gelu's approximate must be 'none' or 'tanh', got {attrs['approximate']!r}"
+            )
+        return super().infer(x)
+
+    def _weight(self, b: Builder, x: Value, approximate: str) -> Value:
+        """Twice Phi(x), minus 1."""
+        if approximate == "none":
+            return b.erf(b.mul(x, _c(b, math.sqrt(0.5), x)))
+        cube = b.mul(b.mul(b.mul(x, x), x), _c(b, _TANH_K, x))
+        return b.tanh(b.mul(b.add(x, cube), _c(b, _TANH_C, x)))
+
+    def formula(self, b: Builder, x: Value, *, approximate: str) -> Value:
+        weight = b.add(self._weight(b, x, approximate), _c(b, 1, x))
+        return b.mul(b.mul(x, _c(b, 0.5, x)), weight)
+
+    def slope(self, b: Builder, x: Value, *, approximate: str) -> Value:
+        half, square = _c(b, 0.5, x), b.mul(x, x)
+        weight = self._weight(b, x, approximate)
+        phi = b.mul(b.add(weight, _c(b, 1, x)), half)
+        if approximate == "none":
+            density = b.mul(b.exp(b.mul(square, _c(b, -0.5, x))),
+                            _c(b, 1 / math.sqrt(2 * math.pi), x))
+            return b.add(phi, b.mul(x, density))
+        inner = b.add(b.mul(square, _c(b, 3 * _TANH_K * _TANH_C, x)), _c(b, _TANH_C, x))
+        steep = b.mul(b.sub(_c(b, 1, x), b.mul(weight, weight)), inner)
+        return b.add(phi, b.mul(b.mul(x, half), steep))
+
+    def reference(self, x: Array, *, approximate: str) -> Array:
+        if approximate == "none":
+            return 0.5 * x * (1 + S.erf(x * np.asarray(math.sqrt(0.5), x.dtype)))
+        return 0.5 * x * (1 + np.tanh(_TANH_C * (x + _TANH_K * x**3)))
+
+
+@register
+class SiLU(Activation):
+    """x * sigmoid(x). Source: `mindspore.ops.silu`."""
+
+    name = "silu"
+    function = "silu"
+    primitive = "SiLU"
+
+    def formula(self, b: Builder, x: Value) -> Value:
+        return b.mul(x, b.sigmoid(x))
+
+    def slope(self, b: Builder, x: Value) -> Value:
+        s, one = b.sigmoid(x), _c(b, 1, x)
+        return b.mul(s, b.add(one, b.mul(x, b.sub(one, s))))
+
+    def reference(self, x: Array) -> Array:
+        return x * S.sigmoid(x)
+
+
+@register
+class QuickGELU(Activation):
+    """x * sigmoid(1.702 x). Source: `mindspore.ops.fast_gelu`."""
+
+    name = "quick_gelu"
+    primitive = "FastGeLU"
+    tolerance = 8.0
+
+    def formula(self, b: Builder, x: Value) -> Value:
+        return b.mul(x, b.sigmoid(b.mul(x, _c(b, 1.702, x))))
+
+    def slope(self, b: Builder, x: Value) -> Value:
+        z = b.mul(x, _c(b, 1.702, x))
+        s, one = b.sigmoid(z), _c(b, 1, x)
+        return b.mul(s, b.add(one, b.mul(z, b.sub(one, s))))
+
+    def reference(self, x: Array) -> Array:
+        return x * S.sigmoid(1.702 * x)
+
+
+@register
+class HardSigmoid(Activation):
+    """min(max(x/6 + 1/2, 0), 1). Source: `mindspore.ops.hardsigmoid`. Slope 0 at -3 and 3."""
+
+    name = "hard_sigmoid"
+    function = "hardsigmoid"
+    primitive = "HSigmoid"
+
+    def formula(self, b: Builder, x: Value) -> Value:
+        return b.div(_limit(b, b.add(x, _c(b, 3, x)), 0, 6), _c(b, 6, x))
+
+    def slope(self, b: Builder, x: Value) -> Value:
+        return _inside(b, x, -3, 3, 1 / 6)
+
+    def reference(self, x: Array) -> Array:
+        return np.clip(x + 3, 0, 6) / 6
+
+
+@register
+class HardSwish(Activation):
+    """x * hard_sigmoid(x). Source: `mindspore.ops.hardswish`.
+
+    The slope at -3 and 3 is that of the middle piece.
+    """
+
+    name = "hard_swish"
+    function = "hardswish"
+    primitive = "HSwish"
+
+    def formula(self, b: Builder, x: Value) -> Value:
+        return b.div(b.mul(x, _limit(b, b.add(x, _c(b, 3, x)), 0, 6)), _c(b, 6, x))
+
+    def slope(self, b: Builder, x: Value) -> Value:
+        middle = b.add(b.div(x, _c(b, 3, x)), _c(b, 0.5, x))
+        low = b.where(b.lt(x, _c(b, -3, x)), _c(b, 0, x), middle)
+        return b.where(b.gt(x, _c(b, 3, x)), _c(b, 1, x), low)
+
+    def reference(self, x: Array) -> Array:
+        return x * np.clip(x + 3, 0, 6) / 6
+
+
+@register
+class HardTanh(Activation):
+    """Values limited to [min, max]. Source: `mindspore.ops.hardtanh`. Half the slope at the edges.
+
+    Attributes:
+        min, max: the bounds, min < max.
+    """
+
+    name = "hard_tanh"
+    attrs = {"min": -1.0, "max": 1.0}
+    defaults = ({}, {"min": -2.0, "max": 0.5})
+
+    def formula(self, b: Builder, x: Value, *, min: float, max: float) -> Value:
+        return _limit(b, x, min, max)
+
+    def slope(self, b: Builder, x: Value, *, min: float, max: float) -> Value:
+        edge = b.logical_or(b.eq(x, _c(b, min, x)), b.eq(x, _c(b, max, x)))
+        return b.where(edge, _c(b, 0.5, x), _inside(b, x, min, max, 1))
+
+    def reference(self, x: Array, *, min: float, max: float) -> Array:
+        return np.clip(x, min, max)
+
+
+@register
+class HardShrink(Activation):
+    """0 where |x| <= lambd, else x. Source: `mindspore.ops.hardshrink`.
+
+    Attributes:
+        lambd: half-width of the dead zone; the slope is 0 up to its edges.
+    """
+
+    name = "hard_shrink"
+    attrs = {"lambd": 0.5}
+    function = "hardshrink"
+    primitive = "HShrink"
+
+    def formula(self, b: Builder, x: Value, *, lambd: float) -> Value:
+        return b.where(b.le(b.abs(x), _c(b, lambd, x)), _c(b, 0, x), x)
+
+    def slope(self, b: Builder, x: Value, *, lambd: float) -> Value:
+        return b.where(b.le(b.abs(x), _c(b, lambd, x)), _c(b, 0, x), _c(b, 1, x))
+
+    def reference(self, x: Array, *, lambd: float) -> Array:
+        return np.where(np.abs(x) <= lambd, np.zeros((), x.dtype), x)
+
+
+@register
+class SoftShrink(Activation):
+    """x moved towards 0 by lambd, 0 within it. Source: `mindspore.ops.softshrink`.
+
+    Attributes:
+        lambd: half-width of the dead zone; the slope is 0 up to its edges.
+    """
+
+    name = "soft_shrink"
+    attrs = {"lambd": 0.5}
+    function = "softshrink"
+    primitive = "SoftShrink"
+
+    def formula(self, b: Builder, x: Value, *, lambd: float) -> Value:
+        return b.sub(x, _limit(b, x, -lambd, lambd))
+
+    def slope(self, b: Builder, x: Value, *, lambd: float) -> Value:
+        return b.where(b.le(b.abs(x), _c(b, lambd, x)), _c(b, 0, x), _c(b, 1, x))
+
+    def reference(self, x: Array, *, lambd: float) -> Array:
+        return x - np.clip(x, -lambd, lambd)
+
+
+@register
+class TanhShrink(Activation):
+    """x - tanh(x). Source: `mindspore.ops.tanhshrink`."""
+
+    name = "tanh_shrink"
+    function = "tanhshrink"
+
+    def formula(self, b: Builder, x: Value) -> Value:
+        return b.sub(x, b.tanh(x))
+
+    def slope(self, b: Builder, x: Value) -> Value:
+        t = b.tanh(x)
+        return b.mul(t, t)
+
+    def reference(self, x: Array) -> Array:
+        return x - np.tanh(x)
+
+
+@register
+class Threshold(Activation):
+    """x where above the threshold, else `value`. Source: `mindspore.ops.threshold`.
+
+    Attributes:
+        threshold, value: numbers. NaN gives `value`.
+    """
+
+    name = "threshold"
+    attrs = {"threshold": REQUIRED, "value": REQUIRED}
+    defaults = ({"threshold": 0.5, "value": 2.0},)
+
+    def formula(self, b: Builder, x: Value, *, threshold: float, value: float) -> Value:
+        return b.where(b.gt(x, _c(b, threshold, x)), x, _c(b, value, x))
+
+    def slope(self, b: Builder, x: Value, *, threshold: float, value: float) -> Value:
+        return b.where(b.gt(x, _c(b, threshold, x)), _c(b, 1, x), _c(b, 0, x))
+
+    def reference(self, x: Array, *, threshold: float, value: float) -> Array:
+        return np.where(x > threshold, x, np.asarray(value, x.dtype))
+
+
+def stable_softplus(b: Builder, x: Value) -> Value:
+    """log(1 + exp(x)) as max(x, 0) + log1p(exp(-|x|))."""
+    out: Value = b.add(b.maximum(x, _c(b, 0, x)), b.log1p(b.exp(b.neg(b.abs(x)))))
+    return out
+
+
+@register
+class Softplus(Activation):
+    """log(1 + exp(beta x)) / beta, x itself above the threshold. Source: `mindspore.ops.softplus`.
+
+    Attributes:
+        beta: sharpness.
+        threshold: where beta * x exceeds it the function is x.
+    """
+
+    name = "softplus"
+    attrs = {"beta": 1.0, "threshold": 20.0}
+    amp = "high"
+    function = "softplus"
+    primitive = "Softplus"
+    defaults = ({}, {"beta": 2.0, "threshold": 3.0})
+
+    def formula(self, b: Builder, x: Value, *, beta: float, threshold: float) -> Value:
+        z = x if beta == 1 else b.mul(x, _c(b, beta, x))
+        y = stable_softplus(b, z)
+        y = y if beta == 1 else b.div(y, _c(b, beta, x))
+        return b.where(b.gt(z, _c(b, threshold, x)), x, y)
+
+    def slope(self, b: Builder, x: Value, *, beta: float, threshold: float) -> Value:
+        z = x if beta == 1 else b.mul(x, _c(b, beta, x))
+        return b.where(b.gt(z, _c(b, threshold, x)), _c(b, 1, x), b.sigmoid(z))
+
+    def reference(self, x: Array, *, beta: float, threshold: float) -> Array:
+        return np.where(beta * x > threshold, x, S.softplus(beta * x) / np.asarray(beta, x.dtype))
+
+
+@register
+class Softsign(Activation):
+    """x / (1 + |x|). Source: `mindspore.ops.softsign`."""
+
+    name = "softsign"
+    function = "softsign"
+    primitive = "Softsign"
+
+    def formula(self, b: Builder, x: Value) -> Value:
+        return b.div(x, b.add(b.abs(x), _c(b, 1, x)))
+
+    def slope(self, b: Builder, x: Value) -> Value:
+        r = b.reciprocal(b.add(b.abs(x), _c(b, 1, x)))
+        return b.mul(r, r)
+
+    def reference(self, x: Array) -> Array:
+        return x / (1 + np.abs(x))
+
+
+@register
+class Mish(Activation):
+    """x * tanh(log(1 + exp(x))). Source: `mindspore.ops.mish`."""
+
+    name = "mish"
+    amp = "high"
+    function = "mish"
+    primitive = "Mish"
+    tolerance = 8.0
+
+    def formula(self, b: Builder, x: Value) -> Value:
+        return b.mul(x, b.tanh(stable_softplus(b, x)))
+
+    def slope(self, b: Builder, x: Value) -> Value:
+        t = b.tanh(stable_softplus(b, x))
+        bend = b.mul(b.sub(_c(b, 1, x), b.mul(t, t)), b.sigmoid(x))
+        return b.add(t, b.mul(x, bend))
+
+    def reference(self, x: Array) -> Array:
+        return x * np.tanh(S.softplus(x))
+
+
+@register
+class LogSigmoid(Activation):
+    """log(sigmoid(x)) without overflow. Source: `mindspore.ops.logsigmoid`."""
+
+    name = "log_sigmoid"
+    amp = "high"
+    function = "logsigmoid"
+
+    def formula(self, b: Builder, x: Value) -> Value:
+        return b.sub(b.minimum(x, _c(b, 0, x)), b.log1p(b.exp(b.neg(b.abs(x)))))
+
+    def slope(self, b: Builder, x: Value) -> Value:
+        return b.sigmoid(b.neg(x))
+
+    def reference(self, x: Array) -> Array:
+        return -S.softplus(-x)
