@@ -9,27 +9,32 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cellc_runtime import cache
 from cellc_runtime.errors import ArtifactError
 from cellc_runtime.executable import Executable
+from cellc_runtime.lazy import lazy_module
 from cellc_runtime.program import Callback, Program, Slot
 from cellc_runtime.target import Target, host_target
 
 from . import __version__
-from .codegen import memory
-from .codegen.instructions import Call, walk
-from .codegen.lowering import Lowered, lower
-from .codegen.main import MainWriter
 from .ir.graph import Graph, Node
 from .ir.text import print_graph
-from .loops.nest import print_nest
-from .objects import build_image, llvm_version
-from .passes.base import copy_graph
-from .passes.pipeline import PIPELINE, Observer, run_pipeline
+
+if TYPE_CHECKING:
+    from . import objects
+    from .codegen import instructions, lowering, main, memory
+    from .loops import nest
+    from .passes import base, pipeline
+else:  # a program found in the cache needs none of these
+    objects, memory, instructions, lowering, main, nest, base, pipeline = (
+        lazy_module(f"cellc_compiler.{name}")
+        for name in ("objects", "codegen.memory", "codegen.instructions", "codegen.lowering",
+                     "codegen.main", "loops.nest", "passes.base", "passes.pipeline")
+    )
 
 Array = np.ndarray[Any, Any]
 
@@ -54,9 +59,9 @@ class Report:
     nests: list[str] = field(default_factory=list)
 
 
-def optimize(graph: Graph, observe: Observer | None = None) -> Graph:
+def optimize(graph: Graph, observe: pipeline.Observer | None = None) -> Graph:
     """A copy of the graph after the default pipeline."""
-    return run_pipeline(copy_graph(graph), PIPELINE, observe)
+    return pipeline.run_pipeline(base.copy_graph(graph), pipeline.PIPELINE, observe)
 
 
 def compile_program(
@@ -84,7 +89,7 @@ def compile_program(
     report = report if report is not None else Report()
     say = progress or (lambda stage: None)
     key = cache.make_key(
-        "program", print_graph(graph, spans=False), target.name, llvm_version(), __version__
+        "program", print_graph(graph, spans=False), target.name, objects.llvm_version(), __version__
     )
     store = cache.default()
     if use_cache:
@@ -116,15 +121,15 @@ def _generate(
 ) -> Program:
     say("code generation")
     start = time.perf_counter()
-    lowered = lower(graph, target)
+    lowered = lowering.lower(graph, target)
     arena = memory.plan(b for b in lowered.buffers if b.first >= 0)
     slots = graph_slots(graph)
-    writer = MainWriter(target, len(slots))
+    writer = main.MainWriter(target, len(slots))
     text = writer.write(lowered.instructions)
     report.seconds["lowering"] = time.perf_counter() - start
     say("native code")
     start = time.perf_counter()
-    image = build_image(
+    image = objects.build_image(
         text, [(n, k.body) for n, k in writer.kernels.items()], target,
         callbacks=len(lowered.callbacks),
     )
@@ -138,7 +143,8 @@ def _generate(
         arena_bytes=arena,
         constants=bytes(lowered.constants),
         callbacks=tuple(_callback(i, c.node) for i, c in enumerate(lowered.callbacks)),
-        cost=sum(i.kernel.cost for i in walk(lowered.instructions) if isinstance(i, Call)),
+        cost=sum(i.kernel.cost for i in instructions.walk(lowered.instructions)
+                 if isinstance(i, instructions.Call)),
     )
 
 
@@ -151,11 +157,13 @@ def callback_name(number: int) -> str:
     return f"host{number}"
 
 
-def _fill_report(report: Report, lowered: Lowered, writer: MainWriter, arena: int) -> None:
+def _fill_report(
+    report: Report, lowered: lowering.Lowered, writer: main.MainWriter, arena: int
+) -> None:
     report.kernels = len(writer.kernels)
     report.calls = len(lowered.instructions)
     report.arena_bytes = arena
-    report.nests = [f"{label}\n{print_nest(nest)}" for label, nest in lowered.nests]
+    report.nests = [f"{label}\n{nest.print_nest(n)}" for label, n in lowered.nests]
 
 
 def graph_slots(graph: Graph) -> list[Slot]:

@@ -19,9 +19,11 @@ from ..ir.op import lookup
 from ..loops.build import build_nest
 from ..loops.expr import Access
 from ..loops.nest import Nest, walk
+from ..loops.reuse import keep_expensive
 from ..passes.fusion import Cluster, Schedule, as_group, fuse
 from .instructions import Call, Callback, Copy, For, If, Instruction, Loop, Place
 from .llvm.nest import emit_nest
+from .llvm.scalar import cycles
 from .memory import Buffer
 
 Array = np.ndarray[Any, Any]
@@ -219,6 +221,7 @@ class GraphBlock:
             return
         nest = build_nest(as_group(cluster), self.schedule.inline, stored, self.low.target)
         self.resolve(nest)
+        keep_expensive(nest, cycles)
         for value in [r for n in cluster.nodes for r in n.results if r in stored]:
             self.new_place(value, cluster, nest)
         if all(v.type.size == 0 for v in stored):

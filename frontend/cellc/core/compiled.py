@@ -12,23 +12,27 @@ import time
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
-
-from cellc_runtime.executable import Executable
+from typing import TYPE_CHECKING, Any
 
 from cellc_compiler.driver import Report, compile_program
 from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.op import lookup
+from cellc_runtime.executable import Executable
+from cellc_runtime.lazy import lazy_module
 
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor
-from ..lang import Hooks, interpret_call
 from . import progress
 from .callbacks import host_callbacks
 from .dispatch import tracing
 from .structure import Box, Known, Leaf, Structure, put_together, take_apart, tensors
 from .tracer import Tracer
 from .watch import Stale, watch
+
+if TYPE_CHECKING:
+    from .. import lang
+else:  # the construct compiler loads with the first network it compiles
+    lang = lazy_module("cellc.lang")
 
 _compiling = threading.RLock()
 
@@ -71,9 +75,9 @@ def trace(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Traced:
         if not isinstance(value, (types.ModuleType, type)) and not callable(value):
             seen[(id(table), name)] = table, name, value
 
-    hooks = Hooks(lambda o, n: attributes.append((o, n)), on_global, custom_bprop)
+    hooks = lang.Hooks(lambda o, n: attributes.append((o, n)), on_global, custom_bprop)
     call_args, call_kwargs = put_together(structure, inputs)
-    result = interpret_call(tracer, fn, call_args, call_kwargs, hooks)
+    result = lang.interpret_call(tracer, fn, call_args, call_kwargs, hooks)
     out, outputs = take_apart(result)
     with tracing(tracer):
         graph = tracer.finish(outputs)
@@ -117,7 +121,7 @@ def custom_bprop(tracer: Tracer, cell: Any, args: tuple[Any, ...]) -> Any:
     shape: list[Structure] = []
 
     def forward(inputs: list[Tensor]) -> list[Tensor]:
-        out = interpret_call(tracer, cell.construct, put_together(structure, inputs))
+        out = lang.interpret_call(tracer, cell.construct, put_together(structure, inputs))
         out_structure, tensors_ = take_apart(out)
         shape.append(out_structure)
         return tensors_
@@ -127,7 +131,7 @@ def custom_bprop(tracer: Tracer, cell: Any, args: tuple[Any, ...]) -> Any:
     ) -> list[Tensor | None]:
         given = put_together(structure, inputs)
         out, dout = (put_together(shape[-1], t) for t in (results, dys))
-        grads = interpret_call(tracer, cell.bprop, (*given, out, dout))
+        grads = lang.interpret_call(tracer, cell.bprop, (*given, out, dout))
         return bprop_grads(cell, grads, structure, len(inputs))
 
     results = tracer.custom_gradient(leaves, forward, backward)
@@ -285,7 +289,7 @@ def _fingerprint(structure: Structure) -> Any:
 
 def inline(tracer: Tracer, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """A call made by library code while a graph is traced: interpreted into that graph."""
-    return interpret_call(tracer, fn, args, kwargs)
+    return lang.interpret_call(tracer, fn, args, kwargs)
 
 
 Callback = Callable[..., None]

@@ -8,21 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cellc_compiler.autodiff.reverse import differentiable, gradient_graph
+from cellc_runtime.lazy import lazy_module
 
 from .. import context
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor
-from ..lang import interpret_call
 from ..pynative.recorder import recording
 from .compiled import EntryTable, _leaves
 from .dispatch import active_tracer
 from .structure import Box, Structure, put_together, take_apart
 from .tracer import Tracer
+
+if TYPE_CHECKING:
+    from .. import lang
+else:
+    lang = lazy_module("cellc.lang")
 
 
 @dataclass(slots=True)
@@ -181,7 +186,7 @@ def _traced(
 
     def run(inputs: list[Tensor]) -> list[Tensor]:
         call_args, call_kwargs = put_together(structure, inputs)
-        out = interpret_call(tracer, request.fn, call_args, call_kwargs)
+        out = lang.interpret_call(tracer, request.fn, call_args, call_kwargs)
         out_structure, tensors, seeds = _seeds(out, request, sens)
         shape.append((out_structure, seeds, len(tensors)))
         return tensors

@@ -7,17 +7,22 @@ what makes the two modes equal to the bit.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from cellc_runtime.executable import Executable
 
-from cellc_compiler.driver import compile_program
 from cellc_compiler.ir.graph import Builder, Graph
+from cellc_runtime.executable import Executable
+from cellc_runtime.lazy import lazy_module
 
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor
 from .recorder import active_recordings
+
+if TYPE_CHECKING:
+    from cellc_compiler import driver
+else:
+    driver = lazy_module("cellc_compiler.driver")
 
 Entry = Callable[..., Any]
 
@@ -53,7 +58,7 @@ class EagerEngine:
         inputs = [graph.add_input(t._type, f"x{i}") for i, t in enumerate(operands)]
         out = Builder(graph).emit(op, *inputs, **attrs)
         graph.outputs = list(out) if isinstance(out, tuple) else [out]
-        executable = Executable(compile_program(graph))
+        executable = Executable(driver.compile_program(graph))
         return executable.entry, executable
 
     def assign(self, parameter: Parameter, value: Tensor) -> None:
