@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import struct
 import sys
-from typing import BinaryIO
+from typing import IO
 
 from cellc_runtime.target import TARGETS
 
@@ -18,14 +18,14 @@ from .emit_object import EmitError, emit_object
 OK, FAILED = 0, 1
 
 
-def send(stream: BinaryIO, data: bytes) -> None:
+def send(stream: IO[bytes], data: bytes) -> None:
     """Write one length-prefixed message."""
     stream.write(struct.pack("<Q", len(data)))
     stream.write(data)
     stream.flush()
 
 
-def receive(stream: BinaryIO) -> bytes | None:
+def receive(stream: IO[bytes]) -> bytes | None:
     """Read one message; None at the end of the stream."""
     head = stream.read(8)
     if len(head) < 8:

@@ -178,7 +178,7 @@ _Buffers = dict[str, tuple[int, bytearray]]
 def _lay_out(
     objects: Sequence[_Object], page: int, table_bytes: int
 ) -> tuple[_Buffers, list[tuple[str, int, int]], int]:
-    """Give each section its place: buffers by segment, `(kind, offset, size)`, the table's place."""
+    """Give each section its place: buffers by segment, `(kind, offset, size)`s, the table."""
     buffers: _Buffers = {}
     segments: list[tuple[str, int, int]] = []
     start = 0

@@ -16,6 +16,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import cache as memoize
 from pathlib import Path
 
@@ -97,7 +98,7 @@ def _distinct(kernels: Sequence[tuple[str, str]]) -> tuple[list[str], list[list[
 
 def _named(objects: Sequence[bytes], names: Sequence[Sequence[str]]) -> list[LinkInput]:
     return [
-        LinkInput(obj, {name: PLACEHOLDER for name in known})
+        LinkInput(obj, dict.fromkeys(known, PLACEHOLDER))
         for obj, known in zip(objects, names, strict=True)
     ]
 
@@ -203,10 +204,8 @@ class _Crew:
             process.wait()
             for stream in (process.stdin, process.stdout):
                 if stream is not None:
-                    try:
+                    with suppress(BrokenPipeError):  # what was left to send to a dead worker
                         stream.close()
-                    except BrokenPipeError:  # what was left to send to a dead worker
-                        pass
 
     def run(self) -> list[bytes]:
         """All objects, in the order of the texts."""
@@ -258,10 +257,11 @@ def _start_worker() -> subprocess.Popen[bytes]:
     env = dict(os.environ)
     env["PYTHONPATH"] = os.pathsep.join([*_roots(), *filter(None, [env.get("PYTHONPATH")])])
     # A process group of its own: the terminal's Ctrl-C reaches the parent, which ends workers.
-    group = {"process_group": 0} if sys.platform != "win32" else {}
+    group = -1 if sys.platform == "win32" else 0
     return subprocess.Popen(
         [sys.executable, "-m", "cellc_compiler.compile_worker"],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, **group,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env,
+        process_group=group,
     )  # fmt: skip
 
 

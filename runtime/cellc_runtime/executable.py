@@ -152,7 +152,8 @@ class _Core:
         given = tuple(params)
         if len(given) != len(self._params):
             raise TypeError(
-                f"program {self.program.name!r} has {len(self._params)} parameters, got {len(given)}"
+                f"program {self.program.name!r} has {len(self._params)} parameters, "
+                f"got {len(given)}"
             )
         old = zip(self._given, self.params, strict=True) if self._ready else ()
         # Keyed by identity, and only arrays whose layout cannot have changed since: themselves.
@@ -325,7 +326,7 @@ def _view(address: int, dtype: DType, shape: tuple[int, ...], writeable: bool) -
     if count == 0:
         return np.empty(shape, dtype.numpy)
     raw = (ctypes.c_char * (count * dtype.itemsize)).from_address(address)
-    array: Array = np.frombuffer(raw, dtype.numpy).reshape(shape)
+    array: Array = np.frombuffer(memoryview(raw), dtype.numpy).reshape(shape)
     array.flags.writeable = writeable
     return array
 

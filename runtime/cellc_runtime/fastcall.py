@@ -72,14 +72,14 @@ def _layout_holds() -> bool:
     if array.__sizeof__() < _LAYOUT.itemsize or ctypes.sizeof(ctypes.c_void_p) != 8:
         return False
     raw = (ctypes.c_char * _LAYOUT.itemsize).from_address(id(array))
-    fields = np.frombuffer(raw, _LAYOUT)[0]
+    fields = np.frombuffer(memoryview(raw), _LAYOUT)[0]
     wanted = (id(np.ndarray), array.__array_interface__["data"][0], 2, id(array.dtype))
-    if (int(fields["type"]), int(fields["data"]), int(fields["nd"]), int(fields["descr"])) != wanted:
+    if tuple(int(fields[name]) for name in ("type", "data", "nd", "descr")) != wanted:
         return False
     usual = _C_CONTIGUOUS | _ALIGNED | _WRITEABLE
     writeable = int(fields["flags"]) & usual == usual
     array.flags.writeable = False
-    read_only = int(np.frombuffer(raw, _LAYOUT)[0]["flags"]) & _WRITEABLE == 0
+    read_only = int(np.frombuffer(memoryview(raw), _LAYOUT)[0]["flags"]) & _WRITEABLE == 0
     dims = tuple((ctypes.c_int64 * 2).from_address(int(fields["dims"])))
     return writeable and read_only and dims == (3, 5)
 
@@ -89,8 +89,8 @@ def _numpy_table() -> Any:
     capsule = getattr(getattr(core, "_multiarray_umath", None), "_ARRAY_API", None)
     if capsule is None:
         return None
-    get = ctypes.pythonapi.PyCapsule_GetPointer
-    get = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(address_of(get))
+    kind = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
+    get = kind(address_of(ctypes.pythonapi.PyCapsule_GetPointer))
     return (ctypes.c_void_p * 400).from_address(get(capsule, None))
 
 
@@ -234,5 +234,6 @@ class Context:
 @cache
 def _descr(dtype: DType) -> np.dtype[Any]:
     """The element type object that numpy gives its own arrays."""
-    return np.empty(0, dtype.numpy).dtype
+    found: np.dtype[Any] = np.empty(0, dtype.numpy).dtype
+    return found
 

@@ -15,6 +15,7 @@ import platform as _platform
 import stat
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -281,10 +282,8 @@ class Scratch:
             self._owner: mmap.mmap | bytearray = mmap.mmap(-1, nbytes)
             advice = getattr(mmap, "MADV_HUGEPAGE", None)
             if advice is not None:
-                try:
+                with suppress(OSError):  # a kernel without them
                     self._owner.madvise(advice)
-                except OSError:  # a kernel without them
-                    pass
         else:
             self._owner = bytearray(nbytes + 64)
         self._view = (ctypes.c_char * len(self._owner)).from_buffer(self._owner)

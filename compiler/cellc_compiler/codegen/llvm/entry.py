@@ -301,7 +301,8 @@ one:
   %slot = load i64, ptr %slot.p
   ; The call takes over one reference to the element type.
   call void %inc(ptr %descr)
-  %a = call ptr %new(ptr %ndarray, ptr %descr, i32 %nd, ptr %dims, ptr null, ptr null, i32 0, ptr null)
+  %a = call ptr %new(ptr %ndarray, ptr %descr, i32 %nd, ptr %dims, ptr null, ptr null, i32 0,
+                     ptr null)
   %failed = icmp eq ptr %a, null
   br i1 %failed, label %no, label %keep
 keep:

@@ -1,0 +1,275 @@
+"""The `.cellc` file: weights, portable IR and native code of one network, in one file.
+
+A container (see `container`) whose `meta` describes the *entries* (`"infer"`, `"train"`, ...):
+for each the signature, the names of its weights, and the targets it has code for. Sections:
+`weights` (safetensors), `graph:ENTRY` (IR text), `program:ENTRY:TARGET` (see `program`).
+
+Loading verifies the whole file and runs nothing. Native code is opened only when the caller says
+that the file is trusted; without that the weights and the IR can be read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from . import checkpoint
+from .container import Container, pack, unpack
+from .errors import ArtifactError
+from .executable import Executable
+from .files import write_atomically
+from .program import Program, Slot
+from .target import host_targets
+
+Array = npt.NDArray[Any]
+
+MAGIC = b"CELLCART"
+VERSION = 1
+DEFAULT_ENTRY = "infer"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One callable of an artifact, to be written.
+
+    Attributes:
+        programs: the same graph for one or more targets; their slots agree, and their `param`
+            slots are named after weights.
+        graph: IR text.
+    """
+
+    programs: Sequence[Program]
+    graph: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What an entry takes and gives: `(name, dtype name, shape)` each."""
+
+    inputs: tuple[tuple[str, str, tuple[int, ...]], ...]
+    outputs: tuple[tuple[str, str, tuple[int, ...]], ...]
+
+
+def save(
+    path: str | os.PathLike[str],
+    entries: Mapping[str, Entry],
+    weights: Mapping[str, Array],
+    metadata: Mapping[str, str] | None = None,
+) -> None:
+    """Write an artifact, whole or not at all.
+
+    Raises:
+        ValueError: entries whose programs disagree or that name a weight there is not.
+        OSError: the file cannot be written; an older one is as it was.
+    """
+    described = {name: _describe(name, entry, weights) for name, entry in entries.items()}
+    sections = [("weights", b"".join(checkpoint.encode(weights)))]
+    for name, entry in entries.items():
+        sections.append((f"graph:{name}", entry.graph.encode()))
+        sections += [(f"program:{name}:{p.target}", p.to_bytes()) for p in entry.programs]
+    meta = {"entries": described, "metadata": dict(metadata or {})}
+    write_atomically(path, pack(MAGIC, VERSION, meta, sections))
+
+
+def _describe(name: str, entry: Entry, weights: Mapping[str, Array]) -> dict[str, Any]:
+    if not name.isidentifier():
+        raise ValueError(f"an entry's name is an identifier, got {name!r}")
+    if not entry.programs:
+        raise ValueError(f"entry {name!r} has no program")
+    first = entry.programs[0]
+    if any(p.slots != first.slots for p in entry.programs):
+        raise ValueError(f"the programs of entry {name!r} differ in their slots")
+    for slot in first.of_kind("param"):
+        array = weights.get(slot.name)
+        if array is None or not _matches(slot, array):
+            raise ValueError(f"entry {name!r} needs weight {slot.name!r}, {slot}")
+    return {
+        "targets": [p.target for p in entry.programs],
+        "inputs": [_row(s) for s in first.of_kind("input")],
+        "outputs": [_row(s) for s in first.of_kind("output")],
+    }
+
+
+def _row(slot: Slot) -> list[Any]:
+    return [slot.name, slot.dtype.name, list(slot.shape)]
+
+
+def _matches(slot: Slot, array: Array) -> bool:
+    return array.shape == slot.shape and array.dtype == slot.dtype.numpy
+
+
+def load(
+    path: str | os.PathLike[str],
+    trust_native_code: bool = False,
+    callbacks: Mapping[str, Callable[..., object]] | None = None,
+) -> Artifact:
+    """Open and verify an artifact; runs nothing.
+
+    Args:
+        path: the file.
+        trust_native_code: whether its code may be run. It can do anything your account can.
+        callbacks: host functions that its programs call, by name.
+
+    Raises:
+        ArtifactError: the file is corrupt, truncated, hostile or of another version.
+        OSError: it cannot be read.
+    """
+    box = unpack(checkpoint.map_file(path), MAGIC, VERSION, "artifact")
+    return Artifact(box, Path(path).name, trust_native_code, callbacks or {})
+
+
+class Artifact:
+    """A loaded artifact; made by `load`.
+
+    Attributes:
+        name: the file's name.
+        weights: arrays by name. The first call of an entry that updates some copies them, and
+            the updated arrays are then found here.
+        metadata: what the writer put in.
+    """
+
+    def __init__(
+        self, box: Container, name: str, trusted: bool,
+        callbacks: Mapping[str, Callable[..., object]],
+    ) -> None:  # fmt: skip
+        self.name = name
+        self._box = box
+        self._trusted = trusted
+        self._callbacks = callbacks
+        self.weights, _ = checkpoint.decode(box.section("weights"), "artifact's weights")
+        self._entries, self.metadata = _read_meta(box)
+        self._executables: dict[str, Executable] = {}
+
+    @property
+    def entries(self) -> tuple[str, ...]:
+        """The names of what can be called."""
+        return tuple(self._entries)
+
+    def signature(self, entry: str = DEFAULT_ENTRY) -> Signature:
+        """What an entry takes and gives."""
+        return self._entry(entry)[1]
+
+    def targets(self, entry: str = DEFAULT_ENTRY) -> tuple[str, ...]:
+        """The targets that an entry has code for."""
+        return self._entry(entry)[0]
+
+    def graph_text(self, entry: str = DEFAULT_ENTRY) -> str:
+        """The portable IR of an entry."""
+        self._entry(entry)
+        try:
+            return bytes(self._box.section(f"graph:{entry}")).decode()
+        except UnicodeDecodeError:
+            raise ArtifactError(f"the graph of entry {entry!r} is not text") from None
+
+    def __call__(self, *arrays: Array) -> Any:
+        """Run the default entry: one array, or a tuple."""
+        return self.call(DEFAULT_ENTRY, *arrays)
+
+    def call(self, entry: str, *arrays: Array) -> Any:
+        """Run an entry on these inputs: one array, or a tuple.
+
+        Raises:
+            PermissionError: the artifact was loaded without `trust_native_code=True`.
+            KeyError: it has no such entry.
+            ArtifactError: the entry has no code for this machine, or damaged code.
+            TypeError, ValueError: an argument is wrong.
+        """
+        executable = self._executables.get(entry)
+        if executable is None:
+            executable = self.executable(entry)
+        return executable.entry(*arrays)
+
+    def executable(self, entry: str = DEFAULT_ENTRY) -> Executable:
+        """The executable of an entry, for this machine's best target; loaded once.
+
+        Raises: as `call`.
+        """
+        if entry not in self._executables:
+            self._executables[entry] = self._open(entry)
+        return self._executables[entry]
+
+    def _entry(self, name: str) -> tuple[tuple[str, ...], Signature]:
+        if name not in self._entries:
+            raise KeyError(f"{self.name} has entries {', '.join(self._entries)}; not {name!r}")
+        return self._entries[name]
+
+    def _open(self, entry: str) -> Executable:
+        targets, signature = self._entry(entry)
+        if not self._trusted:
+            raise PermissionError(
+                f"{self.name} holds native code, which can do anything your account can; if you "
+                "trust who made it, load it with trust_native_code=True"
+            )
+        best = next((t.name for t in host_targets() if t.name in targets), None)
+        if best is None:
+            raise ArtifactError(
+                f"{self.name} has code for {', '.join(targets)}; this machine runs "
+                + ", ".join(t.name for t in host_targets())
+            )
+        program = Program.from_bytes(self._box.section(f"program:{entry}:{best}"))
+        _agree(program, best, signature, entry)
+        executable = Executable(program, self._callbacks)
+        executable.bind(self._take_weights(program))
+        return executable
+
+    def _take_weights(self, program: Program) -> list[Array]:
+        updated = {s.alias for s in program.slots}
+        arrays = []
+        for index, slot in enumerate(program.slots):
+            if slot.kind != "param":
+                continue
+            array = self.weights.get(slot.name)
+            if array is None or not _matches(slot, array):
+                raise ArtifactError(f"{self.name} has no weight {slot.name!r}, {slot}")
+            if index in updated and not array.flags.writeable:
+                self._own(slot.name)
+            arrays.append(self.weights[slot.name])
+        return arrays
+
+    def _own(self, name: str) -> None:
+        """Replace a view of the file by memory of our own, for the entries that use it too."""
+        self.weights[name] = np.array(self.weights[name])
+        for executable in self._executables.values():
+            slots = executable.program.of_kind("param")
+            if any(s.name == name for s in slots):
+                executable.bind([self.weights[s.name] for s in slots])
+
+
+def _agree(program: Program, target: str, signature: Signature, entry: str) -> None:
+    found = Signature(*(
+        tuple((s.name, s.dtype.name, s.shape) for s in program.of_kind(kind))
+        for kind in ("input", "output")
+    ))  # fmt: skip
+    if program.target != target or found != signature:
+        raise ArtifactError(f"the code of entry {entry!r} is not what the header says")
+
+
+def _read_meta(
+    box: Container,
+) -> tuple[dict[str, tuple[tuple[str, ...], Signature]], dict[str, str]]:
+    try:
+        entries = {
+            name: (
+                tuple(str(t) for t in row["targets"]),
+                Signature(_types(row["inputs"]), _types(row["outputs"])),
+            )
+            for name, row in box.meta["entries"].items()
+        }
+        metadata = {str(k): str(v) for k, v in box.meta["metadata"].items()}
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ArtifactError(f"the artifact's header is malformed: {str(error)[:200]}") from None
+    for name, (targets, _) in entries.items():
+        box.section(f"graph:{name}")
+        for target in targets:
+            box.section(f"program:{name}:{target}")
+    return entries, metadata
+
+
+def _types(rows: Any) -> tuple[tuple[str, str, tuple[int, ...]], ...]:
+    return tuple((str(n), str(d), tuple(int(i) for i in shape)) for n, d, shape in rows)
