@@ -138,7 +138,7 @@ def tile_cycles(target: Target, mr: int, nv: int) -> float:
     # An unaligned vector load usually touches two cache lines.
     windows = nv * (2.0 if wide else 1.5)
     issue = (mr * nv + mr + nv + 3) / (6 if wide else 4)
-    return max(mr * nv / 2, (mr + windows) / 2, issue, 4.0) + 0.12 * mr + 0.25 * windows + 0.5
+    return max(mr * nv / 2, (mr + windows) / 2, issue, 4.0) + 0.25 * mr + 0.35 * windows + 0.5
 
 
 def _max_rows(target: Target, nv: int) -> int:
