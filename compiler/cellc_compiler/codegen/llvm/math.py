@@ -1,10 +1,32 @@
 """Elementary functions as LLVM IR on lanes: what `Expr` calls by name.
 
 `emit(f, name, *args)` writes one function for any lane count, with no calls and nothing that
-depends on the lane count: a scalar tail gives the bits of the vector body. float32 and float64
-are computed here; 16-bit floats are widened by the caller. All float functions take and keep
-NaN. The code is straight-line, with two exceptions that branch for all lanes together and
-change no lane's value: sin/cos/tan beyond 2^30 and the loops of fmod and integer powers.
+depends on the lane count: a scalar tail gives the bits of the vector body (up to the sign and
+payload of a NaN). float32 and float64 are computed here; 16-bit floats are widened by the
+caller. Every function keeps NaN, signed zeros and subnormals. The code is straight-line, with
+two exceptions that branch for all lanes together and change no lane's value: sin/cos/tan of
+large arguments and the loops of fmod and integer powers.
+
+Measured largest errors in ulp, against long double or 50-digit references over some millions
+of points (bit patterns, common ranges, subnormals, neighbourhoods of 1; float32 erf, tanh,
+sigmoid, exp, sin, cos, expm1 over all numbers between 2^-14 and 4.2 too):
+
+    function  float64 float32    function  float64 float32    function  float64 float32
+    exp         0.93    0.87     asin        1.12    0.50     sigmoid     1.86    1.92
+    expm1       1.57    1.61     acos        1.00    0.50     erf         0.86    0.95
+    exp2        0.88    0.96     atan        0.72    0.50     erfc        3.5     0.50
+    log         0.79    0.78     atan2       1.5     0.50     erfinv      3.6     0.50
+    log2        0.75    0.50     sinh        2.2     2.2      lgamma      2.6     0.50
+    log10       0.68    0.50     cosh        1.3     1.4      digamma     (b)     0.50
+    log1p       0.82    0.50     tanh        1.9     1.5      pow         1.03    0.50
+    sin         0.78    1.48     asinh       1.8     0.50     sqrt        0.50    0.50
+    cos         0.77    1.49     acosh       2.1     0.50     rsqrt       1.50    1.50
+    tan         2.3     0.50     atanh       1.7     0.50     cbrt        0.50    0.50
+
+sin, cos and tan hold for all finite arguments. (b) float64 digamma, and lgamma below 0, have an
+absolute error of 2e-15 near their zeros (relative 4 ulp elsewhere). Where float32 shows 0.50 it
+is computed in float64. Coefficients are minimax fits by Remez exchange
+(`tests/codegen/minimax.py` repeats them), rounded to the format.
 """
 
 from __future__ import annotations

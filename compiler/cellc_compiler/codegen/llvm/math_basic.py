@@ -19,17 +19,17 @@ def _width(x: X) -> int:
 
 
 def add(a: X, b: X) -> X:
-    """a + b."""
-    return a + b
+    """a + b; `or` of masks."""
+    return a | b if element(a.v.ty) == "i1" else a + b
 
 
 def sub(a: X, b: X) -> X:
-    """a - b."""
+    """a - b; `xor` of masks."""
     return a - b
 
 
 def mul(a: X, b: X) -> X:
-    """a * b."""
+    """a * b; `and` of masks."""
     return a * b
 
 
@@ -163,13 +163,14 @@ def fmod(a: X, b: X) -> X:
     farther = far * step
 
     def body(carried: list[V]) -> list[V]:
-        r = X(f, carried[0])
+        r = before = X(f, carried[0])
         d = r.ge(farther).where(farther, r.ge(far).where(far, y))
         q = (r / d).call("trunc")
         r = q.fma(-d, r)
         top = (q.bits() >> fmt.mantissa << fmt.mantissa).float() * 2.0**-fmt.mantissa
         grain = top.gt(1.0).where(top, 1.0)
-        return [r.lt(0.0).where(grain.fma(d, r), r).v]
+        r = r.lt(0.0).where(grain.fma(d, r), r)
+        return [before.ge(y).where(r, before).v]  # a finished lane may have |b| infinite
 
     (rest,) = f.while_([x.v], lambda c: X(f, c[0]).ge(y).any(), body)
     r = X(f, rest)

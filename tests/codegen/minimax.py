@@ -1,0 +1,162 @@
+"""The fits behind the coefficients of `codegen.llvm.math_*`: run it to print one or all.
+
+    python tests/codegen/minimax.py [NAME ...]      (needs mpmath)
+
+Remez exchange in 120 digits: solve for the polynomial whose weighted error equioscillates on
+n + 2 points, move the points to the extremes of that error, repeat. Fits near 0 avoid the
+removable singularity by evaluating the function slightly off it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import mpmath as mp  # type: ignore[import-not-found]
+
+Real = Any
+Fun = Callable[[Real], Real]
+
+
+def _extremes(error: Fun, a: Real, b: Real, count: int) -> list[Real]:
+    """The largest point of each sign run of `error` on a Chebyshev grid."""
+    steps = 16 * count
+    grid = [(a + b) / 2 + (b - a) / 2 * mp.cos(mp.pi * (steps - i) / steps)
+            for i in range(steps + 1)]
+    runs: list[list[tuple[Real, Real]]] = [[]]
+    for x in grid:
+        e = error(x)
+        if runs[-1] and mp.sign(e) != mp.sign(runs[-1][-1][1]):
+            runs.append([])
+        runs[-1].append((x, e))
+    points = [max(run, key=lambda p: abs(p[1]))[0] for run in runs]
+    while len(points) > count:
+        points.pop(0 if abs(error(points[0])) < abs(error(points[-1])) else -1)
+    return points
+
+
+def remez(fun: Fun, a: Real, b: Real, degree: int, weight: Fun) -> tuple[list[Real], Real]:
+    """Coefficients minimising the largest |weight (fun - p)| on [a, b], and that error."""
+    a, b = mp.mpf(a), mp.mpf(b)
+    floor = max(abs(weight(a + (b - a) * i / 32)) for i in range(33)) / 1000
+    count = degree + 2
+    points = [(a + b) / 2 + (b - a) / 2 * mp.cos(mp.pi * (count - 1 - i) / (count - 1))
+              for i in range(count)]
+
+    def w(x: Real) -> Real:
+        return max(abs(weight(x)), floor)
+
+    coefficients: list[Real] = []
+    for _ in range(12):
+        rows = [[x**j for j in range(degree + 1)] + [(-1) ** i / w(x)]
+                for i, x in enumerate(points)]
+        solution = mp.lu_solve(mp.matrix(rows), mp.matrix([fun(x) for x in points]))
+        coefficients = list(solution[: degree + 1])
+
+        def error(x: Real, c: list[Real] = coefficients) -> Real:
+            return w(x) * (fun(x) - mp.polyval(c[::-1], x))
+
+        new = _extremes(error, a, b, count)
+        worst = max(abs(error(x)) for x in new)
+        if len(new) < count or worst < abs(solution[degree + 1]) * 1.001:
+            return coefficients, worst
+        points = new
+    return coefficients, worst
+
+
+def off_zero(fun: Fun, eps: str = "1e-25") -> Fun:
+    """`fun` with a removable singularity at 0 stepped over."""
+    small = mp.mpf(eps)
+    return lambda x: fun(x if abs(x) > small else small)
+
+
+def odd(fun: Fun, keep: Real = 1) -> Fun:
+    """(fun(s) - keep s)/s^3 as a function of s^2."""
+    return off_zero(lambda z: (fun(mp.sqrt(z)) - keep * mp.sqrt(z)) / mp.sqrt(z) ** 3)
+
+
+def _stirling(z: Real) -> Real:
+    x = 1 / mp.sqrt(z)
+    return (mp.loggamma(x) - (x - 0.5) * mp.log(x) + x - mp.log(2 * mp.pi) / 2) * x
+
+
+def _erfcx(t: Real) -> Real:
+    x = mp.mpf(3.75) * (1 + t) / (1 - t)
+    return (1 + 2 * x) * mp.exp(x * x) * mp.erfc(x)
+
+
+def _erfinv(w: Real) -> Real:
+    """erfinv(x)/x at x^2 = 1 - e^-w."""
+    x = mp.sqrt(-mp.expm1(-max(w, mp.mpf("1e-25"))))
+    return mp.erfinv(x) / x
+
+
+def _one(_: Real) -> Real:
+    return mp.mpf(1)
+
+
+def fits() -> dict[str, tuple[Fun, Real, Real, int, Fun]]:
+    """name -> (function, from, to, degree, weight)."""
+    h, quarter = mp.log(2) / 2, (mp.pi / 4) ** 2 * 1.002
+    s2 = ((mp.sqrt(2) - 1) / (mp.sqrt(2) + 1)) ** 2
+    root = mp.sqrt(0.5)
+    e = off_zero(lambda r: (mp.expm1(r) - r) / r**2)
+    e2 = off_zero(lambda r: mp.expm1(r * mp.log(2)) / r)
+    cosine = off_zero(lambda z: (mp.cos(mp.sqrt(z)) - 1 + z / 2) / z**2)
+    erf = off_zero(lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1)
+    log_erfc = lambda a: -mp.log(mp.erfc(a)) / a  # noqa: E731
+    digamma = off_zero(lambda z: (-mp.log(z) / 2 - mp.sqrt(z) / 2
+                                  - mp.digamma(1 / mp.sqrt(z))) / z)
+    log3 = off_zero(lambda f: (mp.log1p(f) - f + f * f / 2) / f**3)
+    atanh5 = off_zero(lambda z: (2 * mp.atanh(mp.sqrt(z)) / mp.sqrt(z) - 2 - z * 2 / 3) / z**2)
+
+    def inverse(at: Fun, lo: float, hi: float, degree: int) -> Any:
+        def f(t: Real) -> Real:
+            return _erfinv(at(t))
+
+        return f, lo, hi, degree, lambda t: 1 / f(t)
+
+    return {
+        "exp f64": (e, -h, h, 9, lambda r: r * r / mp.exp(r)),
+        "exp f32": (e, -h * 1.01, h * 1.01, 4, lambda r: r * r / mp.exp(r)),
+        "expm1 f64": (e, -h, h, 10, abs), "expm1 f32": (e, -h * 1.01, h * 1.01, 4, abs),
+        "exp2 f64": (e2, -0.5, 0.5, 11, lambda r: abs(r) / mp.mpf(2) ** r),
+        "exp2 f32": (e2, -0.5, 0.5, 5, lambda r: abs(r) / mp.mpf(2) ** r),
+        "log f64": (odd(lambda s: 2 * mp.atanh(s), 2), 0, s2 * 1.001, 6, lambda z: z),
+        "log tail f64": (atanh5, 0, s2 * 1.001, 7, lambda z: z),
+        "log f32": (log3, root - 1, 2 * root - 1, 8, lambda f: f * f),
+        "sin f64": (odd(mp.sin), 0, quarter, 5, lambda z: z),
+        "sin f32": (odd(mp.sin), 0, quarter, 2, lambda z: z),
+        "cos f64": (cosine, 0, quarter, 5, lambda z: z * z),
+        "cos f32": (cosine, 0, quarter, 2, lambda z: z * z),
+        "atan f64": (odd(mp.atan), 0, (mp.mpf(7) / 16) ** 2, 10, lambda z: z),
+        "asin f64": (odd(mp.asin), 0, 0.25, 12, lambda z: z),
+        "tanh f32": (odd(mp.tanh), 0, mp.mpf("0.62") ** 2, 4, lambda z: z),
+        "erf f64": (erf, 0, mp.mpf("0.751") ** 2, 10, _one),
+        "erf f32": (erf, 0, mp.mpf("0.9") ** 2, 6, _one),
+        "erf middle f64": (lambda s: mp.erf(s + 1.125) - 0.8883882164955139, -0.375, 0.375, 15,
+                           _one),
+        "erf tail f32": (log_erfc, 0.86, 4, 8, lambda a: a * mp.erfc(a) / mp.erf(a)),
+        "erfcx f64": (_erfcx, -1, (28 - 3.75) / (28 + 3.75), 22, _one),
+        "erfinv centre f64": inverse(lambda t: t + 3.125, -3.125, 3.125, 22),
+        "erfinv middle f64": inverse(lambda t: (t + 3.25) ** 2, -0.75, 0.75, 17),
+        "erfinv tail f64": inverse(lambda t: (t + 5) ** 2, -1, 1.01, 16),
+        "lgamma f64": (off_zero(lambda d: mp.loggamma(2 + d) / d), -0.5, 0.5, 18, _one),
+        "stirling f64": (off_zero(_stirling), 0, 1 / mp.mpf(7.5) ** 2, 7, _one),
+        "digamma f64": (digamma, 0, mp.mpf(1) / 64, 7, _one),
+    }
+
+
+def main() -> None:
+    """Print the fits named on the command line, or all."""
+    mp.mp.dps = 120
+    table = fits()
+    for name in sys.argv[1:] or table:
+        coefficients, error = remez(*table[name])
+        print(f"{name}: 2^{mp.nstr(mp.log(error, 2), 4)}")
+        print(*(f"    {float(c)!r}," for c in coefficients), sep="\n", flush=True)
+
+
+if __name__ == "__main__":
+    main()
