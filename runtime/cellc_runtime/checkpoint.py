@@ -93,9 +93,9 @@ def decode(
     ):
         raise ArtifactError(f"the {what}'s metadata is malformed")
     body = view[8 + length :]
-    entries = [(name, *_entry(name, row, len(body), what)) for name, row in header.items()]
-    _cover(sorted((begin, end) for *_, begin, end in entries), len(body), what)
-    return {name: _array(body, *rest) for name, *rest in entries}, metadata
+    entries = {name: _entry(name, row, len(body), what) for name, row in header.items()}
+    _cover(sorted((begin, end) for _, _, begin, end in entries.values()), len(body), what)
+    return {name: _array(body, *entry) for name, entry in entries.items()}, metadata
 
 
 def _entry(

@@ -1,0 +1,330 @@
+"""Compiling and linking: names, data, relocations of both machines, errors."""
+
+from __future__ import annotations
+
+import os
+import struct
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from helpers import mark_kernel
+
+from cellc_compiler import objects, relocate
+from cellc_compiler.link import LinkError, LinkInput, link
+from cellc_compiler.objects import CompilerBug, build_image, compile_kernels, compile_module
+from cellc_runtime import dtypes, knobs
+from cellc_runtime.executable import Executable
+from cellc_runtime.image import Image
+from cellc_runtime.program import Program, Slot
+from cellc_runtime.target import AVX2, NEON, TARGETS, Target, host_target
+
+MAIN = "define hidden i32 @cellc_main(ptr %s, ptr %a, ptr %c) {\n  ret i32 0\n}\n"
+
+DATA = """
+@table = private constant [4 x i64] [i64 11, i64 22, i64 33, i64 44]
+@count = internal global i64 100
+@zeroed = internal global i64 0
+declare hidden i64 @far(i64)
+define hidden i32 @cellc_main(ptr %slots, ptr %arena, ptr %consts) {
+  %out = load ptr, ptr %slots
+  %const = load i64, ptr %consts
+  %p = getelementptr i64, ptr @table, i64 %const
+  %x = load i64, ptr %p
+  %n = load i64, ptr @count
+  %n1 = add i64 %n, 1
+  store i64 %n1, ptr @count
+  %z = load i64, ptr @zeroed
+  %z1 = add i64 %z, 1000
+  store i64 %z1, ptr @zeroed
+  %f = call i64 @far(i64 %x)
+  %s = add i64 %f, %n1
+  %t = add i64 %s, %z1
+  store i64 %t, ptr %out
+  ret i32 0
+}
+"""
+FAR = """
+@table = private constant [2 x i64] [i64 7, i64 9]
+define internal i64 @helper(i64 %x) noinline {
+  %p = getelementptr i64, ptr @table, i64 1
+  %y = load i64, ptr %p
+  %r = mul i64 %x, %y
+  ret i64 %r
+}
+define hidden i64 @KERNEL(i64 %x) {
+  %r = call i64 @helper(i64 %x)
+  ret i64 %r
+}
+"""
+
+
+def test_data_constants_and_calls_between_objects() -> None:
+    target = host_target()
+    image = build_image(DATA, [("far", FAR)], target)
+    assert [s.kind for s in image.segments] == ["text", "rodata", "data"]
+    slots = (Slot("o", dtypes.int64, (), "output"),)
+    program = Program("data", target.name, slots, image, constants=struct.pack("<q", 2))
+    exe = Executable(Program.from_bytes(program.to_bytes()))
+    assert [int(exe.entry()) for _ in range(3)] == [33 * 9 + 1101, 33 * 9 + 2102, 33 * 9 + 3103]
+    assert int(Executable(program).entry()) == 33 * 9 + 1101  # a mapping has data of its own
+
+
+def test_global_tables_through_a_relaxed_got() -> None:
+    target = host_target()
+    text = """
+@shared = external global [2 x i64]
+define hidden i32 @cellc_main(ptr %slots, ptr %a, ptr %c) {
+  %out = load ptr, ptr %slots
+  %p = getelementptr i64, ptr @shared, i64 1
+  %x = load i64, ptr %p
+  store i64 %x, ptr %out
+  ret i32 0
+}
+"""
+    other = "@shared = global [2 x i64] [i64 5, i64 6]\n"
+    inputs = [LinkInput(compile_module(t, target)) for t in (text, other)]
+    inputs.append(LinkInput(compile_module(objects.support_text(target), target)))
+    slots = (Slot("o", dtypes.int64, (), "output"),)
+    assert int(Executable(Program("got", target.name, slots, link(inputs))).entry()) == 6
+
+
+def test_missing_functions_are_all_named() -> None:
+    text = MAIN.replace("ret", "call void @zeta()\n  call void @alpha()\n  ret", 1)
+    text += "declare void @zeta()\ndeclare void @alpha()\n"
+    with pytest.raises(LinkError, match="nothing defines: alpha, zeta"):
+        build_image(text, [], host_target())
+
+
+def test_an_absolute_address_is_refused() -> None:
+    text = "@x = internal global i64 1\n@p = internal global ptr @x\n" + MAIN.replace(
+        "ret i32 0", "%q = load volatile ptr, ptr @p\n  ret i32 0"
+    )
+    with pytest.raises(LinkError, match="depends on the load address"):
+        build_image(text, [], host_target())
+
+
+def test_two_definitions_and_two_machines_are_refused() -> None:
+    one = LinkInput(compile_module(MAIN, AVX2))
+    with pytest.raises(LinkError, match="'cellc_main' is defined twice"):
+        link([one, one])
+    with pytest.raises(LinkError, match="one machine"):
+        link([one, LinkInput(compile_module(MAIN, NEON))])
+    with pytest.raises(LinkError, match="should define 'nope'"):
+        link([LinkInput(one.object, {"x": "nope"})])
+    with pytest.raises(LinkError, match="not a little-endian ELF64"):
+        link([LinkInput(b"MZ" + bytes(100))])
+
+
+def test_equal_kernels_become_one_object() -> None:
+    target = host_target()
+    body = mark_kernel(target)
+    inputs = compile_kernels([("one", body), ("two", body)], target)
+    assert len(inputs) == 1 and set(inputs[0].exports or ()) == {"one", "two"}
+
+
+def test_llvm_errors_save_the_text() -> None:
+    with pytest.raises(CompilerBug, match="the code is in (.*cellc-bug.*ll)") as caught:
+        compile_module("define void @f() { this is not LLVM }", host_target())
+    path = Path(str(caught.value).split("the code is in ")[1].splitlines()[0])
+    assert "this is not LLVM" in path.read_text()
+    path.unlink()
+
+
+# --- aarch64: the image is decoded by hand -----------------------------------------------------
+
+
+def segment(image: Image, kind: str) -> tuple[int, bytes]:
+    found = next(s for s in image.segments if s.kind == kind)
+    return found.offset, found.data
+
+
+def adrp_targets(image: Image) -> set[int]:
+    """Addresses that `adrp` and the add/load/store after it form."""
+    base, code = segment(image, "text")
+    words = struct.unpack(f"<{len(code) // 4}I", code[: len(code) // 4 * 4])
+    pages: dict[int, int] = {}
+    found = set()
+    for i, word in enumerate(words):
+        if word & 0x9F000000 == 0x90000000:
+            imm = ((word >> 5 & 0x7FFFF) << 2) | (word >> 29 & 3)
+            imm -= (imm & 1 << 20) << 1
+            pages[word & 31] = ((base + 4 * i) >> 12 << 12) + (imm << 12)
+        elif (word >> 5 & 31) in pages:
+            page, imm12 = pages[word >> 5 & 31], word >> 10 & 0xFFF
+            if word & 0xFF800000 == 0x91000000:
+                found.add(page + imm12)
+            elif word & 0xFF000000 == 0xF9000000:
+                found.add(page + 8 * imm12)
+    return found
+
+
+def test_aarch64_addresses_and_calls() -> None:
+    image = build_image(DATA, [("far", FAR)], NEON)
+    assert image.machine == "aarch64" and all(s.offset % 65536 == 0 for s in image.segments)
+    found = adrp_targets(image)
+    start, constants = segment(image, "rodata")
+    table = start + constants.index(struct.pack("<4q", 11, 22, 33, 44))
+    assert table in found
+    data, values = segment(image, "data")
+    assert data + values.index(struct.pack("<q", 100)) in found
+    assert image.table_offset + 8 * 10 in found  # memcpy's place in the external table
+    code = segment(image, "text")[1]
+    main = image.symbols["cellc_main"]
+    calls = set()
+    for at in range(main, main + 200, 4):
+        word, = struct.unpack_from("<I", code, at)
+        if word >> 26 == 0x25:
+            calls.add(at + 4 * ((word & 0x3FFFFFF) - ((word & 1 << 25) << 1)))
+    assert image.symbols["far"] in calls
+
+
+def test_aarch64_never_uses_x18() -> None:
+    assert "+reserve-x18" in NEON.features  # Apple's and Windows' own register
+
+
+@pytest.mark.parametrize(
+    ("type_", "word", "target", "place", "want"),
+    [(283, 0x94000000, 0x1000, 0x2000, 0x94000000 | (-0x400 & 0x3FFFFFF)),
+     (282, 0x14000000, 0x2000, 0x1000, 0x14000400),
+     (275, 0x90000008, 0x12345678, 0x1000, None),
+     (277, 0x91000108, 0x1FFF, 0, 0x913FFD08),
+     (278, 0x39400108, 0x1FFF, 0, 0x397FFD08),
+     (284, 0x79400108, 0x1FFE, 0, 0x79400108 | 0x7FF << 10),
+     (285, 0xB9400108, 0x1FFC, 0, 0xB9400108 | 0x3FF << 10),
+     (286, 0xF9400108, 0x1FF8, 0, 0xF9400108 | 0x1FF << 10),
+     (299, 0x3DC00100, 0x1FF0, 0, 0x3DC00100 | 0xFF << 10),
+     (312, 0xF9400109, 0x1018, 0, 0x91006109)],
+)  # fmt: skip
+def test_aarch64_encodings(
+    type_: int, word: int, target: int, place: int, want: int | None
+) -> None:
+    body = bytearray(struct.pack("<I", word))
+    relocate.apply("aarch64", body, 0, type_, target, 0, place)
+    got, = struct.unpack("<I", body)
+    if want is None:  # adrp: decode it back
+        imm = ((got >> 5 & 0x7FFFF) << 2) | (got >> 29 & 3)
+        assert imm == (target >> 12) - (place >> 12) and got & 31 == word & 31
+    else:
+        assert got == want, hex(got)
+
+
+@pytest.mark.parametrize(
+    ("machine", "type_", "target", "text"),
+    [("aarch64", 283, 1 << 30, "does not fit 26"), ("aarch64", 275, 1 << 40, "does not fit 21"),
+     ("aarch64", 286, 0x1001, "multiple of 8"), ("aarch64", 257, 0, "load address"),
+     ("aarch64", 999, 0, "not supported"), ("x86_64", 2, 1 << 33, "does not fit 32"),
+     ("x86_64", 1, 0, "load address"), ("x86_64", 99, 0, "not supported")],
+)  # fmt: skip
+def test_what_cannot_be_relocated(machine: str, type_: int, target: int, text: str) -> None:
+    with pytest.raises(relocate.RelocationError, match=text):
+        relocate.apply(machine, bytearray(16), 8, type_, target, 0, 0)
+
+
+# --- the object cache and the workers ---------------------------------------------------------
+
+
+def kernels(count: int) -> list[tuple[str, str]]:
+    """Kernels that differ."""
+    head = "define hidden void @KERNEL(ptr %bufs, i64 %lo, i64 %hi) {\n"
+    return [(f"k{i}", f"{head}  store i64 {i}, ptr %bufs\n  ret void\n}}\n") for i in range(count)]
+
+
+def test_a_second_compile_needs_no_llvm(
+    cache_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = host_target()
+    with knobs.override(cache_dir=cache_dir):
+        first = build_image(MAIN, kernels(3), target)
+
+        def never(*_: object) -> bytes:
+            raise AssertionError("compiled again")
+
+        monkeypatch.setattr(objects, "emit_object", never)
+        assert build_image(MAIN, kernels(3), target) == first
+
+
+def test_a_warm_start_imports_no_llvmlite(cache_dir: Path) -> None:
+    code = (
+        "import sys; from cellc_compiler.objects import build_image;"
+        "from cellc_runtime.target import host_target;"
+        f"build_image({MAIN!r}, [], host_target()); print('llvmlite' in sys.modules)"
+    )
+    env = {**os.environ, "CELLC_CACHE_DIR": str(cache_dir)}
+    for want in ("True", "False"):
+        done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
+        assert done.stdout.strip() == want, done.stderr
+
+
+@pytest.mark.parametrize("target", TARGETS.values(), ids=list(TARGETS))
+def test_workers_make_the_same_objects(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    bodies = [body for _, body in kernels(14)]
+    with knobs.override(cache_size=0):
+        alone = objects.compile_texts(bodies, target, jobs=1)
+        # This process takes no text, so that the workers' own objects are compared.
+        monkeypatch.setattr(objects._Crew, "_take", _take_in_feeders)
+        crew = objects.compile_texts(bodies, target, jobs=3)
+    assert crew == alone and len(set(alone)) == 14
+
+
+def _take_in_feeders(self: objects._Crew) -> int | None:
+    if threading.current_thread() is threading.main_thread():
+        return None
+    with self._lock:
+        return self._queue.pop() if self._queue else None
+
+
+def test_an_error_in_a_worker_is_the_callers() -> None:
+    bodies = [body for _, body in kernels(14)]
+    bodies[4:8] = ["nonsense 1", "nonsense 2", "nonsense 3", "nonsense 4"]
+    with knobs.override(cache_size=0), pytest.raises(CompilerBug, match="LLVM refuses"):
+        objects.compile_texts(bodies, AVX2, jobs=3)
+    for path in Path(objects.tempfile.gettempdir()).glob("cellc-bug-*.ll"):
+        if path.read_text().startswith("nonsense"):
+            path.unlink()
+
+
+def test_workers_end_with_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+    start = objects._start_worker
+
+    def remember() -> subprocess.Popen[bytes]:
+        started.append(start())
+        return started[-1]
+
+    def interrupted(*_: object) -> bytes:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(objects, "_start_worker", remember)
+    monkeypatch.setattr(objects, "_compile_here", interrupted)
+    bodies = [body for _, body in kernels(14)]
+    with knobs.override(cache_size=0), pytest.raises(KeyboardInterrupt):
+        objects.compile_texts(bodies, AVX2, jobs=3)
+    assert started and all(p.poll() is not None for p in started)
+
+
+def test_vectors_of_constants_are_aligned() -> None:
+    target = host_target()
+    width = target.lanes(4)
+    values = ", ".join(f"float {float(i)}" for i in range(width))
+    text = f"""
+define hidden i32 @cellc_main(ptr %slots, ptr %a, ptr %c) {{
+  %out = load ptr, ptr %slots
+  %x = load <{width} x float>, ptr %out, align 4
+  %y = fadd <{width} x float> %x, <{values}>
+  store <{width} x float> %y, ptr %out, align 4
+  ret i32 0
+}}
+"""
+    w = np.ones(width, np.float32)
+    slots = (Slot("w", dtypes.float32, (width,), "param"),
+             Slot("w1", dtypes.float32, (width,), "update", 0))  # fmt: skip
+    exe = Executable(Program("v", target.name, slots, build_image(text, [], target)))
+    exe.bind([w])
+    exe.entry()
+    np.testing.assert_array_equal(w, np.arange(width) + 1)
