@@ -212,6 +212,7 @@ class _MaxBackward(_Pool):
     """Base of the adjoints of the maximum pools: operands (input, dy)."""
 
     operands = ("input", "dy")
+    tolerance = 16.0
     forward: str
 
     def infer(self, x: TensorType, dy: TensorType, **attrs: Any) -> TensorType:
@@ -337,6 +338,8 @@ class AdaptiveMaxPool2dBackward(_MaxBackward, _Adaptive):
 
 class _Average(_Pool):
     """Base of the average pools and their adjoints."""
+
+    tolerance = 16.0
 
     def divisors(self, hw: Pair, attrs: Attrs) -> Array:
         """What each window's sum is divided by: (rows, columns)."""

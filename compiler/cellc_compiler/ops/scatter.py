@@ -67,6 +67,7 @@ class _Scatter(Op):
 
     operands = ("input", "indices", "updates")
     dtypes = ANY
+    tolerance = 16.0
 
     def gather(self, b: Builder, x: Value, indices: Value, attrs: dict[str, Any]) -> Value:
         """The elements of `x` at the positions: shape of the updates."""

@@ -285,8 +285,16 @@ class Function:
         )
 
     def masked_store(self, value: V, ptr: V, mask: V) -> None:
-        """Store the lanes set in `mask`; other lanes touch no memory."""
+        """Store the lanes set in `mask`; other lanes touch no memory.
+
+        A constant mask of one lane becomes a scalar store: for AVX-512, LLVM 22 writes 4 bytes
+        where such a mask meets a vector truncated to 1 or 2 bytes per lane.
+        """
         ty = value.ty
+        if mask.ref.count("true") == 1 and mask.ref.startswith("<"):
+            lane = [bit.strip() for bit in mask.ref[1:-1].split(",")].index("i1 true")
+            self.store(self.extract(value, lane), self.gep(ptr, lane, element(ty)))
+            return
         self.declares.add(
             f"declare void @llvm.masked.store.{suffix(ty)}.p0({ty}, ptr, i32 immarg, {mask.ty})"
         )
@@ -296,8 +304,11 @@ class Function:
         )
 
     def tail_mask(self, count: V, lanes: int) -> V:
-        """<lanes x i1> with the first `count` (an i64) lanes set."""
+        """<lanes x i1> with the first `count` (an i64) lanes set; constant if `count` is."""
         ty = vector("i64", lanes)
+        if count.ref.isdigit() and lanes > 1:
+            bits = ", ".join(f"i1 {str(i < int(count.ref)).lower()}" for i in range(lanes))
+            return V(vector("i1", lanes), f"<{bits}>")
         return self.cmp("ult", self.iota(ty), self.splat(count, lanes))
 
     def alloca(self, nbytes: int, align: int = 64) -> V:
