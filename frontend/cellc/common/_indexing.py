@@ -76,14 +76,16 @@ def _entry(k: Any) -> Any:
     """One entry of a key: int, slice, None, Ellipsis, or a Tensor of ints or bools.
 
     Raises:
-        IndexError: it is something else.
+        IndexError: it is something else, or the bool False.
     """
     if k is None or k is Ellipsis or isinstance(k, slice):
         return k
     if _is_int(k):
         return int(k)
     if isinstance(k, (bool, np.bool_)):
-        return Tensor._from_array(np.array(bool(k)))
+        if not k:
+            raise IndexError("a tensor can be indexed by the bool True (a new axis), not by False")
+        return None
     if isinstance(k, (list, tuple, range)):
         k = list(k)
         if any(isinstance(x, Tensor) and known_elements(x) is None for x in k):
@@ -93,6 +95,8 @@ def _entry(k: Any) -> Any:
             k = Tensor(k) if k else Tensor._from_array(np.empty(0, np.int64))
     if isinstance(k, np.ndarray):
         k = Tensor(k)
+    if isinstance(k, Tensor) and k.dtype is bool_ and k.ndim == 0:
+        return _entry(bool(k))
     if isinstance(k, Tensor) and (k.dtype.is_integer or k.dtype is bool_):
         return k
     got = k.dtype if isinstance(k, Tensor) else type(k).__name__
@@ -103,6 +107,10 @@ def _entry(k: Any) -> Any:
 
 
 def _entries(key: Any) -> list[Any]:
+    # As in MindSpore (and numpy of old), a list that holds sequences or slices is a tuple of
+    # indices.
+    if isinstance(key, list) and any(isinstance(k, (list, tuple, slice)) for k in key):
+        key = tuple(key)
     return [_entry(k) for k in (key if isinstance(key, tuple) else (key,))]
 
 
@@ -212,7 +220,7 @@ def _advanced(k: Any, shape: Ints, axis: int) -> list[Tensor]:
     if k.dtype is not bool_:
         return [k]
     if k.shape != shape[axis : axis + k.ndim]:
-        raise IndexError(
+        raise ValueError(
             f"the shape {k.shape} of a mask does not match the indexed shape "
             f"{shape[axis : axis + k.ndim]}"
         )
@@ -284,8 +292,8 @@ def getitem(x: Tensor, key: Any) -> Tensor:
         IndexError: the key does not fit.
         TypeError: the shape of the result is not known while a graph is compiled.
     """
-    if x.ndim == 0 and isinstance(key, (bool, np.bool_)):
-        key = (bool(key),)
+    if x.ndim == 0 and _is_int(key):
+        raise TypeError("a tensor of no axes cannot be indexed by an int")
     plan = make_plan(x.shape, key)
     part = _reshape(_take_spans(x, plan.spans), plan.viewed_shape())
     return _gather(part, plan) if plan.advanced else part

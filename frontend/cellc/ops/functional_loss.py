@@ -35,6 +35,13 @@ def _wide(x: Tensor) -> Tensor:
     return cast_to(x, float32) if x.dtype in (float16, bfloat16) else x
 
 
+def _pointwise(
+    op: str, input: Any, target: Any, reduction: str, what: str, **attrs: Any
+) -> Tensor:
+    x, y = _floats(what, input, target)
+    return _reduced(apply(op, x, y, **attrs), reduction, what)
+
+
 # --- regression -----------------------------------------------------------------------------------
 
 
@@ -45,41 +52,32 @@ def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
         TypeError: an operand is no Tensor.
         ValueError: an unknown reduction.
     """
-    x, y = _floats("mse_loss", input, target)
-    d = m.sub(x, y)
-    return _reduced(m.mul(d, d), reduction, "mse_loss")
+    return _pointwise("squared_error", input, target, reduction, "mse_loss")
 
 
 def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """|input - target|, reduced."""
-    x, y = _floats("l1_loss", input, target)
-    return _reduced(m.abs(m.sub(x, y)), reduction, "l1_loss")
+    return _pointwise("absolute_error", input, target, reduction, "l1_loss")
 
 
 def smooth_l1_loss(
     input: Tensor, target: Tensor, beta: float = 1.0, reduction: str = "none"
 ) -> Tensor:
     """0.5 d**2 / beta where |d| < beta, |d| - 0.5 beta elsewhere, reduced."""
-    x, y = _floats("smooth_l1_loss", input, target)
     b = float(number(beta, "smooth_l1_loss", "beta"))
     if b <= 0:
         raise ValueError(f"For 'smooth_l1_loss', 'beta' must be positive, but got {b}.")
-    d = m.abs(m.sub(x, y))
-    out = m.where(m.lt(d, b), m.div(m.mul(m.mul(d, d), 0.5), b), m.sub(d, 0.5 * b))
-    return _reduced(out, reduction, "smooth_l1_loss")
+    return _pointwise("smooth_l1", input, target, reduction, "smooth_l1_loss", beta=b)
 
 
 def huber_loss(
     input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0
 ) -> Tensor:
     """0.5 d**2 where |d| <= delta, delta (|d| - 0.5 delta) elsewhere, reduced."""
-    x, y = _floats("huber_loss", input, target)
     c = float(number(delta, "huber_loss", "delta"))
     if c <= 0:
         raise ValueError(f"For 'huber_loss', 'delta' must be positive, but got {c}.")
-    d = m.abs(m.sub(x, y))
-    out = m.where(m.le(d, c), m.mul(m.mul(d, d), 0.5), m.mul(m.sub(d, 0.5 * c), c))
-    return _reduced(out, reduction, "huber_loss")
+    return _pointwise("huber", input, target, reduction, "huber_loss", delta=c)
 
 
 def gaussian_nll_loss(
@@ -129,12 +127,42 @@ def cross_entropy(
     smoothing = _smoothing(label_smoothing, what)
     choice(reduction, _REDUCTIONS, f"{what}_loss", "reduction")
     axis = 0 if x.ndim == 1 else 1
-    logp = _log_probabilities(_wide(inexact(x)), axis)
+    wide = _wide(inexact(x))
     if t.dtype.is_inexact:
+        logp = _log_probabilities(wide, axis)
         out = _soft_targets(logp, cast_to(t, logp.dtype), weight, reduction, smoothing, axis)
+    elif weight is None and smoothing == 0.0:
+        out = _by_class("sparse_softmax_cross_entropy", wide, t, ignore_index, reduction, what)
     else:
+        logp = _log_probabilities(wide, axis)
         out = _nll(logp, t, weight, ignore_index, reduction, smoothing, what)
     return cast_to(out, inexact(x).dtype)
+
+
+def _by_class(
+    op: str, x: Tensor, t: Tensor, ignore_index: int, reduction: str, what: str
+) -> Tensor:
+    """A loss of one op per sample; classes out of range and `ignore_index` count for nothing."""
+    axis = 0 if x.ndim == 1 else 1
+    _check_classes(x, t, axis, what)
+    ignored = integer(ignore_index, what, "ignore_index")
+    counts = m.ne(t, ignored)
+    labels = m.where(counts, t, -1) if 0 <= ignored < x.shape[axis] else t
+    each: Tensor = apply(op, x, labels, axis=axis)
+    mode = choice(reduction, _REDUCTIONS, what, "reduction")
+    if mode == "none":
+        return each
+    total = fr.sum(each)
+    return total if mode == "sum" else m.div(total, fr.sum(cast_to(counts, x.dtype)))
+
+
+def _check_classes(x: Tensor, t: Tensor, axis: int, what: str) -> None:
+    want = x.shape[:axis] + x.shape[axis + 1 :]
+    if t.shape != want:
+        raise ValueError(
+            f"For '{what}', class indices must have shape {want} for an input of {x.shape}, "
+            f"but got {t.shape}."
+        )
 
 
 def _smoothing(value: Any, what: str) -> float:
@@ -190,7 +218,11 @@ def nll_loss(
     if not t.dtype.is_integer:
         raise TypeError(f"For 'nll_loss', 'target' must be a tensor of ints, but got {t.dtype}.")
     smoothing = _smoothing(label_smoothing, "nll_loss")
-    out = _nll(_wide(inexact(x)), t, weight, ignore_index, reduction, smoothing, "nll_loss")
+    wide = _wide(inexact(x))
+    if weight is None and smoothing == 0.0:
+        out = _by_class("nll", wide, t, ignore_index, reduction, "nll_loss")
+    else:
+        out = _nll(wide, t, weight, ignore_index, reduction, smoothing, "nll_loss")
     return cast_to(out, inexact(x).dtype)
 
 
@@ -199,12 +231,7 @@ def _nll(
     smoothing: float, what: str,
 ) -> Tensor:
     axis = 0 if logp.ndim == 1 else 1
-    want = logp.shape[:axis] + logp.shape[axis + 1 :]
-    if t.shape != want:
-        raise ValueError(
-            f"For '{what}', class indices must have shape {want} for an input of {logp.shape}, "
-            f"but got {t.shape}."
-        )
+    _check_classes(logp, t, axis, what)
     index = cast_to(t, int64)
     counts = m.ne(index, integer(ignore_index, what, "ignore_index"))
     index = m.where(counts, index, 0)  # any class will do where the target does not count
@@ -232,13 +259,12 @@ def _picked(x: Tensor, index: Tensor, axis: int) -> Tensor:
 def binary_cross_entropy(
     logits: Tensor, labels: Tensor, weight: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:
-    """-(y log p + (1 - y) log(1 - p)) of probabilities, logs kept above -100, reduced."""
+    """-(y log p + (1 - y) log(1 - p)) of probabilities, kept above 1e-12, reduced."""
     what = "binary_cross_entropy"
     p, y = _floats(what, logits, labels)
     if p.shape != y.shape:
         raise ValueError(f"For '{what}', shapes {p.shape} and {y.shape} must be equal.")
-    a, b = (m.maximum(apply("log", v), -100.0) for v in (p, m.sub(1.0, p)))
-    loss = m.neg(m.add(m.mul(y, a), m.mul(m.sub(1.0, y), b)))
+    loss: Tensor = apply("bce", p, y)
     return _reduced(loss if weight is None else m.mul(loss, weight), reduction, what)
 
 
@@ -254,11 +280,11 @@ def binary_cross_entropy_with_logits(
     """
     what = "binary_cross_entropy_with_logits"
     x, y = _floats(what, input, target)
-    # log(1 + exp(-|x|)) + max(-x, 0) is log(1 + exp(-x)) without overflow.
-    softplus = m.add(apply("log1p", apply("exp", m.neg(m.abs(x)))), m.maximum(m.neg(x), 0.0))
     if pos_weight is None:
-        loss = m.add(m.mul(m.sub(1.0, y), x), softplus)
+        loss: Tensor = apply("bce_with_logits", x, y)
     else:
+        # log(1 + exp(-|x|)) + max(-x, 0) is log(1 + exp(-x)) without overflow.
+        softplus = m.add(apply("log1p", apply("exp", m.neg(m.abs(x)))), m.maximum(m.neg(x), 0.0))
         factor = m.add(m.mul(m.sub(pos_weight, 1.0), y), 1.0)
         loss = m.add(m.mul(m.sub(1.0, y), x), m.mul(factor, softplus))
     return _reduced(loss if weight is None else m.mul(loss, weight), reduction, what)
@@ -271,9 +297,7 @@ def kl_div(logits: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor:
         reduction: also `"batchmean"`: the sum over the number of rows.
     """
     x, y = _floats("kl_div", logits, labels)
-    positive = m.gt(y, 0)
-    log_y = apply("log", m.where(positive, y, 1.0))
-    loss = m.where(positive, m.mul(y, m.sub(log_y, x)), 0.0)
+    loss: Tensor = apply("kl_div", x, y)
     choice(reduction, (*_REDUCTIONS, "batchmean"), "kl_div", "reduction")
     if reduction == "batchmean":
         return m.div(fr.sum(loss), float(loss.shape[0] if loss.ndim else 1))
@@ -320,7 +344,7 @@ def hinge_embedding_loss(
     """inputs where the target is 1, max(0, margin - inputs) where it is -1, reduced."""
     x, y = _floats("hinge_embedding_loss", inputs, targets)
     far = m.maximum(m.sub(float(margin), x), 0.0)
-    loss = m.add(m.where(m.eq(y, 1), 0.0, far), m.where(m.eq(y, -1), 0.0, x))
+    loss = m.where(m.eq(y, 1), x, m.where(m.eq(y, -1), far, 0.0))
     return _reduced(loss, reduction, "hinge_embedding_loss")
 
 

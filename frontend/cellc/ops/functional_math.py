@@ -55,15 +55,9 @@ def add(input: Any, other: Any) -> Tensor:
 
 
 def sub(input: Any, other: Any) -> Tensor:
-    """input - other.
-
-    Raises:
-        TypeError: both are bools.
-    """
+    """input - other. On bools: whether they differ."""
     x, y = operands("sub", input, other)
-    if x.dtype is bool_:
-        raise TypeError("For 'sub', bool operands are not supported; cast one to a number type.")
-    out: Tensor = apply("sub", x, y)
+    out: Tensor = apply("logical_xor" if x.dtype is bool_ else "sub", x, y)
     return out
 
 

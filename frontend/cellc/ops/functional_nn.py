@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 from cellc_runtime.dtypes import DType, bfloat16, float16, float32
@@ -21,13 +20,6 @@ from . import functional_reduce as fr
 from ._args import axis_of, choice, dtype_of, integer, ints, number, tensor
 
 # --- activations ----------------------------------------------------------------------------------
-
-
-def _in_float32(fn: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """`fn` in float32 for 16-bit floats, rounded once."""
-    if x.dtype in (float16, bfloat16):
-        return cast_to(fn(cast_to(x, float32)), x.dtype)
-    return fn(x)
 
 
 def softmax(input: Tensor, axis: int = -1, *, dtype: DType | None = None) -> Tensor:
@@ -83,59 +75,47 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
 
 
 def fast_gelu(x: Tensor) -> Tensor:
-    """x / (1 + exp(-1.702 |x|)) * exp(0.851 (x - |x|))."""
-    def fn(t: Tensor) -> Tensor:
-        size = m.abs(t)
-        below = m.add(apply("exp", m.mul(size, -1.702)), 1.0)
-        return m.mul(m.div(t, below), apply("exp", m.mul(m.sub(t, size), 0.851)))
+    """x * sigmoid(1.702 x), an approximation of gelu."""
+    return _activation("quick_gelu", x)
 
-    return _in_float32(fn, _floating(x, "fast_gelu"))
+
+def _activation(op: str, x: Any, **attrs: Any) -> Tensor:
+    out: Tensor = apply(op, _floating(x, op), **attrs)
+    return out
 
 
 def silu(input: Tensor) -> Tensor:
     """x * sigmoid(x)."""
-    out: Tensor = apply("silu", _floating(input, "silu"))
-    return out
-
-
-swish = silu
+    return _activation("silu", input)
 
 
 def elu(input_x: Tensor, alpha: float = 1.0) -> Tensor:
     """x where positive, alpha (exp(x) - 1) elsewhere."""
-    return celu_like(input_x, float(number(alpha, "elu", "alpha")), 1.0, "elu")
+    return _activation("elu", input_x, alpha=float(number(alpha, "elu", "alpha")))
 
 
 def celu(x: Tensor, alpha: float = 1.0) -> Tensor:
-    """x where positive, alpha (exp(x / alpha) - 1) elsewhere."""
+    """x where positive, alpha (exp(x / alpha) - 1) elsewhere.
+
+    Raises:
+        ValueError: alpha is 0.
+    """
     a = float(number(alpha, "celu", "alpha"))
     if a == 0.0:
         raise ValueError("For 'celu', 'alpha' must not be 0.")
-    return celu_like(x, a, 1.0 / a, "celu")
-
-
-def celu_like(x: Any, alpha: float, rate: float, what: str) -> Tensor:
-    """x where positive, alpha (exp(rate * x) - 1) elsewhere."""
-    def fn(t: Tensor) -> Tensor:
-        below = m.minimum(t, 0.0)  # so that no large exponential meets a zero cotangent
-        negative = m.mul(apply("expm1", below if rate == 1.0 else m.mul(below, rate)), alpha)
-        return m.where(m.gt(t, 0), t, negative)
-
-    return _in_float32(fn, _floating(x, what))
-
-
-_SELU_SCALE, _SELU_ALPHA = 1.0507009873554805, 1.6732632423543772
+    return _activation("celu", x, alpha=a)
 
 
 def selu(input_x: Tensor) -> Tensor:
     """scale * elu(x, alpha) with the constants of Klambauer et al. (2017)."""
-    return m.mul(celu_like(input_x, _SELU_ALPHA, 1.0, "selu"), _SELU_SCALE)
+    return _activation("selu", input_x)
 
 
 def leaky_relu(input: Tensor, alpha: float = 0.2) -> Tensor:
     """x where positive, alpha x elsewhere."""
+    a = float(number(alpha, "leaky_relu", "alpha"))
     x = tensor(input, "leaky_relu")
-    return m.where(m.gt(x, 0), x, m.mul(x, float(number(alpha, "leaky_relu", "alpha"))))
+    return _activation("leaky_relu", inexact(x), alpha=a)
 
 
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
@@ -143,81 +123,49 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     x, w = _floating(input, "prelu"), tensor(weight, "prelu", "weight")
     if w.ndim != 1 or (w.size > 1 and (x.ndim < 2 or w.size != x.shape[1])):
         raise ValueError(f"For 'prelu', 'weight' {w.shape} does not fit an input {x.shape}.")
-    if w.size > 1:
-        w = fa.reshape(w, (w.size,) + (1,) * (x.ndim - 2))
-    return m.where(m.gt(x, 0), x, m.mul(x, w))
+    out: Tensor = apply("prelu", x, cast_to(w, x.dtype))
+    return out
 
 
 def relu6(x: Tensor) -> Tensor:
     """x brought into [0, 6]."""
-    return m.clamp(_floating(x, "relu6"), 0.0, 6.0)
+    return _activation("relu6", x)
 
 
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
-    """x brought into [min_val, max_val]."""
-    return m.clamp(tensor(input, "hardtanh"), min_val, max_val)
+    """x brought into [min_val, max_val].
 
-
-def hardsigmoid(input: Tensor) -> Tensor:
-    """x / 6 + 1/2 brought into [0, 1]."""
-    x = inexact(tensor(input, "hardsigmoid"))
-    return m.div(m.clamp(m.add(x, 3.0), 0.0, 6.0), 6.0)
-
-
-def hardswish(input: Tensor) -> Tensor:
-    """x * hardsigmoid(x)."""
-    x = _floating(input, "hardswish")
-    return m.div(m.mul(x, m.clamp(m.add(x, 3.0), 0.0, 6.0)), 6.0)
-
-
-def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """x where |x| > lambd, 0 elsewhere."""
-    x = _floating(input, "hardshrink")
-    return m.where(m.le(m.abs(x), float(lambd)), 0.0, x)
-
-
-def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """x moved towards 0 by lambd, 0 where |x| <= lambd."""
-    x = _floating(input, "softshrink")
-    return m.sub(x, m.clamp(x, -float(lambd), float(lambd)))
-
-
-def tanhshrink(input: Tensor) -> Tensor:
-    """x - tanh(x)."""
-    x = _floating(input, "tanhshrink")
-    return m.sub(x, apply("tanh", x))
+    Raises:
+        ValueError: min_val is above max_val.
+    """
+    low, high = number(min_val, "hardtanh", "min_val"), number(max_val, "hardtanh", "max_val")
+    x = tensor(input, "hardtanh")
+    if low > high:
+        raise ValueError(f"For 'hardtanh', min_val {low} must not be above max_val {high}.")
+    if low == high or not x.dtype.is_float:
+        return m.clamp(x, low, high)
+    return _activation("hard_tanh", x, min=float(low), max=float(high))
 
 
 def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
     """log(1 + exp(beta x)) / beta; x where beta x > threshold."""
-    b, limit = float(number(beta, "softplus", "beta")), float(threshold)
-
-    def fn(x: Tensor) -> Tensor:
-        z = x if b == 1.0 else m.mul(x, b)
-        small = m.minimum(z, limit)
-        soft = apply("log1p", apply("exp", small))
-        return m.where(m.gt(z, limit), x, soft if b == 1.0 else m.div(soft, b))
-
-    return _in_float32(fn, _floating(input, "softplus"))
+    return _activation("softplus", input, beta=float(number(beta, "softplus", "beta")),
+                       threshold=float(number(threshold, "softplus", "threshold")))
 
 
 def softsign(x: Tensor) -> Tensor:
     """x / (1 + |x|)."""
-    t = _floating(x, "softsign")
-    return m.div(t, m.add(m.abs(t), 1.0))
+    return _activation("softsign", x)
 
 
 def logsigmoid(x: Tensor) -> Tensor:
     """log(sigmoid(x)) without overflow."""
-    def fn(t: Tensor) -> Tensor:
-        return m.sub(m.minimum(t, 0.0), apply("log1p", apply("exp", m.neg(m.abs(t)))))
-
-    return _in_float32(fn, _floating(x, "logsigmoid"))
+    return _activation("log_sigmoid", x)
 
 
 def mish(x: Tensor) -> Tensor:
     """x * tanh(log(1 + exp(x)))."""
-    return _in_float32(lambda t: m.mul(t, apply("tanh", softplus(t))), _floating(x, "mish"))
+    return _activation("mish", x)
 
 
 def glu(x: Tensor, axis: int = -1) -> Tensor:
@@ -304,11 +252,12 @@ def batch_norm(
             raise ValueError(
                 f"For 'batch_norm', '{name}' must have shape ({x.shape[1]},), but got {v.shape}."
             )
+    w, b = cast_to(weight, x.dtype), cast_to(bias, x.dtype)
     if not training:
-        out: Tensor = apply("batch_norm_inference", x, weight, bias, running_mean, running_var,
-                            eps=float(eps))
+        out: Tensor = apply("batch_norm_inference", x, w, b, cast_to(running_mean, x.dtype),
+                            cast_to(running_var, x.dtype), eps=float(eps))
         return out
-    y, mean, var = apply("batch_norm", x, weight, bias, eps=float(eps))
+    y, mean, var = apply("batch_norm", x, w, b, eps=float(eps))
     count = x.size // max(x.shape[1], 1)
     _update(running_mean, mean, float(momentum))
     _update(running_var, m.mul(var, count / max(count - 1, 1)), float(momentum))
@@ -336,8 +285,9 @@ def layer_norm(
         )
     w = fc.ones(shape, x.dtype) if weight is None else tensor(weight, "layer_norm", "weight")
     b = fc.zeros(shape, x.dtype) if bias is None else tensor(bias, "layer_norm", "bias")
-    out: Tensor = apply("layer_norm", x, w, b, axis=x.ndim - len(shape), eps=float(eps))
-    return out
+    y, _, _ = apply("layer_norm", x, cast_to(w, x.dtype), cast_to(b, x.dtype),
+                    begin=x.ndim - len(shape), eps=float(eps))
+    return y  # type: ignore[no-any-return]
 
 
 def rms_norm(x: Tensor, gamma: Tensor, epsilon: float = 1e-06) -> tuple[Tensor, Tensor]:
@@ -345,10 +295,8 @@ def rms_norm(x: Tensor, gamma: Tensor, epsilon: float = 1e-06) -> tuple[Tensor, 
     t, g = _floating(x, "rms_norm"), tensor(gamma, "rms_norm", "gamma")
     if not g.ndim or t.shape[t.ndim - g.ndim :] != g.shape:
         raise ValueError(f"For 'rms_norm', 'gamma' {g.shape} must fit the last axes of {t.shape}.")
-    axes = tuple(range(t.ndim - g.ndim, t.ndim))
-    wide = cast_to(t, float32) if t.dtype in (float16, bfloat16) else t
-    scale = apply("rsqrt", m.add(fr.mean(m.mul(wide, wide), axes, True), float(epsilon)))
-    return cast_to(m.mul(m.mul(wide, scale), cast_to(g, wide.dtype)), t.dtype), scale
+    y, scale = apply("rms_norm", t, cast_to(g, t.dtype), eps=float(epsilon))
+    return y, scale
 
 
 def group_norm(
@@ -367,8 +315,9 @@ def group_norm(
     c = x.shape[1]
     w = fc.ones((c,), x.dtype) if weight is None else tensor(weight, "group_norm", "weight")
     b = fc.zeros((c,), x.dtype) if bias is None else tensor(bias, "group_norm", "bias")
-    out: Tensor = apply("group_norm", x, w, b, groups=groups, eps=float(eps))
-    return out
+    y, _, _ = apply("group_norm", x, cast_to(w, x.dtype), cast_to(b, x.dtype), groups=groups,
+                    eps=float(eps))
+    return y  # type: ignore[no-any-return]
 
 
 def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from cellc_compiler.ir.op import lookup
 from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType, bool_, float32, int64
 
@@ -31,7 +32,7 @@ from . import functional_nn as fn
 from . import functional_random as rnd
 from . import functional_reduce as fr
 from ._args import is_int
-from ._generated import generated_methods
+from ._generated import generated_methods, make_function
 
 # --- operators ------------------------------------------------------------------------------------
 
@@ -465,7 +466,8 @@ def _hermitian(self: Tensor) -> Tensor:
 # --- the table ------------------------------------------------------------------------------------
 
 _AS_THEY_ARE: tuple[Any, ...] = (
-    m.abs, m.atan2, m.addcdiv, m.addcmul, m.angle, m.bitwise_and, m.bitwise_left_shift, m.bitwise_not,
+    m.abs, m.atan2, m.addcdiv, m.addcmul, m.angle, m.bitwise_and, m.bitwise_left_shift,
+    m.bitwise_not,
     m.bitwise_or, m.bitwise_right_shift, m.bitwise_xor, m.ceil, m.clamp, m.clip, m.conj,
     m.copysign, m.deg2rad, m.div, m.eq, m.float_power, m.floor, m.floor_divide, m.fmax, m.fmin,
     m.fmod, m.frac, m.ge, m.gt, m.heaviside, m.hypot, m.imag, m.isclose, m.isfinite, m.isinf,
@@ -486,7 +488,7 @@ _AS_THEY_ARE: tuple[Any, ...] = (
     fi.gather_elements, fi.gather_nd, fi.index_add, fi.index_fill, fi.index_select,
     fi.inplace_update, fi.unsorted_segment_max, fi.unsorted_segment_min, fi.unsorted_segment_prod,
     fl.addbmm, fl.addmm, fl.addmv, fl.addr, fl.baddbmm, fl.bmm, fl.dot, fl.cross, fl.ger, fl.inner,
-    fl.matmul, fl.mm, fl.outer, fn.hardshrink, fn.softmax, rnd.multinomial,
+    fl.matmul, fl.mm, fl.outer, fn.softmax, rnd.multinomial,
 )
 
 _METHODS: dict[str, Any] = {
@@ -506,7 +508,7 @@ _METHODS: dict[str, Any] = {
     "scatter_min": fi.tensor_scatter_min,
     "add": m.add, "sub": m.sub, "multiply": m.mul, "divide": m.div, "absolute": m.abs,
     "negative": m.neg, "equal": m.eq, "not_equal": m.ne, "less": m.lt, "less_equal": m.le,
-    "greater": m.gt, "greater_equal": m.ge, "invert": m.bitwise_not, "soft_shrink": fn.softshrink,
+    "greater": m.gt, "greater_equal": m.ge, "invert": m.bitwise_not,
     "movedim": fa.moveaxis, "arctan2": m.atan2, "fills": fc.fills, "fill": fc.fills,
     "float": _converter(float32), "double": _converter(dtypes.float64),
     "half": _converter(dtypes.float16), "bfloat16": _converter(dtypes.bfloat16),
@@ -537,6 +539,8 @@ def tensor_methods() -> dict[str, Any]:
     for alias, name in m.GENERATED_ALIASES.items():
         if name in generated:
             changing[alias] = generated[name]
+    named["soft_shrink"], named["hardshrink"] = (
+        make_function(lookup(n)) for n in ("soft_shrink", "hard_shrink"))
     properties = {
         "T": property(_transposed), "H": property(_hermitian),
         "mT": property(fa.matrix_transpose), "mH": property(

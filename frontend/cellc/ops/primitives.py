@@ -473,7 +473,7 @@ _PLAIN: dict[str, Callable[..., Any]] = {
     "UnsortedSegmentProd": fi.unsorted_segment_prod, "MaskedSelect": fr.masked_select,
     "NonZero": fr.nonzero, "Unique": fr.unique, "Dense": fn.dense, "Ger": fl.ger,
     "ReLU": fn.relu, "ReLU6": fn.relu6, "GeLU": fn.gelu, "Gelu": fn.gelu, "FastGeLU": fn.fast_gelu,
-    "HSwish": fn.hardswish, "HSigmoid": fn.hardsigmoid, "SeLU": fn.selu, "Softplus": fn.softplus,
+    "SeLU": fn.selu, "Softplus": fn.softplus,
     "Softsign": fn.softsign, "Mish": fn.mish, "PReLU": fn.prelu, "L2Loss": _l2_loss,
     "SoftmaxCrossEntropyWithLogits": _softmax_cross_entropy,
     "SigmoidCrossEntropyWithLogits": _sigmoid_cross_entropy,
@@ -509,7 +509,7 @@ _WITH_INIT: dict[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
     "Cdist": (fr.cdist, {"p": 2.0}), "Softmax": (fn.softmax, {"axis": -1}),
     "LogSoftmax": (fn.log_softmax, {"axis": -1}), "Elu": (fn.elu, {"alpha": 1.0}),
     "CeLU": (fn.celu, {"alpha": 1.0}), "GLU": (fn.glu, {"axis": -1}),
-    "HShrink": (fn.hardshrink, {"lambd": 0.5}), "SoftShrink": (fn.softshrink, {"lambd": 0.5}),
+
     "BiasAdd": (lambda x, bias, data_format: fn.bias_add(x, bias), {"data_format": "NCHW"}),
     "RmsNorm": (fn.rms_norm, {"epsilon": 1e-06}),
     "LRN": (win.lrn, {"depth_radius": 5, "bias": 1.0, "alpha": 1.0, "beta": 0.5,
