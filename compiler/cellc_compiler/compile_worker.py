@@ -2,6 +2,8 @@
 
 A request is a JSON header and the text; an answer is a status byte and the object, or the error
 text. Both are preceded by their length. The process ends when its input does.
+Before the first request it says hello, so that a process that could not start is told from one
+that LLVM ended.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from cellc_runtime.target import TARGETS
 from .emit_object import EmitError, emit_object
 
 OK, FAILED = 0, 1
+HELLO = b"cellc"
 
 
 def send(stream: IO[bytes], data: bytes) -> None:
@@ -38,6 +41,7 @@ def receive(stream: IO[bytes]) -> bytes | None:
 def main() -> None:
     """Answer requests until the input ends."""
     requests, answers = sys.stdin.buffer, sys.stdout.buffer
+    send(answers, HELLO)
     while (request := receive(requests)) is not None:
         target, text = json.loads(request)
         try:

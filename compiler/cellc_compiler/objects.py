@@ -30,7 +30,7 @@ from cellc_runtime.target import Target
 
 from .codegen.kernel import PLACEHOLDER
 from .codegen.llvm.entry import support_text
-from .compile_worker import OK, receive, send
+from .compile_worker import HELLO, OK, receive, send
 from .emit_object import EmitError, emit_object
 from .link import LinkInput, link
 
@@ -192,9 +192,13 @@ class _Crew:
         self._done: dict[int, bytes] = {}
         self._errors: list[BaseException] = []
         self._lock = threading.Lock()
-        self._processes = [_start_worker() for _ in range(workers)]
+        self._workers = workers
+        self._processes: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> _Crew:
+        with suppress(OSError):  # no more processes: fewer workers, or none
+            for _ in range(self._workers):
+                self._processes.append(_start_worker())
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -220,10 +224,6 @@ class _Crew:
             thread.join()
         if self._errors:
             raise self._errors[0]
-        # A worker that died (or could not start) leaves its text to this process.
-        for index, text in enumerate(self._texts):
-            if index not in self._done:
-                self._done[index] = _compile_here(text, self._target)
         return [self._done[i] for i in range(len(self._texts))]
 
     def _take(self) -> int | None:
@@ -232,6 +232,8 @@ class _Crew:
 
     def _feed(self, process: subprocess.Popen[bytes]) -> None:
         assert process.stdin is not None and process.stdout is not None
+        if receive(process.stdout) != HELLO:
+            return  # it could not start: the others do its part
         while (index := self._take()) is not None:
             text = self._texts[index]
             try:

@@ -7,7 +7,8 @@ use.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+
+TYPE_CHECKING = False  # `typing` alone would cost ten times the rest; type checkers know the name
 
 if TYPE_CHECKING:
     from .artifact import Artifact, load
@@ -44,7 +45,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     home = _HOME.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -81,7 +81,7 @@ def test_a_full_or_read_only_disk_means_no_cache(
     monkeypatch.setattr(module.os, "replace", fails)
     assert not store.put(make_key("new"), b"new")
     assert store.get(KEY) == b"old"
-    assert not [p for p in store.directory.rglob(".new-*")]
+    assert not list(store.directory.rglob(".new-*"))
 
 
 def test_a_directory_that_cannot_be_means_no_cache(tmp_path: Path) -> None:

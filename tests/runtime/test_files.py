@@ -108,7 +108,7 @@ def use(file: Path) -> None:
 def test_every_damaged_byte_is_noticed(path: Path, tmp_path: Path) -> None:
     whole, file = path.read_bytes(), tmp_path / "bad.cellc"
     rng = random.Random(7)
-    places = [*range(0, 600), *rng.sample(range(len(whole)), 600)]
+    places = [*range(600), *rng.sample(range(len(whole)), 600)]
     for at in places:
         bad = bytearray(whole)
         bad[at] ^= 1 << rng.randrange(8)
@@ -120,7 +120,7 @@ def test_every_damaged_byte_is_noticed(path: Path, tmp_path: Path) -> None:
 def test_every_truncation_and_extension_is_noticed(path: Path, tmp_path: Path) -> None:
     whole, file = path.read_bytes(), tmp_path / "bad.cellc"
     rng = random.Random(8)
-    for length in (*range(0, 130), *rng.sample(range(len(whole)), 150)):
+    for length in (*range(130), *rng.sample(range(len(whole)), 150)):
         file.write_bytes(whole[:length])
         with pytest.raises(ArtifactError):
             use(file)
@@ -231,8 +231,8 @@ def test_programs_round_trip() -> None:
 def test_programs_check_what_they_are_given() -> None:
     program = add_program()
     update = Slot("u", dtypes.float32, (8,), "update", 0)
-    for bad in (Slot("u", dtypes.float32, (8,), "update"), Slot("u", dtypes.int32, (8,), "update", 0),
-                replace(update, alias=2), replace(update, alias=77)):  # fmt: skip
+    for bad in (Slot("u", dtypes.float32, (8,), "update"),
+                Slot("u", dtypes.int32, (8,), "update", 0), replace(update, alias=2), replace(update, alias=77)):  # fmt: skip
         with pytest.raises(ArtifactError):
             replace(program, slots=(*program.slots, bad))
     with pytest.raises(ArtifactError, match="to write over"):
@@ -299,7 +299,10 @@ def test_unaligned_checkpoints_of_others_are_read() -> None:
 
 
 def test_importing_the_package_is_light() -> None:
-    code = "import sys, cellc_runtime; print([m for m in ('numpy', 'ctypes', 'json') if m in sys.modules])"
+    code = (
+        "import sys, cellc_runtime;"
+        "print([m for m in ('numpy', 'ctypes', 'json') if m in sys.modules])"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout.strip() == "[]", done.stderr
 

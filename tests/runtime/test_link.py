@@ -129,7 +129,7 @@ def test_equal_kernels_become_one_object() -> None:
 
 
 def test_llvm_errors_save_the_text() -> None:
-    with pytest.raises(CompilerBug, match="the code is in (.*cellc-bug.*ll)") as caught:
+    with pytest.raises(CompilerBug, match=r"the code is in .*cellc-bug.*\.ll") as caught:
         compile_module("define void @f() { this is not LLVM }", host_target())
     path = Path(str(caught.value).split("the code is in ")[1].splitlines()[0])
     assert "this is not LLVM" in path.read_text()
@@ -287,6 +287,22 @@ def test_an_error_in_a_worker_is_the_callers() -> None:
     for path in Path(objects.tempfile.gettempdir()).glob("cellc-bug-*.ll"):
         if path.read_text().startswith("nonsense"):
             path.unlink()
+
+
+def test_workers_that_cannot_start_are_done_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    bodies = [body for _, body in kernels(14)]
+
+    def broken() -> subprocess.Popen[bytes]:
+        return subprocess.Popen([sys.executable, "-c", "raise SystemExit(1)"],
+                                stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # fmt: skip
+
+    def refused() -> subprocess.Popen[bytes]:
+        raise OSError("no more processes")
+
+    for start in (broken, refused):
+        monkeypatch.setattr(objects, "_start_worker", start)
+        with knobs.override(cache_size=0):
+            assert len(set(objects.compile_texts(bodies, AVX2, jobs=3))) == 14
 
 
 def test_workers_end_with_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
