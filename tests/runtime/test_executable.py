@@ -147,6 +147,10 @@ def test_updates_are_written_in_place() -> None:
     np.testing.assert_array_equal(w, [3, 4, 5, 6])
     exe.entry(w)  # an input that is the parameter itself is read as it was
     np.testing.assert_array_equal(w, [6, 8, 10, 12])
+    base = np.arange(5, dtype=np.float32)
+    exe.bind([base[1:]])
+    exe.entry(base[:4])  # shifted: each element would be written before it is read
+    np.testing.assert_array_equal(base, [0, 1, 3, 5, 7])
 
 
 def test_updates_need_memory_they_can_write() -> None:

@@ -232,7 +232,8 @@ def test_programs_check_what_they_are_given() -> None:
     program = add_program()
     update = Slot("u", dtypes.float32, (8,), "update", 0)
     for bad in (Slot("u", dtypes.float32, (8,), "update"),
-                Slot("u", dtypes.int32, (8,), "update", 0), replace(update, alias=2), replace(update, alias=77)):  # fmt: skip
+                Slot("u", dtypes.int32, (8,), "update", 0),
+                replace(update, alias=2), replace(update, alias=77)):  # fmt: skip
         with pytest.raises(ArtifactError):
             replace(program, slots=(*program.slots, bad))
     with pytest.raises(ArtifactError, match="to write over"):
