@@ -83,7 +83,10 @@ def _run(vm: Interpreter, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any
     try:
         with tracing(vm.tracer), _deep_recursion():
             return call(vm, fn, list(args), dict(kwargs), entry_frame())
-    except (CompileError, Cascade):
+    except CompileError as e:
+        # The frames of the interpreter say nothing about the user's program.
+        raise e.with_traceback(None) from None
+    except Cascade:
         raise
     except Exception as e:
         raise _outgoing(vm, e) from None
@@ -95,7 +98,7 @@ def _run(vm: Interpreter, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any
 def _outgoing(vm: Interpreter, error: Exception) -> Exception:
     """What leaves the compiler for an exception of the program."""
     if kind(type(error)) is not None:
-        return vm.located(error).with_traceback(error.__traceback__)
+        return vm.located(error)
     place = vm.fault[1] if vm.fault and vm.fault[0] is error else None
     if place is not None:
         error.add_note("\n".join([place.where(), *place.caret().splitlines()]))

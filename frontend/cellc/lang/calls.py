@@ -150,11 +150,11 @@ def _run_generator(
 ) -> Any:
     """A generator over values known now is run by Python."""
     if any_runtime([*args, *kwargs.values()]) or _has_cell(args):
+        frame = Frame(source, source.facts, fn.__qualname__, {}, {}, "", "", caller)
         raise vm.error(
             "CE103", SyntaxError,
             f"the generator {fn.__qualname__}() cannot run on tensors while a graph is compiled",
-            caller or Frame(source, source.facts, fn.__qualname__, {}, {}, "", ""),
-            hint="build and return a list",
+            frame, source.node, hint="build and return a list",
         )
     return fn(*args, **kwargs)
 
@@ -328,6 +328,11 @@ def _as_callback(vm: Interpreter, value: Any, frame: Frame) -> Any:
     return value
 
 
+_STRUCTURAL = frozenset(
+    ("collections", "contextlib", "copy", "dataclasses", "enum", "functools", "itertools",
+     "operator", "types", "typing")
+)
+"""Standard modules whose functions move values about and do not look into them."""
 _SAME_IN_OPS = {
     "absolute": "abs", "concatenate": "cat", "arctan": "atan", "arcsin": "asin",
     "arccos": "acos", "power": "pow", "amax": "max", "amin": "min", "fabs": "abs",
@@ -342,7 +347,9 @@ def foreign(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) 
     """
     owner = getattr(fn, "__self__", None)
     if any_runtime([*args, *kwargs.values()]) or holds_runtime(owner):
-        raise _refuse(vm, fn, frame)
+        module = getattr(fn, "__module__", None) or type(owner).__module__
+        if module.partition(".")[0] not in _STRUCTURAL:
+            raise _refuse(vm, fn, frame)
     for value in (owner, *args):
         vm.note_object(value)
     return fn(*args, **kwargs)

@@ -129,20 +129,20 @@ class CompileError(CellcError):
             lines.append(f"  {self.place.where()}")
             lines += [f"    {line}" for line in self.place.caret().splitlines()]
         lines += [f"  note: {n}" for n in self.notes]
-        lines += [f"  called from {_called(p)}" for p in _shorten(self.calls)]
+        lines += _chain(self.calls)
         if self.hint:
             lines.append(f"  hint: {self.hint}")
         return "\n".join(lines)
 
 
-def _called(place: Place | None) -> str:
-    return f"{place.where()}: {place.text.strip()}" if place else "..."
-
-
-def _shorten(calls: Sequence[Place]) -> list[Place | None]:
-    """Innermost call first; the middle of a long chain is left out."""
-    chain: list[Place | None] = list(reversed(calls))
-    return chain if len(chain) <= 12 else [*chain[:6], None, *chain[-5:]]
+def _chain(calls: Sequence[Place]) -> list[str]:
+    """The calls, innermost first; repeated lines and the middle of a long chain are left out."""
+    lines: list[str] = []
+    for place in reversed(calls):
+        line = f"  called from {place.where()}: {place.text.strip()}"
+        if not lines or lines[-1] != line:
+            lines.append(line)
+    return lines if len(lines) <= 12 else [*lines[:6], "  ...", *lines[-5:]]
 
 
 class CompileTypeError(CompileError, TypeError):

@@ -20,6 +20,9 @@ class InterpretedFunction:
     Library functions may call it: that interprets its body too.
     """
 
+    # Slots, because functools.wraps copies one function's `__dict__` over another's.
+    __slots__ = ("__dict__", "defaults", "frame", "kwdefaults", "source", "vm")
+
     def __init__(
         self, vm: Interpreter, source: FunctionSource, frame: Frame,
         defaults: tuple[Any, ...], kwdefaults: dict[str, Any],

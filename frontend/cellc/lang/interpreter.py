@@ -182,7 +182,8 @@ class Interpreter:
             message = f"there is no key {error.args[0]!r}" if error.args else "no such key"
         if isinstance(error, AssertionError) and not message:
             message = "the assertion is false"
-        return cls(code, message or type(error).__name__, place, calls)
+        message = message.replace("'GraphTensor'", "'Tensor'") or type(error).__name__
+        return cls(code, message, place, calls)
 
     def check_depth(self, frame: Frame) -> None:
         """Stop recursion without end.

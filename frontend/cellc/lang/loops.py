@@ -22,7 +22,7 @@ from .analysis import Names, assigned
 from .assignment import assign_to
 from .control import Known, condition, logical, truth, under
 from .iteration import LIMIT, items
-from .journal import Change, Slot, Variable, unchanged
+from .journal import Change, Element, Slot, Variable, unchanged
 from .outcome import BREAK, CONTINUE, DONE, NEXT, RETURN, Outcome
 from .values import (
     MISSING,
@@ -94,38 +94,51 @@ def _finish(vm: Interpreter, node: Loop, outcome: Outcome, frame: Frame) -> Outc
     ).without(DONE)
 
 
+PEELED = 16
+"""Iterations with a run-time `break` that are unrolled before the rest becomes a loop."""
+
+
 def while_statement(vm: Interpreter, node: ast.While, frame: Frame) -> Outcome:
     """`while test: ... else: ...`, unrolled as long as the test is known."""
-    outcome, trips = NEXT, 0
-    while True:
-        if outcome.mixed:  # a run-time break: what follows depends on it
-            return _rest_of_while(vm, node, outcome, frame)
+    return _while(vm, node, frame, PEELED)
+
+
+def _while(vm: Interpreter, node: ast.While, frame: Frame, peel: int) -> Outcome:
+    for _ in range(LIMIT):
         known = _trial(vm, node.test, frame)
         if known is None:
-            def test() -> Known:
-                return condition(vm, node.test, frame)
-
-            return RuntimeLoop(vm, node, frame, test, lambda: vm.block(node.body, frame)).run()
+            return _graph_while(vm, node, frame)
         if not known:
-            return _finish(vm, node, outcome, frame)
+            return _finish(vm, node, NEXT, frame)
         outcome = vm.block(node.body, frame).without(CONTINUE)
+        if outcome.mixed:
+            return _rest_of_while(vm, node, outcome, frame, peel)
         if not outcome.falls:
             return _finish(vm, node, outcome, frame)
-        trips += 1
-        if trips > LIMIT:
-            raise ValueError(f"the loop did not end after {LIMIT} iterations")
+    raise ValueError(f"the loop did not end after {LIMIT} iterations")
+
+
+def _graph_while(vm: Interpreter, node: ast.While, frame: Frame) -> Outcome:
+    def test() -> Known:
+        return condition(vm, node.test, frame)
+
+    return RuntimeLoop(vm, node, frame, test, lambda: vm.block(node.body, frame)).run()
 
 
 def _rest_of_while(
-    vm: Interpreter, node: ast.While, outcome: Outcome, frame: Frame
+    vm: Interpreter, node: ast.While, outcome: Outcome, frame: Frame, peel: int
 ) -> Outcome:
-    live = _live(node, frame)
+    """After an iteration that may have been broken off: the others, if it was not."""
+    endless = isinstance(node.test, ast.Constant)
 
     def again() -> Outcome:
-        return while_statement(vm, node, frame)
+        if endless or not peel:
+            return _graph_while(vm, node, frame)
+        return _while(vm, node, frame, peel - 1)
 
     # `else` runs inside, in the path that was not broken off.
-    return under(vm, node, outcome.rename(BREAK, DONE), frame, again, live).without(DONE)
+    ended = outcome.rename(BREAK, DONE)
+    return under(vm, node, ended, frame, again, _live(node, frame)).without(DONE)
 
 
 def _trial(vm: Interpreter, test: ast.expr, frame: Frame) -> bool | None:
@@ -281,6 +294,9 @@ class RuntimeLoop:
         try:
             self._set(args)
             entered = vm.open_journal(self.frame)
+            for item in self.carried.values():
+                if isinstance(item.slot, Element):  # it looks as if it were made in this region
+                    vm.note(item.slot)
             try:
                 result = work()
             finally:
