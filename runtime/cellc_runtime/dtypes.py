@@ -93,7 +93,9 @@ def from_numpy(dtype: Any) -> DType:
     found = _BY_NUMPY.get(dt if dt.isnative else dt.newbyteorder("="))
     if found is None:
         names = ", ".join(d.name for d in ALL)
-        raise TypeError(f"a tensor cannot hold elements of numpy type {dt}; expected one of {names}")
+        raise TypeError(
+            f"a tensor cannot hold elements of numpy type {dt}; expected one of {names}"
+        )
     return found
 
 
