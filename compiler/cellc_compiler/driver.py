@@ -6,9 +6,11 @@ look-up that needs neither the passes nor LLVM.
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -89,7 +91,8 @@ def compile_program(
     report = report if report is not None else Report()
     say = progress or (lambda stage: None)
     key = cache.make_key(
-        "program", print_graph(graph, spans=False), target.name, objects.llvm_version(), __version__
+        "program", print_graph(graph, spans=False), target.name, objects.llvm_version(), __version__,
+        _source_stamp(),
     )
     store = cache.default()
     if use_cache:
@@ -105,6 +108,14 @@ def compile_program(
     if use_cache:
         store.put(key, program.to_bytes())
     return program
+
+
+@functools.cache
+def _source_stamp() -> str:
+    """Sizes and times of the compiler's own files: changed code generation is another program."""
+    package = Path(__file__).parent
+    files = sorted(package.rglob("*.py"))
+    return str([(p.name, s.st_size, s.st_mtime_ns) for p in files for s in (p.stat(),)])
 
 
 def _from_cache(payload: bytes | None) -> Program | None:

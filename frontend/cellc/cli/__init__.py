@@ -1,1 +1,75 @@
-"""."""
+"""The `cellc` command: compile, run, dump, verify, check, cache, explain."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from . import commands
+from .loading import UserError
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="cellc", description="Compile, inspect and check networks written as Cell classes."
+    )
+    parser.add_argument("--version", action="store_true", help="print the version and leave")
+    sub = parser.add_subparsers(dest="command", metavar="COMMAND")
+
+    def network(name: str, text: str) -> argparse.ArgumentParser:
+        p = sub.add_parser(name, help=text, description=text)
+        p.add_argument("network", metavar="FILE.py:NAME", help="a Cell class, Cell or function")
+        p.add_argument(
+            "--input", "-i", action="append", default=[], metavar="NAME=SPEC",
+            help="an input: float32[1,1,32,32], or @file.npy; in the order of construct",
+        )
+        return p
+
+    p = network("compile", "compile a network ahead of time into one artifact")
+    p.add_argument("--output", "-o", required=True, metavar="NET.cellc")
+    p.add_argument("--train", metavar="NAME", help="also compile a training step: a function of "
+                   "FILE.py that takes the network and returns the step as a Cell")
+    p.add_argument("--train-input", action="append", default=[], metavar="NAME=SPEC",
+                   help="inputs of the training step")
+    p.add_argument("--checkpoint", metavar="FILE", help="load parameters (safetensors) first")
+    p.add_argument("--target", action="append", default=[], help="x86_64-avx512, x86_64-avx2 or "
+                   "aarch64-neon (repeatable; default: this machine)")
+    p = sub.add_parser("run", help="run an artifact on inputs, or a MindSpore script with cellc")
+    p.add_argument("program", metavar="NET.cellc|SCRIPT.py")
+    p.add_argument("rest", nargs=argparse.REMAINDER, help="--input x=@x.npy ... | script arguments")
+    p = network("dump", "write the graph after each pass as text and DOT, and the loop nests")
+    p.add_argument("--output", "-o", default="cellc_dump", metavar="DIR")
+    p.add_argument("--grad", action="store_true", help="dump the gradient with respect to the "
+                   "parameters too")
+    p = network("verify", "compare graph, eager and reference, node by node")
+    p.add_argument("--seed", type=int, default=0, help="seed of the random inputs")
+    p.add_argument("--grad", action="store_true", help="verify the gradient graph too")
+    network("check", "report every error of a network")
+    p = sub.add_parser("cache", help="show or clear the cache of compiled code")
+    p.add_argument("action", choices=("show", "clear"), nargs="?", default="show")
+    p = sub.add_parser("explain", help="what an error code means")
+    p.add_argument("code", nargs="?", help="CE203, say; without it, all codes")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; the exit status (0 good, 1 found something, 2 bad usage)."""
+    parser = _parser()
+    args = parser.parse_args(argv)
+    if args.version:
+        print(commands.version())
+        return 0
+    if args.command is None:
+        parser.print_help()
+        return 2
+    try:
+        return commands.COMMANDS[args.command](args)
+    except UserError as e:
+        print(f"cellc: {e}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        return 0
+    except KeyboardInterrupt:
+        print("cellc: interrupted", file=sys.stderr)
+        return 130

@@ -1,0 +1,106 @@
+"""Artifacts as the command line makes and runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cellc_compiler import driver
+from cellc_compiler.interpret import run as interpret
+from cellc_compiler.ir.text import parse_graph, print_graph
+from cellc_runtime import artifact, checkpoint
+from cellc_runtime.target import Target
+
+from ..common.tensor import Tensor
+from ..core import progress
+from ..core.callbacks import host_callbacks
+from ..core.compiled import Traced
+from ..nn.cell import Cell
+from .loading import UserError
+
+Array = np.ndarray[Any, Any]
+
+
+def write(path: str, entries: Mapping[str, Traced], targets: Sequence[Target]) -> str:
+    """Compile entries for targets and write one artifact; a report of lines.
+
+    Raises:
+        UserError: the file cannot be written.
+    """
+    weights: dict[str, Array] = {}
+    built: dict[str, artifact.Entry] = {}
+    lines: list[str] = []
+    for name, traced in entries.items():
+        rename_parameters(traced, weights)
+        programs = []
+        for target in targets:
+            report = driver.Report()
+            with progress.stage(f"{name} for {target.name}") as say:
+                programs.append(
+                    driver.compile_program(traced.graph, target, report=report, progress=say)
+                )
+            source = "from the cache" if report.cached else f"{report.kernels} kernels"
+            lines.append(f"{name}: {target.name}: {source}, "
+                         f"{report.arena_bytes / 1024:.0f} KiB of temporaries")
+        built[name] = artifact.Entry(programs, print_graph(traced.graph))
+    try:
+        artifact.save(path, built, weights)
+    except OSError as e:
+        raise UserError(f"{path}: cannot be written ({e.strerror or e})") from e
+    size = Path(path).stat().st_size
+    return "\n".join([*lines, f"wrote {path}: {size / 1024:.0f} KiB, {len(weights)} weights"])
+
+
+def rename_parameters(traced: Traced, weights: dict[str, Array]) -> None:
+    """Collect the parameters of an entry as weights of the artifact.
+
+    Entries share a weight when they share the parameter; a graph's input takes its name.
+    """
+    inputs = [v for v in traced.graph.inputs if v.kind != "input"]
+    for value, parameter in zip(inputs, traced.parameters, strict=True):
+        known = weights.get(value.name)
+        if known is not None and known is not parameter._data:
+            raise UserError(f"two different parameters are called {value.name!r}")
+        weights[value.name] = parameter._data
+
+
+def call(path: str, entry: str, inputs: Sequence[Array]) -> list[Array]:
+    """Run an entry: its native code, or a recompilation of its graph if it has none for here."""
+    loaded = artifact.load(path, trust_native_code=True)
+    text = loaded.graph_text(entry)
+    loaded = artifact.load(path, trust_native_code=True,
+                           callbacks=host_callbacks(parse_graph(text)))
+    out = loaded.call(entry, *inputs)
+    return list(out) if isinstance(out, tuple) else [out]
+
+
+def reference(path: str, entry: str, inputs: Sequence[Array]) -> list[Array]:
+    """The outputs of an entry by the numpy interpreter: no native code of the file is run."""
+    loaded = artifact.load(path)
+    graph = parse_graph(loaded.graph_text(entry))
+    params = [loaded.weights[v.name] for v in graph.inputs if v.kind != "input"]
+    return interpret(graph, [*inputs, *params])[: len(graph.outputs)]
+
+
+def load_parameters(net: Any, path: str) -> None:
+    """Set a network's parameters from a safetensors file.
+
+    Raises:
+        UserError: the file cannot be read, or lacks a parameter, or a shape differs.
+    """
+    if not isinstance(net, Cell):
+        raise UserError("--checkpoint needs a Cell")
+    try:
+        arrays = checkpoint.load(path)
+    except (OSError, ValueError) as e:
+        raise UserError(f"{path}: {e}") from e
+    for name, parameter in net.parameters_dict().items():
+        if name not in arrays:
+            raise UserError(f"{path} has no parameter {name!r}")
+        if arrays[name].shape != parameter.shape:
+            raise UserError(f"{path}: {name!r} has shape {arrays[name].shape}, the network "
+                            f"{parameter.shape}")
+        parameter.set_data(Tensor(np.array(arrays[name])))

@@ -1,0 +1,214 @@
+"""The commands of the command line, one function each."""
+
+from __future__ import annotations
+
+import argparse
+import runpy
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cellc_compiler import __version__, driver
+from cellc_compiler.autodiff.reverse import gradient_graph
+from cellc_compiler.ir.dot import graph_dot
+from cellc_compiler.ir.graph import Graph
+from cellc_compiler.ir.text import print_graph
+from cellc_compiler.ir.verify import verify
+from cellc_runtime import cache
+from cellc_runtime.errors import ArtifactError
+from cellc_runtime.target import TARGETS, Target, host_target
+
+from .. import shim
+from ..core.compiled import Traced, trace
+from ..core.tracer import Tracer
+from ..lang import CODES, CompileError, check_call
+from . import artifacts
+from .loading import UserError, load_network, sample_inputs
+from .verification import verify_graph
+
+
+def version() -> str:
+    """The version line."""
+    return f"cellc {__version__} for {host_target().name}"
+
+
+def _traced(args: argparse.Namespace, seed: int = 0) -> tuple[Traced, list[Any]]:
+    """The network of the command line as a graph, and its inputs' arrays."""
+    _, net = load_network(args.network)
+    inputs = sample_inputs(args.input, seed)
+    try:
+        traced = trace(net, inputs, {})
+    except CompileError as e:
+        raise UserError(str(e)) from e
+    return traced, [t._data for t in inputs]
+
+
+def compile_(args: argparse.Namespace) -> int:
+    """`cellc compile`."""
+    module, net = load_network(args.network)
+    targets = [_target(name) for name in args.target] or [host_target()]
+    if args.checkpoint:
+        artifacts.load_parameters(net, args.checkpoint)
+    try:
+        entries = {"infer": trace(net, sample_inputs(args.input), {})}
+        if args.train:
+            step = getattr(module, args.train, None)
+            if not callable(step):
+                raise UserError(f"the file has no function {args.train!r} for --train")
+            inputs = sample_inputs(args.train_input or args.input)
+            entries["train"] = trace(step(net), inputs, {})
+    except CompileError as e:
+        raise UserError(str(e)) from e
+    report = artifacts.write(args.output, entries, targets)
+    print(report)
+    return 0
+
+
+def _target(name: str) -> Target:
+    if name not in TARGETS:
+        raise UserError(f"unknown target {name!r}; expected one of {', '.join(TARGETS)}")
+    return TARGETS[name]
+
+
+def run(args: argparse.Namespace) -> int:
+    """`cellc run`."""
+    if args.program.endswith(".py"):
+        if not Path(args.program).is_file():
+            raise UserError(f"{args.program}: no such file")
+        shim.install()
+        sys.argv = [args.program, *args.rest]
+        sys.path.insert(0, str(Path(args.program).resolve().parent))
+        runpy.run_path(args.program, run_name="__main__")
+        return 0
+    parser = argparse.ArgumentParser(prog=f"cellc run {args.program}")
+    parser.add_argument("--input", "-i", action="append", default=[], metavar="NAME=@FILE.npy")
+    parser.add_argument("--entry", default="infer")
+    parser.add_argument("--output", "-o", metavar="FILE.npz", help="write outputs there")
+    options = parser.parse_args(args.rest)
+    try:
+        return _run_artifact(args.program, options)
+    except (ArtifactError, TypeError, ValueError, OSError) as e:
+        raise UserError(f"{args.program}: {e}") from e
+
+
+def _run_artifact(path: str, options: argparse.Namespace) -> int:
+    inputs = [t._data for t in sample_inputs(options.input)]
+    outputs = artifacts.call(path, options.entry, inputs)
+    if options.output:
+        np.savez(options.output, *outputs)
+        print(f"wrote {len(outputs)} outputs to {options.output}")
+        return 0
+    for i, a in enumerate(outputs):
+        print(f"output {i}: {a.dtype}{list(a.shape)}")
+        print(a)
+    return 0
+
+
+def dump(args: argparse.Namespace) -> int:
+    """`cellc dump`."""
+    traced, _ = _traced(args)
+    graphs = {"": traced.graph}
+    if args.grad:
+        graphs["grad_"] = _gradient(traced)
+    out = Path(args.output)
+    out.mkdir(parents=True, exist_ok=True)
+    for prefix, graph in graphs.items():
+        _dump_graph(graph, out, prefix)
+    print(f"wrote {len(list(out.iterdir()))} files to {out}")
+    return 0
+
+
+def _dump_graph(graph: Graph, out: Path, prefix: str) -> None:
+    steps: list[tuple[str, str, str]] = [("traced", print_graph(graph), graph_dot(graph))]
+
+    def observe(name: str, g: Graph) -> None:
+        steps.append((name, print_graph(g), graph_dot(g)))
+
+    driver.optimize(graph, observe)
+    for i, (name, text, dot) in enumerate(steps):
+        (out / f"{prefix}{i:02d}_{name}.txt").write_text(text, encoding="utf-8")
+        (out / f"{prefix}{i:02d}_{name}.dot").write_text(dot, encoding="utf-8")
+    report = driver.Report()
+    driver.compile_program(graph, report=report, use_cache=False)
+    (out / f"{prefix}nests.txt").write_text("\n".join(report.nests), encoding="utf-8")
+
+
+def _gradient(traced: Traced) -> Graph:
+    params = [i for i, v in enumerate(traced.graph.inputs)
+              if v.kind == "param" and v.dtype.is_float]
+    first = [i for i, v in enumerate(traced.graph.outputs) if v.dtype.is_float]
+    if not params or not first:
+        raise UserError("there is no gradient: the network has no float parameters or outputs")
+    return gradient_graph(traced.graph, params, seeded=first)
+
+
+def verify_(args: argparse.Namespace) -> int:
+    """`cellc verify`."""
+    traced, arrays = _traced(args, args.seed)
+    arrays = [*arrays, *(np.array(p._data) for p in traced.parameters)]
+    graphs = {"forward": traced.graph}
+    if args.grad:
+        graphs["gradient"] = _gradient(traced)
+    bad = 0
+    for name, graph in graphs.items():
+        verify(graph)
+        verdict = verify_graph(graph, arrays)
+        if verdict.fault is not None:
+            node, problem = verdict.fault
+            print(f"{name}: {node.op} ({node.scope or 'top'}) at {node.span}: {problem}")
+            bad = 1
+        else:
+            where = verdict.worst_node
+            at = f" ({where.op} at {where.span})" if where is not None else ""
+            print(f"{name}: {verdict.nodes} nodes agree: graph and eager to the bit, "
+                  f"reference within {verdict.worst:.2f} ulps{at}")
+    return bad
+
+
+def check(args: argparse.Namespace) -> int:
+    """`cellc check`."""
+    _, net = load_network(args.network)
+    inputs = sample_inputs(args.input)
+    tracer = Tracer("check")
+    given = [tracer.input(t._type, f"x{i}") for i, t in enumerate(inputs)]
+    errors = check_call(tracer, net, given)
+    for e in errors:
+        print(e, end="\n\n")
+    print(f"{len(errors)} error{'s' if len(errors) != 1 else ''}" if errors else "no errors")
+    return 1 if errors else 0
+
+
+def cache_(args: argparse.Namespace) -> int:
+    """`cellc cache`."""
+    store = cache.default()
+    if args.action == "clear":
+        print(f"removed {store.clear()} entries")
+        return 0
+    entries = store.entries()
+    print(f"{store.directory}: {len(entries)} entries, {store.size() / 2**20:.1f} MiB of at most "
+          f"{store.limit / 2**20:.0f} MiB")
+    return 0
+
+
+def explain(args: argparse.Namespace) -> int:
+    """`cellc explain`."""
+    if args.code is None:
+        for code, text in CODES.items():
+            print(f"{code}  {text}")
+        return 0
+    code = args.code.upper()
+    if code not in CODES:
+        raise UserError(f"unknown code {args.code!r}; `cellc explain` lists them")
+    print(f"{code}  {CODES[code]}")
+    return 0
+
+
+Command = Callable[[argparse.Namespace], int]
+COMMANDS: Mapping[str, Command] = {
+    "compile": compile_, "run": run, "dump": dump, "verify": verify_, "check": check,
+    "cache": cache_, "explain": explain,
+}
+__all__: Sequence[str] = ("COMMANDS", "version")

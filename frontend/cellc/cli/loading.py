@@ -1,0 +1,128 @@
+"""Networks and inputs as the command line names them."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cellc_runtime import dtypes
+
+from ..common.tensor import Tensor
+from ..nn.cell import Cell
+
+Array = np.ndarray[Any, Any]
+_SPEC = re.compile(r"(\w+)\[([\d\s,]*)\]")
+
+
+class UserError(Exception):
+    """Wrong usage, with what to do instead."""
+
+
+def load_file(path: str) -> Any:
+    """A Python file as a module.
+
+    Raises:
+        UserError: there is no such file.
+    """
+    file = Path(path)
+    if not file.is_file():
+        raise UserError(f"{path}: no such file")
+    name = re.sub(r"\W", "_", file.stem)
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise UserError(f"{path}: expected a Python file (.py)")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    sys.path.insert(0, str(file.parent.resolve()))
+    spec.loader.exec_module(module)
+    return module
+
+
+def load_network(text: str) -> tuple[Any, Any]:
+    """`FILE.py:NAME` as (the module, the Cell or function).
+
+    A class is instantiated without arguments.
+
+    Raises:
+        UserError: the text, file or name is wrong.
+    """
+    path, sep, name = text.rpartition(":")
+    if not sep or not name.isidentifier():
+        raise UserError(f"{text!r}: expected FILE.py:NAME, the file and the network in it")
+    module = load_file(path)
+    found = getattr(module, name, None)
+    if found is None:
+        cells = [n for n, v in vars(module).items() if isinstance(v, (Cell, type))
+                 and (isinstance(v, Cell) or issubclass(v, Cell)) and v is not Cell]
+        hint = f"; it has {', '.join(sorted(cells))}" if cells else ""
+        raise UserError(f"{path} has no {name!r}{hint}")
+    if isinstance(found, type):
+        try:
+            return module, found()
+        except TypeError as e:
+            raise UserError(
+                f"{name}() cannot be made without arguments ({e}); name a function or an "
+                f"instance in {path} instead"
+            ) from e
+    return module, found
+
+
+def parse_input(text: str) -> tuple[str, Array | tuple[tuple[int, ...], dtypes.DType]]:
+    """`x=float32[1,3]` or `x=@file.npy` as the name and the array or its type.
+
+    Raises:
+        UserError: neither of these.
+    """
+    name, sep, spec = text.partition("=")
+    if not sep or not name:
+        raise UserError(f"--input {text!r}: expected NAME=float32[1,1,32,32] or NAME=@file.npy")
+    if spec.startswith("@"):
+        return name, _load_array(spec[1:])
+    m = _SPEC.fullmatch(spec.strip())
+    if m is None:
+        raise UserError(f"--input {text!r}: expected a type such as float32[1,1,32,32]")
+    try:
+        dtype = dtypes.by_name(m.group(1))
+    except ValueError as e:
+        raise UserError(f"--input {text!r}: {e}") from None
+    dims = tuple(int(d) for d in m.group(2).split(",") if d.strip())
+    return name, (dims, dtype)
+
+
+def _load_array(path: str) -> Array:
+    try:
+        array: Array = np.load(path, allow_pickle=False)
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file") from None
+    except (OSError, ValueError, EOFError) as e:
+        raise UserError(f"{path}: not a numpy .npy file ({e})") from None
+    return array
+
+
+def sample_inputs(specs: Sequence[str], seed: int = 0) -> list[Tensor]:
+    """Tensors for `--input` options: given arrays, or random elements of the given type.
+
+    Raises:
+        UserError: an option cannot be read.
+    """
+    rng = np.random.default_rng(seed)
+    return [Tensor._from_array(_elements(parse_input(text)[1], rng)) for text in specs]
+
+
+def _elements(
+    given: Array | tuple[tuple[int, ...], dtypes.DType], rng: np.random.Generator
+) -> Array:
+    if isinstance(given, np.ndarray):
+        return np.ascontiguousarray(given).reshape(given.shape)
+    shape, dtype = given
+    if dtype.kind == "bool":
+        return np.asarray(rng.integers(0, 2, shape).astype(np.bool_))
+    if dtype.is_integer:
+        return np.asarray(rng.integers(0, 2, shape)).astype(dtype.numpy)
+    return np.asarray(rng.standard_normal(shape)).astype(dtype.numpy)

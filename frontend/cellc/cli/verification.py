@@ -1,0 +1,149 @@
+"""`cellc verify`: graph against eager against reference, node by node.
+
+The traced graph is compiled with every node's result as an output (fusion changes no bit, so
+these are the values that the plain compilation computes); the eager engine runs the same nodes
+one by one; the numpy reference runs each node in float64 on the graph's own operands, which
+gives the error that node adds, in units in the last place of its largest element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cellc_compiler import driver
+from cellc_compiler.interpret import evaluate
+from cellc_compiler.ir.graph import Graph, Node, Value
+from cellc_compiler.ir.op import lookup
+from cellc_compiler.passes.base import copy_graph
+
+from ..common.tensor import Tensor
+from ..core.dispatch import apply
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What verification found.
+
+    Attributes:
+        nodes: nodes compared.
+        fault: the first node that differs, and how; None if all agree.
+        worst: the largest error of a node against its reference, in ulps, and that node.
+    """
+
+    nodes: int = 0
+    fault: tuple[Node, str] | None = None
+    worst: float = 0.0
+    worst_node: Node | None = None
+
+
+def verify_graph(graph: Graph, arrays: Sequence[Array]) -> Verdict:
+    """Compare the three on these inputs (parameters included, in the order of the graph)."""
+    compiled = driver.compile_graph(graph)(arrays)
+    values = _all_values(graph, arrays)
+    eager: dict[Value, Array] = dict(zip(graph.inputs, arrays, strict=True))
+    verdict = Verdict()
+    for node in graph.nodes:
+        results = [values[r] for r in node.results]
+        for r, a in zip(node.results, _eager(node, eager, values), strict=True):
+            eager[r] = a
+        verdict.nodes += 1
+        problem = _differs(node, results, [eager[r] for r in node.results])
+        problem = problem or _against_reference(node, values, results, verdict)
+        if problem:
+            verdict.fault = node, problem
+            return verdict
+    for v, whole in zip(graph.results(), compiled, strict=True):
+        if not _same_bits(whole, values[v]) and v.node is not None:
+            verdict.fault = v.node, "the compiled network gives other bits than its own nodes"
+            return verdict
+    return verdict
+
+
+def _all_values(graph: Graph, arrays: Sequence[Array]) -> dict[Value, Array]:
+    probe = copy_graph(graph)
+    every = [r for n in probe.nodes for r in n.results]
+    originals = [r for n in graph.nodes for r in n.results]
+    probe.outputs, probe.updates = every, []
+    out = driver.compile_graph(probe)(arrays)
+    values = dict(zip(graph.inputs, arrays, strict=True))
+    values.update(zip(originals, out, strict=True))
+    return values
+
+
+def _eager(node: Node, env: dict[Value, Array], values: dict[Value, Array]) -> list[Array]:
+    if node.op == "constant":
+        return [node.attrs["value"].array]
+    if node.regions or lookup(node.op).effect:
+        return [values[r] for r in node.results]  # Python runs control flow itself in PyNative
+    out = apply(node.op, *(Tensor._from_array(np.ascontiguousarray(env[v]).reshape(v.shape))
+                           for v in node.operands), **node.attrs)
+    return [t._data for t in (out if isinstance(out, tuple) else (out,))]
+
+
+def _same_bits(a: Array, b: Array) -> bool:
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    x, y = np.ascontiguousarray(a), np.ascontiguousarray(b)
+    if x.tobytes() == y.tobytes():
+        return True
+    # NaNs may differ in their payload, which no operation can see.
+    return bool(np.array_equal(x, y, equal_nan=True)) if x.dtype.kind in "fc" else False
+
+
+def _differs(node: Node, graph: Sequence[Array], eager: Sequence[Array]) -> str:
+    for i, (a, b) in enumerate(zip(graph, eager, strict=True)):
+        if not _same_bits(a, b):
+            at = np.unravel_index(int(np.argmax(np.asarray(a != b))), a.shape) if a.shape else ()
+            where = tuple(int(k) for k in at)
+            return (f"result {i}: graph and eager differ at {where}: "
+                    f"{a[where]!r} and {b[where]!r}")
+    return ""
+
+
+def _against_reference(
+    node: Node, values: dict[Value, Array], results: Sequence[Array], verdict: Verdict
+) -> str:
+    want = evaluate(node, [values[v] for v in node.operands], precise=True)
+    for i, (r, got, ref) in enumerate(zip(node.results, results, want, strict=True)):
+        if not r.dtype.is_inexact:
+            if not np.array_equal(got, ref):
+                return f"result {i} differs from the reference"
+            continue
+        ulps = error_in_ulps(got, ref, r)
+        if ulps > verdict.worst:
+            verdict.worst, verdict.worst_node = ulps, node
+        limit = _limit(node)
+        if ulps > limit:
+            return f"result {i} is {ulps:.1f} ulps from the reference (allowed: {limit:g})"
+    return ""
+
+
+def _limit(node: Node) -> float:
+    """Tolerance in ulps: the op's own; a contraction's error grows with its length."""
+    op = lookup(node.op)
+    base = op.tolerance
+    if op.kernels is not None or op.reduction is not None or op.expand is not None:
+        length = max((v.type.size for v in node.operands), default=1)
+        base = max(base, 8.0 * length**0.5)
+    return float(base) if not node.regions else float("inf")
+
+
+def error_in_ulps(got: Array, ref: Array, value: Value) -> float:
+    """The largest difference in ulps of the largest finite element of the reference."""
+    if got.size == 0:
+        return 0.0
+    wide = got.astype(np.complex128 if value.dtype.is_complex else np.float64)
+    finite = np.isfinite(ref) & np.isfinite(wide)
+    scale = float(np.max(np.abs(ref), initial=0.0, where=finite))
+    real = value.dtype.numpy if not value.dtype.is_complex else np.dtype(np.float32)
+    eps = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float64": 2.0**-52}.get(real.name, 2.0**-23)
+    tiny = {"float16": 2.0**-14, "float64": 2.0**-1022}.get(real.name, 2.0**-126)
+    unit = max(scale, tiny) * eps
+    diff = np.abs(np.where(finite, wide - np.where(finite, ref, 0), 0))
+    return float(np.max(diff, initial=0.0)) / unit
