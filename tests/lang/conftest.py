@@ -12,9 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import cellc.ops  # noqa: F401  (installs Tensor's operators)
 import numpy as np
 import pytest
+
+import cellc.ops  # noqa: F401  (installs Tensor's operators)
 from cellc.common.tensor import Tensor
 from cellc.core.structure import put_together, take_apart
 from cellc.core.tracer import GraphTensor, Tracer

@@ -1,5 +1,6 @@
 """Control flow on tensors: branches, loops and jumps decided when the network runs."""
-# ruff: noqa: B007, E731, F841, RET, RUF, SIM
+# The programs use Python in every way, good style or not.
+# ruff: noqa
 
 from __future__ import annotations
 

@@ -40,15 +40,15 @@ def children(cell: Any) -> Iterator[tuple[str, Any]]:
             yield name, child
 
 
-def scope_paths(root: Any) -> dict[int, str]:
-    """Attribute path of every Cell below `root`, by identity; the first path of a shared one."""
-    paths = {id(root): ""}
-    stack = [("", root)]
+def scope_paths(root: Any, prefix: str = "") -> dict[int, str]:
+    """Attribute path of every Cell from `root` down, by identity; the first of a shared one."""
+    paths = {id(root): prefix}
+    stack = [(prefix, root)]
     while stack:
-        prefix, cell = stack.pop()
+        base, cell = stack.pop()
         for name, child in children(cell):
             if id(child) not in paths:
-                path = f"{prefix}.{name}" if prefix else name
+                path = f"{base}.{name}" if base else name
                 paths[id(child)] = path
                 stack.append((path, child))
     return paths

@@ -89,7 +89,8 @@ def interpret(
     closure = dict(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True))
     frame = Frame(
         source, source.facts, fn.__qualname__, fn.__globals__, closure, scope,
-        _class_name(fn.__qualname__), caller, None, table, depth=caller.depth + 1 if caller is not None else 1,
+        _class_name(fn.__qualname__), caller, None, table,
+        depth=caller.depth + 1 if caller is not None else 1,
         first_argument=args[0] if args else MISSING,
     )
     return run(vm, frame, caller)

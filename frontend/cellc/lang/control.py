@@ -242,7 +242,7 @@ class _Join:
 
     def _value_error(self, e: MergeError) -> Exception:
         vm, frame = self.vm, self.frame
-        hint = "give both the same shape and dtype (zeros_like, astype, reshape)"
+        hint = e.hint
         if self.live is None:
             return vm.error(
                 "CE204", TypeError, f"the two sides of a run-time choice differ: {e}", frame,
@@ -337,8 +337,7 @@ class _Join:
             "CE204", TypeError,
             f"'{slot.name}' depends on {self._condition()}, known only at run time, and its two "
             f"values differ in more than elements: {e}",
-            self._lines(slot.name, changes),
-            "give both the same shape and dtype (zeros_like, astype, reshape)",
+            self._lines(slot.name, changes), e.hint,
         )
 
     def _object(self, slot: Slot, a: Any, b: Any) -> None:

@@ -351,15 +351,14 @@ class Interpreter:
         if found is None:
             base = frame.scope if frame is not None else ""
             found = f"{base}.{type(cell).__name__}" if base else type(cell).__name__
-            self.paths[id(cell)] = found
-            self.kept.append(cell)
+            self.add_root(cell, found)
         return found
 
-    def add_root(self, cell: Any) -> None:
+    def add_root(self, cell: Any, prefix: str = "") -> None:
         """Learn the paths of a Cell and everything below it."""
-        for key, path in _model.scope_paths(cell).items():
+        for key, path in _model.scope_paths(cell, prefix).items():
             self.paths.setdefault(key, path)
-        self.kept.append(cell)
+        self.kept.append(cell)  # so that no identity is reused
 
 
 _UNSUPPORTED: dict[type[ast.AST], tuple[str, str]] = {

@@ -141,7 +141,11 @@ def same_constant(a: Any, b: Any) -> bool:
 
 
 class MergeError(Exception):
-    """Two values that cannot become one."""
+    """Two values that cannot become one; the second argument is a hint."""
+
+    def __init__(self, reason: str, hint: str = "") -> None:
+        super().__init__(reason)
+        self.hint = hint or "give both the same shape and dtype (zeros_like, astype, reshape)"
 
 
 Build = Callable[[Sequence[Tensor]], Any]
@@ -185,7 +189,7 @@ class Merger:
             return _mapping({k: self.merge(a[k], b[k]) for k in a})
         if isinstance(a, Text) and isinstance(b, Text):
             raise MergeError("strings that hold tensors")
-        raise MergeError(f"{describe(a)} and {describe(b)}")
+        raise MergeError(f"{describe(a)} and {describe(b)}", _merge_hint(a, b))
 
     def _leaf(self, a: Any, b: Any) -> Build:
         index = len(self.pairs)
@@ -204,6 +208,14 @@ class Merger:
         if type(value) is dict:
             return _mapping({k: self._placeholder(v, first) for k, v in value.items()})
         return _constant(value)
+
+
+def _merge_hint(a: Any, b: Any) -> str:
+    if a is None or b is None:
+        return "give a tensor on both paths, for example ops.zeros_like(x)"
+    if callable(a) and callable(b):
+        return "call each in its own branch: f(x) if c else g(x)"
+    return "only tensors and numbers can be chosen at run time"
 
 
 def _tensor_like(value: Any) -> bool:

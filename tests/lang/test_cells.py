@@ -1,0 +1,182 @@
+"""Cells: inlining, scopes, spans, attribute reads; sources of every kind."""
+
+from __future__ import annotations
+
+import functools
+import linecache
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cellc import nn
+from cellc.common.parameter import Parameter
+from cellc.common.tensor import Tensor
+from cellc.lang import Hooks, register_source
+from cellc.lang.source import function_source
+from cellc.nn.cell import Cell
+
+X = np.array([[1, 2], [3, 4]], np.float32)
+
+
+class Scale(Cell):
+    def __init__(self, k: float) -> None:
+        super().__init__()
+        self.w = Parameter(Tensor(np.full(2, k, np.float32)), name="w")
+        self.__private = 1
+
+    def construct(self, x: Any) -> Any:
+        return x * self.w + self.__private
+
+
+class Block(Cell):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = Scale(2)
+        self.layers = nn.SequentialCell(Scale(3), Scale(4))
+        self.twice = True
+
+    def construct(self, x: Any, *, extra: Any = 0) -> Any:
+        y = self.first(x)
+        y = self.layers(y)
+        return self._more(y) + extra
+
+    def _more(self, y: Any) -> Any:
+        return y * 2 if self.twice else y
+
+    @property
+    def size(self) -> int:
+        return len(self.layers)
+
+
+class Child(Block):
+    def construct(self, x: Any, *, extra: Any = 0) -> Any:
+        base = super().construct(x, extra=extra)
+        return base + self.size
+
+
+class Chooser(Cell):
+    def __init__(self) -> None:
+        super().__init__()
+        self.options = nn.CellList([Scale(1), Scale(2), Scale(3)])
+
+    def construct(self, x: Any, i: Any) -> Any:
+        return self.options[i](x)
+
+
+class Running(Cell):
+    def __init__(self) -> None:
+        super().__init__()
+        self.mean = Parameter(Tensor(np.zeros(2, np.float32)), name="mean", requires_grad=False)
+
+    def construct(self, x: Any) -> Any:
+        self.mean = self.mean * 0.5 + x[0] * 0.5
+        before = self.mean + 0
+        self.mean += 1
+        return x - self.mean, before
+
+
+def expected(x: Any) -> Any:
+    for k in (2, 3, 4):
+        x = x * k + 1
+    return x * 2
+
+
+def test_cells_are_inlined(compiled: Callable[..., Any]) -> None:
+    assert np.array_equal(compiled(Block(), X), expected(X))
+    assert np.array_equal(compiled(Child(), X), expected(X) + 2)
+    assert np.array_equal(compiled(functools.partial(Block(), extra=5), X), expected(X) + 5)
+
+
+def test_scopes_and_spans(traced: Callable[..., Any]) -> None:
+    tracer, _ = traced(Block(), (X,))
+    nodes = [n for n in tracer.graph.nodes if n.op == "mul"]
+    assert [n.scope for n in nodes] == ["first", "layers.0", "layers.1", ""]
+    line = Scale.construct.__code__.co_firstlineno + 1
+    assert all(n.span.line == line and n.span.file == __file__ for n in nodes[:3])
+    assert (nodes[0].span.column, nodes[0].span.end_column) == (15, 25)
+    assert [v.name for v in tracer.graph.inputs][1:] == ["first.w", "layers.0.w", "layers.1.w"]
+
+
+def test_a_cell_chosen_by_a_tensor(compiled: Callable[..., Any]) -> None:
+    for i in (0, 1, 2, -1):
+        got = compiled(Chooser(), X, np.array(i, np.int64))
+        assert np.array_equal(got, X * (i % 3 + 1) + 1)
+
+
+def test_parameters_are_updated(compiled: Callable[..., Any]) -> None:
+    net = Running()
+    got, before = compiled(net, X)
+    assert np.array_equal(before, [0.5, 1])
+    assert np.array_equal(net.mean._data, [1.5, 2])
+    assert np.array_equal(got, X - [1.5, 2])
+
+
+def test_reads_are_reported(compiled: Callable[..., Any]) -> None:
+    reads: list[tuple[Any, str]] = []
+    names: list[str] = []
+    net = Block()
+    compiled(net, X, hooks=Hooks(lambda o, n: reads.append((o, n)),
+                                 lambda g, n: names.append(n)))
+    assert (net, "twice") in reads
+    assert (net.first, "w") in reads
+
+    def fn(x: Any) -> Any:
+        return np.prod(x.shape) * x
+
+    compiled(fn, X, hooks=Hooks(None, lambda g, n: names.append(n)))
+    assert "np" in names
+
+
+def test_cells_made_inside(compiled: Callable[..., Any]) -> None:
+    def fn(x: Any) -> Any:
+        return Scale(5)(x) + Tensor([1.0, 2.0])
+
+    assert np.array_equal(compiled(fn, X), X * 5 + 1 + [1, 2])
+
+
+def test_functions_from_exec(compiled: Callable[..., Any]) -> None:
+    text = "def made(x):\n    # a comment\n    return x + 1\n"
+    space: dict[str, Any] = {}
+    register_source("<made in a test>", text)
+    exec(compile(text, "<made in a test>", "exec"), space)
+    assert np.array_equal(compiled(space["made"], X), X + 1)
+    linecache.cache.pop("<made in a test>")
+
+
+def test_lambdas_on_one_line(compiled: Callable[..., Any]) -> None:
+    fs = [lambda x: x + 1, lambda x: x * 2, lambda x: (lambda y: y - 3)(x)]
+    got = [compiled(f, X) for f in fs]
+    assert all(np.array_equal(g, w) for g, w in zip(got, (X + 1, X * 2, X - 3), strict=True))
+
+
+def indented() -> Callable[..., Any]:
+    if True:
+        def inner(x: Any,
+                  y: Any = """text
+at the margin""") -> Any:
+            z = (x +
+                 1
+                 )
+            return z  # noqa: RET504
+            # nothing below runs
+
+    return inner
+
+
+def test_positions_of_an_indented_function(compiled: Callable[..., Any]) -> None:
+    fn = indented()
+    assert np.array_equal(compiled(fn, X), X + 1)
+    node = function_source(fn).node
+    assert node.lineno == fn.__code__.co_firstlineno
+    assert linecache.getline(__file__, node.lineno)[node.col_offset:].startswith("def inner")
+
+
+def test_python_callbacks_of_library_functions(compiled: Callable[..., Any]) -> None:
+    def fn(x: Any) -> Any:
+        table = {"b": 2, "a": 1}
+        return x * max(table, key=lambda k: table[k]).count("b"), sorted(table, key=lambda k: k)
+
+    got = compiled(fn, X)
+    assert np.array_equal(got[0], X)
+    assert got[1] == ["a", "b"]
