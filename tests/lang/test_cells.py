@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from cellc import nn
 from cellc.common.parameter import Parameter
 from cellc.common.tensor import Tensor
 from cellc.lang import Hooks, register_source
 from cellc.lang.source import function_source
 from cellc.nn.cell import Cell
+from cellc.nn.layer.container import CellList, SequentialCell
 
 X = np.array([[1, 2], [3, 4]], np.float32)
 
@@ -33,7 +33,7 @@ class Block(Cell):
     def __init__(self) -> None:
         super().__init__()
         self.first = Scale(2)
-        self.layers = nn.SequentialCell(Scale(3), Scale(4))
+        self.layers = SequentialCell(Scale(3), Scale(4))
         self.twice = True
 
     def construct(self, x: Any, *, extra: Any = 0) -> Any:
@@ -58,7 +58,7 @@ class Child(Block):
 class Chooser(Cell):
     def __init__(self) -> None:
         super().__init__()
-        self.options = nn.CellList([Scale(1), Scale(2), Scale(3)])
+        self.options = CellList([Scale(1), Scale(2), Scale(3)])
 
     def construct(self, x: Any, i: Any) -> Any:
         return self.options[i](x)
