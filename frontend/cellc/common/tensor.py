@@ -67,25 +67,25 @@ def _nested(data: Any) -> Any:
     return data
 
 
-def _from_sequence(data: list[Any] | tuple[Any, ...]) -> Array:
-    """The array of a nested list; Python's float64 becomes float32, as MindSpore does."""
+def _from_sequence(data: list[Any] | tuple[Any, ...], narrow: bool) -> Array:
+    """The array of a nested list; float64 becomes float32 (`narrow`), as MindSpore does."""
     try:
         array = np.array(_nested(data))
     except ValueError:
         array = np.empty(0, np.object_)
     if array.dtype.kind not in "biufcV":
         raise TypeError(f"For Tensor, the input_data is {data} that contain unsupported element.")
-    return array.astype(np.float32) if array.dtype == np.float64 else array
+    return array.astype(np.float32) if narrow and array.dtype == np.float64 else array
 
 
-def _to_array(data: Any) -> Array:
-    """A fresh array of what `Tensor(data)` accepts."""
+def _to_array(data: Any, narrow: bool) -> Array:
+    """A fresh array of what `Tensor(data)` accepts; Python floats in float32 if `narrow`."""
     if isinstance(data, Tensor):
         return own(data._data)
     if isinstance(data, (np.ndarray, np.number, np.bool_)):
         return own(np.asarray(data))
     if isinstance(data, (list, tuple)):
-        return own(_from_sequence(data))
+        return own(_from_sequence(data, narrow))
     if isinstance(data, bool):
         return np.array(data)
     if isinstance(data, int):
@@ -93,7 +93,7 @@ def _to_array(data: Any) -> Array:
             raise RuntimeError(f"the integer {data} does not fit into 64 bits")
         return np.array(data, np.int64 if data < 2**63 else np.uint64)
     if isinstance(data, float):
-        return np.array(data, np.float32)
+        return np.array(data, np.float32 if narrow else np.float64)
     if isinstance(data, complex):
         return np.array(data, np.complex128)
     if type(data).__name__ == "bfloat16":
@@ -171,7 +171,7 @@ class Tensor:
                 "When initializing a tensor with 'input_data', 'shape' should be set to None. "
                 f"But got shape: {shape}."
             )
-        self._data = cast_array(_to_array(input_data), dtype)
+        self._data = cast_array(_to_array(input_data, dtype is None), dtype)
 
     @classmethod
     def _from_array(cls, array: Array) -> Tensor:

@@ -45,7 +45,9 @@ def size(input_x: Tensor) -> int:
     return tensor(input_x, "size", "input_x").size
 
 
-numel = size
+def numel(input: Tensor) -> int:
+    """The number of elements."""
+    return size(input)
 
 
 def rank(input_x: Tensor) -> int:

@@ -41,6 +41,8 @@ _OPERANDS = (Tensor, bool, int, float, complex, np.number, np.bool_, list, tuple
 
 def _operator(fn_: Callable[[Any, Any], Tensor]) -> Callable[[Tensor, Any], Any]:
     def method(self: Tensor, other: Any) -> Any:
+        if isinstance(other, np.ndarray):  # else numpy would answer, with an array
+            raise TypeError("a tensor does not combine with a numpy array; make a Tensor of it")
         return fn_(self, other) if isinstance(other, _OPERANDS) else NotImplemented
 
     return method
@@ -482,7 +484,7 @@ _AS_THEY_ARE: tuple[Any, ...] = (
     fr.topk, fr.unique, fr.unique_consecutive,
     fa.broadcast_to, fa.chunk, fa.diag, fa.diagflat, fa.diagonal, fa.dsplit, fa.expand_as,
     fa.expand_dims, fa.fliplr, fa.flipud, fa.hsplit, fa.is_complex, fa.is_floating_point,
-    fa.moveaxis, fa.narrow, fa.numel, fa.ravel, fa.roll, fa.rot90, fa.squeeze, fa.swapaxes,
+    fa.moveaxis, fa.narrow, fa.ravel, fa.roll, fa.rot90, fa.squeeze, fa.swapaxes,
     fa.swapdims, fa.t, fa.tensor_split, fa.trace, fa.tril, fa.triu, fa.unbind, fa.unsqueeze,
     fa.view, fa.vsplit, fa.reverse,
     fi.gather_elements, fi.gather_nd, fi.index_add, fi.index_fill, fi.index_select,
@@ -516,7 +518,7 @@ _METHODS: dict[str, Any] = {
     "short": _converter(dtypes.int16), "byte": _converter(dtypes.uint8),
     "bool": _converter(bool_),
     "dim": lambda self: self.ndim, "ndimension": lambda self: self.ndim,
-    "nelement": fa.size, "is_contiguous": lambda self: True,
+    "nelement": fa.size, "numel": fa.size, "is_contiguous": lambda self: True,
     "is_signed": lambda self: self.dtype.kind in ("int", "float", "complex"),
     "item_size": lambda self: self.itemsize, "element_size": lambda self: self.itemsize,
 }

@@ -288,6 +288,11 @@ def _sigmoid_cross_entropy(logits: Tensor, label: Tensor) -> Tensor:
     return loss.binary_cross_entropy_with_logits(logits, label, None, None, "none")
 
 
+def _gelu(x: Tensor) -> Tensor:
+    """gelu through tanh: what MindSpore's primitive computes."""
+    return fn.gelu(x, "tanh")
+
+
 def _l2_loss(input_x: Tensor) -> Tensor:
     return m.div(fr.sum(m.mul(input_x, input_x)), 2.0)
 
@@ -472,7 +477,7 @@ _PLAIN: dict[str, Callable[..., Any]] = {
     "UnsortedSegmentMin": fi.unsorted_segment_min,
     "UnsortedSegmentProd": fi.unsorted_segment_prod, "MaskedSelect": fr.masked_select,
     "NonZero": fr.nonzero, "Unique": fr.unique, "Dense": fn.dense, "Ger": fl.ger,
-    "ReLU": fn.relu, "ReLU6": fn.relu6, "GeLU": fn.gelu, "Gelu": fn.gelu, "FastGeLU": fn.fast_gelu,
+    "ReLU": fn.relu, "ReLU6": fn.relu6, "GeLU": _gelu, "Gelu": _gelu, "FastGeLU": fn.fast_gelu,
     "SeLU": fn.selu, "Softplus": fn.softplus,
     "Softsign": fn.softsign, "Mish": fn.mish, "PReLU": fn.prelu, "L2Loss": _l2_loss,
     "SoftmaxCrossEntropyWithLogits": _softmax_cross_entropy,
@@ -547,7 +552,7 @@ _WITH_INIT: dict[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
     "Stack": (fa.stack, {"axis": 0}), "Pack": (fa.stack, {"axis": 0}),
     "Unstack": (_unstack, {"axis": 0, "num": None}), "Unpack": (_unstack, {"axis": 0}),
     "Split": (_split, {"axis": 0, "output_num": 1}), "Squeeze": (fa.squeeze, {"axis": ()}),
-    "ReverseV2": (fa.flip, {"dims": REQUIRED}),
+    "ReverseV2": (lambda x, axis: fa.flip(x, axis), {"axis": REQUIRED}),
     "Roll": (fa.roll, {"shifts": REQUIRED, "dims": None}),
     "Tril": (fa.tril, {"diagonal": 0}), "Triu": (fa.triu, {"diagonal": 0}),
     "Pad": (_pad, {"paddings": REQUIRED}), "MirrorPad": (_mirror_pad, {"mode": "REFLECT"}),

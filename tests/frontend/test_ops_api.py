@@ -1,0 +1,59 @@
+"""The functional API, methods and primitives against the oracle, and their errors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import cellc.ops as ops
+from cellc.common.tensor import Tensor
+
+from .cases import FUNCTIONS, METHODS
+from .comparing import disagreements
+
+
+def test_functions_agree_with_the_oracle() -> None:
+    assert disagreements(FUNCTIONS) == []
+
+
+def test_methods_and_primitives_agree_with_the_oracle() -> None:
+    assert disagreements(METHODS) == []
+
+
+@pytest.mark.parametrize(("call", "kind", "text"), [
+    (lambda x: ops.relu("a"), TypeError, "must be a Tensor, but got str"),
+    (lambda x: ops.reshape(x, (4,)), ValueError, "invalid for input of size 6"),
+    (lambda x: ops.reshape(x, (-1, -1)), ValueError, "only one dimension"),
+    (lambda x: ops.transpose(x, (0, 0)), ValueError, "distinct"),
+    (lambda x: ops.softmax(x, 5), ValueError, r"must be in \[-2, 2\), but got 5"),
+    (lambda x: ops.concat([]), ValueError, "at least one Tensor"),
+    (lambda x: ops.matmul(x, x), ValueError, "last axis of input"),
+    (lambda x: ops.zeros(2.5), TypeError, "tuple or list of int, but got float"),
+    (lambda x: ops.cast(x, "int8"), TypeError, "should be an element type"),
+    (lambda x: ops.ReduceSum(keep=True), TypeError, "unexpected keyword argument 'keep'"),
+    (lambda x: ops.Conv2D(3), TypeError, "missing the argument 'kernel_size'"),
+])
+def test_errors_name_what_was_expected(call, kind, text) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(kind, match=text):
+        call(Tensor(np.zeros((2, 3), np.float32)))
+
+
+@pytest.mark.parametrize("equation", [
+    "ij,jk->ik", "ij,kj->ik", "bij,bjk->bik", "ij->ji", "ij->", "ii->i", "ij,ij->i", "i,j->ij",
+    "...ij,...jk->...ik", "bij,bjk,bkl->bil", "ij,jk",
+])
+def test_einsum_is_numpys(equation: str) -> None:
+    draw = np.random.default_rng(0)
+    lengths = dict.fromkeys("ijkl", 3) | {"b": 2}
+    shapes = [tuple(lengths[c] for c in s.replace("...", "b"))
+              for s in equation.split("->")[0].split(",")]
+    arrays = [draw.standard_normal(s).astype(np.float32) for s in shapes]
+    got = ops.einsum(equation, *(Tensor(a) for a in arrays)).asnumpy()
+    np.testing.assert_allclose(got, np.einsum(equation, *arrays), rtol=1e-5, atol=1e-5)
+
+
+def test_draws_follow_the_seed() -> None:
+    first = ops.rand(3, 4, seed=7).asnumpy()
+    assert np.array_equal(first, ops.rand(3, 4, seed=7).asnumpy())
+    assert first.min() >= 0 and first.max() < 1
+    assert sorted(ops.randperm(9).tolist()) == list(range(9))
