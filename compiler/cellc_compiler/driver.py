@@ -112,7 +112,7 @@ def compile_program(
 
 @functools.cache
 def _source_stamp() -> str:
-    """Sizes and times of the compiler's own files: changed code generation is another program."""
+    """Sizes and times of the compiler's own files: other code generation, other programs."""
     package = Path(__file__).parent
     files = sorted(package.rglob("*.py"))
     return str([(p.name, s.st_size, s.st_mtime_ns) for p in files for s in (p.stat(),)])

@@ -21,10 +21,12 @@ from ..loops.expr import Access
 from ..loops.nest import Nest, walk
 from ..loops.reuse import keep_expensive
 from ..passes.fusion import Cluster, Schedule, as_group, fuse
+from .epilogues import Attached, find_epilogues
 from .instructions import Call, Callback, Copy, For, If, Instruction, Loop, Place
 from .llvm.nest import emit_nest
 from .llvm.scalar import cycles
 from .memory import Buffer
+from .plan import KernelPlan
 
 Array = np.ndarray[Any, Any]
 
@@ -155,6 +157,8 @@ class GraphBlock:
         self.wanted = wanted
         self.may_write = may_write
         self.schedule: Schedule = fuse(graph)
+        self.epilogues = find_epilogues(graph, self.schedule)
+        self.absorbed = {a.contraction for a in self.epilogues.values()}
         self.out: list[Instruction] = []
         self.position = 0
 
@@ -162,7 +166,11 @@ class GraphBlock:
         """The instructions of all clusters."""
         for position, cluster in enumerate(self.schedule.clusters):
             self.position = position
-            if cluster.domain is not None:
+            if cluster.number in self.epilogues:
+                self._with_epilogue(self.epilogues[cluster.number], cluster)
+            elif cluster.nodes[0] in self.absorbed:
+                continue  # runs where its epilogue does
+            elif cluster.domain is not None:
                 self._nest(cluster)
             else:
                 (node,) = cluster.nodes
@@ -193,9 +201,10 @@ class GraphBlock:
     def reads_later(self, value: Value) -> bool:
         """Whether a cluster after the current one reads the buffer of `value`."""
         for cluster in self.schedule.clusters[self.position + 1 :]:
-            for node in cluster.nodes:
-                if value in self.reads(node):
-                    return True
+            attached = self.epilogues.get(cluster.number)
+            nodes = [*cluster.nodes, attached.contraction] if attached else cluster.nodes
+            if any(value in self.reads(node) for node in nodes):
+                return True
         return False
 
     def reads(self, node: Node) -> set[Value]:
@@ -257,12 +266,27 @@ class GraphBlock:
         table = {f"in{i}": self.place(v) for i, v in enumerate(node.operands)}
         for i, r in enumerate(node.results):
             table[f"out{i}"] = self.new_place(r, cluster, None)
+        self._run_plan(plan, table, node.op)
+
+    def _with_epilogue(self, attached: Attached, cluster: Cluster) -> None:
+        """A contraction whose tile stores do the work of the cluster."""
+        node = attached.contraction
+        plan = lookup(node.op).kernels(  # type: ignore[misc]
+            node, self.low.target, attached.fused  # type: ignore[call-arg]
+        )
+        table = {f"in{i}": self.place(v) for i, v in enumerate(node.operands)}
+        table["out0"] = self.new_place(attached.result, cluster, None)
+        for i, v in enumerate(attached.fused.operands):
+            table[f"epilogue{i}"] = self.place(v)
+        self._run_plan(plan, table, "+".join([node.op, *(n.op for n in cluster.nodes)]))
+
+    def _run_plan(self, plan: KernelPlan, table: dict[str, Place], label: str) -> None:
         for role, nbytes in plan.scratch.items():
             table[role] = self.low.new_buffer(nbytes, role)
         for step in plan.steps:
             if step.kernel.ntasks:
                 places = tuple(table[r] for r in step.roles)
-                self.low.emit(self.out, Call(step.kernel, places, node.op), places)
+                self.low.emit(self.out, Call(step.kernel, places, label), places)
 
     def print_(self, node: Node, cluster: Cluster) -> None:
         """A host callback."""

@@ -8,7 +8,9 @@ import numpy as np
 
 from cellc_runtime.target import Target
 
+from ..codegen.llvm.epilogue import Fused
 from ..codegen.llvm.kernels.gemm import Epilogue, MatmulSpec, matmul_kernels
+from ..codegen.llvm.text import Function, V
 from ..codegen.plan import KernelPlan, Step
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import NUMBERS, Array, Op, Sample, Spec, register
@@ -21,6 +23,16 @@ def batch_strides(own: tuple[int, ...], out: tuple[int, ...]) -> tuple[int, ...]
     """Matrices of an operand per step of each output batch dimension (0: broadcast)."""
     padded = (1,) * (len(out) - len(own)) + own
     return tuple(0 if d == 1 else prod(padded[i + 1:]) for i, d in enumerate(padded))
+
+
+def _tile_epilogue(fused: Fused, n: int, target: Target) -> Epilogue:
+    """A fused expression as the GEMM family takes it: rows count over the batch."""
+
+    def emit(f: Function, acc: V, row: V, col: V, lanes: int, mask: V | None) -> V:
+        flat = f.add(f.mul(row, f.i64(n)), col)
+        return fused.emit(f, target, acc, flat, col, lanes, mask)
+
+    return Epilogue(fused.key, emit, len(fused.operands))
 
 
 @register
@@ -92,7 +104,7 @@ class Matmul(Op):
         return unbroadcast(b, dw, y.type)
 
     def kernels(self, node: Node, target: Target,
-                epilogue: Epilogue | None = None) -> KernelPlan:
+                epilogue: Fused | None = None) -> KernelPlan:
         """The GEMM kernels; `epilogue` is applied to accumulators before the store."""
         x, y, out = node.operands[0].shape, node.operands[1].shape, node.result.shape
         ta, tb = node.attrs["transpose_a"], node.attrs["transpose_b"]
@@ -100,7 +112,7 @@ class Matmul(Op):
             m=out[-2], n=out[-1], k=x[-2] if ta else x[-1], dtype=node.operands[0].dtype,
             batch=out[:-2], a_batch_strides=batch_strides(x[:-2], out[:-2]),
             b_batch_strides=batch_strides(y[:-2], out[:-2]), trans_a=ta, trans_b=tb,
-            epilogue=epilogue,
+            epilogue=None if epilogue is None else _tile_epilogue(epilogue, out[-1], target),
         )
         plan = matmul_kernels(spec, target)
         names = {"a": "in0", "b": "in1", "out": "out0"}

@@ -13,6 +13,7 @@ import numpy as np
 
 from cellc_runtime.target import Target
 
+from ..codegen.llvm.epilogue import Fused
 from ..codegen.llvm.kernels.conv import (
     ConvSpec,
     Plan,
@@ -22,6 +23,7 @@ from ..codegen.llvm.kernels.conv import (
 )
 from ..codegen.llvm.kernels.conv_taps import Epilogue
 from ..codegen.llvm.kernels.scatter import fill_kernel
+from ..codegen.llvm.text import Function, V
 from ..codegen.plan import KernelPlan, Step
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import FLOATS, REQUIRED, Array, Op, Sample, Spec, register
@@ -81,6 +83,15 @@ def conv_spec(x: TensorType, w: TensorType, attrs: Attrs) -> ConvSpec:
     (n, c, h, width), (oc, _, kh, kw) = x.dims, w.dims
     return ConvSpec(n, c, h, width, oc, kh, kw, attrs["stride"], attrs["dilation"],
                     attrs["pads"], attrs["groups"], x.dtype)
+
+
+def _tile_epilogue(fused: Fused, target: Target) -> Epilogue:
+    """A fused expression as the convolution family takes it."""
+
+    def emit(f: Function, acc: V, channel: V, at: V, lanes: int, mask: V | None) -> V:
+        return fused.emit(f, target, acc, at, channel, lanes, mask)
+
+    return emit
 
 
 def adopt(plan: Plan, names: dict[str, str]) -> KernelPlan:
@@ -159,13 +170,16 @@ class Conv2d(Op):
         return [b.conv2d_backward_data(dys[0], w, size=x.shape[2:], **node.attrs),
                 b.conv2d_backward_weight(x, dys[0], kernel=w.shape[2:], **node.attrs)]
 
-    def kernels(self, node: Node, target: Target, epilogue: Epilogue | None = None,
-                extra: int = 0) -> KernelPlan:
-        """Convolution kernels; `epilogue`, which reads `extra` buffers, as in `conv_forward`."""
+    def kernels(self, node: Node, target: Target, epilogue: Fused | None = None) -> KernelPlan:
+        """Convolution kernels; `epilogue` is applied to accumulators before the store."""
         if node.result.type.size == 0:
             return KernelPlan(())
         spec = conv_spec(node.operands[0].type, node.operands[1].type, node.attrs)
-        plan = conv_forward(spec, target, epilogue, extra)
+        if epilogue is None:
+            plan = conv_forward(spec, target)
+        else:
+            extra = len(epilogue.operands)
+            plan = conv_forward(spec, target, _tile_epilogue(epilogue, target), extra)
         return adopt(plan, {"x": "in0", "w": "in1", "out": "out0"})
 
     def samples(self) -> Sequence[Sample]:

@@ -1,0 +1,109 @@
+"""Which clusters become epilogues of contractions.
+
+A nest that has no reduction, stores one value of the contraction's own type, and is the only
+reader of its result goes into the contraction's tile stores.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..ir.graph import Graph, Node, Value
+from ..ir.op import lookup
+from ..loops.build import Incompatible, NestBuilder
+from ..loops.expr import Access, Expr
+from ..loops.nest import walk
+from ..passes.fusion import Cluster, Schedule
+from .llvm.epilogue import Fused, classify
+
+_AXES = {"matmul": (-1, True), "conv2d": (1, False)}
+"""Op -> the axis whose position its kernels know, and whether lanes run along it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """An epilogue with the contraction it belongs to and the value it computes."""
+
+    contraction: Node
+    fused: Fused
+    result: Value
+
+
+def find_epilogues(graph: Graph, schedule: Schedule) -> dict[int, Attached]:
+    """Cluster number -> epilogue; the contraction's own cluster is then not run by itself."""
+    home = {n: c for c in schedule.clusters for n in c.nodes}
+    results = set(graph.results())
+    found: dict[int, Attached] = {}
+    for cluster in schedule.clusters:
+        node = cluster.nodes[0]
+        if cluster.domain is not None or node.op not in _AXES or node.result in results:
+            continue
+        readers = _readers(graph, schedule, home, node.result)
+        if len(readers) != 1 or None in readers:
+            continue
+        (reader,) = readers
+        assert reader is not None
+        attached = _attach(node, reader, schedule)
+        if attached is not None and reader.number not in found:
+            found[reader.number] = attached
+    return found
+
+
+def _readers(
+    graph: Graph, schedule: Schedule, home: dict[Node, Cluster], value: Value
+) -> set[Cluster | None]:
+    """The clusters that read a value, through inlining; None if an alias or region reads it."""
+    out: set[Cluster | None] = set()
+    stack = [value]
+    while stack:
+        v = stack.pop()
+        for node in graph.nodes:
+            if v not in node.operands:
+                continue
+            if node.results and node.results[0] in schedule.inline:
+                stack.append(node.results[0])
+            elif node in home and not node.regions:
+                out.add(home[node])
+            else:
+                out.add(None)
+    return out
+
+
+def _attach(node: Node, reader: Cluster, schedule: Schedule) -> Attached | None:
+    source = node.result
+    stored = [r for n in reader.nodes for r in n.results if r in schedule.stored]
+    usable = (
+        reader.domain is not None and not reader.domain.accumulate and len(stored) == 1
+        and stored[0].type == source.type and source.dtype.is_float
+        and source.dtype.itemsize >= 4 and source.type.size > 0
+        and not any(lookup(n.op).reduction for n in reader.nodes)
+        and (node.op != "matmul" or source.shape[-1] > 1)
+    )
+    if not usable:
+        return None
+    assert reader.domain is not None
+    builder = NestBuilder(reader.domain, reader.nodes, schedule.inline)
+    try:
+        for n in reader.nodes:
+            builder.member(n)
+        root = builder.member(stored[0].node)[stored[0].index] if stored[0].node else None
+    except Incompatible:
+        return None
+    full = builder.canonical(source.shape)
+    if not isinstance(root, Expr) or full is None:
+        return None
+    _resolve(root, schedule)
+    axis, along = _AXES[node.op]
+    fused = classify(root, source, full, axis % source.type.rank, along)
+    return Attached(node, fused, stored[0]) if fused is not None else None
+
+
+def _resolve(root: Expr, schedule: Schedule) -> None:
+    for e in walk([root]):
+        if e.op == "load":
+            access: Access = e.payload
+            value = access.buffer
+            while value in schedule.alias:
+                value = schedule.alias[value]
+            if value is not access.buffer:
+                object.__setattr__(e, "payload", Access(value, access.offset, access.part))

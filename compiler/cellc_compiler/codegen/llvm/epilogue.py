@@ -1,0 +1,159 @@
+"""Elementwise work fused into the tile stores of contractions.
+
+What follows a matrix product or convolution element by element (bias, activation, residual,
+scale and shift) is applied to the accumulators before they are stored. The accumulator has the
+type of the stored element, so the bits are those of the separate ops.
+
+A fused expression may read, besides the accumulator: a tensor of the result's own shape at the
+same element, a vector along the last axis (matrix products) or along the channels
+(convolutions), and scalars. Anything else is left to a nest of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from cellc_runtime.target import Target
+
+from ...ir.graph import Value
+from ...loops.expr import Expr
+from ...loops.index import Index, Var, ravel, variables
+from ...loops.nest import walk
+from .convert import from_memory, memory_type
+from .nest import NestEmitter, Scope
+from .text import Function, V, vector
+
+OPERANDS_AT = 3
+"""Where a contraction's kernel has the epilogue's operands among its buffers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fused:
+    """An epilogue.
+
+    Attributes:
+        root: the expression stored; loads of `source` are the accumulator.
+        source: the contraction's result.
+        operands: the values it reads, in the order of the kernel's extra buffers.
+        kinds: how each load (by identity) is addressed: `same`, `axis` or `scalar`.
+        axis: the variable that `axis` loads follow.
+        lanes_along_axis: whether lanes run along that axis (matrix products).
+    """
+
+    root: Expr
+    source: Value
+    operands: tuple[Value, ...]
+    kinds: dict[int, str]
+    axis: Var | None
+    lanes_along_axis: bool
+
+    @property
+    def key(self) -> str:
+        """A name of the computation."""
+        return ",".join(e.op for e in walk([self.root]))
+
+    def emit(
+        self, f: Function, target: Target, acc: V, flat: V, axis: V, lanes: int, mask: V | None
+    ) -> V:
+        """Apply to an accumulator vector.
+
+        Args:
+            flat: flat index of lane 0 in the result (i64).
+            axis: the axis position of lane 0 (i64).
+        """
+        return _Emitter(f, target, self, acc, flat, axis, lanes, mask).result()
+
+
+class _Emitter(NestEmitter):
+    """Evaluates one expression on accumulators, in a function of a kernel family."""
+
+    def __init__(
+        self, f: Function, target: Target, fused: Fused, acc: V, flat: V, axis: V, lanes: int,
+        mask: V | None,
+    ) -> None:
+        self.f = f
+        self.target = target
+        self.fused = fused
+        self.acc, self.flat, self.axis, self.mask = acc, flat, axis, mask
+        self.dependence = {}
+        self.scope = Scope(lanes, None, None, mask)
+
+    def result(self) -> V:
+        """The value to store, in accumulator type."""
+        return self._wide(self.fused.root, self.scope)
+
+    def _load(self, e: Expr, scope: Scope) -> V:
+        access = e.payload
+        if access.buffer is self.fused.source:
+            return self.acc
+        f, memory = self.f, memory_type(e.dtype)
+        number = self.fused.operands.index(access.buffer)
+        base = f.load("ptr", f.gep(f.arg("bufs"), OPERANDS_AT + number, "ptr"))
+        kind = self.fused.kinds[id(e)]
+        if kind == "scalar":
+            at: V = f.i64(access.offset.const)
+        elif kind == "same":
+            at = self.flat
+        else:
+            step = access.offset.coefficient(self.fused.axis)
+            at = f.add(f.mul(self.axis, f.i64(step)), f.i64(access.offset.const))
+        pointer = f.gep(base, at, memory)
+        wide = kind == "same" or (kind == "axis" and self.fused.lanes_along_axis)
+        if not wide or scope.lanes == 1:
+            return from_memory(f, f.load(memory, pointer), e.dtype)
+        ty = vector(memory, scope.lanes)
+        if self.mask is None:
+            return from_memory(f, f.load(ty, pointer), e.dtype)
+        return from_memory(f, f.masked_load(ty, pointer, self.mask, f.zero(ty)), e.dtype)
+
+
+def classify(
+    root: Expr, source: Value, full: tuple[Index, ...], axis: int, lanes_along_axis: bool
+) -> Fused | None:
+    """The epilogue for an expression over the result's index space; None if it reads otherwise.
+
+    Args:
+        root: the stored expression.
+        source: the contraction's result.
+        full: the canonical index of the result.
+        axis: which axis the kernel family gives the position of.
+        lanes_along_axis: whether lanes run along it.
+    """
+    flat = ravel(full, source.shape)
+    along = next(iter(variables(full[axis])), None)
+    kinds: dict[int, str] = {}
+    operands: dict[Any, None] = {}
+    for e in walk([root]):
+        if e.op == "index":
+            return None
+        if e.op != "load":
+            continue
+        if e.args or e.payload.part is not None:
+            return None
+        kind = _kind(e.payload.offset, flat, along, lanes_along_axis)
+        if e.payload.buffer is source:
+            if kind != "same":
+                return None
+            continue
+        if kind is None:
+            return None
+        kinds[id(e)] = kind
+        operands.setdefault(e.payload.buffer)
+    return Fused(root, source, tuple(operands), kinds, along, lanes_along_axis)
+
+
+def _kind(offset: Index, flat: Index, along: Var | None, lanes_along_axis: bool) -> str | None:
+    if not offset.terms:
+        return "scalar"
+    if offset == flat or (dict(offset.terms) == dict(flat.terms) and offset.const == flat.const):
+        return "same"
+    if along is None or set(variables(offset)) != {along}:
+        return None
+    step = offset.coefficient(along)
+    if step is None or (lanes_along_axis and step != 1):
+        return None
+    return "axis"
+
+
+
