@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cellc_runtime.lazy import lazy_module
 from cellc_runtime.target import Target
 
-from ..codegen.llvm.epilogue import Fused
-from ..codegen.llvm.kernels.gemm import Epilogue, MatmulSpec, matmul_kernels
-from ..codegen.llvm.text import Function, V
 from ..codegen.plan import KernelPlan, Step
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import NUMBERS, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType, broadcast_shapes, prod
 from ._views import widened
 from .elementwise import same_dtype, unbroadcast
+
+if TYPE_CHECKING:
+    from ..codegen.llvm.epilogue import Fused
+    from ..codegen.llvm.kernels import gemm
+    from ..codegen.llvm.text import Function, V
+else:  # kernel families load when one is generated
+    gemm = lazy_module("cellc_compiler.codegen.llvm.kernels.gemm")
 
 
 def batch_strides(own: tuple[int, ...], out: tuple[int, ...]) -> tuple[int, ...]:
@@ -25,14 +31,14 @@ def batch_strides(own: tuple[int, ...], out: tuple[int, ...]) -> tuple[int, ...]
     return tuple(0 if d == 1 else prod(padded[i + 1:]) for i, d in enumerate(padded))
 
 
-def _tile_epilogue(fused: Fused, n: int, target: Target) -> Epilogue:
+def _tile_epilogue(fused: Fused, n: int, target: Target) -> gemm.Epilogue:
     """A fused expression as the GEMM family takes it: rows count over the batch."""
 
     def emit(f: Function, acc: V, row: V, col: V, lanes: int, mask: V | None) -> V:
         flat = f.add(f.mul(row, f.i64(n)), col)
         return fused.emit(f, target, acc, flat, col, lanes, mask)
 
-    return Epilogue(fused.key, emit, len(fused.operands))
+    return gemm.Epilogue(fused.key, emit, len(fused.operands))
 
 
 @register
@@ -108,13 +114,13 @@ class Matmul(Op):
         """The GEMM kernels; `epilogue` is applied to accumulators before the store."""
         x, y, out = node.operands[0].shape, node.operands[1].shape, node.result.shape
         ta, tb = node.attrs["transpose_a"], node.attrs["transpose_b"]
-        spec = MatmulSpec(
+        spec = gemm.MatmulSpec(
             m=out[-2], n=out[-1], k=x[-2] if ta else x[-1], dtype=node.operands[0].dtype,
             batch=out[:-2], a_batch_strides=batch_strides(x[:-2], out[:-2]),
             b_batch_strides=batch_strides(y[:-2], out[:-2]), trans_a=ta, trans_b=tb,
             epilogue=None if epilogue is None else _tile_epilogue(epilogue, out[-1], target),
         )
-        plan = matmul_kernels(spec, target)
+        plan = gemm.matmul_kernels(spec, target)
         names = {"a": "in0", "b": "in1", "out": "out0"}
         steps = [Step(k, tuple(names.get(r, r) for r in roles)) for k, roles in plan.kernels]
         return KernelPlan(tuple(steps), dict(plan.scratch))

@@ -7,29 +7,29 @@ other two, to any order. A transposed convolution is `conv2d_backward_data`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cellc_runtime.lazy import lazy_module
 from cellc_runtime.target import Target
 
-from ..codegen.llvm.epilogue import Fused
-from ..codegen.llvm.kernels.conv import (
-    ConvSpec,
-    Plan,
-    conv_backward_data,
-    conv_backward_weight,
-    conv_forward,
-)
-from ..codegen.llvm.kernels.conv_taps import Epilogue
-from ..codegen.llvm.kernels.scatter import fill_kernel
-from ..codegen.llvm.text import Function, V
 from ..codegen.plan import KernelPlan, Step
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import FLOATS, REQUIRED, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType
 from ._views import widened
 from .elementwise import same_dtype
+
+if TYPE_CHECKING:
+    from ..codegen.llvm.epilogue import Fused
+    from ..codegen.llvm.kernels import conv as families
+    from ..codegen.llvm.kernels import conv_taps, scatter
+    from ..codegen.llvm.text import Function, V
+else:  # kernel families load when one is generated
+    families = lazy_module("cellc_compiler.codegen.llvm.kernels.conv")
+    conv_taps = lazy_module("cellc_compiler.codegen.llvm.kernels.conv_taps")
+    scatter = lazy_module("cellc_compiler.codegen.llvm.kernels.scatter")
 
 Pair = tuple[int, int]
 Attrs = dict[str, Any]
@@ -78,14 +78,14 @@ def check_conv(name: str, x: TensorType, w: TensorType, attrs: Attrs) -> TensorT
     return TensorType((n, oc, oh, ow), dtype)
 
 
-def conv_spec(x: TensorType, w: TensorType, attrs: Attrs) -> ConvSpec:
+def conv_spec(x: TensorType, w: TensorType, attrs: Attrs) -> families.ConvSpec:
     """The kernel family's description of `conv2d(x, w)`."""
     (n, c, h, width), (oc, _, kh, kw) = x.dims, w.dims
-    return ConvSpec(n, c, h, width, oc, kh, kw, attrs["stride"], attrs["dilation"],
+    return families.ConvSpec(n, c, h, width, oc, kh, kw, attrs["stride"], attrs["dilation"],
                     attrs["pads"], attrs["groups"], x.dtype)
 
 
-def _tile_epilogue(fused: Fused, target: Target) -> Epilogue:
+def _tile_epilogue(fused: Fused, target: Target) -> conv_taps.Epilogue:
     """A fused expression as the convolution family takes it."""
 
     def emit(f: Function, acc: V, channel: V, at: V, lanes: int, mask: V | None) -> V:
@@ -94,7 +94,7 @@ def _tile_epilogue(fused: Fused, target: Target) -> Epilogue:
     return emit
 
 
-def adopt(plan: Plan, names: dict[str, str]) -> KernelPlan:
+def adopt(plan: families.Plan, names: dict[str, str]) -> KernelPlan:
     """A kernel family's plan under the driver's names of buffers."""
     def role(r: str) -> str:
         if r[0] == "e" and r[1:].isdigit():
@@ -109,7 +109,7 @@ def zeros_plan(ty: TensorType, target: Target) -> KernelPlan:
     """Kernels that fill the result with zeros (nothing to sum over)."""
     if ty.size == 0:
         return KernelPlan(())
-    return KernelPlan((Step(fill_kernel(ty.nbytes, target), ("out0",)),))
+    return KernelPlan((Step(scatter.fill_kernel(ty.nbytes, target), ("out0",)),))
 
 
 def _windows(hw: Pair, kernel: Pair, attrs: Attrs) -> Iterator[tuple[int, int, Any, Any]]:
@@ -176,10 +176,10 @@ class Conv2d(Op):
             return KernelPlan(())
         spec = conv_spec(node.operands[0].type, node.operands[1].type, node.attrs)
         if epilogue is None:
-            plan = conv_forward(spec, target)
+            plan = families.conv_forward(spec, target)
         else:
             extra = len(epilogue.operands)
-            plan = conv_forward(spec, target, _tile_epilogue(epilogue, target), extra)
+            plan = families.conv_forward(spec, target, _tile_epilogue(epilogue, target), extra)
         return adopt(plan, {"x": "in0", "w": "in1", "out": "out0"})
 
     def samples(self) -> Sequence[Sample]:
@@ -245,7 +245,7 @@ class Conv2dBackwardData(Op):
             return KernelPlan(())
         spec = conv_spec(node.result.type, node.operands[1].type, node.attrs)
         names = {"dy": "in0", "w": "in1", "out": "out0"}
-        return adopt(conv_backward_data(spec, target), names)
+        return adopt(families.conv_backward_data(spec, target), names)
 
     def samples(self) -> Sequence[Sample]:
         def pair(dy: tuple[int, ...], w: tuple[int, ...], **attrs: Any) -> Sample:
@@ -307,7 +307,7 @@ class Conv2dBackwardWeight(Op):
         if x.shape[0] == 0:
             return zeros_plan(node.result.type, target)
         spec = conv_spec(x.type, node.result.type, node.attrs)
-        return adopt(conv_backward_weight(spec, target),
+        return adopt(families.conv_backward_weight(spec, target),
                      {"x": "in0", "dy": "in1", "out": "out0"})
 
     def samples(self) -> Sequence[Sample]:

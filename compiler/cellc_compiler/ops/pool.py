@@ -8,20 +8,25 @@ floats are computed in float32 and rounded once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cellc_runtime import dtypes
+from cellc_runtime.lazy import lazy_module
 from cellc_runtime.target import Target
 
-from ..codegen.llvm.kernels import pool
 from ..codegen.plan import KernelPlan
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import FLOATS, REQUIRED, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType
 from ._views import widened
 from .conv import adopt, zeros_plan
+
+if TYPE_CHECKING:
+    from ..codegen.llvm.kernels import pool
+else:  # kernel families load when one is generated
+    pool = lazy_module("cellc_compiler.codegen.llvm.kernels.pool")
 
 Pair = tuple[int, int]
 Attrs = dict[str, Any]

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from cellc_runtime import dtypes
+from cellc_runtime.lazy import lazy_module
 from cellc_runtime.target import Target
 
-from ..codegen.llvm.kernels.cumulative import CumulativeSpec, cumulative_kernels
 from ..codegen.plan import KernelPlan
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import REAL, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType, normalize_axis, prod
 from ._views import widened
 from .gather import accumulated
+
+if TYPE_CHECKING:
+    from ..codegen.llvm.kernels import cumulative
+else:  # kernel families load when one is generated
+    cumulative = lazy_module("cellc_compiler.codegen.llvm.kernels.cumulative")
 
 
 class _Cumulative(Op):
@@ -36,7 +41,7 @@ class _Cumulative(Op):
     def kernels(self, node: Node, target: Target) -> KernelPlan:
         dims, attrs = node.operands[0].shape, node.attrs
         k = normalize_axis(attrs["axis"], len(dims))
-        return cumulative_kernels(CumulativeSpec(
+        return cumulative.cumulative_kernels(cumulative.CumulativeSpec(
             self.kind, prod(dims[:k]), dims[k], prod(dims[k + 1:]),
             attrs.get("exclusive", False), attrs.get("reverse", False),
             node.operands[0].dtype), target)

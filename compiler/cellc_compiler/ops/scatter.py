@@ -8,14 +8,14 @@ skipped (MindSpore 2.10 raises on CPU in some of these ops and skips in others).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cellc_runtime import dtypes
+from cellc_runtime.lazy import lazy_module
 from cellc_runtime.target import Target
 
-from ..codegen.llvm.kernels.scatter import ScatterSpec, scatter_kernels
 from ..codegen.plan import KernelPlan
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import ANY, Array, Op, Sample, Spec, register
@@ -23,6 +23,11 @@ from ..ir.types import TensorType, normalize_axis, prod, show_shape
 from ._views import Composite, check_indices
 from .elementwise import same_dtype
 from .gather import check_lines, check_points, wrap
+
+if TYPE_CHECKING:
+    from ..codegen.llvm.kernels import scatter as families
+else:  # kernel families load when one is generated
+    families = lazy_module("cellc_compiler.codegen.llvm.kernels.scatter")
 
 MODES = ("update", "add", "sub", "mul", "div", "max", "min")
 
@@ -183,7 +188,7 @@ class Scatter(_Scatter):
     def kernels(self, node: Node, target: Target) -> KernelPlan:
         x, indices, _ = (v.type for v in node.operands)
         k, batch = normalize_axis(node.attrs["axis"], x.rank), node.attrs["batch_dims"]
-        return scatter_kernels(ScatterSpec(
+        return families.scatter_kernels(families.ScatterSpec(
             batch=prod(x.dims[:batch]), outer=prod(x.dims[batch:k]), extent=x.dims[k],
             count=prod(indices.dims[batch:]), inner=prod(x.dims[k + 1:]), per_element=False,
             mode=node.attrs["mode"], dtype=x.dtype, index_dtype=indices.dtype), target)
@@ -237,7 +242,7 @@ class ScatterLines(_Scatter):
     def kernels(self, node: Node, target: Target) -> KernelPlan:
         x, indices, _ = (v.type for v in node.operands)
         k = normalize_axis(node.attrs["axis"], x.rank)
-        return scatter_kernels(ScatterSpec(
+        return families.scatter_kernels(families.ScatterSpec(
             batch=1, outer=prod(x.dims[:k]), extent=x.dims[k], count=indices.dims[k],
             inner=prod(x.dims[k + 1:]), per_element=True, mode=node.attrs["mode"],
             dtype=x.dtype, index_dtype=indices.dtype), target)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cellc_runtime.lazy import lazy_module
 from cellc_runtime.target import Target
 
-from ..codegen.llvm.kernels.join import join_kernels
 from ..codegen.plan import KernelPlan
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import ANY, REQUIRED, Array, Op, Sample, Spec, register
@@ -20,6 +20,11 @@ from ..loops.expr import Expr, Reader
 from ..loops.index import Index
 from ._views import Composite, Element, between, both, crop, fill, select
 from .elementwise import same_dtype
+
+if TYPE_CHECKING:
+    from ..codegen.llvm.kernels import join
+else:  # kernel families load when one is generated
+    join = lazy_module("cellc_compiler.codegen.llvm.kernels.join")
 
 Ints = tuple[int, ...]
 
@@ -219,7 +224,7 @@ class JoinCopy(_Join):
         out = node.result.type
         k = normalize_axis(node.attrs["axis"], out.rank)
         runs = [prod(v.shape[k:]) for v in node.operands]
-        return join_kernels(prod(out.dims[:k]), runs, out.dtype.itemsize, target)
+        return join.join_kernels(prod(out.dims[:k]), runs, out.dtype.itemsize, target)
 
     def samples(self) -> Sequence[Sample]:
         parts = tuple(Spec((3, n)) for n in (4, 1, 0, 70, 2))

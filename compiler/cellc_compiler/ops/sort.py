@@ -7,20 +7,25 @@ of NaN undefined on CPU). Positions are int32, as MindSpore's.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cellc_runtime import dtypes
+from cellc_runtime.lazy import lazy_module
 from cellc_runtime.target import Target
 
-from ..codegen.llvm.kernels.sort import SortSpec, sort_kernels
 from ..codegen.plan import KernelPlan
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import BOOL, REAL, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType, normalize_axis, prod
 from ._views import Composite, crop
 from .gather import accumulated
+
+if TYPE_CHECKING:
+    from ..codegen.llvm.kernels import sort as families
+else:  # kernel families load when one is generated
+    families = lazy_module("cellc_compiler.codegen.llvm.kernels.sort")
 
 Pair = tuple[Value, Value]
 
@@ -70,8 +75,9 @@ class SortLines(Op):
 
     def kernels(self, node: Node, target: Target) -> KernelPlan:
         ty = node.operands[0].type
-        spec = SortSpec(prod(ty.dims[:-1]), ty.dims[-1], ty.dtype, node.attrs["descending"])
-        return sort_kernels(spec, target)
+        lines = prod(ty.dims[:-1])
+        spec = families.SortSpec(lines, ty.dims[-1], ty.dtype, node.attrs["descending"])
+        return families.sort_kernels(spec, target)
 
     def samples(self) -> Sequence[Sample]:
         return (Sample((Spec((3, 7)),)),
