@@ -23,7 +23,6 @@ from ._args import (
     ints,
     ints_or_int,
     is_int,
-    need_known,
     shape_of,
     tensor,
     tensors,
@@ -786,41 +785,6 @@ def one_hot(
     to = dtypes[0] if dtypes[0].is_float else dtypes[1] if dtypes[1].is_float else int64
     out: Tensor = apply("one_hot", x, depth=n, axis=a, dtype=to, on=on_value, off=off_value)
     return out
-
-
-def sequence_mask(lengths: Tensor, maxlen: int | None = None) -> Tensor:
-    """mask[..., j] = j < lengths[...]; `maxlen` positions (the longest length if None)."""
-    n = tensor(lengths, "sequence_mask", "lengths")
-    width = int(np.max(need_known(n, "sequence_mask"))) if maxlen is None else \
-        integer(maxlen, "sequence_mask", "maxlen")
-    grid = Tensor._from_array(np.arange(width).astype(n.dtype.numpy))
-    return m.lt(grid, _to_shape(n, (*n.shape, 1)))
-
-
-def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
-    """(..., C r r, H, W) rearranged to (..., C, H r, W r)."""
-    x = tensor(input, "pixel_shuffle")
-    r = integer(upscale_factor, "pixel_shuffle", "upscale_factor")
-    lead, (c, h, w) = x.shape[:-3], x.shape[-3:]
-    if r < 1 or c % (r * r):
-        raise ValueError(f"For 'pixel_shuffle', {c} channels cannot be divided by {r}**2.")
-    n = len(lead)
-    blocks = _to_shape(x, (*lead, c // (r * r), r, r, h, w))
-    order = (*_range(n), n, n + 3, n + 1, n + 4, n + 2)
-    return _to_shape(transpose(blocks, order), (*lead, c // (r * r), h * r, w * r))
-
-
-def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
-    """(..., C, H r, W r) rearranged to (..., C r r, H, W)."""
-    x = tensor(input, "pixel_unshuffle")
-    r = integer(downscale_factor, "pixel_unshuffle", "downscale_factor")
-    lead, (c, h, w) = x.shape[:-3], x.shape[-3:]
-    if r < 1 or h % r or w % r:
-        raise ValueError(f"For 'pixel_unshuffle', {h} by {w} cannot be divided by {r}.")
-    n = len(lead)
-    blocks = _to_shape(x, (*lead, c, h // r, r, w // r, r))
-    order = (*_range(n), n, n + 2, n + 4, n + 1, n + 3)
-    return _to_shape(transpose(blocks, order), (*lead, c * r * r, h // r, w // r))
 
 
 def identity(x: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ from ..core.dispatch import assign as _assign
 from . import functional_array as fa
 from . import functional_create as fc
 from . import functional_math as m
-from ._args import axis_of, choice, integer, shape_of, tensor
+from ._args import axis_of, choice, integer, need_known, shape_of, tensor
 
 
 def _index(x: Any, what: str, name: str) -> Tensor:
@@ -151,6 +151,15 @@ def _renormed(table: Tensor, index: Tensor, limit: float, p: float) -> Tensor:
         _assign(table, new)
         return table
     return new
+
+
+def sequence_mask(lengths: Tensor, maxlen: int | None = None) -> Tensor:
+    """mask[..., j] = j < lengths[...]; `maxlen` positions (the longest length if None)."""
+    n = tensor(lengths, "sequence_mask", "lengths")
+    width = int(np.max(need_known(n, "sequence_mask"))) if maxlen is None else \
+        integer(maxlen, "sequence_mask", "maxlen")
+    grid = Tensor._from_array(np.arange(width).astype(n.dtype.numpy))
+    return m.lt(grid, fa.reshape(n, (*n.shape, 1)))
 
 
 # --- scatters -------------------------------------------------------------------------------------

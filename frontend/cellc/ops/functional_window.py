@@ -523,6 +523,32 @@ def upsample(
     return interpolate(input, size, scale_factor, mode, align_corners, recompute_scale_factor)
 
 
+def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
+    """(..., C r r, H, W) rearranged to (..., C, H r, W r)."""
+    x = tensor(input, "pixel_shuffle")
+    r = integer(upscale_factor, "pixel_shuffle", "upscale_factor")
+    lead, (c, h, w) = x.shape[:-3], x.shape[-3:]
+    if r < 1 or c % (r * r):
+        raise ValueError(f"For 'pixel_shuffle', {c} channels cannot be divided by {r}**2.")
+    n = len(lead)
+    blocks = fa.reshape(x, (*lead, c // (r * r), r, r, h, w))
+    order = (*range(n), n, n + 3, n + 1, n + 4, n + 2)
+    return fa.reshape(fa.transpose(blocks, order), (*lead, c // (r * r), h * r, w * r))
+
+
+def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
+    """(..., C, H r, W r) rearranged to (..., C r r, H, W)."""
+    x = tensor(input, "pixel_unshuffle")
+    r = integer(downscale_factor, "pixel_unshuffle", "downscale_factor")
+    lead, (c, h, w) = x.shape[:-3], x.shape[-3:]
+    if r < 1 or h % r or w % r:
+        raise ValueError(f"For 'pixel_unshuffle', {h} by {w} cannot be divided by {r}.")
+    n = len(lead)
+    blocks = fa.reshape(x, (*lead, c, h // r, r, w // r, r))
+    order = (*range(n), n, n + 2, n + 4, n + 1, n + 3)
+    return fa.reshape(fa.transpose(blocks, order), (*lead, c * r * r, h // r, w // r))
+
+
 # --- local response normalisation -----------------------------------------------------------------
 
 
