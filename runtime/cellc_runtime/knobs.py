@@ -31,12 +31,14 @@ class Knobs:
         cache_size: `CELLC_CACHE_SIZE` in bytes (`"512M"`, `"1GiB"`); 0 keeps nothing.
         num_threads: `CELLC_NUM_THREADS`, or None for what the machine grants.
         compile_jobs: `CELLC_COMPILE_JOBS`, processes that compile, or None for the processors.
+        target: `CELLC_TARGET`, the target to compile for and run, or None for the best.
     """
 
     cache_dir: Path
     cache_size: int = DEFAULT_CACHE_SIZE
     num_threads: int | None = None
     compile_jobs: int | None = None
+    target: str | None = None
 
 
 _OVERRIDE: ContextVar[dict[str, Any] | None] = ContextVar("cellc_knobs", default=None)
@@ -54,6 +56,7 @@ def read() -> Knobs:
         cache_size=_size("CELLC_CACHE_SIZE", env("CELLC_CACHE_SIZE")),
         num_threads=_count("CELLC_NUM_THREADS", env("CELLC_NUM_THREADS")),
         compile_jobs=_count("CELLC_COMPILE_JOBS", env("CELLC_COMPILE_JOBS")),
+        target=env("CELLC_TARGET") or None,
     )
     changes = _OVERRIDE.get()
     return replace(knobs, **changes) if changes else knobs

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from . import platform
+from . import knobs, platform
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,5 +96,16 @@ def host_targets() -> tuple[Target, ...]:
 
 
 def host_target() -> Target:
-    """The best target of this machine."""
-    return host_targets()[0]
+    """The best target of this machine, or the one the knob `CELLC_TARGET` names.
+
+    Raises:
+        ValueError: the knob names none that this machine can run.
+    """
+    wanted = knobs.read().target
+    if wanted is None:
+        return host_targets()[0]
+    for target in host_targets():
+        if target.name == wanted:
+            return target
+    names = ", ".join(t.name for t in host_targets())
+    raise ValueError(f"CELLC_TARGET={wanted!r}: this machine runs {names}")

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 DELAY = 1.0
 """Seconds before anything is shown."""
@@ -22,15 +23,28 @@ class _Stage:
         self.shown = False
         self.timer = threading.Timer(DELAY, self.show)
         self.timer.daemon = True
+        self.status: Any = None
 
     def show(self) -> None:
-        """Write the present stage."""
+        """Show the present stage."""
         self.shown = True
+        if sys.stderr.isatty():
+            self._live()
+            return
         seconds = time.perf_counter() - self.start
-        text = f"cellc: compiling {self.name}: {self.what} ({seconds:.1f} s)"
-        end = "" if sys.stderr.isatty() else "\n"
-        sys.stderr.write(("\r\x1b[K" if sys.stderr.isatty() else "") + text + end)
-        sys.stderr.flush()
+        print(f"cellc: compiling {self.name}: {self.what} ({seconds:.1f} s)", file=sys.stderr)
+
+    def _live(self) -> None:
+        """A spinner with the stage's name, alive until the compilation ends."""
+        text = f"compiling {self.name}: {self.what}"
+        if self.status is None:
+            # rich takes a while to load and is of use only to a person at a terminal.
+            from rich.console import Console
+
+            self.status = Console(stderr=True).status(text)
+            self.status.start()
+        else:
+            self.status.update(text)
 
     def say(self, what: str) -> None:
         """The next stage begins."""
@@ -41,9 +55,8 @@ class _Stage:
     def finish(self) -> None:
         """Clear or close the line."""
         self.timer.cancel()
-        if self.shown and sys.stderr.isatty():
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+        if self.status is not None:
+            self.status.stop()
 
 
 @contextmanager
