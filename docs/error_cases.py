@@ -1,0 +1,584 @@
+"""The programs behind `docs/errors.md`: for each code one that fails, and one that works.
+
+`make_errors.py` runs both: the first must raise the code, the second must run. Programs are
+functions `net`, compiled with `jit` and called with a tensor of two float32 elements.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One error code.
+
+    Attributes:
+        code: the code.
+        meaning: when it is raised and why.
+        program: a program that raises it.
+        instead: a program that does what was meant, or "".
+        advice: what to do, where a program says too little.
+        how: `"jit"` (compile and run), `"check"` (as `cellc check` does), `"trace"` (through
+            `interpret_call` without hooks), `"exec"` (the text is not registered), `"changed"`
+            (the file changes after it was imported).
+    """
+
+    code: str
+    meaning: str
+    program: str
+    instead: str = ""
+    advice: str = ""
+    how: str = "jit"
+
+
+CASES: tuple[Case, ...] = (
+    Case(
+        "CE001",
+        "cellc compiles the text of a function, so it needs that text. Functions from files, "
+        "notebook cells and the REPL of Python 3.13 have it. A function made with `exec` from a "
+        "string has not.",
+        '''
+text = "def net(x):\\n    return x + 1\\n"
+exec(text)
+''',
+        '''
+from cellc.lang import register_source
+
+text = "def net(x):\\n    return x + 1\\n"
+register_source("<made>", text)
+exec(compile(text, "<made>", "exec"))
+''',
+        how="exec",
+    ),
+    Case(
+        "CE002",
+        "The text that was found has another function where this one should be. The usual cause: "
+        "the file was edited after Python imported it.",
+        '''
+def net(x):
+    return x + 1
+
+# ... and then, after the import, a line is put above the function in the file
+''',
+        advice="Restart Python, or reload the module.",
+        how="changed",
+    ),
+    Case(
+        "CE101",
+        "The statements of the language are a closed table "
+        "(`frontend/cellc/lang/statements.py`). A statement that is not in it is an error, never "
+        "a silent detour.",
+        '''
+def net(x):
+    class Scale:
+        factor = 2
+    return x * Scale.factor
+''',
+        '''
+class Scale:
+    factor = 2
+
+def net(x):
+    return x * Scale.factor
+''',
+    ),
+    Case(
+        "CE102",
+        "The same for expressions (`frontend/cellc/lang/expressions.py`). It is rare: nearly all "
+        "expressions of Python are accepted.",
+        '''
+def net(x):
+    return list(v async for v in x)
+''',
+        '''
+def net(x):
+    return [v for v in x]
+''',
+    ),
+    Case(
+        "CE103",
+        "A generator stops and goes on in the middle of a function, which a graph cannot do.",
+        '''
+def net(x):
+    def doubled():
+        for v in x:
+            yield v * 2
+    return list(doubled())
+''',
+        '''
+def net(x):
+    doubled = []
+    for v in x:
+        doubled.append(v * 2)
+    return doubled
+''',
+        advice="A generator over values known at compile time, such as layer sizes, is fine.",
+    ),
+    Case(
+        "CE104",
+        "A compiled function is compiled once and run many times, so an assignment to a global "
+        "would happen only once.",
+        '''
+calls = 0
+
+def net(x):
+    global calls
+    calls = calls + 1
+    return x
+''',
+        '''
+calls = ms.Parameter(ms.Tensor(0, ms.int32), name="calls", requires_grad=False)
+
+def net(x):
+    ops.assign(calls, calls + 1)
+    return x
+''',
+    ),
+    Case(
+        "CE105",
+        "The same for a `nonlocal` variable of a Python function around the compiled one.",
+        '''
+def make():
+    last = 0
+    def net(x):
+        nonlocal last
+        last = x
+        return x
+    return net
+
+net = make()
+''',
+        '''
+def make():
+    def net(x):
+        return x, x * 0
+    return net
+
+net = make()
+''',
+        advice="Return the value, or keep it in a Parameter. Between functions that are both "
+        "compiled, `nonlocal` works.",
+    ),
+    Case(
+        "CE201",
+        "A name that is neither a local variable, nor a global, nor a builtin.",
+        '''
+def net(x):
+    return x + offset
+''',
+        '''
+offset = 3
+
+def net(x):
+    return x + offset
+''',
+    ),
+    Case(
+        "CE202",
+        "A local variable is read on a path where nothing has assigned it, as in Python.",
+        '''
+def net(x):
+    y = scale * x
+    scale = 2
+    return y
+''',
+        '''
+def net(x):
+    scale = 2
+    return scale * x
+''',
+    ),
+    Case(
+        "CE203",
+        "An `if` on a tensor becomes a branch in the graph, and whether it is taken is known only "
+        "at run time. A variable that only one branch assigns has no value on the other path.",
+        '''
+def net(x):
+    if x.sum() > 0:
+        y = x * 2
+    return y
+''',
+        '''
+def net(x):
+    y = x
+    if x.sum() > 0:
+        y = x * 2
+    return y
+''',
+    ),
+    Case(
+        "CE204",
+        "What comes out of a run-time branch is one value of the graph, with one type: both "
+        "branches must give the same dtype and shape.",
+        '''
+def net(x):
+    if x.sum() > 0:
+        y = x
+    else:
+        y = x.sum()
+    return y * 2
+''',
+        '''
+def net(x):
+    if x.sum() > 0:
+        y = x
+    else:
+        y = x.sum().broadcast_to(x.shape)
+    return y * 2
+''',
+    ),
+    Case(
+        "CE205",
+        "What a run-time loop carries from one trip to the next keeps its dtype and shape.",
+        '''
+def net(x):
+    while x.sum() > 10:
+        x = ops.concat((x, x))
+    return x
+''',
+        '''
+def net(x):
+    while x.sum() > 10:
+        x = x / 2
+    return x
+''',
+    ),
+    Case(
+        "CE206",
+        "A run-time loop may make no trip at all, and then the variable has no value.",
+        '''
+def net(x):
+    while x.sum() > 10:
+        x = x / 2
+        last = x
+    return last
+''',
+        '''
+def net(x):
+    last = x
+    while x.sum() > 10:
+        x = x / 2
+        last = x
+    return last
+''',
+    ),
+    Case(
+        "CE208",
+        "Lists, dicts and objects exist at compile time. How many elements they have must not "
+        "depend on a run-time condition.",
+        '''
+def net(x):
+    parts = [x]
+    if x.sum() > 0:
+        parts.append(x * 2)
+    return sum(parts)
+''',
+        '''
+def net(x):
+    parts = [x]
+    extra = ops.zeros_like(x)
+    if x.sum() > 0:
+        extra = x * 2
+    parts.append(extra)
+    return sum(parts)
+''',
+    ),
+    Case(
+        "CE301",
+        "numpy, math and other third-party functions run while the graph is compiled, when the "
+        "elements of tensors are not known yet. On shapes and numbers they are fine.",
+        '''
+import numpy as np
+
+def net(x):
+    return np.sum(x)
+''',
+        '''
+def net(x):
+    return ops.sum(x)
+''',
+    ),
+    Case(
+        "CE302",
+        "A builtin that would have to look at elements.",
+        '''
+def net(x):
+    return sorted([x[0], x[1]])
+''',
+        '''
+def net(x):
+    return ops.sort(x)[0]
+''',
+    ),
+    Case(
+        "CE303",
+        "A builtin that has no meaning in a graph: it reads files, asks the user, or runs code.",
+        '''
+def net(x):
+    return x * float(open("scale.txt").read())
+''',
+        '''
+scale = 2.0  # read outside, once
+
+def net(x):
+    return x * scale
+''',
+    ),
+    Case(
+        "CE304",
+        "Calls are inlined, so recursion must end by a condition known at compile time. The limit "
+        "is 1000 calls, or 100 run-time branches inside each other.",
+        '''
+def halve(v):
+    if v.sum() < 1:
+        return v
+    return halve(v / 2)
+
+def net(x):
+    return halve(x)
+''',
+        '''
+def net(x):
+    while x.sum() >= 1:
+        x = x / 2
+    return x
+''',
+    ),
+    Case(
+        "CE306",
+        "A Cell with a `bprop` of its own is compiled together with that gradient. A tool that "
+        "calls `cellc.lang.interpret_call` itself must say how, with the hook `custom_bprop`.",
+        '''
+class Same(Cell):
+    def construct(self, x):
+        return x
+
+    def bprop(self, x, out, dout):
+        return (dout,)
+
+same = Same()
+
+def net(x):
+    return same(x)
+''',
+        advice="Pass `Hooks(custom_bprop=...)` as `cellc/core/compiled.py` does. Calls of Cells "
+        "and `ms.jit` never give this error.",
+        how="trace",
+    ),
+    Case(
+        "CE401",
+        "A condition must be one bool. A tensor of several elements has no single truth value.",
+        '''
+def net(x):
+    if x > 0:
+        return x
+    return -x
+''',
+        '''
+def net(x):
+    return ops.where(x > 0, x, -x)
+''',
+        advice="Or say which one is meant: `(x > 0).all()`, `(x > 0).any()`.",
+    ),
+    Case(
+        "CE402",
+        "A function with a run-time branch returns one structure of one type on all paths. "
+        "Forgetting a `return` counts: it returns None.",
+        '''
+def net(x):
+    if x.sum() > 0:
+        return x
+''',
+        '''
+def net(x):
+    if x.sum() > 0:
+        return x
+    return ops.zeros_like(x)
+''',
+    ),
+    Case(
+        "CE403",
+        "An exception that depends on elements would have to be raised while native code runs. "
+        "That is not supported yet.",
+        '''
+def net(x):
+    assert x.sum() > 0, "positive sum expected"
+    return x
+''',
+        '''
+def net(x):
+    assert len(x) == 2, "two elements expected"
+    return x
+''',
+        advice="Check elements outside the network. Shapes, dtypes and attributes are known at "
+        "compile time and can be checked inside.",
+    ),
+    Case(
+        "CE404",
+        "The number of elements of a list, or the way an iterator goes, cannot depend on a "
+        "run-time value.",
+        '''
+def net(x):
+    return [v for v in x if v > 0]
+''',
+        '''
+def net(x):
+    return ops.where(x > 0, x, ops.zeros_like(x))
+''',
+    ),
+    Case(
+        "CE501",
+        "`construct` runs once, at compile time. A tensor that it stores in an attribute would be "
+        "a value of the graph, not an array.",
+        '''
+class Net(Cell):
+    def construct(self, x):
+        self.last = x * 2
+        return self.last
+
+net = Net()
+''',
+        '''
+class Net(Cell):
+    def __init__(self):
+        super().__init__()
+        self.last = ms.Parameter(ms.Tensor([0.0, 0.0]), name="last", requires_grad=False)
+
+    def construct(self, x):
+        self.last = x * 2
+        return self.last + 0
+
+net = Net()
+''',
+    ),
+    Case(
+        "CE502",
+        "A compile-time attribute cannot have one value on one run-time path and another on the "
+        "other.",
+        '''
+class Net(Cell):
+    def __init__(self):
+        super().__init__()
+        self.seen = False
+
+    def construct(self, x):
+        if x.sum() > 0:
+            self.seen = True
+        return x
+
+net = Net()
+''',
+        '''
+class Net(Cell):
+    def __init__(self):
+        super().__init__()
+        self.seen = ms.Parameter(ms.Tensor(False), name="seen", requires_grad=False)
+
+    def construct(self, x):
+        self.seen = x.sum() > 0
+        return x
+
+net = Net()
+''',
+    ),
+    Case(
+        "CE601",
+        "A TypeError of the program: wrong number of arguments, an operand of a wrong type.",
+        '''
+def net(x):
+    return x + "1"
+''',
+        '''
+def net(x):
+    return x + 1
+''',
+    ),
+    Case(
+        "CE602",
+        "A ValueError of the program, most often shapes that do not fit.",
+        '''
+def net(x):
+    return x + ms.Tensor([1.0, 2.0, 3.0])
+''',
+        '''
+def net(x):
+    return x + ms.Tensor([1.0, 2.0])
+''',
+    ),
+    Case(
+        "CE603",
+        "An IndexError or KeyError of the program.",
+        '''
+def net(x):
+    table = {"a": x}
+    return table["b"]
+''',
+        '''
+def net(x):
+    table = {"a": x}
+    return table.get("b", x)
+''',
+    ),
+    Case(
+        "CE604",
+        "An AttributeError of the program.",
+        '''
+def net(x):
+    return x.tanhh()
+''',
+        '''
+def net(x):
+    return x.tanh()
+''',
+    ),
+    Case(
+        "CE605",
+        "Arithmetic on numbers known at compile time failed. Tensors do not raise: a division of "
+        "floats by zero gives infinity or NaN.",
+        '''
+def net(x):
+    return x * (1 // 0)
+''',
+        '''
+def net(x):
+    return x / 0
+''',
+    ),
+    Case(
+        "CE606",
+        "The program raised a RuntimeError or NotImplementedError while it was compiled.",
+        '''
+def net(x):
+    raise RuntimeError("not trained yet")
+''',
+    ),
+    Case(
+        "CE607",
+        "An `assert` on values known at compile time is false.",
+        '''
+def net(x):
+    assert x.shape[0] == 3, f"need 3 elements, got {x.shape[0]}"
+    return x
+''',
+        '''
+def net(x):
+    assert x.shape[0] == 2
+    return x
+''',
+    ),
+    Case(
+        "CE608",
+        "The program raised an exception of a class of its own. A compilation raises it as it is, "
+        "with the place in its notes; `cellc check`, which goes on to find more errors, reports "
+        "it under this code.",
+        '''
+class NotReady(Exception):
+    pass
+
+def net(x):
+    raise NotReady("call prepare() first")
+''',
+        how="check",
+    ),
+)
