@@ -53,6 +53,8 @@ def _polygamma_tail(x: float, order: int) -> tuple[float, float]:
 def _digamma(x: float) -> float:
     if x == math.inf or math.isnan(x):
         return x
+    if x == -math.inf:
+        return math.nan
     if x == 0:
         return math.copysign(math.inf, -x)
     if x < 0:
@@ -66,8 +68,8 @@ def _digamma(x: float) -> float:
 
 
 def _trigamma(x: float) -> float:
-    if math.isnan(x):
-        return x
+    if math.isnan(x) or x == -math.inf:
+        return math.nan
     if x == math.inf:
         return 0.0
     if x <= 0:

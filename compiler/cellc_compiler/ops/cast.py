@@ -70,7 +70,9 @@ class Cast(Op):
 
     def samples(self) -> Sequence[Sample]:
         x = Spec((3, 23), 0, 100)
-        every = tuple(Sample((x,), {"dtype": d}, grad=d.is_inexact) for d in ANY)
+        # A narrowing conversion rounds, which finite differences would see.
+        smooth = (dt.float64, dt.complex128)
+        every = tuple(Sample((x,), {"dtype": d}, grad=d in smooth) for d in ANY)
         return (*every, Sample((Spec((0,)),), {"dtype": dt.int8}, grad=False))
 
 

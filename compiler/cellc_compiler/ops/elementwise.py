@@ -211,6 +211,12 @@ class Div(Binary):
         return both(b, node, dx, b.neg(b.mul(dx, conj(b, node.result))))
 
 
+def _quotient(a: Expr, b: Expr, rounding: str) -> Expr:
+    """a / b to an integer value; rounding a half-float quotient first could step over one."""
+    wide = compute_dtype(a.dtype)
+    return E.cast(E.call(rounding, E.cast(a, wide) / E.cast(b, wide)), a.dtype)
+
+
 @register
 class TruncDiv(Binary):
     """input / other rounded towards zero; integer x/0 is 0. Source: `mindspore.ops.div`.
@@ -225,7 +231,7 @@ class TruncDiv(Binary):
     other_low, other_high = 0.75, 9.5
 
     def scalar(self, a: Expr, b: Expr) -> Expr:
-        return E.call("trunc", a / b) if a.dtype.is_float else a / b
+        return _quotient(a, b, "trunc") if a.dtype.is_float else a / b
 
     def reference(self, a: Array, b: Array) -> Array:
         if not np.issubdtype(a.dtype, np.integer):
@@ -252,7 +258,7 @@ class FloorDiv(Binary):
     other_low, other_high = 0.75, 9.5
 
     def scalar(self, a: Expr, b: Expr) -> Expr:
-        return E.call("floor", a / b) if a.dtype.is_float else E.call("floor_div", a, b)
+        return _quotient(a, b, "floor") if a.dtype.is_float else E.call("floor_div", a, b)
 
     def reference(self, a: Array, b: Array) -> Array:
         if np.issubdtype(a.dtype, np.integer):

@@ -181,7 +181,7 @@ class _Shift(_Bitwise):
     other_low, other_high = 0.0, 7.0
 
     def scalar(self, a: Expr, b: Expr) -> Expr:
-        return E.call(self.rule, a, b & (8 * a.dtype.itemsize - 1))
+        return E.call(self.rule, a, b & E.const(8 * a.dtype.itemsize - 1, b.dtype))
 
 
 def _amount(a: Array, b: Array) -> Array:

@@ -16,11 +16,17 @@ from cellc_runtime.dtypes import DType
 
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import REQUIRED, Array, Op, Sample, Spec, register
-from ..ir.types import Shape, TensorType, normalize_axis
+from ..ir.types import Shape, TensorType, normalize_axis, prod
 from .elementwise import Grads, check_dtype, compute_dtype, to_dtype, widen
 from .reduce import count_of, mean_and_centered, reduced_shape
 
 Axes = tuple[int, ...]
+
+
+def _mean(x: Array, axes: Axes) -> Array:
+    """The mean with dims kept; NaN of none without a warning (reference)."""
+    total = np.sum(x, axis=axes, keepdims=True)
+    return total / np.float64(prod(x.shape[i] for i in axes))
 
 
 def _stats_type(x: TensorType, axes: Axes) -> TensorType:
@@ -56,8 +62,8 @@ class Normalize(Op):
 
     def reference(self, x: Array, *, axes: Axes, eps: float) -> tuple[Array, ...]:
         wide = x.astype(np.float64)
-        mean = np.mean(wide, axis=axes, keepdims=True)
-        var = np.mean((wide - mean) ** 2, axis=axes, keepdims=True)
+        mean = _mean(wide, axes)
+        var = _mean((wide - mean) ** 2, axes)
         return (wide - mean) / np.sqrt(var + eps), mean, var
 
     def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
@@ -121,7 +127,7 @@ class RmsNormalize(Op):
 
     def reference(self, x: Array, *, axes: Axes, eps: float) -> tuple[Array, ...]:
         wide = x.astype(np.float64)
-        r = 1 / np.sqrt(np.mean(wide * wide, axis=axes, keepdims=True) + eps)
+        r = 1 / np.sqrt(_mean(wide * wide, axes) + eps)
         return wide * r, r
 
     def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
@@ -305,7 +311,7 @@ class BatchNorm(Op):
         axes = tuple(i for i in range(x.ndim) if i != axis % x.ndim)
         xhat, mean, var = Normalize().reference(x, axes=axes, eps=eps)
         g, s = (np.expand_dims(a, axes) for a in _wide(gamma, beta))
-        return xhat * g + s, mean, var
+        return xhat * g + s, mean.squeeze(axes), var.squeeze(axes)
 
     def samples(self) -> Sequence[Sample]:
         c = Spec((3,))
@@ -404,7 +410,7 @@ class GroupNorm(Op):
         xhat, mean, var = Normalize().reference(split, axes=axes, eps=eps)
         tail = tuple(range(1, x.ndim - 1))
         g, s = (np.expand_dims(a, tail) for a in _wide(gamma, beta))
-        return xhat.reshape(x.shape) * g + s, mean, var
+        return xhat.reshape(x.shape) * g + s, mean.squeeze(axes), var.squeeze(axes)
 
     def samples(self) -> Sequence[Sample]:
         c = Spec((4,))
@@ -444,10 +450,11 @@ class InstanceNorm(Op):
                 b.reshape(mean, shape=flat), b.reshape(var, shape=flat))
 
     def reference(self, x: Array, gamma: Array, beta: Array, *, eps: float) -> tuple[Array, ...]:
-        xhat, mean, var = Normalize().reference(x, axes=tuple(range(2, x.ndim)), eps=eps)
+        axes = tuple(range(2, x.ndim))
+        xhat, mean, var = Normalize().reference(x, axes=axes, eps=eps)
         tail = tuple(range(1, x.ndim - 1))
         g, s = (np.expand_dims(a, tail) for a in _wide(gamma, beta))
-        return xhat * g + s, mean, var
+        return xhat * g + s, mean.squeeze(axes), var.squeeze(axes)
 
     def samples(self) -> Sequence[Sample]:
         c = Spec((3,))

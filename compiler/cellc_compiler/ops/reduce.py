@@ -31,7 +31,6 @@ from ..ir.op import (
 )
 from ..ir.types import TensorType, normalize_axes, normalize_axis, prod
 from ..loops.expr import Reduction
-from ._complex import conj
 from .elementwise import Grads, check_dtype, compute_dtype, to_dtype, widen
 
 Axes = tuple[int, ...] | None
@@ -145,7 +144,7 @@ class ReduceProd(Reduce):
 
     name = "reduce_prod"
     kind = "prod"
-    dtypes = NUMBERS
+    dtypes = REAL
     amp = "high"
     tolerance = 32.0
 
@@ -163,7 +162,7 @@ class ReduceProd(Reduce):
         rest = b.sub(zeros, b.cast(is_zero, dtype=dt.int32))
         slope = b.where(b.eq(rest, b.scalar(0, like=rest)), b.div(others, safe),
                         b.scalar(0, like=x))
-        return [b.mul(spread(b, dy, x.type, axes), conj(b, slope))]
+        return [b.mul(spread(b, dy, x.type, axes), slope)]
 
     def samples(self) -> Sequence[Sample]:
         return (*super().samples(),
@@ -334,6 +333,10 @@ class ReduceMean(_Axes):
         share = to_dtype(b, b.div(wide, b.scalar(n, like=wide)), dy.dtype)
         return [expand_like(b, share, node)]
 
+    def small_samples(self) -> tuple[Sample, ...]:
+        return (Sample((Spec((0, 3)),), {"axes": (0,)}, grad=False),
+                Sample((Spec((0, 3)),), {"axes": (1,)}), Sample((Spec(()),), {"axes": None}))
+
 
 def mean_and_centered(b: Builder, x: Value, axes: Axes) -> tuple[Value, Value]:
     """The mean (kept dims) and the deviations from it."""
@@ -375,7 +378,8 @@ class ReduceVar(_Spread):
 
     def reference(self, x: Array, *, axes: Axes, keepdims: bool, correction: int) -> Array:
         wide = x.astype(_wide(x))
-        centered = wide - np.mean(wide, axis=axes, keepdims=True)
+        count = np.asarray(x.size // max(np.sum(wide, axis=axes).size, 1), wide.dtype)
+        centered = wide - np.sum(wide, axis=axes, keepdims=True) / count
         total = np.sum(centered * centered, axis=axes, keepdims=keepdims)
         n = x.size // max(total.size, 1) - correction
         return np.asarray(total / np.asarray(n, total.dtype)).astype(x.dtype)

@@ -13,10 +13,10 @@ import numpy as np
 
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import COMPLEX, FLOATS, Array, Op, Sample, Spec, register
-from ..ir.types import TensorType
+from ..ir.types import TensorType, broadcast_shapes
 from . import _special as S
 from ._complex import conj
-from .elementwise import Binary, Grads, Unary, both, check_dtype, to_dtype, widen
+from .elementwise import Binary, Grads, Unary, both, check_dtype, same_dtype, to_dtype, widen
 
 
 class _Function(Unary):
@@ -562,15 +562,18 @@ class Trigamma(Op):
 
 
 @register
-class Xlogy(Binary):
+class Xlogy(Op):
     """input * log(other), 0 where input is 0 unless other is NaN. Source: `mindspore.ops.xlogy`."""
 
     name = "xlogy"
+    operands = ("input", "other")
     amp = "high"
     primitive = "Xlogy"
-    low, high = 0.25, 2.0
 
-    value = None
+    def infer(self, x: TensorType, y: TensorType) -> TensorType:
+        same_dtype(self.name, x, y)
+        check_dtype(self, x)
+        return x.with_shape(broadcast_shapes(x.shape, y.shape, "operands of xlogy"))
 
     def expand(self, b: Builder, x: Value, y: Value) -> Value:
         zero = b.scalar(0, like=x)
@@ -587,3 +590,7 @@ class Xlogy(Binary):
         zero = b.scalar(0, like=x)
         dx = b.where(b.eq(x, zero), zero, b.mul(dy, b.log(y)))
         return both(b, node, dx, b.div(b.mul(dy, x), y))
+
+    def samples(self) -> Sequence[Sample]:
+        x, row = Spec((4, 5), 0.25, 2), Spec((5,), 0.25, 2)
+        return Sample((x, x)), Sample((x, row)), Sample((Spec((0, 3)), Spec((3,))))
