@@ -6,9 +6,11 @@ written by family in `functional_*`, which takes precedence.
 
 from __future__ import annotations
 
+from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ..core.gradient import GradOperation, grad, value_and_grad
 from . import (
     functional_array,
     functional_create,
@@ -20,7 +22,6 @@ from . import (
     functional_random,
     functional_reduce,
     functional_window,
-    primitives,
 )
 from ._generated import generated_functions
 from .methods import install
@@ -28,7 +29,6 @@ from .methods import install
 _FAMILIES: tuple[ModuleType, ...] = (
     functional_create, functional_array, functional_index, functional_linalg, functional_loss,
     functional_math, functional_nn, functional_random, functional_reduce, functional_window,
-    primitives,
 )
 
 
@@ -44,9 +44,9 @@ def _collect() -> dict[str, Any]:
     names: dict[str, Any] = dict(generated_functions())
     for family in _FAMILIES:
         names.update(_public(family))
-    names.update(primitives.PRIMITIVES)
     names.update(functional_math.ALIASES)
     names.update({a: names[n] for a, n in functional_math.GENERATED_ALIASES.items()})
+    names.update(GradOperation=GradOperation, grad=grad, value_and_grad=value_and_grad)
     return names
 
 
@@ -54,7 +54,22 @@ _NAMES = _collect()
 globals().update(_NAMES)
 install()
 
-if TYPE_CHECKING:
-    def __getattr__(name: str) -> Any: ...
 
-__all__ = sorted(_NAMES)
+def _primitives() -> dict[str, Any]:
+    """The primitive classes: many, and seldom needed, so they are made when first asked for."""
+    module = import_module(".primitives", __name__)
+    return {**_public(module), **module.PRIMITIVES}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__all__":
+        return sorted({*_NAMES, *_primitives()})
+    found = _primitives().get(name) if not name.startswith("_") else None
+    if found is None:
+        raise AttributeError(f"module 'cellc.ops' has no attribute {name!r}")
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*_NAMES, *_primitives()})

@@ -7,7 +7,6 @@ that map one to one get theirs from the op definition.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
@@ -103,7 +102,7 @@ def make_primitive(
     name: str, function: Callable[..., Any], parameters: Mapping[str, Any] | None = None
 ) -> type[Primitive]:
     """A Primitive class: `function(*operands, **arguments of init)`."""
-    doc = inspect.getdoc(function) or f"The primitive {name}."
+    doc = function.__doc__ or f"The primitive {name}."
     body = {"function": staticmethod(function), "parameters": dict(parameters or {}),
             "__doc__": doc, "__module__": __name__, "__qualname__": name}
     return type(name, (Primitive,), body)
