@@ -272,7 +272,7 @@ def _while_rule(
     more = Graph("while_grad_test")
     ins = [more.add_input(v.type, f"arg{i}") for i, v in enumerate(operands)]
     mb = Builder(more)
-    more.outputs = [mb.greater(ins[0], mb.literal(0, dtypes.int64))]
+    more.outputs = [mb.gt(ins[0], mb.literal(0, dtypes.int64))]
     back = Graph("while_grad_body")
     ins = [back.add_input(v.type, f"arg{i}") for i, v in enumerate(operands)]
     bb = Builder(back)
@@ -320,7 +320,7 @@ def _replay(
     counted.add_input(trips.type, "limit")
     test = Graph("replay_test")
     ins = [test.add_input(v.type, f"arg{i}") for i, v in enumerate(counted.inputs)]
-    test.outputs = [Builder(test).less(ins[0], ins[-1])]
+    test.outputs = [Builder(test).lt(ins[0], ins[-1])]
     zero = b.literal(0, dtypes.int64)
     operands = [zero, *init, *captures, trips]
     node = b.node("while", operands, {"carried": n + 1}, [test, counted])

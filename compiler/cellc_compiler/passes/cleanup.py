@@ -17,10 +17,10 @@ from ..ir.op import lookup
 from .base import Pass, rewrite
 
 _EXACT = frozenset({
-    "add", "sub", "mul", "neg", "abs", "maximum", "minimum", "reshape", "transpose",
-    "broadcast_to", "slice", "concat", "stack", "equal", "not_equal", "less", "less_equal",
-    "greater", "greater_equal", "logical_and", "logical_or", "logical_not", "where", "select",
-    "iota", "pad", "flip", "split", "bitwise_and", "bitwise_or", "bitwise_xor", "one_hot",
+    "add", "sub", "mul", "neg", "abs", "maximum", "minimum", "eq", "ne", "lt", "le", "gt", "ge",
+    "logical_and", "logical_or", "logical_not", "logical_xor", "bitwise_and", "bitwise_or",
+    "bitwise_xor", "where", "reshape", "transpose", "broadcast_to", "slice", "concat", "join",
+    "stack", "split", "iota", "pad", "flip", "one_hot", "cast",
 })
 _FOLD_ELEMENTS = 64
 

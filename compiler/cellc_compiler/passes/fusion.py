@@ -17,10 +17,10 @@ from ..ir.types import prod
 from ..loops.build import Domain, Group, Incompatible, NestBuilder
 
 CHEAP = frozenset({
-    "add", "sub", "mul", "neg", "abs", "maximum", "minimum", "where", "select", "cast",
-    "logical_and", "logical_or", "logical_not", "equal", "not_equal", "less", "less_equal",
-    "greater", "greater_equal", "square", "bitwise_and", "bitwise_or", "bitwise_xor", "sign",
-    "real", "imag", "conj", "make_complex", "iota",
+    "add", "sub", "mul", "neg", "abs", "maximum", "minimum", "where", "cast", "square", "sign",
+    "eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_not",
+    "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "isnan", "isinf",
+    "isfinite", "real", "imag", "conj", "make_complex", "iota",
 })
 SERIAL_LIMIT = 1 << 15
 """Elements above which a nest must have several rows to be worth fusing into a reduction."""

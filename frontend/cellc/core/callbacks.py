@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -32,6 +33,7 @@ def _callback(node: Node) -> Callable[..., None]:
 
 
 def print_parts(parts: Sequence[str | None], tensors: Sequence[Tensor]) -> None:
-    """Print strings and, for each None, the next tensor, as `print` does."""
+    """Write strings (separators and the line's end among them) and, for each None, a tensor."""
     it = iter(tensors)
-    print(*(next(it) if p is None else p for p in parts), flush=True)
+    sys.stdout.write("".join(str(next(it)) if p is None else p for p in parts))
+    sys.stdout.flush()
