@@ -1,0 +1,137 @@
+"""Checks of the arguments layers are made with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def is_int(value: Any) -> bool:
+    """Whether `value` is an int (not a bool)."""
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
+def is_number(value: Any) -> bool:
+    """Whether `value` is an int or float (not a bool)."""
+    return isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+
+
+def integer(value: Any, name: str, what: str) -> int:
+    """`value` as an int.
+
+    Raises:
+        TypeError: it is no int.
+    """
+    if not is_int(value):
+        raise TypeError(
+            f"For '{what}', the '{name}' must be int, but got '{type(value).__name__}'"
+        )
+    return int(value)
+
+
+def at_least(value: Any, low: int, name: str, what: str) -> int:
+    """`value` as an int of `low` or more.
+
+    Raises:
+        TypeError: it is no int.
+        ValueError: it is smaller.
+    """
+    number = integer(value, name, what)
+    if number < low:
+        raise ValueError(
+            f"For '{what}', the '{name}' must be int and must {'>' if low == 1 else '>='} "
+            f"{0 if low == 1 else low}, but got '{number}' with type 'int'."
+        )
+    return number
+
+
+def positive(value: Any, name: str, what: str) -> int:
+    """`value` as an int above zero."""
+    return at_least(value, 1, name, what)
+
+
+def boolean(value: Any, name: str, what: str) -> bool:
+    """`value`, which must be a bool.
+
+    Raises:
+        TypeError: it is not.
+    """
+    if not isinstance(value, bool):
+        raise TypeError(
+            f"For '{what}', the '{name}' must be a bool, but got {type(value).__name__}."
+        )
+    return value
+
+
+def number(value: Any, name: str, what: str) -> float:
+    """`value` as a float.
+
+    Raises:
+        TypeError: it is no number.
+    """
+    if not is_number(value):
+        raise TypeError(
+            f"For '{what}', the type of '{name}' should be one of '[int, float]', but got type "
+            f"'{type(value).__name__}'."
+        )
+    return float(value)
+
+
+def between(
+    value: Any, low: float, high: float, name: str, what: str, ends: str = "[]"
+) -> float:
+    """`value` as a float between two bounds.
+
+    Args:
+        ends: whether the bounds belong to it, as `"[]"`, `"[)"`, `"(]"` or `"()"`.
+
+    Raises:
+        TypeError: it is no number.
+        ValueError: it is outside.
+    """
+    x = number(value, name, what)
+    above = x >= low if ends[0] == "[" else x > low
+    below = x <= high if ends[1] == "]" else x < high
+    if not (above and below):
+        raise ValueError(
+            f"For '{what}', the '{name}' must be a number in range {ends[0]}{low:g}, {high:g}"
+            f"{ends[1]}, but got {value}."
+        )
+    return x
+
+
+def above_zero(value: Any, name: str, what: str) -> float:
+    """`value` as a positive float."""
+    return between(value, 0.0, float("inf"), name, what, "()")
+
+
+def choice(value: Any, options: tuple[str, ...], name: str, what: str) -> str:
+    """`value`, which must be one of `options`.
+
+    Raises:
+        ValueError: it is not.
+    """
+    if not isinstance(value, str) or value not in options:
+        raise ValueError(
+            f"For '{what}', the '{name}' must be str and must be in '{list(options)}', but got "
+            f"'{value}'."
+        )
+    return value
+
+
+def per_axis(value: Any, count: int, name: str, what: str, low: int = 1) -> tuple[int, ...]:
+    """`count` ints from an int for all of them, or a tuple of `count`.
+
+    Raises:
+        TypeError: it is neither.
+        ValueError: one is smaller than `low`.
+    """
+    if is_int(value):
+        return (at_least(value, low, f"{name} item", what),) * count
+    if not isinstance(value, (tuple, list)) or len(value) != count:
+        raise TypeError(
+            f"For '{what}', the '{name}' must be an int or a tuple of {count} ints, but got "
+            f"{value!r}."
+        )
+    return tuple(at_least(v, low, f"{name} item", what) for v in value)

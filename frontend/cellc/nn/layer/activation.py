@@ -1,0 +1,492 @@
+# Functions of `ops` are collected when it is imported, so their types are not known statically.
+# mypy: disable-error-code="no-any-return"
+"""Activations as layers, and their names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from cellc_runtime.dtypes import DType, float32
+
+from ... import ops
+from ...common.parameter import Parameter
+from ...common.tensor import Tensor
+from .. import _check
+from ..cell import Cell
+
+
+def _axis(axis: Any, what: str) -> int:
+    """An axis, given as an int or a tuple of one.
+
+    Raises:
+        TypeError: something else.
+        ValueError: a tuple of several.
+    """
+    if isinstance(axis, tuple):
+        if len(axis) != 1:
+            raise ValueError(f"For '{what}', one axis is wanted, but got {axis}.")
+        (axis,) = axis
+    if not _check.is_int(axis):
+        raise TypeError(
+            f"For '{what}', the type of 'axis' should be one of '[int, tuple of int]', but got "
+            f"{type(axis)}."
+        )
+    return int(axis)
+
+
+# --- softmax and its kin -------------------------------------------------------------------------
+
+
+class Softmax(Cell):
+    """exp(x) over its sum along an axis. Source: `mindspore.nn.Softmax`."""
+
+    def __init__(self, axis: Any = -1) -> None:
+        super().__init__()
+        self.axis = _axis(axis, self.cls_name)
+
+    def construct(self, input: Tensor) -> Tensor:
+        """The same shape."""
+        return ops.softmax(input, self.axis)
+
+
+class Softmin(Cell):
+    """softmax(-x) along an axis. Source: `mindspore.nn.Softmin`."""
+
+    def __init__(self, axis: Any = -1) -> None:
+        super().__init__()
+        self.axis = _axis(axis, self.cls_name)
+
+    def construct(self, x: Tensor) -> Tensor:
+        """The same shape."""
+        return ops.softmin(x, self.axis)
+
+
+class Softmax2d(Cell):
+    """Softmax over the channels of (N, C, H, W) or (C, H, W). Source: `mindspore.nn.Softmax2d`."""
+
+    def construct(self, input: Tensor) -> Tensor:
+        """The same shape."""
+        if input.ndim not in (3, 4):
+            raise ValueError(
+                f"For 'Softmax2d', the input must have 3 or 4 axes, but got {input.ndim}."
+            )
+        return ops.softmax(input, -3)
+
+
+class LogSoftmax(Cell):
+    """log(softmax(x)) along an axis. Source: `mindspore.nn.LogSoftmax`."""
+
+    def __init__(self, axis: int = -1) -> None:
+        super().__init__()
+        self.axis = _check.integer(axis, "axis", self.cls_name)
+
+    def construct(self, x: Tensor) -> Tensor:
+        """The same shape."""
+        return ops.log_softmax(x, self.axis)
+
+
+class LogSoftmaxExt(Cell):
+    """log(softmax(x)) along `dim` (the last by default). Source: `mindspore.nn.LogSoftmaxExt`."""
+
+    def __init__(self, dim: int | None = None) -> None:
+        super().__init__()
+        self.dim = -1 if dim is None else dim
+
+    def construct(self, x: Tensor) -> Tensor:
+        """The same shape."""
+        return ops.log_softmax(x, self.dim)
+
+
+# --- without parameters --------------------------------------------------------------------------
+
+
+class ReLU(Cell):
+    """max(x, 0). Source: `mindspore.nn.ReLU`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def construct(self, x: Tensor) -> Tensor:
+        """The same shape."""
+        return ops.relu(x)
+
+
+class ReLU6(Cell):
+    """min(max(x, 0), 6). Source: `mindspore.nn.ReLU6`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def construct(self, x: Tensor) -> Tensor:
+        """The same shape."""
+        return ops.relu6(x)
+
+
+class SiLU(Cell):
+    """x * sigmoid(x). Source: `mindspore.nn.SiLU`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def construct(self, x: Tensor) -> Tensor:
+        """The same shape."""
+        return ops.silu(x)
+
+
+class Tanh(Cell):
+    """tanh(x). Source: `mindspore.nn.Tanh`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def construct(self, x: Tensor) -> Tensor:
+        """The same shape."""
+        return ops.tanh(x)
+
+
+class Tanhshrink(Cell):
+    """x - tanh(x). Source: `mindspore.nn.Tanhshrink`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def construct(self, x: Tensor) -> Tensor:
+        """The same shape."""
+        return ops.tanhshrink(x)
+
+
+class Sigmoid(Cell):
+    """1 / (1 + exp(-x)). Source: `mindspore.nn.Sigmoid`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def construct(self, input: Tensor) -> Tensor:
+        """The same shape."""
+        return ops.sigmoid(input)
+
+
+class LogSigmoid(Cell):
+    """log(sigmoid(x)). Source: `mindspore.nn.LogSigmoid`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def construct(self, input: Tensor) -> Tensor:
+        """The same shape."""
+        return ops.logsigmoid(input)
+
+
+class Softsign(Cell):
+    """x / (1 + |x|). Source: `mindspore.nn.Softsign`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def construct(self, x: Tensor) -> Tensor:
+        """The same shape."""
+        return ops.softsign(x)
+
+
+class HSwish(Cell):
+    """x * relu6(x + 3) / 6. Source: `mindspore.nn.HSwish`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def construct(self, input: Tensor) -> Tensor:
+        """The same shape."""
+        return ops.hardswish(input)
+
+
+class HSigmoid(Cell):
+    """relu6(x + 3) / 6. Source: `mindspore.nn.HSigmoid`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def construct(self, input: Tensor) -> Tensor:
+        """The same shape."""
+        return ops.hardsigmoid(input)
+
+
+class Mish(Cell):
+    """x * tanh(log(1 + exp(x))). Source: `mindspore.nn.Mish`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def construct(self, x: Tensor) -> Tensor:
+        """The same shape."""
+        return ops.mish(x)
+
+
+class SeLU(Cell):
+    """The scaled exponential linear unit. Source: `mindspore.nn.SeLU`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def construct(self, input_x: Tensor) -> Tensor:
+        """The same shape."""
+        return ops.selu(input_x)
+
+
+class FastGelu(Cell):
+    """An approximation of gelu by one exponential. Source: `mindspore.nn.FastGelu`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def construct(self, x: Tensor) -> Tensor:
+        """The same shape."""
+        return ops.fast_gelu(x)
+
+
+# --- with constants ------------------------------------------------------------------------------
+
+
+class GELU(Cell):
+    """x times the normal distribution function of x. Source: `mindspore.nn.GELU`.
+
+    Args:
+        approximate: by tanh, else exactly (erf).
+    """
+
+    def __init__(self, approximate: bool = True) -> None:
+        super().__init__()
+        self.approximate = _check.boolean(approximate, "approximate", self.cls_name)
+
+    def construct(self, x: Tensor) -> Tensor:
+        """The same shape."""
+        return ops.gelu(x, "tanh" if self.approximate else "none")
+
+
+class ELU(Cell):
+    """x where positive, alpha (exp(x) - 1) elsewhere. Source: `mindspore.nn.ELU`."""
+
+    def __init__(self, alpha: float = 1.0) -> None:
+        super().__init__()
+        self.alpha = _check.number(alpha, "alpha", self.cls_name)
+
+    def construct(self, x: Tensor) -> Tensor:
+        """The same shape."""
+        return ops.elu(x, self.alpha)
+
+
+class CELU(Cell):
+    """x where positive, alpha (exp(x / alpha) - 1) elsewhere. Source: `mindspore.nn.CELU`."""
+
+    def __init__(self, alpha: float = 1.0) -> None:
+        super().__init__()
+        self.alpha = _check.number(alpha, "alpha", self.cls_name)
+
+    def construct(self, x: Tensor) -> Tensor:
+        """The same shape."""
+        return ops.celu(x, self.alpha)
+
+
+class LeakyReLU(Cell):
+    """x where positive, alpha x elsewhere. Source: `mindspore.nn.LeakyReLU`."""
+
+    def __init__(self, alpha: float = 0.2) -> None:
+        super().__init__()
+        self.alpha = _check.number(alpha, "alpha", self.cls_name)
+
+    def construct(self, x: Tensor) -> Tensor:
+        """The same shape."""
+        return ops.leaky_relu(x, self.alpha)
+
+
+class RReLU(Cell):
+    """x where positive, x times a random slope elsewhere. Source: `mindspore.nn.RReLU`.
+
+    Args:
+        lower, upper: bounds of the slope.
+    """
+
+    def __init__(self, lower: float = 1 / 8, upper: float = 1 / 3) -> None:
+        super().__init__()
+        self.lower = _check.number(lower, "lower", self.cls_name)
+        self.upper = _check.number(upper, "upper", self.cls_name)
+        if self.lower > self.upper:
+            raise ValueError(
+                f"For 'RReLU', 'lower' must not exceed 'upper', but got {lower} and {upper}."
+            )
+
+    def construct(self, x: Tensor) -> Tensor:
+        """The same shape."""
+        return ops.rrelu(x, self.lower, self.upper)
+
+
+class Hardtanh(Cell):
+    """x brought into [min_val, max_val]. Source: `mindspore.nn.Hardtanh`."""
+
+    def __init__(self, min_val: float = -1.0, max_val: float = 1.0) -> None:
+        super().__init__()
+        self.min_val = min_val
+        self.max_val = max_val
+        if not _check.number(min_val, "min_val", self.cls_name) < _check.number(
+            max_val, "max_val", self.cls_name
+        ):
+            raise ValueError(
+                f"For Hardtanh, min_val should be less than max_val, but got {min_val} and "
+                f"{max_val}"
+            )
+
+    def construct(self, x: Tensor) -> Tensor:
+        """The same shape."""
+        return ops.hardtanh(x, self.min_val, self.max_val)
+
+
+class SoftShrink(Cell):
+    """x moved towards 0 by lambd. Source: `mindspore.nn.SoftShrink`."""
+
+    def __init__(self, lambd: float = 0.5) -> None:
+        super().__init__()
+        self.lambd = _check.number(lambd, "lambd", self.cls_name)
+
+    def construct(self, input: Tensor) -> Tensor:
+        """The same shape."""
+        return ops.softshrink(input, self.lambd)
+
+
+class HShrink(Cell):
+    """x where |x| > lambd, 0 elsewhere. Source: `mindspore.nn.HShrink`."""
+
+    def __init__(self, lambd: float = 0.5) -> None:
+        super().__init__()
+        self.lambd = _check.number(lambd, "lambd", self.cls_name)
+
+    def construct(self, input: Tensor) -> Tensor:
+        """The same shape."""
+        return ops.hardshrink(input, self.lambd)
+
+
+class Threshold(Cell):
+    """x where above a threshold, a value elsewhere. Source: `mindspore.nn.Threshold`."""
+
+    def __init__(self, threshold: float, value: float) -> None:
+        super().__init__()
+        _check.number(threshold, "threshold", self.cls_name)
+        _check.number(value, "value", self.cls_name)
+        self.threshold = threshold
+        self.value = value
+
+    def construct(self, input_x: Tensor) -> Tensor:
+        """The same shape."""
+        return ops.threshold(input_x, self.threshold, self.value)
+
+
+class GLU(Cell):
+    """The first half along an axis times the sigmoid of the second. Source: `nn.GLU`."""
+
+    def __init__(self, axis: int = -1) -> None:
+        super().__init__()
+        self.axis = axis
+
+    def construct(self, x: Tensor) -> Tensor:
+        """Half the length along the axis."""
+        return ops.glu(x, self.axis)
+
+
+class LRN(Cell):
+    """Local response normalisation across channels. Source: `mindspore.nn.LRN`."""
+
+    def __init__(
+        self, depth_radius: int = 5, bias: float = 1.0, alpha: float = 1.0, beta: float = 0.5,
+        norm_region: str = "ACROSS_CHANNELS",
+    ) -> None:
+        super().__init__()
+        self.depth_radius = _check.at_least(depth_radius, 0, "depth_radius", self.cls_name)
+        self.bias = _check.number(bias, "bias", self.cls_name)
+        self.alpha = _check.number(alpha, "alpha", self.cls_name)
+        self.beta = _check.number(beta, "beta", self.cls_name)
+        self.norm_region = norm_region
+
+    def construct(self, input_x: Tensor) -> Tensor:
+        """The same shape, (N, C, H, W)."""
+        return ops.lrn(input_x, self.depth_radius, self.bias, self.alpha, self.beta,
+                       self.norm_region)
+
+
+# --- with a parameter ----------------------------------------------------------------------------
+
+
+def _slopes(w: Any, count: int, dtype: DType, what: str) -> Tensor:
+    if isinstance(w, (float, int)) and not isinstance(w, bool):
+        return Tensor(np.full((count,), w), dtype)
+    if not isinstance(w, (list, Tensor)):
+        raise TypeError(
+            f"For '{what}', the 'w' only supported float, list and Tensor, but got "
+            f"{type(w).__name__}."
+        )
+    out = Tensor(w, dtype)
+    if out.shape != (count,):
+        raise ValueError(
+            f"For '{what}', the length of 'w' must be equal to the 'channel' {count}, but got "
+            f"{out.shape}."
+        )
+    return out
+
+
+class PReLU(Cell):
+    """x where positive, a x elsewhere, with a learnt `a` (channel). Source: `mindspore.nn.PReLU`.
+
+    Args:
+        channel: number of slopes: 1, or one for each channel.
+        w: their initial value: a float, list of floats or Tensor.
+    """
+
+    def __init__(self, channel: int = 1, w: Any = 0.25) -> None:
+        super().__init__()
+        self.channel = _check.positive(channel, "channel", self.cls_name)
+        self.a = Parameter(_slopes(w, self.channel, float32, self.cls_name), name="a")
+
+    def construct(self, x: Tensor) -> Tensor:
+        """The same shape."""
+        return ops.prelu(x, self.a)
+
+
+class PReLUExt(Cell):
+    """x where positive, weight x elsewhere. Source: `mindspore.nn.PReLUExt`."""
+
+    def __init__(
+        self, num_parameters: int = 1, init: float = 0.25, dtype: DType | None = None
+    ) -> None:
+        super().__init__()
+        count = _check.positive(num_parameters, "num_parameters", self.cls_name)
+        self.weight = Parameter(
+            _slopes(init, count, dtype or float32, self.cls_name), name="weight")
+
+    def construct(self, x: Tensor) -> Tensor:
+        """The same shape."""
+        return ops.prelu(x, self.weight)
+
+
+ACTIVATIONS: dict[str, type[Cell]] = {
+    "softmin": Softmin, "softmax": Softmax, "softmax2d": Softmax2d, "logsoftmax": LogSoftmax,
+    "logsoftmaxExt": LogSoftmaxExt, "relu": ReLU, "relu6": ReLU6, "rrelu": RReLU, "silu": SiLU,
+    "tanh": Tanh, "tanhshrink": Tanhshrink, "hardtanh": Hardtanh, "gelu": GELU,
+    "fast_gelu": FastGelu, "elu": ELU, "sigmoid": Sigmoid, "softsign": Softsign, "prelu": PReLU,
+    "preluExt": PReLUExt, "leakyrelu": LeakyReLU, "hswish": HSwish, "hsigmoid": HSigmoid,
+    "logsigmoid": LogSigmoid, "softshrink": SoftShrink, "hshrink": HShrink,
+    "threshold": Threshold, "mish": Mish,
+}
+
+
+def get_activation(name: str | None, prim_name: str | None = None) -> Cell | None:
+    """An activation layer by its name; None for None. Source: `mindspore.nn.get_activation`.
+
+    Raises:
+        KeyError: an unknown name.
+    """
+    if name is None:
+        return None
+    found = ACTIVATIONS.get(name)
+    if found is None:
+        before = f"For '{prim_name}', the" if prim_name else "The"
+        raise KeyError(f"{before} 'name' must be in {list(ACTIVATIONS)}, but got {name}.")
+    return found()

@@ -1,0 +1,545 @@
+# Functions of `ops` are collected when it is imported, so their types are not known statically.
+# mypy: disable-error-code="no-any-return"
+"""Dense, dropout, reshaping, padding and other basic layers."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from cellc_runtime.dtypes import DType, float32
+
+from ... import ops
+from ...common.initializer import HeUniform, Uniform, initializer
+from ...common.parameter import Parameter
+from ...common.tensor import Tensor
+from ...ops.primitives import Primitive
+from .. import _check
+from ..cell import Cell
+from .activation import get_activation
+
+
+def checked_init(init: Any, shape: tuple[int, ...], name: str, what: str) -> Any:
+    """An initial value, whose shape must fit if it is a Tensor.
+
+    Raises:
+        ValueError: it does not.
+    """
+    if isinstance(init, Tensor) and init.shape != shape:
+        raise ValueError(
+            f"For '{what}', {name} init shape error: it must be {shape}, but got {init.shape}."
+        )
+    return init
+
+
+def activation_of(activation: Any, what: str) -> Any:
+    """An activation from its name, a Cell or a Primitive.
+
+    Raises:
+        TypeError: something else.
+        KeyError: an unknown name.
+    """
+    if isinstance(activation, str):
+        return get_activation(activation)
+    if activation is not None and not isinstance(activation, (Cell, Primitive)):
+        raise TypeError(
+            f"For '{what}', the 'activation' must be str or Cell or Primitive, but got "
+            f"{type(activation).__name__}."
+        )
+    return activation
+
+
+class _Affine(Cell):
+    """x @ weight.T + bias, with weight (out, in) and bias (out)."""
+
+    def _make(
+        self, inputs: int, outputs: int, weight_init: Any, bias_init: Any, has_bias: bool,
+        dtype: DType,
+    ) -> None:
+        what = self.cls_name
+        weight_init = checked_init(weight_init, (outputs, inputs), "weight", what)
+        if weight_init is None:
+            weight_init = HeUniform(math.sqrt(5))
+        self.weight = Parameter(initializer(weight_init, [outputs, inputs], dtype), name="weight")
+        self.bias: Parameter | None = None
+        if has_bias:
+            bias_init = checked_init(bias_init, (outputs,), "bias", what)
+            if bias_init is None:
+                bias_init = Uniform(1 / math.sqrt(inputs))
+            self.bias = Parameter(initializer(bias_init, [outputs], dtype), name="bias")
+
+
+class Dense(_Affine):
+    """activation(x @ weight.T + bias). Source: `mindspore.nn.Dense`.
+
+    Args:
+        in_channels, out_channels: length of the last axis of the input and the output.
+        weight_init, bias_init: initial weight (out, in) and bias (out): a Tensor, initializer,
+            its name or a number; uniform within 1 / sqrt(in) if None.
+        has_bias: whether there is a bias.
+        activation: a name, Cell or Primitive applied to the result, or None.
+        dtype: element type of the parameters.
+
+    Raises:
+        TypeError, ValueError: arguments of a wrong kind or shape.
+    """
+
+    def __init__(
+        self, in_channels: int, out_channels: int, weight_init: Any = None,
+        bias_init: Any = None, has_bias: bool = True, activation: Any = None,
+        dtype: DType = float32,
+    ) -> None:
+        super().__init__()
+        self.in_channels = _check.positive(in_channels, "in_channels", self.cls_name)
+        self.out_channels = _check.positive(out_channels, "out_channels", self.cls_name)
+        self.has_bias = _check.boolean(has_bias, "has_bias", self.cls_name)
+        self._make(self.in_channels, self.out_channels, weight_init, bias_init, has_bias, dtype)
+        self.activation = activation_of(activation, self.cls_name)
+        self.activation_flag = self.activation is not None
+
+    def construct(self, x: Tensor) -> Tensor:
+        """(..., in_channels) to (..., out_channels)."""
+        x = ops.dense(x, self.weight, self.bias)
+        if self.activation_flag:
+            x = self.activation(x)
+        return x
+
+    def extend_repr(self) -> str:
+        """Sizes and options."""
+        text = f"input_channels={self.in_channels}, output_channels={self.out_channels}"
+        if self.has_bias:
+            text += f", has_bias={self.has_bias}"
+        if self.activation_flag:
+            text += f", activation={self.activation}"
+        return text
+
+
+class Linear(_Affine):
+    """x @ weight.T + bias. Source: `mindspore.nn.Linear`.
+
+    Args:
+        in_features, out_features: length of the last axis of the input and the output.
+        bias: whether there is a bias.
+        weight_init, bias_init: as in `Dense`.
+        dtype: element type of the parameters; float32 if None.
+    """
+
+    def __init__(
+        self, in_features: int, out_features: int, bias: bool = True, weight_init: Any = None,
+        bias_init: Any = None, dtype: DType | None = None,
+    ) -> None:
+        super().__init__()
+        self.in_features = _check.positive(in_features, "in_features", self.cls_name)
+        self.out_features = _check.positive(out_features, "out_features", self.cls_name)
+        self.has_bias = _check.boolean(bias, "bias", self.cls_name)
+        self._make(self.in_features, self.out_features, weight_init, bias_init, bias,
+                   dtype or float32)
+
+    def construct(self, x: Tensor) -> Tensor:
+        """(..., in_features) to (..., out_features)."""
+        return ops.dense(x, self.weight, self.bias)
+
+    def extend_repr(self) -> str:
+        """Sizes and options."""
+        text = f"input_features={self.in_features}, output_features={self.out_features}"
+        return f"{text}, has_bias=True" if self.has_bias else text
+
+
+class BiDense(Cell):
+    """x1 . W_k . x2 + bias_k for each output channel k. Source: `mindspore.nn.BiDense`.
+
+    Args:
+        in1_channels, in2_channels, out_channels: lengths of the last axes.
+        weight_init, bias_init: initial weight (out, in1, in2) and bias (out), as in `Dense`.
+        has_bias: whether there is a bias.
+        dtype: element type of the parameters.
+    """
+
+    def __init__(
+        self, in1_channels: int, in2_channels: int, out_channels: int, weight_init: Any = None,
+        bias_init: Any = None, has_bias: bool = True, dtype: DType = float32,
+    ) -> None:
+        super().__init__()
+        self.in1_channels = _check.positive(in1_channels, "in1_channels", self.cls_name)
+        self.in2_channels = _check.positive(in2_channels, "in2_channels", self.cls_name)
+        self.out_channels = _check.positive(out_channels, "out_channels", self.cls_name)
+        self.has_bias = _check.boolean(has_bias, "has_bias", self.cls_name)
+        shape = (self.out_channels, self.in1_channels, self.in2_channels)
+        bound = 1 / math.sqrt(self.in1_channels)
+        weight_init = checked_init(weight_init, shape, "weight", self.cls_name)
+        self.weight = Parameter(
+            initializer(Uniform(bound) if weight_init is None else weight_init, shape, dtype),
+            name="weight",
+        )
+        self.bias: Parameter | None = None
+        if has_bias:
+            bias_init = checked_init(bias_init, shape[:1], "bias", self.cls_name)
+            self.bias = Parameter(
+                initializer(Uniform(bound) if bias_init is None else bias_init, shape[:1], dtype),
+                name="bias",
+            )
+
+    def construct(self, input1: Tensor, input2: Tensor) -> Tensor:
+        """(..., in1) and (..., in2) to (..., out)."""
+        lead = input1.shape[:-1]
+        a = ops.reshape(input1, (-1, self.in1_channels))
+        b = ops.reshape(input2, (-1, self.in2_channels))
+        # rows x (out, in1, in2): first over in1, then over in2.
+        first = ops.matmul(ops.expand_dims(ops.expand_dims(a, 1), 2), self.weight)
+        out = ops.sum(ops.squeeze(first, 2) * ops.expand_dims(b, 1), -1)
+        if self.has_bias:
+            out = out + self.bias
+        return ops.reshape(out, lead + (self.out_channels,))
+
+    def extend_repr(self) -> str:
+        """Sizes and options."""
+        text = (f"in1_channels={self.in1_channels}, in2_channels={self.in2_channels}, "
+                f"output_channels={self.out_channels}")
+        return f"{text}, has_bias=True" if self.has_bias else text
+
+
+# --- dropout -------------------------------------------------------------------------------------
+
+
+class Dropout(Cell):
+    """Elements zeroed at random while training, the others scaled. Source: `mindspore.nn.Dropout`.
+
+    Args:
+        keep_prob: probability that an element stays (used if `p` is None).
+        p: probability that an element becomes zero, in [0, 1).
+        dtype: accepted for compatibility.
+
+    Raises:
+        TypeError, ValueError: a probability of a wrong kind or out of range.
+    """
+
+    def __init__(
+        self, keep_prob: float = 0.5, p: float | None = None, dtype: DType = float32
+    ) -> None:
+        super().__init__()
+        if p is None:
+            _check.between(keep_prob, 0, 1, "keep_prob", self.cls_name, "(]")
+        else:
+            _check.between(p, 0, 1, "p", self.cls_name, "[)")
+        self.keep_prob = keep_prob
+        self.p = p
+        self.rate = 1.0 - keep_prob if p is None else p
+
+    def construct(self, x: Tensor) -> Tensor:
+        """The same shape."""
+        if not self.training or self.rate == 0:
+            return x
+        return ops.dropout(x, self.rate)
+
+    def extend_repr(self) -> str:
+        """The probability as it was given."""
+        return f"keep_prob={self.keep_prob}" if self.p is None else f"p={self.p}"
+
+
+class DropoutExt(Cell):
+    """Elements zeroed with probability `p` while training. Source: `mindspore.nn.DropoutExt`."""
+
+    def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
+        super().__init__()
+        self.p = _check.between(p, 0, 1, "p", self.cls_name, "[)")
+        self.inplace = inplace
+
+    def construct(self, input: Tensor) -> Tensor:
+        """The same shape."""
+        return ops.dropout(input, self.p, self.training)
+
+
+class _ChannelDropout(Cell):
+    """Whole channels zeroed with probability `p` while training.
+
+    Args:
+        p: in [0, 1].
+    """
+
+    def __init__(self, p: float = 0.5) -> None:
+        super().__init__()
+        self.p = _check.between(p, 0, 1, "p", self.cls_name)
+
+
+class Dropout1d(_ChannelDropout):
+    """Channels of (N, C, L) zeroed with probability `p`. Source: `mindspore.nn.Dropout1d`."""
+
+    def construct(self, x: Tensor) -> Tensor:
+        """The same shape."""
+        return ops.dropout1d(x, self.p, self.training)
+
+
+class Dropout2d(_ChannelDropout):
+    """Channels of (N, C, H, W) zeroed with probability `p`. Source: `mindspore.nn.Dropout2d`."""
+
+    def construct(self, x: Tensor) -> Tensor:
+        """The same shape."""
+        return ops.dropout2d(x, self.p, self.training)
+
+    def extend_repr(self) -> str:
+        """The probability that a channel stays, as MindSpore prints it."""
+        return f"p={1.0 - self.p}"
+
+
+class Dropout3d(_ChannelDropout):
+    """Channels of (N, C, D, H, W) zeroed with probability `p`. Source: `mindspore.nn.Dropout3d`."""
+
+    def construct(self, x: Tensor) -> Tensor:
+        """The same shape."""
+        return ops.dropout3d(x, self.p, self.training)
+
+    def extend_repr(self) -> str:
+        """The probability that a channel stays, as MindSpore prints it."""
+        return f"p={1.0 - self.p}"
+
+
+# --- shapes --------------------------------------------------------------------------------------
+
+
+class Flatten(Cell):
+    """Axes from `start_dim` to `end_dim` made one. Source: `mindspore.nn.Flatten`."""
+
+    def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
+        super().__init__()
+        self.start_dim = start_dim
+        self.end_dim = end_dim
+
+    def construct(self, x: Tensor) -> Tensor:
+        """The same elements."""
+        return ops.flatten(x, start_dim=self.start_dim, end_dim=self.end_dim)
+
+
+class Unflatten(Cell):
+    """One axis made several. Source: `mindspore.nn.Unflatten`.
+
+    Args:
+        axis: which.
+        unflattened_size: their lengths.
+    """
+
+    def __init__(self, axis: int, unflattened_size: Any) -> None:
+        super().__init__()
+        self.axis = _check.integer(axis, "axis", self.cls_name)
+        if not isinstance(unflattened_size, (tuple, list)):
+            raise TypeError(
+                "For 'Unflatten', 'unflattened_size' must be a tuple or list, but got "
+                f"{type(unflattened_size).__name__}."
+            )
+        self.unflattened_size = tuple(unflattened_size)
+
+    def construct(self, input_x: Tensor) -> Tensor:
+        """The same elements."""
+        axis = self.axis % input_x.ndim
+        shape = input_x.shape[:axis] + self.unflattened_size + input_x.shape[axis + 1 :]
+        return ops.reshape(input_x, shape)
+
+
+class Identity(Cell):
+    """The input as it is. Source: `mindspore.nn.Identity`."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__()
+
+    def construct(self, input: Any) -> Any:
+        """The input."""
+        return input
+
+
+class Pad(Cell):
+    """Elements added around each axis. Source: `mindspore.nn.Pad`.
+
+    Args:
+        paddings: a pair (before, after) for each axis.
+        mode: `"CONSTANT"` (zeros), `"REFLECT"` (mirrored without the edge) or `"SYMMETRIC"`
+            (mirrored with it).
+
+    Raises:
+        TypeError: `paddings` is no tuple.
+        ValueError: no pairs, or an unknown mode.
+    """
+
+    def __init__(self, paddings: Any, mode: str = "CONSTANT") -> None:
+        super().__init__()
+        if not isinstance(paddings, tuple):
+            raise TypeError(
+                "For 'Pad', the type of 'paddings' must be tuple, but got "
+                f"{type(paddings).__name__}."
+            )
+        if any(not isinstance(p, (list, tuple)) or len(p) != 2 for p in paddings):
+            raise ValueError(
+                f"For 'Pad', the shape of 'paddings' must be (n, 2), but got {paddings}."
+            )
+        _check.choice(mode, ("CONSTANT", "REFLECT", "SYMMETRIC"), "mode", self.cls_name)
+        self.paddings = paddings
+        self.mode = mode
+
+    def construct(self, x: Tensor) -> Tensor:
+        """The padded tensor."""
+        if self.mode == "CONSTANT":
+            flat = [n for pair in self.paddings[::-1] for n in pair]
+            return ops.pad(x, flat)
+        skip = 1 if self.mode == "REFLECT" else 0
+        for axis in range(len(self.paddings)):
+            before, after = self.paddings[axis]
+            size = x.shape[axis]
+            if before > size - skip or after > size - skip:
+                raise ValueError(
+                    f"For 'Pad', {self.paddings[axis]} cannot be mirrored from {size} elements."
+                )
+            parts = [x]
+            if before > 0:
+                parts.insert(0, ops.flip(ops.narrow(x, axis, skip, before), (axis,)))
+            if after > 0:
+                parts.append(ops.flip(ops.narrow(x, axis, size - skip - after, after), (axis,)))
+            x = ops.concat(parts, axis)
+        return x
+
+
+class Upsample(Cell):
+    """Images enlarged or reduced; see `ops.interpolate`. Source: `mindspore.nn.Upsample`."""
+
+    def __init__(
+        self, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
+        align_corners: bool | None = None, recompute_scale_factor: bool | None = None,
+    ) -> None:
+        super().__init__()
+        self.size = size
+        self.scale_factor = scale_factor
+        self.mode = mode
+        self.align_corners = align_corners
+        self.recompute_scale_factor = recompute_scale_factor
+
+    def construct(self, x: Tensor) -> Tensor:
+        """(N, C, ...) to (N, C, *size)."""
+        return ops.interpolate(x, self.size, self.scale_factor, self.mode, self.align_corners,
+                               self.recompute_scale_factor)
+
+
+class OneHot(Cell):
+    """Indices as vectors of `depth` with one entry on. Source: `mindspore.nn.OneHot`."""
+
+    def __init__(
+        self, axis: int = -1, depth: int = 1, on_value: float = 1.0, off_value: float = 0.0,
+        dtype: DType = float32,
+    ) -> None:
+        super().__init__()
+        self.axis = axis
+        self.depth = depth
+        self.dtype = dtype
+        self.on_value = Tensor(on_value, dtype)
+        self.off_value = Tensor(off_value, dtype)
+
+    def construct(self, indices: Tensor) -> Tensor:
+        """The shape of `indices` with an axis of `depth` put in."""
+        return ops.one_hot(indices, self.depth, self.on_value, self.off_value, self.axis)
+
+
+class Roll(Cell):
+    """Elements moved around along axes. Source: `mindspore.nn.Roll`."""
+
+    def __init__(self, shift: Any, axis: Any) -> None:
+        super().__init__()
+        self.shift = shift
+        self.axis = axis
+
+    def construct(self, input_x: Tensor) -> Tensor:
+        """The same shape."""
+        return ops.roll(input_x, self.shift, self.axis)
+
+
+class Norm(Cell):
+    """The euclidean norm over axes (all by default). Source: `mindspore.nn.Norm`."""
+
+    def __init__(self, axis: Any = (), keep_dims: bool = False) -> None:
+        super().__init__()
+        self.axis = axis
+        self.keep_dims = _check.boolean(keep_dims, "keep_dims", self.cls_name)
+
+    def construct(self, x: Tensor) -> Tensor:
+        """sqrt of the sum of squares."""
+        axis = None if self.axis == () else self.axis
+        return ops.sqrt(ops.sum(ops.square(x), axis, self.keep_dims))
+
+    def extend_repr(self) -> str:
+        """The options."""
+        return f"axis={self.axis}, keep_dims={self.keep_dims}"
+
+
+class Tril(Cell):
+    """The lower triangle of matrices. Source: `mindspore.nn.Tril`."""
+
+    def construct(self, x: Tensor, k: int = 0) -> Tensor:
+        """Zero above the k-th diagonal."""
+        return ops.tril(x, k)
+
+
+class Triu(Cell):
+    """The upper triangle of matrices. Source: `mindspore.nn.Triu`."""
+
+    def construct(self, x: Tensor, k: int = 0) -> Tensor:
+        """Zero below the k-th diagonal."""
+        return ops.triu(x, k)
+
+
+class ClipByNorm(Cell):
+    """Scaled so that the norm over `axis` is at most a bound. Source: `mindspore.nn.ClipByNorm`."""
+
+    def __init__(self, axis: Any = None) -> None:
+        super().__init__()
+        self.axis = axis
+
+    def construct(self, x: Tensor, clip_norm: Any) -> Tensor:
+        """The same shape."""
+        size = ops.sqrt(ops.sum(ops.square(x), self.axis, True))
+        return x * clip_norm / ops.maximum(size, clip_norm)
+
+
+class L1Regularizer(Cell):
+    """scale times the sum of absolute values. Source: `mindspore.nn.L1Regularizer`."""
+
+    def __init__(self, scale: float) -> None:
+        super().__init__()
+        self.scale = _check.above_zero(scale, "scale", self.cls_name)
+
+    def construct(self, weights: Tensor) -> Tensor:
+        """A scalar."""
+        return ops.sum(ops.abs(weights)) * self.scale
+
+
+class PixelShuffle(Cell):
+    """(N, C r**2, H, W) to (N, C, H r, W r). Source: `mindspore.nn.PixelShuffle`."""
+
+    def __init__(self, upscale_factor: int) -> None:
+        super().__init__()
+        self.upscale_factor = _check.positive(upscale_factor, "upscale_factor", self.cls_name)
+
+    def construct(self, input: Tensor) -> Tensor:
+        """The same elements."""
+        return ops.pixel_shuffle(input, self.upscale_factor)
+
+
+class PixelUnshuffle(Cell):
+    """(N, C, H r, W r) to (N, C r**2, H, W). Source: `mindspore.nn.PixelUnshuffle`."""
+
+    def __init__(self, downscale_factor: int) -> None:
+        super().__init__()
+        self.downscale_factor = _check.positive(
+            downscale_factor, "downscale_factor", self.cls_name)
+
+    def construct(self, input: Tensor) -> Tensor:
+        """The same elements."""
+        return ops.pixel_unshuffle(input, self.downscale_factor)
+
+
+class ChannelShuffle(Cell):
+    """Channels interleaved between groups. Source: `mindspore.nn.ChannelShuffle`."""
+
+    def __init__(self, groups: int) -> None:
+        super().__init__()
+        self.groups = _check.positive(groups, "groups", self.cls_name)
+
+    def construct(self, x: Tensor) -> Tensor:
+        """The same shape."""
+        n, c = x.shape[0], x.shape[1]
+        split = ops.reshape(x, (n, self.groups, c // self.groups) + x.shape[2:])
+        return ops.reshape(ops.swapaxes(split, 1, 2), x.shape)

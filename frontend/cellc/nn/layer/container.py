@@ -1,0 +1,305 @@
+"""Cells that hold a list or a dictionary of Cells."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from ...core.watch import changed
+from ..cell import Cell
+
+
+def _checked(cell: Any, what: str) -> Cell:
+    if not isinstance(cell, Cell):
+        raise TypeError(
+            f"For '{what}', each cell must be subclass of Cell, but got {type(cell).__name__}."
+        )
+    return cell
+
+
+class _Numbered(Cell):
+    """Cells under the names "0", "1", ..., in order.
+
+    Attributes:
+        cell_list: the cells as a tuple, which `construct` walks over.
+    """
+
+    cell_list: tuple[Cell, ...]
+
+    def __len__(self) -> int:
+        return len(self._cells)
+
+    def __iter__(self) -> Iterator[Cell]:
+        return iter(self._cells.values())
+
+    def __bool__(self) -> bool:
+        return len(self) > 0
+
+    def _place(self, index: Any, end: int) -> int:
+        """A position between 0 and `end` from one that may count from the end."""
+        if isinstance(index, bool) or not isinstance(index, int):
+            raise TypeError(
+                f"For '{type(self).__name__}', the type of 'index' must be int, but got "
+                f"{type(index).__name__}."
+            )
+        if not -end <= index < end:
+            raise IndexError(
+                f"For '{type(self).__name__}', the value of 'index' must be a number in range "
+                f"[{-end}, {end}), but got {index}."
+            )
+        return index % end
+
+    def __getitem__(self, index: int | slice) -> Any:
+        cells = list(self._cells.values())
+        if isinstance(index, slice):
+            return self._sliced(cells[index])
+        return cells[self._place(index, len(cells))]
+
+    def _sliced(self, cells: list[Cell]) -> Any:
+        out = type(self).__new__(type(self))
+        _Numbered.__init__(out, auto_prefix=False)
+        out._set(cells)
+        return out
+
+    def __setitem__(self, index: int, cell: Cell) -> None:
+        place = self._place(index, len(self))
+        self._named(_checked(cell, type(self).__name__), place)
+        self._set([*list(self)[:place], cell, *list(self)[place + 1 :]])
+
+    def __delitem__(self, index: int | slice) -> None:
+        cells = list(self)
+        if not isinstance(index, slice):
+            index = self._place(index, len(cells))
+        del cells[index]
+        self._set(cells)
+
+    def _named(self, cell: Cell, place: int) -> Cell:
+        if self._auto_prefix:
+            cell.update_parameters_name(f"{place}.")
+        return cell
+
+    def _set(self, cells: Iterable[Cell]) -> None:
+        self._cells.clear()
+        self._cells.update((str(i), cell) for i, cell in enumerate(cells))
+        self.cell_list = tuple(self._cells.values())
+
+    def append(self, cell: Cell) -> Any:
+        """Add a cell at the end; itself."""
+        place = len(self)
+        self._named(_checked(cell, type(self).__name__), place)
+        self._set([*self, cell])
+        return self
+
+    def insert(self, index: int, cell: Cell) -> None:
+        """Put a cell before a position."""
+        place = self._place(index, len(self) + 1) if index >= 0 else \
+            self._place(index, max(len(self), 1))
+        self._named(_checked(cell, type(self).__name__), place)
+        cells = list(self)
+        cells.insert(place, cell)
+        self._set(cells)
+
+    def extend(self, cells: Iterable[Cell]) -> Any:
+        """Add cells at the end; itself.
+
+        Raises:
+            TypeError: no list of Cells.
+        """
+        if not isinstance(cells, (list, tuple, _Numbered)):
+            raise TypeError(
+                f"For '{type(self).__name__}', the new cells wanted to append should be instance "
+                f"of list, but got {type(cells).__name__}."
+            )
+        for cell in cells:
+            self.append(cell)
+        return self
+
+
+class SequentialCell(_Numbered):
+    """Cells applied one after another. Source: `mindspore.nn.SequentialCell`.
+
+    Args:
+        args: the cells; or one list of them; or one OrderedDict of named cells.
+
+    Raises:
+        TypeError: something else.
+    """
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__()
+        self.cell_list = ()
+        if len(args) != 1:
+            for cell in args:
+                self.append(cell)
+            return
+        (given,) = args
+        if isinstance(given, Cell):
+            self.append(given)
+        elif isinstance(given, list):
+            for cell in given:
+                self.append(cell)
+        elif isinstance(given, OrderedDict):
+            for name, cell in given.items():
+                cell.update_parameters_name(f"{name}.")
+                self._cells[name] = _checked(cell, "SequentialCell")
+            self.cell_list = tuple(self._cells.values())
+        else:
+            raise TypeError(
+                "For 'SequentialCell', the 'args[0]' must be Cell, list or orderedDict, but got "
+                f"{type(given).__name__}"
+            )
+
+    def _set(self, cells: Iterable[Cell]) -> None:
+        names = {id(cell): name for name, cell in self._cells.items() if not name.isdigit()}
+        kept = [(names.get(id(c), str(i)), c) for i, c in enumerate(cells)]
+        self._cells.clear()
+        self._cells.update(kept)
+        self.cell_list = tuple(c for _, c in kept)
+
+    def construct(self, input_data: Any) -> Any:
+        """Each cell applied to the result of the one before."""
+        for cell in self.cell_list:
+            input_data = cell(input_data)
+        return input_data
+
+
+class CellList(_Numbered):
+    """A list of Cells, whose parameters belong to the network. Source: `mindspore.nn.CellList`.
+
+    Args:
+        args: one list of cells, or none.
+        kwargs: `auto_prefix`: whether the cells' parameters are named by position.
+
+    Raises:
+        TypeError: something else.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(kwargs.get("auto_prefix", True))
+        self.cell_list = ()
+        if len(args) > 1:
+            raise TypeError(f"For 'CellList', one list of cells is wanted, but got {len(args)}.")
+        if args:
+            self.extend(args[0])
+
+    def construct(self, *inputs: Any) -> Any:
+        """A list has no computation of its own."""
+        raise TypeError("a CellList is a container: call the cells in it")
+
+
+class CellDict(Cell):
+    """A dictionary of Cells, whose parameters belong to the network.
+
+    Args:
+        args: one dict of names to cells, list of (name, cell) pairs, or CellDict; or none.
+
+    Raises:
+        TypeError: something else.
+        KeyError: a name that is empty, has a dot or is an attribute of Cell.
+
+    Source: `mindspore.nn.CellDict`.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(kwargs.get("auto_prefix", True))
+        if len(args) == 1:
+            self.update(args[0])
+        elif args:
+            raise TypeError(f"For 'CellDict', one dictionary is wanted, but got {len(args)}.")
+
+    def __getitem__(self, key: str) -> Cell:
+        found: Cell = self._cells[key]
+        return found
+
+    def __setitem__(self, key: str, cell: Cell) -> None:
+        self._check_key(key)
+        _checked(cell, "CellDict")
+        if self._auto_prefix:
+            cell.update_parameters_name(f"{key}.")
+        self._cells[key] = cell
+        changed(self, key)
+
+    def _check_key(self, key: Any) -> None:
+        if not isinstance(key, str):
+            raise TypeError(f"For 'CellDict', the key must be str, but got {type(key).__name__}.")
+        if hasattr(self, key) and key not in self._cells:
+            raise KeyError(
+                "For 'CellDict', the key can not be same with the attributes of Cell, but got "
+                f"key {key}."
+            )
+        if "." in key:
+            raise KeyError(f"For 'CellDict', key can not contain \".\", but got key {key}")
+        if not key:
+            raise KeyError(
+                f"For 'CellDict', key can not be empty string \"\", but got key {key}"
+            )
+
+    def __delitem__(self, key: str) -> None:
+        del self._cells[key]
+        changed(self, key)
+
+    def __len__(self) -> int:
+        return len(self._cells)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._cells)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._cells
+
+    def __bool__(self) -> bool:
+        return len(self) > 0
+
+    def clear(self) -> None:
+        """Remove all cells."""
+        for key in list(self._cells):
+            del self[key]
+
+    def pop(self, key: str) -> Cell:
+        """Remove a cell; it."""
+        cell = self[key]
+        del self[key]
+        return cell
+
+    def keys(self) -> Iterable[str]:
+        """The names."""
+        names: Iterable[str] = self._cells.keys()
+        return names
+
+    def values(self) -> Iterable[Cell]:
+        """The cells."""
+        cells: Iterable[Cell] = self._cells.values()
+        return cells
+
+    def items(self) -> Iterable[tuple[str, Cell]]:
+        """Pairs of names and cells."""
+        pairs: Iterable[tuple[str, Cell]] = self._cells.items()
+        return pairs
+
+    def update(self, cells: Any) -> None:
+        """Add or replace cells from a dict, a CellDict, or a list of (name, cell) pairs.
+
+        Raises:
+            TypeError: something else.
+            ValueError: an element of a list is no pair.
+        """
+        if isinstance(cells, (Mapping, CellDict)):
+            for key, cell in cells.items():
+                self[key] = cell
+            return
+        if not isinstance(cells, (list, tuple)):
+            raise TypeError(
+                "For 'CellDict', the type of input 'cells' must be iterable, but got "
+                f"{type(cells).__name__}."
+            )
+        for pair in cells:
+            if not isinstance(pair, (list, tuple)):
+                raise TypeError(f"For 'CellDict', a pair is wanted, but got {pair!r}.")
+            if len(pair) != 2:
+                raise ValueError(f"For 'CellDict', a pair is wanted, but got {len(pair)} items.")
+            self[pair[0]] = pair[1]
+
+    def construct(self, *inputs: Any) -> Any:
+        """A dictionary has no computation of its own."""
+        raise TypeError("a CellDict is a container: call the cells in it")

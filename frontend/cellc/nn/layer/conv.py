@@ -1,0 +1,306 @@
+# Functions of `ops` are collected when it is imported, so their types are not known statically.
+# mypy: disable-error-code="no-any-return"
+"""Convolutions and transposed convolutions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from cellc_runtime.dtypes import DType, float32
+
+from ... import ops
+from ...common.initializer import HeUniform, Uniform, initializer
+from ...common.parameter import Parameter
+from ...common.tensor import Tensor
+from .. import _check
+from ..cell import Cell
+
+Ints = tuple[int, ...]
+_MODES = ("valid", "same", "pad")
+
+
+def _row(value: Any, name: str, what: str) -> Ints:
+    """An int of a 1-d convolution as that of one on images of one row."""
+    if not _check.is_int(value):
+        raise TypeError(
+            f"For '{what}', the type of '{name}' should be 'int', but got type "
+            f"'{type(value).__name__}'."
+        )
+    return (1, _check.positive(value, f"{name} item", what))
+
+
+class _Conv(Cell):
+    """What convolutions share: checks, parameters, printed form.
+
+    Attributes:
+        transposed: whether the first axis of the weight is that of the input.
+        data_format: printed as the format.
+    """
+
+    transposed = False
+    data_format = "NCHW"
+
+    def _options(
+        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any, pad_mode: str,
+        padding: Any, dilation: Any, group: int, has_bias: bool, spatial: int,
+    ) -> None:
+        what = self.cls_name
+        self.in_channels = _check.positive(in_channels, "in_channels", what)
+        self.out_channels = _check.positive(out_channels, "out_channels", what)
+        self.kernel_size = _check.per_axis(kernel_size, spatial, "kernel_size", what)
+        self.stride = _check.per_axis(stride, spatial, "stride", what)
+        self.pad_mode = _check.choice(pad_mode, _MODES, "pad_mode", what)
+        self.dilation = _check.per_axis(dilation, spatial, "dilation", what)
+        self.group = _check.positive(group, "group", what)
+        self.has_bias = _check.boolean(has_bias, "has_bias", what)
+        self.padding = self._padding(padding, 2 * spatial)
+        if in_channels % group or out_channels % group:
+            raise ValueError(
+                "The argument 'group' should be divisible by 'in_channels' and 'out_channels', "
+                f"but got group:{group}, in_channels:{in_channels}, out_channels:{out_channels}."
+            )
+
+    def _padding(self, padding: Any, count: int) -> Any:
+        what = self.cls_name
+        if isinstance(padding, tuple):
+            if len(padding) != count:
+                raise ValueError(
+                    f"For '{what}', the 'padding' must be an int or a tuple of {count} ints, but "
+                    f"got {padding}."
+                )
+            given = tuple(_check.at_least(p, 0, "padding item", what) for p in padding)
+        else:
+            if not _check.is_int(padding):
+                raise TypeError(
+                    f"For '{what}', the type of 'padding' must be int or tuple(int), but got "
+                    f"{type(padding).__name__}."
+                )
+            given = (_check.at_least(padding, 0, "padding", what),)
+        if self.pad_mode != "pad" and any(given):
+            raise ValueError(
+                f"For '{what}', the 'pad' must be zero when 'pad_mode' is not 'pad', but got "
+                f"'pad': {padding} and 'pad_mode': {self.pad_mode}."
+            )
+        return padding
+
+    def _parameters(self, weight_init: Any, bias_init: Any, dtype: DType) -> None:
+        ends = (self.in_channels, self.out_channels // self.group) if self.transposed else \
+            (self.out_channels, self.in_channels // self.group)
+        shape = (*ends, *self.kernel_size)
+        self.weight_init = HeUniform(math.sqrt(5)) if weight_init is None else weight_init
+        self.bias_init = bias_init
+        self.weight = Parameter(initializer(self.weight_init, shape, dtype), name="weight")
+        self.bias: Parameter | None = None
+        if self.has_bias:
+            if bias_init is None:
+                self.bias_init = Uniform(1 / math.sqrt(shape[1] * math.prod(self.kernel_size)))
+            self.bias = Parameter(
+                initializer(self.bias_init, (self.out_channels,), dtype), name="bias")
+
+    def extend_repr(self) -> str:
+        """Sizes and options."""
+        return (
+            f"input_channels={self.in_channels}, output_channels={self.out_channels}, "
+            f"kernel_size={self.kernel_size}, stride={self.stride}, pad_mode={self.pad_mode}, "
+            f"padding={self.padding}, dilation={self.dilation}, group={self.group}, "
+            f"has_bias={self.has_bias}, weight_init={self.weight_init}, "
+            f"bias_init={self.bias_init}, format={self.data_format}"
+        )
+
+
+class Conv2d(_Conv):
+    """2-D convolution of (N, C, H, W). Source: `mindspore.nn.Conv2d`.
+
+    Args:
+        in_channels, out_channels: channels of input and output.
+        kernel_size, stride, dilation: an int, or rows and columns.
+        pad_mode: `"same"` (the output has ceil(H / stride) rows), `"valid"` (no padding) or
+            `"pad"` (`padding`).
+        padding: an int, or (top, bottom, left, right).
+        group: groups of channels convolved apart.
+        has_bias: whether a bias is added.
+        weight_init, bias_init: initial weight (out, in / group, kH, kW) and bias (out): a Tensor,
+            initializer, its name or a number; uniform within 1 / sqrt(inputs) if None.
+        data_format: `"NCHW"`.
+        dtype: element type of the parameters.
+
+    Raises:
+        TypeError, ValueError: arguments of a wrong kind or out of range.
+    """
+
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1,
+        pad_mode: str = "same", padding: Any = 0, dilation: Any = 1, group: int = 1,
+        has_bias: bool = False, weight_init: Any = None, bias_init: Any = None,
+        data_format: str = "NCHW", dtype: DType = float32,
+    ) -> None:
+        super().__init__()
+        if data_format != "NCHW":
+            raise ValueError(
+                f"For 'Conv2d', the 'data_format' must be 'NCHW', but got {data_format!r}."
+            )
+        self._options(in_channels, out_channels, kernel_size, stride, pad_mode, padding, dilation,
+                      group, has_bias, 2)
+        self._parameters(weight_init, bias_init, dtype)
+
+    def construct(self, x: Tensor) -> Tensor:
+        """(N, in_channels, H, W) to (N, out_channels, H', W')."""
+        return ops.conv2d(x, self.weight, self.bias, self.stride, self.pad_mode, self.padding,
+                          self.dilation, self.group)
+
+
+class Conv1d(_Conv):
+    """1-D convolution of (N, C, L). Source: `mindspore.nn.Conv1d`.
+
+    Args:
+        in_channels, out_channels, pad_mode, group, has_bias, weight_init, bias_init, dtype: as in
+            `Conv2d`; the weight has the shape (out, in / group, 1, k).
+        kernel_size, stride, padding, dilation: ints.
+    """
+
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel_size: int, stride: int = 1,
+        pad_mode: str = "same", padding: int = 0, dilation: int = 1, group: int = 1,
+        has_bias: bool = False, weight_init: Any = None, bias_init: Any = None,
+        dtype: DType = float32,
+    ) -> None:
+        super().__init__()
+        what = self.cls_name
+        pads = (0, 0, padding, padding) if _check.is_int(padding) else padding
+        self._options(in_channels, out_channels, _row(kernel_size, "kernel_size", what),
+                      _row(stride, "stride", what), pad_mode, pads,
+                      _row(dilation, "dilation", what), group, has_bias, 2)
+        self._parameters(_with_row(weight_init), bias_init, dtype)
+
+    def construct(self, x: Tensor) -> Tensor:
+        """(N, in_channels, L) to (N, out_channels, L')."""
+        out = ops.conv2d(ops.expand_dims(x, 2), self.weight, self.bias, self.stride,
+                         self.pad_mode, self.padding, self.dilation, self.group)
+        return ops.squeeze(out, 2)
+
+
+def _with_row(init: Any) -> Any:
+    """A weight (out, in, k) given as a Tensor, with the axis of one row."""
+    if isinstance(init, Tensor) and init.ndim == 3:
+        return ops.expand_dims(init, 2)
+    return init
+
+
+class Conv3d(_Conv):
+    """3-D convolution of (N, C, D, H, W). Source: `mindspore.nn.Conv3d`.
+
+    Args:
+        As in `Conv2d`, with three axes; the weight has the shape (out, in / group, kD, kH, kW).
+    """
+
+    data_format = "NCDHW"
+
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1,
+        pad_mode: str = "same", padding: Any = 0, dilation: Any = 1, group: int = 1,
+        has_bias: bool = False, weight_init: Any = None, bias_init: Any = None,
+        data_format: str = "NCDHW", dtype: DType = float32,
+    ) -> None:
+        super().__init__()
+        if data_format != "NCDHW":
+            raise ValueError(
+                f"For 'Conv3d', the 'data_format' must be 'NCDHW', but got {data_format!r}."
+            )
+        self._options(in_channels, out_channels, kernel_size, stride, pad_mode, padding, dilation,
+                      group, has_bias, 3)
+        self._parameters(weight_init, bias_init, dtype)
+
+    def construct(self, x: Tensor) -> Tensor:
+        """(N, in_channels, D, H, W) to (N, out_channels, D', H', W')."""
+        return ops.conv3d(x, self.weight, self.bias, self.stride, self.pad_mode, self.padding,
+                          self.dilation, self.group)
+
+
+class Conv2dTranspose(_Conv):
+    """The adjoint of `Conv2d`, (N, C, H, W) to a larger image. Source: `nn.Conv2dTranspose`.
+
+    Args:
+        As in `Conv2d`; the weight has the shape (in, out / group, kH, kW).
+        pad_mode: `"same"` gives H * stride rows, `"valid"` as many as the input reaches, `"pad"`
+            that less `padding`, plus `output_padding`.
+        output_padding: rows and columns added at the end, in the mode `"pad"`.
+    """
+
+    transposed = True
+
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1,
+        pad_mode: str = "same", padding: Any = 0, output_padding: Any = 0, dilation: Any = 1,
+        group: int = 1, has_bias: bool = False, weight_init: Any = None, bias_init: Any = None,
+        dtype: DType = float32,
+    ) -> None:
+        super().__init__()
+        self._options(in_channels, out_channels, kernel_size, stride, pad_mode, padding, dilation,
+                      group, has_bias, 2)
+        self.output_padding = _check.per_axis(
+            output_padding, 2, "output_padding", self.cls_name, 0)
+        self._parameters(weight_init, bias_init, dtype)
+
+    def construct(self, x: Tensor) -> Tensor:
+        """(N, in_channels, H, W) to (N, out_channels, H', W')."""
+        size = _transposed_size(x.shape[2:], self.kernel_size, self.stride, self.dilation,
+                                self.pad_mode, self.padding, self.output_padding)
+        out = ops.conv2d_adjoint(x, self.weight, size, self.stride, self.pad_mode, self.padding,
+                                 self.dilation, self.group)
+        if self.has_bias:
+            out = ops.bias_add(out, self.bias)
+        return out
+
+
+def _transposed_size(
+    size: Ints, kernel: Ints, stride: Ints, dilation: Ints, pad_mode: str, padding: Any,
+    extra: Ints,
+) -> Ints:
+    """Rows and columns of a transposed convolution."""
+    pads = padding if isinstance(padding, tuple) else (padding,) * 4
+    out = []
+    for i in range(2):
+        reach = dilation[i] * (kernel[i] - 1) + 1
+        if pad_mode == "same":
+            out.append(size[i] * stride[i])
+        elif pad_mode == "valid":
+            out.append((size[i] - 1) * stride[i] + max(reach, stride[i]))
+        else:
+            out.append((size[i] - 1) * stride[i] + reach - pads[2 * i] - pads[2 * i + 1] + extra[i])
+    return tuple(out)
+
+
+class Conv1dTranspose(_Conv):
+    """The adjoint of `Conv1d`, (N, C, L). Source: `mindspore.nn.Conv1dTranspose`.
+
+    Args:
+        As in `Conv1d`; the weight has the shape (in, out / group, 1, k).
+    """
+
+    transposed = True
+
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel_size: int, stride: int = 1,
+        pad_mode: str = "same", padding: int = 0, dilation: int = 1, group: int = 1,
+        has_bias: bool = False, weight_init: Any = None, bias_init: Any = None,
+        dtype: DType = float32,
+    ) -> None:
+        super().__init__()
+        what = self.cls_name
+        pads = (0, 0, padding, padding) if _check.is_int(padding) else padding
+        self._options(in_channels, out_channels, _row(kernel_size, "kernel_size", what),
+                      _row(stride, "stride", what), pad_mode, pads,
+                      _row(dilation, "dilation", what), group, has_bias, 2)
+        self._parameters(_with_row(weight_init), bias_init, dtype)
+
+    def construct(self, x: Tensor) -> Tensor:
+        """(N, in_channels, L) to (N, out_channels, L')."""
+        x = ops.expand_dims(x, 2)
+        size = _transposed_size(x.shape[2:], self.kernel_size, self.stride, self.dilation,
+                                self.pad_mode, self.padding, (0, 0))
+        out = ops.conv2d_adjoint(x, self.weight, size, self.stride, self.pad_mode, self.padding,
+                                 self.dilation, self.group)
+        if self.has_bias:
+            out = ops.bias_add(out, self.bias)
+        return ops.squeeze(out, 2)

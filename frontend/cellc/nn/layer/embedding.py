@@ -1,0 +1,104 @@
+# Functions of `ops` are collected when it is imported, so their types are not known statically.
+# mypy: disable-error-code="no-any-return"
+"""Embeddings: rows of a table by index."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cellc_runtime.dtypes import DType, float32
+
+from ... import ops
+from ...common.initializer import initializer
+from ...common.parameter import Parameter
+from ...common.tensor import Tensor
+from .. import _check
+from ..cell import Cell
+
+
+class Embedding(Cell):
+    """Rows of a table (vocab_size, embedding_size). Source: `mindspore.nn.Embedding`.
+
+    Args:
+        vocab_size, embedding_size: rows and columns of the table.
+        use_one_hot: look up by a product with one-hot vectors.
+        embedding_table: initial table: a Tensor, initializer, its name or a number.
+        dtype: element type of the table.
+        padding_idx: a row that is zero at first.
+
+    Raises:
+        TypeError, ValueError: arguments of a wrong kind or out of range.
+    """
+
+    def __init__(
+        self, vocab_size: int, embedding_size: int, use_one_hot: bool = False,
+        embedding_table: Any = "normal", dtype: DType = float32, padding_idx: int | None = None,
+    ) -> None:
+        super().__init__()
+        what = self.cls_name
+        self.vocab_size = _check.integer(vocab_size, "vocab_size", what)
+        self.embedding_size = _check.integer(embedding_size, "embedding_size", what)
+        self.use_one_hot = _check.boolean(use_one_hot, "use_one_hot", what)
+        self.dtype = dtype
+        self.padding_idx = padding_idx
+        table = initializer(embedding_table, [vocab_size, embedding_size], dtype)
+        if padding_idx is not None:
+            if not 0 <= _check.integer(padding_idx, "padding_idx", what) < vocab_size:
+                raise ValueError(
+                    f"For 'Embedding', the 'padding_idx' must be in range of [0, {vocab_size}), "
+                    f"but got {padding_idx} with type 'int'."
+                )
+            table = Tensor(table.init_data())
+            table._data[padding_idx] = 0
+        self.embedding_table = Parameter(table, name="embedding_table")
+
+    def construct(self, ids: Tensor) -> Tensor:
+        """Indices of any shape to that shape with the axis of a row added."""
+        if self.use_one_hot:
+            rows = ops.one_hot(ops.reshape(ids, (-1,)), self.vocab_size,
+                               Tensor(1, self.dtype), Tensor(0, self.dtype))
+            out = ops.matmul(rows, self.embedding_table)
+            return ops.reshape(out, ids.shape + (self.embedding_size,))
+        return ops.gather(self.embedding_table, ids, 0)
+
+    def extend_repr(self) -> str:
+        """Sizes, options and the table."""
+        return (
+            f"vocab_size={self.vocab_size}, embedding_size={self.embedding_size}, "
+            f"use_one_hot={self.use_one_hot}, embedding_table={self.embedding_table}, "
+            f"dtype={self.dtype!s}, padding_idx={self.padding_idx}"
+        )
+
+
+class EmbeddingLookup(Cell):
+    """Rows of a table, scaled down to a norm. Source: `mindspore.nn.EmbeddingLookup`.
+
+    Args:
+        vocab_size, embedding_size: rows and columns of the table.
+        param_init: initial table: a Tensor, initializer, its name or a number.
+        target, slice_mode, manual_shapes, sparse: accepted for compatibility.
+        max_norm: rows of a larger euclidean norm are scaled down to it.
+        dtype: element type of the table.
+    """
+
+    def __init__(
+        self, vocab_size: int, embedding_size: int, param_init: Any = "normal",
+        target: str = "CPU", slice_mode: str = "batch_slice", manual_shapes: Any = None,
+        max_norm: float | None = None, sparse: bool = True, dtype: DType = float32,
+    ) -> None:
+        super().__init__()
+        self.vocab_size = _check.positive(vocab_size, "vocab_size", self.cls_name)
+        self.embedding_size = _check.positive(embedding_size, "embedding_size", self.cls_name)
+        _check.choice(target, ("CPU", "DEVICE"), "target", self.cls_name)
+        self.max_norm = None if max_norm is None else \
+            _check.above_zero(max_norm, "max_norm", self.cls_name)
+        self.embedding_table = Parameter(
+            initializer(param_init, [vocab_size, embedding_size], dtype), name="embedding_table")
+
+    def construct(self, indices: Tensor) -> Tensor:
+        """Indices of any shape to that shape with the axis of a row added."""
+        out = ops.gather(self.embedding_table, indices, 0)
+        if self.max_norm is not None:
+            size = ops.sqrt(ops.sum(ops.square(out), -1, True))
+            out = out * self.max_norm / ops.maximum(size, self.max_norm)
+        return out

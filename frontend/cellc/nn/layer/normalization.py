@@ -1,0 +1,353 @@
+# Functions of `ops` are collected when it is imported, so their types are not known statically.
+# mypy: disable-error-code="no-any-return"
+"""Normalisation layers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cellc_runtime.dtypes import DType, float32
+
+from ... import ops
+from ...common.initializer import initializer
+from ...common.parameter import Parameter
+from ...common.tensor import Tensor
+from .. import _check
+from ..cell import Cell
+
+
+class _ByChannel(Cell):
+    """What batch and instance normalisation share: four parameters (C) and the printed form."""
+
+    def _make(
+        self, num_features: int, eps: float, momentum: float, affine: bool, gamma_init: Any,
+        beta_init: Any, mean_init: Any, variance_init: Any, dtype: DType,
+    ) -> None:
+        what = self.cls_name
+        if _check.integer(num_features, "num_features", what) < 1:
+            raise ValueError(
+                f"For '{what}', the 'num_features' must be at least 1, but got {num_features}."
+            )
+        self.num_features = num_features
+        self.eps = _check.number(eps, "eps", what)
+        self.momentum = _check.between(momentum, 0, 1, "momentum", what)
+        self.affine = _check.boolean(affine, "affine", what)
+        shape = (num_features,)
+        self.moving_mean = Parameter(
+            initializer(mean_init, shape, dtype), name="mean", requires_grad=False)
+        self.moving_variance = Parameter(
+            initializer(variance_init, shape, dtype), name="variance", requires_grad=False)
+        self.gamma = Parameter(
+            initializer(gamma_init, shape, dtype), name="gamma", requires_grad=affine)
+        self.beta = Parameter(
+            initializer(beta_init, shape, dtype), name="beta", requires_grad=affine)
+
+    def extend_repr(self) -> str:
+        """Options and parameters."""
+        return (
+            f"num_features={self.num_features}, eps={self.eps}, momentum={self.momentum}, "
+            f"gamma={self.gamma}, beta={self.beta}, moving_mean={self.moving_mean}, "
+            f"moving_variance={self.moving_variance}"
+        )
+
+
+class _BatchNorm(_ByChannel):
+    """Normalised for each channel (axis 1) over the batch.
+
+    Args:
+        num_features: channels.
+        eps: added to the variance.
+        momentum: how much of the moving averages stays at each step of training.
+        affine: whether gamma and beta are trained.
+        gamma_init, beta_init, moving_mean_init, moving_var_init: initial values.
+        use_batch_statistics: statistics of the batch (True), the moving averages (False), or the
+            batch's while training (None).
+        data_format: `"NCHW"`.
+        dtype: element type of the parameters.
+
+    Raises:
+        TypeError, ValueError: arguments of a wrong kind or out of range.
+    """
+
+    ranks: tuple[int, ...] = ()
+    """Numbers of axes an input may have; empty: any."""
+
+    def __init__(
+        self, num_features: int, eps: float = 1e-5, momentum: float = 0.9, affine: bool = True,
+        gamma_init: Any = "ones", beta_init: Any = "zeros", moving_mean_init: Any = "zeros",
+        moving_var_init: Any = "ones", use_batch_statistics: bool | None = None,
+        data_format: str = "NCHW", dtype: DType = float32,
+    ) -> None:
+        super().__init__()
+        self._make(num_features, eps, momentum, affine, gamma_init, beta_init, moving_mean_init,
+                   moving_var_init, dtype)
+        if use_batch_statistics is not None:
+            _check.boolean(use_batch_statistics, "use_batch_statistics", self.cls_name)
+        self.use_batch_statistics = use_batch_statistics
+        if data_format != "NCHW":
+            raise ValueError(
+                f"For '{self.cls_name}', the 'data_format' must be 'NCHW', but got "
+                f"{data_format!r}."
+            )
+
+    def construct(self, x: Tensor) -> Tensor:
+        """The same shape; while training the moving averages are updated."""
+        if len(self.ranks) > 0 and x.ndim not in self.ranks:
+            raise ValueError(
+                f"For '{self.cls_name}', the in_shape must have {self.ranks} dims, but got "
+                f"{x.ndim}."
+            )
+        by_batch = self.use_batch_statistics
+        if by_batch is None:
+            by_batch = self.training
+        return ops.batch_norm(x, self.moving_mean, self.moving_variance, self.gamma, self.beta,
+                              by_batch, 1.0 - self.momentum, self.eps)
+
+
+class BatchNorm1d(_BatchNorm):
+    """Batch normalisation of (N, C) or (N, C, L). Source: `mindspore.nn.BatchNorm1d`."""
+
+    ranks = (2, 3)
+
+
+class BatchNorm2d(_BatchNorm):
+    """Batch normalisation of (N, C, H, W). Source: `mindspore.nn.BatchNorm2d`."""
+
+    ranks = (4,)
+
+
+class BatchNorm3d(Cell):
+    """Batch normalisation of (N, C, D, H, W). Source: `mindspore.nn.BatchNorm3d`.
+
+    Args:
+        As in `BatchNorm2d`, which does it on images of D * H rows.
+    """
+
+    def __init__(
+        self, num_features: int, eps: float = 1e-5, momentum: float = 0.9, affine: bool = True,
+        gamma_init: Any = "ones", beta_init: Any = "zeros", moving_mean_init: Any = "zeros",
+        moving_var_init: Any = "ones", use_batch_statistics: bool | None = None,
+        dtype: DType = float32,
+    ) -> None:
+        super().__init__()
+        self.bn2d = BatchNorm2d(
+            num_features, eps, momentum, affine, gamma_init, beta_init, moving_mean_init,
+            moving_var_init, use_batch_statistics, dtype=dtype)
+
+    def construct(self, x: Tensor) -> Tensor:
+        """The same shape."""
+        if x.ndim != 5:
+            raise ValueError(
+                f"For 'BatchNorm3d', the in_shape must have 5 dims, but got {x.ndim}."
+            )
+        n, c, d, h, w = x.shape
+        return ops.reshape(self.bn2d(ops.reshape(x, (n, c, d * h, w))), x.shape)
+
+
+class SyncBatchNorm(_BatchNorm):
+    """Batch normalisation over the batch of this one process. Source: `nn.SyncBatchNorm`."""
+
+    def __init__(
+        self, num_features: int, eps: float = 1e-5, momentum: float = 0.9, affine: bool = True,
+        gamma_init: Any = "ones", beta_init: Any = "zeros", moving_mean_init: Any = "zeros",
+        moving_var_init: Any = "ones", use_batch_statistics: bool | None = None,
+        process_groups: Any = None, dtype: DType = float32,
+    ) -> None:
+        if process_groups is not None:
+            raise ValueError("For 'SyncBatchNorm', 'process_groups' must be None: one process runs")
+        super().__init__(num_features, eps, momentum, affine, gamma_init, beta_init,
+                         moving_mean_init, moving_var_init, use_batch_statistics, dtype=dtype)
+
+
+class _InstanceNorm(_ByChannel):
+    """Normalised for each channel of each sample.
+
+    Args:
+        num_features: channels.
+        eps: added to the variance.
+        momentum: how much of a batch's mean statistics enters the moving averages at each step
+            of training (they are kept, and used by nothing).
+        affine: whether gamma and beta are trained.
+        gamma_init, beta_init: initial values.
+        dtype: element type of the parameters.
+    """
+
+    rank = 0
+
+    def __init__(
+        self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = True,
+        gamma_init: Any = "ones", beta_init: Any = "zeros", dtype: DType = float32,
+    ) -> None:
+        super().__init__()
+        self._make(num_features, eps, momentum, affine, gamma_init, beta_init, "zeros", "ones",
+                   dtype)
+
+    def construct(self, x: Tensor) -> Tensor:
+        """The same shape."""
+        if x.ndim != self.rank:
+            raise ValueError(
+                f"For '{self.cls_name}', the in_shape must have {self.rank} dims, but got "
+                f"{x.ndim}."
+            )
+        if self.training:
+            axes = tuple(range(2, x.ndim))
+            var, mean = ops.var_mean(ops.stop_gradient(x), axes, 1)
+            keep = 1.0 - self.momentum
+            ops.assign(self.moving_mean,
+                       self.moving_mean * keep + ops.mean(mean, 0) * self.momentum)
+            ops.assign(self.moving_variance,
+                       self.moving_variance * keep + ops.mean(var, 0) * self.momentum)
+        return ops.group_norm(x, self.num_features, self.gamma, self.beta, self.eps)
+
+
+class InstanceNorm1d(_InstanceNorm):
+    """Instance normalisation of (N, C, L). Source: `mindspore.nn.InstanceNorm1d`."""
+
+    rank = 3
+
+
+class InstanceNorm2d(_InstanceNorm):
+    """Instance normalisation of (N, C, H, W). Source: `mindspore.nn.InstanceNorm2d`."""
+
+    rank = 4
+
+
+class InstanceNorm3d(_InstanceNorm):
+    """Instance normalisation of (N, C, D, H, W). Source: `mindspore.nn.InstanceNorm3d`."""
+
+    rank = 5
+
+
+class LayerNorm(Cell):
+    """Normalised over the last axes of each sample. Source: `mindspore.nn.LayerNorm`.
+
+    Args:
+        normalized_shape: shape of gamma and beta.
+        begin_norm_axis: the first axis normalised over.
+        begin_params_axis: the first axis of gamma and beta.
+        gamma_init, beta_init: initial values.
+        epsilon: added to the variance.
+        dtype: element type of the parameters.
+
+    Raises:
+        TypeError: `normalized_shape` is no tuple or list.
+    """
+
+    def __init__(
+        self, normalized_shape: Any, begin_norm_axis: int = -1, begin_params_axis: int = -1,
+        gamma_init: Any = "ones", beta_init: Any = "zeros", epsilon: float = 1e-7,
+        dtype: DType = float32,
+    ) -> None:
+        super().__init__()
+        if not isinstance(normalized_shape, (tuple, list)):
+            raise TypeError(
+                "For 'LayerNorm', the type of 'normalized_shape' must be tuple[int] or "
+                f"list[int], but got {normalized_shape} and the type is {type(normalized_shape)}."
+            )
+        self.normalized_shape = tuple(normalized_shape)
+        self.begin_norm_axis = begin_norm_axis
+        self.begin_params_axis = begin_params_axis
+        self.epsilon = epsilon
+        self.gamma = Parameter(
+            initializer(gamma_init, self.normalized_shape, dtype), name="gamma")
+        self.beta = Parameter(
+            initializer(beta_init, self.normalized_shape, dtype), name="beta")
+
+    def construct(self, input_x: Tensor) -> Tensor:
+        """The same shape."""
+        first = self.begin_norm_axis % input_x.ndim
+        if input_x.shape[first:] == self.normalized_shape:
+            return ops.layer_norm(input_x, self.normalized_shape, self.gamma, self.beta,
+                                  self.epsilon)
+        where = self.begin_params_axis % input_x.ndim
+        if input_x.shape[where : where + len(self.normalized_shape)] != self.normalized_shape:
+            raise ValueError(
+                "For 'LayerNorm', gamma or beta shape must match input shape, but got input "
+                f"shape: {input_x.shape}, gamma shape: {self.normalized_shape}."
+            )
+        after = (1,) * (input_x.ndim - where - len(self.normalized_shape))
+        normal = ops.layer_norm(input_x, input_x.shape[first:], None, None, self.epsilon)
+        shape = self.normalized_shape + after
+        return normal * ops.reshape(self.gamma, shape) + ops.reshape(self.beta, shape)
+
+    def extend_repr(self) -> str:
+        """Options and parameters, in MindSpore's words."""
+        return (
+            f"normalized_shape={self.normalized_shape}, begin_norm_axis={self.begin_norm_axis}, "
+            f"begin_params_axis={self.begin_params_axis}, gamma{self.gamma}, beta={self.beta}"
+        )
+
+
+class LayerNormExt(Cell):
+    """Normalised over the last axes. Source: `mindspore.nn.LayerNormExt`.
+
+    Args:
+        normalized_shape: the shape of the last axes.
+        eps: added to the variance.
+        elementwise_affine: whether there is a weight (ones at first) and, with `bias`, a bias.
+        dtype: element type of the parameters; float32 if None.
+    """
+
+    def __init__(
+        self, normalized_shape: Any, eps: float = 1e-5, elementwise_affine: bool = True,
+        bias: bool = True, dtype: DType | None = None,
+    ) -> None:
+        super().__init__()
+        shape = (normalized_shape,) if _check.is_int(normalized_shape) else normalized_shape
+        self.normalized_shape = tuple(shape)
+        self.eps = eps
+        self.weight: Parameter | None = None
+        self.bias: Parameter | None = None
+        if elementwise_affine:
+            ty = dtype or float32
+            self.weight = Parameter(initializer("ones", self.normalized_shape, ty), name="weight")
+            if bias:
+                self.bias = Parameter(initializer("zeros", self.normalized_shape, ty), name="bias")
+
+    def construct(self, input: Tensor) -> Tensor:
+        """The same shape."""
+        return ops.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
+
+
+class GroupNorm(Cell):
+    """Normalised over groups of channels of each sample. Source: `mindspore.nn.GroupNorm`.
+
+    Args:
+        num_groups, num_channels: groups and channels (axis 1); the latter a multiple.
+        eps: added to the variance.
+        affine: whether gamma and beta are trained.
+        gamma_init, beta_init: initial values.
+        dtype: element type of the parameters.
+
+    Raises:
+        ValueError: the channels cannot be divided.
+    """
+
+    def __init__(
+        self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True,
+        gamma_init: Any = "ones", beta_init: Any = "zeros", dtype: DType = float32,
+    ) -> None:
+        super().__init__()
+        what = self.cls_name
+        self.num_groups = _check.positive(num_groups, "num_groups", what)
+        self.num_channels = _check.positive(num_channels, "num_channels", what)
+        if num_channels % num_groups:
+            raise ValueError(
+                "For 'GroupNorm', the 'num_channels' must be divided by 'num_groups', but got "
+                f"'num_channels': {num_channels}, 'num_groups': {num_groups}."
+            )
+        self.eps = _check.number(eps, "eps", what)
+        self.affine = _check.boolean(affine, "affine", what)
+        shape = (self.num_channels,)
+        self.gamma = Parameter(
+            initializer(gamma_init, shape, dtype), name="gamma", requires_grad=affine)
+        self.beta = Parameter(
+            initializer(beta_init, shape, dtype), name="beta", requires_grad=affine)
+
+    def construct(self, x: Tensor) -> Tensor:
+        """The same shape."""
+        return ops.group_norm(x, self.num_groups, self.gamma, self.beta, self.eps)
+
+    def extend_repr(self) -> str:
+        """Groups and channels."""
+        return f"num_groups={self.num_groups}, num_channels={self.num_channels}"

@@ -1,0 +1,117 @@
+# Functions of `ops` are collected when it is imported, so their types are not known statically.
+# mypy: disable-error-code="no-any-return"
+"""Padding of the last axes, by kind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import ops
+from ...common.tensor import Tensor
+from .. import _check
+from ..cell import Cell
+
+
+class _Pad(Cell):
+    """Elements added around the last `spatial` axes.
+
+    Args:
+        padding: an int for all sides, or pairs (before, after) from the last axis backwards.
+    """
+
+    spatial = 0
+    mode = "constant"
+
+    def __init__(self, padding: Any) -> None:
+        super().__init__()
+        what = self.cls_name
+        if _check.is_int(padding):
+            padding = (padding,) * (2 * self.spatial)
+        if not isinstance(padding, tuple):
+            raise TypeError(
+                f"For '{what}', the 'padding' must be an int or a tuple, but got "
+                f"{type(padding).__name__}."
+            )
+        if len(padding) % 2 or len(padding) > 2 * self.spatial:
+            raise ValueError(
+                f"For '{what}', the 'padding' must hold up to {self.spatial} pairs, got {padding}."
+            )
+        self.padding = tuple(_check.integer(p, "padding", what) for p in padding)
+        self.value: Any = None
+
+    def construct(self, x: Tensor) -> Tensor:
+        """The padded tensor."""
+        return ops.pad(x, self.padding, self.mode, self.value)
+
+
+class _ConstantPad(_Pad):
+    """Elements of one value added.
+
+    Args:
+        padding: as above.
+        value: the value.
+    """
+
+    def __init__(self, padding: Any, value: Any) -> None:
+        super().__init__(padding)
+        self.value = _check.number(value, "value", self.cls_name)
+
+
+class ConstantPad1d(_ConstantPad):
+    """A value around the last axis. Source: `mindspore.nn.ConstantPad1d`."""
+
+    spatial = 1
+
+
+class ConstantPad2d(_ConstantPad):
+    """A value around the last two axes. Source: `mindspore.nn.ConstantPad2d`."""
+
+    spatial = 2
+
+
+class ConstantPad3d(_ConstantPad):
+    """A value around the last three axes. Source: `mindspore.nn.ConstantPad3d`."""
+
+    spatial = 3
+
+
+class ZeroPad2d(_Pad):
+    """Zeros around the last two axes. Source: `mindspore.nn.ZeroPad2d`."""
+
+    spatial = 2
+
+
+class ReflectionPad1d(_Pad):
+    """The last axis mirrored at its ends. Source: `mindspore.nn.ReflectionPad1d`."""
+
+    spatial, mode = 1, "reflect"
+
+
+class ReflectionPad2d(_Pad):
+    """The last two axes mirrored at their ends. Source: `mindspore.nn.ReflectionPad2d`."""
+
+    spatial, mode = 2, "reflect"
+
+
+class ReflectionPad3d(_Pad):
+    """The last three axes mirrored at their ends. Source: `mindspore.nn.ReflectionPad3d`."""
+
+    spatial, mode = 3, "reflect"
+
+
+class ReplicationPad1d(_Pad):
+    """The ends of the last axis repeated. Source: `mindspore.nn.ReplicationPad1d`."""
+
+    spatial, mode = 1, "replicate"
+
+
+class ReplicationPad2d(_Pad):
+    """The ends of the last two axes repeated. Source: `mindspore.nn.ReplicationPad2d`."""
+
+    spatial, mode = 2, "replicate"
+
+
+class ReplicationPad3d(_Pad):
+    """The ends of the last three axes repeated. Source: `mindspore.nn.ReplicationPad3d`."""
+
+    spatial, mode = 3, "replicate"

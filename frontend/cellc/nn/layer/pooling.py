@@ -1,0 +1,534 @@
+# Functions of `ops` are collected when it is imported, so their types are not known statically.
+# mypy: disable-error-code="no-any-return"
+"""Pooling layers."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from cellc_runtime.dtypes import int64
+
+from ... import ops
+from ...common.tensor import Tensor
+from .. import _check
+from ..cell import Cell
+
+Ints = tuple[int, ...]
+
+
+def _sizes(value: Any, count: int, name: str, what: str) -> Any:
+    """A kernel size or stride: a positive int, or a tuple of `count`.
+
+    Raises:
+        TypeError: something else.
+        ValueError: not positive, or another length.
+    """
+    if not _check.is_int(value) and not isinstance(value, tuple):
+        raise TypeError(
+            f"For '{what}', the '{name}' must be an positive int number or a tuple, but got {value}"
+        )
+    values = value if isinstance(value, tuple) else (value,)
+    if isinstance(value, tuple) and len(value) != count:
+        raise ValueError(f"For '{what}', the '{name}' must hold {count} ints, but got {value}")
+    if any(not _check.is_int(v) or v < 1 for v in values):
+        raise ValueError(
+            f"For '{what}', the '{name}' must be an positive int number or a tuple, but got {value}"
+        )
+    return value
+
+
+def _each(value: Any, count: int) -> Ints:
+    return tuple(value) if isinstance(value, (tuple, list)) else (value,) * count
+
+
+class _Pool(Cell):
+    """What pooling layers share: the window, the pad mode, the printed form.
+
+    Attributes:
+        spatial: number of axes pooled over.
+    """
+
+    spatial = 2
+
+    def _window(self, kernel_size: Any, stride: Any, pad_mode: Any, extras: bool) -> None:
+        what = self.cls_name
+        if not isinstance(pad_mode, str):
+            raise TypeError(
+                f"For '{what}', the 'pad_mode' must be str, but got {type(pad_mode).__name__}."
+            )
+        self.pad_mode = _check.choice(
+            pad_mode.upper(), ("VALID", "SAME", "PAD"), "pad_mode", what)
+        self.kernel_size = _sizes(kernel_size, self.spatial, "kernel_size", what)
+        self.stride = _sizes(stride, self.spatial, "stride", what)
+        self.is_expand = self.pad_mode == "PAD"
+        if extras and not self.is_expand:
+            raise ValueError(
+                f"For {what}, padding and the options of windows can only be set when pad_mode is "
+                f"'pad', but got pad_mode: {pad_mode}."
+            )
+
+    def extend_repr(self) -> str:
+        """The window."""
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, pad_mode={self.pad_mode}"
+
+
+class MaxPool2d(_Pool):
+    """The largest element of each window of (N, C, H, W) or (C, H, W).
+
+    Args:
+        kernel_size, stride: an int, or rows and columns.
+        pad_mode: `"valid"`, `"same"` (the output has ceil(H / stride) rows) or `"pad"`.
+        padding, dilation: an int, or rows and columns; in the mode `"pad"` only, like:
+        return_indices: return also the flat position of each in its plane.
+        ceil_mode: a last window may reach beyond the image.
+        data_format: `"NCHW"`.
+
+    Raises:
+        TypeError, ValueError: arguments of a wrong kind or out of range.
+
+    Source: `mindspore.nn.MaxPool2d`.
+    """
+
+    def __init__(
+        self, kernel_size: Any = 1, stride: Any = 1, pad_mode: str = "valid", padding: Any = 0,
+        dilation: Any = 1, return_indices: bool = False, ceil_mode: bool = False,
+        data_format: str = "NCHW",
+    ) -> None:
+        super().__init__()
+        if data_format != "NCHW":
+            raise ValueError(f"For 'MaxPool2d', only 'NCHW' is possible, but got {data_format!r}.")
+        extras = padding != 0 or dilation != 1 or return_indices or ceil_mode
+        self._window(kernel_size, stride, pad_mode, extras)
+        self.padding = padding
+        self.dilation = dilation
+        self.return_indices = return_indices
+        self.ceil_mode = ceil_mode
+
+    def construct(self, x: Tensor) -> Any:
+        """(N, C, H, W) to (N, C, H', W')."""
+        if self.is_expand:
+            return ops.max_pool2d(x, self.kernel_size, self.stride, self.padding, self.dilation,
+                                  self.return_indices, self.ceil_mode)
+        if x.ndim == 3:
+            image = ops.expand_dims(x, 0)
+            return ops.squeeze(
+                ops.pool2d("max", image, self.kernel_size, self.stride, self.pad_mode), 0)
+        return ops.pool2d("max", x, self.kernel_size, self.stride, self.pad_mode)
+
+
+class MaxPool1d(_Pool):
+    """The largest element of each window of (N, C, L) or (C, L). Source: `mindspore.nn.MaxPool1d`.
+
+    Args:
+        As in `MaxPool2d`, with ints.
+    """
+
+    def __init__(
+        self, kernel_size: int = 1, stride: int = 1, pad_mode: str = "valid", padding: Any = 0,
+        dilation: Any = 1, return_indices: bool = False, ceil_mode: bool = False,
+    ) -> None:
+        super().__init__()
+        size = _check.positive(kernel_size, "kernel_size", self.cls_name)
+        step = _check.positive(stride, "stride", self.cls_name)
+        extras = padding != 0 or dilation != 1 or return_indices or ceil_mode
+        self._window((1, size), (1, step), pad_mode, extras)
+        self.padding = (0, *_each(padding, 1))
+        self.dilation = (1, *_each(dilation, 1))
+        self.return_indices = return_indices
+        self.ceil_mode = ceil_mode
+
+    def construct(self, x: Tensor) -> Any:
+        """(N, C, L) to (N, C, L')."""
+        lines = ops.expand_dims(x, -2)
+        if x.ndim == 2:
+            lines = ops.expand_dims(lines, 0)
+        if self.is_expand:
+            out = ops.max_pool2d(lines, self.kernel_size, self.stride, self.padding,
+                                 self.dilation, self.return_indices, self.ceil_mode)
+        else:
+            out = ops.pool2d("max", lines, self.kernel_size, self.stride, self.pad_mode)
+        if self.return_indices:
+            return tuple([_line(part, x.ndim) for part in out])
+        return _line(out, x.ndim)
+
+
+def _line(x: Tensor, rank: int) -> Tensor:
+    """(N, C, 1, L) without the axis of one row, and without N for an input without it."""
+    x = ops.squeeze(x, 2)
+    if rank == 2:
+        x = ops.squeeze(x, 0)
+    return x
+
+
+class AvgPool2d(_Pool):
+    """The mean of each window of (N, C, H, W) or (C, H, W). Source: `mindspore.nn.AvgPool2d`.
+
+    Args:
+        kernel_size, stride: an int, or rows and columns.
+        pad_mode: `"valid"`, `"same"` (padding does not count) or `"pad"`.
+        padding: an int, or rows and columns; in the mode `"pad"` only, like:
+        ceil_mode: a last window may reach beyond the image.
+        count_include_pad: padding counts as elements.
+        divisor_override: divide every sum by this.
+        data_format: `"NCHW"`.
+    """
+
+    def __init__(
+        self, kernel_size: Any = 1, stride: Any = 1, pad_mode: str = "valid", padding: Any = 0,
+        ceil_mode: bool = False, count_include_pad: bool = True,
+        divisor_override: int | None = None, data_format: str = "NCHW",
+    ) -> None:
+        super().__init__()
+        if data_format != "NCHW":
+            raise ValueError(f"For 'AvgPool2d', only 'NCHW' is possible, but got {data_format!r}.")
+        extras = padding != 0 or ceil_mode or not count_include_pad or \
+            divisor_override is not None
+        self._window(kernel_size, stride, pad_mode, extras)
+        if divisor_override is not None and divisor_override <= 0:
+            raise ValueError(
+                f"For 'AvgPool2d', the 'divisor_override' must be > 0, but got {divisor_override}."
+            )
+        self.padding = padding
+        self.ceil_mode = ceil_mode
+        self.count_include_pad = count_include_pad
+        self.divisor_override = divisor_override or 0
+
+    def construct(self, x: Tensor) -> Tensor:
+        """(N, C, H, W) to (N, C, H', W')."""
+        if self.is_expand:
+            return ops.avg_pool2d(x, self.kernel_size, self.stride, self.padding, self.ceil_mode,
+                                  self.count_include_pad, self.divisor_override)
+        if x.ndim == 3:
+            image = ops.expand_dims(x, 0)
+            return ops.squeeze(
+                ops.pool2d("avg", image, self.kernel_size, self.stride, self.pad_mode), 0)
+        return ops.pool2d("avg", x, self.kernel_size, self.stride, self.pad_mode)
+
+
+class AvgPool1d(_Pool):
+    """The mean of each window of (N, C, L) or (C, L). Source: `mindspore.nn.AvgPool1d`.
+
+    Args:
+        As in `AvgPool2d`, with ints.
+    """
+
+    def __init__(
+        self, kernel_size: int = 1, stride: int = 1, pad_mode: str = "valid", padding: Any = 0,
+        ceil_mode: bool = False, count_include_pad: bool = True,
+    ) -> None:
+        super().__init__()
+        size = _check.positive(kernel_size, "kernel_size", self.cls_name)
+        step = _check.positive(stride, "stride", self.cls_name)
+        self._window((1, size), (1, step), pad_mode,
+                     padding != 0 or ceil_mode or not count_include_pad)
+        self.padding = (0, *_each(padding, 1))
+        self.ceil_mode = ceil_mode
+        self.count_include_pad = count_include_pad
+
+    def construct(self, x: Tensor) -> Tensor:
+        """(N, C, L) to (N, C, L')."""
+        lines = ops.expand_dims(x, -2)
+        if x.ndim == 2:
+            lines = ops.expand_dims(lines, 0)
+        if self.is_expand:
+            out = ops.avg_pool2d(lines, self.kernel_size, self.stride, self.padding,
+                                 self.ceil_mode, self.count_include_pad)
+        else:
+            out = ops.pool2d("avg", lines, self.kernel_size, self.stride, self.pad_mode)
+        return _line(out, x.ndim)
+
+
+# --- three axes ----------------------------------------------------------------------------------
+
+
+class _Pool3d(_Pool):
+    """Pooling over three axes: over rows and columns, then over depth.
+
+    A window is a product of intervals, and the maximum, the sum and the number of elements that
+    count are taken over one interval after the other.
+    """
+
+    spatial = 3
+
+    def _planes(self, x: Tensor) -> Tensor:
+        if x.ndim != 5:
+            raise ValueError(f"For '{self.cls_name}', the input must have 5 axes, got {x.ndim}.")
+        return ops.reshape(x, (x.shape[0], x.shape[1] * x.shape[2], x.shape[3], x.shape[4]))
+
+    def _columns(self, planes: Tensor, x: Tensor) -> Tensor:
+        h, w = planes.shape[2], planes.shape[3]
+        return ops.reshape(planes, (x.shape[0], x.shape[1], x.shape[2], h * w))
+
+
+class MaxPool3d(_Pool3d):
+    """The largest element of each window of (N, C, D, H, W). Source: `mindspore.nn.MaxPool3d`.
+
+    Args:
+        As in `MaxPool2d`, with three axes; positions are not returned.
+    """
+
+    def __init__(
+        self, kernel_size: Any = 1, stride: Any = 1, pad_mode: str = "valid", padding: Any = 0,
+        dilation: Any = 1, return_indices: bool = False, ceil_mode: bool = False,
+    ) -> None:
+        super().__init__()
+        if return_indices:
+            raise ValueError("For 'MaxPool3d', 'return_indices' must be False.")
+        self._window(kernel_size, stride, pad_mode, padding != 0 or dilation != 1 or ceil_mode)
+        self.sizes = _each(self.kernel_size, 3)
+        self.steps = _each(self.stride, 3)
+        self.pads = _each(padding, 3)
+        self.gaps = _each(dilation, 3)
+        self.ceil_mode = ceil_mode
+
+    def construct(self, x: Tensor) -> Tensor:
+        """(N, C, D, H, W) to (N, C, D', H', W')."""
+        k, s, p, g = self.sizes, self.steps, self.pads, self.gaps
+        planes = self._planes(x)
+        if self.is_expand:
+            planes = ops.max_pool2d(planes, k[1:], s[1:], p[1:], g[1:], False, self.ceil_mode)
+            out = ops.max_pool2d(self._columns(planes, x), (k[0], 1), (s[0], 1), (p[0], 0),
+                                 (g[0], 1), False, self.ceil_mode)
+        else:
+            planes = ops.pool2d("max", planes, k[1:], s[1:], self.pad_mode)
+            out = ops.pool2d("max", self._columns(planes, x), (k[0], 1), (s[0], 1), self.pad_mode)
+        return ops.reshape(out, out.shape[:3] + planes.shape[2:])
+
+
+class AvgPool3d(_Pool3d):
+    """The mean of each window of (N, C, D, H, W). Source: `mindspore.nn.AvgPool3d`.
+
+    Args:
+        As in `AvgPool2d`, with three axes.
+    """
+
+    def __init__(
+        self, kernel_size: Any = 1, stride: Any = 1, pad_mode: str = "valid", padding: Any = 0,
+        ceil_mode: bool = False, count_include_pad: bool = True,
+        divisor_override: int | None = None,
+    ) -> None:
+        super().__init__()
+        extras = padding != 0 or ceil_mode or not count_include_pad or \
+            divisor_override is not None
+        self._window(kernel_size, stride, pad_mode, extras)
+        self.sizes = _each(self.kernel_size, 3)
+        self.steps = _each(self.stride, 3)
+        self.pads = _each(padding, 3)
+        self.ceil_mode = ceil_mode
+        self.count_include_pad = count_include_pad
+        self.divisor_override = divisor_override or 0
+
+    def construct(self, x: Tensor) -> Tensor:
+        """(N, C, D, H, W) to (N, C, D', H', W')."""
+        k, s, p = self.sizes, self.steps, self.pads
+        planes = self._planes(x)
+        if self.is_expand:
+            first = 1 if self.divisor_override > 0 else 0
+            planes = ops.avg_pool2d(planes, k[1:], s[1:], p[1:], self.ceil_mode,
+                                    self.count_include_pad, first)
+            out = ops.avg_pool2d(self._columns(planes, x), (k[0], 1), (s[0], 1), (p[0], 0),
+                                 self.ceil_mode, self.count_include_pad, self.divisor_override)
+        else:
+            planes = ops.pool2d("avg", planes, k[1:], s[1:], self.pad_mode)
+            out = ops.pool2d("avg", self._columns(planes, x), (k[0], 1), (s[0], 1), self.pad_mode)
+        return ops.reshape(out, out.shape[:3] + planes.shape[2:])
+
+
+# --- by the size of the output -------------------------------------------------------------------
+
+
+def _output_size(output_size: Any, count: int, what: str) -> Any:
+    """A size for each axis (None: that of the input), or one int for all.
+
+    Raises:
+        TypeError: something else.
+        ValueError: not positive, or another number of sizes.
+    """
+    if not _check.is_int(output_size) and not isinstance(output_size, (tuple, list)):
+        raise TypeError(
+            f"For '{what}', the type of 'output_size' should be one of '['int', 'tuple']', but "
+            f"got type '{type(output_size).__name__}'."
+        )
+    sizes = output_size if isinstance(output_size, (tuple, list)) else (output_size,) * count
+    if len(sizes) != count:
+        raise ValueError(f"For '{what}', 'output_size' must hold {count} sizes, got {output_size}.")
+    for size in sizes:
+        if size is not None and _check.integer(size, "output_size", what) < 1:
+            raise ValueError(
+                f"For '{what}', the 'output_size' must be positive, but got {output_size}."
+            )
+    return tuple(sizes)
+
+
+class AdaptiveAvgPool2d(Cell):
+    """Means of windows so that the output has a given size. Source: `nn.AdaptiveAvgPool2d`.
+
+    Args:
+        output_size: rows and columns (None: those of the input), or one int for both.
+    """
+
+    def __init__(self, output_size: Any) -> None:
+        super().__init__()
+        self.output_size = _output_size(output_size, 2, self.cls_name)
+
+    def construct(self, input: Tensor) -> Tensor:
+        """(N, C, H, W) or (C, H, W) to the size."""
+        return ops.adaptive_avg_pool2d(input, self.output_size)
+
+
+class AdaptiveMaxPool2d(Cell):
+    """Maxima of windows so that the output has a given size. Source: `nn.AdaptiveMaxPool2d`.
+
+    Args:
+        output_size: rows and columns (None: those of the input), or one int for both.
+        return_indices: return also the flat position of each in its plane.
+    """
+
+    def __init__(self, output_size: Any, return_indices: bool = False) -> None:
+        super().__init__()
+        self.output_size = _output_size(output_size, 2, self.cls_name)
+        self.return_indices = _check.boolean(return_indices, "return_indices", self.cls_name)
+
+    def construct(self, input: Tensor) -> Any:
+        """(N, C, H, W) or (C, H, W) to the size."""
+        return ops.adaptive_max_pool2d(input, self.output_size, self.return_indices)
+
+
+class AdaptiveAvgPool1d(Cell):
+    """Means of windows of (N, C, L) so that `output_size` come out. `nn.AdaptiveAvgPool1d`."""
+
+    def __init__(self, output_size: int) -> None:
+        super().__init__()
+        self.output_size = _check.positive(output_size, "output_size", self.cls_name)
+
+    def construct(self, input: Tensor) -> Tensor:
+        """(N, C, L) to (N, C, output_size)."""
+        return ops.adaptive_avg_pool1d(input, self.output_size)
+
+
+class AdaptiveMaxPool1d(Cell):
+    """Maxima of windows of (N, C, L) so that `output_size` come out. `nn.AdaptiveMaxPool1d`."""
+
+    def __init__(self, output_size: int) -> None:
+        super().__init__()
+        self.output_size = _check.positive(output_size, "output_size", self.cls_name)
+
+    def construct(self, input: Tensor) -> Tensor:
+        """(N, C, L) to (N, C, output_size)."""
+        return ops.adaptive_max_pool1d(input, self.output_size)
+
+
+class AdaptiveAvgPool3d(Cell):
+    """Means of windows of (N, C, D, H, W) for an output size. Source: `nn.AdaptiveAvgPool3d`.
+
+    Args:
+        output_size: depth, rows and columns (None: those of the input), or one int for all.
+    """
+
+    def __init__(self, output_size: Any) -> None:
+        super().__init__()
+        self.output_size = _output_size(output_size, 3, self.cls_name)
+
+    def construct(self, input: Tensor) -> Tensor:
+        """(N, C, D, H, W) to the size: over rows and columns, then over depth."""
+        n, c, d, h, w = input.shape
+        planes = ops.adaptive_avg_pool2d(
+            ops.reshape(input, (n, c * d, h, w)), self.output_size[1:])
+        columns = ops.reshape(planes, (n, c, d, planes.shape[2] * planes.shape[3]))
+        out = ops.adaptive_avg_pool2d(columns, (self.output_size[0], None))
+        return ops.reshape(out, out.shape[:3] + planes.shape[2:])
+
+
+class LPPool2d(Cell):
+    """The p-norm of each window of (N, C, H, W). Source: `mindspore.nn.LPPool2d`.
+
+    Args:
+        norm_type: p.
+        kernel_size, stride: an int, or rows and columns; the stride is the kernel if None.
+        ceil_mode: a last window may reach beyond the image.
+    """
+
+    def __init__(
+        self, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
+    ) -> None:
+        super().__init__()
+        self.norm_type = norm_type
+        self.kernel_size = kernel_size
+        self.stride = stride
+        self.ceil_mode = ceil_mode
+
+    def construct(self, x: Tensor) -> Tensor:
+        """(N, C, H, W) to (N, C, H', W')."""
+        return ops.lp_pool2d(x, self.norm_type, self.kernel_size, self.stride, self.ceil_mode)
+
+
+class LPPool1d(LPPool2d):
+    """The p-norm of each window of (N, C, L). Source: `mindspore.nn.LPPool1d`."""
+
+    def construct(self, x: Tensor) -> Tensor:
+        """(N, C, L) to (N, C, L')."""
+        stride = self.kernel_size if self.stride is None else self.stride
+        out = ops.lp_pool2d(ops.expand_dims(x, -2), self.norm_type, (1, self.kernel_size),
+                            (1, stride), self.ceil_mode)
+        return ops.squeeze(out, -2)
+
+
+# --- back from maxima ----------------------------------------------------------------------------
+
+
+class _MaxUnpool(Cell):
+    """Maxima put back where they came from, zeros elsewhere.
+
+    Args:
+        kernel_size, stride, padding: of the pooling; the stride is the kernel if None.
+    """
+
+    spatial = 0
+
+    def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0) -> None:
+        super().__init__()
+        what = self.cls_name
+        n = self.spatial
+        self.kernel_size = _check.per_axis(kernel_size, n, "kernel_size", what)
+        self.stride = self.kernel_size if stride is None else \
+            _check.per_axis(stride, n, "stride", what)
+        self.padding = _check.per_axis(padding, n, "padding", what, 0)
+
+    def construct(self, x: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
+        """(N, C, ...) and the positions `MaxPool` gave, to (N, C, ...) before the pooling.
+
+        Args:
+            output_size: the last axes of the result; the smallest possible if None.
+        """
+        n = self.spatial
+        size = x.shape[-n:]
+        if output_size is None:
+            full = [(size[i] - 1) * self.stride[i] - 2 * self.padding[i] + self.kernel_size[i]
+                    for i in range(n)]
+        else:
+            full = [int(d) for d in output_size][-n:]
+        lead = x.shape[:-n]
+        flat = lead + (math.prod(size),)
+        zeros = ops.zeros(lead + (math.prod(full),), x.dtype)
+        out = ops.tensor_scatter_elements(
+            zeros, ops.reshape(ops.cast(indices, int64), flat), ops.reshape(x, flat), len(lead))
+        return ops.reshape(out, lead + tuple(full))
+
+
+class MaxUnpool1d(_MaxUnpool):
+    """Maxima of (N, C, L) put back. Source: `mindspore.nn.MaxUnpool1d`."""
+
+    spatial = 1
+
+
+class MaxUnpool2d(_MaxUnpool):
+    """Maxima of (N, C, H, W) put back. Source: `mindspore.nn.MaxUnpool2d`."""
+
+    spatial = 2
+
+
+class MaxUnpool3d(_MaxUnpool):
+    """Maxima of (N, C, D, H, W) put back. Source: `mindspore.nn.MaxUnpool3d`."""
+
+    spatial = 3

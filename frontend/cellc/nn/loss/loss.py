@@ -1,0 +1,626 @@
+# Functions of `ops` are collected when it is imported, so their types are not known statically.
+# mypy: disable-error-code="no-any-return"
+"""Losses as layers. Sources: the classes of the same names in `mindspore.nn`."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from cellc_runtime.dtypes import float32, int64
+
+from ... import ops
+from ...common.tensor import Tensor
+from .. import _check
+from ..cell import Cell
+from ..layer.activation import LogSoftmax, get_activation
+
+_REDUCTIONS = ("mean", "sum", "none")
+
+
+def _reduction(value: Any, what: str, options: tuple[str, ...] = _REDUCTIONS) -> str:
+    if value not in options:
+        raise ValueError(
+            f"For '{what}', the 'reduction' must be in {list(options)}, but got {value}."
+        )
+    return str(value)
+
+
+def _require_tensors(what: str, **operands: Any) -> None:
+    for name, value in operands.items():
+        if not isinstance(value, Tensor):
+            raise TypeError(
+                f"For '{what}', the '{name}' must be a Tensor, but got {type(value).__name__}."
+            )
+
+
+class LossBase(Cell):
+    """Base of losses: `get_loss` weights and reduces the losses of the elements.
+
+    Args:
+        reduction: `"mean"`, `"sum"` or `"none"`.
+
+    Raises:
+        ValueError: another reduction.
+    """
+
+    def __init__(self, reduction: str = "mean") -> None:
+        super().__init__()
+        self.reduction = _reduction(reduction, self.cls_name)
+        self.average = reduction == "mean"
+        self.reduce = reduction != "none"
+
+    def get_axis(self, x: Tensor) -> tuple[int, ...]:
+        """All axes of a tensor."""
+        return tuple(range(x.ndim))
+
+    def get_loss(self, x: Tensor, weights: Any = 1.0) -> Tensor:
+        """The weighted and reduced loss, in the type of `x`.
+
+        Args:
+            x: losses of the elements.
+            weights: a number or a Tensor that broadcasts.
+        """
+        loss = ops.cast(x, float32) * weights
+        if self.reduce and self.average:
+            loss = ops.mean(loss)
+        elif self.reduce:
+            loss = ops.sum(loss)
+        return ops.cast(loss, x.dtype)
+
+
+# --- regression ----------------------------------------------------------------------------------
+
+
+class L1Loss(LossBase):
+    """|logits - labels|."""
+
+    def construct(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Tensors that broadcast."""
+        _require_tensors(self.cls_name, logits=logits, labels=labels)
+        return ops.l1_loss(logits, labels, self.reduction)
+
+
+class L1LossExt(L1Loss):
+    """|logits - labels|."""
+
+
+class MSELoss(LossBase):
+    """(logits - labels)**2."""
+
+    def construct(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Tensors that broadcast."""
+        _require_tensors(self.cls_name, logits=logits, labels=labels)
+        return self.get_loss(ops.square(logits - labels))
+
+
+class MAELoss(LossBase):
+    """|logits - label|."""
+
+    def construct(self, logits: Tensor, label: Tensor) -> Tensor:
+        """Tensors that broadcast."""
+        _require_tensors(self.cls_name, logits=logits, label=label)
+        return self.get_loss(ops.abs(logits - label))
+
+
+class RMSELoss(LossBase):
+    """The root of the mean of squares."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.MSELoss = MSELoss()
+
+    def construct(self, logits: Tensor, label: Tensor) -> Tensor:
+        """Tensors that broadcast, to a scalar."""
+        return ops.sqrt(self.MSELoss(logits, label))
+
+
+class SmoothL1Loss(LossBase):
+    """0.5 d**2 / beta where |d| < beta, |d| - 0.5 beta elsewhere.
+
+    Args:
+        beta: positive.
+        reduction: as in `LossBase`.
+    """
+
+    def __init__(self, beta: float = 1.0, reduction: str = "none") -> None:
+        super().__init__(reduction)
+        self.beta = beta
+
+    def construct(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Tensors of one shape."""
+        return ops.smooth_l1_loss(logits, labels, self.beta, self.reduction)
+
+
+class HuberLoss(LossBase):
+    """0.5 d**2 where |d| <= delta, delta (|d| - 0.5 delta) elsewhere.
+
+    Args:
+        reduction: as in `LossBase`.
+        delta: positive.
+    """
+
+    def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
+        super().__init__(reduction)
+        self.delta = delta
+
+    def construct(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Tensors that broadcast."""
+        return ops.huber_loss(logits, labels, self.reduction, self.delta)
+
+
+class GaussianNLLLoss(LossBase):
+    """The negative log-likelihood of normal distributions of given variances.
+
+    Args:
+        full: with the constant term.
+        eps: least variance.
+        reduction: as in `LossBase`.
+    """
+
+    def __init__(
+        self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
+    ) -> None:
+        super().__init__(reduction)
+        self.full = _check.boolean(full, "full", self.cls_name)
+        self.eps = _check.above_zero(eps, "eps", self.cls_name)
+
+    def construct(self, logits: Tensor, labels: Tensor, var: Tensor) -> Tensor:
+        """Means, observations and variances."""
+        return ops.gaussian_nll_loss(logits, labels, var, self.full, self.eps, self.reduction)
+
+
+class PoissonNLLLoss(LossBase):
+    """The negative log-likelihood of Poisson distributions.
+
+    Args:
+        log_input: the input is the logarithm of the rate.
+        full: with Stirling's approximation of the factorial.
+        eps: added to a rate whose logarithm is taken.
+        reduction: as in `LossBase`.
+    """
+
+    def __init__(
+        self, log_input: bool = True, full: bool = False, eps: float = 1e-8,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(reduction)
+        self.log_input = log_input
+        self.full = full
+        self.eps = eps
+
+    def construct(self, input: Tensor, target: Tensor) -> Tensor:
+        """Rates (or their logarithms) and counts."""
+        if self.log_input:
+            loss = ops.exp(input) - target * input
+        else:
+            loss = input - target * ops.log(input + self.eps)
+        if self.full:
+            many = target > 1
+            count = ops.where(many, target, 1.0)
+            stirling = count * ops.log(count) - count + 0.5 * ops.log(2 * math.pi * count)
+            loss = loss + ops.where(many, stirling, 0.0)
+        return self.get_loss(loss)
+
+
+# --- classification ------------------------------------------------------------------------------
+
+
+class SoftmaxCrossEntropyWithLogits(LossBase):
+    """The cross entropy of logits (N, C).
+
+    Args:
+        sparse: the labels are class indices (N), else probabilities (N, C).
+        reduction: as in `LossBase`.
+    """
+
+    def __init__(self, sparse: bool = False, reduction: str = "none") -> None:
+        super().__init__(reduction)
+        self.sparse = _check.boolean(sparse, "sparse", self.cls_name)
+
+    def construct(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Losses (N), or a scalar."""
+        _require_tensors(self.cls_name, logits=logits, labels=labels)
+        if self.sparse == (not labels.dtype.is_integer):
+            wanted = "ints" if self.sparse else "floats"
+            raise TypeError(
+                f"For 'SoftmaxCrossEntropyWithLogits' with sparse={self.sparse}, the labels must "
+                f"be {wanted}, but got {labels.dtype}."
+            )
+        return ops.cross_entropy(logits, labels, reduction=self.reduction)
+
+
+class CrossEntropyLoss(LossBase):
+    """The cross entropy of logits against classes or probabilities; see `ops.cross_entropy`.
+
+    Args:
+        weight: a weight for each class, (C).
+        ignore_index: a class index that does not count.
+        reduction: as in `LossBase`.
+        label_smoothing: in [0, 1].
+    """
+
+    def __init__(
+        self, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean",
+        label_smoothing: float = 0.0,
+    ) -> None:
+        super().__init__(reduction)
+        if weight is not None:
+            _require_tensors(self.cls_name, weight=weight)
+        self.weight = weight
+        self.ignore_index = _check.integer(ignore_index, "ignore_index", self.cls_name)
+        self.label_smoothing = _check.between(
+            label_smoothing, 0.0, 1.0, "label_smoothing", self.cls_name)
+
+    def construct(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Logits (C), (N, C) or (N, C, d...)."""
+        _require_tensors(self.cls_name, logits=logits, labels=labels)
+        return ops.cross_entropy(logits, labels, self.weight, self.ignore_index, self.reduction,
+                                 self.label_smoothing)
+
+
+class NLLLoss(LossBase):
+    """The negative of the log-probability of each target class; see `ops.nll_loss`.
+
+    Args:
+        weight: a weight for each class, (C).
+        ignore_index: a class index that does not count.
+        reduction: as in `LossBase`.
+    """
+
+    def __init__(
+        self, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean"
+    ) -> None:
+        super().__init__(reduction)
+        self.weight = weight
+        self.ignore_index = _check.integer(ignore_index, "ignore_index", self.cls_name)
+
+    def construct(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Log-probabilities (N, C) or (N, C, d...)."""
+        _require_tensors(self.cls_name, logits=logits, labels=labels)
+        return ops.nll_loss(logits, labels, self.weight, self.ignore_index, self.reduction)
+
+
+class BCELoss(LossBase):
+    """The binary cross entropy of probabilities.
+
+    Args:
+        weight: a factor for each element.
+        reduction: as in `LossBase`.
+    """
+
+    def __init__(self, weight: Tensor | None = None, reduction: str = "mean") -> None:
+        super().__init__(reduction)
+        self.weight = weight
+
+    def construct(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Tensors of one shape."""
+        return ops.binary_cross_entropy(logits, labels, self.weight, self.reduction)
+
+
+class BCEWithLogitsLoss(LossBase):
+    """The binary cross entropy of logits.
+
+    Args:
+        reduction: as in `LossBase`.
+        weight: a factor for each element.
+        pos_weight: a factor for the part of the positive class.
+    """
+
+    def __init__(
+        self, reduction: str = "mean", weight: Tensor | None = None,
+        pos_weight: Tensor | None = None,
+    ) -> None:
+        super().__init__(reduction)
+        self.weight = weight
+        self.pos_weight = pos_weight
+
+    def construct(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Tensors of one shape."""
+        return ops.binary_cross_entropy_with_logits(
+            logits, labels, self.weight, self.pos_weight, self.reduction)
+
+
+class KLDivLoss(LossBase):
+    """labels (log labels - logits) of log-probabilities and probabilities.
+
+    Args:
+        reduction: as in `LossBase`, or `"batchmean"`.
+    """
+
+    def __init__(self, reduction: str = "mean") -> None:
+        _reduction(reduction, type(self).__name__, (*_REDUCTIONS, "batchmean"))
+        super().__init__("mean" if reduction == "batchmean" else reduction)
+        self.reduction = reduction
+
+    def construct(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Tensors of one shape."""
+        return ops.kl_div(logits, labels, self.reduction)
+
+
+class FocalLoss(LossBase):
+    """The cross entropy, less where the prediction is right already (Lin et al., 2017).
+
+    Args:
+        weight: a weight for each class, (C).
+        gamma: how much less.
+        reduction: as in `LossBase`.
+    """
+
+    def __init__(
+        self, weight: Tensor | None = None, gamma: float = 2.0, reduction: str = "mean"
+    ) -> None:
+        super().__init__(reduction)
+        self.gamma = _check.number(gamma, "gamma", self.cls_name)
+        if weight is not None:
+            _require_tensors(self.cls_name, weight=weight)
+        self.weight = weight
+        self.logsoftmax = LogSoftmax(1)
+
+    def construct(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Logits (N, C, d...) and classes (N, 1, d...), or one-hot vectors like the logits."""
+        if logits.ndim != labels.ndim:
+            raise ValueError(
+                "For 'FocalLoss', the dimensions of 'logits' and 'labels' must be equal, but got "
+                f"dimension of 'logits' {logits.ndim} and dimension of 'labels' {labels.ndim}."
+            )
+        n, c = logits.shape[0], logits.shape[1]
+        flat = ops.reshape(logits, (n, c, -1))
+        target = ops.reshape(labels, (n, labels.shape[1], -1))
+        logp = self.logsoftmax(flat)
+        if labels.shape[1] == 1:
+            target = ops.cast(target, int64)
+            picked = ops.squeeze(ops.gather_elements(logp, 1, target), 1)
+            factor = 1.0 if self.weight is None else ops.gather(
+                self.weight, ops.squeeze(target, 1), 0)
+            loss = 0.0 - factor * ops.pow(1.0 - ops.exp(picked), self.gamma) * picked
+            return self.get_loss(ops.mean(loss, 1))
+        terms = ops.pow(1.0 - ops.exp(logp), self.gamma) * logp * ops.cast(target, logp.dtype)
+        if self.weight is not None:
+            terms = terms * ops.reshape(self.weight, (1, c, 1))
+        return self.get_loss(0.0 - ops.mean(terms, -1))
+
+
+class DiceLoss(LossBase):
+    """1 - 2 |a b| / (|a|**2 + |b|**2), with `smooth` added above and below.
+
+    Args:
+        smooth: non-negative.
+    """
+
+    def __init__(self, smooth: float = 1e-5) -> None:
+        super().__init__()
+        self.smooth = _check.between(smooth, 0, math.inf, "smooth", self.cls_name, "[)")
+
+    def construct(self, logits: Tensor, label: Tensor) -> Tensor:
+        """Tensors of one shape, to a scalar."""
+        if logits.shape != label.shape:
+            raise ValueError(
+                f"For 'DiceLoss', the shapes {logits.shape} and {label.shape} must be equal."
+            )
+        both = ops.sum(ops.ravel(logits) * ops.ravel(label))
+        each = ops.sum(ops.square(ops.ravel(logits))) + ops.sum(ops.square(ops.ravel(label)))
+        return 1.0 - (2.0 * both + self.smooth) / (each + self.smooth)
+
+
+class MultiClassDiceLoss(LossBase):
+    """The mean of the dice losses of the classes.
+
+    Args:
+        weights: (classes, d): a factor for the loss of each class.
+        ignore_indiex: a class left out.
+        activation: applied to the logits: a name, a Cell, or None.
+    """
+
+    def __init__(
+        self, weights: Tensor | None = None, ignore_indiex: int | None = None,
+        activation: Any = "softmax",
+    ) -> None:
+        super().__init__()
+        if weights is not None and weights.ndim != 2:
+            raise ValueError(
+                f"For 'MultiClassDiceLoss', 'weights' must have 2 axes, but got {weights.ndim}."
+            )
+        self.binarydiceloss = DiceLoss(smooth=1e-5)
+        self.weights = weights
+        self.ignore_indiex = ignore_indiex
+        if isinstance(activation, str):
+            activation = get_activation(activation)
+        if activation is not None and not isinstance(activation, Cell):
+            raise TypeError(
+                "For 'MultiClassDiceLoss', the 'activation' must be str or Cell, but got "
+                f"{type(activation)}."
+            )
+        self.activation = activation
+
+    def construct(self, logits: Tensor, label: Tensor) -> Tensor:
+        """Tensors (N, C, d...) of one shape, to a scalar."""
+        if self.activation is not None:
+            logits = self.activation(logits)
+        total: Any = 0.0
+        for i in range(label.shape[1]):
+            if i != self.ignore_indiex:
+                dice = self.binarydiceloss(logits[:, i], label[:, i])
+                if self.weights is not None:
+                    dice = dice * self.weights[i]
+                total = total + dice
+        return total / label.shape[1]
+
+
+# --- margins -------------------------------------------------------------------------------------
+
+
+class CosineEmbeddingLoss(LossBase):
+    """1 - cos where the label is 1, max(0, cos - margin) where it is -1.
+
+    Args:
+        margin: in [-1, 1].
+        reduction: as in `LossBase`.
+    """
+
+    def __init__(self, margin: float = 0.0, reduction: str = "mean") -> None:
+        super().__init__(reduction)
+        self.margin = _check.between(margin, -1.0, 1.0, "margin", self.cls_name)
+
+    def construct(self, logits_x1: Tensor, logits_x2: Tensor, labels: Tensor) -> Tensor:
+        """Vectors (N, d) twice, and labels (N)."""
+        return ops.cosine_embedding_loss(logits_x1, logits_x2, labels, self.margin, self.reduction)
+
+
+class MarginRankingLoss(LossBase):
+    """max(0, -label (a - b) + margin).
+
+    Args:
+        margin: how far apart they should be.
+        reduction: as in `LossBase`.
+    """
+
+    def __init__(self, margin: float = 0.0, reduction: str = "mean") -> None:
+        super().__init__(reduction)
+        self.margin = _check.number(margin, "margin", self.cls_name)
+
+    def construct(self, logits1: Tensor, logits2: Tensor, labels: Tensor) -> Tensor:
+        """Tensors of one shape."""
+        return ops.margin_ranking_loss(logits1, logits2, labels, self.margin, self.reduction)
+
+
+class HingeEmbeddingLoss(LossBase):
+    """x where the label is 1, max(0, margin - x) where it is -1.
+
+    Args:
+        margin: as above.
+        reduction: as in `LossBase`.
+    """
+
+    def __init__(self, margin: float = 1.0, reduction: str = "mean") -> None:
+        super().__init__(reduction)
+        self.margin = margin
+
+    def construct(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Tensors of one shape."""
+        return ops.hinge_embedding_loss(logits, labels, self.margin, self.reduction)
+
+
+class SoftMarginLoss(LossBase):
+    """log(1 + exp(-label logit))."""
+
+    def construct(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Tensors of one shape, labels of 1 and -1."""
+        return ops.soft_margin_loss(logits, labels, self.reduction)
+
+
+class MultiLabelSoftMarginLoss(LossBase):
+    """The binary cross entropy of logits, averaged over classes.
+
+    Args:
+        weight: a factor for each class.
+        reduction: as in `LossBase`.
+    """
+
+    def __init__(self, weight: Tensor | None = None, reduction: str = "mean") -> None:
+        super().__init__(reduction)
+        self.weight = weight
+
+    def construct(self, x: Tensor, target: Tensor) -> Tensor:
+        """Logits and labels (N, C)."""
+        return ops.multilabel_soft_margin_loss(x, target, self.weight, self.reduction)
+
+
+class MultiMarginLoss(LossBase):
+    """The mean over the other classes of max(0, weight (margin - x[label] + x[i]))**p.
+
+    Args:
+        p: 1 or 2.
+        margin: as above.
+        reduction: as in `LossBase`.
+        weight: a factor for each class.
+    """
+
+    def __init__(
+        self, p: int = 1, margin: float = 1.0, reduction: str = "mean",
+        weight: Tensor | None = None,
+    ) -> None:
+        super().__init__(reduction)
+        if p not in (1, 2):
+            raise ValueError(
+                f"For 'MultiMarginLoss', the 'p' must be int and must in {{1, 2}}, but got '{p}'."
+            )
+        self.p = p
+        self.margin = _check.number(margin, "margin", self.cls_name)
+        self.weight = weight
+
+    def construct(self, x: Tensor, target: Tensor) -> Tensor:
+        """Scores (N, C) and classes (N)."""
+        index = ops.expand_dims(ops.cast(target, int64), 1)
+        own = ops.gather_elements(x, 1, index)
+        gap = ops.relu(self.margin - own + x)
+        if self.p == 2:
+            gap = ops.square(gap)
+        if self.weight is not None:
+            gap = gap * ops.gather(self.weight, index, 0)
+        others = ops.one_hot(ops.squeeze(index, 1), x.shape[1], Tensor(0, x.dtype),
+                             Tensor(1, x.dtype))
+        return self.get_loss(ops.sum(gap * others, 1) / x.shape[1])
+
+
+class TripletMarginLoss(LossBase):
+    """max(0, d(anchor, positive) - d(anchor, negative) + margin) with p-norms.
+
+    Args:
+        p: the norm.
+        swap: take the distance of the negative from the positive if that is smaller.
+        eps: added to differences.
+        reduction: as in `LossBase`.
+        margin: as above (a number; also the fourth argument of the call).
+    """
+
+    def __init__(
+        self, p: float = 2, swap: bool = False, eps: float = 1e-6, reduction: str = "mean",
+        margin: float = 1.0,
+    ) -> None:
+        super().__init__(reduction)
+        self.p = p
+        self.swap = _check.boolean(swap, "swap", self.cls_name)
+        self.eps = eps
+        self.margin = margin
+
+    def construct(
+        self, x: Tensor, positive: Tensor, negative: Tensor, margin: Any = None
+    ) -> Tensor:
+        """Vectors (N, d) three times."""
+        return ops.triplet_margin_loss(
+            x, positive, negative, self.margin if margin is None else margin, self.p, self.eps,
+            self.swap, self.reduction)
+
+
+class TripletMarginWithDistanceLoss(LossBase):
+    """max(0, d(anchor, positive) - d(anchor, negative) + margin) with a given distance.
+
+    Args:
+        distance_function: of two tensors; the euclidean one if None.
+        swap: take the distance of the negative from the positive if that is smaller.
+        reduction: as in `LossBase`.
+        margin: positive.
+    """
+
+    def __init__(
+        self, distance_function: Any = None, swap: bool = False, reduction: str = "mean",
+        margin: float = 1.0,
+    ) -> None:
+        super().__init__(reduction)
+        self.margin = _check.above_zero(margin, "margin", self.cls_name)
+        self.swap = _check.boolean(swap, "swap", self.cls_name)
+        self.distance_function = _distance if distance_function is None else distance_function
+
+    def construct(self, x: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
+        """Tensors of one shape."""
+        near = self.distance_function(x, positive)
+        far = self.distance_function(x, negative)
+        if self.swap:
+            far = ops.minimum(far, self.distance_function(positive, negative))
+        return self.get_loss(ops.relu(near - far + self.margin))
+
+
+def _distance(a: Tensor, b: Tensor) -> Tensor:
+    """The euclidean distance along the last axis, with a gradient at 0."""
+    return ops.sqrt(ops.sum(ops.square(a - b + 1e-6), -1))
