@@ -261,7 +261,7 @@ class Cell:
     def update_parameters_name(self, prefix: str = "", recurse: bool = True) -> None:
         """Put a prefix before the name of every parameter."""
         for name, parameter in self.parameters_and_names(expand=recurse):
-            parameter.name = prefix + (name if parameter.auto_named else parameter.name)
+            parameter.name = prefix + name
 
     @property
     def param_prefix(self) -> str:
