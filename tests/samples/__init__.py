@@ -1,0 +1,1 @@
+"""The sample networks: two modes, reference, MindSpore, and the scripts themselves."""
