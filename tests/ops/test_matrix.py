@@ -327,36 +327,12 @@ def assert_close(case: Case, ty: TensorType, got: Array, want: Array) -> None:
         assert worst <= case.op.tolerance * ulp + 1e-30, (str(case), worst / ulp)
 
 
-def gap(case: Case) -> bool:
-    """Whether the code generator is known not to manage a case. May only shrink."""
-    name, first = case.op.name, case.arrays[0] if case.arrays else np.zeros(1)
-    complex_sum = name in ("reduce_sum", "reduce_mean") and first.dtype.kind == "c"
-    no_rows = name in ("reduce_max", "reduce_min", "logsumexp") and first.size == 0
-    return complex_sum or no_rows
-
-
-GAPS = [pytest.param(case, id=str(case)) for param in OPS
-        for case in cases(param.values[0], (dtypes.float32, dtypes.complex64)) if gap(case)]
-
-
-@pytest.mark.parametrize("case", GAPS)
-def test_gaps_are_gaps(case: Case) -> None:
-    """A gap that has been closed leaves the list."""
-    with pytest.raises((TypeError, ZeroDivisionError)):
-        compile_graph(case.graph())
-
-
-def compilable(op: Op, kinds: Sequence[DType], most: int | None = None) -> list[Case]:
-    """Cases without the known gaps."""
-    return [c for c in cases(op, kinds, most) if not gap(c)]
-
-
 def batch_of(op: Op) -> list[Case]:
     """Every sample in the first accepted dtype of a short list, one sample in the others."""
     main = next((d for d in (dtypes.float32, dtypes.int32, dtypes.complex64, dtypes.bool_)
                  if d in op.dtypes), op.dtypes[0])
     others = [d for d in dtypes.ALL if d is not main]
-    return [*compilable(op, (main,)), *compilable(op, others, most=1)]
+    return [*cases(op, (main,)), *cases(op, others, most=1)]
 
 
 @cache

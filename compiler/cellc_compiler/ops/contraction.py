@@ -15,6 +15,7 @@ from ..ir.graph import Builder, Node, Value
 from ..ir.op import NUMBERS, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType, broadcast_shapes, prod
 from ._views import widened
+from ._complex import conj
 from .elementwise import same_dtype, unbroadcast
 
 if TYPE_CHECKING:
@@ -92,6 +93,7 @@ class Matmul(Op):
         dy = dys[0]
         assert dy is not None
         ta, tb = node.attrs["transpose_a"], node.attrs["transpose_b"]
+        x, y = conj(b, x), conj(b, y)  # the identity but for complex operands
         if ta:
             dx = b.matmul(y, dy, transpose_a=tb, transpose_b=True)
         else:

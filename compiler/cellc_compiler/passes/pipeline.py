@@ -7,12 +7,14 @@ from collections.abc import Callable, Sequence
 from ..ir.graph import Graph
 from .base import Pass
 from .cleanup import Cse, Dce, FoldConstants, Simplify
+from .complexes import ComplexSums
 from .expand import Expand
 from .split import SplitReductions
 
 PIPELINE: tuple[Pass, ...] = (
     Dce(),
     Expand(),
+    ComplexSums(),
     SplitReductions(),
     Simplify(),
     FoldConstants(),

@@ -36,6 +36,8 @@ def _split(b: Builder, node: Node) -> Sequence[Value] | None:
     spec = rule(node)
     if spec.kind not in _KINDS or spec.accumulate is not node.operands[0].dtype:
         return None
+    if 0 in spec.shape:
+        return None
     live = [i for i, d in enumerate(spec.shape) if d != 1]
     axes = [i for i in live if i in spec.axes]
     if not axes:
