@@ -6,10 +6,25 @@
 from __future__ import annotations
 
 from . import common, context, nn, ops
+from .common import dtype
 from .common.dtype import *  # noqa: F403
 from .common.parameter import Parameter, ParameterTuple
 from .common.seed import Generator, default_generator, get_seed, manual_seed, set_seed
 from .common.tensor import Tensor
+from .compat import (
+    JitConfig,
+    from_numpy,
+    get_rng_state,
+    initial_seed,
+    is_tensor,
+    jit_class,
+    lazy_inline,
+    mutable,
+    no_inline,
+    run_check,
+    set_rng_state,
+    tensor,
+)
 from .context import GRAPH_MODE, PYNATIVE_MODE, get_context, set_context, set_device
 from .core.dispatch import install as _install
 from .core.gradient import get_grad, grad, value_and_grad
@@ -21,7 +36,9 @@ _install(_EagerEngine())
 __version__ = "0.1.0"
 
 __all__ = [
-    "GRAPH_MODE", "PYNATIVE_MODE", "Generator", "Parameter", "ParameterTuple", "Tensor",
-    "common", "context", "default_generator", "get_context", "get_grad", "get_seed", "grad",
-    "jit", "manual_seed", "nn", "ops", "set_context", "set_device", "set_seed", "value_and_grad",
+    "GRAPH_MODE", "PYNATIVE_MODE", "Generator", "JitConfig", "Parameter", "ParameterTuple",
+    "Tensor", "common", "context", "default_generator", "dtype", "from_numpy", "get_context",
+    "get_grad", "get_rng_state", "get_seed", "grad", "initial_seed", "is_tensor", "jit",
+    "jit_class", "lazy_inline", "manual_seed", "mutable", "nn", "no_inline", "ops", "run_check",
+    "set_context", "set_device", "set_rng_state", "set_seed", "tensor", "value_and_grad",
 ]

@@ -1,0 +1,126 @@
+"""Small names of MindSpore's top level: constructors, markers, and a self-check."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from cellc_compiler import __version__
+
+from .common.seed import default_generator
+from .common.tensor import Tensor
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def tensor(
+    input_data: Any = None, dtype: Any = None, shape: Any = None, init: Any = None,
+    const_arg: bool = False,
+) -> Tensor:
+    """A Tensor from data; see `Tensor`. Source: `mindspore.tensor`."""
+    return Tensor(input_data, dtype, shape, init, const_arg=const_arg)
+
+
+def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
+    """A Tensor that shares memory with an array where its layout allows.
+
+    Source: `mindspore.from_numpy`.
+    """
+    return Tensor.from_numpy(array)
+
+
+def is_tensor(obj: Any) -> bool:
+    """Whether `obj` is a Tensor. Source: `mindspore.is_tensor`."""
+    return isinstance(obj, Tensor)
+
+
+def mutable(input_data: Any, dynamic_len: bool = False) -> Any:
+    """The data itself: tensors in containers are run-time values here in any case.
+
+    Args:
+        input_data: a number, Tensor, or tuple, list or dict of them. A number becomes a Tensor,
+            so that a graph takes it at run time.
+        dynamic_len: must be False.
+
+    Raises:
+        TypeError: `input_data` is of another kind.
+        ValueError: `dynamic_len` is set.
+
+    Source: `mindspore.mutable`.
+    """
+    if dynamic_len:
+        raise ValueError("mutable with dynamic_len=True is not supported: lengths are static")
+    if isinstance(input_data, (bool, int, float)):
+        return Tensor(input_data)
+    if isinstance(input_data, (tuple, list)):
+        return type(input_data)(mutable(x) for x in input_data)
+    if isinstance(input_data, dict):
+        return {k: mutable(v) for k, v in input_data.items()}
+    if isinstance(input_data, Tensor):
+        return input_data
+    raise TypeError(
+        "For 'mutable', the 'input_data' must be a number, Tensor, tuple, list or dict, but got "
+        f"{type(input_data).__name__}."
+    )
+
+
+def jit_class(cls: type) -> type:
+    """The class itself: any class may be used in a graph. Source: `mindspore.jit_class`."""
+    if not isinstance(cls, type):
+        raise TypeError(f"Decorator jit_class can only be used for class type, but got {cls!r}.")
+    return cls
+
+
+def lazy_inline(fn: F | None = None, attrs: Any = None, policy: Any = None) -> Any:
+    """The function itself; equal blocks share their kernels without it.
+
+    Source: `mindspore.lazy_inline`.
+    """
+    return fn if fn is not None else lambda inner: inner
+
+
+def no_inline(fn: F) -> F:
+    """The function itself. Source: `mindspore.no_inline`."""
+    return fn
+
+
+class JitConfig:
+    """Options of compilation, kept and without effect. Source: `mindspore.JitConfig`."""
+
+    def __init__(
+        self, jit_level: str = "", exec_mode: str = "auto", jit_syntax_level: str = "",
+        infer_boost: str = "off", **kwargs: Any,
+    ) -> None:
+        self.jit_config_dict = {
+            "jit_level": jit_level, "exec_mode": exec_mode, "jit_syntax_level": jit_syntax_level,
+            "infer_boost": infer_boost, **kwargs,
+        }
+
+
+def get_rng_state() -> Tensor:
+    """The state of the global generator: uint64[2]. Source: `mindspore.get_rng_state`."""
+    return Tensor(default_generator().state.asnumpy().copy())
+
+
+def set_rng_state(state: Tensor) -> None:
+    """Set the state of the global generator. Source: `mindspore.set_rng_state`."""
+    default_generator().state._data[:] = state.asnumpy()
+
+
+def initial_seed() -> int:
+    """The seed of the global generator. Source: `mindspore.initial_seed`."""
+    return default_generator().initial_seed()
+
+
+def run_check() -> None:
+    """Add two tensors and say whether the installation works.
+
+    Source: `mindspore.run_check`.
+    """
+    a = Tensor(np.ones((2, 3), np.float32))
+    good = bool(np.array_equal((a + a).asnumpy(), np.full((2, 3), 2, np.float32)))
+    print(f"cellc version: {__version__}")
+    print("The result of a sum is "
+          + ("correct, cellc has been installed successfully!" if good else "wrong!"))

@@ -1,0 +1,11 @@
+"""MindSpore's import path for the functional API; the names are those of `cellc.ops`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import ops
+
+
+def __getattr__(name: str) -> Any:
+    return getattr(ops, name)
