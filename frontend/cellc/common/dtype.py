@@ -137,7 +137,7 @@ def convert(dtype: Any, what: str = "astype") -> DType:
 __all__ = [
     "DType", "Type", "all_types", "bfloat16", "bool_", "byte", "cdouble", "cfloat", "complex128",
     "complex64", "convert", "double", "dtype_to_nptype", "dtype_to_pytype", "float16", "float32",
-    "float64", "float_", "float_type", "from_numpy", "half", "int16", "int32", "int64", "int8",
+    "float64", "float_", "float_type", "half", "int16", "int32", "int64", "int8",
     "int_", "int_type", "intc", "intp", "list_", "long", "number", "number_type",
     "pytype_to_dtype", "short", "single", "string", "tensor_type", "tuple_", "type_none", "ubyte",
     "uint", "uint16", "uint32", "uint64", "uint8", "uint_type", "uintc", "uintp", "ushort",
