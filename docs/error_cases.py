@@ -36,8 +36,8 @@ CASES: tuple[Case, ...] = (
     Case(
         "CE001",
         "cellc compiles the text of a function, so it needs that text. Functions from files "
-        "and notebook cells have it. A function made with `exec` from a string has not, and neither "
-        "has one typed at the plain prompt of Python 3.11 or 3.12.",
+        "and notebook cells have it. A function made with `exec` from a string has not, and "
+        "neither has one typed at the plain prompt of Python 3.11 or 3.12.",
         '''
 text = "def net(x):\\n    return x + 1\\n"
 exec(text)
