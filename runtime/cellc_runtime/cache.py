@@ -18,6 +18,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from . import __version__, knobs, platform
@@ -178,4 +179,11 @@ class Cache:
 def default() -> Cache:
     """The cache the knobs describe."""
     settings = knobs.read()
-    return Cache(settings.cache_dir, settings.cache_size)
+    return _at(settings.cache_dir, settings.cache_size)
+
+
+@lru_cache(maxsize=8)
+def _at(directory: Path, limit: int) -> Cache:
+    # One object while the knobs stay: a new one would list the whole directory at its first
+    # `put` to learn the total.
+    return Cache(directory, limit)
