@@ -313,7 +313,8 @@ class GraphBlock:
         """Lower a region so that its outputs end in `targets`."""
         env = dict(zip(region.inputs, inputs, strict=True))
         wanted: dict[Value, Place] = {}
-        busy = {p.base for p in inputs if isinstance(p.base, Buffer)}
+        # Slots too: what a loop carries may live in an output or in an input updated in place.
+        busy = {p.base for p in inputs}
         for v, p in zip(region.outputs, targets, strict=True):
             if v.node is not None and v.node.op != "constant" and v not in wanted \
                     and p.base not in busy:
