@@ -24,11 +24,12 @@ from .elementwise import same_dtype
 if TYPE_CHECKING:
     from ..codegen.llvm.epilogue import Fused
     from ..codegen.llvm.kernels import conv as families
-    from ..codegen.llvm.kernels import conv_taps, scatter
+    from ..codegen.llvm.kernels import conv_taps, gemm, scatter
     from ..codegen.llvm.text import Function, V
 else:  # kernel families load when one is generated
     families = lazy_module("cellc_compiler.codegen.llvm.kernels.conv")
     conv_taps = lazy_module("cellc_compiler.codegen.llvm.kernels.conv_taps")
+    gemm = lazy_module("cellc_compiler.codegen.llvm.kernels.gemm")
     scatter = lazy_module("cellc_compiler.codegen.llvm.kernels.scatter")
 
 Pair = tuple[int, int]
@@ -92,6 +93,43 @@ def _tile_epilogue(fused: Fused, target: Target) -> conv_taps.Epilogue:
         return fused.emit(f, target, acc, at, channel, lanes, mask)
 
     return emit
+
+
+def is_pointwise(spec: families.ConvSpec) -> bool:
+    """Whether a convolution is a matrix product over channels at each pixel.
+
+    The chain over input channels is the same, so this is a choice of speed alone; a handful of
+    pixels is better served by the convolution kernels.
+    """
+    return (
+        (spec.kh, spec.kw) == (1, 1) and spec.stride == (1, 1) and spec.groups == 1
+        and not any(spec.pads) and spec.h * spec.w >= 16
+    )
+
+
+def _pointwise_plan(
+    spec: families.ConvSpec, target: Target, fused: Fused | None
+) -> KernelPlan:
+    """out[image] = w @ x[image], over [oc, c] and [c, pixels]."""
+    pixels = spec.h * spec.w
+
+    def emit(f: Function, acc: V, row: V, col: V, lanes: int, mask: V | None) -> V:
+        assert fused is not None
+        channel = f.binary("urem", row, f.i64(spec.oc)) if spec.n > 1 else row
+        flat = f.add(f.mul(row, f.i64(pixels)), col)
+        return fused.emit(f, target, acc, flat, channel, lanes, mask)
+
+    epilogue = None if fused is None else gemm.Epilogue(fused.key, emit, len(fused.operands))
+    plan = gemm.matmul_kernels(
+        gemm.MatmulSpec(
+            m=spec.oc, n=pixels, k=spec.c, dtype=spec.dtype, batch=(spec.n,),
+            a_batch_strides=(0,), b_batch_strides=(1,), epilogue=epilogue,
+        ),
+        target,
+    )
+    names = {"a": "in1", "b": "in0", "out": "out0"}
+    steps = [Step(k, tuple(names.get(r, r) for r in roles)) for k, roles in plan.kernels]
+    return KernelPlan(tuple(steps), dict(plan.scratch))
 
 
 def adopt(plan: families.Plan, names: dict[str, str]) -> KernelPlan:
@@ -175,6 +213,8 @@ class Conv2d(Op):
         if node.result.type.size == 0:
             return KernelPlan(())
         spec = conv_spec(node.operands[0].type, node.operands[1].type, node.attrs)
+        if is_pointwise(spec):
+            return _pointwise_plan(spec, target, epilogue)
         if epilogue is None:
             plan = families.conv_forward(spec, target)
         else:
