@@ -139,16 +139,15 @@ class Parameter(Tensor):
                 "Parameter data must be [`Tensor`, `int`, `float`] or a kind of `Tensor`. "
                 f"But with type {type(data)}."
             )
-        if active_tracer() is not None:
-            assign(self, data.astype(self.dtype) if isinstance(data, Tensor)
-                   else Tensor(data, self.dtype))
-            return self
-        source = data.init_data()._data if isinstance(data, Tensor) else np.asarray(data)
-        source = cast_array(source, self.dtype)
-        if source.shape == self._data.shape:
-            np.copyto(self._data, source)
+        if isinstance(data, Tensor):
+            given = data.init_data() if active_tracer() is None else data
+            value = given if given.dtype is self.dtype else given.astype(self.dtype)
         else:
-            self._data = aligned_copy(source)
+            value = Tensor(data, self.dtype)
+        if active_tracer() is not None or value.shape == self.shape:
+            assign(self, value)  # where a recording sees it: old elements may be needed yet
+        else:
+            self._data = aligned_copy(value._data)
         return self
 
     def assign_value(self, value: Tensor) -> Parameter:
