@@ -67,6 +67,7 @@ class Lowering:
         self.pool: dict[bytes, int] = {}
         self.callbacks: list[HostCallback] = []
         self.nests: list[tuple[str, Nest]] = []
+        self.plans: dict[Any, KernelPlan] = {}
         self.clock = 0
         self.loops = 0
         self.open_loops: list[tuple[int, set[Buffer]]] = []
@@ -161,6 +162,7 @@ class GraphBlock:
         self.absorbed = {a.contraction for a in self.epilogues.values()}
         self.out: list[Instruction] = []
         self.position = 0
+        self.last_read: dict[Value, int] | None = None
 
     def run(self) -> list[Instruction]:
         """The instructions of all clusters."""
@@ -200,12 +202,20 @@ class GraphBlock:
 
     def reads_later(self, value: Value) -> bool:
         """Whether a cluster after the current one reads the buffer of `value`."""
-        for cluster in self.schedule.clusters[self.position + 1 :]:
+        if self.last_read is None:
+            self.last_read = self._last_reads()
+        return self.last_read.get(value, -1) > self.position
+
+    def _last_reads(self) -> dict[Value, int]:
+        """For each value with a buffer, the last cluster that reads it."""
+        last: dict[Value, int] = {}
+        for position, cluster in enumerate(self.schedule.clusters):
             attached = self.epilogues.get(cluster.number)
             nodes = [*cluster.nodes, attached.contraction] if attached else cluster.nodes
-            if any(value in self.reads(node) for node in nodes):
-                return True
-        return False
+            for node in nodes:
+                for value in self.reads(node):
+                    last[value] = position
+        return last
 
     def reads(self, node: Node) -> set[Value]:
         """The values with buffers that a node reads, inlining and aliases seen through."""
@@ -262,7 +272,10 @@ class GraphBlock:
         op = lookup(node.op)
         if op.kernels is None:
             raise TypeError(f"the op {node.op} cannot be lowered")
-        plan = op.kernels(node, self.low.target)
+        key = (node.op, tuple(v.type for v in node.operands), tuple(node.attrs.items()))
+        plan = self.low.plans.get(key)
+        if plan is None:  # repeated blocks of a network ask for the same kernels
+            plan = self.low.plans[key] = op.kernels(node, self.low.target)
         table = {f"in{i}": self.place(v) for i, v in enumerate(node.operands)}
         for i, r in enumerate(node.results):
             table[f"out{i}"] = self.new_place(r, cluster, None)

@@ -49,6 +49,7 @@ class Cluster:
     domain: Domain | None
     nodes: list[Node] = field(default_factory=list)
     ancestors: int = 0
+    builder: NestBuilder | None = None
 
 
 @dataclass(slots=True)
@@ -202,20 +203,18 @@ class Fuser:
 
     def _try(self, node: Node, cluster: Cluster, domain: Domain) -> None:
         """Build the node's expression over the domain; raises Incompatible."""
-        builder = NestBuilder(domain, cluster.nodes, self.inline)
-        changed = domain != cluster.domain
-        for member in cluster.nodes:
-            if lookup(member.op).reduction is not None:
-                builder.reduce(member)
-            elif changed:
-                builder.member(member)
+        builder = cluster.builder
+        if builder is None or domain != builder.domain:
+            builder = NestBuilder(domain, cluster.nodes, self.inline)
+            for member in cluster.nodes:
+                _add(builder, member)
         builder.members.add(node)
-        if lookup(node.op).reduction is not None:
-            builder.reduce(node)
-            if builder.canonical(node.results[0].shape) is None:
-                raise Incompatible("the result has no place")
-        else:
-            builder.member(node)
+        try:
+            _add(builder, node)
+        except Incompatible:
+            builder.members.discard(node)
+            raise
+        cluster.builder = builder
 
     # --- result ---------------------------------------------------------------------------------
 
@@ -235,6 +234,16 @@ class Fuser:
                     if v.node is not None and self.cluster_of.get(v.node) is not home:
                         stored.add(v)
         return stored
+
+
+def _add(builder: NestBuilder, node: Node) -> None:
+    """Build a member's expression; raises Incompatible if it has none over the domain."""
+    if lookup(node.op).reduction is None:
+        builder.member(node)
+        return
+    if builder.canonical(node.results[0].shape) is None:
+        raise Incompatible("the result has no place")
+    builder.reduce(node)
 
 
 def own_domain(node: Node) -> Domain:
