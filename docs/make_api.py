@@ -32,7 +32,7 @@ COMPARED: tuple[tuple[str, str], ...] = (
     ("train", "Training loop, callbacks, metrics"),
     ("amp", "Mixed precision"),
 )
-ABSENT = ("dataset", "numpy", "mint", "scipy", "experimental.optim", "communication", "parallel",
+ABSENT = ("dataset", "numpy", "mint", "experimental.optim", "communication", "parallel",
           "profiler", "rewrite", "hal")
 
 # Run by both interpreters, so that both sides are listed by the same rules.
