@@ -54,6 +54,8 @@ def interpret_call(
     outer = _active.vm
     if outer is not None and outer.tracer is tracer and outer.frame is not None:
         return call(outer, fn, list(args), dict(kwargs or {}), outer.frame)
+    if hooks is None and outer is not None and outer.tracer is tracer:
+        hooks = outer.hooks  # library code that the outer call runs as it is
     vm = Interpreter(tracer, hooks)
     return _run(vm, fn, args, kwargs or {})
 
