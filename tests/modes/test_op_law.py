@@ -62,7 +62,7 @@ def cases(op: Op) -> Iterator[tuple[list[Array], dict[str, Any]]]:
                 yield arrays, dict(sample.attrs)
 
 
-# --- neighbours, written once for both modes -------------------------------------------------------
+# --- neighbours, written once for both modes -----------------------------------------------------
 
 
 class EagerBuilder:
@@ -86,7 +86,7 @@ class GraphBuilder(Builder):
 
 
 def before(b: Any, x: Any, dtype: DType) -> Any:
-    """Arithmetic ahead of an operand; integers and bools keep their values, which may be indices."""
+    """Arithmetic ahead of an operand; integers keep their values, which may be indices."""
     if dtype.is_inexact:
         return b.add(b.mul(x, b.number(1.5, x)), b.number(0.25, x))
     if dtype.kind == "bool":

@@ -191,7 +191,7 @@ class Train(Cell):
 
     def construct(self, x: Tensor, y: Tensor) -> Tensor:
         loss, grads = self.gradient(x, y)
-        for w, m, g in zip(self.weights, self.moments, grads):
+        for w, m, g in zip(self.weights, self.moments, grads, strict=True):
             ops.assign(m, m * 0.9 + g)
             ops.assign(w, w - 0.1 * m)
         return loss
