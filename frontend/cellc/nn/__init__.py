@@ -3,6 +3,15 @@
 from __future__ import annotations
 
 from .cell import Cell
+from .dynamic_lr import (
+    cosine_decay_lr,
+    exponential_decay_lr,
+    inverse_decay_lr,
+    natural_exp_decay_lr,
+    piecewise_constant_lr,
+    polynomial_decay_lr,
+    warmup_lr,
+)
 from .layer.activation import (
     CELU,
     ELU,
@@ -107,6 +116,15 @@ from .layer.pooling import (
     MaxUnpool2d,
     MaxUnpool3d,
 )
+from .learning_rate_schedule import (
+    CosineDecayLR,
+    ExponentialDecayLR,
+    InverseDecayLR,
+    LearningRateSchedule,
+    NaturalExpDecayLR,
+    PolynomialDecayLR,
+    WarmUpLR,
+)
 from .loss.loss import (
     BCELoss,
     BCEWithLogitsLoss,
@@ -136,27 +154,46 @@ from .loss.loss import (
     TripletMarginLoss,
     TripletMarginWithDistanceLoss,
 )
+from .optim.adagrad import FTRL, Adadelta, Adagrad, ProximalAdagrad, RMSProp
+from .optim.adam import Adam, AdaMax, AdamWeightDecay, Lamb
+from .optim.optimizer import Optimizer
+from .optim.rprop import ASGD, Rprop
+from .optim.sgd import SGD, Momentum
+from .wrap import (
+    ForwardValueAndGrad,
+    ParameterUpdate,
+    TrainOneStepCell,
+    WithEvalCell,
+    WithGradCell,
+    WithLossCell,
+)
 
 __all__ = [
-    "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d",
-    "AdaptiveMaxPool2d", "AvgPool1d", "AvgPool2d", "AvgPool3d", "BCELoss", "BCEWithLogitsLoss",
-    "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "BiDense", "CELU", "Cell", "CellDict", "CellList",
-    "ChannelShuffle", "ClipByNorm", "ConstantPad1d", "ConstantPad2d", "ConstantPad3d", "Conv1d",
-    "Conv1dTranspose", "Conv2d", "Conv2dTranspose", "Conv3d", "CosineEmbeddingLoss",
+    "ASGD", "AdaMax", "Adadelta", "Adagrad", "Adam", "AdamWeightDecay", "AdaptiveAvgPool1d",
+    "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d", "AvgPool1d",
+    "AvgPool2d", "AvgPool3d", "BCELoss", "BCEWithLogitsLoss", "BatchNorm1d", "BatchNorm2d",
+    "BatchNorm3d", "BiDense", "CELU", "Cell", "CellDict", "CellList", "ChannelShuffle",
+    "ClipByNorm", "ConstantPad1d", "ConstantPad2d", "ConstantPad3d", "Conv1d", "Conv1dTranspose",
+    "Conv2d", "Conv2dTranspose", "Conv3d", "CosineDecayLR", "CosineEmbeddingLoss",
     "CrossEntropyLoss", "Dense", "DiceLoss", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d",
-    "DropoutExt", "ELU", "Embedding", "EmbeddingLookup", "FastGelu", "Flatten", "FocalLoss", "GELU",
-    "GLU", "GaussianNLLLoss", "GroupNorm", "HShrink", "HSigmoid", "HSwish", "Hardtanh",
-    "HingeEmbeddingLoss", "HuberLoss", "Identity", "InstanceNorm1d", "InstanceNorm2d",
-    "InstanceNorm3d", "KLDivLoss", "L1Loss", "L1LossExt", "L1Regularizer", "LPPool1d", "LPPool2d",
-    "LRN", "LayerNorm", "LayerNormExt", "LeakyReLU", "Linear", "LogSigmoid", "LogSoftmax",
+    "DropoutExt", "ELU", "Embedding", "EmbeddingLookup", "ExponentialDecayLR", "FTRL", "FastGelu",
+    "Flatten", "FocalLoss", "ForwardValueAndGrad", "GELU", "GLU", "GaussianNLLLoss", "GroupNorm",
+    "HShrink", "HSigmoid", "HSwish", "Hardtanh", "HingeEmbeddingLoss", "HuberLoss", "Identity",
+    "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "InverseDecayLR", "KLDivLoss", "L1Loss",
+    "L1LossExt", "L1Regularizer", "LPPool1d", "LPPool2d", "LRN", "Lamb", "LayerNorm",
+    "LayerNormExt", "LeakyReLU", "LearningRateSchedule", "Linear", "LogSigmoid", "LogSoftmax",
     "LogSoftmaxExt", "LossBase", "MAELoss", "MSELoss", "MarginRankingLoss", "MaxPool1d",
-    "MaxPool2d", "MaxPool3d", "MaxUnpool1d", "MaxUnpool2d", "MaxUnpool3d", "Mish",
-    "MultiClassDiceLoss", "MultiLabelSoftMarginLoss", "MultiMarginLoss", "NLLLoss", "Norm",
-    "OneHot", "PReLU", "PReLUExt", "Pad", "PixelShuffle", "PixelUnshuffle", "PoissonNLLLoss",
-    "RMSELoss", "RReLU", "ReLU", "ReLU6", "ReflectionPad1d", "ReflectionPad2d", "ReflectionPad3d",
-    "ReplicationPad1d", "ReplicationPad2d", "ReplicationPad3d", "Roll", "SeLU", "SequentialCell",
-    "SiLU", "Sigmoid", "SmoothL1Loss", "SoftMarginLoss", "SoftShrink", "Softmax", "Softmax2d",
+    "MaxPool2d", "MaxPool3d", "MaxUnpool1d", "MaxUnpool2d", "MaxUnpool3d", "Mish", "Momentum",
+    "MultiClassDiceLoss", "MultiLabelSoftMarginLoss", "MultiMarginLoss", "NLLLoss",
+    "NaturalExpDecayLR", "Norm", "OneHot", "Optimizer", "PReLU", "PReLUExt", "Pad",
+    "ParameterUpdate", "PixelShuffle", "PixelUnshuffle", "PoissonNLLLoss", "PolynomialDecayLR",
+    "ProximalAdagrad", "RMSELoss", "RMSProp", "RReLU", "ReLU", "ReLU6", "ReflectionPad1d",
+    "ReflectionPad2d", "ReflectionPad3d", "ReplicationPad1d", "ReplicationPad2d",
+    "ReplicationPad3d", "Roll", "Rprop", "SGD", "SeLU", "SequentialCell", "SiLU", "Sigmoid",
+    "SmoothL1Loss", "SoftMarginLoss", "SoftShrink", "Softmax", "Softmax2d",
     "SoftmaxCrossEntropyWithLogits", "Softmin", "Softsign", "SyncBatchNorm", "Tanh", "Tanhshrink",
-    "Threshold", "Tril", "TripletMarginLoss", "TripletMarginWithDistanceLoss", "Triu", "Unflatten",
-    "Upsample", "ZeroPad2d", "get_activation",
+    "Threshold", "TrainOneStepCell", "Tril", "TripletMarginLoss", "TripletMarginWithDistanceLoss",
+    "Triu", "Unflatten", "Upsample", "WarmUpLR", "WithEvalCell", "WithGradCell", "WithLossCell",
+    "ZeroPad2d", "cosine_decay_lr", "exponential_decay_lr", "get_activation", "inverse_decay_lr",
+    "natural_exp_decay_lr", "piecewise_constant_lr", "polynomial_decay_lr", "warmup_lr",
 ]

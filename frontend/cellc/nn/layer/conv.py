@@ -223,8 +223,8 @@ class Conv2dTranspose(_Conv):
     Args:
         As in `Conv2d`; the weight has the shape (in, out / group, kH, kW).
         pad_mode: `"same"` gives H * stride rows, `"valid"` as many as the input reaches, `"pad"`
-            that less `padding`, plus `output_padding`.
-        output_padding: rows and columns added at the end, in the mode `"pad"`.
+            that less `padding`.
+        output_padding: rows and columns of zeros added at the end, in the mode `"pad"`.
     """
 
     transposed = True
@@ -245,17 +245,18 @@ class Conv2dTranspose(_Conv):
     def construct(self, x: Tensor) -> Tensor:
         """(N, in_channels, H, W) to (N, out_channels, H', W')."""
         size = _transposed_size(x.shape[2:], self.kernel_size, self.stride, self.dilation,
-                                self.pad_mode, self.padding, self.output_padding)
+                                self.pad_mode, self.padding)
         out = ops.conv2d_adjoint(x, self.weight, size, self.stride, self.pad_mode, self.padding,
                                  self.dilation, self.group)
         if self.has_bias:
             out = ops.bias_add(out, self.bias)
+        if self.pad_mode == "pad" and any(self.output_padding):
+            out = ops.pad(out, (0, self.output_padding[1], 0, self.output_padding[0]))
         return out
 
 
 def _transposed_size(
-    size: Ints, kernel: Ints, stride: Ints, dilation: Ints, pad_mode: str, padding: Any,
-    extra: Ints,
+    size: Ints, kernel: Ints, stride: Ints, dilation: Ints, pad_mode: str, padding: Any
 ) -> Ints:
     """Rows and columns of a transposed convolution."""
     pads = padding if isinstance(padding, tuple) else (padding,) * 4
@@ -267,7 +268,7 @@ def _transposed_size(
         elif pad_mode == "valid":
             out.append((size[i] - 1) * stride[i] + max(reach, stride[i]))
         else:
-            out.append((size[i] - 1) * stride[i] + reach - pads[2 * i] - pads[2 * i + 1] + extra[i])
+            out.append((size[i] - 1) * stride[i] + reach - pads[2 * i] - pads[2 * i + 1])
     return tuple(out)
 
 
@@ -298,7 +299,7 @@ class Conv1dTranspose(_Conv):
         """(N, in_channels, L) to (N, out_channels, L')."""
         x = ops.expand_dims(x, 2)
         size = _transposed_size(x.shape[2:], self.kernel_size, self.stride, self.dilation,
-                                self.pad_mode, self.padding, (0, 0))
+                                self.pad_mode, self.padding)
         out = ops.conv2d_adjoint(x, self.weight, size, self.stride, self.pad_mode, self.padding,
                                  self.dilation, self.group)
         if self.has_bias:

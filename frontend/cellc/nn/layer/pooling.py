@@ -226,6 +226,12 @@ class AvgPool1d(_Pool):
         self.ceil_mode = ceil_mode
         self.count_include_pad = count_include_pad
 
+    def extend_repr(self) -> str:
+        """The window, which MindSpore prints as ints in the mode "pad"."""
+        if not self.is_expand:
+            return super().extend_repr()
+        return f"kernel_size={self.kernel_size[1]}, stride={self.stride[1]}, pad_mode=PAD"
+
     def construct(self, x: Tensor) -> Tensor:
         """(N, C, L) to (N, C, L')."""
         lines = ops.expand_dims(x, -2)
@@ -322,17 +328,29 @@ class AvgPool3d(_Pool3d):
     def construct(self, x: Tensor) -> Tensor:
         """(N, C, D, H, W) to (N, C, D', H', W')."""
         k, s, p = self.sizes, self.steps, self.pads
-        planes = self._planes(x)
         if self.is_expand:
             first = 1 if self.divisor_override > 0 else 0
-            planes = ops.avg_pool2d(planes, k[1:], s[1:], p[1:], self.ceil_mode,
+            planes = ops.avg_pool2d(self._planes(x), k[1:], s[1:], p[1:], self.ceil_mode,
                                     self.count_include_pad, first)
             out = ops.avg_pool2d(self._columns(planes, x), (k[0], 1), (s[0], 1), (p[0], 0),
                                  self.ceil_mode, self.count_include_pad, self.divisor_override)
         else:
-            planes = ops.pool2d("avg", planes, k[1:], s[1:], self.pad_mode)
-            out = ops.pool2d("avg", self._columns(planes, x), (k[0], 1), (s[0], 1), self.pad_mode)
+            if self.pad_mode == "SAME":  # unlike in two dimensions, padding counts
+                x = ops.pad(x, _same_padding(x.shape[2:], k, s))
+            planes = ops.pool2d("avg", self._planes(x), k[1:], s[1:], "valid")
+            out = ops.pool2d("avg", self._columns(planes, x), (k[0], 1), (s[0], 1), "valid")
         return ops.reshape(out, out.shape[:3] + planes.shape[2:])
+
+
+def _same_padding(size: Ints, kernel: Ints, stride: Ints) -> list[int]:
+    """Pairs (before, after) from the last axis backwards, for ceil(size / stride) windows."""
+    out = []
+    for i in range(len(size) - 1, -1, -1):
+        windows = (size[i] + stride[i] - 1) // stride[i]
+        total = max(0, (windows - 1) * stride[i] + kernel[i] - size[i])
+        out.append(total // 2)
+        out.append(total - total // 2)
+    return out
 
 
 # --- by the size of the output -------------------------------------------------------------------

@@ -1,0 +1,172 @@
+"""Learning rates as lists, one rate for each step. Sources: the functions of these names in `nn`.
+
+Arguments they share: `total_step` rates are made; an epoch has `step_per_epoch` steps; the rate
+changes from epoch to epoch, over `decay_epoch` of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from . import _check
+from .learning_rate_schedule import checked_float
+
+
+def _per_epoch(
+    rate: Callable[[int], float], total_step: int, step_per_epoch: int, epochs: int, what: str,
+    name: str = "decay_epoch",
+) -> list[float]:
+    """The rate of each step's epoch.
+
+    Raises:
+        TypeError: a count is no int.
+        ValueError: a count is not positive.
+    """
+    total = _check.positive(total_step, "total_step", what)
+    per_epoch = _check.positive(step_per_epoch, "step_per_epoch", what)
+    _check.at_least(epochs, 0 if name == "warmup_epoch" else 1, name, what)
+    return [rate(i // per_epoch) for i in range(total)]
+
+
+def piecewise_constant_lr(milestone: list[int], learning_rates: list[float]) -> list[float]:
+    """Each rate until its milestone (a step), which ends the list.
+
+    Raises:
+        TypeError: not lists, or elements of a wrong kind.
+        ValueError: lengths that differ, or milestones that do not grow.
+    """
+    what = "piecewise_constant_lr"
+    for name, value in (("milestone", milestone), ("learning_rates", learning_rates)):
+        if not isinstance(value, (tuple, list)):
+            raise TypeError(f"For '{what}', '{name}' must be a list, got {type(value).__name__}.")
+    if len(milestone) != len(learning_rates):
+        raise ValueError(
+            f"For '{what}', the size of 'milestone' must be same with the size of "
+            f"'learning_rates', but got {len(milestone)} and {len(learning_rates)}."
+        )
+    out: list[float] = []
+    for i, (step, rate) in enumerate(zip(milestone, learning_rates, strict=True)):
+        _check.positive(step, f"milestone[{i}]", what)
+        checked_float(rate, f"learning_rates[{i}]", what, zero=True)
+        if step < len(out) or (i and step <= milestone[i - 1]):
+            raise ValueError(
+                f"For '{what}', the value of milestone[{i}] must be greater than "
+                f"milestone[{i - 1}], but got {step} and {milestone[i - 1]}."
+            )
+        out += [rate] * (step - len(out))
+    return out
+
+
+def exponential_decay_lr(
+    learning_rate: float, decay_rate: float, total_step: int, step_per_epoch: int,
+    decay_epoch: int, is_stair: bool = False,
+) -> list[float]:
+    """learning_rate * decay_rate**(epoch / decay_epoch), the exponent an integer if stair."""
+    what = "exponential_decay_lr"
+    checked_float(learning_rate, "learning_rate", what)
+    checked_float(decay_rate, "decay_rate", what)
+    _check.boolean(is_stair, "is_stair", what)
+
+    def rate(epoch: int) -> float:
+        return learning_rate * float(decay_rate ** _units(epoch, decay_epoch, is_stair))
+
+    return _per_epoch(rate, total_step, step_per_epoch, decay_epoch, what)
+
+
+def _units(epoch: int, decay_epoch: int, is_stair: bool) -> float:
+    return epoch // decay_epoch if is_stair else epoch / decay_epoch
+
+
+def natural_exp_decay_lr(
+    learning_rate: float, decay_rate: float, total_step: int, step_per_epoch: int,
+    decay_epoch: int, is_stair: bool = False,
+) -> list[float]:
+    """learning_rate * exp(-decay_rate * epoch), epochs rounded down to `decay_epoch` if stair."""
+    what = "natural_exp_decay_lr"
+    checked_float(learning_rate, "learning_rate", what)
+    checked_float(decay_rate, "decay_rate", what)
+    _check.boolean(is_stair, "is_stair", what)
+
+    def rate(epoch: int) -> float:
+        reached = epoch // decay_epoch * decay_epoch if is_stair else epoch
+        return learning_rate * math.exp(-decay_rate * reached)
+
+    return _per_epoch(rate, total_step, step_per_epoch, decay_epoch, what)
+
+
+def inverse_decay_lr(
+    learning_rate: float, decay_rate: float, total_step: int, step_per_epoch: int,
+    decay_epoch: int, is_stair: bool = False,
+) -> list[float]:
+    """learning_rate / (1 + decay_rate * epoch / decay_epoch), the quotient an integer if stair."""
+    what = "inverse_decay_lr"
+    checked_float(learning_rate, "learning_rate", what)
+    checked_float(decay_rate, "decay_rate", what)
+    _check.boolean(is_stair, "is_stair", what)
+
+    def rate(epoch: int) -> float:
+        return learning_rate / (1 + decay_rate * _units(epoch, decay_epoch, is_stair))
+
+    return _per_epoch(rate, total_step, step_per_epoch, decay_epoch, what)
+
+
+def cosine_decay_lr(
+    min_lr: float, max_lr: float, total_step: int, step_per_epoch: int, decay_epoch: int
+) -> list[float]:
+    """Half a cosine from max_lr down to min_lr in `decay_epoch` epochs.
+
+    Raises:
+        TypeError, ValueError: rates of a wrong kind, or min_lr not below max_lr.
+    """
+    what = "cosine_decay_lr"
+    checked_float(min_lr, "min_lr", what, zero=True)
+    checked_float(max_lr, "max_lr", what)
+    if min_lr >= max_lr:
+        raise ValueError(
+            f"For '{what}', the 'max_lr' must be greater than the 'min_lr', but got 'max_lr' "
+            f"value: {max_lr}, 'min_lr' value: {min_lr}."
+        )
+
+    def rate(epoch: int) -> float:
+        part = min(epoch, decay_epoch) / decay_epoch
+        return min_lr + 0.5 * (max_lr - min_lr) * (1 + math.cos(math.pi * part))
+
+    return _per_epoch(rate, total_step, step_per_epoch, decay_epoch, what)
+
+
+def polynomial_decay_lr(
+    learning_rate: float, end_learning_rate: float, total_step: int, step_per_epoch: int,
+    decay_epoch: int, power: float, update_decay_epoch: bool = False,
+) -> list[float]:
+    """(learning_rate - end) * (1 - epoch / decay_epoch)**power + end.
+
+    Args:
+        update_decay_epoch: start again from a rate in between, over a multiple of `decay_epoch`.
+    """
+    what = "polynomial_decay_lr"
+    checked_float(learning_rate, "learning_rate", what)
+    checked_float(end_learning_rate, "end_learning_rate", what, zero=True)
+    checked_float(power, "power", what)
+    _check.boolean(update_decay_epoch, "update_decay_epoch", what)
+
+    def rate(epoch: int) -> float:
+        reach = decay_epoch * max(math.ceil(epoch / decay_epoch), 1) if update_decay_epoch \
+            else decay_epoch
+        part = float((1 - min(epoch, reach) / reach) ** power)
+        return (learning_rate - end_learning_rate) * part + end_learning_rate
+
+    return _per_epoch(rate, total_step, step_per_epoch, decay_epoch, what)
+
+
+def warmup_lr(
+    learning_rate: float, total_step: int, step_per_epoch: int, warmup_epoch: int
+) -> list[float]:
+    """learning_rate * epoch / warmup_epoch, until it is the learning rate."""
+    what = "warmup_lr"
+    checked_float(learning_rate, "learning_rate", what, zero=True)
+
+    def rate(epoch: int) -> float:
+        return learning_rate * (min(epoch, warmup_epoch) / warmup_epoch if warmup_epoch else 1.0)
+
+    return _per_epoch(rate, total_step, step_per_epoch, warmup_epoch, what, "warmup_epoch")

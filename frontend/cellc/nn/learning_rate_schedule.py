@@ -1,0 +1,170 @@
+# Functions of `ops` are collected when it is imported, so their types are not known statically.
+# mypy: disable-error-code="no-any-return"
+"""Learning rates as functions of the step. Sources: the classes of the same names in `nn`."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from cellc_runtime.dtypes import float32
+
+from .. import ops
+from ..common.tensor import Tensor
+from . import _check
+from .cell import Cell
+
+
+def checked_float(value: Any, name: str, what: str, zero: bool = False) -> float:
+    """A float above zero (or zero, with `zero`).
+
+    Raises:
+        TypeError: it is no float.
+        ValueError: it is out of range.
+    """
+    if not isinstance(value, float):
+        raise TypeError(
+            f"For '{what}', the argument '{name}' must be type of float, but got '{name}' type: "
+            f"{type(value)}."
+        )
+    if not value >= 0.0 or (value == 0.0 and not zero):
+        raise ValueError(
+            f"For '{what}', the '{name}' must be float and must {'>=' if zero else '>'} 0, but got "
+            f"'{value}' with type 'float'."
+        )
+    return value
+
+
+class LearningRateSchedule(Cell):
+    """Base of schedules: `construct(global_step)` gives the rate of a step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def construct(self, global_step: Tensor) -> Any:
+        """The rate; to be given by each schedule."""
+        raise TypeError(f"the schedule {type(self).__name__} gives no 'construct'")
+
+
+class _Decay(LearningRateSchedule):
+    """A decay per `decay_steps` steps.
+
+    Args:
+        learning_rate: the first rate.
+        decay_rate: how fast it decays.
+        decay_steps: steps of one unit of the decay.
+        is_stair: the rate stays the same within a unit.
+    """
+
+    def __init__(
+        self, learning_rate: float, decay_rate: float, decay_steps: int, is_stair: bool = False
+    ) -> None:
+        super().__init__()
+        what = self.cls_name
+        self.learning_rate = checked_float(learning_rate, "learning_rate", what)
+        self.decay_rate = checked_float(decay_rate, "decay_rate", what)
+        self.decay_steps = _check.positive(decay_steps, "decay_steps", what)
+        self.is_stair = _check.boolean(is_stair, "is_stair", what)
+
+    def units(self, global_step: Tensor) -> Tensor:
+        """How many units of the decay have passed."""
+        passed = ops.cast(global_step, float32) / float(self.decay_steps)
+        return ops.floor(passed) if self.is_stair else passed
+
+
+class ExponentialDecayLR(_Decay):
+    """learning_rate * decay_rate**(step / decay_steps)."""
+
+    def construct(self, global_step: Tensor) -> Tensor:
+        """The rate of a step."""
+        return self.learning_rate * ops.pow(self.decay_rate, self.units(global_step))
+
+
+class NaturalExpDecayLR(_Decay):
+    """learning_rate * exp(-decay_rate * step), the step rounded down to `decay_steps` if stair."""
+
+    def construct(self, global_step: Tensor) -> Tensor:
+        """The rate of a step."""
+        step = ops.cast(global_step, float32)
+        if self.is_stair:
+            step = self.units(global_step) * float(self.decay_steps)
+        return self.learning_rate * ops.exp(step * -self.decay_rate)
+
+
+class InverseDecayLR(_Decay):
+    """learning_rate / (1 + decay_rate * step / decay_steps)."""
+
+    def construct(self, global_step: Tensor) -> Tensor:
+        """The rate of a step."""
+        return self.learning_rate / (1.0 + self.decay_rate * self.units(global_step))
+
+
+class CosineDecayLR(LearningRateSchedule):
+    """Half a cosine from max_lr down to min_lr in `decay_steps` steps."""
+
+    def __init__(self, min_lr: float, max_lr: float, decay_steps: int) -> None:
+        super().__init__()
+        what = self.cls_name
+        self.min_lr = checked_float(min_lr, "min_lr", what, zero=True)
+        self.max_lr = checked_float(max_lr, "max_lr", what)
+        self.decay_steps = _check.positive(decay_steps, "decay_steps", what)
+        if min_lr >= max_lr:
+            raise ValueError(
+                f"For '{what}', the 'max_lr' must be greater than the 'min_lr', but got 'max_lr' "
+                f"value: {max_lr}, 'min_lr' value: {min_lr}."
+            )
+
+    def construct(self, global_step: Tensor) -> Tensor:
+        """The rate of a step."""
+        steps = float(self.decay_steps)
+        step = ops.minimum(ops.cast(global_step, float32), steps)
+        wave = ops.cos(step / steps * math.pi)
+        return self.min_lr + 0.5 * (self.max_lr - self.min_lr) * (1.0 + wave)
+
+
+class PolynomialDecayLR(LearningRateSchedule):
+    """(learning_rate - end_learning_rate) * (1 - step / decay_steps)**power + end_learning_rate.
+
+    Args:
+        learning_rate, end_learning_rate: the first and last rate.
+        decay_steps: steps from one to the other.
+        power: the exponent.
+        update_decay_steps: start again from a rate in between, over a multiple of `decay_steps`.
+    """
+
+    def __init__(
+        self, learning_rate: float, end_learning_rate: float, decay_steps: int, power: float,
+        update_decay_steps: bool = False,
+    ) -> None:
+        super().__init__()
+        what = self.cls_name
+        self.start = checked_float(learning_rate, "learning_rate", what)
+        self.end = checked_float(end_learning_rate, "end_learning_rate", what, zero=True)
+        self.decay_steps = _check.positive(decay_steps, "decay_steps", what)
+        self.power = checked_float(power, "power", what)
+        self.update_decay_steps = _check.boolean(update_decay_steps, "update_decay_steps", what)
+
+    def construct(self, global_step: Tensor) -> Tensor:
+        """The rate of a step."""
+        step = ops.cast(global_step, float32)
+        steps = float(self.decay_steps)
+        if self.update_decay_steps:
+            reach = steps * ops.maximum(ops.ceil(step / steps), 1.0)
+        else:
+            reach = steps
+            step = ops.minimum(step, steps)
+        return (self.start - self.end) * ops.pow(1.0 - step / reach, self.power) + self.end
+
+
+class WarmUpLR(LearningRateSchedule):
+    """learning_rate * step / warmup_steps, until it is the learning rate."""
+
+    def __init__(self, learning_rate: float, warmup_steps: int) -> None:
+        super().__init__()
+        self.learning_rate = checked_float(learning_rate, "learning_rate", self.cls_name, True)
+        self.warmup_steps = _check.positive(warmup_steps, "warmup_steps", self.cls_name)
+
+    def construct(self, global_step: Tensor) -> Tensor:
+        """The rate of a step."""
+        steps = float(self.warmup_steps)
+        return self.learning_rate * (ops.minimum(ops.cast(global_step, float32), steps) / steps)

@@ -1,0 +1,235 @@
+"""Optimizers that scale by past squares: RMSProp, Adagrad, Adadelta, ProximalAdagrad, FTRL."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import ops
+from .. import _check
+from .optimizer import Optimizer
+from .sgd import non_negative_float
+
+
+def _positive_float(value: Any, name: str, what: str) -> float:
+    if not isinstance(value, float):
+        raise TypeError(
+            f"For '{what}', the type of '{name}' should be 'float', but got type "
+            f"'{type(value).__name__}'."
+        )
+    return _check.above_zero(value, name, what)
+
+
+class RMSProp(Optimizer):
+    """s = decay s + (1 - decay) g**2; v = momentum v + lr g / sqrt(s + epsilon); p -= v.
+
+    Args:
+        params, learning_rate, weight_decay, loss_scale: see `Optimizer`.
+        decay, momentum: non-negative.
+        epsilon: positive.
+        use_locking: accepted for compatibility.
+        centered: subtract the square of the mean gradient from s.
+
+    Source: `mindspore.nn.RMSProp` (Tieleman and Hinton, 2012).
+    """
+
+    def __init__(
+        self, params: Any, learning_rate: Any = 0.1, decay: float = 0.9, momentum: float = 0.0,
+        epsilon: float = 1e-10, use_locking: bool = False, centered: bool = False,
+        loss_scale: float = 1.0, weight_decay: Any = 0.0,
+    ) -> None:
+        super().__init__(learning_rate, params, weight_decay, loss_scale)
+        what = self.cls_name
+        self.decay = non_negative_float(decay, "decay", what)
+        self.momentum = non_negative_float(momentum, "momentum", what)
+        self.epsilon = _positive_float(epsilon, "epsilon", what)
+        _check.boolean(use_locking, "use_locking", what)
+        self.centered = _check.boolean(centered, "centered", what)
+        if centered:
+            self.mg = self.parameters.clone(prefix="mean_grad", init="zeros")
+        self.ms = self.parameters.clone(prefix="mean_square", init="ones")
+        self.moment = self.parameters.clone(prefix="moment", init="zeros")
+
+    def construct(self, gradients: Any) -> Any:
+        """Assign new values to the parameters and their statistics."""
+        gradients = self.prepared(gradients)
+        lr = self.next_rate()
+        for i in range(self.param_length):
+            weight = self.parameters[i]
+            gradient = ops.cast(gradients[i], weight.dtype)
+            square = self.ms[i] * self.decay + ops.square(gradient) * (1.0 - self.decay)
+            below = square + self.epsilon
+            if self.centered:
+                mean = self.mg[i] * self.decay + gradient * (1.0 - self.decay)
+                below = below - ops.square(mean)
+                ops.assign(self.mg[i], mean)
+            step = self.moment[i] * self.momentum + \
+                self.rate_of(lr, i) * gradient / ops.sqrt(below)
+            ops.assign(self.ms[i], square)
+            ops.assign(self.moment[i], step)
+            ops.assign(weight, weight - step)
+        return self.done()
+
+
+class Adagrad(Optimizer):
+    """s += g**2; p -= lr g / sqrt(s).
+
+    Args:
+        params, learning_rate, weight_decay, loss_scale: see `Optimizer`.
+        accum: s at first, non-negative.
+        update_slots: whether s changes.
+
+    Source: `mindspore.nn.Adagrad` (Duchi et al., 2011).
+    """
+
+    def __init__(
+        self, params: Any, accum: float = 0.1, learning_rate: Any = 0.001,
+        update_slots: bool = True, loss_scale: float = 1.0, weight_decay: Any = 0.0,
+    ) -> None:
+        super().__init__(learning_rate, params, weight_decay, loss_scale)
+        first = non_negative_float(accum, "accum", self.cls_name)
+        self.update_slots = _check.boolean(update_slots, "update_slots", self.cls_name)
+        self.accum = self.parameters.clone(prefix="accum", init=first)
+
+    def construct(self, gradients: Any) -> Any:
+        """Assign new values to the parameters and their `accum`."""
+        gradients = self.prepared(gradients)
+        lr = self.next_rate()
+        for i in range(self.param_length):
+            weight, accum = self.parameters[i], self.accum[i]
+            gradient = ops.cast(gradients[i], weight.dtype)
+            total = accum + ops.square(gradient) if self.update_slots else accum
+            ops.assign(weight, weight - self.rate_of(lr, i) * gradient / ops.sqrt(total))
+            if self.update_slots:
+                ops.assign(accum, total)
+        return self.done()
+
+
+class Adadelta(Optimizer):
+    """Steps scaled by the ratio of past steps and past gradients (Zeiler, 2012).
+
+    Args:
+        params, learning_rate, weight_decay, loss_scale: see `Optimizer`.
+        rho: decay rate of both, in [0, 1].
+        epsilon: non-negative.
+
+    Source: `mindspore.nn.Adadelta`.
+    """
+
+    def __init__(
+        self, params: Any, learning_rate: Any = 1.0, rho: float = 0.9, epsilon: float = 1e-6,
+        loss_scale: float = 1.0, weight_decay: Any = 0.0,
+    ) -> None:
+        super().__init__(learning_rate, params, weight_decay, loss_scale)
+        self.rho = _check.between(rho, 0.0, 1.0, "rho", self.cls_name)
+        self.epsilon = non_negative_float(epsilon, "epsilon", self.cls_name)
+        self.accum = self.parameters.clone(prefix="accum", init="zeros")
+        self.accum_update = self.parameters.clone(prefix="accum_update", init="zeros")
+
+    def construct(self, gradients: Any) -> Any:
+        """Assign new values to the parameters and their statistics."""
+        gradients = self.prepared(gradients)
+        lr = self.next_rate()
+        for i in range(self.param_length):
+            weight = self.parameters[i]
+            gradient = ops.cast(gradients[i], weight.dtype)
+            square = self.accum[i] * self.rho + ops.square(gradient) * (1.0 - self.rho)
+            step = ops.sqrt(self.accum_update[i] + self.epsilon) / \
+                ops.sqrt(square + self.epsilon) * gradient
+            later = self.accum_update[i] * self.rho + ops.square(step) * (1.0 - self.rho)
+            ops.assign(self.accum[i], square)
+            ops.assign(self.accum_update[i], later)
+            ops.assign(weight, weight - self.rate_of(lr, i) * step)
+        return self.done()
+
+
+class ProximalAdagrad(Optimizer):
+    """Adagrad steps followed by the proximal operator of l1 and l2 penalties.
+
+    Args:
+        params, learning_rate, weight_decay, loss_scale: see `Optimizer`.
+        accum: the sum of squares at first, non-negative.
+        l1, l2: weights of the penalties, non-negative.
+        use_locking: accepted for compatibility.
+
+    Source: `mindspore.nn.ProximalAdagrad` (Duchi and Singer, 2009).
+    """
+
+    def __init__(
+        self, params: Any, accum: float = 0.1, learning_rate: Any = 0.001, l1: float = 0.0,
+        l2: float = 0.0, use_locking: bool = False, loss_scale: float = 1.0,
+        weight_decay: Any = 0.0,
+    ) -> None:
+        super().__init__(learning_rate, params, weight_decay, loss_scale)
+        what = self.cls_name
+        self.l1 = non_negative_float(l1, "l1", what)
+        self.l2 = non_negative_float(l2, "l2", what)
+        _check.boolean(use_locking, "use_locking", what)
+        self.accum = self.parameters.clone(
+            prefix="accum", init=non_negative_float(accum, "accum", what))
+
+    def construct(self, gradients: Any) -> Any:
+        """Assign new values to the parameters and their `accum`."""
+        gradients = self.prepared(gradients)
+        lr = self.next_rate()
+        for i in range(self.param_length):
+            weight = self.parameters[i]
+            gradient = ops.cast(gradients[i], weight.dtype)
+            total = self.accum[i] + ops.square(gradient)
+            rate = self.rate_of(lr, i) / ops.sqrt(total)
+            near = weight - rate * gradient
+            if self.l1 > 0:
+                near = ops.sign(near) * ops.maximum(ops.abs(near) - rate * self.l1, 0.0)
+            ops.assign(self.accum[i], total)
+            ops.assign(weight, near / (1.0 + rate * self.l2))
+        return self.done()
+
+
+class FTRL(Optimizer):
+    """Follow the regularised leader (McMahan et al., 2013). Source: `mindspore.nn.FTRL`.
+
+    Args:
+        params, weight_decay, loss_scale: see `Optimizer`.
+        initial_accum: the sum of squares at first, non-negative.
+        learning_rate: a float (one rate for all steps and parameters), positive.
+        lr_power: exponent of the rate's decay, not positive.
+        l1, l2: weights of the penalties, non-negative.
+        use_locking: accepted for compatibility.
+    """
+
+    def __init__(
+        self, params: Any, initial_accum: float = 0.1, learning_rate: Any = 0.001,
+        lr_power: float = -0.5, l1: float = 0.0, l2: float = 0.0, use_locking: bool = False,
+        loss_scale: float = 1.0, weight_decay: Any = 0.0,
+    ) -> None:
+        super().__init__(learning_rate, params, weight_decay, loss_scale)
+        what = self.cls_name
+        if self.dynamic_lr or self.is_group_lr:
+            raise ValueError(f"For '{what}', one constant learning rate is wanted.")
+        if _check.number(lr_power, "lr_power", what) > 0:
+            raise ValueError(f"For '{what}', 'lr_power' must not be positive, got {lr_power}.")
+        self.lr_power = float(lr_power)
+        self.l1 = non_negative_float(l1, "l1", what)
+        self.l2 = non_negative_float(l2, "l2", what)
+        _check.boolean(use_locking, "use_locking", what)
+        first = non_negative_float(initial_accum, "initial_accum", what)
+        self.moments = self.parameters.clone(prefix="moments", init=first)
+        self.linear = self.parameters.clone(prefix="linear", init="zeros")
+
+    def construct(self, gradients: Any) -> Any:
+        """Assign new values to the parameters and their statistics."""
+        gradients = self.prepared(gradients)
+        lr = self.next_rate()
+        for i in range(self.param_length):
+            weight, moment = self.parameters[i], self.moments[i]
+            gradient = ops.cast(gradients[i], weight.dtype)
+            rate = self.rate_of(lr, i)
+            total = moment + ops.square(gradient)
+            before = ops.pow(moment, -self.lr_power)
+            after = ops.pow(total, -self.lr_power)
+            linear = self.linear[i] + gradient - (after - before) / rate * weight
+            below = after / rate + 2.0 * self.l2
+            new = (ops.sign(linear) * self.l1 - linear) / below
+            ops.assign(moment, total)
+            ops.assign(self.linear[i], linear)
+            ops.assign(weight, ops.where(ops.abs(linear) > self.l1, new, 0.0))
+        return self.done()

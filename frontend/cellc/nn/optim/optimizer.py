@@ -1,0 +1,392 @@
+# Functions of `ops` are collected when it is imported, so their types are not known statically.
+# mypy: disable-error-code="no-any-return"
+"""The base of optimizers: parameter groups, learning rates, weight decay, loss scale.
+
+An optimizer is a Cell whose `construct` takes the gradients and assigns new values to the
+parameters and to its own state, so that a training step compiles as one graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cellc_runtime.dtypes import float32
+
+from ... import ops
+from ...common.parameter import Parameter, ParameterTuple
+from ...common.tensor import Tensor
+from .. import _check
+from ..cell import Cell
+from ..layer.container import CellList
+from ..learning_rate_schedule import LearningRateSchedule
+
+_GROUP_KEYS = ("params", "lr", "weight_decay", "order_params", "grad_centralization")
+
+
+class _IteratorLearningRate(LearningRateSchedule):
+    """A rate for each step from a list; the last one for the steps after it."""
+
+    def __init__(self, learning_rate: Tensor, name: str) -> None:
+        super().__init__()
+        self.count = learning_rate.size
+        self.learning_rate = Parameter(learning_rate, name=name)
+
+    def construct(self, global_step: Tensor) -> Tensor:
+        """The rate of a step."""
+        step = ops.minimum(global_step, self.count - 1)
+        return ops.reshape(ops.gather(self.learning_rate, ops.reshape(step, (1,)), 0), ())
+
+
+class _ConvertToCell(LearningRateSchedule):
+    """One value for all steps, beside others that are schedules."""
+
+    def __init__(self, value: Any) -> None:
+        super().__init__()
+        self.value = value
+
+    def construct(self, global_step: Tensor) -> Any:
+        """The value."""
+        return self.value
+
+
+class _WrappedWeightDecay(Cell):
+    """A weight decay that is a schedule."""
+
+    def __init__(self, weight_decay: Cell) -> None:
+        super().__init__()
+        self.weight_decay = weight_decay
+
+    def construct(self, global_step: Tensor) -> Tensor:
+        """The decay of a step."""
+        return self.weight_decay(global_step)
+
+
+@dataclass(slots=True)
+class _Group:
+    """Parameters that share their options; None: the optimizer's."""
+
+    params: list[Parameter]
+    lr: Any = None
+    weight_decay: Any = None
+    centralize: bool = False
+
+
+def _placed(
+    groups: Sequence[_Group], order: Sequence[Parameter] | None
+) -> list[tuple[Parameter, _Group]]:
+    """Each parameter with its group, in the given order.
+
+    Raises:
+        ValueError: an order that lacks a parameter.
+    """
+    own = [(p, g) for g in groups for p in g.params]
+    if order is None:
+        return own
+    group_of = {id(p): (p, g) for p, g in own}
+    missing = [p.name for p, _ in own if not any(p is q for q in order)]
+    if missing:
+        raise ValueError(f"For 'Optimizer', 'order_params' lacks {missing}.")
+    return [group_of[id(p)] for p in order if id(p) in group_of]
+
+
+def _default_decay(parameter: Parameter) -> bool:
+    """Whether weight decay applies to a parameter when no groups say so."""
+    return "beta" not in parameter.name and "gamma" not in parameter.name
+
+
+def _groups(parameters: Any) -> tuple[list[_Group], list[Parameter] | None]:
+    """Groups of parameters, and their order if it is given.
+
+    Raises:
+        TypeError, ValueError, KeyError: no parameters, or groups with unknown keys.
+    """
+    if isinstance(parameters, str) or not isinstance(parameters, Iterable):
+        raise TypeError(
+            "For 'Optimizer', all elements of the argument 'parameters' must be 'Parameter' or "
+            "'dict', please check the 'parameters'."
+        )
+    items = list(parameters)
+    if not items:
+        raise ValueError("For 'Optimizer', the argument parameters must not be empty.")
+    if all(isinstance(p, Parameter) for p in items):
+        return [_Group(items)], None
+    if not all(isinstance(g, dict) for g in items):
+        raise TypeError(
+            "For 'Optimizer', all elements of the argument 'parameters' must be 'Parameter' or "
+            "'dict', please check the 'parameters'."
+        )
+    groups, order = [], None
+    for group in items:
+        unknown = [k for k in group if k not in _GROUP_KEYS]
+        if unknown or not group:
+            raise KeyError(
+                "For 'Optimizer', the key in group params must be one of in "
+                f"{list(_GROUP_KEYS)}, but got {unknown}."
+            )
+        if "order_params" in group:
+            order = list(group["order_params"])
+        if "params" in group:
+            groups.append(_group(group))
+    return groups, order
+
+
+def _group(given: dict[str, Any]) -> _Group:
+    params = list(given["params"])
+    if not params:
+        raise ValueError("For 'Optimizer', the argument group `params` must not be empty.")
+    for i, p in enumerate(params):
+        if not isinstance(p, Parameter):
+            raise TypeError(
+                "For 'Optimizer', the element in group parameters must be Parameter type, but got "
+                f"{type(p)} at index {i}."
+            )
+    centralize = given.get("grad_centralization", False)
+    _check.boolean(centralize, "grad_centralization", "Optimizer")
+    return _Group(params, given.get("lr"), given.get("weight_decay"), centralize)
+
+
+class Optimizer(Cell):
+    """Base of optimizers. Source: `mindspore.nn.Optimizer`.
+
+    Args:
+        learning_rate: a number or scalar Tensor (kept as a Parameter, so it can be set); a list or
+            1-D Tensor with a rate for each step; or a LearningRateSchedule.
+        parameters: Parameters; or groups: dicts with `params` and optionally `lr`,
+            `weight_decay` and `grad_centralization`; one dict may have `order_params` alone.
+        weight_decay: factor of a parameter that is added to its gradient: a number or a Cell of
+            the step. Without groups it leaves out names with "beta" or "gamma".
+        loss_scale: what the gradients are divided by.
+
+    Attributes:
+        parameters: the parameters, in order.
+        global_step: Parameter int32 (1): steps done.
+
+    Raises:
+        TypeError, ValueError, KeyError: arguments of a wrong kind or out of range.
+    """
+
+    def __init__(
+        self, learning_rate: Any, parameters: Any, weight_decay: Any = 0.0,
+        loss_scale: float = 1.0,
+    ) -> None:
+        super().__init__(auto_prefix=False)
+        what = self.cls_name
+        if not isinstance(parameters, (str, list, tuple)) and isinstance(parameters, Iterable):
+            parameters = list(parameters)
+        groups, order = _groups(parameters)
+        if isinstance(loss_scale, int):
+            loss_scale = float(loss_scale)
+        self.loss_scale = _check.above_zero(loss_scale, "loss_scale", what)
+        self.reciprocal_scale = 1.0 / self.loss_scale
+        self.need_scale = self.loss_scale != 1.0
+        self.global_step = Parameter(Tensor(np.zeros((1,), np.int32)), name="global_step")
+        self.global_step_increase_tensor = Tensor(np.ones((1,), np.int32))
+        self.assignadd = ops.assign_add
+        self.is_group = not isinstance(parameters[0], Parameter)
+        self.is_group_params_ordered = order is not None
+        placed = _placed(groups, order)
+        self._init_rates(learning_rate, groups, placed)
+        self.parameters = ParameterTuple(p for p, _ in placed)
+        self.param_length = len(self.parameters)
+        self._init_decay(weight_decay, placed)
+        self.grad_centralization_flags = tuple(g.centralize for _, g in placed)
+
+    def _set_parameter_tuple(self, name: str, value: ParameterTuple) -> None:
+        """Parameters of a tuple are the optimizer's own, so that its state is saved with them."""
+        super()._set_parameter_tuple(name, value)
+        for p in value:
+            self.insert_param_to_cell(p.name, p, check_name_contain_dot=False)
+
+    # --- learning rate --------------------------------------------------------------------------
+
+    def _init_rates(
+        self, learning_rate: Any, groups: Sequence[_Group],
+        placed: Sequence[tuple[Parameter, _Group]],
+    ) -> None:
+        self.is_group_lr = any(g.lr is not None for g in groups)
+        if not self.is_group_lr:
+            self.learning_rate = self._rate(learning_rate, "learning_rate")
+            self.dynamic_lr = isinstance(self.learning_rate, Cell)
+            return
+        made: dict[int, Any] = {}
+        for i, group in enumerate(groups):
+            if group.lr is not None:
+                made[id(group)] = self._rate(group.lr, f"learning_rate_group_{i}")
+        default = None
+        if any(g.lr is None for g in groups):
+            default = self._rate(learning_rate, "learning_rate")
+        rates = [made.get(id(g), default) for _, g in placed]
+        self.dynamic_lr = any(isinstance(r, Cell) for r in rates)
+        if self.dynamic_lr:
+            cells = [r if isinstance(r, Cell) else _ConvertToCell(r) for r in rates]
+            self.learning_rate = CellList(cells, auto_prefix=False)
+            return
+        self.learning_rate = tuple(rates)
+        for rate in {id(r): r for r in rates if isinstance(r, Parameter)}.values():
+            self.insert_param_to_cell(rate.name, rate)
+
+    def _rate(self, value: Any, name: str) -> Any:
+        """A rate as a Parameter (one number) or a Cell of the step."""
+        what = self.cls_name
+        if isinstance(value, LearningRateSchedule):
+            return value
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            _check.between(value, 0.0, np.inf, "learning rate", what, "[)")
+            return Parameter(Tensor(float(value), float32), name=name)
+        if not isinstance(value, Tensor):
+            if isinstance(value, str) or not isinstance(value, Iterable):
+                raise TypeError(
+                    "For 'Optimizer', the argument 'learning_rate' must be int, float, list, "
+                    f"Tensor or LearningRateSchedule, but got {type(value)}."
+                )
+            value = Tensor(np.array([float(v) for v in value], np.float32))
+        if value.ndim > 1 or (value.ndim == 1 and value.size < 2):
+            raise ValueError(
+                f"For '{what}', a learning rate must be a number or more than one rate in a list, "
+                f"but has shape {value.shape}."
+            )
+        if value.ndim == 0:
+            return Parameter(value.astype(float32), name=name)
+        return _IteratorLearningRate(value.astype(float32), name)
+
+    def get_lr(self) -> Any:
+        """The rate of the present step: one, or with rates of groups one for each parameter."""
+        if not self.dynamic_lr:
+            return self.learning_rate
+        step = ops.reshape(self.global_step, ())
+        if self.is_group_lr:
+            return tuple([rate(step) for rate in self.learning_rate])
+        return ops.reshape(self.learning_rate(step), ())
+
+    def get_lr_parameter(self, param: Any) -> Any:
+        """The rate (Parameter or schedule) of a parameter, or of each of a list.
+
+        Raises:
+            TypeError: no Parameter.
+            ValueError: not one of this optimizer.
+        """
+        if isinstance(param, (list, tuple)):
+            return [self.get_lr_parameter(p) for p in param]
+        if not isinstance(param, Parameter):
+            raise TypeError(f"For 'get_lr_parameter', a Parameter is wanted, got {type(param)}.")
+        for i, own in enumerate(self.parameters):
+            if own is param:
+                return self.learning_rate[i] if self.is_group_lr else self.learning_rate
+        raise ValueError(f"For 'get_lr_parameter', {param.name} is not one of the optimizer.")
+
+    # --- weight decay ---------------------------------------------------------------------------
+
+    def _init_decay(self, weight_decay: Any, placed: Sequence[tuple[Parameter, _Group]]) -> None:
+        default = self._decay(weight_decay)
+        self.dynamic_weight_decay = isinstance(default, Cell) or any(
+            isinstance(g.weight_decay, Cell) for _, g in placed)
+        if not self.is_group:
+            self.weight_decay: Any = default
+            on = isinstance(default, Cell) or default > 0
+            self.decay_flags = tuple(_default_decay(p) for p, _ in placed)
+            self.exec_weight_decay = on and any(self.decay_flags)
+            return
+        each = [default if g.weight_decay is None else self._decay(g.weight_decay)
+                for _, g in placed]
+        self.decay_flags = tuple(isinstance(d, Cell) or d > 0 for d in each)
+        self.exec_weight_decay = any(self.decay_flags)
+        if not self.dynamic_weight_decay:
+            self.weight_decay = tuple(Tensor(d, float32) for d in each)
+            return
+        cells = [d if isinstance(d, Cell) else _ConvertToCell(Tensor(d, float32)) for d in each]
+        self.weight_decay = CellList(cells, auto_prefix=False)
+
+    def _decay(self, value: Any) -> Any:
+        if isinstance(value, Cell):
+            return _WrappedWeightDecay(value)
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise TypeError(
+                "For 'Optimizer', the argument 'Weight_decay' must be int, float or Cell, but got "
+                f"{type(value)}"
+            )
+        return _check.between(value, 0.0, np.inf, "weight_decay", self.cls_name, "[)")
+
+    def get_weight_decay(self) -> Any:
+        """The weight decay of the present step: one, or with groups one for each parameter."""
+        if not self.dynamic_weight_decay:
+            return self.weight_decay
+        step = ops.reshape(self.global_step, ())
+        if self.is_group:
+            return tuple([decay(step) for decay in self.weight_decay])
+        return self.weight_decay(step)
+
+    # --- gradients ------------------------------------------------------------------------------
+
+    def decay_weight(self, gradients: Any) -> Any:
+        """Gradients plus the weight decay times the parameters."""
+        if not self.exec_weight_decay:
+            return gradients
+        decay = self.get_weight_decay()
+        out = []
+        for i in range(self.param_length):
+            gradient = gradients[i]
+            if self.decay_flags[i]:
+                # The gradient is divided by the loss scale later, the decay must not be.
+                factor = (decay[i] if self.is_group else decay) * self.loss_scale
+                weight = self.parameters[i]
+                gradient = gradient + ops.cast(weight * factor, gradient.dtype)
+            out.append(gradient)
+        return tuple(out)
+
+    def gradients_centralization(self, gradients: Any) -> Any:
+        """Gradients less their means over all axes but the first, where asked for."""
+        if not any(self.grad_centralization_flags):
+            return gradients
+        out = []
+        for i in range(self.param_length):
+            gradient = gradients[i]
+            if self.grad_centralization_flags[i] and gradient.ndim > 1:
+                axes = tuple(range(1, gradient.ndim))
+                gradient = gradient - ops.mean(gradient, axes, True)
+            out.append(gradient)
+        return tuple(out)
+
+    def scale_grad(self, gradients: Any) -> Any:
+        """Gradients over the loss scale."""
+        if not self.need_scale:
+            return gradients
+        return tuple([ops.mul(g, self.reciprocal_scale) for g in gradients])
+
+    def flatten_gradients(self, gradients: Any) -> Any:
+        """The gradients as they are (there is no flattened memory to map them to)."""
+        return gradients
+
+    def prepared(self, gradients: Any) -> Any:
+        """Gradients with weight decay, centralised and scaled."""
+        gradients = self.decay_weight(gradients)
+        gradients = self.gradients_centralization(gradients)
+        return self.scale_grad(gradients)
+
+    def next_rate(self) -> Any:
+        """The rate of this step; the step is counted."""
+        lr = self.get_lr()
+        ops.assign_add(self.global_step, self.global_step_increase_tensor)
+        return lr
+
+    def rate_of(self, lr: Any, i: int) -> Any:
+        """The rate of the i-th parameter, in its type."""
+        rate = lr[i] if self.is_group_lr else lr
+        return ops.cast(rate, self.parameters[i].dtype)
+
+    def done(self) -> tuple[bool, ...]:
+        """What an optimizer returns: True for each parameter."""
+        return (True,) * self.param_length
+
+    def construct(self, gradients: Any) -> Any:
+        """Assign new values; to be given by each optimizer."""
+        raise TypeError(f"the optimizer {type(self).__name__} gives no 'construct'")
+
+    @property
+    def unique(self) -> bool:
+        """Whether sparse gradients are made unique; there are none."""
+        return True
+

@@ -1,0 +1,117 @@
+"""Rprop and ASGD."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cellc_runtime.dtypes import float32
+
+from ... import ops
+from ...common.parameter import Parameter
+from ...common.tensor import Tensor
+from .. import _check
+from .optimizer import Optimizer
+
+
+class Rprop(Optimizer):
+    """Steps of a size that grows while the sign of the gradient stays, and shrinks when it changes.
+
+    Args:
+        params, learning_rate, weight_decay: see `Optimizer`; the first size is the rate.
+        etas: factors of shrinking and growing, etas[0] < 1 < etas[1].
+        step_sizes: smallest and largest size.
+
+    Source: `mindspore.nn.Rprop` (Riedmiller and Braun, 1993).
+    """
+
+    def __init__(
+        self, params: Any, learning_rate: Any = 0.1, etas: tuple[float, float] = (0.5, 1.2),
+        step_sizes: tuple[float, float] = (1e-6, 50.0), weight_decay: Any = 0.0,
+    ) -> None:
+        super().__init__(learning_rate, params, weight_decay)
+        what = self.cls_name
+        for name, pair in (("etas", etas), ("step_sizes", step_sizes)):
+            if not isinstance(pair, tuple):
+                raise TypeError(f"For '{what}', '{name}' must be a tuple, got {type(pair)}.")
+            if len(pair) != 2 or not 0 <= pair[0] <= pair[1]:
+                raise ValueError(f"For '{what}', '{name}' must be a growing pair, but got {pair}.")
+        if not etas[0] < 1.0 < etas[1]:
+            raise ValueError(f"For '{what}', 'etas' must lie around 1, but got {etas}.")
+        self.etas = etas
+        self.step_sizes = step_sizes
+        self.prev = self.parameters.clone(prefix="prev", init="zeros")
+        self.step_size = self.parameters.clone(prefix="step_size", init="zeros")
+
+    def construct(self, gradients: Any) -> Any:
+        """Assign new values to the parameters and their state."""
+        gradients = self.prepared(gradients)
+        lr = self.next_rate()
+        first = ops.equal(ops.reshape(self.global_step, ()), 1)
+        for i in range(self.param_length):
+            weight = self.parameters[i]
+            gradient = ops.cast(gradients[i], weight.dtype)
+            start = ops.broadcast_to(self.rate_of(lr, i), weight.shape)
+            size = ops.where(first, start, self.step_size[i])
+            turn = gradient * self.prev[i]
+            factor = ops.where(turn > 0, self.etas[1], ops.where(turn < 0, self.etas[0], 1.0))
+            size = ops.clamp(size * ops.cast(factor, weight.dtype), *self.step_sizes)
+            gradient = ops.where(turn < 0, 0.0, gradient)
+            ops.assign(self.prev[i], gradient)
+            ops.assign(self.step_size[i], size)
+            ops.assign(weight, weight - ops.sign(gradient) * size)
+        return self.done()
+
+
+class ASGD(Optimizer):
+    """Stochastic gradient descent that also averages the parameters (Polyak, Juditsky, 1992).
+
+    p *= 1 - lambd eta; p -= eta g; ax += mu (p - ax); then
+    eta = lr / (1 + lambd lr t)**alpha and mu = 1 / max(1, t - t0).
+
+    Args:
+        params, learning_rate, weight_decay: see `Optimizer`.
+        lambd: decay of the parameters.
+        alpha: exponent of the rate's decay.
+        t0: the step from which on averages are taken.
+
+    Source: `mindspore.nn.ASGD`.
+    """
+
+    def __init__(
+        self, params: Any, learning_rate: Any = 0.1, lambd: float = 1e-4, alpha: float = 0.75,
+        t0: float = 1e6, weight_decay: Any = 0.0,
+    ) -> None:
+        super().__init__(learning_rate, params, weight_decay)
+        what = self.cls_name
+        self.lambd = _check.number(lambd, "lambd", what)
+        self.alpha = _check.number(alpha, "alpha", what)
+        self.t0 = _check.number(t0, "t0", what)
+        self.mu = [_scalar(1.0, f"mu_{p.name}") for p in self.parameters]
+        self.eta = [_scalar(0.0, f"eta_{p.name}") for p in self.parameters]
+        for scalar in [*self.mu, *self.eta]:
+            self.insert_param_to_cell(scalar.name, scalar, check_name_contain_dot=False)
+        self.ax = self.parameters.clone(prefix="ax_", init="zeros")
+
+    def construct(self, gradients: Any) -> Any:
+        """Assign new values to the parameters, their averages and rates."""
+        gradients = self.prepared(gradients)
+        lr = self.next_rate()
+        count = ops.cast(ops.reshape(self.global_step, ()), float32)
+        for i in range(self.param_length):
+            weight = ops.cast(self.parameters[i], float32)
+            gradient = ops.cast(gradients[i], float32)
+            rate = lr[i] if self.is_group_lr else lr
+            eta = ops.where(ops.equal(count, 1), rate, self.eta[i])
+            new = weight * (1.0 - eta * self.lambd) - eta * gradient
+            average = ops.cast(self.ax[i], float32)
+            later = average + (new - average) * self.mu[i]
+            average = ops.where(ops.equal(self.mu[i], 1), new, later)
+            ops.assign(self.ax[i], average)
+            ops.assign(self.parameters[i], new)
+            ops.assign(self.eta[i], rate / ops.pow(1.0 + self.lambd * rate * count, self.alpha))
+            ops.assign(self.mu[i], 1.0 / ops.maximum(count - self.t0, 1.0))
+        return self.done()
+
+
+def _scalar(value: float, name: str) -> Parameter:
+    return Parameter(Tensor(value, float32), name=name)

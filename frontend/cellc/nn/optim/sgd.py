@@ -1,0 +1,122 @@
+"""Stochastic gradient descent and Momentum."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from cellc_runtime.dtypes import float32
+
+from ... import ops
+from ...common.parameter import Parameter
+from ...common.tensor import Tensor
+from .. import _check
+from .optimizer import Optimizer
+
+
+def non_negative_float(value: Any, name: str, what: str) -> float:
+    """A float of zero or more (an int will do).
+
+    Raises:
+        TypeError: it is no number.
+        ValueError: it is negative.
+    """
+    if not _check.is_number(value):
+        raise TypeError(
+            f"For '{what}', the type of '{name}' should be 'float', but got type "
+            f"'{type(value).__name__}'."
+        )
+    if value < 0:
+        raise ValueError(
+            f"For '{what}', the argument '{name}' must be at least 0.0, but got {value}"
+        )
+    return float(value)
+
+
+class SGD(Optimizer):
+    """v = momentum v + (1 - dampening) g; p -= lr v (with Nesterov, lr (g + momentum v)).
+
+    Args:
+        params, learning_rate, weight_decay, loss_scale: see `Optimizer`.
+        momentum, dampening: non-negative. In the first step v is g.
+        nesterov: needs a momentum and no dampening.
+
+    Source: `mindspore.nn.SGD`.
+    """
+
+    def __init__(
+        self, params: Any, learning_rate: Any = 0.1, momentum: float = 0.0,
+        dampening: float = 0.0, weight_decay: Any = 0.0, nesterov: bool = False,
+        loss_scale: float = 1.0,
+    ) -> None:
+        super().__init__(learning_rate, params, weight_decay, loss_scale)
+        what = self.cls_name
+        rate = non_negative_float(momentum, "momentum", what)
+        self.dampening = non_negative_float(dampening, "dampening", what)
+        self.nesterov = _check.boolean(nesterov, "nesterov", what)
+        if nesterov and (rate == 0.0 or self.dampening != 0.0):
+            raise ValueError(
+                f"For '{what}', if 'nesterov' is true, 'momentum' must be > 0.0 and 'dampening' "
+                f"must equal to 0.0, but got 'momentum' {rate}, 'dampening' {self.dampening}."
+            )
+        self.has_momentum = rate > 0.0
+        self.momentum = Parameter(Tensor(rate, float32), name="momentum")
+        self.accum = self.parameters.clone(prefix="accum", init="zeros")
+        self.stat = self.parameters.clone(prefix="stat", init="ones")
+
+    def construct(self, gradients: Any) -> Any:
+        """Assign new values to the parameters and their `accum` and `stat`."""
+        gradients = self.prepared(gradients)
+        lr = self.next_rate()
+        for i in range(self.param_length):
+            weight, accum, stat = self.parameters[i], self.accum[i], self.stat[i]
+            gradient = ops.cast(gradients[i], weight.dtype)
+            momentum = ops.cast(self.momentum, weight.dtype)
+            if self.has_momentum:
+                later = accum * momentum + gradient * (1.0 - self.dampening)
+                new = ops.where(stat > 0, gradient, later)
+                step = gradient + new * momentum if self.nesterov else new
+                ops.assign(accum, new)
+                ops.assign(stat, ops.zeros_like(stat))
+            else:
+                step = gradient
+            ops.assign(weight, weight - step * self.rate_of(lr, i))
+        return self.done()
+
+
+class Momentum(Optimizer):
+    """v = momentum v + g; p -= lr v (with Nesterov, lr (g + momentum v)).
+
+    Args:
+        params, learning_rate, weight_decay, loss_scale: see `Optimizer`.
+        momentum: non-negative.
+        use_nesterov: as above.
+
+    Source: `mindspore.nn.Momentum`.
+    """
+
+    def __init__(
+        self, params: Any, learning_rate: Any, momentum: float, weight_decay: Any = 0.0,
+        loss_scale: float = 1.0, use_nesterov: bool = False,
+    ) -> None:
+        super().__init__(learning_rate, params, weight_decay, loss_scale)
+        rate = non_negative_float(momentum, "momentum", self.cls_name)
+        self.use_nesterov = _check.boolean(use_nesterov, "use_nesterov", self.cls_name)
+        self.momentum = Parameter(Tensor(np.float32(rate)), name="momentum")
+        self.params = self.parameters
+        self.moments = self.parameters.clone(prefix="moments", init="zeros")
+
+    def construct(self, gradients: Any) -> Any:
+        """Assign new values to the parameters and their `moments`."""
+        gradients = self.prepared(gradients)
+        lr = self.next_rate()
+        for i in range(self.param_length):
+            weight, moment = self.parameters[i], self.moments[i]
+            gradient = ops.cast(gradients[i], weight.dtype)
+            momentum = ops.cast(self.momentum, weight.dtype)
+            new = moment * momentum + gradient
+            step = gradient + new * momentum if self.use_nesterov else new
+            ops.assign(moment, new)
+            ops.assign(weight, weight - step * self.rate_of(lr, i))
+        return self.done()

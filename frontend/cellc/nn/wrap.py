@@ -1,0 +1,233 @@
+# Functions of `ops` are collected when it is imported, so their types are not known statically.
+# mypy: disable-error-code="no-any-return"
+"""Networks around networks: with a loss, for evaluation, for a training step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from cellc_runtime.dtypes import float16, float32
+
+from .. import ops
+from ..common.parameter import Parameter, ParameterTuple
+from ..common.tensor import Tensor
+from ..core.gradient import GradFunction, make_request, value_and_grad
+from . import _check
+from .cell import Cell
+from .layer.basic import Identity
+
+
+class WithLossCell(Cell):
+    """loss_fn(backbone(data), label). Source: `mindspore.nn.WithLossCell`.
+
+    Args:
+        backbone: the network.
+        loss_fn: a loss of its output and the label.
+    """
+
+    def __init__(self, backbone: Any, loss_fn: Any) -> None:
+        super().__init__(auto_prefix=False)
+        self._backbone = backbone
+        self._loss_fn = loss_fn
+        if isinstance(backbone, Cell) and backbone.training:
+            self.set_train()
+
+    @property
+    def backbone_network(self) -> Any:
+        """The network."""
+        return self._backbone
+
+    def construct(self, data: Any, label: Any) -> Any:
+        """The loss."""
+        return self._loss_fn(self._backbone(data), label)
+
+
+class WithEvalCell(Cell):
+    """(loss, output, label) of a network. Source: `mindspore.nn.WithEvalCell`.
+
+    Args:
+        network: the network.
+        loss_fn: a loss of its output and the label.
+        add_cast_fp32: convert the output and label to float32 first.
+    """
+
+    def __init__(self, network: Any, loss_fn: Any, add_cast_fp32: bool = False) -> None:
+        super().__init__(auto_prefix=False)
+        self._network = network
+        self._loss_fn = loss_fn
+        self.add_cast_fp32 = _check.boolean(add_cast_fp32, "add_cast_fp32", self.cls_name)
+
+    def construct(self, data: Any, label: Any) -> Any:
+        """The loss, the output and the label."""
+        outputs = self._network(data)
+        if self.add_cast_fp32:
+            if label.dtype == float16:
+                label = ops.cast(label, float32)
+            outputs = ops.cast(outputs, float32)
+        return self._loss_fn(outputs, label), outputs, label
+
+
+class WithGradCell(Cell):
+    """The gradients of a loss with respect to the trainable parameters.
+
+    Args:
+        network: the network, or with `loss_fn` None a network that gives the loss.
+        loss_fn: a loss of its output and the label.
+        sens: factor of the gradients.
+
+    Source: `mindspore.nn.WithGradCell`.
+    """
+
+    def __init__(self, network: Cell, loss_fn: Any = None, sens: float | None = None) -> None:
+        super().__init__(auto_prefix=False)
+        self.network = network
+        self.loss_fn = loss_fn
+        self.weights = ParameterTuple(network.trainable_params())
+        self.network_with_loss = network if loss_fn is None else WithLossCell(network, loss_fn)
+        self.network_with_loss.set_train()
+        self.scaled = _Scaled(self.network_with_loss, 1.0 if sens is None else float(sens))
+        self.grad_fn = value_and_grad(self.scaled, None, self.weights, has_aux=True)
+
+    def construct(self, *inputs: Any) -> Any:
+        """The gradients, as a tuple."""
+        _, grads = self.grad_fn(*inputs)
+        return grads
+
+
+class _Scaled(Cell):
+    """The loss times a factor, and the loss: the factor scales all cotangents."""
+
+    def __init__(self, network: Any, sens: float) -> None:
+        super().__init__(auto_prefix=False)
+        self.network = network
+        self.sens = sens
+
+    def construct(self, *inputs: Any) -> Any:
+        """What is differentiated, then what the network gave."""
+        out = self.network(*inputs)
+        if self.sens == 1.0:
+            return out, out
+        if isinstance(out, Tensor):
+            return out * self.sens, out
+        return tuple([x * self.sens for x in out]), out
+
+
+def _parameters(weights: Any, network: Any) -> ParameterTuple:
+    if weights is None:
+        return ParameterTuple(network.trainable_params())
+    if isinstance(weights, Parameter):
+        return ParameterTuple((weights,))
+    if not isinstance(weights, Iterable):
+        raise TypeError(f"the weights must be Parameters, but got {type(weights).__name__}")
+    return ParameterTuple(weights)
+
+
+class ForwardValueAndGrad(Cell):
+    """The value of a network and its gradients. Source: `mindspore.nn.ForwardValueAndGrad`.
+
+    Args:
+        network: the network, or a function.
+        weights: the parameters of `get_by_list`; the network's trainable ones if None.
+        get_all: gradients of all inputs, as a tuple (else of the first).
+        get_by_list: gradients of the parameters.
+        sens_param: the last argument is the cotangent of the output.
+
+    Raises:
+        TypeError: an option is no bool.
+    """
+
+    def __init__(
+        self, network: Any, weights: Any = None, get_all: bool = False,
+        get_by_list: bool = False, sens_param: bool = False,
+    ) -> None:
+        super().__init__(auto_prefix=False)
+        what = self.cls_name
+        self.network = network
+        self.get_all = _check.boolean(get_all, "get_all", what)
+        self.get_by_list = _check.boolean(get_by_list, "get_by_list", what)
+        self.sens_param = _check.boolean(sens_param, "sens_param", what)
+        # Without parameters and without `get_all` it is the gradient of the first input.
+        position = None if get_by_list else 0
+        params = _parameters(weights, network) if get_by_list else None
+        request = make_request(network, position, params, False, sens_param)
+        if get_all:
+            request.positions, request.single, request.all_inputs = None, False, True
+        self.weights = params
+        self.grad_fn = GradFunction(request, True)
+
+    def construct(self, *inputs: Any) -> Any:
+        """(value, gradients)."""
+        return self.grad_fn(*inputs)
+
+
+class TrainOneStepCell(Cell):
+    """One training step: the loss, its gradients, the optimizer; in one compiled graph.
+
+    Args:
+        network: gives the loss of its inputs.
+        optimizer: updates its parameters.
+        sens: factor of the gradients (a loss scale), 1.0 if None.
+        return_grad: return also the gradients, by the parameters' names.
+
+    Raises:
+        TypeError: `return_grad` is no bool.
+
+    Source: `mindspore.nn.TrainOneStepCell`.
+    """
+
+    def __init__(
+        self, network: Any, optimizer: Any, sens: float | None = None, return_grad: bool = False
+    ) -> None:
+        super().__init__(auto_prefix=False)
+        self.network = network
+        self.network.set_grad()
+        self.optimizer = optimizer
+        self.weights = self.optimizer.parameters
+        self.sens = 1.0 if sens is None else float(sens)
+        self.return_grad = _check.boolean(return_grad, "return_grad", self.cls_name)
+        self.weights_name = [p.name for p in self.weights]
+        self.reducer_flag = False
+        self.grad_reducer = Identity()
+        self.scaled = self.sens != 1.0
+        differentiated = _Scaled(network, self.sens) if self.scaled else network
+        self.grad_fn = value_and_grad(differentiated, None, self.weights, has_aux=self.scaled)
+
+    def construct(self, *inputs: Any) -> Any:
+        """The loss (before the step)."""
+        value, grads = self.grad_fn(*inputs)
+        loss = value[1] if self.scaled else value
+        grads = self.grad_reducer(grads)
+        self.optimizer(grads)
+        if self.return_grad:
+            return loss, dict(zip(self.weights_name, grads, strict=True))
+        return loss
+
+
+class ParameterUpdate(Cell):
+    """Gives a parameter a new value. Source: `mindspore.nn.ParameterUpdate`.
+
+    Args:
+        param: the parameter.
+
+    Raises:
+        TypeError: no Parameter.
+    """
+
+    def __init__(self, param: Parameter) -> None:
+        super().__init__(auto_prefix=False)
+        if not isinstance(param, Parameter):
+            raise TypeError("For 'ParameterUpdate', 'param' must be 'Parameter', but got "
+                            f"{type(param)}.")
+        self._param = param
+
+    def construct(self, x: Tensor) -> Tensor:
+        """The value assigned."""
+        ops.assign(self._param, x)
+        return x
+
+
+__all__ = [
+    "ForwardValueAndGrad", "ParameterUpdate", "TrainOneStepCell", "WithEvalCell",
+    "WithGradCell", "WithLossCell",
+]
