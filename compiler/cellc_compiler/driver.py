@@ -91,8 +91,8 @@ def compile_program(
     report = report if report is not None else Report()
     say = progress or (lambda stage: None)
     key = cache.make_key(
-        "program", print_graph(graph, spans=False), target.name, objects.llvm_version(), __version__,
-        _source_stamp(),
+        "program", print_graph(graph, spans=False), target.name, objects.llvm_version(),
+        __version__, _source_stamp(),
     )
     store = cache.default()
     if use_cache:

@@ -36,6 +36,7 @@ _install(_EagerEngine())
 __version__ = "0.1.0"
 
 __all__ = [
+    *dtype.__all__,
     "GRAPH_MODE", "PYNATIVE_MODE", "Generator", "JitConfig", "Parameter", "ParameterTuple",
     "Tensor", "common", "context", "default_generator", "dtype", "from_numpy", "get_context",
     "get_grad", "get_rng_state", "get_seed", "grad", "initial_seed", "is_tensor", "jit",

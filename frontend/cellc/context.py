@@ -25,7 +25,6 @@ _KNOWN: dict[str, Any] = {
     "variable_memory_max_size": "0GB", "mempool_block_size": "1GB", "memory_optimize_level": "O0",
     "memory_offload": "OFF", "enable_reduce_precision": True, "check_bprop": False,
     "env_config_path": "", "print_file_path": "", "ascend_config": {}, "gpu_config": {},
-    "numerics": "strict",
 }
 
 

@@ -5,8 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-import ml_dtypes
 import numpy as np
+
+try:
+    from ml_dtypes import bfloat16 as _bfloat16
+except ImportError:  # running an artifact needs numpy alone; bfloat16 is then two opaque bytes
+    _bfloat16 = "V2"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,7 +73,7 @@ uint16 = _make("uint16", "UInt16", "uint", np.uint16)
 uint32 = _make("uint32", "UInt32", "uint", np.uint32)
 uint64 = _make("uint64", "UInt64", "uint", np.uint64)
 float16 = _make("float16", "Float16", "float", np.float16)
-bfloat16 = _make("bfloat16", "BFloat16", "float", ml_dtypes.bfloat16)
+bfloat16 = _make("bfloat16", "BFloat16", "float", _bfloat16)
 float32 = _make("float32", "Float32", "float", np.float32)
 float64 = _make("float64", "Float64", "float", np.float64)
 complex64 = _make("complex64", "Complex64", "complex", np.complex64)

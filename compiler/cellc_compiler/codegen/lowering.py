@@ -18,7 +18,8 @@ from ..ir.graph import Graph, Node, Value
 from ..ir.op import lookup
 from ..loops.build import build_nest
 from ..loops.expr import Access
-from ..loops.nest import Nest, walk
+from ..loops.index import Index
+from ..loops.nest import Nest, Phase, Store, walk
 from ..loops.reuse import keep_expensive
 from ..passes.fusion import Cluster, Schedule, as_group, fuse
 from .epilogues import Attached, find_epilogues
@@ -200,6 +201,11 @@ class GraphBlock:
         self.env[value] = found
         return found
 
+    def nodes_of(self, cluster: Cluster) -> list[Node]:
+        """The nodes that run with a cluster: its own, and a contraction it is the epilogue of."""
+        attached = self.epilogues.get(cluster.number)
+        return [*cluster.nodes, attached.contraction] if attached else cluster.nodes
+
     def reads_later(self, value: Value) -> bool:
         """Whether a cluster after the current one reads the buffer of `value`."""
         if self.last_read is None:
@@ -210,9 +216,7 @@ class GraphBlock:
         """For each value with a buffer, the last cluster that reads it."""
         last: dict[Value, int] = {}
         for position, cluster in enumerate(self.schedule.clusters):
-            attached = self.epilogues.get(cluster.number)
-            nodes = [*cluster.nodes, attached.contraction] if attached else cluster.nodes
-            for node in nodes:
+            for node in self.nodes_of(cluster):
                 for value in self.reads(node):
                     last[value] = position
         return last
@@ -291,7 +295,11 @@ class GraphBlock:
         table["out0"] = self.new_place(attached.result, cluster, None)
         for i, v in enumerate(attached.fused.operands):
             table[f"epilogue{i}"] = self.place(v)
-        self._run_plan(plan, table, "+".join([node.op, *(n.op for n in cluster.nodes)]))
+        label = "+".join([node.op, *(n.op for n in cluster.nodes)])
+        store = Store(attached.result, Index.of(0), attached.fused.root)
+        shown = Nest("row", (), [Phase((), [store])])
+        self.low.nests.append((f"{label} (in the tile stores)", shown))
+        self._run_plan(plan, table, label)
 
     def _run_plan(self, plan: KernelPlan, table: dict[str, Place], label: str) -> None:
         for role, nbytes in plan.scratch.items():
@@ -431,7 +439,7 @@ def lower(graph: Graph, target: Target) -> Lowered:
         old = replaced.get(value)
         if old is None or old in outputs or old in replaced or block.reads_later(old):
             return None
-        reads = any(old in block.reads(n) for n in cluster.nodes)
+        reads = any(old in block.reads(n) for n in block.nodes_of(cluster))
         if reads and (nest is None or not _same_element(nest, old, value)):
             return None
         return env[old]

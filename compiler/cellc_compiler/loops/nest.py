@@ -223,7 +223,8 @@ def _substitute(nest: Nest, table: dict[Var, Index]) -> None:
 def print_nest(nest: Nest, names: Callable[[Any], str] | None = None) -> str:
     """The nest as readable text (for dumps)."""
     table: dict[int, str] = {}
-    name = names or (lambda b: getattr(b, "name", "") or f"b{id(b) % 9973}")
+    numbers: dict[Any, int] = {}
+    name = names or (lambda b: getattr(b, "name", "") or f"b{numbers.setdefault(b, len(numbers))}")
     lines = [f"nest {nest.mode} rows({', '.join(f'{v.name}<{v.extent}' for v in nest.rows)})"]
 
     def show(index: Index) -> str:

@@ -8,6 +8,7 @@ and loaded instead of computed again. Loading gives the same bits.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from ..ir.types import prod
 from . import expr as E
@@ -21,18 +22,28 @@ WORTH = 8.0
 """Cycles per vector above which loading is cheaper than computing again."""
 
 
+@dataclass(frozen=True, slots=True)
+class Known:
+    """An expression some phase evaluates: as first written, as it stands now, and where."""
+
+    first: Expr
+    present: Expr
+    phase: Phase
+
+
 def keep_expensive(nest: Nest, cycles: Callable[[Expr], float]) -> None:
     """Insert the buffers; `cycles` estimates one operation."""
     phases = [p for p in nest.phases if p.loops]
     if nest.mode != "row" or len(phases) < 2:
         return
     inner = prod(v.extent for v in phases[0].loops)
-    known: dict[int, tuple[Expr, Phase]] = {}
+    known: dict[int, Known] = {}
     kept: dict[int, Expr] = {}
     for phase in phases:
-        _replace_known(phase, known, kept, cycles, inner)
-        for e in walk(_roots(phase)):
-            known.setdefault(id(e), (e, phase))
+        before = list(walk(_roots(phase)))
+        new = _replace_known(phase, known, kept, cycles, inner)
+        for e in before:
+            known.setdefault(id(e), Known(e, new.get(id(e), e), phase))
 
 
 def _roots(phase: Phase) -> list[Expr]:
@@ -40,9 +51,10 @@ def _roots(phase: Phase) -> list[Expr]:
 
 
 def _replace_known(
-    phase: Phase, known: dict[int, tuple[Expr, Phase]], kept: dict[int, Expr],
+    phase: Phase, known: dict[int, Known], kept: dict[int, Expr],
     cycles: Callable[[Expr], float], inner: int,
-) -> None:
+) -> dict[int, Expr]:
+    """Load in a phase what earlier ones have computed; old expressions (by identity) to new."""
     chosen: dict[int, Expr] = {}
     dependence: dict[int, frozenset[Var]] = {}
     loops = set(phase.loops)
@@ -63,11 +75,10 @@ def _replace_known(
     seen: set[int] = set()
     for root in _roots(phase):
         visit(root, seen)
-    for key, e in chosen.items():
+    for key in chosen:
         if key not in kept:
-            kept[key] = _keep(e, known[key][1], inner)
-    if chosen:
-        _substitute(phase, {k: kept[k] for k in chosen})
+            kept[key] = _keep(known[key].present, known[key].phase, inner)
+    return _substitute(phase, {k: kept[k] for k in chosen}) if chosen else {}
 
 
 def _keep(e: Expr, phase: Phase, inner: int) -> Expr:
@@ -80,7 +91,7 @@ def _keep(e: Expr, phase: Phase, inner: int) -> Expr:
     return E.load(scratch, offset, e.dtype)
 
 
-def _substitute(phase: Phase, table: dict[int, Expr]) -> None:
+def _substitute(phase: Phase, table: dict[int, Expr]) -> dict[int, Expr]:
     new = dict(table)
 
     def fix(roots: Sequence[Expr]) -> None:
@@ -96,3 +107,4 @@ def _substitute(phase: Phase, table: dict[int, Expr]) -> None:
         s.value = new[id(s.value)]
     for r in phase.reduces:
         r.value = new[id(r.value)]
+    return new

@@ -14,8 +14,8 @@ from ..codegen.plan import KernelPlan, Step
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import NUMBERS, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType, broadcast_shapes, prod
-from ._views import widened
 from ._complex import conj
+from ._views import widened
 from .elementwise import same_dtype, unbroadcast
 
 if TYPE_CHECKING:

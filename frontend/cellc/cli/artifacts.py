@@ -12,7 +12,8 @@ from cellc_compiler import driver
 from cellc_compiler.interpret import run as interpret
 from cellc_compiler.ir.text import parse_graph, print_graph
 from cellc_runtime import artifact, checkpoint
-from cellc_runtime.target import Target
+from cellc_runtime.executable import Executable
+from cellc_runtime.target import Target, host_targets
 
 from ..common.tensor import Tensor
 from ..core import progress
@@ -68,12 +69,16 @@ def rename_parameters(traced: Traced, weights: dict[str, Array]) -> None:
 
 
 def call(path: str, entry: str, inputs: Sequence[Array]) -> list[Array]:
-    """Run an entry: its native code, or a recompilation of its graph if it has none for here."""
-    loaded = artifact.load(path, trust_native_code=True)
-    text = loaded.graph_text(entry)
-    loaded = artifact.load(path, trust_native_code=True,
-                           callbacks=host_callbacks(parse_graph(text)))
-    out = loaded.call(entry, *inputs)
+    """Run an entry: its native code, or a compilation of its graph if it has none for here."""
+    loaded = artifact.load(path)
+    graph = parse_graph(loaded.graph_text(entry))
+    callbacks = host_callbacks(graph)
+    if not {t.name for t in host_targets()} & set(loaded.targets(entry)):
+        program = driver.compile_program(graph)
+        executable = Executable(program, callbacks)
+        executable.bind([np.array(loaded.weights[s.name]) for s in program.of_kind("param")])
+        return executable.call(inputs)
+    out = artifact.load(path, trust_native_code=True, callbacks=callbacks).call(entry, *inputs)
     return list(out) if isinstance(out, tuple) else [out]
 
 

@@ -22,11 +22,11 @@ from cellc_runtime.errors import ArtifactError
 from cellc_runtime.target import TARGETS, Target, host_target
 
 from .. import shim
-from ..core.compiled import Traced, trace
+from ..core.compiled import Traced, custom_bprop, trace
 from ..core.tracer import Tracer
-from ..lang import CODES, CompileError, check_call
+from ..lang import CODES, CompileError, Hooks, check_call
 from . import artifacts
-from .loading import UserError, load_network, sample_inputs
+from .loading import UserError, load_network, ordered_inputs, sample_inputs
 from .verification import verify_graph
 
 
@@ -38,7 +38,7 @@ def version() -> str:
 def _traced(args: argparse.Namespace, seed: int = 0) -> tuple[Traced, list[Any]]:
     """The network of the command line as a graph, and its inputs' arrays."""
     _, net = load_network(args.network)
-    inputs = sample_inputs(args.input, seed)
+    inputs = sample_inputs(ordered_inputs(net, args.input), seed)
     try:
         traced = trace(net, inputs, {})
     except CompileError as e:
@@ -53,7 +53,7 @@ def compile_(args: argparse.Namespace) -> int:
     if args.checkpoint:
         artifacts.load_parameters(net, args.checkpoint)
     try:
-        entries = {"infer": trace(net, sample_inputs(args.input), {})}
+        entries = {"infer": trace(net, sample_inputs(ordered_inputs(net, args.input)), {})}
         if args.train:
             step = getattr(module, args.train, None)
             if not callable(step):
@@ -171,10 +171,10 @@ def verify_(args: argparse.Namespace) -> int:
 def check(args: argparse.Namespace) -> int:
     """`cellc check`."""
     _, net = load_network(args.network)
-    inputs = sample_inputs(args.input)
+    inputs = sample_inputs(ordered_inputs(net, args.input))
     tracer = Tracer("check")
     given = [tracer.input(t._type, f"x{i}") for i, t in enumerate(inputs)]
-    errors = check_call(tracer, net, given)
+    errors = check_call(tracer, net, given, hooks=Hooks(custom_bprop=custom_bprop))
     for e in errors:
         print(e, end="\n\n")
     print(f"{len(errors)} error{'s' if len(errors) != 1 else ''}" if errors else "no errors")

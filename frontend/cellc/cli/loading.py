@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import re
 import sys
 from collections.abc import Sequence
@@ -113,6 +114,28 @@ def sample_inputs(specs: Sequence[str], seed: int = 0) -> list[Tensor]:
     """
     rng = np.random.default_rng(seed)
     return [Tensor._from_array(_elements(parse_input(text)[1], rng)) for text in specs]
+
+
+def ordered_inputs(net: Any, specs: Sequence[str]) -> list[str]:
+    """`--input` options in the order of the network's parameters, by their names.
+
+    Raises:
+        UserError: a name that is none of them, or one given twice.
+    """
+    fn = net.construct if isinstance(net, Cell) else net
+    try:
+        parameters = inspect.signature(fn).parameters
+    except (TypeError, ValueError):
+        return list(specs)
+    names = list(parameters)
+    given = [parse_input(s)[0] for s in specs]
+    if not names or any(p.kind is p.VAR_POSITIONAL for p in parameters.values()):
+        return list(specs)
+    for name in given:
+        if name not in names or given.count(name) > 1:
+            what = "is given twice" if name in names else f"is no input; it has {', '.join(names)}"
+            raise UserError(f"--input {name}: {type(net).__name__} {what}")
+    return sorted(specs, key=lambda s: names.index(parse_input(s)[0]))
 
 
 def _elements(

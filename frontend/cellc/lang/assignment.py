@@ -129,7 +129,7 @@ def set_item(
         holder = GraphTensor(vm.tracer.lift(holder))
         assign_to(vm, owner, holder, frame)
         vm.at(owner, frame)
-    elif is_runtime(index):
+    elif is_runtime(index) and not isinstance(holder, Tensor):
         raise TypeError(
             f"a {type(holder).__name__} cannot be assigned at an index known only at run time"
         )

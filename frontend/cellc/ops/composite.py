@@ -1,4 +1,4 @@
-"""MindSpore's import path for gradient and composite operations; the names are those of `cellc.ops`."""
+"""MindSpore's import path for gradient and composite operations; names as in `cellc.ops`."""
 
 from __future__ import annotations
 
