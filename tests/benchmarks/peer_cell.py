@@ -23,6 +23,7 @@ def sample(ms: ModuleType, name: str) -> ModuleType:
         spec = importlib.util.spec_from_file_location(f"sample_{name}", SAMPLES / f"{name}.py")
         assert spec is not None and spec.loader is not None
         module = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = module  # MindSpore's graph mode looks the source up there
         spec.loader.exec_module(module)
         return module
     finally:

@@ -197,13 +197,13 @@ def span(seconds: float | None) -> str:
 def table(name: str, results: list[Result]) -> str:
     """The results of a case as lines."""
     base = next((r for r in results if r.peer == OURS), results[0])
-    lines = [CASES[name].title, f"  {'':19}{'time':>9}{'ratio':>7}{'cold':>10}{'warm':>10}"
+    lines = [CASES[name].title, f"  {'':19}{'time':>9}{'ratio':>9}{'cold':>10}{'warm':>10}"
              f"{'import':>10}{'memory':>10}"]
     for r in results:
         memory = "-" if r.memory is None else f"{r.memory:.0f} MiB"
         differs = "" if abs(r.value - base.value) <= 1e-3 * abs(base.value) else \
             f"  RESULT DIFFERS: {r.value:.6g}, not {base.value:.6g}"
-        lines.append(f"  {r.peer:19}{span(r.time):>9}{r.time / base.time:7.2f}{span(r.cold):>10}"
+        lines.append(f"  {r.peer:19}{span(r.time):>9}{r.time / base.time:9.2f}{span(r.cold):>10}"
                      f"{span(r.warm):>10}{span(r.imported):>10}{memory:>10}{differs}")
     others = [r for r in results if not r.peer.startswith("cellc")]
     if others and base.peer == OURS:
