@@ -66,7 +66,7 @@ def _node_lines(node: Node, names: dict[Value, str], pad: str, spans: bool) -> l
         text += f" @{_quote(node.scope)}"
     if spans and node.span is not NOWHERE:
         s = node.span
-        text += f' loc("{s.file}":{s.line}:{s.column})'
+        text += f" loc({_string(s.file)}:{s.line}:{s.column})"
     if not node.regions:
         return [text]
     lines = [text + " ["]
@@ -141,6 +141,7 @@ class ParseError(ValueError):
 class _Parser:
     def __init__(self, text: str) -> None:
         self.text = text
+        self.end = len(text.rstrip())
         self.at = 0
         self.kind = ""
         self.token = ""
@@ -150,7 +151,7 @@ class _Parser:
     def advance(self) -> str:
         """The current token; move to the next."""
         last = self.token
-        if self.at >= len(self.text.rstrip()):
+        if self.at >= self.end:
             self.kind, self.token, self.start = "end", "", len(self.text)
             return last
         m = _TOKEN.match(self.text, self.at)
@@ -190,9 +191,17 @@ class _Parser:
                 break
         return out
 
+    def unquoted(self, raw: str) -> str:
+        try:
+            text = str(ast.literal_eval(raw))
+        except (ValueError, SyntaxError):
+            raise self.error("a string that cannot be read") from None
+        self.advance()
+        return text
+
     def word(self) -> str:
         if self.kind == "string":
-            return str(ast.literal_eval(self.advance()))
+            return self.unquoted(self.token)
         if self.kind not in ("word", "number"):
             raise self.error("expected a name")
         return self.advance()
@@ -200,8 +209,9 @@ class _Parser:
     def value_name(self) -> str:
         if self.kind != "value":
             raise self.error("expected a value (%name)")
-        raw = self.advance()
-        return str(ast.literal_eval(raw[1:])) if raw[1] == '"' else raw
+        if self.token[1] == '"':
+            return '%"' + self.unquoted(self.token[1:])
+        return self.advance()
 
     def integer(self) -> int:
         try:
@@ -225,7 +235,9 @@ class _Parser:
         names: dict[str, Value] = {}
         self.expect("(")
         for name, ty, kind in self.listed(")", self.parameter):
-            plain = name[1:] if name.startswith("%") else name
+            plain = name[2:] if name.startswith('%"') else name[1:]
+            if name in names:
+                raise self.error(f"the input {plain} is defined twice")
             names[name] = graph.add_input(ty, plain, kind)
         self.expect("{")
         while self.token not in ("return", "update", "}"):
@@ -258,6 +270,8 @@ class _Parser:
         results: list[tuple[str, TensorType]] = []
         while self.kind == "value":
             name = self.value_name()
+            if name in names or any(name == n for n, _ in results):
+                raise self.error(f"{name} is defined twice")
             self.expect(":")
             results.append((name, self.type()))
             if not self.accept(","):
@@ -318,16 +332,31 @@ class _Parser:
         self.expect("<")
         ty = self.type()
         self.expect(">")
-        if self.kind == "string":
-            data = base64.b64decode(self.word(), validate=True)
-            if len(data) != ty.nbytes:
-                raise self.error(f"a literal of {ty} needs {ty.nbytes} bytes, got {len(data)}")
-            return Literal(np.frombuffer(data, ty.dtype.numpy).reshape(ty.dims))
+        array = self.encoded(ty) if self.kind == "string" else self.elements(ty)
+        return Literal(array.reshape(ty.dims))
+
+    def encoded(self, ty: TensorType) -> np.ndarray[Any, Any]:
+        try:
+            data = base64.b64decode(self.token[1:-1], validate=True)
+        except ValueError:
+            raise self.error("a literal that is not base64") from None
+        if len(data) != ty.nbytes:
+            raise self.error(f"a literal of {ty} needs {ty.nbytes} bytes, got {len(data)}")
+        self.advance()
+        return np.frombuffer(data, ty.dtype.numpy)
+
+    def elements(self, ty: TensorType) -> np.ndarray[Any, Any]:
         self.expect("[")
+        kinds = {"bool": (bool,), "float": (int, float)}.get(ty.dtype.kind, (int,))
         items = self.listed("]", lambda: self.scalar(self.advance()))
         if len(items) != ty.size:
             raise self.error(f"a literal of {ty} needs {ty.size} elements, got {len(items)}")
-        return Literal(np.array(items, ty.dtype.numpy).reshape(ty.dims))
+        if any(type(x) not in kinds for x in items):
+            raise self.error(f"a literal of {ty} holds something else")
+        try:
+            return np.array(items, ty.dtype.numpy)
+        except OverflowError as e:
+            raise self.error(str(e)) from None
 
 
 def parse_graph(text: str) -> Graph:
@@ -337,7 +366,10 @@ def parse_graph(text: str) -> Graph:
         ParseError: not well formed.
     """
     parser = _Parser(text)
-    graph = parser.graph()
+    try:
+        graph = parser.graph()
+    except RecursionError:
+        raise parser.error("nested too deeply") from None
     if parser.kind != "end":
         raise parser.error("expected the end of the text")
     return graph
