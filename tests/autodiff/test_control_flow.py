@@ -186,7 +186,7 @@ def collected_rows(x: Any, w: Any) -> Any:
 @program
 def break_out(x: Any, w: Any) -> Any:
     h = x
-    for i in range(6):
+    for _ in range(6):
         if ops.abs(h).sum() > 6:
             break
         h = h * 1.5 + w[0] * 0.1
