@@ -147,4 +147,33 @@ LOSSES: list[Case] = [
     ("nn.TripletMarginWithDistanceLoss()", [(3, 4), (3, 4), (3, 4)], False),
 ]
 
-ALL = ACTIVATIONS + BASIC + CONVOLUTIONS + NORMALISATIONS + POOLINGS + LOSSES
+LENGTHS = "ms.Tensor(np.array([5, 3], np.int32))"
+RECURRENT: list[Case] = [
+    ("nn.RNNCell(3, 4)", [(2, 3), (2, 4)], False),
+    ("nn.GRUCell(3, 4, False)", [(2, 3), (2, 4)], False),
+    ("nn.RNN(3, 4)", [(5, 2, 3)], False),
+    ("nn.RNN(3, 4, nonlinearity='relu', batch_first=True)", [(2, 5, 3), (1, 2, 4)], False),
+    ("nn.GRU(3, 4)", [(5, 2, 3), (1, 2, 4)], False),
+    ("nn.GRU(3, 4, num_layers=2, bidirectional=True)", [(5, 2, 3), (4, 2, 4)], False),
+    ("nn.GRU(3, 4, bidirectional=True)", [(5, 2, 3), (2, 2, 4), LENGTHS], False),
+    ("nn.LSTM(3, 4)", [(5, 2, 3)], False),
+    ("nn.LSTM(3, 4, num_layers=2, bidirectional=True, batch_first=True)", [(2, 5, 3)], False),
+]
+
+MASK = "ms.Tensor(np.triu(np.ones((3, 3), bool), 1))"
+ATTENTION: list[Case] = [
+    ("nn.MultiheadAttention(8, 2)", [(3, 2, 8), (5, 2, 8), (5, 2, 8)], False),
+    ("nn.MultiheadAttention(8, 2, kdim=4, vdim=6, batch_first=True)",
+     [(2, 3, 8), (2, 5, 4), (2, 5, 6)], False),
+    ("nn.MultiheadAttention(8, 2, add_bias_kv=True, add_zero_attn=True)",
+     [(3, 2, 8), (5, 2, 8), (5, 2, 8)], False),
+    ("nn.TransformerEncoderLayer(8, 2, 16)", [(3, 2, 8), MASK], False),
+    ("nn.TransformerEncoderLayer(8, 2, 16, norm_first=True, activation='gelu')",
+     [(3, 2, 8)], False),
+    ("nn.TransformerDecoderLayer(8, 2, 16, batch_first=True)", [(2, 3, 8), (2, 5, 8)], False),
+    ("nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16), 2)", [(3, 2, 8)], False),
+    ("nn.Transformer(8, 2, 1, 1, 16)", [(5, 2, 8), (3, 2, 8)], False),
+]
+
+ALL = (ACTIVATIONS + BASIC + CONVOLUTIONS + NORMALISATIONS + POOLINGS + LOSSES + RECURRENT
+       + ATTENTION)

@@ -6,6 +6,12 @@ import numpy as np
 def values(x):
     return x.asnumpy().astype(np.float64).ravel().tolist()
 
+def flat(x):
+    if not isinstance(x, tuple):
+        return [x]
+    return [leaf for part in x for leaf in flat(part)]
+
+
 def run(ms, nn, make, shapes, train):
     random = np.random.RandomState(2)
     net = eval(make, {"nn": nn, "ms": ms, "np": np})
@@ -33,7 +39,7 @@ def run(ms, nn, make, shapes, train):
     fn = ms.value_and_grad(
         forward, floats if floats else None, weights if weights else None, has_aux=True)
     (_, out), grads = fn(*inputs)
-    outs = out if isinstance(out, tuple) else (out,)
+    outs = flat(out)
     if floats and weights:
         by_input, by_weight = grads
     else:
