@@ -90,6 +90,8 @@ def run(args: argparse.Namespace) -> int:
     options = parser.parse_args(args.rest)
     try:
         return _run_artifact(args.program, options)
+    except KeyError as e:  # whose text would be quoted
+        raise UserError(str(e.args[0])) from e
     except (ArtifactError, TypeError, ValueError, OSError) as e:
         raise UserError(f"{args.program}: {e}") from e
 
@@ -114,7 +116,10 @@ def dump(args: argparse.Namespace) -> int:
     if args.grad:
         graphs["grad_"] = _gradient(traced)
     out = Path(args.output)
-    out.mkdir(parents=True, exist_ok=True)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as e:
+        raise UserError(f"{out}: no folder to write to ({e.strerror or e})") from e
     for prefix, graph in graphs.items():
         _dump_graph(graph, out, prefix)
     print(f"wrote {len(list(out.iterdir()))} files to {out}")

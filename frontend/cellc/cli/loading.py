@@ -6,6 +6,7 @@ import importlib.util
 import inspect
 import re
 import sys
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ def load_file(path: str) -> Any:
     """A Python file as a module.
 
     Raises:
-        UserError: there is no such file.
+        UserError: there is no such file, or it fails.
     """
     file = Path(path)
     if not file.is_file():
@@ -41,8 +42,21 @@ def load_file(path: str) -> Any:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     sys.path.insert(0, str(file.parent.resolve()))
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as e:
+        del sys.modules[name]
+        raise UserError(f"{path} does not load\n{_own_part(e, str(file))}") from e
     return module
+
+
+def _own_part(error: Exception, file: str) -> str:
+    """The traceback of an error from the user's file on."""
+    tb = error.__traceback__
+    while tb is not None and tb.tb_frame.f_code.co_filename != file:
+        tb = tb.tb_next
+    lines = [*traceback.format_tb(tb), *traceback.format_exception_only(error)]
+    return "".join(lines).rstrip()
 
 
 def load_network(text: str) -> tuple[Any, Any]:
