@@ -1,0 +1,393 @@
+"""The command line through subprocesses: every command, right and wrong usage."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import cellc_runtime
+from cellc import cli
+from cellc_runtime.target import NEON, host_target
+
+NETWORK = '''
+"""A network for the tests of the command line."""
+import numpy as np
+import cellc as ms
+from cellc import Parameter, Tensor, ops
+from cellc.nn.cell import Cell
+
+
+class Net(Cell):
+    def __init__(self):
+        super().__init__()
+        start = np.linspace(-1, 1, 12).reshape(4, 3).astype(np.float32)
+        self.w = Parameter(Tensor(start), name="w")
+
+    def construct(self, x):
+        h = ops.tanh(ops.matmul(x, self.w))
+        if h.sum() > 0:
+            h = h * 2.0
+        return h
+
+
+class Step(Cell):
+    def __init__(self, net):
+        super().__init__()
+        self.net = net
+        self.grad = ms.value_and_grad(self.loss, None, net.trainable_params())
+
+    def loss(self, x):
+        return ops.square(self.net(x) - 1.0).mean()
+
+    def construct(self, x):
+        loss, grads = self.grad(x)
+        ops.assign(self.net.w, self.net.w - 0.5 * grads[0])
+        return loss
+
+
+def train(net):
+    return Step(net)
+
+
+class Needs(Cell):
+    def __init__(self, n):
+        super().__init__()
+
+
+class Wrong(Cell):
+    def construct(self, x):
+        a = undefined_name + x
+        b = np.sum(x)
+        return a + b
+
+
+def double(x, y):
+    return x * 2, y + 1
+
+
+def prints(x):
+    print("sum", x.sum())
+    return x
+'''
+
+
+def cellc(*args: str | Path, cwd: Path | None = None, code: int = 0) -> str:
+    """Run `python -m cellc`; its standard output (and error output after it)."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "cellc", *map(str, args)], cwd=cwd,
+        capture_output=True, text=True, timeout=120,
+    )
+    assert done.returncode == code, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+    assert "Traceback" not in done.stderr, done.stderr
+    return done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def net(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("cli") / "net.py"
+    file.write_text(NETWORK)
+    return file
+
+
+@pytest.fixture(scope="module")
+def artifact(net: Path) -> Path:
+    out = net.parent / "net.cellc"
+    text = cellc("compile", f"{net}:Net", "--input", "x=float32[2,4]", "--train", "train",
+                 "-o", out)
+    assert "infer" in text and "train" in text and f"wrote {out}" in text
+    return out
+
+
+def expected(x: np.ndarray) -> np.ndarray:
+    """The network in numpy."""
+    h = np.tanh(x @ np.linspace(-1, 1, 12).reshape(4, 3).astype(np.float32))
+    return h * 2 if h.sum() > 0 else h
+
+
+X = np.array([[0.5, -1, 2, 0.25], [1, 1, -0.5, 3]], np.float32)
+
+
+def test_help_and_version() -> None:
+    assert "COMMAND" in cellc("--help")
+    assert host_target().name in cellc("--version")
+    assert "COMMAND" in cellc(code=2)
+    for command in ("compile", "run"):
+        assert "usage" in cellc(command, "--help")
+
+
+def test_run_an_artifact(artifact: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", X)
+    text = cellc("run", artifact, "--input", f"x=@{tmp_path / 'x.npy'}")
+    assert "output 0: float32[2, 3]" in text
+    cellc("run", artifact, "-i", f"x=@{tmp_path / 'x.npy'}", "-o", tmp_path / "y.npz")
+    with np.load(tmp_path / "y.npz") as out:
+        np.testing.assert_allclose(out["arr_0"], expected(X), rtol=1e-6)
+
+
+def test_run_the_training_entry(artifact: Path, tmp_path: Path) -> None:
+    assert "output 0: float32[]" in cellc("run", artifact, "--entry", "train", "--input",
+                                          "x=float32[2,4]")
+
+
+def test_the_runtime_alone_runs_an_artifact(artifact: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", X)
+    program = f"""
+import sys
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("cellc", "cellc_compiler", "llvmlite", "networkx", "rich",
+                                  "ml_dtypes"):
+            raise ImportError("blocked: " + name)
+sys.meta_path.insert(0, Blocked())
+import numpy as np
+import cellc_runtime
+model = cellc_runtime.load({str(artifact)!r}, trust_native_code=True)
+x = np.load({str(tmp_path / "x.npy")!r})
+np.save({str(tmp_path / "y.npy")!r}, model(x))
+losses = [float(model.call("train", x)) for _ in range(3)]
+assert losses[2] < losses[0], losses
+print(model.entries, model.signature())
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), expected(X), rtol=1e-6)
+    assert "('infer', 'train')" in done.stdout
+
+
+def test_compile_for_another_machine(net: Path, tmp_path: Path) -> None:
+    out = tmp_path / "arm.cellc"
+    other = NEON.name if host_target() is not NEON else "x86_64-avx2"
+    assert other in cellc("compile", f"{net}:Net", "-i", "x=float32[2,4]", "--target", other,
+                          "-o", out)
+    model = cellc_runtime.load(out, trust_native_code=True)
+    assert model.targets() == (other,) and "matmul" in model.graph_text()
+    with pytest.raises(cellc_runtime.ArtifactError, match=f"has code for {other}; this machine"):
+        model(X)
+    # The command line has a compiler at hand: it compiles the graph in the file for here.
+    np.save(tmp_path / "x.npy", X)
+    cellc("run", out, "-i", f"x=@{tmp_path / 'x.npy'}", "-o", tmp_path / "y.npz")
+    with np.load(tmp_path / "y.npz") as given:
+        np.testing.assert_allclose(given["arr_0"], expected(X), rtol=1e-6)
+
+
+def test_compile_for_several_machines(net: Path, tmp_path: Path) -> None:
+    out = tmp_path / "both.cellc"
+    cellc("compile", f"{net}:Net", "-i", "x=float32[2,4]", "--target", NEON.name,
+          "--target", "x86_64-avx2", "--target", host_target().name, "-o", out)
+    model = cellc_runtime.load(out, trust_native_code=True)
+    np.testing.assert_allclose(model(X), expected(X), rtol=1e-6)
+
+
+def test_compile_with_a_checkpoint(net: Path, tmp_path: Path) -> None:
+    from cellc_runtime import checkpoint
+
+    checkpoint.save(tmp_path / "w.safetensors", {"w": np.zeros((4, 3), np.float32)})
+    cellc("compile", f"{net}:Net", "-i", "x=float32[2,4]", "--checkpoint",
+          tmp_path / "w.safetensors", "-o", tmp_path / "n.cellc")
+    model = cellc_runtime.load(tmp_path / "n.cellc", trust_native_code=True)
+    assert not np.asarray(model(X)).any()
+    (tmp_path / "bad").write_bytes(b"not a checkpoint")
+    assert "bad" in cellc("compile", f"{net}:Net", "-i", "x=float32[2,4]", "--checkpoint",
+                          tmp_path / "bad", "-o", tmp_path / "m.cellc", code=2)
+    checkpoint.save(tmp_path / "v", {"v": np.zeros(3, np.float32)})
+    assert "no parameter 'w'" in cellc("compile", f"{net}:Net", "-i", "x=float32[2,4]",
+                                       "--checkpoint", tmp_path / "v", "-o",
+                                       tmp_path / "m.cellc", code=2)
+    assert not (tmp_path / "m.cellc").exists()
+
+
+def test_a_function_with_two_inputs(net: Path, tmp_path: Path) -> None:
+    out = tmp_path / "f.cellc"
+    cellc("compile", f"{net}:double", "-i", "x=int32[3]", "-i", "y=float64[]", "-o", out)
+    x, y = cellc_runtime.load(out, trust_native_code=True)(
+        np.arange(3, dtype=np.int32), np.asarray(1.5))
+    np.testing.assert_array_equal(x, [0, 2, 4])
+    assert y == 2.5
+    text = cellc("run", out, "-i", "x=int32[3]", "-i", "y=float64[]")
+    assert "output 1: float64[]" in text
+
+
+def test_an_artifact_that_prints(net: Path, tmp_path: Path) -> None:
+    out = tmp_path / "p.cellc"
+    cellc("compile", f"{net}:prints", "-i", "x=float32[3]", "-o", out)
+    np.save(tmp_path / "x.npy", np.ones(3, np.float32))
+    assert "sum 3" in cellc("run", out, "-i", f"x=@{tmp_path / 'x.npy'}")
+
+
+def test_dump(net: Path, tmp_path: Path) -> None:
+    out = tmp_path / "dump"
+    cellc("dump", f"{net}:Net", "-i", "x=float32[2,4]", "--grad", "-o", out)
+    names = sorted(p.name for p in out.iterdir())
+    assert "00_traced.txt" in names and "nests.txt" in names and "grad_00_traced.txt" in names
+    assert any("expand" in n for n in names) and any(n.endswith(".dot") for n in names)
+    text = (out / "00_traced.txt").read_text()
+    assert "matmul" in text and "net.py" in text
+    assert (out / "00_traced.dot").read_text().startswith("digraph")
+
+
+def test_verify(net: Path) -> None:
+    text = cellc("verify", f"{net}:Net", "-i", "x=float32[2,4]", "--grad")
+    assert "forward:" in text and "gradient:" in text and "nodes agree" in text and "ulps" in text
+
+
+def test_check(net: Path) -> None:
+    assert "no errors" in cellc("check", f"{net}:Net", "-i", "x=float32[2,4]")
+    text = cellc("check", f"{net}:Wrong", "-i", "x=float32[2,4]", code=1)
+    assert "undefined_name" in text and "CE301" in text and "2 errors" in text
+
+
+def test_cache(tmp_path: Path, net: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CELLC_CACHE_DIR", str(tmp_path / "cache"))
+    assert "0 entries" in cellc("cache")
+    cellc("compile", f"{net}:double", "-i", "x=int32[3]", "-i", "y=float64[]", "-o",
+          tmp_path / "f.cellc")
+    shown = cellc("cache", "show")
+    assert "0 entries" not in shown and "MiB" in shown
+    assert "from the cache" in cellc("compile", f"{net}:double", "-i", "x=int32[3]", "-i",
+                                     "y=float64[]", "-o", tmp_path / "f.cellc")
+    assert "removed" in cellc("cache", "clear")
+    assert "0 entries" in cellc("cache", "show")
+    assert "choose from" in cellc("cache", "burn", code=2)
+
+
+def test_explain() -> None:
+    assert "tensor" in cellc("explain", "ce301")
+    assert "CE101" in cellc("explain")
+    assert "unknown code" in cellc("explain", "CE999", code=2)
+
+
+# --- scripts -------------------------------------------------------------------------------------
+
+SCRIPT = """
+import sys
+import numpy as np
+import mindspore as ms
+from mindspore import nn, ops, Tensor
+import mindspore.ops.functional_math
+from mindspore.common.parameter import Parameter
+
+class Net(nn.Cell):
+    def __init__(self):
+        super().__init__()
+        self.w = ms.Parameter(Tensor(np.ones((3, 2), np.float32)), name="w")
+    def construct(self, x):
+        return ops.relu(ops.matmul(x, self.w))
+
+ms.set_context(mode=ms.GRAPH_MODE)
+print("result", Net()(Tensor(np.ones((1, 3), np.float32))).asnumpy().tolist())
+print("arguments", sys.argv[1:], __name__, isinstance(Net().w, Parameter))
+"""
+
+
+def test_run_a_script(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT)
+    text = cellc("run", tmp_path / "script.py", "--epochs", "3", "data")
+    assert "result [[3.0, 3.0]]" in text
+    assert "arguments ['--epochs', '3', 'data'] __main__ True" in text
+
+
+def test_a_script_beside_its_modules(tmp_path: Path) -> None:
+    (tmp_path / "helper_beside.py").write_text("from mindspore import Tensor\nx = Tensor([1.0])\n")
+    (tmp_path / "main.py").write_text("import helper_beside\nprint(helper_beside.x)\n")
+    assert "[1.]" in cellc("run", tmp_path / "main.py", cwd=tmp_path.parent)
+
+
+def test_a_script_that_exits_or_fails(tmp_path: Path) -> None:
+    (tmp_path / "exits.py").write_text("import sys, mindspore\nsys.exit(7)\n")
+    cellc("run", tmp_path / "exits.py", code=7)
+    (tmp_path / "fails.py").write_text("import mindspore.nothing_like_it\n")
+    done = subprocess.run([sys.executable, "-m", "cellc", "run", str(tmp_path / "fails.py")],
+                          capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "cellc provides no 'mindspore.nothing_like_it'" in done.stderr
+    assert "fails.py" in done.stderr
+
+
+# --- wrong usage ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("args", "message"), [
+    (["frobnicate"], "invalid choice"),
+    (["compile"], "required"),
+    (["compile", "{net}:Net"], "--output"),
+    (["compile", "{net}", "-o", "x"], "expected FILE.py:NAME"),
+    (["compile", "nothing.py:Net", "-o", "x"], "no such file"),
+    (["compile", "{net}:Nett", "-o", "x"], "has no 'Nett'; it has"),
+    (["compile", "{net}:Needs", "-o", "x"], "cannot be made without arguments"),
+    (["compile", "{net}:Net", "-i", "x=float31[2,4]", "-o", "x"], "float31"),
+    (["compile", "{net}:Net", "-i", "float32[2,4]", "-o", "x"], "expected NAME="),
+    (["compile", "{net}:Net", "-i", "x=float32[2,4", "-o", "x"], "expected a type"),
+    (["compile", "{net}:Net", "-i", "x=@nothing.npy", "-o", "x"], "no such file"),
+    (["compile", "{net}:Net", "-i", "x=@{net}", "-o", "x"], "not a numpy .npy file"),
+    (["compile", "{net}:Net", "-i", "x=float32[2,5]", "-o", "x"], "CE602"),
+    (["compile", "{net}:Net", "-o", "x"], "CE"),
+    (["compile", "{net}:Net", "-i", "x=float32[2,4]", "-i", "y=float32[2,4]", "-o", "x"],
+     "y: Net is no input; it has x"),
+    (["compile", "{net}:Wrong", "-i", "x=float32[2,4]", "-o", "x"], "undefined_name"),
+    (["compile", "{net}:Net", "-i", "x=float32[2,4]", "--target", "z80", "-o", "x"],
+     "unknown target 'z80'"),
+    (["compile", "{net}:Net", "-i", "x=float32[2,4]", "--train", "nope", "-o", "x"],
+     "no function 'nope'"),
+    (["compile", "{net}:Net", "-i", "x=float32[2,4]", "-o", "no/such/folder/x"],
+     "cannot be written"),
+    (["run", "nothing.py"], "no such file"),
+    (["run", "nothing.cellc"], "nothing.cellc"),
+    (["run", "{net.parent}"], "{net.parent}"),
+    (["run", "{art}"], "takes 1 arguments"),
+    (["run", "{art}", "-i", "x=float32[2,5]"], "expected float32[2, 4]"),
+    (["run", "{art}", "-i", "x=float64[2,4]"], "expected float32[2, 4]"),
+    (["run", "{art}", "-i", "x=float32[2,4]", "--entry", "nope"], "infer, train"),
+    (["run", "{art}", "--speed"], "unrecognized"),
+    (["run", "{bad}"], "bad.cellc"),
+    (["dump", "{net}:Net", "-i", "x=float32[2,4]", "-o", "{net}"], "{net}"),
+    (["verify", "{net}:Wrong", "-i", "x=float32[2,4]"], "undefined_name"),
+    (["check", "{net}:Nope"], "has no 'Nope'"),
+])
+def test_wrong_usage(
+    args: list[str], message: str, net: Path, artifact: Path, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:
+    """In this process, to save time; the tests above see that a process ends as `main` says."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "modules", dict(sys.modules))
+    bad = tmp_path / "bad.cellc"
+    bad.write_bytes(artifact.read_bytes()[:-7])
+    filled = [a.format(net=net, art=artifact, bad=bad) for a in args]
+    try:
+        code: object = cli.main(filled)
+    except SystemExit as e:  # argparse leaves so
+        code = e.code
+    shown = capsys.readouterr()
+    assert (code, shown.out) == (2, "") and message.format(net=net) in shown.err
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["bad.cellc"]
+
+
+def test_a_file_that_does_not_load(tmp_path: Path) -> None:
+    (tmp_path / "syntax.py").write_text("def f(:\n")
+    text = cellc("check", f"{tmp_path / 'syntax.py'}:f", code=2)
+    assert "syntax.py" in text and "line 1" in text
+    (tmp_path / "raises.py").write_text("x = 1 / 0\n")
+    text = cellc("check", f"{tmp_path / 'raises.py'}:f", code=2)
+    assert "ZeroDivisionError" in text and "raises.py" in text and "line 1" in text
+
+
+def test_a_closed_pipe_is_no_error(net: Path) -> None:
+    done = subprocess.run(f"{sys.executable} -m cellc explain | head -1", shell=True,
+                          capture_output=True, text=True)
+    assert "CE001" in done.stdout and "Traceback" not in done.stderr and not done.stderr
+
+
+def test_no_cache_directory_is_needed(net: Path, tmp_path: Path) -> None:
+    """A cache that cannot be made slows nothing down but compilation."""
+    (tmp_path / "file").write_text("")
+    env = {**os.environ, "CELLC_CACHE_DIR": str(tmp_path / "file" / "cache")}
+    done = subprocess.run(
+        [sys.executable, "-m", "cellc", "verify", f"{net}:Net", "-i", "x=float32[2,4]"],
+        env=env, capture_output=True, text=True)
+    assert done.returncode == 0 and "nodes agree" in done.stdout, done.stderr
