@@ -53,6 +53,10 @@ class Cell:
             found = table.get(kind)
             if found is not None and name in found:
                 return found[name]
+        if name in Cell._own and "_params" not in table:
+            raise AttributeError(
+                f"For '{type(self).__name__}', please use super().__init__() in its __init__."
+            )
         raise AttributeError(f"The '{type(self).__name__}' object has no attribute '{name}'.")
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -115,6 +119,8 @@ class Cell:
                     f"For 'Cell', the parameters of the tuple '{name}' must have names."
                 )
         object.__setattr__(self, name, value)
+        for parameter in value:
+            self.insert_param_to_cell(parameter.name, parameter, check_name_contain_dot=False)
 
     def _assign_parameter(self, name: str, value: Any) -> None:
         if isinstance(value, Tensor) and self._params[name] is not None:

@@ -631,7 +631,7 @@ def strided_slice(
 
 # --- padding --------------------------------------------------------------------------------------
 
-_BORDERS = {"reflect": "reflect", "replicate": "edge", "circular": "circular"}
+_BORDERS = {"reflect": "reflect", "replicate": "replicate", "circular": "circular"}
 
 
 def pad(input_x: Tensor, padding: Any, mode: str = "constant", value: Any = None) -> Tensor:

@@ -195,12 +195,6 @@ class Optimizer(Cell):
         self._init_decay(weight_decay, placed)
         self.grad_centralization_flags = tuple(g.centralize for _, g in placed)
 
-    def _set_parameter_tuple(self, name: str, value: ParameterTuple) -> None:
-        """Parameters of a tuple are the optimizer's own, so that its state is saved with them."""
-        super()._set_parameter_tuple(name, value)
-        for p in value:
-            self.insert_param_to_cell(p.name, p, check_name_contain_dot=False)
-
     # --- learning rate --------------------------------------------------------------------------
 
     def _init_rates(
