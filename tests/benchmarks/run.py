@@ -66,7 +66,8 @@ class Worker:
         self.process = subprocess.Popen(
             [interpreter(peer), str(HERE / "worker.py"), peer, case], text=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log,
-            env=environment(caches), preexec_fn=two_processors,
+            env=environment(caches),
+            preexec_fn=two_processors if hasattr(os, "sched_setaffinity") else None,
         )
         self.started = self.answer()
 
@@ -141,9 +142,8 @@ def cache_folder(folder: str, peer: str) -> Path:
 
 
 def two_processors() -> None:
-    """Keep the process on two processors, where the platform can; runs in the child."""
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:THREADS])
+    """Keep the process on two processors; runs in the child, where the platform can do it."""
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:THREADS])
 
 
 def run_case(name: str, peers: list[str], rounds: int, warm: bool) -> list[Result]:
