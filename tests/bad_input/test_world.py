@@ -215,6 +215,7 @@ for n in range(1, 10_000):
             x = ops.exp(ops.matmul(x, Tensor(np.ones((4, 4), np.float32))) * (n + i / 7))
         return ops.softmax(x.reshape(n % 4 + 1, -1) if 12 % (n % 4 + 1) == 0 else x, axis=0)
     ms.jit(f)(x)
+    print("compiled", n, flush=True)
 """
 
 
@@ -223,11 +224,13 @@ def test_ctrl_c_while_compiling(tmp_path: Path) -> None:
     """The process ends as interrupted ones do, soon, and the cache is whole."""
     env = {**os.environ, "CELLC_CACHE_DIR": str(tmp_path / "cache")}
     (tmp_path / "busy.py").write_text(BUSY)
-    for delay in (0.15, 0.6, 1.1):
+    for compiled, delay in ((0, 0.15), (1, 0.1), (2, 0.03)):
         child = subprocess.Popen([sys.executable, tmp_path / "busy.py"], env=env, text=True,
                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                  start_new_session=True)
         assert child.stdout is not None and child.stdout.readline() == "ready\n"
+        for _ in range(compiled):
+            assert child.stdout.readline().startswith("compiled")
         time.sleep(delay)
         os.killpg(child.pid, signal.SIGINT)  # as a terminal does: workers get it too
         _, err = child.communicate(timeout=30)
