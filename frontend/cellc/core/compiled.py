@@ -20,7 +20,6 @@ from cellc_compiler.ir.op import lookup
 from cellc_runtime.executable import Executable
 from cellc_runtime.lazy import lazy_module
 
-from ..common.parameter import Parameter
 from ..common.tensor import Tensor
 from . import progress
 from .callbacks import host_callbacks
@@ -44,14 +43,14 @@ class Traced:
     Attributes:
         graph: inputs are the tensors of the arguments, then parameters and state.
         inputs: positions among the graph's inputs of the arguments' tensors.
-        parameters: the parameter behind each other input, in order.
+        parameters: the parameter (or large constant) behind each other input, in order.
         out: the structure of the result.
         attributes: what was read of Cells; `globals` what was read of modules' names.
     """
 
     graph: Graph
     arguments: int
-    parameters: list[Parameter]
+    parameters: list[Tensor]
     out: Structure
     attributes: list[tuple[Any, str]]
     globals: list[tuple[dict[str, Any], str, Any]]

@@ -48,6 +48,11 @@ class GraphTensor(Tensor):
     __str__ = __repr__
 
 
+BAKED = 64
+"""Elements up to which a tensor from outside becomes a literal of the graph. A larger one is
+bound like a parameter: it is not copied, and later changes of its elements are seen."""
+
+
 @dataclass(slots=True)
 class Region:
     """One graph under construction.
@@ -61,7 +66,7 @@ class Region:
     graph: Graph
     builder: Builder
     captures: dict[Value, Value] = field(default_factory=dict)
-    env: dict[Parameter, Value] = field(default_factory=dict)
+    env: dict[Tensor, Value] = field(default_factory=dict)
     assigned: dict[Parameter, None] = field(default_factory=dict)
     lifted: dict[int, tuple[Tensor, Value]] = field(default_factory=dict)
     owned: set[Value] = field(default_factory=set)
@@ -77,7 +82,7 @@ class Tracer:
     def __init__(self, name: str = "main") -> None:
         graph = Graph(name)
         self.regions: list[Region] = [Region(graph, Builder(graph))]
-        self.parameters: dict[Parameter, Value] = {}
+        self.parameters: dict[Tensor, Value] = {}
         self.span: Span = NOWHERE
         self.scope: str = ""
 
@@ -101,6 +106,8 @@ class Tracer:
             return self._read(tensor, depth)
         region = self.regions[depth]
         found = region.lifted.get(id(tensor))
+        if found is None and tensor._data.size > BAKED:
+            return self._read(tensor, depth)
         if found is None:
             found = tensor, region.builder.literal(tensor._data)
             region.lifted[id(tensor)] = found
@@ -124,14 +131,14 @@ class Tracer:
             value = inner
         return value
 
-    def _read(self, parameter: Parameter, depth: int) -> Value:
+    def _read(self, parameter: Tensor, depth: int) -> Value:
         region = self.regions[depth]
         found = region.env.get(parameter)
         if found is None:
             if depth == 0:
                 ty = TensorType(parameter._data.shape, dtypes.from_numpy(parameter._data.dtype))
-                kind = "state" if parameter.is_state else "param"
-                found = self.graph.add_input(ty, self._unique(parameter.name), kind)
+                name, kind = _named(parameter)
+                found = self.graph.add_input(ty, self._unique(name), kind)
                 self.parameters[parameter] = found
             else:
                 found = self._capture_one(self._read(parameter, depth - 1), depth)
@@ -436,6 +443,13 @@ class Tracer:
             r.captures, r.env, r.lifted = captures, env, lifted
             r.graph.inputs, r.graph.nodes = inputs, nodes
         return assigned
+
+
+def _named(tensor: Tensor) -> tuple[str, str]:
+    """The name and kind of the graph input that stands for a tensor from outside."""
+    if isinstance(tensor, Parameter):
+        return tensor.name, "state" if tensor.is_state else "param"
+    return "constant", "constant"
 
 
 def _row_like(tracer: Tracer, x: Tensor) -> Tensor:

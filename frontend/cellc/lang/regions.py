@@ -98,7 +98,7 @@ class Snapshot:
     """The state of all open regions, so that a trial trace leaves no mark."""
 
     regions: tuple[tuple[Region, dict[str, Any]], ...]
-    parameters: dict[Parameter, Value]
+    parameters: dict[Tensor, Value]
 
 
 _TABLES = ("captures", "env", "assigned", "lifted")
@@ -131,7 +131,7 @@ class Mark:
 
     nodes: int
     lifted: int
-    env: dict[Parameter, Value]
+    env: dict[Tensor, Value]
     assigned: dict[Parameter, None]
 
 
