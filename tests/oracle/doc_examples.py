@@ -1,0 +1,160 @@
+"""MindSpore's documentation examples, run under MindSpore and under cellc, and compared.
+
+The examples are read from the MindSpore installation that CELLC_ORACLE_PYTHON names; what is
+expected is what MindSpore really prints, not what its text says it prints. Examples that fail
+under MindSpore on this machine (other devices, missing files) are left out.
+
+    CELLC_ORACLE_PYTHON=... python tests/oracle/doc_examples.py [NAME PART ...]
+
+prints every example that differs (those whose name contains a part, in full).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+WORKER = Path(__file__).with_name("example_worker.py")
+NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*(?:e[-+]?\d+)?|\.\d+(?:e[-+]?\d+)?|\binf\b|\bnan\b)", re.I)
+SEED = re.compile(r"(?<!random\.)(\bseed\w*\s*[=(]\s*)(\d+)")
+TOLERANCE = 1e-4
+_NAMES = (
+    "import json, cellc.shim as s; s.install(); import example_worker as w; "
+    "print(json.dumps({x: w.public_names(x) for x in w.SCOPES}))"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one example printed, and the error that ended it ("" for none)."""
+
+    out: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One example under both: `verdict` is "same", "differs" or "fails"."""
+
+    text: str
+    expected: str
+    found: Outcome
+    verdict: str
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "GLOG_v": "4", "PYTHONPATH": str(WORKER.parent)}
+
+
+def collect(oracle: str) -> dict[str, str]:
+    """The examples of every name that cellc has too, by name."""
+    names = subprocess.run(
+        [sys.executable, "-c", _NAMES], env=_environment(), capture_output=True, text=True,
+        check=True,
+    ).stdout
+    with tempfile.TemporaryDirectory() as folder:
+        given, found = Path(folder, "names.json"), Path(folder, "examples.json")
+        given.write_text(names, encoding="utf-8")
+        subprocess.run(
+            [oracle, WORKER, "extract", given, found], env=_environment(), capture_output=True,
+            check=True,
+        )
+        examples: dict[str, str] = json.loads(found.read_text(encoding="utf-8"))
+    return examples
+
+
+def _read(path: Path) -> dict[str, Outcome]:
+    done: dict[str, Outcome] = {}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        done[row["name"]] = Outcome(row.get("out", ""), row.get("error", "the process died"))
+    return done
+
+
+def outcomes(python: str, provider: str, examples: Mapping[str, str]) -> dict[str, Outcome]:
+    """Run examples in processes of `python`, a new one after each that dies."""
+    done: dict[str, Outcome] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        given, results = Path(folder, "examples.json"), Path(folder, "results.jsonl")
+        while len(done) < len(examples):
+            left = {n: t for n, t in examples.items() if n not in done}
+            given.write_text(json.dumps(left), encoding="utf-8")
+            subprocess.run(
+                [python, WORKER, "run", provider, given, results], cwd=folder,
+                env=_environment(), capture_output=True, check=False,
+            )
+            before = len(done)
+            done = _read(results) if results.exists() else {}
+            if len(done) == before:
+                raise RuntimeError(f"{python} runs no example of {provider}")
+    return done
+
+
+def other_seeds(text: str) -> str:
+    """The example with other seeds (numpy's, which both share, stay)."""
+    return SEED.sub(lambda m: f"{m[1]}{int(m[2]) + 7}", "import mindspore\n"
+                    "mindspore.set_seed(8)\n" + text)
+
+
+def close(a: str, b: str) -> bool:
+    """Whether two printed numbers agree."""
+    x, y = float(a), float(b)
+    return a == b or math.isclose(x, y, rel_tol=TOLERANCE, abs_tol=1e-6) or x != x and y != y
+
+
+def _words(text: str) -> str:
+    """The text without its spaces and numbers: "#" for an integer, "#." for a float."""
+    return "".join(NUMBER.sub(lambda m: "#" if m[0].lstrip("+-").isdigit() else "#.", text).split())
+
+
+def alike(expected: str, found: str, drawn: bool) -> bool:
+    """Whether two outputs agree: words exactly, numbers closely (any numbers if drawn)."""
+    if _words(expected) != _words(found):
+        return False
+    pairs = zip(NUMBER.findall(expected), NUMBER.findall(found), strict=True)
+    return drawn or all(close(a, b) for a, b in pairs)
+
+
+def compare(oracle: str, examples: Mapping[str, str]) -> dict[str, Comparison]:
+    """Every example that MindSpore can run here, under both."""
+    expected = outcomes(oracle, "mindspore", examples)
+    able = {n: t for n, t in examples.items() if not expected[n].error}
+    again = outcomes(oracle, "mindspore", {n: other_seeds(t) for n, t in able.items()})
+    found = outcomes(sys.executable, "cellc", able)
+    report: dict[str, Comparison] = {}
+    for name, text in able.items():
+        want, got = expected[name].out, found[name]
+        same = alike(want, got.out, drawn=want != again[name].out)
+        verdict = "fails" if got.error else "same" if same else "differs"
+        report[name] = Comparison(text, want, got, verdict)
+    return report
+
+
+def main() -> None:
+    """Print what differs."""
+    parts = sys.argv[1:]
+    examples = collect(os.environ["CELLC_ORACLE_PYTHON"])
+    chosen = {n: t for n, t in examples.items() if not parts or any(p in n for p in parts)}
+    report = compare(os.environ["CELLC_ORACLE_PYTHON"], chosen)
+    for name, c in report.items():
+        if c.verdict == "same":
+            continue
+        print(f"{name} {c.verdict}: {c.found.error[:150]}")
+        if parts or c.verdict == "differs":
+            print(f"--- expected\n{c.expected}\n--- found\n{c.found.out}\n{c.found.error}")
+        if parts:
+            print(f"--- example\n{c.text}")
+    same = sum(c.verdict == "same" for c in report.values())
+    print(f"{same} of {len(report)} examples are the same ({len(chosen)} found)")
+
+
+if __name__ == "__main__":
+    main()
