@@ -36,6 +36,15 @@ else:  # the construct compiler loads with the first network it compiles
 _compiling = threading.RLock()
 
 
+@dataclass(frozen=True, slots=True)
+class NameRead:
+    """A variable that was read while compiling: how to read it now, and what it was."""
+
+    name: str
+    now: Callable[[], Any]
+    value: Any
+
+
 @dataclass(slots=True)
 class Traced:
     """A call as a graph.
@@ -45,7 +54,7 @@ class Traced:
         inputs: positions among the graph's inputs of the arguments' tensors.
         parameters: the parameter (or large constant) behind each other input, in order.
         out: the structure of the result.
-        attributes: what was read of Cells; `globals` what was read of modules' names.
+        attributes: what was read of Cells; `names` the global and captured variables read.
     """
 
     graph: Graph
@@ -53,7 +62,40 @@ class Traced:
     parameters: list[Tensor]
     out: Structure
     attributes: list[tuple[Any, str]]
-    globals: list[tuple[dict[str, Any], str, Any]]
+    names: list[NameRead]
+
+
+class _NamesRead:
+    """Collects the variables from outside that a trace reads."""
+
+    def __init__(self) -> None:
+        self.found: dict[tuple[int, str], NameRead] = {}
+
+    def of_globals(self, table: dict[str, Any], name: str) -> None:
+        """A global name; those of modules and of cellc itself do not change."""
+        value = table.get(name)
+        if not _fixed(value):
+            self.found[(id(table), name)] = NameRead(name, lambda: table.get(name), value)
+
+    def of_closure(self, cell: types.CellType, name: str) -> None:
+        """A captured variable."""
+        if not _fixed(cell.cell_contents):
+            read = NameRead(name, lambda: _contents(cell), cell.cell_contents)
+            self.found[(id(cell), name)] = read
+
+
+def _fixed(value: Any) -> bool:
+    module = getattr(value, "__module__", None) if callable(value) else None
+    return isinstance(value, types.ModuleType) or (
+        isinstance(module, str) and module.split(".")[0] == "cellc"
+    )
+
+
+def _contents(cell: types.CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # emptied by `del`
+        return _NamesRead
 
 
 def trace(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Traced:
@@ -67,14 +109,13 @@ def trace(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Traced:
     names = _argument_names(fn, structure)
     inputs = [tracer.input(t._type, names[i]) for i, t in enumerate(leaves)]
     attributes: list[tuple[Any, str]] = []
-    seen: dict[tuple[int, str], tuple[dict[str, Any], str, Any]] = {}
-
-    def on_global(table: dict[str, Any], name: str) -> None:
-        value = table.get(name)
-        if not isinstance(value, (types.ModuleType, type)) and not callable(value):
-            seen[(id(table), name)] = table, name, value
-
-    hooks = lang.Hooks(lambda o, n: attributes.append((o, n)), on_global, custom_bprop)
+    outside = _NamesRead()
+    hooks = lang.Hooks(
+        on_attribute_read=lambda o, n: attributes.append((o, n)),
+        on_global_read=outside.of_globals,
+        on_captured_read=outside.of_closure,
+        custom_bprop=custom_bprop,
+    )
     call_args, call_kwargs = put_together(structure, inputs)
     result = lang.interpret_call(tracer, fn, call_args, call_kwargs, hooks)
     out, outputs = take_apart(result)
@@ -82,7 +123,7 @@ def trace(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Traced:
         graph = tracer.finish(outputs)
     order = {v: p for p, v in tracer.parameters.items()}
     parameters = [order[v] for v in graph.inputs if v in order]
-    return Traced(graph, len(leaves), parameters, out, attributes, list(seen.values()))
+    return Traced(graph, len(leaves), parameters, out, attributes, list(outside.found.values()))
 
 
 def _name_of(fn: Any) -> str:
@@ -197,9 +238,9 @@ class CompiledEntry:
         """Whether what was read at compile time still has its value."""
         if self.flag.stale:
             return False
-        for table, name, value in self.traced.globals:
-            if table.get(name) is not value:
-                self.flag.stale, self.flag.cause = True, f"the global {name!r} was set"
+        for read in self.traced.names:
+            if read.now() is not read.value:
+                self.flag.stale, self.flag.cause = True, f"the variable {read.name!r} was set"
                 return False
         return True
 

@@ -11,6 +11,7 @@ import ast
 import builtins
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from types import CellType
 from typing import Any, NoReturn
 
 from ..core.tracer import GraphTensor, Tracer
@@ -44,11 +45,13 @@ class Hooks:
     Attributes:
         on_attribute_read: called with (object, name) for attributes of Cells and user objects.
         on_global_read: called with (globals, name) for global names.
+        on_captured_read: called with (the closure's cell, name) for captured variables.
         custom_bprop: called with (tracer, cell, args) for a Cell with a `bprop`; its result.
     """
 
     on_attribute_read: Callable[[Any, str], None] | None = None
     on_global_read: Callable[[dict[str, Any], str], None] | None = None
+    on_captured_read: Callable[[CellType, str], None] | None = None
     custom_bprop: Callable[[Tracer, Any, tuple[Any, ...]], Any] | None = None
 
 
@@ -226,11 +229,14 @@ class Interpreter:
         captured = root.closure.get(name)
         if captured is not None:
             try:
-                return captured.cell_contents
+                value = captured.cell_contents
             except ValueError:
                 raise NameError(
                     f"the captured variable '{name}' has no value yet"
                 ) from None
+            if self.hooks.on_captured_read is not None:
+                self.hooks.on_captured_read(captured, name)
+            return value
         return self._load_global(name, frame)
 
     def _load_local(self, name: str, scope: Frame, frame: Frame) -> Any:
