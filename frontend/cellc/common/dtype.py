@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,7 @@ byte, short, intc, long, intp = int8, int16, int32, int64, int64
 ubyte, ushort, uintc, uintp = uint8, uint16, uint32, uint64
 half, single, double = float16, float32, float64
 cfloat, cdouble = complex64, complex128
+bool, int, float = bool_, int32, float32  # here, the builtins go by their full names
 
 number = _category("number", "Number", "category")
 int_ = _category("int_", "Int", "category")
@@ -64,7 +66,8 @@ float_type: tuple[DType, ...] = (float16, bfloat16, float32, float64)
 all_types: tuple[DType, ...] = ALL
 
 _PYTHON: dict[type, DType] = {
-    bool: bool_, int: int64, float: float64, complex: complex128, str: string, list: list_,
+    builtins.bool: bool_, builtins.int: int64, builtins.float: float64, complex: complex128,
+    str: string, list: list_,
     tuple: tuple_, type(None): type_none,
 }
 
@@ -89,7 +92,9 @@ def dtype_to_pytype(type_: DType) -> type:
     for python, dtype in _PYTHON.items():
         if dtype is type_:
             return python
-    kinds = {"bool": bool, "int": int, "uint": int, "float": float, "complex": complex}
+    whole = builtins.int
+    kinds = {"bool": builtins.bool, "int": whole, "uint": whole, "float": builtins.float,
+             "complex": complex}
     return kinds[type_.kind]
 
 
@@ -120,7 +125,7 @@ def convert(dtype: Any, what: str = "astype") -> DType:
         found: DType | None = dtype if dtype in ALL else None
     elif isinstance(dtype, str):
         found = BY_NAME.get(dtype.lower()) or {"int": int64, "float": float32}.get(dtype.lower())
-    elif dtype is float:
+    elif dtype is builtins.float:
         found = float32
     else:
         found = _PYTHON.get(dtype) if isinstance(dtype, type) else None
@@ -135,10 +140,11 @@ def convert(dtype: Any, what: str = "astype") -> DType:
 
 
 __all__ = [
-    "DType", "Type", "all_types", "bfloat16", "bool_", "byte", "cdouble", "cfloat", "complex128",
-    "complex64", "convert", "double", "dtype_to_nptype", "dtype_to_pytype", "float16", "float32",
-    "float64", "float_", "float_type", "half", "int16", "int32", "int64", "int8",
-    "int_", "int_type", "intc", "intp", "list_", "long", "number", "number_type",
-    "pytype_to_dtype", "short", "single", "string", "tensor_type", "tuple_", "type_none", "ubyte",
-    "uint", "uint16", "uint32", "uint64", "uint8", "uint_type", "uintc", "uintp", "ushort",
+    "DType", "Type", "all_types", "bfloat16", "bool", "bool_", "byte", "cdouble", "cfloat",
+    "complex128", "complex64", "convert", "double", "dtype_to_nptype", "dtype_to_pytype",
+    "float", "float16", "float32", "float64", "float_", "float_type", "half", "int", "int16",
+    "int32", "int64", "int8", "int_", "int_type", "intc", "intp", "list_", "long", "number",
+    "number_type", "pytype_to_dtype", "short", "single", "string", "tensor_type", "tuple_",
+    "type_none", "ubyte", "uint", "uint16", "uint32", "uint64", "uint8", "uint_type", "uintc",
+    "uintp", "ushort",
 ]

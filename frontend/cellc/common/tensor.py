@@ -235,10 +235,12 @@ class Tensor:
         """Whether an initializer is still to be run by `init_data`."""
         return self.init is not None
 
-    @property
     def is_init(self) -> bool:
         """Whether this is an input of training that has been initialised; always False here."""
         return False
+
+    def set_init_flag(self, value: bool = False) -> None:
+        """Accepted for compatibility."""
 
     def init_data(
         self, slice_index: int | None = None, shape: Any = None, opt_shard_group: Any = None

@@ -8,7 +8,7 @@ PyNative mode. Source: `mindspore.nn.Cell`.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from .. import context
@@ -17,6 +17,7 @@ from ..common.tensor import Tensor
 from ..core import compiled, eager
 from ..core.dispatch import active_tracer
 from ..core.watch import changed
+from . import _state
 
 
 class Cell:
@@ -34,6 +35,7 @@ class Cell:
         put(self, "_params", OrderedDict())
         put(self, "_cells", OrderedDict())
         put(self, "_flags", {})
+        put(self, "_buffers", {})
         put(self, "_entries", compiled.EntryTable())
         put(self, "_auto_prefix", auto_prefix)
         put(self, "training", False)
@@ -93,6 +95,7 @@ class Cell:
             del self._cells[name]
         else:
             object.__delattr__(self, name)
+            self._buffers.pop(name, None)
         changed(self, name)
 
     def _set_parameter(self, name: str, value: Parameter) -> None:
@@ -206,6 +209,80 @@ class Cell:
         self._cells[child_name] = child_cell
         changed(self, child_name)
 
+    def get_sub_cell(self, target: str) -> Cell:
+        """The cell at a path of attributes below this one (itself for an empty path).
+
+        Raises:
+            AttributeError: there is none.
+        """
+        return _state.below(self, target)
+
+    # --- buffers and state ----------------------------------------------------------------------
+
+    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
+        """Add a Tensor under an attribute name that belongs to the state but is not trained.
+
+        Args:
+            persistent: whether `state_dict` holds it.
+
+        Raises:
+            TypeError: the name is no string, or the value neither a Tensor nor None.
+            KeyError: the name is empty, has a dot, or is taken.
+        """
+        _state.check_buffer(self, name, tensor)
+        self._buffers[name] = persistent
+        setattr(self, name, tensor)
+
+    def named_buffers(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Tensor]]:
+        """Buffers with their attribute paths, of this cell and (with `recurse`) all below it."""
+        seen: set[int] = set()
+        cells = self.cells_and_names(name_prefix=prefix) if recurse else [(prefix, self)]
+        for path, cell in cells:
+            for name, value in _state.own_buffers(cell):
+                if not (remove_duplicate and id(value) in seen):
+                    seen.add(id(value))
+                    yield (f"{path}.{name}" if path else name), value
+
+    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
+        """Buffers of this cell and (with `recurse`) of all below it."""
+        for _, value in self.named_buffers(recurse=recurse):
+            yield value
+
+    def get_buffer(self, target: str) -> Tensor:
+        """The buffer at a path of attributes.
+
+        Raises:
+            AttributeError: there is none.
+        """
+        path, _, name = target.rpartition(".")
+        cell = _state.below(self, path)
+        if name not in cell._buffers:
+            raise AttributeError(f"{type(cell).__name__} has no buffer named '{name}'")
+        value: Tensor = getattr(cell, name)
+        return value
+
+    def state_dict(self, *, prefix: str = "") -> OrderedDict[str, Tensor]:
+        """Parameters and persistent buffers by attribute path; they are not copied."""
+        return _state.state(self, prefix)
+
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True
+    ) -> tuple[list[str], list[str]]:
+        """Copy tensors into the parameters and buffers of the same paths.
+
+        Args:
+            strict: whether paths that are on one side only are an error.
+
+        Returns:
+            `missing_keys` and `unexpected_keys`: paths only in the network, and only given.
+
+        Raises:
+            RuntimeError: a shape or (with `strict`) a path differs; nothing is copied then.
+        """
+        return _state.load(self, state_dict, strict)
+
     # --- parameters -----------------------------------------------------------------------------
 
     def insert_param_to_cell(
@@ -281,7 +358,7 @@ class Cell:
 
     def init_parameters_data(self, auto_parallel_mode: bool = False) -> dict[Any, Parameter]:
         """Initialise parameters that were created lazily; a map of each to itself."""
-        return {p: p.init_data() or p for p in self.get_parameters()}
+        return {p: p.init_data() for p in self.get_parameters()}
 
     # --- modes ----------------------------------------------------------------------------------
 
@@ -294,8 +371,12 @@ class Cell:
 
     @property
     def phase(self) -> str:
-        """`"train"` or `"predict"`."""
-        return "train" if self.training else "predict"
+        """A name for what the cell does: `"train"` or `"predict"` unless it was set."""
+        return str(self.__dict__.get("_phase") or ("train" if self.training else "predict"))
+
+    @phase.setter
+    def phase(self, value: str) -> None:
+        object.__setattr__(self, "_phase", value)
 
     def set_grad(self, requires_grad: bool = True) -> Cell:
         """Accepted for compatibility: gradients need no second forward run here; itself."""

@@ -17,7 +17,7 @@ from cellc_compiler.ir.op import lookup
 from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType, bool_, float32, int64
 
-from ..common._indexing import become, getitem, write
+from ..common._indexing import become, getitem, setitem, write
 from ..common._promotion import cast_to, is_scalar
 from ..common.dtype import convert
 from ..common.parameter import Parameter
@@ -33,6 +33,7 @@ from . import functional_random as rnd
 from . import functional_reduce as fr
 from ._args import is_int
 from ._generated import generated_methods, make_function
+from .methods_more import METHODS, in_place
 
 # --- operators ------------------------------------------------------------------------------------
 
@@ -171,8 +172,12 @@ def reshape(self: Tensor, *shape: Any) -> Tensor:
     return fa.reshape(self, _dims(shape))
 
 
-def transpose(self: Tensor, *axes: Any) -> Tensor:
-    """Axes permuted (reversed if none are given)."""
+def transpose(self: Tensor, *axes: Any, dim0: int | None = None, dim1: int | None = None) -> Tensor:
+    """Axes permuted (reversed if none are given); two ints name two axes to be swapped."""
+    if dim0 is not None and dim1 is not None:
+        axes = (dim0, dim1)
+    if len(axes) == 2:
+        return fa.swapaxes(self, *axes)
     dims = _dims(axes)
     return fa.transpose(self, dims if len(dims) else tuple(reversed(range(self.ndim))))
 
@@ -187,9 +192,9 @@ def expand(self: Tensor, *size: Any) -> Tensor:
     return fa.broadcast_to(self, _dims(size))
 
 
-def repeat(self: Tensor, *repeats: Any) -> Tensor:
+def repeat(self: Tensor, *times: Any, repeats: Any = None) -> Tensor:
     """Tiled: repeats[i] times along axis i."""
-    return fa.tile(self, _dims(repeats))
+    return fa.tile(self, _dims(times) if repeats is None else repeats)
 
 
 def tile(self: Tensor, *dims: Any) -> Tensor:
@@ -200,13 +205,6 @@ def tile(self: Tensor, *dims: Any) -> Tensor:
 def flip(self: Tensor, *dims: Any) -> Tensor:
     """The order of elements reversed along axes."""
     return fa.flip(self, _dims(dims))
-
-
-def flatten(
-    self: Tensor, order: str = "C", *, start_dim: int = 0, end_dim: int = -1
-) -> Tensor:
-    """Axes start_dim to end_dim merged into one (all by default)."""
-    return fa.flatten(self, order, start_dim=start_dim, end_dim=end_dim)
 
 
 def view_as(self: Tensor, other: Tensor) -> Tensor:
@@ -339,11 +337,6 @@ def select(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     return self[(slice(None),) * axis + (values[1],)]
 
 
-def repeat_interleave(self: Tensor, repeats: Any, dim: int | None = None) -> Tensor:
-    """Each element repeated, along an axis or of all elements in one."""
-    return fa.repeat_interleave(self, repeats, dim)
-
-
 def gather(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """`gather(indices, axis, batch_dims=0)` takes slices; `gather(dim, index)` takes elements."""
     values = dict(zip(("first", "second", "batch_dims"), args, strict=False))
@@ -365,15 +358,6 @@ def take(self: Tensor, indices: Any, axis: int | None = None, mode: str = "clip"
     elif mode == "wrap":
         index = m.remainder(index, x.shape[a])
     return fi.gather(x, index, a)
-
-
-def scatter(self: Tensor, axis: int, index: Tensor, src: Any, reduce: str | None = None) -> Tensor:
-    """Elements replaced (or, with reduce, added or multiplied) at positions along an axis."""
-    if reduce is None:
-        return fi.scatter(self, axis, index, src)
-    mode = {"add": "add", "multiply": "mul"}[reduce]
-    value = src if isinstance(src, Tensor) else fc.full(index.shape, src, dtype=self.dtype)
-    return fi.tensor_scatter_elements(self, index, value, axis, mode)
 
 
 def scatter_add(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
@@ -417,14 +401,6 @@ def bernoulli(self: Tensor, p: Any = None, seed: int | None = None) -> Tensor:
 # --- methods that change the tensor ---------------------------------------------------------------
 
 
-def _in_place(fn_: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        return become(self, cast_to(fn_(self, *args, **kwargs), self.dtype))
-
-    method.__doc__ = f"`{fn_.__name__}`, with the result written into this tensor."
-    return method
-
-
 def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     """Take the value of another tensor (broadcast, in this one's type)."""
     source = src if isinstance(src, Tensor) else Tensor(src)
@@ -442,17 +418,16 @@ def zero_(self: Tensor) -> Tensor:
 
 
 def itemset(self: Tensor, *args: Any) -> Tensor:
-    """Set one element: `itemset(value)`, `itemset(position, value)`."""
+    """A copy with one element set: `itemset(value)`, `itemset(position, value)`."""
     value = args[-1]
     if not is_scalar(value):
         raise TypeError(f"For 'itemset', the value must be a number, got {type(value).__name__}.")
-    if len(args) == 1:
-        self[(0,) * self.ndim] = value
-    elif isinstance(args[0], tuple):
-        self[args[0]] = value
-    else:
-        self[tuple(int(i) for i in np.unravel_index(args[0], self.shape))] = value
-    return self
+    key: Any = (0,) * self.ndim
+    if len(args) > 1:
+        at = args[0]
+        key = at if isinstance(at, tuple) else tuple(
+            int(i) for i in np.unravel_index(at, self.shape))
+    return setitem(self, key, value)
 
 
 def _transposed(self: Tensor) -> Tensor:
@@ -476,13 +451,13 @@ _AS_THEY_ARE: tuple[Any, ...] = (
     m.isnan, m.isneginf, m.isposinf, m.isreal, m.le, m.lerp, m.logaddexp, m.logaddexp2,
     m.logical_and, m.logical_not, m.logical_or, m.logical_xor, m.logit, m.lt, m.masked_fill,
     m.maximum, m.minimum, m.mul, m.nan_to_num, m.ne, m.neg, m.positive, m.pow, m.rad2deg, m.real,
-    m.reciprocal, m.remainder, m.round, m.sgn, m.sign, m.signbit, m.sinc, m.sqrt, m.square,
+    m.reciprocal, m.round, m.sgn, m.sign, m.signbit, m.sinc, m.sqrt, m.square,
     m.subtract, m.true_divide, m.trunc, m.xdivy, m.xlogy,
-    fr.amax, fr.amin, fr.aminmax, fr.argsort, fr.bincount, fr.count_nonzero, fr.cummax, fr.cummin,
-    fr.cumprod, fr.cumsum, fr.diff, fr.kthvalue, fr.logcumsumexp, fr.logsumexp, fr.masked_select,
-    fr.median, fr.msort, fr.nanmean, fr.nansum, fr.nonzero, fr.norm, fr.searchsorted, fr.sort,
+    fr.amax, fr.amin, fr.aminmax, fr.bincount, fr.cummax, fr.cummin,
+    fr.cumprod, fr.diff, fr.kthvalue, fr.logcumsumexp, fr.logsumexp, fr.masked_select,
+    fr.msort, fr.nanmean, fr.nonzero, fr.norm, fr.searchsorted,
     fr.topk, fr.unique, fr.unique_consecutive,
-    fa.broadcast_to, fa.chunk, fa.diag, fa.diagflat, fa.diagonal, fa.dsplit, fa.expand_as,
+    fa.broadcast_to, fa.diag, fa.diagflat, fa.diagonal, fa.dsplit,
     fa.expand_dims, fa.fliplr, fa.flipud, fa.hsplit, fa.is_complex, fa.is_floating_point,
     fa.moveaxis, fa.narrow, fa.ravel, fa.roll, fa.rot90, fa.squeeze, fa.swapaxes,
     fa.swapdims, fa.t, fa.tensor_split, fa.trace, fa.tril, fa.triu, fa.unbind, fa.unsqueeze,
@@ -497,18 +472,17 @@ _METHODS: dict[str, Any] = {
     "astype": astype, "to": to, "type": type_, "type_as": type_as, "copy": copy, "clone": copy,
     "contiguous": m.positive, "reshape": reshape, "view_as": view_as, "reshape_as": view_as,
     "transpose": transpose, "permute": permute, "expand": expand, "repeat": repeat, "tile": tile,
-    "flip": flip, "flatten": flatten, "stride": stride, "sum": sum_, "mean": mean, "prod": prod,
+    "flip": flip, "stride": stride, "sum": sum_, "mean": mean, "prod": prod,
     "all": all_, "any": any_, "argmax": argmax, "argmin": argmin, "var": var, "std": std,
     "max": _extreme_method(fr.max, fr.amax), "min": _extreme_method(fr.min, fr.amin),
-    "where": where, "select": select, "gather": gather, "take": take, "scatter": scatter,
-    "repeat_interleave": repeat_interleave,
+    "where": where, "select": select, "gather": gather, "take": take,
     "scatter_add": scatter_add, "split": split, "new_full": new_full, "new_zeros": new_zeros,
     "new_ones": new_ones, "bernoulli": bernoulli, "copy_": copy_, "fill_": fill_,
     "zero_": zero_, "itemset": itemset,
     "scatter_sub": fi.tensor_scatter_sub, "scatter_mul": fi.tensor_scatter_mul,
     "scatter_div": fi.tensor_scatter_div, "scatter_max": fi.tensor_scatter_max,
     "scatter_min": fi.tensor_scatter_min,
-    "add": m.add, "sub": m.sub, "multiply": m.mul, "divide": m.div, "absolute": m.abs,
+    "multiply": m.mul, "divide": m.div, "absolute": m.abs,
     "negative": m.neg, "equal": m.eq, "not_equal": m.ne, "less": m.lt, "less_equal": m.le,
     "greater": m.gt, "greater_equal": m.ge, "invert": m.bitwise_not,
     "movedim": fa.moveaxis, "arctan2": m.atan2, "fills": fc.fills, "fill": fc.fills,
@@ -526,7 +500,7 @@ _METHODS: dict[str, Any] = {
 _IN_PLACE: dict[str, Any] = {
     "add_": m.add, "sub_": m.sub, "mul_": m.mul, "div_": m.div, "floor_divide_": m.floor_divide,
     "remainder_": m.remainder, "clamp_": m.clamp, "floor_": m.floor, "masked_fill_": m.masked_fill,
-    "sign_": m.sign, "index_fill_": fi.index_fill, "scatter_": scatter,
+    "sign_": m.sign, "index_fill_": fi.index_fill,
 }
 
 
@@ -534,10 +508,10 @@ def tensor_methods() -> dict[str, Any]:
     """Every operator, method and property of Tensor that stands on ops, by name."""
     named = {f.__name__: f for f in _AS_THEY_ARE}
     generated = generated_methods()
-    changing = {name: _in_place(f) for name, f in _IN_PLACE.items()}
+    changing = {name: in_place(f) for name, f in _IN_PLACE.items()}
     for name in ("exp", "log", "tanh", "sigmoid", "erfinv"):
         if name in generated:
-            changing[f"{name}_"] = _in_place(generated[name])
+            changing[f"{name}_"] = in_place(generated[name])
     for alias, name in m.GENERATED_ALIASES.items():
         if name in generated:
             changing[alias] = generated[name]
@@ -548,7 +522,7 @@ def tensor_methods() -> dict[str, Any]:
         "mT": property(fa.matrix_transpose), "mH": property(
             lambda self: m.conj(fa.matrix_transpose(self, "mH"))),
     }
-    return {**generated, **named, **_METHODS, **changing, **_operators(), **properties}
+    return {**generated, **named, **_METHODS, **METHODS, **changing, **_operators(), **properties}
 
 
 def install() -> None:

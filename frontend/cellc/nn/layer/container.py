@@ -72,12 +72,30 @@ class _Numbered(Cell):
         if not isinstance(index, slice):
             index = self._place(index, len(cells))
         del cells[index]
-        self._set(cells)
+        self._reorder(cells)
 
     def _named(self, cell: Cell, place: int) -> Cell:
         if self._auto_prefix:
-            cell.update_parameters_name(f"{place}.")
+            cell.update_parameters_name(f"{self._prefix()}{place}.")
         return cell
+
+    def _prefix(self) -> str:
+        """What the names of parameters begin with before the position: this list's own path."""
+        for i, cell in enumerate(self):
+            for path, parameter in cell.parameters_and_names():
+                if parameter.name.endswith(f"{i}.{path}"):
+                    return parameter.name.removesuffix(f"{i}.{path}")
+        return ""
+
+    def _reorder(self, cells: list[Cell]) -> None:
+        """Hold `cells` in their new order; parameters named by position get the new one."""
+        prefix, places = self._prefix(), {id(cell): i for i, cell in enumerate(self)}
+        for i, cell in enumerate(cells if self._auto_prefix else ()):
+            old = places.get(id(cell), i)
+            for path, parameter in cell.parameters_and_names() if old != i else ():
+                if parameter.name == f"{prefix}{old}.{path}":
+                    parameter.name = f"{prefix}{i}.{path}"
+        self._set(cells)
 
     def _set(self, cells: Iterable[Cell]) -> None:
         self._cells.clear()
@@ -98,7 +116,7 @@ class _Numbered(Cell):
         self._named(_checked(cell, type(self).__name__), place)
         cells = list(self)
         cells.insert(place, cell)
-        self._set(cells)
+        self._reorder(cells)
 
     def extend(self, cells: Iterable[Cell]) -> Any:
         """Add cells at the end; itself.
@@ -149,6 +167,10 @@ class SequentialCell(_Numbered):
                 "For 'SequentialCell', the 'args[0]' must be Cell, list or orderedDict, but got "
                 f"{type(given).__name__}"
             )
+
+    def append(self, cell: Cell) -> None:
+        """Add a cell at the end."""
+        super().append(cell)
 
     def _set(self, cells: Iterable[Cell]) -> None:
         names = {id(cell): name for name, cell in self._cells.items() if not name.isdigit()}

@@ -1,0 +1,356 @@
+"""Tensor methods beyond those that are functions as they are.
+
+Methods that MindSpore gives two sets of arguments (`axis` and `keepdims`, or `dim` and
+`keepdim`), methods about memory and bookkeeping, and small compositions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cellc_runtime.dtypes import DType, bool_, float32, int64
+
+from ..common._indexing import become, setitem
+from ..common._promotion import cast_to
+from ..common.dtype import convert
+from ..common.tensor import Tensor, cast_array
+from ..core.dispatch import apply
+from . import functional_array as fa
+from . import functional_create as fc
+from . import functional_index as fi
+from . import functional_math as m
+from . import functional_random as rnd
+from . import functional_reduce as fr
+from ._args import is_int
+
+Method = Callable[..., Any]
+
+
+def aliased(fn_: Method, **names: str) -> Method:
+    """`fn_` as a method that takes arguments under other names too: `names[other] = its own`."""
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
+        own = {names.get(name, name): value for name, value in kwargs.items()}
+        if len(own) != len(kwargs):
+            raise TypeError(f"{fn_.__name__}() got one argument under two names: {list(kwargs)}")
+        return fn_(self, *args, **own)
+
+    method.__name__, method.__doc__ = fn_.__name__, fn_.__doc__
+    return method
+
+
+def in_place(fn_: Method) -> Method:
+    """`fn_` as a method that writes its result into the tensor."""
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        return become(self, cast_to(fn_(self, *args, **kwargs), self.dtype))
+
+    method.__doc__ = f"`{fn_.__name__}`, with the result written into this tensor."
+    return method
+
+
+# --- two sets of arguments ------------------------------------------------------------------------
+
+
+def add(self: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
+    """self + alpha * other."""
+    return m.add(self, other if alpha == 1 else m.mul(other, alpha))
+
+
+def flatten(
+    self: Tensor, order: Any = "C", end: Any = None, *, start_dim: int = 0, end_dim: int = -1
+) -> Tensor:
+    """Axes merged into one: `flatten(order)`, `flatten(start_dim, end_dim)`; all by default."""
+    if is_int(order):
+        order, start_dim = "C", order
+    return fa.flatten(
+        self, order, start_dim=start_dim, end_dim=end_dim if end is None else end)
+
+
+def repeat_interleave(
+    self: Tensor, repeats: Any, dim: int | None = None, *, output_size: int | None = None
+) -> Tensor:
+    """Each element repeated, along an axis or of all elements in one.
+
+    Raises:
+        ValueError: `output_size` is given and is not the length that results.
+    """
+    out = fa.repeat_interleave(self, repeats, dim)
+    if output_size is not None and out.shape[dim or 0] != output_size:
+        raise ValueError(
+            f"For 'repeat_interleave', 'output_size' is {output_size}, but the result has "
+            f"{out.shape[dim or 0]} elements along the axis."
+        )
+    return out
+
+
+def scatter(self: Tensor, axis: int, index: Tensor, src: Any, reduce: str | None = None) -> Tensor:
+    """Elements replaced (or, with reduce, added or multiplied) at positions along an axis."""
+    if reduce is None:
+        return fi.scatter(self, axis, index, src)
+    mode = {"add": "add", "multiply": "mul"}[reduce]
+    value = src if isinstance(src, Tensor) else fc.full(index.shape, src, dtype=self.dtype)
+    return fi.tensor_scatter_elements(self, index, value, axis, mode)
+
+
+def allclose(
+    self: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> Any:
+    """Whether all elements differ from those of `other` by at most atol + rtol * abs(other)."""
+    return bool(fr.all(m.isclose(self, other, rtol, atol, equal_nan)))
+
+
+# --- compositions ---------------------------------------------------------------------------------
+
+
+def argmax_with_value(
+    self: Tensor, axis: int | None = 0, keep_dims: bool = False
+) -> tuple[Tensor, Tensor]:
+    """The largest elements along an axis and their positions."""
+    return fr.max(self, axis, keep_dims)
+
+
+def argmin_with_value(
+    self: Tensor, axis: int | None = 0, keep_dims: bool = False
+) -> tuple[Tensor, Tensor]:
+    """The smallest elements along an axis and their positions."""
+    return fr.min(self, axis, keep_dims)
+
+
+def ptp(self: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """The largest minus the smallest element over axes."""
+    return m.sub(fr.amax(self, axis, keepdims), fr.amin(self, axis, keepdims))
+
+
+def choose(self: Tensor, choices: Any, mode: str = "clip") -> Tensor:
+    """Element i of the result is element i of `choices[self[i]]`.
+
+    Args:
+        choices: tensors or nested lists, of shapes that broadcast with this tensor's.
+        mode: what a position out of range does: `"clip"` or `"wrap"`.
+    """
+    if mode not in ("clip", "wrap"):
+        raise ValueError(f"For 'choose', 'mode' must be 'clip' or 'wrap', but got {mode!r}.")
+    given = choices if isinstance(choices, (list, tuple)) else fa.unbind(choices)
+    parts = [c if isinstance(c, Tensor) else Tensor(c) for c in given]
+    index, *same = fa.broadcast_tensors(self, *parts)
+    last = len(same) - 1
+    index = m.clamp(index, 0, last) if mode == "clip" else m.remainder(index, last + 1)
+    picked = fi.gather_elements(fa.stack(list(same), 0), 0, fa.unsqueeze(index, 0))
+    return fa.squeeze(picked, 0)
+
+
+def fill_diagonal(self: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
+    """The main diagonal replaced by a number.
+
+    Args:
+        wrap: begin the diagonal anew below the end of a tall matrix.
+
+    Raises:
+        ValueError: less than 2 axes, or more than 2 of different lengths.
+    """
+    mask = np.zeros(self.shape, np.bool_)
+    np.fill_diagonal(mask, True, wrap)
+    return m.masked_fill(self, Tensor(mask), fill_value)
+
+
+def index_put(
+    self: Tensor, indices: tuple[Tensor, ...] | list[Tensor], values: Tensor,
+    accumulate: bool | int = False,
+) -> Tensor:
+    """Elements at positions replaced or, with `accumulate`, added to.
+
+    Args:
+        indices: positions along each of the first axes, of shapes that broadcast together.
+        values: the new elements.
+    """
+    if not accumulate:
+        return setitem(self, tuple(indices), values)
+    points = fa.stack(list(fa.broadcast_tensors(*indices)), -1)
+    shape = points.shape[:-1] + self.shape[len(indices):]
+    return fi.tensor_scatter_add(self, points, fa.broadcast_to(values, shape))
+
+
+def masked_scatter(self: Tensor, mask: Tensor, tensor: Tensor) -> Tensor:
+    """Where the mask holds, the next element of `tensor`; elsewhere the element itself.
+
+    Raises:
+        TypeError: the mask is not of bool, or the types differ.
+    """
+    if mask.dtype is not bool_ or tensor.dtype is not self.dtype:
+        raise TypeError(
+            "For 'masked_scatter', the mask must be of bool and 'tensor' of the input's type, but "
+            f"got {mask.dtype} and {tensor.dtype}."
+        )
+    chosen = fa.ravel(fa.broadcast_to(mask, self.shape))
+    position = m.clamp(m.sub(fr.cumsum(cast_to(chosen, int64), 0), 1), 0, max(tensor.size - 1, 0))
+    taken = fi.gather(fa.ravel(tensor), position, 0)
+    return fa.reshape(m.where(chosen, taken, fa.ravel(self)), self.shape)
+
+
+def put(self: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+    """`index_put` with positions in the flattened tensor."""
+    flat = index_put(fa.ravel(self), (fa.ravel(index),), fa.ravel(source), accumulate)
+    return fa.reshape(flat, self.shape)
+
+
+def index_copy(self: Tensor, dim: int, index: Tensor, tensor: Tensor) -> Tensor:
+    """Slices along an axis replaced."""
+    return setitem(self, (slice(None),) * (dim % self.ndim) + (index,), tensor)
+
+
+def resize(self: Tensor, *new_shape: Any) -> Tensor:
+    """The elements in order under a shape of any size: cut off, or zeros added at the end."""
+    given = new_shape[0] if len(new_shape) == 1 and not is_int(new_shape[0]) else new_shape
+    shape = tuple(int(d) for d in given)
+    size, flat = math.prod(shape), fa.ravel(self)
+    if size > self.size:
+        flat = fa.concat([flat, fc.zeros((size - self.size,), self.dtype)])
+    return fa.reshape(flat[:size], shape)
+
+
+def sum_to_size(self: Tensor, *size: Any) -> Tensor:
+    """Summed over the axes along which `size`, broadcast to this shape, repeats.
+
+    Raises:
+        ValueError: `size` does not broadcast to this shape.
+    """
+    shape = tuple(size[0] if len(size) == 1 and not is_int(size[0]) else size)
+    extra = self.ndim - len(shape)
+    if extra < 0 or np.broadcast_shapes(self.shape, shape) != self.shape:
+        raise ValueError(f"For sum_to_size, size {shape} is not expandable to {self.shape}.")
+    axes = tuple(i for i, d in enumerate(self.shape)
+                 if i < extra or (d != 1 and shape[i - extra] == 1))
+    return fa.reshape(fr.sum(self, axes, True) if axes else self, shape)
+
+
+# --- random values --------------------------------------------------------------------------------
+
+
+def random(self: Tensor, from_: int = 0, to: int | None = None, **_: Any) -> Tensor:
+    """Integers from `from_` on and below `to` (below the first argument if it is the only one)."""
+    low, high = (0, from_) if to is None and from_ else (from_, to)
+    limit = 2 ** min(31, 8 * self.itemsize - 1) - 1
+    return cast_to(rnd.randint(low, limit if high is None else high, self.shape), self.dtype)
+
+
+def uniform(self: Tensor, from_: float = 0.0, to: float = 1.0, generator: Any = None) -> Tensor:
+    """Numbers distributed evenly between two bounds, in this tensor's shape and type."""
+    drawn = rnd.rand(self.shape, dtype=float32)
+    return cast_to(m.add(m.mul(drawn, to - from_), from_), self.dtype)
+
+
+def normal(self: Tensor, mean: float = 0, std: float = 1, *, generator: Any = None) -> Tensor:
+    """Normally distributed numbers, in this tensor's shape and type."""
+    return cast_to(m.add(m.mul(rnd.randn(self.shape, dtype=float32), std), mean), self.dtype)
+
+
+def exponential(self: Tensor, lambd: float = 1, *, generator: Any = None) -> Tensor:
+    """Exponentially distributed numbers of rate `lambd`."""
+    drawn = rnd.rand(self.shape, dtype=float32)  # in [0, 1), so that 1 - drawn is not 0
+    return cast_to(m.div(m.neg(apply("log1p", m.neg(drawn))), lambd), self.dtype)
+
+
+def cauchy(self: Tensor, median: float = 0.0, sigma: float = 1.0) -> Tensor:
+    """Numbers of a Cauchy distribution, in this tensor's shape and type."""
+    turn = m.mul(m.sub(rnd.rand(self.shape, dtype=float32), 0.5), math.pi)
+    return cast_to(m.add(m.mul(apply("tan", turn), sigma), median), self.dtype)
+
+
+def log_normal(self: Tensor, mean: float = 1.0, std: float = 2.0) -> Tensor:
+    """Numbers whose logarithms are normally distributed, in this tensor's shape and type."""
+    drawn = rnd.randn(self.shape, dtype=float32)
+    return cast_to(apply("exp", m.add(m.mul(drawn, std), mean)), self.dtype)
+
+
+# --- memory and bookkeeping -----------------------------------------------------------------------
+
+
+def plain(self: Tensor) -> Tensor:
+    """The value as a Tensor that shares this one's memory."""
+    return self if type(self)._type is not Tensor._type else Tensor._from_array(self._data)
+
+
+def assign_value(self: Tensor, value: Tensor) -> Tensor:
+    """Take the value of another tensor; one of another shape or type replaces it. Itself."""
+    if value.shape == self.shape and value.dtype is self.dtype:
+        return become(self, value)
+    self._data = value._data.copy()
+    return self
+
+
+def set_dtype(self: Tensor, dtype: DType) -> DType:
+    """Convert the tensor in place to another element type; that type."""
+    to = convert(dtype, "Tensor.set_dtype")
+    self._data = cast_array(self._data, to)
+    return to
+
+
+def get_bytes(self: Tensor) -> bytes:
+    """The elements' memory, row-major."""
+    return self._data.tobytes()
+
+
+def convert_bytes_to_tensor(
+    bytes_data: bytes, shape: tuple[int, ...], dtype: DType = float32
+) -> Tensor:
+    """A tensor from memory as `get_bytes` gives it."""
+    if not isinstance(bytes_data, bytes):
+        raise TypeError(f"'bytes_data' must be bytes, but got {type(bytes_data).__name__}.")
+    return Tensor(np.frombuffer(bytes_data, dtype.numpy).reshape(shape))
+
+
+def move_to(self: Tensor, to: str, blocking: bool = True) -> Tensor:
+    """The tensor on a device; there is only the CPU.
+
+    Raises:
+        ValueError: another device is asked for.
+    """
+    if str(to).lower() != "cpu":
+        raise ValueError(f"For 'move_to', 'to' must be 'CPU', but got {to!r}.")
+    return Tensor._from_array(self._data.copy())
+
+
+def set_const_arg(self: Tensor, const_arg: bool = True) -> Tensor:
+    """Set the attribute `const_arg`, which has no effect; itself."""
+    self.const_arg = const_arg
+    return self
+
+
+def new_empty(self: Tensor, size: Any, *, dtype: DType | None = None, device: Any = None) -> Tensor:
+    """A tensor of this one's type for values to come (zeros until then)."""
+    return fc.zeros(size, dtype or self.dtype)
+
+
+_AXES = {"dim": "axis", "keepdim": "keepdims"}
+
+METHODS: dict[str, Any] = {
+    "add": add, "sub": m.subtract, "flatten": flatten, "repeat_interleave": repeat_interleave,
+    "allclose": allclose, "argmax_with_value": argmax_with_value,
+    "argmin_with_value": argmin_with_value, "ptp": ptp, "choose": choose,
+    "fill_diagonal": fill_diagonal, "index_put": index_put, "masked_scatter": masked_scatter,
+    "resize": resize, "sum_to_size": sum_to_size,
+    "scatter": aliased(scatter, dim="axis", value="src"),
+    "chunk": aliased(fa.chunk, dim="axis"), "cumsum": aliased(fr.cumsum, dim="axis"),
+    "count_nonzero": aliased(fr.count_nonzero, dim="axis", keepdim="keep_dims"),
+    "median": aliased(fr.median, **_AXES), "nansum": aliased(fr.nansum, **_AXES),
+    "sort": aliased(fr.sort, dim="axis"), "argsort": aliased(fr.argsort, dim="axis"),
+    "remainder": aliased(m.remainder, divisor="other"),
+    "expand_as": aliased(fa.expand_as, x="other"),
+    "cauchy": cauchy, "log_normal": log_normal, "uniform": uniform,
+    "data": property(plain), "value": plain, "assign_value": assign_value,
+    "set_dtype": set_dtype, "get_bytes": get_bytes,
+    "convert_bytes_to_tensor": staticmethod(convert_bytes_to_tensor), "move_to": move_to,
+    "set_const_arg": set_const_arg, "new_empty": new_empty,
+    "data_ptr": lambda self: self._data.ctypes.data, "storage_offset": lambda self: 0,
+    "is_pinned": lambda self: False, "is_shared": lambda self: False,
+    "random_": in_place(random), "uniform_": in_place(uniform), "normal_": in_place(normal),
+    "exponential_": in_place(exponential), "scatter_": in_place(aliased(scatter, dim="axis",
+                                                                      value="src")),
+    "scatter_add_": in_place(fi.scatter_add_ext), "index_put_": in_place(index_put),
+    "masked_scatter_": in_place(masked_scatter), "fill_diagonal_": in_place(fill_diagonal),
+    "put_": in_place(put), "index_copy_": in_place(index_copy),
+}
+"""Methods by name, as `Tensor` gets them."""
