@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from cellc_runtime.dtypes import int64
+from cellc_runtime.dtypes import int32, int64
 
 from ... import ops
 from ...common.tensor import Tensor
@@ -267,11 +267,25 @@ class _Pool3d(_Pool):
         return ops.reshape(planes, (x.shape[0], x.shape[1], x.shape[2], h * w))
 
 
+def _positions_3d(x: Tensor, inner: Tensor, depth: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Flat positions of maxima of (N, C, D, H, W) from those of its two steps.
+
+    Args:
+        inner: of the maxima of planes: positions in (H, W).
+        depth: of the maxima over depth: positions in (D, H' * W').
+        shape: of the result, (N, C, D', H', W').
+    """
+    n, c, _, h, w = x.shape
+    at = ops.reshape(depth, (n, c, -1))
+    within = ops.gather_elements(ops.reshape(inner, (n, c, -1)), 2, at)
+    return ops.reshape(ops.floor_divide(at, shape[3] * shape[4]) * (h * w) + within, shape)
+
+
 class MaxPool3d(_Pool3d):
     """The largest element of each window of (N, C, D, H, W). Source: `mindspore.nn.MaxPool3d`.
 
     Args:
-        As in `MaxPool2d`, with three axes; positions are not returned.
+        As in `MaxPool2d`, with three axes; positions are those in the flattened (D, H, W).
     """
 
     def __init__(
@@ -279,19 +293,25 @@ class MaxPool3d(_Pool3d):
         dilation: Any = 1, return_indices: bool = False, ceil_mode: bool = False,
     ) -> None:
         super().__init__()
-        if return_indices:
-            raise ValueError("For 'MaxPool3d', 'return_indices' must be False.")
-        self._window(kernel_size, stride, pad_mode, padding != 0 or dilation != 1 or ceil_mode)
+        extras = padding != 0 or dilation != 1 or return_indices or ceil_mode
+        self._window(kernel_size, stride, pad_mode, extras)
+        self.return_indices = _check.boolean(return_indices, "return_indices", self.cls_name)
         self.sizes = _each(self.kernel_size, 3)
         self.steps = _each(self.stride, 3)
         self.pads = _each(padding, 3)
         self.gaps = _each(dilation, 3)
         self.ceil_mode = ceil_mode
 
-    def construct(self, x: Tensor) -> Tensor:
+    def construct(self, x: Tensor) -> Any:
         """(N, C, D, H, W) to (N, C, D', H', W')."""
         k, s, p, g = self.sizes, self.steps, self.pads, self.gaps
         planes = self._planes(x)
+        if self.return_indices:
+            planes, inner = ops.max_pool2d(planes, k[1:], s[1:], p[1:], g[1:], True, self.ceil_mode)
+            out, depth = ops.max_pool2d(self._columns(planes, x), (k[0], 1), (s[0], 1), (p[0], 0),
+                                        (g[0], 1), True, self.ceil_mode)
+            shape = out.shape[:3] + planes.shape[2:]
+            return ops.reshape(out, shape), _positions_3d(x, inner, depth, shape)
         if self.is_expand:
             planes = ops.max_pool2d(planes, k[1:], s[1:], p[1:], g[1:], False, self.ceil_mode)
             out = ops.max_pool2d(self._columns(planes, x), (k[0], 1), (s[0], 1), (p[0], 0),
@@ -456,6 +476,35 @@ class AdaptiveAvgPool3d(Cell):
         columns = ops.reshape(planes, (n, c, d, planes.shape[2] * planes.shape[3]))
         out = ops.adaptive_avg_pool2d(columns, (self.output_size[0], None))
         return ops.reshape(out, out.shape[:3] + planes.shape[2:])
+
+
+class AdaptiveMaxPool3d(Cell):
+    """Maxima of windows of (N, C, D, H, W) for an output size. Source: `nn.AdaptiveMaxPool3d`.
+
+    Args:
+        output_size: depth, rows and columns (None: those of the input), or one int for all.
+        return_indices: return also the position of each in the flattened (D, H, W), int32.
+    """
+
+    def __init__(self, output_size: Any, return_indices: bool = False) -> None:
+        super().__init__()
+        self.output_size = _output_size(output_size, 3, self.cls_name)
+        self.return_indices = _check.boolean(return_indices, "return_indices", self.cls_name)
+
+    def construct(self, input: Tensor) -> Any:
+        """(N, C, D, H, W) or (C, D, H, W) to the size: rows and columns, then depth."""
+        x = ops.unsqueeze(input, 0) if input.ndim == 4 else input
+        n, c, d, h, w = x.shape
+        planes, inner = ops.adaptive_max_pool2d(
+            ops.reshape(x, (n, c * d, h, w)), self.output_size[1:], True)
+        columns = ops.reshape(planes, (n, c, d, planes.shape[2] * planes.shape[3]))
+        out, depth = ops.adaptive_max_pool2d(columns, (self.output_size[0], None), True)
+        shape = out.shape[:3] + planes.shape[2:]
+        values = ops.reshape(out, shape[5 - input.ndim :])
+        if not self.return_indices:
+            return values
+        positions = _positions_3d(x, inner, depth, shape)
+        return values, ops.reshape(ops.cast(positions, int32), shape[5 - input.ndim :])
 
 
 class LPPool2d(Cell):

@@ -50,16 +50,20 @@ class Adam(Optimizer):
         use_locking: accepted for compatibility.
         use_nesterov: the next m takes the place of m.
         use_amsgrad: the largest v so far takes the place of v (Reddi et al., 2018).
+        use_lazy, use_offload: must be False: gradients are dense, and parameters on the CPU.
     """
 
     def __init__(
         self, params: Any, learning_rate: Any = 1e-3, beta1: float = 0.9, beta2: float = 0.999,
         eps: float = 1e-8, use_locking: bool = False, use_nesterov: bool = False,
         weight_decay: Any = 0.0, loss_scale: float = 1.0, use_amsgrad: bool = False,
+        use_lazy: bool = False, use_offload: bool = False,
     ) -> None:
         super().__init__(learning_rate, params, weight_decay, loss_scale)
         _betas(self, beta1, beta2, eps)
         _check.boolean(use_locking, "use_locking", self.cls_name)
+        if use_lazy or use_offload:
+            raise ValueError(f"For '{self.cls_name}', use_lazy and use_offload must be False.")
         self.use_nesterov = _check.boolean(use_nesterov, "use_nesterov", self.cls_name)
         self.use_amsgrad = _check.boolean(use_amsgrad, "use_amsgrad", self.cls_name)
         self.beta1_power = Parameter(Tensor(1.0, float32), name="beta1_power")
