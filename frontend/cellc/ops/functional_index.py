@@ -51,8 +51,9 @@ def gather(input_params: Tensor, input_indices: Tensor, axis: int, batch_dims: i
     index = _index(input_indices, "gather", "input_indices")
     a = axis_of(axis, x.ndim, "gather")
     batch = integer(batch_dims, "gather", "batch_dims")
+    shared = batch + index.ndim if batch < 0 else batch
     _check_range(index, x.shape[a], "gather")
-    out: Tensor = apply("gather", x, index, axis=a, batch_dims=batch % max(index.ndim, 1))
+    out: Tensor = apply("gather", x, index, axis=a, batch_dims=shared)
     return out
 
 
