@@ -10,6 +10,8 @@ from itertools import pairwise
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
+from cellc_compiler.ir.graph import NOWHERE, Span
+
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor
 from ..core.dispatch import tracing
@@ -91,9 +93,15 @@ def interpret(
         source, source.facts, fn.__qualname__, fn.__globals__, closure, scope,
         _class_name(fn.__qualname__), caller, None, table,
         depth=caller.depth + 1 if caller is not None else 1,
-        first_argument=args[0] if args else MISSING,
+        first_argument=args[0] if args else MISSING, site=_site(vm, fn),
     )
     return run(vm, frame, caller)
+
+
+def _site(vm: Interpreter, fn: FunctionType) -> Span | None:
+    """The place nodes of a layer of cellc itself are said to come from: the user's call."""
+    own = fn.__module__ is not None and fn.__module__.startswith("cellc.")
+    return vm.tracer.span if own and vm.tracer.span is not NOWHERE else None
 
 
 def _class_name(qualname: str) -> str:

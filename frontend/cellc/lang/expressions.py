@@ -191,7 +191,7 @@ def _inner_frame(
     made = Frame(
         frame.source, facts, frame.name, frame.globals, frame.closure, frame.scope,
         frame.class_name, frame.caller, frame, depth=frame.depth,
-        first_argument=frame.first_argument, comprehension=True,
+        first_argument=frame.first_argument, comprehension=True, site=frame.site,
     )
     vm.fresh(made.table)
     return made

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from types import CellType
 from typing import Any
 
+from cellc_compiler.ir.graph import Span
+
 from .analysis import Facts
 from .source import FunctionSource
 from .values import MISSING
@@ -26,6 +28,7 @@ class Frame:
         node: the syntax being evaluated.
         depth: nested calls; 0 outside all functions.
         first_argument: for `super()`.
+        site: in a layer of cellc itself, the user's line that called it: its nodes belong there.
     """
 
     source: FunctionSource
@@ -43,3 +46,4 @@ class Frame:
     depth: int = 0
     first_argument: Any = MISSING
     comprehension: bool = False
+    site: Span | None = None

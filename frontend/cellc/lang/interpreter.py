@@ -125,7 +125,7 @@ class Interpreter:
     def at(self, node: ast.AST, frame: Frame) -> None:
         """Nodes and errors from here on belong to `node`."""
         frame.node = node
-        self.tracer.span = frame.source.span(node)
+        self.tracer.span = frame.site or frame.source.span(node)
         self.tracer.scope = frame.scope
 
     def place(self, frame: Frame, node: ast.AST | None) -> Place | None:
