@@ -17,6 +17,7 @@ import json
 import linecache
 import os
 import random
+import re
 import signal
 import sys
 import warnings
@@ -97,7 +98,9 @@ def run_one(name: str, text: str) -> dict[str, str]:
         error = f"{type(e).__name__}: {e}"
     finally:
         signal.alarm(0)
-    return {"name": name, "out": out.getvalue(), "error": error}
+    # Two providers never agree on their own name and on addresses.
+    shown = re.sub(r" at 0x[0-9a-f]+", "", out.getvalue()).replace("cellc.", "mindspore.")
+    return {"name": name, "out": shown, "error": error}
 
 
 def main() -> None:

@@ -39,6 +39,25 @@ class Generator:
         """The seed this generator runs from."""
         return int(self.state._data[0])
 
+    def seed(self) -> int:
+        """Restart from a seed of the system's randomness; the seed."""
+        self.manual_seed(secrets.randbits(32))
+        return self.initial_seed()
+
+    def get_state(self) -> Tensor:
+        """The state, for `set_state`: uint64[2]."""
+        return Tensor(self.state.asnumpy().copy())
+
+    def set_state(self, state: Tensor) -> None:
+        """Go on from a state of `get_state`.
+
+        Raises:
+            TypeError: no Tensor of its type and shape.
+        """
+        if not isinstance(state, Tensor) or state._type != self.state._type:
+            raise TypeError("The 'state' must be a Tensor that 'get_state' gave.")
+        self.state._data[:] = state.asnumpy()
+
     def next_key(self) -> Tensor:
         """The current state as a Tensor uint64[2]; the offset advances by one."""
         if active_tracer() is None:

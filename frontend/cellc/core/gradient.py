@@ -323,7 +323,7 @@ def make_request(
 
 def grad(
     fn: Any, grad_position: Any = 0, weights: Any = None, has_aux: bool = False,
-    return_ids: bool = False,
+    return_ids: bool = False, sens_param: bool = False,
 ) -> GradFunction:
     """The function that computes the gradient of `fn`.
 
@@ -334,25 +334,26 @@ def grad(
         weights: Parameters to differentiate with respect to, or None.
         has_aux: only the first output is differentiated; the others are returned too.
         return_ids: return (position or name, gradient) pairs.
+        sens_param: the gradient function takes the output's cotangent as its last argument.
 
     Raises:
         ValueError, TypeError: arguments of a wrong kind, or nothing to differentiate.
 
     Source: `mindspore.grad`.
     """
-    request = make_request(fn, grad_position, weights, has_aux)
+    request = make_request(fn, grad_position, weights, has_aux, sens_param)
     return GradFunction(request, False, return_ids)
 
 
 def value_and_grad(
     fn: Any, grad_position: Any = 0, weights: Any = None, has_aux: bool = False,
-    return_ids: bool = False,
+    return_ids: bool = False, sens_param: bool = False,
 ) -> GradFunction:
     """The function that computes the outputs of `fn` and its gradient; see `grad`.
 
     Source: `mindspore.value_and_grad`.
     """
-    request = make_request(fn, grad_position, weights, has_aux)
+    request = make_request(fn, grad_position, weights, has_aux, sens_param)
     return GradFunction(request, True, return_ids)
 
 

@@ -325,10 +325,9 @@ def _neutral(mode: str, x: Tensor) -> Any:
 
 
 def _written(x: Tensor, new: Tensor) -> Tensor:
-    """Assign to a Parameter and return it; otherwise the new value."""
+    """The new value, which a Parameter is given too."""
     if isinstance(x, Parameter):
         _assign(x, new)
-        return x
     return new
 
 
@@ -340,8 +339,8 @@ def _variable(x: Any, what: str) -> Parameter:
     return x
 
 
-def assign(variable: Parameter, value: Any) -> Parameter:
-    """Give a parameter a value (broadcast to its shape, in its type); the parameter.
+def assign(variable: Parameter, value: Any) -> Tensor:
+    """Give a parameter a value (broadcast to its shape, in its type); that value.
 
     Raises:
         TypeError: the variable is no Parameter.
@@ -352,17 +351,19 @@ def assign(variable: Parameter, value: Any) -> Parameter:
     if v.shape != p.shape:
         v = fa.broadcast_to(fa.reshape(v, p.shape) if v.size == p.size else v, p.shape)
     _assign(p, v)
-    return p
+    # A Parameter's elements may change later; what was assigned does not.
+    out: Tensor = apply("reshape", v, shape=v.shape) if isinstance(v, Parameter) else v
+    return out
 
 
-def assign_add(variable: Parameter, value: Any) -> Parameter:
-    """Add to a parameter; the parameter."""
+def assign_add(variable: Parameter, value: Any) -> Tensor:
+    """Add to a parameter; its new value."""
     p = _variable(variable, "assign_add")
     return assign(p, m.add(p, value))
 
 
-def assign_sub(variable: Parameter, value: Any) -> Parameter:
-    """Subtract from a parameter; the parameter."""
+def assign_sub(variable: Parameter, value: Any) -> Tensor:
+    """Subtract from a parameter; its new value."""
     p = _variable(variable, "assign_sub")
     return assign(p, m.sub(p, value))
 
@@ -434,11 +435,11 @@ def inplace_update(x: Tensor, v: Tensor, indices: Any) -> Tensor:
     return out
 
 
-def stop_gradient(value: Tensor) -> Tensor:
-    """The value itself, through which no gradient flows."""
-    x = tensor(value, "stop_gradient", "value")
-    out: Tensor = apply("stop_gradient", x)
-    return out
+def stop_gradient(value: Any) -> Any:
+    """The value itself, through which no gradient flows (through a number none does anyway)."""
+    if isinstance(value, (tuple, list)):
+        return type(value)(stop_gradient(v) for v in value)
+    return apply("stop_gradient", value) if isinstance(value, Tensor) else value
 
 
 def depend(value: Any, expr: Any) -> Any:

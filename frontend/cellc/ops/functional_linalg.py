@@ -59,9 +59,9 @@ def mm(input: Tensor, mat2: Tensor) -> Tensor:
 
 
 def bmm(input_x: Tensor, mat2: Tensor) -> Tensor:
-    """The products of two batches of matrices."""
+    """The products of two batches of matrices (or of two matrices)."""
     x, y = tensor(input_x, "bmm", "input_x"), tensor(mat2, "bmm", "mat2")
-    if x.ndim < 3 or y.ndim != x.ndim or x.shape[:-2] != y.shape[:-2] or \
+    if x.ndim < 2 or y.ndim != x.ndim or x.shape[:-2] != y.shape[:-2] or \
             x.shape[-1] != y.shape[-2]:
         raise ValueError(
             f"For 'bmm', batches of matrices that fit are needed, but got {x.shape} and {y.shape}."

@@ -577,12 +577,13 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
 
 
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
-    """How often each non-negative integer occurs (or the sum of its weights); eager only."""
+    """How often each non-negative integer occurs (or the sum of its weights): float32.
+
+    Eager only.
+    """
     x = need_known(tensor(input, "bincount"), "bincount")
-    if weights is None:
-        return Tensor._from_array(np.bincount(x, minlength=minlength).astype(np.int32))
-    w = need_known(weights, "bincount")
-    return Tensor._from_array(np.bincount(x, w, minlength).astype(w.dtype))
+    w = None if weights is None else need_known(weights, "bincount")
+    return Tensor._from_array(np.bincount(x, w, minlength).astype(np.float32))
 
 
 def searchsorted(

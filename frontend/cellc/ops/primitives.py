@@ -237,7 +237,8 @@ def _l2_normalize(x: Tensor, axis: Any, epsilon: float) -> Tensor:
 
 
 def _lp_norm(x: Tensor, axis: Any, p: float, keep_dims: bool, epsilon: float) -> Tensor:
-    return m.maximum(fr.norm(x, float(p), axis, keep_dims), float(epsilon))
+    total = fr.sum(m.pow(m.abs(x), float(p)), axis, keep_dims)
+    return m.maximum(m.pow(total, 1.0 / p), float(epsilon))
 
 
 def _dropout(x: Tensor, keep_prob: float, Seed0: int, Seed1: int) -> tuple[Tensor, Tensor]:
@@ -461,7 +462,8 @@ _PLAIN: dict[str, Callable[..., Any]] = {
     "Complex": m.complex, "Polar": m.polar, "SquaredDifference": _squared_difference,
     "DivNoNan": _div_no_nan, "MulNoNan": _mul_no_nan, "SquareSumAll": _square_sum_all,
     "Reshape": fa.reshape, "Transpose": fa.transpose, "ExpandDims": fa.expand_dims,
-    "Flatten": fa.flatten, "Tile": fa.tile, "Shape": fa.shape, "Rank": fa.rank, "Size": fa.size,
+    "Flatten": fa.flatten, "Tile": fa.tile, "Shape": fa.shape, "DType": fa.dtype, "Rank": fa.rank,
+    "Size": fa.size,
     "TensorShape": _tensor_shape, "Diag": fa.diag, "DiagPart": _diag_part, "Trace": fa.trace,
     "Slice": fa.slice, "Identity": fa.identity, "Eye": fc.eye, "Fill": fc.fill,
     "Fills": fc.fills, "Ones": fc.ones, "Zeros": fc.zeros, "OnesLike": fc.ones_like,
