@@ -219,6 +219,22 @@ for n in range(1, 10_000):
 """
 
 
+def _interrupt(child: subprocess.Popen[str]) -> str:
+    """Ctrl-C until the process ends, at most three times; what it wrote to stderr.
+
+    Python drops an interrupt that arrives within a destructor or a weak reference's callback
+    ("Exception ignored in ..."), whatever the program does; the next one must do.
+    """
+    for _ in range(3):
+        os.killpg(child.pid, signal.SIGINT)  # as a terminal does: workers get it too
+        try:
+            return child.communicate(timeout=15)[1]
+        except subprocess.TimeoutExpired:
+            continue
+    os.killpg(child.pid, signal.SIGKILL)
+    raise AssertionError(f"still running after three interrupts: {child.communicate()}")
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX's")
 def test_ctrl_c_while_compiling(tmp_path: Path) -> None:
     """The process ends as interrupted ones do, soon, and the cache is whole."""
@@ -232,11 +248,10 @@ def test_ctrl_c_while_compiling(tmp_path: Path) -> None:
         for _ in range(compiled):
             assert child.stdout.readline().startswith("compiled")
         time.sleep(delay)
-        os.killpg(child.pid, signal.SIGINT)  # as a terminal does: workers get it too
-        _, err = child.communicate(timeout=30)
+        err = _interrupt(child)
         assert child.returncode in (130, -signal.SIGINT), err
         assert err.strip().endswith("KeyboardInterrupt"), err
-        assert err.count("Traceback") == 1, err
+        assert err.count("Traceback") - err.count("Exception ignored") == 1, err
     store = cache.Cache(tmp_path / "cache", 1 << 30)
     entries = store.entries()
     assert entries
