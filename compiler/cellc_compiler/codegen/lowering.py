@@ -48,7 +48,7 @@ class Lowered:
         buffers: arena buffers, lifetimes set.
         constants: the constant pool.
         callbacks: host callbacks by number.
-        in_place: inputs whose update is computed directly in their slot.
+        nests: every loop nest with its label, for dumps.
     """
 
     instructions: list[Instruction]

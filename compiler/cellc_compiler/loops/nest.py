@@ -18,7 +18,6 @@ from typing import Any
 
 from cellc_runtime.dtypes import DType
 
-from ..ir.graph import Value
 from .expr import Access, Expr
 from .index import Dyn, Index, Quot, Rem, Var, substitute, variables
 
@@ -29,9 +28,6 @@ class Scratch:
 
     elements: int
     dtype: DType
-
-
-BufferKey = Value | Scratch
 
 
 @dataclass(slots=True)

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from cellc_compiler.driver import Report, compile_program
 from cellc_compiler.ir.graph import Graph
-from cellc_compiler.ir.op import lookup
 from cellc_runtime.executable import Executable
 from cellc_runtime.lazy import lazy_module
 
@@ -330,11 +329,3 @@ def _fingerprint(structure: Structure) -> Any:
 def inline(tracer: Tracer, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """A call made by library code while a graph is traced: interpreted into that graph."""
     return lang.interpret_call(tracer, fn, args, kwargs)
-
-
-Callback = Callable[..., None]
-
-
-def has_effect(graph: Graph) -> bool:
-    """Whether running the graph calls the host."""
-    return any(lookup(n.op).effect for n in graph.walk())

@@ -6,7 +6,7 @@ of the structure itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,9 +75,3 @@ def put_together(structure: Structure, leaves: Sequence[Any]) -> Any:
 def tensors(value: Any) -> Iterator[Tensor]:
     """The tensors of a structure in order."""
     yield from take_apart(value)[1]
-
-
-def map_tensors(fn: Callable[[Tensor], Any], value: Any) -> Any:
-    """The same structure with each tensor replaced."""
-    structure, leaves = take_apart(value)
-    return put_together(structure, [fn(t) for t in leaves])

@@ -268,41 +268,6 @@ class Tracer:
             self.assign(parameter, tensor)
         return list(results[:count])
 
-    def while_loop(
-        self,
-        init: Sequence[Tensor],
-        test: Callable[[list[Tensor]], Tensor],
-        body: Callable[[list[Tensor]], Sequence[Tensor]],
-    ) -> list[Tensor]:
-        """`while test(carried): carried = body(carried)`, on tensors of fixed types.
-
-        Parameters assigned in the body are carried too. Returns the final carried tensors.
-
-        Raises:
-            TypeError: the body changes the type of a carried tensor.
-        """
-        assigned = self._assigned_in(init, body)
-        carried = [*init, *assigned]
-        types = [self.lift(t).type for t in carried]
-        count = len(init)
-        with self._open("while_test", types) as (test_region, args):
-            self._enter(test_region, assigned, args[count:])
-            test_region.graph.outputs = [self.lift(test(args[:count]))]
-        with self._open("while_body", types) as (body_region, args):
-            self._enter(body_region, assigned, args[count:])
-            out = [*body(args[:count]), *assigned]
-            body_region.graph.outputs = [self.lift(t) for t in out]
-        _check_carried(types, body_region.graph.outputs)
-        captures = list(dict.fromkeys([*test_region.captures, *body_region.captures]))
-        for region in (test_region, body_region):
-            _align_inputs(region, len(types), captures)
-        operands = [self.lift(t) for t in carried]
-        operands += [self._capture(v, len(self.regions) - 1) for v in captures]
-        results = self._node(
-            "while", operands, {"carried": len(types)}, [test_region.graph, body_region.graph]
-        )
-        return self._adopt(results, assigned)
-
     def scan(
         self,
         init: Sequence[Tensor],

@@ -338,8 +338,6 @@ class NestEmitter:
     def _hoist(self, phase: Phase, row: Scope) -> None:
         """Evaluate before the loops what does not change in them."""
         loops = set(phase.loops)
-        if self.nest.mode == "column":
-            loops = set(phase.loops)
         roots = [s.value for s in phase.stores] + [r.value for r in phase.reduces]
         for e in walk(roots):
             if not depends_on(e, self.dependence) & loops:
