@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-ABI_VERSION = 1
+ABI_VERSION = 2
 
 
 class Ext(IntEnum):
@@ -48,6 +48,11 @@ class Ext(IntEnum):
     NEW_FROM_DESCR = 27
     """numpy's `PyArray_NewFromDescr`."""
     LONG_AS_VOID_PTR = 28
+    SET_HANDLER = 29
+    """numpy's `PyDataMem_SetHandler`."""
+    DATA_HANDLER = 30
+    """The `PyDataMem_Handler` capsule of large results, not a function; null: numpy's own."""
+    MADVISE = 31
 
 
 FIRST_CALLBACK = 32
@@ -62,6 +67,10 @@ MAIN_WIN64 = "cellc_main_win64"
 ENTRY = "cellc_entry"
 POOL_RUN = "cellc_pool_run"
 POOL_CONFIGURE = "cellc_pool_configure"
+BLOCK_FUNCTIONS = tuple(f"cellc_block_{n}" for n in ("malloc", "calloc", "realloc", "free"))
+"""The allocator of large results, in the order of numpy's `PyDataMemAllocator`."""
+BLOCK_LIMITS = "cellc_block_limits"
+BLOCK_BYTES = "cellc_block_bytes"
 TABLE = "cellc_ext"
 
 MAX_CALLBACKS = 4096

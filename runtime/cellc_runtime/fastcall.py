@@ -25,6 +25,8 @@ _C_CONTIGUOUS, _ALIGNED, _WRITEABLE = 0x1, 0x100, 0x400
 _METH_FASTCALL = 0x80
 _NEW_FROM_DESCR = 94
 """Place of `PyArray_NewFromDescr` in numpy's C-API table (the same in 1.x and 2.x)."""
+_SET_HANDLER = 304
+"""Place of `PyDataMem_SetHandler` (since numpy 1.22)."""
 _LAYOUT = np.dtype(
     {
         "names": ["type", "data", "nd", "dims", "descr", "flags"],
@@ -52,6 +54,7 @@ def python_functions() -> dict[Ext, int]:
     table = {ext: address_of(getattr(api, name)) for ext, name in _PYTHON.items()}
     numpy_table = _numpy_table()
     table[Ext.NEW_FROM_DESCR] = int(numpy_table[_NEW_FROM_DESCR] or 0)
+    table[Ext.SET_HANDLER] = int(numpy_table[_SET_HANDLER] or 0)
     return table
 
 
@@ -121,6 +124,34 @@ class _MethodDef(ctypes.Structure):
         ("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int),
         ("doc", ctypes.c_char_p),
     ]  # fmt: skip
+
+
+class _DataHandler(ctypes.Structure):
+    """numpy's `PyDataMem_Handler` (NEP 49)."""
+
+    _fields_ = [
+        ("name", ctypes.c_char * 127), ("version", ctypes.c_uint8), ("ctx", ctypes.c_void_p),
+        *((name, ctypes.c_void_p) for name in ("malloc", "calloc", "realloc", "free")),
+    ]  # fmt: skip
+
+
+_CAPSULE_NAME = ctypes.create_string_buffer(b"mem_handler")
+
+
+def data_handler(functions: Sequence[int]) -> int:
+    """The capsule through which numpy calls these functions (malloc, calloc, realloc, free).
+
+    It is never freed, and neither may the functions be: arrays that own memory from them can
+    outlive everything else.
+    """
+    handler = _DataHandler(b"cellc", 1, None, *functions)
+    new = ctypes.PYFUNCTYPE(
+        ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p
+    )(address_of(ctypes.pythonapi.PyCapsule_New))
+    capsule = new(ctypes.addressof(handler), ctypes.addressof(_CAPSULE_NAME), None)
+    for keep in (handler, capsule):
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(keep))
+    return id(capsule)
 
 
 class Grow:

@@ -18,6 +18,7 @@ from typing import Any
 from . import platform
 
 DEFAULT_CACHE_SIZE = 1 << 30
+DEFAULT_KEPT_MEMORY = 512 << 20
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
 
@@ -31,6 +32,8 @@ class Knobs:
         cache_size: `CELLC_CACHE_SIZE` in bytes (`"512M"`, `"1GiB"`); 0 keeps nothing.
         num_threads: `CELLC_NUM_THREADS`, or None for what the machine grants.
         compile_jobs: `CELLC_COMPILE_JOBS`, processes that compile, or None for the processors.
+        kept_memory: `CELLC_KEPT_MEMORY` in bytes, what may be kept of the memory of dead results
+            for the next ones; 0 keeps none.
         target: `CELLC_TARGET`, the target to compile for and run, or None for the best.
     """
 
@@ -38,6 +41,7 @@ class Knobs:
     cache_size: int = DEFAULT_CACHE_SIZE
     num_threads: int | None = None
     compile_jobs: int | None = None
+    kept_memory: int = DEFAULT_KEPT_MEMORY
     target: str | None = None
 
 
@@ -56,6 +60,7 @@ def read() -> Knobs:
         cache_size=_size("CELLC_CACHE_SIZE", env("CELLC_CACHE_SIZE")),
         num_threads=_count("CELLC_NUM_THREADS", env("CELLC_NUM_THREADS")),
         compile_jobs=_count("CELLC_COMPILE_JOBS", env("CELLC_COMPILE_JOBS")),
+        kept_memory=_size("CELLC_KEPT_MEMORY", env("CELLC_KEPT_MEMORY"), DEFAULT_KEPT_MEMORY),
         target=env("CELLC_TARGET") or None,
     )
     changes = _OVERRIDE.get()
@@ -72,9 +77,9 @@ def override(**values: Any) -> Iterator[None]:
         _OVERRIDE.reset(token)
 
 
-def _size(name: str, text: str | None) -> int:
+def _size(name: str, text: str | None, default: int = DEFAULT_CACHE_SIZE) -> int:
     if not text:
-        return DEFAULT_CACHE_SIZE
+        return default
     match = _SIZE.fullmatch(text.strip())
     if match is None:
         raise ValueError(f"{name}={text!r} is not a size; write bytes, or 512M, 1GiB")

@@ -1,7 +1,8 @@
 """Mapping an image into this process and connecting it to the process's thread pool.
 
-The pool's code is in every image; the first image loaded lends its copy to the whole process
-and stays mapped until the process ends. This is the runtime's one piece of process-wide state.
+The pool's code is in every image, and so is that of the memory of large results; the first image
+loaded lends its copy to the whole process and stays mapped until the process ends. This is the
+runtime's one piece of process-wide state.
 """
 
 from __future__ import annotations
@@ -12,13 +13,25 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from . import knobs, platform
-from .abi import FIRST_CALLBACK, POOL_CONFIGURE, POOL_RUN, Ext
+from . import fastcall, knobs, platform
+from .abi import (
+    BLOCK_BYTES,
+    BLOCK_FUNCTIONS,
+    BLOCK_LIMITS,
+    FIRST_CALLBACK,
+    POOL_CONFIGURE,
+    POOL_RUN,
+    Ext,
+)
 from .image import Image
 
 _SPIN = 2000
 """Rests (about 40 ns each) before a thread without work sleeps: the pause between the regions
 of one program."""
+
+_SLACK = 128 << 20
+"""Live and kept results together may always reach this many bytes; beyond it they never exceed
+what was once live."""
 
 Host = Callable[[int], int]
 """A host callback on the address of its buffers' pointers; nonzero when it raised."""
@@ -64,6 +77,8 @@ class MappedImage:
         for i, trampoline in enumerate(self._trampolines):
             table[FIRST_CALLBACK + i] = platform.address_of(trampoline)
         table[Ext.PARALLEL_FOR] = _POOL.run_address(self)
+        if extra.get(Ext.SET_HANDLER):
+            table[Ext.DATA_HANDLER] = _POOL.data_handler(self)
 
     def address(self, symbol: str) -> int:
         """Where an exported function is.
@@ -86,14 +101,49 @@ class _Pool:
         self._lock = threading.Lock()
         self._home: MappedImage | None = None
         self._threads: int | None = None
+        self._handler = 0
 
     def run_address(self, image: MappedImage) -> int:
         """The address of the shared `cellc_pool_run`; the first image asked becomes its home."""
         with self._lock:
             if self._home is None:
                 self._home = image
+                # Never unmapped, at exit either: sleeping workers and arrays need its code.
+                ctypes.pythonapi.Py_IncRef(ctypes.py_object(image))
                 self._configure()
             return self._home.address(POOL_RUN)
+
+    def data_handler(self, image: MappedImage) -> int:
+        """numpy's allocator of large results, over the home's functions."""
+        self.run_address(image)
+        with self._lock:
+            if not self._handler:
+                assert self._home is not None
+                self._handler = fastcall.data_handler(
+                    [self._home.address(name) for name in BLOCK_FUNCTIONS]
+                )
+                self._limit(knobs.read().kept_memory)
+            return self._handler
+
+    def limit(self, nbytes: int) -> None:
+        """Keep at most this many bytes of dead results for the next ones."""
+        with self._lock:
+            self._limit(nbytes)
+
+    def _limit(self, nbytes: int) -> None:
+        if self._home is not None:
+            limits = _function(self._home.address(BLOCK_LIMITS), None, ctypes.c_int64,
+                               ctypes.c_int64)  # fmt: skip
+            limits(nbytes, min(nbytes, _SLACK))
+
+    def block_bytes(self) -> tuple[int, int]:
+        """Bytes of large results that live, and of dead ones that are kept."""
+        out = (ctypes.c_int64 * 2)()
+        if self._home is not None:
+            _function(self._home.address(BLOCK_BYTES), None, ctypes.c_void_p)(
+                ctypes.addressof(out)
+            )
+        return out[0], out[1]
 
     def threads(self) -> int:
         """Threads a region may use, the caller's included."""
@@ -142,6 +192,16 @@ def set_num_threads(count: int) -> None:
     if not 1 <= count <= 1024:
         raise ValueError(f"the number of threads must be between 1 and 1024, got {count}")
     _POOL.set_threads(count)
+
+
+def limit_kept_memory(nbytes: int) -> None:
+    """Keep at most `nbytes` of the memory of dead results for the next ones; 0 keeps none."""
+    _POOL.limit(nbytes)
+
+
+def result_bytes() -> tuple[int, int]:
+    """Bytes of large results (64 KiB and more) that live, and of dead ones that are kept."""
+    return _POOL.block_bytes()
 
 
 def _function(address: int, result: Any, *arguments: Any) -> Callable[..., Any]:

@@ -308,6 +308,7 @@ def system_functions() -> dict[Ext, int]:
     if sys.platform == "linux" and machine() in _FUTEX:
         table[Ext.SYSCALL] = address_of(lib.syscall)
         table[Ext.FUTEX_NUMBER] = _FUTEX[machine()]
+        table[Ext.MADVISE] = address_of(lib.madvise)
     if Ext.PTHREAD_CREATE in table:
         table[Ext.THREAD_ATTR] = _thread_attributes(lib)
     return table

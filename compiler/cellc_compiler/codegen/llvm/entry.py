@@ -16,7 +16,11 @@ from __future__ import annotations
 from cellc_runtime.abi import ENTRY, MAIN, MAIN_WIN64
 from cellc_runtime.target import Target
 
+from .blocks import blocks_text
 from .pool import TABLE_DECLARATION, fill, pool_text
+
+LARGE = 1 << 16
+"""Bytes of a result from which on its memory is worth keeping."""
 
 _ENTRY = """
 ; main, slow, fail, grow, ndarray, bound, consts (pointers); nargs, nouts, nslots, release, ready,
@@ -301,8 +305,33 @@ one:
   %slot = load i64, ptr %slot.p
   ; The call takes over one reference to the element type.
   call void %inc(ptr %descr)
-  %a = call ptr %new(ptr %ndarray, ptr %descr, i32 %nd, ptr %dims, ptr null, ptr null, i32 0,
-                     ptr null)
+  %nbytes.p = getelementptr %spec, ptr %spec, i32 0, i32 5
+  %nbytes = load i64, ptr %nbytes.p
+  %handler = load ptr, ptr {DATA_HANDLER}
+  %large = icmp sge i64 %nbytes, {LARGE}
+  %can = icmp ne ptr %handler, null
+  %pooled = and i1 %large, %can
+  br i1 %pooled, label %kept, label %plain
+plain:
+  %a.plain = call ptr %new(ptr %ndarray, ptr %descr, i32 %nd, ptr %dims, ptr null, ptr null,
+                           i32 0, ptr null)
+  br label %have
+kept:
+  ; A large one takes its memory from the blocks of results that have died.
+  %set = load ptr, ptr {SET_HANDLER}
+  %before = call ptr %set(ptr %handler)
+  %a.kept = call ptr %new(ptr %ndarray, ptr %descr, i32 %nd, ptr %dims, ptr null, ptr null,
+                          i32 0, ptr null)
+  %swapped = icmp ne ptr %before, null
+  br i1 %swapped, label %restore, label %have
+restore:
+  %mine = call ptr %set(ptr %before)
+  %dec = load ptr, ptr {DEC_REF}
+  call void %dec(ptr %before)
+  call void %dec(ptr %mine)
+  br label %have
+have:
+  %a = phi ptr [ %a.plain, %plain ], [ %a.kept, %kept ], [ %a.kept, %restore ]
   %failed = icmp eq ptr %a, null
   br i1 %failed, label %no, label %keep
 keep:
@@ -487,6 +516,6 @@ def support_text(target: Target) -> str:
 
     It depends on the target alone, so it is compiled once and then found in the cache.
     """
-    code = fill(_ENTRY + _LIBC, target).replace("{ENTRY}", ENTRY)
+    code = fill(_ENTRY + _LIBC, target).replace("{ENTRY}", ENTRY).replace("{LARGE}", str(LARGE))
     windows = _WIN64 if target.triple.startswith("x86_64") else ""
-    return TABLE_DECLARATION + pool_text(target) + code + windows
+    return TABLE_DECLARATION + pool_text(target) + blocks_text(target) + code + windows
