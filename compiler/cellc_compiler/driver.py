@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cellc_runtime import cache
+from cellc_runtime import cache, dtypes
 from cellc_runtime.errors import ArtifactError
 from cellc_runtime.executable import Executable
 from cellc_runtime.lazy import lazy_module
@@ -50,6 +50,7 @@ class Report:
         seconds: wall time by stage.
         kernels: distinct kernels; `calls` how often kernels are called in one run.
         arena_bytes: peak of temporaries, known before the run.
+        kept_bytes: what is computed from parameters once and kept (packed weights, say).
         nests: text of every loop nest (only with `keep_nests`).
     """
 
@@ -58,6 +59,7 @@ class Report:
     kernels: int = 0
     calls: int = 0
     arena_bytes: int = 0
+    kept_bytes: int = 0
     nests: list[str] = field(default_factory=list)
 
 
@@ -99,6 +101,7 @@ def compile_program(
         found = _from_cache(store.get(key))
         if found is not None:
             report.cached, report.arena_bytes = True, found.arena_bytes
+            report.kept_bytes = found.kept_bytes
             return found
     say("passes")
     start = time.perf_counter()
@@ -134,24 +137,30 @@ def _generate(
     start = time.perf_counter()
     lowered = lowering.lower(graph, target)
     arena = memory.plan(b for b in lowered.buffers if b.first >= 0)
+    ahead_arena = memory.plan(b for b in lowered.ahead_buffers if b.first >= 0)
     slots = graph_slots(graph)
-    writer = main.MainWriter(target, len(slots))
-    text = writer.write(lowered.instructions)
+    if lowered.kept_bytes:
+        slots.append(Slot("kept", dtypes.uint8, (lowered.kept_bytes,), "kept"))
+    kernels = main.Kernels()
+    text = main.write_main(
+        lowered.instructions, lowered.ahead, target, len(slots), kernels
+    )
     report.seconds["lowering"] = time.perf_counter() - start
     say("native code")
     start = time.perf_counter()
     image = objects.build_image(
-        text, [(n, k.body) for n, k in writer.kernels.items()], target,
+        text, [(n, k.body) for n, k in kernels.named.items()], target,
         callbacks=len(lowered.callbacks),
     )
     report.seconds["llvm"] = time.perf_counter() - start
-    _fill_report(report, lowered, writer, arena)
+    _fill_report(report, lowered, len(kernels.named), arena)
     return Program(
         name=graph.name,
         target=target.name,
         slots=tuple(slots),
         image=image,
         arena_bytes=arena,
+        ahead_arena_bytes=ahead_arena,
         constants=bytes(lowered.constants),
         callbacks=tuple(_callback(i, c.node) for i, c in enumerate(lowered.callbacks)),
         cost=sum(i.kernel.cost for i in instructions.walk(lowered.instructions)
@@ -169,9 +178,10 @@ def callback_name(number: int) -> str:
 
 
 def _fill_report(
-    report: Report, lowered: lowering.Lowered, writer: main.MainWriter, arena: int
+    report: Report, lowered: lowering.Lowered, kernels: int, arena: int
 ) -> None:
-    report.kernels = len(writer.kernels)
+    report.kernels = kernels
+    report.kept_bytes = lowered.kept_bytes
     report.calls = len(lowered.instructions)
     report.arena_bytes = arena
     report.nests = [f"{label}\n{nest.print_nest(n)}" for label, n in lowered.nests]

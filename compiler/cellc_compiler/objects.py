@@ -23,7 +23,7 @@ from pathlib import Path
 import cellc_runtime
 from cellc_runtime import cache as disk
 from cellc_runtime import knobs
-from cellc_runtime.abi import FIRST_CALLBACK, MAIN
+from cellc_runtime.abi import AHEAD, FIRST_CALLBACK, MAIN, WIN64
 from cellc_runtime.image import Image
 from cellc_runtime.platform import usable_cpus
 from cellc_runtime.target import Target
@@ -102,6 +102,9 @@ def _named(objects: Sequence[bytes], names: Sequence[Sequence[str]]) -> list[Lin
         for obj, known in zip(objects, names, strict=True)
     ]
 
+_EXPORTS = (MAIN, AHEAD, AHEAD + WIN64)
+"""What the module of `cellc_main` may define for others."""
+
 
 def build_image(
     main_text: str,
@@ -126,7 +129,8 @@ def build_image(
     """
     bodies, names = _distinct(kernels)
     main, support, *rest = compile_texts([main_text, support_text(target), *bodies], target, jobs)
-    inputs = [LinkInput(main, {MAIN: MAIN}), LinkInput(support), *_named(rest, names)]
+    exports = {name: name for name in _EXPORTS if f"@{name}(" in main_text}
+    inputs = [LinkInput(main, exports), LinkInput(support), *_named(rest, names)]
     return link(inputs, table_entries=FIRST_CALLBACK + callbacks)
 
 

@@ -63,7 +63,10 @@ CALLBACK_FAILED = -1
 """What `cellc_main` returns after a callback returned nonzero."""
 
 MAIN = "cellc_main"
-MAIN_WIN64 = "cellc_main_win64"
+AHEAD = "cellc_ahead"
+"""What runs once when parameters are bound; as `cellc_main`, with an arena of its own."""
+WIN64 = "_win64"
+"""Ending of the names of `MAIN` and `AHEAD` under the calling convention of Windows."""
 ENTRY = "cellc_entry"
 POOL_RUN = "cellc_pool_run"
 POOL_CONFIGURE = "cellc_pool_configure"

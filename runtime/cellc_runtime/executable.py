@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import dtypes, fastcall
-from .abi import CALLBACK_FAILED, ENTRY, MAIN, MAIN_WIN64
+from .abi import AHEAD, CALLBACK_FAILED, ENTRY, MAIN, WIN64
 from .dtypes import DType
 from .errors import run_error
 from .loader import Host, MappedImage, main_function
@@ -82,6 +82,9 @@ class Executable:
         write: contiguous, native byte order, aligned, writeable and apart from the others. Others
         may be anything of the right type and shape; what is not laid out right is copied now.
 
+        What the program computes from parameters alone (packed weights, say) is computed now, so
+        bind again after the contents of one have changed.
+
         Raises:
             TypeError, ValueError: which parameter is wrong, what was expected and what came.
         """
@@ -109,8 +112,7 @@ class _Core:
         self._raise = _Raise(program)
         hosts = [self._host(c, callbacks) for c in program.callbacks]
         self._image = MappedImage(program.image, fastcall.python_functions(), hosts)
-        symbol = MAIN_WIN64 if uses_win64() else MAIN
-        self._main = main_function(self._image.address(symbol))
+        self._main = self._function(MAIN)
         self._consts = Scratch(len(program.constants))
         ctypes.memmove(self._consts.address, program.constants, len(program.constants))
         self._arenas: list[Scratch] = []
@@ -121,7 +123,7 @@ class _Core:
         self.states = {s.name: np.zeros(s.shape, s.dtype.numpy) for s in program.of_kind("state")}
         self.params: tuple[Array, ...] = ()
         self._given: tuple[Array, ...] = ()
-        self._bound: tuple[tuple[Array, ...], list[tuple[int, int]], list[tuple[int, int]]]
+        self._bound: tuple[tuple[object, ...], list[tuple[int, int]], list[tuple[int, int]]]
         self._context: fastcall.Context | None = None
         self._ready = False
         if fastcall.supported():
@@ -130,6 +132,9 @@ class _Core:
             )
         if not self._params:
             self.bind(())
+
+    def _function(self, name: str) -> Callable[[int, int, int], int]:
+        return main_function(self._image.address(name + (WIN64 if uses_win64() else "")))
 
     def _host(self, callback: Callback, given: Mapping[str, HostFunction]) -> Host:
         if callback.name not in given:
@@ -170,13 +175,31 @@ class _Core:
         ranges = [(at, at + self.program.slots[i].nbytes, i) for i, at in addresses]
         self._refuse_overlaps(ranges)
         written = [(lo, hi) for lo, hi, i in ranges if i in self._written and hi > lo]
+        computed = self._compute_ahead(addresses)
         previous = getattr(self, "_bound", None)
-        self._bound = (keep, addresses, written)
+        self._bound = ((*keep, computed), addresses, written)
         self._given, self.params, self._ready = given, arrays, True
         if self._context is not None:
             release = self.program.cost >= _RELEASE_CYCLES or bool(self.program.callbacks)
-            self._context.bind(keep, addresses, written, release)
+            self._context.bind(self._bound[0], addresses, written, release)
         del previous  # the native entry may have used it up to here
+
+    def _compute_ahead(self, addresses: list[tuple[int, int]]) -> Scratch | None:
+        """Fill fresh memory with what follows from the parameters; a call that still runs on
+        the old ones keeps theirs."""
+        nbytes = self.program.kept_bytes
+        if not nbytes:
+            return None
+        kept = Scratch(nbytes)
+        addresses.append((len(self.program.slots) - 1, kept.address))
+        slots = (ctypes.c_void_p * len(self.program.slots))()
+        for index, address in addresses:
+            slots[index] = address
+        arena = Scratch(self.program.ahead_arena_bytes)
+        code = self._function(AHEAD)(ctypes.addressof(slots), arena.address, self._consts.address)
+        if code:
+            self._raise(code)
+        return kept
 
     def _refuse_overlaps(self, ranges: Sequence[tuple[int, int, int]]) -> None:
         last, owner = 0, -1

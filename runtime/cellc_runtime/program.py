@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from . import dtypes
-from .abi import ABI_VERSION, FIRST_CALLBACK, MAIN, MAX_CALLBACKS
+from .abi import ABI_VERSION, AHEAD, FIRST_CALLBACK, MAIN, MAX_CALLBACKS
 from .container import is_count, pack, unpack
 from .dtypes import DType
 from .errors import RUN_ERRORS, ArtifactError
@@ -21,7 +21,7 @@ from .target import TARGETS
 
 MAGIC = b"CELLCPRG"
 VERSION = 1
-SLOT_KINDS = ("input", "param", "output", "update", "state")
+SLOT_KINDS = ("input", "param", "output", "update", "state", "kept")
 MAX_SLOTS = 1 << 20
 MAX_BYTES = 1 << 46
 MAX_NDIM = 32
@@ -37,7 +37,8 @@ class Slot:
         shape: dimensions; the data is contiguous and row-major.
         kind: `"input"` (passed to each call), `"param"` (bound once), `"output"` (made by each
             call), `"update"` (written over the slot `alias`), `"state"` (kept by the executable
-            from call to call, zero at first).
+            from call to call, zero at first), `"kept"` (computed from the parameters by
+            `cellc_ahead` when they are bound; the last slot, if there is one).
         alias: for an update, the index of the slot it writes over; None otherwise.
     """
 
@@ -96,6 +97,7 @@ class Program:
         slots: in the order `cellc_main` expects their pointers.
         image: linked code.
         arena_bytes: scratch memory of one call.
+        ahead_arena_bytes: scratch memory of `cellc_ahead`.
         constants: what `consts` points to (copied to a 64-byte boundary).
         messages: error code `n` of main is `messages[n - 1]`.
         callbacks: in the order of their table entries.
@@ -111,6 +113,7 @@ class Program:
     messages: tuple[Message, ...] = ()
     callbacks: tuple[Callback, ...] = ()
     cost: float = 0.0
+    ahead_arena_bytes: int = 0
 
     def __post_init__(self) -> None:
         self.check()
@@ -118,6 +121,11 @@ class Program:
     def of_kind(self, *kinds: str) -> tuple[Slot, ...]:
         """The slots of these kinds, in order."""
         return tuple(s for s in self.slots if s.kind in kinds)
+
+    @property
+    def kept_bytes(self) -> int:
+        """Memory that `cellc_ahead` fills."""
+        return sum(s.nbytes for s in self.of_kind("kept"))
 
     def check(self) -> None:
         """Verify every bound.
@@ -129,14 +137,18 @@ class Program:
         if target is None or not target.triple.startswith(self.image.machine):
             raise ArtifactError(f"code for {self.image.machine} cannot run on {self.target!r}")
         self.image.check()
-        if MAIN not in self.image.symbols:
+        kept = [i for i, s in enumerate(self.slots) if s.kind == "kept"]
+        if MAIN not in self.image.symbols or (kept and AHEAD not in self.image.symbols):
             raise ArtifactError("the code has no entry point")
         if len(self.slots) > MAX_SLOTS or len(self.callbacks) > MAX_CALLBACKS:
             raise ArtifactError("the program claims too many slots or callbacks")
         if self.image.table_entries < FIRST_CALLBACK + len(self.callbacks):
             raise ArtifactError("the external table has no room for the callbacks")
-        if not is_count(self.arena_bytes, MAX_BYTES):
-            raise ArtifactError(f"an arena of {self.arena_bytes} bytes is not possible")
+        for nbytes in (self.arena_bytes, self.ahead_arena_bytes):
+            if not is_count(nbytes, MAX_BYTES):
+                raise ArtifactError(f"an arena of {nbytes} bytes is not possible")
+        if kept not in ([], [len(self.slots) - 1]):
+            raise ArtifactError("the slot of what is kept must be the last one")
         written: set[int] = set()
         for index, slot in enumerate(self.slots):
             self._check_slot(index, slot, written)
@@ -174,7 +186,7 @@ class Program:
             "name": self.name,
             "target": self.target,
             "slots": [[s.name, s.dtype.name, list(s.shape), s.kind, s.alias] for s in self.slots],
-            "arena": self.arena_bytes,
+            "arena": [self.arena_bytes, self.ahead_arena_bytes],
             "messages": [[m.kind, m.text, m.file, m.line] for m in self.messages],
             "callbacks": [
                 [c.name, _types_out(c.inputs), _types_out(c.outputs)] for c in self.callbacks
@@ -214,6 +226,7 @@ def _read(meta: Mapping[str, Any], sections: Mapping[str, memoryview]) -> Progra
         for i, (kind, offset, size) in enumerate(image["segments"])
     )
     table, entries = image["table"]
+    arena, ahead_arena = meta["arena"]
     return Program(
         name=_text(meta["name"]),
         target=_text(meta["target"]),
@@ -225,7 +238,8 @@ def _read(meta: Mapping[str, Any], sections: Mapping[str, memoryview]) -> Progra
             table_offset=_count(table),
             table_entries=_count(entries),
         ),
-        arena_bytes=_count(meta["arena"]),
+        arena_bytes=_count(arena),
+        ahead_arena_bytes=_count(ahead_arena),
         constants=bytes(sections["constants"]),
         messages=tuple(
             Message(_text(k), _text(t), _text(f), _count(n)) for k, t, f, n in meta["messages"]

@@ -6,7 +6,7 @@ nothing reads the old value afterwards; what cannot be is computed aside and cop
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,12 +22,13 @@ from ..loops.index import Index
 from ..loops.nest import Nest, Phase, Store, walk
 from ..loops.reuse import keep_expensive
 from ..passes.fusion import Cluster, Schedule, as_group, fuse
+from .ahead import Split, is_frozen, split
 from .epilogues import Attached, find_epilogues
 from .instructions import Call, Callback, Copy, For, If, Instruction, Loop, Place
 from .llvm.nest import emit_nest
 from .llvm.scalar import cycles
-from .memory import Buffer
-from .plan import KernelPlan
+from .memory import ALIGN, Buffer
+from .plan import KernelPlan, Step
 
 Array = np.ndarray[Any, Any]
 
@@ -46,6 +47,8 @@ class Lowered:
     Attributes:
         instructions: in order.
         buffers: arena buffers, lifetimes set.
+        ahead: what runs once when parameters are bound, with `ahead_buffers` of its own.
+        kept_bytes: memory it fills, in the slot behind all others.
         constants: the constant pool.
         callbacks: host callbacks by number.
         nests: every loop nest with its label, for dumps.
@@ -56,13 +59,52 @@ class Lowered:
     constants: bytearray
     callbacks: list[HostCallback]
     nests: list[tuple[str, Nest]] = field(default_factory=list)
+    ahead: list[Instruction] = field(default_factory=list)
+    ahead_buffers: list[Buffer] = field(default_factory=list)
+    kept_bytes: int = 0
+
+
+class Kept:
+    """Memory filled once, when parameters are bound, and what fills it.
+
+    Args:
+        slot: the slot that points to it.
+        frozen: the slots of parameters that no call writes.
+    """
+
+    def __init__(self, slot: int, frozen: Iterable[int]) -> None:
+        self.slot = slot
+        self.frozen = {slot, "const", *frozen}
+        self.nbytes = 0
+        self.steps: list[tuple[Step, tuple[Place, ...], str]] = []
+        self.found: dict[tuple[str, tuple[Place, ...]], Place] = {}
+
+    def room(self, nbytes: int) -> Place:
+        """A place for this many bytes."""
+        place = Place(self.slot, self.nbytes)
+        self.nbytes += max(-(-nbytes // ALIGN), 1) * ALIGN
+        return place
+
+    def same(self, place: Place) -> bool:
+        """Whether a place holds the same bytes on every call."""
+        return not place.steps and place.base in self.frozen
+
+    def packed(self, step: Step, sources: tuple[Place, ...], nbytes: int, label: str) -> Place:
+        """Where the result of a step on frozen sources is kept; the step runs ahead, once."""
+        key = (step.kernel.body, sources)
+        found = self.found.get(key)
+        if found is None:
+            found = self.found[key] = self.room(nbytes)
+            self.steps.append((step, (*sources, found), label))
+        return found
 
 
 class Lowering:
     """Lowers one top-level graph and its regions."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, kept: Kept | None = None) -> None:
         self.target = target
+        self.kept = kept
         self.buffers: list[Buffer] = []
         self.constants = bytearray()
         self.pool: dict[bytes, int] = {}
@@ -276,7 +318,8 @@ class GraphBlock:
         op = lookup(node.op)
         if op.kernels is None:
             raise TypeError(f"the op {node.op} cannot be lowered")
-        key = (node.op, tuple(v.type for v in node.operands), tuple(node.attrs.items()))
+        key = (node.op, tuple((v.type, is_frozen(v)) for v in node.operands),
+               tuple(node.attrs.items()))
         plan = self.low.plans.get(key)
         if plan is None:  # repeated blocks of a network ask for the same kernels
             plan = self.low.plans[key] = op.kernels(node, self.low.target)
@@ -302,12 +345,28 @@ class GraphBlock:
         self._run_plan(plan, table, label)
 
     def _run_plan(self, plan: KernelPlan, table: dict[str, Place], label: str) -> None:
-        for role, nbytes in plan.scratch.items():
+        scratch = dict(plan.scratch)
+        steps = [s for s in plan.steps if not self._ahead(s, table, scratch, label)]
+        for role, nbytes in scratch.items():
             table[role] = self.low.new_buffer(nbytes, role)
-        for step in plan.steps:
+        for step in steps:
             if step.kernel.ntasks:
                 places = tuple(table[r] for r in step.roles)
                 self.low.emit(self.out, Call(step.kernel, places, label), places)
+
+    def _ahead(
+        self, step: Step, table: dict[str, Place], scratch: dict[str, int], label: str
+    ) -> bool:
+        """Move a step that packs what never changes out of the call; whether it could be."""
+        *reads, packed = step.roles
+        kept = self.low.kept
+        if kept is None or not packed.startswith("packed_") or not step.kernel.ntasks:
+            return False
+        if not all(r in table and kept.same(table[r]) for r in reads):
+            return False
+        sources = tuple(table[r] for r in reads)
+        table[packed] = kept.packed(step, sources, scratch.pop(packed), f"{label} (weights)")
+        return True
 
     def print_(self, node: Node, cluster: Cluster) -> None:
         """A host callback."""
@@ -422,10 +481,25 @@ _CONTROL: dict[str, Callable[[GraphBlock, Node, Cluster], None]] = {
 
 
 def lower(graph: Graph, target: Target) -> Lowered:
-    """Lower a whole graph; slots are its inputs, then its outputs."""
-    low = Lowering(target)
-    env: dict[Value, Place] = {v: Place(i) for i, v in enumerate(graph.inputs)}
+    """Lower a whole graph; slots are its inputs, its outputs, its updates, and what is kept."""
+    parts = split(graph)
     first = len(graph.inputs)
+    slot = first + len(graph.outputs) + len(graph.updates)
+    kept = Kept(slot, (i for i, v in enumerate(parts.main.inputs) if is_frozen(v)))
+    low = Lowering(target, kept)
+    held = [kept.room(v.type.nbytes) for v in parts.kept]
+    env: dict[Value, Place] = {v: Place(i) for i, v in enumerate(parts.main.inputs[:first])}
+    env.update(zip(parts.kept, held, strict=True))
+    out = _lower_main(low, parts.main, env, first)
+    done = _lower_ahead(low, parts, held)
+    return Lowered(out, low.buffers, low.constants, low.callbacks, low.nests, done.instructions,
+                   done.buffers, kept.nbytes)
+
+
+def _lower_main(
+    low: Lowering, graph: Graph, env: dict[Value, Place], first: int
+) -> list[Instruction]:
+    """What runs on each call; slot `first` is the first output."""
     wanted: dict[Value, Place] = {}
     for i, v in enumerate(graph.outputs):
         if v.node is not None and v.node.op != "constant":
@@ -448,7 +522,28 @@ def lower(graph: Graph, target: Target) -> Lowered:
     for i, v in enumerate(graph.outputs):
         low.copy(out, Place(first + i), block.place(v), v.type.nbytes)
     _finish_updates(low, graph, block, out)
-    return Lowered(out, low.buffers, low.constants, low.callbacks, low.nests)
+    return out
+
+
+@dataclass(slots=True)
+class _Ahead:
+    instructions: list[Instruction]
+    buffers: list[Buffer]
+
+
+def _lower_ahead(low: Lowering, parts: Split, held: list[Place]) -> _Ahead:
+    """What fills the kept memory: the graph computed ahead, then steps found in plans."""
+    ahead = Lowering(low.target)
+    ahead.constants, ahead.pool, ahead.nests = low.constants, low.pool, low.nests
+    env: dict[Value, Place] = {v: Place(i) for i, v in enumerate(parts.ahead.inputs)}
+    wanted = dict(zip(parts.ahead.outputs, held, strict=True))
+    out, block = ahead.block(parts.ahead, env, wanted)
+    for v, place in zip(parts.ahead.outputs, held, strict=True):
+        ahead.copy(out, place, block.place(v), v.type.nbytes)
+    assert low.kept is not None
+    for step, places, label in low.kept.steps:
+        ahead.emit(out, Call(step.kernel, places, label), places)
+    return _Ahead(out, ahead.buffers)
 
 
 def _same_element(nest: Nest, old: Value, new: Value) -> bool:

@@ -1,15 +1,17 @@
-"""`cellc_main`: the function that calls a graph's kernels in order."""
+"""`cellc_main`: the function that calls a graph's kernels in order; `cellc_ahead`: what is done
+once, when parameters are bound."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
 
-from cellc_runtime.abi import CALLBACK_FAILED, FIRST_CALLBACK, MAIN, TABLE
+from cellc_runtime.abi import AHEAD, CALLBACK_FAILED, FIRST_CALLBACK, MAIN, TABLE
 from cellc_runtime.target import Target
 
 from .instructions import Call, Callback, Copy, For, If, Instruction, Loop, Place, walk
 from .kernel import Kernel
+from .llvm.entry import win64_text
 from .llvm.text import Function, V, module
 from .memory import Buffer
 
@@ -17,21 +19,53 @@ PARALLEL_CYCLES = 25_000.0
 """Kernels of less work run on the calling thread: a fork and join costs about 2000 cycles."""
 
 
-class MainWriter:
-    """Writes `cellc_main(slots, arena, consts)`."""
+class Kernels:
+    """The distinct kernels that a program calls, by name."""
 
-    def __init__(self, target: Target, slots: int) -> None:
-        params = [("ptr", "slots"), ("ptr", "arena"), ("ptr", "consts")]
-        self.f = Function(MAIN, params, target, ret="i32")
-        self.kernels: dict[str, Kernel] = {}
+    def __init__(self) -> None:
+        self.named: dict[str, Kernel] = {}
         self.names: dict[str, str] = {}
+
+    def name(self, kernel: Kernel) -> str:
+        """The name of a kernel: equal text, equal name."""
+        name = self.names.get(kernel.body)
+        if name is None:
+            name = "k_" + hashlib.sha256(kernel.body.encode()).hexdigest()[:20]
+            self.names[kernel.body] = name
+            self.named[name] = kernel
+        return name
+
+
+def write_main(
+    instructions: list[Instruction], ahead: list[Instruction], target: Target, slots: int,
+    kernels: Kernels,
+) -> str:
+    """The module of both functions; `kernels` takes in what they call."""
+    functions = [_FunctionWriter(MAIN, target, slots, kernels).write(instructions)]
+    if ahead:
+        functions.append(_FunctionWriter(AHEAD, target, slots, kernels).write(ahead))
+    declares = [f"declare hidden void @{n}(ptr, i64, i64)" for n in kernels.named]
+    declares.append("declare hidden void @cellc_parallel_for(ptr, ptr, i64, i64)")
+    if any(isinstance(i, Callback) for i in walk(instructions)):
+        declares.append(f"@{TABLE} = external hidden global [0 x ptr]")
+    text = module(functions, "\n".join(declares))
+    return text + win64_text(AHEAD, target) if ahead else text
+
+
+class _FunctionWriter:
+    """Writes `NAME(slots, arena, consts)`."""
+
+    def __init__(self, name: str, target: Target, slots: int, kernels: Kernels) -> None:
+        params = [("ptr", "slots"), ("ptr", "arena"), ("ptr", "consts")]
+        self.f = Function(name, params, target, ret="i32")
+        self.kernels = kernels
         self.counters: dict[int, V] = {}
         self.status: V | None = None
         f = self.f
         self.slots = [f.load("ptr", f.gep(f.arg("slots"), i, "ptr")) for i in range(slots)]
 
-    def write(self, instructions: list[Instruction]) -> str:
-        """The module's text; `kernels` then maps names to the kernels it calls."""
+    def write(self, instructions: list[Instruction]) -> Function:
+        """The function that runs these instructions."""
         f = self.f
         most = max((len(i.places) for i in walk(instructions)
                     if isinstance(i, (Call, Callback))), default=0)
@@ -41,11 +75,7 @@ class MainWriter:
             f.store(V("i32", "0"), self.status)
         self.block(instructions)
         f.ret_(f.load("i32", self.status) if self.status else V("i32", "0"))
-        declares = [f"declare hidden void @{n}(ptr, i64, i64)" for n in self.kernels]
-        declares.append("declare hidden void @cellc_parallel_for(ptr, ptr, i64, i64)")
-        if self.status is not None:
-            declares.append(f"@{TABLE} = external hidden global [0 x ptr]")
-        return module([f], "\n".join(declares))
+        return f
 
     def block(self, instructions: Sequence[Instruction]) -> None:
         """Write instructions in order."""
@@ -86,11 +116,7 @@ class MainWriter:
     def call(self, i: Call) -> None:
         """A kernel: through the pool if it is worth a fork."""
         f = self.f
-        name = self.names.get(i.kernel.body)
-        if name is None:
-            name = "k_" + hashlib.sha256(i.kernel.body.encode()).hexdigest()[:20]
-            self.names[i.kernel.body] = name
-            self.kernels[name] = i.kernel
+        name = self.kernels.name(i.kernel)
         self.fill(i.places)
         n = i.kernel.ntasks
         if n > 1 and i.kernel.cost > PARALLEL_CYCLES:

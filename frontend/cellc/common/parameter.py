@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable
 from itertools import count
 from typing import Any
@@ -11,8 +12,9 @@ import numpy as np
 from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
 
+from ..core import writes
 from ..core.dispatch import active_tracer, assign
-from .tensor import Tensor, aligned_copy, cast_array
+from .tensor import Array, Tensor, aligned_copy, cast_array
 
 PARAMETER_NAME_DEFAULT = "Parameter"
 _serial = count()
@@ -53,6 +55,10 @@ class Parameter(Tensor):
     """Whether this is generator state, not a weight."""
     auto_named: bool = True
     """Whether the name was made up because none was given."""
+
+    _version: int = 0
+    """Grows when the elements change; see `core.writes`."""
+    _lease: weakref.ref[writes.Lease] | None = None
 
     def __init__(
         self,
@@ -120,7 +126,17 @@ class Parameter(Tensor):
 
     def value(self) -> Tensor:
         """The value as a plain Tensor that shares this parameter's memory."""
-        return self if active_tracer() is not None else Tensor._from_array(self._data)
+        return self if active_tracer() is not None else Tensor._from_array(self._lent())
+
+    def _lent(self) -> Array:
+        array, self._lease = writes.lend(self._data)
+        writes.written((self,))  # it may be, before anyone looks
+        return array
+
+    @property
+    def _is_lent(self) -> bool:
+        """Whether someone holds an array that shares the memory."""
+        return self._lease is not None and self._lease() is not None
 
     def set_data(self, data: Any, slice_shape: bool = False) -> Parameter:
         """Give the parameter a new value, converted to its dtype; itself.
@@ -147,8 +163,12 @@ class Parameter(Tensor):
         if active_tracer() is not None or value.shape == self.shape:
             assign(self, value)  # where a recording sees it: old elements may be needed yet
         else:
-            self._data = aligned_copy(value._data)
+            self._replace(value._data)
         return self
+
+    def _replace(self, array: Array) -> None:
+        self._data = aligned_copy(array)
+        writes.written((self,))
 
     def assign_value(self, value: Tensor) -> Parameter:
         """`set_data` under its older name."""
@@ -156,7 +176,7 @@ class Parameter(Tensor):
 
     def set_dtype(self, dtype: DType) -> DType:
         """Convert the parameter in place to another element type; that type."""
-        self._data = aligned_copy(cast_array(self._data, dtype))
+        self._replace(cast_array(self._data, dtype))
         return dtype
 
     def init_data(

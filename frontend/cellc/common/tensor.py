@@ -260,18 +260,24 @@ class Tensor:
 
     def asnumpy(self) -> Array:
         """The elements as a numpy array that shares this tensor's memory."""
-        return self._data
+        return self._lent()
 
-    numpy = asnumpy
+    def numpy(self) -> Array:
+        """`asnumpy`."""
+        return self._lent()
+
+    def _lent(self) -> Array:
+        """The elements, for someone who may write them."""
+        return self._data
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         data = self._data
         if dtype is not None and np.dtype(dtype) != data.dtype:
             return data.astype(dtype)
-        return data.copy() if copy else data
+        return data.copy() if copy else self._lent()
 
     def __dlpack__(self, **options: Any) -> Any:
-        return self._data.__dlpack__(**options)
+        return self._lent().__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return self._data.__dlpack_device__()

@@ -20,7 +20,7 @@ from cellc_runtime.executable import Executable
 from cellc_runtime.lazy import lazy_module
 
 from ..common.tensor import Tensor
-from . import progress
+from . import progress, writes
 from .callbacks import host_callbacks
 from .dispatch import tracing
 from .structure import Box, Known, Leaf, Structure, put_together, take_apart, tensors
@@ -224,14 +224,36 @@ class CompiledEntry:
         self.report.seconds["total"] = time.perf_counter() - start
         self.callbacks = host_callbacks(traced.graph)
         self.executable = Executable(program, callbacks=self.callbacks)
-        self.bound: list[Any] = []
+        self.bound: list[tuple[Any, int]] = []
+        self.epoch = -1
+        updated = {old for old, _ in traced.graph.updates}
+        self.updated = [p for p, v in zip(traced.parameters, traced.graph.inputs[traced.arguments:],
+                                          strict=True) if v in updated]
         self.single = isinstance(traced.out, Leaf)
         self.bind()
 
     def bind(self) -> None:
-        """Give the executable the parameters' present buffers."""
-        self.bound = [p._data for p in self.traced.parameters]
-        self.executable.bind(self.bound)
+        """Give the executable the parameters' present buffers and contents."""
+        self.epoch = writes.epoch
+        parameters = self.traced.parameters
+        self.bound = [(p._data, getattr(p, "_version", 0)) for p in parameters]
+        self.executable.bind([array for array, _ in self.bound])
+        if self.executable.program.kept_bytes and any(
+            getattr(p, "_is_lent", False) for p in parameters
+        ):
+            self.epoch = -1  # lent memory may be written before any call
+
+    def _catch_up(self) -> None:
+        """Some parameter somewhere has changed: bind again if it is one of these."""
+        epoch, lent = writes.epoch, self.epoch < 0
+        keeps = bool(self.executable.program.kept_bytes)
+        for p, (array, version) in zip(self.traced.parameters, self.bound, strict=True):
+            if p._data is not array or (keeps and (
+                lent or getattr(p, "_version", 0) != version or getattr(p, "_is_lent", False)
+            )):
+                self.bind()
+                return
+        self.epoch = epoch
 
     def fresh(self) -> bool:
         """Whether what was read at compile time still has its value."""
@@ -245,11 +267,14 @@ class CompiledEntry:
 
     def run(self, arrays: Sequence[Any]) -> Any:
         """The result for arrays of the signature's types."""
-        for p, a in zip(self.traced.parameters, self.bound, strict=True):
-            if p._data is not a:
-                self.bind()
-                break
+        if writes.epoch != self.epoch:
+            self._catch_up()
         out = self.executable.entry(*arrays)
+        if self.updated:
+            same = writes.epoch == self.epoch
+            epoch = writes.written(self.updated)
+            if same:
+                self.epoch = epoch
         if self.single:
             return Tensor._from_array(out)
         many = out if isinstance(out, tuple) else (out,) if out is not None else ()

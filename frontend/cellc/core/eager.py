@@ -24,7 +24,7 @@ def _with_bprop(cell: Any, args: tuple[Any, ...]) -> Any:
         out = cell.construct(*args)
     out_structure, results = take_apart(out)
     # A result that is an input itself needs an identity of its own to be followed.
-    results = [Tensor._from_array(t._data) if any(t is x for x in leaves) else t for t in results]
+    results = [Tensor._from_array(t._lent()) if any(t is x for x in leaves) else t for t in results]
 
     def rule(
         operands: Sequence[Tensor], outs: Sequence[Tensor], dys: Sequence[Tensor]

@@ -18,6 +18,7 @@ from ..common._indexing import become, setitem
 from ..common._promotion import cast_to
 from ..common.dtype import convert
 from ..common.tensor import Tensor, cast_array
+from ..core import writes
 from ..core.dispatch import apply
 from . import functional_array as fa
 from . import functional_create as fc
@@ -270,7 +271,7 @@ def log_normal(self: Tensor, mean: float = 1.0, std: float = 2.0) -> Tensor:
 
 def plain(self: Tensor) -> Tensor:
     """The value as a Tensor that shares this one's memory."""
-    return self if type(self)._type is not Tensor._type else Tensor._from_array(self._data)
+    return self if type(self)._type is not Tensor._type else Tensor._from_array(self._lent())
 
 
 def assign_value(self: Tensor, value: Tensor) -> Tensor:
@@ -278,6 +279,7 @@ def assign_value(self: Tensor, value: Tensor) -> Tensor:
     if value.shape == self.shape and value.dtype is self.dtype:
         return become(self, value)
     self._data = value._data.copy()
+    writes.advance()
     return self
 
 
@@ -285,6 +287,7 @@ def set_dtype(self: Tensor, dtype: DType) -> DType:
     """Convert the tensor in place to another element type; that type."""
     to = convert(dtype, "Tensor.set_dtype")
     self._data = cast_array(self._data, to)
+    writes.advance()
     return to
 
 

@@ -17,6 +17,7 @@ from cellc_runtime.lazy import lazy_module
 
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor
+from ..core import writes
 from .recorder import active_recordings
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ class EagerEngine:
         for r in active_recordings():
             r.before_overwrite(parameter)
         np.copyto(parameter._data, value._data)
+        writes.written((parameter,))
         for r in active_recordings():
             r.rebind(parameter, value)
 

@@ -13,7 +13,7 @@ array before it uses this entry).
 
 from __future__ import annotations
 
-from cellc_runtime.abi import ENTRY, MAIN, MAIN_WIN64
+from cellc_runtime.abi import ENTRY, MAIN
 from cellc_runtime.target import Target
 
 from .blocks import blocks_text
@@ -501,13 +501,12 @@ define hidden ptr @memset(ptr %to, i32 %value, i64 %n) nounwind {
 }
 """
 
-_WIN64 = f"""
-; main under the calling convention of Windows, where its caller is not generated code.
-declare hidden i32 @{MAIN}(ptr, ptr, ptr)
-define hidden win64cc i32 @{MAIN_WIN64}(ptr %slots, ptr %arena, ptr %consts) nounwind {{
-  %rc = call i32 @{MAIN}(ptr %slots, ptr %arena, ptr %consts)
+_WIN64 = """
+; {NAME} under the calling convention of Windows, where its caller is not generated code.
+define hidden win64cc i32 @{NAME}_win64(ptr %slots, ptr %arena, ptr %consts) nounwind {
+  %rc = call i32 @{NAME}(ptr %slots, ptr %arena, ptr %consts)
   ret i32 %rc
-}}
+}
 """
 
 
@@ -517,5 +516,10 @@ def support_text(target: Target) -> str:
     It depends on the target alone, so it is compiled once and then found in the cache.
     """
     code = fill(_ENTRY + _LIBC, target).replace("{ENTRY}", ENTRY).replace("{LARGE}", str(LARGE))
-    windows = _WIN64 if target.triple.startswith("x86_64") else ""
+    windows = f"declare hidden i32 @{MAIN}(ptr, ptr, ptr)\n" + win64_text(MAIN, target)
     return TABLE_DECLARATION + pool_text(target) + blocks_text(target) + code + windows
+
+
+def win64_text(name: str, target: Target) -> str:
+    """The function that Windows calls in the place of `name`; nothing for other machines."""
+    return _WIN64.replace("{NAME}", name) if target.triple.startswith("x86_64") else ""
