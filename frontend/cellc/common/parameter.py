@@ -56,8 +56,6 @@ class Parameter(Tensor):
     auto_named: bool = True
     """Whether the name was made up because none was given."""
 
-    _version: int = 0
-    """Grows when the elements change; see `core.writes`."""
     _lease: weakref.ref[writes.Lease] | None = None
 
     def __init__(

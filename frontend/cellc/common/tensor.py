@@ -143,6 +143,8 @@ class Tensor:
     __slots__ = ("__dict__", "__weakref__", "_data")
 
     _data: Array
+    _version: int = 0
+    """Grows when the elements are written in place; see `core.writes`."""
     init: Any = None
     const_arg: bool = False
 

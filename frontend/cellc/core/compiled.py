@@ -236,7 +236,7 @@ class CompiledEntry:
         """Give the executable the parameters' present buffers and contents."""
         self.epoch = writes.epoch
         parameters = self.traced.parameters
-        self.bound = [(p._data, getattr(p, "_version", 0)) for p in parameters]
+        self.bound = [(p._data, p._version) for p in parameters]
         self.executable.bind([array for array, _ in self.bound])
         if self.executable.program.kept_bytes and any(
             getattr(p, "_is_lent", False) for p in parameters
@@ -249,7 +249,7 @@ class CompiledEntry:
         keeps = bool(self.executable.program.kept_bytes)
         for p, (array, version) in zip(self.traced.parameters, self.bound, strict=True):
             if p._data is not array or (keeps and (
-                lent or getattr(p, "_version", 0) != version or getattr(p, "_is_lent", False)
+                lent or p._version != version or getattr(p, "_is_lent", False)
             )):
                 self.bind()
                 return
