@@ -67,9 +67,11 @@ class GPT(nn.Cell):
         depth: number of blocks.
         heads: attention heads.
         dropout: probability that an element is zeroed while training.
+        tied: the table of the tokens is the matrix of the last layer too, as in GPT-2.
     """
 
-    def __init__(self, vocabulary=512, context=128, width=128, depth=4, heads=4, dropout=0.1):
+    def __init__(self, vocabulary=512, context=128, width=128, depth=4, heads=4, dropout=0.1,
+                 tied=False):
         super().__init__()
         self.tokens = nn.Embedding(vocabulary, width)
         self.positions = ms.Parameter(
@@ -78,14 +80,17 @@ class GPT(nn.Cell):
         self.dropout = nn.Dropout(p=dropout)
         self.blocks = nn.CellList([Block(width, heads, context, dropout) for _ in range(depth)])
         self.norm = nn.LayerNorm((width,))
-        self.head = nn.Dense(width, vocabulary, has_bias=False)
+        self.head = None if tied else nn.Dense(width, vocabulary, has_bias=False)
 
     def construct(self, tokens):
         x = self.tokens(tokens) + self.positions[: tokens.shape[1]]
         x = self.dropout(x)
         for block in self.blocks:
             x = block(x)
-        return self.head(self.norm(x))
+        x = self.norm(x)
+        if self.head is None:
+            return ops.matmul(x, self.tokens.embedding_table.swapaxes(0, 1))
+        return self.head(x)
 
 
 class NextTokenLoss(nn.Cell):

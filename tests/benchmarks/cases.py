@@ -1,166 +1,300 @@
-"""What is measured: the same inputs and weights for every peer, and how long the answer may differ.
-
-Weights are listed in the order in which Cells and torch modules register their parameters.
-"""
+"""What is measured: the workloads, small parts of them, and networks that nobody tunes for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
+import spec
+from spec import Case, Spec
 
-Array = np.ndarray[Any, Any]
-Shape = tuple[int, ...]
-
-GPT_SIZES = {"vocabulary": 512, "context": 64, "width": 128, "depth": 2, "heads": 4}
-LSTM_SIZES = {"features": 32, "hidden": 128, "classes": 10, "layers": 2}
-RESNET_DEPTHS = (2, 2, 2, 2)
+Sizes = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Data:
-    """Inputs and weights of a case, as arrays."""
-
-    inputs: tuple[Array, ...]
-    weights: tuple[Array, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """One thing to measure.
-
-    Attributes:
-        title: for the table.
-        make: gives inputs and weights.
-        train: a call is a training step (and returns the loss), else it returns an array.
-        extra: only measured with `--all`.
-    """
-
-    title: str
-    make: Callable[[np.random.Generator], Data]
-    train: bool = False
-    extra: bool = False
-
-
-def data(name: str) -> Data:
+def data(name: str) -> spec.Data:
     """The arrays of a case, the same in every process."""
-    return CASES[name].make(np.random.default_rng(7))
+    return spec.data(CASES[name].spec())
 
 
-def _floats(rng: np.random.Generator, *shape: int) -> Array:
-    return np.asarray(rng.standard_normal(shape), np.float32)
+def _lenet(s: Spec, z: Sizes) -> None:
+    s.image(64, 1, 32, 32)
+    s.integers(10, 64)
+    s.conv(1, 6, 5, 64 * 28 * 28, first=True)
+    s.conv(6, 16, 5, 64 * 10 * 10)
+    s.dense(400, 120, 84, 10, rows=64)
 
 
-def _weights(rng: np.random.Generator, shapes: Iterator[Shape]) -> tuple[Array, ...]:
-    """Random matrices and filters of unit gain; vectors are the scales and biases of layers."""
-    return tuple(_weight(rng, shape) for shape in shapes)
+def _mlp(s: Spec, z: Sizes) -> None:
+    s.image(128, 784)
+    s.integers(10, 128)
+    s.dense(784, 1024, 1024, 10, rows=128, first=True)
 
 
-def _weight(rng: np.random.Generator, shape: Shape) -> Array:
-    if len(shape) == 1:
-        return np.asarray(0.1 * rng.standard_normal(shape), np.float32)
-    return np.asarray(rng.standard_normal(shape) / np.sqrt(np.prod(shape[1:])), np.float32)
+def _resnet(s: Spec, z: Sizes) -> None:
+    n, side = z["batch"], z["side"]
+    s.image(n, 3, side, side)
+    if s.kind == "train":
+        s.integers(1000, n)
+    pixels = n * (side // 2) ** 2
+    s.conv(3, 64, 7, pixels, first=True)
+    s.norm(64)
+    pixels //= 4
+    channels = 64
+    for stage, depth in enumerate(z["depths"]):
+        for block in range(depth):
+            down = stage > 0 and block == 0
+            channels, pixels = _block(s, channels, 64 << stage, pixels, down, z["bottleneck"])
+    s.dense(channels, 1000, rows=n)
+    s.outputs = n * 1000
 
 
-def _dense(*sizes: int) -> Iterator[Shape]:
-    for inputs, outputs in pairwise(sizes):
-        yield outputs, inputs
-        yield (outputs,)
+def _block(s: Spec, inputs: int, width: int, pixels: int, down: bool,
+           bottleneck: bool) -> tuple[int, int]:
+    after = pixels // 4 if down else pixels
+    outputs = 4 * width if bottleneck else width
+    if bottleneck:
+        layers = ((inputs, width, 1, pixels), (width, width, 3, after), (width, outputs, 1, after))
+    else:
+        layers = ((inputs, width, 3, after), (width, width, 3, after))
+    for a, b, size, count in layers:
+        s.conv(a, b, size, count)
+        s.norm(b)
+    if down or inputs != outputs:
+        s.conv(inputs, outputs, 1, after)
+        s.norm(outputs)
+    return outputs, after
 
 
-def _lenet(rng: np.random.Generator) -> Data:
-    def shapes() -> Iterator[Shape]:
-        yield 6, 1, 5, 5
-        yield 16, 6, 5, 5
-        yield from _dense(400, 120, 84, 10)
-
-    labels = rng.integers(0, 10, 64).astype(np.int32)
-    return Data((_floats(rng, 64, 1, 32, 32), labels), _weights(rng, shapes()))
+MOBILE = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1),
+          (6, 160, 3, 2), (6, 320, 1, 1))
 
 
-def _mlp(rng: np.random.Generator) -> Data:
-    labels = rng.integers(0, 10, 128).astype(np.int32)
-    return Data((_floats(rng, 128, 784), labels), _weights(rng, _dense(784, 1024, 1024, 10)))
+def _mobilenet(s: Spec, z: Sizes) -> None:
+    s.image(1, 3, 224, 224)
+    pixels, channels = 112 * 112, 32
+    s.conv(3, 32, 3, pixels, first=True)
+    s.norm(32)
+    for expansion, width, blocks, stride in MOBILE:
+        for i in range(blocks):
+            wide = channels * expansion
+            if expansion != 1:
+                s.conv(channels, wide, 1, pixels)
+                s.norm(wide)
+            pixels //= (stride if i == 0 else 1) ** 2
+            s.conv(wide, wide, 3, pixels, groups=wide)
+            s.norm(wide)
+            s.conv(wide, width, 1, pixels)
+            s.norm(width)
+            channels = width
+    s.conv(320, 1280, 1, pixels)
+    s.norm(1280)
+    s.dense(1280, 1000, rows=1)
+    s.outputs = 1000
 
 
-def _chain(rng: np.random.Generator) -> Data:
-    return Data((_floats(rng, 4096, 1024),))
+def _gpt(s: Spec, z: Sizes) -> None:
+    n, t, v, w = z["batch"], z["context"], z["vocabulary"], z["width"]
+    s.integers(v, n, t)
+    if s.kind == "train":
+        s.integers(v, n, t)
+    s.weight("matrix", t, w)
+    s.weight("matrix", v, w)
+    for _ in range(z["depth"]):
+        s.norm(w)
+        s.dense(w, 3 * w, rows=n * t)
+        s.product(n * t * t * w)  # scores and mixing, of which the causal mask needs half
+        s.dense(w, w, rows=n * t)
+        s.norm(w)
+        s.dense(w, 4 * w, w, rows=n * t)
+    s.norm(w)
+    if z["tied"]:
+        s.product(n * t * w * v)
+    else:
+        s.dense(w, v, rows=n * t, bias=False)
+    s.outputs = n * t * v if s.kind == "infer" else 0
 
 
-def _gemm(rng: np.random.Generator) -> Data:
-    return Data((_floats(rng, 512, 512), _floats(rng, 512, 512)))
+def _lstm(s: Spec, z: Sizes) -> None:
+    n, t, h = z["batch"], z["steps"], z["hidden"]
+    s.image(n, t, z["features"])
+    if s.kind == "train":
+        s.integers(z["classes"], n)
+    s.recurrent(z["features"], h, z["layers"], n * t, z["gates"])
+    s.dense(h, z["classes"], rows=n)
 
 
-def _conv(rng: np.random.Generator) -> Data:
-    return Data((_floats(rng, 1, 64, 56, 56),), (_weight(rng, (64, 64, 3, 3)),))
+def _unet(s: Spec, z: Sizes) -> None:
+    side, depth = 128, z["depth"]
+    s.image(1, 3, side, side)
+    widths = [z["width"] << i for i in range(depth + 1)]
+
+    def double(inputs: int, outputs: int, pixels: int, first: bool = False) -> None:
+        s.conv(inputs, outputs, 3, pixels, first=first)
+        s.norm(outputs)
+        s.conv(outputs, outputs, 3, pixels)
+        s.norm(outputs)
+
+    double(3, widths[0], side * side, first=True)
+    for i, (a, b) in enumerate(pairwise(widths)):
+        double(a, b, (side >> (i + 1)) ** 2)
+    pairs = list(pairwise(widths[::-1]))
+    for i, (a, b) in enumerate(pairs):
+        s.weight("matrix", a, b, 2, 2)
+        s.product((side >> (depth - i)) ** 2 * a * b * 4)
+    for i, (a, b) in enumerate(pairs):
+        double(a, b, (side >> (depth - i - 1)) ** 2)
+    s.conv(widths[0], 2, 1, side * side)
+    s.outputs = 2 * side * side
 
 
-def _tiny(rng: np.random.Generator) -> Data:
-    return Data((_floats(rng, 1, 8),), _weights(rng, _dense(8, 8)))
+def _chain(s: Spec, z: Sizes) -> None:
+    rows, columns = 4096, z["columns"]
+    s.image(rows, columns)
+    if s.kind == "grad":
+        s.magnitudes(rows, columns)
+    s.each(rows * columns, 5 + (5 if z["softmax"] else 0), 15)
+    s.outputs = rows * columns
 
 
-def _resnet(rng: np.random.Generator) -> Data:
-    def conv_bn(inputs: int, outputs: int, size: int) -> Iterator[Shape]:
-        yield outputs, inputs, size, size
-        yield (outputs,)
-        yield (outputs,)
-
-    def shapes() -> Iterator[Shape]:
-        yield from conv_bn(3, 64, 7)
-        inputs = 64
-        for stage, depth in enumerate(RESNET_DEPTHS):
-            for block in range(depth):
-                width = 64 << stage
-                yield from conv_bn(inputs, width, 3)
-                yield from conv_bn(width, width, 3)
-                if block == 0 and stage > 0:
-                    yield from conv_bn(inputs, width, 1)
-                inputs = width
-        yield from _dense(512, 1000)
-
-    return Data((_floats(rng, 1, 3, 224, 224),), _weights(rng, shapes()))
+def _layernorm(s: Spec, z: Sizes) -> None:
+    rows, columns = 8192, 1024
+    s.image(rows, columns)
+    s.image(rows, columns)
+    if s.kind == "grad":
+        s.magnitudes(rows, columns)
+    s.norm(columns)
+    s.each(rows * columns, 8, 12)
+    s.outputs = rows * columns
 
 
-def _gpt(rng: np.random.Generator) -> Data:
-    v, t, w = (GPT_SIZES[k] for k in ("vocabulary", "context", "width"))
-
-    def shapes() -> Iterator[Shape]:
-        yield t, w
-        yield v, w
-        for _ in range(GPT_SIZES["depth"]):
-            yield from ((w,), (w,), (3 * w, w), (3 * w,), (w, w), (w,), (w,), (w,))
-            yield from _dense(w, 4 * w, w)
-        yield from ((w,), (w,), (v, w))
-
-    tokens = rng.integers(0, v, (4, t + 1)).astype(np.int32)
-    inputs = np.ascontiguousarray(tokens[:, :-1]), np.ascontiguousarray(tokens[:, 1:])
-    return Data(inputs, _weights(rng, shapes()))
+def _tiny(s: Spec, z: Sizes) -> None:
+    s.image(1, 8)
+    s.dense(8, 8, rows=1)
+    s.outputs = 8
 
 
-def _lstm(rng: np.random.Generator) -> Data:
-    h, n = LSTM_SIZES["hidden"], LSTM_SIZES["layers"]
+def _gemm(s: Spec, z: Sizes) -> None:
+    s.image(512, 512)
+    s.image(512, 512)
+    s.product(512**3)
+    s.outputs = 512 * 512
 
-    def shapes() -> Iterator[Shape]:
-        for layer in range(n):
-            yield 4 * h, LSTM_SIZES["features"] if layer == 0 else h
-            yield from ((4 * h, h), (4 * h,), (4 * h,))
-        yield from _dense(h, LSTM_SIZES["classes"])
 
-    labels = rng.integers(0, LSTM_SIZES["classes"], 32).astype(np.int32)
-    return Data((_floats(rng, 32, 32, LSTM_SIZES["features"]), labels), _weights(rng, shapes()))
+def _conv(s: Spec, z: Sizes) -> None:
+    s.image(1, 64, 56, 56)
+    s.conv(64, 64, 3, 56 * 56)
+    s.outputs = 64 * 56 * 56
 
+
+def _vgg(s: Spec, z: Sizes) -> None:
+    n, side, channels = 2, 112, 3
+    s.image(n, 3, side, side)
+    for widths in z["plan"]:
+        for width in widths:
+            s.conv(channels, width, 3, n * side * side, bias=True, first=channels == 3)
+            channels = width
+        side //= 2
+    s.dense(channels * side * side, 1024, 1000, rows=n)
+    s.outputs = n * 1000
+
+
+def _convnext(s: Spec, z: Sizes) -> None:
+    n, side = 2, 160
+    s.image(n, 3, side, side)
+    side //= 4
+    widths = z["widths"]
+    s.conv(3, widths[0], 4, n * side * side, bias=True, first=True)
+    s.norm(widths[0])
+    for stage, (width, depth) in enumerate(zip(widths, z["depths"], strict=True)):
+        if stage:
+            side //= 2
+            s.norm(widths[stage - 1])
+            s.conv(widths[stage - 1], width, 2, n * side * side, bias=True)
+        for _ in range(depth):
+            s.weight("gain", width)
+            s.conv(width, width, 7, n * side * side, groups=width, bias=True)
+            s.norm(width)
+            s.dense(width, 4 * width, width, rows=n * side * side)
+    s.norm(widths[-1])
+    s.dense(widths[-1], 1000, rows=n)
+    s.outputs = n * 1000
+
+
+def _mixer(s: Spec, z: Sizes) -> None:
+    n, w, side, patch = 4, z["width"], 112, z["patch"]
+    t = (side // patch) ** 2
+    s.image(n, 3, side, side)
+    s.integers(100, n)
+    s.conv(3, w, patch, n * t, bias=True, first=True)
+    for _ in range(z["depth"]):
+        s.norm(w)
+        s.dense(t, z["tokens"], t, rows=n * w)
+        s.norm(w)
+        s.dense(w, 4 * w, w, rows=n * t)
+    s.norm(w)
+    s.dense(w, 100, rows=n)
+
+
+def _bert(s: Spec, z: Sizes) -> None:
+    n, t, w = z["batch"], z["context"], z["width"]
+    s.integers(z["vocabulary"], n, t)
+    s.weight("matrix", t, w)
+    s.weight("matrix", z["vocabulary"], w)
+    s.norm(w)
+    for _ in range(z["depth"]):
+        for _ in range(3):
+            s.dense(w, w, rows=n * t)
+        s.product(2 * n * t * t * w)
+        s.dense(w, w, rows=n * t)
+        s.norm(w)
+        s.dense(w, 3 * w, w, rows=n * t)
+        s.norm(w)
+    s.outputs = n * t * w
+
+
+_R18 = {"depths": (2, 2, 2, 2), "bottleneck": False}
+_R50 = {"depths": (3, 4, 6, 3), "bottleneck": True, "batch": 1, "side": 224}
+_GPT2 = {"batch": 1, "context": 128, "vocabulary": 50257, "width": 768, "depth": 12, "heads": 12,
+         "tied": True}
+_GPT = {"batch": 8, "context": 128, "vocabulary": 1024, "width": 256, "depth": 4, "heads": 8,
+        "tied": False}
+_LSTM = {"batch": 16, "steps": 64, "features": 128, "hidden": 256, "classes": 10, "layers": 2,
+         "gates": 4}
+_GRU = {"batch": 6, "steps": 50, "features": 40, "hidden": 192, "classes": 12, "layers": 2,
+        "gates": 3}
+_WIDE = {"columns": 4096, "softmax": True}
+_BERT = {"batch": 4, "context": 96, "vocabulary": 5000, "width": 384, "depth": 4, "heads": 6}
 
 CASES: dict[str, Case] = {
-    "lenet": Case("LeNet-5 training step, batch 64", _lenet, train=True),
-    "mlp": Case("MLP 784-1024-1024-10 training step, batch 128", _mlp, train=True),
-    "chain": Case("tanh(x) * sigmoid(x) + erf(x), 4096 x 1024", _chain),
-    "gemm": Case("SGEMM 512", _gemm),
-    "conv": Case("conv 3x3, 64 channels, 56 x 56", _conv),
+    "mlp": Case("MLP 784-1024-1024-10, batch 128, training", _mlp, "train"),
+    "lenet": Case("LeNet-5, batch 64, training", _lenet, "train"),
+    "resnet18": Case("ResNet-18, 1 x 224 x 224", _resnet, sizes={**_R18, "batch": 1, "side": 224}),
+    "resnet50": Case("ResNet-50, 1 x 224 x 224", _resnet, sizes=_R50),
+    "resnet18_train": Case("ResNet-18, 8 x 64 x 64, training (Adam)", _resnet, "train",
+                           optimizer="adam", sizes={**_R18, "batch": 8, "side": 64}),
+    "mobilenet": Case("MobileNetV2, 1 x 224 x 224", _mobilenet),
+    "gpt_decoder": Case("GPT-2 small, 12 x 768, 128 tokens", _gpt, sizes=_GPT2),
+    "gpt_train": Case("GPT 4 x 256, 8 x 128 tokens, training (Adam)", _gpt, "train",
+                      optimizer="adam", sizes=_GPT),
+    "lstm_infer": Case("LSTM 2 x 256, 16 x 64 steps", _lstm, sizes=_LSTM),
+    "lstm_train": Case("LSTM 2 x 256, 16 x 64 steps, training (Adam)", _lstm, "train",
+                       optimizer="adam", sizes=_LSTM),
+    "unet": Case("U-Net, 128 x 128", _unet, sizes={"width": 32, "depth": 4}),
+    "chain": Case("softmax(tanh(x) * sigmoid(x) + erf(x)), 4096 x 4096", _chain, sizes=_WIDE),
+    "chain_grad": Case("the same with its gradient", _chain, "grad", sizes=_WIDE),
+    "layernorm": Case("layernorm(x + r), 8192 x 1024", _layernorm),
+    "layernorm_grad": Case("the same with its gradients", _layernorm, "grad"),
     "tiny": Case("call of a tiny net (relu of a dense layer of 8)", _tiny),
-    "resnet": Case("ResNet-18 inference, batch 1, 224 x 224", _resnet, extra=True),
-    "gpt": Case("GPT training step, 4 x 64 tokens, width 128, 2 blocks", _gpt, True, True),
-    "lstm": Case("LSTM training step, 32 x 32 steps, 2 x 128", _lstm, True, True),
+    "vgg": Case("VGG-like with biases, 2 x 112 x 112", _vgg, group="aside",
+                sizes={"plan": ((48,), (96,), (192, 192), (384, 384), (384, 384))}),
+    "convnext": Case("ConvNeXt-like, 2 x 160 x 160", _convnext, group="aside",
+                     sizes={"widths": (56, 112, 224), "depths": (2, 2, 4)}),
+    "mixer_train": Case("MLP-Mixer, 4 x 112 x 112, training (Adam)", _mixer, "train", "aside",
+                        "adam", {"width": 192, "patch": 14, "depth": 4, "tokens": 96}),
+    "gru": Case("GRU 2 x 192, 6 x 50 steps", _lstm, group="aside", sizes=_GRU),
+    "bert": Case("BERT-like encoder 4 x 384, 4 x 96 tokens", _bert, group="aside", sizes=_BERT),
+    "elementwise": Case("tanh(x) * sigmoid(x) + erf(x), 4096 x 1024", _chain, group="micro",
+                        sizes={"columns": 1024, "softmax": False}),
+    "gemm": Case("SGEMM 512", _gemm, group="micro"),
+    "conv": Case("conv 3x3, 64 channels, 56 x 56", _conv, group="micro"),
 }

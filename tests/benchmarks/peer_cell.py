@@ -10,17 +10,19 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from cases import GPT_SIZES, LSTM_SIZES, Data
+from cases import CASES
+from spec import Case, Data
 
-SAMPLES = Path(__file__).parents[2] / "samples"
+HERE = Path(__file__).parent
+SAMPLES = HERE.parents[1] / "samples"
 
 
-def sample(ms: ModuleType, name: str) -> ModuleType:
-    """A sample network as a module, with `cellc` in it being `ms`."""
+def source(ms: ModuleType, path: Path) -> ModuleType:
+    """A file with networks as a module, with `cellc` in it being `ms`."""
     kept = sys.modules.get("cellc")
     sys.modules["cellc"] = ms
     try:
-        spec = importlib.util.spec_from_file_location(f"sample_{name}", SAMPLES / f"{name}.py")
+        spec = importlib.util.spec_from_file_location(f"nets_{path.stem}", path)
         assert spec is not None and spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         sys.modules[spec.name] = module  # MindSpore's graph mode looks the source up there
@@ -33,25 +35,53 @@ def sample(ms: ModuleType, name: str) -> ModuleType:
             sys.modules["cellc"] = kept
 
 
-def build(library: str, mode: str, case: str, data: Data) -> Callable[[], Any]:
+def build(library: str, mode: str, name: str, given: Data) -> Callable[[], Any]:
     """One call of a case; it returns when the result is there."""
     ms = importlib.import_module(library)
     ms.set_context(mode=ms.GRAPH_MODE if mode == "graph" else ms.PYNATIVE_MODE)
     ms.set_context(device_target="CPU")
-    net, trained = _network(ms, case)
-    for parameter, array in zip(_parameters(net), data.weights, strict=True):
+    case = CASES[name]
+    net = _network(ms, name, case.sizes)
+    for parameter, array in zip(_parameters(net), given.weights, strict=True):
         if tuple(parameter.shape) != array.shape:
             raise ValueError(f"{parameter.name} is {parameter.shape}, not {array.shape}")
         parameter.set_data(ms.Tensor(array))
-    call = trained(net) if trained else net.set_train(False)
-    inputs = [ms.Tensor(a) for a in data.inputs]
+    call = _call(ms, net, name, case)
+    inputs = [ms.Tensor(a) for a in given.inputs]
     if library == "cellc":
         return lambda: call(*inputs)  # synchronous
-    return lambda: call(*inputs).asnumpy()  # waits; it shares memory, so it copies nothing
+    return lambda: _arrive(call(*inputs))
+
+
+def _arrive(result: Any) -> Any:
+    """Wait for MindSpore's result; asnumpy shares memory, so it copies nothing."""
+    if isinstance(result, (tuple, list)):
+        return [_arrive(r) for r in result]
+    return result.asnumpy()
+
+
+def _call(ms: ModuleType, net: Any, name: str, case: Case) -> Any:
+    """What is called with the inputs."""
+    if case.kind == "infer":
+        return net.set_train(False)
+    if case.kind == "grad":
+        loss = source(ms, HERE / "cells.py").Weighted(net)
+        weights = ms.ParameterTuple(net.trainable_params()) if net.trainable_params() else None
+        return ms.value_and_grad(loss, 0, weights)
+    nn, params = ms.nn, net.trainable_params()
+    if case.optimizer == "adam":
+        optimizer = nn.Adam(params, learning_rate=1e-3)
+    else:
+        optimizer = nn.Momentum(params, 0.02, 0.9)
+    if name.startswith("gpt"):
+        loss = source(ms, SAMPLES / "gpt.py").NextTokenLoss()
+    else:
+        loss = nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean")
+    return nn.TrainOneStepCell(nn.WithLossCell(net, loss), optimizer).set_train()
 
 
 def _parameters(net: Any) -> list[Any]:
-    """Trainable parameters; those of an LSTM in torch's order, by their names."""
+    """Trainable parameters; those of recurrent layers in torch's order, by their names."""
     def key(item: tuple[int, Any]) -> tuple[int, int, int]:
         place, name = item[0], item[1].name.rsplit(".", 1)[-1]
         kinds = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
@@ -66,58 +96,44 @@ def _parameters(net: Any) -> list[Any]:
     return [p for _, p in sorted(enumerate(params), key=key)]
 
 
-def _network(ms: ModuleType, case: str) -> tuple[Any, Callable[[Any], Any] | None]:
-    """The network of a case and, if it is trained, what makes its step."""
-    if case == "lenet":
-        module = sample(ms, "lenet")
-        return module.LeNet5(), _momentum_step(ms)
-    if case == "mlp":
-        return sample(ms, "mlp").MLP(), _momentum_step(ms)
-    if case == "resnet":
-        return sample(ms, "resnet").ResNet18(), None
-    if case == "gpt":
-        module = sample(ms, "gpt")
-        return module.GPT(**GPT_SIZES, dropout=0.0), _sgd_step(ms, module.NextTokenLoss())
-    if case == "lstm":
-        module = sample(ms, "lstm")
-        net = module.LSTMClassifier(**LSTM_SIZES, dropout=0.0)
-        return net, _sgd_step(ms, ms.nn.CrossEntropyLoss())
-    return sample_op(ms, case), None
-
-
-def sample_op(ms: ModuleType, case: str) -> Any:
-    """The small cases."""
-    if case == "conv":
-        return ms.nn.Conv2d(64, 64, 3, pad_mode="pad", padding=1)
-    if case == "tiny":
+def _network(ms: ModuleType, name: str, sizes: dict[str, Any]) -> Any:
+    """The network of a case."""
+    if name in ("tiny", "conv"):
+        if name == "conv":
+            return ms.nn.Conv2d(64, 64, 3, pad_mode="pad", padding=1)
         return ms.nn.SequentialCell([ms.nn.Dense(8, 8), ms.nn.ReLU()])
-    ops = ms.ops
-
-    class Chain(ms.nn.Cell):  # type: ignore[misc,name-defined]
-        def construct(self, x):  # type: ignore[no-untyped-def]
-            return ops.tanh(x) * ops.sigmoid(x) + ops.erf(x)
-
-    class Product(ms.nn.Cell):  # type: ignore[misc,name-defined]
-        def construct(self, a, b):  # type: ignore[no-untyped-def]
-            return ops.matmul(a, b)
-
-    return {"chain": Chain, "gemm": Product}[case]()
-
-
-def _momentum_step(ms: ModuleType) -> Callable[[Any], Any]:
-    def make(net: Any) -> Any:
-        nn = ms.nn
-        loss = nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean")
-        optimizer = nn.Momentum(net.trainable_params(), 0.02, 0.9)
-        return nn.TrainOneStepCell(nn.WithLossCell(net, loss), optimizer).set_train()
-
-    return make
+    samples: dict[str, tuple[str, Callable[[Any], Any]]] = {
+        "lenet": ("lenet", lambda m: m.LeNet5()),
+        "mlp": ("mlp", lambda m: m.MLP()),
+        "mobilenet": ("mobilenet", lambda m: m.MobileNetV2()),
+        "unet": ("unet", lambda m: m.UNet(3, 2, **sizes)),
+        "resnet50": ("resnet", lambda m: m.ResNet50()),
+        "resnet18": ("resnet", lambda m: m.ResNet18()),
+        "resnet18_train": ("resnet", lambda m: m.ResNet18()),
+    }
+    if name in samples:
+        file, make = samples[name]
+        return make(source(ms, SAMPLES / f"{file}.py"))
+    if name.startswith("gpt"):
+        wanted = {k: v for k, v in sizes.items() if k != "batch"}
+        return source(ms, SAMPLES / "gpt.py").GPT(**wanted, dropout=0.0)
+    if name.startswith("lstm"):
+        wanted = {k: sizes[k] for k in ("features", "hidden", "classes", "layers")}
+        return source(ms, SAMPLES / "lstm.py").LSTMClassifier(**wanted, dropout=0.0)
+    return _other(source(ms, HERE / "cells.py"), name, sizes)
 
 
-def _sgd_step(ms: ModuleType, loss: Any) -> Callable[[Any], Any]:
-    def make(net: Any) -> Any:
-        nn = ms.nn
-        optimizer = nn.Momentum(net.trainable_params(), 0.02, 0.9)
-        return nn.TrainOneStepCell(nn.WithLossCell(net, loss), optimizer).set_train()
-
-    return make
+def _other(cells: Any, name: str, sizes: dict[str, Any]) -> Any:
+    """A network of cells.py."""
+    if name in ("chain", "chain_grad", "elementwise"):
+        return cells.Chain(sizes["softmax"])
+    if name == "gru":
+        return cells.GRUClassifier(**{k: sizes[k] for k in
+                                      ("features", "hidden", "classes", "layers")})
+    if name == "bert":
+        return cells.Encoder(**{k: v for k, v in sizes.items() if k != "batch"})
+    makers = {"layernorm": lambda: cells.ResidualNorm(1024),
+              "layernorm_grad": lambda: cells.ResidualNorm(1024), "gemm": cells.Product,
+              "vgg": lambda: cells.VGG(**sizes), "convnext": lambda: cells.ConvNext(**sizes),
+              "mixer_train": lambda: cells.Mixer(**sizes)}
+    return makers[name]()

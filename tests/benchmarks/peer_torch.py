@@ -1,163 +1,32 @@
-"""The cases in torch, eager or through torch.compile."""
+"""The cases in torch, eager or through torch.compile; also what exports them to ONNX."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from cases import GPT_SIZES, LSTM_SIZES, RESNET_DEPTHS, Data
-from torch import nn
+from cases import CASES, data
+from nets_torch import network
+from spec import Data
 
 
-class LeNet5(nn.Module):
-    """As samples/lenet.py."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv1 = nn.Conv2d(1, 6, 5, bias=False)
-        self.conv2 = nn.Conv2d(6, 16, 5, bias=False)
-        self.fc1, self.fc2, self.fc3 = nn.Linear(400, 120), nn.Linear(120, 84), nn.Linear(84, 10)
-
-    def forward(self, x: Any) -> Any:
-        x = F.max_pool2d(F.relu(self.conv1(x)), 2)
-        x = F.max_pool2d(F.relu(self.conv2(x)), 2).flatten(1)
-        return self.fc3(F.relu(self.fc2(F.relu(self.fc1(x)))))
-
-
-def mlp() -> Any:
-    """As samples/mlp.py."""
-    return nn.Sequential(nn.Linear(784, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU(),
-                         nn.Linear(1024, 10))
-
-
-class Basic(nn.Module):
-    """A block of ResNet-18."""
-
-    def __init__(self, inputs: int, width: int, stride: int) -> None:
-        super().__init__()
-        self.conv1 = nn.Conv2d(inputs, width, 3, stride, 1, bias=False)
-        self.bn1 = nn.BatchNorm2d(width)
-        self.conv2 = nn.Conv2d(width, width, 3, 1, 1, bias=False)
-        self.bn2 = nn.BatchNorm2d(width)
-        self.shortcut = nn.Identity() if inputs == width else nn.Sequential(
-            nn.Conv2d(inputs, width, 1, stride, bias=False), nn.BatchNorm2d(width))
-
-    def forward(self, x: Any) -> Any:
-        out = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x)))))
-        return F.relu(out + self.shortcut(x))
-
-
-def resnet18() -> Any:
-    """As samples/resnet.py."""
-    def layers() -> Iterator[nn.Module]:
-        yield from (nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(),
-                    nn.MaxPool2d(3, 2, 1))
-        inputs = 64
-        for stage, depth in enumerate(RESNET_DEPTHS):
-            for block in range(depth):
-                yield Basic(inputs, 64 << stage, 2 if stage > 0 and block == 0 else 1)
-                inputs = 64 << stage
-        yield from (nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 1000))
-
-    return nn.Sequential(*layers())
-
-
-class Attention(nn.Module):
-    """As in samples/gpt.py, through torch's fused attention."""
-
-    def __init__(self, width: int, heads: int) -> None:
-        super().__init__()
-        self.heads = heads
-        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-
-    def forward(self, x: Any) -> Any:
-        n, t, w = x.shape
-        q, k, v = self.qkv(x).view(n, t, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
-        out = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        return self.out(out.transpose(1, 2).reshape(n, t, w))
-
-
-class Block(nn.Module):
-    """As in samples/gpt.py."""
-
-    def __init__(self, width: int, heads: int) -> None:
-        super().__init__()
-        self.norm1, self.attention = nn.LayerNorm(width, 1e-7), Attention(width, heads)
-        self.norm2 = nn.LayerNorm(width, 1e-7)
-        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU("tanh"),
-                                 nn.Linear(4 * width, width))
-
-    def forward(self, x: Any) -> Any:
-        x = x + self.attention(self.norm1(x))
-        return x + self.mlp(self.norm2(x))
-
-
-class GPT(nn.Module):
-    """As samples/gpt.py."""
-
-    def __init__(self, vocabulary: int, context: int, width: int, depth: int, heads: int) -> None:
-        super().__init__()
-        self.positions = nn.Parameter(torch.zeros(context, width))
-        self.tokens = nn.Embedding(vocabulary, width)
-        self.blocks = nn.ModuleList([Block(width, heads) for _ in range(depth)])
-        self.norm = nn.LayerNorm(width, 1e-7)
-        self.head = nn.Linear(width, vocabulary, bias=False)
-
-    def forward(self, tokens: Any) -> Any:
-        x = self.tokens(tokens) + self.positions[: tokens.shape[1]]
-        for block in self.blocks:
-            x = block(x)
-        return self.head(self.norm(x)).flatten(0, 1)
-
-
-class Sequence(nn.Module):
-    """As samples/lstm.py."""
-
-    def __init__(self, features: int, hidden: int, classes: int, layers: int) -> None:
-        super().__init__()
-        self.lstm = nn.LSTM(features, hidden, layers, batch_first=True)
-        self.head = nn.Linear(hidden, classes)
-
-    def forward(self, x: Any) -> Any:
-        return self.head(self.lstm(x)[0][:, -1])
-
-
-class Chain(nn.Module):
-    """The elementwise case."""
-
-    def forward(self, x: Any) -> Any:
-        return torch.tanh(x) * torch.sigmoid(x) + torch.erf(x)
-
-
-class Product(nn.Module):
-    """The matrix product."""
-
-    def forward(self, a: Any, b: Any) -> Any:
-        return a @ b
-
-
-NETWORKS: dict[str, Callable[[], Any]] = {
-    "lenet": LeNet5, "mlp": mlp, "chain": Chain, "gemm": Product, "resnet": resnet18,
-    "conv": lambda: nn.Conv2d(64, 64, 3, padding=1, bias=False),
-    "tiny": lambda: nn.Sequential(nn.Linear(8, 8), nn.ReLU()),
-    "gpt": lambda: GPT(**GPT_SIZES), "lstm": lambda: Sequence(**LSTM_SIZES),
-}
-
-
-def build(mode: str, case: str, train: bool, data: Data) -> Callable[[], Any]:
+def build(mode: str, name: str, given: Data) -> Callable[[], Any]:
     """One call of a case."""
     torch.set_num_threads(2)
-    net = NETWORKS[case]()
-    with torch.no_grad():
-        for parameter, array in zip(net.parameters(), data.weights, strict=True):
-            parameter.copy_(torch.from_numpy(array))
-    inputs = [torch.from_numpy(a) for a in data.inputs]
-    if train:
-        return _step(net, mode, inputs)
+    torch.set_float32_matmul_precision("highest")
+    net, case = network(name, given.weights), CASES[name]
+    inputs = [torch.from_numpy(a) for a in given.inputs]
+    compiled = mode == "compile"
+    if case.kind == "train":
+        return _step(net, compiled, inputs, case.optimizer)
+    if case.kind == "grad":
+        return _gradient(net, compiled, inputs)
     net.eval()
-    call = torch.compile(net) if mode == "compile" else net
+    call = torch.compile(net) if compiled else net
 
     def run() -> Any:
         with torch.inference_mode():
@@ -166,16 +35,39 @@ def build(mode: str, case: str, train: bool, data: Data) -> Callable[[], Any]:
     return run
 
 
-def _step(net: Any, mode: str, inputs: list[Any]) -> Callable[[], Any]:
-    *given, labels = inputs
-    labels = labels.long().flatten()
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.02, momentum=0.9)
+def _gradient(net: Any, compiled: bool, inputs: list[Any]) -> Callable[[], Any]:
+    *given, weight = inputs
+    given[0].requires_grad_()
+    wanted = [given[0], *net.parameters()]
 
     def loss_of(*x: Any) -> Any:
-        return F.cross_entropy(net(*x), labels)
+        return (net(*x) * weight).sum()
+
+    call = torch.compile(loss_of) if compiled else loss_of
+
+    def run() -> Any:
+        loss = call(*given)
+        return loss.detach(), torch.autograd.grad(loss, wanted)
+
+    return run
+
+
+def _step(net: Any, compiled: bool, inputs: list[Any], kind: str) -> Callable[[], Any]:
+    *given, labels = inputs
+    labels = labels.long().flatten()
+    fused = {} if compiled else {"fused": True}
+    optimizer: Any
+    if kind == "adam":
+        optimizer = torch.optim.Adam(net.parameters(), lr=1e-3, **fused)
+    else:
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.02, momentum=0.9, **fused)
+    net.train()
+
+    def loss_of(*x: Any) -> Any:
+        return F.cross_entropy(net(*x).flatten(0, -2), labels)
 
     update: Callable[[], Any] = optimizer.step
-    if mode == "compile":
+    if compiled:
         loss_of, update = torch.compile(loss_of), torch.compile(update)
 
     def run() -> Any:
@@ -186,3 +78,16 @@ def _step(net: Any, mode: str, inputs: list[Any]) -> Callable[[], Any]:
         return loss.item()
 
     return run
+
+
+def export(name: str, path: Path) -> None:
+    """Write a case for inference as ONNX, weights beside it."""
+    given = data(name)
+    net = network(name, given.weights).eval()
+    inputs = tuple(torch.from_numpy(a) for a in given.inputs)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    torch.onnx.export(net, inputs, str(path), dynamo=True, external_data=True, verbose=False)
+
+
+if __name__ == "__main__":
+    export(sys.argv[1], Path(sys.argv[2]))

@@ -1,15 +1,11 @@
-"""cellc against its peers: one command, interleaved rounds, ratios.
+"""cellc against its peers: one command, interleaved rounds, ratios. See docs/benchmarks.md.
 
-    python tests/benchmarks/run.py [CASE ...] [--all] [--rounds N] [--peers NAME ...] [--json FILE]
+    python tests/benchmarks/run.py [CASE ...] [--aside] [--micro] [--peers NAME ...] [--json FILE]
 
-Peers are torch (eager and torch.compile), MindSpore (graph and PyNative), JAX and, for the matrix
-product, numpy; those that are not installed are left out. `CELLC_PEERS_PYTHON` names the
-interpreter that has torch and JAX, `CELLC_ORACLE_PYTHON` the one that has MindSpore (default: this
-one). Every peer runs each case in a process of its own with two threads, and all of them stay
-alive: each round asks them one after the other for a slice of time, so a slow or busy machine
-slows all alike. Times are medians over rounds of the time per call; `ratio` is a peer's time over
-that of cellc in graph mode (above 1: cellc is faster). Caches on disk are empty at the first call
-(`cold`), and filled by it for the first call of a second process (`warm`).
+Peers are torch (eager and torch.compile), MindSpore (graph and PyNative), JAX, ONNX Runtime,
+OpenVINO and, for the matrix product, numpy; those that are not installed are left out.
+`CELLC_PEERS_PYTHON` names the interpreter that has torch, JAX, ONNX Runtime and OpenVINO,
+`CELLC_ORACLE_PYTHON` the one that has MindSpore (default: this one).
 """
 
 from __future__ import annotations
@@ -17,68 +13,75 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import statistics
+import platform
+import select
+import signal
 import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+import report
+import roofline
 from cases import CASES
+from report import OURS, Result, Start
 from worker import PEERS
 
 HERE = Path(__file__).parent
 THREADS = 2
 SLICE = 0.3  # seconds a peer measures in a round
-PAUSE = 0.1  # seconds between peers: idle workers of the one before stop spinning
-OURS = PEERS[0]
+PAUSE = 0.05  # seconds between peers
+STOPS = hasattr(signal, "SIGSTOP")
+ALONE: Callable[[], AbstractContextManager[Any]] = nullcontext  # around whatever is timed
 
 
-@dataclass(slots=True)
-class Result:
-    """What was measured of one peer on one case. Times in seconds, memory in MiB."""
-
-    peer: str
-    imported: float = 0.0
-    cold: float = 0.0
-    warm: float | None = None
-    value: float = 0.0
-    memory: float | None = None
-    rounds: list[float] = field(default_factory=list)
-
-    @property
-    def time(self) -> float:
-        """Per call."""
-        return statistics.median(self.rounds)
+class LimitError(RuntimeError):
+    """A peer took longer than it may."""
 
 
 class Worker:
-    """A process that runs one peer on one case.
+    """A process that runs one peer on one case; stopped while others measure.
 
     Raises:
         RuntimeError: it failed; with the end of what it wrote.
+        LimitError: no answer within `limit` seconds.
     """
 
-    def __init__(self, peer: str, case: str, caches: Path) -> None:
+    def __init__(self, peer: str, case: str, folder: Path, limit: float) -> None:
+        self.limit = limit
         self.log = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
         self.process = subprocess.Popen(
-            [interpreter(peer), str(HERE / "worker.py"), peer, case], text=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log,
-            env=environment(caches),
+            [interpreter(peer), str(HERE / "worker.py"), peer, case, str(folder)], text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, cwd=folder,
+            env=environment(folder),
             preexec_fn=two_processors if hasattr(os, "sched_setaffinity") else None,
         )
-        self.started = self.answer()
+        answer = self.answer()
+        self.values: list[float] = answer.pop("values")
+        self.started = Start(**answer)
+        self.sleep()
 
     def ask(self, seconds: float) -> float:
         """Seconds per call, measured for about that long."""
+        self.wake()
         self._write(json.dumps({"seconds": seconds}))
-        return float(self.answer()["seconds"])
+        found = float(self.answer()["seconds"])
+        self.sleep()
+        return found
 
     def answer(self) -> dict[str, Any]:
         """The next line of the process."""
-        line = _pipe(self.process.stdout).readline()
+        stdout = _pipe(self.process.stdout)
+        if not select.select([stdout], [], [], self.limit)[0]:
+            self.process.kill()
+            self.process.wait()
+            raise LimitError(f"no result in {self.limit:.0f} s")
+        line = stdout.readline()
         if not line:
             self.process.wait()
             self.log.seek(0)
@@ -88,13 +91,24 @@ class Worker:
         found: dict[str, Any] = json.loads(line)
         return found
 
-    def close(self) -> float | None:
-        """End the process; its peak memory."""
+    def close(self) -> Start:
+        """End the process; how it started, with its peak memory."""
+        self.wake()
         self._write("")
-        memory: float | None = self.answer()["memory"]
+        self.started.memory = self.answer()["memory"]
         self.process.communicate(timeout=60)
         self.log.close()
-        return memory
+        return self.started
+
+    def sleep(self) -> None:
+        """Take no processor time, not even in idle threads."""
+        if STOPS:
+            self.process.send_signal(signal.SIGSTOP)
+
+    def wake(self) -> None:
+        """Go on."""
+        if STOPS:
+            self.process.send_signal(signal.SIGCONT)
 
     def _write(self, line: str) -> None:
         pipe = _pipe(self.process.stdin)
@@ -110,11 +124,13 @@ def _pipe(pipe: IO[str] | None) -> IO[str]:
 def interpreter(peer: str) -> str:
     """Which Python runs a peer."""
     library = peer.split()[0]
-    if library in ("torch", "jax"):
-        return os.environ.get("CELLC_PEERS_PYTHON", sys.executable)
-    if library == "mindspore":
-        return os.environ.get("CELLC_ORACLE_PYTHON", sys.executable)
-    return sys.executable
+    if library in ("torch", "jax", "onnxruntime", "openvino"):
+        found = os.environ.get("CELLC_PEERS_PYTHON", sys.executable)
+    elif library == "mindspore":
+        found = os.environ.get("CELLC_ORACLE_PYTHON", sys.executable)
+    else:
+        found = sys.executable
+    return os.path.abspath(os.path.expanduser(found))
 
 
 def installed(peer: str) -> bool:
@@ -123,22 +139,24 @@ def installed(peer: str) -> bool:
     return subprocess.run([interpreter(peer), "-c", code], check=False).returncode == 0
 
 
-def environment(caches: Path) -> dict[str, str]:
+def able(peer: str, case: str) -> bool:
+    """Whether a peer takes part in a case."""
+    if peer == "numpy":
+        return case == "gemm"
+    return peer not in ("onnxruntime", "openvino") or CASES[case].kind == "infer"
+
+
+def environment(folder: Path) -> dict[str, str]:
     """Two threads for everyone, caches in a folder of this run."""
     count = str(THREADS)
     return os.environ | {
         "OMP_NUM_THREADS": count, "MKL_NUM_THREADS": count, "OPENBLAS_NUM_THREADS": count,
-        "CELLC_NUM_THREADS": count, "CELLC_CACHE_DIR": str(caches / "cellc"),
-        "TORCHINDUCTOR_CACHE_DIR": str(caches / "inductor"), "GLOG_v": "4",
-        "JAX_PLATFORMS": "cpu", "JAX_COMPILATION_CACHE_DIR": str(caches / "jax"),
+        "CELLC_NUM_THREADS": count, "CELLC_CACHE_DIR": str(folder / "cellc"),
+        "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"), "GLOG_v": "4",
+        "JAX_PLATFORMS": "cpu", "JAX_COMPILATION_CACHE_DIR": str(folder / "jax"),
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
         "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
     }
-
-
-def cache_folder(folder: str, peer: str) -> Path:
-    """Where a peer's caches are; without spaces, which torch.compile's compiler cannot have."""
-    return Path(folder) / peer.replace(" ", "_")
 
 
 def two_processors() -> None:
@@ -146,36 +164,123 @@ def two_processors() -> None:
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:THREADS])
 
 
-def run_case(name: str, peers: list[str], rounds: int, warm: bool) -> list[Result]:
+@dataclass(slots=True)
+class Plan:
+    """How much is measured.
+
+    Attributes:
+        rounds: of interleaved measuring.
+        again: start every peer a second time, with warm caches.
+        limit: seconds a peer may take for one answer; and for all its rounds, half of that.
+        caches: a folder to keep, or empty.
+    """
+
+    rounds: int
+    again: bool
+    limit: float
+    caches: str
+
+
+def folder_of(root: Path, case: str, peer: str) -> tuple[Path, bool]:
+    """Where a peer has its caches (torch.compile's cannot have spaces), and whether it is new."""
+    folder = root / case / peer.replace(" ", "_")
+    new = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    if peer in ("onnxruntime", "openvino"):
+        _export(case, root / case / "onnx", folder / "onnx")
+    return folder, new
+
+
+def _export(case: str, shared: Path, link: Path) -> None:
+    """The ONNX file of a case, made once for both of its readers; that is not timed."""
+    if not (shared / "model.onnx").exists():
+        note(f"{case}: torch exports to ONNX")
+        done = subprocess.run(
+            [interpreter("torch"), str(HERE / "peer_torch.py"), case, str(shared / "model.onnx")],
+            capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(f"no ONNX file: {(done.stderr.strip() or '?').splitlines()[-1]}")
+    if not link.exists():
+        link.symlink_to(shared, target_is_directory=True)
+
+
+def run_case(case: str, peers: list[str], plan: Plan) -> list[Result]:
     """Measure one case with all peers."""
     results: list[Result] = []
-    workers: list[Worker] = []
-    with tempfile.TemporaryDirectory() as folder:
+    running: list[tuple[Worker, Result, bool]] = []
+    with tempfile.TemporaryDirectory() as temporary:
+        root = Path(plan.caches or temporary).absolute()
         for peer in peers:
-            note(f"{name}: {peer} starts")
+            result = Result(peer)
+            results.append(result)
             try:
-                worker = Worker(peer, name, cache_folder(folder, peer))
-            except RuntimeError as error:
-                print(f"  {peer}: left out: {error}", flush=True)
+                folder, new = folder_of(root, case, peer)
+                with ALONE():
+                    note(f"{case}: {peer} starts")
+                    worker = Worker(peer, case, folder, plan.limit)
+            except (RuntimeError, OSError) as error:
+                result.note = f"left out: {error}"
                 continue
-            s = worker.started
-            workers.append(worker)
-            results.append(Result(peer, s["imported"], s["first"], value=s["value"]))
-        for i in range(rounds):
-            note(f"{name}: round {i + 1} of {rounds}")
-            for worker, result in zip(workers, results, strict=True):
-                result.rounds.append(worker.ask(SLICE))
-                time.sleep(PAUSE)
-        for worker, result in zip(workers, results, strict=True):
-            result.memory = worker.close()
-        if warm:
-            for result in results:
-                note(f"{name}: {result.peer} starts again")
-                again = Worker(result.peer, name, cache_folder(folder, result.peer))
-                result.warm = again.started["first"]
-                again.close()
+            result.values = worker.values
+            running.append((worker, result, new))
+        with ALONE():
+            take_rounds(case, running, plan)
+        for worker, result, new in running:
+            if worker.process.poll() is None:
+                setattr(result, "cold" if new else "warm", worker.close())
+        for _, result, new in running:
+            if plan.again and new:
+                start_again(case, result, root, plan)
     note("")
     return results
+
+
+def take_rounds(case: str, running: list[tuple[Worker, Result, bool]], plan: Plan) -> None:
+    """Ask the peers in turn for times; one whose time is used up is asked no more."""
+    spent: dict[str, float] = {}
+    for i in range(plan.rounds):
+        note(f"{case}: round {i + 1} of {plan.rounds}")
+        for worker, result, _ in running:
+            if spent.get(result.peer, 0.0) > plan.limit / 10 or worker.process.poll() is not None:
+                continue
+            start = time.perf_counter()
+            try:
+                result.rounds.append(worker.ask(SLICE))
+            except RuntimeError as error:
+                result.note = str(error)
+            spent[result.peer] = spent.get(result.peer, 0.0) + time.perf_counter() - start
+            time.sleep(PAUSE)
+
+
+def start_again(case: str, result: Result, root: Path, plan: Plan) -> None:
+    """A second process, which finds the caches of the first."""
+    folder, _ = folder_of(root, case, result.peer)
+    try:
+        with ALONE():
+            note(f"{case}: {result.peer} starts again")
+            worker = Worker(result.peer, case, folder, plan.limit)
+        worker.ask(0.0)
+        result.warm = worker.close()
+    except RuntimeError as error:
+        result.note = str(error)
+
+
+def peaks() -> dict[str, dict[str, float]]:
+    """What the machine can do, measured in a process of its own."""
+    with ALONE():
+        done = subprocess.run(
+            [sys.executable, str(HERE / "peaks.py"), str(THREADS)], capture_output=True, text=True,
+            check=True, preexec_fn=two_processors if hasattr(os, "sched_setaffinity") else None)
+    found: dict[str, dict[str, float]] = json.loads(done.stdout)
+    return found
+
+
+def processor() -> str:
+    """The name of the processor."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()
 
 
 def note(text: str) -> None:
@@ -185,60 +290,71 @@ def note(text: str) -> None:
         sys.stderr.flush()
 
 
-def span(seconds: float | None) -> str:
-    """A time with a unit."""
-    if seconds is None:
-        return "-"
-    scale, unit = next((s for s in ((1.0, "s"), (1e-3, "ms")) if seconds >= s[0]), (1e-6, "us"))
-    value = seconds / scale
-    return f"{value:.0f} {unit}" if value >= 100 else f"{value:.3g} {unit}"
+def arguments() -> argparse.ArgumentParser:
+    """The command line."""
+    parser = argparse.ArgumentParser(description="cellc against its peers.")
+    parser.add_argument("cases", nargs="*", metavar="CASE", help=", ".join(CASES))
+    parser.add_argument("--aside", action="store_true", help="networks that nobody tunes for")
+    parser.add_argument("--micro", action="store_true", help="small parts of networks")
+    parser.add_argument("--all", action="store_true", help="every case")
+    parser.add_argument("--peers", nargs="+", default=None, choices=PEERS, metavar="PEER",
+                        help=", ".join(f'"{p}"' if " " in p else p for p in PEERS))
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--quick", action="store_true",
+                        help="one round of cellc graph and, unless --peers says, torch eager")
+    parser.add_argument("--caches", metavar="DIR", default="", help="keep caches there")
+    parser.add_argument("--no-warm", action="store_true", help="leave out the second process")
+    parser.add_argument("--limit", type=float, default=300.0, metavar="SECONDS",
+                        help="that a peer may take to its first result (300); a tenth of it is "
+                        "for its rounds")
+    parser.add_argument("--json", metavar="FILE", help="put the figures into this file")
+    parser.add_argument("--markdown", metavar="FILE", help="put the tables into this file")
+    parser.add_argument("--roofline", metavar="FILE", help="draw the roofline (matplotlib)")
+    parser.add_argument("--report", action="store_true",
+                        help="measure nothing, write from the figures of --json")
+    return parser
 
 
-def table(name: str, results: list[Result]) -> str:
-    """The results of a case as lines."""
-    base = next((r for r in results if r.peer == OURS), results[0])
-    lines = [CASES[name].title, f"  {'':19}{'time':>9}{'ratio':>9}{'cold':>10}{'warm':>10}"
-             f"{'import':>10}{'memory':>10}"]
-    for r in results:
-        memory = "-" if r.memory is None else f"{r.memory:.0f} MiB"
-        differs = "" if abs(r.value - base.value) <= 1e-3 * abs(base.value) else \
-            f"  RESULT DIFFERS: {r.value:.6g}, not {base.value:.6g}"
-        lines.append(f"  {r.peer:19}{span(r.time):>9}{r.time / base.time:9.2f}{span(r.cold):>10}"
-                     f"{span(r.warm):>10}{span(r.imported):>10}{memory:>10}{differs}")
-    others = [r for r in results if not r.peer.startswith("cellc")]
-    if others and base.peer == OURS:
-        best = min(others, key=lambda r: r.time)
-        lines.append(f"  best peer: {best.peer}, cellc is {best.time / base.time:.2f}x as fast")
-    return "\n".join(lines)
+def chosen(args: argparse.Namespace, parser: argparse.ArgumentParser) -> list[str]:
+    """The cases asked for."""
+    if unknown := [n for n in args.cases if n not in CASES]:
+        parser.error(f"unknown case {unknown[0]!r}; there are {', '.join(CASES)}")
+    groups = {"aside"} if args.aside else set()
+    groups |= {"micro"} if args.micro else set()
+    groups |= {"workload", "aside", "micro"} if args.all else set()
+    if not groups and not args.cases:
+        groups = {"workload"}
+    return list(dict.fromkeys([*args.cases, *(n for n, c in CASES.items() if c.group in groups)]))
 
 
 def main() -> int:
     """Measure the cases asked for; the exit status."""
-    parser = argparse.ArgumentParser(description="cellc against its peers.")
-    parser.add_argument("cases", nargs="*", metavar="CASE", help=", ".join(CASES))
-    parser.add_argument("--all", action="store_true", help="the larger networks too")
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--peers", nargs="+", default=list(PEERS), choices=PEERS)
-    parser.add_argument("--no-warm", action="store_true", help="leave out the second process")
-    parser.add_argument("--json", metavar="FILE", help="write everything measured there")
+    parser = arguments()
     args = parser.parse_args()
-    names = args.cases or [n for n, c in CASES.items() if args.all or not c.extra]
-    if unknown := [n for n in names if n not in CASES]:
-        parser.error(f"unknown case {unknown[0]!r}; there are {', '.join(CASES)}")
-    peers = [p for p in args.peers if installed(p)]
-    if missing := sorted(set(args.peers) - set(peers)):
-        print(f"not installed: {', '.join(missing)}")
-    print(f"{THREADS} threads, {args.rounds} rounds; ratio: time over that of {OURS}\n")
-    everything = {}
-    for name in names:
-        able = [p for p in peers if p != "numpy" or name == "gemm"]
-        results = run_case(name, able, args.rounds, not args.no_warm)
-        if not results:
-            return 1
-        print(table(name, results) + "\n", flush=True)
-        everything[name] = [asdict(r) for r in results]
-    if args.json:
-        Path(args.json).write_text(json.dumps(everything, indent=1), encoding="utf-8")
+    figures = report.read(Path(args.json)) if args.json else report.Figures()
+    if not args.report:
+        names = chosen(args, parser)
+        wanted = args.peers or ([OURS, "torch eager"] if args.quick else list(PEERS))
+        if args.quick and OURS not in wanted:
+            wanted = [OURS, *wanted]
+        present = [p for p in wanted if installed(p)]
+        if missing := sorted(set(wanted) - set(present)):
+            print(f"not installed: {', '.join(missing)}")
+        plan = Plan(1 if args.quick else args.rounds, not (args.no_warm or args.quick),
+                    args.limit, args.caches)
+        print(f"{THREADS} threads, {plan.rounds} rounds; ratio: time over that of {OURS}\n")
+        figures.machine = processor()
+        for name in names:
+            figures.see(peaks())
+            figures.add(name, run_case(name, [p for p in present if able(p, name)], plan))
+            print(report.table(figures, name) + "\n", flush=True)
+            if args.json:
+                figures.write(Path(args.json))
+    print(report.summary(figures))
+    if args.markdown:
+        report.put_markdown(figures, Path(args.markdown))
+    if args.roofline:
+        roofline.draw(figures, Path(args.roofline))
     return 0
 
 

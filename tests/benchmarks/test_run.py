@@ -1,4 +1,4 @@
-"""The benchmark command runs and its table says what it should; no time is judged here."""
+"""The benchmark command runs and its tables say what they should; no time is judged here."""
 
 from __future__ import annotations
 
@@ -8,30 +8,105 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import pytest
+
 RUN = Path(__file__).with_name("run.py")
+sys.path.insert(0, str(RUN.parent))  # the benchmark is a program, not a package
+
+import cases  # noqa: E402
+import report  # noqa: E402
+from report import Figures, Result, Start  # noqa: E402
+
+
+def run(*args: str, timeout: int = 300) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, str(RUN), *args], capture_output=True, text=True,
+                          check=False, timeout=timeout)
 
 
 def test_both_modes_are_measured_and_agree(tmp_path: Path) -> None:
     out = tmp_path / "figures.json"
-    done = subprocess.run(
-        [sys.executable, str(RUN), "lenet", "tiny", "--rounds", "2", "--json", str(out),
-         "--peers", "cellc graph", "cellc pynative"],
-        capture_output=True, text=True, check=False, timeout=300,
-    )
+    done = run("lenet", "tiny", "--rounds", "2", "--json", str(out), "--peers", "cellc graph",
+               "cellc pynative")
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(re.findall(r"^  cellc (?:graph|pynative) ", done.stdout, re.MULTILINE)) == 4
     assert "DIFFERS" not in done.stdout and "left out" not in done.stdout
-    figures = json.loads(out.read_text(encoding="utf-8"))
-    for results in figures.values():
-        assert [r["peer"] for r in results] == ["cellc graph", "cellc pynative"]
-        assert results[0]["value"] == results[1]["value"]
+    figures = report.read(out)
+    for results in figures.cases.values():
+        assert [r.peer for r in results] == ["cellc graph", "cellc pynative"]
+        assert results[0].values == results[1].values
         for r in results:
-            assert len(r["rounds"]) == 2 and min(r["rounds"]) > 0
-            assert min(r["cold"], r["warm"], r["imported"]) > 0
+            assert len(r.rounds) == 2 and min(r.rounds) > 0
+            assert r.cold is not None and r.warm is not None
+            assert min(r.cold.total, r.warm.total, r.memory or 0) > 0
+    assert figures.flops > 1e8 and figures.bandwidth > 1e8
+    assert report.geomean([]) != report.geomean([])
+    again = run("--report", "--json", str(out))
+    assert again.returncode == 0 and "GFLOP/s" in again.stdout
 
 
 def test_an_unknown_case_is_refused() -> None:
-    done = subprocess.run([sys.executable, str(RUN), "lenet6"], capture_output=True, text=True,
-                          check=False, timeout=60)
+    done = run("lenet6", timeout=60)
     assert done.returncode == 2
     assert "unknown case 'lenet6'" in done.stderr
+
+
+@pytest.mark.parametrize("name", [n for n in cases.CASES if n != "gpt_decoder"])
+def test_a_case_is_counted_and_its_arrays_do_not_change(name: str) -> None:
+    spec = cases.CASES[name].spec()
+    assert spec.work > 0 and spec.bytes > 0
+    one, two = cases.data(name), cases.data(name)
+    assert all(np.array_equal(a, b) for a, b in zip(one.inputs, two.inputs, strict=True))
+    first = [next(iter(d.weights), np.zeros(1)) for d in (one, two)]
+    assert np.array_equal(*first)
+
+
+def test_known_networks_have_the_known_size() -> None:
+    def millions(name: str) -> float:
+        return sum(float(np.prod(s)) for _, s in cases.CASES[name].spec().weights) / 1e6
+
+    assert millions("resnet18") == pytest.approx(11.69, abs=0.01)
+    assert millions("resnet50") == pytest.approx(25.56, abs=0.01)
+    assert millions("mobilenet") == pytest.approx(3.50, abs=0.01)
+    assert cases.CASES["resnet50"].spec().work == pytest.approx(8.18e9, rel=0.01)
+    assert cases.CASES["mobilenet"].spec().work == pytest.approx(0.602e9, rel=0.01)
+
+
+def figures() -> Figures:
+    found = Figures(machine="a machine")
+    found.see({"2": {"fma": 300.0, "read": 50.0, "copy": 40.0, "triad": 45.0}})
+    start = Start(0.1, 0.2, 0.3, 100.0)
+    found.add("mlp", [
+        Result("cellc graph", start, start, [0.010, 0.012, 0.011], [2.0, 1.0, 0.5]),
+        Result("torch eager", start, None, [0.022], [2.0, 1.0001, 0.5]),
+        Result("jax", None, None, [0.033], [2.0, 1.1, 0.5]),
+        Result("mindspore graph", note="left out: it failed")])
+    return found
+
+
+def test_tables_say_who_is_ahead_and_who_differs(tmp_path: Path) -> None:
+    found = figures()
+    text = report.table(found, "mlp")
+    assert "best peer: torch eager, cellc is 2.00x as fast" in text
+    assert re.search(r"^  jax .*RESULT DIFFERS$", text, re.MULTILINE)
+    assert "left out: it failed" in text and text.count("DIFFERS") == 1
+    path = tmp_path / "page.md"
+    path.write_text(f"before\n{report.BEGIN}\nold\n{report.END}\nafter\n", encoding="utf-8")
+    report.put_markdown(found, path)
+    page = path.read_text(encoding="utf-8")
+    assert page.startswith("before\n") and page.endswith("\nafter\n") and "old" not in page
+    assert "| mlp | 11 ms |" in page and "| **2.00** torch |" in page and "| fails |" in page
+    report.put_markdown(found, path)
+    assert path.read_text(encoding="utf-8") == page
+
+
+def test_figures_are_put_together_from_several_runs(tmp_path: Path) -> None:
+    found = figures()
+    found.write(tmp_path / "figures.json")
+    kept = report.read(tmp_path / "figures.json")
+    assert kept == found and json.loads((tmp_path / "figures.json").read_text())["threads"] == 2
+    kept.add("mlp", [Result("cellc graph", None, None, [0.005])])
+    assert report.ahead(kept.cases["mlp"]) == pytest.approx(4.4)
+    assert kept.cases["mlp"][0].cold == found.cases["mlp"][0].cold
+    kept.see({"2": {"fma": 200.0, "read": 60.0, "copy": 30.0, "triad": 45.0}})
+    assert (kept.flops, kept.bandwidth) == (300e9, 60e9)

@@ -1,21 +1,28 @@
 """One peer and one case in a process of its own; asked over stdin, answers on stdout, in JSON.
 
-`run.py` starts it. It imports the library (timed), builds the case, makes the first call (timed),
-says so, then for every line `{"seconds": s}` measures for that long; an empty line ends it.
+`run.py` starts it. It imports the library (timed), builds the case (timed, less the making of
+weights), makes the first call (timed), says so, then for every line `{"seconds": s}` measures for
+that long; an empty line ends it.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import statistics
 import sys
 import time
 from collections.abc import Callable
 from itertools import repeat
+from pathlib import Path
 from typing import Any, TextIO
 
 PEERS = ("cellc graph", "cellc pynative", "torch eager", "torch compile", "mindspore graph",
-         "mindspore pynative", "jax", "numpy")
+         "mindspore pynative", "jax", "onnxruntime", "openvino", "numpy")
+SAMPLES = 16  # elements of a result that are compared
+BLOCK = 1 << 16  # elements summed up at once, so that it takes no memory
+BATCHES = 15  # of calls in a measurement, of whose times the median counts
+BATCH = 2e-4  # seconds a batch lasts at least
 
 
 def imported(peer: str) -> float:
@@ -25,25 +32,32 @@ def imported(peer: str) -> float:
     return time.perf_counter() - start
 
 
-def build(peer: str, case: str) -> Callable[[], Any]:
-    """One call of a case with a peer."""
+def build(peer: str, case: str, folder: Path) -> tuple[Callable[[], Any], float]:
+    """One call of a case with a peer, and the seconds to build it."""
     import cases  # numpy must not be loaded before the import is timed
 
     library, _, mode = peer.partition(" ")
-    given, train = cases.data(case), cases.CASES[case].train
+    given = cases.data(case)
+    start = time.perf_counter()
     if library == "torch":
         import peer_torch  # each peer's environment has one library
 
-        return peer_torch.build(mode, case, train, given)
-    if library == "jax":
+        call = peer_torch.build(mode, case, given)
+    elif library == "jax":
         import peer_jax
 
-        return peer_jax.build(case, train, given)
-    if library == "numpy":
-        return _numpy(given.inputs)
-    import peer_cell
+        call = peer_jax.build(case, given)
+    elif library in ("onnxruntime", "openvino"):
+        import peer_onnx
 
-    return peer_cell.build(library, mode, case, given)
+        call = peer_onnx.build(library, folder / "onnx" / "model.onnx", folder / "openvino", given)
+    elif library == "numpy":
+        call = _numpy(given.inputs)
+    else:
+        import peer_cell
+
+        call = peer_cell.build(library, mode, case, given)
+    return call, time.perf_counter() - start - given.weights.seconds
 
 
 def _numpy(inputs: tuple[Any, ...]) -> Callable[[], Any]:
@@ -53,18 +67,30 @@ def _numpy(inputs: tuple[Any, ...]) -> Callable[[], Any]:
 
 
 def measure(call: Callable[[], Any], seconds: float) -> float:
-    """Seconds per call, of as many calls as fit."""
+    """Seconds per call: the median over batches of as many calls as fit; slow calls run once."""
     start = time.perf_counter()
     call()
-    count = max(1, int(seconds / max(time.perf_counter() - start, 1e-7)))
-    start = time.perf_counter()
-    for _ in repeat(None, count):
-        call()
-    return (time.perf_counter() - start) / count
+    first = time.perf_counter() - start
+    if first > seconds:
+        return first
+    count = max(1, int(max(seconds / BATCHES, BATCH) / max(first, 1e-7)))
+    times = []
+    end = time.perf_counter() + seconds
+    while not times or time.perf_counter() < end:
+        start = time.perf_counter()
+        for _ in repeat(None, count):
+            call()
+        times.append((time.perf_counter() - start) / count)
+    return statistics.median(times)
 
 
 def peak_memory() -> float | None:
     """Peak resident memory of this process in MiB; None where the platform does not say."""
+    status = Path("/proc/self/status")
+    if status.exists():  # ru_maxrss may be that of the parent before exec
+        line = next((s for s in status.read_text().splitlines() if s.startswith("VmHWM")), None)
+        if line is not None:
+            return int(line.split()[1]) / 2**10
     try:
         import resource  # not on Windows
     except ImportError:
@@ -73,26 +99,53 @@ def peak_memory() -> float | None:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
 
 
-def summary(result: Any) -> float:
-    """A number that shows whether peers computed the same."""
+def compared(result: Any, kind: str, call: Callable[[], Any]) -> list[float]:
+    """Numbers that show whether peers computed the same.
+
+    Of an output its root mean square and some elements; of gradients the root mean square of each;
+    of training the losses of the first three steps.
+    """
     import numpy as np  # as above
 
-    value = np.asarray(result.asnumpy() if hasattr(result, "asnumpy") else result)
-    return float(np.sqrt(np.mean(np.square(value, dtype=np.float64))))
+    def array(value: Any) -> Any:
+        return np.asarray(value.asnumpy() if hasattr(value, "asnumpy") else value)
+
+    def size(value: Any) -> float:
+        flat = array(value).reshape(-1)
+        blocks = (flat[i:i + BLOCK].astype(np.float64) for i in range(0, flat.size, BLOCK))
+        return float(np.sqrt(sum(float(b @ b) for b in blocks) / flat.size))
+
+    if kind == "train":
+        return [float(array(result)), *(float(array(call())) for _ in range(2))]
+    if kind == "grad":
+        return [size(leaf) for leaf in _leaves(result[1])]
+    flat = array(result).reshape(-1)
+    chosen = flat[np.linspace(0, flat.size - 1, SAMPLES).astype(np.int64)]
+    return [size(result), *(float(v) for v in chosen)]
 
 
-def main(peer: str, case: str, out: TextIO) -> None:
+def _leaves(tree: Any) -> list[Any]:
+    if isinstance(tree, (tuple, list)):
+        return [leaf for branch in tree for leaf in _leaves(branch)]
+    return [tree]
+
+
+def main(peer: str, case: str, folder: Path, out: TextIO) -> None:
     """Serve until told to end."""
     def say(**answer: Any) -> None:
         out.write(json.dumps(answer) + "\n")
         out.flush()
 
     seconds = imported(peer)
-    call = build(peer, case)
+    call, built = build(peer, case, folder)
     start = time.perf_counter()
     result = call()
     first = time.perf_counter() - start
-    say(imported=seconds, first=first, value=summary(result))
+    import cases
+
+    values = compared(result, cases.CASES[case].kind, call)
+    del result
+    say(imported=seconds, built=built, first=first, values=values)
     for line in sys.stdin:
         if not line.strip():
             break
@@ -103,4 +156,4 @@ def main(peer: str, case: str, out: TextIO) -> None:
 if __name__ == "__main__":
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what libraries print must not get between the answers
-    main(sys.argv[1], sys.argv[2], answers)
+    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]), answers)
