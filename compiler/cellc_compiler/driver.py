@@ -63,9 +63,11 @@ class Report:
     nests: list[str] = field(default_factory=list)
 
 
-def optimize(graph: Graph, observe: pipeline.Observer | None = None) -> Graph:
-    """A copy of the graph after the default pipeline."""
-    return pipeline.run_pipeline(base.copy_graph(graph), pipeline.PIPELINE, observe)
+def optimize(
+    graph: Graph, observe: pipeline.Observer | None = None, numerics: str = "strict"
+) -> Graph:
+    """A copy of the graph after the pipeline of `numerics`."""
+    return pipeline.run_pipeline(base.copy_graph(graph), pipeline.NUMERICS[numerics], observe)
 
 
 def compile_program(
@@ -75,6 +77,7 @@ def compile_program(
     report: Report | None = None,
     progress: Callable[[str], None] | None = None,
     use_cache: bool = True,
+    numerics: str = "strict",
 ) -> Program:
     """Compile a graph for a target (default: this machine).
 
@@ -84,6 +87,7 @@ def compile_program(
         report: filled in if given.
         progress: called with the name of each stage as it begins.
         use_cache: look the program up in the cache and store it there.
+        numerics: `"strict"` (the bits of PyNative) or `"fast"` (rewrites that change rounding).
 
     Raises:
         TypeError: an op cannot be lowered.
@@ -94,7 +98,7 @@ def compile_program(
     say = progress or (lambda stage: None)
     key = cache.make_key(
         "program", print_graph(graph, spans=False), target.name, objects.llvm_version(),
-        __version__, _source_stamp(),
+        __version__, _source_stamp(), numerics,
     )
     store = cache.default()
     if use_cache:
@@ -105,7 +109,7 @@ def compile_program(
             return found
     say("passes")
     start = time.perf_counter()
-    optimized = optimize(graph)
+    optimized = optimize(graph, numerics=numerics)
     report.seconds["passes"] = time.perf_counter() - start
     program = _generate(optimized, target, report, say)
     if use_cache:

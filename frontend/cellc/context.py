@@ -11,6 +11,8 @@ from typing import Any
 
 from cellc_runtime import loader
 
+from .core.watch import changed
+
 GRAPH_MODE = 0
 PYNATIVE_MODE = 1
 
@@ -25,6 +27,7 @@ _KNOWN: dict[str, Any] = {
     "variable_memory_max_size": "0GB", "mempool_block_size": "1GB", "memory_optimize_level": "O0",
     "memory_offload": "OFF", "enable_reduce_precision": True, "check_bprop": False,
     "env_config_path": "", "print_file_path": "", "ascend_config": {}, "gpu_config": {},
+    "numerics": "strict",
 }
 
 
@@ -43,8 +46,23 @@ def in_graph_mode() -> bool:
     return (_values["mode"] if _mode.override is None else _mode.override) == GRAPH_MODE
 
 
+class Options:
+    """Stands for the options that compiled networks depend on, where readers are noted."""
+
+
+OPTIONS = Options()
+
+
+def numerics() -> str:
+    """`"strict"` (compiled networks give the bits of PyNative) or `"fast"`."""
+    return str(_values["numerics"])
+
+
 def set_context(**kwargs: Any) -> None:
     """Set options: `mode` (GRAPH_MODE or PYNATIVE_MODE), `device_target`, and MindSpore's others.
+
+    One is cellc's own: `numerics="fast"` lets graph mode rewrite arithmetic in ways that are right
+    for real numbers but change the last digits; the default, `"strict"`, gives PyNative's bits.
 
     Options that have no meaning here are kept for `get_context` and have no effect.
 
@@ -59,6 +77,8 @@ def set_context(**kwargs: Any) -> None:
                 f"expected one of {', '.join(sorted(_KNOWN))}."
             )
         _CHECKS.get(key, lambda v: None)(value)
+    if kwargs.get("numerics", numerics()) != numerics():
+        changed(OPTIONS, "numerics")
     _values.update(kwargs)
     if kwargs.get("runtime_num_threads"):
         loader.set_num_threads(kwargs["runtime_num_threads"])
@@ -100,8 +120,16 @@ def _check_threads(value: Any) -> None:
         raise ValueError(f"'runtime_num_threads' must be a non-negative int, but got {value!r}.")
 
 
+def _check_numerics(value: Any) -> None:
+    if value not in ("strict", "fast"):
+        raise ValueError(
+            f"For 'set_context', 'numerics' must be 'strict' or 'fast', but got {value!r}."
+        )
+
+
 _CHECKS: Mapping[str, Any] = {
     "mode": _check_mode, "device_target": _check_device, "runtime_num_threads": _check_threads,
+    "numerics": _check_numerics,
 }
 
 

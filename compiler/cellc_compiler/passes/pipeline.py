@@ -1,4 +1,5 @@
-"""The default pipeline: one ordered list. Every pass in it keeps the bits."""
+"""The pipelines: ordered lists. Every pass of the default one keeps the bits; `numerics="fast"`
+adds those that do not."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from .base import Pass
 from .cleanup import Cse, Dce, FoldConstants, Simplify
 from .complexes import ComplexSums
 from .expand import Expand
+from .fast import FoldScales, Reassociate
 from .split import SplitReductions
 
 PIPELINE: tuple[Pass, ...] = (
@@ -22,6 +24,18 @@ PIPELINE: tuple[Pass, ...] = (
     Simplify(),
     Dce(),
 )
+
+FAST: tuple[Pass, ...] = (
+    *PIPELINE,
+    Reassociate(),
+    FoldScales(),
+    FoldConstants(),
+    Cse(),
+    Simplify(),
+    Dce(),
+)
+
+NUMERICS = {"strict": PIPELINE, "fast": FAST}
 
 Observer = Callable[[str, Graph], None]
 

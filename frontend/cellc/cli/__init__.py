@@ -26,6 +26,10 @@ def _parser() -> argparse.ArgumentParser:
         )
         return p
 
+    def numerics(p: argparse.ArgumentParser) -> None:
+        p.add_argument("--numerics", choices=("strict", "fast"), default="strict",
+                       help="fast: rewrite arithmetic in ways that change the last digits")
+
     p = network("compile", "compile a network ahead of time into one artifact")
     p.add_argument("--output", "-o", required=True, metavar="NET.cellc")
     p.add_argument("--train", metavar="NAME", help="also compile a training step: a function of "
@@ -35,6 +39,7 @@ def _parser() -> argparse.ArgumentParser:
     p.add_argument("--checkpoint", metavar="FILE", help="load parameters (safetensors) first")
     p.add_argument("--target", action="append", default=[], help="x86_64-avx512, x86_64-avx2 or "
                    "aarch64-neon (repeatable; default: this machine)")
+    numerics(p)
     p = sub.add_parser("run", help="run an artifact on inputs, or a MindSpore script with cellc")
     p.add_argument("program", metavar="NET.cellc|SCRIPT.py")
     p.add_argument("rest", nargs=argparse.REMAINDER, help="--input x=@x.npy ... | script arguments")
@@ -42,6 +47,7 @@ def _parser() -> argparse.ArgumentParser:
     p.add_argument("--output", "-o", default="cellc_dump", metavar="DIR")
     p.add_argument("--grad", action="store_true", help="dump the gradient with respect to the "
                    "parameters too")
+    numerics(p)
     p = network("verify", "compare graph, eager and reference, node by node")
     p.add_argument("--seed", type=int, default=0, help="seed of the random inputs")
     p.add_argument("--grad", action="store_true", help="verify the gradient graph too")

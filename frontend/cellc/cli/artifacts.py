@@ -15,6 +15,7 @@ from cellc_runtime import artifact, checkpoint
 from cellc_runtime.executable import Executable
 from cellc_runtime.target import Target, host_targets
 
+from .. import context
 from ..common.tensor import Tensor
 from ..core import progress
 from ..core.callbacks import host_callbacks
@@ -41,7 +42,8 @@ def write(path: str, entries: Mapping[str, Traced], targets: Sequence[Target]) -
             report = driver.Report()
             with progress.stage(f"{name} for {target.name}") as say:
                 programs.append(
-                    driver.compile_program(traced.graph, target, report=report, progress=say)
+                    driver.compile_program(traced.graph, target, report=report, progress=say,
+                                           numerics=context.numerics())
                 )
             source = "from the cache" if report.cached else f"{report.kernels} kernels"
             lines.append(f"{name}: {target.name}: {source}, "

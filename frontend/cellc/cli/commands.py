@@ -21,7 +21,7 @@ from cellc_runtime import cache
 from cellc_runtime.errors import ArtifactError
 from cellc_runtime.target import TARGETS, Target, host_target
 
-from .. import shim
+from .. import context, shim
 from ..core.compiled import Traced, custom_bprop, trace
 from ..core.tracer import Tracer
 from ..lang import CODES, CompileError, Hooks, check_call
@@ -48,6 +48,7 @@ def _traced(args: argparse.Namespace, seed: int = 0) -> tuple[Traced, list[Any]]
 
 def compile_(args: argparse.Namespace) -> int:
     """`cellc compile`."""
+    context.set_context(numerics=args.numerics)
     module, net = load_network(args.network)
     targets = [_target(name) for name in args.target] or [host_target()]
     if args.checkpoint:
@@ -111,6 +112,7 @@ def _run_artifact(path: str, options: argparse.Namespace) -> int:
 
 def dump(args: argparse.Namespace) -> int:
     """`cellc dump`."""
+    context.set_context(numerics=args.numerics)
     traced, _ = _traced(args)
     graphs = {"": traced.graph}
     if args.grad:
@@ -132,12 +134,14 @@ def _dump_graph(graph: Graph, out: Path, prefix: str) -> None:
     def observe(name: str, g: Graph) -> None:
         steps.append((name, print_graph(g), graph_dot(g)))
 
-    driver.optimize(graph, observe)
+    driver.optimize(graph, observe, context.numerics())
     for i, (name, text, dot) in enumerate(steps):
         (out / f"{prefix}{i:02d}_{name}.txt").write_text(text, encoding="utf-8")
         (out / f"{prefix}{i:02d}_{name}.dot").write_text(dot, encoding="utf-8")
     report = driver.Report()
-    driver.compile_program(graph, report=report, use_cache=False)
+    driver.compile_program(
+        graph, report=report, use_cache=False, numerics=context.numerics()
+    )
     (out / f"{prefix}nests.txt").write_text("\n".join(report.nests), encoding="utf-8")
 
 

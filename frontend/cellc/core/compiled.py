@@ -19,6 +19,7 @@ from cellc_compiler.ir.graph import Graph
 from cellc_runtime.executable import Executable
 from cellc_runtime.lazy import lazy_module
 
+from .. import context
 from ..common.tensor import Tensor
 from . import progress, writes
 from .callbacks import host_callbacks
@@ -217,10 +218,12 @@ class CompiledEntry:
         self.traced = traced
         self.report = Report()
         self.flag = Stale()
-        watch(traced.attributes, self.flag)
+        watch([*traced.attributes, (context.OPTIONS, "numerics")], self.flag)
         start = time.perf_counter()
         with progress.stage(name) as say:
-            program = compile_program(traced.graph, report=self.report, progress=say)
+            program = compile_program(
+                traced.graph, report=self.report, progress=say, numerics=context.numerics()
+            )
         self.report.seconds["total"] = time.perf_counter() - start
         self.callbacks = host_callbacks(traced.graph)
         self.executable = Executable(program, callbacks=self.callbacks)
