@@ -76,4 +76,8 @@ BLOCK_LIMITS = "cellc_block_limits"
 BLOCK_BYTES = "cellc_block_bytes"
 TABLE = "cellc_ext"
 
+LARGE = 1 << 16
+"""Bytes of an output from which on it begins at a multiple of 64 bytes, and from which on its
+memory is worth keeping."""
+
 MAX_CALLBACKS = 4096

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import dtypes, fastcall
-from .abi import AHEAD, CALLBACK_FAILED, ENTRY, MAIN, WIN64
+from .abi import AHEAD, CALLBACK_FAILED, ENTRY, LARGE, MAIN, WIN64
 from .dtypes import DType
 from .errors import run_error
 from .loader import Host, MappedImage, main_function
@@ -233,7 +233,7 @@ class _Core:
         for index, address in bound[1]:
             slots[index] = address
         inputs = self._take_inputs(arrays, bound[2])
-        outputs = [np.empty(s.shape, s.dtype.numpy) for _, s in self._outputs]
+        outputs = [_output(s) for _, s in self._outputs]
         for (index, _), array in zip((*self._inputs, *self._outputs), (*inputs, *outputs),
                                      strict=True):  # fmt: skip
             slots[index] = _address(array)
@@ -352,6 +352,15 @@ def _view(address: int, dtype: DType, shape: tuple[int, ...], writeable: bool) -
     array: Array = np.frombuffer(memoryview(raw), dtype.numpy).reshape(shape)
     array.flags.writeable = writeable
     return array
+
+
+def _output(slot: Slot) -> Array:
+    """A new array; a large one begins at a multiple of 64 bytes (programs count on it)."""
+    if slot.nbytes < LARGE:
+        return np.empty(slot.shape, slot.dtype.numpy)
+    raw = np.empty(slot.nbytes + 64, np.uint8)
+    at = -raw.ctypes.data % 64
+    return raw[at : at + slot.nbytes].view(slot.dtype.numpy).reshape(slot.shape)
 
 
 def _address(array: Array) -> int:

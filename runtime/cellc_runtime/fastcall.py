@@ -67,7 +67,8 @@ def supported() -> bool:
         return False  # free threading guards nothing by one lock, and objects look different
     if not all(hasattr(ctypes.pythonapi, name) for name in _PYTHON.values()):
         return False
-    return _layout_holds() and _numpy_table() is not None
+    table = _numpy_table()
+    return _layout_holds() and table is not None and bool(table[_SET_HANDLER])
 
 
 def _layout_holds() -> bool:

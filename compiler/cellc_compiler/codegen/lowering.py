@@ -32,6 +32,10 @@ from .plan import KernelPlan, Step
 
 Array = np.ndarray[Any, Any]
 
+STREAMED = 32 << 20
+"""Bytes of an output from which on it is written past the caches: it would not stay there, and
+reading each line before writing it is a third of the traffic. The runtime aligns such outputs."""
+
 
 @dataclass(slots=True)
 class HostCallback:
@@ -114,6 +118,7 @@ class Lowering:
         self.clock = 0
         self.loops = 0
         self.open_loops: list[tuple[int, set[Buffer]]] = []
+        self.outputs = range(0)
 
     # --- buffers --------------------------------------------------------------------------------
 
@@ -291,7 +296,9 @@ class GraphBlock:
             self.new_place(value, cluster, nest)
         if all(v.type.size == 0 for v in stored):
             return
-        kernel, values = emit_nest(nest, self.low.target)
+        streamed = {v for v in stored if v.type.nbytes >= STREAMED
+                    and isinstance(base := self.place(v).base, int) and base in self.low.outputs}
+        kernel, values = emit_nest(nest, self.low.target, streamed)
         places = tuple(self.place(v) for v in values)
         label = "+".join(n.op for n in cluster.nodes)
         self.low.nests.append((label, nest))
@@ -500,6 +507,7 @@ def _lower_main(
     low: Lowering, graph: Graph, env: dict[Value, Place], first: int
 ) -> list[Instruction]:
     """What runs on each call; slot `first` is the first output."""
+    low.outputs = range(first, first + len(graph.outputs))
     wanted: dict[Value, Place] = {}
     for i, v in enumerate(graph.outputs):
         if v.node is not None and v.node.op != "constant":

@@ -13,14 +13,11 @@ array before it uses this entry).
 
 from __future__ import annotations
 
-from cellc_runtime.abi import ENTRY, MAIN
+from cellc_runtime.abi import ENTRY, LARGE, MAIN
 from cellc_runtime.target import Target
 
 from .blocks import blocks_text
 from .pool import TABLE_DECLARATION, fill, pool_text
-
-LARGE = 1 << 16
-"""Bytes of a result from which on its memory is worth keeping."""
 
 _ENTRY = """
 ; main, slow, fail, grow, ndarray, bound, consts (pointers); nargs, nouts, nslots, release, ready,

@@ -8,7 +8,7 @@ follow from the accumulator type and the extent, so the bits do too.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -70,14 +70,16 @@ class Split:
 class NestEmitter:
     """Writes the kernel of one nest."""
 
-    def __init__(self, nest: Nest, target: Target) -> None:
+    def __init__(self, nest: Nest, target: Target, streamed: Collection[Any] = ()) -> None:
         self.nest = nest
         self.target = target
+        self.streamed = streamed
         self.f = Function(PLACEHOLDER, [("ptr", "bufs"), ("i64", "lo"), ("i64", "hi")], target)
         self.buffers: list[Any] = []
         self.pointers: dict[Any, V] = {}
         self.vars: dict[Var, V] = {}
         self.dependence: dict[int, frozenset[Var]] = {}
+        self.streams = False
         self.lanes = self._lanes()
         self.split = self._split()
 
@@ -134,7 +136,8 @@ class NestEmitter:
                 hi = f.intrinsic("smin", "i64", hi, f.i64(self.split.rows))
             f.loop(lo, hi, 1, [], self._row)
         f.ret_()
-        return Kernel(module([f]), self.split.ntasks, len(self.buffers), self.cost)
+        extra = "!0 = !{i32 1}" if self.streams else ""
+        return Kernel(module([f], extra), self.split.ntasks, len(self.buffers), self.cost)
 
     def _collect(self) -> None:
         """Number the buffers by first use, so that equal nests give equal text."""
@@ -534,12 +537,26 @@ class NestEmitter:
         if offset.coefficient(scope.lane) == 1:
             p = f.gep(pointer, self._index(offset, scope), memory)
             if scope.mask is None:
-                f.store(raw, p)
+                self._store_vector(s, raw, p, scope)
             else:
                 f.masked_store(raw, p, scope.mask)
             return
         full = scope.mask if scope.mask is not None else V(vector("i1", n), "splat (i1 true)")
         scatter(f, raw, self._pointers(pointer, offset, scope, memory), full)
+
+
+    def _store_vector(self, s: Store, raw: V, p: V, scope: Scope) -> None:
+        """A whole vector; past the caches if the buffer is streamed and the place is aligned."""
+        nbytes = sizeof(element(raw.ty)) * scope.lanes
+        aligned = s.buffer in self.streamed and (nbytes in (16, 32) or nbytes % 64 == 0) \
+            and s.offset.const % scope.lanes == 0 and all(
+                isinstance(atom, Var) and (atom == scope.lane or c % scope.lanes == 0)
+                for atom, c in s.offset.terms)
+        if aligned:
+            self.f.store(raw, p, min(nbytes, 64), ", !nontemporal !0")
+            self.streams = True
+        else:
+            self.f.store(raw, p)
 
 
 def _to(f: Function, v: V, ty: str) -> V:
@@ -588,8 +605,13 @@ def scatter(f: Function, value: V, pointers: V, mask: V) -> None:
     f.line(f"call void @{name}({value}, {pointers}, i32 {align}, {mask})")
 
 
-def emit_nest(nest: Nest, target: Target) -> tuple[Kernel, list[Any]]:
-    """The kernel of a nest and its buffers (values) in the order of its `bufs`."""
-    emitter = NestEmitter(nest, target)
+def emit_nest(
+    nest: Nest, target: Target, streamed: Collection[Any] = ()
+) -> tuple[Kernel, list[Any]]:
+    """The kernel of a nest and its buffers (values) in the order of its `bufs`.
+
+    Buffers in `streamed` begin at a multiple of 64 bytes and are written past the caches.
+    """
+    emitter = NestEmitter(nest, target, streamed)
     return emitter.kernel(), emitter.buffers
 
