@@ -14,12 +14,15 @@ nodes, so gradients of gradients need nothing more.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 
 from cellc_runtime import dtypes
 
 from ..ir.graph import Builder, Graph, Node, Value, clone_into
 from ..ir.op import lookup
 from ..ir.types import TensorType
+from ..passes.base import copy_graph
+from .loops import BackwardLoop, LoopPlan, Origin, Term
 
 Cotangents = dict[Value, Value]
 
@@ -183,73 +186,119 @@ def _custom_rule(
 def _scan_rule(
     b: Builder, node: Node, dys: list[Value | None], cotangents: Cotangents, active: set[Value]
 ) -> None:
-    """Walk the steps backwards over the carried values saved at the start of each step."""
+    """Walk the steps backwards over what the forward loop saved; see `loops`."""
     n, k, length = (node.attrs[a] for a in ("carried", "sequences", "length"))
-    saved = _save_carried(node, n)
     xs, captures = node.operands[n : n + k], node.operands[n + k :]
-    body = node.regions[0]
-    count = len(dys)
-    floats = [i for i in range(n) if differentiable(node.operands[i].type)]
-    row_slots = [i for i in range(k) if xs[i] in active]
-    cap_slots = [i for i in range(len(captures)) if captures[i] in active]
-    ys = [i for i in range(n, count) if differentiable(body.outputs[i].type)]
-    graph = _scan_backward_body(body, n, k, floats, row_slots, cap_slots, ys)
+    floats = tuple(i for i in range(n) if differentiable(node.operands[i].type))
+    rows = tuple(i for i in range(k) if xs[i] in active)
+    plan = scan_gradient(
+        node.regions[0], n, k, floats, rows,
+        tuple(i for i in range(len(captures)) if captures[i] in active),
+        tuple(i for i in range(n, len(dys)) if dys[i] is not None), node.attrs["saved"],
+    )
+    _grow(node, plan.body)
     carried = [zero_cotangent(b, dys[i], node.results[i]) for i in floats]
-    carried += [start_cotangent(b, cotangents, captures[i]) for i in cap_slots]
-    sequences = [*saved, *xs, *(zero_cotangent(b, dys[i], node.results[i]) for i in ys)]
+    carried += [start_cotangent(b, {}, captures[i]) for i in plan.sums]
+
+    def stacked(origin: Origin) -> Value:
+        kind, i = origin
+        value = {"result": node.results, "sequence": xs, "dy": dys}[kind][i]
+        assert isinstance(value, Value)
+        return value
+
+    sequences = [stacked(o) for o in plan.rows]
     attrs = {"carried": len(carried), "sequences": len(sequences), "length": length,
              "reverse": not node.attrs["reverse"]}
-    new = b.node("scan", [*carried, *sequences, *captures], attrs, [graph])
-    out = list(new.results)
+    operands = [*carried, *sequences, *(captures[i] for i in plan.captures)]
+    out = list(b.node("scan", operands, attrs, [plan.graph]).results)
     for i, grad in zip(floats, out, strict=False):
         if node.operands[i] in active:
             accumulate(b, cotangents, node.operands[i], grad)
-    for i, grad in zip(cap_slots, out[len(floats) :], strict=False):
-        cotangents[captures[i]] = grad
-    for i, grad in zip(row_slots, out[len(carried) :], strict=True):
+    for i, grad in zip(plan.sums, out[len(floats) :], strict=False):
+        accumulate(b, cotangents, captures[i], grad)
+    for i, grad in zip(rows, out[len(carried) :], strict=False):
         accumulate(b, cotangents, xs[i], grad)
+    for term in plan.terms:
+        parts = [out[i] if kind == "output" else stacked((kind, i)) for kind, i in term.rows]
+        accumulate(b, cotangents, captures[term.capture],
+                   _over_all_steps(b, term, parts, captures[term.capture]))
 
 
-def _save_carried(node: Node, n: int) -> list[Value]:
-    """Make a scan also give what it carried at the start of each step."""
-    body = node.regions[0]
-    grown = Graph(body.name, list(body.inputs), body.nodes, [*body.outputs, *body.inputs[:n]])
-    node.regions = (grown,)
-    length = node.attrs["length"]
-    first = len(node.results)
-    extra = tuple(
-        Value(v.type.with_shape((length, *v.type.shape)), node, first + i)
-        for i, v in enumerate(body.inputs[:n])
+def _over_all_steps(b: Builder, term: Term, parts: Sequence[Value], like: Value) -> Value:
+    """A contribution of every step, as one product or sum."""
+    grad: Value
+    if term.op == "matmul":
+        flat = [b.reshape(v, shape=(v.shape[0] * v.shape[1], v.shape[2])) for v in parts]
+        grad = b.matmul(*flat, transpose_a=True)
+    else:
+        axes = (0, *(a + 1 for a in term.axes))
+        grad = b.reduce_sum(*parts, axes=axes, keepdims=False)
+    return grad if grad.type == like.type else b.reshape(grad, shape=like.type.shape)
+
+
+def _grow(node: Node, body: Graph) -> None:
+    """Give a scan a body with more outputs than it has."""
+    n, length = node.attrs["carried"], node.attrs["length"]
+    node.regions = (body,)
+    extra = range(len(node.results), len(body.outputs))
+    node.results += tuple(
+        Value(t.with_shape((length, *t.shape)), node, i)
+        for i, t in ((i, body.outputs[i].type) for i in extra)
     )
-    node.results += extra
-    return list(extra)
+    assert len(node.results) == len(body.outputs) >= n
 
 
-def _scan_backward_body(
-    body: Graph, n: int, k: int, floats: Sequence[int], rows: Sequence[int],
-    caps: Sequence[int], ys: Sequence[int],
-) -> Graph:
+def with_residuals(body: Graph, carried: int, sequences: int) -> Graph:
+    """The body of a scan that also gives whatever any gradient of it may read."""
+    inputs = body.inputs
+
+    def chosen(lo: int, hi: int) -> tuple[int, ...]:
+        return tuple(i for i in range(hi - lo) if differentiable(inputs[lo + i].type))
+
+    first = carried + sequences + 1
+    outputs = tuple(i for i in range(carried, len(body.outputs))
+                    if differentiable(body.outputs[i].type))
+    plan = scan_gradient(
+        body, carried, sequences, chosen(0, carried), chosen(carried, first - 1),
+        chosen(first, len(inputs)), outputs, False,
+    )
+    grown = copy_graph(plan.body)
+    grown.outputs += [v for v in grown.inputs[:carried] if v not in grown.outputs[carried:]]
+    return grown
+
+
+@lru_cache(maxsize=64)
+def scan_gradient(
+    body: Graph, n: int, k: int, floats: tuple[int, ...], rows: tuple[int, ...],
+    caps: tuple[int, ...], ys: tuple[int, ...], fixed: bool,
+) -> LoopPlan:
+    """The backward loop of a scan.
+
+    Args:
+        body: its body, over `n` carried values and `k` sequences.
+        floats: carried values with cotangents.
+        rows, caps: sequences and captured values whose cotangents are asked for.
+        ys: outputs with cotangents.
+        fixed: the body has all the outputs it can have (see `with_residuals`).
+    """
     graph = Graph(body.name + "_grad")
     b = Builder(graph)
-    ins = body.inputs
-    dcarried = [graph.add_input(ins[i].type, f"dcarried{i}") for i in floats]
-    before = [graph.add_input(ins[n + k + 1 + i].type, f"before{i}") for i in caps]
-    carried = [graph.add_input(v.type, f"carried{i}") for i, v in enumerate(ins[:n])]
-    xs = [graph.add_input(v.type, f"x{i}") for i, v in enumerate(ins[n : n + k])]
-    dys = [graph.add_input(body.outputs[i].type, f"dy{i}") for i in ys]
-    step = graph.add_input(ins[n + k].type, "step")
-    captures = [graph.add_input(v.type, f"capture{i}") for i, v in enumerate(ins[n + k + 1 :])]
-    outputs, _ = clone_into(b, body, [*carried, *xs, step, *captures])
+    args = [graph.add_input(v.type, v.name) for v in body.inputs]
+    outputs, _ = clone_into(b, body, args)
     forward = list(graph.nodes)
-    cotangents: Cotangents = {captures[i]: v for i, v in zip(caps, before, strict=True)}
-    for i, dy in zip([*floats, *ys], [*dcarried, *dys], strict=True):
+    dys = [graph.add_input(body.outputs[i].type, f"dy{i}") for i in (*floats, *ys)]
+    cotangents: Cotangents = {}
+    for i, dy in zip((*floats, *ys), dys, strict=True):
         accumulate(b, cotangents, outputs[i], dy)
-    wanted = [*(carried[i] for i in floats), *(captures[i] for i in caps), *(xs[i] for i in rows)]
+    wanted = [args[i] for i in (*floats, *(n + i for i in rows), *(n + k + 1 + i for i in caps))]
     grads = reverse(b, forward, cotangents, wanted)
-    graph.outputs = [
-        g if g is not None else b.zeros_like(v) for g, v in zip(grads, wanted, strict=True)
-    ]
-    return graph
+    split = len(floats) + len(rows)
+    first = [g if g is not None else b.zeros_like(v)
+             for g, v in zip(grads, wanted[:split], strict=False)]
+    captured = [(i, g) for i, g in zip(caps, grads[split:], strict=True) if g is not None]
+    loop = BackwardLoop(b, Graph(body.name, args, forward, outputs), n, k, fixed)
+    return loop.plan(dys[: len(floats)], list(zip(ys, dys[len(floats) :], strict=True)),
+                     first[: len(floats)], first[len(floats) :], captured)
 
 
 def _while_rule(

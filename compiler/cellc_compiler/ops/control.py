@@ -100,11 +100,13 @@ class Scan(Control):
     Attributes:
         carried, sequences, length: counts.
         reverse: walk from the last row to the first (outputs keep their places).
+        saved: the outputs include all that a gradient may read; none is added.
     """
 
     name = "scan"
     operands = ("*operands",)
-    attrs = {"carried": REQUIRED, "sequences": REQUIRED, "length": REQUIRED, "reverse": False}
+    attrs = {"carried": REQUIRED, "sequences": REQUIRED, "length": REQUIRED, "reverse": False,
+             "saved": False}
 
     def region_types(self, node: Node) -> tuple[TensorType, ...]:
         (body,) = node.regions

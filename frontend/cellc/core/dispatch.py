@@ -7,14 +7,20 @@ The active tracer is thread-local, so two threads may trace or run at once.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from cellc_compiler.ir.graph import Graph
+
     from ..common.parameter import Parameter
     from ..common.tensor import Tensor
     from .tracer import Tracer
+
+Body = Callable[..., "tuple[Sequence[Tensor], Sequence[Tensor]]"]
+"""The body of a loop over time: `(carried, rows, i, captures)` to what is carried next and the
+outputs of the step."""
 
 
 class Engine(Protocol):
@@ -25,6 +31,17 @@ class Engine(Protocol):
 
     def assign(self, parameter: Parameter, value: Tensor) -> None:
         """Overwrite a parameter's buffer."""
+
+    def scan(
+        self, key: Hashable, init: Sequence[Tensor], xs: Sequence[Tensor],
+        captures: Sequence[Tensor], length: int, body: Body,
+    ) -> tuple[list[Tensor], list[Tensor]]:
+        """Run a loop over time."""
+
+    def run_scan(
+        self, operands: Sequence[Tensor], attrs: Mapping[str, Any], body: Graph
+    ) -> list[Tensor]:
+        """Run a `scan` node."""
 
 
 class _State(threading.local):
@@ -82,3 +99,32 @@ def assign(parameter: Parameter, value: Tensor) -> None:
     else:
         _engine[0].assign(parameter, value)
 
+
+
+def scan(
+    key: Hashable, init: Sequence[Tensor], xs: Sequence[Tensor], captures: Sequence[Tensor],
+    length: int, body: Body,
+) -> tuple[list[Tensor], list[Tensor]]:
+    """`body` applied over the leading axis of `xs`, as one op in both modes.
+
+    Args:
+        key: says with the types of the tensors all that the body depends on.
+        init: what is carried from step to step at first.
+        xs: tensors of `length` rows.
+        captures: tensors that every step reads.
+        length: number of steps.
+        body: see `Body`; `i` is the step, an int64 scalar.
+
+    Returns:
+        What is carried at last; the outputs stacked along a new leading axis.
+    """
+    tracer = _state.tracer
+    if tracer is not None:
+        return tracer.scan(init, xs, length, lambda carried, rows, i: body(
+            carried, rows, i, captures))
+    return _engine[0].scan(key, init, xs, captures, length, body)
+
+
+def run_scan(operands: Sequence[Tensor], attrs: Mapping[str, Any], body: Graph) -> list[Tensor]:
+    """Run a `scan` node eagerly."""
+    return _engine[0].run_scan(operands, attrs, body)

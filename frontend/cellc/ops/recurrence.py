@@ -1,53 +1,27 @@
-"""Recurrent layers: one loop over time, compiled as a `scan` and run by Python when eager.
+"""Recurrent layers: one `scan` over time, compiled in both modes.
 
-The arithmetic of a step is the same in both, so the results are.
+What does not depend on the state is outside the loop: the product of all inputs with their
+weights, and the biases. The gradient of the weights is one product over all steps (see
+`cellc_compiler.autodiff.loops`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from cellc_runtime.dtypes import int64
 
 from ..common._promotion import cast_to
 from ..common.tensor import Tensor
-from ..core.dispatch import active_tracer, apply
+from ..core.dispatch import apply, scan
 from . import functional_array as fa
 from . import functional_create as fc
 from . import functional_math as m
 from . import functional_nn as fn
 
 States = list[Tensor]
-Body = Callable[[States, States, Tensor], tuple[Sequence[Tensor], Sequence[Tensor]]]
 GATES = {"tanh": 1, "relu": 1, "lstm": 4, "gru": 3}
 """Kinds of cells, and how many gates of the hidden size their weights hold."""
-
-
-def scan(init: Sequence[Tensor], xs: Sequence[Tensor], length: int, body: Body) -> tuple[
-    States, States
-]:
-    """`body` applied over the leading axis of `xs`.
-
-    Args:
-        init: what is carried from step to step at first.
-        xs: tensors of `length` rows.
-        body: `(carried, rows, i)` to the next carried tensors and the outputs of the step; i is
-            an int64 scalar.
-
-    Returns:
-        What is carried at last; the outputs stacked along a new leading axis.
-    """
-    tracer = active_tracer()
-    if tracer is not None:
-        return tracer.scan(init, xs, length, body)
-    carried = list(init)
-    steps: list[Sequence[Tensor]] = []
-    for i in range(length):
-        rows = [fa.squeeze(fa.narrow(x, 0, i, 1), 0) for x in xs]
-        new, out = body(carried, rows, Tensor(i, int64))
-        carried = list(new)
-        steps.append(out)
-    return carried, [fa.stack(list(column)) for column in zip(*steps, strict=True)]
 
 
 def step(kind: str, gates: Tensor, states: States, w_hh: Tensor, b_hh: Tensor | None) -> States:
@@ -100,24 +74,31 @@ def layer(
     Returns:
         Outputs (T, N, H), in the order of the input; the last states.
     """
-    length = x.shape[0]
-    w_ih, w_hh = weights[0], weights[1]
-    b_ih, b_hh = (weights[2], weights[3]) if len(weights) == 4 else (None, None)
-    gates = fn.dense(x, w_ih, b_ih)  # the part of the input, for all steps at once
+    length, rows = x.shape[0], x.shape[1]
+    w_ih, w_hh, *biases = weights
+    b_ih, b_hh = biases if biases else (None, None)
+    if b_ih is not None and b_hh is not None and kind != "gru":
+        b_ih, b_hh = m.add(b_ih, b_hh), None  # one sum for all steps
+    # The part of the input, for all steps at once.
+    gates = fn.dense(fa.reshape(x, (length * rows, x.shape[2])), w_ih, b_ih)
+    gates = fa.reshape(gates, (length, rows, w_ih.shape[0]))
     if reverse:
         gates = fa.flip(gates, (0,))
-    lengths = None if seq_length is None else fa.expand_dims(cast_to(seq_length, int64), 1)
+    captures = [w_hh]
+    if b_hh is not None:
+        captures.append(b_hh)
+    if seq_length is not None:
+        captures.append(fa.expand_dims(cast_to(seq_length, int64), 1))
+    has_bias, has_lengths = b_hh is not None, seq_length is not None
 
-    def body(carried: States, rows: States, i: Tensor) -> tuple[States, States]:
-        # Nodes of their own: the cotangents of all uses within a step are summed before those of
-        # the output are added, in the scan and in the loop alike.
-        carried = [apply("reshape", h, shape=h.shape) for h in carried]
-        new = step(kind, rows[0], carried, w_hh, b_hh)
-        if lengths is None:
+    def body(carried: States, rows: States, i: Tensor, captures: States) -> tuple[States, States]:
+        new = step(kind, rows[0], carried, captures[0], captures[1] if has_bias else None)
+        if not has_lengths:
             return new, [new[0]]
-        within = m.lt(m.sub(length - 1, i) if reverse else i, lengths)
+        within = m.lt(m.sub(length - 1, i) if reverse else i, captures[-1])
         kept = [m.where(within, a, b) for a, b in zip(new, carried, strict=True)]
         return kept, [m.where(within, new[0], fc.zeros_like(new[0]))]
 
-    last, (out,) = scan(states, [gates], length, body)
+    key = "recurrence", kind, reverse, has_bias, has_lengths
+    last, (out,) = scan(key, states, [gates], captures, length, body)
     return (fa.flip(out, (0,)) if reverse else out), last

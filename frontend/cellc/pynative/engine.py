@@ -6,7 +6,7 @@ what makes the two modes equal to the bit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +18,8 @@ from cellc_runtime.lazy import lazy_module
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor
 from ..core import writes
+from ..core.dispatch import Body
+from .loops import Loops
 from .recorder import active_recordings
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ class EagerEngine:
 
     def __init__(self) -> None:
         self.entries: dict[Any, tuple[Entry, Executable]] = {}
+        self.loops = Loops()
 
     def run(self, op: str, operands: Sequence[Tensor], attrs: Mapping[str, Any]) -> Any:
         """Run one op: a Tensor, or a tuple of them."""
@@ -61,6 +64,19 @@ class EagerEngine:
         graph.outputs = list(out) if isinstance(out, tuple) else [out]
         executable = Executable(driver.compile_program(graph))
         return executable.entry, executable
+
+    def scan(
+        self, key: Hashable, init: Sequence[Tensor], xs: Sequence[Tensor],
+        captures: Sequence[Tensor], length: int, body: Body,
+    ) -> tuple[list[Tensor], list[Tensor]]:
+        """See `cellc.core.dispatch.scan`."""
+        return self.loops.scan(key, init, xs, captures, length, body)
+
+    def run_scan(
+        self, operands: Sequence[Tensor], attrs: Mapping[str, Any], body: Graph
+    ) -> list[Tensor]:
+        """Run a `scan` node."""
+        return self.loops.run(operands, attrs, body)
 
     def assign(self, parameter: Parameter, value: Tensor) -> None:
         """Overwrite a parameter's buffer; recordings keep the elements it had."""

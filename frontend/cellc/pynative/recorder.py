@@ -17,7 +17,7 @@ from cellc_compiler.ir.graph import Builder, Graph, Node, Value
 from cellc_compiler.ir.op import lookup
 
 from ..common.tensor import Tensor
-from ..core.dispatch import apply
+from ..core.dispatch import apply, run_scan
 
 CustomRule = Callable[[Sequence[Tensor], Sequence[Tensor], Sequence[Tensor]], Sequence[Any]]
 """(operands, results, cotangents) -> one cotangent (or None) for each operand."""
@@ -61,12 +61,13 @@ class Recording:
 
     def note(
         self, op: str, operands: Sequence[Tensor], attrs: Mapping[str, Any],
-        results: Sequence[Tensor],
+        results: Sequence[Tensor], regions: tuple[Graph, ...] = (),
     ) -> Node | None:
         """Record an op if it reads a followed tensor."""
         if not any(id(t) in self.values for t in operands):
             return None
-        node = Node(op, [self._operand(t) for t in operands], lookup(op).complete(attrs))
+        node = Node(op, [self._operand(t) for t in operands], lookup(op).complete(attrs),
+                    regions=regions)
         node.results = tuple(Value(t._type, node, i) for i, t in enumerate(results))
         self.graph.nodes.append(node)
         for tensor, value in zip(results, node.results, strict=True):
@@ -190,7 +191,12 @@ class _BackwardWalk:
             if node.op == "constant":
                 self.env[node.result] = Tensor._from_array(node.attrs["value"].array.copy())
                 continue
-            out = apply(node.op, *(self.env[v] for v in node.operands), **node.attrs)
+            operands = [self.env[v] for v in node.operands]
+            if node.op == "scan":
+                results = run_scan(operands, node.attrs, node.regions[0])
+                self.env.update(zip(node.results, results, strict=True))
+                continue
+            out = apply(node.op, *operands, **node.attrs)
             for r, t in zip(node.results, out if isinstance(out, tuple) else (out,), strict=True):
                 self.env[r] = t
         self.done = len(self.graph.nodes)
