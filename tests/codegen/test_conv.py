@@ -70,6 +70,19 @@ SPECS: dict[str, ConvSpec] = {
     "bf16 s2": spec(1, 6, (12, 13), 9, (3, 3), s=(2, 2), p=(1, 1, 1, 1), g=3, dtype=bfloat16),
     "bf16 depthwise": spec(3, 6, (9, 9), 6, (3, 3), p=(1, 1, 1, 1), g=6, dtype=bfloat16),
 }
+JOINT: dict[str, ConvSpec] = {
+    "joint 2x2": spec(7, 40, (2, 2), 72, (3, 3), p=(1, 1, 1, 1)),
+    "joint 3x3": spec(5, 70, (3, 3), 33, (3, 3), p=(1, 1, 1, 1)),
+    "joint blocked": spec(6, 200, (2, 3), 70, (3, 3), p=(1, 1, 1, 1)),
+    "joint s2": spec(6, 48, (5, 4), 67, (3, 3), s=(2, 2), p=(1, 1, 1, 1)),
+    "joint 1x1": spec(9, 64, (2, 3), 65, (1, 1)),
+    "joint 1x1 s2": spec(6, 64, (4, 4), 96, (1, 1), s=(2, 2)),
+    "joint groups": spec(9, 48, (2, 2), 64, (3, 3), p=(1, 1, 1, 1), g=2),
+    "joint f64": spec(5, 40, (2, 2), 36, (3, 3), p=(1, 1, 1, 1), dtype=float64),
+    "joint f16": spec(6, 40, (2, 2), 48, (3, 3), p=(1, 1, 1, 1), dtype=float16),
+    "joint bf16 s2": spec(7, 40, (4, 4), 49, (3, 3), s=(2, 2), p=(1, 1, 1, 1), dtype=bfloat16),
+}
+SPECS |= JOINT
 ALL_SPECS = pytest.mark.parametrize("name", SPECS)
 
 
@@ -287,7 +300,8 @@ def _residual(f: Function, acc: V, _: V, offset: V, lanes: int, mask: V | None) 
 
 
 @TARGETS
-@pytest.mark.parametrize("name", ["3x3", "groups", "3x3 blocked", "1x1", "depthwise"])
+@pytest.mark.parametrize("name", ["3x3", "groups", "3x3 blocked", "1x1", "depthwise",
+                                  "joint 2x2", "joint groups", "joint blocked"])
 def test_epilogues(name: str, target: Target) -> None:
     s = SPECS[name]
     x, w, out = _arrays(s)
@@ -308,10 +322,17 @@ def test_epilogues(name: str, target: Target) -> None:
 
 
 @pytest.mark.parametrize("target", ALL_TARGETS, ids=lambda t: t.name)
-@pytest.mark.parametrize("name", ["3x3", "3x3 s2", "depthwise", "f16", "bf16", "f64", "5x5 s5"])
+@pytest.mark.parametrize("name", ["3x3", "3x3 s2", "depthwise", "f16", "bf16", "f64", "5x5 s5",
+                                  "joint s2", "joint f16"])
 def test_objects_emit(name: str, target: Target) -> None:
     for make in (conv_forward, conv_backward_data, conv_backward_weight):
         emits(make(SPECS[name], target), target)
+
+
+@pytest.mark.parametrize("name", JOINT)
+def test_small_images_of_a_batch_are_joined(name: str) -> None:
+    for make in (conv_forward, conv_backward_data):
+        assert "joint" in make(JOINT[name], AVX512).scratch
 
 
 def test_split_does_not_depend_on_the_call() -> None:

@@ -22,6 +22,8 @@ from cellc_runtime.dtypes import DType, float32
 from cellc_runtime.target import Target
 
 from .conv_dephase import dephase_kernel
+from .conv_joint import JointPlan, Spread, join_images, spread_kernel
+from .conv_joint import gather_kernel as join_kernel
 from .conv_taps import Epilogue, Phase, TapConv, choose_tiling, tap_kernel
 from .conv_unfold import SLACK_BYTES, Unfold, unfold_kernel, widen_kernel
 from .conv_vec import Plan, acc_size, is_half, memory_type
@@ -152,10 +154,34 @@ def _convolve(
     """Append the steps of a tile-kernel problem from source to output role."""
     source, out = roles
     t = choose_tiling(p, target)
+    joined = join_images(p, t, target)
+    if joined is not None:
+        pixels = p.unfold.th * p.unfold.tw
+        _convolve_joint(plan, spec, joined, target, roles, tuple(range(pixels)), epilogue, extra)
+        return
     if not t.rows:
-        source = _windows(plan, p.unfold, p.n * p.groups * p.k, source, target)
+        source = _windows(plan, p.image, p.n * p.groups * p.k, source, target)
     w = _weights(plan, spec, target)
     plan.add(tap_kernel(p, t, target, epilogue, extra), source, w, out,
+             *(f"e{i}" for i in range(extra)))
+
+
+def _convolve_joint(
+    plan: Plan, spec: ConvSpec, p: JointPlan, target: Target, roles: tuple[str, str],
+    sources: tuple[int | None, ...], epilogue: Epilogue | None = None, extra: int = 0,
+) -> None:
+    """The steps of a problem over joint images; for `sources` see `Spread`."""
+    source, out = roles
+    rows = p.problem.groups * p.problem.m
+    plan.scratch["windows"] = p.joint.nbytes()
+    size = len(p.problem.phases) * rows * p.joint.tw * acc_size(spec.dtype)
+    plan.scratch["joint"] = size + SLACK_BYTES
+    plan.add(join_kernel(p.joint, target), source, "windows")
+    w = _weights(plan, spec, target)
+    plan.add(tap_kernel(p.problem, p.tiling, target), "windows", w, "joint")
+    grid = p.joint.gh * p.joint.gw
+    spread = Spread(spec.dtype, spec.n, rows, len(sources), p.joint.tw, grid, sources)
+    plan.add(spread_kernel(spread, target, epilogue, extra), "joint", w, out,
              *(f"e{i}" for i in range(extra)))
 
 
@@ -241,10 +267,28 @@ def conv_backward_data(spec: ConvSpec, target: Target) -> Plan:
     if direct:
         _convolve(plan, spec, problem, target, ("dy", "out"))
         return plan
+    joined = join_images(problem, choose_tiling(problem, target), target)
+    if joined is not None:
+        sources = _phase_sources(spec, phases, joined)
+        _convolve_joint(plan, spec, joined, target, ("dy", "out"), sources)
+        return plan
     plan.scratch["phases"] = _phase_bytes(spec, len(phases))
     _convolve(plan, spec, problem, target, ("dy", "phases"))
     plan.add(_dephase(spec, phases, target), "phases", "out")
     return plan
+
+
+def _phase_sources(
+    spec: ConvSpec, phases: dict[tuple[int, int], Phase], p: JointPlan
+) -> tuple[int | None, ...]:
+    """Where each pixel of an image is in a row of the joint phases."""
+    (sy, sx), size = spec.stride, p.problem.groups * p.problem.m * p.joint.tw
+    index = {phase: i * size for i, phase in enumerate(phases)}
+    out = []
+    for y, x in product(range(spec.h), range(spec.w)):
+        first = index.get((y % sy, x % sx))
+        out.append(None if first is None else first + y // sy * p.joint.gw + x // sx)
+    return tuple(out)
 
 
 def _phase_bytes(spec: ConvSpec, phases: int) -> int:

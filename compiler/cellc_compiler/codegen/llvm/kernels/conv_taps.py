@@ -21,7 +21,7 @@ from cellc_compiler.codegen.llvm.text import Function, V, vector
 from cellc_runtime.dtypes import DType
 from cellc_runtime.target import Target
 
-from .conv_unfold import SLACK_BYTES, Unfold
+from .conv_unfold import SLACK_BYTES, Unfold, Windows
 from .conv_vec import (
     TASK_CYCLES,
     acc_ptr,
@@ -75,14 +75,14 @@ class TapConv:
     """One tile-kernel problem.
 
     Attributes:
-        unfold: the window form of the source (per channel).
+        unfold: the window form of the source (per channel); an `Unfold` may be left to the tasks.
         n, groups, m, k: images, groups, rows per group and chain channels per group.
         phases: taps of every phase.
         w_strides: elements between groups, rows and chain channels of the weights.
         out_dtype: storage type of the output (its accumulator type is the source's).
     """
 
-    unfold: Unfold
+    unfold: Windows
     n: int
     groups: int
     m: int
@@ -95,6 +95,12 @@ class TapConv:
     def dtype(self) -> DType:
         """Storage type of the source."""
         return self.unfold.dtype
+
+    @property
+    def image(self) -> Unfold:
+        """The unfolded form of each image, of a problem that has one."""
+        assert isinstance(self.unfold, Unfold)
+        return self.unfold
 
     @property
     def pixels(self) -> int:
@@ -217,7 +223,7 @@ def choose_tiling(p: TapConv, target: Target) -> Tiling:
     def blocks(chunks: int) -> int:
         return min(row_tiles, -(-need // chunks))
 
-    copied = replace(p.unfold, copied=True)
+    copied = replace(p.image, copied=True)
     fits = _stack_tiles(p, copied, width * nv, kb, tiles)
     if fits and (p.m >= _COPY_ROWS or not p.unfold.identity):
         # Cheapest unfolding in all, and reading of the weights once per chunk.
@@ -299,13 +305,18 @@ class _Writer:
         return self.windows.channel_size(self.t.rows or None)
 
     @property
-    def windows(self) -> Unfold:
+    def windows(self) -> Windows:
         """The unfolded form the tiles read."""
-        return replace(self.p.unfold, copied=True) if self.t.rows else self.p.unfold
+        return self.copied if self.t.rows else self.p.unfold
+
+    @property
+    def copied(self) -> Unfold:
+        """The unfolded form on the stack."""
+        return replace(self.p.image, copied=True)
 
     def _unfold(self, source: V, count: V, chunk: V, stack: V) -> V:
         """Unfold the rows of a chunk to the stack; where grid pixel 0 would then be."""
-        f, p, u = self.f, self.p, self.windows
+        f, p, u = self.f, self.p, self.copied
         tiles = -(-p.pixels // (self.t.width * self.t.nv))
         per = -(-tiles // self.t.pixel_chunks) * self.t.width * self.t.nv
         row0, _ = divmod_const(f, f.mul(chunk, f.i64(per)), u.tw)
@@ -503,7 +514,7 @@ def _tables(writer: _Writer) -> str:
         table("TAP_X", [writer.windows.offset(ry, cx, rows) for ry, cx, _ in taps])
         + table("TAP_W", [w for _, _, w in taps])
         + table("TAP_FIRST", starts)
-        + (writer.windows.tables() if rows else "")
+        + (writer.copied.tables() if rows else "")
     )
 
 

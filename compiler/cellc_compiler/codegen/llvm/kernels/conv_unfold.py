@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
+from typing import Protocol
 
 from cellc_compiler.codegen.kernel import Kernel
 from cellc_compiler.codegen.llvm.text import Function, V, vector
@@ -44,6 +45,36 @@ SLACK_BYTES = 256
 
 _MAX_SHUFFLED_STRIDE = 4
 _UNROLLED_VECTORS = 64
+
+
+class Windows(Protocol):
+    """What the tile kernel reads: for every channel, planes in which a tap is a constant offset
+    from each of `th * tw` grid points. `Unfold` is one such form."""
+
+    @property
+    def dtype(self) -> DType:
+        """Storage type of the source."""
+
+    @property
+    def th(self) -> int:
+        """Rows of the grid."""
+
+    @property
+    def tw(self) -> int:
+        """Columns of the grid."""
+
+    @property
+    def identity(self) -> bool:
+        """Whether these are the pixels of the source itself, with nothing after the last."""
+
+    def planes(self) -> int:
+        """Planes per channel."""
+
+    def channel_size(self, rows: int | None = None) -> int:
+        """Elements of a channel."""
+
+    def offset(self, ry: int, cx: int, rows: int | None = None) -> int:
+        """Element offset of tap `(ry, cx)` in a channel."""
 
 
 @dataclass(frozen=True)
