@@ -7,6 +7,7 @@ look-up that needs neither the passes nor LLVM.
 from __future__ import annotations
 
 import functools
+import hashlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -153,7 +154,7 @@ def _generate(
     say("native code")
     start = time.perf_counter()
     image = objects.build_image(
-        text, [(n, k.body) for n, k in kernels.named.items()], target,
+        text.module, [(n, k.body) for n, k in kernels.named.items()], target,
         callbacks=len(lowered.callbacks),
     )
     report.seconds["llvm"] = time.perf_counter() - start
@@ -165,11 +166,20 @@ def _generate(
         image=image,
         arena_bytes=arena,
         ahead_arena_bytes=ahead_arena,
+        ahead_key=_ahead_key(text.ahead, bytes(lowered.constants)),
         constants=bytes(lowered.constants),
         callbacks=tuple(_callback(i, c.node) for i, c in enumerate(lowered.callbacks)),
         cost=sum(i.kernel.cost for i in instructions.walk(lowered.instructions)
                  if isinstance(i, instructions.Call)),
     )
+
+
+def _ahead_key(text: str, constants: bytes) -> str:
+    """A name for what is computed ahead. The text names slots and kernels (by their contents)."""
+    if not text:
+        return ""
+    parts = (text.encode(), constants if "%consts" in text.split("{", 1)[1] else b"")
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()
 
 
 def _callback(number: int, node: Node) -> Callback:

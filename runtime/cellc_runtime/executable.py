@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -30,6 +31,10 @@ HostFunction = Callable[..., object]
 _RELEASE_CYCLES = 30_000.0
 """A program this long (about 10 us) repays releasing the interpreter lock (about 0.1 us, and the
 risk of waiting for it)."""
+
+
+_shared: weakref.WeakValueDictionary[Any, Scratch] = weakref.WeakValueDictionary()
+"""What was computed ahead of calls, by program text and parameters."""
 
 
 class Executable:
@@ -75,7 +80,7 @@ class Executable:
         """The executable's own state, by slot name; write into the arrays to set it."""
         return dict(self._core.states)
 
-    def bind(self, params: Sequence[Array]) -> None:
+    def bind(self, params: Sequence[Array], versions: Sequence[int] | None = None) -> None:
         """Use these arrays for the `param` slots, in order, from the next call on.
 
         A parameter that the program updates is written in place, so it must be an array it can
@@ -83,12 +88,13 @@ class Executable:
         may be anything of the right type and shape; what is not laid out right is copied now.
 
         What the program computes from parameters alone (packed weights, say) is computed now, so
-        bind again after the contents of one have changed.
+        bind again after the contents of one have changed. With `versions`, one number for each
+        array that changes when its contents do, executables that compute the same share it.
 
         Raises:
             TypeError, ValueError: which parameter is wrong, what was expected and what came.
         """
-        self._core.bind(params)
+        self._core.bind(params, versions)
 
     def call(self, arrays: Sequence[Array]) -> list[Array]:
         """Run on these inputs; the outputs, as a list.
@@ -152,7 +158,7 @@ class _Core:
 
     # --- parameters -------------------------------------------------------------------------
 
-    def bind(self, params: Sequence[Array]) -> None:
+    def bind(self, params: Sequence[Array], versions: Sequence[int] | None = None) -> None:
         """See `Executable.bind`."""
         given = tuple(params)
         if len(given) != len(self._params):
@@ -175,7 +181,7 @@ class _Core:
         ranges = [(at, at + self.program.slots[i].nbytes, i) for i, at in addresses]
         self._refuse_overlaps(ranges)
         written = [(lo, hi) for lo, hi, i in ranges if i in self._written and hi > lo]
-        computed = self._compute_ahead(addresses)
+        computed = self._kept(addresses, versions)
         previous = getattr(self, "_bound", None)
         self._bound = ((*keep, computed), addresses, written)
         self._given, self.params, self._ready = given, arrays, True
@@ -184,19 +190,34 @@ class _Core:
             self._context.bind(self._bound[0], addresses, written, release)
         del previous  # the native entry may have used it up to here
 
-    def _compute_ahead(self, addresses: list[tuple[int, int]]) -> Scratch | None:
-        """Fill fresh memory with what follows from the parameters; a call that still runs on
-        the old ones keeps theirs."""
-        nbytes = self.program.kept_bytes
-        if not nbytes:
+    def _kept(
+        self, addresses: list[tuple[int, int]], versions: Sequence[int] | None
+    ) -> Scratch | None:
+        """The memory of what follows from the parameters; its address joins `addresses`."""
+        if not self.program.kept_bytes:
             return None
-        kept = Scratch(nbytes)
+        key = None
+        if versions is not None:
+            # While a block lives so do the arrays it was computed from, at their addresses.
+            key = (self.program.ahead_key, tuple(addresses), tuple(versions))
+        kept = _shared.get(key) if key is not None else None
+        if kept is None:
+            kept = self._compute_ahead(addresses)
+        if key is not None:
+            _shared[key] = kept
         addresses.append((len(self.program.slots) - 1, kept.address))
+        return kept
+
+    def _compute_ahead(self, addresses: Sequence[tuple[int, int]]) -> Scratch:
+        """Fresh memory, filled; a call that still runs on the old parameters keeps theirs."""
+        kept = Scratch(self.program.kept_bytes)
         slots = (ctypes.c_void_p * len(self.program.slots))()
-        for index, address in addresses:
+        for index, address in (*addresses, (len(slots) - 1, kept.address)):
             slots[index] = address
         arena = Scratch(self.program.ahead_arena_bytes)
-        code = self._function(AHEAD)(ctypes.addressof(slots), arena.address, self._consts.address)
+        code = self._function(AHEAD)(
+            ctypes.addressof(slots), arena.address, self._consts.address
+        )
         if code:
             self._raise(code)
         return kept

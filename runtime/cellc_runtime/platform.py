@@ -274,7 +274,7 @@ class Scratch:
     Large blocks ask for huge pages: an arena is walked by many kernels in turn.
     """
 
-    __slots__ = ("_owner", "_view", "address", "nbytes")
+    __slots__ = ("__weakref__", "_owner", "_view", "address", "nbytes")
 
     def __init__(self, nbytes: int) -> None:
         self.nbytes = nbytes

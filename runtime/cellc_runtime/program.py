@@ -98,6 +98,7 @@ class Program:
         image: linked code.
         arena_bytes: scratch memory of one call.
         ahead_arena_bytes: scratch memory of `cellc_ahead`.
+        ahead_key: programs of equal key compute the same from the same parameters.
         constants: what `consts` points to (copied to a 64-byte boundary).
         messages: error code `n` of main is `messages[n - 1]`.
         callbacks: in the order of their table entries.
@@ -114,6 +115,7 @@ class Program:
     callbacks: tuple[Callback, ...] = ()
     cost: float = 0.0
     ahead_arena_bytes: int = 0
+    ahead_key: str = ""
 
     def __post_init__(self) -> None:
         self.check()
@@ -192,6 +194,7 @@ class Program:
                 [c.name, _types_out(c.inputs), _types_out(c.outputs)] for c in self.callbacks
             ],
             "cost": float(self.cost),
+            "ahead_key": self.ahead_key,
             "image": image,
         }
         sections = [(f"segment{i}", data) for i, data in enumerate(parts)]
@@ -240,6 +243,7 @@ def _read(meta: Mapping[str, Any], sections: Mapping[str, memoryview]) -> Progra
         ),
         arena_bytes=_count(arena),
         ahead_arena_bytes=_count(ahead_arena),
+        ahead_key=_text(meta["ahead_key"]),
         constants=bytes(sections["constants"]),
         messages=tuple(
             Message(_text(k), _text(t), _text(f), _count(n)) for k, t, f, n in meta["messages"]

@@ -157,3 +157,28 @@ def test_lent_memory_has_the_type_of_the_parameter(dtype: Any) -> None:
     lent[1] = 0
     assert p.asnumpy()[1, 2] == 0
     assert p.asnumpy()[0, 2] == 1
+
+
+def kept_memory(net: Net) -> set[int]:
+    """Where what is kept lies, of all compiled entries."""
+    found = set()
+    for entry in net._entries.entries.values():
+        core = entry.executable._core
+        found.add(dict(core._bound[1])[len(core.program.slots) - 1])
+    return found
+
+
+def test_variants_of_a_network_share_what_is_kept() -> None:
+    net = Net().set_train(False)
+    ms.set_context(mode=ms.GRAPH_MODE)
+    wide, wider = (ms.Tensor(np.ones((rows, 96), np.float32)) for rows in (512, 1024))
+    first = net(wide).asnumpy()
+    assert net(wider).asnumpy()[:512].tobytes() == first.tobytes()
+    assert len(net._entries.entries) == 2
+    assert len(kept_memory(net)) == 1
+    net.first.weight.set_data(ms.Tensor(np.ones((128, 96), np.float32)))
+    net(wide)
+    assert len(kept_memory(net)) == 2  # the other has not run since
+    second = net(wider).asnumpy()
+    assert len(kept_memory(net)) == 1
+    assert second.tobytes() != first.tobytes()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from cellc_runtime.abi import AHEAD, CALLBACK_FAILED, FIRST_CALLBACK, MAIN, TABLE
 from cellc_runtime.target import Target
@@ -36,11 +37,19 @@ class Kernels:
         return name
 
 
+@dataclass(frozen=True, slots=True)
+class MainText:
+    """The module of both functions, and that of `cellc_ahead` alone ("" if there is none)."""
+
+    module: str
+    ahead: str
+
+
 def write_main(
     instructions: list[Instruction], ahead: list[Instruction], target: Target, slots: int,
     kernels: Kernels,
-) -> str:
-    """The module of both functions; `kernels` takes in what they call."""
+) -> MainText:
+    """The text of both functions; `kernels` takes in what they call."""
     functions = [_FunctionWriter(MAIN, target, slots, kernels).write(instructions)]
     if ahead:
         functions.append(_FunctionWriter(AHEAD, target, slots, kernels).write(ahead))
@@ -49,7 +58,9 @@ def write_main(
     if any(isinstance(i, Callback) for i in walk(instructions)):
         declares.append(f"@{TABLE} = external hidden global [0 x ptr]")
     text = module(functions, "\n".join(declares))
-    return text + win64_text(AHEAD, target) if ahead else text
+    if not ahead:
+        return MainText(text, "")
+    return MainText(text + win64_text(AHEAD, target), functions[1].text())
 
 
 class _FunctionWriter:

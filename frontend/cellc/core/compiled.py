@@ -240,11 +240,13 @@ class CompiledEntry:
         self.epoch = writes.epoch
         parameters = self.traced.parameters
         self.bound = [(p._data, p._version) for p in parameters]
-        self.executable.bind([array for array, _ in self.bound])
-        if self.executable.program.kept_bytes and any(
+        lent = self.executable.program.kept_bytes > 0 and any(
             getattr(p, "_is_lent", False) for p in parameters
-        ):
+        )
+        if lent:
             self.epoch = -1  # lent memory may be written before any call
+        versions = None if lent else [version for _, version in self.bound]
+        self.executable.bind([array for array, _ in self.bound], versions)
 
     def _catch_up(self) -> None:
         """Some parameter somewhere has changed: bind again if it is one of these."""
