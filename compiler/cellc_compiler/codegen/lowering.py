@@ -25,7 +25,7 @@ from ..passes.fusion import Cluster, Schedule, as_group, fuse
 from .ahead import Split, is_frozen, split
 from .epilogues import Attached, find_epilogues
 from .instructions import Call, Callback, Copy, For, If, Instruction, Loop, Place
-from .llvm.nest import emit_nest
+from .llvm import nest_tiles
 from .llvm.scalar import cycles
 from .memory import ALIGN, Buffer
 from .plan import KernelPlan, Step
@@ -298,7 +298,7 @@ class GraphBlock:
             return
         streamed = {v for v in stored if v.type.nbytes >= STREAMED
                     and isinstance(base := self.place(v).base, int) and base in self.low.outputs}
-        kernel, values = emit_nest(nest, self.low.target, streamed)
+        kernel, values = nest_tiles.emit(nest, self.low.target, streamed)
         places = tuple(self.place(v) for v in values)
         label = "+".join(n.op for n in cluster.nodes)
         self.low.nests.append((label, nest))
