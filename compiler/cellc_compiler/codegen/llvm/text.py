@@ -303,6 +303,11 @@ class Function:
             f"call void @llvm.masked.store.{suffix(ty)}.p0({value}, {ptr}, i32 {al}, {mask})"
         )
 
+    def prefetch(self, ptr: V) -> None:
+        """Ask the second-level cache for a line; any address may be named."""
+        self.declares.add("declare void @llvm.prefetch.p0(ptr, i32 immarg, i32 immarg, i32 immarg)")
+        self.line(f"call void @llvm.prefetch.p0({ptr}, i32 0, i32 2, i32 1)")
+
     def tail_mask(self, count: V, lanes: int) -> V:
         """<lanes x i1> with the first `count` (an i64) lanes set; constant if `count` is."""
         ty = vector("i64", lanes)

@@ -23,6 +23,7 @@ from cellc_compiler.codegen.llvm.kernels.gemm_arith import Arith
 from cellc_compiler.codegen.llvm.kernels.gemm_dot import ROWS as DOT_ROWS
 from cellc_compiler.codegen.llvm.kernels.gemm_dot import dot_function
 from cellc_compiler.codegen.llvm.kernels.gemm_pack import (
+    LINE,
     Panels,
     block_copier,
     ceil_div,
@@ -40,6 +41,7 @@ from cellc_compiler.codegen.llvm.kernels.gemm_plan import (
 from cellc_compiler.codegen.llvm.kernels.gemm_tile import (
     OUT_BUFFER,
     Epilogue,
+    Prefetch,
     TileLayout,
     tile_function,
 )
@@ -190,9 +192,33 @@ class _GemmWriter:
             m_last=p.swapped,
             blocked=self.blocks > 1,
             carry=OUT_BUFFER if arith.carries_in_out else len(self.roles),
-            unroll=UNROLL if self.target.vector_bytes > 16 and is_float(arith.acc) else 2,
+            unroll=self._unroll(),
             epilogue=epilogue,
+            prefetch=self._prefetch(),
         )
+
+    def _unroll(self) -> int:
+        return UNROLL if self.target.vector_bytes > 16 and is_float(self.arith.acc) else 2
+
+    def _prefetch(self) -> Prefetch | None:
+        """Row tiles of one panel share the fetching of the next; few tiles leave it to the
+        hardware, which follows long runs by itself. Short runs of a stored B `[k][n]` would
+        push each other out of the cache where they are a page apart."""
+        p, s, panels = self.p, self.s, self.panels
+        tiles = ceil_div(self.row_tiles, s.row_groups)
+        unroll = self._unroll()
+        iterations = s.kc // unroll
+        if tiles < 4 or not iterations or s.pack_b == "none":
+            return None
+        if s.pack_b == "shared":
+            total = ceil_div(s.kc * panels.k_bytes, LINE)
+            lines = ceil_div(ceil_div(total, tiles), iterations)
+            return Prefetch(lines, LINE, lines * LINE, lines * iterations * LINE)
+        if not p.trans_b:
+            return None
+        rows = ceil_div(s.width, tiles)
+        advance = unroll * self.arith.dtype.itemsize
+        return Prefetch(rows, panels.n_stride, advance, rows * panels.n_stride)
 
     # --- the plan ---------------------------------------------------------------------------
 
@@ -283,7 +309,8 @@ class _GemmWriter:
         def panel(j: V, columns: int) -> None:
             ptr = self._panel_of_b(b, j, k0, kc, columns)
             col = f.mul(j, f.i64(s.width))
-            self._column(a, ptr, rows, first_row, col, columns, [kc, *flags])
+            after = [self._source_of_b(b, f.add(j, f.i64(1)), k0)] if self.layout.prefetch else []
+            self._column(a, ptr, rows, first_row, col, columns, [kc, *flags], after)
 
         full = p.n // s.width
         self._with_tail(cols, full, self.panels.tail, lambda j: panel(j, s.width),
@@ -321,12 +348,8 @@ class _GemmWriter:
 
     def _panel_of_b(self, b: V, j: V, k0: V, kc: V, columns: int) -> V:
         """Where panel j of this block begins; packs it first where that is the task's job."""
-        f, p, s = self.f, self.p, self.s
-        if s.pack_b == "shared":
-            at = f.mul(j, f.i64(panel_bytes(self.arith, s.width, p.k)))
-            return f.gep(b, f.add(at, f.mul(k0, f.i64(self.panels.k_bytes))))
-        at = f.mul(j, f.i64(s.width * self.panels.n_stride))
-        src = f.gep(b, f.add(at, f.mul(k0, f.i64(self.panels.k_stride))))
+        f = self.f
+        src = self._source_of_b(b, j, k0)
         if self.stack_b is None:
             return src
         name = f"pack_{columns}"
@@ -334,17 +357,28 @@ class _GemmWriter:
         f.call(name, "void", src, self.stack_b, kc)
         return self.stack_b
 
+    def _source_of_b(self, b: V, j: V, k0: V) -> V:
+        """Where panel j begins at k0, in the packed or the stored B."""
+        f, s, panels = self.f, self.s, self.panels
+        if s.pack_b == "shared":
+            at = f.mul(j, f.i64(panel_bytes(self.arith, s.width, self.p.k)))
+            return f.gep(b, f.add(at, f.mul(k0, f.i64(panels.k_bytes))))
+        at = f.mul(j, f.i64(s.width * panels.n_stride))
+        return f.gep(b, f.add(at, f.mul(k0, f.i64(panels.k_stride))))
+
     def _column(self, a: V, b: V, rows: tuple[V, V], first_row: V, col: V, columns: int,
-                rest: list[V]) -> None:
-        """All row tiles of one panel."""
-        f, p, s = self.f, self.p, self.s
+                rest: list[V], after: list[V]) -> None:
+        """All row tiles of one panel; `after` is the panel that comes next, to fetch ahead."""
+        f, p, s, ahead = self.f, self.p, self.s, self.layout.prefetch
 
         def tile(i: V, height: int) -> None:
             name = f"tile_{height}x{columns}"
             self._helper(name, tile_function(name, self.layout, height, columns))
-            at = f.gep(a, f.mul(f.sub(i, rows[0]), f.i64(s.rows * self.layout.a_row)))
+            number = f.sub(i, rows[0])
+            at = f.gep(a, f.mul(number, f.i64(s.rows * self.layout.a_row)))
             row = f.add(first_row, f.mul(i, f.i64(s.rows)))
-            f.call(name, "void", at, b, f.arg("bufs"), row, col, *rest)
+            share = [f.gep(x, f.mul(number, f.i64(ahead.share))) for x in after] if ahead else []
+            f.call(name, "void", at, b, f.arg("bufs"), row, col, *rest, *share)
 
         full = p.m // s.rows
         self._with_tail(rows, full, p.m % s.rows, lambda i: tile(i, s.rows),

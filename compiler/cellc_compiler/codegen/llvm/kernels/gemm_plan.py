@@ -126,8 +126,12 @@ _PACK_FROM = 24
 """B stored `[k][n]` is read in place for at most this many rows of the output."""
 _STACK = 240 << 10
 """Bytes of stack a task may use for packed blocks."""
-_K_BLOCK_BYTES = {64: 128 << 10, 32: 24 << 10, 16: 24 << 10}
+_K_BLOCK_BYTES = {64: 192 << 10, 32: 24 << 10, 16: 24 << 10}
 """Bytes of a panel's block of k, by the bytes of a vector."""
+_AHEAD_BYTES = {64: 384 << 10, 32: 24 << 10, 16: 24 << 10}
+"""The same of panels that are packed ahead, and so need no stack."""
+_CLASH_ROWS = 8
+"""Rows of A a tile may read at once that lie in one set of the first-level cache."""
 _TASK_CYCLES = 40_000.0
 _MAX_TASKS = 64
 _UNIT_CYCLES = 400.0
@@ -191,10 +195,10 @@ def schedule(p: Problem, arith: Arith, target: Target, b_constant: bool) -> Sche
     cycles = sweep_cycles(arith, p.m, p.n, p.k, rows, vecs)
     packs_b = p.k > 0 and (p.trans_b or arith.parts > 1 or b_constant or
                            (row_tiles > 3 and p.m > _PACK_FROM))
-    pack_a = _pack_a(p, arith, panels)
-    kc = _block_k(p, arith, target, width, packs_b, pack_a)
-    least = _least_row_groups(p, arith, rows, kc, width) if pack_a == "local" else 1
+    pack_a = _pack_a(p, arith, rows, panels)
     ahead = b_constant or p.b_matrices < p.matrices
+    kc = _block_k(p, arith, target, width, packs_b, ahead, pack_a)
+    least = _least_row_groups(p, arith, rows, kc, width) if pack_a == "local" else 1
     grid = _Grid(p, arith, rows, width, cycles, pack_a == "local", packs_b, ahead)
     row_groups, col_groups = grid.best(least)
     shared = ahead or grid.repack(row_groups) > grid.pack_once()
@@ -289,19 +293,20 @@ def _group_counts(tiles: int) -> list[int]:
     return sorted({ceil_div(tiles, size) for size in sizes})
 
 
-def _pack_a(p: Problem, arith: Arith, panels: int) -> Pack:
-    """Copy A where reading it in place costs: conversion, or rows that share cache sets."""
+def _pack_a(p: Problem, arith: Arith, rows: int, panels: int) -> Pack:
+    """Copy A where reading it in place costs: conversion, rows of a tile that share cache sets,
+    or columns (A stored `[k][m]`) that are a page apart."""
     if p.k == 0:
         return "none"
     if arith.converts:
         return "local"
     pitch = (p.m if p.trans_a else p.k) * arith.dtype.itemsize
-    clash = pitch % 4096 == 0 and p.m > 32 and p.k > 8
+    clash = pitch % 4096 == 0 and p.m > 32 and p.k > 8 and (p.trans_a or rows > _CLASH_ROWS)
     far = p.trans_a and pitch > 1024 and p.k > 64
     return "local" if panels > 2 and (clash or far) else "none"
 
 
-def _block_k(p: Problem, arith: Arith, target: Target, width: int, packs_b: bool,
+def _block_k(p: Problem, arith: Arith, target: Target, width: int, packs_b: bool, ahead: bool,
              pack_a: Pack) -> int:
     """k per block, even over the blocks."""
     size = p.n * p.k * arith.dtype.itemsize
@@ -311,7 +316,8 @@ def _block_k(p: Problem, arith: Arith, target: Target, width: int, packs_b: bool
     elif not packs_b and p.k <= 4096:
         return max(p.k, 1)
     else:
-        limit = _K_BLOCK_BYTES[target.vector_bytes] // (width * arith.acc_size * arith.parts)
+        nbytes = (_AHEAD_BYTES if ahead else _K_BLOCK_BYTES)[target.vector_bytes]
+        limit = nbytes // (width * arith.acc_size * arith.parts)
     whole_a = _STACK // 2 // (p.m * arith.acc_size * arith.parts)
     if pack_a == "local":
         # Either all of A's rows fit the stack, and one row group can serve, or a few tiles do.

@@ -1,9 +1,10 @@
 """The register tile of a matmul: rows x vectors of accumulators over a range of k.
 
 A tile function is `void name(ptr a, ptr b, ptr bufs, i64 row, i64 col, i64 kc)`, followed by
-`i64 first, i64 last` when k is blocked. `a` points to the tile's first row and `b` to its first
-column at the first k; both advance by constant strides. Accumulators live in registers for the
-whole range and pass from one block of k to the next through memory, exactly.
+`i64 first, i64 last` when k is blocked and by `ptr next` when it fetches ahead. `a` points to the
+tile's first row and `b` to its first column at the first k; both advance by constant strides.
+Accumulators live in registers for the whole range and pass from one block of k to the next
+through memory, exactly.
 """
 
 from __future__ import annotations
@@ -54,6 +55,30 @@ class Epilogue:
 
 
 @dataclass(frozen=True, slots=True)
+class Prefetch:
+    """What a tile asks the second-level cache to load while it computes: its share of the panel
+    of B that comes next. Lines past a buffer's end may be named; nothing is read there.
+
+    Attributes:
+        lines: cache lines asked for per iteration of the main loop.
+        pitch: bytes from one of them to the next.
+        advance: bytes they move per iteration.
+        share: bytes from the share of one row tile to that of the next.
+    """
+
+    lines: int
+    pitch: int
+    advance: int
+    share: int
+
+    def emit(self, f: Function, base: V, iteration: V) -> None:
+        """Ask for the lines of one iteration."""
+        at = f.gep(base, f.mul(iteration, f.i64(self.advance)))
+        for line in range(self.lines):
+            f.prefetch(f.gep(at, line * self.pitch))
+
+
+@dataclass(frozen=True, slots=True)
 class TileLayout:
     """Strides and code options that all tiles of a kernel share (strides in bytes).
 
@@ -71,6 +96,7 @@ class TileLayout:
         carry: index in `bufs` of the partial accumulators when blocked.
         unroll: k per iteration of the main loop.
         epilogue: applied before the store.
+        prefetch: what is fetched ahead, if anything.
     """
 
     arith: Arith
@@ -86,6 +112,7 @@ class TileLayout:
     carry: int
     unroll: int
     epilogue: Epilogue | None
+    prefetch: Prefetch | None = None
 
 
 def tile_function(name: str, lay: TileLayout, rows: int, columns: int) -> Function:
@@ -94,6 +121,8 @@ def tile_function(name: str, lay: TileLayout, rows: int, columns: int) -> Functi
               ("i64", "kc")]
     if lay.blocked:
         params += [("i64", "first"), ("i64", "last")]
+    if lay.prefetch:
+        params += [("ptr", "next")]
     f = Function(name, params, lay.target, "void", "internal")
     _Tile(f, lay, rows, columns).write()
     return f
@@ -137,8 +166,10 @@ class _Tile:
         whole = f.binary("and", kc, f.i64(-u))
 
         def body(count: int) -> Callable[[V, list[V]], list[V]]:
-            def steps(_: V, carried: list[V]) -> list[V]:
+            def steps(k: V, carried: list[V]) -> list[V]:
                 a, b, *acc = carried
+                if lay.prefetch and count == u:
+                    lay.prefetch.emit(f, f.arg("next"), f.binary("udiv", k, f.i64(u)))
                 for s in range(count):
                     acc = self.step(f.gep(a, s * lay.a_k), f.gep(b, s * lay.b_k), acc)
                 return [f.gep(a, count * lay.a_k), f.gep(b, count * lay.b_k), *acc]
