@@ -237,9 +237,19 @@ def test_blocks_of_k_carry_exact_accumulators(dtype: dt.DType) -> None:
     check(spec, target)
 
 
+@pytest.mark.parametrize("target", HOST)
+def test_tiles_that_fetch_the_next_panel(target: Target) -> None:
+    for trans_b, constant in ((True, False), (True, True), (False, True)):
+        for m, n, k in ((70, 200, 130), (170, 460, 401)):
+            spec = MatmulSpec(m, n, k, dt.float32, trans_b=trans_b, b_constant=constant)
+            assert "llvm.prefetch" in matmul_kernels(spec, target).kernels[-1][0].body
+            check(spec, target)
+
+
 def test_larger_problem_with_shared_panels_and_copied_blocks() -> None:
     for trans_a, trans_b in ((False, False), (True, False), (False, True)):
-        spec = MatmulSpec(270, 260, 1024, dt.float32, trans_a=trans_a, trans_b=trans_b)
+        spec = MatmulSpec(270, 260, 1024, dt.float32, trans_a=trans_a, trans_b=trans_b,
+                          b_constant=True)
         plan = matmul_kernels(spec, HOST[0])
         assert "packed_b" in plan.scratch and plan.kernels[-1][0].ntasks > 4
         check(spec, HOST[0])

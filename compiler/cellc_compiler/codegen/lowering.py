@@ -206,6 +206,8 @@ class GraphBlock:
         self.wanted = wanted
         self.may_write = may_write
         self.schedule: Schedule = fuse(graph)
+        for value, place in list(wanted.items()):
+            self.wanted.setdefault(self.root(value), place)
         self.epilogues = find_epilogues(graph, self.schedule)
         self.absorbed = {a.contraction for a in self.epilogues.values()}
         self.out: list[Instruction] = []
@@ -227,10 +229,15 @@ class GraphBlock:
                 self._single(node, cluster)
         return self.out
 
-    def place(self, value: Value) -> Place:
-        """Where a value is."""
+    def root(self, value: Value) -> Value:
+        """The value whose buffer this one shares."""
         while value in self.schedule.alias:
             value = self.schedule.alias[value]
+        return value
+
+    def place(self, value: Value) -> Place:
+        """Where a value is."""
+        value = self.root(value)
         found = self.env.get(value)
         if found is None:
             node = value.node
@@ -309,9 +316,7 @@ class GraphBlock:
         for e in walk(list(nest.roots())):
             if e.op == "load":
                 access: Access = e.payload
-                value = access.buffer
-                while value in self.schedule.alias:
-                    value = self.schedule.alias[value]
+                value = self.root(access.buffer)
                 if value is not access.buffer:
                     object.__setattr__(e, "payload", Access(value, access.offset, access.part))
 

@@ -19,10 +19,12 @@ from ._views import widened
 from .elementwise import same_dtype, unbroadcast
 
 if TYPE_CHECKING:
+    from ..codegen import ahead
     from ..codegen.llvm.epilogue import Fused
     from ..codegen.llvm.kernels import gemm
     from ..codegen.llvm.text import Function, V
 else:  # kernel families load when one is generated
+    ahead = lazy_module("cellc_compiler.codegen.ahead")
     gemm = lazy_module("cellc_compiler.codegen.llvm.kernels.gemm")
 
 
@@ -121,6 +123,7 @@ class Matmul(Op):
             batch=out[:-2], a_batch_strides=batch_strides(x[:-2], out[:-2]),
             b_batch_strides=batch_strides(y[:-2], out[:-2]), trans_a=ta, trans_b=tb,
             epilogue=None if epilogue is None else _tile_epilogue(epilogue, out[-1], target),
+            b_constant=ahead.is_frozen(node.operands[1]),
         )
         plan = gemm.matmul_kernels(spec, target)
         names = {"a": "in0", "b": "in1", "out": "out0"}

@@ -99,9 +99,12 @@ class Fuser:
 
     def _is_alias(self, node: Node) -> bool:
         """A reshape of something that has a buffer anyway, read by something that needs one."""
-        if node.op not in ("reshape", "stop_gradient") or node.result in self.results:
+        if node.op not in ("reshape", "stop_gradient"):
             return False
         source = node.operands[0].node
+        if node.result in self.results:  # its buffer may be that of a kernel's result
+            return source is not None and source.op != "constant" and not source.regions \
+                and not fusable(source) and node.operands[0] not in self.results
         has_buffer = source is None or source.op == "constant" or not fusable(source)
         if not has_buffer and node.operands[0] in self.alias:
             has_buffer = True

@@ -317,6 +317,8 @@ def _block_k(p: Problem, arith: Arith, target: Target, width: int, packs_b: bool
         return max(p.k, 1)
     else:
         nbytes = (_AHEAD_BYTES if ahead else _K_BLOCK_BYTES)[target.vector_bytes]
+        if pack_a == "local" and not ahead:
+            nbytes = min(nbytes, _STACK // 2)  # both share the stack
         limit = nbytes // (width * arith.acc_size * arith.parts)
     whole_a = _STACK // 2 // (p.m * arith.acc_size * arith.parts)
     if pack_a == "local":
