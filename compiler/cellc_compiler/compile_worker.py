@@ -1,16 +1,17 @@
 """A process that turns LLVM text into objects, asked over its standard input.
 
-A request is a JSON header and the text; an answer is a status byte and the object, or the error
-text. Both are preceded by their length. The process ends when its input does.
+A request is the name of a target, a line feed and the text; an answer is a status byte and the
+object, or the error text. Both are preceded by their length. The process ends when its input does.
 Before the first request it says hello, so that a process that could not start is told from one
-that LLVM ended.
+that LLVM ended. Requests are read while one is compiled: whoever sends them never waits.
 """
 
 from __future__ import annotations
 
-import json
 import struct
 import sys
+import threading
+from queue import SimpleQueue
 from typing import IO
 
 from cellc_runtime.target import TARGETS
@@ -19,6 +20,11 @@ from .emit_object import EmitError, emit_object
 
 OK, FAILED = 0, 1
 HELLO = b"cellc"
+
+
+def request(target: str, text: str) -> bytes:
+    """The message that asks for an object."""
+    return f"{target}\n{text}".encode()
 
 
 def send(stream: IO[bytes], data: bytes) -> None:
@@ -38,17 +44,29 @@ def receive(stream: IO[bytes]) -> bytes | None:
     return data if len(data) == size else None
 
 
+def answer(message: bytes) -> bytes:
+    """What is sent back for a request."""
+    target, _, text = message.decode().partition("\n")
+    try:
+        return bytes([OK]) + emit_object(text, TARGETS[target])
+    except EmitError as error:
+        return bytes([FAILED]) + str(error).encode()
+
+
 def main() -> None:
     """Answer requests until the input ends."""
-    requests, answers = sys.stdin.buffer, sys.stdout.buffer
+    requests: SimpleQueue[bytes | None] = SimpleQueue()
+
+    def read() -> None:
+        while (message := receive(sys.stdin.buffer)) is not None:
+            requests.put(message)
+        requests.put(None)
+
+    answers = sys.stdout.buffer
     send(answers, HELLO)
-    while (request := receive(requests)) is not None:
-        target, text = json.loads(request)
-        try:
-            answer = bytes([OK]) + emit_object(text, TARGETS[target])
-        except EmitError as error:
-            answer = bytes([FAILED]) + str(error).encode()
-        send(answers, answer)
+    threading.Thread(target=read, daemon=True).start()
+    while (message := requests.get()) is not None:
+        send(answers, answer(message))
 
 
 if __name__ == "__main__":

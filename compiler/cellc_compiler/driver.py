@@ -138,24 +138,35 @@ def _from_cache(payload: bytes | None) -> Program | None:
 def _generate(
     graph: Graph, target: Target, report: Report, say: Callable[[str], None]
 ) -> Program:
+    with objects.Builder(target, many=len(graph.nodes) >= _MANY) as builder:
+        return _build(graph, target, report, say, builder)
+
+
+_MANY = 24
+"""Nodes of a graph that will have kernels enough for processes that compile them."""
+
+
+def _build(
+    graph: Graph, target: Target, report: Report, say: Callable[[str], None],
+    builder: objects.Builder,
+) -> Program:
+    """Lower a graph, with kernels compiled as they come, and put everything together."""
     say("code generation")
     start = time.perf_counter()
-    lowered = lowering.lower(graph, target)
+    lowered = lowering.lower(graph, target, lambda kernel: builder.add(kernel.body))
     arena = memory.plan(b for b in lowered.buffers if b.first >= 0)
     ahead_arena = memory.plan(b for b in lowered.ahead_buffers if b.first >= 0)
     slots = graph_slots(graph)
     if lowered.kept_bytes:
         slots.append(Slot("kept", dtypes.uint8, (lowered.kept_bytes,), "kept"))
     kernels = main.Kernels()
-    text = main.write_main(
-        lowered.instructions, lowered.ahead, target, len(slots), kernels
-    )
+    text = main.write_main(lowered.instructions, lowered.ahead, target, kernels)
     report.seconds["lowering"] = time.perf_counter() - start
     say("native code")
     start = time.perf_counter()
     image = objects.build_image(
         text.module, [(n, k.body) for n, k in kernels.named.items()], target,
-        callbacks=len(lowered.callbacks),
+        callbacks=len(lowered.callbacks), builder=builder,
     )
     report.seconds["llvm"] = time.perf_counter() - start
     _fill_report(report, lowered, len(kernels.named), arena)

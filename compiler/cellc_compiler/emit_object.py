@@ -7,6 +7,9 @@ from typing import Any
 
 from cellc_runtime.target import Target
 
+QUICK = "; quick\n"
+"""First line of a module that is long and runs but a moment: compiled at level 0."""
+
 
 class EmitError(Exception):
     """LLVM refused a module; the text is LLVM's."""
@@ -32,7 +35,8 @@ def emit_object(text: str, target: Target) -> bytes:
     try:
         module = llvm.parse_assembly(text)
         machine = llvm.Target.from_triple(target.triple).create_target_machine(
-            cpu=target.cpu, features=target.features, opt=3, reloc="pic", codemodel="small"
+            cpu=target.cpu, features=target.features, opt=0 if text.startswith(QUICK) else 3,
+            reloc="pic", codemodel="small",
         )
         module.triple = target.triple
         module.data_layout = str(machine.target_data)

@@ -6,7 +6,7 @@ import os
 import struct
 import subprocess
 import sys
-import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +15,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 from helpers import mark_kernel
 
-from cellc_compiler import objects, relocate
+from cellc_compiler import compile_crew, objects, relocate
 from cellc_compiler.link import LinkError, LinkInput, link
 from cellc_compiler.objects import CompilerBug, build_image, compile_kernels, compile_module
 from cellc_runtime import dtypes, knobs
@@ -266,17 +266,39 @@ def test_workers_make_the_same_objects(target: Target, monkeypatch: pytest.Monke
     bodies = [body for _, body in kernels(14)]
     with knobs.override(cache_size=0):
         alone = objects.compile_texts(bodies, target, jobs=1)
-        # This process takes no text, so that the workers' own objects are compared.
-        monkeypatch.setattr(objects._Crew, "_take", _take_in_feeders)
+
+        def never(*_: object) -> bytes:
+            raise AssertionError("compiled where it should only wait")
+
+        monkeypatch.setattr(objects, "emit_object", never)
         crew = objects.compile_texts(bodies, target, jobs=3)
     assert crew == alone and len(set(alone)) == 14
 
 
-def _take_in_feeders(self: objects._Crew) -> int | None:
-    if threading.current_thread() is threading.main_thread():
-        return None
-    with self._lock:
-        return self._queue.pop() if self._queue else None
+def test_texts_are_compiled_while_more_are_written() -> None:
+    bodies = [body for _, body in kernels(8)]
+    made: list[str] = []
+    with knobs.override(cache_size=0), objects.Builder(AVX2, 2, many=True) as builder:
+        builder._crew._made = lambda text, obj: made.append(text)
+        builder.add(bodies[0])
+        builder.add(bodies[0])
+        deadline = time.monotonic() + 60
+        while not made and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert made == bodies[:1]
+        for body in bodies[1:]:
+            builder.add(body)
+        builder._crew.finish()
+    assert sorted(made) == sorted(bodies)
+
+
+def test_few_texts_start_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused() -> subprocess.Popen[bytes]:
+        raise AssertionError("a process for two texts")
+
+    monkeypatch.setattr(compile_crew, "start_worker", refused)
+    with knobs.override(cache_size=0):
+        assert len(objects.compile_texts([body for _, body in kernels(2)], AVX2, jobs=3)) == 2
 
 
 def test_an_error_in_a_worker_is_the_callers() -> None:
@@ -300,14 +322,14 @@ def test_workers_that_cannot_start_are_done_without(monkeypatch: pytest.MonkeyPa
         raise OSError("no more processes")
 
     for start in (broken, refused):
-        monkeypatch.setattr(objects, "_start_worker", start)
+        monkeypatch.setattr(compile_crew, "start_worker", start)
         with knobs.override(cache_size=0):
             assert len(set(objects.compile_texts(bodies, AVX2, jobs=3))) == 14
 
 
 def test_workers_end_with_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[subprocess.Popen[bytes]] = []
-    start = objects._start_worker
+    start = compile_crew.start_worker
 
     def remember() -> subprocess.Popen[bytes]:
         started.append(start())
@@ -316,8 +338,8 @@ def test_workers_end_with_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object) -> bytes:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(objects, "_start_worker", remember)
-    monkeypatch.setattr(objects, "_compile_here", interrupted)
+    monkeypatch.setattr(compile_crew, "start_worker", remember)
+    monkeypatch.setattr(compile_crew.Crew, "_take_here", interrupted)
     bodies = [body for _, body in kernels(14)]
     with knobs.override(cache_size=0), pytest.raises(KeyboardInterrupt):
         objects.compile_texts(bodies, AVX2, jobs=3)

@@ -25,6 +25,7 @@ from ..passes.fusion import Cluster, Schedule, as_group, fuse
 from .ahead import Split, is_frozen, split
 from .epilogues import Attached, find_epilogues
 from .instructions import Call, Callback, Copy, For, If, Instruction, Loop, Place
+from .kernel import Kernel
 from .llvm import nest_tiles
 from .llvm.scalar import cycles
 from .memory import ALIGN, Buffer
@@ -106,9 +107,13 @@ class Kept:
 class Lowering:
     """Lowers one top-level graph and its regions."""
 
-    def __init__(self, target: Target, kept: Kept | None = None) -> None:
+    def __init__(
+        self, target: Target, kept: Kept | None = None,
+        on_kernel: Callable[[Kernel], None] | None = None,
+    ) -> None:
         self.target = target
         self.kept = kept
+        self.on_kernel = on_kernel
         self.buffers: list[Buffer] = []
         self.constants = bytearray()
         self.pool: dict[bytes, int] = {}
@@ -141,6 +146,8 @@ class Lowering:
     def emit(self, out: list[Instruction], instruction: Instruction,
              places: Sequence[Place]) -> None:
         """Append an instruction that touches places."""
+        if self.on_kernel is not None and isinstance(instruction, Call):
+            self.on_kernel(instruction.kernel)
         self.clock += 1
         self.touch(places)
         out.append(instruction)
@@ -492,13 +499,21 @@ _CONTROL: dict[str, Callable[[GraphBlock, Node, Cluster], None]] = {
 # --- the top level -------------------------------------------------------------------------------
 
 
-def lower(graph: Graph, target: Target) -> Lowered:
-    """Lower a whole graph; slots are its inputs, its outputs, its updates, and what is kept."""
+def lower(
+    graph: Graph, target: Target, on_kernel: Callable[[Kernel], None] | None = None
+) -> Lowered:
+    """Lower a whole graph; slots are its inputs, its outputs, its updates, and what is kept.
+
+    Args:
+        graph: after all passes.
+        target: what to generate code for.
+        on_kernel: called with the kernel of each call as soon as it is known.
+    """
     parts = split(graph)
     first = len(graph.inputs)
     slot = first + len(graph.outputs) + len(graph.updates)
     kept = Kept(slot, (i for i, v in enumerate(parts.main.inputs) if is_frozen(v)))
-    low = Lowering(target, kept)
+    low = Lowering(target, kept, on_kernel)
     held = [kept.room(v.type.nbytes) for v in parts.kept]
     env: dict[Value, Place] = {v: Place(i) for i, v in enumerate(parts.main.inputs[:first])}
     env.update(zip(parts.kept, held, strict=True))
@@ -546,7 +561,7 @@ class _Ahead:
 
 def _lower_ahead(low: Lowering, parts: Split, held: list[Place]) -> _Ahead:
     """What fills the kept memory: the graph computed ahead, then steps found in plans."""
-    ahead = Lowering(low.target)
+    ahead = Lowering(low.target, on_kernel=low.on_kernel)
     ahead.constants, ahead.pool, ahead.nests = low.constants, low.pool, low.nests
     env: dict[Value, Place] = {v: Place(i) for i, v in enumerate(parts.ahead.inputs)}
     wanted = dict(zip(parts.ahead.outputs, held, strict=True))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from cellc_runtime.abi import AHEAD, CALLBACK_FAILED, FIRST_CALLBACK, MAIN, TABLE
 from cellc_runtime.target import Target
 
+from ..emit_object import QUICK
 from .instructions import Call, Callback, Copy, For, If, Instruction, Loop, Place, walk
 from .kernel import Kernel
 from .llvm.entry import win64_text
@@ -18,6 +19,9 @@ from .memory import Buffer
 
 PARALLEL_CYCLES = 25_000.0
 """Kernels of less work run on the calling thread: a fork and join costs about 2000 cycles."""
+
+QUICK_LINES = 400
+"""From so many lines on the function is compiled quickly: it calls kernels, and they take long."""
 
 
 class Kernels:
@@ -46,34 +50,33 @@ class MainText:
 
 
 def write_main(
-    instructions: list[Instruction], ahead: list[Instruction], target: Target, slots: int,
+    instructions: list[Instruction], ahead: list[Instruction], target: Target,
     kernels: Kernels,
 ) -> MainText:
     """The text of both functions; `kernels` takes in what they call."""
-    functions = [_FunctionWriter(MAIN, target, slots, kernels).write(instructions)]
+    functions = [_FunctionWriter(MAIN, target, kernels).write(instructions)]
     if ahead:
-        functions.append(_FunctionWriter(AHEAD, target, slots, kernels).write(ahead))
+        functions.append(_FunctionWriter(AHEAD, target, kernels).write(ahead))
     declares = [f"declare hidden void @{n}(ptr, i64, i64)" for n in kernels.named]
     declares.append("declare hidden void @cellc_parallel_for(ptr, ptr, i64, i64)")
     if any(isinstance(i, Callback) for i in walk(instructions)):
         declares.append(f"@{TABLE} = external hidden global [0 x ptr]")
     text = module(functions, "\n".join(declares))
-    if not ahead:
-        return MainText(text, "")
-    return MainText(text + win64_text(AHEAD, target), functions[1].text())
+    text += win64_text(AHEAD, target) if ahead else ""
+    if sum(len(f.lines) for f in functions) > QUICK_LINES:
+        text = QUICK + text
+    return MainText(text, functions[1].text() if ahead else "")
 
 
 class _FunctionWriter:
     """Writes `NAME(slots, arena, consts)`."""
 
-    def __init__(self, name: str, target: Target, slots: int, kernels: Kernels) -> None:
+    def __init__(self, name: str, target: Target, kernels: Kernels) -> None:
         params = [("ptr", "slots"), ("ptr", "arena"), ("ptr", "consts")]
         self.f = Function(name, params, target, ret="i32")
         self.kernels = kernels
         self.counters: dict[int, V] = {}
         self.status: V | None = None
-        f = self.f
-        self.slots = [f.load("ptr", f.gep(f.arg("slots"), i, "ptr")) for i in range(slots)]
 
     def write(self, instructions: list[Instruction]) -> Function:
         """The function that runs these instructions."""
@@ -113,7 +116,10 @@ class _FunctionWriter:
             p = f.gep(f.arg("consts"), place.offset)
         else:
             assert isinstance(place.base, int)
-            p = f.gep(self.slots[place.base], place.offset)
+            # Loaded where it is used: hundreds of pointers held from the start would all be
+            # spilled, and LLVM's time grows with the square of what is alive.
+            slot = f.load("ptr", f.gep(f.arg("slots"), place.base, "ptr"))
+            p = f.gep(slot, place.offset)
         for number, step in place.steps:
             p = f.gep(p, f.mul(self.counters[number], f.i64(step)))
         return p
