@@ -50,9 +50,8 @@ class UNet(nn.Cell):
         for down in self.down:
             x = down(self.pool(x))
             levels.append(x)
-        levels.pop()
-        for up, merge in zip(self.up, self.merge, strict=True):
-            x = merge(ops.concat((levels.pop(), up(x)), 1))
+        for i, up in enumerate(self.up):
+            x = self.merge[i](ops.concat((levels[-2 - i], up(x)), 1))
         return self.leave(x)
 
 

@@ -47,7 +47,7 @@ def build(library: str, mode: str, name: str, given: Data) -> Callable[[], Any]:
             raise ValueError(f"{parameter.name} is {parameter.shape}, not {array.shape}")
         parameter.set_data(ms.Tensor(array))
     call = _call(ms, net, name, case)
-    inputs = [ms.Tensor(a) for a in given.inputs]
+    inputs = [ms.Tensor.from_numpy(a) for a in given.inputs]
     if library == "cellc":
         return lambda: call(*inputs)  # synchronous
     return lambda: _arrive(call(*inputs))

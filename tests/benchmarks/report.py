@@ -57,12 +57,6 @@ class Result:
         """Seconds per call; NaN if not measured."""
         return statistics.median(self.rounds) if self.rounds else math.nan
 
-    @property
-    def memory(self) -> float | None:
-        """Peak resident memory: of the process that had to compile, if there was one."""
-        return next((s.memory for s in (self.cold, self.warm) if s and s.memory), None)
-
-
 @dataclass(slots=True)
 class Figures:
     """Everything measured: results by case, and the peaks of the machine by number of threads."""
@@ -196,13 +190,13 @@ def table(figures: Figures, case: str) -> str:
         name, part = roof(figures, case, r.time)
         share = "-" if math.isnan(part) else f"{name} {part:.0%}"
         start = r.cold or r.warm
+        held = [mebibytes(s.memory if s else None) for s in (r.cold, r.warm)]
         wrong = "" if agrees(case, r.values, base.values) else "  RESULT DIFFERS"
         lines.append(
             f"  {r.peer:19}{span(r.time):>9}{r.time / base.time:8.2f}{share:>10}"
             f"{span(r.cold.total if r.cold else None):>9}"
             f"{span(r.warm.total if r.warm else None):>9}"
-            f"{span(start.imported if start else None):>9}{mebibytes(r.memory):>10}"
-            f"{mebibytes(r.warm.memory if r.warm else None):>10}{wrong}"
+            f"{span(start.imported if start else None):>9}{held[0]:>10}{held[1]:>10}{wrong}"
             + (f"  {r.note}" if r.note else ""))
     if (peer := best(results)) and not math.isnan(ahead(results)):
         lines.append(f"  best peer: {peer.peer}, cellc is {ahead(results):.2f}x as fast")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,18 +28,22 @@ def draw(figures: Figures, path: Path) -> None:
     low = 10 ** -0.3
     high = 2 * max(x for _, x, _, _ in points)
     _roofs(axes, figures, low, high)
-    for name, x, ours, peer in points:
-        axes.plot([x, x], [peer, ours], color="#bbbbbb", linewidth=1, zorder=1)
+    places = _spread([math.log10(x) for _, x, _, _ in points], 0.027 * math.log10(high / low))
+    for (name, x, ours, peer), place in zip(points, places, strict=True):
+        axes.plot([x, x], [peer, ours], color="#999999", linewidth=1, zorder=1)
         axes.plot(x, peer, "D", color=PEER, markersize=5, zorder=2)
         axes.plot(x, ours, "o", color=OURS, markersize=7, zorder=3)
-        axes.annotate(name, (x, max(ours, peer)), (0, 6), textcoords="offset points", fontsize=8,
-                      rotation=40, ha="left", va="bottom")
+        axes.annotate(
+            name, (x, max(ours, peer)), (10**place, 1.5 * figures.flops / 1e9), rotation=90,
+            ha="center", va="bottom", fontsize=9, arrowprops={
+                "arrowstyle": "-", "color": "#cccccc", "linewidth": 0.7, "shrinkB": 5,
+                "relpos": (0.5, 0.0)})
     axes.plot([], [], "o", color=OURS, markersize=7, label="cellc, graph mode")
     axes.plot([], [], "D", color=PEER, markersize=5, label="best peer")
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlim(low, high)
-    axes.set_ylim(min(min(o, p) for _, _, o, p in points) / 2, 3 * figures.flops / 1e9)
+    axes.set_ylim(min(min(o, p) for _, _, o, p in points) / 2, 8 * figures.flops / 1e9)
     axes.set_xlabel("arithmetic intensity: FLOP per compulsory byte")
     axes.set_ylabel("GFLOP/s")
     axes.grid(True, which="major", color="#eeeeee")
@@ -47,6 +52,19 @@ def draw(figures: Figures, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     extra: dict[str, Any] = {"metadata": {"Date": None}} if path.suffix == ".svg" else {"dpi": 130}
     figure.savefig(path, **extra)
+
+
+def _spread(places: list[float], gap: float) -> list[float]:
+    """Ascending places moved apart, as little as is needed, to have a gap between neighbours."""
+    groups: list[tuple[list[float], float]] = []  # members, and where their middle is
+    for place in places:
+        members, middle = [place], place
+        while groups and groups[-1][1] + gap * (len(groups[-1][0]) + len(members)) / 2 > middle:
+            members = groups.pop()[0] + members
+            middle = sum(members) / len(members)
+        groups.append((members, middle))
+    return [middle + gap * (i - (len(members) - 1) / 2)
+            for members, middle in groups for i in range(len(members))]
 
 
 def _points(figures: Figures) -> list[tuple[str, float, float, float]]:
@@ -68,9 +86,9 @@ def _roofs(axes: Any, figures: Figures, low: float, high: float) -> None:
     axes.plot([low, ridge, high], [low * bandwidth, flops, flops], color="#333333", linewidth=1.5)
     axes.plot([low, ridge, high], [low * bandwidth / 2, flops / 2, flops / 2], color="#999999",
               linewidth=0.8, linestyle=":")
-    axes.annotate(f"{flops:.0f} GFLOP/s of FMA", (high, flops), (-4, 5),
-                  textcoords="offset points", ha="right", fontsize=9)
-    axes.annotate("half", (high, flops / 2), (-4, 3), textcoords="offset points", ha="right",
+    axes.annotate(f"{flops:.0f} GFLOP/s of FMA", (1.05 * ridge, flops), (0, 4),
+                  textcoords="offset points", fontsize=9)
+    axes.annotate("half of it", (1.05 * ridge, flops / 2), (0, 3), textcoords="offset points",
                   fontsize=8, color="#777777")
     axes.annotate(f"{bandwidth:.0f} GB/s", (low * 1.3, low * 1.3 * bandwidth), (-4, 8),
                   textcoords="offset points", fontsize=9, rotation=35)

@@ -20,8 +20,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -37,7 +35,6 @@ THREADS = 2
 SLICE = 0.3  # seconds a peer measures in a round
 PAUSE = 0.05  # seconds between peers
 STOPS = hasattr(signal, "SIGSTOP")
-ALONE: Callable[[], AbstractContextManager[Any]] = nullcontext  # around whatever is timed
 
 
 class LimitError(RuntimeError):
@@ -171,13 +168,15 @@ class Plan:
     Attributes:
         rounds: of interleaved measuring.
         again: start every peer a second time, with warm caches.
-        limit: seconds a peer may take for one answer; and for all its rounds, half of that.
+        limit: seconds a peer may take for one answer.
+        budget: seconds a peer may take for all its rounds; it ends with the round that exceeds it.
         caches: a folder to keep, or empty.
     """
 
     rounds: int
     again: bool
     limit: float
+    budget: float
     caches: str
 
 
@@ -204,27 +203,15 @@ def _export(case: str, shared: Path, link: Path) -> None:
         link.symlink_to(shared, target_is_directory=True)
 
 
+Running = tuple[Worker, Result, bool]  # the last: whether its caches were empty
+
+
 def run_case(case: str, peers: list[str], plan: Plan) -> list[Result]:
     """Measure one case with all peers."""
-    results: list[Result] = []
-    running: list[tuple[Worker, Result, bool]] = []
     with tempfile.TemporaryDirectory() as temporary:
         root = Path(plan.caches or temporary).absolute()
-        for peer in peers:
-            result = Result(peer)
-            results.append(result)
-            try:
-                folder, new = folder_of(root, case, peer)
-                with ALONE():
-                    note(f"{case}: {peer} starts")
-                    worker = Worker(peer, case, folder, plan.limit)
-            except (RuntimeError, OSError) as error:
-                result.note = f"left out: {error}"
-                continue
-            result.values = worker.values
-            running.append((worker, result, new))
-        with ALONE():
-            take_rounds(case, running, plan)
+        results, running = start_peers(case, peers, root, plan)
+        take_rounds(case, running, plan)
         for worker, result, new in running:
             if worker.process.poll() is None:
                 setattr(result, "cold" if new else "warm", worker.close())
@@ -235,13 +222,33 @@ def run_case(case: str, peers: list[str], plan: Plan) -> list[Result]:
     return results
 
 
-def take_rounds(case: str, running: list[tuple[Worker, Result, bool]], plan: Plan) -> None:
+def start_peers(case: str, peers: list[str], root: Path,
+                plan: Plan) -> tuple[list[Result], list[Running]]:
+    """Start one process for each peer; those that fail have a note why."""
+    results: list[Result] = []
+    running: list[Running] = []
+    for peer in peers:
+        result = Result(peer)
+        results.append(result)
+        try:
+            folder, new = folder_of(root, case, peer)
+            note(f"{case}: {peer} starts")
+            worker = Worker(peer, case, folder, plan.limit)
+        except (RuntimeError, OSError) as error:
+            result.note = f"left out: {error}"
+            continue
+        result.values = worker.values
+        running.append((worker, result, new))
+    return results, running
+
+
+def take_rounds(case: str, running: list[Running], plan: Plan) -> None:
     """Ask the peers in turn for times; one whose time is used up is asked no more."""
     spent: dict[str, float] = {}
     for i in range(plan.rounds):
         note(f"{case}: round {i + 1} of {plan.rounds}")
         for worker, result, _ in running:
-            if spent.get(result.peer, 0.0) > plan.limit / 10 or worker.process.poll() is not None:
+            if spent.get(result.peer, 0.0) > plan.budget or worker.process.poll() is not None:
                 continue
             start = time.perf_counter()
             try:
@@ -256,9 +263,8 @@ def start_again(case: str, result: Result, root: Path, plan: Plan) -> None:
     """A second process, which finds the caches of the first."""
     folder, _ = folder_of(root, case, result.peer)
     try:
-        with ALONE():
-            note(f"{case}: {result.peer} starts again")
-            worker = Worker(result.peer, case, folder, plan.limit)
+        note(f"{case}: {result.peer} starts again")
+        worker = Worker(result.peer, case, folder, plan.limit)
         worker.ask(0.0)
         result.warm = worker.close()
     except RuntimeError as error:
@@ -267,10 +273,9 @@ def start_again(case: str, result: Result, root: Path, plan: Plan) -> None:
 
 def peaks() -> dict[str, dict[str, float]]:
     """What the machine can do, measured in a process of its own."""
-    with ALONE():
-        done = subprocess.run(
-            [sys.executable, str(HERE / "peaks.py"), str(THREADS)], capture_output=True, text=True,
-            check=True, preexec_fn=two_processors if hasattr(os, "sched_setaffinity") else None)
+    done = subprocess.run(
+        [sys.executable, str(HERE / "peaks.py"), str(THREADS)], capture_output=True, text=True,
+        check=True, preexec_fn=two_processors if hasattr(os, "sched_setaffinity") else None)
     found: dict[str, dict[str, float]] = json.loads(done.stdout)
     return found
 
@@ -305,8 +310,9 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--caches", metavar="DIR", default="", help="keep caches there")
     parser.add_argument("--no-warm", action="store_true", help="leave out the second process")
     parser.add_argument("--limit", type=float, default=300.0, metavar="SECONDS",
-                        help="that a peer may take to its first result (300); a tenth of it is "
-                        "for its rounds")
+                        help="that a peer may take to its first result (300)")
+    parser.add_argument("--budget", type=float, default=20.0, metavar="SECONDS",
+                        help="that a peer may take for its rounds of a case (20)")
     parser.add_argument("--json", metavar="FILE", help="put the figures into this file")
     parser.add_argument("--markdown", metavar="FILE", help="put the tables into this file")
     parser.add_argument("--roofline", metavar="FILE", help="draw the roofline (matplotlib)")
@@ -341,7 +347,7 @@ def main() -> int:
         if missing := sorted(set(wanted) - set(present)):
             print(f"not installed: {', '.join(missing)}")
         plan = Plan(1 if args.quick else args.rounds, not (args.no_warm or args.quick),
-                    args.limit, args.caches)
+                    args.limit, args.budget, args.caches)
         print(f"{THREADS} threads, {plan.rounds} rounds; ratio: time over that of {OURS}\n")
         figures.machine = processor()
         for name in names:
