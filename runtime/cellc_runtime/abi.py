@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-ABI_VERSION = 2
+ABI_VERSION = 3
 
 
 class Ext(IntEnum):
@@ -53,9 +53,13 @@ class Ext(IntEnum):
     DATA_HANDLER = 30
     """The `PyDataMem_Handler` capsule of large results, not a function; null: numpy's own."""
     MADVISE = 31
+    GENERIC_ALLOC = 32
+    LIST_APPEND = 33
+    RICH_COMPARE_BOOL = 34
+    THREAD_STATE_GET = 35
 
 
-FIRST_CALLBACK = 32
+FIRST_CALLBACK = 40
 """Host callback `i` of a program is table entry `FIRST_CALLBACK + i`:
 `i32 (ptr bufs)`, nonzero when the host raised (main then returns `CALLBACK_FAILED`)."""
 
@@ -68,6 +72,7 @@ AHEAD = "cellc_ahead"
 WIN64 = "_win64"
 """Ending of the names of `MAIN` and `AHEAD` under the calling convention of Windows."""
 ENTRY = "cellc_entry"
+SITE = "cellc_site"
 POOL_RUN = "cellc_pool_run"
 POOL_CONFIGURE = "cellc_pool_configure"
 BLOCK_FUNCTIONS = tuple(f"cellc_block_{n}" for n in ("malloc", "calloc", "realloc", "free"))

@@ -105,6 +105,18 @@ class Executable:
         """
         return self._core.call(arrays)
 
+    @property
+    def native(self) -> tuple[int, object] | None:
+        """The address of the native entry's code and its context, or None if there is none."""
+        context = self._core._context
+        if context is None or self.entry is self._core:
+            return None
+        return self._core.address(ENTRY), context.capsule
+
+    def address(self, symbol: str) -> int:
+        """Where a function of the image is."""
+        return self._core.address(symbol)
+
     def __call__(self, *arrays: Array) -> Any:
         """`entry`, for those who hold the executable."""
         return self.entry(*arrays)
@@ -141,6 +153,10 @@ class _Core:
 
     def _function(self, name: str) -> Callable[[int, int, int], int]:
         return main_function(self._image.address(name + (WIN64 if uses_win64() else "")))
+
+    def address(self, symbol: str) -> int:
+        """Where a function of the image is."""
+        return self._image.address(symbol)
 
     def _host(self, callback: Callback, given: Mapping[str, HostFunction]) -> Host:
         if callback.name not in given:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from .abi import Ext
-from .dtypes import DType
+from .dtypes import ALL, DType
 from .platform import Scratch, address_of
 from .program import Program
 
@@ -40,7 +40,9 @@ _PYTHON = {
     Ext.TUPLE_NEW: "PyTuple_New", Ext.TUPLE_SET_ITEM: "PyTuple_SetItem",
     Ext.INC_REF: "Py_IncRef", Ext.DEC_REF: "Py_DecRef", Ext.SAVE_THREAD: "PyEval_SaveThread",
     Ext.RESTORE_THREAD: "PyEval_RestoreThread", Ext.LONG_FROM_LONG: "PyLong_FromLong",
-    Ext.LONG_AS_VOID_PTR: "PyLong_AsVoidPtr",
+    Ext.LONG_AS_VOID_PTR: "PyLong_AsVoidPtr", Ext.GENERIC_ALLOC: "PyType_GenericAlloc",
+    Ext.LIST_APPEND: "PyList_Append", Ext.RICH_COMPARE_BOOL: "PyObject_RichCompareBool",
+    Ext.THREAD_STATE_GET: "PyThreadState_Get",
 }  # fmt: skip
 
 
@@ -120,7 +122,9 @@ class _Block(ctypes.Structure):
     _fields_ = [(name, ctypes.c_void_p) for name in ("next", "slots", "arena", "results")]
 
 
-class _MethodDef(ctypes.Structure):
+class MethodDef(ctypes.Structure):
+    """C's `PyMethodDef`."""
+
     _fields_ = [
         ("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int),
         ("doc", ctypes.c_char_p),
@@ -251,7 +255,7 @@ class Context:
 
     def function(self, name: str, entry: int, owner: object) -> Callable[..., Any]:
         """The function over the entry at address `entry`; it keeps `owner` alive."""
-        self._definition = _MethodDef(name.encode(), entry, _METH_FASTCALL, None)
+        self._definition = MethodDef(name.encode(), entry, _METH_FASTCALL, None)
         api = ctypes.pythonapi
         capsule = ctypes.PYFUNCTYPE(
             ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p
@@ -259,8 +263,14 @@ class Context:
         new = ctypes.PYFUNCTYPE(
             ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.py_object
         )(address_of(api.PyCFunction_NewEx))
+        self.capsule = capsule
         made: Callable[..., Any] = new(ctypes.addressof(self._definition), capsule, owner)
         return made
+
+
+def canonical(dtype: np.dtype[Any]) -> bool:
+    """Whether this is the very object that numpy gives its own arrays."""
+    return any(dtype is _descr(d) for d in ALL if d.numpy == dtype)
 
 
 @cache

@@ -5,6 +5,7 @@ from __future__ import annotations
 from cellc_compiler.codegen.llvm.text import Function, V, module
 from cellc_compiler.objects import build_image
 from cellc_runtime import dtypes
+from cellc_runtime.abi import FIRST_CALLBACK
 from cellc_runtime.program import Callback, Message, Program, Slot
 from cellc_runtime.target import Target, host_target
 
@@ -111,11 +112,11 @@ def callback_program() -> Program:
     bufs = f.alloca(16)
     f.store(x, bufs)
     f.store(y, f.gep(bufs, 8))
-    host = f.load("ptr", V("ptr", "getelementptr (ptr, ptr @cellc_ext, i64 32)"))
+    host = f.load("ptr", V("ptr", f"getelementptr (ptr, ptr @cellc_ext, i64 {FIRST_CALLBACK})"))
     rc = f.emit("i32", f"call i32 {host.ref}({bufs})")
     bad = f.cmp("ne", rc, V("i32", "0"))
     f.ret_(f.select(bad, V("i32", "-1"), V("i32", "0")))
-    text = module([f], "@cellc_ext = external hidden global [33 x ptr]")
+    text = module([f], f"@cellc_ext = external hidden global [{FIRST_CALLBACK + 1} x ptr]")
     types = ((F32, (4,)),)
     slots = (Slot("x", F32, (4,), "input"), Slot("y", F32, (4,), "output"))
     return Program("calls", target.name, slots, build_image(text, [], target, callbacks=1),

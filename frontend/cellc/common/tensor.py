@@ -31,7 +31,7 @@ def _type_of(shape: tuple[int, ...], dtype: np.dtype[Any]) -> TensorType:
 
 def aligned_copy(array: Array) -> Array:
     """A copy that is contiguous, native-endian and starts on a 64-byte boundary."""
-    dtype = array.dtype.newbyteorder("=")
+    dtype = dtypes.from_numpy(array.dtype).numpy  # numpy's own object: native entries compare it
     raw = np.empty(array.size * dtype.itemsize + 64, np.uint8)
     start = -raw.ctypes.data % 64
     out: Array = raw[start : start + array.size * dtype.itemsize].view(dtype).reshape(array.shape)
@@ -293,9 +293,9 @@ class Tensor:
         """
         if not isinstance(array, np.ndarray):
             raise TypeError(f"The input of from_numpy must be a numpy.ndarray, got {type(array)}")
-        dtypes.from_numpy(array.dtype)
+        dtype = dtypes.from_numpy(array.dtype).numpy
         shared = array.flags.c_contiguous and array.flags.writeable and array.dtype.isnative
-        return Tensor._from_array(array if shared else own(array))
+        return Tensor._from_array(array.view(dtype) if shared else own(array))
 
     def item(self) -> Any:
         """The only element as a Python number.

@@ -1,7 +1,8 @@
 """Where an op call goes: to the graph being traced, or to the eager engine.
 
 Library code (functional API, Tensor methods) calls `apply` and never asks which mode it is in.
-The active tracer is thread-local, so two threads may trace or run at once.
+The active tracer is thread-local, so two threads may trace or run at once. The engine may put a
+native site before the usual call (`route`); it lets through what it does not know.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
+
+from cellc_runtime.site import STATE
 
 if TYPE_CHECKING:
     from cellc_compiler.ir.graph import Graph
@@ -69,11 +72,13 @@ def active_tracer() -> Tracer | None:
 def tracing(tracer: Tracer | None) -> Iterator[None]:
     """Within the block, ops of this thread go to `tracer` (None: run eagerly)."""
     saved = _state.tracer
+    STATE.begin()
     _state.tracer = tracer
     try:
         yield
     finally:
         _state.tracer = saved
+        STATE.end()
 
 
 def apply(op: str, *operands: Tensor, **attrs: Any) -> Any:
@@ -81,10 +86,23 @@ def apply(op: str, *operands: Tensor, **attrs: Any) -> Any:
 
     Operands are Tensors of the dtypes the op wants (promotion is the caller's work).
     """
+    return _route[0](op, *operands, **attrs)
+
+
+def plain_apply(op: str, *operands: Tensor, **attrs: Any) -> Any:
+    """`apply` without a native site before it."""
     tracer = _state.tracer
     if tracer is not None:
         return tracer.apply(op, operands, attrs)
     return _engine[0].run(op, operands, attrs)
+
+
+_route: list[Callable[..., Any]] = [plain_apply]
+
+
+def route(function: Callable[..., Any]) -> None:
+    """Send every op call to `function` first; it falls back to `plain_apply`."""
+    _route[0] = function
 
 
 def assign(parameter: Parameter, value: Tensor) -> None:

@@ -18,7 +18,7 @@ from cellc_runtime.lazy import lazy_module
 from .. import context
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor
-from ..pynative.recorder import recording
+from ..pynative.recorder import active_recordings, recording
 from .compiled import EntryTable, _leaves
 from .dispatch import active_tracer
 from .structure import Box, Structure, put_together, take_apart
@@ -143,9 +143,8 @@ def _eager(
         call_args, call_kwargs = put_together(structure, own)
         out = request.fn(*call_args, **call_kwargs)
         out_structure, tensors, seeds = _seeds(out, request, sens)
-    given = list(take_apart(sens)[1]) if sens is not None else [_ones(tensors[i]) for i in seeds]
-    pairs = [(tensors[i], g) for i, g in zip(seeds, given, strict=True)]
-    grads = r.gradients(pairs, values)
+    given = list(take_apart(sens)[1]) if sens is not None else None
+    grads = r.gradients([tensors[i] for i in seeds], given, values)
     sources = [own[i] for i in chosen] + list(weights)
     full = [g if g is not None else _zeros(t) for g, t in zip(grads, sources, strict=True)]
     n = len(chosen)
@@ -155,17 +154,11 @@ def _eager(
 
 def _follow(leaves: Sequence[Tensor], own: Sequence[Tensor]) -> None:
     """Recordings further out know the arguments by their new identities too."""
-    from ..pynative.recorder import active_recordings
-
     for outer in active_recordings()[:-1]:
         for t, o in zip(leaves, own, strict=True):
             value = outer.value_of(t)
             if value is not None:
-                outer.values[id(o)] = (o, value)
-
-
-def _ones(t: Tensor) -> Tensor:
-    return Tensor._from_array(np.ones(t.shape, t._data.dtype))
+                outer.also(o, value)
 
 
 def _zeros(t: Tensor) -> Tensor:
@@ -281,8 +274,6 @@ class _Compilable:
 
 
 def _recording_now() -> bool:
-    from ..pynative.recorder import active_recordings
-
     return bool(active_recordings())
 
 

@@ -7,6 +7,7 @@ what makes the two modes equal to the bit.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,8 +20,9 @@ from ..common.parameter import Parameter
 from ..common.tensor import Tensor
 from ..core import writes
 from ..core.dispatch import Body
+from . import sites
 from .loops import Loops
-from .recorder import active_recordings
+from .recorder import Applied, active_recordings, applied, attrs_key
 
 if TYPE_CHECKING:
     from cellc_compiler import driver
@@ -30,17 +32,29 @@ else:
 Entry = Callable[..., Any]
 
 
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    """An op for certain types: its native entry, and what recordings are told."""
+
+    entry: Entry
+    executable: Executable
+    info: Applied
+    single: bool
+
+
 class EagerEngine:
     """Runs ops at once; see `cellc.core.dispatch.Engine`."""
 
     def __init__(self) -> None:
-        self.entries: dict[Any, tuple[Entry, Executable]] = {}
+        self.entries: dict[Any, _Compiled] = {}
         self.loops = Loops()
+        self.last = sites.Last()
+        self.site: sites.OpSite | None = None
 
     def run(self, op: str, operands: Sequence[Tensor], attrs: Mapping[str, Any]) -> Any:
         """Run one op: a Tensor, or a tuple of them."""
         arrays = [t._data for t in operands]
-        key = (op, tuple(attrs.items()), tuple([(a.shape, a.dtype) for a in arrays]))
+        key = (op, attrs_key(attrs), tuple([(a.shape, a.dtype) for a in arrays]))
         try:
             found = self.entries.get(key)
         except TypeError:  # an attribute given as a list
@@ -48,22 +62,42 @@ class EagerEngine:
             return self.run(op, operands, attrs)
         if found is None:
             found = self.entries[key] = self._build(op, operands, attrs)
-        out = found[0](*arrays)
-        many = isinstance(out, tuple)
-        results = [Tensor._from_array(a) for a in (out if many else (out,))]
+        out = found.entry(*arrays)
+        if not found.single:
+            many = tuple([Tensor._from_array(a) for a in out])
+            for r in active_recordings():
+                r.note(found.info, operands, many)
+            return many
+        result = Tensor._from_array(out)
         for r in active_recordings():
-            r.note(op, operands, attrs, results)
-        return tuple(results) if many else results[0]
+            r.note(found.info, operands, result)
+        self._learn(op, operands, attrs, found, result)
+        return result
+
+    def _learn(
+        self, op: str, operands: Sequence[Tensor], attrs: Mapping[str, Any], found: _Compiled,
+        result: Tensor,
+    ) -> None:
+        """Let native sites answer the next call like this one."""
+        if found.executable.native is None:
+            return
+        if self.last.asking:
+            self.last.call = sites.Call(operands, found.executable, found.info, result)
+        if self.site is not None:
+            self.site.learn(op, operands, attrs, found.executable, found.info)
 
     def _build(
         self, op: str, operands: Sequence[Tensor], attrs: Mapping[str, Any]
-    ) -> tuple[Entry, Executable]:
+    ) -> _Compiled:
         graph = Graph(op)
         inputs = [graph.add_input(t._type, f"x{i}") for i, t in enumerate(operands)]
         out = Builder(graph).emit(op, *inputs, **attrs)
         graph.outputs = list(out) if isinstance(out, tuple) else [out]
         executable = Executable(driver.compile_program(graph))
-        return executable.entry, executable
+        if not self.entries and executable.native is not None:
+            self.site = sites.install(executable, self.last)
+        info = applied(op, attrs)
+        return _Compiled(executable.entry, executable, info, len(graph.outputs) == 1)
 
     def scan(
         self, key: Hashable, init: Sequence[Tensor], xs: Sequence[Tensor],

@@ -20,7 +20,7 @@ from cellc_runtime.lazy import lazy_module
 from ..common.tensor import Tensor
 from ..core.dispatch import Body, tracing
 from ..core.tracer import Tracer
-from .recorder import active_recordings
+from .recorder import active_recordings, applied
 
 if TYPE_CHECKING:
     from cellc_compiler import driver
@@ -75,7 +75,7 @@ class Loops:
         out = found[0](*[t._data for t in operands])
         results = [Tensor._from_array(a) for a in (out if isinstance(out, tuple) else (out,))]
         for r in following:
-            r.note("scan", operands, attrs, results, (body,))
+            r.note(applied("scan", attrs, (body,)), operands, tuple(results))
         return results[:count]
 
     def _with_residuals(self, body: Graph, attrs: Mapping[str, Any]) -> Graph:

@@ -10,14 +10,19 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from cellc_compiler.autodiff.reverse import Cotangents, accumulate, differentiable, reverse
 from cellc_compiler.ir.graph import Builder, Graph, Node, Value
 from cellc_compiler.ir.op import lookup
+from cellc_runtime.site import STATE
 
 from ..common.tensor import Tensor
 from ..core.dispatch import apply, run_scan
+from . import backward
 
 CustomRule = Callable[[Sequence[Tensor], Sequence[Tensor], Sequence[Tensor]], Sequence[Any]]
 """(operands, results, cotangents) -> one cotangent (or None) for each operand."""
@@ -31,97 +36,205 @@ class _Active(threading.local):
 _active = _Active()
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class Applied:
+    """An op with its attributes; one object for all equal ones.
+
+    Attributes:
+        attrs: complete.
+        number: of this object, for keys.
+        regions: nested graphs.
+    """
+
+    op: str
+    attrs: Mapping[str, Any]
+    number: int
+    regions: tuple[Graph, ...] = ()
+
+
+_applied: dict[Any, Applied] = {}
+
+
+def applied(op: str, attrs: Mapping[str, Any], regions: tuple[Graph, ...] = ()) -> Applied:
+    """The one object of an op, its attributes and its nested graphs (those very objects)."""
+    full = lookup(op).complete(attrs)
+    key = op, attrs_key(full), regions
+    found = _applied.get(key)
+    if found is None:
+        found = _applied.setdefault(key, Applied(op, full, len(_applied), regions))
+    return found
+
+
+def attrs_key(attrs: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Attributes as a key: 0.0 and -0.0 are equal but not the same, nor are 1, 1.0 and True."""
+    if not attrs:
+        return ()
+    return tuple([(k, v, _exactly(v)) for k, v in attrs.items()])
+
+
+def _exactly(value: Any) -> Any:
+    if type(value) is float:
+        return repr(value)
+    return tuple([_exactly(v) for v in value]) if type(value) is tuple else type(value)
+
+
+@dataclass(eq=False, slots=True)
+class Step:
+    """An op of a recording: numbers of its operands and results."""
+
+    applied: Applied | None
+    operands: list[int]
+    results: list[int]
+    rule: CustomRule | None = None
+
+
 class Recording:
-    """The ops applied to tracked tensors while it is active."""
+    """The ops applied to tracked tensors while it is active.
+
+    Values are numbered as they appear. `tape` holds the ops not looked at yet, as
+    `(applied, result or tuple of results, *operands)`; native sites append to it.
+    """
 
     def __init__(self) -> None:
-        self.graph = Graph("recording")
-        self.tensors: dict[Value, Tensor] = {}
-        self.values: dict[int, tuple[Tensor, Value]] = {}
-        self.custom: dict[Node, CustomRule] = {}
+        self.tape: list[tuple[Any, ...]] = []
+        self.steps: list[Step] = []
+        self.inputs: list[int] = []
+        self.tensors: list[Tensor] = []
+        self._numbers: dict[int, tuple[Tensor, int]] = {}
+        self.custom = False
 
-    def track(self, tensor: Tensor) -> Value:
+    def track(self, tensor: Tensor) -> int:
         """Start to follow a tensor as an input of the recording."""
-        value = self.graph.add_input(tensor._type, f"x{len(self.graph.inputs)}")
-        self._bind(tensor, value)
-        return value
+        number = self._bind(tensor)
+        self.inputs.append(number)
+        return number
 
-    def _bind(self, tensor: Tensor, value: Value) -> None:
-        self.values[id(tensor)] = (tensor, value)
-        self.tensors[value] = tensor
+    def _bind(self, tensor: Tensor) -> int:
+        number = len(self.tensors)
+        self.tensors.append(tensor)
+        self._numbers[id(tensor)] = tensor, number
+        return number
 
-    def value_of(self, tensor: Tensor) -> Value | None:
-        """The value that stands for a tensor, if it is followed."""
-        found = self.values.get(id(tensor))
+    def value_of(self, tensor: Tensor) -> int | None:
+        """The number of the value a tensor stands for, if it is followed."""
+        self.absorb()
+        found = self._numbers.get(id(tensor))
         return found[1] if found is not None else None
 
-    def _operand(self, tensor: Tensor) -> Value:
-        found = self.value_of(tensor)
-        return found if found is not None else self.track(tensor)
+    def also(self, tensor: Tensor, number: int) -> None:
+        """Another tensor stands for the same value."""
+        self._numbers[id(tensor)] = tensor, number
 
-    def note(
-        self, op: str, operands: Sequence[Tensor], attrs: Mapping[str, Any],
-        results: Sequence[Tensor], regions: tuple[Graph, ...] = (),
-    ) -> Node | None:
-        """Record an op if it reads a followed tensor."""
-        if not any(id(t) in self.values for t in operands):
-            return None
-        node = Node(op, [self._operand(t) for t in operands], lookup(op).complete(attrs),
-                    regions=regions)
-        node.results = tuple(Value(t._type, node, i) for i, t in enumerate(results))
-        self.graph.nodes.append(node)
-        for tensor, value in zip(results, node.results, strict=True):
-            self._bind(tensor, value)
-        return node
+    def note(self, info: Applied, operands: Sequence[Tensor], result: Any) -> None:
+        """Record an op, of one result or a tuple of them."""
+        self.tape.append((info, result, *operands))
+
+    def absorb(self) -> None:
+        """Number the values of the ops on the tape; those on nothing followed are dropped."""
+        if not self.tape:
+            return
+        tape = self.tape[:]
+        del self.tape[: len(tape)]  # in place: native sites hold the list
+        numbers = self._numbers
+        for info, result, *operands in tape:
+            found = [numbers.get(id(t)) for t in operands]
+            if not any(found):
+                continue
+            used = [f[1] if f is not None else self._number(t)
+                    for f, t in zip(found, operands, strict=True)]
+            results = result if type(result) is tuple else (result,)
+            self.steps.append(Step(info, used, [self._bind(t) for t in results]))
+
+    def _number(self, tensor: Tensor) -> int:
+        found = self._numbers.get(id(tensor))
+        return found[1] if found is not None else self.track(tensor)
 
     def note_custom(
         self, operands: Sequence[Tensor], results: Sequence[Tensor], rule: CustomRule
     ) -> None:
         """Record a computation with a gradient rule of its own."""
-        node = Node("custom_grad", [self._operand(t) for t in operands], {})
-        node.results = tuple(Value(t._type, node, i) for i, t in enumerate(results))
-        self.graph.nodes.append(node)
-        self.custom[node] = rule
-        for tensor, value in zip(results, node.results, strict=True):
-            self._bind(tensor, value)
+        self.absorb()
+        used = [self._number(t) for t in operands]
+        self.steps.append(Step(None, used, [self._bind(t) for t in results], rule))
+        self.custom = True
 
     def before_overwrite(self, tensor: Tensor) -> None:
         """Keep the elements of a followed tensor whose buffer is about to change."""
-        found = self.values.pop(id(tensor), None)
+        self.absorb()
+        found = self._numbers.pop(id(tensor), None)
         if found is not None:
             self.tensors[found[1]] = Tensor._from_array(tensor._data.copy())
 
     def rebind(self, tensor: Tensor, source: Tensor) -> None:
         """`tensor` now stands for what `source` was computed as."""
-        found = self.value_of(source)
-        if found is None:
-            self.values.pop(id(tensor), None)
+        number = self.value_of(source)
+        if number is None:
+            self._numbers.pop(id(tensor), None)
         else:
-            self.values[id(tensor)] = (tensor, found)
+            self.also(tensor, number)
+
+    def graph(self) -> tuple[list[Node], list[Value], dict[Node, CustomRule]]:
+        """The steps as nodes, the value of each number, and the rules of custom nodes."""
+        values = [Value(t._type) for t in self.tensors]
+        nodes: list[Node] = []
+        custom: dict[Node, CustomRule] = {}
+        for step in self.steps:
+            name, attrs = ("custom_grad", {}) if step.applied is None else \
+                (step.applied.op, dict(step.applied.attrs))
+            regions = step.applied.regions if step.applied is not None else ()
+            node = Node(name, [values[i] for i in step.operands], attrs, regions=regions)
+            for index, number in enumerate(step.results):
+                values[number].node, values[number].index = node, index
+            node.results = tuple(values[i] for i in step.results)
+            if step.rule is not None:
+                custom[node] = step.rule
+            nodes.append(node)
+        return nodes, values, custom
 
     # --- gradients ------------------------------------------------------------------------------
 
     def gradients(
-        self, outputs: Sequence[tuple[Tensor, Tensor]], wanted: Sequence[Value]
+        self, outputs: Sequence[Tensor], sens: Sequence[Tensor] | None, wanted: Sequence[int]
     ) -> list[Tensor | None]:
-        """Cotangents of `wanted` from pairs of (output, its cotangent)."""
-        walk = _BackwardWalk(self)
-        for out, sens in outputs:
-            value = self.value_of(out)
-            if value is not None and differentiable(value.type):
-                accumulate(walk.builder, walk.cotangents, value, walk.constant(sens))
-        return walk.run(wanted)
+        """Cotangents of the wanted values.
+
+        Args:
+            outputs: what is differentiated; one that is not followed counts for nothing.
+            sens: their cotangents; ones if None.
+            wanted: numbers of values.
+        """
+        self.absorb()
+        if not _active.stack and not self.custom:
+            found = backward.run(self, outputs, sens, wanted)
+            if found is not None:
+                return found
+        nodes, values, custom = self.graph()
+        walk = _BackwardWalk(nodes, custom, dict(zip(values, self.tensors, strict=True)))
+        for i, out in enumerate(outputs):
+            number = self.value_of(out)
+            if number is not None and differentiable(values[number].type):
+                seed = sens[i] if sens is not None else ones_like(out)
+                accumulate(walk.builder, walk.cotangents, values[number], walk.constant(seed))
+        return walk.run([values[i] for i in wanted])
+
+
+def ones_like(t: Tensor) -> Tensor:
+    """Ones of the type of a tensor."""
+    return Tensor._from_array(np.ones(t.shape, t._data.dtype))
 
 
 class _BackwardWalk:
     """Builds backward nodes and runs them eagerly, a stretch between custom rules at a time."""
 
-    def __init__(self, recording: Recording) -> None:
-        self.recording = recording
+    def __init__(
+        self, nodes: Sequence[Node], custom: Mapping[Node, CustomRule], env: dict[Value, Tensor]
+    ) -> None:
+        self.nodes = nodes
+        self.custom = custom
         self.graph = Graph("backward")
         self.builder = Builder(self.graph)
         self.cotangents: Cotangents = {}
-        self.env: dict[Value, Tensor] = dict(recording.tensors)
+        self.env = env
         self.done = 0
 
     def constant(self, tensor: Tensor) -> Value:
@@ -132,11 +245,11 @@ class _BackwardWalk:
 
     def run(self, wanted: Sequence[Value]) -> list[Tensor | None]:
         """Walk the recording backwards."""
-        nodes = self.recording.graph.nodes
+        nodes = self.nodes
         stretch: list[Node] = []
         active = self._active(nodes, wanted)
         for node in reversed(nodes):
-            if node in self.recording.custom:
+            if node in self.custom:
                 self._stretch(stretch, wanted, active)
                 stretch = []
                 self._custom(node, active)
@@ -172,7 +285,7 @@ class _BackwardWalk:
         ]
         operands = [self.env[v] for v in node.operands]
         results = [self.env[r] for r in node.results]
-        grads = self.recording.custom[node](operands, results, given)
+        grads = self.custom[node](operands, results, given)
         for operand, grad in zip(node.operands, grads, strict=True):
             if operand in active and grad is not None:
                 accumulate(self.builder, self.cotangents, operand, self.constant(grad))
@@ -212,9 +325,16 @@ def recording() -> Iterator[Recording]:
     """Record eager ops within the block."""
     r = Recording()
     _active.stack.append(r)
+    STATE.begin()
+    lent = STATE.alone()
+    if lent:
+        STATE.lend(r.tape)
     try:
         yield r
     finally:
+        if lent:
+            STATE.lend(None)
+        STATE.end()
         _active.stack.remove(r)
 
 
@@ -223,7 +343,9 @@ def paused() -> Iterator[None]:
     """Within the block nothing is recorded (the body of a custom gradient)."""
     saved = _active.stack
     _active.stack = []
+    STATE.begin()
     try:
         yield
     finally:
+        STATE.end()
         _active.stack = saved

@@ -18,6 +18,7 @@ from cellc_runtime.target import Target
 
 from .blocks import blocks_text
 from .pool import TABLE_DECLARATION, fill, pool_text
+from .site import SITE_CODE
 
 _ENTRY = """
 ; main, slow, fail, grow, ndarray, bound, consts (pointers); nargs, nouts, nslots, release, ready,
@@ -512,7 +513,8 @@ def support_text(target: Target) -> str:
 
     It depends on the target alone, so it is compiled once and then found in the cache.
     """
-    code = fill(_ENTRY + _LIBC, target).replace("{ENTRY}", ENTRY).replace("{LARGE}", str(LARGE))
+    code = fill(_ENTRY + SITE_CODE + _LIBC, target)
+    code = code.replace("{ENTRY}", ENTRY).replace("{LARGE}", str(LARGE))
     windows = f"declare hidden i32 @{MAIN}(ptr, ptr, ptr)\n" + win64_text(MAIN, target)
     return TABLE_DECLARATION + pool_text(target) + blocks_text(target) + code + windows
 

@@ -1,0 +1,399 @@
+"""Native call sites, as LLVM text: the usual call of an op or a Cell without the interpreter.
+
+A site is a `METH_FASTCALL | METH_KEYWORDS` function over Tensors. It holds cases: what the
+arguments of an earlier call were (element type and shape of a tensor, identity or value of
+anything else) and the native entry that answered it. A call that fits a case takes the arrays
+out of the Tensors, calls the entry and wraps its result; every other call goes to the Python
+callable of the site, which teaches it a new case (`cellc_runtime.site` has the same layout).
+
+While a thread traces a graph, no call is usual. While exactly one thread records for gradients
+and it is the caller's, the call is appended to its tape.
+"""
+
+from __future__ import annotations
+
+from cellc_runtime.abi import SITE
+
+SITE_CODE = """
+; busy, tape, thread
+%state = type { i64, ptr, ptr }
+; state, slow, ndarray, tensor, parameter, offset, table, mask, guard, wanted
+%site = type { ptr, ptr, ptr, ptr, ptr, i64, ptr, i64, ptr, i64 }
+; next, nargs, kwnames, total, specs, fn, capsule, entry, noperands, info, params, nparams
+%case = type { ptr, i64, ptr, i64, ptr, ptr, ptr, ptr, i64, ptr, ptr, i64 }
+; kind (0 the object, 1 a tensor, 2 an equal value), place among the operands or -1,
+; object or descr, number of axes, dims or array, tensor
+%argument = type { i64, i64, ptr, i64, ptr, ptr }
+
+; The array of a Tensor or Parameter, or null.
+define internal ptr @array_of(ptr %site, ptr %t) nounwind {
+entry:
+  %type.p = getelementptr %array, ptr %t, i32 0, i32 1
+  %type = load ptr, ptr %type.p
+  %tensor.p = getelementptr %site, ptr %site, i32 0, i32 3
+  %tensor = load ptr, ptr %tensor.p
+  %parameter.p = getelementptr %site, ptr %site, i32 0, i32 4
+  %parameter = load ptr, ptr %parameter.p
+  %is1 = icmp eq ptr %type, %tensor
+  %is2 = icmp eq ptr %type, %parameter
+  %is = or i1 %is1, %is2
+  br i1 %is, label %read, label %no
+read:
+  %offset.p = getelementptr %site, ptr %site, i32 0, i32 5
+  %offset = load i64, ptr %offset.p
+  %slot = getelementptr i8, ptr %t, i64 %offset
+  %a = load ptr, ptr %slot
+  %unset = icmp eq ptr %a, null
+  br i1 %unset, label %no, label %exact
+exact:
+  %atype.p = getelementptr %array, ptr %a, i32 0, i32 1
+  %atype = load ptr, ptr %atype.p
+  %ndarray.p = getelementptr %site, ptr %site, i32 0, i32 2
+  %ndarray = load ptr, ptr %ndarray.p
+  %plain = icmp eq ptr %atype, %ndarray
+  br i1 %plain, label %yes, label %no
+yes:
+  ret ptr %a
+no:
+  ret ptr null
+}
+
+; Whether an argument is what the case says; its operand is entered.
+define internal i1 @suits(ptr %site, ptr %want, ptr %arg, ptr %arrays, ptr %tensors) nounwind {
+entry:
+  %kind = load i64, ptr %want
+  %place.p = getelementptr %argument, ptr %want, i32 0, i32 1
+  %place = load i64, ptr %place.p
+  %object.p = getelementptr %argument, ptr %want, i32 0, i32 2
+  %object = load ptr, ptr %object.p
+  %c.p = getelementptr %argument, ptr %want, i32 0, i32 4
+  %c = load ptr, ptr %c.p
+  %array.at = getelementptr ptr, ptr %arrays, i64 %place
+  %tensor.at = getelementptr ptr, ptr %tensors, i64 %place
+  switch i64 %kind, label %equal [ i64 0, label %same i64 1, label %tensor ]
+tensor:
+  %a = call ptr @array_of(ptr %site, ptr %arg)
+  %none = icmp eq ptr %a, null
+  br i1 %none, label %no, label %typed
+typed:
+  %descr.p = getelementptr %array, ptr %a, i32 0, i32 7
+  %descr = load ptr, ptr %descr.p
+  %right = icmp eq ptr %descr, %object
+  %nd.p = getelementptr %array, ptr %a, i32 0, i32 3
+  %nd32 = load i32, ptr %nd.p
+  %nd = sext i32 %nd32 to i64
+  %want.nd.p = getelementptr %argument, ptr %want, i32 0, i32 3
+  %want.nd = load i64, ptr %want.nd.p
+  %ranked = icmp eq i64 %nd, %want.nd
+  %both = and i1 %right, %ranked
+  br i1 %both, label %shape, label %no
+shape:
+  %dims.p = getelementptr %array, ptr %a, i32 0, i32 4
+  %dims = load ptr, ptr %dims.p
+  br label %head
+head:
+  %i = phi i64 [ 0, %shape ], [ %i1, %dim ]
+  %more = icmp slt i64 %i, %nd
+  br i1 %more, label %dim, label %fits
+dim:
+  %d.p = getelementptr i64, ptr %dims, i64 %i
+  %d = load i64, ptr %d.p
+  %w.p = getelementptr i64, ptr %c, i64 %i
+  %w = load i64, ptr %w.p
+  %i1 = add i64 %i, 1
+  %like = icmp eq i64 %d, %w
+  br i1 %like, label %head, label %no
+fits:
+  store ptr %a, ptr %array.at
+  store ptr %arg, ptr %tensor.at
+  ret i1 true
+same:
+  %identical = icmp eq ptr %arg, %object
+  br i1 %identical, label %known, label %no
+equal:
+  %alike = icmp eq ptr %arg, %object
+  br i1 %alike, label %known, label %compare
+compare:
+  %type.p = getelementptr %array, ptr %arg, i32 0, i32 1
+  %type = load ptr, ptr %type.p
+  %want.type.p = getelementptr %array, ptr %object, i32 0, i32 1
+  %want.type = load ptr, ptr %want.type.p
+  %kin = icmp eq ptr %type, %want.type
+  br i1 %kin, label %ask, label %no
+ask:
+  %richly = load ptr, ptr {RICH_COMPARE_BOOL}
+  %answer = call i32 %richly(ptr %arg, ptr %object, i32 2)
+  %agreed = icmp eq i32 %answer, 1
+  br i1 %agreed, label %known, label %no
+known:
+  %used = icmp sge i64 %place, 0
+  br i1 %used, label %operand, label %yes
+operand:
+  %t.p = getelementptr %argument, ptr %want, i32 0, i32 5
+  %t = load ptr, ptr %t.p
+  store ptr %c, ptr %array.at
+  store ptr %t, ptr %tensor.at
+  br label %yes
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}
+
+; Whether a call fits a case.
+define internal i1 @applies(ptr %site, ptr %case, ptr %args, i64 %nargs, ptr %kwnames,
+                            ptr %arrays, ptr %tensors) nounwind {
+entry:
+  %nargs.p = getelementptr %case, ptr %case, i32 0, i32 1
+  %want.nargs = load i64, ptr %nargs.p
+  %counted = icmp eq i64 %nargs, %want.nargs
+  br i1 %counted, label %names, label %no
+names:
+  %names.p = getelementptr %case, ptr %case, i32 0, i32 2
+  %want.names = load ptr, ptr %names.p
+  %same = icmp eq ptr %kwnames, %want.names
+  br i1 %same, label %begin, label %both
+both:
+  %n1 = icmp eq ptr %kwnames, null
+  %n2 = icmp eq ptr %want.names, null
+  %lacks = or i1 %n1, %n2
+  br i1 %lacks, label %no, label %compare
+compare:
+  %richly = load ptr, ptr {RICH_COMPARE_BOOL}
+  %answer = call i32 %richly(ptr %kwnames, ptr %want.names, i32 2)
+  %agreed = icmp eq i32 %answer, 1
+  br i1 %agreed, label %begin, label %no
+begin:
+  %total.p = getelementptr %case, ptr %case, i32 0, i32 3
+  %total = load i64, ptr %total.p
+  %specs.p = getelementptr %case, ptr %case, i32 0, i32 4
+  %specs = load ptr, ptr %specs.p
+  br label %head
+head:
+  %i = phi i64 [ 0, %begin ], [ %i1, %one ]
+  %more = icmp slt i64 %i, %total
+  br i1 %more, label %one, label %bound
+one:
+  %arg.p = getelementptr ptr, ptr %args, i64 %i
+  %arg = load ptr, ptr %arg.p
+  %want = getelementptr %argument, ptr %specs, i64 %i
+  %ok = call i1 @suits(ptr %site, ptr %want, ptr %arg, ptr %arrays, ptr %tensors)
+  %i1 = add i64 %i, 1
+  br i1 %ok, label %head, label %no
+bound:
+  ; The entry was bound to these arrays: do the tensors still hold them?
+  %offset.p = getelementptr %site, ptr %site, i32 0, i32 5
+  %offset = load i64, ptr %offset.p
+  %params.p = getelementptr %case, ptr %case, i32 0, i32 10
+  %params = load ptr, ptr %params.p
+  %nparams.p = getelementptr %case, ptr %case, i32 0, i32 11
+  %nparams = load i64, ptr %nparams.p
+  br label %param
+param:
+  %j = phi i64 [ 0, %bound ], [ %j1, %check ]
+  %left = icmp slt i64 %j, %nparams
+  br i1 %left, label %check, label %yes
+check:
+  %p.p = getelementptr [2 x ptr], ptr %params, i64 %j, i64 0
+  %p = load ptr, ptr %p.p
+  %held.p = getelementptr i8, ptr %p, i64 %offset
+  %held = load ptr, ptr %held.p
+  %was.p = getelementptr [2 x ptr], ptr %params, i64 %j, i64 1
+  %was = load ptr, ptr %was.p
+  %j1 = add i64 %j, 1
+  %still = icmp eq ptr %held, %was
+  br i1 %still, label %param, label %no
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}
+
+; One more reference to each (up = true), or one less.
+define internal void @hold(ptr %objects, i64 %n, i1 %up) nounwind {
+entry:
+  %inc = load ptr, ptr {INC_REF}
+  %dec = load ptr, ptr {DEC_REF}
+  %f = select i1 %up, ptr %inc, ptr %dec
+  br label %head
+head:
+  %i = phi i64 [ 0, %entry ], [ %i1, %one ]
+  %more = icmp slt i64 %i, %n
+  br i1 %more, label %one, label %out
+one:
+  %o.p = getelementptr ptr, ptr %objects, i64 %i
+  %o = load ptr, ptr %o.p
+  call void %f(ptr %o)
+  %i1 = add i64 %i, 1
+  br label %head
+out:
+  ret void
+}
+
+; Append (info, result, *operands) to the tape; false with an exception set.
+define internal i1 @record(ptr %tape, ptr %info, ptr %result, ptr %tensors, i64 %n) nounwind {
+entry:
+  %new = load ptr, ptr {TUPLE_NEW}
+  %set = load ptr, ptr {TUPLE_SET_ITEM}
+  %inc = load ptr, ptr {INC_REF}
+  %dec = load ptr, ptr {DEC_REF}
+  %size = add i64 %n, 2
+  %event = call ptr %new(i64 %size)
+  %failed = icmp eq ptr %event, null
+  br i1 %failed, label %no, label %begin
+begin:
+  call void %inc(ptr %info)
+  %r0 = call i32 %set(ptr %event, i64 0, ptr %info)
+  call void %inc(ptr %result)
+  %r1 = call i32 %set(ptr %event, i64 1, ptr %result)
+  br label %head
+head:
+  %i = phi i64 [ 0, %begin ], [ %i1, %one ]
+  %more = icmp slt i64 %i, %n
+  br i1 %more, label %one, label %put
+one:
+  %t.p = getelementptr ptr, ptr %tensors, i64 %i
+  %t = load ptr, ptr %t.p
+  call void %inc(ptr %t)
+  %at = add i64 %i, 2
+  %r2 = call i32 %set(ptr %event, i64 %at, ptr %t)
+  %i1 = add i64 %i, 1
+  br label %head
+put:
+  %append = load ptr, ptr {LIST_APPEND}
+  %rc = call i32 %append(ptr %tape, ptr %event)
+  call void %dec(ptr %event)
+  %good = icmp eq i32 %rc, 0
+  ret i1 %good
+no:
+  ret i1 false
+}
+
+; Call the entry of a case and make a Tensor of its array.
+define internal ptr @answer(ptr %site, ptr %case, ptr %arrays, ptr %tensors, ptr %tape) nounwind {
+entry:
+  %fn.p = getelementptr %case, ptr %case, i32 0, i32 5
+  %fn = load ptr, ptr %fn.p
+  %capsule.p = getelementptr %case, ptr %case, i32 0, i32 6
+  %capsule = load ptr, ptr %capsule.p
+  %n.p = getelementptr %case, ptr %case, i32 0, i32 8
+  %n = load i64, ptr %n.p
+  ; The entry may let other threads run: what it needs, and what is recorded, stays alive.
+  %kept = alloca [3 x ptr]
+  %owner.p = getelementptr %case, ptr %case, i32 0, i32 7
+  %owner = load ptr, ptr %owner.p
+  store ptr %owner, ptr %kept
+  %info.p = getelementptr %case, ptr %case, i32 0, i32 9
+  %info = load ptr, ptr %info.p
+  %kept1 = getelementptr ptr, ptr %kept, i64 1
+  store ptr %info, ptr %kept1
+  %taped = icmp ne ptr %tape, null
+  %third = select i1 %taped, ptr %tape, ptr %info
+  %kept2 = getelementptr ptr, ptr %kept, i64 2
+  store ptr %third, ptr %kept2
+  call void @hold(ptr %kept, i64 3, i1 true)
+  call void @hold(ptr %arrays, i64 %n, i1 true)
+  call void @hold(ptr %tensors, i64 %n, i1 true)
+  %tensor.p = getelementptr %site, ptr %site, i32 0, i32 3
+  %tensor = load ptr, ptr %tensor.p
+  %offset.p = getelementptr %site, ptr %site, i32 0, i32 5
+  %offset = load i64, ptr %offset.p
+  %array = call ptr %fn(ptr %capsule, ptr %arrays, i64 %n)
+  %failed = icmp eq ptr %array, null
+  br i1 %failed, label %done, label %wrap
+wrap:
+  %alloc = load ptr, ptr {GENERIC_ALLOC}
+  %dec = load ptr, ptr {DEC_REF}
+  %t = call ptr %alloc(ptr %tensor, i64 0)
+  %none = icmp eq ptr %t, null
+  br i1 %none, label %drop, label %fill
+drop:
+  call void %dec(ptr %array)
+  br label %done
+fill:
+  %slot = getelementptr i8, ptr %t, i64 %offset
+  store ptr %array, ptr %slot
+  br i1 %taped, label %tell, label %done
+tell:
+  %ok = call i1 @record(ptr %tape, ptr %info, ptr %t, ptr %tensors, i64 %n)
+  br i1 %ok, label %done, label %undo
+undo:
+  call void %dec(ptr %t)
+  br label %done
+done:
+  %result = phi ptr [ null, %entry ], [ null, %drop ], [ %t, %fill ], [ %t, %tell ],
+                    [ null, %undo ]
+  call void @hold(ptr %tensors, i64 %n, i1 false)
+  call void @hold(ptr %arrays, i64 %n, i1 false)
+  call void @hold(ptr %kept, i64 3, i1 false)
+  ret ptr %result
+}
+
+define hidden ptr @{SITE}(ptr %self, ptr %args, i64 %nargs, ptr %kwnames) nounwind {
+entry:
+  %arrays = alloca [16 x ptr]
+  %tensors = alloca [16 x ptr]
+  %get = load ptr, ptr {CAPSULE_GET_POINTER}
+  %site = call ptr %get(ptr %self, ptr null)
+  %state = load ptr, ptr %site
+  %guard.p = getelementptr %site, ptr %site, i32 0, i32 8
+  %guard = load ptr, ptr %guard.p
+  %now = load i64, ptr %guard
+  %wanted.p = getelementptr %site, ptr %site, i32 0, i32 9
+  %wanted = load i64, ptr %wanted.p
+  %may = icmp eq i64 %now, %wanted
+  %some = icmp sgt i64 %nargs, 0
+  %try = and i1 %may, %some
+  br i1 %try, label %mode, label %slow
+mode:
+  %busy = load i64, ptr %state
+  %idle = icmp eq i64 %busy, 0
+  br i1 %idle, label %look, label %taping
+taping:
+  %tape.p = getelementptr %state, ptr %state, i32 0, i32 1
+  %taped = load ptr, ptr %tape.p
+  %has = icmp ne ptr %taped, null
+  %once = icmp eq i64 %busy, 1
+  %lent = and i1 %has, %once
+  br i1 %lent, label %mine, label %slow
+mine:
+  %thread.p = getelementptr %state, ptr %state, i32 0, i32 2
+  %thread = load ptr, ptr %thread.p
+  %current = load ptr, ptr {THREAD_STATE_GET}
+  %me = call ptr %current()
+  %own = icmp eq ptr %me, %thread
+  br i1 %own, label %look, label %slow
+look:
+  %tape = phi ptr [ null, %mode ], [ %taped, %mine ]
+  %first = load ptr, ptr %args
+  %number = ptrtoint ptr %first to i64
+  %shifted = lshr i64 %number, 4
+  %mask.p = getelementptr %site, ptr %site, i32 0, i32 7
+  %mask = load i64, ptr %mask.p
+  %bucket = and i64 %shifted, %mask
+  %table.p = getelementptr %site, ptr %site, i32 0, i32 6
+  %table = load ptr, ptr %table.p
+  %head.p = getelementptr ptr, ptr %table, i64 %bucket
+  br label %head
+head:
+  %case.p = phi ptr [ %head.p, %look ], [ %case, %next ]
+  %case = load ptr, ptr %case.p
+  %end = icmp eq ptr %case, null
+  br i1 %end, label %slow, label %match
+match:
+  %fits = call i1 @applies(ptr %site, ptr %case, ptr %args, i64 %nargs, ptr %kwnames,
+                           ptr %arrays, ptr %tensors)
+  br i1 %fits, label %run, label %next
+next:
+  br label %head
+run:
+  %result = call ptr @answer(ptr %site, ptr %case, ptr %arrays, ptr %tensors, ptr %tape)
+  ret ptr %result
+slow:
+  %slow.p = getelementptr %site, ptr %site, i32 0, i32 1
+  %callable = load ptr, ptr %slow.p
+  %vectorcall = load ptr, ptr {VECTORCALL}
+  %reply = tail call ptr %vectorcall(ptr %callable, ptr %args, i64 %nargs, ptr %kwnames)
+  ret ptr %reply
+}
+""".replace("{SITE}", SITE)

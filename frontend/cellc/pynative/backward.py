@@ -1,0 +1,184 @@
+"""The gradient of a recording as one compiled program.
+
+A training step records the same ops again and again. Their backward pass is built once for a
+structure (ops, attributes, types, what is wanted) and compiled whole: the bits are those of the
+ops run one by one, by the law of two modes. A structure that comes for the first time is compiled
+at once if it is long, unless others of its kind were compiled and never came back.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cellc_compiler.autodiff.reverse import Cotangents, accumulate, differentiable, reverse
+from cellc_compiler.ir.graph import Builder, Graph, Value
+from cellc_compiler.ir.op import lookup
+from cellc_runtime.executable import Executable
+from cellc_runtime.lazy import lazy_module
+
+from ..common.tensor import Tensor
+
+if TYPE_CHECKING:
+    from cellc_compiler import driver
+
+    from .recorder import Recording
+else:
+    driver = lazy_module("cellc_compiler.driver")
+
+_LONG = 6
+"""Steps from which a structure is compiled when it comes for the first time."""
+_UNPROVEN = 3
+"""Structures that may be compiled without any of them having come twice."""
+_KEPT = 256
+
+
+@dataclass(slots=True)
+class _Plan:
+    """A compiled backward pass.
+
+    Attributes:
+        reads: numbers of the recorded values that it reads, after the cotangents given.
+        places: for each value wanted, which output is its cotangent; None if there is no path.
+    """
+
+    executable: Executable | None
+    reads: list[int]
+    places: list[int | None]
+    count: int
+
+
+class _Plans:
+    """Compiled passes by structure, the least recently used forgotten."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._plans: OrderedDict[Any, _Plan | None] = OrderedDict()
+        self._unproven: set[Any] = set()
+
+    def find(self, key: Any, steps: int) -> tuple[_Plan | None, bool]:
+        """The plan of a structure, and whether one should be made now."""
+        with self._lock:
+            known = key in self._plans
+            plan = self._plans.get(key)
+            if known:
+                self._plans.move_to_end(key)
+                self._unproven.discard(key)
+                return plan, plan is None
+            self._plans[key] = None
+            while len(self._plans) > _KEPT:
+                self._unproven.discard(self._plans.popitem(last=False)[0])
+            if steps < _LONG or len(self._unproven) >= _UNPROVEN:
+                return None, False
+            self._unproven.add(key)
+            return None, True
+
+    def put(self, key: Any, plan: _Plan) -> None:
+        """Keep a plan."""
+        with self._lock:
+            self._plans[key] = plan
+
+
+_plans = _Plans()
+
+
+def run(
+    recording: Recording, outputs: Sequence[Tensor], sens: Sequence[Tensor] | None,
+    wanted: Sequence[int],
+) -> list[Tensor | None] | None:
+    """The cotangents of the wanted values by a compiled pass, or None to run it op by op."""
+    seeds = [recording.value_of(out) for out in outputs]
+    key = _key(recording, seeds, sens, wanted)
+    plan, make = _plans.find(key, len(recording.steps))
+    if plan is None:
+        if not make:
+            return None
+        plan = _make(recording, seeds, sens, wanted)
+        _plans.put(key, plan)
+    if plan.executable is None:
+        return None if plan.count < 0 else [None] * len(wanted)
+    given = [s._data for s in sens or ()]
+    out = plan.executable.entry(*given, *[recording.tensors[n]._data for n in plan.reads])
+    results = [Tensor._from_array(a) for a in (out if plan.count > 1 else (out,))]
+    return [results[p] if p is not None else None for p in plan.places]
+
+
+def _key(
+    recording: Recording, seeds: Sequence[int | None], sens: Sequence[Tensor] | None,
+    wanted: Sequence[int],
+) -> Any:
+    tensors = recording.tensors
+    steps = [
+        (s.applied.number if s.applied is not None else -1, *s.operands, s.results[0])
+        for s in recording.steps
+    ]
+    types = [(n, tensors[n]._data.shape, tensors[n]._data.dtype) for n in recording.inputs]
+    given = None if sens is None else tuple([(s._data.shape, s._data.dtype) for s in sens])
+    return tuple(steps), tuple(types), tuple(seeds), given, tuple(wanted)
+
+
+def _make(
+    recording: Recording, seeds: Sequence[int | None], sens: Sequence[Tensor] | None,
+    wanted: Sequence[int],
+) -> _Plan:
+    nodes, values, _ = recording.graph()
+    graph = Graph("backward")
+    b = Builder(graph)
+    cotangents: Cotangents = {}
+    for i, number in enumerate(seeds):
+        given = None if sens is None else graph.add_input(sens[i]._type, f"sens{i}")
+        if number is not None and differentiable(values[number].type):
+            value = values[number]
+            seed = given if given is not None else b.full(value.type, 1)
+            accumulate(b, cotangents, value, seed)
+    asked = [values[n] for n in wanted]
+    reverse(b, nodes, cotangents, asked)
+    if any(lookup(node.op).effect for node in graph.walk()):
+        return _Plan(None, [], [], -1)
+    outputs, places = _outputs(cotangents, asked)
+    reads = _close(graph, values, outputs)
+    if not outputs:
+        return _Plan(None, [], places, 0)
+    executable = Executable(driver.compile_program(graph))
+    return _Plan(executable, reads, places, len(outputs))
+
+
+def _outputs(
+    cotangents: Cotangents, asked: Sequence[Value]
+) -> tuple[list[Value], list[int | None]]:
+    """The distinct cotangents of the values asked for, and the place of each one's."""
+    found: dict[Value, int] = {}
+    places: list[int | None] = []
+    for value in asked:
+        grad = cotangents.get(value)
+        places.append(None if grad is None else found.setdefault(grad, len(found)))
+    return list(found), places
+
+
+def _close(graph: Graph, values: Sequence[Value], outputs: Sequence[Value]) -> list[int]:
+    """Make inputs of the recorded values that the graph reads; their numbers."""
+    numbers = {v: n for n, v in enumerate(values)}
+    needed: set[Value] = set(outputs)
+    for node in reversed(graph.nodes):
+        if any(r in needed for r in node.results):
+            needed.update(node.operands)
+    table: dict[Value, Value] = {}
+    reads: list[int] = []
+
+    def inside(v: Value) -> Value:
+        number = numbers.get(v)
+        if number is None:
+            return v
+        if v not in table:
+            table[v] = graph.add_input(v.type, f"x{number}")
+            reads.append(number)
+        return table[v]
+
+    graph.nodes = [n for n in graph.nodes if any(r in needed for r in n.results)]
+    for node in graph.nodes:
+        node.operands = [inside(v) for v in node.operands]
+    graph.outputs = [inside(v) for v in outputs]
+    return reads

@@ -1,0 +1,284 @@
+"""Native call sites: functions over Tensors that answer usual calls without the interpreter.
+
+The code is `cellc_site` of any image (`cellc_compiler.codegen.llvm.site`, which has the same
+layout). A site learns cases from calls that went the long way: what the arguments were, and the
+native entry that answers such a call. A case is only ever added for what determines the call
+completely, so a site gives what its Python callable would give.
+
+`STATE` is read by every site: whether some thread traces or records (then calls are not usual),
+and the tape of the one thread that records. The interpreter lock guards all of it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .abi import SITE
+from .executable import Executable
+from .fastcall import MethodDef, canonical
+from .platform import address_of
+
+MAX_OPERANDS = 16
+_CASES = 32
+"""Cases of one bucket; the oldest goes when one more comes."""
+_FASTCALL_KEYWORDS = 0x80 | 0x02
+
+
+class _State(ctypes.Structure):
+    _fields_ = [
+        ("busy", ctypes.c_int64), ("tape", ctypes.c_void_p), ("thread", ctypes.c_void_p),
+    ]  # fmt: skip
+
+
+class _Site(ctypes.Structure):
+    _fields_ = [
+        *((name, ctypes.c_void_p) for name in
+          ("state", "slow", "ndarray", "tensor", "parameter")),
+        ("offset", ctypes.c_int64), ("table", ctypes.c_void_p), ("mask", ctypes.c_int64),
+        ("guard", ctypes.c_void_p), ("wanted", ctypes.c_int64),
+    ]  # fmt: skip
+
+
+class _Argument(ctypes.Structure):
+    _fields_ = [
+        ("kind", ctypes.c_int64), ("place", ctypes.c_int64), ("object", ctypes.c_void_p),
+        ("ndim", ctypes.c_int64), ("more", ctypes.c_void_p), ("tensor", ctypes.c_void_p),
+    ]  # fmt: skip
+
+
+class _Case(ctypes.Structure):
+    _fields_ = [
+        ("next", ctypes.c_void_p), ("nargs", ctypes.c_int64), ("kwnames", ctypes.c_void_p),
+        ("total", ctypes.c_int64),
+        *((name, ctypes.c_void_p) for name in ("arguments", "function", "capsule", "entry")),
+        ("noperands", ctypes.c_int64), ("info", ctypes.c_void_p), ("params", ctypes.c_void_p),
+        ("nparams", ctypes.c_int64),
+    ]  # fmt: skip
+
+
+class Activity:
+    """Counts what makes calls unusual, and lends a recording's tape to the sites."""
+
+    def __init__(self) -> None:
+        self.raw = _State()
+        self._lock = threading.Lock()
+
+    def begin(self) -> None:
+        """Some thread starts to trace or to record."""
+        with self._lock:
+            self.raw.busy += 1
+
+    def end(self) -> None:
+        """It is done."""
+        with self._lock:
+            self.raw.busy -= 1
+
+    def alone(self) -> bool:
+        """Whether exactly one thread does, once."""
+        return bool(self.raw.busy == 1)
+
+    def lend(self, tape: list[Any] | None) -> None:
+        """Calls of this thread go to `tape` (None: they are unusual); the caller keeps it."""
+        with self._lock:
+            self.raw.tape = None
+            if tape is not None:
+                current: Any = ctypes.pythonapi.PyThreadState_Get
+                current.restype = ctypes.c_void_p
+                self.raw.thread = current()
+                self.raw.tape = id(tape)
+
+
+STATE = Activity()
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """What one argument of a case has to be.
+
+    Attributes:
+        kind: "same" (this very object), "equal" (its type and value), or "tensor" (a tensor of
+            a type).
+        value: the object; the numpy type and shape of the tensor.
+        place: which operand of the entry it is, or -1.
+        array, tensor: the operand that stands for an object.
+    """
+
+    kind: str
+    value: Any
+    place: int = -1
+    array: Any = None
+    tensor: Any = None
+
+
+class _Kept:
+    """A case in memory with all it points to."""
+
+    def __init__(
+        self, arguments: Sequence[Argument], kwnames: tuple[str, ...] | None,
+        executable: Executable, info: object, params: Sequence[tuple[Any, Any]],
+    ) -> None:  # fmt: skip
+        native = executable.native
+        assert native is not None
+        self.raw = raw = _Case()
+        specs = (_Argument * max(len(arguments), 1))()
+        pairs = (ctypes.c_void_p * max(2 * len(params), 1))(
+            *(id(x) for pair in params for x in pair)
+        )
+        self.keep: list[Any] = [arguments, kwnames, executable, native, info, params, specs, pairs]
+        for spec, argument in zip(specs, arguments, strict=False):
+            self._fill(spec, argument)
+        raw.nargs = len(arguments) - len(kwnames or ())
+        raw.kwnames = id(kwnames) if kwnames else None
+        raw.total = len(arguments)
+        raw.arguments = ctypes.addressof(specs)
+        raw.function, raw.capsule = native[0], id(native[1])
+        raw.entry = id(executable.entry)
+        raw.noperands = sum(a.place >= 0 for a in arguments)
+        raw.info = id(info)
+        raw.params, raw.nparams = ctypes.addressof(pairs), len(params)
+
+    def _fill(self, spec: _Argument, argument: Argument) -> None:
+        spec.place = argument.place
+        if argument.kind == "tensor":
+            dtype, shape = argument.value
+            dims = (ctypes.c_int64 * max(len(shape), 1))(*shape)
+            self.keep.append(dims)
+            spec.kind, spec.object = 1, id(dtype)
+            spec.ndim, spec.more = len(shape), ctypes.addressof(dims)
+            return
+        spec.kind = 0 if argument.kind == "same" else 2
+        spec.object, spec.more, spec.tensor = (
+            id(argument.value), id(argument.array), id(argument.tensor)
+        )
+
+
+class Sites:
+    """What all sites share: the code, and how a Tensor holds its array.
+
+    Args:
+        home: any loaded program with a native entry; it is kept.
+        tensor, parameter: the types whose instances are taken apart.
+        sample: an instance, and `array`, which it holds.
+    """
+
+    def __init__(
+        self, home: Executable, tensor: type, parameter: type, sample: object, array: object
+    ) -> None:
+        self.home = home
+        self.types = tensor, parameter
+        self.offset = _offset(sample, array)
+
+    def usable(self) -> bool:
+        """Whether Tensors are laid out so that a site can read them."""
+        return self.offset > 0 and self.home.native is not None
+
+    def make(
+        self, name: str, slow: Callable[..., Any], buckets: int = 1,
+        guard: tuple[ctypes.c_int64, int] | None = None,
+    ) -> Site:
+        """A site that falls back to `slow`; it is usual only while `guard` has its value.
+
+        Args:
+            buckets: a power of two: cases are spread by the identity of the first argument.
+        """
+        return Site(self, name, slow, buckets, guard or (ctypes.c_int64(0), 0))
+
+
+class Site:
+    """One native function and its cases.
+
+    Attributes:
+        function: the function.
+    """
+
+    def __init__(
+        self, sites: Sites, name: str, slow: Callable[..., Any], buckets: int,
+        guard: tuple[ctypes.c_int64, int],
+    ) -> None:
+        self._kept: dict[int, list[_Kept]] = {}
+        self._buckets = buckets
+        self._table = (ctypes.c_void_p * buckets)()
+        self._guard = guard[0]
+        self._slow = slow
+        raw = self._raw = _Site()
+        raw.state = ctypes.addressof(STATE.raw)
+        raw.slow, raw.ndarray = id(slow), id(np.ndarray)
+        raw.tensor, raw.parameter = (id(t) for t in sites.types)
+        raw.offset = sites.offset
+        raw.table, raw.mask = ctypes.addressof(self._table), buckets - 1
+        raw.guard, raw.wanted = ctypes.addressof(guard[0]), guard[1]
+        self._sites = sites
+        self.function = self._make(name, sites.home.address(SITE))
+
+    def _make(self, name: str, address: int) -> Callable[..., Any]:
+        self._definition = MethodDef(name.encode(), address, _FASTCALL_KEYWORDS, None)
+        api = ctypes.pythonapi
+        capsule = ctypes.PYFUNCTYPE(
+            ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p
+        )(address_of(api.PyCapsule_New))(ctypes.addressof(self._raw), None, None)
+        new = ctypes.PYFUNCTYPE(
+            ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.py_object
+        )(address_of(api.PyCFunction_NewEx))
+        made: Callable[..., Any] = new(ctypes.addressof(self._definition), capsule, self)
+        return made
+
+    def method(self) -> Any:
+        """The function as something that binds when it is read from a class."""
+        new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object)(
+            address_of(ctypes.pythonapi.PyInstanceMethod_New)
+        )
+        return new(self.function)
+
+    def learn(
+        self, arguments: Sequence[Argument], executable: Executable, info: object = None,
+        kwnames: tuple[str, ...] | None = None, params: Sequence[tuple[Any, Any]] = (),
+        first: int | None = None,
+    ) -> Callable[[], None]:
+        """Add a case, newest first; a function that takes it away again.
+
+        Args:
+            arguments: positional ones, then those of `kwnames`.
+            executable: answers with one array; operands in the order of `place`.
+            info: what the tape gets before the result and the operands.
+            params: (tensor, array it must still hold).
+            first: address of the first argument, for more than one bucket.
+        """
+        case = _Kept(arguments, kwnames, executable, info, params)
+        bucket = ((first or 0) >> 4) & (self._buckets - 1)
+        cases = self._kept.setdefault(bucket, [])
+        cases.insert(0, case)
+        del cases[_CASES:]
+        self._link(bucket)
+
+        def forget() -> None:
+            if case in cases:
+                cases.remove(case)
+                self._link(bucket)
+
+        return forget
+
+    def _link(self, bucket: int) -> None:
+        after: int | None = None
+        for case in reversed(self._kept[bucket]):
+            case.raw.next = after
+            after = ctypes.addressof(case.raw)
+        self._table[bucket] = after
+
+
+def plain(array: Any) -> bool:
+    """Whether an array is one that cases can match: exactly numpy's, of numpy's own type."""
+    return type(array) is np.ndarray and canonical(array.dtype)
+
+
+def _offset(sample: object, array: object) -> int:
+    """Where `sample` keeps its reference to `array`, or 0 if it is not found."""
+    size = type(sample).__basicsize__
+    words = (ctypes.c_void_p * (size // 8)).from_address(id(sample))
+    places = [8 * i for i, word in enumerate(words) if word == id(array)]
+    return places[0] if len(places) == 1 and places[0] >= 16 else 0

@@ -1,0 +1,188 @@
+"""Native sites and compiled backward passes give what the long way gives."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cellc as ms
+from cellc import nn, ops
+from cellc.core import dispatch
+from cellc.pynative import backward, recorder
+from cellc_runtime.site import STATE
+
+
+@pytest.fixture(autouse=True)
+def _pynative() -> Any:
+    mode = ms.get_context("mode")
+    ms.set_context(mode=ms.PYNATIVE_MODE)
+    yield
+    ms.set_context(mode=mode)
+    assert STATE.raw.busy == 0 and not STATE.raw.tape
+
+
+def _same(a: Any, b: Any) -> None:
+    x, y = a.asnumpy(), b.asnumpy()
+    assert x.dtype == y.dtype and x.shape == y.shape and x.tobytes() == y.tobytes()
+
+
+def _random(*shape: int) -> ms.Tensor:
+    return ms.Tensor(np.random.default_rng(3).standard_normal(shape).astype(np.float32))
+
+
+def test_the_usual_call_does_not_reach_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = _random(3, 5), _random(3, 5)
+    wanted = [x + y, x * 2.5, ops.relu(x), 3 - x, x @ y.T]
+    for _ in range(2):
+        [x + y, x * 2.5, ops.relu(x), 3 - x, x @ y.T]
+    if dispatch._route[0] is dispatch.plain_apply:
+        pytest.skip("no native sites on this interpreter")
+    monkeypatch.setattr(dispatch, "_engine", [])
+    got = [x + y, x * 2.5, ops.relu(x), 3 - x]
+    for a, b in zip(wanted, got, strict=False):
+        _same(a, b)
+
+
+def test_a_case_is_of_one_type_shape_and_number() -> None:
+    x = _random(4, 4)
+    ints = ms.Tensor(np.arange(16).reshape(4, 4).astype(np.int32))
+    for _ in range(3):
+        assert (x + x).dtype == ms.float32
+        assert (ints + ints).dtype == ms.int32
+        assert (x + ints).dtype == ms.float32
+        assert (_random(2, 4) + _random(4)).shape == (2, 4)
+        assert (ints * 2).dtype == ms.int32 and (ints * 2.0).dtype == ms.float32
+        assert (ints * True).dtype == ms.int32
+        np.testing.assert_array_equal((ints * 3).asnumpy(), ints.asnumpy() * 3)
+        np.testing.assert_array_equal((x * 3.0).asnumpy(), x.asnumpy() * np.float32(3))
+        with pytest.raises((TypeError, ValueError)):
+            x + _random(3, 3)
+        with pytest.raises(TypeError):
+            x + np.ones((4, 4), np.float32)
+        assert x.__add__("text") is NotImplemented
+
+
+def test_signed_zero_and_nan_are_told_apart() -> None:
+    one = ms.Tensor(np.ones(3, np.float32))
+    for _ in range(3):
+        assert np.signbit((one * -0.0).asnumpy()).all()
+        assert not np.signbit((one * 0.0).asnumpy()).any()
+        assert np.isnan((one * float("nan")).asnumpy()).all()
+        assert np.signbit(ops.full((2,), -0.0, dtype=ms.float32).asnumpy()).all()
+        assert not np.signbit(ops.full((2,), 0.0, dtype=ms.float32).asnumpy()).any()
+
+
+def test_a_scalar_tensor_is_not_taken_for_a_number() -> None:
+    for value in (2.0, 3.0, 4.0):
+        x = ms.Tensor(np.float32(value))
+        assert float(x**2) == value * value and float(x * x) == value * value
+
+
+def test_parameters_and_odd_arrays() -> None:
+    p = ms.Parameter(np.arange(6, dtype=np.float32), name="p")
+    x = ms.Tensor.from_numpy(np.arange(12, dtype=np.float32)[::2].copy())
+    for _ in range(3):
+        _same(p + x, ms.Tensor(p.asnumpy() + x.asnumpy()))
+        p.set_data(p * 2.0)
+    assert p.asnumpy()[1] == 8.0
+
+
+def test_threads_trace_record_and_run_at_once() -> None:
+    x, failures = _random(8, 8), []
+    wanted = (x + x).asnumpy()
+    step = ms.value_and_grad(lambda t: ops.sum(t * t + t), 0)
+    grad = step(x)[1].asnumpy()
+
+    class Net(nn.Cell):
+        def construct(self, t: Any) -> Any:
+            return ops.relu(t + t) + t
+
+    def run(kind: int) -> None:
+        try:
+            for _ in range(40):
+                if kind == 0:
+                    np.testing.assert_array_equal((x + x).asnumpy(), wanted)
+                elif kind == 1:
+                    np.testing.assert_array_equal(step(x)[1].asnumpy(), grad)
+                else:
+                    net = Net()
+                    net.compile(x)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=run, args=(i % 3,)) for i in range(6)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not failures
+
+
+def _network() -> nn.Cell:
+    ms.set_seed(5)
+    return nn.SequentialCell(
+        nn.Dense(7, 9), nn.LayerNorm((9,)), nn.GELU(), nn.Dense(9, 5), nn.Softmax(), nn.Dense(5, 1)
+    )
+
+
+def test_a_compiled_backward_pass_has_the_bits_of_single_ops(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    net, x = _network(), _random(6, 7)
+    weights = list(net.trainable_params())
+    step = ms.value_and_grad(lambda t: ops.mean(net(t)), 0, weights)
+    monkeypatch.setattr(backward, "run", lambda *args: None)
+    loss, (dx, dw) = step(x)
+    monkeypatch.undo()
+    for _ in range(3):
+        again, (ex, ew) = step(x)
+        _same(loss, again)
+        for a, b in zip((dx, *dw), (ex, *ew), strict=True):
+            _same(a, b)
+
+
+def test_structures_with_other_types_or_constants_are_others() -> None:
+    for n in (3, 4, 3):
+        for scale in (2.0, 3.0, 2.0):
+            x = _random(n, 4)
+            got = ms.grad(lambda t, s=scale: ops.sum(t * s * t * s + t - t * s))(x)
+            wanted = 2 * scale * scale * x.asnumpy() + 1 - scale
+            np.testing.assert_allclose(got.asnumpy(), wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_gradients_of_gradients_and_sensitivities() -> None:
+    x = _random(5)
+    cube = lambda t: ops.sum(t * t * t)  # noqa: E731
+    for _ in range(3):
+        second = ms.grad(lambda t: ops.sum(ms.grad(cube)(t)))(x)
+        np.testing.assert_allclose(second.asnumpy(), 6 * x.asnumpy(), rtol=1e-5)
+        sens = _random(5)
+        got = ms.grad(lambda t: t * t, sens_param=True)(x, sens)
+        np.testing.assert_allclose(got.asnumpy(), 2 * x.asnumpy() * sens.asnumpy(), rtol=1e-5)
+
+
+def test_an_overwritten_parameter_keeps_its_old_value_for_the_gradient() -> None:
+    p = ms.Parameter(np.full(4, 3.0, np.float32), name="p")
+
+    def fn(t: Any) -> Any:
+        y = t * p
+        ops.assign(p, p + 1.0)
+        return ops.sum(y * p)
+
+    for k in range(3):
+        before = 3.0 + k
+        got = ms.grad(fn)(ms.Tensor(np.ones(4, np.float32)))
+        np.testing.assert_allclose(got.asnumpy(), before * (before + 1))
+
+
+def test_a_failing_forward_leaves_nothing_behind() -> None:
+    def fn(t: Any) -> Any:
+        (t * 2.0) + t
+        raise RuntimeError("stop")
+
+    with pytest.raises(RuntimeError, match="stop"):
+        ms.grad(fn)(_random(3))
+    assert recorder.active_recordings() == []
