@@ -125,6 +125,11 @@ def span(seconds: float | None) -> str:
     return f"{value:.0f} {unit}" if value >= 100 else f"{value:.3g} {unit}"
 
 
+def times(ratio: float) -> str:
+    """A ratio with three digits."""
+    return f"{ratio:.{2 if ratio < 9.995 else 1 if ratio < 99.95 else 0}f}"
+
+
 def mebibytes(memory: float | None) -> str:
     """An amount of memory."""
     return "-" if memory is None else f"{memory:.0f} MiB"
@@ -228,7 +233,8 @@ def markdown(figures: Figures) -> str:
             blocks += [f"### {title}", _speed(figures, names)]
             mean = geomean(ahead(figures.cases[n]) for n in names)
             if not math.isnan(mean):
-                blocks.append(f"Geometric mean of best peer / cellc: **{mean:.2f}**.")
+                blocks.append(f"Geometric mean of best peer / cellc: **{mean:.2f}**."
+                              + _behind(figures, names))
     names = [n for n in CASES if n in figures.cases and CASES[n].group == "workload"]
     blocks += ["### Time to the first result", _starts(figures, names),
                "### Peak memory", _memory(figures, names)]
@@ -262,20 +268,28 @@ def _speed(figures: Figures, names: list[str]) -> str:
         roofs = roof(figures, name, ours.time)
         peer = best(results)
         row = [name, span(ours.time), f"{roofs[1]:.0%} {roofs[0]}",
-               f"**{ahead(results):.2f}** {SHORT[peer.peer]}" if peer else "-"]
+               f"**{times(ahead(results))}** {SHORT.get(peer.peer, peer.peer)}" if peer else "-"]
         for key in SHORT:
             found = find(results, key)
-            row.append(f"{found.time / ours.time:.2f}" if found else _missing(results, key))
+            row.append(times(found.time / ours.time) if found else _missing(results, key))
         rows.append([*row, span(eager.time) if eager else "-", _eager(results)])
     head = ["", "cellc", "of roof", "best peer", *SHORT.values(), "cellc PyNative",
             "torch / PyNative"]
     return _grid(head, rows)
 
 
+def _behind(figures: Figures, names: list[str]) -> str:
+    """The cases in which a peer is ahead."""
+    found = [(name, best(figures.cases[name])) for name in names if ahead(figures.cases[name]) < 1]
+    named = [f"{name} ({times(ahead(figures.cases[name]))} of {SHORT.get(peer.peer, peer.peer)})"
+             for name, peer in found if peer]
+    return f" Behind: {', '.join(named)}." if named else ""
+
+
 def _eager(results: list[Result]) -> str:
     """torch eager over our PyNative mode."""
     ours, peer = find(results, EAGER), find(results, "torch eager")
-    return f"{peer.time / ours.time:.2f}" if ours and peer else "-"
+    return times(peer.time / ours.time) if ours and peer else "-"
 
 
 def _missing(results: list[Result], peer: str) -> str:

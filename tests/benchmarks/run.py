@@ -210,11 +210,17 @@ def run_case(case: str, peers: list[str], plan: Plan) -> list[Result]:
     """Measure one case with all peers."""
     with tempfile.TemporaryDirectory() as temporary:
         root = Path(plan.caches or temporary).absolute()
-        results, running = start_peers(case, peers, root, plan)
-        take_rounds(case, running, plan)
-        for worker, result, new in running:
-            if worker.process.poll() is None:
-                setattr(result, "cold" if new else "warm", worker.close())
+        results = [Result(peer) for peer in peers]
+        running: list[Running] = []
+        try:
+            start_peers(case, results, root, plan, running)
+            take_rounds(case, running, plan)
+            for worker, result, new in running:
+                if worker.process.poll() is None:
+                    setattr(result, "cold" if new else "warm", worker.close())
+        finally:
+            for worker, _, _ in running:
+                worker.process.kill()  # one that is stopped would stay for ever
         for _, result, new in running:
             if plan.again and new:
                 start_again(case, result, root, plan)
@@ -222,24 +228,19 @@ def run_case(case: str, peers: list[str], plan: Plan) -> list[Result]:
     return results
 
 
-def start_peers(case: str, peers: list[str], root: Path,
-                plan: Plan) -> tuple[list[Result], list[Running]]:
+def start_peers(case: str, results: list[Result], root: Path, plan: Plan,
+                running: list[Running]) -> None:
     """Start one process for each peer; those that fail have a note why."""
-    results: list[Result] = []
-    running: list[Running] = []
-    for peer in peers:
-        result = Result(peer)
-        results.append(result)
+    for result in results:
         try:
-            folder, new = folder_of(root, case, peer)
-            note(f"{case}: {peer} starts")
-            worker = Worker(peer, case, folder, plan.limit)
+            folder, new = folder_of(root, case, result.peer)
+            note(f"{case}: {result.peer} starts")
+            worker = Worker(result.peer, case, folder, plan.limit)
         except (RuntimeError, OSError) as error:
             result.note = f"left out: {error}"
             continue
         result.values = worker.values
         running.append((worker, result, new))
-    return results, running
 
 
 def take_rounds(case: str, running: list[Running], plan: Plan) -> None:

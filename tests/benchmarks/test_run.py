@@ -96,6 +96,10 @@ def test_tables_say_who_is_ahead_and_who_differs(tmp_path: Path) -> None:
     page = path.read_text(encoding="utf-8")
     assert page.startswith("before\n") and page.endswith("\nafter\n") and "old" not in page
     assert "| mlp | 11 ms |" in page and "| **2.00** torch |" in page and "| fails |" in page
+    assert "Behind" not in page
+    found.add("mlp", [Result("jax", None, None, [0.0055])])
+    assert "Behind: mlp (0.50 of JAX)." in report.markdown(found)
+    found.add("mlp", [Result("jax", None, None, [0.033])])
     report.put_markdown(found, path)
     assert path.read_text(encoding="utf-8") == page
 
