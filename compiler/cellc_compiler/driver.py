@@ -65,10 +65,12 @@ class Report:
 
 
 def optimize(
-    graph: Graph, observe: pipeline.Observer | None = None, numerics: str = "strict"
+    graph: Graph, observe: pipeline.Observer | None = None, numerics: str = "strict",
+    target: Target | None = None,
 ) -> Graph:
-    """A copy of the graph after the pipeline of `numerics`."""
-    return pipeline.run_pipeline(base.copy_graph(graph), pipeline.NUMERICS[numerics], observe)
+    """A copy of the graph after the pipeline of `numerics` and, if one is given, of a target."""
+    passes = pipeline.NUMERICS[numerics] + (pipeline.for_target(target) if target else ())
+    return pipeline.run_pipeline(base.copy_graph(graph), passes, observe)
 
 
 def compile_program(
@@ -110,7 +112,7 @@ def compile_program(
             return found
     say("passes")
     start = time.perf_counter()
-    optimized = optimize(graph, numerics=numerics)
+    optimized = optimize(graph, numerics=numerics, target=target)
     report.seconds["passes"] = time.perf_counter() - start
     program = _generate(optimized, target, report, say)
     if use_cache:

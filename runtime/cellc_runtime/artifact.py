@@ -83,7 +83,7 @@ def _describe(name: str, entry: Entry, weights: Mapping[str, Array]) -> dict[str
     if not entry.programs:
         raise ValueError(f"entry {name!r} has no program")
     first = entry.programs[0]
-    if any(p.slots != first.slots for p in entry.programs):
+    if any(_interface(p) != _interface(first) for p in entry.programs):
         raise ValueError(f"the programs of entry {name!r} differ in their slots")
     for slot in first.of_kind("param"):
         array = weights.get(slot.name)
@@ -94,6 +94,11 @@ def _describe(name: str, entry: Entry, weights: Mapping[str, Array]) -> dict[str
         "inputs": [_row(s) for s in first.of_kind("input")],
         "outputs": [_row(s) for s in first.of_kind("output")],
     }
+
+
+def _interface(program: Program) -> list[Slot]:
+    """The slots a caller fills; what a program keeps for itself depends on its target."""
+    return [s for s in program.slots if s.kind != "kept"]
 
 
 def _row(slot: Slot) -> list[Any]:

@@ -10,14 +10,15 @@ from dataclasses import dataclass
 
 from ..ir.graph import Graph, Node, Value
 from ..ir.op import lookup
-from ..loops.build import Incompatible, NestBuilder
+from ..loops.build import Domain, Incompatible, NestBuilder
 from ..loops.expr import Access, Expr
 from ..loops.nest import walk
 from ..passes.fusion import Cluster, Schedule
-from .llvm.epilogue import Fused, classify
+from .llvm.epilogue import BlockFused, Fused, classify, classify_blocked
 
 _AXES = {"matmul": (-1, True), "conv2d": (1, False)}
 """Op -> the axis whose position its kernels know, and whether lanes run along it."""
+_BLOCKED = "conv2d_blocked"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class Attached:
     """An epilogue with the contraction it belongs to and the value it computes."""
 
     contraction: Node
-    fused: Fused
+    fused: Fused | BlockFused
     result: Value
 
 
@@ -36,17 +37,22 @@ def find_epilogues(graph: Graph, schedule: Schedule) -> dict[int, Attached]:
     found: dict[int, Attached] = {}
     for cluster in schedule.clusters:
         node = cluster.nodes[0]
-        if cluster.domain is not None or node.op not in _AXES or node.result in results:
+        if cluster.domain is not None or not _takes(node) or node.result in results:
             continue
         readers = _readers(graph, schedule, home, node.result)
         if len(readers) != 1 or None in readers:
             continue
         (reader,) = readers
         assert reader is not None
-        attached = _attach(node, reader, schedule)
+        rule = _attach_blocked if node.op == _BLOCKED else _attach
+        attached = rule(node, reader, schedule)
         if attached is not None and reader.number not in found:
             found[reader.number] = attached
     return found
+
+
+def _takes(node: Node) -> bool:
+    return node.op in _AXES or node.op == _BLOCKED
 
 
 def _readers(
@@ -96,6 +102,44 @@ def _attach(node: Node, reader: Cluster, schedule: Schedule) -> Attached | None:
     axis, along = _AXES[node.op]
     fused = classify(root, source, full, axis % source.type.rank, along)
     return Attached(node, fused, stored[0]) if fused is not None else None
+
+
+def _attach_blocked(node: Node, reader: Cluster, schedule: Schedule) -> Attached | None:
+    """As `_attach`, for an op on blocked images; a `pad` of rows and columns at the end becomes
+    the border that its kernel writes."""
+    source = node.result
+    stored = [r for n in reader.nodes for r in n.results if r in schedule.stored]
+    if reader.domain is None or reader.domain.accumulate or len(stored) != 1:
+        return None
+    (result,) = stored
+    last = result.node
+    border = _border(last) if last is not None and result.type != source.type else (0, 0, 0, 0)
+    value = result if border == (0, 0, 0, 0) else last.operands[0] if border and last else None
+    if value is None or border is None or value.type != source.type or source.type.size == 0:
+        return None
+    if any(lookup(n.op).reduction for n in reader.nodes):
+        return None
+    members = [n for n in reader.nodes if n is not last or value is result]
+    builder = NestBuilder(Domain(source.shape), members, schedule.inline)
+    try:
+        root = builder.read(value, builder.full, None)
+    except Incompatible:
+        return None
+    if not isinstance(root, Expr):
+        return None
+    _resolve(root, schedule)
+    fused = classify_blocked(root, source, builder.full, border)
+    return Attached(node, fused, result) if fused is not None else None
+
+
+def _border(node: Node) -> tuple[int, int, int, int] | None:
+    """The zeros a node pads around the rows and columns of a blocked image."""
+    if node.op != "pad" or node.attrs["interior"] is not None or node.attrs["value"] != 0:
+        return None
+    low, high = node.attrs["low"], node.attrs["high"]
+    if len(low) != 5 or min(*low, *high) < 0 or any(low[i] or high[i] for i in (0, 1, 4)):
+        return None
+    return low[2], high[2], low[3], high[3]
 
 
 def _resolve(root: Expr, schedule: Schedule) -> None:

@@ -125,6 +125,8 @@ class Fuser:
         user = users[0]
         reduces = lookup(user.op).reduction is not None
         space = prod(user.operands[0].shape) if reduces else user.results[0].type.size
+        if user.op == "pad" and space <= 4 * node.result.type.size:
+            return True  # every element is read once; what is added around is not read
         return space <= node.result.type.size or (node.op in CHEAP and self._shallow(node))
 
     def _shallow(self, node: Node) -> bool:

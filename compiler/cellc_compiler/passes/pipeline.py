@@ -5,12 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from cellc_runtime.target import Target
+
 from ..ir.graph import Graph
 from .base import Pass
 from .cleanup import Cse, Dce, FoldConstants, Simplify
 from .complexes import ComplexSums
 from .expand import Expand
 from .fast import FoldScales, Reassociate
+from .layout import Layout
 from .split import SplitReductions
 
 PIPELINE: tuple[Pass, ...] = (
@@ -36,6 +39,12 @@ FAST: tuple[Pass, ...] = (
 )
 
 NUMERICS = {"strict": PIPELINE, "fast": FAST}
+
+
+def for_target(target: Target) -> tuple[Pass, ...]:
+    """The passes that choose for a target, after all others."""
+    return (Layout(target),)
+
 
 Observer = Callable[[str, Graph], None]
 

@@ -21,6 +21,7 @@ from ...loops.expr import Expr
 from ...loops.index import Index, Var, ravel, variables
 from ...loops.nest import walk
 from .convert import from_memory, memory_type
+from .kernels.conv_block import Spot
 from .nest import NestEmitter, Scope
 from .text import Function, V, vector
 
@@ -156,4 +157,123 @@ def _kind(offset: Index, flat: Index, along: Var | None, lanes_along_axis: bool)
     return "axis"
 
 
+# --- blocked images ------------------------------------------------------------------------------
 
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """How a load of a blocked epilogue is addressed.
+
+    Attributes:
+        steps: elements between images, blocks, rows and columns.
+        wide: whether the channels of a block lie together (else they share one element).
+        offset: elements from the start of the buffer.
+    """
+
+    steps: tuple[int, int, int, int]
+    wide: bool
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class BlockFused:
+    """An epilogue of an op on blocked images, `[N, C / B, H, W, B]`.
+
+    Attributes:
+        root: the expression stored; loads of `source` are the accumulator.
+        source: the op's result.
+        operands: the values it reads, in the order of the kernel's extra buffers.
+        loads: how each load (by identity) is addressed.
+        border: zeros stored around the result (top, bottom, left, right).
+    """
+
+    root: Expr
+    source: Value
+    operands: tuple[Value, ...]
+    loads: dict[int, Where]
+    border: tuple[int, int, int, int]
+
+    def emit(
+        self, f: Function, target: Target, acc: V, spot: Spot, at: tuple[int, int, int]
+    ) -> V:
+        """Apply to the accumulator at (block, row, column within the tile)."""
+        return _BlockEmitter(f, target, self, acc, spot, at).result()
+
+
+class _BlockEmitter(NestEmitter):
+    """Evaluates one expression on an accumulator of a blocked kernel."""
+
+    def __init__(
+        self, f: Function, target: Target, fused: BlockFused, acc: V, spot: Spot,
+        at: tuple[int, int, int],
+    ) -> None:
+        self.f = f
+        self.target = target
+        self.fused = fused
+        self.acc, self.spot, self.at = acc, spot, at
+        self.dependence = {}
+        self.scope = Scope(fused.source.shape[-1], None, None, None)
+
+    def result(self) -> V:
+        """The value to store."""
+        return self._wide(self.fused.root, self.scope)
+
+    def _load(self, e: Expr, scope: Scope) -> V:
+        access = e.payload
+        if access.buffer is self.fused.source:
+            return self.acc
+        f, memory = self.f, memory_type(e.dtype)
+        number = self.fused.operands.index(access.buffer)
+        key = ("operand", number)
+        base = self.spot.memo.get(key)
+        if base is None:
+            base = f.load("ptr", f.gep(f.arg("bufs"), OPERANDS_AT + number, "ptr"))
+            self.spot.memo[key] = base
+        where = self.fused.loads[id(e)]
+        pointer = self.spot.pointer(f, base, where.steps, self.at, memory)
+        pointer = f.gep(pointer, where.offset, memory)
+        ty = vector(memory, scope.lanes) if where.wide else memory
+        return from_memory(f, f.load(ty, pointer), e.dtype)
+
+
+def classify_blocked(
+    root: Expr, source: Value, full: tuple[Index, ...], border: tuple[int, int, int, int]
+) -> BlockFused | None:
+    """The epilogue for an expression over a blocked image; None if it reads otherwise.
+
+    Args:
+        full: the canonical index of the result.
+    """
+    axes = [next(iter(variables(i)), None) for i in full]
+    loads: dict[int, Where] = {}
+    operands: dict[Any, None] = {}
+    own = ravel(full, source.shape)
+    for e in walk([root]):
+        if e.op == "index":
+            return None
+        if e.op != "load":
+            continue
+        if e.args or e.payload.part is not None:
+            return None
+        offset: Index = e.payload.offset
+        if e.payload.buffer is source:
+            if offset != own:
+                return None
+            continue
+        where = _where(offset, axes)
+        if where is None:
+            return None
+        loads[id(e)] = where
+        operands.setdefault(e.payload.buffer)
+    return BlockFused(root, source, tuple(operands), loads, border)
+
+
+def _where(offset: Index, axes: list[Var | None]) -> Where | None:
+    """Strides of an offset along the axes; None where it is not linear in them."""
+    if set(variables(offset)) - set(axes):
+        return None
+    steps = [0 if v is None else offset.coefficient(v) for v in axes]
+    if any(s is None for s in steps) or steps[-1] not in (0, 1):
+        return None
+    n, b, h, w, lane = (int(s or 0) for s in steps)
+    return Where((n, b, h, w), lane == 1, offset.const)

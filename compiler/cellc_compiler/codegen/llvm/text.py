@@ -256,6 +256,12 @@ class Function:
 
     # --- memory -----------------------------------------------------------------------------
 
+    def opaque(self, ptr: V) -> V:
+        """The same pointer, its origin hidden: LLVM then does not see that a load through it
+        repeats an earlier one, and cannot keep that one in a register until here (a tile has
+        none to spare, so it would spill). An empty inline assembly: no instruction."""
+        return self.emit("ptr", f'call ptr asm "", "=r,0"({ptr})')
+
     def gep(self, base: V, offset: V | int, ty: str = "i8") -> V:
         """base + offset elements of type `ty`."""
         index = offset if isinstance(offset, V) else self.i64(offset)

@@ -1,0 +1,284 @@
+"""Images whose channels are blocked, `[N, ceil(C / B), H, W, B]`: what the layout pass writes.
+
+B channels of a pixel lie together, so that a vector holds them. Channels that fill the last block
+up are never read. An image may have a border around its H x W pixels: the ops take an `origin`,
+the row and column where they start to read, so padding is nothing but a border of zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cellc_runtime import dtypes
+from cellc_runtime.lazy import lazy_module
+from cellc_runtime.target import Target
+
+from ..codegen.plan import KernelPlan, Step
+from ..ir.graph import Node
+from ..ir.op import REQUIRED, Array, Op, Sample, Spec, register
+from ..ir.types import TensorType, prod
+from .conv import Conv2d, Pair
+from .elementwise import check_dtype, same_dtype
+from .pool import MaxPool2d
+
+if TYPE_CHECKING:
+    from ..codegen.llvm.epilogue import BlockFused
+    from ..codegen.llvm.kernels import conv_block, conv_block_pool, conv_block_reorder
+    from ..codegen.llvm.text import Function, V
+else:  # kernel families load when one is generated
+    conv_block, conv_block_pool, conv_block_reorder = (
+        lazy_module(f"cellc_compiler.codegen.llvm.kernels.conv_block{name}")
+        for name in ("", "_pool", "_reorder"))
+
+BLOCK_DTYPES = (dtypes.float32, dtypes.float64)
+
+
+def blocks(channels: int, block: int) -> int:
+    """Blocks that hold so many channels."""
+    return -(-channels // block)
+
+
+def to_blocks(x: Array, block: int) -> Array:
+    """Reference: NCHW to blocks, missing channels as zeros."""
+    n, c, h, w = x.shape
+    x = np.pad(x, ((0, 0), (0, -c % block), (0, 0), (0, 0)))
+    return x.reshape(n, blocks(c, block), block, h, w).transpose(0, 1, 3, 4, 2)
+
+
+def from_blocks(x: Array, channels: int) -> Array:
+    """Reference: blocks to NCHW."""
+    n, cb, h, w, b = x.shape
+    return x.transpose(0, 1, 4, 2, 3).reshape(n, cb * b, h, w)[:, :channels]
+
+
+def _check_image(op: Op, x: TensorType, rank: int) -> None:
+    check_dtype(op, x)
+    if x.rank != rank:
+        raise ValueError(f"{op.name} needs {rank} dimensions, got {x}")
+
+
+def _check_inside(name: str, x: TensorType, origin: Pair, reach: Pair) -> None:
+    """The rows and columns from `origin` on must lie in the image."""
+    if min(origin) < 0 or any(o + r > d for o, r, d in
+                              zip(origin, reach, x.dims[2:4], strict=True)):
+        raise ValueError(f"{name} reads {reach} pixels from {origin} of {x}")
+
+
+class _Internal(Op):
+    """Base: written by a pass, after differentiation."""
+
+    dtypes = BLOCK_DTYPES
+    differentiable = False
+
+
+@register
+class ToBlocked(_Internal):
+    """NCHW to blocks of `block` channels; missing channels are zeros.
+
+    Attributes:
+        block: channels of a block.
+    """
+
+    name = "to_blocked"
+    attrs = {"block": REQUIRED}
+
+    def infer(self, x: TensorType, *, block: int) -> TensorType:
+        _check_image(self, x, 4)
+        n, c, h, w = x.dims
+        return x.with_shape((n, blocks(c, block), h, w, block))
+
+    def reference(self, x: Array, *, block: int) -> Array:
+        return to_blocks(x, block)
+
+    def kernels(self, node: Node, target: Target) -> KernelPlan:
+        if node.result.type.size == 0:
+            return KernelPlan(())
+        x = node.operands[0].type
+        kernel = conv_block_reorder.to_blocked_kernel(
+            x.dims, node.attrs["block"], x.dtype, target)
+        return KernelPlan((Step(kernel, ("in0", "out0")),))
+
+    def samples(self) -> Sequence[Sample]:
+        return (Sample((Spec((2, 5, 3, 7)),), {"block": 4}, grad=False),
+                Sample((Spec((1, 16, 9, 5)),), {"block": 16}, grad=False),
+                Sample((Spec((1, 20, 6, 6)),), {"block": 8}, grad=False))
+
+
+@register
+class FromBlocked(_Internal):
+    """Blocks to NCHW.
+
+    Attributes:
+        channels: how many.
+        origin, size: the first row and column, and how many of each.
+    """
+
+    name = "from_blocked"
+    attrs = {"channels": REQUIRED, "size": REQUIRED, "origin": (0, 0)}
+
+    def infer(self, x: TensorType, *, channels: int, size: Pair, origin: Pair) -> TensorType:
+        _check_image(self, x, 5)
+        n, cb, _, _, b = x.dims
+        if blocks(channels, b) != cb:
+            raise ValueError(f"from_blocked cannot take {channels} channels from {x}")
+        _check_inside(self.name, x, origin, size)
+        return x.with_shape((n, channels, *size))
+
+    def reference(self, x: Array, *, channels: int, size: Pair, origin: Pair) -> Array:
+        (y, z), (h, w) = origin, size
+        return from_blocks(x[:, :, y: y + h, z: z + w], channels)
+
+    def kernels(self, node: Node, target: Target) -> KernelPlan:
+        out = node.result.type
+        if out.size == 0:
+            return KernelPlan(())
+        kernel = conv_block_reorder.from_blocked_kernel(
+            node.operands[0].type.dims, out.dims, node.attrs["origin"], out.dtype, target)
+        return KernelPlan((Step(kernel, ("in0", "out0")),))
+
+    def samples(self) -> Sequence[Sample]:
+        return (Sample((Spec((2, 2, 3, 7, 4)),), {"channels": 5, "size": (3, 7)}, grad=False),
+                Sample((Spec((1, 1, 9, 5, 16)),),
+                       {"channels": 16, "size": (7, 3), "origin": (1, 1)}, grad=False),
+                Sample((Spec((1, 3, 6, 6, 8)),), {"channels": 20, "size": (6, 6)}, grad=False))
+
+
+@register
+class Conv2dBlocked(_Internal):
+    """`conv2d` of a blocked image, to a blocked image. Operands: x `[N, C / b, H, W, b]` (b = 1 is
+    NCHW) and weights `(O, C / groups, kH, kW)`, where the groups are 1, or one for each channel.
+
+    Attributes:
+        block: channels of a block of the result.
+        size: rows and columns of the result.
+        origin: row and column of x where the first window starts.
+        stride, dilation: as in `conv2d`.
+        depthwise: one group for each channel.
+    """
+
+    name = "conv2d_blocked"
+    operands = ("input", "weight")
+    attrs = {"block": REQUIRED, "size": REQUIRED, "origin": (0, 0), "stride": (1, 1),
+             "dilation": (1, 1), "depthwise": False}
+    cost = "heavy"
+    tolerance = 16.0
+
+    def infer(self, x: TensorType, w: TensorType, *, block: int, size: Pair, origin: Pair,
+              stride: Pair, dilation: Pair, depthwise: bool) -> TensorType:
+        same_dtype(self.name, x, w)
+        _check_image(self, x, 5)
+        _check_image(self, w, 4)
+        (oc, ic, *kernel), (n, cb, _, _, b) = w.dims, x.dims
+        channels = oc if depthwise else ic
+        if blocks(channels, b) != cb or (depthwise and (ic != 1 or b != block)):
+            raise ValueError(f"conv2d_blocked of {x} cannot take weights {w}")
+        reach = tuple((o - 1) * s + (k - 1) * d + 1 for o, s, k, d in
+                      zip(size, stride, kernel, dilation, strict=True))
+        _check_inside(self.name, x, origin, (reach[0], reach[1]))
+        return x.with_shape((n, blocks(oc, block), *size, block))
+
+    def reference(self, x: Array, w: Array, *, block: int, size: Pair, origin: Pair,
+                  stride: Pair, dilation: Pair, depthwise: bool) -> Array:
+        (oc, ic, *kernel) = w.shape
+        # What fills the last block up is computed too, with weights of zero.
+        w = np.pad(w, ((0, -oc % block), *((0, 0),) * 3))
+        channels = len(w) if depthwise else ic
+        ends = [y + (o - 1) * s + (k - 1) * d + 1 for y, o, s, k, d in
+                zip(origin, size, stride, kernel, dilation, strict=True)]
+        image = from_blocks(x[:, :, origin[0]: ends[0], origin[1]: ends[1]], channels)
+        out = Conv2d().reference(image, w, stride=stride, pads=(0, 0, 0, 0), dilation=dilation,
+                                 groups=channels if depthwise else 1)
+        return to_blocks(out, block)
+
+    def problem(self, node: Node, border: tuple[int, int, int, int]) -> conv_block.BlockConv:
+        """The kernel family's description of a node."""
+        x, w, a = node.operands[0].type.dims, node.operands[1].type.dims, node.attrs
+        oc, ic, kh, kw = w
+        oh, ow = a["size"]
+        return conv_block.BlockConv(
+            n=x[0], c=oc if a["depthwise"] else ic, oc=oc, bi=x[4], bo=a["block"], ph=x[2],
+            pw=x[3], oh=oh, ow=ow, kh=kh, kw=kw, stride=a["stride"], dilation=a["dilation"],
+            origin=a["origin"], border=border, depthwise=a["depthwise"], dtype=node.result.dtype)
+
+    def kernels(self, node: Node, target: Target, epilogue: BlockFused | None = None) -> KernelPlan:
+        """Packing of the weights and the convolution; `epilogue` is applied to accumulators."""
+        if node.result.type.size == 0:
+            return KernelPlan(())
+        p = self.problem(node, epilogue.border if epilogue else (0, 0, 0, 0))
+        tile = conv_block.choose_tile(p, target)
+        operands = epilogue.operands if epilogue else ()
+        emit = None
+        if epilogue is not None:
+            fused = epilogue
+
+            def emit(f: Function, acc: V, spot: conv_block.Spot, at: tuple[int, int, int]) -> V:
+                return fused.emit(f, target, acc, spot, at)
+
+        kernel = conv_block.block_kernel(p, tile, target, emit, len(operands))
+        extra = tuple(f"epilogue{i}" for i in range(len(operands)))
+        steps = (Step(conv_block.pack_kernel(p, tile.ov, target), ("in1", "packed_w")),
+                 Step(kernel, ("in0", "packed_w", "out0", *extra)))
+        return KernelPlan(steps, {"packed_w": conv_block.packed_bytes(p)})
+
+    def samples(self) -> Sequence[Sample]:
+        def pair(x: tuple[int, ...], w: tuple[int, ...], **attrs: Any) -> Sample:
+            return Sample((Spec(x), Spec(w)), attrs, grad=False)
+
+        return (pair((1, 1, 6, 7, 16), (20, 16, 3, 3), block=16, size=(4, 5)),
+                pair((2, 3, 7, 8, 1), (5, 3, 3, 2), block=8, size=(3, 3), stride=(2, 2),
+                     origin=(0, 1), dilation=(1, 2)),
+                pair((1, 2, 5, 5, 4), (6, 7, 1, 1), block=4, size=(5, 5)),
+                pair((1, 2, 6, 6, 8), (13, 1, 3, 3), block=8, size=(4, 4), depthwise=True))
+
+
+@register
+class MaxPool2dBlocked(_Internal):
+    """`max_pool2d` of a blocked image.
+
+    Attributes:
+        inner: top, left, rows and columns of the image inside its border, which is not read.
+        kernel, stride, dilation, pads, ceil_mode: as in `max_pool2d`.
+    """
+
+    name = "max_pool2d_blocked"
+    attrs = {"inner": REQUIRED, "kernel": REQUIRED, "stride": (1, 1), "dilation": (1, 1),
+             "pads": (0, 0, 0, 0), "ceil_mode": False}
+
+    def infer(self, x: TensorType, *, inner: tuple[int, int, int, int],
+              **attrs: Any) -> TensorType:
+        _check_image(self, x, 5)
+        _check_inside(self.name, x, (inner[0], inner[1]), (inner[2], inner[3]))
+        rows, columns = MaxPool2d().windows((inner[2], inner[3]), attrs)
+        n, cb, _, _, b = x.dims
+        return x.with_shape((n, cb, len(rows), len(columns), b))
+
+    def reference(self, x: Array, *, inner: tuple[int, int, int, int], **attrs: Any) -> Array:
+        top, left, h, w = inner
+        n, cb, _, _, b = x.shape
+        image = x[:, :, top: top + h, left: left + w].transpose(0, 1, 4, 2, 3)
+        out = MaxPool2d().reference(image.reshape(n, cb * b, h, w), indices=False, **attrs)
+        return to_blocks(out, b)
+
+    def kernels(self, node: Node, target: Target, border: tuple[int, int, int, int] = (0, 0, 0, 0)
+                ) -> KernelPlan:
+        """`border`: zeros written around the result."""
+        x, out, a = node.operands[0].type, node.result.type, node.attrs
+        if prod(out.dims) == 0:
+            return KernelPlan(())
+        windows = MaxPool2d().windows((a["inner"][2], a["inner"][3]), a)
+        kernel = conv_block_pool.max_kernel(
+            x.dims, windows, a["inner"][:2], border, x.dtype, target)
+        return KernelPlan((Step(kernel, ("in0", "out0")),))
+
+    def samples(self) -> Sequence[Sample]:
+        return (Sample((Spec((1, 2, 6, 7, 16)),),
+                       {"inner": (0, 0, 6, 7), "kernel": (2, 2), "stride": (2, 2)}, grad=False),
+                Sample((Spec((2, 1, 9, 11, 4)),),
+                       {"inner": (1, 2, 7, 8), "kernel": (3, 3), "stride": (2, 2),
+                        "pads": (1, 1, 1, 1)}, grad=False),
+                Sample((Spec((1, 1, 9, 9, 8)),),
+                       {"inner": (0, 0, 9, 9), "kernel": (2, 3), "dilation": (3, 2),
+                        "pads": (0, 1, 1, 1), "ceil_mode": True}, grad=False))
