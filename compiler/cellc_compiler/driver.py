@@ -29,14 +29,15 @@ from .ir.text import print_graph
 
 if TYPE_CHECKING:
     from . import objects
-    from .codegen import instructions, lowering, main, memory
+    from .codegen import instructions, lowering, main, memory, recording
     from .loops import nest
     from .passes import base, pipeline
 else:  # a program found in the cache needs none of these
-    objects, memory, instructions, lowering, main, nest, base, pipeline = (
+    objects, memory, instructions, lowering, main, recording, nest, base, pipeline = (
         lazy_module(f"cellc_compiler.{name}")
         for name in ("objects", "codegen.memory", "codegen.instructions", "codegen.lowering",
-                     "codegen.main", "loops.nest", "passes.base", "passes.pipeline")
+                     "codegen.main", "codegen.recording", "loops.nest", "passes.base",
+                     "passes.pipeline")
     )
 
 Array = np.ndarray[Any, Any]
@@ -62,6 +63,23 @@ class Report:
     arena_bytes: int = 0
     kept_bytes: int = 0
     nests: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A program that records when its kernels run, and what is needed to read the records.
+
+    Attributes:
+        calls: what was called, by the number in a record.
+        start: offset in the arena of the records, of which there may be `capacity`.
+        buffers: the temporaries, with their lifetimes.
+    """
+
+    program: Program
+    calls: list[instructions.Call | instructions.Copy | instructions.Callback]
+    start: int
+    capacity: int
+    buffers: list[memory.Buffer]
 
 
 def optimize(
@@ -137,47 +155,61 @@ def _from_cache(payload: bytes | None) -> Program | None:
         return None
 
 
+def compile_recorded(graph: Graph, numerics: str = "strict") -> Recorded:
+    """Compile a graph for this machine into a program that records; the kernels are the same."""
+    target = host_target()
+    optimized = optimize(graph, numerics=numerics)
+    with objects.Builder(target, many=len(optimized.nodes) >= _MANY) as builder:
+        lowered = lowering.lower(optimized, target, lambda kernel: builder.add(kernel.body))
+        arena = memory.plan(b for b in lowered.buffers if b.first >= 0)
+        kernels = main.Kernels()
+        writer = recording.RecordingWriter(lowered.instructions, arena, target, kernels)
+        program = _assemble(optimized, target, Report(), builder, lowered, kernels, writer)
+    return Recorded(program, writer.calls, writer.start, writer.capacity, lowered.buffers)
+
+
 def _generate(
     graph: Graph, target: Target, report: Report, say: Callable[[str], None]
 ) -> Program:
+    """Lower a graph, with kernels compiled as they come, and put everything together."""
+    say("code generation")
+    start = time.perf_counter()
     with objects.Builder(target, many=len(graph.nodes) >= _MANY) as builder:
-        return _build(graph, target, report, say, builder)
+        lowered = lowering.lower(graph, target, lambda kernel: builder.add(kernel.body))
+        report.seconds["lowering"] = time.perf_counter() - start
+        say("native code")
+        start = time.perf_counter()
+        report.arena_bytes = memory.plan(b for b in lowered.buffers if b.first >= 0)
+        program = _assemble(graph, target, report, builder, lowered, main.Kernels(), None)
+    report.seconds["llvm"] = time.perf_counter() - start
+    return program
 
 
 _MANY = 24
 """Nodes of a graph that will have kernels enough for processes that compile them."""
 
 
-def _build(
-    graph: Graph, target: Target, report: Report, say: Callable[[str], None],
-    builder: objects.Builder,
+def _assemble(
+    graph: Graph, target: Target, report: Report, builder: objects.Builder,
+    lowered: lowering.Lowered, kernels: main.Kernels, writer: recording.RecordingWriter | None,
 ) -> Program:
-    """Lower a graph, with kernels compiled as they come, and put everything together."""
-    say("code generation")
-    start = time.perf_counter()
-    lowered = lowering.lower(graph, target, lambda kernel: builder.add(kernel.body))
-    arena = memory.plan(b for b in lowered.buffers if b.first >= 0)
+    """The program of a lowered graph whose temporaries have their places."""
     ahead_arena = memory.plan(b for b in lowered.ahead_buffers if b.first >= 0)
     slots = graph_slots(graph)
     if lowered.kept_bytes:
         slots.append(Slot("kept", dtypes.uint8, (lowered.kept_bytes,), "kept"))
-    kernels = main.Kernels()
-    text = main.write_main(lowered.instructions, lowered.ahead, target, kernels)
-    report.seconds["lowering"] = time.perf_counter() - start
-    say("native code")
-    start = time.perf_counter()
+    text = main.write_main(lowered.instructions, lowered.ahead, target, kernels, writer)
     image = objects.build_image(
         text.module, [(n, k.body) for n, k in kernels.named.items()], target,
         callbacks=len(lowered.callbacks), builder=builder,
     )
-    report.seconds["llvm"] = time.perf_counter() - start
-    _fill_report(report, lowered, len(kernels.named), arena)
+    _fill_report(report, lowered, len(kernels.named))
     return Program(
         name=graph.name,
         target=target.name,
         slots=tuple(slots),
         image=image,
-        arena_bytes=arena,
+        arena_bytes=writer.arena if writer is not None else report.arena_bytes,
         ahead_arena_bytes=ahead_arena,
         ahead_key=_ahead_key(text.ahead, bytes(lowered.constants)),
         constants=bytes(lowered.constants),
@@ -204,13 +236,10 @@ def callback_name(number: int) -> str:
     return f"host{number}"
 
 
-def _fill_report(
-    report: Report, lowered: lowering.Lowered, kernels: int, arena: int
-) -> None:
+def _fill_report(report: Report, lowered: lowering.Lowered, kernels: int) -> None:
     report.kernels = kernels
     report.kept_bytes = lowered.kept_bytes
     report.calls = len(lowered.instructions)
-    report.arena_bytes = arena
     report.nests = [f"{label}\n{nest.print_nest(n)}" for label, n in lowered.nests]
 
 

@@ -29,6 +29,7 @@ from .context import GRAPH_MODE, PYNATIVE_MODE, get_context, set_context, set_de
 from .core.dispatch import install as _install
 from .core.gradient import get_grad, grad, value_and_grad
 from .jit import jit
+from .profiles import profile
 from .pynative.engine import EagerEngine as _EagerEngine
 
 _install(_EagerEngine())
@@ -40,6 +41,7 @@ __all__ = [
     "GRAPH_MODE", "PYNATIVE_MODE", "Generator", "JitConfig", "Parameter", "ParameterTuple",
     "Tensor", "common", "context", "default_generator", "dtype", "from_numpy", "get_context",
     "get_grad", "get_rng_state", "get_seed", "grad", "initial_seed", "is_tensor", "jit",
-    "jit_class", "lazy_inline", "manual_seed", "mutable", "nn", "no_inline", "ops", "run_check",
-    "set_context", "set_device", "set_rng_state", "set_seed", "tensor", "value_and_grad",
+    "jit_class", "lazy_inline", "manual_seed", "mutable", "nn", "no_inline", "ops", "profile",
+    "run_check", "set_context", "set_device", "set_rng_state", "set_seed", "tensor",
+    "value_and_grad",
 ]

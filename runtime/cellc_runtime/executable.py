@@ -117,6 +117,14 @@ class Executable:
         """Where a function of the image is."""
         return self._core.address(symbol)
 
+    def arena(self, start: int, nbytes: int) -> bytes:
+        """A copy of bytes of the arena that the last `call` ran in (a profile's records, say).
+
+        Raises:
+            ValueError: they are outside the arena, or `call` has not run yet.
+        """
+        return self._core.arena(start, nbytes)
+
     def __call__(self, *arrays: Array) -> Any:
         """`entry`, for those who hold the executable."""
         return self.entry(*arrays)
@@ -312,6 +320,12 @@ class _Core:
             self._arenas.append(arena)
         if code:
             self._raise(code)
+
+    def arena(self, start: int, nbytes: int) -> bytes:
+        """See `Executable.arena`."""
+        if not 0 <= start <= start + nbytes <= self.program.arena_bytes or not self._arenas:
+            raise ValueError(f"no arena with bytes {start} to {start + nbytes}")
+        return ctypes.string_at(self._arenas[-1].address + start, nbytes)
 
     def _accept(self, value: object, slot: Slot, written: bool, where: str) -> Array:
         """The array itself, or a copy laid out as the program needs it."""

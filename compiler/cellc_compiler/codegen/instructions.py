@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from ..ir.graph import Node
 from .kernel import Kernel
 from .memory import Buffer
 
@@ -26,11 +27,20 @@ class Place:
 
 @dataclass(slots=True)
 class Call:
-    """Run a kernel."""
+    """Run a kernel.
+
+    Attributes:
+        label: the ops it does, for people.
+        nodes: the nodes it works for; `dearest` if no other call does more of their work.
+        clock: the instruction's number, in which lifetimes of buffers are counted.
+    """
 
     kernel: Kernel
     places: tuple[Place, ...]
     label: str = ""
+    nodes: tuple[Node, ...] = ()
+    dearest: bool = True
+    clock: int = 0
 
 
 @dataclass(slots=True)

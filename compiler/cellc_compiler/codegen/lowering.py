@@ -146,9 +146,11 @@ class Lowering:
     def emit(self, out: list[Instruction], instruction: Instruction,
              places: Sequence[Place]) -> None:
         """Append an instruction that touches places."""
-        if self.on_kernel is not None and isinstance(instruction, Call):
-            self.on_kernel(instruction.kernel)
         self.clock += 1
+        if isinstance(instruction, Call):
+            instruction.clock = self.clock
+            if self.on_kernel is not None:
+                self.on_kernel(instruction.kernel)
         self.touch(places)
         out.append(instruction)
 
@@ -316,7 +318,7 @@ class GraphBlock:
         places = tuple(self.place(v) for v in values)
         label = "+".join(n.op for n in cluster.nodes)
         self.low.nests.append((label, nest))
-        self.low.emit(self.out, Call(kernel, places, label), places)
+        self.low.emit(self.out, Call(kernel, places, label, tuple(cluster.nodes)), places)
 
     def resolve(self, nest: Nest) -> None:
         """Point loads at the values that own the buffers (an alias has none of its own)."""
@@ -345,7 +347,7 @@ class GraphBlock:
         table = {f"in{i}": self.place(v) for i, v in enumerate(node.operands)}
         for i, r in enumerate(node.results):
             table[f"out{i}"] = self.new_place(r, cluster, None)
-        self._run_plan(plan, table, node.op)
+        self._run_plan(plan, table, node.op, (node,))
 
     def _with_epilogue(self, attached: Attached, cluster: Cluster) -> None:
         """A contraction whose tile stores do the work of the cluster."""
@@ -361,17 +363,21 @@ class GraphBlock:
         store = Store(attached.result, Index.of(0), attached.fused.root)
         shown = Nest("row", (), [Phase((), [store])])
         self.low.nests.append((f"{label} (in the tile stores)", shown))
-        self._run_plan(plan, table, label)
+        self._run_plan(plan, table, label, (node, *cluster.nodes))
 
-    def _run_plan(self, plan: KernelPlan, table: dict[str, Place], label: str) -> None:
+    def _run_plan(
+        self, plan: KernelPlan, table: dict[str, Place], label: str, nodes: tuple[Node, ...]
+    ) -> None:
         scratch = dict(plan.scratch)
         steps = [s for s in plan.steps if not self._ahead(s, table, scratch, label)]
         for role, nbytes in scratch.items():
             table[role] = self.low.new_buffer(nbytes, role)
+        dearest = max((s.kernel.cost for s in steps), default=0.0)
         for step in steps:
             if step.kernel.ntasks:
                 places = tuple(table[r] for r in step.roles)
-                self.low.emit(self.out, Call(step.kernel, places, label), places)
+                call = Call(step.kernel, places, label, nodes, step.kernel.cost == dearest)
+                self.low.emit(self.out, call, places)
 
     def _ahead(
         self, step: Step, table: dict[str, Place], scratch: dict[str, int], label: str

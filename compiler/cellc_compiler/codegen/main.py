@@ -51,27 +51,44 @@ class MainText:
 
 def write_main(
     instructions: list[Instruction], ahead: list[Instruction], target: Target,
-    kernels: Kernels,
+    kernels: Kernels, writer: FunctionWriter | None = None,
 ) -> MainText:
-    """The text of both functions; `kernels` takes in what they call."""
-    functions = [_FunctionWriter(MAIN, target, kernels).write(instructions)]
+    """The text of both functions; `kernels` takes in what they call.
+
+    `writer` writes `cellc_main` (one that also records, say).
+    """
+    writer = writer or FunctionWriter(MAIN, target, kernels)
+    functions = [writer.write(instructions)]
     if ahead:
-        functions.append(_FunctionWriter(AHEAD, target, kernels).write(ahead))
+        functions.append(FunctionWriter(AHEAD, target, kernels).write(ahead))
     declares = [f"declare hidden void @{n}(ptr, i64, i64)" for n in kernels.named]
     declares.append("declare hidden void @cellc_parallel_for(ptr, ptr, i64, i64)")
     if any(isinstance(i, Callback) for i in walk(instructions)):
         declares.append(f"@{TABLE} = external hidden global [0 x ptr]")
-    text = module(functions, "\n".join(declares))
+    text = module([*functions, *writer.helpers], "\n".join(declares))
     text += win64_text(AHEAD, target) if ahead else ""
     if sum(len(f.lines) for f in functions) > QUICK_LINES:
         text = QUICK + text
     return MainText(text, functions[1].text() if ahead else "")
 
 
-class _FunctionWriter:
-    """Writes `NAME(slots, arena, consts)`."""
+def is_parallel(kernel: Kernel) -> bool:
+    """Whether a kernel's tasks go to the thread pool."""
+    return kernel.ntasks > 1 and kernel.cost > PARALLEL_CYCLES
+
+
+class FunctionWriter:
+    """Writes `NAME(slots, arena, consts)`.
+
+    Attributes:
+        helpers: other functions of the module that it calls.
+    """
+
+    spare = 0
+    """Pointers more than its buffers that a kernel is given."""
 
     def __init__(self, name: str, target: Target, kernels: Kernels) -> None:
+        self.helpers: list[Function] = []
         params = [("ptr", "slots"), ("ptr", "arena"), ("ptr", "consts")]
         self.f = Function(name, params, target, ret="i32")
         self.kernels = kernels
@@ -83,7 +100,7 @@ class _FunctionWriter:
         f = self.f
         most = max((len(i.places) for i in walk(instructions)
                     if isinstance(i, (Call, Callback))), default=0)
-        self.bufs = f.alloca(max(most, 1) * 8)
+        self.bufs = f.alloca(max(most + self.spare, 1) * 8)
         if any(isinstance(i, Callback) for i in walk(instructions)):
             self.status = f.alloca(8)
             f.store(V("i32", "0"), self.status)
@@ -132,14 +149,18 @@ class _FunctionWriter:
 
     def call(self, i: Call) -> None:
         """A kernel: through the pool if it is worth a fork."""
-        f = self.f
-        name = self.kernels.name(i.kernel)
         self.fill(i.places)
+        self.run(i, self.kernels.name(i.kernel))
+
+    def run(self, i: Call, name: str) -> None:
+        """The tasks of a call, by the function `name`."""
         n = i.kernel.ntasks
-        if n > 1 and i.kernel.cost > PARALLEL_CYCLES:
-            f.line(f"call void @cellc_parallel_for(ptr @{name}, {self.bufs}, i64 {n}, i64 1)")
+        if is_parallel(i.kernel):
+            self.f.line(
+                f"call void @cellc_parallel_for(ptr @{name}, {self.bufs}, i64 {n}, i64 1)"
+            )
         else:
-            f.line(f"call void @{name}({self.bufs}, i64 0, i64 {n})")
+            self.f.line(f"call void @{name}({self.bufs}, i64 0, i64 {n})")
 
     def copy(self, i: Copy) -> None:
         """memcpy."""

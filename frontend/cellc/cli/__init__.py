@@ -1,4 +1,4 @@
-"""The `cellc` command: compile, run, dump, verify, check, cache, explain."""
+"""The `cellc` command: compile, run, profile, dump, verify, check, cache, explain."""
 
 from __future__ import annotations
 
@@ -43,6 +43,15 @@ def _parser() -> argparse.ArgumentParser:
     p = sub.add_parser("run", help="run an artifact on inputs, or a MindSpore script with cellc")
     p.add_argument("program", metavar="NET.cellc|SCRIPT.py")
     p.add_argument("rest", nargs=argparse.REMAINDER, help="--input x=@x.npy ... | script arguments")
+    p = network("profile", "time every kernel of a network: by op, Cell and line")
+    p.add_argument("--train", metavar="NAME", help="profile a training step: a function of "
+                   "FILE.py that takes the network and returns the step as a Cell")
+    p.add_argument("--by", choices=("call", "op", "cell", "line", "family"), default="call")
+    p.add_argument("--runs", type=int, default=20, help="calls to measure (default 20)")
+    p.add_argument("--limit", type=int, default=25, help="rows of the table (default 25)")
+    p.add_argument("--trace", metavar="FILE.json", help="also write the timeline of a call, with "
+                   "a row for each thread, for ui.perfetto.dev or chrome://tracing")
+    numerics(p)
     p = network("dump", "write the graph after each pass as text and DOT, and the loop nests")
     p.add_argument("--output", "-o", default="cellc_dump", metavar="DIR")
     p.add_argument("--grad", action="store_true", help="dump the gradient with respect to the "

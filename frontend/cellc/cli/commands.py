@@ -22,6 +22,7 @@ from cellc_runtime.errors import ArtifactError
 from cellc_runtime.target import TARGETS, Target, host_target
 
 from .. import context, shim
+from ..core import profiling
 from ..core.compiled import Traced, custom_bprop, trace
 from ..core.tracer import Tracer
 from ..lang import CODES, CompileError, Hooks, check_call
@@ -107,6 +108,34 @@ def _run_artifact(path: str, options: argparse.Namespace) -> int:
     for i, a in enumerate(outputs):
         print(f"output {i}: {a.dtype}{list(a.shape)}")
         print(a)
+    return 0
+
+
+def profile(args: argparse.Namespace) -> int:
+    """`cellc profile`."""
+    module, net = load_network(args.network)
+    if args.runs < 1 or args.limit < 1:
+        raise UserError("--runs and --limit must be positive")
+    if args.train:
+        step = getattr(module, args.train, None)
+        if not callable(step):
+            raise UserError(f"the file has no function {args.train!r} for --train")
+        net, inputs = step(net), sample_inputs(args.input)
+    else:
+        inputs = sample_inputs(ordered_inputs(net, args.input))
+    try:
+        traced = trace(net, inputs, {})
+    except CompileError as e:
+        raise UserError(str(e)) from e
+    arrays = [t._data for t in inputs]
+    found = profiling.profile_traced(traced, arrays, args.runs, args.numerics)
+    found.show(args.by, args.limit)
+    if args.trace:
+        try:
+            found.save_trace(args.trace)
+        except OSError as e:
+            raise UserError(f"{args.trace}: cannot be written ({e.strerror or e})") from e
+        print(f"wrote the timeline of a call to {args.trace}")
     return 0
 
 
@@ -217,7 +246,7 @@ def explain(args: argparse.Namespace) -> int:
 
 Command = Callable[[argparse.Namespace], int]
 COMMANDS: Mapping[str, Command] = {
-    "compile": compile_, "run": run, "dump": dump, "verify": verify_, "check": check,
-    "cache": cache_, "explain": explain,
+    "compile": compile_, "run": run, "profile": profile, "dump": dump, "verify": verify_,
+    "check": check, "cache": cache_, "explain": explain,
 }
 __all__: Sequence[str] = ("COMMANDS", "version")

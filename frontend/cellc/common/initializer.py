@@ -14,6 +14,7 @@ import numpy as np
 
 from cellc_runtime.dtypes import DType, float32
 
+from ._draws import fill_normal, fill_uniform
 from .seed import default_generator
 from .tensor import Tensor
 
@@ -158,7 +159,7 @@ class Normal(Initializer):
         self.sigma, self.mean = sigma, mean
 
     def _initialize(self, arr: Array) -> None:
-        arr[...] = self._random().normal(self.mean, self.sigma, arr.shape)
+        fill_normal(self._random(), arr, self.mean, self.sigma)
 
 
 class Uniform(Initializer):
@@ -173,7 +174,7 @@ class Uniform(Initializer):
         self.scale = scale
 
     def _initialize(self, arr: Array) -> None:
-        arr[...] = self._random().uniform(-self.scale, self.scale, arr.shape)
+        fill_uniform(self._random(), arr, -self.scale, self.scale)
 
 
 class TruncatedNormal(Initializer):
@@ -347,7 +348,7 @@ class HeNormal(_He):
     """
 
     def _initialize(self, arr: Array) -> None:
-        arr[...] = self._random().normal(0.0, self._std(arr.shape), arr.shape)
+        fill_normal(self._random(), arr, 0.0, self._std(arr.shape))
 
 
 class HeUniform(_He):
@@ -355,7 +356,7 @@ class HeUniform(_He):
 
     def _initialize(self, arr: Array) -> None:
         bound = math.sqrt(3.0) * self._std(arr.shape)
-        arr[...] = self._random().uniform(-bound, bound, arr.shape)
+        fill_uniform(self._random(), arr, -bound, bound)
 
 
 class _Xavier(Initializer):
@@ -375,7 +376,7 @@ class XavierNormal(_Xavier):
     """
 
     def _initialize(self, arr: Array) -> None:
-        arr[...] = self._random().normal(0.0, self._std(arr.shape), arr.shape)
+        fill_normal(self._random(), arr, 0.0, self._std(arr.shape))
 
 
 class XavierUniform(_Xavier):
@@ -383,7 +384,7 @@ class XavierUniform(_Xavier):
 
     def _initialize(self, arr: Array) -> None:
         bound = math.sqrt(3.0) * self._std(arr.shape)
-        arr[...] = self._random().uniform(-bound, bound, arr.shape)
+        fill_uniform(self._random(), arr, -bound, bound)
 
 
 class VarianceScaling(Initializer):

@@ -1,0 +1,37 @@
+"""`cellc.profile`: where the time of a network's calls goes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from cellc_runtime.lazy import lazy_module
+
+if TYPE_CHECKING:
+    from .core import profiling
+    from .core.profiling import Profile
+else:  # it loads the code generator
+    profiling = lazy_module("cellc.core.profiling")
+
+
+def profile(
+    fn: Any, *args: Any, runs: int = 20, numerics: str = "strict", **kwargs: Any
+) -> Profile:
+    """Profile calls of a Cell or function with these arguments, compiled as in graph mode.
+
+    The result prints as a table; `show(by="op")`, `rows(by)` and `save_trace(path)` give more.
+    Parameters are copied first, so a training step may be profiled without training.
+
+    Args:
+        fn: a Cell or function.
+        args: its arguments; `kwargs` those by name.
+        runs: calls to measure, after two that are not.
+        numerics: as in `set_context`.
+
+    Raises:
+        CompileError: an error in the network (of the builtin kind it is of).
+        ValueError: `runs` is not positive.
+    """
+    return profiling.profile(fn, *args, runs=runs, numerics=numerics, **kwargs)
+
+
+__all__ = ["profile"]
