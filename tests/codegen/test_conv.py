@@ -83,6 +83,13 @@ JOINT: dict[str, ConvSpec] = {
     "joint bf16 s2": spec(7, 40, (4, 4), 49, (3, 3), s=(2, 2), p=(1, 1, 1, 1), dtype=bfloat16),
 }
 SPECS |= JOINT
+SPECS |= {
+    "product s2": spec(3, 48, (5, 4), 160, (3, 3), s=(2, 2), p=(1, 1, 1, 1)),
+    "product groups": spec(4, 66, (3, 2), 96, (3, 2), p=(1, 1, 0, 1), g=2),
+    "product f64": spec(5, 40, (2, 2), 70, (3, 3), p=(1, 1, 1, 1), dtype=float64),
+    "product bf16": spec(5, 40, (2, 2), 70, (3, 3), p=(1, 1, 1, 1), dtype=bfloat16),
+    "product f16 s2": spec(5, 40, (4, 4), 70, (1, 1), s=(2, 2), dtype=float16),
+}
 ALL_SPECS = pytest.mark.parametrize("name", SPECS)
 
 
@@ -245,14 +252,27 @@ def test_backward_weight(name: str, target: Target) -> None:
         assert (error <= limit).all()
 
 
+CHAINS = {
+    "channel lanes": (spec(2, 3, (9, 8), 24, (3, 3), p=(1, 1, 1, 1)), False),
+    "product": (spec(5, 40, (2, 2), 70, (3, 3), p=(1, 1, 1, 1)), True),
+    "product of one image": (spec(1, 70, (2, 3), 300, (3, 3), p=(1, 1, 1, 1)), True),
+    "product, blocked": (spec(1, 512, (8, 9), 300, (3, 3), p=(1, 1, 1, 1)), True),
+    "product 1x1": (spec(6, 130, (2, 2), 70, (1, 1)), True),
+}
+
+
 @TARGETS
-def test_weight_chain(target: Target) -> None:
-    """Channel lanes without a split is one FMA chain over (n, oy, ox)."""
-    s = spec(2, 3, (9, 8), 24, (3, 3), p=(1, 1, 1, 1))
+@pytest.mark.parametrize("name", CHAINS)
+def test_weight_chain(name: str, target: Target) -> None:
+    """Channel lanes without a split, and the product, are one FMA chain over (n, oy, ox)."""
+    s, product = CHAINS[name]
     x, out, dy = _arrays(s)
-    run_plan(conv_backward_weight(s, target), target, {"x": x, "dy": dy, "out": out})
+    plan = conv_backward_weight(s, target)
+    assert target is not AVX512 or ("x_rows" in plan.scratch) == product
+    for at_end in (True, False):
+        run_plan(plan, target, {"x": x, "dy": dy, "out": out}, at_end)
     # The same chain as a forward convolution whose channels are images and taps are pixels.
-    flip = spec(3, 2, (9, 8), 24, (9, 8), p=(1, 1, 1, 1))
+    flip = spec(s.c, s.n, (s.h, s.w), s.oc, (s.oh, s.ow), p=s.pads)
     chain = _scalar(flip, x.swapaxes(0, 1), dy.swapaxes(0, 1), backward=False)
     _same_bits(out, np.ascontiguousarray(chain.swapaxes(0, 1)))
 
@@ -323,7 +343,7 @@ def test_epilogues(name: str, target: Target) -> None:
 
 @pytest.mark.parametrize("target", ALL_TARGETS, ids=lambda t: t.name)
 @pytest.mark.parametrize("name", ["3x3", "3x3 s2", "depthwise", "f16", "bf16", "f64", "5x5 s5",
-                                  "joint s2", "joint f16"])
+                                  "joint s2", "joint f16", "product bf16"])
 def test_objects_emit(name: str, target: Target) -> None:
     for make in (conv_forward, conv_backward_data, conv_backward_weight):
         emits(make(SPECS[name], target), target)

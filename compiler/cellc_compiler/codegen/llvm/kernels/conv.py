@@ -8,7 +8,7 @@ Bits. With `w` read as 0-padded where a tap falls outside the image:
 - forward: an output element is one FMA chain over (ic, kh, kw) ascending, from 0;
 - backward data: one FMA chain over (oc, kh, kw) ascending, over the taps whose residue of the
   stride fits the element, from 0;
-- backward weight: see `conv_weight`.
+- backward weight: see `conv_weight` and `conv_weight_product`.
 float16 and bfloat16 are accumulated in float32 and rounded once.
 """
 
@@ -22,7 +22,7 @@ from cellc_runtime.dtypes import DType, float32
 from cellc_runtime.target import Target
 
 from .conv_dephase import dephase_kernel
-from .conv_joint import JointPlan, Spread, join_images, spread_kernel
+from .conv_joint import Joint, JointPlan, Spread, join_images, spread_kernel
 from .conv_joint import gather_kernel as join_kernel
 from .conv_taps import Epilogue, Phase, TapConv, choose_tiling, tap_kernel
 from .conv_unfold import SLACK_BYTES, Unfold, unfold_kernel, widen_kernel
@@ -41,6 +41,7 @@ from .conv_weight import (
     sum_kernel,
     transpose_dy_kernel,
 )
+from .conv_weight_product import Product, choose_product
 
 _LONGEST_ROW = 512
 
@@ -311,9 +312,27 @@ def conv_backward_weight(spec: ConvSpec, target: Target) -> Plan:
     by_pixel = choose_pixel_lanes(problem, target)
     unfolded = _forward_unfold(spec)
     extra = 0.0 if unfolded.identity else unfolded.cycles(target) * spec.n * spec.c
+    matrix = _weight_product(spec, target)
+    if matrix is not None and matrix.cycles < min(
+            _channel_cycles(spec, by_channel), by_pixel.cycles + extra):
+        return matrix.plan(target)
     if by_channel.cycles <= by_pixel.cycles + extra:
         return _weight_by_channel(spec, by_channel, target)
     return _weight_by_pixel(spec, by_pixel, unfolded, target)
+
+
+def _channel_cycles(spec: ConvSpec, t: ChannelLanes) -> float:
+    """Estimated cycles of the channel-lanes mapping with what comes before and after."""
+    return t.cycles + t.dy_size * 0.5 + spec.n * spec.c * spec.h * spec.w * 0.25 + (
+        spec.weight_size * 1.0)
+
+
+def _weight_product(spec: ConvSpec, target: Target) -> Product | None:
+    """Backward-weight as a product over the pixels of all images."""
+    taps = tuple((ry, cx) for ry, cx, _ in _forward_taps(spec))
+    x = Joint(spec.dtype, spec.n, spec.c, spec.h, spec.w, spec.oh, spec.ow, *spec.stride, taps, 1)
+    dy = Joint(spec.dtype, spec.n, spec.oc, spec.oh, spec.ow, spec.oh, spec.ow, 1, 1, ((0, 0),), 1)
+    return choose_product(x, dy, spec.groups, target)
 
 
 def _weight_by_channel(spec: ConvSpec, t: ChannelLanes, target: Target) -> Plan:

@@ -29,6 +29,7 @@ from .conv_vec import (
     elem_ptr,
     is_half,
     lanes,
+    load_acc,
     memory_type,
     minimum,
     split_index,
@@ -60,7 +61,7 @@ class Joint:
         gh, gw: grid of an image.
         sy, sx: source pixels per grid step.
         taps: distinct `(row offset, column offset)` of the taps.
-        width: lanes of a vector, of which a plane holds a whole number.
+        width: a plane holds a multiple of so many elements; those after the last are 0.
     """
 
     dtype: DType
@@ -88,6 +89,12 @@ class Joint:
         """Elements of a plane."""
         return -(-self.columns // self.width) * self.width
 
+    @property
+    def plain(self) -> bool:
+        """Whether the plane of an image is the image itself."""
+        return (self.taps == ((0, 0),) and (self.sy, self.sx) == (1, 1)
+                and (self.gh, self.gw) == (self.ih, self.iw))
+
     def planes(self) -> int:
         """Planes per channel."""
         return len(self.taps)
@@ -106,7 +113,9 @@ class Joint:
 
     def cycles(self, target: Target) -> float:
         """Estimated cycles to gather one channel."""
-        return self.planes() * self.tw * (1.3 if _gathers(target, self.dtype) else 4.0)
+        if self.plain:
+            return self.n * (6.0 + self.gh * self.gw / lanes(target, self.dtype) * 2.0)
+        return self.planes() * self.tw * (1.3 if gathers(target, self.dtype) else 4.0)
 
     def tables(self) -> str:
         """Globals: source element, row and column of every grid point, at tap (0, 0)."""
@@ -114,28 +123,29 @@ class Joint:
         rows: list[int] = []
         cols: list[int] = []
         base: list[int] = []
-        for i in range(self.tw):
+        for i in range(self.tw + 16):  # a vector may read past the last
             n, at = divmod(i, self.gh * self.gw)
             y, x = divmod(at, self.gw)
             live = i < self.columns
             rows.append(y * self.sy if live else _OUTSIDE)
             cols.append(x * self.sx)
             base.append(n * image + y * self.sy * self.iw + x * self.sx if live else 0)
-        return (_table32("JOINT_ROW", rows) + _table32("JOINT_COL", cols)
-                + _table32("JOINT_BASE", base))
+        return (table32("JOINT_ROW", rows) + table32("JOINT_COL", cols)
+                + table32("JOINT_BASE", base))
 
 
-def _gathers(target: Target, dtype: DType) -> bool:
+def gathers(target: Target, dtype: DType) -> bool:
     """Whether the target loads a vector from separate addresses in one instruction."""
     return target.vector_bytes == 64 and not is_half(dtype)
 
 
-def _table32(name: str, values: Sequence[int]) -> str:
+def table32(name: str, values: Sequence[int]) -> str:
+    """A constant array of i32, as a global definition."""
     body = ", ".join(f"i32 {v}" for v in values)
     return f"@{name} = private unnamed_addr constant [{len(values)} x i32] [{body}], align 64\n"
 
 
-def _gather(f: Function, ty: str, base: V, index: V, mask: V) -> V:
+def gather(f: Function, ty: str, base: V, index: V, mask: V) -> V:
     """`base[index]` in the lanes of the mask, 0 in the others; `ty` is the element's type."""
     width = index.ty.split(" ")[0][1:]
     vec = vector(ty, int(width))
@@ -152,11 +162,13 @@ def _gather(f: Function, ty: str, base: V, index: V, mask: V) -> V:
 
 def gather_kernel(j: Joint, target: Target) -> Kernel:
     """Kernel over buffers (source, windows): the planes of all channels."""
-    vectors = _gathers(target, j.dtype)
-    step = j.width if vectors else 1
+    if j.plain:
+        return _copy_kernel(j, target)
+    vectors = gathers(target, j.dtype)
+    step = lanes(target, j.dtype) if vectors else 1
 
-    def element(f: Function, src: V, dst: V, at: V, tap: V, ry: V, cx: V) -> None:
-        """`step` elements of the plane `tap` from grid point `at` on."""
+    def element(f: Function, src: V, dst: V, at: V, tap: V, ry: V, cx: V, live: int) -> None:
+        """`step` elements of the plane `tap` from grid point `at` on, of which `live` exist."""
         ty = vector("i32", step)
 
         def known(name: str) -> V:
@@ -173,7 +185,8 @@ def gather_kernel(j: Joint, target: Target) -> Kernel:
         index = f.add(known("JOINT_BASE"), wide(f.add(f.mul(ry, f.i64(j.iw)), cx)))
         out = acc_ptr(f, dst, f.add(f.mul(tap, f.i64(j.tw)), at), j.dtype)
         if vectors:
-            f.store(_gather(f, memory_type(j.dtype), src, index, ok), out)
+            value = gather(f, memory_type(j.dtype), src, index, ok)
+            store_acc(f, value, out, j.dtype, None if live == step else static_mask(live, step))
             return
         safe = f.select(ok, index, V("i32", "0"))
         raw = f.load(memory_type(j.dtype), elem_ptr(f, src, f.cast("sext", safe, "i64"), j.dtype))
@@ -187,11 +200,49 @@ def gather_kernel(j: Joint, target: Target) -> Kernel:
         def tap(t: V, _: list[V]) -> None:
             ry, cx = (f.load("i64", f.gep(V("ptr", f"@{name}"), t, "i64"))
                       for name in ("JOINT_RY", "JOINT_CX"))
-            f.loop(0, j.tw, step, [], lambda at, _: element(f, src, dst, at, t, ry, cx))
+            full = j.tw // step * step
+            f.loop(0, full, step, [], lambda at, _: element(f, src, dst, at, t, ry, cx, step))
+            if j.tw > full:
+                element(f, src, dst, f.i64(full), t, ry, cx, j.tw - full)
 
         f.loop(0, j.planes(), 1, [], tap)
         return (j.tables() + table("JOINT_RY", [t[0] for t in j.taps])
                 + table("JOINT_CX", [t[1] for t in j.taps]))
+
+    return task_kernel(target, 2, j.channels, j.cycles(target), body)
+
+
+def _copy_kernel(j: Joint, target: Target) -> Kernel:
+    """`gather_kernel` where it only changes the order of images and channels."""
+    size, width = j.gh * j.gw, lanes(target, j.dtype)
+
+    def body(f: Function, bufs: list[V], channel: V) -> None:
+        dst = acc_ptr(f, bufs[1], f.mul(channel, f.i64(j.tw)), j.dtype)
+
+        def image(n: V, _: list[V]) -> None:
+            plane = f.add(f.mul(n, f.i64(j.channels)), channel)
+            src = elem_ptr(f, bufs[0], f.mul(plane, f.i64(size)), j.dtype)
+            out = acc_ptr(f, dst, f.mul(n, f.i64(size)), j.dtype)
+
+            def part(q: V, live: int) -> None:
+                mask = None if live == width else static_mask(live, width)
+                value = load_acc(f, elem_ptr(f, src, q, j.dtype), j.dtype, width, mask)
+                ptr = acc_ptr(f, out, q, j.dtype)
+                if mask is None:
+                    f.store(value, ptr)
+                else:
+                    f.masked_store(value, ptr, mask)
+
+            full = size // width * width
+            f.loop(0, full, width, [], lambda q, _: part(q, width))
+            if size > full:
+                part(f.i64(full), size - full)
+
+        f.loop(0, j.n, 1, [], image)
+        if j.tw > j.columns:
+            rest = j.tw - j.columns
+            zero = f.zero(vector(acc_type(j.dtype), rest))
+            f.store(zero, acc_ptr(f, dst, j.columns, j.dtype))
 
     return task_kernel(target, 2, j.channels, j.cycles(target), body)
 
@@ -256,7 +307,7 @@ def spread_kernel(s: Spread, target: Target, epilogue: Epilogue | None = None, e
         mask = V(vector("i1", width), f"<{bits}>")
         if live is not None:
             mask = f.binary("and", mask, live)
-        return _gather(f, acc_type(s.dtype), row, V(vector("i32", width), f"<{text}>"), mask)
+        return gather(f, acc_type(s.dtype), row, V(vector("i32", width), f"<{text}>"), mask)
 
     def planes(f: Function, bufs: list[V], n: V, plane: V, count: int, left: V) -> None:
         """`group` planes from `plane`, of which there are `left` (a vector, or more, of each)."""

@@ -51,6 +51,9 @@ _X_CHUNK_BYTES = 384 * 1024
 _PANEL_BYTES = 28 * 1024
 _SHORT_CHAIN = 256
 _L2_WEIGHT_BYTES = 1 << 20
+_RUN_BYTES = 2048
+_LINE_BYTES = 64
+_AHEAD = 3
 _STACK_BYTES = 176 * 1024
 _STACK_BYTES_L1 = 28 * 1024
 _COPY_ROWS = 32
@@ -367,6 +370,7 @@ class _Writer:
         outs = self._outputs(u, row, q, tile)
 
         def chain(_: V, c: list[V]) -> list[V]:
+            self._prefetch(c[1], mr)
             acc = self._taps(u.phase, tile, c[0], c[1], c[2:])
             nx = f.gep(c[0], self.channel, acc_type(p.dtype))
             return [nx, f.gep(c[1], p.w_strides[2], acc_type(p.dtype)), *acc]
@@ -382,6 +386,16 @@ class _Writer:
             # From memory: accumulators live across a branch would be spilled in the loop.
             f.when(f.cmp("eq", f.add(u.k, u.kn), f.i64(p.k)), lambda: self._store(
                 u, row, outs, tile, self._load(outs, tile, mask), mask))
+
+    def _prefetch(self, w: V, mr: int) -> None:
+        """Ask for weights of a channel to come, where they are far apart: hardware sees runs."""
+        f, p, size = self.f, self.p, acc_size(self.p.dtype)
+        _, row, channel = p.w_strides
+        if row > channel or channel * size < _RUN_BYTES or not _large(p):
+            return
+        ahead = f.gep(w, _AHEAD * channel, acc_type(p.dtype))
+        for at in range(0, mr * row * size + _LINE_BYTES - 1, _LINE_BYTES):
+            f.prefetch(f.gep(ahead, at))
 
     def _outputs(self, u: _Unit, row: V, q: V, tile: _Tile) -> list[V]:
         """The flat output index of every accumulator vector of a tile."""
