@@ -11,9 +11,13 @@ import pytest
 import cellc as ms
 from cellc import nn, ops
 from cellc_compiler import driver
-from cellc_compiler.ir.graph import Graph
+from cellc_compiler.interpret import run
+from cellc_compiler.ir.graph import Builder, Graph
 from cellc_compiler.ir.text import parse_graph
+from cellc_compiler.ir.types import TensorType
 from cellc_compiler.ir.verify import verify
+from cellc_runtime import dtypes as dt
+from cellc_runtime.executable import Executable
 
 CONV = "%x: float32[2,3,8,8] input, %w: float32[4,3,3,3] param, %c: float32[4,1,1] param"
 CONV_OP = "conv2d(%x, %w) {stride=(1, 1), pads=(1, 1, 1, 1), dilation=(1, 1), groups=1}"
@@ -77,8 +81,6 @@ def test_constants_meet() -> None:
     x = np.arange(5, dtype=np.float32)
     program = driver.compile_program(g, numerics="fast")
     assert program.target
-    from cellc_runtime.executable import Executable
-
     np.testing.assert_allclose(Executable(program).entry(x), x * 3 / 7 - 4, rtol=1e-6)
 
 
@@ -125,3 +127,46 @@ def test_a_network_changes_with_the_option_and_stays_close() -> None:
 def test_an_unknown_choice_is_refused() -> None:
     with pytest.raises(ValueError, match="'strict' or 'fast'"):
         ms.set_context(numerics="faster")
+
+
+def conv_graph(shape: tuple[int, ...], weight: tuple[int, ...], kind: str = "param",
+               **attrs: Any) -> Graph:
+    full = {"stride": (1, 1), "pads": (1, 1, 1, 1), "dilation": (1, 1), "groups": 1, **attrs}
+    g = Graph("conv")
+    x = g.add_input(TensorType(shape, dt.float32), "x")
+    w = g.add_input(TensorType(weight, dt.float32), "w", kind)
+    c = g.add_input(TensorType((weight[0], 1, 1), dt.float32), "c", "param")
+    b = Builder(g)
+    g.outputs = [b.relu(b.add(b.conv2d(x, w, **full), c))]
+    verify(g)
+    return g
+
+
+@pytest.mark.parametrize(("shape", "weight", "pads"), [
+    ((1, 96, 28, 28), (128, 96, 3, 3), (1, 1, 1, 1)),
+    ((2, 200, 22, 23), (256, 200, 3, 3), (0, 2, 1, 0)),
+    ((1, 64, 66, 70), (32, 64, 3, 3), (0, 0, 0, 0)),
+])
+def test_winograd_is_close(shape: Any, weight: Any, pads: Any) -> None:
+    g = conv_graph(shape, weight, pads=pads)
+    assert "winograd_output" in ops_of(g)
+    rng = np.random.default_rng(1)
+    arrays = [rng.standard_normal(v.shape).astype(np.float32) for v in g.inputs]
+    exact = run(g, arrays, precise=True)[0]
+    executable = Executable(driver.compile_program(g, numerics="fast"))
+    executable.bind(arrays[1:])
+    scale = np.abs(exact).max()
+    np.testing.assert_allclose(executable.entry(arrays[0]), exact, rtol=0, atol=3e-5 * scale)
+
+
+@pytest.mark.parametrize("g", [
+    conv_graph((1, 96, 28, 28), (128, 96, 3, 3), kind="input"),
+    conv_graph((1, 96, 28, 28), (128, 96, 3, 3), stride=(2, 2)),
+    conv_graph((1, 96, 28, 28), (128, 96, 3, 3), dilation=(2, 2)),
+    conv_graph((1, 64, 28, 28), (64, 32, 3, 3), groups=2),
+    conv_graph((1, 96, 28, 28), (128, 96, 5, 5)),
+    conv_graph((1, 3, 28, 28), (4, 3, 3, 3)),
+    conv_graph((1, 512, 3, 3), (512, 512, 3, 3)),
+], ids=["weights change", "stride", "dilation", "groups", "5 x 5", "few channels", "few tiles"])
+def test_winograd_is_for_what_it_suits(g: Graph) -> None:
+    assert "winograd_output" not in ops_of(g)

@@ -26,6 +26,8 @@ update, or a value computed ahead."""
 
 _SLACK_BYTES = 4096
 """A value may be this much larger than the parameters it comes from: memory is not free."""
+_HEAVY = 8
+"""How much larger it may be if it is dear to compute: Winograd's weights grow fourfold."""
 
 
 @dataclass(slots=True)
@@ -81,6 +83,8 @@ def _computable(graph: Graph, params: list[Value]) -> set[Node]:
         if not node.operands or not all(v in source for v in node.operands):
             continue
         nbytes = sum(source[v] for v in dict.fromkeys(node.operands))
+        if lookup(node.op).cost == "heavy":
+            nbytes *= _HEAVY
         size = sum(r.type.nbytes for r in node.results)
         if not nbytes or (size > nbytes + _SLACK_BYTES and not _is_view(node)):
             continue

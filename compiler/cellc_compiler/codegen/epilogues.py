@@ -16,7 +16,7 @@ from ..loops.nest import walk
 from ..passes.fusion import Cluster, Schedule
 from .llvm.epilogue import BlockFused, Fused, classify, classify_blocked
 
-_AXES = {"matmul": (-1, True), "conv2d": (1, False)}
+_AXES = {"matmul": (-1, True), "conv2d": (1, False), "winograd_output": (1, False)}
 """Op -> the axis whose position its kernels know, and whether lanes run along it."""
 _BLOCKED = "conv2d_blocked"
 

@@ -86,7 +86,7 @@ def conv_spec(x: TensorType, w: TensorType, attrs: Attrs) -> families.ConvSpec:
                     attrs["pads"], attrs["groups"], x.dtype)
 
 
-def _tile_epilogue(fused: Fused, target: Target) -> conv_taps.Epilogue:
+def tile_epilogue(fused: Fused, target: Target) -> conv_taps.Epilogue:
     """A fused expression as the convolution family takes it."""
 
     def emit(f: Function, acc: V, channel: V, at: V, lanes: int, mask: V | None) -> V:
@@ -219,7 +219,7 @@ class Conv2d(Op):
             plan = families.conv_forward(spec, target)
         else:
             extra = len(epilogue.operands)
-            plan = families.conv_forward(spec, target, _tile_epilogue(epilogue, target), extra)
+            plan = families.conv_forward(spec, target, tile_epilogue(epilogue, target), extra)
         return adopt(plan, {"x": "in0", "w": "in1", "out": "out0"})
 
     def samples(self) -> Sequence[Sample]:

@@ -15,6 +15,7 @@ from .expand import Expand
 from .fast import FoldScales, Reassociate
 from .layout import Layout
 from .split import SplitReductions
+from .winograd import Winograd
 
 PIPELINE: tuple[Pass, ...] = (
     Dce(),
@@ -32,6 +33,7 @@ FAST: tuple[Pass, ...] = (
     *PIPELINE,
     Reassociate(),
     FoldScales(),
+    Winograd(),
     FoldConstants(),
     Cse(),
     Simplify(),
