@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cellc_runtime import loader
+from cellc_runtime.site import STATE
 
 from .core.watch import changed
 
@@ -80,6 +81,7 @@ def set_context(**kwargs: Any) -> None:
     if kwargs.get("numerics", numerics()) != numerics():
         changed(OPTIONS, "numerics")
     _values.update(kwargs)
+    STATE.graph_mode.value = int(_values["mode"] == GRAPH_MODE)
     if kwargs.get("runtime_num_threads"):
         loader.set_num_threads(kwargs["runtime_num_threads"])
 

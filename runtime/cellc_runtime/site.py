@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -33,6 +34,7 @@ _FASTCALL_KEYWORDS = 0x80 | 0x02
 class _State(ctypes.Structure):
     _fields_ = [
         ("busy", ctypes.c_int64), ("tape", ctypes.c_void_p), ("thread", ctypes.c_void_p),
+        ("epoch", ctypes.c_int64),
     ]  # fmt: skip
 
 
@@ -58,15 +60,20 @@ class _Case(ctypes.Structure):
         ("total", ctypes.c_int64),
         *((name, ctypes.c_void_p) for name in ("arguments", "function", "capsule", "entry")),
         ("noperands", ctypes.c_int64), ("info", ctypes.c_void_p), ("params", ctypes.c_void_p),
-        ("nparams", ctypes.c_int64),
+        ("nparams", ctypes.c_int64), ("epoch", ctypes.c_int64),
     ]  # fmt: skip
 
 
 class Activity:
-    """Counts what makes calls unusual, and lends a recording's tape to the sites."""
+    """Counts what makes calls unusual, and lends a recording's tape to the sites.
+
+    Attributes:
+        graph_mode: 1 while Cells run compiled.
+    """
 
     def __init__(self) -> None:
         self.raw = _State()
+        self.graph_mode = ctypes.c_int64(0)
         self._lock = threading.Lock()
 
     def begin(self) -> None:
@@ -78,6 +85,11 @@ class Activity:
         """It is done."""
         with self._lock:
             self.raw.busy -= 1
+
+    def advance(self, epoch: int) -> None:
+        """Parameters have changed: the number of the present epoch (the highest given)."""
+        with self._lock:
+            self.raw.epoch = max(self.raw.epoch, epoch)
 
     def alone(self) -> bool:
         """Whether exactly one thread does, once."""
@@ -121,7 +133,8 @@ class _Kept:
 
     def __init__(
         self, arguments: Sequence[Argument], kwnames: tuple[str, ...] | None,
-        executable: Executable, info: object, params: Sequence[tuple[Any, Any]],
+        executable: Executable, info: object, params: Sequence[tuple[Any, Any]], epoch: int,
+        weak: object,
     ) -> None:  # fmt: skip
         native = executable.native
         assert native is not None
@@ -130,7 +143,8 @@ class _Kept:
         pairs = (ctypes.c_void_p * max(2 * len(params), 1))(
             *(id(x) for pair in params for x in pair)
         )
-        self.keep: list[Any] = [arguments, kwnames, executable, native, info, params, specs, pairs]
+        self.keep: list[Any] = [kwnames, executable, native, info, params, specs, pairs]
+        self.keep += [a for a in arguments if a.value is not weak]
         for spec, argument in zip(specs, arguments, strict=False):
             self._fill(spec, argument)
         raw.nargs = len(arguments) - len(kwnames or ())
@@ -142,6 +156,7 @@ class _Kept:
         raw.noperands = sum(a.place >= 0 for a in arguments)
         raw.info = id(info)
         raw.params, raw.nparams = ctypes.addressof(pairs), len(params)
+        raw.epoch = epoch
 
     def _fill(self, spec: _Argument, argument: Argument) -> None:
         spec.place = argument.place
@@ -238,7 +253,7 @@ class Site:
     def learn(
         self, arguments: Sequence[Argument], executable: Executable, info: object = None,
         kwnames: tuple[str, ...] | None = None, params: Sequence[tuple[Any, Any]] = (),
-        first: int | None = None,
+        first: int | None = None, epoch: int = -1, weak: object = None,
     ) -> Callable[[], None]:
         """Add a case, newest first; a function that takes it away again.
 
@@ -248,8 +263,10 @@ class Site:
             info: what the tape gets before the result and the operands.
             params: (tensor, array it must still hold).
             first: address of the first argument, for more than one bucket.
+            epoch: the only epoch in which the case holds, or -1.
+            weak: an argument that the case does not keep; the case goes when that does.
         """
-        case = _Kept(arguments, kwnames, executable, info, params)
+        case = _Kept(arguments, kwnames, executable, info, params, epoch, weak)
         bucket = ((first or 0) >> 4) & (self._buckets - 1)
         cases = self._kept.setdefault(bucket, [])
         cases.insert(0, case)
@@ -261,6 +278,8 @@ class Site:
                 cases.remove(case)
                 self._link(bucket)
 
+        if weak is not None:
+            case.keep.append(weakref.ref(weak, lambda _: forget()))
         return forget
 
     def _link(self, bucket: int) -> None:

@@ -186,3 +186,76 @@ def test_a_failing_forward_leaves_nothing_behind() -> None:
     with pytest.raises(RuntimeError, match="stop"):
         ms.grad(fn)(_random(3))
     assert recorder.active_recordings() == []
+
+
+class _Affine(nn.Cell):
+    def __init__(self) -> None:
+        super().__init__()
+        self.w = ms.Parameter(np.full(4, 2.0, np.float32), name="w")
+        self.scale = 1.0
+
+    def construct(self, x: Any) -> Any:
+        return x * self.w * self.scale
+
+
+def test_calls_of_a_compiled_cell_see_every_change() -> None:
+    ms.set_context(mode=ms.GRAPH_MODE)
+    x, net = ms.Tensor(np.ones(4, np.float32)), _Affine()
+
+    def value(t: Any = x) -> float:
+        return float(net(t).asnumpy()[0])
+
+    for _ in range(3):
+        assert value() == 2.0
+    net.scale = 3.0
+    assert [value() for _ in range(3)] == [6.0] * 3
+    net.w.set_data(ms.Tensor(np.full(4, 5.0, np.float32)))
+    assert [value() for _ in range(3)] == [15.0] * 3
+    net.w.asnumpy()[:] = 1.0
+    assert [value() for _ in range(3)] == [3.0] * 3
+    net.w = ms.Parameter(np.full(4, 7.0, np.float32), name="w")
+    assert [value() for _ in range(3)] == [21.0] * 3
+    assert net(ms.Tensor(np.ones((2, 4), np.float32))).shape == (2, 4)
+    ms.set_context(mode=ms.PYNATIVE_MODE)
+    assert value() == 21.0
+    ms.set_context(mode=ms.GRAPH_MODE)
+    got = ms.grad(lambda t: ops.sum(net(t)))(x)
+    assert [value() for _ in range(2)] == [21.0] * 2 and got.asnumpy()[0] == 21.0
+
+
+def test_a_cell_at_the_place_of_a_dead_one_is_another() -> None:
+    ms.set_context(mode=ms.GRAPH_MODE)
+    x = ms.Tensor(np.ones(4, np.float32))
+    for k in range(30):
+        net = _Affine()
+        net.w.set_data(ms.Tensor(np.full(4, float(k), np.float32)))
+        for _ in range(3):
+            assert float(net(x).asnumpy()[0]) == k
+        del net
+
+
+def test_weights_prepared_ahead_follow_their_parameter() -> None:
+    ms.set_context(mode=ms.GRAPH_MODE)
+    net, x = nn.Dense(64, 96), _random(8, 64)
+    for k in range(4):
+        w = np.random.default_rng(k).standard_normal((96, 64)).astype(np.float32)
+        net.weight.set_data(ms.Tensor(w))
+        wanted = x.asnumpy() @ w.T + net.bias.asnumpy()
+        for _ in range(3):
+            np.testing.assert_allclose(net(x).asnumpy(), wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_an_optimizer_in_one_program_has_the_bits_of_single_ops() -> None:
+    def train(whole: bool) -> list[bytes]:
+        ms.set_seed(1)
+        net = nn.SequentialCell(nn.Dense(6, 5), nn.ReLU(), nn.Dense(5, 3))
+        optimizer = nn.Adam(net.trainable_params(), learning_rate=0.1, weight_decay=0.01)
+        object.__setattr__(optimizer, "_whole", whole)
+        step = ms.value_and_grad(
+            lambda t: ops.mean(net(t) * net(t)), None, optimizer.parameters)
+        for _ in range(4):
+            _, grads = step(_random(7, 6))
+            optimizer(grads)
+        return [p.asnumpy().tobytes() for p in net.trainable_params()]
+
+    assert train(True) == train(False)

@@ -21,7 +21,7 @@ from cellc_runtime.lazy import lazy_module
 
 from .. import context
 from ..common.tensor import Tensor
-from . import progress, writes
+from . import calls, progress, writes
 from .callbacks import host_callbacks
 from .dispatch import tracing
 from .structure import Box, Known, Leaf, Structure, put_together, take_apart, tensors
@@ -229,6 +229,7 @@ class CompiledEntry:
         self.executable = Executable(program, callbacks=self.callbacks)
         self.bound: list[tuple[Any, int]] = []
         self.epoch = -1
+        self.learnt = 0
         updated = {old for old, _ in traced.graph.updates}
         self.updated = [p for p, v in zip(traced.parameters, traced.graph.inputs[traced.arguments:],
                                           strict=True) if v in updated]
@@ -266,7 +267,7 @@ class CompiledEntry:
             return False
         for read in self.traced.names:
             if read.now() is not read.value:
-                self.flag.stale, self.flag.cause = True, f"the variable {read.name!r} was set"
+                self.flag.raise_(f"the variable {read.name!r} was set")
                 return False
         return True
 
@@ -306,7 +307,9 @@ class EntryTable:
             else:
                 entry = self.entries.get(tuple(key))
                 if entry is not None and entry.fresh():
-                    return entry.run([a._data for a in args])
+                    out = entry.run([a._data for a in args])
+                    calls.learn(fn, args, entry)
+                    return out
                 return self._compiled(tuple(key), fn, args, kwargs).run([a._data for a in args])
         structure, leaves = take_apart((args, dict(kwargs)))
         general = (_fingerprint(structure), tuple(t._type for t in leaves))

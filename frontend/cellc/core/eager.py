@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from .. import context
 from ..common.tensor import Tensor
 from ..pynative.recorder import active_recordings, paused
 from .compiled import bprop_grads
@@ -13,9 +14,19 @@ from .structure import put_together, take_apart
 
 def call_cell(cell: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """Run a Cell's construct eagerly."""
-    if active_recordings() and getattr(type(cell), "bprop", None) is not None:
-        return _with_bprop(cell, args)
+    if active_recordings():
+        if getattr(type(cell), "bprop", None) is not None:
+            return _with_bprop(cell, args)
+    elif cell._whole and _own_throughout(cell):
+        return cell._entries.call(cell, args, kwargs)  # the same bits, in one program
     return cell.construct(*args, **kwargs)
+
+
+def _own_throughout(cell: Any) -> bool:
+    """Whether all Cells below are cellc's: what they do beside their results is known."""
+    return context.numerics() == "strict" and all(
+        type(c).__module__.startswith("cellc.") for _, c in cell.cells_and_names()
+    )
 
 
 def _with_bprop(cell: Any, args: tuple[Any, ...]) -> Any:

@@ -8,18 +8,37 @@ and marks its readers stale; the call path checks one flag.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 
 class Stale:
-    """The flag of one compiled entry: whether what it read has changed, and what."""
+    """The flag of one compiled entry: whether what it read has changed, and what.
 
-    __slots__ = ("__weakref__", "cause", "stale")
+    Attributes:
+        forget: called when it has: takes away what answers calls without looking here.
+    """
+
+    __slots__ = ("__weakref__", "cause", "forget", "stale")
 
     def __init__(self) -> None:
         self.stale = False
         self.cause = ""
+        self.forget: Callable[[], None] | None = None
+
+    def raise_(self, cause: str) -> None:
+        """Something has changed."""
+        self.stale, self.cause = True, cause
+        self.drop()
+
+    def __del__(self) -> None:
+        self.drop()
+
+    def drop(self) -> None:
+        """Let nothing answer without looking here."""
+        forget, self.forget = self.forget, None
+        if forget is not None:
+            forget()
 
 
 _readers: dict[tuple[int, str], weakref.WeakSet[Stale]] = {}
@@ -36,5 +55,4 @@ def changed(target: Any, name: str) -> None:
     readers = _readers.pop((id(target), name), None)
     if readers:
         for flag in readers:
-            flag.stale = True
-            flag.cause = f"the attribute {name!r} of {type(target).__name__} was set"
+            flag.raise_(f"the attribute {name!r} of {type(target).__name__} was set")

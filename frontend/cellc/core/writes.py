@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from cellc_runtime.site import STATE
+
 Array = np.ndarray[Any, Any]
 
 _numbers = count(1)
@@ -28,6 +30,7 @@ def advance() -> int:
     """Something has changed; the new epoch."""
     global epoch
     epoch = next(_numbers)  # never the same number twice, also from two threads
+    STATE.advance(epoch)
     return epoch
 
 

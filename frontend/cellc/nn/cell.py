@@ -15,6 +15,7 @@ from .. import context
 from ..common.parameter import Parameter, ParameterTuple
 from ..common.tensor import Tensor
 from ..core import compiled, eager
+from ..core.calls import calls_of
 from ..core.dispatch import active_tracer
 from ..core.watch import changed
 from . import _state
@@ -28,6 +29,8 @@ class Cell:
         flags: initial flags (see `add_flags`).
     """
 
+    _whole = False
+    """Whether cellc may run it as one program in PyNative mode too."""
     _own = frozenset({"_params", "_cells", "_flags", "_entries", "_params_list", "_tensor_list"})
 
     def __init__(self, auto_prefix: bool = True, flags: dict[str, Any] | None = None) -> None:
@@ -437,3 +440,6 @@ class Cell:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         object.__setattr__(self, "_entries", compiled.EntryTable())
+
+
+calls_of(Cell)

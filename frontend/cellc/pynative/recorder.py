@@ -137,6 +137,8 @@ class Recording:
         del self.tape[: len(tape)]  # in place: native sites hold the list
         numbers = self._numbers
         for info, result, *operands in tape:
+            if info is None:  # the call of a compiled Cell, which no recording follows
+                continue
             found = [numbers.get(id(t)) for t in operands]
             if not any(found):
                 continue

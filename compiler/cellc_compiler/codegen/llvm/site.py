@@ -15,12 +15,12 @@ from __future__ import annotations
 from cellc_runtime.abi import SITE
 
 SITE_CODE = """
-; busy, tape, thread
-%state = type { i64, ptr, ptr }
+; busy, tape, thread, epoch
+%state = type { i64, ptr, ptr, i64 }
 ; state, slow, ndarray, tensor, parameter, offset, table, mask, guard, wanted
 %site = type { ptr, ptr, ptr, ptr, ptr, i64, ptr, i64, ptr, i64 }
-; next, nargs, kwnames, total, specs, fn, capsule, entry, noperands, info, params, nparams
-%case = type { ptr, i64, ptr, i64, ptr, ptr, ptr, ptr, i64, ptr, ptr, i64 }
+; next, nargs, kwnames, total, specs, fn, capsule, entry, noperands, info, params, nparams, epoch
+%case = type { ptr, i64, ptr, i64, ptr, ptr, ptr, ptr, i64, ptr, ptr, i64, i64 }
 ; kind (0 the object, 1 a tensor, 2 an equal value), place among the operands or -1,
 ; object or descr, number of axes, dims or array, tensor
 %argument = type { i64, i64, ptr, i64, ptr, ptr }
@@ -192,7 +192,7 @@ bound:
 param:
   %j = phi i64 [ 0, %bound ], [ %j1, %check ]
   %left = icmp slt i64 %j, %nparams
-  br i1 %left, label %check, label %yes
+  br i1 %left, label %check, label %current
 check:
   %p.p = getelementptr [2 x ptr], ptr %params, i64 %j, i64 0
   %p = load ptr, ptr %p.p
@@ -203,6 +203,17 @@ check:
   %j1 = add i64 %j, 1
   %still = icmp eq ptr %held, %was
   br i1 %still, label %param, label %no
+current:
+  ; What was computed from them ahead is of this epoch, or there is nothing such (-1).
+  %state = load ptr, ptr %site
+  %epoch.p = getelementptr %state, ptr %state, i32 0, i32 3
+  %epoch = load i64, ptr %epoch.p
+  %of.p = getelementptr %case, ptr %case, i32 0, i32 12
+  %of = load i64, ptr %of.p
+  %any = icmp eq i64 %of, -1
+  %present = icmp eq i64 %of, %epoch
+  %valid = or i1 %any, %present
+  br i1 %valid, label %yes, label %no
 yes:
   ret i1 true
 no:

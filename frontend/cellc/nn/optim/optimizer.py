@@ -174,6 +174,8 @@ class Optimizer(Cell):
         TypeError, ValueError, KeyError: arguments of a wrong kind or out of range.
     """
 
+    _whole = True
+
     def __init__(
         self, learning_rate: Any, parameters: Any, weight_decay: Any = 0.0,
         loss_scale: float = 1.0,
