@@ -15,6 +15,7 @@ from ..ir.graph import Graph, Node, Value
 from ..ir.op import Op, lookup
 from ..ir.types import prod
 from ..loops.build import Domain, Group, Incompatible, NestBuilder
+from . import regroup
 
 CHEAP = frozenset({
     "add", "sub", "mul", "neg", "abs", "maximum", "minimum", "where", "cast", "square", "sign",
@@ -24,6 +25,10 @@ CHEAP = frozenset({
 })
 SERIAL_LIMIT = 1 << 15
 """Elements above which a nest must have several rows to be worth fusing into a reduction."""
+
+SCALARS = 16
+"""Elements up to which a node is not worth that a nest waits for its other operands: the nest
+could then not be joined to what those depend on."""
 
 
 def is_value(op: Op) -> bool:
@@ -93,7 +98,9 @@ class Fuser:
                 self.inline.update(node.results)
             else:
                 self._place(node)
-        return Schedule(self._ordered(), self.inline, self.alias, self._stored())
+        regroup.recompute(self, CHEAP)
+        regroup.merge(self)
+        return Schedule(self._ordered(), self.inline, self.alias, self.stored_values())
 
     # --- inlining -------------------------------------------------------------------------------
 
@@ -138,28 +145,30 @@ class Fuser:
 
     # --- clusters -------------------------------------------------------------------------------
 
-    def _sources(self, node: Node) -> Iterator[Value]:
+    def sources(self, node: Node) -> Iterator[Value]:
         """The values with buffers (or members) that a node reads, inlining seen through."""
         for v in node.operands:
-            yield from self._behind(v)
+            yield from self.behind(v)
 
-    def _behind(self, v: Value) -> Iterator[Value]:
+    def behind(self, v: Value) -> Iterator[Value]:
         if v in self.inline:
             assert v.node is not None
-            yield from self._sources(v.node)
+            yield from self.sources(v.node)
         elif v in self.alias:
-            yield from self._behind(self.alias[v])
+            yield from self.behind(self.alias[v])
         else:
             yield v
 
     def _place(self, node: Node) -> None:
-        sources = list(dict.fromkeys(self._sources(node)))
+        sources = list(dict.fromkeys(self.sources(node)))
         producers = [self.cluster_of[v.node] for v in sources if v.node in self.cluster_of]
         home: Cluster | None = None
         if fusable(node):
             siblings = [c for v in sources for c in self.readers.get(v, ())]
             seen = sorted({c.number: c for c in [*producers, *siblings]}.items(), reverse=True)
             for _, cluster in seen[:8]:
+                if node.result.type.size <= SCALARS and self._grows(cluster, producers):
+                    continue
                 domain = self._fits(node, cluster, producers)
                 if domain is not None:
                     home, home.domain = cluster, domain
@@ -175,6 +184,12 @@ class Fuser:
             readers = self.readers.setdefault(v, [])
             if home not in readers:
                 readers.append(home)
+
+    @staticmethod
+    def _grows(cluster: Cluster, producers: Sequence[Cluster]) -> bool:
+        """Whether the cluster would have to wait for more than it does now."""
+        known = cluster.ancestors | (1 << cluster.number)
+        return any(((1 << p.number) | p.ancestors) & ~known for p in producers)
 
     def _link(self, home: Cluster, producers: Sequence[Cluster]) -> None:
         mask = 0
@@ -221,21 +236,26 @@ class Fuser:
             raise
         cluster.builder = builder
 
+    @staticmethod
+    def add(builder: NestBuilder, node: Node) -> None:
+        """Build a member's expression; raises Incompatible."""
+        _add(builder, node)
+
     # --- result ---------------------------------------------------------------------------------
 
     def _ordered(self) -> list[Cluster]:
         """Clusters topologically: fewer ancestors first, ties by number."""
         return sorted(self.clusters, key=lambda c: (c.ancestors.bit_count(), c.number))
 
-    def _stored(self) -> set[Value]:
+    def stored_values(self) -> set[Value]:
         """Results, and members read from outside their own cluster."""
         stored: set[Value] = set()
         for v in self.results:
-            stored.update(self._behind(v))
+            stored.update(self.behind(v))
         for node in self.graph.nodes:
             if node in self.cluster_of:
                 home = self.cluster_of[node]
-                for v in self._sources(node):
+                for v in self.sources(node):
                     if v.node is not None and self.cluster_of.get(v.node) is not home:
                         stored.add(v)
         return stored
