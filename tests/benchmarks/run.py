@@ -336,6 +336,7 @@ def chosen(args: argparse.Namespace, parser: argparse.ArgumentParser) -> list[st
 
 def main() -> int:
     """Measure the cases asked for; the exit status."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # peers must not stay behind
     parser = arguments()
     args = parser.parse_args()
     figures = report.read(Path(args.json)) if args.json else report.Figures()
