@@ -311,20 +311,23 @@ def conv_backward_weight(spec: ConvSpec, target: Target) -> Plan:
     by_channel = choose_channel_lanes(problem, target)
     by_pixel = choose_pixel_lanes(problem, target)
     unfolded = _forward_unfold(spec)
-    extra = 0.0 if unfolded.identity else unfolded.cycles(target) * spec.n * spec.c
+    channel_cycles = _channel_cycles(spec, by_channel)
+    # Measured: several rows of one tile cost more than their arithmetic and loads.
+    pixel_cycles = by_pixel.cycles * (1.8 if by_pixel.mr > 1 else 1.0)
+    if not unfolded.identity:
+        pixel_cycles += unfolded.cycles(target) * spec.n * spec.c
     matrix = _weight_product(spec, target)
-    if matrix is not None and matrix.cycles < min(
-            _channel_cycles(spec, by_channel), by_pixel.cycles + extra):
+    if matrix is not None and matrix.cycles < min(channel_cycles, pixel_cycles):
         return matrix.plan(target)
-    if by_channel.cycles <= by_pixel.cycles + extra:
+    if channel_cycles <= pixel_cycles:
         return _weight_by_channel(spec, by_channel, target)
     return _weight_by_pixel(spec, by_pixel, unfolded, target)
 
 
 def _channel_cycles(spec: ConvSpec, t: ChannelLanes) -> float:
     """Estimated cycles of the channel-lanes mapping with what comes before and after."""
-    return t.cycles + t.dy_size * 0.5 + spec.n * spec.c * spec.h * spec.w * 0.25 + (
-        spec.weight_size * 1.0)
+    part = t.p.groups * t.tiles * t.rows * t.channels
+    return t.cycles + t.dy_size * 0.5 + spec.n * spec.c * spec.h * spec.w * 0.25 + part
 
 
 def _weight_product(spec: ConvSpec, target: Target) -> Product | None:

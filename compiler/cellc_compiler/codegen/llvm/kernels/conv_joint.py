@@ -277,81 +277,96 @@ class Spread:
         return self.sources == tuple(range(self.size))
 
 
+@dataclass(slots=True)
+class _SpreadWriter:
+    """Writes the kernel of a `Spread`.
+
+    Attributes:
+        group: planes that share a vector.
+    """
+
+    s: Spread
+    f: Function
+    bufs: list[V]
+    epilogue: Epilogue | None
+    group: int
+
+    def planes(self, n: V, plane: V, left: V) -> None:
+        """`group` planes from `plane`, of which there are `left` or more."""
+        f, s, width = self.f, self.s, lanes(self.f.target, self.s.dtype)
+        row = f.add(f.mul(plane, f.i64(s.pitch)), f.mul(n, f.i64(s.image)))
+        source = acc_ptr(f, self.bufs[0], row, s.dtype)
+        first = f.mul(f.add(f.mul(n, f.i64(s.planes)), plane), f.i64(s.size))
+        if self.group > 1:
+            some = minimum(f, left, f.i64(self.group))
+            self._vector(source, plane, first, f.i64(0),
+                         f.tail_mask(f.mul(some, f.i64(s.size)), width))
+            return
+        full = s.size // width * width
+        f.loop(0, full, width, [],
+               lambda q, _: self._vector(source, plane, f.add(first, q), q, None))
+        if s.size > full:
+            mask = static_mask(s.size - full, width)
+            self._vector(source, plane, f.add(first, f.i64(full)), f.i64(full), mask)
+
+    def _vector(self, source: V, plane: V, out: V, q: V, mask: V | None) -> None:
+        """The pixels from pixel `q` of a plane (of `group` planes)."""
+        f, s, width = self.f, self.s, lanes(self.f.target, self.s.dtype)
+        ty = vector(acc_type(s.dtype), width)
+        if s.plain:  # the scratch has slack after its last element
+            value = f.load(ty, acc_ptr(f, source, q, s.dtype))
+        else:
+            index = f.load(vector("i32", width), f.gep(V("ptr", "@SPREAD"), q, "i32"))
+            there = f.cmp("sge", index, f.zero(index.ty))
+            live = there if mask is None else f.binary("and", there, mask)
+            value = gather(f, acc_type(s.dtype), source, index, live)
+        if self.epilogue is not None:
+            value = self.epilogue(f, value, plane, out, width, mask)
+        store_acc(f, value, elem_ptr(f, self.bufs[2], out, s.dtype), s.dtype, mask)
+
+    def pixel(self, n: V, plane: V, q: V) -> None:
+        """One pixel, for targets that do not gather."""
+        f, s, ty = self.f, self.s, acc_type(self.s.dtype)
+        known = f.cast("sext", f.load("i32", f.gep(V("ptr", "@SPREAD"), q, "i32")), "i64")
+        there = f.cmp("sge", known, f.i64(0))
+        row = f.add(f.mul(plane, f.i64(s.pitch)), f.mul(n, f.i64(s.image)))
+        at = f.add(row, f.select(there, known, f.i64(0)))
+        value = f.select(there, f.load(ty, acc_ptr(f, self.bufs[0], at, s.dtype)),
+                         f.const(ty, 0.0))
+        out = f.add(f.mul(f.add(f.mul(n, f.i64(s.planes)), plane), f.i64(s.size)), q)
+        store_acc(f, value, elem_ptr(f, self.bufs[2], out, s.dtype), s.dtype)
+
+
 def spread_kernel(s: Spread, target: Target, epilogue: Epilogue | None = None, extra: int = 0
                   ) -> Kernel:
     """Kernel over buffers (joint result, -, out, `extra` epilogue buffers).
 
     The second buffer is not used: an epilogue finds its own from the fourth on, as in the tile
-    kernel.
+    kernel. Only a plain spread may have one.
     """
+    assert s.plain or epilogue is None
     width = lanes(target, s.dtype)
     vectors = target.vector_bytes == 64 or s.plain
-    group = 1 if s.plain or epilogue is not None or not vectors else max(1, width // s.size)
+    group = 1 if s.plain or not vectors else max(1, width // s.size)
     blocks = -(-s.planes // _SPREAD_PLANES)
     known = [-1 if v is None else v for v in s.sources]
-
-    def load(f: Function, row: V, q: int, count: int, live: V | None) -> V:
-        """`count` pixels from pixel `q` of a plane, or of `group` planes."""
-        ty = vector(acc_type(s.dtype), width)
-        if s.plain:
-            ptr = acc_ptr(f, row, q, s.dtype)
-            return f.load(ty, ptr)  # the scratch has slack after its last element
-        index, there = [], []
-        for i in range(width):
-            plane, at = divmod(q + i, s.size)
-            source = known[at] if i < count else -1
-            index.append(plane * s.pitch + source if source >= 0 else 0)
-            there.append(source >= 0)
-        text = ", ".join(f"i32 {v}" for v in index)
-        bits = ", ".join(f"i1 {str(v).lower()}" for v in there)
-        mask = V(vector("i1", width), f"<{bits}>")
-        if live is not None:
-            mask = f.binary("and", mask, live)
-        return gather(f, acc_type(s.dtype), row, V(vector("i32", width), f"<{text}>"), mask)
-
-    def planes(f: Function, bufs: list[V], n: V, plane: V, count: int, left: V) -> None:
-        """`group` planes from `plane`, of which there are `left` (a vector, or more, of each)."""
-        row = acc_ptr(f, bufs[0], f.add(f.mul(plane, f.i64(s.pitch)),
-                                        f.mul(n, f.i64(s.image))), s.dtype)
-        first = f.mul(f.add(f.mul(n, f.i64(s.planes)), plane), f.i64(s.size))
-        for q in range(0, count, width):
-            lanes_here = min(width, count - q)
-            mask = static_mask(lanes_here, width) if lanes_here < width else None
-            if group > 1:
-                some = minimum(f, f.mul(left, f.i64(s.size)), f.i64(count))
-                mask = f.tail_mask(some, width)
-            at = f.add(first, f.i64(q))
-            value = load(f, row, q, lanes_here, mask if group > 1 else None)
-            if epilogue is not None:
-                value = epilogue(f, value, plane, at, width, mask)
-            store_acc(f, value, elem_ptr(f, bufs[2], at, s.dtype), s.dtype, mask)
-
-    def pixel(f: Function, bufs: list[V], n: V, plane: V, q: V) -> None:
-        """One pixel, for targets that do not gather."""
-        source = f.load("i64", f.gep(V("ptr", "@SPREAD"), q, "i64"))
-        there = f.cmp("sge", source, f.i64(0))
-        row = f.add(f.mul(plane, f.i64(s.pitch)), f.mul(n, f.i64(s.image)))
-        ty = acc_type(s.dtype)
-        at = f.add(row, f.select(there, source, f.i64(0)))
-        value = f.select(there, f.load(ty, acc_ptr(f, bufs[0], at, s.dtype)), f.const(ty, 0.0))
-        out = f.add(f.mul(f.add(f.mul(n, f.i64(s.planes)), plane), f.i64(s.size)), q)
-        if epilogue is not None:
-            value = epilogue(f, value, plane, out, 1, None)
-        store_acc(f, value, elem_ptr(f, bufs[2], out, s.dtype), s.dtype)
+    whole = [v if v < 0 else v + p * s.pitch for p in range(group) for v in known]
+    spread = table32("SPREAD", [*whole, *[-1] * width]) if not s.plain else ""
 
     def body(f: Function, bufs: list[V], unit: V) -> str:
+        writer = _SpreadWriter(s, f, bufs, epilogue, group)
         n, block = split_index(f, unit, [s.n, blocks])
         lo = f.mul(block, f.i64(_SPREAD_PLANES))
         hi = minimum(f, f.add(lo, f.i64(_SPREAD_PLANES)), f.i64(s.planes))
 
         def step(p: V, _: list[V]) -> None:
             if vectors:
-                planes(f, bufs, n, p, group * s.size, f.sub(hi, p))
+                writer.planes(n, p, f.sub(hi, p))
             else:
-                f.loop(0, s.size, 1, [], lambda q, _: pixel(f, bufs, n, p, q))
+                f.loop(0, s.size, 1, [], lambda q, _: writer.pixel(n, p, q))
 
         f.loop(lo, hi, group, [], step)
-        return "" if vectors else table("SPREAD", known)
+        return spread
 
     units = s.n * blocks
     return task_kernel(target, 3 + extra, units, _spread_cycles(s, target) / units, body)
