@@ -54,8 +54,11 @@ _L2_WEIGHT_BYTES = 1 << 20
 _RUN_BYTES = 2048
 _LINE_BYTES = 64
 _AHEAD = 3
+_L2_BYTES = 2 << 20
+_FAR_BYTES_PER_CYCLE = 8.0
 _STACK_BYTES = 176 * 1024
 _STACK_BYTES_L1 = 28 * 1024
+_LEAST_BLOCK = 16
 _COPY_ROWS = 32
 _UNITS = 24
 _FUSED_SHARE = 0.06
@@ -227,7 +230,11 @@ def choose_tiling(p: TapConv, target: Target) -> Tiling:
         return min(row_tiles, -(-need // chunks))
 
     copied = replace(p.image, copied=True)
-    fits = _stack_tiles(p, copied, width * nv, kb, tiles)
+    whole_kb = kb
+    while not (fits := _stack_tiles(p, copied, width * nv, kb, tiles)):
+        if kb < _LEAST_BLOCK or is_half(p.out_dtype):
+            break
+        kb = -(-kb // 2)
     if fits and (p.m >= _COPY_ROWS or not p.unfold.identity):
         # Cheapest unfolding in all, and reading of the weights once per chunk.
         weights = p.m * p.longest * acc_size(p.dtype) / (8 if _large(p) else 64)
@@ -243,8 +250,12 @@ def choose_tiling(p: TapConv, target: Target) -> Tiling:
         rows = _chunk_rows(p, -(-tiles // chunks) * width * nv)
         once = copied.cycles(target) * p.n * p.k * p.groups
         once += weights * p.n * p.k * p.groups
+        nbytes = p.image.nbytes(p.n * p.k * p.groups)
+        once += nbytes / _FAR_BYTES_PER_CYCLE if nbytes > _L2_BYTES else 0.0
         if here <= 1.3 * once + _FUSED_SHARE * cycles:
-            return Tiling(width, mr, nv, blocks(chunks), chunks, kb, rows, first, cycles + here)
+            return Tiling(width, mr, nv, blocks(chunks), chunks, kb, rows, first or kb < p.k,
+                          cycles + here)
+    kb = whole_kb
     chunk_bytes = width * nv * kb * p.unfold.planes() * acc_size(p.dtype)
     chunks = max(1, min(tiles, tiles * chunk_bytes // _X_CHUNK_BYTES))
     chunks = max(chunks, min(tiles // 2, need))
