@@ -127,7 +127,12 @@ def exp(x: X, shift: int = 0) -> X:
     """e^x * 2^shift."""
     c = _table(x)
     n, r = reduce_exp(clamp(x, c.lo, c.hi + 1.0 if shift < 0 else c.hi))
-    return scale(_exp_reduced(r), n, shift)
+    y = _exp_reduced(r)
+    if shift <= 0:
+        # The result is 0 there (masked scores are -infinity); to reach it by multiplication
+        # would underflow, which costs some CPUs a hundred cycles.
+        y = x.lt(c.lo).where(0.0, y)
+    return scale(y, n, shift)
 
 
 def exp2(x: X) -> X:
