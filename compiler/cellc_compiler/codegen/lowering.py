@@ -23,6 +23,7 @@ from ..loops.nest import Nest, Phase, Store, walk
 from ..loops.reuse import keep_expensive
 from ..passes.fusion import Cluster, Schedule, as_group, fuse
 from .ahead import Split, is_frozen, split
+from .attention import Attention, AttentionFinder
 from .epilogues import Attached, find_epilogues
 from .instructions import Call, Callback, Copy, For, If, Instruction, Loop, Place
 from .kernel import Kernel
@@ -120,6 +121,7 @@ class Lowering:
         self.callbacks: list[HostCallback] = []
         self.nests: list[tuple[str, Nest]] = []
         self.plans: dict[Any, KernelPlan] = {}
+        self.attention: dict[Any, Any] = {}
         self.clock = 0
         self.loops = 0
         self.open_loops: list[tuple[int, set[Buffer]]] = []
@@ -219,6 +221,10 @@ class GraphBlock:
             self.wanted.setdefault(self.root(value), place)
         self.epilogues = find_epilogues(graph, self.schedule)
         self.absorbed = {a.contraction for a in self.epilogues.values()}
+        self.attention = AttentionFinder(
+            graph, self.schedule, self.absorbed, self.nest_of, low.target, low.attention).find()
+        for a in self.attention.values():
+            self.absorbed.update((a.scores, a.softmax.nodes[0]))
         self.out: list[Instruction] = []
         self.position = 0
         self.last_read: dict[Value, int] | None = None
@@ -229,8 +235,10 @@ class GraphBlock:
             self.position = position
             if cluster.number in self.epilogues:
                 self._with_epilogue(self.epilogues[cluster.number], cluster)
+            elif cluster.number in self.attention:
+                self._attention(self.attention[cluster.number], cluster)
             elif cluster.nodes[0] in self.absorbed:
-                continue  # runs where its epilogue does
+                continue  # runs where its epilogue does, or its attention
             elif cluster.domain is not None:
                 self._nest(cluster)
             else:
@@ -265,8 +273,12 @@ class GraphBlock:
         return found
 
     def nodes_of(self, cluster: Cluster) -> list[Node]:
-        """The nodes that run with a cluster: its own, and a contraction it is the epilogue of."""
+        """The nodes that run with a cluster: its own, and a contraction it is the epilogue of, or
+        the rest of an attention it ends."""
         attached = self.epilogues.get(cluster.number)
+        whole = self.attention.get(cluster.number)
+        if whole is not None:
+            return [*cluster.nodes, whole.scores, *whole.softmax.nodes]
         return [*cluster.nodes, attached.contraction] if attached else cluster.nodes
 
     def reads_later(self, value: Value) -> bool:
@@ -305,9 +317,7 @@ class GraphBlock:
         stored = {r for n in cluster.nodes for r in n.results if r in self.schedule.stored}
         if not stored:
             return
-        nest = build_nest(as_group(cluster), self.schedule.inline, stored, self.low.target)
-        self.resolve(nest)
-        keep_expensive(nest, cycles)
+        nest = self.nest_of(cluster)
         for value in [r for n in cluster.nodes for r in n.results if r in stored]:
             self.new_place(value, cluster, nest)
         if all(v.type.size == 0 for v in stored):
@@ -319,6 +329,14 @@ class GraphBlock:
         label = "+".join(n.op for n in cluster.nodes)
         self.low.nests.append((label, nest))
         self.low.emit(self.out, Call(kernel, places, label, tuple(cluster.nodes)), places)
+
+    def nest_of(self, cluster: Cluster) -> Nest:
+        """The loops of a cluster."""
+        stored = {r for n in cluster.nodes for r in n.results if r in self.schedule.stored}
+        nest = build_nest(as_group(cluster), self.schedule.inline, stored, self.low.target)
+        self.resolve(nest)
+        keep_expensive(nest, cycles)
+        return nest
 
     def resolve(self, nest: Nest) -> None:
         """Point loads at the values that own the buffers (an alias has none of its own)."""
@@ -364,6 +382,20 @@ class GraphBlock:
         shown = Nest("row", (), [Phase((), [store])])
         self.low.nests.append((f"{label} (in the tile stores)", shown))
         self._run_plan(plan, table, label, (node, *cluster.nodes))
+
+    def _attention(self, whole: Attention, cluster: Cluster) -> None:
+        """Two products and the rows between them as one kernel."""
+        operands = (*whole.scores.operands, whole.mix.operands[1])
+        table = {f"in{i}": self.place(v) for i, v in enumerate(operands)}
+        for value in whole.stored:
+            self.new_place(value, cluster, None)
+        table["out0"] = self.new_place(whole.mix.result, cluster, None)
+        for i, v in enumerate(whole.operands):
+            table[f"nest{i}"] = self.place(v)
+        label = "+".join(["matmul", *(n.op for n in whole.softmax.nodes), "matmul"])
+        self.low.nests.append((f"{label} (by rows)", whole.nest))
+        nodes = (whole.scores, *whole.softmax.nodes, whole.mix)
+        self._run_plan(whole.plan, table, label, nodes)
 
     def _run_plan(
         self, plan: KernelPlan, table: dict[str, Place], label: str, nodes: tuple[Node, ...]

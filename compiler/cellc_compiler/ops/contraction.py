@@ -44,6 +44,18 @@ def _tile_epilogue(fused: Fused, n: int, target: Target) -> gemm.Epilogue:
     return gemm.Epilogue(fused.key, emit, len(fused.operands))
 
 
+def matmul_spec(node: Node, epilogue: gemm.Epilogue | None = None) -> gemm.MatmulSpec:
+    """The product a matmul node computes, as the GEMM family takes it."""
+    x, y, out = node.operands[0].shape, node.operands[1].shape, node.result.shape
+    ta, tb = node.attrs["transpose_a"], node.attrs["transpose_b"]
+    return gemm.MatmulSpec(
+        m=out[-2], n=out[-1], k=x[-2] if ta else x[-1], dtype=node.operands[0].dtype,
+        batch=out[:-2], a_batch_strides=batch_strides(x[:-2], out[:-2]),
+        b_batch_strides=batch_strides(y[:-2], out[:-2]), trans_a=ta, trans_b=tb,
+        epilogue=epilogue, b_constant=ahead.is_frozen(node.operands[1]),
+    )
+
+
 @register
 class Matmul(Op):
     """input @ other over the last two axes, the leading ones broadcast. `(..., m, k)` by
@@ -116,15 +128,8 @@ class Matmul(Op):
     def kernels(self, node: Node, target: Target,
                 epilogue: Fused | None = None) -> KernelPlan:
         """The GEMM kernels; `epilogue` is applied to accumulators before the store."""
-        x, y, out = node.operands[0].shape, node.operands[1].shape, node.result.shape
-        ta, tb = node.attrs["transpose_a"], node.attrs["transpose_b"]
-        spec = gemm.MatmulSpec(
-            m=out[-2], n=out[-1], k=x[-2] if ta else x[-1], dtype=node.operands[0].dtype,
-            batch=out[:-2], a_batch_strides=batch_strides(x[:-2], out[:-2]),
-            b_batch_strides=batch_strides(y[:-2], out[:-2]), trans_a=ta, trans_b=tb,
-            epilogue=None if epilogue is None else _tile_epilogue(epilogue, out[-1], target),
-            b_constant=ahead.is_frozen(node.operands[1]),
-        )
+        n = node.result.shape[-1]
+        spec = matmul_spec(node, _tile_epilogue(epilogue, n, target) if epilogue else None)
         plan = gemm.matmul_kernels(spec, target)
         names = {"a": "in0", "b": "in1", "out": "out0"}
         steps = [Step(k, tuple(names.get(r, r) for r in roles)) for k, roles in plan.kernels]

@@ -615,3 +615,15 @@ def emit_nest(
     emitter = NestEmitter(nest, target, streamed)
     return emitter.kernel(), emitter.buffers
 
+
+
+def rows_function(nest: Nest, target: Target, name: str) -> tuple[Function, list[Any], float]:
+    """A nest of mode `row` as an internal function `void name(ptr bufs, i64 lo, i64 hi)` of rows,
+    for kernels that compute its rows beside others; its buffers in the order of `bufs`, and the
+    estimated cycles of all rows.
+    """
+    emitter = NestEmitter(nest, target)
+    emitter.split = Split(emitter.split.rows, 1, 0, 1)
+    emitter.f.name, emitter.f.linkage = name, "internal"
+    emitter.kernel()
+    return emitter.f, emitter.buffers, emitter.cost

@@ -49,7 +49,8 @@ from cellc_compiler.codegen.llvm.text import Function, V, is_float, module
 from cellc_runtime.dtypes import DType
 from cellc_runtime.target import Target
 
-__all__ = ["Epilogue", "MatmulPlan", "MatmulSpec", "Step", "matmul_kernels"]
+__all__ = ["Epilogue", "GemmWriter", "MatmulPlan", "MatmulSpec", "PackWriter", "Step",
+           "matmul_kernels", "problem_of"]
 
 Step = tuple[Kernel, tuple[str, ...]]
 """A kernel and the roles of its buffers, in the order of `bufs`."""
@@ -118,14 +119,19 @@ def matmul_kernels(spec: MatmulSpec, target: Target) -> MatmulPlan:
         TypeError: dtypes without a product (see `Arith.of`).
     """
     arith = Arith.of(spec.dtype, spec.out_dtype or spec.dtype, target)
-    p = canonical(Problem(spec.batch, spec.a_batch_strides, spec.b_batch_strides, spec.m, spec.n,
-                          spec.k, spec.trans_a, spec.trans_b))
+    p = problem_of(spec)
     if min(p.m, p.n, p.matrices) == 0:
         return MatmulPlan()
     if p.is_dot and p.k >= 2 * arith.lanes and arith.parts == 1:
         return _DotWriter(p, arith, target, spec.epilogue).plan()
     s = schedule(p, arith, target, spec.b_constant)
-    return _GemmWriter(p, s, arith, target, spec.epilogue).plan()
+    return GemmWriter(p, s, arith, target, spec.epilogue).plan()
+
+
+def problem_of(spec: MatmulSpec) -> Problem:
+    """The canonical problem of a product."""
+    return canonical(Problem(spec.batch, spec.a_batch_strides, spec.b_batch_strides, spec.m,
+                             spec.n, spec.k, spec.trans_a, spec.trans_b))
 
 
 _DOT_TASKS = 64
@@ -161,7 +167,7 @@ def _roles(p: Problem, epilogue: Epilogue | None) -> list[str]:
     return [*(("b", "a") if p.swapped else ("a", "b")), "out", *extra]
 
 
-class _GemmWriter:
+class GemmWriter:
     """Writes the kernels of one scheduled problem."""
 
     def __init__(self, p: Problem, s: Schedule, arith: Arith, target: Target,
@@ -174,6 +180,9 @@ class _GemmWriter:
         self.block = block_bytes(p, arith, ceil_div(self.row_tiles, s.row_groups) * s.rows, s.kc)
         self.layout = self._layout(epilogue)
         self.f = _entry(target)
+        self.prefix = ""
+        self.stack_a: V | None = None
+        self.stack_b: V | None = None
         self.helpers: dict[str, Function] = {}
 
     def _layout(self, epilogue: Epilogue | None) -> TileLayout:
@@ -228,8 +237,8 @@ class _GemmWriter:
         roles = list(self.roles)
         if self.s.pack_b == "shared":
             source, packed = roles[1], f"packed_{roles[1]}"
-            packer = _PackWriter(self.p, self.panels, self.target)
-            plan.scratch[packed] = self.p.b_matrices * self._matrix_bytes()
+            packer = PackWriter(self.p, self.panels, self.target)
+            plan.scratch[packed] = self.p.b_matrices * self.matrix_bytes()
             plan.kernels.append((packer.kernel(), (source, packed)))
             roles[1] = packed
         if self.blocks > 1 and not self.arith.carries_in_out:
@@ -242,7 +251,7 @@ class _GemmWriter:
         plan.kernels.append((kernel, tuple(roles)))
         return plan
 
-    def _matrix_bytes(self) -> int:
+    def matrix_bytes(self) -> int:
         return self.panels.count * panel_bytes(self.arith, self.s.width, self.p.k)
 
     def _helper(self, name: str, make: Function) -> str:
@@ -254,7 +263,7 @@ class _GemmWriter:
     def _write(self) -> None:
         """Tasks, and in each its (matrix, row group, column group) units."""
         f, s = self.f, self.s
-        self.a, self.b = (f.load("ptr", f.gep(f.arg("bufs"), i, "ptr")) for i in range(2))
+        self.load_operands()
         self.stack_a = f.alloca(self.block[0]) if s.pack_a == "local" else None
         size = panel_bytes(self.arith, s.width, s.kc)
         self.stack_b = f.alloca(size) if s.pack_b == "local" else None
@@ -264,21 +273,30 @@ class _GemmWriter:
         f.loop(lo, hi, 1, [], lambda u, _: self._unit(u))
         f.ret_()
 
+    def load_operands(self) -> None:
+        """The base pointers of A and B."""
+        f = self.f
+        self.a, self.b = (f.load("ptr", f.gep(f.arg("bufs"), i, "ptr")) for i in range(2))
+
     def _unit(self, unit: V) -> None:
         """One unit: rows innermost, so that neighbouring units share panels of B."""
-        f, s, p = self.f, self.s, self.p
+        f, s = self.f, self.s
         grid = s.row_groups * s.col_groups
         matrix = f.binary("udiv", unit, f.i64(grid)) if grid > 1 else unit
         rest = f.binary("urem", unit, f.i64(grid))
         row_group = f.binary("urem", rest, f.i64(s.row_groups))
         col_group = f.binary("udiv", rest, f.i64(s.row_groups))
-        rows = self._span(row_group, s.row_groups, self.row_tiles)
-        cols = self._span(col_group, s.col_groups, self.panels.count)
+        self.part(matrix, self._span(row_group, s.row_groups, self.row_tiles),
+                  self._span(col_group, s.col_groups, self.panels.count))
+
+    def part(self, matrix: V, rows: tuple[V, V], cols: tuple[V, V]) -> None:
+        """Row tiles `rows` of the panels `cols` of one matrix of the output."""
+        f, s, p = self.f, self.s, self.p
         size = self.arith.dtype.itemsize
         a_at = f.mul(_matrix(f, p, matrix, p.a_strides), f.i64(p.m * p.k * size))
         b_index = _matrix(f, p, matrix, p.b_strides)
         shared = s.pack_b == "shared"
-        b_at = f.mul(b_index, f.i64(self._matrix_bytes() if shared else p.k * p.n * size))
+        b_at = f.mul(b_index, f.i64(self.matrix_bytes() if shared else p.k * p.n * size))
         a, b = f.gep(self.a, a_at), f.gep(self.b, b_at)
         first_row = f.mul(matrix, f.i64(p.m))
 
@@ -372,7 +390,7 @@ class _GemmWriter:
         f, p, s, ahead = self.f, self.p, self.s, self.layout.prefetch
 
         def tile(i: V, height: int) -> None:
-            name = f"tile_{height}x{columns}"
+            name = f"{self.prefix}tile_{height}x{columns}"
             self._helper(name, tile_function(name, self.layout, height, columns))
             number = f.sub(i, rows[0])
             at = f.gep(a, f.mul(number, f.i64(s.rows * self.layout.a_row)))
@@ -385,7 +403,7 @@ class _GemmWriter:
                         lambda: tile(f.i64(full), p.m % s.rows))
 
 
-class _PackWriter:
+class PackWriter:
     """Writes the kernel that packs every panel of every matrix of B.
 
     A task is a range of k of a few panels. Where B is stored `[k][n]` the range is short and

@@ -173,17 +173,22 @@ def sweep_cycles(arith: Arith, m: int, n: int, k: int, rows: int, vecs: int) -> 
     return total
 
 
-def choose_tile(arith: Arith, target: Target, m: int, n: int, k: int) -> tuple[int, int]:
-    """(rows, vectors) of the register tile with the least estimated cycles."""
+def choose_tile(
+    arith: Arith, target: Target, m: int, n: int, k: int, height: int | None = None
+) -> tuple[int, int]:
+    """(rows, vectors) of the register tile with the least estimated cycles; of `height` rows
+    where that is given."""
     best: tuple[float, int, int] | None = None
     for vecs in range(1, min(8, ceil_div(n, arith.lanes)) + 1):
         for rows in range(1, min(m, 28) + 1):
             if not _fits(arith, target, rows, vecs, arith.converts and m <= _PACK_FROM):
                 break
+            if height is not None and rows != height:
+                continue
             key = (sweep_cycles(arith, m, n, k, rows, vecs), rows + vecs, vecs)
             best = min(best or key, key)
     if best is None:
-        return 1, 1
+        return height or 1, 1
     return best[1] - best[2], best[2]
 
 

@@ -1,0 +1,146 @@
+"""Attention by rows: found where it stands, equal to separate kernels to the bit, in bounds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cellc_compiler import driver
+from cellc_compiler.autodiff.reverse import gradient_graph
+from cellc_compiler.codegen import lowering
+from cellc_compiler.codegen.attention import AttentionFinder
+from cellc_compiler.codegen.instructions import Call
+from cellc_compiler.ir.graph import Graph
+from cellc_compiler.ir.text import parse_graph
+from cellc_runtime.target import AVX2, Target, host_targets
+
+from .jit import compile_kernel
+from .plans import guarded, x86_targets
+
+Array = np.ndarray[Any, Any]
+
+TEXT = """
+graph Attention(%q: {T}[{B},{M},{D}] input, %k: {T}[{B},{N},{D}] input,
+                %v: {T}[{B},{N},{C}] input, %mask: bool[{M},{N}] input) {{
+  %0: {T}[{B},{M},{N}] = matmul(%q, %k) {{transpose_a=False, transpose_b=True}}
+  %1: {T}[] = constant() {{value=lit<{T}[]>[1.25e-01]}}
+  %2: {T}[{B},{M},{N}] = mul(%0, %1) {{}}
+  %3: {T}[] = constant() {{value=lit<{T}[]>[-inf]}}
+  %4: {T}[{B},{M},{N}] = where(%mask, %3, %2) {{}}
+  %5: {T}[{B},{M},{N}] = softmax(%4) {{axis=2}}
+  %6: {T}[{B},{M},{C}] = matmul(%5, %v) {{transpose_a=False, transpose_b=False}}
+  return %6
+}}
+"""
+SHAPES = [(1, 5, 7, 3, 4), (6, 17, 17, 16, 16), (3, 128, 128, 64, 64), (2, 100, 333, 33, 20),
+          (1, 40, 1100, 64, 64), (3, 2, 50, 8, 130), (2, 130, 64, 96, 1000)]
+
+
+def attention(shape: tuple[int, ...], dtype: str = "float32") -> Graph:
+    """The graph of a size: batch, queries, keys, features, values."""
+    return parse_graph(TEXT.format(T=dtype, **dict(zip("BMNDC", shape, strict=True))))
+
+
+def arrays(shape: tuple[int, ...], dtype: Any = np.float32) -> list[Array]:
+    """Inputs: an almost causal mask with one row of nothing else."""
+    b, m, n, d, c = shape
+    rng = np.random.default_rng(5)
+    q, k, v = (rng.standard_normal(s).astype(dtype) for s in ((b, m, d), (b, n, d), (b, n, c)))
+    mask = np.triu(np.ones((m, n), np.bool_), 1)
+    mask[m // 2] = True
+    return [q, k, v, mask]
+
+
+def fused(graph: Graph, target: Target) -> list[str]:
+    """Labels of attention kernels in a graph."""
+    calls = lowering.lower(driver.optimize(graph), target).instructions
+    return [c.label for c in calls if isinstance(c, Call) and c.label.count("matmul") == 2
+            and "reduce" in c.label]
+
+
+def run(graph: Graph, target: Target, inputs: list[Array]) -> list[Array]:
+    """Run the kernels one after the other, every buffer before an unreadable page."""
+    low = lowering.lower(driver.optimize(graph), target)
+    slots = [guarded(a) for a in inputs]
+    outs = [guarded(np.full(v.shape, np.nan, v.dtype.numpy)) for v in graph.outputs]
+    slots += outs
+    scratch = {b: guarded(np.full(b.nbytes, 0xFF, np.uint8)) for b in low.buffers}
+    assert not low.constants
+    for call in low.instructions:
+        assert isinstance(call, Call)
+        kernel = compile_kernel(call.kernel, target)
+        bufs = [slots[p.base] if isinstance(p.base, int) else scratch[p.base]  # type: ignore[index]
+                for p in call.places]
+        for task in reversed(range(call.kernel.ntasks)):
+            kernel(bufs, task, task + 1)
+    return outs
+
+
+def separate(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From here on no attention is found."""
+    monkeypatch.setattr(AttentionFinder, "find", lambda self: {})
+
+
+@pytest.mark.parametrize("target", x86_targets(), ids=lambda t: t.name)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_bits_and_bounds(shape: tuple[int, ...], target: Target,
+                         monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, inputs = attention(shape), arrays(shape)
+    inputs[0][0, 0, 0], inputs[2][0, 1, 0] = np.inf, np.nan
+    assert fused(graph, target)
+    one = run(graph, target, inputs)
+    separate(monkeypatch)
+    assert not fused(graph, target)
+    two = run(graph, target, inputs)
+    np.testing.assert_array_equal(one[0], two[0])
+    assert np.isnan(one[0]).any() and not np.isnan(one[0]).all()
+
+
+def test_double_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+    target = host_targets()[0]
+    graph, inputs = attention((2, 50, 70, 16, 24), "float64"), arrays((2, 50, 70, 16, 24), float)
+    assert fused(graph, target)
+    one = run(graph, target, inputs)
+    separate(monkeypatch)
+    np.testing.assert_array_equal(one[0], run(graph, target, inputs)[0])
+
+
+def test_weights_that_are_read_elsewhere_are_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = TEXT.replace("return %6", "return %6, %5")
+    shape = (3, 60, 61, 16, 32)
+    graph = parse_graph(text.format(T="float32", **dict(zip("BMNDC", shape, strict=True))))
+    target, inputs = host_targets()[0], arrays(shape)
+    assert fused(graph, target)
+    one = run(graph, target, inputs)
+    separate(monkeypatch)
+    for a, b in zip(one, run(graph, target, inputs), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_scores_that_are_read_elsewhere_are_not_fused() -> None:
+    text = TEXT.replace("return %6", "return %6, %0")
+    graph = parse_graph(text.format(T="float32", B=3, M=60, N=61, D=16, C=32))
+    assert not fused(graph, AVX2)
+
+
+def test_softmax_over_another_axis_is_not_fused() -> None:
+    text = TEXT.replace("axis=2", "axis=1")
+    graph = parse_graph(text.format(T="float32", B=3, M=61, N=61, D=16, C=32))
+    assert not fused(graph, AVX2)
+
+
+def test_gradients_are_those_of_separate_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    shape = (4, 65, 65, 16, 32)
+    text = TEXT.replace("return %6", "%7: {T}[{B},{M},{C}] = mul(%6, %6) {{}}\n  return %7")
+    graph = parse_graph(text.format(T="float32", **dict(zip("BMNDC", shape, strict=True))))
+    inputs = arrays(shape)
+    inputs[3][shape[1] // 2] = False
+    step = gradient_graph(graph, [0, 1, 2])
+    assert fused(step, host_targets()[0])
+    one = driver.compile_graph(step)(inputs)
+    separate(monkeypatch)
+    monkeypatch.setattr(driver, "_source_stamp", lambda: "separate")
+    for a, b in zip(one, driver.compile_graph(step)(inputs), strict=True):
+        np.testing.assert_array_equal(a, b)
