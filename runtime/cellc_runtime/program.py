@@ -129,6 +129,18 @@ class Program:
         """Memory that `cellc_ahead` fills."""
         return sum(s.nbytes for s in self.of_kind("kept"))
 
+    def memory(self) -> dict[str, int]:
+        """Bytes by what they hold while a call runs, exact and known before it; updates write
+        over parameters. Their sum is the planned peak of one call."""
+        def held(*kinds: str) -> int:
+            return sum(s.nbytes for s in self.of_kind(*kinds) if s.alias is None)
+
+        return {
+            "inputs": held("input"), "parameters": held("param", "state"),
+            "outputs": held("output"), "temporaries": self.arena_bytes,
+            "kept": self.kept_bytes, "constants": len(self.constants), "code": self.image.size,
+        }
+
     def check(self) -> None:
         """Verify every bound.
 

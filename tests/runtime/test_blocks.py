@@ -136,3 +136,11 @@ def _twice(shape: tuple[int, int]) -> Executable:
     b = Builder(graph)
     graph.outputs.append(b.add(x, x))
     return Executable(compile_program(graph))
+
+
+def test_the_memory_of_a_call_is_known_before_it() -> None:
+    program = _twice((64, 100)).program
+    assert program.memory() == {
+        "inputs": 25600, "parameters": 0, "outputs": 25600, "temporaries": program.arena_bytes,
+        "kept": 0, "constants": 0, "code": program.image.size,
+    }

@@ -46,8 +46,11 @@ def write(path: str, entries: Mapping[str, Traced], targets: Sequence[Target]) -
                                            numerics=context.numerics())
                 )
             source = "from the cache" if report.cached else f"{report.kernels} kernels"
+            memory = programs[-1].memory()
+            parts = ", ".join(f"{what} {n / 1024:.0f}" for what, n in memory.items() if n)
             lines.append(f"{name}: {target.name}: {source}, "
                          f"{report.arena_bytes / 1024:.0f} KiB of temporaries")
+            lines.append(f"  memory of a call: {sum(memory.values()) / 1024:.0f} KiB ({parts})")
         built[name] = artifact.Entry(programs, print_graph(traced.graph))
     try:
         artifact.save(path, built, weights)
