@@ -191,17 +191,18 @@ class Tensor:
     @property
     def shape(self) -> tuple[int, ...]:
         """Length of each axis."""
-        return self._type.dims
+        dims: tuple[int, ...] = self._data.shape
+        return dims
 
     @property
     def dtype(self) -> DType:
         """Element type."""
-        return self._type.dtype
+        return dtypes.from_numpy(self._data.dtype)
 
     @property
     def ndim(self) -> int:
         """Number of axes."""
-        return self._type.rank
+        return self._data.ndim
 
     @property
     def size(self) -> int:

@@ -16,6 +16,7 @@ from typing import Any
 from cellc_compiler.ir.graph import NOWHERE, Builder, Graph, Span, Value, clone_into
 from cellc_compiler.ir.types import TensorType
 from cellc_runtime import dtypes
+from cellc_runtime.dtypes import DType
 
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor
@@ -34,6 +35,21 @@ class GraphTensor(Tensor):
     @property
     def _type(self) -> TensorType:
         return self._value.type
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Length of each axis."""
+        return self._value.type.dims
+
+    @property
+    def dtype(self) -> DType:
+        """Element type."""
+        return self._value.type.dtype
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return self._value.type.rank
 
     @property
     def _data(self) -> Any:  # type: ignore[override]

@@ -27,8 +27,7 @@ def _signature(op: Op) -> inspect.Signature:
 def _prepared(op: Op, given: tuple[Any, ...]) -> list[Tensor]:
     """Operands promoted to one type; ints in float32 where the op takes floats only."""
     xs = [tensor(given[0], op.name)] if len(given) == 1 else common(op.name, *given)
-    takes_ints = any(d in op.dtypes for d in INTS)
-    if not takes_ints and not xs[0].dtype.is_inexact:
+    if not xs[0].dtype.is_inexact and not any(d in op.dtypes for d in INTS):
         xs = [cast_to(x, float32) for x in xs]
     return xs
 
@@ -37,11 +36,14 @@ def make_function(op: Op) -> Callable[..., Any]:
     """The functional form of an op: its operands, then its attributes."""
     signature = _signature(op)
     count = len(op.operands)
+    plain = not op.attrs and not any(n.startswith("*") for n in op.operands)
 
     def unary(input: Any) -> Any:
         return apply(op.name, *_prepared(op, (input,)))
 
     def general(*args: Any, **kwargs: Any) -> Any:
+        if not kwargs and len(args) == count and plain:
+            return apply(op.name, *_prepared(op, args))
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
         values = list(bound.arguments.values())
