@@ -131,3 +131,10 @@ def test_training_keeps_nchw() -> None:
     net, x = network()
     graph = trace(ms.grad(lambda v: net(v)[0].sum()), (x,), {}).graph
     assert not Layout(AVX512).run(optimize(graph))
+
+
+def test_a_pool_writes_the_border_itself() -> None:
+    net, x = network()
+    labels = [i.label for i in lower(optimize(trace(net, (x,), {}).graph, target=AVX512),
+                                     AVX512).instructions]  # type: ignore[union-attr]
+    assert "max_pool2d_blocked+pad" in labels

@@ -18,7 +18,7 @@ from .llvm.epilogue import BlockFused, Fused, classify, classify_blocked
 
 _AXES = {"matmul": (-1, True), "conv2d": (1, False), "winograd_output": (1, False)}
 """Op -> the axis whose position its kernels know, and whether lanes run along it."""
-_BLOCKED = "conv2d_blocked"
+_BLOCKED = ("conv2d_blocked", "max_pool2d_blocked")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ def find_epilogues(graph: Graph, schedule: Schedule) -> dict[int, Attached]:
             continue
         (reader,) = readers
         assert reader is not None
-        rule = _attach_blocked if node.op == _BLOCKED else _attach
+        rule = _attach_blocked if node.op in _BLOCKED else _attach
         attached = rule(node, reader, schedule)
         if attached is not None and reader.number not in found:
             found[reader.number] = attached
@@ -52,7 +52,7 @@ def find_epilogues(graph: Graph, schedule: Schedule) -> dict[int, Attached]:
 
 
 def _takes(node: Node) -> bool:
-    return node.op in _AXES or node.op == _BLOCKED
+    return node.op in _AXES or node.op in _BLOCKED
 
 
 def _readers(
@@ -129,7 +129,9 @@ def _attach_blocked(node: Node, reader: Cluster, schedule: Schedule) -> Attached
         return None
     _resolve(root, schedule)
     fused = classify_blocked(root, source, builder.full, border)
-    return Attached(node, fused, result) if fused is not None else None
+    if fused is None or (node.op != "conv2d_blocked" and not fused.bare):
+        return None  # a pool writes a border, and computes nothing more
+    return Attached(node, fused, result)
 
 
 def _border(node: Node) -> tuple[int, int, int, int] | None:

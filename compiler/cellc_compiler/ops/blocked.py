@@ -262,13 +262,13 @@ class MaxPool2dBlocked(_Internal):
         out = MaxPool2d().reference(image.reshape(n, cb * b, h, w), indices=False, **attrs)
         return to_blocks(out, b)
 
-    def kernels(self, node: Node, target: Target, border: tuple[int, int, int, int] = (0, 0, 0, 0)
-                ) -> KernelPlan:
-        """`border`: zeros written around the result."""
+    def kernels(self, node: Node, target: Target, epilogue: BlockFused | None = None) -> KernelPlan:
+        """One kernel; of an `epilogue` it takes the border."""
         x, out, a = node.operands[0].type, node.result.type, node.attrs
         if prod(out.dims) == 0:
             return KernelPlan(())
         windows = MaxPool2d().windows((a["inner"][2], a["inner"][3]), a)
+        border = epilogue.border if epilogue else (0, 0, 0, 0)
         kernel = conv_block_pool.max_kernel(
             x.dims, windows, a["inner"][:2], border, x.dtype, target)
         return KernelPlan((Step(kernel, ("in0", "out0")),))

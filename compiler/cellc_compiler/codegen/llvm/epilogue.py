@@ -193,6 +193,11 @@ class BlockFused:
     loads: dict[int, Where]
     border: tuple[int, int, int, int]
 
+    @property
+    def bare(self) -> bool:
+        """Whether it stores the result as it is."""
+        return self.root.op == "load" and self.root.payload.buffer is self.source
+
     def emit(
         self, f: Function, target: Target, acc: V, spot: Spot, at: tuple[int, int, int]
     ) -> V:
