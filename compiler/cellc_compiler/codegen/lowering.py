@@ -22,7 +22,7 @@ from ..loops.index import Index
 from ..loops.nest import Nest, Phase, Store, walk
 from ..loops.reuse import keep_expensive
 from ..passes.fusion import Cluster, Schedule, as_group, fuse
-from .ahead import Split, is_frozen, split
+from .ahead import FROZEN, Split, is_frozen, split
 from .attention import Attention, AttentionFinder
 from .epilogues import Attached, find_epilogues
 from .instructions import Call, Callback, Copy, For, If, Instruction, Loop, Place
@@ -105,6 +105,23 @@ class Kept:
         return found
 
 
+@dataclass(slots=True)
+class OpenLoop:
+    """A loop whose body is being lowered.
+
+    Attributes:
+        clock: a moment before its first trip.
+        invariant: places that no trip writes.
+        before: what runs once, before the first trip.
+        packed: step and sources -> where its result is.
+    """
+
+    clock: int
+    invariant: set[Place]
+    before: list[Instruction] = field(default_factory=list)
+    packed: dict[tuple[str, tuple[Place, ...]], Place] = field(default_factory=dict)
+
+
 class Lowering:
     """Lowers one top-level graph and its regions."""
 
@@ -125,6 +142,7 @@ class Lowering:
         self.clock = 0
         self.loops = 0
         self.open_loops: list[tuple[int, set[Buffer]]] = []
+        self.hoists: list[OpenLoop] = []
         self.outputs = range(0)
 
     # --- buffers --------------------------------------------------------------------------------
@@ -401,7 +419,8 @@ class GraphBlock:
         self, plan: KernelPlan, table: dict[str, Place], label: str, nodes: tuple[Node, ...]
     ) -> None:
         scratch = dict(plan.scratch)
-        steps = [s for s in plan.steps if not self._ahead(s, table, scratch, label)]
+        steps = [s for s in plan.steps if not self._ahead(s, table, scratch, label)
+                 and not self._before_loop(s, table, scratch, label)]
         for role, nbytes in scratch.items():
             table[role] = self.low.new_buffer(nbytes, role)
         dearest = max((s.kernel.cost for s in steps), default=0.0)
@@ -424,6 +443,28 @@ class GraphBlock:
         sources = tuple(table[r] for r in reads)
         table[packed] = kept.packed(step, sources, scratch.pop(packed), f"{label} (weights)")
         return True
+
+    def _before_loop(
+        self, step: Step, table: dict[str, Place], scratch: dict[str, int], label: str
+    ) -> bool:
+        """Move a step that packs what a loop does not change before it; whether it could be."""
+        *reads, packed = step.roles
+        if not packed.startswith("packed_") or not all(r in table for r in reads):
+            return False
+        sources = tuple(table[r] for r in reads)
+        for loop in self.low.hoists:
+            if loop.invariant.issuperset(sources):
+                key = step.kernel.body, sources
+                place = loop.packed.get(key)
+                if place is None:
+                    place = loop.packed[key] = self.low.new_buffer(scratch[packed], packed)
+                    assert isinstance(place.base, Buffer)
+                    place.base.first = place.base.last = loop.clock
+                    loop.before.append(Call(step.kernel, (*sources, place), label))
+                table[packed] = place
+                del scratch[packed]
+                return True
+        return False
 
     def print_(self, node: Node, cluster: Cluster) -> None:
         """A host callback."""
@@ -488,13 +529,12 @@ class GraphBlock:
             self.low.copy(self.out, to, source, v.type.nbytes)
         pred = self.low.new_buffer(1, "pred")
         loop = Loop(pred)
+        self._open(node, n, captures)
         self.low.emit(self.out, loop, [pred, *carried])
         self.low.enter_loop()
         self._region(node.regions[0], [*carried, *captures], [pred], loop.test)
         self._region(node.regions[1], [*carried, *captures], carried, loop.body)
-        self.low.clock += 1
-        self.low.touch([pred, *carried, *captures])
-        self.low.leave_loop()
+        self._close([pred, *carried, *captures])
 
     def scan(self, node: Node, cluster: Cluster) -> None:
         """Rows of sequences and outputs are walked by the loop counter."""
@@ -512,14 +552,29 @@ class GraphBlock:
         ys = [self._row(p, v, number) for p, v in zip(stacked, node.results[n:], strict=True)]
         captures = [self.place(v) for v in node.operands[n + k :]]
         everything = [index, *carried, *stacked, *xs, *captures]
+        self._open(node, n + k + 1, captures)
         self.low.emit(self.out, loop, everything)
         self.low.enter_loop()
         self._region(
             node.regions[0], [*carried, *xs, index, *captures], [*carried, *ys], loop.body
         )
+        self._close(everything)
+
+    def _open(self, node: Node, first: int, captures: Sequence[Place]) -> None:
+        """What is lowered until `_close` is the body of a loop; its inputs from `first` on are
+        captured, so the same on every trip."""
+        for region in node.regions:
+            for v in region.inputs[first:]:
+                v.kind = FROZEN
         self.low.clock += 1
-        self.low.touch(everything)
+        self.low.hoists.append(OpenLoop(self.low.clock, set(captures)))
+
+    def _close(self, places: Sequence[Place]) -> None:
+        """End of a loop, the last instruction, which touches these places."""
+        self.low.clock += 1
+        self.low.touch(places)
         self.low.leave_loop()
+        self.out[-1:-1] = self.low.hoists.pop().before
 
     @staticmethod
     def _row(place: Place, value: Value, number: int) -> Place:
