@@ -305,6 +305,15 @@ class GraphBlock:
             self.last_read = self._last_reads()
         return self.last_read.get(value, -1) > self.position
 
+    def may_replace(
+        self, old: Value, new: Value, cluster: Cluster, nest: Nest | None
+    ) -> bool:
+        """Whether `new`, computed by a cluster, may overwrite the buffer of `old`."""
+        if any(self.root(v) is old for v in self.graph.results()) or self.reads_later(old):
+            return False
+        reads = any(old in self.reads(n) for n in self.nodes_of(cluster))
+        return not reads or (nest is not None and _same_element(nest, old, new))
+
     def _last_reads(self) -> dict[Value, int]:
         """For each value with a buffer, the last cluster that reads it."""
         last: dict[Value, int] = {}
@@ -490,6 +499,7 @@ class GraphBlock:
     ) -> None:
         """Lower a region so that its outputs end in `targets`."""
         env = dict(zip(region.inputs, inputs, strict=True))
+        held = {place: v for v, place in env.items()}
         wanted: dict[Value, Place] = {}
         # Slots too: what a loop carries may live in an output or in an input updated in place.
         busy = {p.base for p in inputs}
@@ -497,7 +507,18 @@ class GraphBlock:
             if v.node is not None and v.node.op != "constant" and v not in wanted \
                     and p.base not in busy:
                 wanted[v] = p
-        body, block = self.low.block(region, env, wanted)
+
+        def in_place(
+            block: GraphBlock, value: Value, cluster: Cluster, nest: Nest | None
+        ) -> Place | None:
+            """The place of a carried value that nothing reads any more, for its next value."""
+            for v, target in zip(region.outputs, targets, strict=True):
+                old = held.get(target)
+                if v is value and old is not None and block.may_replace(old, value, cluster, nest):
+                    return target
+            return None
+
+        body, block = self.low.block(region, env, wanted, in_place)
         out.extend(body)
         self._copy_all(block, region, targets, out)
 
@@ -508,16 +529,17 @@ class GraphBlock:
         moves = [(t, block.place(v), v.type.nbytes)
                  for v, t in zip(region.outputs, targets, strict=True)]
         moves = [(t, s, n) for t, s, n in moves if t != s]
-        taken = {t for t, _, _ in moves}
-        staged: list[tuple[Place, Place, int]] = []
-        for t, s, n in moves:
-            if s in taken:
+        while moves:
+            sources = {s for _, s, _ in moves}
+            ready = [m for m in moves if m[0] not in sources]
+            for t, s, n in ready:
+                self.low.copy(out, t, s, n)
+            moves = [m for m in moves if m[0] in sources]
+            if not ready:  # a cycle: one of them goes aside
+                t, s, n = moves[0]
                 aside = self.low.new_buffer(n, "aside")
                 self.low.copy(out, aside, s, n)
-                s = aside
-            staged.append((t, s, n))
-        for t, s, n in staged:
-            self.low.copy(out, t, s, n)
+                moves[0] = t, aside, n
 
     def while_(self, node: Node, cluster: Cluster) -> None:
         """Carried values live in buffers of their own."""
@@ -626,16 +648,12 @@ def _lower_main(
         if v.node is not None and v.node.op != "constant":
             wanted.setdefault(v, Place(first + i))
     replaced = {new: old for old, new in graph.updates}
-    outputs = set(graph.outputs)
 
     def in_place(block: GraphBlock, value: Value, cluster: Cluster, nest: Nest | None) -> (
         Place | None
     ):
         old = replaced.get(value)
-        if old is None or old in outputs or old in replaced or block.reads_later(old):
-            return None
-        reads = any(old in block.reads(n) for n in block.nodes_of(cluster))
-        if reads and (nest is None or not _same_element(nest, old, value)):
+        if old is None or not block.may_replace(old, value, cluster, nest):
             return None
         return env[old]
 

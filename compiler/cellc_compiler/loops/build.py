@@ -10,7 +10,7 @@ from cellc_runtime.target import Target
 
 from ..ir.graph import Node, Value
 from ..ir.op import lookup
-from ..ir.types import prod
+from ..ir.types import TensorType, prod
 from . import expr as E
 from .expr import ComplexExpr, Expr, Reader
 from .index import Index, Var, ravel, unravel
@@ -50,6 +50,23 @@ class Domain:
         live = [i for i, d in enumerate(self.shape) if d != 1]
         reduced = [i for i in live if i in self.axes]
         return "column" if reduced and live and live[-1] not in self.axes else "row"
+
+
+_RUN = 16
+"""Elements that parts of a join have in a row, at least, to be stored part by part."""
+
+
+def piece(node: Node) -> TensorType | None:
+    """The type of the parts of a join whose parts are stored one by one, in one loop over a part.
+
+    So an element costs one part's work, where choosing the part per element costs all of them.
+    """
+    if node.op != "join":
+        return None
+    part = node.operands[0].type
+    axis = node.attrs["axis"] % part.rank
+    same = len(node.operands) > 1 and all(v.type == part for v in node.operands)
+    return part if same and prod(part.dims[axis:]) >= _RUN else None
 
 
 class NestBuilder:
@@ -176,7 +193,7 @@ class NestBuilder:
             Incompatible: it has none in this domain.
         """
         key = node.results[0]
-        idx = self.canonical(key.shape)
+        idx = self.canonical(key.shape) if piece(node) is None else None
         if idx is None:
             raise Incompatible(f"{key.type} does not fit {self.domain}")
         found = self.memo.get((key, idx, None))
@@ -185,6 +202,23 @@ class NestBuilder:
             for r, e in zip(node.results, elements, strict=True):
                 self.memo[(r, idx, None)] = e
         return tuple(self.memo[(r, idx, None)] for r in node.results)
+
+    def pieces(self, node: Node) -> list[tuple[tuple[Index, ...], Element]]:
+        """For each part of a join (see `piece`), where its element goes, and the element.
+
+        Raises:
+            Incompatible: the parts do not fit the domain.
+        """
+        part = node.operands[0]
+        idx = self.canonical(part.shape)
+        if idx is None:
+            raise Incompatible(f"{part.type} does not fit {self.domain}")
+        axis = node.attrs["axis"] % part.type.rank
+        out = []
+        for k, v in enumerate(node.operands):
+            at = (*idx[:axis], idx[axis] + k * part.shape[axis], *idx[axis + 1 :])
+            out.append((at, self.read(v, idx, None)))
+        return out
 
     def reduce(self, node: Node) -> list[Reduce]:
         """The reduction of a member node; its result becomes a ref.
@@ -265,6 +299,11 @@ def build_nest(
     phases: dict[int, Phase] = {}
     row_phases: dict[int, Phase] = {}
     for node in group.nodes:
+        if piece(node) is not None:
+            for at, element in builder.pieces(node):
+                part = node.operands[0].shape
+                _add_store(builder, node.result, element, depth, phases, row_phases, at, part)
+            continue
         if lookup(node.op).reduction is not None:
             for red in builder.reduce(node):
                 level = _level([red.value], depth)
@@ -303,13 +342,15 @@ def _level(roots: list[Expr], depth: dict[int, int]) -> int:
 def _add_store(
     builder: NestBuilder, value: Value, element: Element, depth: dict[int, int],
     phases: dict[int, Phase], row_phases: dict[int, Phase],
+    at: tuple[Index, ...] | None = None, shape: tuple[int, ...] | None = None,
 ) -> None:
-    idx = builder.canonical(value.shape)
+    """Add a store of a value at its own place, or of a part of this shape at `at`."""
+    idx = builder.canonical(value.shape) if at is None else at
     assert idx is not None
     offset = ravel(idx, value.shape)
     parts = [(None, element)] if isinstance(element, Expr) else [(0, element.re), (1, element.im)]
     level = _level([e for _, e in parts], depth)
-    if builder.is_full(value.shape) or not builder.loops:
+    if builder.is_full(shape or value.shape) or not builder.loops:
         phase = phases.setdefault(level, Phase(builder.loops))
     else:
         phase = row_phases.setdefault(level, Phase(()))

@@ -289,6 +289,13 @@ class Split(Composite):
     def reference(self, x: Array, *, sizes: Ints, axis: int) -> tuple[Array, ...]:
         return tuple(np.split(x, np.cumsum(sizes[:-1], dtype=np.int64).tolist(), axis))
 
+    def gradient(self, b: Builder, node: Node, dys: Sequence[Value | None]) -> list[Value | None]:
+        """The parts' cotangents joined; no sums of padded parts."""
+        axis = normalize_axis(node.attrs["axis"], node.operands[0].type.rank)
+        parts = [b.zeros_like(r) if dy is None else dy
+                 for r, dy in zip(node.results, dys, strict=True)]
+        return [b.concat(*parts, axis=axis)]
+
     def samples(self) -> Sequence[Sample]:
         return (Sample((Spec((5, 3)),), {"sizes": (2, 3)}),
                 Sample((Spec((2, 9)),), {"sizes": (4, 0, 5), "axis": 1}),

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from ..ir.graph import Graph, Node, Value
 from ..ir.op import Op, lookup
 from ..ir.types import prod
-from ..loops.build import Domain, Group, Incompatible, NestBuilder
+from ..loops.build import Domain, Group, Incompatible, NestBuilder, piece
 from . import regroup
 
 CHEAP = frozenset({
@@ -116,6 +116,9 @@ class Fuser:
         if not has_buffer and node.operands[0] in self.alias:
             has_buffer = True
         users = self.users.get(node.result, [])
+        if self.users.get(node.operands[0]) == [node] and node.operands[0] not in self.results:
+            # One of the two needs a buffer; that of the source suits the epilogue of a product.
+            has_buffer = has_buffer or all(not fusable(u) for u in users)
         return has_buffer and any(not fusable(u) for u in users)
 
     def _inlines(self, node: Node) -> bool:
@@ -124,6 +127,8 @@ class Fuser:
         if op.value is None or len(node.results) != 1 or node.result in self.results:
             return False
         if not users or not all(fusable(u) for u in users):
+            return False
+        if len(users) == 1 and self._is_alias(users[0]):
             return False
         if op.cost == "free" or (not node.operands and node.op in CHEAP):
             return True
@@ -263,6 +268,9 @@ class Fuser:
 
 def _add(builder: NestBuilder, node: Node) -> None:
     """Build a member's expression; raises Incompatible if it has none over the domain."""
+    if piece(node) is not None:
+        builder.pieces(node)
+        return
     if lookup(node.op).reduction is None:
         builder.member(node)
         return
@@ -274,6 +282,9 @@ def _add(builder: NestBuilder, node: Node) -> None:
 def own_domain(node: Node) -> Domain:
     """The iteration space of a node on its own."""
     rule = lookup(node.op).reduction
+    part = piece(node)
+    if part is not None:
+        return Domain(part.dims)
     if rule is None:
         return Domain(node.results[0].shape)
     spec = rule(node)

@@ -475,11 +475,8 @@ def part(x: Tensor, axis: int, start: int, stop: int) -> Tensor:
 
 
 def _split_at(x: Tensor, sizes: Any, axis: int) -> tuple[Tensor, ...]:
-    out, start = [], 0
-    for n in sizes:
-        out.append(part(x, axis, start, start + n))
-        start += n
-    return tuple(out)
+    parts = apply("split", x, sizes=tuple(sizes), axis=axis)
+    return parts if isinstance(parts, tuple) else (parts,)
 
 
 def split(
