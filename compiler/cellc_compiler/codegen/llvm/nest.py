@@ -118,7 +118,9 @@ class NestEmitter:
             chunk = -(-inner // chunks)
             chunk = -(-chunk // step) * step
             return Split(rows, 1, chunk, -(-inner // chunk))
-        return Split(rows, max(1, int(GRAIN_CYCLES // per_row)), 0, 1)
+        tasks = -(-rows // max(1, int(GRAIN_CYCLES // per_row)))
+        tasks += tasks > 1 and tasks % 2  # few tasks, of one size: two threads end together
+        return Split(rows, max(1, -(-rows // max(tasks, 1))), 0, 1)
 
     def kernel(self) -> Kernel:
         """The finished kernel; `buffers` holds its buffers in order."""
