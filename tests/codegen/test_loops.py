@@ -136,3 +136,34 @@ graph g(%x: {part} input, %y: {part} input) {{
     for a, b in zip(got, run(graph, arrays), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-6)
     assert got[0].tobytes() == run(graph, arrays)[0].tobytes()
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda t: t.name)
+def test_a_weight_that_several_products_read_is_packed_once(target: Target) -> None:
+    """Also where a call updates it in place: products after that read it anew."""
+    graph = parse_graph("""
+graph g(%x: float32[16,40] input, %w: float32[40,40] param) {
+  %0: float32[16,40] = matmul(%x, %w) {transpose_a=False, transpose_b=True}
+  %1: float32[16,40] = matmul(%0, %w) {transpose_a=False, transpose_b=True}
+  %2: float32[40,40] = neg(%w) {}
+  %3: float32[16,40] = matmul(%1, %2) {transpose_a=False, transpose_b=True}
+  %4: float32[16,40] = matmul(%3, %2) {transpose_a=False, transpose_b=True}
+  return %4
+  update %w = %2
+}
+""")
+    calls = [i for i in lower(driver.optimize(graph), target).instructions if isinstance(i, Call)]
+    assert len(calls) == 4 + 1 + 2
+    one = driver.compile_graph(parse_graph("""
+graph g(%x: float32[16,40] input, %w: float32[40,40] input) {
+  %0: float32[16,40] = matmul(%x, %w) {transpose_a=False, transpose_b=True}
+  return %0
+}
+"""), target)
+    rng = np.random.default_rng(5)
+    x, w = (rng.uniform(-1, 1, v.shape).astype(np.float32) for v in graph.inputs)
+    got, new = driver.compile_graph(graph, target)([x, w])
+    for matrix in (w, w, -w, -w):
+        (x,) = one([x, matrix])
+    assert got.tobytes() == x.tobytes()
+    assert new.tobytes() == (-w).tobytes()

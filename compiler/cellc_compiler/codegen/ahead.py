@@ -24,6 +24,9 @@ FROZEN = "frozen"
 """The kind of an input that does not change between calls: a parameter that the graph does not
 update, or a value computed ahead."""
 
+REUSED = "reused"
+"""The kind of a value that several products of a graph read: worth packing apart from them."""
+
 _SLACK_BYTES = 4096
 """A value may be this much larger than the parameters it comes from: memory is not free."""
 _HEAVY = 8
@@ -48,6 +51,12 @@ class Split:
 def is_frozen(value: Value) -> bool:
     """Whether a value read by a kernel is the same on every call."""
     return value.kind == FROZEN or (value.node is not None and value.node.op == "constant")
+
+
+def packs_apart(value: Value) -> bool:
+    """Whether a matrix is worth packing by a step of its own, which may run fewer times than the
+    product that reads it."""
+    return value.kind == REUSED or is_frozen(value)
 
 
 def split(graph: Graph) -> Split:

@@ -6,6 +6,7 @@ nothing reads the old value afterwards; what cannot be is computed aside and cop
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,7 +23,7 @@ from ..loops.index import Index
 from ..loops.nest import Nest, Phase, Store, walk
 from ..loops.reuse import keep_expensive
 from ..passes.fusion import Cluster, Schedule, as_group, fuse
-from .ahead import FROZEN, Split, is_frozen, split
+from .ahead import FROZEN, REUSED, Split, is_frozen, packs_apart, split
 from .attention import Attention, AttentionFinder
 from .epilogues import Attached, find_epilogues
 from .instructions import Call, Callback, Copy, For, If, Instruction, Loop, Place
@@ -235,6 +236,8 @@ class GraphBlock:
         self.wanted = wanted
         self.may_write = may_write
         self.schedule: Schedule = fuse(graph)
+        self.packed: dict[tuple[str, tuple[Value, ...]], Place] = {}
+        _mark_reused(graph)
         for value, place in list(wanted.items()):
             self.wanted.setdefault(self.root(value), place)
         self.epilogues = find_epilogues(graph, self.schedule)
@@ -384,7 +387,7 @@ class GraphBlock:
         op = lookup(node.op)
         if op.kernels is None:
             raise TypeError(f"the op {node.op} cannot be lowered")
-        key = (node.op, tuple((v.type, is_frozen(v)) for v in node.operands),
+        key = (node.op, tuple((v.type, packs_apart(v)) for v in node.operands),
                tuple(node.attrs.items()))
         plan = self.low.plans.get(key)
         if plan is None:  # repeated blocks of a network ask for the same kernels
@@ -429,7 +432,8 @@ class GraphBlock:
     ) -> None:
         scratch = dict(plan.scratch)
         steps = [s for s in plan.steps if not self._ahead(s, table, scratch, label)
-                 and not self._before_loop(s, table, scratch, label)]
+                 and not self._before_loop(s, table, scratch, label, nodes)
+                 and not self._shared(s, table, scratch, label, nodes)]
         for role, nbytes in scratch.items():
             table[role] = self.low.new_buffer(nbytes, role)
         dearest = max((s.kernel.cost for s in steps), default=0.0)
@@ -454,7 +458,8 @@ class GraphBlock:
         return True
 
     def _before_loop(
-        self, step: Step, table: dict[str, Place], scratch: dict[str, int], label: str
+        self, step: Step, table: dict[str, Place], scratch: dict[str, int], label: str,
+        nodes: tuple[Node, ...],
     ) -> bool:
         """Move a step that packs what a loop does not change before it; whether it could be."""
         *reads, packed = step.roles
@@ -469,11 +474,31 @@ class GraphBlock:
                     place = loop.packed[key] = self.low.new_buffer(scratch[packed], packed)
                     assert isinstance(place.base, Buffer)
                     place.base.first = place.base.last = loop.clock
-                    loop.before.append(Call(step.kernel, (*sources, place), label))
+                    loop.before.append(Call(step.kernel, (*sources, place), label, nodes))
                 table[packed] = place
                 del scratch[packed]
                 return True
         return False
+
+    def _shared(
+        self, step: Step, table: dict[str, Place], scratch: dict[str, int], label: str,
+        nodes: tuple[Node, ...],
+    ) -> bool:
+        """Run a step that packs one operand, unless it ran for another node already; whether it
+        is such a step."""
+        *reads, packed = step.roles
+        if not packed.startswith("packed_") or not step.kernel.ntasks \
+                or any(not r.startswith("in") for r in reads):
+            return False
+        key = step.kernel.body, tuple(self.root(nodes[0].operands[int(r[2:])]) for r in reads)
+        place = self.packed.get(key)
+        if place is None:
+            place = self.packed[key] = self.low.new_buffer(scratch[packed], packed)
+            places = (*(table[r] for r in reads), place)
+            self.low.emit(self.out, Call(step.kernel, places, label, nodes), places)
+        table[packed] = place
+        del scratch[packed]
+        return True
 
     def print_(self, node: Node, cluster: Cluster) -> None:
         """A host callback."""
@@ -683,6 +708,16 @@ def _lower_ahead(low: Lowering, parts: Split, held: list[Place]) -> _Ahead:
     for step, places, label in low.kept.steps:
         ahead.emit(out, Call(step.kernel, places, label), places)
     return _Ahead(out, ahead.buffers)
+
+
+def _mark_reused(graph: Graph) -> None:
+    """Matrices that several products read alike (the weights of unrolled steps) are packed once
+    for all of them."""
+    uses = Counter(n.operands[1] for n in graph.nodes
+                   if n.op == "matmul" and n.attrs["transpose_b"] and n.operands[1].type.rank == 2)
+    for value, count in uses.items():
+        if count > 1 and value.kind != FROZEN:
+            value.kind = REUSED
 
 
 def _same_element(nest: Nest, old: Value, new: Value) -> bool:

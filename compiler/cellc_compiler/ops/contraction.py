@@ -52,7 +52,7 @@ def matmul_spec(node: Node, epilogue: gemm.Epilogue | None = None) -> gemm.Matmu
         m=out[-2], n=out[-1], k=x[-2] if ta else x[-1], dtype=node.operands[0].dtype,
         batch=out[:-2], a_batch_strides=batch_strides(x[:-2], out[:-2]),
         b_batch_strides=batch_strides(y[:-2], out[:-2]), trans_a=ta, trans_b=tb,
-        epilogue=epilogue, b_constant=ahead.is_frozen(node.operands[1]),
+        epilogue=epilogue, b_constant=ahead.packs_apart(node.operands[1]),
     )
 
 
