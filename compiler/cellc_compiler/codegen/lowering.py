@@ -395,7 +395,7 @@ class GraphBlock:
         table = {f"in{i}": self.place(v) for i, v in enumerate(node.operands)}
         for i, r in enumerate(node.results):
             table[f"out{i}"] = self.new_place(r, cluster, None)
-        self._run_plan(plan, table, node.op, (node,))
+        self._run_plan(plan, table, node.op, (node,), node.operands)
 
     def _with_epilogue(self, attached: Attached, cluster: Cluster) -> None:
         """A contraction whose tile stores do the work of the cluster."""
@@ -411,7 +411,7 @@ class GraphBlock:
         store = Store(attached.result, Index.of(0), attached.fused.root)
         shown = Nest("row", (), [Phase((), [store])])
         self.low.nests.append((f"{label} (in the tile stores)", shown))
-        self._run_plan(plan, table, label, (node, *cluster.nodes))
+        self._run_plan(plan, table, label, (node, *cluster.nodes), node.operands)
 
     def _attention(self, whole: Attention, cluster: Cluster) -> None:
         """Two products and the rows between them as one kernel."""
@@ -425,15 +425,17 @@ class GraphBlock:
         label = "+".join(["matmul", *(n.op for n in whole.softmax.nodes), "matmul"])
         self.low.nests.append((f"{label} (by rows)", whole.nest))
         nodes = (whole.scores, *whole.softmax.nodes, whole.mix)
-        self._run_plan(whole.plan, table, label, nodes)
+        self._run_plan(whole.plan, table, label, nodes, operands)
 
     def _run_plan(
-        self, plan: KernelPlan, table: dict[str, Place], label: str, nodes: tuple[Node, ...]
+        self, plan: KernelPlan, table: dict[str, Place], label: str, nodes: tuple[Node, ...],
+        operands: Sequence[Value],
     ) -> None:
+        """Run the steps of a plan; roles `in0`, `in1`, ... are `operands`."""
         scratch = dict(plan.scratch)
         steps = [s for s in plan.steps if not self._ahead(s, table, scratch, label)
                  and not self._before_loop(s, table, scratch, label, nodes)
-                 and not self._shared(s, table, scratch, label, nodes)]
+                 and not self._shared(s, table, scratch, label, nodes, operands)]
         for role, nbytes in scratch.items():
             table[role] = self.low.new_buffer(nbytes, role)
         dearest = max((s.kernel.cost for s in steps), default=0.0)
@@ -482,7 +484,7 @@ class GraphBlock:
 
     def _shared(
         self, step: Step, table: dict[str, Place], scratch: dict[str, int], label: str,
-        nodes: tuple[Node, ...],
+        nodes: tuple[Node, ...], operands: Sequence[Value],
     ) -> bool:
         """Run a step that packs one operand, unless it ran for another node already; whether it
         is such a step."""
@@ -490,7 +492,7 @@ class GraphBlock:
         if not packed.startswith("packed_") or not step.kernel.ntasks \
                 or any(not r.startswith("in") for r in reads):
             return False
-        key = step.kernel.body, tuple(self.root(nodes[0].operands[int(r[2:])]) for r in reads)
+        key = step.kernel.body, tuple(self.root(operands[int(r[2:])]) for r in reads)
         place = self.packed.get(key)
         if place is None:
             place = self.packed[key] = self.low.new_buffer(scratch[packed], packed)
