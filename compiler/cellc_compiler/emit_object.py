@@ -31,16 +31,35 @@ def emit_object(text: str, target: Target) -> bytes:
     Raises:
         EmitError: LLVM's parser or verifier refuses the text.
     """
-    llvm = _llvm()
     try:
-        module = llvm.parse_assembly(text)
-        machine = llvm.Target.from_triple(target.triple).create_target_machine(
-            cpu=target.cpu, features=target.features, opt=0 if text.startswith(QUICK) else 3,
-            reloc="pic", codemodel="small",
-        )
-        module.triple = target.triple
-        module.data_layout = str(machine.target_data)
-        module.verify()
+        machine, module = _verified(text, target)
         return bytes(machine.emit_object(module))
     except RuntimeError as error:
         raise EmitError(str(error)) from None
+
+
+def assembly(text: str, target: Target) -> str:
+    """The same code as assembly, for people and for counting.
+
+    Raises:
+        EmitError: LLVM's parser or verifier refuses the text.
+    """
+    try:
+        machine, module = _verified(text, target)
+        return str(machine.emit_assembly(module))
+    except RuntimeError as error:
+        raise EmitError(str(error)) from None
+
+
+def _verified(text: str, target: Target) -> tuple[Any, Any]:
+    """A code generator for the target and the module."""
+    llvm = _llvm()
+    module = llvm.parse_assembly(text)
+    machine = llvm.Target.from_triple(target.triple).create_target_machine(
+        cpu=target.cpu, features=target.features, opt=0 if text.startswith(QUICK) else 3,
+        reloc="pic", codemodel="small",
+    )
+    module.triple = target.triple
+    module.data_layout = str(machine.target_data)
+    module.verify()
+    return machine, module
