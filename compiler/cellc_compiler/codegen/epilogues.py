@@ -7,6 +7,7 @@ reader of its result goes into the contraction's tile stores.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from ..ir.graph import Graph, Node, Value
 from ..ir.op import lookup
@@ -14,6 +15,7 @@ from ..loops.build import Domain, Incompatible, NestBuilder
 from ..loops.expr import Access, Expr
 from ..loops.nest import walk
 from ..passes.fusion import Cluster, Schedule
+from .ahead import packs_apart
 from .llvm.epilogue import BlockFused, Fused, classify, classify_blocked
 
 _AXES = {"matmul": (-1, True), "conv2d": (1, False), "winograd_output": (1, False)}
@@ -153,3 +155,36 @@ def _resolve(root: Expr, schedule: Schedule) -> None:
                 value = schedule.alias[value]
             if value is not access.buffer:
                 object.__setattr__(e, "payload", Access(value, access.offset, access.part))
+
+
+def signature(fused: Fused | BlockFused) -> tuple[Any, ...] | None:
+    """What an epilogue computes and how it is addressed: equal ones are written alike.
+
+    None where that cannot be compared: for a load at a position known at run time, say.
+    """
+    number: dict[int, int] = {}
+    rows: list[tuple[Any, ...]] = []
+    for e in walk([fused.root]):
+        number[id(e)] = len(rows)
+        about: Any = e.payload
+        if e.op == "load":
+            here = e.payload.buffer is fused.source
+            about = (-1 if here else fused.operands.index(e.payload.buffer), e.payload.offset,
+                     e.payload.part, _addressed(fused, e))
+        elif isinstance(about, float):
+            about = about.hex()  # tells -0.0 from 0.0
+        rows.append((e.op, e.dtype.name, tuple(number[id(a)] for a in e.args), type(e.payload),
+                     about))
+    operands = tuple((v.type, packs_apart(v)) for v in fused.operands)
+    shape = ((fused.border,) if isinstance(fused, BlockFused)
+             else (fused.axis, fused.lanes_along_axis))
+    found = (type(fused), tuple(rows), fused.source.type, operands, shape)
+    try:
+        hash(found)
+    except TypeError:
+        return None
+    return found
+
+
+def _addressed(fused: Fused | BlockFused, e: Expr) -> object:
+    return fused.loads.get(id(e)) if isinstance(fused, BlockFused) else fused.kinds.get(id(e))

@@ -25,7 +25,7 @@ from ..loops.reuse import keep_expensive
 from ..passes.fusion import Cluster, Schedule, as_group, fuse
 from .ahead import FROZEN, REUSED, Split, is_frozen, packs_apart, split
 from .attention import Attention, AttentionFinder
-from .epilogues import Attached, find_epilogues
+from .epilogues import Attached, find_epilogues, signature
 from .instructions import Call, Callback, Copy, For, If, Instruction, Loop, Place
 from .kernel import Kernel
 from .llvm import nest_tiles
@@ -223,6 +223,12 @@ class Lowering:
         return block.run(), block
 
 
+def plan_key(node: Node) -> tuple[Any, ...]:
+    """What a plan follows from: repeated blocks of a network ask for the same kernels."""
+    return (node.op, tuple((v.type, packs_apart(v)) for v in node.operands),
+            tuple(node.attrs.items()))
+
+
 class GraphBlock:
     """Lowers the clusters of one graph in order."""
 
@@ -387,10 +393,9 @@ class GraphBlock:
         op = lookup(node.op)
         if op.kernels is None:
             raise TypeError(f"the op {node.op} cannot be lowered")
-        key = (node.op, tuple((v.type, packs_apart(v)) for v in node.operands),
-               tuple(node.attrs.items()))
+        key = plan_key(node)
         plan = self.low.plans.get(key)
-        if plan is None:  # repeated blocks of a network ask for the same kernels
+        if plan is None:
             plan = self.low.plans[key] = op.kernels(node, self.low.target)
         table = {f"in{i}": self.place(v) for i, v in enumerate(node.operands)}
         for i, r in enumerate(node.results):
@@ -400,9 +405,15 @@ class GraphBlock:
     def _with_epilogue(self, attached: Attached, cluster: Cluster) -> None:
         """A contraction whose tile stores do the work of the cluster."""
         node = attached.contraction
-        plan = lookup(node.op).kernels(  # type: ignore[misc]
-            node, self.low.target, attached.fused  # type: ignore[call-arg]
-        )
+        fused = signature(attached.fused)
+        key = (*plan_key(node), attached.result.type, fused)
+        plan = self.low.plans.get(key) if fused is not None else None
+        if plan is None:
+            plan = lookup(node.op).kernels(  # type: ignore[misc]
+                node, self.low.target, attached.fused  # type: ignore[call-arg]
+            )
+            if fused is not None:
+                self.low.plans[key] = plan
         table = {f"in{i}": self.place(v) for i, v in enumerate(node.operands)}
         table["out0"] = self.new_place(attached.result, cluster, None)
         for i, v in enumerate(attached.fused.operands):

@@ -14,6 +14,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 from cellc_runtime.target import Target
 
@@ -32,26 +33,31 @@ class V:
         return f"{self.ty} {self.ref}"
 
 
+@cache
 def vector(ty: str, lanes: int) -> str:
     """The vector type of `lanes` elements; the element type itself for one lane."""
     return ty if lanes == 1 else f"<{lanes} x {ty}>"
 
 
+@cache
 def element(ty: str) -> str:
     """The element type of a vector type; the type itself for a scalar."""
     return ty.split(" x ")[1][:-1] if ty.startswith("<") else ty
 
 
+@cache
 def lanes_of(ty: str) -> int:
     """The number of lanes of a type (1 for a scalar)."""
     return int(ty[1:].split(" ")[0]) if ty.startswith("<") else 1
 
 
+@cache
 def sizeof(ty: str) -> int:
     """Size in bytes of a type in memory."""
     return _SIZES[element(ty)] * lanes_of(ty)
 
 
+@cache
 def is_float(ty: str) -> bool:
     """Whether the element type is a floating-point type."""
     return element(ty) in ("half", "bfloat", "float", "double")
@@ -466,6 +472,7 @@ class Function:
         return f"{head}\n{body}\n}}\n"
 
 
+@cache
 def suffix(ty: str) -> str:
     """The overload suffix of an intrinsic: `f32`, `v16f32`, `i64`, ..."""
     el = element(ty)
