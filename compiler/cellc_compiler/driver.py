@@ -158,7 +158,7 @@ def _from_cache(payload: bytes | None) -> Program | None:
 def compile_recorded(graph: Graph, numerics: str = "strict") -> Recorded:
     """Compile a graph for this machine into a program that records; the kernels are the same."""
     target = host_target()
-    optimized = optimize(graph, numerics=numerics)
+    optimized = optimize(graph, numerics=numerics, target=target)
     with objects.Builder(target, many=len(optimized.nodes) >= _MANY) as builder:
         lowered = lowering.lower(optimized, target, lambda kernel: builder.add(kernel.body))
         arena = memory.plan(b for b in lowered.buffers if b.first >= 0)

@@ -129,7 +129,8 @@ def test_a_convolution_alone_among_other_ops_stays() -> None:
 
 def test_training_keeps_nchw() -> None:
     net, x = network()
-    graph = trace(ms.grad(lambda v: net(v)[0].sum()), (x,), {}).graph
+    weights = ms.ParameterTuple(net.trainable_params())
+    graph = trace(ms.grad(lambda v: net(v)[0].sum(), None, weights), (x,), {}).graph
     assert not Layout(AVX512).run(optimize(graph))
 
 

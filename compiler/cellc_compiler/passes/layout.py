@@ -30,7 +30,8 @@ from .cleanup import Dce, Simplify
 Border = tuple[int, int, int, int]
 """Rows and columns around an image: top, bottom, left, right."""
 
-_BACKWARD = frozenset({"conv2d_backward_data", "conv2d_backward_weight"})
+_TRAINING = "conv2d_backward_weight"
+"""Marks a training step, whose backward convolutions read what the forward ones made."""
 _FEWEST_PIXELS = 8
 _PLAIN_SHARE = 0.6
 """Share of the peak that the NCHW kernels reach, and blocked ones with full vectors."""
@@ -71,7 +72,7 @@ class Layout(Pass):
     def run(self, graph: Graph) -> bool:
         """See the class; regions keep NCHW."""
         ops = {n.op for n in graph.nodes}
-        if "conv2d" not in ops or ops & _BACKWARD:
+        if "conv2d" not in ops or _TRAINING in ops:
             return False
         choice = Choice(graph, self.target)
         if not choice.convolutions:

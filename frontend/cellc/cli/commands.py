@@ -163,7 +163,7 @@ def _dump_graph(graph: Graph, out: Path, prefix: str) -> None:
     def observe(name: str, g: Graph) -> None:
         steps.append((name, print_graph(g), graph_dot(g)))
 
-    driver.optimize(graph, observe, context.numerics())
+    driver.optimize(graph, observe, context.numerics(), host_target())
     for i, (name, text, dot) in enumerate(steps):
         (out / f"{prefix}{i:02d}_{name}.txt").write_text(text, encoding="utf-8")
         (out / f"{prefix}{i:02d}_{name}.dot").write_text(dot, encoding="utf-8")
