@@ -91,11 +91,12 @@ def test_the_table_shows_the_network(found: Profile) -> None:
 def test_kernels_in_a_loop_are_counted_each_time() -> None:
     x = ms.Tensor(np.eye(8, dtype=np.float32))
     n = ms.Tensor(np.int32(5))
-    rows = ms.profile(loop, x, n, runs=2).rows("call")
-    # The product runs in each trip; packing its weights, which stay as they are, runs once.
-    products = [r.count for r in rows if any("matmul" in str(part) for part in r.key)]
-    assert max(products) == 5
-    assert sum(products) <= 6
+    found = ms.profile(loop, x, n, runs=2)
+    # The product and the subtraction run in each trip; packing the product's weights runs once.
+    counts = {r.key[0]: r.count for r in found.rows("op")}
+    assert counts["sub"] == 5
+    assert counts["matmul+tanh"] == 6
+    assert sum("matmul" in site.label for site in found.sites) == 2
 
 
 def test_a_program_without_kernels_has_an_empty_profile() -> None:
