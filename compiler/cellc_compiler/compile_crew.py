@@ -72,6 +72,7 @@ class Crew:
         self._error: BaseException | None = None
         self._changed = threading.Condition()
         self._processes: list[subprocess.Popen[bytes]] = []
+        self._threads: list[threading.Thread] = []
         self._working = 0
 
     def __enter__(self) -> Crew:
@@ -83,6 +84,8 @@ class Crew:
             self._changed.notify_all()
         for process in self._processes:
             process.kill()
+        for thread in self._threads:
+            thread.join()  # their reads have ended with the processes; now streams may be closed
         for process in self._processes:
             process.wait()
             for stream in (process.stdin, process.stdout):
@@ -153,7 +156,8 @@ class Crew:
             return
         self._processes.append(process)
         self._working += 1
-        threading.Thread(target=self._serve, args=(process,), daemon=True).start()
+        self._threads.append(threading.Thread(target=self._serve, args=(process,), daemon=True))
+        self._threads[-1].start()
 
     def _serve(self, process: subprocess.Popen[bytes]) -> None:
         try:

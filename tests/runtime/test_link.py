@@ -6,6 +6,7 @@ import os
 import struct
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -366,3 +367,15 @@ define hidden i32 @cellc_main(ptr %slots, ptr %a, ptr %c) {{
     exe.bind([w])
     exe.entry()
     np.testing.assert_array_equal(w, np.arange(width) + 1)
+
+
+def test_a_crew_that_ends_before_its_workers_begin_leaves_no_thread() -> None:
+    (text,) = (body for _, body in kernels(1))
+    before = threading.active_count()
+    for _ in range(4):
+        with compile_crew.Crew(host_target(), 2, True, lambda t: b"", lambda t, o: None) as crew:
+            crew.add(text)
+            crew.add(text + "\n")
+            threads = list(crew._threads)
+        assert threads and not any(t.is_alive() for t in threads)
+    assert threading.active_count() == before
