@@ -52,7 +52,7 @@ def _flops(node: Node) -> int:
         a = shapes[0]
         k = a[-2] if node.attrs["transpose_a"] and len(a) > 1 else a[-1]
         return 2 * k * math.prod(node.results[0].shape)
-    if node.op == "conv2d":
+    if node.op in ("conv2d", "conv2d_blocked"):
         return 2 * math.prod(node.results[0].shape) * math.prod(shapes[1][1:])
     if node.op == "conv2d_backward_data":  # dy, w
         return 2 * math.prod(shapes[0]) * math.prod(shapes[1][1:])
