@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from cellc_runtime.lazy import lazy_module
 
+from .core.compiled import trace
+from .core.structure import take_apart
+
 if TYPE_CHECKING:
     from .core import profiling
     from .core.profiling import Profile
@@ -31,7 +34,11 @@ def profile(
         CompileError: an error in the network (of the builtin kind it is of).
         ValueError: `runs` is not positive.
     """
-    return profiling.profile(fn, *args, runs=runs, numerics=numerics, **kwargs)
+    if runs < 1:
+        raise ValueError(f"runs must be positive, got {runs}")
+    traced = trace(fn, args, kwargs)
+    _, leaves = take_apart((args, kwargs))
+    return profiling.profile_traced(traced, [t._data for t in leaves], runs, numerics)
 
 
 __all__ = ["profile"]

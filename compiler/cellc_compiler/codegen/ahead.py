@@ -80,26 +80,28 @@ def split(graph: Graph) -> Split:
 
 def _computable(graph: Graph, params: list[Value]) -> set[Node]:
     """The nodes that depend on frozen parameters (and constants) alone."""
-    source: dict[Value, int] = {v: v.type.nbytes for v in params}
+    source: dict[Value, frozenset[Value]] = {v: frozenset((v,)) for v in params}
+    dear: set[Value] = set()
     results = set(graph.results())
     found: set[Node] = set()
     for node in graph.nodes:
         if node.op == "constant":
-            source[node.result] = 0
+            source[node.result] = frozenset()
             continue
         if node.regions or lookup(node.op).effect or results.intersection(node.results):
             continue
         if not node.operands or not all(v in source for v in node.operands):
             continue
-        nbytes = sum(source[v] for v in dict.fromkeys(node.operands))
-        if lookup(node.op).cost == "heavy":
-            nbytes *= _HEAVY
+        origin = frozenset().union(*(source[v] for v in node.operands))
+        heavy = lookup(node.op).cost == "heavy" or any(v in dear for v in node.operands)
+        limit = sum(v.type.nbytes for v in origin) * (_HEAVY if heavy else 1) + _SLACK_BYTES
         size = sum(r.type.nbytes for r in node.results)
-        if not nbytes or (size > nbytes + _SLACK_BYTES and not _is_view(node)):
+        if not origin or (size > limit and not _is_view(node)):
             continue
         found.add(node)
-        for r in node.results:
-            source[r] = nbytes
+        source.update(dict.fromkeys(node.results, origin))
+        if heavy:
+            dear.update(node.results)
     return found
 
 

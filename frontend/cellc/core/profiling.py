@@ -27,8 +27,7 @@ from cellc_runtime.executable import Executable
 from ..common.tensor import aligned_copy
 from . import profile_view
 from .callbacks import host_callbacks
-from .compiled import Traced, trace
-from .structure import take_apart
+from .compiled import Traced
 
 _APART = 1 << 16
 """Stack addresses of one thread are closer than this, those of two are not."""
@@ -184,30 +183,6 @@ def place(span: Span) -> str:
     return "" if span.line <= 0 else f"{Path(span.file).name}:{span.line}"
 
 
-def profile(
-    fn: Any, *args: Any, runs: int = 20, numerics: str = "strict", **kwargs: Any
-) -> Profile:
-    """Profile calls of a Cell or function with these arguments in graph mode.
-
-    Parameters are copied first, so a training step may be profiled without training.
-
-    Args:
-        fn: a Cell or function.
-        args: its arguments; `kwargs` those by name.
-        runs: calls to measure, after two that are not.
-        numerics: as in `set_context`.
-
-    Raises:
-        CompileError: an error in the network (of the builtin kind it is of).
-        ValueError: `runs` is not positive.
-    """
-    if runs < 1:
-        raise ValueError(f"runs must be positive, got {runs}")
-    traced = trace(fn, args, kwargs)
-    _, leaves = take_apart((args, kwargs))
-    return profile_traced(traced, [t._data for t in leaves], runs, numerics)
-
-
 def profile_traced(
     traced: Traced, arrays: Sequence[Any], runs: int, numerics: str = "strict"
 ) -> Profile:
@@ -332,5 +307,5 @@ def _trace_events(p: Profile) -> Iterator[dict[str, Any]]:
                "args": {"bytes": site.live}}
 
 
-__all__ = ["Event", "Profile", "Row", "Site", "profile", "profile_traced"]
+__all__ = ["Event", "Profile", "Row", "Site", "profile_traced"]
 

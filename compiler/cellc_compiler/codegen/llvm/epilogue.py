@@ -66,23 +66,32 @@ class Fused:
         return _Emitter(f, target, self, acc, flat, axis, lanes, mask).result()
 
 
-class _Emitter(NestEmitter):
+class _OnAccumulator(NestEmitter):
     """Evaluates one expression on accumulators, in a function of a kernel family."""
 
     def __init__(
-        self, f: Function, target: Target, fused: Fused, acc: V, flat: V, axis: V, lanes: int,
-        mask: V | None,
+        self, f: Function, target: Target, root: Expr, acc: V, lanes: int, mask: V | None
     ) -> None:
         self.f = f
         self.target = target
-        self.fused = fused
-        self.acc, self.flat, self.axis, self.mask = acc, flat, axis, mask
+        self.root, self.acc, self.mask = root, acc, mask
         self.dependence = {}
         self.scope = Scope(lanes, None, None, mask)
 
     def result(self) -> V:
         """The value to store, in accumulator type."""
-        return self._wide(self.fused.root, self.scope)
+        return self._wide(self.root, self.scope)
+
+
+class _Emitter(_OnAccumulator):
+    """On accumulators that lie as the result does."""
+
+    def __init__(
+        self, f: Function, target: Target, fused: Fused, acc: V, flat: V, axis: V, lanes: int,
+        mask: V | None,
+    ) -> None:
+        super().__init__(f, target, fused.root, acc, lanes, mask)
+        self.fused, self.flat, self.axis = fused, flat, axis
 
     def _load(self, e: Expr, scope: Scope) -> V:
         access = e.payload
@@ -205,23 +214,15 @@ class BlockFused:
         return _BlockEmitter(f, target, self, acc, spot, at).result()
 
 
-class _BlockEmitter(NestEmitter):
-    """Evaluates one expression on an accumulator of a blocked kernel."""
+class _BlockEmitter(_OnAccumulator):
+    """On an accumulator of a blocked kernel."""
 
     def __init__(
         self, f: Function, target: Target, fused: BlockFused, acc: V, spot: Spot,
         at: tuple[int, int, int],
     ) -> None:
-        self.f = f
-        self.target = target
-        self.fused = fused
-        self.acc, self.spot, self.at = acc, spot, at
-        self.dependence = {}
-        self.scope = Scope(fused.source.shape[-1], None, None, None)
-
-    def result(self) -> V:
-        """The value to store."""
-        return self._wide(self.fused.root, self.scope)
+        super().__init__(f, target, fused.root, acc, fused.source.shape[-1], None)
+        self.fused, self.spot, self.at = fused, spot, at
 
     def _load(self, e: Expr, scope: Scope) -> V:
         access = e.payload
