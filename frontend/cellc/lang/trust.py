@@ -28,7 +28,9 @@ def is_library(module: str) -> bool:
     """Whether functions of a module are cellc's own and called directly."""
     if root(module) != "cellc":
         return False
-    return not module.startswith(("cellc.nn.", "cellc.train.")) or module == "cellc.nn.cell"
+    return f"{module}.".startswith("cellc.nn.cell.") or not module.startswith(
+        ("cellc.nn.", "cellc.train.")
+    )
 
 
 @lru_cache(maxsize=4096)

@@ -6,11 +6,11 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..common.tensor import Tensor
-from ..core.watch import changed
+from ...common.tensor import Tensor
+from ...core.watch import changed
 
 if TYPE_CHECKING:
-    from .cell import Cell
+    from . import Cell
 
 
 class _IncompatibleKeys(NamedTuple):

@@ -1,0 +1,50 @@
+"""Cell: the base class of networks.
+
+A Cell registers the Parameters and Cells assigned to its attributes, names the parameters by the
+path of attributes, and runs its `construct`: compiled as a whole in graph mode, op by op in
+PyNative mode. Source: `mindspore.nn.Cell`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import context
+from ...core import compiled, eager
+from ...core.calls import calls_of
+from ...core.dispatch import active_tracer
+from .printing import Printing
+
+
+class Cell(Printing):
+    """Base of networks. Subclasses make parameters and cells in `__init__` and give `construct`.
+
+    Args:
+        auto_prefix: name parameters of this cell by its attribute path.
+        flags: initial flags (see `add_flags`).
+    """
+
+    def construct(self, *args: Any, **kwargs: Any) -> Any:
+        """The computation; to be given by each network."""
+        raise AttributeError(
+            f"For 'Cell', the method 'construct' of '{type(self).__name__}' is not defined."
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        tracer = active_tracer()
+        if tracer is not None:
+            return compiled.inline(tracer, self, args, kwargs)
+        if context.in_graph_mode():
+            return self._entries.call(self, args, kwargs)
+        return eager.call_cell(self, args, kwargs)
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Compile for these inputs (Tensors, or values known at compile time) without running."""
+        self._entries.prepare(self, args, kwargs)
+
+    def compile_and_run(self, *args: Any, **kwargs: Any) -> Any:
+        """Compile for these inputs, then run."""
+        return self._entries.call(self, args, kwargs)
+
+
+calls_of(Cell)

@@ -1,0 +1,147 @@
+"""What a Cell holds: attributes, among them its Parameters, Cells and buffers."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, cast
+
+from ...common.parameter import Parameter, ParameterTuple
+from ...common.tensor import Tensor
+from ...core import compiled
+from ...core.watch import changed
+
+if TYPE_CHECKING:
+    from . import Cell
+
+
+def as_cell(value: Attributes) -> Cell:
+    """The same object under its full type: every instance of a base of Cell is a Cell."""
+    return cast("Cell", value)
+
+
+class Attributes:
+    """Attributes of a Cell: Parameters and Cells are kept in tables of their own."""
+
+    if TYPE_CHECKING:
+        # Given further up the chain of bases.
+        def add_flags(self, **flags: Any) -> Any: ...
+        def insert_param_to_cell(
+            self, param_name: str, param: Parameter | None, check_name_contain_dot: bool = True
+        ) -> None: ...
+
+    _whole = False
+    """Whether cellc may run it as one program in PyNative mode too."""
+    _own = frozenset({"_params", "_cells", "_flags", "_entries", "_params_list", "_tensor_list"})
+
+    def __init__(self, auto_prefix: bool = True, flags: dict[str, Any] | None = None) -> None:
+        put = object.__setattr__
+        put(self, "_params", OrderedDict())
+        put(self, "_cells", OrderedDict())
+        put(self, "_flags", {})
+        put(self, "_buffers", {})
+        put(self, "_entries", compiled.EntryTable())
+        put(self, "_auto_prefix", auto_prefix)
+        put(self, "training", False)
+        put(self, "requires_grad", False)
+        put(self, "_param_prefix", "")
+        put(self, "_hooks", {})
+        put(self, "cls_name", type(self).__name__)
+        put(self, "instance_name", "")
+        if flags:
+            self.add_flags(**flags)
+
+    def __getattr__(self, name: str) -> Any:
+        table = self.__dict__
+        for kind in ("_params", "_cells"):
+            found = table.get(kind)
+            if found is not None and name in found:
+                return found[name]
+        if name in Attributes._own and "_params" not in table:
+            raise AttributeError(
+                f"For '{type(self).__name__}', please use super().__init__() in its __init__."
+            )
+        raise AttributeError(f"The '{type(self).__name__}' object has no attribute '{name}'.")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if "_params" not in self.__dict__:
+            if isinstance(value, (Attributes, Parameter)):
+                raise AttributeError(
+                    f"For '{type(self).__name__}', please use super().__init__() before "
+                    f"assigning '{name}'."
+                )
+            object.__setattr__(self, name, value)
+            return
+        if isinstance(value, Parameter):
+            self._set_parameter(name, value)
+        elif isinstance(value, Attributes):
+            self._set_cell(name, as_cell(value))
+        elif isinstance(value, ParameterTuple):
+            self._set_parameter_tuple(name, value)
+        elif name in self._params:
+            self._assign_parameter(name, value)
+        elif name in self._cells:
+            if value is not None:
+                raise TypeError(
+                    f"For 'Cell', the type of {name} must be cell, but got {type(value).__name__}."
+                )
+            self._cells[name] = None
+        else:
+            object.__setattr__(self, name, value)
+        changed(self, name)
+
+    def __delattr__(self, name: str) -> None:
+        if name in self._params:
+            del self._params[name]
+        elif name in self._cells:
+            del self._cells[name]
+        else:
+            object.__delattr__(self, name)
+            self._buffers.pop(name, None)
+        changed(self, name)
+
+    def _set_parameter(self, name: str, value: Parameter) -> None:
+        if name in self.__dict__ and self.__dict__[name] is not None:
+            raise TypeError(
+                f"For 'Cell', the attribute '{name}' already exists and is no Parameter."
+            )
+        self.__dict__.pop(name, None)
+        self._cells.pop(name, None)
+        self.insert_param_to_cell(name, value)
+
+    def _set_cell(self, name: str, value: Cell) -> None:
+        self.__dict__.pop(name, None)
+        if name in self._params:
+            raise KeyError(f"For 'Cell', the attribute '{name}' is a Parameter already.")
+        if self._auto_prefix:
+            value.update_parameters_name(name + ".")
+        self._cells[name] = value
+
+    def _set_parameter_tuple(self, name: str, value: ParameterTuple) -> None:
+        for parameter in value:
+            if parameter.auto_named:
+                raise ValueError(
+                    f"For 'Cell', the parameters of the tuple '{name}' must have names."
+                )
+        object.__setattr__(self, name, value)
+        for parameter in value:
+            self.insert_param_to_cell(parameter.name, parameter, check_name_contain_dot=False)
+
+    def _assign_parameter(self, name: str, value: Any) -> None:
+        if isinstance(value, Tensor) and self._params[name] is not None:
+            self._params[name].set_data(value)
+        elif value is None:
+            self._params[name] = None
+        else:
+            raise TypeError(
+                f"For 'Cell', the type of '{name}' must be Parameter, but got "
+                f"{type(value).__name__}."
+            )
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(self.__dict__)
+        state.pop("_entries", None)  # compiled code belongs to the process
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        object.__setattr__(self, "_entries", compiled.EntryTable())

@@ -1,0 +1,91 @@
+"""The Parameters of a Cell: registration, names, walks."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import Any
+
+from ...common.parameter import Parameter
+from .attributes import as_cell
+from .children import Children
+
+
+class Parameters(Children):
+    """The Parameters of this Cell and of those below it."""
+
+    def insert_param_to_cell(
+        self, param_name: str, param: Parameter | None, check_name_contain_dot: bool = True
+    ) -> None:
+        """Add a parameter under an attribute name; an unnamed one gets that name.
+
+        Raises:
+            KeyError: the name is empty, holds a dot, or is taken by something else.
+            TypeError: no Parameter.
+        """
+        if not param_name:
+            raise KeyError("For 'insert_param_to_cell', the name must not be empty.")
+        if check_name_contain_dot and "." in param_name:
+            raise KeyError(f"For 'insert_param_to_cell', the name '{param_name}' contains a dot.")
+        if param is not None and not isinstance(param, Parameter):
+            raise TypeError(
+                f"For 'insert_param_to_cell', '{param_name}' must be a Parameter, got "
+                f"{type(param).__name__}."
+            )
+        if param is not None and param.auto_named:
+            param.name = param_name
+        self._params[param_name] = param
+
+    def parameters_and_names(
+        self, name_prefix: str = "", expand: bool = True
+    ) -> Iterator[tuple[str, Parameter]]:
+        """Parameters with their attribute paths, each once, in order of registration."""
+        seen: set[int] = set()
+        own = [(name_prefix, as_cell(self))]
+        cells = self.cells_and_names(name_prefix=name_prefix) if expand else own
+        for path, cell in cells:
+            for name, parameter in cell._own_parameters():
+                if id(parameter) not in seen:
+                    seen.add(id(parameter))
+                    yield (f"{path}.{name}" if path else name), parameter
+
+    def _own_parameters(self) -> Iterator[tuple[str, Parameter]]:
+        for name, parameter in self._params.items():
+            if parameter is not None:
+                yield name, parameter
+
+    def get_parameters(self, expand: bool = True) -> Iterator[Parameter]:
+        """Parameters of this cell and (with `expand`) of all below it."""
+        for _, parameter in self.parameters_and_names(expand=expand):
+            yield parameter
+
+    def trainable_params(self, recurse: bool = True) -> list[Parameter]:
+        """Parameters with `requires_grad`."""
+        return [p for p in self.get_parameters(recurse) if p.requires_grad]
+
+    def untrainable_params(self, recurse: bool = True) -> list[Parameter]:
+        """Parameters without `requires_grad`."""
+        return [p for p in self.get_parameters(recurse) if not p.requires_grad]
+
+    def parameters_dict(self, recurse: bool = True) -> OrderedDict[str, Parameter]:
+        """Parameters by their names."""
+        return OrderedDict((p.name, p) for p in self.get_parameters(recurse))
+
+    def update_parameters_name(self, prefix: str = "", recurse: bool = True) -> None:
+        """Put a prefix before the name of every parameter."""
+        for name, parameter in self.parameters_and_names(expand=recurse):
+            parameter.name = prefix + name
+
+    @property
+    def param_prefix(self) -> str:
+        """The path of this cell below its root, set by `update_cell_prefix`."""
+        return str(self._param_prefix)
+
+    def update_cell_prefix(self) -> None:
+        """Set `param_prefix` of every cell below this one."""
+        for path, cell in self.cells_and_names():
+            cell._param_prefix = path
+
+    def init_parameters_data(self, auto_parallel_mode: bool = False) -> dict[Any, Parameter]:
+        """Initialise parameters that were created lazily; a map of each to itself."""
+        return {p: p.init_data() for p in self.get_parameters()}
