@@ -37,11 +37,12 @@ def find_epilogues(graph: Graph, schedule: Schedule) -> dict[int, Attached]:
     home = {n: c for c in schedule.clusters for n in c.nodes}
     results = set(graph.results())
     found: dict[int, Attached] = {}
+    users = graph.users()
     for cluster in schedule.clusters:
         node = cluster.nodes[0]
         if cluster.domain is not None or not _takes(node) or node.result in results:
             continue
-        readers = _readers(graph, schedule, home, node.result)
+        readers = _readers(users, schedule, home, node.result)
         if len(readers) != 1 or None in readers:
             continue
         (reader,) = readers
@@ -58,16 +59,13 @@ def _takes(node: Node) -> bool:
 
 
 def _readers(
-    graph: Graph, schedule: Schedule, home: dict[Node, Cluster], value: Value
+    users: dict[Value, list[Node]], schedule: Schedule, home: dict[Node, Cluster], value: Value
 ) -> set[Cluster | None]:
     """The clusters that read a value, through inlining; None if an alias or region reads it."""
     out: set[Cluster | None] = set()
     stack = [value]
     while stack:
-        v = stack.pop()
-        for node in graph.nodes:
-            if v not in node.operands:
-                continue
+        for node in users.get(stack.pop(), ()):
             if node.results and node.results[0] in schedule.inline:
                 stack.append(node.results[0])
             elif node in home and not node.regions:

@@ -24,6 +24,7 @@ from ..loops.nest import Nest, Phase, Store, walk
 from ..loops.reuse import keep_expensive
 from ..passes.fusion import Cluster, Schedule, as_group, fuse
 from .ahead import FROZEN, REUSED, Split, is_frozen, packs_apart, split
+from .alike import Laid, Made, cluster_key
 from .attention import Attention, AttentionFinder
 from .epilogues import Attached, find_epilogues, signature
 from .instructions import Call, Callback, Copy, For, If, Instruction, Loop, Place
@@ -140,6 +141,7 @@ class Lowering:
         self.nests: list[tuple[str, Nest]] = []
         self.plans: dict[Any, KernelPlan] = {}
         self.attention: dict[Any, Any] = {}
+        self.made: dict[Any, Made] = {}
         self.clock = 0
         self.loops = 0
         self.open_loops: list[tuple[int, set[Buffer]]] = []
@@ -210,7 +212,7 @@ class Lowering:
 
     def block(
         self, graph: Graph, env: dict[Value, Place], wanted: dict[Value, Place],
-        may_write: Callable[[GraphBlock, Value, Cluster, Nest | None], Place | None] | None = None,
+        may_write: Callable[[GraphBlock, Value, Cluster, Laid | None], Place | None] | None = None,
     ) -> tuple[list[Instruction], GraphBlock]:
         """Lower the nodes of a graph.
 
@@ -234,7 +236,7 @@ class GraphBlock:
 
     def __init__(
         self, low: Lowering, graph: Graph, env: dict[Value, Place], wanted: dict[Value, Place],
-        may_write: Callable[[GraphBlock, Value, Cluster, Nest | None], Place | None] | None,
+        may_write: Callable[[GraphBlock, Value, Cluster, Laid | None], Place | None] | None,
     ) -> None:
         self.low = low
         self.graph = graph
@@ -289,11 +291,11 @@ class GraphBlock:
             found = self.env[value] = self.low.constant(value)
         return found
 
-    def new_place(self, value: Value, cluster: Cluster, nest: Nest | None) -> Place:
+    def new_place(self, value: Value, cluster: Cluster, laid: Laid | None) -> Place:
         """Where a value will be computed."""
         found = self.wanted.get(value)
         if found is None and self.may_write is not None:
-            found = self.may_write(self, value, cluster, nest)
+            found = self.may_write(self, value, cluster, laid)
         if found is None:
             found = self.low.new_buffer(value.type.nbytes, value.node.op if value.node else "")
         self.env[value] = found
@@ -315,13 +317,13 @@ class GraphBlock:
         return self.last_read.get(value, -1) > self.position
 
     def may_replace(
-        self, old: Value, new: Value, cluster: Cluster, nest: Nest | None
+        self, old: Value, new: Value, cluster: Cluster, laid: Laid | None
     ) -> bool:
         """Whether `new`, computed by a cluster, may overwrite the buffer of `old`."""
         if any(self.root(v) is old for v in self.graph.results()) or self.reads_later(old):
             return False
         reads = any(old in self.reads(n) for n in self.nodes_of(cluster))
-        return not reads or (nest is not None and _same_element(nest, old, new))
+        return not reads or (laid is not None and laid.same_element(old, new))
 
     def _last_reads(self) -> dict[Value, int]:
         """For each value with a buffer, the last cluster that reads it."""
@@ -353,18 +355,27 @@ class GraphBlock:
         stored = {r for n in cluster.nodes for r in n.results if r in self.schedule.stored}
         if not stored:
             return
-        nest = self.nest_of(cluster)
+        laid = self.laid(cluster, stored)
         for value in [r for n in cluster.nodes for r in n.results if r in stored]:
-            self.new_place(value, cluster, nest)
+            self.new_place(value, cluster, laid)
         if all(v.type.size == 0 for v in stored):
             return
         streamed = {v for v in stored if v.type.nbytes >= STREAMED
                     and isinstance(base := self.place(v).base, int) and base in self.low.outputs}
-        kernel, values = nest_tiles.emit(nest, self.low.target, streamed)
+        kernel, values = laid.kernel(
+            streamed, lambda nest, past: nest_tiles.emit(nest, self.low.target, past))
         places = tuple(self.place(v) for v in values)
         label = "+".join(n.op for n in cluster.nodes)
-        self.low.nests.append((label, nest))
+        self.low.nests.append((label, laid.made.nest))
         self.low.emit(self.out, Call(kernel, places, label, tuple(cluster.nodes)), places)
+
+    def laid(self, cluster: Cluster, stored: set[Value]) -> Laid:
+        """The loops of a cluster; those of one like it if there was one."""
+        key, values = cluster_key(cluster, self.schedule, stored, self.root)
+        made = self.low.made.get(key)
+        if made is None:
+            made = self.low.made[key] = Made(self.nest_of(cluster), values)
+        return Laid(made, values)
 
     def nest_of(self, cluster: Cluster) -> Nest:
         """The loops of a cluster."""
@@ -547,12 +558,12 @@ class GraphBlock:
                 wanted[v] = p
 
         def in_place(
-            block: GraphBlock, value: Value, cluster: Cluster, nest: Nest | None
+            block: GraphBlock, value: Value, cluster: Cluster, laid: Laid | None
         ) -> Place | None:
             """The place of a carried value that nothing reads any more, for its next value."""
             for v, target in zip(region.outputs, targets, strict=True):
                 old = held.get(target)
-                if v is value and old is not None and block.may_replace(old, value, cluster, nest):
+                if v is value and old is not None and block.may_replace(old, value, cluster, laid):
                     return target
             return None
 
@@ -687,11 +698,11 @@ def _lower_main(
             wanted.setdefault(v, Place(first + i))
     replaced = {new: old for old, new in graph.updates}
 
-    def in_place(block: GraphBlock, value: Value, cluster: Cluster, nest: Nest | None) -> (
+    def in_place(block: GraphBlock, value: Value, cluster: Cluster, laid: Laid | None) -> (
         Place | None
     ):
         old = replaced.get(value)
-        if old is None or not block.may_replace(old, value, cluster, nest):
+        if old is None or not block.may_replace(old, value, cluster, laid):
             return None
         return env[old]
 
@@ -731,16 +742,6 @@ def _mark_reused(graph: Graph) -> None:
     for value, count in uses.items():
         if count > 1 and value.kind != FROZEN:
             value.kind = REUSED
-
-
-def _same_element(nest: Nest, old: Value, new: Value) -> bool:
-    """Whether a nest reads `old` only at the element where it writes `new`, in one phase."""
-    if len(nest.phases) != 1 or nest.phases[0].reduces:
-        return False
-    at = [s.offset for s in nest.phases[0].stores if s.buffer is new]
-    reads = [e.payload.offset for e in walk(list(nest.roots()))
-             if e.op == "load" and e.payload.buffer is old]
-    return len(set(at)) == 1 and all(r == at[0] for r in reads)
 
 
 def _finish_updates(

@@ -30,6 +30,12 @@ SCALARS = 16
 """Elements up to which a node is not worth that a nest waits for its other operands: the nest
 could then not be joined to what those depend on."""
 
+DEEPEST = 32
+"""Nodes expanded into one another at most: what builds and writes expressions is recursive."""
+
+LONGEST = 128
+"""Nodes of one nest that depend on one another at most, for the same reason."""
+
 
 def is_value(op: Op) -> bool:
     """Whether the op says its value at an index."""
@@ -86,6 +92,7 @@ class Fuser:
         self.cluster_of: dict[Node, Cluster] = {}
         self.clusters: list[Cluster] = []
         self.readers: dict[Value, list[Cluster]] = {}
+        self.depth: dict[Value, int] = {}
 
     def run(self) -> Schedule:
         """Fuse; see `Schedule`."""
@@ -96,8 +103,11 @@ class Fuser:
                 self.alias[node.result] = node.operands[0]
             elif fusable(node) and self._inlines(node):
                 self.inline.update(node.results)
+                self.depth[node.result] = self._depth(node)
             else:
                 self._place(node)
+                for r in node.results:
+                    self.depth[r] = self._chain(node, self.cluster_of[node])
         regroup.recompute(self, CHEAP)
         regroup.merge(self)
         return Schedule(self._ordered(), self.inline, self.alias, self.stored_values())
@@ -130,6 +140,8 @@ class Fuser:
             return False
         if len(users) == 1 and self._is_alias(users[0]):
             return False
+        if self._depth(node) > DEEPEST:
+            return False
         if op.cost == "free" or (not node.operands and node.op in CHEAP):
             return True
         if len(users) > 1:
@@ -140,6 +152,29 @@ class Fuser:
         if user.op == "pad" and space <= 4 * node.result.type.size:
             return True  # every element is read once; what is added around is not read
         return space <= node.result.type.size or (node.op in CHEAP and self._shallow(node))
+
+    def _depth(self, node: Node) -> int:
+        """How many nodes are expanded into one another where this one is read."""
+        return 1 + max((self.depth[v] for v in node.operands if v in self.inline), default=0)
+
+    def _chain(self, node: Node, cluster: Cluster) -> int:
+        """How many nodes depend on one another up to this one, computed in the cluster."""
+        longest, stack = 0, [(v, 1) for v in node.operands]
+        seen: set[Value] = set()
+        while stack:
+            v, behind = stack.pop()
+            if v in self.inline:
+                if v in seen:
+                    continue
+                seen.add(v)
+                assert v.node is not None
+                stack.extend((o, behind + 1) for o in v.node.operands)
+            elif v in self.alias:
+                stack.append((self.alias[v], behind))
+            else:
+                inside = v.node is not None and self.cluster_of.get(v.node) is cluster
+                longest = max(longest, behind + (self.depth[v] if inside else 0))
+        return longest
 
     def _shallow(self, node: Node) -> bool:
         """No expensive work would be repeated by a broadcast."""
@@ -212,7 +247,7 @@ class Fuser:
         self, node: Node, cluster: Cluster, producers: Sequence[Cluster]
     ) -> Domain | None:
         """The domain of the cluster with the node in it; None if it cannot join."""
-        if cluster.domain is None:
+        if cluster.domain is None or self._chain(node, cluster) > LONGEST:
             return None
         bit = 1 << cluster.number
         if any(p is not cluster and p.ancestors & bit for p in producers):

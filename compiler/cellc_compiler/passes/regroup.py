@@ -124,9 +124,12 @@ def merge(fuser: Fuser) -> None:
     i = 0
     while i < len(fuser.clusters):
         later = fuser.clusters[i]
-        for earlier in fuser.clusters[:i]:
+        large = touched[id(later)]
+        for earlier in fuser.clusters[:i] if large else ():
+            if large.isdisjoint(touched[id(earlier)]):
+                continue
             domain = _common(earlier, later)
-            if domain is None or not touched[id(earlier)] & touched[id(later)]:
+            if domain is None:
                 continue
             if _between(fuser, earlier, later):
                 continue
@@ -136,7 +139,7 @@ def merge(fuser: Fuser) -> None:
                 continue
             earlier.nodes, earlier.domain, earlier.builder = nodes, domain, builder
             _take_over(fuser, earlier, later)
-            touched[id(earlier)] |= touched[id(later)]
+            touched[id(earlier)] |= large
             i -= 1
             break
         i += 1
