@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from . import common, context, nn, ops
+from . import common, context, nn, ops, train
 from .common import dtype
 from .common.dtype import *  # noqa: F403
 from .common.parameter import Parameter, ParameterTuple
@@ -31,6 +31,15 @@ from .core.gradient import get_grad, grad, value_and_grad
 from .jit import jit
 from .profiles import profile
 from .pynative.engine import EagerEngine as _EagerEngine
+from .train import (
+    async_ckpt_thread_status,
+    ckpt_to_safetensors,
+    load_checkpoint,
+    load_checkpoint_async,
+    load_param_into_net,
+    safetensors_to_ckpt,
+    save_checkpoint,
+)
 
 _install(_EagerEngine())
 
@@ -39,9 +48,11 @@ __version__ = "0.1.0"
 __all__ = [
     *dtype.__all__,
     "GRAPH_MODE", "PYNATIVE_MODE", "Generator", "JitConfig", "Parameter", "ParameterTuple",
-    "Tensor", "common", "context", "default_generator", "dtype", "from_numpy", "get_context",
-    "get_grad", "get_rng_state", "get_seed", "grad", "initial_seed", "is_tensor", "jit",
-    "jit_class", "lazy_inline", "manual_seed", "mutable", "nn", "no_inline", "ops", "profile",
-    "run_check", "set_context", "set_device", "set_rng_state", "set_seed", "tensor",
+    "Tensor", "async_ckpt_thread_status", "ckpt_to_safetensors", "common", "context",
+    "default_generator", "dtype", "from_numpy", "get_context", "get_grad", "get_rng_state",
+    "get_seed", "grad", "initial_seed", "is_tensor", "jit", "jit_class", "lazy_inline",
+    "load_checkpoint", "load_checkpoint_async", "load_param_into_net", "manual_seed", "mutable",
+    "nn", "no_inline", "ops", "profile", "run_check", "safetensors_to_ckpt", "save_checkpoint",
+    "set_context", "set_device", "set_rng_state", "set_seed", "tensor", "train",
     "value_and_grad",
 ]

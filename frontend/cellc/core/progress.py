@@ -1,4 +1,4 @@
-"""Progress of long compilations: a live line on a terminal, plain lines elsewhere."""
+"""Progress of long work, such as compilation: a live line on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ DELAY = 1.0
 
 
 class _Stage:
-    """Shows a line once a compilation has taken longer than `DELAY`."""
+    """Shows a line once the work has taken longer than `DELAY`."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, verb: str) -> None:
+        self.name, self.verb = name, verb
         self.start = time.perf_counter()
         self.what = "tracing"
         self.shown = False
@@ -32,11 +32,11 @@ class _Stage:
             self._live()
             return
         seconds = time.perf_counter() - self.start
-        print(f"cellc: compiling {self.name}: {self.what} ({seconds:.1f} s)", file=sys.stderr)
+        print(f"cellc: {self.verb} {self.name}: {self.what} ({seconds:.1f} s)", file=sys.stderr)
 
     def _live(self) -> None:
         """A spinner with the stage's name, alive until the compilation ends."""
-        text = f"compiling {self.name}: {self.what}"
+        text = f"{self.verb} {self.name}: {self.what}"
         if self.status is None:
             # rich takes a while to load and is of use only to a person at a terminal.
             from rich.console import Console
@@ -60,9 +60,9 @@ class _Stage:
 
 
 @contextmanager
-def stage(name: str) -> Iterator[Callable[[str], None]]:
-    """Report on the compilation of `name` if it takes over a second."""
-    s = _Stage(name)
+def stage(name: str, verb: str = "compiling") -> Iterator[Callable[[str], None]]:
+    """Report on the work on `name` if it takes over a second."""
+    s = _Stage(name, verb)
     s.timer.start()
     try:
         yield s.say

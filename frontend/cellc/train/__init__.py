@@ -1,0 +1,17 @@
+"""`mindspore.train`: saving and loading, and the training loop."""
+
+from __future__ import annotations
+
+from .convert import ckpt_to_safetensors, safetensors_to_ckpt
+from .serialization import (
+    async_ckpt_thread_status,
+    load_checkpoint,
+    load_checkpoint_async,
+    load_param_into_net,
+    save_checkpoint,
+)
+
+__all__ = [
+    "async_ckpt_thread_status", "ckpt_to_safetensors", "load_checkpoint",
+    "load_checkpoint_async", "load_param_into_net", "safetensors_to_ckpt", "save_checkpoint",
+]  # fmt: skip

@@ -1,0 +1,568 @@
+"""Saving the weights of a network and loading them again.
+
+Files are MindSpore's `.ckpt` or safetensors. They are written whole or not at all, every byte of
+a file is checked before anything is changed, and a network is changed only if all that is to be
+loaded fits.
+"""
+
+from __future__ import annotations
+
+import atexit
+import io
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ..common.parameter import Parameter
+from ..common.tensor import Tensor
+from ..nn.cell import Cell
+from ._weights_file import FORMATS, read, with_suffix, write
+
+log = logging.getLogger("cellc")
+
+Array = np.ndarray[Any, Any]
+Choice = Callable[[str], bool]
+
+
+# --- saving -------------------------------------------------------------------------------------
+
+
+def save_checkpoint(
+    save_obj: Cell | list[Any] | dict[str, Any],
+    ckpt_file_name: str,
+    integrated_save: bool = True,
+    async_save: bool | str = False,
+    append_dict: dict[str, Any] | None = None,
+    enc_key: bytes | None = None,
+    enc_mode: str = "AES-GCM",
+    choice_func: Choice | None = None,
+    crc_check: bool = False,
+    format: str = "ckpt",
+    **kwargs: Any,
+) -> None:
+    """Write the parameters of a network, or a list or dict of tensors, to a file.
+
+    The file is written beside its place and renamed, so a reader sees the old file or the new
+    one, also if the process dies meanwhile.
+
+    Args:
+        save_obj: a Cell (its parameters), a list of Parameters or of `{"name", "data"}`, or a
+            dict of name to Parameter or Tensor.
+        ckpt_file_name: the file; the suffix `.ckpt` or `.safetensors` is added if it is missing.
+        integrated_save: accepted for compatibility: one process has whole parameters.
+        async_save: whether a thread writes the file while the caller goes on; what is written is
+            the value at the time of the call. "thread" and "process" both mean that thread.
+        append_dict: more to save: int, float, bool, str, Parameter or Tensor by name.
+        enc_key, enc_mode: encryption is not supported; a key is an error.
+        choice_func: called with the name of a parameter; whether it is saved.
+        crc_check: whether a CRC-32 is written, which finds damage but no manipulation.
+        format: "ckpt" or "safetensors".
+
+    Raises:
+        TypeError: an argument has a wrong type.
+        ValueError: `async_save` or `format` is not one of the above, or encryption is asked for.
+        OSError: the file cannot be written; an older one is as it was.
+
+    Source: `mindspore.save_checkpoint`.
+    """
+    _check_save(save_obj, ckpt_file_name, integrated_save, async_save, crc_check, format)
+    _no_encryption("save_checkpoint", "enc_key", enc_key)
+    path = os.path.realpath(ckpt_file_name)
+    if not ckpt_file_name or os.path.isdir(path):
+        raise IsADirectoryError(
+            f"For 'save_checkpoint', 'ckpt_file_name' must be a file, but {path} is a directory."
+        )
+    entries = _chosen(_entries_of(save_obj), choice_func)
+    entries |= _appended(append_dict)
+    path = with_suffix(path, format)
+    _Background.wait_for(path)
+    if not async_save:
+        write(path, entries, format, crc_check)
+        return
+    copies = {n: v if isinstance(v, str) else np.array(v) for n, v in entries.items()}
+    _Background(path, lambda: write(path, copies, format, crc_check)).start()
+
+
+def _check_save(
+    save_obj: Any, name: Any, integrated: Any, async_save: Any, crc: Any, format: Any
+) -> None:
+    if not isinstance(save_obj, (Cell, list, dict)):
+        raise TypeError(
+            "For 'save_checkpoint', the parameter 'save_obj' must be nn.Cell, list or dict, "
+            f"but got {type(save_obj)}."
+        )
+    if not isinstance(name, str):
+        raise TypeError(
+            f"For 'save_checkpoint', 'ckpt_file_name' must be string, but got {type(name)}."
+        )
+    for what, value in (("integrated_save", integrated), ("crc_check", crc)):
+        if not isinstance(value, bool):
+            raise TypeError(
+                f"For 'save_checkpoint', '{what}' must be a bool, but got {type(value)}."
+            )
+    if not isinstance(async_save, (bool, str)):
+        raise TypeError(
+            f"For 'save_checkpoint', 'async_save' must be bool or string, got {type(async_save)}."
+        )
+    if isinstance(async_save, str) and async_save not in ("process", "thread"):
+        raise ValueError(
+            "For 'save_checkpoint', the argument 'async_save' can only be 'process' or 'thread', "
+            f"but got {async_save}."
+        )
+    if format not in FORMATS:
+        raise ValueError(
+            "For 'save_checkpoint', the format must be 'safetensors' or 'ckpt', "
+            f"but got {format}."
+        )
+
+
+def _no_encryption(function: str, argument: str, key: Any) -> None:
+    if key is None:
+        return
+    if not isinstance(key, bytes):
+        raise TypeError(f"For '{function}', '{argument}' must be None or bytes, got {type(key)}.")
+    raise ValueError(
+        f"For '{function}', encrypted checkpoints are not supported: leave '{argument}' out, and "
+        "encrypt the file, or the disk it is on, with a tool made for it."
+    )
+
+
+def _entries_of(save_obj: Any) -> dict[str, Array | str]:
+    if isinstance(save_obj, Cell):
+        return {name: _array_of(value) for name, value in _state_of(save_obj).items()}
+    if isinstance(save_obj, dict):
+        return {_name_of(name): _entry_of(name, value) for name, value in save_obj.items()}
+    out: dict[str, Array | str] = {}
+    for item in save_obj:
+        if isinstance(item, dict):
+            if not {"name", "data"} <= item.keys():
+                raise TypeError(
+                    "For 'save_checkpoint', each dict in the list 'save_obj' must have the keys "
+                    f"'name' and 'data', but one has {sorted(map(str, item))}."
+                )
+            out[_name_of(item["name"])] = _entry_of(item["name"], item["data"])
+        elif isinstance(item, Parameter):
+            out[item.name] = _array_of(item)
+        else:
+            raise TypeError(
+                "For 'save_checkpoint', the list 'save_obj' must hold Parameters or dicts, "
+                f"but holds a {type(item)}."
+            )
+    return out
+
+
+def _state_of(net: Cell) -> dict[str, Tensor]:
+    """What a network keeps: its parameters and persistent buffers, by name."""
+    state: dict[str, Tensor] = {p.name: p for p in net.get_parameters()}
+    kept = net.state_dict()
+    return state | {name: b for name, b in net.named_buffers() if name in kept}
+
+
+def _name_of(name: Any) -> str:
+    if not isinstance(name, str):
+        raise TypeError(
+            f"For 'save_checkpoint', the name of a tensor must be string, but got {type(name)}."
+        )
+    return name
+
+
+def _entry_of(name: Any, value: Any) -> Array | str:
+    if isinstance(value, (Tensor, str)):
+        return _array_of(value) if isinstance(value, Tensor) else value
+    raise TypeError(
+        f"For 'save_checkpoint', the value of '{name}' must be Parameter or Tensor, "
+        f"but got {type(value)}."
+    )
+
+
+def _array_of(tensor: Tensor) -> Array:
+    array: Array = tensor.init_data()._data
+    return array
+
+
+def _chosen(entries: dict[str, Array | str], choice: Choice | None) -> dict[str, Array | str]:
+    if choice is None:
+        return entries
+    if not callable(choice):
+        raise TypeError(
+            f"For 'save_checkpoint', 'choice_func' must be callable, but got {type(choice)}."
+        )
+    return {name: value for name, value in entries.items() if choice(name)}
+
+
+def _appended(given: Any) -> dict[str, Array | str]:
+    if given is None:
+        return {}
+    if not isinstance(given, dict):
+        raise TypeError(
+            f"For 'save_checkpoint', 'append_dict' must be None or dict, but got {type(given)}."
+        )
+    out: dict[str, Array | str] = {}
+    for key, value in given.items():
+        if not isinstance(key, str) or not isinstance(value, (bool, int, float, str, Tensor)):
+            raise TypeError(
+                "For 'save_checkpoint', 'append_dict' must have string keys and values that are "
+                "int, float, bool, string, Parameter or Tensor, but got key: "
+                f"{type(key)}, value: {type(value)}"
+            )
+        if isinstance(value, str):
+            out[key] = value
+        else:
+            out[key] = _array_of(value if isinstance(value, Tensor) else Tensor(value))
+    return out
+
+
+class _Background(threading.Thread):
+    """One file written by a thread; the process does not end before it is done."""
+
+    running: dict[str, _Background] = {}
+    _lock = threading.Lock()
+
+    def __init__(self, path: str, work: Callable[[], None]) -> None:
+        super().__init__(name="asyn_save_ckpt", daemon=False)
+        self.path, self.work = path, work
+        with self._lock:
+            self.running[path] = self
+
+    def run(self) -> None:
+        try:
+            self.work()
+        except Exception as e:
+            log.error("the checkpoint %s was not saved: %s", self.path, e)
+        finally:
+            with self._lock:
+                self.running.pop(self.path, None)
+
+    @classmethod
+    def wait_for(cls, path: str | None = None) -> None:
+        """Wait for the one that writes `path`, or for all."""
+        with cls._lock:
+            found = [t for p, t in cls.running.items() if path in (None, p)]
+        for thread in found:
+            thread.join()
+
+
+atexit.register(_Background.wait_for)
+
+
+def async_ckpt_thread_status() -> bool:
+    """Whether a checkpoint is being written by a thread.
+
+    Source: `mindspore.async_ckpt_thread_status`.
+    """
+    return bool(_Background.running)
+
+
+# --- loading ------------------------------------------------------------------------------------
+
+
+def load_checkpoint(
+    ckpt_file_name: str | io.BytesIO,
+    net: Cell | None = None,
+    strict_load: bool = False,
+    filter_prefix: str | list[str] | tuple[str, ...] | None = None,
+    dec_key: bytes | None = None,
+    dec_mode: str = "AES-GCM",
+    specify_prefix: str | list[str] | tuple[str, ...] | None = None,
+    choice_func: Choice | None = None,
+    crc_check: bool = False,
+    remove_redundancy: bool = False,
+    format: str = "ckpt",
+) -> dict[str, Any]:
+    """Read a checkpoint: Parameters (texts as `str`) by name, in the order of the file.
+
+    Args:
+        ckpt_file_name: a `.ckpt` or `.safetensors` file, or the bytes of a safetensors file.
+        net: a network that takes the values, as with `load_param_into_net`.
+        strict_load: see `load_param_into_net`.
+        filter_prefix, specify_prefix: leave out, or take only, names with these prefixes; older
+            forms of `choice_func`, which they override.
+        dec_key, dec_mode: encryption is not supported; a key is an error.
+        choice_func: called with a name; whether it is loaded.
+        crc_check: whether the CRC-32 of the file is checked.
+        remove_redundancy: accepted for compatibility: one process has no redundant parameters.
+        format: "ckpt" or "safetensors".
+
+    Raises:
+        TypeError: an argument has a wrong type.
+        ValueError: there is no such file, it is damaged or of another format, or nothing in it
+            was chosen. Nothing is loaded then.
+
+    Source: `mindspore.load_checkpoint`.
+    """
+    if format not in FORMATS:
+        raise ValueError(
+            "For 'load_checkpoint', the format must be 'safetensors' or 'ckpt', "
+            f"but got {format}."
+        )
+    _check_file(ckpt_file_name, format)
+    _no_encryption("load_checkpoint", "dec_key", dec_key)
+    taken = _selection(filter_prefix, specify_prefix, choice_func)
+    try:
+        found = read(ckpt_file_name, format, crc_check, log.warning)
+    except OSError as e:
+        raise ValueError(
+            f"For 'load_checkpoint', {ckpt_file_name} cannot be read: {e.strerror or e}."
+        ) from e
+    loaded = {name: _loaded(name, value) for name, value in found.items() if taken(name)}
+    if not loaded:
+        raise ValueError(
+            "The loaded parameter dict is empty after filter or specify, please check whether "
+            f"the file has parameters that were chosen; it has {_listed(list(found))}."
+        )
+    if net is not None:
+        load_param_into_net(net, loaded, strict_load, remove_redundancy)
+    return loaded
+
+
+def _loaded(name: str, value: Array | str) -> Parameter | str:
+    return value if isinstance(value, str) else Parameter(Tensor._from_array(value), name=name)
+
+
+def _check_file(file: Any, format: str) -> None:
+    if isinstance(file, io.BytesIO):
+        if format != "safetensors":
+            raise TypeError(
+                "For 'load_checkpoint', an io.BytesIO is read as safetensors only: "
+                "give format='safetensors'."
+            )
+        return
+    if not isinstance(file, str):
+        raise TypeError(
+            "For 'load_checkpoint', the argument 'ckpt_file_name' must be string, "
+            f"but got {type(file)}."
+        )
+    if not file.endswith("." + format):
+        raise ValueError(
+            "For 'load_checkpoint', the checkpoint file format must same with 'format', "
+            f"but got file_name:'{file}', format:'{format}'"
+        )
+    if not os.path.isfile(file):
+        raise ValueError(
+            f"For 'load_checkpoint', the checkpoint file: {os.path.realpath(file)} does not "
+            "exist, please check whether the 'ckpt_file_name' is correct."
+        )
+
+
+def _selection(left_out: Any, only: Any, choice: Choice | None) -> Choice:
+    """Which names to load."""
+    excluded, included = _prefixes(left_out), _prefixes(only)
+    if included or excluded:
+        return lambda name: (not included or name.startswith(included)) and not (
+            excluded and name.startswith(excluded)
+        )
+    if choice is not None and not callable(choice):
+        raise TypeError(
+            f"For 'load_checkpoint', 'choice_func' must be callable, but got {type(choice)}."
+        )
+    return choice or (lambda name: True)
+
+
+def _prefixes(given: Any) -> tuple[str, ...]:
+    if given is None:
+        return ()
+    many = (given,) if isinstance(given, str) else given
+    if not isinstance(many, (list, tuple)) or not all(isinstance(p, str) for p in many):
+        raise TypeError(
+            "For 'load_checkpoint', the type of 'specify_prefix' or 'filter_prefix' must be "
+            f"string, list[string] or tuple[string], but got {type(given)}."
+        )
+    if "" in many:
+        raise ValueError(
+            "For 'load_checkpoint', the value of 'specify_prefix' or 'filter_prefix' "
+            "can't include ''."
+        )
+    return tuple(many)
+
+
+class ParamDictFuture:
+    """What `load_checkpoint_async` returns: `result()` waits for the parameters."""
+
+    def __init__(self, work: Callable[[], dict[str, Any]]) -> None:
+        self._value: dict[str, Any] = {}
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, args=(work,), daemon=True)
+        self._thread.start()
+
+    def _run(self, work: Callable[[], dict[str, Any]]) -> None:
+        try:
+            self._value = work()
+        except BaseException as e:
+            self._error = e
+
+    def result(self) -> dict[str, Any]:
+        """The parameters by name.
+
+        Raises:
+            ValueError, TypeError: what `load_checkpoint` raised.
+        """
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+        return self._value
+
+
+def load_checkpoint_async(
+    ckpt_file_name: str,
+    net: Cell | None = None,
+    strict_load: bool = False,
+    filter_prefix: str | list[str] | tuple[str, ...] | None = None,
+    dec_key: bytes | None = None,
+    dec_mode: str = "AES-GCM",
+    specify_prefix: str | list[str] | tuple[str, ...] | None = None,
+    choice_func: Choice | None = None,
+) -> ParamDictFuture:
+    """`load_checkpoint` in a thread, of the format that the file's suffix tells.
+
+    Returns:
+        ParamDictFuture, whose `result()` gives what `load_checkpoint` returns, or raises.
+
+    Source: `mindspore.load_checkpoint_async`.
+    """
+    name = ckpt_file_name
+    format = "safetensors" if isinstance(name, str) and name.endswith(".safetensors") else "ckpt"
+    return ParamDictFuture(
+        lambda: load_checkpoint(name, net, strict_load, filter_prefix, dec_key, dec_mode,
+                                specify_prefix, choice_func, format=format)
+    )
+
+
+# --- into a network -----------------------------------------------------------------------------
+
+
+def load_param_into_net(
+    net: Cell,
+    parameter_dict: Mapping[str, Any],
+    strict_load: bool = False,
+    remove_redundancy: bool = False,
+) -> tuple[list[str], list[str]]:
+    """Copy parameters into those of a network that have the same names.
+
+    Nothing is copied if one of them does not fit.
+
+    Args:
+        net: the network (or optimizer).
+        parameter_dict: Parameters by name, as `load_checkpoint` returns them.
+        strict_load: whether names and types must be equal. Otherwise a parameter that is not
+            there takes one whose name ends with its own (`backbone.conv.weight` for
+            `conv.weight`), and values are converted among floats and among signed integers.
+        remove_redundancy: accepted for compatibility: one process has no redundant parameters.
+
+    Returns:
+        Names of the network that got nothing, and names of `parameter_dict` that the network
+        does not have.
+
+    Raises:
+        TypeError: `net` is no Cell, or `parameter_dict` no dict of Parameters by name.
+        RuntimeError: a shape or a type does not fit.
+
+    Source: `mindspore.load_param_into_net`.
+    """
+    if not isinstance(net, Cell):
+        raise TypeError(
+            "For 'load_param_into_net', the argument 'net' should be a Cell, "
+            f"but got {type(net)}."
+        )
+    given = _parameters(parameter_dict)
+    own = _state_of(net)
+    pairs = [(name, given[name]) for name in own if name in given]
+    missing = [name for name in own if name not in given]
+    if missing and not strict_load:
+        by_suffix = _match_suffixes(missing, [n for n in given if n not in own])
+        pairs += [(name, given[source]) for name, source in by_suffix.items()]
+        missing = [name for name in missing if name not in by_suffix]
+    values = [_fitted(name, own[name], new, strict_load) for name, new in pairs]
+    buffers = {}
+    for (name, _), value in zip(pairs, values, strict=True):
+        parameter = own[name]
+        if isinstance(parameter, Parameter):
+            parameter.set_data(value)
+        else:
+            buffers[name] = value
+    if buffers:
+        net.load_state_dict(buffers, strict=False)
+    if missing:
+        log.warning(
+            "For 'load_param_into_net', %d parameters in the 'net' are not loaded, because they "
+            "are not in the 'parameter_dict': %s", len(missing), _listed(missing),
+        )
+    return missing, [name for name in given if name not in own]
+
+
+def _parameters(given: Any) -> dict[str, Parameter]:
+    if not isinstance(given, Mapping):
+        raise TypeError(
+            "For 'load_param_into_net', the argument 'parameter_dict' should be a dict, "
+            f"but got {type(given)}."
+        )
+    for name, value in given.items():
+        if not isinstance(name, str) or not isinstance(value, (Parameter, str)):
+            raise TypeError(
+                "For 'parameter_dict', the element in the argument 'parameter_dict' should be a "
+                f"'str' and 'Parameter', but got {type(name)} and {type(value)}."
+            )
+    return {name: value for name, value in given.items() if isinstance(value, Parameter)}
+
+
+def _match_suffixes(missing: Iterable[str], unused: list[str]) -> dict[str, str]:
+    """Which unused name each missing one takes: it ends with it, best after a whole component.
+
+    Of several, the one whose prefix serves most of the missing names.
+    """
+    ending = {
+        name: [u for u in unused if u.endswith("." + name)]
+        or [u for u in unused if u.endswith(name)]
+        for name in missing
+    }
+    uses: dict[str, int] = {}
+    for name, candidates in ending.items():
+        for u in candidates:
+            prefix = u.removesuffix(name)
+            uses[prefix] = uses.get(prefix, 0) + 1
+    return {
+        name: max(candidates, key=lambda u: uses[u.removesuffix(name)])
+        for name, candidates in ending.items()
+        if candidates
+    }
+
+
+def _fitted(name: str, old: Tensor, new: Parameter, strict: bool) -> Tensor:
+    """The value that `old` takes from `new`.
+
+    Raises:
+        RuntimeError: the shape or the type does not fit.
+    """
+    if old.shape != new.shape and not (old.shape == () and new.shape == (1,)):
+        raise RuntimeError(
+            f"For 'load_param_into_net', {name} in the argument 'net' should have the same "
+            f"shape as {new.name} in the argument 'parameter_dict'. But got its shape "
+            f"{old.shape} in the argument 'net' and shape {new.shape} in the argument "
+            "'parameter_dict'. Check that the network was built as it was for the checkpoint."
+        )
+    if old.dtype is not new.dtype:
+        kinds = {old.dtype.kind, new.dtype.kind}
+        if strict or kinds not in ({"float"}, {"int"}):
+            raise RuntimeError(
+                f"For 'load_param_into_net', {name} in the argument 'net' should have the "
+                f"same type as {new.name} in the argument 'parameter_dict'. But got its type "
+                f"{old.dtype} in the argument 'net' and type {new.dtype} in the argument "
+                "'parameter_dict'."
+            )
+        log.warning(
+            "The type of %s:%s in 'parameter_dict' is different from the type of it in "
+            "'net':%s, then the type convert from %s to %s in the network.",
+            new.name, new.dtype, old.dtype, new.dtype, old.dtype,
+        )
+    value: Tensor = new.value().astype(old.dtype)
+    if value.shape != old.shape:
+        value = value.reshape(old.shape)
+    return value
+
+
+def _listed(names: list[str], most: int = 20) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{names[:most]}{more}"

@@ -1,0 +1,304 @@
+"""MindSpore's `.ckpt` format: read and written here, every bound checked.
+
+The file is one message of Protocol Buffers (its wire format is documented at protobuf.dev):
+
+    file   = { 1: value } [ "crc_num" crc32 of all before it, 10 bytes, big endian ]
+    value  = 1: name   2: tensor | 3: a map of tensors (not read)
+    tensor = { 1: dimension }  2: element type ("Float32")  3: elements, little endian
+
+A tensor of more than 512 MiB is several values in a row with one name, each with all dimensions
+and a part of the elements. A text is a tensor of type "str" whose elements are UTF-32.
+
+Reading gives views of the file's memory where one part holds the tensor; nothing in a file is
+ever executed, and memory is taken for bytes the file has, never for sizes it claims.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from . import dtypes
+from .checkpoint import map_file
+from .errors import ArtifactError
+from .files import write_atomically
+
+Array = npt.NDArray[Any]
+
+PART_BYTES = 512 << 20
+"""Elements of one value at most: what MindSpore writes, and far from protobuf's 2 GiB."""
+_CRC_MARK = b"crc_num"
+_CRC_BYTES = 10
+_MAX_RANK = 32
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_TYPES = {d.printed: d for d in dtypes.ALL}
+
+
+# --- writing ------------------------------------------------------------------------------------
+
+
+def encode(entries: Mapping[str, Array | str], crc: bool = False) -> Iterator[bytes | memoryview]:
+    """The pieces of a file, in the order of `entries`.
+
+    Args:
+        entries: arrays, or texts, by name.
+        crc: whether a CRC-32 of everything follows.
+
+    Raises:
+        TypeError: an element type that a tensor cannot hold.
+    """
+    sum32 = 0
+    for name, value in entries.items():
+        for piece in _values(name, value):
+            if crc:
+                sum32 = zlib.crc32(piece, sum32)
+            yield piece
+    if crc:
+        yield _CRC_MARK + sum32.to_bytes(_CRC_BYTES, "big")
+
+
+def _values(name: str, value: Array | str) -> Iterator[bytes | memoryview]:
+    """One tensor: a value for each part of it."""
+    if isinstance(value, str):
+        yield from _value(name, (0,), "str", memoryview(value.encode("utf-32-le")))
+        return
+    given = np.asarray(value)
+    dtype = dtypes.from_numpy(given.dtype)
+    array = np.ascontiguousarray(given, dtype.numpy).reshape(-1)
+    raw = array.view(np.uint8).data if array.size else memoryview(b"")
+    for at in range(0, max(len(raw), 1), PART_BYTES):
+        yield from _value(name, given.shape, dtype.printed, raw[at : at + PART_BYTES])
+
+
+def _value(
+    name: str, shape: Sequence[int], kind: str, raw: memoryview
+) -> Iterator[bytes | memoryview]:
+    dims = b"".join(b"\x08" + _varint(d) for d in shape)
+    head = dims + _field(2, kind.encode()) + b"\x1a" + _varint(len(raw))
+    tag = _field(1, name.encode())
+    size = len(head) + len(raw)
+    tensor = b"\x12" + _varint(size)
+    yield b"\x0a" + _varint(len(tag) + len(tensor) + size) + tag + tensor + head
+    yield raw
+
+
+def _field(number: int, content: bytes) -> bytes:
+    return bytes([number << 3 | _BYTES]) + _varint(len(content)) + content
+
+
+def _varint(n: int) -> bytes:
+    out = bytearray()
+    while n > 0x7F:
+        out.append(n & 0x7F | 0x80)
+        n >>= 7
+    out.append(n)
+    return bytes(out)
+
+
+# --- reading ------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Tensor:
+    """A tensor as it is read: its parts are put together at the end."""
+
+    kind: str = ""
+    shape: list[int] = field(default_factory=list)
+    parts: list[memoryview] = field(default_factory=list)
+
+
+class _Reader:
+    """Fields of one message, none of them beyond its end."""
+
+    def __init__(self, view: memoryview, what: str) -> None:
+        self.view, self.what = view, what
+
+    def bad(self, why: str) -> ArtifactError:
+        return ArtifactError(f"the {self.what} is damaged or not a checkpoint: {why}")
+
+    def varint(self, at: int) -> tuple[int, int]:
+        n = shift = 0
+        view = self.view
+        while at < len(view) and shift < 70:
+            byte = view[at]
+            n |= (byte & 0x7F) << shift
+            at, shift = at + 1, shift + 7
+            if byte < 0x80:
+                return n & (1 << 64) - 1, at
+        raise self.bad("a number has no end")
+
+    def fields(self) -> Iterator[tuple[int, int | memoryview]]:
+        at = 0
+        while at < len(self.view):
+            key, at = self.varint(at)
+            kind = key & 7
+            if kind == _VARINT:
+                number, at = self.varint(at)
+                yield key >> 3, number
+                continue
+            if kind == _BYTES:
+                size, at = self.varint(at)
+            elif kind in (_FIXED64, _FIXED32):
+                size = 8 if kind == _FIXED64 else 4
+            else:
+                raise self.bad(f"field {key >> 3} is of the unknown kind {kind}")
+            if size > len(self.view) - at:
+                raise self.bad(f"it claims {size} bytes where {len(self.view) - at} are left")
+            yield key >> 3, self.view[at : at + size]
+            at += size
+
+    def inner(self, content: int | memoryview) -> _Reader:
+        return _Reader(self.bytes(content), self.what)
+
+    def bytes(self, content: int | memoryview) -> memoryview:
+        if isinstance(content, int):
+            raise self.bad("a number where a message or a text belongs")
+        return content
+
+    def text(self, content: int | memoryview) -> str:
+        try:
+            return str(self.bytes(content), "utf-8")
+        except UnicodeDecodeError:
+            raise self.bad("a name is not UTF-8") from None
+
+
+def decode(
+    data: memoryview | bytes, what: str = "checkpoint", crc: bool = False
+) -> tuple[dict[str, Array | str], bool]:
+    """Tensors and texts by name, and whether the file has a CRC-32.
+
+    Arrays are read-only views of `data` where that is possible.
+
+    Args:
+        data: the file's bytes.
+        what: what to call it in errors.
+        crc: whether the CRC-32, if there is one, is checked.
+
+    Raises:
+        ArtifactError: what is wrong with the file.
+    """
+    view = memoryview(data).toreadonly().cast("B")
+    has_crc = bytes(view[-17:-10]) == _CRC_MARK
+    if has_crc:
+        stored = int.from_bytes(view[-10:], "big")
+        view = view[:-17]
+        if crc and zlib.crc32(view) != stored:
+            raise ArtifactError(
+                f"the {what} is damaged: its CRC-32 is not the one it was saved with"
+            )
+    tensors = _tensors(_Reader(view, what))
+    return {name: _array(name, t, what) for name, t in tensors.items()}, has_crc
+
+
+def _tensors(file: _Reader) -> dict[str, _Tensor]:
+    found: dict[str, _Tensor] = {}
+    last = None
+    for number, content in file.fields():
+        if number != 1:
+            raise file.bad(f"it has a field {number}")
+        name, tensor = _read_value(file.inner(content))
+        known = found.get(name)
+        if known is None:
+            found[name] = tensor
+        elif name != last or (known.kind, known.shape) != (tensor.kind, tensor.shape):
+            raise file.bad(f"{name[:80]!r} is there twice")
+        else:
+            known.parts += tensor.parts
+        last = name
+    return found
+
+
+def _read_value(value: _Reader) -> tuple[str, _Tensor]:
+    name: str | None = None
+    tensor: _Tensor | None = None
+    for number, content in value.fields():
+        if number == 1:
+            name = value.text(content)
+        elif number == 2:
+            tensor = _read_tensor(value.inner(content))
+        elif number == 3:
+            raise ArtifactError(
+                f"the {value.what} holds a map of tensors ({(name or '')[:80]!r}), "
+                "which only MindSpore itself reads"
+            )
+    if name is None or tensor is None:
+        raise value.bad("a value lacks its name or its tensor")
+    return name, tensor
+
+
+def _read_tensor(message: _Reader) -> _Tensor:
+    tensor = _Tensor()
+    for number, content in message.fields():
+        if number == 1 and isinstance(content, int):
+            tensor.shape.append(content)
+        elif number == 1:  # the packed form of repeated numbers
+            inner, at = message.inner(content), 0
+            while at < len(inner.view):
+                dim, at = inner.varint(at)
+                tensor.shape.append(dim)
+        elif number == 2:
+            tensor.kind = message.text(content)
+        elif number == 3:
+            tensor.parts.append(message.bytes(content))
+        if len(tensor.shape) > _MAX_RANK:
+            raise message.bad(f"a tensor has more than {_MAX_RANK} dimensions")
+    return tensor
+
+
+def _array(name: str, tensor: _Tensor, what: str) -> Array | str:
+    size = sum(map(len, tensor.parts))
+    where = f"{name[:80]!r} of the {what}"
+    if tensor.kind == "str":
+        try:
+            return b"".join(tensor.parts).decode("utf-32-le")
+        except UnicodeDecodeError:
+            raise ArtifactError(f"the text {where} is not UTF-32") from None
+    dtype = _TYPES.get(tensor.kind)
+    if dtype is None:
+        raise ArtifactError(
+            f"{where} has elements of type {tensor.kind[:40]!r}; known are {', '.join(_TYPES)}"
+        )
+    expected = dtype.itemsize
+    for dim in tensor.shape:
+        expected *= dim
+    if size != expected:
+        raise ArtifactError(
+            f"{where} has {size} bytes; {tensor.kind}{tensor.shape} takes {expected}"
+        )
+    raw = np.frombuffer(tensor.parts[0] if len(tensor.parts) == 1 else b"".join(tensor.parts),
+                        np.uint8)
+    if raw.size and raw.ctypes.data % dtype.itemsize:
+        raw = raw.copy()
+    if dtype is dtypes.bool_ and bool((raw > 1).any()):
+        raise ArtifactError(f"{where} is of type Bool and holds something else than 0 and 1")
+    array: Array = raw.view(dtype.numpy).reshape(tensor.shape)
+    array.flags.writeable = False
+    return array
+
+
+def save(
+    path: str | os.PathLike[str], entries: Mapping[str, Array | str], crc: bool = False
+) -> None:
+    """Write a `.ckpt` file, whole or not at all.
+
+    Raises:
+        OSError: it cannot be written; an older file is as it was.
+        TypeError: an element type that a tensor cannot hold.
+    """
+    write_atomically(path, encode(entries, crc))
+
+
+def load(path: str | os.PathLike[str], crc: bool = False) -> dict[str, Array | str]:
+    """The arrays and texts of a `.ckpt` file.
+
+    Raises:
+        ArtifactError: what is wrong with the file.
+        OSError: it cannot be read.
+    """
+    return decode(map_file(path), crc=crc)[0]
