@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .convert import ckpt_to_safetensors, safetensors_to_ckpt
+from .export import export, load
 from .serialization import (
     async_ckpt_thread_status,
     load_checkpoint,
@@ -12,6 +13,6 @@ from .serialization import (
 )
 
 __all__ = [
-    "async_ckpt_thread_status", "ckpt_to_safetensors", "load_checkpoint",
-    "load_checkpoint_async", "load_param_into_net", "safetensors_to_ckpt", "save_checkpoint",
+    "async_ckpt_thread_status", "ckpt_to_safetensors", "export", "load",
+    "load_checkpoint", "load_checkpoint_async", "load_param_into_net", "safetensors_to_ckpt", "save_checkpoint",
 ]  # fmt: skip

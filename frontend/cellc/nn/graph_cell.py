@@ -1,0 +1,141 @@
+"""GraphCell: a network read from a file, as a Cell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cellc_compiler.ir.graph import Graph
+
+from ..common.parameter import Parameter
+from ..common.seed import default_generator
+from ..common.tensor import Tensor
+from ..core.replay import run_graph
+from ..core.structure import Structure, put_together, take_apart
+from .cell import Cell
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedGraph:
+    """A network as `load` reads it, to be given to `nn.GraphCell`.
+
+    Attributes:
+        graph: the IR; its first inputs are the arguments' tensors.
+        weights: the values of its parameters, by name.
+        frozen: names of parameters that are not trained.
+        arguments: how the tensors of a call are nested, `(args, kwargs)`.
+        results: how the tensors of the result are nested.
+    """
+
+    graph: Graph
+    weights: Mapping[str, Array]
+    frozen: frozenset[str]
+    arguments: Structure
+    results: Structure
+
+    def __repr__(self) -> str:
+        return f"<graph {self.graph.name}: {len(self.graph.nodes)} nodes>"
+
+
+class GraphCell(Cell):
+    """Runs a network that `cellc.load` read; trains like any Cell.
+
+    Args:
+        graph: what `load` returned.
+        params_init: values for some of its parameters, by name.
+
+    Inputs:
+        Those of the exported network: the same nesting, shapes and dtypes.
+
+    Raises:
+        TypeError: `graph` is nothing that `load` returned, or `params_init` no dict of name to
+            Tensor.
+        ValueError: `params_init` names a parameter that is not there, or has another shape.
+
+    Source: `mindspore.nn.GraphCell`.
+    """
+
+    def __init__(self, graph: LoadedGraph, params_init: Mapping[str, Tensor] | None = None) -> None:
+        super().__init__(auto_prefix=True)
+        if not isinstance(graph, LoadedGraph):
+            raise TypeError(
+                f"For 'GraphCell', 'graph' must be what load() returns, but got {type(graph)}."
+            )
+        values = _values(graph, params_init)
+        self._loaded = graph
+        self._bound: list[Parameter] = []
+        for value in graph.graph.inputs:
+            if value.kind == "input":
+                continue
+            if value.kind == "state" and value.name not in values:
+                self._bound.append(default_generator().state)
+                continue
+            parameter = Parameter(values[value.name], name=value.name,
+                                  requires_grad=value.name not in graph.frozen)
+            self.insert_param_to_cell(value.name, parameter, check_name_contain_dot=False)
+            self._bound.append(parameter)
+
+    def construct(self, *args: Any, **kwargs: Any) -> Any:
+        """The exported computation."""
+        return run_loaded(self._loaded, self._bound, args, kwargs)
+
+
+def _values(graph: LoadedGraph, given: Any) -> dict[str, Tensor]:
+    values = {name: Tensor._from_array(array) for name, array in graph.weights.items()}
+    if given is None:
+        return values
+    if not isinstance(given, Mapping):
+        raise TypeError(f"For 'GraphCell', 'params_init' must be a dict, but got {type(given)}.")
+    for name, value in given.items():
+        if not isinstance(name, str) or not isinstance(value, Tensor):
+            raise TypeError(
+                "For 'GraphCell', 'params_init' must map names to Tensors, but maps "
+                f"{type(name)} to {type(value)}."
+            )
+        old = values.get(name)
+        if old is None:
+            raise ValueError(
+                f"For 'GraphCell', the graph has no parameter {name!r}; it has {sorted(values)}."
+            )
+        if (old.shape, old.dtype) != (value.shape, value.dtype):
+            raise ValueError(
+                f"For 'GraphCell', the parameter {name!r} is {old.dtype}{list(old.shape)}, but "
+                f"'params_init' gives {value.dtype}{list(value.shape)}."
+            )
+        values[name] = value
+    return values
+
+
+def run_loaded(
+    loaded: LoadedGraph, parameters: list[Parameter], args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+) -> Any:
+    """A call of a loaded graph.
+
+    Raises:
+        TypeError: the arguments are nested otherwise than when it was exported.
+        ValueError: a tensor has another shape or dtype.
+    """
+    structure, leaves = take_apart((args, dict(kwargs)))
+    if structure != loaded.arguments:
+        raise TypeError(
+            "the loaded network is called otherwise than when it was exported; it takes "
+            f"{_described(loaded)}"
+        )
+    for given, wanted in zip(leaves, loaded.graph.inputs, strict=False):
+        if given._type != wanted.type:
+            raise ValueError(
+                f"the loaded network takes {wanted.type} as {wanted.name!r}, got {given._type}"
+            )
+    results = run_graph(loaded.graph, [*leaves, *parameters])
+    return put_together(loaded.results, results)
+
+
+def _described(loaded: LoadedGraph) -> str:
+    inputs = [v for v in loaded.graph.inputs if v.kind == "input"]
+    return ", ".join(f"{v.name}: {v.type}" for v in inputs) or "no tensors"

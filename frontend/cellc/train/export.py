@@ -1,0 +1,169 @@
+"""Networks in files: `export` and `load`."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+
+from cellc_compiler.ir.graph import Graph
+from cellc_compiler.ir.text import parse_graph, print_graph
+from cellc_compiler.ir.verify import verify
+from cellc_runtime import portable
+from cellc_runtime.errors import ArtifactError
+
+from ..common.parameter import Parameter
+from ..core.compiled import Traced, trace
+from ..core.structure import take_apart
+from ..core.structure_json import from_json, to_json
+from ..nn.cell import Cell
+from ..nn.graph_cell import LoadedGraph
+
+Array = np.ndarray[Any, Any]
+
+_SUFFIX = {"MINDIR": ".mindir", "ONNX": ".onnx"}
+_NO_MEANING = ("enc_key", "enc_mode", "dataset", "incremental", "custom_func")
+
+
+def export(net: Any, *inputs: Any, file_name: str, file_format: str, **kwargs: Any) -> None:
+    """Write a network, compiled for these inputs, to a file.
+
+    Args:
+        net: a Cell, or a function compiled by `jit`.
+        inputs: what it is called with: Tensors, containers of them, and values that are fixed.
+        file_name: the file; its suffix is added if it is missing.
+        file_format: `"MINDIR"`: cellc's own portable file (IR and weights, read by `load`; it is
+            not MindSpore's MindIR, which has no public specification). `"ONNX"`: needs
+            `pip install cellc[onnx]`.
+        kwargs: MindSpore's `enc_key`, `enc_mode`, `dataset`, `incremental`, `custom_func`; they
+            must be left out or None.
+
+    Raises:
+        CompileError: an error in the network (of the builtin kind it is of).
+        TypeError: `net`, `file_name` or a value in the result has a wrong type.
+        ValueError: an unknown format, or an option that is not supported.
+        OSError: the file cannot be written; an older one is as it was.
+
+    Source: `mindspore.export`.
+    """
+    if not isinstance(file_name, str) or not file_name:
+        raise TypeError(f"For 'export', 'file_name' must be a string, but got {file_name!r}.")
+    if file_format == "AIR":
+        raise ValueError(
+            "For 'export', AIR is the format of Ascend devices, which cellc does not know; use "
+            "'MINDIR' or 'ONNX'."
+        )
+    if file_format not in _SUFFIX:
+        raise ValueError(
+            f"For 'export', 'file_format' must be 'MINDIR' or 'ONNX', but got {file_format!r}."
+        )
+    for name, value in kwargs.items():
+        if name not in _NO_MEANING:
+            raise TypeError(f"export() got an unexpected keyword argument {name!r}")
+        if value not in (None, False):
+            raise ValueError(f"For 'export', the option {name!r} is not supported: leave it out.")
+    if not callable(net):
+        raise TypeError(f"For 'export', 'net' must be a Cell or function, but got {type(net)}.")
+    function = net if isinstance(net, Cell) else getattr(net, "fn", net)
+    traced = trace(function, inputs, {})
+    suffix = _SUFFIX[file_format]
+    path = file_name if file_name.endswith(suffix) else file_name + suffix
+    portable.save(path, _network(traced, inputs))
+
+
+def _network(traced: Traced, inputs: tuple[Any, ...]) -> portable.Network:
+    arguments, _ = take_apart((inputs, {}))
+    weights, frozen = named_weights(traced)
+    meta = {
+        "arguments": to_json(arguments), "results": to_json(traced.out), "frozen": sorted(frozen),
+    }
+    return portable.Network(print_graph(traced.graph), weights, meta)
+
+
+def named_weights(traced: Traced) -> tuple[dict[str, Array], set[str]]:
+    """The values behind a graph's inputs that are no arguments, and which are not trained.
+
+    The state of the global random generator is left out: whoever loads the graph draws from
+    their own.
+    """
+    weights: dict[str, Array] = {}
+    frozen: set[str] = set()
+    outside = traced.graph.inputs[traced.arguments :]
+    for value, tensor in zip(outside, traced.parameters, strict=True):
+        if value.kind == "state":
+            continue
+        weights[value.name] = tensor._data
+        if not (isinstance(tensor, Parameter) and tensor.requires_grad):
+            frozen.add(value.name)
+    return weights, frozen
+
+
+def load(file_name: str, **kwargs: Any) -> LoadedGraph:
+    """Read a network that `export` wrote; `nn.GraphCell` runs it.
+
+    Nothing in the file is executed; all of it is verified.
+
+    Args:
+        file_name: a `.mindir` file of cellc.
+        kwargs: MindSpore's `dec_key` and `dec_mode`; they must be left out or None.
+
+    Raises:
+        ValueError: there is no such file, or encryption is asked for.
+        RuntimeError: the file is damaged, or was not written by cellc.
+
+    Source: `mindspore.load`.
+    """
+    for name, value in kwargs.items():
+        if value is not None:
+            raise ValueError(f"For 'load', the option {name!r} is not supported: leave it out.")
+    if not isinstance(file_name, str):
+        raise ValueError(f"For 'load', 'file_name' must be a string, but got {type(file_name)}.")
+    if not os.path.isfile(file_name):
+        raise ValueError(f"For 'load', there is no file {os.path.realpath(file_name)}.")
+    if not file_name.endswith(".mindir"):
+        raise ValueError(f"For 'load', the file must end in '.mindir', but got {file_name}.")
+    try:
+        network = portable.load(file_name)
+        return _loaded(network)
+    except (ArtifactError, KeyError) as e:
+        raise RuntimeError(
+            f"For 'load', {file_name} cannot be read: {e}. It must be a file that cellc's "
+            "export() wrote; for weights of MindSpore use load_checkpoint()."
+        ) from e
+
+
+def _loaded(network: portable.Network) -> LoadedGraph:
+    graph = _checked(network.graph)
+    arguments = [v for v in graph.inputs if v.kind == "input"]
+    for value in graph.inputs:
+        array = network.weights.get(value.name)
+        if value.kind in ("param", "constant") and (
+            array is None or array.shape != value.type.shape
+            or array.dtype != value.type.dtype.numpy
+        ):
+            raise ArtifactError(f"the weight {value.name!r} is not there, or no {value.type}")
+    if graph.inputs[: len(arguments)] != arguments:
+        raise ArtifactError("the graph's inputs are out of order")
+    frozen = network.meta["frozen"]
+    if not isinstance(frozen, list) or not all(isinstance(n, str) for n in frozen):
+        raise ArtifactError("the network's list of frozen weights is malformed")
+    return LoadedGraph(
+        graph, network.weights, frozenset(frozen),
+        from_json(network.meta["arguments"], len(arguments)),
+        from_json(network.meta["results"], len(graph.outputs)),
+    )
+
+
+def _checked(text: str) -> Graph:
+    """A graph from an untrusted file.
+
+    Raises:
+        ArtifactError: it is not one.
+    """
+    try:
+        graph = parse_graph(text)
+        verify(graph)
+    except Exception as e:  # whatever a parser meets in a file made to break it
+        raise ArtifactError(f"its graph is malformed: {str(e)[:200]}") from e
+    return graph
