@@ -221,9 +221,10 @@ def test_hostile_graphs(folder):
     from cellc_runtime import portable
 
     meta = {"arguments": 0, "results": 0, "frozen": []}
+    head = "graph g(%x: float32[2] input) {\n"
     for text in ("", "graph", "graph g(%w: float32[2] param) {\n  return %w\n}\n",
-                 "graph g(%x: float32[2] input) {\n  return %y\n}\n",
-                 "graph g(%x: float32[2] input) {\n  %0: float32[3] = relu(%x) {}\n  return %0\n}\n"):
+                 head + "  return %y\n}\n",
+                 head + "  %0: float32[3] = relu(%x) {}\n  return %0\n}\n"):
         portable.save("h.mindir", portable.Network(text, {}, meta))
         with pytest.raises(RuntimeError, match="cannot be read"):
             ms.load("h.mindir")

@@ -31,7 +31,8 @@ def to_json(structure: Structure) -> Any:
     kind = next(name for name, k in _KINDS.items() if issubclass(structure.kind, k))
     if not all(isinstance(k, (str, int)) for k in structure.keys):
         raise TypeError("a dict among the results (or arguments) has keys that cannot be saved")
-    return {"box": kind, "keys": list(structure.keys), "parts": [to_json(p) for p in structure.parts]}
+    parts = [to_json(p) for p in structure.parts]
+    return {"box": kind, "keys": list(structure.keys), "parts": parts}
 
 
 def from_json(value: Any, count: int, depth: int = 0) -> Structure:

@@ -13,6 +13,6 @@ from .serialization import (
 )
 
 __all__ = [
-    "async_ckpt_thread_status", "ckpt_to_safetensors", "export", "load",
-    "load_checkpoint", "load_checkpoint_async", "load_param_into_net", "safetensors_to_ckpt", "save_checkpoint",
-]  # fmt: skip
+    "async_ckpt_thread_status", "ckpt_to_safetensors", "export", "load", "load_checkpoint",
+    "load_checkpoint_async", "load_param_into_net", "safetensors_to_ckpt", "save_checkpoint",
+]
