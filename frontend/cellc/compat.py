@@ -11,6 +11,7 @@ from cellc_compiler import __version__
 
 from .common.seed import default_generator
 from .common.tensor import Tensor
+from .core.numbers import MutableBool, MutableFloat, MutableInt
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -37,11 +38,11 @@ def is_tensor(obj: Any) -> bool:
 
 
 def mutable(input_data: Any, dynamic_len: bool = False) -> Any:
-    """The data itself: tensors in containers are run-time values here in any case.
+    """The data, its numbers marked as run-time values: another number does not compile again.
 
     Args:
-        input_data: a number, Tensor, or tuple, list or dict of them. A number becomes a Tensor,
-            so that a graph takes it at run time.
+        input_data: a bool, int, float, Tensor, or tuple, list or dict of them. Tensors are
+            run-time values in any case.
         dynamic_len: must be False.
 
     Raises:
@@ -52,8 +53,14 @@ def mutable(input_data: Any, dynamic_len: bool = False) -> Any:
     """
     if dynamic_len:
         raise ValueError("mutable with dynamic_len=True is not supported: lengths are static")
-    if isinstance(input_data, (bool, int, float)):
-        return Tensor(input_data)
+    if isinstance(input_data, np.generic):
+        pass
+    elif isinstance(input_data, bool):
+        return MutableBool(input_data)
+    elif isinstance(input_data, int):
+        return MutableInt(input_data)
+    elif isinstance(input_data, float):
+        return MutableFloat(input_data)
     if isinstance(input_data, (tuple, list)):
         return type(input_data)(mutable(x) for x in input_data)
     if isinstance(input_data, dict):
@@ -61,8 +68,8 @@ def mutable(input_data: Any, dynamic_len: bool = False) -> Any:
     if isinstance(input_data, Tensor):
         return input_data
     raise TypeError(
-        "For 'mutable', the 'input_data' must be a number, Tensor, tuple, list or dict, but got "
-        f"{type(input_data).__name__}."
+        "For 'mutable', the 'input_data' should be one of (bool, int, float, Tensor, tuple, list, "
+        f"dict) or nested ones of them, but got {input_data!r}."
     )
 
 

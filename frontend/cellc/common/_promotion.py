@@ -145,9 +145,18 @@ def operands(what: str, x: Any, y: Any) -> tuple[Tensor, Tensor]:
         a, b = x.dtype, y.dtype
         if a is b:
             return x, y
-        dtype = promoted(a, b)
+        dtype = _meeting(x, y)
         return cast_to(x, dtype), cast_to(y, dtype)
     return _mixed(what, operand(x, what, "input"), operand(y, what, "other"))
+
+
+def _meeting(x: Tensor, y: Tensor) -> DType:
+    """The element type of two tensors; a number of the graph is as weak as one of Python."""
+    if x._number is None:
+        return promoted(x.dtype, y.dtype) if y._number is None else weak(x.dtype, y._number(0))
+    if y._number is None:
+        return weak(y.dtype, x._number(0))
+    return promoted(default_dtype(x._number(0)), default_dtype(y._number(0)))
 
 
 def _mixed(what: str, x: Any, y: Any) -> tuple[Tensor, Tensor]:
@@ -172,11 +181,12 @@ def common(what: str, *xs: Any) -> list[Tensor]:
     items = [operand(x, what, f"operand {i}") for i, x in enumerate(xs)]
     dtype: DType | None = None
     for x in items:
-        if isinstance(x, Tensor):
+        if isinstance(x, Tensor) and x._number is None:
             dtype = x.dtype if dtype is None else promoted(dtype, x.dtype)
     for x in items:
-        if not isinstance(x, Tensor):
-            dtype = default_dtype(x) if dtype is None else weak(dtype, x)
+        if not isinstance(x, Tensor) or x._number is not None:
+            number = x._number(0) if isinstance(x, Tensor) else x
+            dtype = default_dtype(number) if dtype is None else weak(dtype, number)
     assert dtype is not None
     return [cast_to(x, dtype) if isinstance(x, Tensor) else constant(x, dtype) for x in items]
 

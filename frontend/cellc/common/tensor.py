@@ -141,6 +141,8 @@ class Tensor:
     """
 
     __slots__ = ("__dict__", "__weakref__", "_data")
+    _number: Any = None
+    """The kind of Python number it stands for, if it is one of a graph (`core/numbers.py`)."""
 
     _data: Array
     _version: int = 0

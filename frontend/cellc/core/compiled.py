@@ -233,7 +233,7 @@ class CompiledEntry:
         updated = {old for old, _ in traced.graph.updates}
         self.updated = [p for p, v in zip(traced.parameters, traced.graph.inputs[traced.arguments:],
                                           strict=True) if v in updated]
-        self.single = isinstance(traced.out, Leaf)
+        self.single = isinstance(traced.out, Leaf) and traced.out.kind is None
         self.bind()
 
     def bind(self) -> None:

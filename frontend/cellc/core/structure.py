@@ -11,13 +11,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..common.tensor import Tensor
+from .numbers import MUTABLE, Kind, as_input, as_number
 
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """The place of a tensor: its number."""
+    """The place of a tensor: its number; `kind` if it stands for a Python number."""
 
     number: int
+    kind: Kind | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,10 @@ def take_apart(value: Any) -> tuple[Structure, list[Tensor]]:
     def walk(x: Any) -> Structure:
         if isinstance(x, Tensor):
             leaves.append(x)
-            return Leaf(len(leaves) - 1)
+            return Leaf(len(leaves) - 1, x._number)
+        if type(x) in MUTABLE:
+            leaves.append(as_input(x))
+            return Leaf(len(leaves) - 1, MUTABLE[type(x)])
         if isinstance(x, dict):
             return Box(dict, tuple(x), tuple(walk(v) for v in x.values()))
         if isinstance(x, (tuple, list)):
@@ -59,7 +64,8 @@ def take_apart(value: Any) -> tuple[Structure, list[Tensor]]:
 def put_together(structure: Structure, leaves: Sequence[Any]) -> Any:
     """The value of a structure with its tensors filled in."""
     if isinstance(structure, Leaf):
-        return leaves[structure.number]
+        leaf = leaves[structure.number]
+        return leaf if structure.kind is None else as_number(leaf, structure.kind)
     if isinstance(structure, Known):
         return structure.value
     parts = [put_together(p, leaves) for p in structure.parts]

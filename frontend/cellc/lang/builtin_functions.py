@@ -7,18 +7,17 @@ from __future__ import annotations
 
 import builtins
 import functools
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from cellc_runtime import dtypes
-from cellc_runtime.dtypes import DType
-
 from ..common.tensor import Tensor
 from ..core.dispatch import apply
+from ..core.numbers import GraphNumber, as_kind, as_number, item_of
 from ..core.tracer import GraphTensor
 from .access import mangle, read_attribute
 from .assignment import set_attribute
-from .control import Known, choose, logical, truth
+from .control import Known, as_bool, choose, logical, truth
 from .iteration import items
 from .text import emit_print, flat
 from .values import RuntimeRange, Text, any_runtime, holds_runtime, is_runtime
@@ -60,7 +59,7 @@ def _len(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
 
 @_handles(range)
 def _range(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
-    given = [int(a._data) if isinstance(a, Tensor) and not is_runtime(a) else a for a in args]
+    given = [BUILTINS[int](vm, [a], {}, frame) if isinstance(a, Tensor) else a for a in args]
     if not any(isinstance(a, Tensor) for a in given):
         return range(*given, **kwargs)
     start, stop = (0, given[0]) if len(given) == 1 else (given[0], given[1])
@@ -181,7 +180,7 @@ def _fold(op: str, start: bool) -> Handler:
             result = logical(op, result, truth(vm, element, frame))
             if isinstance(result, bool) and result != start:
                 return result
-        return result
+        return as_bool(result)
 
     return handler
 
@@ -195,6 +194,8 @@ def _isinstance(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> An
     value, cls = args
     if isinstance(value, Text):
         return isinstance("", cls)
+    if isinstance(value, GraphNumber):
+        return isinstance(value._number(0), cls)
     return isinstance(value, cls)
 
 
@@ -203,6 +204,8 @@ def _type(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
     if len(args) != 1:
         raise vm.error("CE303", TypeError, "a class cannot be made in a compiled function", frame)
     cls = type(args[0])
+    if isinstance(args[0], GraphNumber):
+        return args[0]._number
     return Tensor if cls is GraphTensor else str if cls is Text else cls
 
 
@@ -232,7 +235,7 @@ def _setattr(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
     set_attribute(vm, target, name, value, frame)
 
 
-def _number(cls: Any, dtype: DType) -> Handler:
+def _number(cls: Any) -> Handler:
     def handler(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
         if len(args) == 1 and isinstance(args[0], Tensor):
             value = args[0]
@@ -242,20 +245,20 @@ def _number(cls: Any, dtype: DType) -> Handler:
                 raise TypeError(
                     f"only a tensor of one element can become {cls.__name__}, got {value._type}"
                 )
-            one = apply("reshape", value, shape=()) if value.shape else value
-            return one.astype(dtype)
+            return item_of(GraphTensor(vm.tracer.lift(value)), cls) \
+                if not isinstance(value, GraphTensor) else item_of(value, cls)
         return cls(*args, **kwargs)
 
     return handler
 
 
-BUILTINS[int] = _number(int, dtypes.int64)
-BUILTINS[float] = _number(float, dtypes.float32)
+BUILTINS[int] = _number(int)
+BUILTINS[float] = _number(float)
 
 
 @_handles(bool)
 def _bool(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
-    return truth(vm, args[0], frame) if args else False
+    return as_bool(truth(vm, args[0], frame)) if args else False
 
 
 @_handles(str)
@@ -304,6 +307,42 @@ def _print(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
 @_handles(iter)
 def _iter(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
     return iter(items(vm, args[0], frame))
+
+
+def _math(fn: Any, on_number: Callable[[GraphNumber], Any]) -> None:
+    """A function of `math` on numbers of the graph; a tensor of one element becomes one."""
+    def handler(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+        if len(args) != 1 or not is_runtime(args[0]):
+            return fn(*args, **kwargs)
+        given = args[0]
+        if given._type.size != 1:
+            raise vm.error(
+                "CE301", TypeError, f"math.{fn.__name__}() is called on a tensor, whose elements "
+                "are not known while compiling", frame,
+                hint=f"use ops.{_OPS_NAMES.get(fn.__name__, fn.__name__)}",
+            )
+        if not isinstance(given, GraphNumber):
+            given = BUILTINS[float](vm, args, {}, frame)
+        return on_number(given)
+
+    BUILTINS[fn] = handler
+
+
+_OPS_NAMES = {"fabs": "abs"}
+
+
+def _test_float(op: str) -> Callable[[GraphNumber], Any]:
+    return lambda n: as_number(apply(op, as_kind(n, float)), bool)
+
+
+_math(math.floor, lambda n: n.__floor__())
+_math(math.ceil, lambda n: n.__ceil__())
+_math(math.trunc, lambda n: n.__trunc__())
+_math(math.fabs, lambda n: abs(as_kind(n, float)))
+_math(math.sqrt, lambda n: as_number(apply("sqrt", as_kind(n, float)), float))
+_math(math.isnan, _test_float("isnan"))
+_math(math.isinf, _test_float("isinf"))
+_math(math.isfinite, _test_float("isfinite"))
 
 
 def _plain(fn: Any) -> Handler:

@@ -11,10 +11,12 @@ from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
 from cellc_compiler.ir.graph import NOWHERE, Span
+from cellc_runtime import dtypes
 
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor
 from ..core.dispatch import tracing
+from ..core.numbers import GraphNumber
 from ..core.tracer import GraphTensor
 from . import _model
 from .access import static_attribute
@@ -273,6 +275,8 @@ def _tensor(
     dtype = args[1] if len(args) > 1 else kwargs.get("dtype")
     if not isinstance(source, Tensor):
         raise TypeError("a list that holds computed tensors cannot become a Tensor: use ops.stack")
+    if dtype is None and isinstance(source, GraphNumber) and source._number is float:
+        dtype = dtypes.float32
     return source.astype(dtype) if dtype is not None else GraphTensor(vm.tracer.lift(source))
 
 

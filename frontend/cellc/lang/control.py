@@ -11,6 +11,7 @@ from cellc_runtime import dtypes
 
 from ..common.tensor import Tensor
 from ..core.dispatch import apply
+from ..core.numbers import as_number, kind_of
 from ..core.tracer import Region
 from .analysis import Names, is_total
 from .journal import Change, Slot, Variable, unchanged
@@ -26,6 +27,7 @@ from .values import (
     Text,
     as_tensor,
     is_runtime,
+    like,
     scalar,
 )
 
@@ -59,6 +61,11 @@ def truth(vm: Interpreter, value: Any, frame: Frame) -> Known:
     if one.dtype is not dtypes.bool_:
         one = apply("ne", one, scalar(0, one.dtype))
     return one
+
+
+def as_bool(known: Known) -> Any:
+    """A truth value as what `bool(...)` gives: a bool, or one of the graph."""
+    return known if isinstance(known, bool) else as_number(known, bool)
 
 
 def logical(op: str, a: Known, b: Known | None = None) -> Known:
@@ -123,8 +130,10 @@ def short_circuit(
     if first._type == known._type and all(is_total(v) for v in rest):
         second = short_circuit(vm, node, rest, frame)
         vm.at(node, frame)
-        if isinstance(second, bool) or getattr(second, "_type", None) == known._type:
-            return logical("and" if is_and else "or", known, second)
+        if kind_of(first) is kind_of(second) and getattr(second, "_type", None) == known._type:
+            return like(logical("and" if is_and else "or", known, second), first, second)
+        if isinstance(second, bool):
+            return like(logical("and" if is_and else "or", known, second), first)
         return choose(vm, node, known, frame, *_sides(is_and, lambda: second, lambda: first))
     later = lambda: short_circuit(vm, node, rest, frame)  # noqa: E731
     return choose(vm, node, known, frame, *_sides(is_and, later, lambda: first))

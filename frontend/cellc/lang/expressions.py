@@ -11,12 +11,12 @@ from .access import index_is, mangle, read_attribute, subscript
 from .analysis import Facts
 from .assignment import assign_to
 from .calls import call
-from .control import choose, logical, short_circuit, truth
+from .control import as_bool, choose, logical, short_circuit, truth
 from .frames import Frame
 from .functions import InterpretedFunction
 from .iteration import items
 from .operators import BINARY, UNARY, compare, percent_text
-from .values import Text, holds_runtime, is_runtime
+from .values import Text, holds_runtime, is_runtime, like
 
 if TYPE_CHECKING:
     from .interpreter import Interpreter
@@ -51,7 +51,7 @@ def _unary(vm: Interpreter, node: ast.UnaryOp, frame: Frame) -> Any:
     vm.at(node, frame)
     if isinstance(node.op, ast.Not):
         known = truth(vm, value, frame)
-        return not known if isinstance(known, bool) else logical("not", known)
+        return not known if isinstance(known, bool) else as_bool(logical("not", known))
     return UNARY[type(node.op)](value)
 
 
@@ -66,10 +66,12 @@ def _compare(vm: Interpreter, node: ast.Compare, frame: Frame) -> Any:
         vm.at(node, frame)
         return compare(vm, node.ops[0], left, right, frame)
     result: Any = True
+    parts: list[Any] = []
     for op, right_node in zip(node.ops, node.comparators, strict=True):
         right = vm.eval(right_node, frame)
         vm.at(node, frame)
         part = compare(vm, op, left, right, frame)
+        parts.append(part)
         known = truth(vm, part, frame)
         if known is False:
             return part
@@ -78,7 +80,7 @@ def _compare(vm: Interpreter, node: ast.Compare, frame: Frame) -> Any:
         elif result is True and right_node is node.comparators[-1]:
             return part
         left = right
-    return result
+    return like(result, *parts) if isinstance(result, Tensor) else result
 
 
 def _if_exp(vm: Interpreter, node: ast.IfExp, frame: Frame) -> Any:

@@ -16,6 +16,7 @@ from cellc_compiler.ir.types import TensorType
 
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor
+from ..core.numbers import DTYPES, Kind, kind_of
 from ..core.tracer import Region
 from . import regions
 from .analysis import Names, assigned
@@ -31,10 +32,12 @@ from .values import (
     RuntimeRange,
     as_tensor,
     describe,
+    fits,
     flatten,
     is_number,
     join_types,
     number_dtype,
+    restored,
     same_constant,
     same_structure,
     skeleton,
@@ -185,12 +188,17 @@ def _runtime_range(
 
 @dataclass(slots=True)
 class Carried:
-    """A place the loop carries: its value on entry, split into leaves."""
+    """A place the loop carries: its value on entry, split into leaves.
+
+    Attributes:
+        types, kinds: of the leaves in the loop; a kind for those that are numbers there.
+    """
 
     slot: Slot
     value: Any
     leaves: list[Any] = field(default_factory=list)
     types: list[TensorType] = field(default_factory=list)
+    kinds: list[Kind | None] = field(default_factory=list)
 
 
 class Retry(Exception):
@@ -231,6 +239,7 @@ class RuntimeLoop:
             v._type if isinstance(v, Tensor) else TensorType((), number_dtype(v))
             for v in item.leaves
         ]
+        item.kinds = [kind_of(v) for v in item.leaves]
         self.carried[slot.key()] = item
 
     def run(self) -> Outcome:
@@ -312,7 +321,7 @@ class RuntimeLoop:
             leaves: list[Any] = []
             build = flatten(item.value, leaves, True)
             self.vm.note(item.slot)
-            item.slot.put(build(args[at : at + len(leaves)]))
+            item.slot.put(build(restored(args[at : at + len(leaves)], item.kinds)))
             at += len(leaves)
 
     def _go_on(self, args: list[Tensor], state: int) -> Tensor:
@@ -393,7 +402,10 @@ class RuntimeLoop:
         flatten(value, leaves, True)
         out = []
         for i, (leaf, ty) in enumerate(zip(leaves, item.types, strict=True)):
-            if isinstance(leaf, Tensor) and leaf._type != ty:
+            kind = item.kinds[i]
+            if (isinstance(leaf, Tensor) and leaf._type != ty) or (
+                kind is not None and kind_of(leaf) is not kind
+            ):
                 self._promote(item, i, leaf, value)
             try:
                 join_types(as_tensor(MISSING, ty), leaf)
@@ -402,17 +414,18 @@ class RuntimeLoop:
             out.append(as_tensor(leaf, ty))
         return out
 
-    def _promote(self, item: Carried, index: int, leaf: Tensor, value: Any) -> None:
-        """A number on entry takes the element type of what replaces it."""
-        before = item.leaves[index]
-        if is_number(before) and leaf.shape == ():
-            try:
-                join_types(leaf, before)
-            except MergeError:
-                raise self._unsteady(item, item.value, value) from None
-            if item.types[index] != leaf._type:
-                item.types[index] = leaf._type
+    def _promote(self, item: Carried, index: int, leaf: Any, value: Any) -> None:
+        """A number on entry takes the kind or the element type of what replaces it."""
+        before, old, new = item.leaves[index], item.kinds[index], kind_of(leaf)
+        if (old, new) == (int, float):
+            item.types[index], item.kinds[index] = TensorType((), DTYPES[float]), float
+            raise Retry
+        if new is None and not (old is None and isinstance(before, Tensor)):
+            if isinstance(leaf, Tensor) and leaf.shape == () and fits(before, leaf.dtype):
+                item.types[index], item.kinds[index] = leaf._type, None
                 raise Retry
+        elif new is not None and old is None and item.types[index].rank == 0:
+            return  # a tensor whose place a number takes
         raise self._unsteady(item, item.value, value)
 
     def _unsteady(self, item: Carried, before: Any, after: Any) -> Exception:
@@ -448,8 +461,9 @@ class RuntimeLoop:
         flags = {k: out[state + i] for i, k in enumerate(kinds)}
         value: Any = MISSING
         if RETURN in flags:
-            build = flatten(self.returned, [], False)
-            value = build(out[state + len(kinds) :])
+            leaves: list[Any] = []
+            build = flatten(self.returned, leaves, False)
+            value = build(restored(out[state + len(kinds) :], [kind_of(v) for v in leaves]))
         outcome = Outcome(frozenset(kinds), flags, True, value, self.node) if kinds else NEXT
         if self.replay:  # the last test also assigned its variables
             outcome = under(vm, self.node, outcome, frame, self._last_test, self.live) \

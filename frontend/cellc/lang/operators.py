@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..common.tensor import Tensor
-from .control import logical, truth
+from .control import as_bool, logical, truth
 from .iteration import items
 from .values import Text, holds_runtime, is_runtime
 
@@ -66,14 +66,14 @@ def compare(vm: Interpreter, op: ast.cmpop, a: Any, b: Any, frame: Frame) -> Any
             return contains(vm, a, b, frame)
         case ast.NotIn():
             found = contains(vm, a, b, frame)
-            return logical("not", found) if isinstance(found, Tensor) else not found
+            return as_bool(logical("not", found)) if isinstance(found, Tensor) else not found
     return COMPARE[type(op)](a, b)
 
 
 def contains(vm: Interpreter, item: Any, box: Any, frame: Frame) -> Any:
     """`item in box`: a bool, or a bool tensor if it depends on run-time values."""
     if is_runtime(box):
-        return truth(vm, (box == item).any(), frame)
+        return as_bool(truth(vm, (box == item).any(), frame))
     if isinstance(box, (dict, str, range)) or not holds_runtime([item, box]):
         return item in box
     result: Any = False
@@ -84,4 +84,4 @@ def contains(vm: Interpreter, item: Any, box: Any, frame: Frame) -> Any:
         if isinstance(same, Tensor):
             same = truth(vm, same, frame)
             result = same if result is False else logical("or", result, same)
-    return result
+    return as_bool(result)

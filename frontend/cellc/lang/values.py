@@ -21,6 +21,7 @@ from cellc_runtime.dtypes import DType
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor
 from ..core.dispatch import apply
+from ..core.numbers import DTYPES, GraphNumber, Kind, as_number, kind_of
 from ..core.tracer import GraphTensor
 
 
@@ -89,20 +90,28 @@ def is_number(value: object) -> bool:
 
 
 def scalar(value: Any, dtype: DType | None = None) -> Tensor:
-    """A number as a rank-0 tensor: bool, int64 or float32 unless `dtype` says otherwise."""
+    """A number as a rank-0 tensor: bool, int64 or float64 unless `dtype` says otherwise."""
     chosen = dtype or number_dtype(value)
     return Tensor._from_array(np.asarray(value, dtype=chosen.numpy))
 
 
 def number_dtype(value: Any) -> DType:
-    """The element type a number takes when it becomes a tensor."""
+    """The element type that stands for a number in a graph."""
     if isinstance(value, np.generic):
         return dtypes.from_numpy(value.dtype)
-    if isinstance(value, bool):
-        return dtypes.bool_
-    if isinstance(value, int):
-        return dtypes.int64
-    return dtypes.complex64 if isinstance(value, complex) else dtypes.float32
+    kind = kind_of(value)
+    return dtypes.complex128 if kind is None else DTYPES[kind]
+
+
+def like(result: Any, *values: Any) -> Any:
+    """A tensor of the graph as the kind of value it stands for: a number where each of `values`
+    is a number (or has no say)."""
+    kinds = {kind_of(v) for v in values if v is not MISSING}
+    if len(kinds) != 1 or None in kinds or type(result) is not GraphTensor:
+        return result
+    (kind,) = kinds
+    assert kind is not None
+    return as_number(result, kind) if result.dtype is DTYPES[kind] else result
 
 
 def zeros(ty: TensorType) -> Tensor:
@@ -111,8 +120,13 @@ def zeros(ty: TensorType) -> Tensor:
     return apply("broadcast_to", one, shape=ty.shape) if ty.shape else one
 
 
+_ARTICLES: dict[Kind, str] = {bool: "a bool", int: "an int", float: "a float"}
+
+
 def describe(value: Any) -> str:
     """A value's type, for messages."""
+    if isinstance(value, GraphNumber):
+        return f"{_ARTICLES[value._number]} computed at run time"
     if isinstance(value, Tensor):
         return f"Tensor {value._type}"
     if value is None or isinstance(value, (bool, int, float, str)):
@@ -194,7 +208,7 @@ class Merger:
     def _leaf(self, a: Any, b: Any) -> Build:
         index = len(self.pairs)
         self.pairs.append((join_types(a, b), a, b))
-        return lambda results: results[index]
+        return lambda results: like(results[index], a, b)
 
     def _placeholder(self, value: Any, first: bool) -> Build:
         """A value only one path has: the other gives zeros for its tensors."""
@@ -202,7 +216,7 @@ class Merger:
             index = len(self.pairs)
             pair = (MISSING, value) if first else (value, MISSING)
             self.pairs.append((value._type, *pair))
-            return lambda results: results[index]
+            return lambda results: like(results[index], value)
         if isinstance(value, (tuple, list)):
             return _sequence(type(value), [self._placeholder(v, first) for v in value])
         if type(value) is dict:
@@ -216,6 +230,11 @@ def _merge_hint(a: Any, b: Any) -> str:
     if callable(a) and callable(b):
         return "call each in its own branch: f(x) if c else g(x)"
     return "only tensors and numbers can be chosen at run time"
+
+
+def _is_tensor(value: Any) -> bool:
+    """Whether a value is a tensor in the program too, not a number of the graph."""
+    return isinstance(value, Tensor) and not isinstance(value, GraphNumber)
 
 
 def _tensor_like(value: Any) -> bool:
@@ -237,10 +256,10 @@ def _mapping(parts: dict[Any, Build]) -> Build:
 _RANK = {"b": 0, "i": 1, "u": 1, "f": 2, "V": 2, "c": 3}
 
 
-def _fits(number: Any, dtype: DType) -> bool:
+def fits(number: Any, dtype: DType) -> bool:
     """Whether a number takes the element type without changing its kind."""
     want = _RANK.get(dtype.numpy.kind, 2)
-    have = _RANK[np.asarray(number).dtype.kind]
+    have = _RANK[number_dtype(number).numpy.kind]
     return have == want if 0 in (have, want) else have <= want
 
 
@@ -250,13 +269,13 @@ def join_types(a: Any, b: Any) -> TensorType:
     Raises:
         MergeError: they have none in common.
     """
-    if isinstance(a, Tensor) and isinstance(b, Tensor):
+    if _is_tensor(a) and _is_tensor(b):
         if a._type != b._type:
             raise MergeError(f"{describe(a)} and {describe(b)}")
-        return a._type
+        return a._type  # type: ignore[no-any-return]
     for tensor, number in ((a, b), (b, a)):
-        if isinstance(tensor, Tensor):
-            if tensor.shape == () and _fits(number, tensor.dtype):
+        if kind_of(tensor) is None and isinstance(tensor, Tensor):
+            if tensor.shape == () and fits(number, tensor.dtype):
                 return tensor._type
             raise MergeError(f"{describe(a)} and {describe(b)}")
     if number_dtype(a) != number_dtype(b):
@@ -268,7 +287,11 @@ def as_tensor(value: Any, ty: TensorType) -> Tensor:
     """A tensor, number or MISSING as a tensor of type `ty`."""
     if value is MISSING:
         return zeros(ty)
-    return value if isinstance(value, Tensor) else scalar(value, ty.dtype)
+    if not isinstance(value, Tensor):
+        return scalar(value, ty.dtype)
+    if isinstance(value, GraphNumber) and value.dtype is not ty.dtype:
+        return apply("cast", value, dtype=ty.dtype)  # type: ignore[no-any-return]
+    return value
 
 
 def flatten(value: Any, leaves: list[Any], numbers: bool) -> Build:
@@ -282,6 +305,11 @@ def flatten(value: Any, leaves: list[Any], numbers: bool) -> Build:
     if type(value) is dict:
         return _mapping({k: flatten(v, leaves, numbers) for k, v in value.items()})
     return _constant(value)
+
+
+def restored(results: Sequence[Tensor], kinds: Sequence[Kind | None]) -> list[Any]:
+    """Tensors of the graph as numbers of the kinds that are given."""
+    return [t if k is None else as_number(t, k) for t, k in zip(results, kinds, strict=True)]
 
 
 def skeleton(value: Any, numbers: bool) -> Any:
