@@ -1,14 +1,19 @@
 """Reading and writing parts of tensors, with numpy's rules.
 
-A key is brought to a plan: a basic part (one slice per axis) and, on the sliced tensor, the axes
-that are addressed by integer tensors. Masks become positions where their elements are known;
-where they are not (in a graph), writing one value through a mask is a `where`.
+A key is brought to a plan (`_index_plan`): a basic part (one slice per axis) and, on the sliced
+tensor, the axes that are addressed by integer tensors. Masks become positions where their
+elements are known; where they are not (in a graph), writing through a mask selects.
+
+A part that was read remembers what it was taken from: a write into it (`x[0][1] = v`, or
+`y = x[0]; y[1] = v`) is a write into the same place of that tensor, too. It keeps its own value
+when that tensor is written later.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,216 +21,14 @@ import numpy as np
 from cellc_runtime.dtypes import bool_, int64
 
 from ..core.dispatch import active_tracer, apply, assign
+from . import _index_runtime
+from ._index_plan import Flag, Ints, Plan, Span, entries, is_index, known_elements, make_plan
 from ._promotion import cast_to, constant, is_scalar
 from .parameter import Parameter
-from .tensor import Array, Tensor
+from .tensor import Tensor
 
-Ints = tuple[int, ...]
-Span = tuple[int, int, int]
-"""Start, count and step of the positions taken from one axis."""
-
-
-@dataclass(slots=True)
-class Plan:
-    """What a key takes from a tensor.
-
-    Attributes:
-        spans: per axis of the tensor.
-        dropped: axes (of the tensor) that an int takes away.
-        added: axes of length 1 (of the result of the basic part) that None adds.
-        advanced: axis of the basic part's result -> its positions.
-        apart: whether the advanced axes are separated, so their result comes first.
-    """
-
-    spans: list[Span]
-    dropped: list[int]
-    added: list[int]
-    advanced: dict[int, Tensor]
-    apart: bool
-
-    def basic_shape(self) -> Ints:
-        """The shape of the basic part, before axes are dropped and added."""
-        return tuple(count for _, count, _ in self.spans)
-
-    def viewed_shape(self) -> Ints:
-        """The shape of the basic part with axes dropped and added."""
-        dims = [n for i, n in enumerate(self.basic_shape()) if i not in self.dropped]
-        for a in self.added:
-            dims.insert(a, 1)
-        return tuple(dims)
-
-
-def known_elements(x: Tensor) -> Array | None:
-    """The elements of a tensor, or None where a graph being compiled does not know them."""
-    if active_tracer() is not None and isinstance(x, Parameter):
-        return None
-    try:
-        return x._data
-    except TypeError:
-        return None
-
-
-# --- from a key to a plan -------------------------------------------------------------------------
-
-
-def _is_int(k: Any) -> bool:
-    return isinstance(k, (int, np.integer)) and not isinstance(k, (bool, np.bool_))
-
-
-def _entry(k: Any) -> Any:
-    """One entry of a key: int, slice, None, Ellipsis, or a Tensor of ints or bools.
-
-    Raises:
-        IndexError: it is something else, or the bool False.
-    """
-    if k is None or k is Ellipsis or isinstance(k, slice):
-        return k
-    if _is_int(k):
-        return int(k)
-    if isinstance(k, (bool, np.bool_)):
-        if not k:
-            raise IndexError("a tensor can be indexed by the bool True (a new axis), not by False")
-        return None
-    if isinstance(k, (list, tuple, range)):
-        k = list(k)
-        if any(isinstance(x, Tensor) and known_elements(x) is None for x in k):
-            k = apply("stack", *(x if isinstance(x, Tensor) else constant(x, int64) for x in k),
-                      axis=0)
-        else:
-            k = Tensor(k) if k else Tensor._from_array(np.empty(0, np.int64))
-    if isinstance(k, np.ndarray):
-        k = Tensor(k)
-    if isinstance(k, Tensor) and k.dtype is bool_ and k.ndim == 0:
-        return _entry(bool(k))
-    if isinstance(k, Tensor) and (k.dtype.is_integer or k.dtype is bool_):
-        return k
-    got = k.dtype if isinstance(k, Tensor) else type(k).__name__
-    raise IndexError(
-        "only integers, slices (`:`), ellipsis (`...`), None, and integer or bool tensors, lists "
-        f"and arrays are valid indices, but got {got}"
-    )
-
-
-def _entries(key: Any) -> list[Any]:
-    # As in MindSpore (and numpy of old), a list that holds sequences or slices is a tuple of
-    # indices.
-    if isinstance(key, list) and any(isinstance(k, (list, tuple, slice)) for k in key):
-        key = tuple(key)
-    return [_entry(k) for k in (key if isinstance(key, tuple) else (key,))]
-
-
-def _consumed(k: Any) -> int:
-    """How many axes of the tensor an entry takes."""
-    if k is None or k is Ellipsis:
-        return 0
-    return k.ndim if isinstance(k, Tensor) and k.dtype is bool_ else 1
-
-
-def _full(entries: list[Any], rank: int) -> list[Any]:
-    """Entries with the ellipsis written out as slices.
-
-    Raises:
-        IndexError: two ellipses, or too many indices.
-    """
-    used = sum(_consumed(k) for k in entries)
-    if used > rank:
-        raise IndexError(f"too many indices: the tensor has {rank} axes, but {used} were indexed")
-    dots = [i for i, k in enumerate(entries) if k is Ellipsis]
-    if len(dots) > 1:
-        raise IndexError("an index can only have a single ellipsis ('...')")
-    at = dots[0] if dots else len(entries)
-    rest = [slice(None)] * (rank - used)
-    return entries[:at] + rest + entries[at + 1 :]
-
-
-def _bound(v: Any) -> Any:
-    return int(v) if isinstance(v, Tensor) else v
-
-
-def _span(s: slice, d: int) -> Span:
-    """Start, count, step of a slice of an axis of length d."""
-    try:
-        start, stop, step = slice(_bound(s.start), _bound(s.stop), _bound(s.step)).indices(d)
-    except TypeError as e:
-        raise TypeError(f"slice bounds must be ints or None, known when the graph is compiled: {e}"
-                        ) from None
-    return start, len(range(start, stop, step)), step
-
-
-def _positions(mask: Tensor) -> list[Tensor]:
-    elements = known_elements(mask)
-    if elements is None:
-        raise TypeError(
-            "the shape of a tensor read through a bool mask depends on the mask's elements, which "
-            "are not known while a graph is compiled; use ops.where or masked_fill"
-        )
-    return [Tensor._from_array(np.ascontiguousarray(p, np.int64)) for p in np.nonzero(elements)]
-
-
-def _checked(index: Tensor, d: int, axis: int) -> Tensor:
-    """Positions with known elements checked and made non-negative."""
-    elements = known_elements(index)
-    if elements is None:
-        return index
-    if elements.size and not (-d <= int(elements.min()) and int(elements.max()) < d):
-        bad = elements[(elements < -d) | (elements >= d)].flat[0]
-        raise IndexError(f"index {bad} is out of bounds for axis {axis} with size {d}")
-    signed = elements.astype(np.int64)
-    return Tensor._from_array(np.where(signed < 0, signed + d, signed))
-
-
-def make_plan(shape: Ints, key: Any) -> Plan:
-    """The plan of a key for a tensor of a shape.
-
-    Raises:
-        IndexError: the key does not fit the shape, or holds something that is no index.
-        TypeError: slice bounds that are no ints.
-    """
-    entries = _full(_entries(key), len(shape))
-    blend = any(isinstance(k, Tensor) for k in entries)
-    plan = Plan([], [], [], {}, False)
-    places: list[int] = []  # where, among the entries, the advanced ones stand
-    axis = view = 0
-    for place, k in enumerate(entries):
-        if k is None:
-            plan.added.append(view)
-            view += 1
-        elif isinstance(k, slice):
-            plan.spans.append(_span(k, shape[axis]))
-            axis, view = axis + 1, view + 1
-        elif isinstance(k, int) and not blend:
-            plan.spans.append(_one(k, shape[axis], axis))
-            plan.dropped.append(axis)
-            axis += 1
-        else:
-            places.append(place)
-            for index in _advanced(k, shape, axis):
-                plan.spans.append((0, shape[axis], 1))
-                plan.advanced[view] = _checked(index, shape[axis], axis)
-                axis, view = axis + 1, view + 1
-    plan.apart = bool(places) and places[-1] - places[0] + 1 != len(places)
-    return plan
-
-
-def _one(k: int, d: int, axis: int) -> Span:
-    if not -d <= k < d:
-        raise IndexError(f"index {k} is out of bounds for axis {axis} with size {d}")
-    return k % d, 1, 1
-
-
-def _advanced(k: Any, shape: Ints, axis: int) -> list[Tensor]:
-    """The integer tensors of one entry: itself, or the positions of a mask's true elements."""
-    if isinstance(k, int):
-        return [constant(_one(k, shape[axis], axis)[0], int64)]
-    if k.dtype is not bool_:
-        return [k]
-    if k.shape != shape[axis : axis + k.ndim]:
-        raise ValueError(
-            f"the shape {k.shape} of a mask does not match the indexed shape "
-            f"{shape[axis : axis + k.ndim]}"
-        )
-    return _positions(k)
-
+__all__ = ["ancestors", "become", "getitem", "is_open", "known_elements", "setitem", "taken",
+           "update", "write", "write_update"]
 
 # --- reading --------------------------------------------------------------------------------------
 
@@ -244,9 +47,13 @@ def _transpose(x: Tensor, perm: list[int]) -> Tensor:
     return out
 
 
+def _whole(spans: list[Span], shape: Ints) -> bool:
+    return all(s == (0, d, 1) for s, d in zip(spans, shape, strict=True))
+
+
 def _take_spans(x: Tensor, spans: list[Span]) -> Tensor:
-    """The basic part: slices, with empty ones and whole ones short-cut."""
-    if all(s == (0, d, 1) for s, d in zip(spans, x.shape, strict=True)):
+    """Slices of all axes, with empty ones and whole ones short-cut."""
+    if _whole(spans, x.shape):
         return x
     start = tuple(a for a, _, _ in spans)
     # For negative steps the stop may be -1 (past the first element), as slice.indices gives it.
@@ -255,6 +62,41 @@ def _take_spans(x: Tensor, spans: list[Span]) -> Tensor:
     step = tuple(s for _, _, s in spans)
     out: Tensor = apply("slice", x, start=start, stop=stop, step=step)
     return out
+
+
+def _starts(plan: Plan, rank: int) -> Tensor:
+    zero = constant(0, int64)
+    starts = [plan.windows[i].start if i in plan.windows else zero for i in range(rank)]
+    out: Tensor = apply("stack", *starts, axis=0)
+    return out
+
+
+def _in_windows(plan: Plan, shape: Ints) -> list[Span]:
+    """What the windows' slices take from the windows."""
+    return [(0, d, 1) if i not in plan.windows else _stepped(plan, i) for i, d in enumerate(shape)]
+
+
+def _stepped(plan: Plan, axis: int) -> Span:
+    w = plan.windows[axis]
+    return 0 if w.step > 0 else w.width - 1, w.count, w.step
+
+
+def _take_windows(x: Tensor, plan: Plan) -> Tensor:
+    """The windows alone, before their steps."""
+    if not plan.windows:
+        return x
+    sizes = tuple(plan.windows[i].width if i in plan.windows else d for i, d in enumerate(x.shape))
+    out: Tensor = apply("dynamic_slice", x, _starts(plan, x.ndim), sizes=sizes)
+    return out
+
+
+def _basic(x: Tensor, plan: Plan) -> Tensor:
+    """The view: slices taken, axes dropped and added."""
+    part = _take_spans(x, plan.spans)
+    if plan.windows:
+        part = _take_windows(part, plan)
+        part = _take_spans(part, _in_windows(plan, part.shape))
+    return _reshape(part, plan.viewed_shape())
 
 
 def _index_shape(plan: Plan) -> Ints:
@@ -285,20 +127,6 @@ def _order(plan: Plan, rank: int) -> list[int]:
     return axes + [i for i in range(rank) if i not in plan.advanced]
 
 
-def getitem(x: Tensor, key: Any) -> Tensor:
-    """`x[key]`.
-
-    Raises:
-        IndexError: the key does not fit.
-        TypeError: the shape of the result is not known while a graph is compiled.
-    """
-    if x.ndim == 0 and _is_int(key):
-        raise TypeError("a tensor of no axes cannot be indexed by an int")
-    plan = make_plan(x.shape, key)
-    part = _reshape(_take_spans(x, plan.spans), plan.viewed_shape())
-    return _gather(part, plan) if plan.advanced else part
-
-
 def _gather(x: Tensor, plan: Plan) -> Tensor:
     front = _index_shape(plan)
     if len(plan.advanced) == 1:
@@ -317,6 +145,65 @@ def _back_in_place(plan: Plan, front: int, rank: int) -> list[int]:
     return [*range(front, front + before), *range(front), *range(front + before, rank)]
 
 
+def _settle_masks(plan: Plan, write: bool) -> bool:
+    """Turn masks beside other positions into positions; whether none is left.
+
+    A mask meets positions in their last axis, so its number of true elements is that axis's
+    length (or one). If that is 1, it may be any: a write then addresses all elements of the mask,
+    the false ones outside of the tensor.
+    """
+    if plan.masks and (len(plan.masks) > 1 or plan.advanced):
+        front = _index_shape(plan) if plan.advanced else (1,)
+        n = front[-1] if front else 1
+        lone = len(plan.masks) == 1 and n == 1 and write
+        if n != 1 or lone:
+            for axis, mask in plan.masks:
+                found = (_index_runtime.all_positions(mask) if lone
+                         else _index_runtime.first_positions(mask, n))
+                plan.advanced |= {axis + i: p for i, p in enumerate(found)}
+            plan.masks = []
+            plan.advanced = dict(sorted(plan.advanced.items()))
+    return not plan.masks
+
+
+def taken(x: Tensor, key: Any) -> Tensor:
+    """The elements `x[key]`, on their own."""
+    if x.ndim == 0 and is_index(key):
+        raise TypeError("a tensor of no axes cannot be indexed by an int")
+    found = entries(key)
+    if any(isinstance(k, Flag) and k.python and not k.on for k in found):
+        raise IndexError("a tensor can be indexed by the bool True (a new axis), not by False")
+    plan = make_plan(x.shape, found)
+    if plan.loose:
+        raise TypeError(
+            "the length of this slice is known only at run time; give both bounds as a value and "
+            "the same value plus a number (x[i:i + n])"
+        )
+    if not _settle_masks(plan, False):
+        raise TypeError(
+            "the shape of a tensor read through a bool mask depends on the mask's elements, which "
+            "are not known while a graph is compiled; use ops.where or masked_fill"
+        )
+    part = _basic(x, plan)
+    return _gather(part, plan) if plan.advanced else part
+
+
+def getitem(x: Tensor, key: Any) -> Tensor:
+    """`x[key]`; it remembers that it is a part of x.
+
+    Raises:
+        IndexError: the key does not fit.
+        TypeError: the shape of the result is not known while a graph is compiled.
+    """
+    part = taken(x, key)
+    if part is x:
+        return x
+    above = x.__dict__.get("_above", ())
+    part.__dict__["_above"] = (
+        (weakref.ref(x), (key,)), *((whole, (*keys, key)) for whole, keys in above))
+    return part
+
+
 # --- writing --------------------------------------------------------------------------------------
 
 
@@ -331,11 +218,22 @@ def _value(value: Any, x: Tensor) -> Tensor:
     if is_scalar(value):
         return constant(value, x.dtype)
     if isinstance(value, (list, tuple, np.ndarray)):
-        return cast_to(Tensor(value), x.dtype)
+        return cast_to(_listed(value), x.dtype)
     raise TypeError(
         f"only a Tensor, a number, a list or an array can be written into a tensor, got "
         f"{type(value).__name__}"
     )
+
+
+def _listed(value: Any) -> Tensor:
+    """The tensor of a list, which may hold tensors of the graph."""
+    if isinstance(value, (list, tuple)) and any(
+            isinstance(v, Tensor) and known_elements(v) is None for v in value):
+        likes = [v for v in value if isinstance(v, Tensor)]
+        parts = [v if isinstance(v, Tensor) else constant(v, likes[0].dtype) for v in value]
+        out: Tensor = apply("stack", *(cast_to(p, likes[0].dtype) for p in parts), axis=0)
+        return out
+    return Tensor(value)
 
 
 def _fitted(value: Tensor, shape: Ints) -> Tensor:
@@ -365,35 +263,56 @@ def setitem(x: Tensor, key: Any, value: Any) -> Tensor:
     Raises:
         IndexError: the key does not fit.
         ValueError: the value does not fit the part.
-        TypeError: the value is no tensor, number or list, or a mask's elements are not known.
+        TypeError: the value is no tensor, number or list.
     """
+    if x.ndim == 0 and is_index(key):
+        raise TypeError("a tensor of no axes cannot be indexed by an int")
     new = _value(value, x)
     mask = _lone_mask(key, x)
     if mask is not None and math.prod(new.shape) == 1:
         cell = _reshape(new, ())
         out: Tensor = apply("where", mask, cell, x)
         return out
-    plan = make_plan(x.shape, key)
-    if not plan.advanced:
-        return _write_spans(x, plan, _fitted(new, plan.viewed_shape()))
-    whole = all(s == (0, d, 1) for s, d in zip(plan.spans, x.shape, strict=True))
-    part = _reshape(_take_spans(x, plan.spans), plan.viewed_shape())
-    part = _scatter(part, plan, new)
-    return _reshape(part, x.shape) if whole else _write_spans(x, plan, part)
+    plan = make_plan(x.shape, entries(key))
+    if not plan.advanced and not plan.open:
+        return _write_view(x, plan, _fitted(new, plan.viewed_shape()))
+    settled = _settle_masks(plan, True)
+    part = _basic(x, plan)
+    if not settled or plan.loose:
+        if plan.advanced:
+            raise TypeError(
+                "a run-time slice or mask of unknown length and integer tensors cannot index a "
+                "tensor together; write in two steps"
+            )
+        full, chosen = _index_runtime.spread(new, plan, part.shape)
+        part = apply("where", chosen, full, part)
+    else:
+        part = _scatter(part, plan, new)
+    return _write_view(x, plan, part)
 
 
 def _lone_mask(key: Any, x: Tensor) -> Tensor | None:
     """The mask, shaped to broadcast with `x`, if the key is one mask over leading axes."""
-    if isinstance(key, (np.ndarray, list)):
-        key = _entry(key)
-    if not isinstance(key, Tensor) or key.dtype is not bool_ or key.shape != x.shape[: key.ndim]:
+    if isinstance(key, (np.ndarray, list)) and len(key):
+        key = entries(key)[0] if len(entries(key)) == 1 else None
+    if not isinstance(key, Tensor) or key.dtype is not bool_ or \
+            key.shape != x.shape[: key.ndim]:
         return None
     return _reshape(key, key.shape + (1,) * (x.ndim - key.ndim))
 
 
-def _write_spans(x: Tensor, plan: Plan, new: Tensor) -> Tensor:
-    update = _reshape(new, plan.basic_shape())
-    spans = plan.spans
+def _write_view(x: Tensor, plan: Plan, view: Tensor) -> Tensor:
+    """`x` with the plan's view replaced."""
+    new = _reshape(view, plan.basic_shape())
+    if not plan.windows:
+        return _write_spans(x, plan.spans, new)
+    part = _take_spans(x, plan.spans)
+    window = _write_spans(_take_windows(part, plan), _in_windows(plan, part.shape), new)
+    part = apply("dynamic_update_slice", part, window, _starts(plan, part.ndim))
+    return _write_spans(x, plan.spans, part)
+
+
+def _write_spans(x: Tensor, spans: list[Span], update: Tensor) -> Tensor:
     if update.shape == x.shape and all(s == 1 for _, _, s in spans):
         return update
     if not update.size:
@@ -422,16 +341,57 @@ def _scatter(x: Tensor, plan: Plan, new: Tensor) -> Tensor:
     return _transpose(written, [perm.index(i) for i in range(len(perm))])
 
 
+# --- augmented assignment -------------------------------------------------------------------------
+
+
+def is_open(x: Tensor, key: Any) -> bool:
+    """Whether how many elements `x[key]` has depends on run-time values."""
+    try:
+        plan = make_plan(x.shape, entries(key))
+        return plan.open and (bool(plan.loose) or not _settle_masks(plan, False))
+    except (IndexError, TypeError, ValueError):
+        return False  # reading it tells what is wrong
+
+
+def update(x: Tensor, key: Any, operate: Callable[[Any, Any], Any], value: Any) -> Tensor:
+    """A tensor like `x` after `x[key] op= value`, for a key that `is_open`.
+
+    The operation is applied to the whole view; where the key chooses, its result is taken.
+    """
+    plan = make_plan(x.shape, entries(key))
+    if plan.advanced or len(plan.masks) > 1:
+        raise TypeError(
+            "a run-time mask of unknown length and integer tensors cannot index a tensor together; "
+            "write in two steps"
+        )
+    part = _basic(x, plan)
+    operand = Tensor(value) if isinstance(value, (list, tuple, np.ndarray)) else value
+    if isinstance(operand, Tensor):
+        operand, chosen = _index_runtime.spread(operand, plan, part.shape)
+    else:
+        _, chosen = _index_runtime.spread(constant(0, x.dtype), plan, part.shape)
+    # What is not chosen is computed too: on ones, so that no gradient there is NaN.
+    safe = apply("where", chosen, part, constant(1, part.dtype))
+    result = cast_to(operate(safe, operand), x.dtype)
+    return _write_view(x, plan, apply("where", chosen, result, part))
+
+
+# --- changing the object --------------------------------------------------------------------------
+
+
 def become(x: Tensor, new: Tensor) -> Tensor:
     """Make the object `x` hold the value of `new` (of its shape and type); `x`.
 
     Raises:
         TypeError: `x` is a constant of the graph being compiled, which cannot change.
     """
-    if active_tracer() is None or isinstance(x, Parameter):
+    if new is x:
+        return x
+    tracer = active_tracer()
+    if tracer is None or isinstance(x, Parameter):
         assign(x, new)  # type: ignore[arg-type]
     elif hasattr(type(x), "_value"):
-        x.__setattr__("_value", new.__getattribute__("_value"))
+        x.__setattr__("_value", tracer.lift(new))
     else:
         raise TypeError(
             "a tensor made outside of the graph cannot be changed inside of it; write to a copy "
@@ -440,6 +400,36 @@ def become(x: Tensor, new: Tensor) -> Tensor:
     return x
 
 
+def ancestors(x: Tensor) -> list[tuple[Tensor, tuple[Any, ...]]]:
+    """The tensors that `x` was taken from, nearest first, with the keys that led to it."""
+    alive = ((whole(), keys) for whole, keys in x.__dict__.get("_above", ()))
+    return [(whole, keys) for whole, keys in alive if whole is not None]
+
+
 def write(x: Tensor, key: Any, value: Any) -> None:
-    """`x[key] = value`: the object `x` holds the updated value afterwards."""
-    become(x, setitem(x, key, value))
+    """`x[key] = value`: the object `x` holds the updated value afterwards.
+
+    So do the tensors it was taken from.
+    """
+    _write(x, lambda t: setitem(t, key, value))
+
+
+def write_update(x: Tensor, key: Any, operate: Callable[[Any, Any], Any], value: Any) -> None:
+    """`x[key] op= value` for a key that `is_open`; otherwise as `write`."""
+    _write(x, lambda t: update(t, key, operate, value))
+
+
+def _write(x: Tensor, change: Callable[[Tensor], Tensor]) -> None:
+    new = change(x)
+    above = [(whole, _within(whole, keys, change)) for whole, keys in ancestors(x)]
+    become(x, new)
+    for whole, changed in above:
+        become(whole, changed)
+
+
+def _within(whole: Tensor, keys: tuple[Any, ...], change: Callable[[Tensor], Tensor]) -> Tensor:
+    """`whole` with its part `whole[keys...]` changed, as a new tensor."""
+    if not keys:
+        return change(whole)
+    part = taken(whole, keys[0])
+    return setitem(whole, keys[0], _within(part, keys[1:], change))

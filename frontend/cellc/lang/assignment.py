@@ -6,6 +6,7 @@ import ast
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..common._indexing import ancestors, is_open, write_update
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor
 from ..core.tracer import GraphTensor
@@ -34,10 +35,10 @@ def assign_to(vm: Interpreter, target: ast.expr, value: Any, frame: Frame) -> No
             vm.at(target, frame)
             set_attribute(vm, holder, mangle(attr, frame), value, frame)
         case ast.Subscript(value=owner, slice=index):
-            holder = vm.eval(owner, frame)
+            holder = holder_of(vm, owner, frame)
             where = vm.eval(index, frame)
             vm.at(target, frame)
-            set_item(vm, owner, holder, where, value, frame)
+            set_item(vm, holder, where, value)
         case _:
             vm.unsupported(target, frame, "CE102")
 
@@ -120,21 +121,46 @@ def set_parameter(vm: Interpreter, parameter: Parameter, value: Any, frame: Fram
     vm.tracer.assign(parameter, value)
 
 
-def set_item(
-    vm: Interpreter, owner: ast.expr, holder: Any, index: Any, value: Any, frame: Frame
-) -> None:
-    """`holder[index] = value`; a tensor gets a new value that later reads see."""
-    if isinstance(holder, Tensor) and not is_runtime(holder):
-        # A constant becomes a value of the graph the first time it is written.
-        holder = GraphTensor(vm.tracer.lift(holder))
-        assign_to(vm, owner, holder, frame)
+def holder_of(vm: Interpreter, owner: ast.expr, frame: Frame) -> Any:
+    """The value of an expression whose elements are about to be assigned.
+
+    A constant tensor becomes a value of the graph, which takes the constant's place, so that it
+    can be written and later reads see it.
+    """
+    where: Any = None
+    if isinstance(owner, ast.Subscript):
+        box = holder_of(vm, owner.value, frame)
+        where = vm.eval(owner.slice, frame)
         vm.at(owner, frame)
-    elif is_runtime(index) and not isinstance(holder, Tensor):
+        holder = subscript(vm, box, where, frame)
+    else:
+        holder = vm.eval(owner, frame)
+    if isinstance(holder, Tensor) and not is_runtime(holder):
+        holder = GraphTensor(vm.tracer.lift(holder))
+        if isinstance(owner, ast.Subscript):
+            set_item(vm, box, where, holder)
+        else:
+            assign_to(vm, owner, holder, frame)
+        vm.at(owner, frame)
+    return holder
+
+
+def set_item(vm: Interpreter, holder: Any, index: Any, value: Any) -> None:
+    """`holder[index] = value`; a tensor gets a new value that later reads see."""
+    if isinstance(holder, Tensor):
+        _note_tensors(vm, holder)
+    elif is_runtime(index):
         raise TypeError(
             f"a {type(holder).__name__} cannot be assigned at an index known only at run time"
         )
     vm.note_object(holder)
     holder[index] = value
+
+
+def _note_tensors(vm: Interpreter, holder: Tensor) -> None:
+    """The tensors that a part was taken from change with it."""
+    for whole, _ in ancestors(holder):
+        vm.note_object(whole)
 
 
 def augment(vm: Interpreter, node: ast.AugAssign, frame: Frame) -> None:
@@ -157,11 +183,25 @@ def augment(vm: Interpreter, node: ast.AugAssign, frame: Frame) -> None:
             if new is not old or not isinstance(old, Tensor):
                 set_attribute(vm, holder, name, new, frame)
         case ast.Subscript(value=owner, slice=index):
-            holder, where = vm.eval(owner, frame), vm.eval(index, frame)
+            holder, where = holder_of(vm, owner, frame), vm.eval(index, frame)
             vm.at(node.target, frame)
+            if isinstance(holder, Tensor) and is_open(holder, where):
+                _augment_open(vm, node, holder, where, frame)
+                return
             old = subscript(vm, holder, where, frame)
             new = _operate(vm, operate, node, old, frame)
-            set_item(vm, owner, holder, where, new, frame)
+            set_item(vm, holder, where, new)
+
+
+def _augment_open(
+    vm: Interpreter, node: ast.AugAssign, holder: Tensor, where: Any, frame: Frame
+) -> None:
+    """`holder[where] op= value` where run-time values decide how much that is."""
+    value = vm.eval(node.value, frame)
+    vm.at(node, frame)
+    _note_tensors(vm, holder)
+    vm.note_object(holder)
+    write_update(holder, where, IN_PLACE[type(node.op)], value)
 
 
 def _operate(vm: Interpreter, operate: Any, node: ast.AugAssign, old: Any, frame: Frame) -> Any:

@@ -1,0 +1,323 @@
+"""From an index key to a plan: what it takes from each axis of a tensor.
+
+A key may mix ints, slices, None, Ellipsis, bools, and integer and bool tensors, lists and arrays,
+with numpy's rules. What the key's values leave open while a graph is compiled (a bool mask, a
+slice with a run-time bound) is kept in the plan; `_index_runtime` deals with it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from cellc_runtime.dtypes import bool_, int64
+
+from ..core.dispatch import active_tracer, apply
+from ._index_bounds import Loose, Window, runtime_span
+from ._promotion import constant
+from .parameter import Parameter
+from .tensor import Array, Tensor
+
+Ints = tuple[int, ...]
+Span = tuple[int, int, int]
+"""Start, count and step of the positions taken from one axis."""
+
+
+@dataclass(slots=True)
+class Plan:
+    """What a key takes from a tensor.
+
+    Axes of the *view* are those of the basic part after ints have dropped and None has added
+    axes.
+
+    Attributes:
+        spans: per axis of the tensor.
+        windows: axis of the tensor -> a slice whose start is known only at run time.
+        dropped: axes of the tensor that an int takes away.
+        added: axes of the view, of length 1, that None adds.
+        advanced: axis of the view -> its positions.
+        masks: bool tensors whose elements are not known, with the first axis of the view each
+            stands on; such a mask takes as many axes as it has (a 0-d one stands on an added axis).
+        loose: axis of the view -> a slice of a length known only at run time.
+        apart: whether the advanced axes are separated, so their result comes first.
+    """
+
+    spans: list[Span] = field(default_factory=list)
+    windows: dict[int, Window] = field(default_factory=dict)
+    dropped: list[int] = field(default_factory=list)
+    added: list[int] = field(default_factory=list)
+    advanced: dict[int, Tensor] = field(default_factory=dict)
+    masks: list[tuple[int, Tensor]] = field(default_factory=list)
+    loose: dict[int, Loose] = field(default_factory=dict)
+    apart: bool = False
+
+    def basic_shape(self) -> Ints:
+        """The shape of the basic part, before axes are dropped and added."""
+        return tuple(
+            self.windows[i].count if i in self.windows else count
+            for i, (_, count, _) in enumerate(self.spans)
+        )
+
+    def viewed_shape(self) -> Ints:
+        """The shape of the view."""
+        dims = [n for i, n in enumerate(self.basic_shape()) if i not in self.dropped]
+        for a in self.added:
+            dims.insert(a, 1)
+        return tuple(dims)
+
+    @property
+    def open(self) -> bool:
+        """Whether how much the key takes depends on run-time values."""
+        return bool(self.masks or self.loose)
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """A bool in a key: it adds an axis of length 1 (True) or 0 (False)."""
+
+    on: bool
+    python: bool
+
+
+def known_elements(x: Tensor) -> Array | None:
+    """The elements of a tensor, or None where a graph being compiled does not know them."""
+    if active_tracer() is not None and isinstance(x, Parameter):
+        return None
+    try:
+        return x._data
+    except TypeError:
+        return None
+
+
+# --- entries --------------------------------------------------------------------------------------
+
+
+def is_index(k: Any) -> bool:
+    """Whether an entry is an int (not a bool)."""
+    return isinstance(k, (int, np.integer)) and not isinstance(k, (bool, np.bool_))
+
+
+def _sequence(k: Any) -> Tensor:
+    """The tensor of a list of ints, bools and tensors.
+
+    Raises:
+        TypeError: the list holds something that is no index.
+    """
+    k = list(k)
+    if not k:
+        return Tensor._from_array(np.empty(0, np.int64))
+    if any(isinstance(x, Tensor) and known_elements(x) is None for x in k):
+        parts = [x if isinstance(x, Tensor) else constant(x, int64) for x in k]
+        out: Tensor = apply("stack", *parts, axis=0)
+        return out
+    return Tensor(k)
+
+
+def entry(k: Any) -> Any:
+    """One entry of a key: int, slice, None, Ellipsis, Flag, or a Tensor of ints or bools.
+
+    Raises:
+        IndexError: it is something else.
+        TypeError: a list that holds something that is no index.
+    """
+    if k is None or k is Ellipsis or isinstance(k, slice):
+        return k
+    if is_index(k):
+        return int(k)
+    if isinstance(k, (bool, np.bool_)):
+        return Flag(bool(k), True)
+    given = k
+    if isinstance(k, (list, tuple, range)):
+        k = _sequence(k)
+    if isinstance(k, np.ndarray):
+        k = Tensor(k)
+    if isinstance(k, Tensor) and k.dtype is bool_ and k.ndim == 0:
+        known = known_elements(k)
+        return k if known is None else Flag(bool(known), False)
+    if isinstance(k, Tensor) and (k.dtype.is_integer or k.dtype is bool_):
+        return k
+    kind = TypeError if isinstance(given, (list, tuple)) else IndexError
+    got = f"{k.dtype} elements" if isinstance(k, Tensor) else type(k).__name__
+    raise kind(
+        "only integers, slices (`:`), ellipsis (`...`), None, and integer or bool tensors, lists "
+        f"and arrays are valid indices, but got {got}"
+    )
+
+
+def entries(key: Any) -> list[Any]:
+    """The entries of a key, as `entry` gives them."""
+    # As in MindSpore (and numpy of old), a list that holds sequences, slices or tensors is a
+    # tuple of indices.
+    if isinstance(key, list) and any(isinstance(k, (list, tuple, slice, Tensor)) for k in key):
+        key = tuple(key)
+    return [entry(k) for k in (key if isinstance(key, tuple) else (key,))]
+
+
+def _consumed(k: Any) -> int:
+    """How many axes of the tensor an entry takes."""
+    if k is None or k is Ellipsis or isinstance(k, Flag):
+        return 0
+    return k.ndim if isinstance(k, Tensor) and k.dtype is bool_ else 1
+
+
+def _full(found: list[Any], rank: int) -> list[Any]:
+    """Entries with the ellipsis written out as slices.
+
+    Raises:
+        IndexError: two ellipses, or too many indices.
+    """
+    used = sum(_consumed(k) for k in found)
+    if used > rank:
+        raise IndexError(f"too many indices: the tensor has {rank} axes, but {used} were indexed")
+    dots = [i for i, k in enumerate(found) if k is Ellipsis]
+    if len(dots) > 1:
+        raise IndexError("an index can only have a single ellipsis ('...')")
+    at = dots[0] if dots else len(found)
+    rest = [slice(None)] * (rank - used)
+    return found[:at] + rest + found[at + 1 :]
+
+
+# --- the plan -------------------------------------------------------------------------------------
+
+
+class _Planner:
+    """Goes through the entries of a key from left to right."""
+
+    def __init__(self, shape: Ints, found: list[Any]) -> None:
+        self.shape, self.plan = shape, Plan()
+        self.entries = _full(found, len(shape))
+        # Beside tensors, ints and bools are positions too, and count in where the result goes.
+        self.blend = any(
+            (isinstance(k, Tensor) and not _is_open(k)) or (isinstance(k, Flag) and not k.on)
+            for k in self.entries
+        ) or sum(map(_is_open, self.entries)) > 1
+        self.places: list[int] = []  # where, among the entries, the advanced ones stand
+        self.axis = self.view = 0
+
+    def run(self) -> Plan:
+        for place, k in enumerate(self.entries):
+            if k is None or (isinstance(k, Flag) and not self.blend):
+                self.plan.added.append(self.view)
+                self.view += 1
+            elif isinstance(k, slice):
+                self._slice(k)
+            else:
+                self.places.append(place)
+                self._position(k)
+        places = self.places
+        joined = self.blend or bool(self.plan.masks)
+        self.plan.apart = joined and places[-1] - places[0] + 1 != len(places)
+        return self.plan
+
+    def _slice(self, k: slice) -> None:
+        d = self.shape[self.axis]
+        found = runtime_span(k, d) if _has_open_bound(k) else None
+        if isinstance(found, Window):
+            self.plan.windows[self.axis] = found
+        elif found is not None:
+            self.plan.loose[self.view] = found
+        self.plan.spans.append((0, d, 1) if found is not None else _span(k, d))
+        self.axis, self.view = self.axis + 1, self.view + 1
+
+    def _position(self, k: Any) -> None:
+        if isinstance(k, int):
+            span = _one(k, self.shape[self.axis], self.axis)
+            if not self.blend:
+                self.plan.spans.append(span)
+                self.plan.dropped.append(self.axis)
+                self.axis += 1
+                return
+            self._add(constant(span[0], int64))
+        elif isinstance(k, Flag):
+            self.plan.added.append(self.view)
+            self.plan.advanced[self.view] = Tensor._from_array(np.zeros(int(k.on), np.int64))
+            self.view += 1
+        elif k.dtype is not bool_:
+            self._add(k)
+        else:
+            self._mask(k)
+
+    def _add(self, index: Tensor) -> None:
+        d = self.shape[self.axis]
+        self.plan.spans.append((0, d, 1))
+        self.plan.advanced[self.view] = _checked(index, d, self.axis)
+        self.axis, self.view = self.axis + 1, self.view + 1
+
+    def _mask(self, mask: Tensor) -> None:
+        over = self.shape[self.axis : self.axis + mask.ndim]
+        if mask.shape != over:
+            raise ValueError(
+                f"the shape {mask.shape} of a mask does not match the indexed shape {over}"
+            )
+        elements = known_elements(mask)
+        if elements is not None:
+            for p in np.nonzero(elements):
+                self._add(Tensor._from_array(np.ascontiguousarray(p, np.int64)))
+            return
+        if mask.ndim == 0:
+            self.plan.added.append(self.view)
+            mask = apply("reshape", mask, shape=(1,))
+            self.plan.masks.append((self.view, mask))
+            self.view += 1
+            return
+        self.plan.spans += [(0, d, 1) for d in over]
+        self.plan.masks.append((self.view, mask))
+        self.axis, self.view = self.axis + mask.ndim, self.view + mask.ndim
+
+
+def _is_open(k: Any) -> bool:
+    """Whether an entry is a mask whose elements are not known."""
+    return isinstance(k, Tensor) and k.dtype is bool_ and known_elements(k) is None
+
+
+def _has_open_bound(s: slice) -> bool:
+    return any(isinstance(v, Tensor) and known_elements(v) is None
+               for v in (s.start, s.stop, s.step))
+
+
+def _bound(v: Any) -> Any:
+    return int(v) if isinstance(v, Tensor) else v
+
+
+def _span(s: slice, d: int) -> Span:
+    """Start, count, step of a slice of an axis of length d."""
+    try:
+        start, stop, step = slice(_bound(s.start), _bound(s.stop), _bound(s.step)).indices(d)
+    except TypeError:
+        bad = next(v for v in (s.start, s.stop, s.step)
+                   if v is not None and not hasattr(v, "__index__"))
+        raise TypeError(
+            f"the bounds and the step of a slice must be ints or None, but got {bad!r}"
+        ) from None
+    return start, len(range(start, stop, step)), step
+
+
+def _checked(index: Tensor, d: int, axis: int) -> Tensor:
+    """Positions with known elements checked and made non-negative."""
+    elements = known_elements(index)
+    if elements is None:
+        return index
+    if elements.size and not (-d <= int(elements.min()) and int(elements.max()) < d):
+        bad = elements[(elements < -d) | (elements >= d)].flat[0]
+        raise IndexError(f"index {bad} is out of bounds for axis {axis} with size {d}")
+    signed = elements.astype(np.int64)
+    return Tensor._from_array(np.where(signed < 0, signed + d, signed))
+
+
+def _one(k: int, d: int, axis: int) -> Span:
+    if not -d <= k < d:
+        raise IndexError(f"index {k} is out of bounds for axis {axis} with size {d}")
+    return k % d, 1, 1
+
+
+def make_plan(shape: Ints, found: list[Any]) -> Plan:
+    """The plan of a key's entries for a tensor of a shape.
+
+    Raises:
+        IndexError: the key does not fit the shape, or holds something that is no index.
+        TypeError: slice bounds that are no ints.
+        ValueError: a mask of another shape than what it stands on.
+    """
+    return _Planner(shape, found).run()

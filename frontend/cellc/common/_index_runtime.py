@@ -1,0 +1,207 @@
+"""Writing where run-time values choose: bool masks and slices of unknown length, in a graph.
+
+What is chosen has no static size, but the tensor that is written has. So the new value is
+spread over the whole view, and each element takes it where the choice holds. Along a chosen axis
+a value has one element for all, or as many as are chosen: then element number k goes to the
+k-th chosen place, which a running count of the mask tells.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from cellc_runtime.dtypes import int64
+
+from ..core.dispatch import apply
+from ._index_bounds import Loose, normalized, numbers
+from ._index_plan import Ints, Plan
+from ._promotion import cast_to, constant
+from .tensor import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Some elements of one or more axes of the view.
+
+    Attributes:
+        axis: the first of the axes.
+        mask: which elements, over these axes.
+        order: the number of each element among the chosen, row-major and flat (int64; any
+            number for the others).
+        adv: whether it counts as a position (a mask), or keeps its place (a slice).
+    """
+
+    axis: int
+    mask: Tensor
+    order: Tensor
+    adv: bool
+
+    @property
+    def size(self) -> int:
+        """How many elements could be chosen."""
+        return math.prod(self.mask.shape)
+
+
+def _reshape(x: Tensor, shape: Ints) -> Tensor:
+    if x.shape == shape:
+        return x
+    out: Tensor = apply("reshape", x, shape=shape)
+    return out
+
+
+def _broadcast(x: Tensor, shape: Ints) -> Tensor:
+    if x.shape == shape:
+        return x
+    out: Tensor = apply("broadcast_to", x, shape=shape)
+    return out
+
+
+def running_count(mask: Tensor) -> Tensor:
+    """For each element of a mask, flat: how many true ones stand before it."""
+    flat = cast_to(_reshape(mask, (math.prod(mask.shape),)), int64)
+    out: Tensor = apply("sub", apply("cumsum", flat, axis=0), constant(1, int64))
+    return out
+
+
+def _of_slice(axis: int, loose: Loose, d: int) -> Choice:
+    start, stop = normalized(loose, d)
+    at, step = numbers(d), loose.step
+    away = apply("sub", at, start) if step > 0 else apply("sub", start, at)
+    inside = apply("logical_and", apply("ge", away, constant(0, int64)),
+                   apply("lt" if step > 0 else "gt", at, stop))
+    if abs(step) > 1:
+        size = constant(abs(step), int64)
+        on = apply("eq", apply("mod", away, size), constant(0, int64))
+        inside, away = apply("logical_and", inside, on), apply("floor_div", away, size)
+    return Choice(axis, inside, away, False)
+
+
+def choices(plan: Plan, shape: Ints) -> list[Choice]:
+    """What run-time values choose from a view of a shape, by axis."""
+    found = [Choice(a, m, running_count(m), True) for a, m in plan.masks]
+    found += [_of_slice(a, s, shape[a]) for a, s in plan.loose.items()]
+    return sorted(found, key=lambda c: c.axis)
+
+
+def _counts(value: Ints, made: list[Choice], shape: Ints, apart: bool) -> tuple[Ints, list[int]]:
+    """The value's shape in full, with one axis for each choice in its place; those axes.
+
+    Raises:
+        ValueError: the value has too many axes.
+    """
+    rank = len(shape) - sum(c.mask.ndim - 1 for c in made)
+    if len(value) > rank:
+        raise ValueError(
+            f"a value of shape {value} cannot be written to a part of {rank} axes")
+    dims = (1,) * (rank - len(value)) + value
+    places, gone = [], 0
+    for c in made:
+        places.append(c.axis - gone)
+        gone += c.mask.ndim - 1
+    if apart:  # the mask's axis comes first
+        p = next(p for p, c in zip(places, made, strict=True) if c.adv)
+        dims = (*dims[1 : p + 1], dims[0], *dims[p + 1 :])
+    return dims, places
+
+
+def spread(value: Tensor, plan: Plan, shape: Ints) -> tuple[Tensor, Tensor]:
+    """The value over the whole view, and which of its elements are chosen (broadcastable).
+
+    Raises:
+        ValueError: the value does not fit.
+    """
+    made = choices(plan, shape)
+    dims = value.shape
+    while len(dims) > len(shape) and dims[0] == 1:
+        dims = dims[1:]
+    full, places = _counts(dims, made, shape, plan.apart)
+    if plan.apart:
+        p = next(p for p, c in zip(places, made, strict=True) if c.adv)
+        padded = _reshape(value, (1,) * (len(full) - len(dims)) + dims)
+        perm = (*range(1, p + 1), 0, *range(p + 1, len(full)))
+        value = apply("transpose", padded, perm=perm)
+    else:
+        value = _reshape(value, full)
+    return _placed(value, made, places, shape), _cover(made, len(shape))
+
+
+def _cover(made: list[Choice], rank: int) -> Tensor:
+    """The choices of all axes together."""
+    cond: Tensor | None = None
+    for c in made:
+        own = _reshape(c.mask, (1,) * c.axis + c.mask.shape + (1,) * (rank - c.axis - c.mask.ndim))
+        cond = own if cond is None else apply("logical_and", cond, own)
+    assert cond is not None
+    return cond
+
+
+def _placed(value: Tensor, made: list[Choice], places: list[int], shape: Ints) -> Tensor:
+    """Element k of each chosen axis put where choice number k stands."""
+    want: list[int] = []  # the shape of the view, with each choice's axes as one
+    axis = 0
+    for c in made:
+        want += [*shape[axis : c.axis], c.size]
+        axis = c.axis + c.mask.ndim
+    want += shape[axis:]
+    for c, p in zip(made, places, strict=True):
+        n = value.shape[p]
+        if n > c.size:
+            raise ValueError(
+                f"a value of shape {value.shape} has {n} elements for an axis from which at most "
+                f"{c.size} are chosen")
+        if n == 0:
+            value = apply("broadcast_to", constant(0, value.dtype),
+                          shape=(*value.shape[:p], 1, *value.shape[p + 1 :]))
+        elif n > 1:
+            at = apply("maximum", c.order, constant(0, int64))
+            at = apply("minimum", at, constant(n - 1, int64))
+            value = apply("gather", value, at, axis=p)
+    try:
+        fits = np.broadcast_shapes(value.shape, tuple(want)) == tuple(want)
+    except ValueError:
+        fits = False
+    if not fits:
+        raise ValueError(
+            f"a value of shape {value.shape} cannot be written to a part of {tuple(want)}")
+    return _reshape(_broadcast(value, tuple(want)), shape)
+
+
+def first_positions(mask: Tensor, n: int) -> list[Tensor]:
+    """The first n positions of a mask's true elements along each of its axes.
+
+    One true element stands for all n, as a list of one position does.
+    """
+    size = math.prod(mask.shape)
+    order = running_count(mask)
+    flat = _reshape(mask, (size,))
+    # Element k of `found` is where the k-th true element stands; the others go to a spare place.
+    spot = apply("where", flat, apply("minimum", order, constant(n, int64)), constant(n, int64))
+    found = apply("scatter", Tensor._from_array(np.zeros(n + 1, np.int64)), spot, numbers(size),
+                  axis=0)
+    found = apply("slice", found, start=(0,), stop=(n,))
+    count = apply("reduce_sum", cast_to(flat, int64), axes=(0,), keepdims=True)
+    lone = apply("eq", count, constant(1, int64))
+    found = apply("where", lone, apply("slice", found, start=(0,), stop=(1,)), found)
+    return _unraveled(found, mask.shape)
+
+
+def all_positions(mask: Tensor) -> list[Tensor]:
+    """All positions of a mask along each of its axes; outside of the tensor where it is false."""
+    size = math.prod(mask.shape)
+    flat = _reshape(mask, (size,))
+    far = constant(-(1 << 40), int64)
+    return [apply("where", flat, p, far) for p in _unraveled(numbers(size), mask.shape)]
+
+
+def _unraveled(flat: Tensor, shape: Ints) -> list[Tensor]:
+    """Row-major numbers as positions along each axis."""
+    out: list[Tensor] = []
+    for axis, d in enumerate(shape):
+        stride = constant(math.prod(shape[axis + 1 :]), int64)
+        at = apply("floor_div", flat, stride)
+        out.append(apply("mod", at, constant(max(d, 1), int64)))
+    return out
+
