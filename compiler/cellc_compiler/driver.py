@@ -29,15 +29,15 @@ from .ir.text import print_graph
 
 if TYPE_CHECKING:
     from . import objects
-    from .codegen import instructions, lowering, main, memory, recording
+    from .codegen import checks, instructions, lowering, main, memory, recording
     from .loops import nest
     from .passes import base, pipeline
 else:  # a program found in the cache needs none of these
-    objects, memory, instructions, lowering, main, recording, nest, base, pipeline = (
+    objects, checks, memory, instructions, lowering, main, recording, nest, base, pipeline = (
         lazy_module(f"cellc_compiler.{name}")
-        for name in ("objects", "codegen.memory", "codegen.instructions", "codegen.lowering",
-                     "codegen.main", "codegen.recording", "loops.nest", "passes.base",
-                     "passes.pipeline")
+        for name in ("objects", "codegen.checks", "codegen.memory", "codegen.instructions",
+                     "codegen.lowering", "codegen.main", "codegen.recording", "loops.nest",
+                     "passes.base", "passes.pipeline")
     )
 
 Array = np.ndarray[Any, Any]
@@ -213,6 +213,7 @@ def _assemble(
         ahead_arena_bytes=ahead_arena,
         ahead_key=_ahead_key(text.ahead, bytes(lowered.constants)),
         constants=bytes(lowered.constants),
+        messages=tuple(checks.message(c.node, c.shown.offset) for c in lowered.checks),
         callbacks=tuple(_callback(i, c.node) for i, c in enumerate(lowered.callbacks)),
         cost=sum(i.kernel.cost for i in instructions.walk(lowered.instructions)
                  if isinstance(i, instructions.Call)),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-ABI_VERSION = 3
+ABI_VERSION = 4
 
 
 class Ext(IntEnum):

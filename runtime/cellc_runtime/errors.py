@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import builtins
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
 
 class ArtifactError(ValueError):
     """A file is corrupt, truncated, of another version, or not ours."""
@@ -23,41 +27,75 @@ class RunIndexError(RunError, IndexError):
     """An index was out of range."""
 
 
-class RunValueError(RunError, ValueError):
-    """A value was not acceptable."""
-
-
-class RunTypeError(RunError, TypeError):
-    """A type was not acceptable."""
-
-
-class RunZeroDivisionError(RunError, ZeroDivisionError):
-    """An integer was divided by zero."""
-
-
-class RunOverflowError(RunError, OverflowError):
-    """A number did not fit."""
-
-
 class RunAssertionError(RunError, AssertionError):
     """A condition the program asserts did not hold."""
 
 
-RUN_ERRORS: dict[str, type[RunError]] = {
-    "RuntimeError": RunError,
-    "IndexError": RunIndexError,
-    "ValueError": RunValueError,
-    "TypeError": RunTypeError,
-    "ZeroDivisionError": RunZeroDivisionError,
-    "OverflowError": RunOverflowError,
-    "AssertionError": RunAssertionError,
-}
-"""Message kinds a program may name, and what is raised for each."""
+def _classes() -> dict[str, type[RunError]]:
+    """A class for each builtin kind of exception that can be one of ours too."""
+    found: dict[str, type[RunError]] = {
+        "Exception": RunError, "RuntimeError": RunError, "IndexError": RunIndexError,
+        "AssertionError": RunAssertionError,
+    }
+    for name, cls in vars(builtins).items():
+        if isinstance(cls, type) and issubclass(cls, Exception) and name == cls.__name__ \
+                and not issubclass(cls, (ExceptionGroup, RuntimeError)):
+            found.setdefault(name, _derived(cls))
+    for cls in (NotImplementedError, RecursionError):
+        found[cls.__name__] = _derived(cls)
+    return found
 
 
-def run_error(kind: str, text: str, file: str, line: int) -> RunError:
-    """The exception for one run-time error, its text ending in the user's file and line."""
-    where = f"\n  at {file}:{line}" if file else ""
-    error = RUN_ERRORS.get(kind, RunError)(text + where)
+def _derived(cls: type[Exception]) -> type[RunError]:
+    doc = f"A {cls.__name__} raised by a compiled program."
+    return type(f"Run{cls.__name__}", (RunError, cls), {"__doc__": doc, "__module__": __name__})
+
+
+RUN_ERRORS: dict[str, type[RunError]] = _classes()
+"""Kinds of error a program may name, and what is raised for each."""
+
+
+_derivatives: dict[type[Exception], type[RunError]] = {}
+
+
+def _own(cls: type[Exception]) -> type[RunError]:
+    """A user's class as one of ours; its text is what the program says."""
+    if cls not in _derivatives:
+        _derivatives[cls] = _combined(cls)
+    return _derivatives[cls]
+
+
+def _combined(cls: type[Exception]) -> type[RunError]:
+    body = {"__doc__": cls.__doc__, "__module__": cls.__module__,
+            "__str__": lambda self: self.args[0]}
+    try:
+        return type(cls.__name__, (RunError, cls), body)
+    except TypeError:  # it cannot be combined with a RuntimeError
+        return RunError
+
+
+def message_text(
+    parts: Sequence[str | int | None], element: Any, values: Iterable[Any],
+    show: Callable[[Any], str],
+) -> str:
+    """The text of a message: strings, 0 for the element, None for the next of the values."""
+    rest = iter(values)
+    return "".join(
+        part if isinstance(part, str) else show(next(rest)) if part is None else str(element)
+        for part in parts
+    )
+
+
+def run_error(
+    kind: str, text: str, file: str, line: int, detail: str = "",
+    own: type[Exception] | None = None,
+) -> RunError:
+    """The exception for one run-time error; a note behind it says where it comes from."""
+    cls = RUN_ERRORS.get(kind, RunError) if own is None else _own(own)
+    error = cls.__new__(cls, text)  # a user's own `__init__` may want other arguments
+    error.args = (text,)
+    where = detail or (f"  at {file}:{line}" if file else "")
+    if where:
+        error.add_note(where)
     error.file, error.line = file, line
     return error

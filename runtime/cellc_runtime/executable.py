@@ -11,6 +11,7 @@ import ctypes
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ import numpy.typing as npt
 from . import dtypes, fastcall
 from .abi import AHEAD, CALLBACK_FAILED, ENTRY, LARGE, MAIN, WIN64
 from .dtypes import DType
-from .errors import run_error
+from .errors import message_text, run_error
 from .loader import Host, MappedImage, main_function
 from .platform import Scratch, uses_win64
 from .program import Callback, Program, Slot
@@ -45,6 +46,7 @@ class Executable:
         callbacks: the host function of each of the program's callbacks, by name. It is called
             with arrays that are views of the program's memory, valid during the call only:
             inputs (read-only) and then outputs (to be written).
+        errors: how run-time errors of the program are raised.
 
     Raises:
         ValueError: this machine cannot run the program's target, or a callback is missing.
@@ -54,7 +56,8 @@ class Executable:
     """
 
     def __init__(
-        self, program: Program, callbacks: Mapping[str, HostFunction] | None = None
+        self, program: Program, callbacks: Mapping[str, HostFunction] | None = None,
+        errors: Errors | None = None,
     ) -> None:
         names = [t.name for t in host_targets()]
         if program.target not in names:
@@ -62,7 +65,7 @@ class Executable:
                 f"program {program.name!r} is compiled for {program.target}; this machine runs "
                 + " and ".join(names)
             )
-        self._core = _Core(program, callbacks or {})
+        self._core = _Core(program, callbacks or {}, errors or Errors())
         self.entry: Callable[..., Any] = self._core.make_entry()
 
     @property
@@ -133,9 +136,11 @@ class Executable:
 class _Core:
     """What runs. The native entry keeps it alive, so it must not refer to the entry."""
 
-    def __init__(self, program: Program, callbacks: Mapping[str, HostFunction]) -> None:
+    def __init__(
+        self, program: Program, callbacks: Mapping[str, HostFunction], errors: Errors
+    ) -> None:
         self.program = program
-        self._raise = _Raise(program)
+        self._raise = _Raise(program, errors)
         hosts = [self._host(c, callbacks) for c in program.callbacks]
         self._image = MappedImage(program.image, fastcall.python_functions(), hosts)
         self._main = self._function(MAIN)
@@ -243,7 +248,7 @@ class _Core:
             ctypes.addressof(slots), arena.address, self._consts.address
         )
         if code:
-            self._raise(code)
+            self._raise(code, arena.address)
         return kept
 
     def _refuse_overlaps(self, ranges: Sequence[tuple[int, int, int]]) -> None:
@@ -316,10 +321,10 @@ class _Core:
             arena = Scratch(self.program.arena_bytes)
         try:
             code = self._main(ctypes.addressof(slots), arena.address, self._consts.address)
+            if code:
+                self._raise(code, arena.address)
         finally:
             self._arenas.append(arena)
-        if code:
-            self._raise(code)
 
     def arena(self, start: int, nbytes: int) -> bytes:
         """See `Executable.arena`."""
@@ -352,25 +357,42 @@ class _Core:
         return array
 
 
+@dataclass(frozen=True, slots=True)
+class Errors:
+    """How run-time errors are raised.
+
+    Attributes:
+        own: the user's exception classes, by qualified name.
+        show: an array as its message shows it.
+    """
+
+    own: Mapping[str, type[Exception]] = field(default_factory=dict)
+    show: Callable[[Array], str] = str
+
+
 class _Raise:
     """Turns an error code into the exception it stands for."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, errors: Errors) -> None:
         self._name = program.name
         self._messages = program.messages
+        self._errors = errors
         self._failures: dict[int, BaseException] = {}
 
     def keep(self, error: BaseException) -> None:
         """Remember what a host callback of this thread raised."""
         self._failures[threading.get_ident()] = error
 
-    def __call__(self, code: int) -> None:
+    def __call__(self, code: int, arena: int) -> None:
         error = self._failures.pop(threading.get_ident(), None)
         if code == CALLBACK_FAILED and error is not None:
             raise error
         if 1 <= code <= len(self._messages):
             m = self._messages[code - 1]
-            raise run_error(m.kind, m.text, m.file, m.line)
+            values = [_view(arena + v.place, v.dtype, v.shape, False).copy() for v in m.values]
+            text = message_text(m.parts, values[0] if values else 0, values[1:],
+                                self._errors.show)
+            raise run_error(m.kind, text, m.file, m.line, m.detail, self._errors.own.get(m.own))
         raise run_error("RuntimeError", f"{self._name} stopped with unknown error {code}", "", 0)
 
 

@@ -191,14 +191,14 @@ class Context:
         main: address of `cellc_main`.
         consts: address of the constants.
         slow: called for anything unusual, with the arguments.
-        fail: called with an error code; raises.
+        fail: called with an error code and the address of the call's arena; raises.
 
     The callables are borrowed: whoever owns this context keeps them.
     """
 
     def __init__(
         self, program: Program, main: int, consts: int, slow: object,
-        fail: Callable[[int], None],
+        fail: Callable[[int, int], None],
     ) -> None:  # fmt: skip
         raw = _Context()
         self._raw = raw

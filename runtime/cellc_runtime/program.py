@@ -7,6 +7,7 @@ nothing: every bound is checked before it is used, so a damaged file is an `Arti
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -66,13 +67,40 @@ class Slot:
 
 
 @dataclass(frozen=True, slots=True)
+class Shown:
+    """A value that a message shows: its type, and where in the arena it is."""
+
+    dtype: DType
+    shape: tuple[int, ...]
+    place: int
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of data."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
-    """What a run-time error code means: the exception's kind and text, and the user's line."""
+    """What a run-time error code means.
+
+    Attributes:
+        kind: of exception, a name in `RUN_ERRORS`.
+        parts: the text: a string stands for itself, 0 for the first of `values` (the element that
+            was not allowed), None for the next of the others.
+        file: the user's source, and `line` in it.
+        detail: the place in the source, for people.
+        own: the qualified name of the user's own exception class, or "".
+        values: what the text shows.
+    """
 
     kind: str
-    text: str
+    parts: tuple[str | int | None, ...]
     file: str = ""
     line: int = 0
+    detail: str = ""
+    own: str = ""
+    values: tuple[Shown, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,8 +198,18 @@ class Program:
             for dtype, shape in (*callback.inputs, *callback.outputs):
                 _check_shape(callback.name, dtype, shape)
         for message in self.messages:
-            if message.kind not in RUN_ERRORS:
-                raise ArtifactError(f"unknown kind of error {message.kind[:80]!r}")
+            self._check_message(message)
+
+    def _check_message(self, message: Message) -> None:
+        if message.kind not in RUN_ERRORS:
+            raise ArtifactError(f"unknown kind of error {message.kind[:80]!r}")
+        for value in message.values:
+            _check_shape("of a message", value.dtype, value.shape)
+            if not 0 <= value.place <= value.place + value.nbytes <= self.arena_bytes:
+                raise ArtifactError("a message shows what is outside of the arena")
+        others = sum(part is None for part in message.parts)
+        if others + 1 > max(len(message.values), 1) or (0 in message.parts and not message.values):
+            raise ArtifactError("a message shows more values than it has")
 
     def _check_slot(self, index: int, slot: Slot, written: set[int]) -> None:
         _check_shape(slot.name, slot.dtype, slot.shape)
@@ -201,7 +239,7 @@ class Program:
             "target": self.target,
             "slots": [[s.name, s.dtype.name, list(s.shape), s.kind, s.alias] for s in self.slots],
             "arena": [self.arena_bytes, self.ahead_arena_bytes],
-            "messages": [[m.kind, m.text, m.file, m.line] for m in self.messages],
+            "messages": [_message_out(m) for m in self.messages],
             "callbacks": [
                 [c.name, _types_out(c.inputs), _types_out(c.outputs)] for c in self.callbacks
             ],
@@ -257,14 +295,27 @@ def _read(meta: Mapping[str, Any], sections: Mapping[str, memoryview]) -> Progra
         ahead_arena_bytes=_count(ahead_arena),
         ahead_key=_text(meta["ahead_key"]),
         constants=bytes(sections["constants"]),
-        messages=tuple(
-            Message(_text(k), _text(t), _text(f), _count(n)) for k, t, f, n in meta["messages"]
-        ),
+        messages=tuple(_message_in(row) for row in meta["messages"]),
         callbacks=tuple(
             Callback(_text(n), _types_in(i), _types_in(o)) for n, i, o in meta["callbacks"]
         ),
         cost=float(meta["cost"]),
     )
+
+
+def _message_out(m: Message) -> list[Any]:
+    values = [[v.dtype.name, list(v.shape), v.place] for v in m.values]
+    return [m.kind, list(m.parts), m.file, m.line, m.detail, m.own, values]
+
+
+def _message_in(row: Any) -> Message:
+    kind, parts, file, line, detail, own, values = row
+    for part in parts:
+        if not (part is None or isinstance(part, str) or (type(part) is int and part == 0)):
+            raise ValueError("a part of a message is a string, null or 0")
+    shown = tuple(Shown(dtypes.by_name(_text(t)), _shape(s), _count(p)) for t, s, p in values)
+    return Message(_text(kind), tuple(parts), _text(file), _count(line), _text(detail), _text(own),
+                   shown)
 
 
 def _slot(row: Any) -> Slot:

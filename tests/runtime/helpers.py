@@ -51,8 +51,8 @@ def error_program() -> Program:
     f.store(code, out)
     f.ret_(code)
     slots = (Slot("x", dtypes.int32, (), "input"), Slot("y", dtypes.int32, (), "output"))
-    messages = (Message("IndexError", "index 7 is out of range", "net.py", 12),
-                Message("ValueError", "bad value"))  # fmt: skip
+    messages = (Message("IndexError", ("index 7 is out of range",), "net.py", 12),
+                Message("ValueError", ("bad value",)))  # fmt: skip
     return Program("fails", target.name, slots, build_image(module([f]), [], target),
                    messages=messages)  # fmt: skip
 

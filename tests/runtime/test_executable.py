@@ -81,9 +81,10 @@ def test_error_codes(way: str) -> None:
     exe = Executable(error_program())
     run = exe.entry if way == "entry" else lambda x: exe.call([x])[0]
     assert run(np.array(0, np.int32)) == 0
-    with pytest.raises(IndexError, match=r"index 7 is out of range\s+at net.py:12") as caught:
+    with pytest.raises(IndexError, match=r"^index 7 is out of range") as caught:
         run(np.array(1, np.int32))
     assert isinstance(caught.value, RunIndexError) and caught.value.line == 12
+    assert caught.value.__notes__ == ["  at net.py:12"]
     with pytest.raises(ValueError, match="bad value"):
         run(np.array(2, np.int32))
     with pytest.raises(RunError, match="unknown error 9"):

@@ -22,6 +22,7 @@ from ..ir.graph import Builder, Graph, Node, Value, clone_into
 from ..ir.op import lookup
 from ..ir.types import TensorType
 from ..passes.base import copy_graph
+from ..passes.cleanup import has_effect
 from .loops import BackwardLoop, LoopPlan, Origin, Term
 
 Cotangents = dict[Value, Value]
@@ -162,7 +163,7 @@ def _backward_region(
     args = [graph.add_input(v.type, f"arg{i}") for i, v in enumerate(region.inputs[:inputs])]
     dys = [graph.add_input(region.outputs[i].type, f"dy{i}") for i in results]
     before = [graph.add_input(region.inputs[i].type, f"before{i}") for i in slots]
-    outputs, _ = clone_into(b, region, args)
+    outputs, _ = clone_into(b, silent(region), args)
     forward = list(graph.nodes)
     cotangents: Cotangents = {args[i]: v for i, v in zip(slots, before, strict=True)}
     for i, dy in zip(results, dys, strict=True):
@@ -171,6 +172,22 @@ def _backward_region(
         v for v in reverse(b, forward, cotangents, [args[i] for i in slots]) if v is not None
     ]
     return graph
+
+
+def silent(graph: Graph) -> Graph:
+    """A graph for computing again what has been computed: without what it prints and checks."""
+    if not any(has_effect(n) for n in graph.nodes):
+        return graph
+    quiet = copy_graph(graph)
+    _hush(quiet)
+    return quiet
+
+
+def _hush(graph: Graph) -> None:
+    graph.nodes = [n for n in graph.nodes if not lookup(n.op).effect or n.results]
+    for node in graph.nodes:
+        for region in node.regions:
+            _hush(region)
 
 
 def _custom_rule(
@@ -354,7 +371,8 @@ def _with_counter(region: Graph, n: int, count: bool) -> Graph:
 
 
 def _count_trips(b: Builder, node: Node, n: int) -> Value:
-    test, body = (_with_counter(r, n, c) for r, c in zip(node.regions, (False, True), strict=True))
+    test, body = (_with_counter(silent(r), n, c)
+                  for r, c in zip(node.regions, (False, True), strict=True))
     zero = b.literal(0, dtypes.int64)
     counted = b.node("while", [zero, *node.operands], {"carried": n + 1}, [test, body])
     return counted.results[0]
@@ -365,7 +383,7 @@ def _replay(
 ) -> list[Value]:
     """What a loop carries after `trips` steps."""
     n = len(init)
-    counted = _with_counter(body, n, True)
+    counted = _with_counter(silent(body), n, True)
     counted.add_input(trips.type, "limit")
     test = Graph("replay_test")
     ins = [test.add_input(v.type, f"arg{i}") for i, v in enumerate(counted.inputs)]

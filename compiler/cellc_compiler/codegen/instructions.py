@@ -89,7 +89,29 @@ class Callback:
     places: tuple[Place, ...]
 
 
-Instruction = Call | Copy | If | Loop | For | Callback
+@dataclass(slots=True)
+class Check:
+    """Return from the function with an error unless every element is in [low, high).
+
+    Attributes:
+        number: of the message, from 1.
+        checked: the elements, `count` ints of `bits` bits.
+        shown: where the message finds the first bad element, as an int64, and behind it the
+            values of `values` (place, bytes), each at a multiple of 8.
+    """
+
+    number: int
+    checked: Place
+    count: int
+    bits: int
+    signed: bool
+    low: int
+    high: int
+    shown: Place
+    values: tuple[tuple[Place, int], ...] = ()
+
+
+Instruction = Call | Copy | If | Loop | For | Callback | Check
 
 
 def walk(instructions: list[Instruction]) -> Iterator[Instruction]:

@@ -23,11 +23,12 @@ from ..loops.index import Index
 from ..loops.nest import Nest, Phase, Store, walk
 from ..loops.reuse import keep_expensive
 from ..passes.fusion import Cluster, Schedule, as_group, fuse
+from . import checks
 from .ahead import FROZEN, REUSED, Split, is_frozen, packs_apart, split
 from .alike import Laid, Made, cluster_key
 from .attention import Attention, AttentionFinder
 from .epilogues import Attached, find_epilogues, signature
-from .instructions import Call, Callback, Copy, For, If, Instruction, Loop, Place
+from .instructions import Call, Callback, Check, Copy, For, If, Instruction, Loop, Place
 from .kernel import Kernel
 from .llvm import nest_tiles
 from .llvm.scalar import cycles
@@ -49,6 +50,14 @@ class HostCallback:
 
 
 @dataclass(slots=True)
+class RunCheck:
+    """A check the code makes: its op, and the buffer in which its message finds its values."""
+
+    node: Node
+    shown: Buffer
+
+
+@dataclass(slots=True)
 class Lowered:
     """A lowered graph.
 
@@ -59,6 +68,7 @@ class Lowered:
         kept_bytes: memory it fills, in the slot behind all others.
         constants: the constant pool.
         callbacks: host callbacks by number.
+        checks: what can fail at run time; error `n` is that of `checks[n - 1]`.
         nests: every loop nest with its label, for dumps.
     """
 
@@ -66,6 +76,7 @@ class Lowered:
     buffers: list[Buffer]
     constants: bytearray
     callbacks: list[HostCallback]
+    checks: list[RunCheck] = field(default_factory=list)
     nests: list[tuple[str, Nest]] = field(default_factory=list)
     ahead: list[Instruction] = field(default_factory=list)
     ahead_buffers: list[Buffer] = field(default_factory=list)
@@ -138,6 +149,7 @@ class Lowering:
         self.constants = bytearray()
         self.pool: dict[bytes, int] = {}
         self.callbacks: list[HostCallback] = []
+        self.checks: list[RunCheck] = []
         self.nests: list[tuple[str, Nest]] = []
         self.plans: dict[Any, KernelPlan] = {}
         self.attention: dict[Any, Any] = {}
@@ -530,6 +542,22 @@ class GraphBlock:
         self.low.callbacks.append(HostCallback(node))
         self.low.emit(self.out, Callback(len(self.low.callbacks) - 1, places), places)
 
+    def check(self, node: Node, cluster: Cluster) -> None:
+        """An error return, with what its message shows put aside."""
+        checked, *rest = node.operands
+        limits = checks.bounds(checked.dtype, node.attrs["low"], node.attrs["high"])
+        if limits is None or not checked.type.size:
+            return  # no element can be outside
+        shown = self.low.new_buffer(checks.shown_bytes(node), "shown")
+        assert isinstance(shown.base, Buffer)
+        self.low.checks.append(RunCheck(node, shown.base))
+        values = tuple((self.place(v), v.type.nbytes) for v in rest)
+        made = Check(
+            len(self.low.checks), self.place(checked), checked.type.size,
+            8 * checked.dtype.itemsize, checked.dtype.kind == "int", *limits, shown, values,
+        )
+        self.low.emit(self.out, made, (made.checked, shown, *(p for p, _ in values)))
+
     def cond(self, node: Node, cluster: Cluster) -> None:
         """Both branches write the same result places."""
         pred = self.place(node.operands[0])
@@ -656,7 +684,7 @@ class GraphBlock:
 
 _CONTROL: dict[str, Callable[[GraphBlock, Node, Cluster], None]] = {
     "cond": GraphBlock.cond, "while": GraphBlock.while_, "scan": GraphBlock.scan,
-    "print": GraphBlock.print_,
+    "print": GraphBlock.print_, "check": GraphBlock.check,
 }
 
 
@@ -683,14 +711,18 @@ def lower(
     env.update(zip(parts.kept, held, strict=True))
     out = _lower_main(low, parts.main, env, first)
     done = _lower_ahead(low, parts, held)
-    return Lowered(out, low.buffers, low.constants, low.callbacks, low.nests, done.instructions,
-                   done.buffers, kept.nbytes)
+    return Lowered(out, low.buffers, low.constants, low.callbacks, low.checks, low.nests,
+                   done.instructions, done.buffers, kept.nbytes)
 
 
 def _lower_main(
     low: Lowering, graph: Graph, env: dict[Value, Place], first: int
 ) -> list[Instruction]:
-    """What runs on each call; slot `first` is the first output."""
+    """What runs on each call; slot `first` is the first output.
+
+    A call that fails must not change a parameter: before the last check nothing is updated in
+    place.
+    """
     low.outputs = range(first, first + len(graph.outputs))
     wanted: dict[Value, Place] = {}
     for i, v in enumerate(graph.outputs):
@@ -702,11 +734,15 @@ def _lower_main(
         Place | None
     ):
         old = replaced.get(value)
-        if old is None or not block.may_replace(old, value, cluster, laid):
+        if old is None or block.position <= last_check \
+                or not block.may_replace(old, value, cluster, laid):
             return None
         return env[old]
 
-    out, block = low.block(graph, env, wanted, in_place)
+    block = GraphBlock(low, graph, env, wanted, in_place)
+    last_check = max((i for i, c in enumerate(block.schedule.clusters)
+                      if any(checks.can_fail(n) for n in c.nodes)), default=-1)
+    out = block.run()
     for i, v in enumerate(graph.outputs):
         low.copy(out, Place(first + i), block.place(v), v.type.nbytes)
     _finish_updates(low, graph, block, out)

@@ -11,7 +11,8 @@ from cellc_runtime.abi import AHEAD, CALLBACK_FAILED, FIRST_CALLBACK, MAIN, TABL
 from cellc_runtime.target import Target
 
 from ..emit_object import QUICK
-from .instructions import Call, Callback, Copy, For, If, Instruction, Loop, Place, walk
+from . import checks
+from .instructions import Call, Callback, Check, Copy, For, If, Instruction, Loop, Place, walk
 from .kernel import Kernel
 from .llvm.entry import win64_text
 from .llvm.text import Function, V, module
@@ -117,6 +118,8 @@ class FunctionWriter:
                 self.copy(i)
             elif isinstance(i, Callback):
                 self.callback(i)
+            elif isinstance(i, Check):
+                self.check(i)
             elif isinstance(i, If):
                 self.branch(i)
             elif isinstance(i, Loop):
@@ -164,11 +167,11 @@ class FunctionWriter:
 
     def copy(self, i: Copy) -> None:
         """memcpy."""
-        to, source = self.pointer(i.to), self.pointer(i.source)
+        self._move(self.pointer(i.to), self.pointer(i.source), i.nbytes)
+
+    def _move(self, to: V, source: V, nbytes: int) -> None:
         self.f.declares.add("declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)")
-        self.f.line(
-            f"call void @llvm.memcpy.p0.p0.i64({to}, {source}, i64 {i.nbytes}, i1 false)"
-        )
+        self.f.line(f"call void @llvm.memcpy.p0.p0.i64({to}, {source}, i64 {nbytes}, i1 false)")
 
     def callback(self, i: Callback) -> None:
         """A host callback; once one has failed the rest are skipped and main says so."""
@@ -187,6 +190,38 @@ class FunctionWriter:
             f.store(code, self.status)
 
         f.when(fine, run)
+
+    def check(self, i: Check) -> None:
+        """Return the number of a message, its values put aside, if an element is not allowed."""
+        f, ty = self.f, f"i{i.bits}"
+        at = self.pointer(i.checked)
+        if i.count == 1:
+            position = f.i64(0)
+            low, width = V(ty, str(i.low)), V(ty, str(i.high - i.low))
+            good = f.cmp("ult", f.sub(f.load(ty, at), low), width)
+        else:
+            if all(h.name != checks.search_name(i.bits) for h in self.helpers):
+                self.helpers.append(checks.search(i.bits, f.target))
+            name = checks.search_name(i.bits)
+            position = f.emit("i64", f"call i64 @{name}({at}, i64 {i.count}, i64 {i.low}, "
+                                     f"i64 {i.high - i.low})")
+            good = f.cmp("eq", position, f.i64(i.count))
+
+        def fail() -> V:
+            element = f.load(ty, f.gep(at, position, ty))
+            shown = self.pointer(i.shown)
+            f.store(f.cast("sext" if i.signed else "zext", element, "i64"), shown)
+            offset = 8
+            for place, nbytes in i.values:
+                self._move(f.gep(shown, offset), self.pointer(place), nbytes)
+                offset += -(-nbytes // 8) * 8
+            number = V("i32", str(i.number))
+            if self.status is None:
+                return number
+            earlier = f.load("i32", self.status)
+            return f.select(f.cmp("eq", earlier, V("i32", "0")), number, earlier)
+
+        f.return_unless(good, fail)
 
     def _flag(self, place: Place) -> V:
         f = self.f

@@ -16,6 +16,7 @@ from ..ir.op import Op, lookup
 from ..ir.types import prod
 from ..loops.build import Domain, Group, Incompatible, NestBuilder, piece
 from . import regroup
+from .cleanup import has_effect
 
 CHEAP = frozenset({
     "add", "sub", "mul", "neg", "abs", "maximum", "minimum", "where", "cast", "square", "sign",
@@ -93,6 +94,7 @@ class Fuser:
         self.clusters: list[Cluster] = []
         self.readers: dict[Value, list[Cluster]] = {}
         self.depth: dict[Value, int] = {}
+        self.last_effect: Cluster | None = None
 
     def run(self) -> Schedule:
         """Fuse; see `Schedule`."""
@@ -219,11 +221,20 @@ class Fuser:
             self.clusters.append(home)
         home.nodes.append(node)
         self.cluster_of[node] = home
-        self._link(home, producers)
+        self._link(home, [*producers, *self._before(node, home)])
         for v in sources:
             readers = self.readers.setdefault(v, [])
             if home not in readers:
                 readers.append(home)
+
+    def _before(self, node: Node, home: Cluster) -> list[Cluster]:
+        """What must run before a node for its effects' sake: effects keep the program's order,
+        and a loop without end must not run before a check that would have stopped the call."""
+        effect = has_effect(node)
+        before = [self.last_effect] if self.last_effect and (effect or node.op == "while") else []
+        if effect:
+            self.last_effect = home
+        return before
 
     @staticmethod
     def _grows(cluster: Cluster, producers: Sequence[Cluster]) -> bool:

@@ -20,6 +20,7 @@ from ..common.tensor import Tensor
 from ..core import progress
 from ..core.callbacks import host_callbacks
 from ..core.compiled import Traced
+from ..core.raised import ERRORS
 from ..nn.cell import Cell
 from .loading import UserError
 
@@ -80,7 +81,7 @@ def call(path: str, entry: str, inputs: Sequence[Array]) -> list[Array]:
     callbacks = host_callbacks(graph)
     if not {t.name for t in host_targets()} & set(loaded.targets(entry)):
         program = driver.compile_program(graph)
-        executable = Executable(program, callbacks)
+        executable = Executable(program, callbacks, ERRORS)
         executable.bind([np.array(loaded.weights[s.name]) for s in program.of_kind("param")])
         return executable.call(inputs)
     out = artifact.load(path, trust_native_code=True, callbacks=callbacks).call(entry, *inputs)

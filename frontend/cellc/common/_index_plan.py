@@ -91,6 +91,25 @@ def known_elements(x: Tensor) -> Array | None:
         return None
 
 
+def check_range(index: Tensor, low: int, high: int, *parts: str | int) -> None:
+    """Positions must be in [low, high): checked now if they are known, else when the graph runs.
+
+    Args:
+        parts: the message; 0 stands for the first position that is not.
+
+    Raises:
+        IndexError: one that is known is not.
+    """
+    known = known_elements(index)
+    if known is None:
+        tracer = active_tracer()
+        assert tracer is not None
+        tracer.check(index, "IndexError", parts, low=low, high=high)
+    elif known.size and not (low <= int(known.min()) and int(known.max()) < high):
+        bad = known[(known < low) | (known >= high)].flat[0]
+        raise IndexError("".join(p if isinstance(p, str) else str(bad) for p in parts))
+
+
 # --- entries --------------------------------------------------------------------------------------
 
 
@@ -295,13 +314,11 @@ def _span(s: slice, d: int) -> Span:
 
 
 def _checked(index: Tensor, d: int, axis: int) -> Tensor:
-    """Positions with known elements checked and made non-negative."""
+    """Positions checked, those with known elements made non-negative."""
+    check_range(index, -d, d, "index ", 0, f" is out of bounds for axis {axis} with size {d}")
     elements = known_elements(index)
     if elements is None:
         return index
-    if elements.size and not (-d <= int(elements.min()) and int(elements.max()) < d):
-        bad = elements[(elements < -d) | (elements >= d)].flat[0]
-        raise IndexError(f"index {bad} is out of bounds for axis {axis} with size {d}")
     signed = elements.astype(np.int64)
     return Tensor._from_array(np.where(signed < 0, signed + d, signed))
 

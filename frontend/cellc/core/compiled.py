@@ -24,6 +24,7 @@ from ..common.tensor import Tensor
 from . import calls, progress, writes
 from .callbacks import host_callbacks
 from .dispatch import tracing
+from .raised import ERRORS
 from .structure import Box, Known, Leaf, Structure, put_together, take_apart, tensors
 from .tracer import Tracer
 from .watch import Stale, watch
@@ -226,7 +227,7 @@ class CompiledEntry:
             )
         self.report.seconds["total"] = time.perf_counter() - start
         self.callbacks = host_callbacks(traced.graph)
-        self.executable = Executable(program, callbacks=self.callbacks)
+        self.executable = Executable(program, self.callbacks, ERRORS)
         self.bound: list[tuple[Any, int]] = []
         self.epoch = -1
         self.learnt = 0

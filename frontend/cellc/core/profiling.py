@@ -28,6 +28,7 @@ from ..common.tensor import aligned_copy
 from . import profile_view
 from .callbacks import host_callbacks
 from .compiled import Traced
+from .raised import ERRORS
 
 _APART = 1 << 16
 """Stack addresses of one thread are closer than this, those of two are not."""
@@ -188,7 +189,7 @@ def profile_traced(
 ) -> Profile:
     """`profile` of a call that is traced already, with the arrays of its tensors."""
     recorded = compile_recorded(traced.graph, numerics)
-    executable = Executable(recorded.program, callbacks=host_callbacks(traced.graph))
+    executable = Executable(recorded.program, host_callbacks(traced.graph), ERRORS)
     executable.bind([aligned_copy(p._data) for p in traced.parameters])
     for _ in range(2):
         executable.call(arrays)

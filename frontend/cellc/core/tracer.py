@@ -101,6 +101,7 @@ class Tracer:
         self.parameters: dict[Tensor, Value] = {}
         self.span: Span = NOWHERE
         self.scope: str = ""
+        self.whereabouts: Callable[[], str] = lambda: ""
 
     # --- values ---------------------------------------------------------------------------------
 
@@ -196,6 +197,19 @@ class Tracer:
         if len(self.regions) > 1:
             region.owned.update(node.results)
         return [GraphTensor(v) for v in node.results]
+
+    def check(
+        self, checked: Tensor, error: str, parts: Sequence[str | int | None],
+        shown: Sequence[Tensor] = (), *, low: int = 1, high: int = 2, own: str = "",
+    ) -> None:
+        """Have the program raise unless every element of `checked` is in [low, high).
+
+        See the op `check` for the arguments. The error says where in the source it comes from, as
+        `whereabouts` tells.
+        """
+        attrs = {"low": low, "high": high, "error": error, "parts": tuple(parts), "own": own,
+                 "detail": self.whereabouts()}
+        self.apply("check", [checked, *shown], attrs)
 
     def assign(self, parameter: Parameter, value: Tensor) -> None:
         """Later reads of the parameter see `value`."""

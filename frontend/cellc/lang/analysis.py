@@ -142,11 +142,13 @@ def assigned(nodes: Iterable[ast.AST]) -> set[str]:
 
 
 def always_jumps(stmts: Sequence[ast.stmt]) -> bool:
-    """Whether a block surely ends in return, break, continue or raise."""
+    """Whether a block surely ends in return, break or continue.
+
+    A run-time `raise` ends the call, so what follows it may stand where it is."""
     if not stmts:
         return False
     last = stmts[-1]
-    if isinstance(last, (ast.Return, ast.Break, ast.Continue, ast.Raise)):
+    if isinstance(last, (ast.Return, ast.Break, ast.Continue)):
         return True
     if isinstance(last, ast.If):
         return always_jumps(last.body) and always_jumps(last.orelse)

@@ -14,9 +14,10 @@ from ..core.tracer import Tracer
 from . import _model
 from .analysis import analyse
 from .calls import call
-from .errors import Cascade, CompileError, kind
+from .errors import Cascade, CompileError, CompileRuntimeError, kind
 from .frames import Frame
 from .interpreter import CALL_DEPTH, Hooks, Interpreter
+from .outcome import Diverged
 from .source import FunctionSource
 
 
@@ -81,7 +82,9 @@ def _run(vm: Interpreter, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any
         vm.add_root(root)
     saved = _active.vm
     _active.vm = vm
-    span, scope = vm.tracer.span, vm.tracer.scope
+    span, scope, whereabouts = vm.tracer.span, vm.tracer.scope, vm.tracer.whereabouts
+    vm.tracer.whereabouts = vm.whereabouts
+    depth = len(vm.tracer.regions)
     try:
         with tracing(vm.tracer), _deep_recursion():
             return call(vm, fn, list(args), dict(kwargs), entry_frame())
@@ -90,11 +93,23 @@ def _run(vm: Interpreter, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any
         raise e.with_traceback(None) from None
     except Cascade:
         raise
+    except Diverged as e:
+        if e.depth != depth:
+            raise _trapped(vm) from None
+        return None  # every path raises
     except Exception as e:
         raise _outgoing(vm, e) from None
     finally:
         _active.vm = saved
-        vm.tracer.span, vm.tracer.scope = span, scope
+        vm.tracer.span, vm.tracer.scope, vm.tracer.whereabouts = span, scope, whereabouts
+
+
+def _trapped(vm: Interpreter) -> CompileError:
+    """A run-time `raise` that ends a function of which library code makes a branch or loop."""
+    return CompileRuntimeError(
+        "CE403", "a function given to an op raises on every path, known only at run time",
+        hint="return a tensor on one path, or raise before the call",
+    )
 
 
 def _outgoing(vm: Interpreter, error: Exception) -> Exception:

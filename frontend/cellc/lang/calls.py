@@ -24,7 +24,7 @@ from .builtin_functions import BUILTINS, REFUSED
 from .control import under
 from .frames import Frame
 from .functions import Callback, InterpretedFunction, bind
-from .outcome import RETURN, Outcome
+from .outcome import RETURN, Diverged, Outcome
 from .source import FunctionSource, function_source
 from .text import format_text
 from .trust import is_library, is_user_function
@@ -142,6 +142,8 @@ def run(vm: Interpreter, frame: Frame, caller: Frame | None) -> Any:
     if isinstance(node, ast.Lambda):
         try:
             result = vm.eval(node.body, frame)
+        except Diverged:
+            raise
         except Exception as e:
             vm.mark(e, frame)
             raise

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from .access import static_attribute
 from .assignment import assign_to
 from .errors import Cascade, CompileError
-from .outcome import Outcome
+from .outcome import Diverged, Outcome
+from .runtime_errors import raise_at_run_time, under_runtime
 from .values import MISSING
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def _with(vm: Interpreter, node: ast.With, index: int, frame: Frame) -> Outcome:
         assign_to(vm, item.optional_vars, value, frame)
     try:
         outcome = _with(vm, node, index + 1, frame)
-    except (CompileError, Cascade):
+    except (CompileError, Cascade, Diverged):
         _special(vm, manager, "__exit__", [None, None, None], frame)
         raise
     except Exception as e:
@@ -77,7 +78,7 @@ def _guarded(vm: Interpreter, node: ast.Try, frame: Frame) -> Outcome:
     vm.catching, vm.try_region = vm.catching + bool(node.handlers), vm.region_depth
     try:
         outcome = vm.block(node.body, frame)
-    except (CompileError, Cascade):
+    except (CompileError, Cascade, Diverged):
         raise
     except Exception as e:
         vm.catching, vm.try_region = saved
@@ -105,4 +106,6 @@ def _handle(vm: Interpreter, node: ast.Try, error: Exception, frame: Frame) -> O
             vm.handled.pop()
             if handler.name is not None:
                 frame.table.pop(handler.name, None)
+    if under_runtime(vm):
+        raise_at_run_time(vm, error, node, frame)
     raise error

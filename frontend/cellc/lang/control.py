@@ -15,7 +15,7 @@ from ..core.numbers import as_number, kind_of
 from ..core.tracer import Region
 from .analysis import Names, is_total
 from .journal import Change, Slot, Variable, unchanged
-from .outcome import RETURN, Outcome
+from .outcome import NEVER, RETURN, Diverged, Outcome
 from .regions import close_cond, opened, reopened
 from .values import (
     MISSING,
@@ -158,7 +158,11 @@ class Side:
 
     def gone(self) -> bool:
         """Whether the path surely left the function, so that its variables do not matter."""
-        return self.outcome.kinds == {RETURN} and not self.outcome.falls
+        return self.outcome.kinds <= {RETURN} and not self.outcome.falls
+
+    def never(self) -> bool:
+        """Whether the path surely ended the whole call."""
+        return not self.outcome.kinds and not self.outcome.falls
 
 
 def choose(
@@ -188,13 +192,27 @@ def fork(
             saved = vm.open_journal(frame)
             changes: dict[Hashable, Change] = {}
             try:
-                outcome = run()
+                outcome = ends_here(vm, run)
             finally:
                 changes = vm.close_journal(saved)
         sides.append(Side(region, outcome, changes))
     vm.frame = frame
     vm.at(node, frame)
-    return _Join(vm, node, frame, sides[0], sides[1], live).run(pred)
+    outcome = _Join(vm, node, frame, sides[0], sides[1], live).run(pred)
+    if all(side.never() for side in sides):
+        raise Diverged(len(vm.tracer.regions))
+    return outcome
+
+
+def ends_here(vm: Interpreter, run: Callable[[], Outcome]) -> Outcome:
+    """The outcome of a path in a region of its own; NEVER if a run-time `raise` ends it."""
+    depth = len(vm.tracer.regions)
+    try:
+        return run()
+    except Diverged as e:
+        if e.depth != depth:
+            raise
+        return NEVER
 
 
 class _Join:
@@ -276,6 +294,8 @@ class _Join:
                 continue
             new_a = a.new if a is not None else known.old
             new_b = b.new if b is not None else known.old
+            new_a = _ABSENT if self.a.never() else new_a
+            new_b = _ABSENT if self.b.never() else new_b
             line = max(c.line for c in (a, b) if c is not None)
             if isinstance(known.slot, Variable):
                 self._variable(known.slot, new_a, new_b, (a, b), line)
@@ -350,6 +370,8 @@ class _Join:
         )
 
     def _object(self, slot: Slot, a: Any, b: Any) -> None:
+        if a is _ABSENT or b is _ABSENT:
+            a, b = (MISSING if v is _ABSENT else v for v in (a, b))
         try:
             self.stores.append((slot, self.merger.merge(a, b), 0))
         except MergeError as e:

@@ -35,7 +35,7 @@ CODES: dict[str, str] = {
     "CE306": "a Cell's own bprop where none can be compiled",
     "CE401": "the truth value of a tensor with more than one element",
     "CE402": "a function that returns different types on two paths",
-    "CE403": "raise or assert under a condition known only at run time",
+    "CE403": "an exception that depends on a run-time value where it cannot",
     "CE404": "a statement that cannot depend on a run-time value",
     "CE501": "an attribute that cannot be assigned while a graph is compiled",
     "CE502": "a change of a compile-time object under a condition known only at run time",
@@ -126,13 +126,21 @@ class CompileError(CellcError):
     def __str__(self) -> str:
         lines = [f"{self.message} [{self.code}]"]
         if self.place is not None:
-            lines.append(f"  {self.place.where()}")
-            lines += [f"    {line}" for line in self.place.caret().splitlines()]
+            lines += _shown(self.place)
         lines += [f"  note: {n}" for n in self.notes]
         lines += _chain(self.calls)
         if self.hint:
             lines.append(f"  hint: {self.hint}")
         return "\n".join(lines)
+
+
+def _shown(place: Place) -> list[str]:
+    return [f"  {place.where()}", *(f"    {line}" for line in place.caret().splitlines())]
+
+
+def trace_text(place: Place, calls: Sequence[Place]) -> str:
+    """A place and the calls that led there."""
+    return "\n".join([*_shown(place), *_chain(calls)])
 
 
 def _chain(calls: Sequence[Place]) -> list[str]:

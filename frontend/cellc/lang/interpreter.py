@@ -24,11 +24,12 @@ from .errors import (
     CompileRecursionError,
     Place,
     kind,
+    trace_text,
 )
 from .expressions import EXPRESSIONS
 from .frames import Frame
 from .journal import Attribute, Change, Content, Element, Journal, Slot, Variable
-from .outcome import NEXT, Outcome
+from .outcome import NEXT, Diverged, Outcome
 from .statements import STATEMENTS, block
 from .values import MISSING, Poison
 
@@ -146,6 +147,17 @@ class Interpreter:
             caller = caller.caller
         return chain[::-1]
 
+    def whereabouts(self) -> str:
+        """The user's statement under way and the calls that led there, for run-time errors."""
+        frame = self.frame
+        while frame is not None and frame.site is not None and frame.caller is not None \
+                and frame.caller.depth:
+            frame = frame.caller
+        if frame is None or not frame.depth:
+            return ""
+        place = self.place(frame, frame.node)
+        return trace_text(place, self.calls(frame)) if place is not None else ""
+
     def error(
         self,
         code: str,
@@ -165,7 +177,7 @@ class Interpreter:
 
     def mark(self, error: BaseException, frame: Frame) -> None:
         """Remember where an exception of the user's program came from (innermost frame)."""
-        if isinstance(error, (CompileError, Cascade)):
+        if isinstance(error, (CompileError, Cascade, Diverged)):
             return
         if self.fault is None or self.fault[0] is not error:
             self.fault = error, self.place(frame, frame.node), self.calls(frame)

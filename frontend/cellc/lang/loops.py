@@ -21,7 +21,7 @@ from ..core.tracer import Region
 from . import regions
 from .analysis import Names, assigned
 from .assignment import assign_to
-from .control import Known, condition, logical, truth, under
+from .control import Known, condition, ends_here, logical, truth, under
 from .iteration import LIMIT, items
 from .journal import Change, Element, Slot, Variable, unchanged
 from .outcome import BREAK, CONTINUE, DONE, NEXT, RETURN, Outcome
@@ -326,15 +326,29 @@ class RuntimeLoop:
 
     def _go_on(self, args: list[Tensor], state: int) -> Tensor:
         """The test of the graph's loop: no jump yet, and the condition holds."""
-        known = self.test()
+        known = self._tested()
         for i in range(len(self.kinds)):
             known = logical("and", known, logical("not", args[state + i]))
         return known if isinstance(known, Tensor) else as_tensor(known, _BOOL)
 
+    def _tested(self) -> Known:
+        """The condition; False on a path that a run-time `raise` has ended."""
+        found: list[Known] = []
+
+        def run() -> Outcome:
+            found.append(self.test())
+            return NEXT
+
+        ends_here(self.vm, run)
+        return found[0] if found else False
+
     def _iterate(self) -> Outcome:
-        if self.replay:
-            self.test()
-        return self.body()
+        def run() -> Outcome:
+            if self.replay:
+                self.test()
+            return self.body()
+
+        return ends_here(self.vm, run)
 
     # --- what leaves an iteration ----------------------------------------------------------------
 
@@ -356,7 +370,7 @@ class RuntimeLoop:
     ) -> list[Tensor]:
         self._find_new(outcome, changes)
         new: list[Tensor] = []
-        gone = outcome.kinds == {RETURN} and not outcome.falls
+        gone = outcome.kinds <= {RETURN} and not outcome.falls
         for key, item in self.carried.items():
             change = changes.get(key)
             new += args[len(new) : len(new) + len(item.types)] if change is None \

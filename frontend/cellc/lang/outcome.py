@@ -81,4 +81,20 @@ class Outcome:
         return Outcome(self.kinds, self.flags, False, self.value, self.node)
 
 
+NEVER = Outcome(falls=False)
+"""A path that a run-time `raise` ends."""
+
+
+class Diverged(Exception):
+    """What follows on this path is never run: its run-time `raise` has become part of the graph.
+
+    Attributes:
+        depth: regions that were open; only the branch itself may go on without the path.
+    """
+
+    def __init__(self, depth: int) -> None:
+        super().__init__()
+        self.depth = depth
+
+
 NEXT = Outcome()

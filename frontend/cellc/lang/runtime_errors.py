@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Any
+import builtins
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from cellc_runtime.errors import RUN_ERRORS
 
 from ..common.tensor import Tensor
+from ..core.raised import name_class
 from .control import condition
-from .outcome import NEXT, Outcome
+from .outcome import NEXT, Diverged, Outcome
+from .text import flat, joined, written
+from .values import scalar
 
 if TYPE_CHECKING:
     from .frames import Frame
@@ -18,61 +24,89 @@ def assert_statement(vm: Interpreter, node: ast.Assert, frame: Frame) -> Outcome
     """`assert test, message`."""
     known = condition(vm, node.test, frame)
     vm.at(node, frame)
+    if known is True:
+        return NEXT
+    message = () if node.msg is None else (vm.eval(node.msg, frame),)
+    vm.at(node.test, frame)
+    error = AssertionError(*message)
     if isinstance(known, Tensor):
-        message = "" if node.msg is None else vm.eval(node.msg, frame)
-        check(vm, known, AssertionError, message, node, frame)
-    elif not known:
-        _refuse_under_runtime(vm, node, frame)
-        message = () if node.msg is None else (vm.eval(node.msg, frame),)
-        vm.at(node, frame)
-        raise AssertionError(*message)
-    return NEXT
+        if vm.catching:
+            raise _uncatchable(vm, node, frame)
+        check(vm, known, error, frame)
+        return NEXT
+    if under_runtime(vm):
+        raise_at_run_time(vm, error, node, frame)
+    raise error
 
 
-def check(
-    vm: Interpreter, good: Tensor, error: type[Exception], message: Any, node: ast.AST,
-    frame: Frame,
-) -> None:
-    """Have the network raise unless a run-time condition holds.
+def check(vm: Interpreter, good: Tensor, error: Exception, frame: Frame) -> None:
+    """Have the network raise an exception unless a run-time condition holds."""
+    cls = type(error)
+    builtin = next(c for c in cls.__mro__ if getattr(builtins, c.__name__, None) is c
+                   and c.__name__ in RUN_ERRORS)
+    parts = joined(_message(error))
+    shown = [p for p in parts if isinstance(p, Tensor)]
+    vm.frame = frame
+    vm.tracer.check(
+        good, builtin.__name__, [None if isinstance(p, Tensor) else p for p in parts], shown,
+        own="" if builtin is cls else name_class(cls),
+    )
 
-    Raises:
-        CompileRuntimeError: the tracer cannot express it (CE403).
-    """
-    hook = getattr(vm.tracer, "check", None)
-    if hook is None:
-        raise vm.error(
-            "CE403", RuntimeError,
-            "a condition known only at run time cannot raise an exception yet", frame, node,
-            hint="check it outside the network",
-        )
-    hook(good, error, message)
+
+def _message(error: Exception) -> list[Any]:
+    """What an exception prints, as strings and tensors."""
+    if type(error).__str__ not in (BaseException.__str__, KeyError.__str__):
+        return [str(error)]
+    if len(error.args) == 1:
+        return flat(error.args)
+    return written(error.args) if error.args else []
 
 
 def raise_statement(vm: Interpreter, node: ast.Raise, frame: Frame) -> Outcome:
     """`raise`, `raise E(...)`, `raise E from c`."""
-    _refuse_under_runtime(vm, node, frame)
     if node.exc is None:
         handled = vm.handled[-1] if vm.handled else None
         frame.node = node
-        raise handled or RuntimeError("no active exception to re-raise")
-    error = vm.eval(node.exc, frame)
-    cause = None if node.cause is None else vm.eval(node.cause, frame)
-    vm.at(node, frame)
+        error: Any = handled or RuntimeError("no active exception to re-raise")
+        cause = None
+    else:
+        error = vm.eval(node.exc, frame)
+        cause = None if node.cause is None else vm.eval(node.cause, frame)
+        vm.at(node, frame)
     if isinstance(error, type) and issubclass(error, BaseException):
         error = error()
     if not isinstance(error, BaseException):
         raise TypeError("exceptions must derive from BaseException")
+    if under_runtime(vm):
+        raise_at_run_time(vm, error, node, frame)
     if cause is not None:
         raise error from cause
     raise error
 
 
-def _refuse_under_runtime(vm: Interpreter, node: ast.stmt, frame: Frame) -> None:
-    """An exception inside a run-time branch would be raised whatever the condition is."""
-    if vm.region_depth > vm.try_region:
-        raise vm.error(
-            "CE403", RuntimeError,
-            "an exception cannot be raised under a condition known only at run time", frame, node,
-            hint="raise on values known while compiling (shapes, attributes), or check the "
-            "result outside the network",
-        )
+def under_runtime(vm: Interpreter) -> bool:
+    """Whether what is raised here is raised only if a run-time condition holds."""
+    return vm.region_depth > vm.try_region
+
+
+def raise_at_run_time(
+    vm: Interpreter, error: BaseException, node: ast.stmt, frame: Frame
+) -> NoReturn:
+    """End the path: the network raises if it gets here."""
+    if vm.catching:
+        raise _uncatchable(vm, node, frame)
+    if not isinstance(error, Exception):
+        raise TypeError(f"a {type(error).__name__} cannot be raised by a compiled network")
+    vm.at(node, frame)
+    check(vm, scalar(False), error, frame)
+    raise Diverged(len(vm.tracer.regions))
+
+
+def _uncatchable(vm: Interpreter, node: ast.stmt, frame: Frame) -> Exception:
+    return vm.error(
+        "CE403", RuntimeError,
+        "an exception that depends on a run-time value cannot be caught by 'try'", frame, node,
+        hint="move it out of the 'try', or choose by 'if' instead of an exception",
+    )
+
+

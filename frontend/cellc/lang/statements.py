@@ -13,7 +13,7 @@ from .control import condition, fork, under
 from .errors import Cascade, CompileError
 from .functions import InterpretedFunction
 from .loops import for_statement, while_statement
-from .outcome import BREAK, CONTINUE, NEXT, Outcome
+from .outcome import BREAK, CONTINUE, NEXT, Diverged, Outcome
 from .patterns import match_statement
 from .runtime_errors import assert_statement, raise_statement
 
@@ -38,6 +38,8 @@ def block(vm: Interpreter, stmts: Sequence[ast.stmt], frame: Frame) -> Outcome:
             if not vm.collect:
                 raise
             outcome = vm.forget(stmt, frame, e)
+        except Diverged:
+            raise
         except Exception as e:
             vm.mark(e, frame)
             if not vm.collect or vm.catching:

@@ -49,6 +49,8 @@ def written(value: Any) -> list[Any]:
     """A value as strings and tensors, in the form Python prints it."""
     if isinstance(value, Tensor):
         return [value]
+    if isinstance(value, Text):
+        return ["'", *value.parts, "'"]
     if type(value) in (list, tuple):
         left, right = ("[", "]") if isinstance(value, list) else ("(", ")")
         out: list[Any] = [left]
@@ -69,7 +71,7 @@ def emit_print(vm: Interpreter, args: Sequence[Any], sep: str, end: str) -> None
     parts: list[Any] = []
     for i, value in enumerate(args):
         parts += [sep] * bool(i) + flat([value])
-    parts = _joined([*parts, end])
+    parts = joined([*parts, end])
     hook = getattr(vm.tracer, "print_", None)
     if hook is not None:
         hook(parts)
@@ -79,7 +81,7 @@ def emit_print(vm: Interpreter, args: Sequence[Any], sep: str, end: str) -> None
     vm.tracer.apply("print", tensors, {"parts": marks})
 
 
-def _joined(parts: Sequence[Any]) -> list[Any]:
+def joined(parts: Sequence[Any]) -> list[Any]:
     """Neighbouring strings as one."""
     out: list[Any] = []
     for part in parts:

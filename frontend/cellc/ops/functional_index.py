@@ -8,7 +8,7 @@ import numpy as np
 
 from cellc_runtime.dtypes import int32, int64
 
-from ..common._indexing import known_elements
+from ..common._index_plan import check_range
 from ..common._promotion import cast_to, constant, is_scalar
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor
@@ -28,11 +28,8 @@ def _index(x: Any, what: str, name: str) -> Tensor:
 
 
 def _check_range(index: Tensor, d: int, what: str) -> None:
-    """Raises IndexError for known positions outside of [-d, d)."""
-    known = known_elements(index)
-    if known is not None and known.size and (int(known.min()) < -d or int(known.max()) >= d):
-        bad = known[(known < -d) | (known >= d)].flat[0]
-        raise IndexError(f"For '{what}', indices must be in [{-d}, {d}), but got {bad}.")
+    """An IndexError for positions outside of [-d, d), now or when the graph runs."""
+    check_range(index, -d, d, f"For '{what}', indices must be in [{-d}, {d}), but got ", 0, ".")
 
 
 # --- gathers --------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from cellc_runtime.lazy import lazy_module
 
 from ..common.tensor import Tensor
 from ..core.dispatch import Body, tracing
+from ..core.raised import ERRORS
 from ..core.tracer import Tracer
 from .recorder import active_recordings, applied
 
@@ -108,5 +109,5 @@ def _compile(
     types: list[TensorType] = [t._type for t in operands]
     inputs = [graph.add_input(t, f"x{i}") for i, t in enumerate(types)]
     graph.outputs = list(Builder(graph).node("scan", inputs, attrs, [body]).results)
-    executable = Executable(driver.compile_program(graph))
+    executable = Executable(driver.compile_program(graph), errors=ERRORS)
     return executable.entry, executable

@@ -413,22 +413,36 @@ free:
   ret i32 %rc2
 }
 
-; Raise what an error code stands for.
-define internal ptr @raise(ptr %ctx, i32 %rc) nounwind {
+; Raise what an error code stands for; its message may show values that are in the arena.
+define internal ptr @raise(ptr %ctx, ptr %block, i32 %rc) nounwind {
 entry:
+  %args = alloca [2 x ptr]
   %long = load ptr, ptr {LONG_FROM_LONG}
+  %dec = load ptr, ptr {DEC_REF}
   %wide = sext i32 %rc to i64
   %number = call ptr %long(i64 %wide)
   %failed = icmp eq ptr %number, null
-  br i1 %failed, label %out, label %tell
+  br i1 %failed, label %out, label %where
+where:
+  %arena.p = getelementptr %block, ptr %block, i32 0, i32 2
+  %arena = load i64, ptr %arena.p
+  %address = call ptr %long(i64 %arena)
+  %lost = icmp eq ptr %address, null
+  br i1 %lost, label %drop, label %tell
 tell:
+  store ptr %number, ptr %args
+  %second = getelementptr [2 x ptr], ptr %args, i64 0, i64 1
+  store ptr %address, ptr %second
   %fail.p = getelementptr %context, ptr %ctx, i32 0, i32 2
   %callable = load ptr, ptr %fail.p
-  %call = load ptr, ptr {CALL_ONE_ARG}
-  %result = call ptr %call(ptr %callable, ptr %number)
-  %dec = load ptr, ptr {DEC_REF}
+  %call = load ptr, ptr {VECTORCALL}
+  %result = call ptr %call(ptr %callable, ptr %args, i64 2, ptr null)
+  call void %dec(ptr %address)
+  br label %drop
+drop:
+  %answer = phi ptr [ null, %where ], [ %result, %tell ]
   call void %dec(ptr %number)
-  ret ptr %result
+  ret ptr %answer
 out:
   ret ptr null
 }
@@ -472,8 +486,8 @@ result:
   ret ptr %packed
 bad:
   call void @drop_results(ptr %results, i64 %nouts)
+  %raised = call ptr @raise(ptr %ctx, ptr %block, i32 %rc)
   call void @give_block(ptr %ctx, ptr %block)
-  %raised = call ptr @raise(ptr %ctx, i32 %rc)
   ret ptr %raised
 error:
   ret ptr null

@@ -449,12 +449,21 @@ class Function:
             for x, y in zip(a, b, strict=True)
         ]
 
+    def return_unless(self, good: V, value: Callable[[], V]) -> None:
+        """Return `value()` here unless `good`."""
+        self._count += 1
+        stop, go = f"stop{self._count}", f"go{self._count}"
+        self.line(f"br {good}, label %{go}, label %{stop}")
+        self._open(stop)
+        self.line(f"ret {value()}")
+        self._open(go)
+
     def _open(self, label: str) -> None:
         self.lines.append(f"{label}:")
         self._block = label
 
     def ret_(self, value: V | None = None) -> None:
-        """Return; write it once, last."""
+        """Return; write it once, last (`return_unless` returns early)."""
         self.line(f"ret {value}" if value is not None else "ret void")
 
     # --- result -----------------------------------------------------------------------------
