@@ -102,6 +102,7 @@ class Tracer:
         self.span: Span = NOWHERE
         self.scope: str = ""
         self.whereabouts: Callable[[], str] = lambda: ""
+        self.checks = 0
 
     # --- values ---------------------------------------------------------------------------------
 
@@ -209,6 +210,7 @@ class Tracer:
         """
         attrs = {"low": low, "high": high, "error": error, "parts": tuple(parts), "own": own,
                  "detail": self.whereabouts()}
+        self.checks += 1
         self.apply("check", [checked, *shown], attrs)
 
     def assign(self, parameter: Parameter, value: Tensor) -> None:

@@ -85,8 +85,11 @@ def raise_statement(vm: Interpreter, node: ast.Raise, frame: Frame) -> Outcome:
 
 
 def under_runtime(vm: Interpreter) -> bool:
-    """Whether what is raised here is raised only if a run-time condition holds."""
-    return vm.region_depth > vm.try_region
+    """Whether what is raised here is raised only if a run-time condition holds.
+
+    That is so too behind a check, which may end the call before.
+    """
+    return vm.region_depth > vm.try_region or (vm.tracer.checks > 0 and not vm.catching)
 
 
 def raise_at_run_time(
