@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from . import metrics
 from .convert import ckpt_to_safetensors, safetensors_to_ckpt
 from .export import export, load
+from .metrics import *  # noqa: F403
 from .serialization import (
     async_ckpt_thread_status,
     load_checkpoint,
@@ -13,6 +15,7 @@ from .serialization import (
 )
 
 __all__ = [
+    *metrics.__all__,
     "async_ckpt_thread_status", "ckpt_to_safetensors", "export", "load", "load_checkpoint",
     "load_checkpoint_async", "load_param_into_net", "safetensors_to_ckpt", "save_checkpoint",
 ]

@@ -1,0 +1,64 @@
+"""Metrics: `mindspore.train` and `get_metric_fn`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .bleu import BleuScore
+from .classification import (
+    F1,
+    Accuracy,
+    Fbeta,
+    Precision,
+    Recall,
+    Top1CategoricalAccuracy,
+    Top5CategoricalAccuracy,
+    TopKCategoricalAccuracy,
+)
+from .confusion import ConfusionMatrix, ConfusionMatrixMetric
+from .curve import ROC, auc
+from .error import MAE, MSE, CosineSimilarity, Dice, Loss, Perplexity
+from .metric import Metric, rearrange_inputs
+from .occlusion import OcclusionSensitivity
+from .surface import HausdorffDistance, MeanSurfaceDistance, RootMeanSquareDistance
+
+_BY_NAME: dict[str, Callable[..., Any]] = {
+    "F1": F1, "acc": Accuracy, "accuracy": Accuracy, "auc": auc, "bleu_score": BleuScore,
+    "confusion_matrix": ConfusionMatrix, "confusion_matrix_metric": ConfusionMatrixMetric,
+    "cosine_similarity": CosineSimilarity, "dice": Dice,
+    "hausdorff_distance": HausdorffDistance, "loss": Loss, "mae": MAE,
+    "mean_surface_distance": MeanSurfaceDistance, "mse": MSE,
+    "occlusion_sensitivity": OcclusionSensitivity, "perplexity": Perplexity,
+    "precision": Precision, "recall": Recall, "roc": ROC,
+    "root_mean_square_distance": RootMeanSquareDistance,
+    "top_1_accuracy": Top1CategoricalAccuracy, "top_5_accuracy": Top5CategoricalAccuracy,
+    "topk": TopKCategoricalAccuracy,
+}
+
+
+def names() -> list[str]:
+    """The names that `get_metric_fn` and `Model` know. Source: `mindspore.train.names`."""
+    return sorted(_BY_NAME)
+
+
+def get_metric_fn(name: str, *args: Any, **kwargs: Any) -> Any:
+    """The metric of a name, made with these arguments.
+
+    Raises:
+        KeyError: there is none of this name.
+
+    Source: `mindspore.train.get_metric_fn`.
+    """
+    if name not in _BY_NAME:
+        raise KeyError(f"Unsupported metric {name!r}; there are {', '.join(names())}.")
+    return _BY_NAME[name](*args, **kwargs)
+
+
+__all__ = [
+    "Accuracy", "BleuScore", "ConfusionMatrix", "ConfusionMatrixMetric", "CosineSimilarity", "Dice",
+    "F1", "Fbeta", "HausdorffDistance", "Loss", "MAE", "MSE", "MeanSurfaceDistance", "Metric",
+    "OcclusionSensitivity", "Perplexity", "Precision", "ROC", "Recall", "RootMeanSquareDistance",
+    "Top1CategoricalAccuracy", "Top5CategoricalAccuracy", "TopKCategoricalAccuracy", "auc",
+    "get_metric_fn", "names", "rearrange_inputs",
+]

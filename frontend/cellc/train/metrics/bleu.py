@@ -1,0 +1,91 @@
+"""The BLEU score of translations."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .metric import Metric, rearrange_inputs
+
+
+class BleuScore(Metric):
+    """How many n-grams of translations are in their references, with a penalty for brevity.
+
+    Args:
+        n_gram: the longest n-grams that count, 1 to 4.
+        smooth: whether 1 is added to counts (of Lin and Och, 2004).
+
+    Raises:
+        TypeError, ValueError: an argument is wrong, or `update` got lists that do not fit.
+        RuntimeError: `eval` without `update`.
+
+    Source: `mindspore.train.BleuScore`; Papineni et al., "BLEU", 2002.
+    """
+
+    def __init__(self, n_gram: int = 4, smooth: bool = False) -> None:
+        if type(n_gram) is not int or not 1 <= n_gram <= 4:
+            raise ValueError(f"For 'BleuScore', 'n_gram' must be from 1 to 4, but got {n_gram}.")
+        if not isinstance(smooth, bool):
+            raise TypeError(f"For 'BleuScore', 'smooth' must be bool, but got {type(smooth)}.")
+        self.n_gram, self.smooth = n_gram, smooth
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all inputs."""
+        self._found = np.zeros(self.n_gram)
+        self._total = np.zeros(self.n_gram)
+        self._length, self._reference_length = 0.0, 0.0
+        self._updated = False
+
+    @rearrange_inputs
+    def update(self, *inputs: Any) -> None:
+        """Take translations (lists of words) and, for each, a list of references into account."""
+        if len(inputs) != 2:
+            raise ValueError(
+                "For 'BleuScore.update', it needs 2 inputs (translations and references), "
+                f"but got {len(inputs)}."
+            )
+        translations, references = inputs
+        if len(translations) != len(references):
+            raise ValueError(
+                "For 'BleuScore.update', there must be references for each translation, but got "
+                f"{len(translations)} and {len(references)}."
+            )
+        for words, options in zip(translations, references, strict=True):
+            self._add(words, options)
+        self._updated = True
+
+    def _add(self, words: Sequence[str], options: Sequence[Sequence[str]]) -> None:
+        self._length += len(words)
+        lengths = [len(o) for o in options]
+        self._reference_length += min(lengths, key=lambda n: abs(len(words) - n))
+        given = _grams(words, self.n_gram)
+        known: Counter[tuple[str, ...]] = Counter()
+        for option in options:
+            known |= _grams(option, self.n_gram)
+        for gram, count in (given & known).items():
+            self._found[len(gram) - 1] += count
+        for gram, count in given.items():
+            self._total[len(gram) - 1] += count
+
+    def eval(self) -> Any:
+        """The score, 0 to 1."""
+        if not self._updated:
+            raise RuntimeError("For 'BleuScore.eval', call 'update' first.")
+        if self._found.min() == 0:
+            return np.float64(0.0)
+        more = 1.0 if self.smooth else 0.0
+        precision = (self._found + more) / (self._total + more)
+        score = np.exp(np.log(precision).sum() / self.n_gram)
+        if self._length > self._reference_length:
+            return score
+        return score * np.exp(1 - self._reference_length / self._length)
+
+
+def _grams(words: Sequence[str], most: int) -> Counter[tuple[str, ...]]:
+    return Counter(
+        tuple(words[i : i + n]) for n in range(1, most + 1) for i in range(len(words) - n + 1)
+    )

@@ -1,0 +1,129 @@
+"""The receiver operating characteristic and the area under a curve."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .metric import Array, Metric, rearrange_inputs
+
+
+class ROC(Metric):
+    """The ROC curve: false and true positive rates at all thresholds.
+
+    Args:
+        class_num: the number of classes; None for two.
+        pos_label: which label is positive, of two classes; default 1.
+
+    Raises:
+        TypeError: an argument is no int.
+        ValueError: `update` got shapes that do not fit.
+        RuntimeError: `eval` without `update`.
+
+    Source: `mindspore.train.ROC`; Fawcett, "An introduction to ROC analysis", 2006.
+    """
+
+    def __init__(self, class_num: int | None = None, pos_label: int | None = None) -> None:
+        for what, value in (("class_num", class_num), ("pos_label", pos_label)):
+            if value is not None and type(value) is not int:
+                raise TypeError(f"For 'ROC', '{what}' must be None or int, but got {type(value)}.")
+        self.class_num, self.pos_label = class_num, pos_label
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all inputs."""
+        self._scores: list[Array] = []
+        self._labels: list[Array] = []
+        self._classes = self.class_num or 1
+
+    @rearrange_inputs
+    def update(self, *inputs: Any) -> None:
+        """Take scores (N,) or (N, C) and labels (N,) into account."""
+        y_pred, y = self._take(inputs, 2, "scores and labels")
+        if y_pred.ndim == y.ndim and y_pred.shape == y.shape:
+            self._classes = 1
+            scores: Array = y_pred.reshape(-1)
+            labels: Array = y.reshape(-1)
+        elif y_pred.ndim == y.ndim + 1 and y_pred.shape[:1] + y_pred.shape[2:] == y.shape:
+            if self.class_num is not None and self.class_num != y_pred.shape[1]:
+                raise ValueError(
+                    f"For 'ROC.update', 'class_num' is {self.class_num}, but the scores are of "
+                    f"{y_pred.shape[1]} classes."
+                )
+            self._classes = y_pred.shape[1]
+            scores = np.moveaxis(y_pred, 1, -1).reshape(-1, self._classes)
+            labels = y.reshape(-1)
+        else:
+            raise ValueError(
+                "For 'ROC.update', scores must be (N, C, ...) with labels (N, ...), or of the "
+                f"labels' shape, but got {y_pred.shape} and {y.shape}."
+            )
+        self._scores.append(scores)
+        self._labels.append(labels)
+
+    def eval(self) -> tuple[Any, Any, Any]:
+        """False positive rates, true positive rates and thresholds; of several classes, lists."""
+        if not self._scores:
+            raise RuntimeError("For 'ROC.eval', there are no samples: call 'update' first.")
+        scores, labels = np.concatenate(self._scores), np.concatenate(self._labels)
+        if self._classes == 1:
+            return roc_curve(scores, labels == (1 if self.pos_label is None else self.pos_label))
+        curves = [roc_curve(scores[:, c], labels == c) for c in range(self._classes)]
+        fpr, tpr, thresholds = (list(part) for part in zip(*curves, strict=True))
+        return fpr, tpr, thresholds
+
+
+def roc_curve(scores: Array, positive: Array) -> tuple[Array, Array, Array]:
+    """Rates and thresholds of one class, thresholds falling.
+
+    Raises:
+        ValueError: there is no negative or no positive sample.
+    """
+    order = np.argsort(-scores, kind="stable")
+    scores, positive = scores[order], positive[order]
+    last = np.r_[np.nonzero(np.diff(scores))[0], scores.size - 1]
+    true = np.cumsum(positive)[last]
+    false = 1 + last - true
+    if false[-1] <= 0 or true[-1] <= 0:
+        what = "negative" if false[-1] <= 0 else "positive"
+        raise ValueError(f"For 'ROC.eval', there is no {what} sample: the curve is not defined.")
+    zero = np.zeros(1)
+    thresholds = np.r_[scores[last][:1] + 1, scores[last]]
+    return (np.r_[zero, false / false[-1]], np.r_[zero, true / true[-1]], thresholds)
+
+
+def auc(x: Any, y: Any, reorder: bool = False) -> float:
+    """The area under a curve, by trapezoids.
+
+    Args:
+        x, y: the points: arrays of one shape (N,), or lists of them (areas are not added then:
+            they must be one curve).
+        reorder: whether points are sorted by `x` first.
+
+    Raises:
+        TypeError: no array or list.
+        ValueError: shapes differ, there are less than two points, or `x` is not monotonous.
+
+    Source: `mindspore.train.auc`.
+    """
+    if not isinstance(x, (np.ndarray, list)) or not isinstance(y, (np.ndarray, list)):
+        raise TypeError(
+            "For 'auc', 'x' and 'y' must be numpy.ndarray or list, "
+            f"but got {type(x)} and {type(y)}."
+        )
+    px, py = np.asarray(x), np.asarray(y)
+    if px.ndim != 1 or px.shape != py.shape:
+        raise ValueError(
+            f"For 'auc', 'x' and 'y' must be (N,) alike, but got {px.shape} and {py.shape}."
+        )
+    if px.size < 2:
+        raise ValueError(f"For 'auc', there must be at least two points, but got {px.size}.")
+    if reorder:
+        order = np.lexsort((py, px))
+        px, py = px[order], py[order]
+    steps = np.diff(px)
+    if (steps < 0).any() and not (steps <= 0).all():
+        raise ValueError(f"For 'auc', 'x' must rise or fall monotonously, but is {px}.")
+    area = float(np.sum(steps * (py[1:] + py[:-1]) / 2))
+    return -area if (steps < 0).any() else area

@@ -1,0 +1,178 @@
+"""The base of metrics, and what they share: conversion and checks of predictions and labels."""
+
+from __future__ import annotations
+
+import functools
+from abc import ABCMeta, abstractmethod
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from ...common.tensor import Tensor
+
+Array = npt.NDArray[Any]
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def rearrange_inputs(func: Function) -> Function:
+    """Decorates a method so that it gets the inputs that `self.indexes` names, in that order.
+
+    Source: `mindspore.train.rearrange_inputs`.
+    """
+
+    @functools.wraps(func)
+    def rearranged(self: Any, *inputs: Any) -> Any:
+        indexes = self.indexes
+        chosen = inputs if not indexes else [inputs[i] for i in indexes]
+        return func(self, *chosen)
+
+    return rearranged  # type: ignore[return-value]
+
+
+class Metric(metaclass=ABCMeta):
+    """The base of metrics: `clear()`, then `update(...)` for each batch, then `eval()`.
+
+    Source: `mindspore.train.Metric`.
+    """
+
+    _indexes: list[int] | None = None
+
+    @property
+    def indexes(self) -> list[int] | None:
+        """Which inputs of `update` are used, in order; None for all."""
+        return self._indexes
+
+    def set_indexes(self, indexes: list[int]) -> Metric:
+        """Choose and order the inputs of `update`; itself.
+
+        Raises:
+            ValueError: no list of ints.
+        """
+        if not isinstance(indexes, list) or not all(type(i) is int for i in indexes):
+            raise ValueError(
+                "For 'set_indexes', the argument 'indexes' must be a list of int, "
+                f"but got {indexes}."
+            )
+        self._indexes = indexes
+        return self
+
+    def __call__(self, *inputs: Any) -> Any:
+        """The value for these inputs alone."""
+        self.clear()
+        self.update(*inputs)
+        return self.eval()
+
+    @abstractmethod
+    def clear(self) -> None:
+        """Forget all inputs."""
+
+    @abstractmethod
+    def update(self, *inputs: Any) -> None:
+        """Take a batch into account."""
+
+    @abstractmethod
+    def eval(self) -> Any:
+        """The value for all inputs since `clear`."""
+
+    def _name(self) -> str:
+        return type(self).__name__
+
+    def _take(self, inputs: tuple[Any, ...], count: int, what: str) -> tuple[Array, ...]:
+        """The inputs as arrays.
+
+        Raises:
+            ValueError: another number than `count`.
+        """
+        if len(inputs) != count:
+            raise ValueError(
+                f"For '{self._name()}.update', it needs {count} inputs ({what}), "
+                f"but got {len(inputs)}."
+            )
+        return tuple(as_array(x, self._name()) for x in inputs)
+
+
+def as_array(value: Any, who: str) -> Array:
+    """A Tensor, array, list or number as an array.
+
+    Raises:
+        TypeError: something else.
+    """
+    if isinstance(value, Tensor):
+        return value.asnumpy()
+    if isinstance(value, (list, tuple, np.ndarray, int, float, np.number)):
+        return np.asarray(value)
+    raise TypeError(
+        f"For '{who}', the inputs must be Tensor, list or numpy.ndarray, but got {type(value)}."
+    )
+
+
+def check_name(who: str, what: str, value: Any, choices: tuple[str, ...]) -> str:
+    """A string that is one of some.
+
+    Raises:
+        TypeError: no string.
+        ValueError: none of them.
+    """
+    if not isinstance(value, str):
+        raise TypeError(f"For '{who}', '{what}' must be a string, but got {type(value)}.")
+    if value not in choices:
+        raise ValueError(f"For '{who}', '{what}' must be one of {list(choices)}, got {value!r}.")
+    return value
+
+
+def one_hot(labels: Array, count: int) -> Array:
+    """Rows of zeros with a one at each label: (N,) to (N, count)."""
+    out = np.zeros((labels.size, count), np.int64)
+    out[np.arange(labels.size), labels.reshape(-1).astype(np.int64)] = 1
+    return out
+
+
+class Evaluated(Metric):
+    """Base of metrics of predictions of classes: single-label or several labels at once.
+
+    Args:
+        eval_type: "classification" or "multilabel".
+
+    Raises:
+        TypeError: no such evaluation type.
+    """
+
+    def __init__(self, eval_type: str = "classification") -> None:
+        if eval_type not in ("classification", "multilabel"):
+            raise TypeError(
+                f"For '{self._name()}', the argument 'eval_type' must be in "
+                f"['classification', 'multilabel'], but got {eval_type!r}."
+            )
+        self._type = eval_type
+        self.clear()
+
+    def _checked(self, inputs: tuple[Any, ...]) -> tuple[Array, Array]:
+        """Predictions (N, C...) and labels of a batch.
+
+        Raises:
+            ValueError: their shapes do not fit.
+        """
+        y_pred, y = self._take(inputs, 2, "predictions and labels")
+        if self._type == "multilabel":
+            if y_pred.shape != y.shape:
+                raise ValueError(
+                    f"For '{self._name()}.update', multilabel predictions and labels must have "
+                    f"one shape, but got {y_pred.shape} and {y.shape}."
+                )
+            if not np.isin(y_pred, (0, 1)).all() or not np.isin(y, (0, 1)).all():
+                raise ValueError(
+                    f"For '{self._name()}.update', multilabel predictions and labels must be "
+                    "0 or 1."
+                )
+            return y_pred, y
+        if y_pred.ndim == y.ndim and y_pred.shape == y.shape:
+            return y_pred, y.argmax(axis=1)  # one-hot labels
+        if y_pred.ndim != y.ndim + 1 or y_pred.shape[:1] + y_pred.shape[2:] != y.shape:
+            raise ValueError(
+                f"For '{self._name()}.update', predictions of shape (N, C, ...) need labels of "
+                f"shape (N, ...) or one-hot labels of shape (N, C, ...), "
+                f"but got {y_pred.shape} and {y.shape}."
+            )
+        return y_pred, y

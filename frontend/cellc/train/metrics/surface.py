@@ -1,0 +1,174 @@
+"""Distances of the surfaces of two segmentations: Hausdorff, mean and root mean square."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .metric import Array, Metric, as_array, check_name, rearrange_inputs
+
+_DISTANCES = ("euclidean", "chessboard", "taxicab")
+_BLOCK = 1 << 22
+"""Distances computed at once."""
+
+
+class _Surface(Metric):
+    """Takes two images and a label, and knows the edges of the label's area in both."""
+
+    def __init__(self, distance_metric: str) -> None:
+        self.distance_metric = check_name(
+            self._name(), "distance_metric", distance_metric, _DISTANCES)
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget the inputs."""
+        self._edges: tuple[Array, Array] | None = None
+
+    @rearrange_inputs
+    def update(self, *inputs: Any) -> None:
+        """Take a predicted image, the true one and the label whose area counts."""
+        if len(inputs) != 3:
+            raise ValueError(
+                f"For '{self._name()}.update', it needs 3 inputs (predicted image, true image, "
+                f"label), but got {len(inputs)}."
+            )
+        y_pred, y = (as_array(x, self._name()) for x in inputs[:2])
+        label = inputs[2]
+        if isinstance(label, bool) or not isinstance(label, (int, float, np.number)):
+            raise TypeError(
+                f"For '{self._name()}.update', the label must be int or float, got {type(label)}."
+            )
+        if not y_pred.size or y_pred.shape != y.shape:
+            raise ValueError(
+                f"For '{self._name()}.update', the images must have one shape and not be empty, "
+                f"but got {y_pred.shape} and {y.shape}."
+            )
+        if label not in y_pred and label not in y:
+            raise ValueError(f"For '{self._name()}.update', no image has the label {label}.")
+        self._edges = _edge_points(y_pred == label), _edge_points(y == label)
+
+    def _distances(self, swapped: bool = False) -> Array:
+        """From each edge point of the prediction to the nearest true one (`swapped`: back)."""
+        if self._edges is None:
+            raise RuntimeError(f"For '{self._name()}.eval', call 'update' first.")
+        a, b = self._edges[::-1] if swapped else self._edges
+        if not len(b):
+            return np.full(len(a), np.inf)
+        out = np.empty(len(a))
+        step = max(1, _BLOCK // (len(b) * a.shape[1]))
+        for start in range(0, len(a), step):
+            gaps = np.abs(a[start : start + step, None].astype(np.float64) - b[None])
+            if self.distance_metric == "euclidean":
+                far = np.sqrt((gaps**2).sum(-1))
+            else:
+                far = gaps.max(-1) if self.distance_metric == "chessboard" else gaps.sum(-1)
+            out[start : start + step] = far.min(axis=1)
+        return out
+
+
+def _edge_points(area: Array) -> Array:
+    """Points of an area that have a neighbour (along an axis) outside it: (points, axes)."""
+    inside = area.copy()
+    padded = np.pad(area, 1)
+    middle = (slice(1, -1),) * area.ndim
+    for axis in range(area.ndim):
+        for shift in (slice(0, -2), slice(2, None)):
+            inside &= padded[middle[:axis] + (shift,) + middle[axis + 1 :]]
+    return np.argwhere(area & ~inside)
+
+
+def _bool(who: str, what: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"For '{who}', '{what}' must be bool, but got {type(value)}.")
+    return value
+
+
+class HausdorffDistance(_Surface):
+    """The greatest distance of a surface point to the other surface.
+
+    Args:
+        distance_metric: `"euclidean"`, `"chessboard"` or `"taxicab"`.
+        percentile: this percentile of the distances (0 to 100) instead of the greatest.
+        directed: whether only distances from the prediction to the truth count.
+        crop: accepted for compatibility: the result is the same without cropping.
+
+    Raises:
+        TypeError, ValueError: an argument is wrong, or `update` got images that do not fit.
+        RuntimeError: `eval` without `update`.
+
+    Source: `mindspore.train.HausdorffDistance`.
+    """
+
+    def __init__(
+        self, distance_metric: str = "euclidean", percentile: float | None = None,
+        directed: bool = False, crop: bool = True,
+    ) -> None:
+        super().__init__(distance_metric)
+        if percentile is not None and (
+            isinstance(percentile, bool) or not isinstance(percentile, (int, float))
+        ):
+            raise TypeError(
+                f"For 'HausdorffDistance', 'percentile' must be float, got {type(percentile)}."
+            )
+        if percentile is not None and not 0 <= percentile <= 100:
+            raise ValueError(
+                f"For 'HausdorffDistance', 'percentile' must be from 0 to 100, got {percentile}."
+            )
+        self.percentile = percentile
+        self.directed = _bool("HausdorffDistance", "directed", directed)
+        self.crop = _bool("HausdorffDistance", "crop", crop)
+
+    def eval(self) -> Any:
+        """The distance; NaN where the area is in neither image's edge."""
+        there = self._farthest(self._distances())
+        return there if self.directed else max(there, self._farthest(self._distances(True)))
+
+    def _farthest(self, distances: Array) -> Any:
+        if not distances.size:
+            return np.nan
+        if self.percentile is None:
+            return distances.max()
+        return np.percentile(distances, self.percentile)
+
+
+class MeanSurfaceDistance(_Surface):
+    """The mean distance of surface points to the other surface.
+
+    Args:
+        symmetric: whether distances from the truth to the prediction count too.
+        distance_metric: `"euclidean"`, `"chessboard"` or `"taxicab"`.
+
+    Raises:
+        TypeError, ValueError: an argument is wrong, or `update` got images that do not fit.
+        RuntimeError: `eval` without `update`.
+
+    Source: `mindspore.train.MeanSurfaceDistance`.
+    """
+
+    def __init__(self, symmetric: bool = False, distance_metric: str = "euclidean") -> None:
+        super().__init__(distance_metric)
+        self.symmetric = _bool(self._name(), "symmetric", symmetric)
+
+    def _all(self) -> Array:
+        there = self._distances()
+        return np.concatenate([there, self._distances(True)]) if self.symmetric else there
+
+    def eval(self) -> Any:
+        """The mean distance; NaN where there is no surface."""
+        distances = self._all()
+        return distances.mean() if distances.size else np.nan
+
+
+class RootMeanSquareDistance(MeanSurfaceDistance):
+    """The root of the mean squared distance of surface points to the other surface.
+
+    Args and errors are those of `MeanSurfaceDistance`.
+
+    Source: `mindspore.train.RootMeanSquareDistance`.
+    """
+
+    def eval(self) -> Any:
+        """The distance; NaN where there is no surface."""
+        distances = self._all()
+        return np.sqrt((distances**2).mean()) if distances.size else np.nan
