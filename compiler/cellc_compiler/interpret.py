@@ -95,18 +95,23 @@ def _while(node: Node, arrays: list[Array], precise: bool) -> list[Array]:
 def _scan(node: Node, arrays: list[Array], precise: bool) -> list[Array]:
     n, k, length = (node.attrs[a] for a in ("carried", "sequences", "length"))
     carried, xs, captures = arrays[:n], arrays[n : n + k], arrays[n + k :]
+    trips = length
+    if node.attrs["limited"]:
+        trips, captures = min(int(captures[0]), length), captures[1:]
     rows: list[list[Array] | None] = [None] * length
-    order = range(length - 1, -1, -1) if node.attrs["reverse"] else range(length)
+    order = range(trips - 1, -1, -1) if node.attrs["reverse"] else range(trips)
     for i in order:
         step = np.asarray(i, np.int64)
         out = run(node.regions[0], [*carried, *(x[i] for x in xs), step, *captures],
                   precise=precise)
         carried, rows[i] = out[:n], out[n:]
-    stacked = [
-        np.stack([r[j] for r in rows if r is not None]) if length
-        else np.zeros(node.results[n + j].type.dims)
-        for j in range(len(node.results) - n)
-    ]
+    stacked = []
+    for j, result in enumerate(node.results[n:]):
+        whole = np.zeros(result.type.dims, rows[0][j].dtype if rows and rows[0] else None)
+        for i, row in enumerate(rows):
+            if row is not None:
+                whole[i] = row[j]
+        stacked.append(whole)
     return [*carried, *stacked]
 
 

@@ -170,13 +170,15 @@ class BackwardLoop:
         body: the forward part as a scan body: its inputs, the forward nodes, its outputs.
         carried, sequences: how many of its inputs are which.
         fixed: the body has all the outputs it can have.
+        stacks: sums over all steps may follow the loop.
     """
 
     def __init__(
-        self, b: Builder, body: Graph, carried: int, sequences: int, fixed: bool
+        self, b: Builder, body: Graph, carried: int, sequences: int, fixed: bool,
+        stacks: bool = True,
     ) -> None:
         self.b, self.body, self.n, self.k = b, body, carried, sequences
-        self.fixed = fixed
+        self.fixed, self.stacks = fixed, stacks
         self.backward = set(b.graph.nodes) - set(body.nodes)
         self.saver = Saver(body.nodes, body.outputs[carried:], fixed)
         self.stacked: list[Value] = []
@@ -221,7 +223,7 @@ class BackwardLoop:
 
     def _term(self, capture: int, summand: Value, terms: list[Term]) -> bool:
         """Note a contribution that is summed after the loop; whether it is one."""
-        form = stackable(summand)
+        form = stackable(summand) if self.stacks else None
         if form is None:
             return False
         op, operands, axes = form

@@ -24,7 +24,9 @@ from ..ir.types import TensorType
 from ..passes.base import copy_graph
 from ..passes.cleanup import has_effect
 from .loops import BackwardLoop, LoopPlan, Origin, Term
+from .unbounded import Walk
 
+Values = Sequence[Value]
 Cotangents = dict[Value, Value]
 
 
@@ -205,13 +207,15 @@ def _scan_rule(
 ) -> None:
     """Walk the steps backwards over what the forward loop saved; see `loops`."""
     n, k, length = (node.attrs[a] for a in ("carried", "sequences", "length"))
-    xs, captures = node.operands[n : n + k], node.operands[n + k :]
+    limit = node.operands[n + k : n + k + node.attrs["limited"]]
+    xs, captures = node.operands[n : n + k], node.operands[n + k + len(limit) :]
     floats = tuple(i for i in range(n) if differentiable(node.operands[i].type))
     rows = tuple(i for i in range(k) if xs[i] in active)
     plan = scan_gradient(
         node.regions[0], n, k, floats, rows,
         tuple(i for i in range(len(captures)) if captures[i] in active),
         tuple(i for i in range(n, len(dys)) if dys[i] is not None), node.attrs["saved"],
+        not limit,
     )
     _grow(node, plan.body)
     carried = [zero_cotangent(b, dys[i], node.results[i]) for i in floats]
@@ -225,8 +229,8 @@ def _scan_rule(
 
     sequences = [stacked(o) for o in plan.rows]
     attrs = {"carried": len(carried), "sequences": len(sequences), "length": length,
-             "reverse": not node.attrs["reverse"]}
-    operands = [*carried, *sequences, *(captures[i] for i in plan.captures)]
+             "reverse": not node.attrs["reverse"], "limited": node.attrs["limited"]}
+    operands = [*carried, *sequences, *limit, *(captures[i] for i in plan.captures)]
     out = list(b.node("scan", operands, attrs, [plan.graph]).results)
     for i, grad in zip(floats, out, strict=False):
         if node.operands[i] in active:
@@ -287,7 +291,7 @@ def with_residuals(body: Graph, carried: int, sequences: int) -> Graph:
 @lru_cache(maxsize=64)
 def scan_gradient(
     body: Graph, n: int, k: int, floats: tuple[int, ...], rows: tuple[int, ...],
-    caps: tuple[int, ...], ys: tuple[int, ...], fixed: bool,
+    caps: tuple[int, ...], ys: tuple[int, ...], fixed: bool, stacks: bool = True,
 ) -> LoopPlan:
     """The backward loop of a scan.
 
@@ -297,6 +301,7 @@ def scan_gradient(
         rows, caps: sequences and captured values whose cotangents are asked for.
         ys: outputs with cotangents.
         fixed: the body has all the outputs it can have (see `with_residuals`).
+        stacks: every step runs, so that sums over all steps may follow the loop.
     """
     graph = Graph(body.name + "_grad")
     b = Builder(graph)
@@ -313,7 +318,7 @@ def scan_gradient(
     first = [g if g is not None else b.zeros_like(v)
              for g, v in zip(grads, wanted[:split], strict=False)]
     captured = [(i, g) for i, g in zip(caps, grads[split:], strict=True) if g is not None]
-    loop = BackwardLoop(b, Graph(body.name, args, forward, outputs), n, k, fixed)
+    loop = BackwardLoop(b, Graph(body.name, args, forward, outputs), n, k, fixed, stacks)
     return loop.plan(dys[: len(floats)], list(zip(ys, dys[len(floats) :], strict=True)),
                      first[: len(floats)], first[len(floats) :], captured)
 
@@ -321,42 +326,71 @@ def scan_gradient(
 def _while_rule(
     b: Builder, node: Node, dys: list[Value | None], cotangents: Cotangents, active: set[Value]
 ) -> None:
-    """Count the trips, then for each step from the last replay the loop up to it.
+    """Count the trips, walk them backwards but for the first (see `unbounded`), then the first.
 
-    A loop of unknown length saves nothing, so memory stays static; n trips cost O(n^2) steps.
+    The first step reads the values that enter the loop, which other nodes and the other steps
+    may read too: their cotangents are gathered one by one, as if the loop were unrolled.
     """
     n = node.attrs["carried"]
     init, captures = node.operands[:n], node.operands[n:]
-    body = node.regions[1]
+    body = silent(node.regions[1])
     floats = [i for i in range(n) if differentiable(init[i].type)]
     caps = [i for i, v in enumerate(captures) if v in active]
     trips = _count_trips(b, node, n)
-    dcarried = [zero_cotangent(b, dys[i], node.results[i]) for i in floats]
-    dcarried += [start_cotangent(b, cotangents, captures[i]) for i in caps]
-    m = 1 + len(dcarried)
-    operands = [trips, *dcarried, *init, *captures]
-    more = Graph("while_grad_test")
-    ins = [more.add_input(v.type, f"arg{i}") for i, v in enumerate(operands)]
-    mb = Builder(more)
-    more.outputs = [mb.gt(ins[0], mb.literal(0, dtypes.int64))]
-    back = Graph("while_grad_body")
-    ins = [back.add_input(v.type, f"arg{i}") for i, v in enumerate(operands)]
-    bb = Builder(back)
-    left = bb.sub(ins[0], bb.literal(1, dtypes.int64))
-    state = _replay(bb, body, left, ins[m : m + n], ins[m + n :])
+    some = b.gt(trips, b.literal(0, dtypes.int64))
+    entered = b.node("cond", [some, *node.operands], {}, [body, _first_inputs(body, n)]).results
     sub = _backward_region(body, [*floats, *(n + i for i in caps)], floats, n + len(captures))
-    zeros = [start_cotangent(bb, {}, state[i]) for i in floats]
-    first = 1 + len(floats)
-    grads, _ = clone_into(
-        bb, sub, [*state, *ins[m + n :], *ins[1:first], *zeros, *ins[first:m]]
-    )
-    back.outputs = [left, *grads]
-    new = b.node("while", operands, {"carried": m}, [more, back])
-    for i, grad in zip(floats, new.results[1:], strict=False):
-        if init[i] in active:
-            accumulate(b, cotangents, init[i], grad)
-    for i, grad in zip(caps, new.results[1 + len(floats) :], strict=True):
-        cotangents[captures[i]] = grad
+    split = len(floats)
+
+    def back(bb: Builder, state: Values, outer: Values, grads: Values) -> list[Value]:
+        zeros = [start_cotangent(bb, {}, state[i]) for i in floats]
+        return clone_into(bb, sub, [*state, *outer, *grads[:split], *zeros, *grads[split:]])[0]
+
+    grads = [zero_cotangent(b, dys[i], node.results[i]) for i in floats]
+    grads += [start_cotangent(b, cotangents, captures[i]) for i in caps]
+    rest = b.maximum(b.sub(trips, b.literal(1, dtypes.int64)), b.literal(0, dtypes.int64))
+    grads = Walk(body, back).run(b, rest, entered, captures, grads)
+    gathered = dict(cotangents)
+    gathered.update((captures[i], g) for i, g in zip(caps, grads[split:], strict=True))
+    wanted = [v for v in dict.fromkeys(node.operands) if v in active]
+    before = [start_cotangent(b, gathered, v) for v in wanted]
+    regions = [_first_step(body if taken else None, node.operands, wanted, floats, grads[:split])
+               for taken in (True, False)]
+    operands = [some, *dict.fromkeys(node.operands), *grads[:split], *before]
+    new = b.node("cond", operands, {}, regions)
+    cotangents.update(zip(wanted, new.results, strict=True))
+
+
+def _first_inputs(body: Graph, n: int) -> Graph:
+    """A graph of the inputs of `body` that gives the first of them."""
+    graph = Graph("stay")
+    inputs = [graph.add_input(v.type, f"arg{i}") for i, v in enumerate(body.inputs)]
+    graph.outputs = inputs[:n]
+    return graph
+
+
+def _first_step(
+    body: Graph | None, operands: Values, wanted: Values, floats: Sequence[int], dys: Values
+) -> Graph:
+    """The backward part of the first step of a loop (no step: `body` is None).
+
+    It takes the distinct operands, cotangents of what the step gives and those so far of
+    `wanted`, and gives the latter's sums.
+    """
+    graph = Graph("first_step_grad")
+    b = Builder(graph)
+    table = {v: graph.add_input(v.type, f"arg{i}") for i, v in enumerate(dict.fromkeys(operands))}
+    given = [graph.add_input(v.type, f"dy{i}") for i, v in enumerate(dys)]
+    before = [graph.add_input(v.type, f"before{i}") for i, v in enumerate(wanted)]
+    args = [table[v] for v in operands]
+    outputs = clone_into(b, body, args)[0] if body is not None else args
+    forward = list(graph.nodes)
+    asked = [table[v] for v in wanted]
+    cotangents: Cotangents = dict(zip(asked, before, strict=True))
+    for i, dy in zip(floats, given, strict=True):
+        accumulate(b, cotangents, outputs[i], dy)
+    graph.outputs = [v for v in reverse(b, forward, cotangents, asked) if v is not None]
+    return graph
 
 
 def _with_counter(region: Graph, n: int, count: bool) -> Graph:
@@ -376,22 +410,6 @@ def _count_trips(b: Builder, node: Node, n: int) -> Value:
     zero = b.literal(0, dtypes.int64)
     counted = b.node("while", [zero, *node.operands], {"carried": n + 1}, [test, body])
     return counted.results[0]
-
-
-def _replay(
-    b: Builder, body: Graph, trips: Value, init: Sequence[Value], captures: Sequence[Value]
-) -> list[Value]:
-    """What a loop carries after `trips` steps."""
-    n = len(init)
-    counted = _with_counter(silent(body), n, True)
-    counted.add_input(trips.type, "limit")
-    test = Graph("replay_test")
-    ins = [test.add_input(v.type, f"arg{i}") for i, v in enumerate(counted.inputs)]
-    test.outputs = [Builder(test).lt(ins[0], ins[-1])]
-    zero = b.literal(0, dtypes.int64)
-    operands = [zero, *init, *captures, trips]
-    node = b.node("while", operands, {"carried": n + 1}, [test, counted])
-    return list(node.results[1:])
 
 
 _REGION_RULES: Mapping[

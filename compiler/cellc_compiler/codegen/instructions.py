@@ -72,13 +72,17 @@ class Loop:
 
 @dataclass(slots=True)
 class For:
-    """A counted loop; `number` names its counter, which is stored to `index` on each trip."""
+    """A counted loop; `number` names its counter, which is stored to `index` on each trip.
+
+    With a `limit` (the place of an int64) it makes at most so many trips, the first in order.
+    """
 
     number: int
     length: int
     reverse: bool
     index: Place
     body: list[Instruction] = field(default_factory=list)
+    limit: Place | None = None
 
 
 @dataclass(slots=True)

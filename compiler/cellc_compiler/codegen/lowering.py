@@ -647,10 +647,14 @@ class GraphBlock:
         self.low.loops += 1
         index = self.low.new_buffer(8, "step")
         loop = For(number, length, node.attrs["reverse"], index)
+        first = n + k + bool(node.attrs["limited"])
+        if node.attrs["limited"]:
+            loop.limit = self.place(node.operands[n + k])
         xs = [self._row(self.place(v), v, number) for v in node.operands[n : n + k]]
         ys = [self._row(p, v, number) for p, v in zip(stacked, node.results[n:], strict=True)]
-        captures = [self.place(v) for v in node.operands[n + k :]]
+        captures = [self.place(v) for v in node.operands[first:]]
         everything = [index, *carried, *stacked, *xs, *captures]
+        everything += [loop.limit] if loop.limit is not None else []
         self._open(node, n + k + 1, captures)
         self.low.emit(self.out, loop, everything)
         self.low.enter_loop()

@@ -247,12 +247,17 @@ class FunctionWriter:
     def count(self, i: For) -> None:
         """for."""
         f = self.f
+        trips: V | int = i.length
+        if i.limit is not None:  # never more than there are rows
+            limit, length = f.load("i64", self.pointer(i.limit)), f.i64(i.length)
+            trips = f.select(f.cmp("slt", limit, length), limit, length)
 
         def body(iv: V, _: list[V]) -> list[V]:
-            step = f.sub(f.i64(i.length - 1), iv) if i.reverse else iv
+            last = f.sub(trips, f.i64(1)) if isinstance(trips, V) else f.i64(trips - 1)
+            step = f.sub(last, iv) if i.reverse else iv
             self.counters[i.number] = step
             f.store(step, self.pointer(i.index))
             self.block(i.body)
             return []
 
-        f.loop(0, i.length, 1, [], body)
+        f.loop(0, trips, 1, [], body)

@@ -93,7 +93,8 @@ class While(Control):
 class Scan(Control):
     """A loop of a known number of trips over the leading axis of sequences.
 
-    Operands: carried, sequences of leading size `length`, captures. The body takes carried, one
+    Operands: carried, sequences of leading size `length`, the limit if there is one (int64[]),
+    captures. The body takes carried, one
     row of each sequence, the step (int64[]), captures; it gives carried, then rows of outputs.
     Results: final carried, then outputs stacked along a new leading axis.
 
@@ -101,12 +102,14 @@ class Scan(Control):
         carried, sequences, length: counts.
         reverse: walk from the last row to the first (outputs keep their places).
         saved: the outputs include all that a gradient may read; none is added.
+        limited: only so many trips are made as the limit says, if that is less than `length`.
+            The others are the last rows; what is in those of the outputs is not defined.
     """
 
     name = "scan"
     operands = ("*operands",)
     attrs = {"carried": REQUIRED, "sequences": REQUIRED, "length": REQUIRED, "reverse": False,
-             "saved": False}
+             "saved": False, "limited": False}
 
     def region_types(self, node: Node) -> tuple[TensorType, ...]:
         (body,) = node.regions
@@ -118,7 +121,10 @@ class Scan(Control):
                 raise TypeError(f"scan over {length} rows is given the sequence {t}")
         rows = [t.with_shape(t.shape[1:]) for t in types[n : n + k]]
         index = TensorType((), dtypes.int64)
-        _check_inputs("scan body", body, [*types[:n], *rows, index, *types[n + k :]])
+        if node.attrs["limited"] and types[n + k : n + k + 1] != [index]:
+            raise TypeError("the limit of a scan must be an int64[]")
+        captures = types[n + k + bool(node.attrs["limited"]) :]
+        _check_inputs("scan body", body, [*types[:n], *rows, index, *captures])
         if [v.type for v in body.outputs[:n]] != types[:n]:
             raise TypeError("a scan body must give the types it carries")
         stacked = [v.type.with_shape((length, *v.type.shape)) for v in body.outputs[n:]]

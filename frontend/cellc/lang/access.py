@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..common.tensor import Tensor
+from ..core.dispatch import apply
 from . import _model
-from .control import choose, logical, truth
+from .control import choose, truth
 from .trust import is_user_function
 from .values import MISSING, is_runtime
 
@@ -70,8 +73,8 @@ def subscript(vm: Interpreter, target: Any, index: Any, frame: Frame) -> Any:
 def pick(vm: Interpreter, target: Sequence[Any], index: Tensor, frame: Frame) -> Any:
     """An element of a list chosen by a run-time index: a chain of selections."""
     assert frame.node is not None
-    node, count = frame.node, len(target)
-    if not count:
+    node = frame.node
+    if not target:
         raise IndexError("an empty list has no elements")
     if any(_model.is_cell(t) or callable(t) for t in target):
         raise vm.error(
@@ -79,17 +82,33 @@ def pick(vm: Interpreter, target: Sequence[Any], index: Tensor, frame: Frame) ->
             frame, hint="call it at once: self.layers[i](x)",
         )
 
-    def at(i: int) -> Any:
-        if i == count - 1:
-            return target[i]
-        hit = index_is(vm, index, i, count, frame)
-        return choose(vm, node, hit, frame, lambda: target[i], lambda: at(i + 1))
-
-    return at(0)
+    return switch(vm, node, index, [partial(_itself, t) for t in target], frame)
 
 
-def index_is(vm: Interpreter, index: Tensor, i: int, count: int, frame: Frame) -> Any:
-    """Whether a run-time index into `count` elements means element `i`."""
-    equal: Any = operator.eq
-    return logical("or", truth(vm, equal(index, i), frame),
-                   truth(vm, equal(index, i - count), frame))
+def _itself(value: Any) -> Any:
+    return value
+
+
+def switch(
+    vm: Interpreter, node: ast.AST, index: Tensor, cases: Sequence[Callable[[], Any]],
+    frame: Frame,
+) -> Any:
+    """The value of the case a run-time index chooses; negative ones count from the end.
+
+    Halves are chosen between, so a hundred cases are seven conditions deep.
+    """
+    count = len(cases)
+    less: Any = operator.lt
+    if count > 1:
+        negative = less(index, 0)
+        index = apply("where", negative, index + count, index)
+
+    def among(lo: int, hi: int) -> Any:
+        if hi - lo == 1:
+            return cases[lo]()
+        middle = (lo + hi) // 2
+        lower = truth(vm, less(index, middle), frame)
+        return choose(vm, node, lower, frame, lambda: among(lo, middle),
+                      lambda: among(middle, hi))
+
+    return among(0, count)

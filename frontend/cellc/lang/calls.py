@@ -69,6 +69,8 @@ def _function(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame
 
 def _installed(fn: FunctionType) -> bool:
     """Whether a function comes from an installed package, not from the user's own files."""
+    if (fn.__module__ or "").startswith("cellc."):
+        return False  # cellc's own, wherever it is installed
     file = fn.__code__.co_filename
     return "site-packages" in file or "dist-packages" in file
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..common.tensor import Tensor
-from .access import index_is, mangle, read_attribute, subscript
+from .access import mangle, read_attribute, subscript, switch
 from .analysis import Facts
 from .assignment import assign_to
 from .calls import call
@@ -303,16 +304,8 @@ def _switch(
 ) -> Any:
     if index is _KNOWN:
         return call(vm, cells[0], args, kwargs, frame)
-    count = len(cells)
-
-    def at(i: int) -> Any:
-        if i == count - 1:
-            return call(vm, cells[i], args, kwargs, frame)
-        hit = index_is(vm, index, i, count, frame)
-        return choose(vm, node, hit, frame, lambda: call(vm, cells[i], args, kwargs, frame),
-                      lambda: at(i + 1))
-
-    return at(0)
+    cases = [partial(call, vm, cell, args, kwargs, frame) for cell in cells]
+    return switch(vm, node, index, cases, frame)
 
 
 def _keywords(vm: Interpreter, node: ast.Call, frame: Frame) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import Any
 from ..core.gradient import GradOperation, grad, value_and_grad
 from . import (
     functional_array,
+    functional_control,
     functional_create,
     functional_index,
     functional_linalg,
@@ -29,6 +30,7 @@ from .methods import install
 _FAMILIES: tuple[ModuleType, ...] = (
     functional_create, functional_array, functional_index, functional_linalg, functional_loss,
     functional_math, functional_nn, functional_random, functional_reduce, functional_window,
+    functional_control,
 )
 
 

@@ -20,6 +20,7 @@ from ..common.parameter import Parameter
 from ..common.tensor import Tensor
 from ..core.dispatch import apply
 from . import functional_array as fa
+from . import functional_control as control
 from . import functional_create as fc
 from . import functional_index as fi
 from . import functional_linalg as fl
@@ -443,6 +444,7 @@ def _mul_no_nan(x: Any, y: Any) -> Tensor:
 # --- the tables -----------------------------------------------------------------------------------
 
 _PLAIN: dict[str, Callable[..., Any]] = {
+    "WhileLoop": control.while_loop, "ForiLoop": control.fori_loop, "Scan": control.scan,
     "Add": m.add, "TensorAdd": m.add, "Sub": m.sub, "Mul": m.mul, "Div": m.true_divide,
     "RealDiv": m.true_divide, "FloorDiv": m.floor_divide, "FloorMod": m.remainder,
     "Mod": m.fmod, "TruncateMod": m.fmod, "Pow": m.pow, "Maximum": m.maximum,

@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from ...common.tensor import Tensor
 from ...core.watch import changed
 from ..cell import Cell
 
@@ -37,7 +38,12 @@ class _Numbered(Cell):
         return len(self) > 0
 
     def _place(self, index: Any, end: int) -> int:
-        """A position between 0 and `end` from one that may count from the end."""
+        """A position between 0 and `end` from one that may count from the end.
+
+        An integer Tensor of one element counts as its number, as it does in graph mode.
+        """
+        if isinstance(index, Tensor) and index.size == 1 and index.dtype.is_integer:
+            index = int(index)
         if isinstance(index, bool) or not isinstance(index, int):
             raise TypeError(
                 f"For '{type(self).__name__}', the type of 'index' must be int, but got "
