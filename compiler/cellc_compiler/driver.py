@@ -214,7 +214,7 @@ def _assemble(
         ahead_key=_ahead_key(text.ahead, bytes(lowered.constants)),
         constants=bytes(lowered.constants),
         messages=tuple(checks.message(c.node, c.shown.offset) for c in lowered.checks),
-        callbacks=tuple(_callback(i, c.node) for i, c in enumerate(lowered.callbacks)),
+        callbacks=tuple(_callback(c.node) for c in lowered.callbacks),
         cost=sum(i.kernel.cost for i in instructions.walk(lowered.instructions)
                  if isinstance(i, instructions.Call)),
     )
@@ -228,13 +228,17 @@ def _ahead_key(text: str, constants: bytes) -> str:
     return hashlib.sha256(b"\0".join(parts)).hexdigest()
 
 
-def _callback(number: int, node: Node) -> Callback:
-    return Callback(callback_name(number), tuple((v.dtype, v.shape) for v in node.operands))
+def _callback(node: Node) -> Callback:
+    inputs, outputs = (tuple((v.dtype, v.shape) for v in values)
+                       for values in (node.operands, node.results))
+    return Callback(callback_name(node), inputs, outputs)
 
 
-def callback_name(number: int) -> str:
-    """The name of a graph's `number`-th host callback, in the order of `Graph.walk`."""
-    return f"host{number}"
+def callback_name(node: Node) -> str:
+    """The name of a host callback: what it does follows from it (and from the types)."""
+    if node.op == "host_call":
+        return f"call {node.attrs['number']} ({node.attrs['name']})"
+    return "print " + hashlib.sha256(repr(node.attrs["parts"]).encode()).hexdigest()[:16]
 
 
 def _fill_report(report: Report, lowered: lowering.Lowered, kernels: int) -> None:

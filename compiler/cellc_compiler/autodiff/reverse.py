@@ -22,20 +22,13 @@ from ..ir.graph import Builder, Graph, Node, Value, clone_into
 from ..ir.op import lookup
 from ..ir.types import TensorType
 from ..passes.base import copy_graph
-from ..passes.cleanup import has_effect
+from .effects import Kept, keep_calls, silent, take_kept, without_effects
+from .errors import GradientError
 from .loops import BackwardLoop, LoopPlan, Origin, Term
 from .unbounded import Walk
 
 Values = Sequence[Value]
 Cotangents = dict[Value, Value]
-
-
-class GradientError(TypeError):
-    """A value that cannot be differentiated; `node` is the node at fault."""
-
-    def __init__(self, message: str, node: Node) -> None:
-        super().__init__(message)
-        self.node = node
 
 
 def differentiable(ty: TensorType) -> bool:
@@ -86,7 +79,9 @@ def _step(
     op = lookup(node.op)
     if not op.has_gradient():
         if op.expand is None or not op.differentiable:
-            raise GradientError(f"{node.op} is not differentiable", node)
+            raise GradientError(
+                op.why_not.format(**node.attrs) or f"{node.op} is not differentiable", node
+            )
         _through_expansion(b, node, dys, cotangents, active)
         return
     grads = op.gradient(b, node, dys)
@@ -148,25 +143,34 @@ def _cond_rule(
     results = [i for i, r in enumerate(node.results) if differentiable(r.type)]
     given = [zero_cotangent(b, dys[i], node.results[i]) for i in results]
     before = [start_cotangent(b, cotangents, captures[i]) for i in slots]
+    kept = keep_calls(node)
     regions = []
-    for region in node.regions:
-        regions.append(_backward_region(region, slots, results, len(captures)))
-    new = b.node("cond", [node.operands[0], *captures, *given, *before], {}, regions)
+    for i, region in enumerate(node.regions):
+        regions.append(_backward_region(region, slots, results, len(captures), kept, i))
+    operands = [node.operands[0], *captures, *given, *before]
+    operands += [node.results[k.result] for k in kept]
+    new = b.node("cond", operands, {}, regions)
     for i, value in zip(slots, new.results, strict=True):
         cotangents[captures[i]] = value
 
 
 def _backward_region(
-    region: Graph, slots: Sequence[int], results: Sequence[int], inputs: int
+    region: Graph, slots: Sequence[int], results: Sequence[int], inputs: int,
+    kept: Sequence[Kept] = (), branch: int = 0,
 ) -> Graph:
-    """Inputs, cotangents of some results, cotangents so far of some inputs -> the latter's sums."""
+    """Inputs, cotangents of some results, cotangents so far of some inputs -> the latter's sums.
+
+    With `kept`, further inputs are those values, of which the ones of `branch` are used.
+    """
     graph = Graph(region.name + "_grad")
     b = Builder(graph)
     args = [graph.add_input(v.type, f"arg{i}") for i, v in enumerate(region.inputs[:inputs])]
     dys = [graph.add_input(region.outputs[i].type, f"dy{i}") for i in results]
     before = [graph.add_input(region.inputs[i].type, f"before{i}") for i in slots]
-    outputs, _ = clone_into(b, silent(region), args)
+    outputs, table = clone_into(b, region, args)
     forward = list(graph.nodes)
+    take_kept(graph, kept, branch, table)
+    without_effects(graph)
     cotangents: Cotangents = {args[i]: v for i, v in zip(slots, before, strict=True)}
     for i, dy in zip(results, dys, strict=True):
         accumulate(b, cotangents, outputs[i], dy)
@@ -174,22 +178,6 @@ def _backward_region(
         v for v in reverse(b, forward, cotangents, [args[i] for i in slots]) if v is not None
     ]
     return graph
-
-
-def silent(graph: Graph) -> Graph:
-    """A graph for computing again what has been computed: without what it prints and checks."""
-    if not any(has_effect(n) for n in graph.nodes):
-        return graph
-    quiet = copy_graph(graph)
-    _hush(quiet)
-    return quiet
-
-
-def _hush(graph: Graph) -> None:
-    graph.nodes = [n for n in graph.nodes if not lookup(n.op).effect or n.results]
-    for node in graph.nodes:
-        for region in node.regions:
-            _hush(region)
 
 
 def _custom_rule(

@@ -17,8 +17,9 @@ _BLOCK = 4
 
 
 def can_fail(node: Node) -> bool:
-    """Whether the node, or one inside it, is a check."""
-    return node.op == "check" or any(can_fail(n) for r in node.regions for n in r.nodes)
+    """Whether the node, or one inside it, may end the call with an error."""
+    inside = (n for r in node.regions for n in r.nodes)
+    return node.op in ("check", "host_call") or any(map(can_fail, inside))
 
 
 def bounds(dtype: DType, low: int, high: int) -> tuple[int, int] | None:

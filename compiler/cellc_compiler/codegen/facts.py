@@ -20,7 +20,7 @@ def label(call: Timed) -> str:
     if isinstance(call, Copy):
         return "copy"
     if isinstance(call, Callback):
-        return "print"
+        return call.name
     return call.label if call.dearest else f"{call.label} (part)"
 
 

@@ -87,10 +87,11 @@ class For:
 
 @dataclass(slots=True)
 class Callback:
-    """Call the host with pointers."""
+    """Call the host with pointers; `name` is the op."""
 
     number: int
     places: tuple[Place, ...]
+    name: str = "print"
 
 
 @dataclass(slots=True)

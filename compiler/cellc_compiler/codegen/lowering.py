@@ -536,11 +536,13 @@ class GraphBlock:
         del scratch[packed]
         return True
 
-    def print_(self, node: Node, cluster: Cluster) -> None:
-        """A host callback."""
-        places = tuple(self.place(v) for v in node.operands)
+    def host(self, node: Node, cluster: Cluster) -> None:
+        """A host callback: it reads the operands and writes the results."""
+        places = [self.place(v) for v in node.operands]
+        places += [self.new_place(r, cluster, None) for r in node.results]
         self.low.callbacks.append(HostCallback(node))
-        self.low.emit(self.out, Callback(len(self.low.callbacks) - 1, places), places)
+        call = Callback(len(self.low.callbacks) - 1, tuple(places), node.op)
+        self.low.emit(self.out, call, places)
 
     def check(self, node: Node, cluster: Cluster) -> None:
         """An error return, with what its message shows put aside."""
@@ -688,7 +690,7 @@ class GraphBlock:
 
 _CONTROL: dict[str, Callable[[GraphBlock, Node, Cluster], None]] = {
     "cond": GraphBlock.cond, "while": GraphBlock.while_, "scan": GraphBlock.scan,
-    "print": GraphBlock.print_, "check": GraphBlock.check,
+    "print": GraphBlock.host, "host_call": GraphBlock.host, "check": GraphBlock.check,
 }
 
 

@@ -94,7 +94,6 @@ class FunctionWriter:
         self.f = Function(name, params, target, ret="i32")
         self.kernels = kernels
         self.counters: dict[int, V] = {}
-        self.status: V | None = None
 
     def write(self, instructions: list[Instruction]) -> Function:
         """The function that runs these instructions."""
@@ -102,11 +101,8 @@ class FunctionWriter:
         most = max((len(i.places) for i in walk(instructions)
                     if isinstance(i, (Call, Callback))), default=0)
         self.bufs = f.alloca(max(most + self.spare, 1) * 8)
-        if any(isinstance(i, Callback) for i in walk(instructions)):
-            self.status = f.alloca(8)
-            f.store(V("i32", "0"), self.status)
         self.block(instructions)
-        f.ret_(f.load("i32", self.status) if self.status else V("i32", "0"))
+        f.ret_(V("i32", "0"))
         return f
 
     def block(self, instructions: Sequence[Instruction]) -> None:
@@ -174,22 +170,13 @@ class FunctionWriter:
         self.f.line(f"call void @llvm.memcpy.p0.p0.i64({to}, {source}, i64 {nbytes}, i1 false)")
 
     def callback(self, i: Callback) -> None:
-        """A host callback; once one has failed the rest are skipped and main says so."""
+        """A host callback. One that fails ends the program: what it was to give is not there."""
         f = self.f
-        assert self.status is not None
         self.fill(i.places)
-        fine = f.cmp("eq", f.load("i32", self.status), V("i32", "0"))
-
-        def run() -> None:
-            entry = f.gep(V("ptr", f"@{TABLE}"), FIRST_CALLBACK + i.number, "ptr")
-            fn = f.load("ptr", entry)
-            rc = f.emit("i32", f"call i32 {fn.ref}({self.bufs})")
-            bad = f.cmp("ne", rc, V("i32", "0"))
-            code = f.select(bad, V("i32", str(CALLBACK_FAILED)), V("i32", "0"))
-            assert self.status is not None
-            f.store(code, self.status)
-
-        f.when(fine, run)
+        entry = f.gep(V("ptr", f"@{TABLE}"), FIRST_CALLBACK + i.number, "ptr")
+        fn = f.load("ptr", entry)
+        rc = f.emit("i32", f"call i32 {fn.ref}({self.bufs})")
+        f.return_unless(f.cmp("eq", rc, V("i32", "0")), lambda: V("i32", str(CALLBACK_FAILED)))
 
     def check(self, i: Check) -> None:
         """Return the number of a message, its values put aside, if an element is not allowed."""
@@ -215,11 +202,7 @@ class FunctionWriter:
             for place, nbytes in i.values:
                 self._move(f.gep(shown, offset), self.pointer(place), nbytes)
                 offset += -(-nbytes // 8) * 8
-            number = V("i32", str(i.number))
-            if self.status is None:
-                return number
-            earlier = f.load("i32", self.status)
-            return f.select(f.cmp("eq", earlier, V("i32", "0")), number, earlier)
+            return V("i32", str(i.number))
 
         f.return_unless(good, fail)
 

@@ -92,6 +92,9 @@ class Op:
     cost: ClassVar[str] = "cheap"
     """Recompute class: `"free"` (views), `"cheap"`, `"heavy"` (contractions)."""
     differentiable: ClassVar[bool] = True
+    why_not: ClassVar[str] = ""
+    """What the error says when a gradient of an op that is not differentiable is asked for; a
+    format of its attributes."""
     function: ClassVar[str | None] = None
     """Name in `cellc.ops` generated from this definition (None: written by hand there)."""
     method: ClassVar[str | None] = None
@@ -200,6 +203,13 @@ def lookup(name: str) -> Op:
         if found is None:
             raise KeyError(f"unknown op {name!r}")
     return found
+
+
+def has_effect(node: Node) -> bool:
+    """Whether the node, or one inside it, has an effect (calls the host)."""
+    # (The gradient graph of a custom_grad runs nowhere: autodiff copies it where it is used.)
+    regions = node.regions[:1] if node.op == "custom_grad" else node.regions
+    return lookup(node.op).effect or any(has_effect(n) for r in regions for n in r.nodes)
 
 
 def all_ops() -> Iterator[Op]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..interpret import evaluate
 from ..ir.graph import Builder, Graph, Node, Value
-from ..ir.op import lookup
+from ..ir.op import has_effect, lookup
 from .base import Pass, rewrite
 
 _EXACT = frozenset({
@@ -208,8 +208,3 @@ class Dce(Pass):
         changed |= len(kept) != len(graph.nodes)
         graph.nodes = kept
         return changed
-
-
-def has_effect(node: Node) -> bool:
-    """Whether the node, or one inside it, calls the host."""
-    return lookup(node.op).effect or any(has_effect(n) for r in node.regions for n in r.nodes)

@@ -12,11 +12,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ..ir.graph import Graph, Node, Value
-from ..ir.op import Op, lookup
+from ..ir.op import Op, has_effect, lookup
 from ..ir.types import prod
 from ..loops.build import Domain, Group, Incompatible, NestBuilder, piece
 from . import regroup
-from .cleanup import has_effect
 
 CHEAP = frozenset({
     "add", "sub", "mul", "neg", "abs", "maximum", "minimum", "where", "cast", "square", "sign",
@@ -95,6 +94,7 @@ class Fuser:
         self.readers: dict[Value, list[Cluster]] = {}
         self.depth: dict[Value, int] = {}
         self.last_effect: Cluster | None = None
+        self.follows: dict[int, Cluster] = {}
 
     def run(self) -> Schedule:
         """Fuse; see `Schedule`."""
@@ -232,6 +232,8 @@ class Fuser:
         and a loop without end must not run before a check that would have stopped the call."""
         effect = has_effect(node)
         before = [self.last_effect] if self.last_effect and (effect or node.op == "while") else []
+        if before:
+            self.follows[home.number] = before[0]
         if effect:
             self.last_effect = home
         return before

@@ -108,7 +108,8 @@ def _relink(fuser: Fuser) -> None:
     order = sorted(fuser.clusters, key=lambda c: (c.ancestors.bit_count(), c.number))
     fuser.clusters[:] = [c for c in fuser.clusters if c.nodes]
     for cluster in order:
-        mask = 0
+        earlier = fuser.follows.get(cluster.number)
+        mask = 0 if earlier is None else earlier.ancestors | (1 << earlier.number)
         for node in cluster.nodes:
             for v in fuser.sources(node):
                 p = fuser.cluster_of.get(v.node) if v.node is not None else None

@@ -18,7 +18,7 @@ from cellc_runtime.target import Target, host_targets
 from .. import context
 from ..common.tensor import Tensor
 from ..core import progress
-from ..core.callbacks import host_callbacks
+from ..core.callbacks import executed, host_callbacks
 from ..core.compiled import Traced
 from ..core.raised import ERRORS
 from ..nn.cell import Cell
@@ -37,6 +37,7 @@ def write(path: str, entries: Mapping[str, Traced], targets: Sequence[Target]) -
     built: dict[str, artifact.Entry] = {}
     lines: list[str] = []
     for name, traced in entries.items():
+        _refuse_python(traced)
         rename_parameters(traced, weights)
         programs = []
         for target in targets:
@@ -59,6 +60,17 @@ def write(path: str, entries: Mapping[str, Traced], targets: Sequence[Target]) -
         raise UserError(f"{path}: cannot be written ({e.strerror or e})") from e
     size = Path(path).stat().st_size
     return "\n".join([*lines, f"wrote {path}: {size / 1024:.0f} KiB, {len(weights)} weights"])
+
+
+def _refuse_python(traced: Traced) -> None:
+    """An artifact runs without the program it was made from."""
+    for node in executed(traced.graph):
+        if node.op == "host_call":
+            raise UserError(
+                f"{node.span.file}:{node.span.line}: the network calls the Python function "
+                f"{node.attrs['name']}() when it runs (py_func, a hook or print_); an artifact "
+                "cannot: take it away, or write it with functions of cellc.ops"
+            )
 
 
 def rename_parameters(traced: Traced, weights: dict[str, Array]) -> None:

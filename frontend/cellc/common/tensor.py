@@ -147,6 +147,8 @@ class Tensor:
     _data: Array
     _version: int = 0
     """Grows when the elements are written in place; see `core.writes`."""
+    _hooks: dict[int, Any] | None = None
+    """Functions that gradients of this tensor pass through; see `register_hook`."""
     init: Any = None
     const_arg: bool = False
 

@@ -23,7 +23,7 @@ from .. import context
 from ..common.tensor import Tensor
 from . import calls, progress, writes
 from .callbacks import host_callbacks
-from .dispatch import tracing
+from .dispatch import active_tracer, tracing
 from .raised import ERRORS
 from .structure import Box, Known, Leaf, Structure, put_together, take_apart, tensors
 from .tracer import Tracer
@@ -56,6 +56,7 @@ class Traced:
         parameters: the parameter (or large constant) behind each other input, in order.
         out: the structure of the result.
         attributes: what was read of Cells; `names` the global and captured variables read.
+        functions: the Python functions that the graph calls, by number.
     """
 
     graph: Graph
@@ -64,6 +65,7 @@ class Traced:
     out: Structure
     attributes: list[tuple[Any, str]]
     names: list[NameRead]
+    functions: list[Callable[..., Any]] = field(default_factory=list)
 
 
 class _NamesRead:
@@ -124,7 +126,8 @@ def trace(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Traced:
         graph = tracer.finish(outputs)
     order = {v: p for p, v in tracer.parameters.items()}
     parameters = [order[v] for v in graph.inputs if v in order]
-    return Traced(graph, len(leaves), parameters, out, attributes, list(outside.found.values()))
+    return Traced(graph, len(leaves), parameters, out, attributes, list(outside.found.values()),
+                  tracer.functions)
 
 
 def _name_of(fn: Any) -> str:
@@ -226,7 +229,7 @@ class CompiledEntry:
                 traced.graph, report=self.report, progress=say, numerics=context.numerics()
             )
         self.report.seconds["total"] = time.perf_counter() - start
-        self.callbacks = host_callbacks(traced.graph)
+        self.callbacks = host_callbacks(traced.graph, traced.functions)
         self.executable = Executable(program, self.callbacks, ERRORS)
         self.bound: list[tuple[Any, int]] = []
         self.epoch = -1
@@ -363,3 +366,9 @@ def _fingerprint(structure: Structure) -> Any:
 def inline(tracer: Tracer, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """A call made by library code while a graph is traced: interpreted into that graph."""
     return lang.interpret_call(tracer, fn, args, kwargs)
+
+
+def call_here(fn: Any, args: Sequence[Any]) -> Any:
+    """A call of a user's function in the mode at hand."""
+    tracer = active_tracer()
+    return fn(*args) if tracer is None else inline(tracer, fn, args, {})

@@ -9,11 +9,19 @@ from .. import context
 from ..common.tensor import Tensor
 from ..pynative.recorder import active_recordings, paused
 from .compiled import bprop_grads
+from .hooks import call_hooked, hooks_of
 from .structure import put_together, take_apart
 
 
 def call_cell(cell: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """Run a Cell's construct eagerly."""
+    hooks = hooks_of(cell)
+    if hooks is not None:
+        return call_hooked(cell, hooks, args, kwargs, lambda a, k: _call(cell, a, k))
+    return _call(cell, args, kwargs)
+
+
+def _call(cell: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     if active_recordings():
         if getattr(type(cell), "bprop", None) is not None:
             return _with_bprop(cell, args)
@@ -25,7 +33,8 @@ def call_cell(cell: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> An
 def _own_throughout(cell: Any) -> bool:
     """Whether all Cells below are cellc's: what they do beside their results is known."""
     return context.numerics() == "strict" and all(
-        type(c).__module__.startswith("cellc.") for _, c in cell.cells_and_names()
+        type(c).__module__.startswith("cellc.") and hooks_of(c) is None
+        for _, c in cell.cells_and_names()
     )
 
 

@@ -7,7 +7,7 @@ autodiff transforms and that is inlined; in graph mode the whole call is compile
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,9 +18,10 @@ from cellc_runtime.lazy import lazy_module
 from .. import context
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor
-from ..pynative.recorder import active_recordings, recording
+from ..pynative.recorder import active_recordings, recording, tensor_hooks
 from .compiled import EntryTable, _leaves
 from .dispatch import active_tracer
+from .hooks import hooked_gradient
 from .structure import Box, Structure, put_together, take_apart
 from .tracer import Tracer
 
@@ -51,6 +52,8 @@ class Request:
     has_aux: bool = False
     sens: bool = False
     all_inputs: bool = False
+    hooked: dict[int, Tensor] = field(default_factory=dict)
+    """In graph mode: the tensors among the arguments that have hooks, by number."""
 
 
 @dataclass(slots=True)
@@ -134,6 +137,9 @@ def _eager(
     structure, leaves = take_apart((args, dict(kwargs)))
     # The same tensor given twice has two gradients, so each argument gets its own identity.
     own = [Tensor._from_array(t._data) for t in leaves]
+    for t, o in zip(leaves, own, strict=True):
+        if t._hooks:
+            o._hooks = t._hooks
     weights = request.weights or ()
     chosen = [i for group in _chosen(structure, positions) for i in group]
     with recording() as r:
@@ -201,10 +207,19 @@ def _traced(
     n = len(chosen)
     it = iter(grads[n:])
     weight_grads: list[Tensor] = [
-        next(it) if v in place else tracer._zeros(v.type) for v in before
+        hooked(p, next(it)) if v in place else tracer._zeros(v.type)
+        for p, v in zip(weights, before, strict=True)
     ]
+    grads = [hooked(request.hooked[i], g) if i in request.hooked else g
+             for i, g in zip(chosen, grads, strict=False)]
     return Computed(put_together(out_structure, results[:count]),
                     _rebuild(args, positions, grads[:n]), weight_grads)
+
+
+def hooked(tensor: Tensor, grad: Tensor) -> Tensor:
+    """The gradient of an argument or parameter after the hooks of that, if it has any."""
+    lang.note_read(tensor, "_hooks")
+    return hooked_gradient(grad, list(tensor._hooks.values())) if tensor._hooks else grad
 
 
 # --- public objects ----------------------------------------------------------------------------
@@ -219,12 +234,26 @@ class GradFunction:
     return_ids: bool = False
     flat: bool = False
     table: EntryTable = field(default_factory=EntryTable)
+    hooked: dict[Any, tuple[EntryTable, Request]] = field(default_factory=dict)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         fn = self.request.fn
         if active_tracer() is None and context.in_graph_mode() and not _recording_now():
+            if tensor_hooks:
+                return self._with_hooks(args, kwargs)
             return self.table.call(_Compilable(self, fn), args, kwargs)
         return self.evaluate(args, kwargs)
+
+    def _with_hooks(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """A call whose arguments may have hooks: each set of hooks is compiled for itself."""
+        leaves = take_apart((args, dict(kwargs)))[1]
+        hooked = {i: t for i, t in enumerate(leaves) if t._hooks}
+        key = tuple((i, id(t), tuple(t._hooks or ())) for i, t in hooked.items())
+        table, request = self.hooked.setdefault(
+            key, (EntryTable(), replace(self.request, hooked=hooked))
+        )
+        other = GradFunction(request, self.with_value, self.return_ids, self.flat, table)
+        return table.call(_Compilable(other, request.fn), args, kwargs)
 
     def evaluate(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Compute in the mode at hand."""

@@ -189,7 +189,8 @@ def profile_traced(
 ) -> Profile:
     """`profile` of a call that is traced already, with the arrays of its tensors."""
     recorded = compile_recorded(traced.graph, numerics)
-    executable = Executable(recorded.program, host_callbacks(traced.graph), ERRORS)
+    callbacks = host_callbacks(traced.graph, traced.functions)
+    executable = Executable(recorded.program, callbacks, ERRORS)
     executable.bind([aligned_copy(p._data) for p in traced.parameters])
     for _ in range(2):
         executable.call(arrays)

@@ -99,6 +99,7 @@ class Tracer:
         graph = Graph(name)
         self.regions: list[Region] = [Region(graph, Builder(graph))]
         self.parameters: dict[Tensor, Value] = {}
+        self.functions: list[Callable[..., Any]] = []
         self.span: Span = NOWHERE
         self.scope: str = ""
         self.whereabouts: Callable[[], str] = lambda: ""
@@ -212,6 +213,16 @@ class Tracer:
                  "detail": self.whereabouts()}
         self.checks += 1
         self.apply("check", [checked, *shown], attrs)
+
+    def host_call(
+        self, function: Callable[..., Any], name: str, operands: Sequence[Tensor],
+        results: Sequence[TensorType],
+    ) -> list[Tensor]:
+        """Append the call of a Python function at run time; see `core.callbacks`."""
+        self.functions.append(function)
+        attrs = {"number": len(self.functions) - 1, "name": name,
+                 "results": tuple((t.dtype, t.dims) for t in results)}
+        return list(self._node("host_call", [self.lift(t) for t in operands], attrs, ()))
 
     def assign(self, parameter: Parameter, value: Tensor) -> None:
         """Later reads of the parameter see `value`."""
@@ -357,6 +368,21 @@ class Tracer:
         captures = list(region.captures)
         _align_inputs(region, len(types), captures)
         return region.graph, [self._capture(v, len(self.regions) - 1) for v in captures], assigned
+
+    def move_to_definition(self, old: Value, new: Value) -> None:
+        """Let everything in the graph at hand that reads `old` read `new`, made from it."""
+        region = self.regions[-1]
+        nodes, maker = region.graph.nodes, new.node
+        if maker is None or not (old in region.graph.inputs or old.node in nodes):
+            return  # of a graph further out: only what follows reads the new value
+        nodes.remove(maker)
+        nodes.insert(0 if old.node is None else nodes.index(old.node) + 1, maker)
+        for node in nodes:
+            if node is not maker:
+                node.operands = [new if v is old else v for v in node.operands]
+        for parameter, value in region.env.items():
+            if value is old and parameter in region.assigned:
+                region.env[parameter] = new
 
     def inline(self, graph: Graph, values: Sequence[Value]) -> list[GraphTensor]:
         """Append a copy of a graph on values of this region."""

@@ -61,6 +61,13 @@ def interpret_call(
     return _run(vm, fn, args, kwargs or {})
 
 
+def note_read(target: Any, name: str) -> None:
+    """Library code has read an attribute that what is being compiled depends on."""
+    vm = _active.vm
+    if vm is not None and vm.hooks.on_attribute_read is not None:
+        vm.hooks.on_attribute_read(target, name)
+
+
 def check_call(
     tracer: Tracer, fn: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None,
     hooks: Hooks | None = None,

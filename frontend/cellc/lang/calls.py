@@ -16,6 +16,7 @@ from cellc_runtime import dtypes
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor
 from ..core.dispatch import tracing
+from ..core.hooks import call_hooked, hooks_of
 from ..core.numbers import GraphNumber
 from ..core.tracer import GraphTensor
 from . import _model
@@ -194,6 +195,15 @@ def call_cell(vm: Interpreter, cell: Any, args: Args, kwargs: Kwargs, frame: Fra
     """Inline a Cell: its `construct`, or its own gradient through the hook."""
     if vm.hooks.on_attribute_read is not None:
         vm.hooks.on_attribute_read(cell, "construct")
+        vm.hooks.on_attribute_read(cell, "_hooks")
+    hooks = hooks_of(cell)
+    if hooks is None:
+        return _cell(vm, cell, args, kwargs, frame)
+    return call_hooked(cell, hooks, tuple(args), kwargs,
+                       lambda a, k: _cell(vm, cell, list(a), k, frame))
+
+
+def _cell(vm: Interpreter, cell: Any, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
     if _model.own_bprop(cell):
         hook = vm.hooks.custom_bprop
         if hook is None:
@@ -327,7 +337,9 @@ def _builtin(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame)
 def library(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
     """Call a function of cellc with tensors of the graph."""
     name = getattr(fn, "__name__", "")
-    if vm.journal is not None and name.endswith("_") and not name.endswith("__"):
+    if vm.journal is not None and (
+        name == "register_hook" or (name.endswith("_") and not name.endswith("__"))
+    ):
         for value in (getattr(fn, "__self__", None), *args):
             vm.note_object(value)
     given = [_as_callback(vm, a, frame) for a in args]

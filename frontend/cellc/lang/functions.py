@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+import copy
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .values import MISSING
+from .values import MISSING, any_runtime
 
 if TYPE_CHECKING:
     from .frames import Frame
@@ -46,6 +47,48 @@ class InterpretedFunction:
             for a, d in zip(args.kwonlyargs, args.kw_defaults, strict=True) if d is not None
         }
         return InterpretedFunction(vm, frame.source.nested(node), frame, defaults, kwdefaults)
+
+    def as_python(self) -> Callable[..., Any]:
+        """The same function for Python to call when the network runs.
+
+        What it reads from outside has the value it has now.
+
+        Raises:
+            TypeError: that is a tensor of the graph.
+        """
+        node = copy.deepcopy(self.source.node)
+        if isinstance(node, ast.Lambda):
+            name = "lambda_"
+            made: ast.stmt = ast.Assign([ast.Name(name, ast.Store())], node)
+        else:
+            name, made, node.decorator_list = node.name, node, []
+        ast.copy_location(made, node)
+        names = dict(self.frame.globals)
+        for read in {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}:
+            value = self._outer(read)
+            if any_runtime([value]):
+                raise TypeError(
+                    f"{self.__name__}() runs in Python, but reads {read!r} of the compiled "
+                    "function: hand it over as an argument"
+                )
+            if value is not MISSING:
+                names[read] = value
+        code = compile(ast.fix_missing_locations(ast.Module([made], [])), self.source.file, "exec")
+        exec(code, names)
+        function: Callable[..., Any] = names[name]
+        function.__defaults__ = self.defaults or None
+        function.__kwdefaults__ = self.kwdefaults or None
+        return function
+
+    def _outer(self, name: str) -> Any:
+        """The value of a name where the function was defined; MISSING for a global or local."""
+        scope: Frame | None = self.frame
+        while scope is not None:
+            if name in scope.facts.local:
+                return scope.table.get(name, MISSING)
+            root, scope = scope, scope.outer
+        cell = root.closure.get(name)
+        return cell.cell_contents if cell is not None else MISSING
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         frame = self.vm.frame or self.frame

@@ -15,6 +15,7 @@ from . import (
     functional_array,
     functional_control,
     functional_create,
+    functional_host,
     functional_index,
     functional_linalg,
     functional_loss,
@@ -30,7 +31,7 @@ from .methods import install
 _FAMILIES: tuple[ModuleType, ...] = (
     functional_create, functional_array, functional_index, functional_linalg, functional_loss,
     functional_math, functional_nn, functional_random, functional_reduce, functional_window,
-    functional_control,
+    functional_control, functional_host,
 )
 
 
@@ -60,7 +61,8 @@ install()
 def _primitives() -> dict[str, Any]:
     """The primitive classes: many, and seldom needed, so they are made when first asked for."""
     module = import_module(".primitives", __name__)
-    return {**_public(module), **module.PRIMITIVES}
+    host = import_module(".host_primitives", __name__)
+    return {**_public(module), **module.PRIMITIVES, **_public(host)}
 
 
 def __getattr__(name: str) -> Any:

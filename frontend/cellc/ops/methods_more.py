@@ -20,6 +20,7 @@ from ..common.dtype import convert
 from ..common.tensor import Tensor, cast_array
 from ..core import writes
 from ..core.dispatch import apply
+from ..core.hooks import register_on_tensor
 from . import functional_array as fa
 from . import functional_create as fc
 from . import functional_index as fi
@@ -329,7 +330,27 @@ def new_empty(self: Tensor, size: Any, *, dtype: DType | None = None, device: An
 
 _AXES = {"dim": "axis", "keepdim": "keepdims"}
 
+def register_hook(input: Tensor, hook: Callable[..., Any]) -> Any:
+    """Pass every gradient of this tensor through a function.
+
+    Source: `mindspore.Tensor.register_hook`.
+
+    Args:
+        hook: called with the gradient; gives None or the new gradient (of the same type). In a
+            compiled function it is called back when the network runs.
+
+    Returns:
+        A handle whose `remove()` takes the hook away; in a compiled function, the tensor (its
+        uses from then on have the hook).
+
+    Raises:
+        TypeError: `hook` is not callable.
+    """
+    return register_on_tensor(input, hook)
+
+
 METHODS: dict[str, Any] = {
+    "register_hook": register_hook,
     "add": add, "sub": m.subtract, "flatten": flatten, "repeat_interleave": repeat_interleave,
     "allclose": allclose, "argmax_with_value": argmax_with_value,
     "argmin_with_value": argmin_with_value, "ptp": ptp, "choose": choose,

@@ -8,7 +8,7 @@ nodes are run eagerly, op by op, where recordings further out see them (so gradi
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +26,10 @@ from . import backward
 
 CustomRule = Callable[[Sequence[Tensor], Sequence[Tensor], Sequence[Tensor]], Sequence[Any]]
 """(operands, results, cotangents) -> one cotangent (or None) for each operand."""
+
+
+tensor_hooks: list[Callable[[Tensor, Tensor], Tensor]] = []
+"""What passes the gradient of a tensor through its hooks, once any tensor has some."""
 
 
 class _Active(threading.local):
@@ -195,6 +199,12 @@ class Recording:
 
     # --- gradients ------------------------------------------------------------------------------
 
+    def _hooked(self) -> dict[int, Tensor]:
+        """The tensors with hooks, by number."""
+        if not tensor_hooks:
+            return {}
+        return {n: t for t, n in self._numbers.values() if t._hooks}
+
     def gradients(
         self, outputs: Sequence[Tensor], sens: Sequence[Tensor] | None, wanted: Sequence[int]
     ) -> list[Tensor | None]:
@@ -206,12 +216,14 @@ class Recording:
             wanted: numbers of values.
         """
         self.absorb()
-        if not _active.stack and not self.custom:
+        hooked = self._hooked()
+        if not _active.stack and not self.custom and not hooked:
             found = backward.run(self, outputs, sens, wanted)
             if found is not None:
                 return found
         nodes, values, custom = self.graph()
-        walk = _BackwardWalk(nodes, custom, dict(zip(values, self.tensors, strict=True)))
+        walk = _BackwardWalk(nodes, custom, dict(zip(values, self.tensors, strict=True)),
+                             {values[n]: t for n, t in hooked.items()})
         for i, out in enumerate(outputs):
             number = self.value_of(out)
             if number is not None and differentiable(values[number].type):
@@ -229,9 +241,11 @@ class _BackwardWalk:
     """Builds backward nodes and runs them eagerly, a stretch between custom rules at a time."""
 
     def __init__(
-        self, nodes: Sequence[Node], custom: Mapping[Node, CustomRule], env: dict[Value, Tensor]
+        self, nodes: Sequence[Node], custom: Mapping[Node, CustomRule], env: dict[Value, Tensor],
+        hooked: Mapping[Value, Tensor],
     ) -> None:
         self.nodes = nodes
+        self.hooked = hooked
         self.custom = custom
         self.graph = Graph("backward")
         self.builder = Builder(self.graph)
@@ -251,6 +265,11 @@ class _BackwardWalk:
         stretch: list[Node] = []
         active = self._active(nodes, wanted)
         for node in reversed(nodes):
+            seen = [r for r in node.results if r in self.hooked] if self.hooked else ()
+            if seen:  # all that reads them has been walked over
+                self._stretch(stretch, wanted, active)
+                stretch = []
+                self._call_hooks(seen)
             if node in self.custom:
                 self._stretch(stretch, wanted, active)
                 stretch = []
@@ -258,8 +277,18 @@ class _BackwardWalk:
             else:
                 stretch.append(node)
         self._stretch(stretch, wanted, active)
+        self._call_hooks([v for v in dict.fromkeys(wanted) if v.node is None])
         self._execute()
         return [self._tensor(self.cotangents.get(v)) for v in wanted]
+
+    def _call_hooks(self, values: Iterable[Value]) -> None:
+        """Pass the gradients of tensors through their hooks."""
+        for v in values:
+            tensor, grad = self.hooked.get(v), self.cotangents.get(v)
+            if tensor is None or grad is None:
+                continue
+            self._execute()
+            self.cotangents[v] = self.constant(tensor_hooks[0](self.env[grad], tensor))
 
     @staticmethod
     def _active(nodes: Sequence[Node], wanted: Sequence[Value]) -> set[Value]:

@@ -13,10 +13,10 @@ from ... import context
 from ...core import compiled, eager
 from ...core.calls import calls_of
 from ...core.dispatch import active_tracer
-from .printing import Printing
+from .hooks import Hooking
 
 
-class Cell(Printing):
+class Cell(Hooking):
     """Base of networks. Subclasses make parameters and cells in `__init__` and give `construct`.
 
     Args:

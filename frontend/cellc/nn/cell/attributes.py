@@ -44,7 +44,7 @@ class Attributes:
         put(self, "training", False)
         put(self, "requires_grad", False)
         put(self, "_param_prefix", "")
-        put(self, "_hooks", {})
+        put(self, "_hooks", None)
         put(self, "cls_name", type(self).__name__)
         put(self, "instance_name", "")
         if flags:

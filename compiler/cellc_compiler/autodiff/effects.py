@@ -1,0 +1,126 @@
+"""Effects under a gradient: each happens once, in the forward run.
+
+The gradient of a branch or of a run-time loop computes forward values again. What prints or checks
+is left out of that. What a Python function gave cannot be computed again, so a branch gives it as
+one more result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ..ir.graph import Builder, Graph, Node, Value
+from ..ir.op import has_effect, lookup
+from ..passes.base import copy_graph
+from .errors import GradientError
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A value of a branch that is not computed again.
+
+    Attributes:
+        branch: which one.
+        value: in it.
+        result: the number of the cond's result that holds it (zeros from the other branch).
+    """
+
+    branch: int
+    value: Value
+    result: int
+
+
+def calls(node: Node) -> bool:
+    """Whether the host computes something in the node."""
+    if lookup(node.op).effect:
+        return bool(node.results)
+    regions = node.regions[:1] if node.op == "custom_grad" else node.regions
+    return any(calls(n) for r in regions for n in r.nodes)
+
+
+def keep_calls(node: Node) -> list[Kept]:
+    """Let the branches of a cond give, too, what the host computes in them.
+
+    Raises:
+        GradientError: that happens in a loop in a branch.
+    """
+    if not calls(node):
+        return []
+    regions = [copy_graph(r) for r in node.regions]
+    kept: list[Kept] = []
+    fresh: list[Kept] = []
+    for i, region in enumerate(regions):
+        for inner in region.nodes:
+            if inner.op in ("scan", "while") and calls(inner):
+                raise GradientError(
+                    "the gradient of a loop in a branch cannot call Python functions again", inner
+                )
+            if inner.op == "cond":
+                keep_calls(inner)
+            if not calls(inner):
+                continue
+            for v in inner.results:
+                if v in region.outputs:
+                    kept.append(Kept(i, v, region.outputs.index(v)))
+                else:
+                    fresh.append(Kept(i, v, len(node.results) + len(fresh)))
+    for i, region in enumerate(regions):
+        b = Builder(region)
+        region.outputs += [k.value if k.branch == i else b.zeros_like(k.value) for k in fresh]
+    node.regions = tuple(regions)
+    node.results += tuple(Value(k.value.type, node, k.result) for k in fresh)
+    return kept + fresh
+
+
+def take_kept(
+    graph: Graph, kept: Sequence[Kept], branch: int, table: Mapping[Value, Value]
+) -> None:
+    """Make what a branch kept further inputs of a graph that holds a copy of it.
+
+    Args:
+        graph: gets an input for each of `kept`, those of other branches too.
+        table: the copies of the branch's values.
+    """
+    for k in kept:
+        if k.branch != branch:
+            graph.add_input(k.value.type, f"kept{k.result}")
+            continue
+        value = table[k.value]
+        if value.node in graph.nodes:
+            graph.nodes.remove(value.node)
+        value.node, value.kind, value.name = None, "input", f"kept{k.result}"
+        graph.inputs.append(value)
+
+
+def silent(graph: Graph) -> Graph:
+    """A graph for computing again what has been computed: see `without_effects`."""
+    if not any(has_effect(n) for n in graph.nodes):
+        return graph
+    quiet = copy_graph(graph)
+    without_effects(quiet)
+    return quiet
+
+
+def without_effects(graph: Graph) -> None:
+    """Take out what has an effect and no result: it has happened already.
+
+    Raises:
+        GradientError: what the host computed would be computed again.
+    """
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        if has_effect(node):
+            if lookup(node.op).effect:
+                if node.results:
+                    raise GradientError(
+                        "the gradient of a loop whose number of steps is known only at run time "
+                        "cannot call Python functions again", node,
+                    )
+                continue
+            copies = [copy_graph(r) for r in node.regions]
+            for region in copies[:1] if node.op == "custom_grad" else copies:
+                without_effects(region)
+            node.regions = tuple(copies)
+        nodes.append(node)
+    graph.nodes = nodes
