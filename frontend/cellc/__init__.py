@@ -10,6 +10,7 @@ from .common import dtype
 from .common.dtype import *  # noqa: F403
 from .common.parameter import Parameter, ParameterTuple
 from .common.seed import Generator, default_generator, get_seed, manual_seed, set_seed
+from .common.symbol import Symbol
 from .common.tensor import Tensor
 from .compat import (
     JitConfig,
@@ -28,7 +29,7 @@ from .compat import (
 from .context import GRAPH_MODE, PYNATIVE_MODE, get_context, set_context, set_device
 from .core.dispatch import install as _install
 from .core.gradient import get_grad, grad, value_and_grad
-from .jit import jit
+from .jit import enable_dynamic, jit
 from .profiles import profile
 from .pynative.engine import EagerEngine as _EagerEngine
 from .train import (
@@ -50,11 +51,11 @@ __version__ = "0.1.0"
 __all__ = [
     *dtype.__all__,
     "GRAPH_MODE", "PYNATIVE_MODE", "Generator", "JitConfig", "Parameter", "ParameterTuple",
-    "Tensor", "async_ckpt_thread_status", "ckpt_to_safetensors", "common", "context",
-    "default_generator", "dtype", "export", "from_numpy", "get_context", "get_grad",
-    "get_rng_state", "get_seed", "grad", "initial_seed", "is_tensor", "jit", "jit_class",
-    "lazy_inline", "load", "load_checkpoint", "load_checkpoint_async", "load_param_into_net",
-    "manual_seed", "mutable", "nn", "no_inline", "ops", "profile", "run_check",
-    "safetensors_to_ckpt", "save_checkpoint", "set_context", "set_device", "set_rng_state",
-    "set_seed", "tensor", "train", "value_and_grad",
+    "Symbol", "Tensor", "async_ckpt_thread_status", "ckpt_to_safetensors", "common", "context",
+    "default_generator", "dtype", "enable_dynamic", "export", "from_numpy", "get_context",
+    "get_grad", "get_rng_state", "get_seed", "grad", "initial_seed", "is_tensor", "jit",
+    "jit_class", "lazy_inline", "load", "load_checkpoint", "load_checkpoint_async",
+    "load_param_into_net", "manual_seed", "mutable", "nn", "no_inline", "ops", "profile",
+    "run_check", "safetensors_to_ckpt", "save_checkpoint", "set_context", "set_device",
+    "set_rng_state", "set_seed", "tensor", "train", "value_and_grad",
 ]

@@ -6,8 +6,10 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from .common.tensor import Tensor
 from .core import compiled
 from .core.dispatch import active_tracer
+from .core.dynamic import parameter_names
 from .pynative.recorder import active_recordings
 
 
@@ -18,11 +20,26 @@ class Jitted:
     same.
     """
 
-    def __init__(self, fn: Callable[..., Any]) -> None:
+    def __init__(
+        self, fn: Callable[..., Any], signature: Any = None, automatic: bool = False
+    ) -> None:
         functools.update_wrapper(self, fn)
         self.fn = fn
-        self.table = compiled.EntryTable()
+        self.signature = signature
+        self.automatic = automatic
+        self.table = self._table()
         self.methods: dict[int, tuple[Any, compiled.EntryTable]] = {}
+
+    def open(self, signature: Any) -> None:
+        """Describe the arguments: by position, or by name; sizes may be left open."""
+        self.signature = signature
+        self.table = self._table()
+        self.methods.clear()
+
+    def _table(self) -> compiled.EntryTable:
+        table = compiled.EntryTable()
+        table.open(self.signature, self.automatic)
+        return table
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return _call(self.fn, self.table, args, kwargs)
@@ -32,7 +49,7 @@ class Jitted:
             return self
         found = self.methods.get(id(instance))
         if found is None or found[0] is not instance:
-            found = self.methods[id(instance)] = instance, compiled.EntryTable()
+            found = self.methods[id(instance)] = instance, self._table()
         bound = self.fn.__get__(instance, owner)
         table = found[1]
 
@@ -66,19 +83,68 @@ def jit(
     Args:
         function: what to compile; without it, a decorator is returned.
         capture_mode: `"ast"`; others are accepted and mean the same here.
-        jit_level, dynamic, fullgraph, backend, input_signature, hash_args, jit_config,
-            compile_once, options: accepted for compatibility.
+        dynamic: 1 leaves sizes open that differ between calls.
+        input_signature: a Tensor, or a tuple of them, one for each argument, whose sizes may be
+            None or a `Symbol`: open from the start.
+        jit_level, fullgraph, backend, hash_args, jit_config, compile_once, options: accepted for
+            compatibility.
 
     Raises:
-        TypeError: `function` is not callable.
+        TypeError: `function` is not callable, or `dynamic` no int.
+        ValueError: `dynamic` is neither 0 nor 1.
     """
     if capture_mode not in ("ast", "bytecode", "trace"):
         raise ValueError(
             f"The value of argument 'capture_mode' must be one of 'ast', 'bytecode', 'trace', "
             f"but got {capture_mode!r}."
         )
+    if not isinstance(dynamic, int) or isinstance(dynamic, bool):
+        raise TypeError(f"For 'jit', 'dynamic' must be an int, but got {type(dynamic).__name__}.")
+    if dynamic not in (0, 1):
+        raise ValueError(f"For 'jit', 'dynamic' must be 0 or 1, but got {dynamic}.")
+    if input_signature is not None and not isinstance(input_signature, (tuple, list)):
+        input_signature = (input_signature,)
+    signature = None if input_signature is None else tuple(input_signature)
     if function is None:
-        return lambda fn: jit(fn)
+        return lambda fn: jit(fn, dynamic=dynamic, input_signature=signature)
     if not callable(function):
         raise TypeError(f"'function' must be callable, but got {type(function).__name__}.")
-    return Jitted(function)
+    return Jitted(function, signature, bool(dynamic))
+
+
+def enable_dynamic(**kwargs: Any) -> Callable[[Any], Any]:
+    """A decorator over `jit`: describes arguments by name, sizes open where None or a `Symbol`.
+
+    Args:
+        kwargs: a Tensor, or a tuple or list of them, for each argument whose sizes are open.
+
+    Raises:
+        ValueError: no argument is described, or a name that the function has not.
+        TypeError: something else than Tensors, or the function was not made by `jit`.
+
+    Source: `mindspore.enable_dynamic`.
+    """
+    if not kwargs:
+        raise ValueError("For 'enable_dynamic', describe at least one argument: name=Tensor(...).")
+    for name, value in kwargs.items():
+        parts = value if isinstance(value, (tuple, list)) else (value,)
+        if not all(isinstance(p, Tensor) for p in parts):
+            raise TypeError(
+                f"For 'enable_dynamic', '{name}' must be a Tensor or a tuple or list of them, "
+                f"but got {value!r}."
+            )
+
+    def decorate(fn: Any) -> Any:
+        if not isinstance(fn, Jitted):
+            raise TypeError("For 'enable_dynamic', the function must be decorated by 'jit' first.")
+        known = parameter_names(fn.fn)
+        for name in kwargs:
+            if name not in known:
+                raise ValueError(
+                    f"For 'enable_dynamic', '{name}' is no argument of the function, which has "
+                    f"{known}."
+                )
+        fn.open(kwargs)
+        return fn
+
+    return decorate

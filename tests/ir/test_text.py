@@ -149,7 +149,7 @@ BAD = {
     "use-before": (HEAD + "  %0: float32[3] = exp(%1) {}\n  %1: float32[3] = exp(%x) {}\n"
                    "  return %1\n}", "%1 is not defined"),
     "dtype": ("graph g(%x: float31[3] input) {\n  return\n}", "float31"),
-    "dimension": ("graph g(%x: float32[three] input) {\n  return\n}", "integer"),
+    "dimension": ("graph g(%x: float32[2.5] input) {\n  return\n}", "integer"),
     "attribute": (HEAD + "  %0: float32[3] = exp(%x) {a=b}\n  return\n}", "unknown attribute"),
     "operands": (HEAD + "  %0: float32[3] = exp(%x {}\n  return\n}", "expected"),
     "few-elements": (HEAD + "  %0: float32[2] = constant() {value=lit<float32[2]>[1.0]}\n"

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from cellc_compiler.interpret import run
+from cellc_compiler.ir.dims import Dim
 from cellc_compiler.ir.graph import Builder, Graph
 from cellc_compiler.ir.op import Op, Sample, all_ops, lookup
-from cellc_compiler.ir.types import Dim, TensorType
+from cellc_compiler.ir.types import TensorType
 from cellc_compiler.ops import dynamic, shape, slice
 from cellc_runtime import dtypes
 

@@ -18,6 +18,7 @@ import numpy as np
 from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
 
+from .dims import is_symbolic
 from .types import TensorType
 
 
@@ -81,7 +82,7 @@ class Value:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape (ints)."""
+        """The shape."""
         return self.type.dims
 
     @property
@@ -233,7 +234,9 @@ class Builder:
         return lambda *operands, **attrs: self.emit(op, *operands, **attrs)
 
     def literal(self, array: Any, dtype: DType | None = None) -> Value:
-        """A constant from anything numpy understands."""
+        """A constant from anything numpy understands, or from a symbolic number."""
+        if is_symbolic(array):
+            return cast(Value, self.emit("number", value=array, dtype=dtype or dtypes.int64))
         np_dtype = dtype.numpy if dtype is not None else None
         return cast(Value, self.emit("constant", value=Literal(np.asarray(array, dtype=np_dtype))))
 

@@ -23,6 +23,7 @@ import numpy as np
 from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
 
+from .dims import is_symbolic, parse_size
 from .graph import NOWHERE, Graph, Literal, Node, Span, Value
 from .types import TensorType
 
@@ -99,7 +100,7 @@ def print_attr(value: Any) -> str:
         return f"({inner},)" if len(value) == 1 else f"({inner})"
     if isinstance(value, str):
         return _string(value)
-    return repr(value)
+    return f"size({value})" if is_symbolic(value) else repr(value)
 
 
 def _print_literal(value: Literal) -> str:
@@ -226,8 +227,31 @@ class _Parser:
             dtype = dtypes.by_name(self.word())
         except ValueError as e:
             raise self.error(str(e)) from None
-        self.expect("[")
-        return TensorType(tuple(self.listed("]", self.integer)), dtype)
+        if self.token != "[":
+            raise self.error("expected '['")
+        dims = self.enclosed("[]")
+        sizes = tuple(self.size(d) for d in dims.split(",") if d.strip())
+        if not all(isinstance(d, int) for d in sizes):
+            raise self.error("a dimension that is no integer")
+        return TensorType(sizes, dtype)
+
+    def enclosed(self, pair: str) -> str:
+        """The text up to the sign that closes the current one; moves behind it."""
+        depth, start = 1, self.at
+        while depth and self.at < self.end:
+            depth += {pair[0]: 1, pair[1]: -1}.get(self.text[self.at], 0)
+            self.at += 1
+        if depth:
+            raise self.error(f"expected {pair[1]!r}")
+        inner = self.text[start : self.at - 1]
+        self.advance()
+        return inner
+
+    def size(self, text: str) -> Any:
+        try:
+            return int(text) if text.strip().isdigit() else parse_size(text)
+        except ValueError as e:
+            raise self.error(str(e)) from None
 
     def graph(self) -> Graph:
         self.expect("graph")
@@ -316,6 +340,8 @@ class _Parser:
         word = self.advance()
         if word == "lit":
             return self.literal()
+        if word == "size" and self.token == "(":
+            return self.size(self.enclosed("()"))
         if word.startswith("dtype."):
             return dtypes.by_name(word[6:])
         return self.scalar(word)

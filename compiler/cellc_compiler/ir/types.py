@@ -1,8 +1,7 @@
 """Dimensions, shapes and tensor types.
 
-A dimension is an int or a symbolic `Dim`. `Dim` is a polynomial over named symbols (and floor
-divisions of polynomials), kept in canonical form so that equality is structural. Inference
-rules use plain arithmetic operators and so work on both.
+A dimension is an int or a symbolic `Dim` (`ir/dims.py`), which behaves as an int. Inference rules
+use plain arithmetic and comparison and so work on both.
 """
 
 from __future__ import annotations
@@ -11,86 +10,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
 from operator import mul
-from typing import Union
 
 from cellc_runtime.dtypes import DType
 
-# An atom is a symbol name or a floor division (numerator, divisor); a monomial a sorted tuple of
-# atoms; a polynomial maps monomials to integer coefficients.
-Atom = Union[str, tuple["Dim", int]]
-Monomial = tuple[Atom, ...]
-
-
-def _order(atom: Atom) -> str:
-    return atom if isinstance(atom, str) else f"({atom[0]})//{atom[1]}"
-
-
-@dataclass(frozen=True, slots=True)
-class Dim:
-    """A symbolic dimension. Build one with `Dim.symbol`; combine with `+ - * //`."""
-
-    terms: tuple[tuple[Monomial, int], ...]
-
-    @staticmethod
-    def symbol(name: str) -> Dim:
-        """The dimension called `name`."""
-        return Dim((((name,), 1),))
-
-    @staticmethod
-    def _of(x: Dim | int) -> dict[Monomial, int]:
-        return dict(x.terms) if isinstance(x, Dim) else ({(): x} if x else {})
-
-    @staticmethod
-    def _make(poly: dict[Monomial, int]) -> Dim | int:
-        kept = {m: c for m, c in poly.items() if c}
-        if not kept:
-            return 0
-        if set(kept) == {()}:
-            return kept[()]
-        ordered = sorted(kept.items(), key=lambda t: (len(t[0]), [_order(a) for a in t[0]]))
-        return Dim(tuple(ordered))
-
-    def __add__(self, other: Dim | int) -> Dim | int:
-        poly = self._of(self)
-        for m, c in self._of(other).items():
-            poly[m] = poly.get(m, 0) + c
-        return self._make(poly)
-
-    __radd__ = __add__
-
-    def __neg__(self) -> Dim | int:
-        return self._make({m: -c for m, c in self.terms})
-
-    def __sub__(self, other: Dim | int) -> Dim | int:
-        return self + (-other)
-
-    def __rsub__(self, other: Dim | int) -> Dim | int:
-        return -self + other
-
-    def __mul__(self, other: Dim | int) -> Dim | int:
-        poly: dict[Monomial, int] = {}
-        for m1, c1 in self.terms:
-            for m2, c2 in self._of(other).items():
-                m = tuple(sorted(m1 + m2, key=_order))
-                poly[m] = poly.get(m, 0) + c1 * c2
-        return self._make(poly)
-
-    __rmul__ = __mul__
-
-    def __floordiv__(self, divisor: int) -> Dim | int:
-        if all(c % divisor == 0 for _, c in self.terms):
-            return self._make({m: c // divisor for m, c in self.terms})
-        return Dim(((((self, divisor),), 1),))
-
-    def __str__(self) -> str:
-        parts = []
-        for m, c in self.terms:
-            names = "*".join(_order(a) for a in m)
-            parts.append(names if c == 1 and m else f"{c}*{names}" if m else str(c))
-        return "+".join(parts)
-
-    __repr__ = __str__
-
+from .dims import Dim
 
 Shape = tuple[int | Dim, ...]
 
@@ -109,15 +32,13 @@ class TensorType:
 
     @property
     def dims(self) -> tuple[int, ...]:
-        """The shape as ints.
-
-        Raises:
-            ValueError: a dimension is symbolic.
-        """
-        for d in self.shape:
-            if not isinstance(d, int):
-                raise ValueError(f"the dimension {d} of {self} is not known at compile time")
+        """The shape, its symbolic dimensions taken for the ints they behave as."""
         return self.shape  # type: ignore[return-value]
+
+    @property
+    def is_static(self) -> bool:
+        """Whether all dimensions are known."""
+        return not any(type(d) is Dim for d in self.shape)
 
     @property
     def size(self) -> int:
@@ -157,7 +78,14 @@ def broadcast_shapes(a: Shape, b: Shape, what: str = "operands") -> Shape:
     pa, pb = (1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b
     out: list[int | Dim] = []
     for axis, (x, y) in enumerate(zip(pa, pb, strict=True)):
-        if x == y or y == 1:
+        # A 1 known as such goes first: it fits any size, and asks nothing about a symbolic one.
+        if type(y) is int and y == 1:
+            out.append(x)
+        elif type(x) is int and x == 1:
+            out.append(y)
+        elif x == y:
+            out.append(y if type(x) is Dim else x)
+        elif y == 1:
             out.append(x)
         elif x == 1:
             out.append(y)
@@ -167,6 +95,18 @@ def broadcast_shapes(a: Shape, b: Shape, what: str = "operands") -> Shape:
                 f"axis {axis - rank} is {x} in one and {y} in the other"
             )
     return tuple(out)
+
+
+def broadcast_all(*shapes: Shape) -> tuple[int, ...]:
+    """The numpy broadcast of any number of shapes (symbolic sizes taken for ints).
+
+    Raises:
+        ValueError: they do not fit.
+    """
+    out: Shape = ()
+    for shape in shapes:
+        out = broadcast_shapes(out, shape)
+    return out  # type: ignore[return-value]
 
 
 def show_shape(shape: Shape) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 from cellc_runtime import dtypes as dt
 from cellc_runtime.dtypes import DType
 
+from ..ir.dims import is_symbolic, surely_equal
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import COMPLEX, FLOATS, NUMBERS, REAL, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType, broadcast_shapes
@@ -55,11 +56,18 @@ def unbroadcast(b: Builder, dy: Value, to: TensorType) -> Value:
     """Sum a cotangent over the axes along which an operand was broadcast."""
     lead = dy.type.rank - to.rank
     axes = tuple(range(lead)) + tuple(
-        lead + i for i, d in enumerate(to.dims) if d == 1 and dy.type.dims[lead + i] != 1
+        lead + i for i, d in enumerate(to.dims) if _repeated(d, dy.type.dims[lead + i])
     )
     if axes:
         dy = b.reduce_sum(dy, axes=axes, keepdims=False)
     return dy if dy.type.shape == to.shape else b.reshape(dy, shape=to.shape)
+
+
+def _repeated(d: int, full: int) -> bool:
+    """Whether an axis was repeated; a symbolic one counts: a sum over one element is exact."""
+    if surely_equal(d, full):
+        return False
+    return d == 1 and (is_symbolic(full) or full != 1)
 
 
 def compute_dtype(dtype: DType) -> DType:

@@ -44,16 +44,7 @@ def _sliding(size: int, kernel: int, stride: int, dilation: int, pads: Pair,
     Raises:
         ValueError: no window fits, or one covers nothing but padding.
     """
-    reach = dilation * (kernel - 1) + 1
-    room = size + sum(pads) - reach
-    if room < 0 or min(kernel, stride, dilation) < 1 or min(pads) < 0:
-        raise ValueError(
-            f"a pool of kernel {kernel}, stride {stride} and dilation {dilation} does not fit "
-            f"{size} elements padded by {pads[0]} and {pads[1]}"
-        )
-    count = room // stride + 1
-    if ceil_mode and room % stride and count * stride < size + pads[0]:
-        count += 1
+    count = _count(size, kernel, stride, dilation, pads, ceil_mode)
     windows, counts = [], []
     for o in range(count):
         taps = [o * stride - pads[0] + k * dilation for k in range(kernel)]
@@ -65,6 +56,25 @@ def _sliding(size: int, kernel: int, stride: int, dilation: int, pads: Pair,
             f"{pads[1]} covers nothing but padding"
         )
     return windows, counts
+
+
+def _count(size: int, kernel: int, stride: int, dilation: int, pads: Pair, ceil_mode: bool) -> int:
+    """How many windows there are; `size` may be symbolic.
+
+    Raises:
+        ValueError: no window fits.
+    """
+    reach = dilation * (kernel - 1) + 1
+    room = size + sum(pads) - reach
+    if room < 0 or min(kernel, stride, dilation) < 1 or min(pads) < 0:
+        raise ValueError(
+            f"a pool of kernel {kernel}, stride {stride} and dilation {dilation} does not fit "
+            f"{size} elements padded by {pads[0]} and {pads[1]}"
+        )
+    count = room // stride + 1
+    if ceil_mode and room % stride and count * stride < size + pads[0]:
+        count += 1
+    return count
 
 
 def _adaptive(size: int, windows: int) -> Windows:
@@ -151,11 +161,24 @@ class _Pool(Op):
             TypeError, ValueError: a dtype or shape that does not fit.
         """
         _check_image(self.name, x)
-        rows, columns = self.windows(image_size(x), attrs)
-        return x.with_shape((*x.shape[:2], len(rows), len(columns)))
+        return x.with_shape((*x.shape[:2], *self.counts(image_size(x), attrs)))
+
+    def counts(self, hw: Pair, attrs: Attrs) -> Pair:
+        """Rows and columns of the pooled image."""
+        rows, columns = self.windows(hw, attrs)
+        return len(rows), len(columns)
 
 
 class _Sliding(_Pool):
+    def counts(self, hw: Pair, attrs: Attrs) -> Pair:
+        pads, dilation = attrs["pads"], attrs.get("dilation", (1, 1))
+        if dilation != (1, 1) or max(pads) >= min(attrs["kernel"]):
+            return super().counts(hw, attrs)  # a window may cover padding alone
+        rows, columns = (
+            _count(hw[k], attrs["kernel"][k], attrs["stride"][k], 1,
+                   (pads[2 * k], pads[2 * k + 1]), attrs["ceil_mode"]) for k in range(2))
+        return rows, columns
+
     def windows(self, hw: Pair, attrs: Attrs) -> tuple[Windows, Windows]:
         (top, bottom, left, right), dilation = attrs["pads"], attrs.get("dilation", (1, 1))
         sides = ((top, bottom), (left, right))
@@ -172,6 +195,12 @@ class _Sliding(_Pool):
 
 
 class _Adaptive(_Pool):
+    def counts(self, hw: Pair, attrs: Attrs) -> Pair:
+        rows, columns = attrs["output_size"]
+        if min(*hw, rows, columns) < 1:
+            return super().counts(hw, attrs)  # the error
+        return rows, columns
+
     def windows(self, hw: Pair, attrs: Attrs) -> tuple[Windows, Windows]:
         rows, columns = (_adaptive(hw[k], attrs["output_size"][k]) for k in range(2))
         return rows, columns

@@ -43,6 +43,46 @@ class Constant(Op):
 
 
 @register
+class Number(Composite):
+    """A rank-0 constant worked out from symbolic sizes; a literal where these are known.
+
+    Attributes:
+        value: an int, a float, or a number made of sizes (`ir/dims.py`).
+        dtype: element type.
+    """
+
+    name = "number"
+    operands = ()
+    attrs = {"value": REQUIRED, "dtype": REQUIRED}
+    dtypes = ANY
+    differentiable = False
+
+    def infer(self, *, value: Any, dtype: DType) -> TensorType:
+        return TensorType((), dtype)
+
+    def expand(self, b: Builder, *, value: Any, dtype: DType) -> Value:
+        return b.literal(number_array(value, dtype))
+
+    def reference(self, *, value: Any, dtype: DType) -> Array:
+        return number_array(value, dtype)
+
+    def gradient(self, b: Builder, node: Node, dys: Sequence[Value | None]) -> list[Value]:
+        return []
+
+    def samples(self) -> Sequence[Sample]:
+        return (Sample((), {"value": 3, "dtype": dtypes.float32}, grad=False),
+                Sample((), {"value": -0.5, "dtype": dtypes.float64}, grad=False))
+
+
+def number_array(value: Any, dtype: DType) -> Array:
+    """A Python number as a rank-0 array; ints wrap to the width of an integer type, as in C."""
+    with np.errstate(all="ignore"):
+        if isinstance(value, int) and dtype.is_integer and not isinstance(value, bool):
+            return np.array(value % 2**64, np.uint64).astype(dtype.numpy)
+        return np.asarray(np.array(value).astype(dtype.numpy))
+
+
+@register
 class Reshape(Op):
     """The same elements in row-major order under another shape. Source: `mindspore.ops.reshape`.
 

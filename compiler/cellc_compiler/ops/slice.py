@@ -12,9 +12,10 @@ from cellc_runtime.lazy import lazy_module
 from cellc_runtime.target import Target
 
 from ..codegen.plan import KernelPlan
+from ..ir.dims import Dim, is_symbolic
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import ANY, REQUIRED, Array, Op, Sample, Spec, register
-from ..ir.types import Dim, TensorType, normalize_axis, prod, show_shape
+from ..ir.types import TensorType, normalize_axis, prod, show_shape
 from ..loops import expr as E
 from ..loops.expr import Expr, Reader
 from ..loops.index import Index
@@ -39,7 +40,7 @@ def _steps(step: Ints | None, rank: int) -> Ints:
 def _count(start: int | Dim, stop: int | Dim, step: int) -> int | Dim:
     """Number of elements of start, start + step, ... before stop."""
     n = (stop - start + step - 1) // step if step > 0 else (start - stop - step - 1) // -step
-    return max(n, 0) if isinstance(n, int) else n
+    return n if is_symbolic(n) else max(n, 0)
 
 
 def slice_shape(name: str, x: TensorType, start: Ints, stop: Ints, step: Ints | None) -> Ints:
@@ -56,7 +57,8 @@ def slice_shape(name: str, x: TensorType, start: Ints, stop: Ints, step: Ints | 
         if s == 0:
             raise ValueError(f"{name} got a step of 0 on axis {k}")
         n = _count(a, z, s)
-        if isinstance(n, int) and isinstance(d, int) and n:
+        known = not any(is_symbolic(v) for v in (a, n, d))  # if not, seen when it is known
+        if known and n:
             last = a + (n - 1) * s
             if not (0 <= a < d and 0 <= last < d):
                 raise ValueError(f"{name} reads positions {a}..{last} of axis {k} of {x}")

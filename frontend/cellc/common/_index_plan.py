@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from cellc_compiler.ir.dims import is_symbolic
 from cellc_runtime.dtypes import bool_, int64
 
 from ..core.dispatch import active_tracer, apply
@@ -144,7 +145,7 @@ def entry(k: Any) -> Any:
     if k is None or k is Ellipsis or isinstance(k, slice):
         return k
     if is_index(k):
-        return int(k)
+        return k if is_symbolic(k) else int(k)
     if isinstance(k, (bool, np.bool_)):
         return Flag(bool(k), True)
     given = k
@@ -302,6 +303,8 @@ def _bound(v: Any) -> Any:
 
 def _span(s: slice, d: int) -> Span:
     """Start, count, step of a slice of an axis of length d."""
+    if is_symbolic(d) or any(is_symbolic(v) for v in (s.start, s.stop, s.step)):
+        return _open_span(s, d)
     try:
         start, stop, step = slice(_bound(s.start), _bound(s.stop), _bound(s.step)).indices(d)
     except TypeError:
@@ -311,6 +314,29 @@ def _span(s: slice, d: int) -> Span:
             f"the bounds and the step of a slice must be ints or None, but got {bad!r}"
         ) from None
     return start, len(range(start, stop, step)), step
+
+
+def _open_span(s: slice, d: int) -> Span:
+    """`_span` in arithmetic that keeps symbolic sizes: what `slice.indices` does."""
+    step = 1 if s.step is None else int(s.step)
+    if step == 0:
+        raise ValueError("slice step cannot be zero")
+    first, last = (0, d) if step > 0 else (-1, d - 1)
+
+    def clipped(v: Any, default: int) -> int:
+        if v is None:
+            return default
+        v = _bound(v)
+        v = v + d if v < 0 else v
+        return first if v < first else last if v > last else v
+
+    start = clipped(s.start, first if step > 0 else last)
+    stop = clipped(s.stop, last if step > 0 else first)
+    length = stop - start if step > 0 else start - stop
+    # One question less: a length of at least 1 - |step| gives a count of at least 0 by itself.
+    if length <= -abs(step):
+        return start, 0, step
+    return start, (length + abs(step) - 1) // abs(step), step
 
 
 def _checked(index: Tensor, d: int, axis: int) -> Tensor:

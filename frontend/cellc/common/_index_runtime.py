@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cellc_compiler.ir.types import broadcast_all
 from cellc_runtime.dtypes import int64
 
 from ..core.dispatch import apply
@@ -160,7 +161,7 @@ def _placed(value: Tensor, made: list[Choice], places: list[int], shape: Ints) -
             at = apply("minimum", at, constant(n - 1, int64))
             value = apply("gather", value, at, axis=p)
     try:
-        fits = np.broadcast_shapes(value.shape, tuple(want)) == tuple(want)
+        fits = broadcast_all(value.shape, tuple(want)) == tuple(want)
     except ValueError:
         fits = False
     if not fits:

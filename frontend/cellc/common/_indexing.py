@@ -18,6 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from cellc_compiler.ir.dims import is_symbolic, surely_equal
+from cellc_compiler.ir.types import broadcast_all
 from cellc_runtime.dtypes import bool_, int64
 
 from ..core.dispatch import active_tracer, apply, assign
@@ -34,7 +36,7 @@ __all__ = ["ancestors", "become", "getitem", "is_open", "known_elements", "setit
 
 
 def _reshape(x: Tensor, shape: Ints) -> Tensor:
-    if x.shape == shape:
+    if x.ndim == len(shape) and x.shape == shape:
         return x
     out: Tensor = apply("reshape", x, shape=shape)
     return out
@@ -48,7 +50,8 @@ def _transpose(x: Tensor, perm: list[int]) -> Tensor:
 
 
 def _whole(spans: list[Span], shape: Ints) -> bool:
-    return all(s == (0, d, 1) for s, d in zip(spans, shape, strict=True))
+    return all(surely_equal(a, 0) and surely_equal(n, d) and step == 1
+               for (a, n, step), d in zip(spans, shape, strict=True))
 
 
 def _take_spans(x: Tensor, spans: list[Span]) -> Tensor:
@@ -57,8 +60,9 @@ def _take_spans(x: Tensor, spans: list[Span]) -> Tensor:
         return x
     start = tuple(a for a, _, _ in spans)
     # For negative steps the stop may be -1 (past the first element), as slice.indices gives it.
-    stop = tuple(a + n * s if s < 0 else a + (n - 1) * s + 1 if n else a for a, n, s in spans)
-    stop = tuple(max(z, -1) for z in stop)
+    stop = tuple(a + n * s if s < 0 else a + (n - 1) * s + 1 if is_symbolic(n) or n else a
+                 for a, n, s in spans)
+    stop = tuple(z if is_symbolic(z) else max(z, -1) for z in stop)
     step = tuple(s for _, _, s in spans)
     out: Tensor = apply("slice", x, start=start, stop=stop, step=step)
     return out
@@ -101,7 +105,7 @@ def _basic(x: Tensor, plan: Plan) -> Tensor:
 
 def _index_shape(plan: Plan) -> Ints:
     try:
-        return np.broadcast_shapes(*(t.shape for t in plan.advanced.values()))
+        return broadcast_all(*(t.shape for t in plan.advanced.values()))
     except ValueError:
         shapes = ", ".join(str(t.shape) for t in plan.advanced.values())
         raise IndexError(f"indices of shapes {shapes} cannot be broadcast together") from None
@@ -248,7 +252,7 @@ def _fitted(value: Tensor, shape: Ints) -> Tensor:
     while len(dims) > len(shape) and dims[0] == 1:
         dims = dims[1:]
     try:
-        fits = np.broadcast_shapes(dims, shape) == shape
+        fits = broadcast_all(dims, shape) == shape
     except ValueError:
         fits = False
     if not fits:

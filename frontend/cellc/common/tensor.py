@@ -18,6 +18,7 @@ from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
 
 from ._printing import tensor_repr, tensor_str
+from .symbol import ANY_RANK, Axis, Described, Symbol, checked_axes, describes
 
 Array = np.ndarray[Any, Any]
 
@@ -130,7 +131,8 @@ class Tensor:
             floats give float32, ints int64; numpy data keep their type. The data are copied.
         dtype: element type of the tensor; None keeps that of the data.
         shape: with `dtype` and without `input_data`, the shape of a tensor of zeros, or of one
-            that `init` fills when `init_data()` is called.
+            that `init` fills when `init_data()` is called. With None or a `Symbol` for a size
+            it is no tensor but a type, for `set_inputs`; None alone leaves the rank open too.
         init: an initializer: called with a numpy array, it fills it.
         const_arg: accepted for compatibility.
         device: accepted for compatibility.
@@ -156,12 +158,18 @@ class Tensor:
         self,
         input_data: Any = None,
         dtype: DType | None = None,
-        shape: int | tuple[int, ...] | list[int] | None = None,
+        shape: Any = None,
         init: Any = None,
         const_arg: bool = False,
         device: str | None = None,
     ) -> None:
         _check_dtype(dtype)
+        if input_data is None and dtype is not None and init is None and (
+            shape is None or describes(shape)
+        ) and type(self) is Tensor:
+            self.__class__ = OpenTensor  # a type without elements
+            self.axes, self.element = shape if shape is None else checked_axes(shape), dtype
+            return
         if input_data is None and shape is not None and dtype is not None:
             self._data = np.zeros(_check_shape(shape), dtype.numpy)
             if init is not None:
@@ -427,3 +435,51 @@ class Tensor:
         def __setitem__(self, key: Any, value: Any) -> None: ...
 
         def __getattr__(self, name: str) -> Any: ...
+
+
+class OpenTensor(Tensor, Described):
+    """The type of a tensor whose shape is not all known: what `Tensor(shape=[None, 3], ...)` is."""
+
+    __slots__ = ()
+
+    @property
+    def _data(self) -> Any:  # type: ignore[override]
+        raise ValueError(
+            f"{self!r} has no elements: a tensor with sizes left open is for set_inputs"
+        )
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Length of each axis, -1 where it is open."""
+        if self.axes is None:
+            return ANY_RANK
+        return tuple(d if isinstance(d, int) else -1 for d in self.axes)
+
+    @property
+    def dtype(self) -> DType:
+        """Element type."""
+        return self.element
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements: none are there."""
+        return 0
+
+    @property
+    def symbolic_shape(self) -> list[Any] | None:
+        """The axes with what the symbols say; None without symbols."""
+        axes: tuple[Axis, ...] = self.axes or ()
+        if not any(isinstance(d, Symbol) for d in axes):
+            return None
+        return [d.to_dict() if isinstance(d, Symbol) else -1 if d is None else d for d in axes]
+
+    def __repr__(self) -> str:
+        dims = ", ".join(map(str, self.shape))
+        return f"Tensor(shape=[{dims}], dtype={str(self.element).capitalize()}, value= <not given>)"
+
+    __str__ = __repr__

@@ -15,7 +15,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from cellc_compiler.driver import Report, compile_program
+from cellc_compiler.ir.dims import Shapes, deciding
 from cellc_compiler.ir.graph import Graph
+from cellc_compiler.ir.types import TensorType
 from cellc_runtime.executable import Executable
 from cellc_runtime.lazy import lazy_module
 
@@ -24,6 +26,7 @@ from ..common.tensor import Tensor
 from . import calls, progress, writes
 from .callbacks import host_callbacks
 from .dispatch import active_tracer, tracing
+from .dynamic import Dynamic, open_key, parameter_names
 from .raised import ERRORS
 from .structure import Box, Known, Leaf, Structure, put_together, take_apart, tensors
 from .tracer import Tracer
@@ -66,6 +69,7 @@ class Traced:
     attributes: list[tuple[Any, str]]
     names: list[NameRead]
     functions: list[Callable[..., Any]] = field(default_factory=list)
+    flag: Stale = field(default_factory=Stale)
 
 
 class _NamesRead:
@@ -101,8 +105,14 @@ def _contents(cell: types.CellType) -> Any:
         return _NamesRead
 
 
-def trace(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Traced:
+def trace(
+    fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any],
+    types: Sequence[TensorType] | None = None, shapes: Shapes | None = None,
+) -> Traced:
     """Trace a call of a Cell or function into a graph.
+
+    Args:
+        types: instead of those of the arguments' tensors: with symbols of `shapes`.
 
     Raises:
         CompileError: an error in the network (of the builtin kind it is of).
@@ -110,7 +120,10 @@ def trace(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Traced:
     structure, leaves = take_apart((tuple(args), dict(kwargs)))
     tracer = Tracer(_name_of(fn))
     names = _argument_names(fn, structure)
-    inputs = [tracer.input(t._type, names[i]) for i, t in enumerate(leaves)]
+    given = types or [t._type for t in leaves]
+    inputs = [tracer.input(ty, names[i]) for i, ty in enumerate(given)]
+    shapes = shapes if shapes is not None else Shapes()
+    shapes.where = tracer.place
     attributes: list[tuple[Any, str]] = []
     outside = _NamesRead()
     hooks = lang.Hooks(
@@ -120,14 +133,17 @@ def trace(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Traced:
         custom_bprop=custom_bprop,
     )
     call_args, call_kwargs = put_together(structure, inputs)
-    result = lang.interpret_call(tracer, fn, call_args, call_kwargs, hooks)
-    out, outputs = take_apart(result)
-    with tracing(tracer):
-        graph = tracer.finish(outputs)
+    with deciding(shapes):
+        result = lang.interpret_call(tracer, fn, call_args, call_kwargs, hooks)
+        out, outputs = take_apart(result)
+        with tracing(tracer):
+            graph = tracer.finish(outputs)
     order = {v: p for p, v in tracer.parameters.items()}
     parameters = [order[v] for v in graph.inputs if v in order]
-    return Traced(graph, len(leaves), parameters, out, attributes, list(outside.found.values()),
-                  tracer.functions)
+    traced = Traced(graph, len(leaves), parameters, out, attributes, list(outside.found.values()),
+                    tracer.functions)
+    watch(traced.attributes, traced.flag)
+    return traced
 
 
 def _name_of(fn: Any) -> str:
@@ -136,10 +152,7 @@ def _name_of(fn: Any) -> str:
 
 def _argument_names(fn: Any, structure: Structure) -> list[str]:
     """Readable names of the inputs: those of `construct` where an argument is one tensor."""
-    code = getattr(getattr(fn, "construct", fn), "__code__", None)
-    names = list(code.co_varnames[: code.co_argcount]) if code is not None else []
-    if names and names[0] == "self":
-        names = names[1:]
+    names = parameter_names(fn)
     out: list[str] = []
 
     def walk(part: Structure, name: str) -> None:
@@ -297,6 +310,13 @@ class EntryTable:
 
     entries: dict[Any, CompiledEntry] = field(default_factory=dict)
     causes: list[str] = field(default_factory=list)
+    dynamic: Dynamic | None = None
+
+    def open(self, spec: Any = None, automatic: bool = False) -> None:
+        """From now on sizes may differ from call to call: see `core.dynamic`."""
+        if self.dynamic is None or (self.dynamic.spec, self.dynamic.automatic) != (spec, automatic):
+            self.dynamic = Dynamic(spec, automatic) if spec is not None or automatic else None
+            self.entries.clear()
 
     def call(self, fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Run the entry of this signature, compiled if need be."""
@@ -343,9 +363,31 @@ class EntryTable:
                 if entry.fresh():
                     return entry
                 self.causes.append(entry.flag.cause)
-            entry = CompiledEntry(trace(fn, args, kwargs), _name_of(fn))
+            entry = CompiledEntry(self._traced(key, fn, args, kwargs), _name_of(fn))
             self.entries[key] = entry
             return entry
+
+    def _traced(
+        self, key: Any, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Traced:
+        """A call as a graph: from a trace with symbols where sizes are left open."""
+        if self.dynamic is None:
+            return trace(fn, args, kwargs)
+        structure, leaves = take_apart((tuple(args), dict(kwargs)))
+        types = [t._type for t in leaves]
+        form = open_key(_fingerprint(structure), [t.with_shape((0,) * t.rank) for t in types], {})
+        axes = self.dynamic.axes(structure, leaves, parameter_names(fn), form)
+        if not axes:
+            return trace(fn, args, kwargs)
+        self.dynamic.used(key, self.entries)
+        return self.dynamic.find(
+            open_key(form[0], types, axes), axes, types, _argument_names(fn, structure),
+            lambda t, s: trace(fn, args, kwargs, t, s), _still_fresh,
+        )
+
+
+def _still_fresh(traced: Traced) -> bool:
+    return not traced.flag.stale and all(r.now() is r.value for r in traced.names)
 
 
 def _fingerprint(structure: Structure) -> Any:

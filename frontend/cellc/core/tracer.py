@@ -105,6 +105,10 @@ class Tracer:
         self.whereabouts: Callable[[], str] = lambda: ""
         self.checks = 0
 
+    def place(self) -> str:
+        """Where in the source the trace is."""
+        return "" if self.span is NOWHERE else f"{self.span.file}:{self.span.line}"
+
     # --- values ---------------------------------------------------------------------------------
 
     @property

@@ -11,6 +11,8 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from cellc_compiler.ir.dims import Dim, is_symbolic
+
 from ..common.tensor import Tensor
 from ..core.dispatch import apply
 from ..core.numbers import GraphNumber, as_kind, as_number, item_of
@@ -247,6 +249,8 @@ def _number(cls: Any) -> Handler:
                 )
             return item_of(GraphTensor(vm.tracer.lift(value)), cls) \
                 if not isinstance(value, GraphTensor) else item_of(value, cls)
+        if len(args) == 1 and is_symbolic(args[0]) and (cls is float or type(args[0]) is Dim):
+            return args[0] if cls is int else args[0] * 1.0  # stays open
         return cls(*args, **kwargs)
 
     return handler

@@ -29,6 +29,7 @@ from .errors import (
 from .expressions import EXPRESSIONS
 from .frames import Frame
 from .journal import Attribute, Change, Content, Element, Journal, Slot, Variable
+from .origins import operand_notes
 from .outcome import NEXT, Diverged, Outcome
 from .statements import STATEMENTS, block
 from .values import MISSING, Poison
@@ -76,7 +77,7 @@ class Interpreter:
         self.journal: Journal | None = None
         self.region_depth = 0
         self.paths: dict[int, str] = {}
-        self.fault: tuple[BaseException, Place | None, list[Place]] | None = None
+        self.fault: tuple[BaseException, Place | None, list[Place], list[str]] | None = None
         self.catching = 0  # enclosing `try` statements with handlers
         self.try_region = 0  # region depth of the innermost `try`
         self.handled: list[Exception] = []
@@ -180,7 +181,8 @@ class Interpreter:
         if isinstance(error, (CompileError, Cascade, Diverged)):
             return
         if self.fault is None or self.fault[0] is not error:
-            self.fault = error, self.place(frame, frame.node), self.calls(frame)
+            notes = operand_notes(frame) if type(error) is ValueError else []
+            self.fault = error, self.place(frame, frame.node), self.calls(frame), notes
 
     def located(self, error: Exception, frame: Frame | None = None) -> CompileError:
         """A user's exception as a compile error of its kind, with its place."""
@@ -188,7 +190,7 @@ class Interpreter:
             return error
         if frame is not None:
             self.mark(error, frame)
-        place, calls = (self.fault[1], self.fault[2]) if self.fault else (None, [])
+        place, calls, notes = self.fault[1:] if self.fault else (None, [], [])
         cls, code = kind(type(error)) or (CompileError, "CE608")
         message = str(error.args[0]) if len(error.args) == 1 else str(error)
         if cls is CompileError:
@@ -198,7 +200,7 @@ class Interpreter:
         if isinstance(error, AssertionError) and not message:
             message = "the assertion is false"
         message = message.replace("'GraphTensor'", "'Tensor'") or type(error).__name__
-        return cls(code, message, place, calls)
+        return cls(code, message, place, calls, notes)
 
     def check_depth(self, frame: Frame) -> None:
         """Stop recursion without end.

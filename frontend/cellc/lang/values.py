@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from cellc_compiler.ir.dims import is_symbolic
 from cellc_compiler.ir.types import TensorType
 from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
@@ -92,6 +93,9 @@ def is_number(value: object) -> bool:
 def scalar(value: Any, dtype: DType | None = None) -> Tensor:
     """A number as a rank-0 tensor: bool, int64 or float64 unless `dtype` says otherwise."""
     chosen = dtype or number_dtype(value)
+    if is_symbolic(value):
+        made: Tensor = apply("number", value=value, dtype=chosen)
+        return made
     return Tensor._from_array(np.asarray(value, dtype=chosen.numpy))
 
 

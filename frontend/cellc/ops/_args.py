@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from cellc_compiler.ir.dims import Dim
 from cellc_compiler.ir.types import normalize_axis
 from cellc_runtime.dtypes import ALL, DType
 
@@ -48,13 +49,21 @@ def is_int(x: Any) -> bool:
     return isinstance(x, (int, np.integer)) and not isinstance(x, bool)
 
 
+def plain_size(x: Any) -> int:
+    """An int as a plain int; a symbolic size stays what it is."""
+    symbolic: int = x
+    return symbolic if type(x) is Dim else int(x)
+
+
 def integer(x: Any, what: str, name: str) -> int:
     """`x` as an int (a Tensor of one known integer will do).
 
     Raises:
         TypeError: it is no int.
     """
-    if is_int(x) or (isinstance(x, Tensor) and x.dtype.is_integer):
+    if is_int(x):
+        return plain_size(x)
+    if isinstance(x, Tensor) and x.dtype.is_integer:
         return int(x)
     raise TypeError(f"For '{what}', '{name}' must be an int, but got {type(x).__name__}.")
 
@@ -76,7 +85,7 @@ def ints(x: Any, what: str, name: str) -> Ints:
 
 def ints_or_int(x: Any, what: str, name: str) -> Ints:
     """As `ints`, an int giving a tuple of one."""
-    return (int(x),) if is_int(x) else ints(x, what, name)
+    return (plain_size(x),) if is_int(x) else ints(x, what, name)
 
 
 def repeated(x: Any, count: int, what: str, name: str) -> Ints:

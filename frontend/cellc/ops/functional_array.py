@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from cellc_compiler.ir.types import broadcast_all
 from cellc_runtime.dtypes import DType, bool_, int64
 
 from ..common._promotion import common, default_dtype
@@ -78,7 +79,7 @@ def is_complex(input: Tensor) -> bool:
 
 
 def _to_shape(x: Tensor, dims: Ints) -> Tensor:
-    if dims == x.shape:
+    if len(dims) == x.ndim and dims == x.shape:
         return x
     out: Tensor = apply("reshape", x, shape=dims)
     return out
@@ -266,7 +267,7 @@ def expand_as(input: Tensor, other: Tensor) -> Tensor:
 
 def broadcast_tensors(*inputs: Tensor) -> tuple[Tensor, ...]:
     """Tensors broadcast to their common shape."""
-    common_shape = np.broadcast_shapes(*(tensor(x, "broadcast_tensors").shape for x in inputs))
+    common_shape = broadcast_all(*(tensor(x, "broadcast_tensors").shape for x in inputs))
     return tuple(broadcast_to(x, common_shape) for x in inputs)
 
 

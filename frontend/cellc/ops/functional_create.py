@@ -8,13 +8,23 @@ from typing import Any
 
 import numpy as np
 
+from cellc_compiler.ir.dims import is_symbolic
 from cellc_runtime.dtypes import DType, float32, int64
 
 from ..common._promotion import cast_to, common, constant, is_scalar
 from ..common.tensor import Tensor
 from ..core.dispatch import apply
 from . import functional_math as m
-from ._args import Ints, dtype_of, integer, is_int, number, shape_of, tensor
+from ._args import (
+    Ints,
+    dtype_of,
+    integer,
+    is_int,
+    number,
+    plain_size,
+    shape_of,
+    tensor,
+)
 
 
 def _filled(shape: Ints, value: Any, dtype: DType) -> Tensor:
@@ -93,17 +103,29 @@ def arange(
         raise ValueError(f"For 'arange', step {s} does not lead from start {a} to end {z}.")
     whole = builtins.all(isinstance(v, int) for v in (a, z, s))
     to = dtype_of(dtype, "arange") if dtype is not None else int64 if whole else float32
+    if is_symbolic(a) or is_symbolic(z):
+        return _open_arange(a, z, s, to)
     count = max(0, math.ceil((z - a) / s))
     steps: np.ndarray[Any, Any] = np.arange(count, dtype=np.int64 if whole else np.float64)
     values = a + s * steps
     return Tensor._from_array(values.astype(to.numpy))
 
 
+def _open_arange(a: Any, z: Any, s: Any, to: DType) -> Tensor:
+    """`arange` of ints, its length worked out when sizes are known."""
+    if not isinstance(s, int):
+        return arange(float(a), float(z), s, dtype=to)
+    steps = apply("iota", shape=(-((a - z) // s),), axis=0, dtype=int64)
+    out = apply("add", apply("mul", steps, constant(s, int64)), constant(a, int64))
+    cast: Tensor = out if to is int64 else apply("cast", out, dtype=to)
+    return cast
+
+
 def _bound(v: Any, what: str) -> int | float:
     if isinstance(v, Tensor):
         v = v.item()
     x = number(v, what, "bound")
-    return int(x) if is_int(x) else float(x)
+    return plain_size(x) if is_int(x) else float(x)
 
 
 def range(start: Any, end: Any, step: Any = 1, maxlen: int = 1000000) -> Tensor:

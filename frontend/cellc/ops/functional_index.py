@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from cellc_compiler.ir.types import broadcast_all
 from cellc_runtime.dtypes import int32, int64
 
 from ..common._index_plan import check_range
@@ -79,7 +80,7 @@ def gather_d(x: Tensor, dim: int, index: Tensor) -> Tensor:
 def take_along_dim(input: Tensor, index: Tensor, dim: int) -> Tensor:
     """`gather_elements` with the axes other than `dim` broadcast."""
     a = axis_of(dim, input.ndim, "take_along_dim", "dim")
-    shape = list(np.broadcast_shapes(*(tuple(1 if i == a else d for i, d in enumerate(t.shape))
+    shape = list(broadcast_all(*(tuple(1 if i == a else d for i, d in enumerate(t.shape))
                                        for t in (input, index))))
     lengths = shape[:a] + [input.shape[a]] + shape[a + 1 :], \
         shape[:a] + [index.shape[a]] + shape[a + 1 :]

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from cellc_compiler.ir.types import broadcast_all
 from cellc_runtime.dtypes import DType, float32, int32, int64
 
 from ..common._promotion import cast_to, common, constant, inexact, is_scalar
@@ -106,7 +107,7 @@ def standard_normal(shape: Any, seed: int | None = None) -> Tensor:
 def _over(shape: Any, what: str, *params: Any) -> tuple[Ints, list[Tensor]]:
     """The shape of a draw with tensor parameters, and those as tensors."""
     ps = [inexact(p) for p in common(what, *params)]
-    dims = np.broadcast_shapes(shape_of(shape, what), *(p.shape for p in ps))
+    dims = broadcast_all(shape_of(shape, what), *(p.shape for p in ps))
     return dims, ps
 
 
@@ -120,7 +121,7 @@ def uniform(
         minval, maxval: tensors or numbers.
     """
     if not dtype_of(dtype, "uniform").is_float:
-        dims = np.broadcast_shapes(shape_of(shape, "uniform"),
+        dims = broadcast_all(shape_of(shape, "uniform"),
                                    *(b.shape for b in (minval, maxval) if isinstance(b, Tensor)))
         span = m.sub(maxval, minval)
         unit = _draw("random_uniform", _key(seed, "uniform"), dims, float32)

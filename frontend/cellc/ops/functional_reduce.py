@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from cellc_compiler.ir.types import broadcast_all
 from cellc_runtime.dtypes import DType, bool_, float16, float32, float64, int32, int64
 from cellc_runtime.dtypes import bfloat16 as _bfloat16
 
@@ -568,7 +569,7 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     if keep.dtype is not bool_:
         raise TypeError(f"For 'masked_select', 'mask' must be a bool tensor, got {keep.dtype}.")
     known = need_known(keep, "masked_select")
-    shape = np.broadcast_shapes(x.shape, known.shape)
+    shape = broadcast_all(x.shape, known.shape)
     flat: Tensor = apply("reshape", apply("broadcast_to", x, shape=shape),
                          shape=(math.prod(shape),))
     where_ = np.flatnonzero(np.broadcast_to(known, shape)).astype(np.int64)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from cellc_compiler.ir.types import broadcast_all
 from cellc_runtime.dtypes import DType, bool_, float32, int64
 
 from ..common._indexing import become, setitem
@@ -221,7 +222,7 @@ def sum_to_size(self: Tensor, *size: Any) -> Tensor:
     """
     shape = tuple(size[0] if len(size) == 1 and not is_int(size[0]) else size)
     extra = self.ndim - len(shape)
-    if extra < 0 or np.broadcast_shapes(self.shape, shape) != self.shape:
+    if extra < 0 or broadcast_all(self.shape, shape) != self.shape:
         raise ValueError(f"For sum_to_size, size {shape} is not expandable to {self.shape}.")
     axes = tuple(i for i, d in enumerate(self.shape)
                  if i < extra or (d != 1 and shape[i - extra] == 1))

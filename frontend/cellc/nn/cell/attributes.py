@@ -145,3 +145,5 @@ class Attributes:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         object.__setattr__(self, "_entries", compiled.EntryTable())
+        if state.get("_set_inputs") is not None:
+            self._entries.open(state["_set_inputs"])

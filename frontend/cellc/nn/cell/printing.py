@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from .modes import Modes
+from .inputs import Inputs
 
 
-class Printing(Modes):
+class Printing(Inputs):
     """Printed form."""
 
     def extend_repr(self) -> str:

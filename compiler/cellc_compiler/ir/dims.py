@@ -1,0 +1,748 @@
+"""Symbolic dimensions: polynomials over named symbols, with a decision procedure for tracing.
+
+A `Dim` behaves as an int whose value is not known yet. Arithmetic stays symbolic and canonical,
+so equality of equal sizes is structural. A *question* (`==`, `<`, truth, `int()`) is answered
+
+1. from the expressions alone, where the bounds of the symbols and what is known decide it;
+2. else, while a network is traced, from the sizes of the call that is traced (`Shapes.hints`),
+   and the answer is written down as a `Guard`: what is compiled serves the sizes that satisfy it;
+3. else not at all: `Undecided`.
+
+So library code that was written for ints serves symbols too and stays right: the worst that can
+happen is a guard that makes what is compiled serve one size only. The idea of sizes backed by
+hints and guarded by what was asked is that of the symbolic shapes of PyTorch 2 (Ansel et al.,
+ASPLOS 2024).
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from numbers import Integral
+from typing import Any, Union
+
+# An atom is a symbol or a floor division; a monomial a sorted tuple of atoms; a polynomial maps
+# monomials to integer coefficients.
+Atom = Union[str, "Quotient"]
+Monomial = tuple[Atom, ...]
+Size = Union[int, "Dim"]
+
+
+class Undecided(ValueError):
+    """A question about a symbolic size that has no answer for all sizes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quotient:
+    """`numerator // divisor`, rounded down, where it does not come out even."""
+
+    numerator: Size
+    divisor: Size
+
+    def __str__(self) -> str:
+        return f"{_grouped(self.numerator)}//{_grouped(self.divisor)}"
+
+
+def _grouped(x: Size) -> str:
+    compound = not x.is_symbol if isinstance(x, Dim) else x < 0
+    return f"({x})" if compound else str(x)
+
+
+def _order(atom: Atom) -> str:
+    return atom if isinstance(atom, str) else f"({atom})"
+
+
+class Dim:
+    """A symbolic size. Build one with `Dim.symbol`; combine with `+ - * // %`."""
+
+    __slots__ = ("_hash", "terms")
+    terms: tuple[tuple[Monomial, int], ...]
+
+    def __init__(self, terms: tuple[tuple[Monomial, int], ...]) -> None:
+        self.terms = terms
+        self._hash = hash(terms)
+
+    # To `isinstance(x, int)` a Dim is an int; only C code can tell, and asks for `__index__`.
+    __class__ = property(lambda self: int)
+
+    @staticmethod
+    def symbol(name: str) -> Dim:
+        """The dimension called `name` (an identifier)."""
+        return Dim((((name,), 1),))
+
+    @property
+    def is_symbol(self) -> bool:
+        """Whether this is a symbol alone."""
+        return len(self.terms) == 1 and self.terms[0][1] == 1 and len(self.terms[0][0]) == 1
+
+    # --- arithmetic -----------------------------------------------------------------------------
+
+    def __add__(self, other: Any) -> Any:
+        if type(other) is float or type(other) is Ratio:
+            return Ratio("+", self, other)
+        if not _is_size(other):
+            return NotImplemented
+        poly = _poly(self)
+        for m, c in _poly(other).items():
+            poly[m] = poly.get(m, 0) + c
+        return _make(poly)
+
+    __radd__ = __add__
+
+    def __neg__(self) -> Any:
+        return _make({m: -c for m, c in self.terms})
+
+    def __pos__(self) -> Dim:
+        return self
+
+    def __sub__(self, other: Any) -> Any:
+        if type(other) is float or type(other) is Ratio:
+            return Ratio("-", self, other)
+        return self + (-other) if _is_size(other) else NotImplemented
+
+    def __rsub__(self, other: Any) -> Any:
+        if type(other) is float:
+            return Ratio("-", other, self)
+        return -self + other if _is_size(other) else NotImplemented
+
+    def __mul__(self, other: Any) -> Any:
+        if type(other) is float or type(other) is Ratio:
+            return Ratio("*", self, other)
+        if not _is_size(other):
+            return NotImplemented
+        poly: dict[Monomial, int] = {}
+        right = _poly(other)
+        for m1, c1 in self.terms:
+            for m2, c2 in right.items():
+                m = tuple(sorted(m1 + m2, key=_order))
+                poly[m] = poly.get(m, 0) + c1 * c2
+        return _make(poly)
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, divisor: Any) -> Any:
+        return divide(self, divisor) if _is_size(divisor) else NotImplemented
+
+    def __rfloordiv__(self, number: Any) -> Any:
+        return divide(number, self) if _is_size(number) else NotImplemented
+
+    def __mod__(self, divisor: Any) -> Any:
+        return self - divide(self, divisor) * divisor if _is_size(divisor) else NotImplemented
+
+    def __rmod__(self, number: Any) -> Any:
+        if not _is_size(number):
+            return NotImplemented
+        return number - divide(number, self) * self
+
+    def __divmod__(self, divisor: Any) -> tuple[Any, Any]:
+        return self // divisor, self % divisor
+
+    def __truediv__(self, other: Any) -> Any:
+        return Ratio("/", self, other) if _is_number(other) else NotImplemented
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return Ratio("/", other, self) if _is_number(other) else NotImplemented
+
+    def __pow__(self, power: Any) -> Any:
+        if type(power) is not int or not 0 <= power <= 8:
+            return Ratio("**", self, power) if _is_number(power) else NotImplemented
+        return math.prod([self] * power)
+
+    def __rpow__(self, base: Any) -> Any:
+        return base ** int(self)
+
+    def __abs__(self) -> Any:
+        return self if self >= 0 else -self
+
+    def __and__(self, other: Any) -> Any:
+        return int(self) & other
+
+    def __rand__(self, other: Any) -> Any:
+        return other & int(self)
+
+    def __or__(self, other: Any) -> Any:
+        return int(self) | other
+
+    def __ror__(self, other: Any) -> Any:
+        return other | int(self)
+
+    def __xor__(self, other: Any) -> Any:
+        return int(self) ^ other
+
+    def __rxor__(self, other: Any) -> Any:
+        return other ^ int(self)
+
+    def __lshift__(self, count: Any) -> Any:
+        return self * (1 << int(count))
+
+    def __rlshift__(self, base: Any) -> Any:
+        return base << int(self)
+
+    def __rshift__(self, count: Any) -> Any:
+        return divide(self, 1 << int(count))
+
+    def __rrshift__(self, base: Any) -> Any:
+        return base >> int(self)
+
+    def __invert__(self) -> Any:
+        return -self - 1
+
+    def bit_length(self) -> int:
+        """As of int; fixes the size."""
+        return int(self).bit_length()
+
+    # --- questions ------------------------------------------------------------------------------
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if type(other) is Dim and self.terms == other.terms:
+            return True
+        if _is_size(other):
+            return _ask("==", self - other)
+        return float(self) == other if type(other) is float else NotImplemented
+
+    def __ne__(self, other: object) -> bool:
+        same = self.__eq__(other)
+        return same if same is NotImplemented else not same
+
+    def __lt__(self, other: Any) -> bool:
+        return self._compare(other, lambda: other - self - 1, lambda x: x < other)
+
+    def __le__(self, other: Any) -> bool:
+        return self._compare(other, lambda: other - self, lambda x: x <= other)
+
+    def __gt__(self, other: Any) -> bool:
+        return self._compare(other, lambda: self - other - 1, lambda x: x > other)
+
+    def __ge__(self, other: Any) -> bool:
+        return self._compare(other, lambda: self - other, lambda x: x >= other)
+
+    def _compare(
+        self, other: Any, difference: Callable[[], Size], plain: Callable[[int], bool]
+    ) -> bool:
+        if _is_size(other):
+            return _ask(">=", difference())
+        if isinstance(other, float) and math.isinf(other):
+            return plain(0)
+        return plain(int(self)) if isinstance(other, (int, float)) else NotImplemented
+
+    def __bool__(self) -> bool:
+        return not _ask("==", self)
+
+    def __index__(self) -> int:
+        return fixed(self)
+
+    __int__ = __index__
+    __trunc__ = __index__
+
+    def __float__(self) -> float:
+        return float(fixed(self))
+
+    def __round__(self, digits: int | None = None) -> Dim:
+        return self
+
+    __floor__ = __ceil__ = __pos__
+
+    def __str__(self) -> str:
+        text = ""
+        for m, c in self.terms:
+            names = "*".join(_order(a) for a in m)
+            part = str(abs(c)) if not m else names if abs(c) == 1 else f"{abs(c)}*{names}"
+            text += ("-" if c < 0 else "+" if text else "") + part
+        return text
+
+    __repr__ = __str__
+
+    def __format__(self, spec: str) -> str:
+        return format(str(self), spec)
+
+    def __copy__(self) -> Dim:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Dim:
+        return self
+
+    def __reduce__(self) -> Any:
+        return parse_size, (str(self),)
+
+
+def _is_size(x: object) -> bool:
+    return type(x) is int or type(x) is Dim or isinstance(x, Integral)
+
+
+def _is_number(x: object) -> bool:
+    return type(x) in (int, float, Dim, Ratio)
+
+
+def _poly(x: Size) -> dict[Monomial, int]:
+    if type(x) is Dim:
+        return dict(x.terms)
+    n = int(x)
+    return {(): n} if n else {}
+
+
+def _make(poly: dict[Monomial, int]) -> Size:
+    kept = {m: c for m, c in poly.items() if c}
+    if not kept:
+        return 0
+    if set(kept) == {()}:
+        return kept[()]
+    # Longer products first, the constant last: as one writes them.
+    return Dim(tuple(sorted(kept.items(), key=lambda t: (-len(t[0]), [_order(a) for a in t[0]]))))
+
+
+def is_symbolic(x: object) -> bool:
+    """Whether `x` is a `Dim`, or a number worked out from one."""
+    return type(x) is Dim or type(x) is Ratio
+
+
+def surely_equal(a: Size, b: Size) -> bool:
+    """Whether two sizes are equal by what is known of them; asks nothing."""
+    if type(a) is Dim and type(b) is Dim and a.terms == b.terms:
+        return True
+    shapes = _state.shapes
+    if shapes is not None and shapes._equal:
+        a, b = substitute(a, shapes._equal), substitute(b, shapes._equal)
+    difference = a - b
+    return type(difference) is not Dim and difference == 0
+
+
+def divide(x: Size, divisor: Size) -> Size:
+    """`x // divisor`; terms that come out even leave the floor division.
+
+    Raises:
+        ZeroDivisionError: the divisor is 0.
+    """
+    if type(divisor) is not Dim:
+        if not divisor:
+            raise ZeroDivisionError("integer division or modulo by zero")
+        if type(x) is not Dim:
+            return x // divisor
+        even = {m: c // divisor for m, c in x.terms if c % divisor == 0}
+        rest = {m: c for m, c in x.terms if c % divisor}
+        if set(rest) <= {()}:
+            even[()] = even.get((), 0) + rest.get((), 0) // divisor
+            return _make(even)
+        odd: Size = Dim((((Quotient(_make(rest), divisor),), 1),))
+        return odd + _make(even)
+    if type(x) is not Dim and x == 0:
+        return 0
+    if len(divisor.terms) == 1:
+        ((by, factor),) = divisor.terms
+        parts = [(_without(m, by), c) for m, c in _poly(x).items()]
+        if all(m is not None and c % factor == 0 for m, c in parts):
+            return _make({m: c // factor for m, c in parts if m is not None})
+    return Dim((((Quotient(x, divisor),), 1),))
+
+
+def _without(monomial: Monomial, factor: Monomial) -> Monomial | None:
+    """A monomial divided by another, if it contains it."""
+    rest = list(monomial)
+    for atom in factor:
+        if atom not in rest:
+            return None
+        rest.remove(atom)
+    return tuple(rest)
+
+
+class Ratio:
+    """A Python number that is worked out from sizes when they are known, as `1 / x.shape[0]`."""
+
+    __slots__ = ("args", "op")
+    __class__ = property(lambda self: float)
+
+    def __init__(self, op: str, *args: Any) -> None:
+        self.op = op
+        self.args = args
+
+    def _with(op: str, swapped: bool = False) -> Any:  # type: ignore[misc]
+        def apply(self: Ratio, other: Any) -> Any:
+            if not _is_number(other):
+                return NotImplemented
+            return Ratio(op, other, self) if swapped else Ratio(op, self, other)
+
+        return apply
+
+    __add__, __radd__ = _with("+"), _with("+", True)
+    __sub__, __rsub__ = _with("-"), _with("-", True)
+    __mul__, __rmul__ = _with("*"), _with("*", True)
+    __truediv__, __rtruediv__ = _with("/"), _with("/", True)
+    __pow__, __rpow__ = _with("**"), _with("**", True)
+
+    def __neg__(self) -> Ratio:
+        return Ratio("*", -1.0, self)
+
+    def __float__(self) -> float:
+        return float(evaluate_number(self, {s: fixed(Dim.symbol(s)) for s in symbols_of(self)}))
+
+    def __int__(self) -> int:
+        return int(float(self))
+
+    __trunc__ = __int__
+
+    def __bool__(self) -> bool:
+        return bool(float(self))
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is Ratio and (self.op, self.args) == (other.op, other.args):
+            return True
+        return float(self) == other
+
+    def __lt__(self, other: Any) -> bool:
+        return bool(float(self) < other)
+
+    def __le__(self, other: Any) -> bool:
+        return bool(float(self) <= other)
+
+    def __gt__(self, other: Any) -> bool:
+        return bool(float(self) > other)
+
+    def __ge__(self, other: Any) -> bool:
+        return bool(float(self) >= other)
+
+    def __hash__(self) -> int:
+        return hash((self.op, self.args))
+
+    def __str__(self) -> str:
+        a, b = (f"({x})" if is_symbolic(x) or (type(x) in (int, float) and x < 0) else repr(x)
+                for x in self.args)
+        return f"{a} {self.op} {b}"
+
+    __repr__ = __str__
+
+
+# --- with known sizes -----------------------------------------------------------------------------
+
+Sizes = Mapping[str, int]
+
+
+def evaluate(x: Any, sizes: Sizes) -> int:
+    """The size for given values of the symbols."""
+    if type(x) is not Dim:
+        return int(x)
+    total = 0
+    for monomial, c in x.terms:
+        for atom in monomial:
+            if isinstance(atom, str):
+                c *= sizes[atom]
+            else:
+                c *= evaluate(atom.numerator, sizes) // evaluate(atom.divisor, sizes)
+        total += c
+    return total
+
+
+_OPS: dict[str, Callable[[Any, Any], Any]] = {
+    "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b,
+    "/": lambda a, b: a / b, "**": lambda a, b: a**b, "//": lambda a, b: a // b,
+}
+
+
+def evaluate_number(x: Any, sizes: Sizes) -> Any:
+    """A number or size for given values of the symbols."""
+    if type(x) is Ratio:
+        a, b = (evaluate_number(v, sizes) for v in x.args)
+        return _OPS[x.op](a, b)
+    return evaluate(x, sizes) if type(x) is Dim else x
+
+
+def symbols_of(x: Any) -> set[str]:
+    """The symbols in a size, number, or tuple of them."""
+    if type(x) is Dim:
+        return {s for m, _ in x.terms for a in m for s in (
+            {a} if isinstance(a, str) else symbols_of(a.numerator) | symbols_of(a.divisor))}
+    if type(x) is Ratio:
+        return {s for a in x.args for s in symbols_of(a)}
+    return {s for v in x for s in symbols_of(v)} if type(x) is tuple else set()
+
+
+def substitute(x: Size, table: Mapping[str, Size]) -> Size:
+    """A size with symbols replaced by other sizes."""
+    if type(x) is not Dim:
+        return x
+    total: Size = 0
+    for monomial, c in x.terms:
+        part: Size = c
+        for atom in monomial:
+            if isinstance(atom, str):
+                part = part * table.get(atom, Dim.symbol(atom))
+            else:
+                part = part * divide(
+                    substitute(atom.numerator, table), substitute(atom.divisor, table))
+        total = total + part
+    return total
+
+
+def parse_size(text: str) -> Any:
+    """A size (or number) from its text: integers, names, `+ - * // / **` and parentheses.
+
+    Raises:
+        ValueError: anything else.
+    """
+    try:
+        return _parsed(ast.parse(text.strip(), mode="eval").body)
+    except (SyntaxError, RecursionError):
+        raise ValueError(f"{text!r} is no size") from None
+
+
+_SYNTAX: dict[type[ast.operator], str] = {
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "//", ast.Div: "/", ast.Pow: "**",
+}
+
+
+def _parsed(tree: ast.expr) -> Any:
+    if isinstance(tree, ast.Constant) and type(tree.value) in (int, float):
+        return tree.value
+    if isinstance(tree, ast.Name):
+        return Dim.symbol(tree.id)
+    if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.USub):
+        return -_parsed(tree.operand)
+    if isinstance(tree, ast.BinOp) and type(tree.op) in _SYNTAX:
+        return _OPS[_SYNTAX[type(tree.op)]](_parsed(tree.left), _parsed(tree.right))
+    raise ValueError(f"{ast.unparse(tree)!r} is no size")
+
+
+# --- deciding -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """What was assumed about sizes while tracing: `expr` is 0, is not 0, or is at least 0.
+
+    Attributes:
+        where: the place in the source that asked, for reports.
+    """
+
+    relation: str
+    expr: Dim
+    where: str = ""
+
+    def holds(self, sizes: Sizes) -> bool:
+        """Whether it is so for these sizes."""
+        try:
+            value = evaluate(self.expr, sizes)
+        except ZeroDivisionError:
+            return False
+        return value == 0 if self.relation == "==" else (
+            value != 0 if self.relation == "!=" else value >= 0)
+
+    def __str__(self) -> str:
+        left = {m: c for m, c in self.expr.terms if c > 0}
+        right = {m: -c for m, c in self.expr.terms if c < 0}
+        text = f"{_make(left)} {self.relation} {_make(right)}"
+        return f"{text} ({self.where})" if self.where else text
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolInfo:
+    """What is known about a symbol.
+
+    Attributes:
+        low, high: bounds of its value (high None: none).
+        origin: where it comes from, for messages: "axis 0 of x".
+    """
+
+    low: int = 1
+    high: int | None = None
+    origin: str = ""
+
+
+@dataclass
+class Shapes:
+    """The symbols of one trace, what is known of them, and what was assumed.
+
+    Attributes:
+        symbols: by name.
+        hints: a value for each, those of the call that is traced.
+        where: says where in the source the trace is.
+    """
+
+    symbols: dict[str, SymbolInfo] = field(default_factory=dict)
+    hints: dict[str, int] = field(default_factory=dict)
+    guards: list[Guard] = field(default_factory=list)
+    where: Callable[[], str] = str
+    _known: dict[tuple[str, Size], bool] = field(default_factory=dict)
+    _equal: dict[str, Size] = field(default_factory=dict)
+
+    def new(self, name: str, hint: int, info: SymbolInfo) -> Dim:
+        """A new symbol, renamed if there is one of this name."""
+        plain = "".join(c if c.isalnum() and c.isascii() else "_" for c in name) or "n"
+        plain = f"n{plain}" if plain[0].isdigit() else plain
+        unique, k = plain, 1
+        while unique in self.symbols:
+            k += 1
+            unique = f"{plain}_{k}"
+        self.symbols[unique] = info
+        self.hints[unique] = hint
+        return Dim.symbol(unique)
+
+    def ask(self, relation: str, x: Size) -> bool:
+        """Whether `x == 0` or `x >= 0`: decided, or assumed as it is for the hints."""
+        x = substitute(x, self._equal) if self._equal else x
+        if type(x) is not Dim:
+            return x == 0 if relation == "==" else x >= 0
+        known = self._decide(relation, x)
+        if known is None:
+            known = self._assume(relation, x)
+        return known
+
+    def _decide(self, relation: str, x: Dim) -> bool | None:
+        found = self._known.get((relation, x))
+        if found is not None:
+            return found
+        low, high = self.bounds(x)
+        if relation == ">=":
+            return True if low is not None and low >= 0 else (
+                False if high is not None and high < 0 else None)
+        if (low is not None and low > 0) or (high is not None and high < 0):
+            return False
+        return self._known.get((relation, -x))
+
+    def _assume(self, relation: str, x: Dim) -> bool:
+        value = evaluate(x, self.hints)
+        answer = value == 0 if relation == "==" else value >= 0
+        self._known[(relation, x)] = answer
+        where = self.where()
+        if relation == "==":
+            self.guards.append(Guard("==" if answer else "!=", x, where))
+            if answer:
+                self._solve(x)
+        else:
+            self.guards.append(Guard(">=", x if answer else -x - 1, where))
+            self._narrow(self.guards[-1].expr)
+        return answer
+
+    def _solve(self, x: Dim) -> None:
+        """From `x == 0`: one symbol is worked out from the others and replaced from now on."""
+        for monomial, c in x.terms:
+            if abs(c) == 1 and len(monomial) == 1 and isinstance(monomial[0], str):
+                rest = _make({m: k for m, k in x.terms if m != monomial})
+                value = -rest if c == 1 else rest
+                if monomial[0] not in symbols_of(value):
+                    table = {monomial[0]: value}
+                    self._equal = {s: substitute(v, table) for s, v in self._equal.items()}
+                    self._equal[monomial[0]] = value
+                    return
+
+    def _narrow(self, x: Size) -> None:
+        """From `x >= 0` with one symbol: its bounds."""
+        terms = _poly(x)
+        constant = terms.pop((), 0)
+        if len(terms) != 1:
+            return
+        (((*atoms,), c),) = terms.items()
+        if len(atoms) != 1 or not isinstance(atoms[0], str):
+            return
+        info = self.symbols[atoms[0]]
+        low, high = info.low, info.high
+        if c > 0:
+            low = max(low, -(constant // c))
+        else:
+            most = constant // -c
+            high = most if high is None else min(high, most)
+        self.symbols[atoms[0]] = SymbolInfo(low, high, info.origin)
+
+    def bounds(self, x: Size) -> tuple[int | None, int | None]:
+        """The least and the greatest value that a size can have, as far as that is easy to see."""
+        low: int | None = 0
+        high: int | None = 0
+        for monomial, c in _poly(x).items():
+            a, z = self._product(monomial)
+            a, z = (c * a if a is not None else None, c * z if z is not None else None)
+            if c < 0:
+                a, z = z, a
+            low = None if low is None or a is None else low + a
+            high = None if high is None or z is None else high + z
+        return low, high
+
+    def _product(self, monomial: Monomial) -> tuple[int | None, int | None]:
+        low: int | None = 1
+        high: int | None = 1
+        for atom in monomial:
+            a, z = self._atom(atom)
+            if low is None or a is None or low < 0 or a < 0:
+                return None, None
+            low *= a
+            high = None if high is None or z is None else high * z
+        return low, high
+
+    def _atom(self, atom: Atom) -> tuple[int | None, int | None]:
+        if isinstance(atom, str):
+            info = self.symbols.get(atom, SymbolInfo(0))
+            return info.low, info.high
+        low, high = self.bounds(atom.numerator)
+        by_low, by_high = self.bounds(atom.divisor)
+        if by_low is None or by_low <= 0 or low is None or low < 0:
+            if by_low is not None and by_low == by_high and by_low > 0:
+                return (None if low is None else low // by_low,
+                        None if high is None else high // by_low)
+            return None, None
+        return (0 if by_high is None else low // by_high,
+                None if high is None else high // by_low)
+
+
+class _State(threading.local):
+    shapes: Shapes | None = None
+
+
+_state = _State()
+
+
+@contextmanager
+def deciding(shapes: Shapes | None) -> Iterator[None]:
+    """Within the block, questions of this thread about sizes are answered by `shapes`."""
+    saved = _state.shapes
+    _state.shapes = shapes
+    try:
+        yield
+    finally:
+        _state.shapes = saved
+
+
+def active_shapes() -> Shapes | None:
+    """The symbols of the trace this thread is in."""
+    return _state.shapes
+
+
+_NONE = Shapes()
+
+
+def _ask(relation: str, x: Size) -> bool:
+    shapes = _state.shapes
+    if shapes is not None:
+        return shapes.ask(relation, x)
+    if type(x) is not Dim:
+        return x == 0 if relation == "==" else x >= 0
+    if relation == "==":
+        return False  # not the same for all sizes
+    known = _NONE._decide(relation, x)
+    if known is None:
+        raise Undecided(f"whether {x} is at least 0 depends on sizes that are not known")
+    return known
+
+
+def fixed(x: Size) -> int:
+    """`x` as an int; while tracing this assumes that it is what it is for the hints.
+
+    Raises:
+        Undecided: no trace is active.
+    """
+    if type(x) is not Dim:
+        return int(x)
+    shapes = _state.shapes
+    if shapes is None:
+        raise Undecided(f"the size {x} is not known while compiling")
+    plain = substitute(x, shapes._equal)
+    if not isinstance(plain, Dim):
+        return plain
+    value = evaluate(plain, shapes.hints)
+    if not shapes.ask("==", plain - value):
+        raise Undecided(f"the size {x} is not {value}")
+    return value
