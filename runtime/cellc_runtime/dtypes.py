@@ -32,6 +32,9 @@ class DType:
     numpy: np.dtype[Any] = field(repr=False)
 
     def __repr__(self) -> str:
+        return f"mindspore.{self.name.removesuffix('_')}"
+
+    def __str__(self) -> str:
         return self.printed
 
     def __reduce__(self) -> str:

@@ -65,3 +65,13 @@ print(json.dumps([[str(Tensor(a)), repr(Tensor(a))] for a in cases]))
     import json
 
     assert json.loads(found[0]) == want
+
+
+def test_element_types_are_printed_by_name() -> None:
+    import cellc as ms
+
+    assert (repr(ms.float32), str(ms.float32)) == ("mindspore.float32", "Float32")
+    assert (repr(ms.bool_), str(ms.bool_)) == ("mindspore.bool", "Bool")
+    assert f"{ms.bfloat16} {[ms.int8]}" == "BFloat16 [mindspore.int8]"
+    assert repr([ms.number, ms.int_, ms.string, ms.tensor_type]) == \
+        "[mindspore.number, mindspore.int, mindspore.string_, mindspore.tensor]"

@@ -277,10 +277,3 @@ OPEN: tuple[str, ...] = (
     "return q[m2, 1, :, [0]]", "x[mx] = x[mx] * 2; return x",
 )
 """Reads whose size run-time values decide: an error (CE601) in a graph so far."""
-
-UNCHECKED: tuple[str, ...] = (
-    "return x[j]", "return x[j, i]", "return x[big]", "return x[:, big]", "return q[j, :, i]",
-    "return q[j, i, :, k]", "x[big] = 5; return x", "x[mx] = v4; return x",
-    "x[x > 100] = v4; return x",
-)
-"""Indices out of range and masks that do not match, which a graph does not notice so far."""

@@ -289,3 +289,25 @@ def test_a_part_does_not_keep_its_tensor_alive() -> None:
     assert gone() is None
     y[1] = 5.0
     assert y.tolist() == [0.0, 5.0, 2.0, 3.0]
+
+
+@pytest.mark.parametrize(("program", "kind"), [
+    (lambda x, i: x[:, i : i + 3], IndexError),
+    (lambda x, i: x[i - 4 : i - 2], IndexError),
+    (lambda x, i: x[i - 3 : i - 1], IndexError),
+    (lambda x, i: x[x[:, 0] > 100, [0, 1]], IndexError),
+])
+def test_what_leaves_a_tensor_at_run_time(program: Any, kind: type[Exception]) -> None:
+    with pytest.raises(kind):
+        ms.jit(program)(ms.Tensor(start()), ms.Tensor(2))
+
+
+@pytest.mark.parametrize("count", [0, 2, 3, 5])
+def test_as_many_values_as_a_mask_selects(count: int) -> None:
+    def f(x: Any, v: Any) -> Any:
+        x[x > 7] = v
+        return x
+
+    for fn in (f, ms.jit(f)):
+        with pytest.raises(ValueError, match="cannot be written to"):
+            fn(ms.Tensor(start()), ms.Tensor(np.ones(count, np.float32)))

@@ -13,7 +13,7 @@ import pytest
 import cellc as ms
 from cellc.lang import CompileError
 
-from .programs import ERRORS, OPEN, RECORDED, UNCHECKED, WRITE, Array, arrays, programs
+from .programs import ERRORS, OPEN, RECORDED, WRITE, Array, arrays, programs
 
 PROGRAMS = programs()
 CLOSED = [p for p in PROGRAMS if p not in ERRORS and p not in OPEN]
@@ -57,7 +57,7 @@ def expected(program: str) -> Array:
 
 def test_the_table_is_long() -> None:
     assert len(set(PROGRAMS)) > 500
-    listed = {*ERRORS, *RECORDED, *OPEN, *UNCHECKED}
+    listed = {*ERRORS, *RECORDED, *OPEN}
     assert listed <= set(PROGRAMS)
 
 
@@ -79,9 +79,8 @@ def test_graph(program: str) -> None:
 def test_errors(program: str) -> None:
     with pytest.raises(ERRORS[program]):
         run(program, "pynative")
-    if program not in UNCHECKED:
-        with pytest.raises(ERRORS[program]):
-            run(program, "graph")
+    with pytest.raises(ERRORS[program]):
+        run(program, "graph")
 
 
 @pytest.mark.parametrize("program", OPEN)

@@ -139,6 +139,8 @@ def runtime_span(s: slice, d: int) -> Window | Loose:
     gap = _sum(_bound_form(s.stop), _bound_form(s.start), -1)
     if gap.terms:
         return Loose(start, stop, step)
+    if gap.number * step < 0:
+        return Loose(start, stop, step)  # empty, unless Python counts one bound from the end
     count = len(range(0, gap.number, step))
     # A window downwards holds (stop, start], one upwards [start, stop).
     first = start if step > 0 else _plus(stop, 1)
@@ -146,9 +148,23 @@ def runtime_span(s: slice, d: int) -> Window | Loose:
     if width > d:
         raise ValueError(f"a slice of {width} elements does not fit an axis of length {d}")
     at = first if isinstance(first, Tensor) else constant(first, int64)
-    below = apply("lt", at, constant(0, int64))
-    at = apply("where", below, apply("add", at, constant(d, int64)), at)
-    return Window(at, width, count, step)
+    return Window(_inside(at, width, d), width, count, step)
+
+
+def _inside(start: Tensor, width: int, d: int) -> Tensor:
+    """The start of a window counted from the front; the graph raises if it leaves the axis."""
+    stop = apply("add", start, constant(width, int64))
+    below = apply("lt", start, constant(0, int64))
+    # Python counts both bounds from the end, or none: x[-2:0] is empty.
+    outside = apply("logical_and", below, apply("ge", stop, constant(0, int64)))
+    at: Tensor = apply("where", below, apply("add", start, constant(d, int64)), start)
+    at = apply("where", outside, constant(-1, int64), at) if width else at
+    tracer = active_tracer()
+    if tracer is not None and width:
+        parts = (f"a slice of {width} elements from ", None,
+                 f" on is out of bounds for an axis of length {d}")
+        tracer.check(at, "IndexError", parts, [start], low=0, high=d - width + 1)
+    return at
 
 
 def _plus(bound: Any, n: int) -> Any:

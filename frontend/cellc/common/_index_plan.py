@@ -292,6 +292,11 @@ def _is_open(k: Any) -> bool:
     return isinstance(k, Tensor) and k.dtype is bool_ and known_elements(k) is None
 
 
+def may_be_open(k: Any) -> bool:
+    """Whether an entry is a mask or slice that run-time values decide."""
+    return _is_open(k) or (isinstance(k, slice) and _has_open_bound(k))
+
+
 def _has_open_bound(s: slice) -> bool:
     return any(isinstance(v, Tensor) and known_elements(v) is None
                for v in (s.start, s.stop, s.step))

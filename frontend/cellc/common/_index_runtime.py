@@ -16,7 +16,7 @@ import numpy as np
 from cellc_compiler.ir.types import broadcast_all
 from cellc_runtime.dtypes import int64
 
-from ..core.dispatch import apply
+from ..core.dispatch import active_tracer, apply
 from ._index_bounds import Loose, normalized, numbers
 from ._index_plan import Ints, Plan
 from ._promotion import cast_to, constant
@@ -153,6 +153,8 @@ def _placed(value: Tensor, made: list[Choice], places: list[int], shape: Ints) -
             raise ValueError(
                 f"a value of shape {value.shape} has {n} elements for an axis from which at most "
                 f"{c.size} are chosen")
+        if n != 1:
+            _require_count(c, n)
         if n == 0:
             value = apply("broadcast_to", constant(0, value.dtype),
                           shape=(*value.shape[:p], 1, *value.shape[p + 1 :]))
@@ -170,6 +172,24 @@ def _placed(value: Tensor, made: list[Choice], places: list[int], shape: Ints) -
     return _reshape(_broadcast(value, tuple(want)), shape)
 
 
+def _require_count(c: Choice, n: int) -> None:
+    """Have the graph raise unless n elements are chosen."""
+    tracer = active_tracer()
+    assert tracer is not None
+    tracer.check(
+        _count(c.mask), "ValueError",
+        (f"a value with {n} elements along an axis cannot be written to ", 0, " elements"),
+        low=n, high=n + 1,
+    )
+
+
+def _count(mask: Tensor) -> Tensor:
+    """How many elements of a mask are true, as one int64."""
+    flat = cast_to(_reshape(mask, (math.prod(mask.shape),)), int64)
+    out: Tensor = apply("reduce_sum", flat, axes=(0,), keepdims=True)
+    return out
+
+
 def first_positions(mask: Tensor, n: int) -> list[Tensor]:
     """The first n positions of a mask's true elements along each of its axes.
 
@@ -183,8 +203,15 @@ def first_positions(mask: Tensor, n: int) -> list[Tensor]:
     found = apply("scatter", Tensor._from_array(np.zeros(n + 1, np.int64)), spot, numbers(size),
                   axis=0)
     found = apply("slice", found, start=(0,), stop=(n,))
-    count = apply("reduce_sum", cast_to(flat, int64), axes=(0,), keepdims=True)
+    count = _count(mask)
     lone = apply("eq", count, constant(1, int64))
+    tracer = active_tracer()
+    assert tracer is not None
+    tracer.check(
+        apply("where", lone, constant(n, int64), count), "IndexError",
+        ("a mask of ", 0, f" true elements cannot be combined with {n} positions"),
+        low=n, high=n + 1,
+    )
     found = apply("where", lone, apply("slice", found, start=(0,), stop=(1,)), found)
     return _unraveled(found, mask.shape)
 

@@ -24,7 +24,17 @@ from cellc_runtime.dtypes import bool_, int64
 
 from ..core.dispatch import active_tracer, apply, assign
 from . import _index_runtime
-from ._index_plan import Flag, Ints, Plan, Span, entries, is_index, known_elements, make_plan
+from ._index_plan import (
+    Flag,
+    Ints,
+    Plan,
+    Span,
+    entries,
+    is_index,
+    known_elements,
+    make_plan,
+    may_be_open,
+)
 from ._promotion import cast_to, constant, is_scalar
 from .parameter import Parameter
 from .tensor import Tensor
@@ -351,7 +361,10 @@ def _scatter(x: Tensor, plan: Plan, new: Tensor) -> Tensor:
 def is_open(x: Tensor, key: Any) -> bool:
     """Whether how many elements `x[key]` has depends on run-time values."""
     try:
-        plan = make_plan(x.shape, entries(key))
+        found = entries(key)
+        if not any(map(may_be_open, found)):
+            return False
+        plan = make_plan(x.shape, found)
         return plan.open and (bool(plan.loose) or not _settle_masks(plan, False))
     except (IndexError, TypeError, ValueError):
         return False  # reading it tells what is wrong

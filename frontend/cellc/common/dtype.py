@@ -38,6 +38,12 @@ class Category(Type):
 
     __slots__ = ()
 
+    def __repr__(self) -> str:
+        return f"mindspore.{_REPRS.get(self.name, self.name)}"
+
+
+_REPRS = {"int_": "int", "float_": "float", "string": "string_", "tensor_type": "tensor"}
+
 
 def _category(name: str, printed: str, kind: str) -> Category:
     return Category(name, printed, kind, 0, np.dtype(np.void))

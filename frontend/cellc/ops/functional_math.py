@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from cellc_runtime.dtypes import DType, bool_, complex128, float64, int64
+from cellc_runtime.dtypes import DType, bool_, complex128, float32, float64, int64, uint64
 
 from ..common._promotion import (
     cast_to,
@@ -30,6 +30,24 @@ def binary(op: str, input: Any, other: Any) -> Tensor:
     x, y = operands(op, input, other)
     out: Tensor = apply(op, x, y)
     return out
+
+
+def _whole_number(x: Any, beside: Any) -> bool:
+    """Whether `x` is an int beside a tensor of ints."""
+    return isinstance(x, int) and isinstance(beside, Tensor) and beside.dtype.is_integer
+
+
+def compare(op: str, input: Any, other: Any) -> Tensor:
+    """A comparison; an int is compared as it is, also where it does not fit the tensor's type."""
+    for a, b, first in ((input, other, True), (other, input, False)):
+        if _whole_number(b, a):
+            info = np.iinfo(a.dtype.numpy)
+            if not info.min <= b <= info.max:
+                wide = int64 if -(2**63) <= b < 2**63 and a.dtype is not uint64 else float64
+                x, y = cast_to(a, wide), constant(b, wide)
+                out: Tensor = apply(op, x, y) if first else apply(op, y, x)
+                return out
+    return binary(op, input, other)
 
 
 def unary(op: str, input: Any, **attrs: Any) -> Tensor:
@@ -77,6 +95,10 @@ multiply = mul
 
 
 def _true_div(input: Any, other: Any) -> Tensor:
+    if _whole_number(other, input):
+        input, other = cast_to(input, float32), float(other)
+    elif _whole_number(input, other):
+        input, other = float(input), cast_to(other, float32)
     x, y = operands("div", input, other)
     out: Tensor = apply("div", inexact(x), inexact(y))
     return out
@@ -161,6 +183,8 @@ def _power_of(base: Tensor, exponent: Any) -> Tensor | None:
 def pow(input: Any, exponent: Any) -> Tensor:
     """input ** exponent."""
     if isinstance(input, Tensor) and is_scalar(exponent) and not isinstance(exponent, bool):
+        if input.dtype.kind == "uint" and isinstance(exponent, int) and exponent < 0:
+            return cast_to(eq(input, 1), input.dtype)  # the fraction is cut off
         x = cast_to(input, weak(input.dtype, exponent))
         found = _power_of(x, exponent) if x.dtype is not bool_ else None
         if found is not None:
@@ -350,32 +374,32 @@ def clip_by_value(x: Any, clip_value_min: Any = None, clip_value_max: Any = None
 
 def eq(input: Any, other: Any) -> Tensor:
     """input == other, elementwise."""
-    return binary("eq", input, other)
+    return compare("eq", input, other)
 
 
 def ne(input: Any, other: Any) -> Tensor:
     """input != other, elementwise."""
-    return binary("ne", input, other)
+    return compare("ne", input, other)
 
 
 def lt(input: Any, other: Any) -> Tensor:
     """input < other, elementwise."""
-    return binary("lt", input, other)
+    return compare("lt", input, other)
 
 
 def le(input: Any, other: Any) -> Tensor:
     """input <= other, elementwise."""
-    return binary("le", input, other)
+    return compare("le", input, other)
 
 
 def gt(input: Any, other: Any) -> Tensor:
     """input > other, elementwise."""
-    return binary("gt", input, other)
+    return compare("gt", input, other)
 
 
 def ge(input: Any, other: Any) -> Tensor:
     """input >= other, elementwise."""
-    return binary("ge", input, other)
+    return compare("ge", input, other)
 
 
 equal, not_equal, less, less_equal, greater, greater_equal = eq, ne, lt, le, gt, ge

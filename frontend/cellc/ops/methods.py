@@ -40,31 +40,56 @@ from .methods_more import METHODS, in_place
 _OPERANDS = (Tensor, bool, int, float, complex, np.number, np.bool_, list, tuple)
 
 
-def _operator(fn_: Callable[[Any, Any], Tensor]) -> Callable[[Tensor, Any], Any]:
+_KEEP_TYPE = ("add", "sub", "floordiv", "pow")
+"""Operators in which a list takes the element type of the tensor (all but
+`//` not that of bools)."""
+
+
+def _beside(self: Tensor, other: Any, name: str) -> Any:
+    """The other operand; a list as a tensor, where the operator gives it the tensor's type.
+
+    Raises:
+        TypeError: a string, which Python would otherwise try to repeat.
+    """
+    if isinstance(other, (list, tuple)) and name in _KEEP_TYPE and (
+            self.dtype is not bool_ or name == "floordiv"):
+        return cast_to(Tensor(other), self.dtype)
+    if isinstance(other, (str, bytes)) and name == "mul":
+        raise TypeError(f"a tensor cannot be multiplied with a {type(other).__name__}")
+    return other
+
+
+def _operator(name: str, fn_: Callable[[Any, Any], Tensor]) -> Callable[[Tensor, Any], Any]:
     def method(self: Tensor, other: Any) -> Any:
         if isinstance(other, np.ndarray):  # else numpy would answer, with an array
             raise TypeError("a tensor does not combine with a numpy array; make a Tensor of it")
+        other = other if isinstance(other, Tensor) else _beside(self, other, name)
         return fn_(self, other) if isinstance(other, _OPERANDS) else NotImplemented
 
     return method
 
 
 def _reflected(
-    fn_: Callable[[Any, Any], Tensor], plain: Callable[[Any, Any], Any]
+    name: str, fn_: Callable[[Any, Any], Tensor], plain: Callable[[Any, Any], Any]
 ) -> Callable[[Tensor, Any], Any]:
     def method(self: Tensor, other: Any) -> Any:
         if isinstance(other, np.ndarray):  # numpy's operator gave way: its result is an array
             return plain(other, self.asnumpy())
+        other = _beside(self, other, name)
         return fn_(other, self) if isinstance(other, _OPERANDS) else NotImplemented
 
     return method
 
 
-def _comparison(fn_: Callable[[Any, Any], Tensor], unequal: bool | None) -> Any:
+def _comparison(
+    fn_: Callable[[Any, Any], Tensor], plain: Callable[[Any, Any], Any], unequal: bool | None
+) -> Any:
     """A comparison; == and != with something that is no number or tensor are False and True."""
     def method(self: Tensor, other: Any) -> Any:
         if isinstance(other, (Tensor, bool, int, float, complex, np.number, np.bool_)):
             return fn_(self, other)
+        if isinstance(other, np.ndarray) and unequal is None:  # numpy's operator gave way
+            return plain(self.asnumpy(), other)
         return NotImplemented if unequal is None else unequal
 
     return method
@@ -84,13 +109,13 @@ _BINARY: dict[str, tuple[Callable[[Any, Any], Tensor], Callable[[Any, Any], Any]
 def _operators() -> dict[str, Any]:
     out: dict[str, Any] = {}
     for name, (fn_, plain) in _BINARY.items():
-        out[f"__{name}__"] = _operator(fn_)
-        out[f"__r{name}__"] = _reflected(fn_, plain)
+        out[f"__{name}__"] = _operator(name, fn_)
+        out[f"__r{name}__"] = _reflected(name, fn_, plain)
     for name, compare, unequal in (
         ("eq", m.eq, False), ("ne", m.ne, True), ("lt", m.lt, None), ("le", m.le, None),
         ("gt", m.gt, None), ("ge", m.ge, None),
     ):
-        out[f"__{name}__"] = _comparison(compare, unequal)
+        out[f"__{name}__"] = _comparison(compare, getattr(operator, name), unequal)
     out |= {
         "__neg__": m.neg, "__pos__": m.positive, "__abs__": m.abs, "__round__": _round,
         "__invert__": m.logical_not, "__getitem__": getitem, "__setitem__": write,
