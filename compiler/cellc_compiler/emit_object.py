@@ -7,6 +7,11 @@ from typing import Any
 
 from cellc_runtime.target import Target
 
+OPTIONS = ("-disable-lsr",)
+"""Options of LLVM's code generator. Emitters write the addresses they want: strength reduction of
+loops looks for better ones in vain, for a third of the compile time (half a second for one kernel
+with many pointers)."""
+
 QUICK = "; quick\n"
 """First line of a module that is long and runs but a moment: compiled at level 0."""
 
@@ -20,6 +25,8 @@ def _llvm() -> Any:
     # llvmlite loads 100 MB of LLVM: only a process that really compiles pays for it.
     import llvmlite.binding as llvm
 
+    for option in OPTIONS:
+        llvm.set_option("cellc", option)
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     return llvm

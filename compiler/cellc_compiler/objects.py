@@ -19,7 +19,7 @@ from cellc_runtime.target import Target
 from .codegen.kernel import PLACEHOLDER
 from .codegen.llvm.entry import support_text
 from .compile_crew import Crew, WorkerError
-from .emit_object import EmitError, emit_object
+from .emit_object import OPTIONS, EmitError, emit_object
 from .link import LinkInput, link
 
 
@@ -44,7 +44,8 @@ def llvm_version() -> str:
 def object_key(text: str, target: Target) -> str:
     """The cache key of the object of `text` on `target`."""
     return disk.make_key(
-        "object", text, target.name, target.triple, target.cpu, target.features, llvm_version()
+        "object", text, target.name, target.triple, target.cpu, target.features, llvm_version(),
+        *OPTIONS,
     )
 
 

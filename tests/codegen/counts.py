@@ -91,8 +91,9 @@ NETWORKS: dict[str, Callable[[], tuple[Any, tuple[Any, ...]]]] = {
 def count(name: str) -> Counts:
     """The counts of a network, by target."""
     net, inputs = NETWORKS[name]()
-    graph = driver.optimize(trace(net, inputs, {}).graph)
-    return {target.name: count_on(graph, target) for target in TARGETS}
+    graph = trace(net, inputs, {}).graph
+    return {target.name: count_on(driver.optimize(graph, target=target), target)
+            for target in TARGETS}
 
 
 def count_on(graph: Any, target: Target) -> Counts:
@@ -130,7 +131,7 @@ _SAVED = re.compile(r"%[xyz]mm\d+(?: {[^}]*})?, (-?\d*\(%rsp\))(?:\s*{[^}]*})?$"
 def instruction_lines(text: str) -> Iterator[str]:
     """The lines of assembly that are instructions."""
     for line in text.splitlines():
-        if line.startswith("\t") and not line.startswith("\t."):
+        if line.startswith("\t") and line[1] not in ".#":
             yield line
 
 

@@ -34,6 +34,9 @@ SPECS: dict[str, ConvSpec] = {
     "3x3": spec(2, 19, (9, 17), 37, (3, 3), p=(1, 1, 1, 1)),
     "3x3 short rows": spec(1, 32, (7, 7), 64, (3, 3), p=(1, 1, 1, 1)),
     "3x3 large weights": spec(1, 192, (7, 7), 160, (3, 3), p=(1, 1, 1, 1)),
+    "3x3 stretched": spec(1, 40, (7, 7), 64, (3, 3), p=(1, 1, 1, 1)),
+    "5x5 stretched in a block": spec(2, 24, (7, 7), 64, (5, 5), p=(2, 2, 2, 2)),
+    "1x1 stretched": spec(1, 350, (7, 7), 48, (1, 1)),
     "1x1": spec(2, 24, (7, 7), 48, (1, 1)),
     "1x1 long": spec(1, 70, (9, 31), 20, (1, 1)),
     "1x1 s2": spec(2, 16, (9, 11), 33, (1, 1), s=(2, 2)),
@@ -116,6 +119,25 @@ def test_bits_of_the_nchw_kernels(
         out = np.full(shape, 77, s.dtype.numpy)
         run_plan(plan(p, target), target, {"x": image, "w": w, "out": out}, at_end)
         same_bits(from_blocks(out, s.oc), padded(want, border))
+
+
+@TARGETS
+def test_small_images_share_stretches_of_weights(target: Target) -> None:
+    stretched = set()
+    for name, s in SPECS.items():
+        p = problem(s, target, NONE)
+        tile = conv_block.choose_tile(p, target)
+        rows, cols = (1, p.oh * p.ow) if p.flat else (p.oh, p.ow)
+        tiles = -(-rows // tile.tr) * -(-cols // tile.tc)
+        split = conv_block.choose_split(p, tile, tiles)
+        assert split.tile_parts * split.tile_per >= tiles, name
+        assert split.group_parts * split.group_per >= p.out_blocks // tile.ov, name
+        if split.stretch:
+            stretched.add(name)
+            assert split.tile_per > 1, name
+            assert split.stretch % p.bi == 0 or p.bi % split.stretch == 0, name
+    assert {"3x3 large weights", "5x5 stretched in a block"} <= stretched
+    assert not {"depthwise", "1x1", "1x1 long"} & stretched
 
 
 @TARGETS

@@ -257,7 +257,8 @@ class NestEmitter:
                 carried = self._step(phase, Scope(w, lane, at, None, row), carried, u, unroll)
             return carried
 
-        accs = f.loop(0, full, block, accs, body)
+        # Tested first: the constants of polynomials then leave registers to what is computed.
+        accs = f.loop(0, full, block, accs, body, runs=False)
         for u, start in enumerate(range(full, lane.extent, w)):
             left = lane.extent - start
             mask = f.tail_mask(f.i64(left), w) if left < w else None

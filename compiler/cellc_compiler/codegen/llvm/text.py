@@ -268,6 +268,14 @@ class Function:
         none to spare, so it would spill). An empty inline assembly: no instruction."""
         return self.emit("ptr", f'call ptr asm "", "=r,0"({ptr})')
 
+    def fence(self, *done: V) -> None:
+        """Keep the loads and stores written from here on behind those before, and behind the
+        computation of `done` (vectors). An empty inline assembly: no instruction, but the
+        scheduler then cannot load ahead what a tile has no register for."""
+        kind = "w" if self.target.triple.startswith("aarch64") else "v"
+        constraints = ",".join([kind] * len(done) + ["~{memory}"])
+        self.line(f'call void asm sideeffect "", "{constraints}"({", ".join(map(str, done))})')
+
     def gep(self, base: V, offset: V | int, ty: str = "i8") -> V:
         """base + offset elements of type `ty`."""
         index = offset if isinstance(offset, V) else self.i64(offset)
@@ -351,11 +359,16 @@ class Function:
         step: V | int,
         carried: Sequence[V],
         body: Callable[[V, list[V]], Sequence[V] | None],
+        *,
+        runs: bool | None = None,
     ) -> list[V]:
         """`for (iv = lo; iv < hi; iv += step)` (signed i64), values carried in phis.
 
         `body(iv, carried)` returns the carried values of the next iteration. Returns their
-        values after the loop. A loop of statically zero trips writes nothing.
+        values after the loop. A loop of statically zero trips writes nothing. `runs`: whether the
+        caller knows that `lo < hi`; then, and by default if the bounds are constants, the loop is
+        tested at its end and what it carries lives in one block (LLVM keeps more of it in
+        registers, but hoists more constants into them too).
         """
         lo_v = lo if isinstance(lo, V) else self.i64(lo)
         hi_v = hi if isinstance(hi, V) else self.i64(hi)
@@ -365,7 +378,10 @@ class Function:
                 return list(carried)
             if isinstance(step, int) and lo + step >= hi:
                 return list(body(lo_v, list(carried)) or [])
+            runs = True if runs is None else runs
         self._count += 1
+        if runs:
+            return self._tested_last(lo_v, hi_v, step_v, carried, body)
         n = self._count
         head, inner, after = f"head{n}", f"body{n}", f"after{n}"
         start = self._block
@@ -391,6 +407,33 @@ class Function:
         self.lines[slot:slot] = phi_lines
         self._open(after)
         return phis
+
+    def _tested_last(
+        self, lo: V, hi: V, step: V, carried: Sequence[V],
+        body: Callable[[V, list[V]], Sequence[V] | None],
+    ) -> list[V]:
+        """A loop of at least one trip."""
+        n = self._count
+        inner, after = f"body{n}", f"after{n}"
+        start = self._block
+        self.line(f"br label %{inner}")
+        self._open(inner)
+        slot = len(self.lines)
+        iv = V("i64", f"%iv{n}")
+        phis = [V(c.ty, self.fresh("c")) for c in carried]
+        results = list(body(iv, list(phis)) or [])
+        if len(results) != len(phis):
+            raise ValueError(f"loop body returned {len(results)} values for {len(phis)} carried")
+        nxt = self.emit("i64", f"add {iv}, {step.ref}")
+        test = self.emit("i1", f"icmp slt {nxt}, {hi.ref}")
+        end = self._block
+        self.line(f"br {test}, label %{inner}, label %{after}")
+        self.lines[slot:slot] = [
+            f"  {phi.ref} = phi {phi.ty} [ {first.ref}, %{start} ], [ {last.ref}, %{end} ]"
+            for phi, first, last in zip((iv, *phis), (lo, *carried), (nxt, *results), strict=True)
+        ]
+        self._open(after)
+        return results
 
     def while_(
         self,

@@ -9,7 +9,10 @@ chain; each step loads `ov` vectors of packed weights and broadcasts one element
 chain of an element is that of `conv`: input channel, row and column of the kernel ascending, one
 FMA each, from 0.
 
-Packed weights are `[O / ov][I][kh][kw][ov][B]`: a tile reads one stream.
+Packed weights are `[O / ov][I][kh][kw][ov][B]`: a tile reads one stream. Where several tiles share
+weights that the first-level cache does not hold, the chain is cut into stretches of input
+channels: all tiles of a task do one stretch, then the next, and their accumulators wait in
+memory. The order of a chain stays.
 """
 
 from __future__ import annotations
@@ -33,10 +36,17 @@ from .conv_vec import (
     transpose,
 )
 
-_UNROLLED_FMAS = 320
+_UNROLLED_FMAS = 112
 _STEP_FMAS = 112
 _L2_BYTES = 1 << 20
-_L1_BYTES = 24 << 10
+_STRETCH_BYTES = 18 << 10
+"""Weights of one stretch of a chain: they stay in the first-level cache beside a tile's pixels."""
+_WAITING_BYTES = 32 << 10
+"""Accumulators of the tiles of a task that wait between stretches."""
+_FEW_PIXELS = 512
+"""So few pixels do not hide that weights come from beyond the second-level cache."""
+_FEWEST_SHARING = 4
+"""Tiles of a task that share a stretch, where an image has as many."""
 _LINE_BYTES = 64
 _UNITS = 48
 _MAX_VECTORS = 4
@@ -139,10 +149,12 @@ def choose_tile(p: BlockConv, target: Target) -> Tile:
     """The cheapest tile that divides the blocks of output channels."""
     rows, cols = (1, p.oh * p.ow) if p.flat else (p.oh, p.ow)
     best: Tile | None = None
+    # Of 16 registers one stays free: there a multiply-add takes no element of memory for all lanes.
+    free = target.vector_registers - (target.vector_registers == 16 and not p.depthwise)
     for ov in range(1, min(_MAX_VECTORS, p.out_blocks) + 1):
         if p.out_blocks % ov or (p.depthwise and ov > 1):
             continue
-        most = (target.vector_registers - 1 - ov) // ov
+        most = (free - 1 - ov) // ov
         for tr in range(1, min(rows, most) + 1):
             tc = min(cols, most // tr)
             if tc < cols and tr > 1:
@@ -304,17 +316,72 @@ class _Writer:
 
     def tile(self, n: V, group: V, index: V) -> None:
         """One tile: the chain, the epilogue, the stores."""
+        t, f = self.t, self.f
+        row, col = self._start(index)
+        block = f.mul(group, f.i64(t.ov))
+        w = self._weights(group)
+        start = [f.const(self.vec, 0.0)] * (t.ov * t.pixels)
+        accs = self._chain(self._source(n, block, row, col), w, index, start)
+        self._finish(n, block, index, (row, col), accs)
+
+    def stretches(self, n: V, group: V, first: V, last: V, stretch: int, waiting: V) -> None:
+        """Tiles `first` to `last - 1` of a group, a stretch of input channels after the other.
+
+        Args:
+            stretch: channels of a stretch.
+            waiting: where the accumulators of these tiles wait.
+        """
+        p, t, f = self.p, self.t, self.f
+        block = f.mul(group, f.i64(t.ov))
+        count = t.ov * t.pixels
+
+        def places(index: V) -> list[V]:
+            base = f.gep(waiting, f.mul(f.sub(index, first), f.i64(count * p.bo)), self.ty)
+            return [f.gep(base, k * p.bo, self.ty) for k in range(count)]
+
+        def clear(index: V, _: list[V]) -> None:
+            for place in places(index):
+                f.store(f.zero(self.vec), place)
+
+        def stretched(start: V, c: list[V]) -> list[V]:
+            stop = minimum(f, f.add(start, f.i64(stretch)), f.i64(p.c))
+
+            def one(index: V, _: list[V]) -> None:
+                x = self._source(n, block, *self._start(index))
+                accs = [f.load(self.vec, place) for place in places(index)]
+                accs = self._chain(x, c[0], f.sub(index, first), accs, (start, stop, stretch))
+                for acc, place in zip(accs, places(index), strict=True):
+                    f.store(acc, place)
+
+            f.loop(first, last, 1, [], one)
+            return [f.gep(c[0], stretch * p.taps * t.ov * p.bo, self.ty)]
+
+        def finish(index: V, _: list[V]) -> None:
+            self._finish(n, block, index, self._start(index),
+                         [f.load(self.vec, place) for place in places(index)])
+
+        f.loop(first, last, 1, [], clear)
+        f.loop(0, p.c, stretch, [self._weights(group)], stretched)
+        f.loop(first, last, 1, [], finish)
+
+    def _start(self, index: V) -> tuple[V, V]:
+        """Row and column of a tile's first pixel."""
         p, t, f = self.p, self.t, self.f
         down, across = self.grid
         i, j = divmod_const(f, index, across) if down > 1 else (f.i64(0), index)
         if p.flat:
-            row, col = f.i64(0), _tile_start(f, j, t.tc, p.oh * p.ow)
-        else:
-            row, col = _tile_start(f, i, t.tr, p.oh), _tile_start(f, j, t.tc, p.ow)
-        block = f.mul(group, f.i64(t.ov))
-        w = f.gep(self.bufs[1], f.mul(group, f.i64(t.ov * p.bo * p.chain)), self.ty)
-        accs = self._chain(self._source(n, block, row, col), w, index)
-        spot = Spot(n, block, row, col, p.ow if p.flat else 0)
+            return f.i64(0), _tile_start(f, j, t.tc, p.oh * p.ow)
+        return _tile_start(f, i, t.tr, p.oh), _tile_start(f, j, t.tc, p.ow)
+
+    def _weights(self, group: V) -> V:
+        """The packed weights of a group."""
+        size = self.t.ov * self.p.bo * self.p.chain
+        return self.f.gep(self.bufs[1], self.f.mul(group, self.f.i64(size)), self.ty)
+
+    def _finish(self, n: V, block: V, index: V, start: tuple[V, V], accs: Sequence[V]) -> None:
+        """The epilogue and the stores of a tile."""
+        p, f = self.p, self.f
+        spot = Spot(n, block, *start, p.ow if p.flat else 0)
         top, _, left, _ = p.border
         out = f.gep(self.bufs[2], top * self.out_steps[2] + left * p.bo, self.ty)
         for at, acc in zip(self._places(), accs, strict=True):
@@ -350,61 +417,73 @@ class _Writer:
         y = r * p.stride[0] + a * p.dilation[0]
         return (y * p.pw + c * p.stride[1] + b * p.dilation[1]) * p.bi
 
-    def _chain(self, x: V, w: V, index: V) -> list[V]:
-        """The accumulators of a tile, block by block."""
+    def _chain(self, x: V, w: V, part: V, accs: Sequence[V],
+               stretch: tuple[V, V, int] | None = None) -> list[V]:
+        """The accumulators of a tile after a chain, or after a stretch of it.
+
+        Args:
+            x: where the tile's windows start in the first input channel.
+            w: the weights of the chain, or of the stretch.
+            part: which share of the weights that follow is fetched.
+            stretch: the first channel, that after the last, and the channels of a whole stretch.
+        """
         p, f = self.p, self.f
-        fetch = w
-        if self.ahead:
-            size = self.t.ov * p.bo * p.chain
-            part = f.mul(index, f.i64(size // self.ahead))
-            fetch = f.gep(w, f.add(part, f.i64(size)), self.ty)
-        count = self.t.ov * self.t.pixels
-        start = [f.const(self.vec, 0.0)] * count
         if p.depthwise:
-            return self._taps(x, w, start)
-        full, rest = divmod(p.c, p.bi)
-        plane = p.ph * p.pw * p.bi
-
-        def block(i: V, c: list[V]) -> list[V]:
-            lanes: V | int = p.bi
-            if rest:
-                lanes = f.select(f.cmp("slt", i, f.i64(full)), f.i64(p.bi), f.i64(rest))
-            done = self._channels(lanes, c[0], c[1], c[2], c[3:])
-            return [f.gep(c[0], plane, self.ty), *done]
-
-        return f.loop(0, full + (rest > 0), 1, [x, w, fetch, *start], block)[3:]
-
-    def _channels(self, count: V | int, x: V, w: V, fetch: V, accs: list[V]) -> list[V]:
-        """The channels of one block: `[w and fetch after them, *accumulators]`."""
-        p, f = self.p, self.f
+            return self._taps(x, w, list(accs))
+        fetch = w
+        size = self.t.ov * p.bo * p.taps * (stretch[2] if stretch else p.c)
+        if self.ahead:
+            part = f.binary("and", part, f.i64(self.ahead - 1)) if stretch else part
+            fetch = f.gep(w, f.add(f.mul(part, f.i64(size // self.ahead)), f.i64(size)), self.ty)
+        first: V | int = stretch[0] if stretch else 0
+        last: V | int = stretch[1] if stretch else p.c
+        if stretch is not None:
+            i, inside = divmod_const(f, stretch[0], p.bi)
+            x = f.gep(x, f.add(f.mul(i, f.i64(p.ph * p.pw * p.bi)), inside), self.ty)
+        unroll = self._unroll()
         per = self.t.ov * p.bo * p.taps
-        fmas = self.t.ov * self.t.pixels * p.taps
-        unroll = 1
-        while (p.bi % (2 * unroll) == 0 and p.c % (2 * unroll) == 0
-               and 2 * unroll * fmas <= _STEP_FMAS):
-            unroll *= 2
-
         step = unroll * per // self.ahead if self.ahead else 0
 
-        def channel(_: V, c: list[V]) -> list[V]:
+        # One loop over all channels, not one over blocks around one over channels: the carried
+        # accumulators of two loops are more than LLVM keeps in registers.
+        def channels(at: V, c: list[V]) -> list[V]:
             acc = c[3:]
             for line in range(0, step * acc_size(p.dtype), _LINE_BYTES):
                 f.prefetch(f.gep(c[2], line))
             for u in range(unroll):
                 acc = self._taps(f.gep(c[0], u, self.ty), f.gep(c[1], u * per, self.ty), acc)
-            return [f.gep(c[0], unroll, self.ty), f.gep(c[1], unroll * per, self.ty),
-                    f.gep(c[2], step, self.ty), *acc]
+            return [f.gep(c[0], self._advance(at, unroll), self.ty),
+                    f.gep(c[1], unroll * per, self.ty), f.gep(c[2], step, self.ty), *acc]
 
-        return f.loop(0, count, unroll, [x, w, fetch, *accs], channel)[1:]
+        return f.loop(first, last, unroll, [x, w, fetch, *accs], channels, runs=True)[3:]
+
+    def _unroll(self) -> int:
+        """Input channels of one trip of the chain's loop."""
+        p = self.p
+        fmas = self.t.ov * self.t.pixels * p.taps
+        unroll = 1
+        while (p.bi % (2 * unroll) == 0 and p.c % (2 * unroll) == 0
+               and 2 * unroll * fmas <= _STEP_FMAS):
+            unroll *= 2
+        return unroll
+
+    def _advance(self, at: V, step: int) -> V | int:
+        """Elements from input channel `at` to the one `step` further."""
+        p, f = self.p, self.f
+        jump = p.ph * p.pw * p.bi - (p.bi - step)
+        if step == p.bi:
+            return jump
+        inside = f.binary("and", f.add(at, f.i64(step)), f.i64(p.bi - 1))
+        return f.select(f.cmp("eq", inside, f.i64(0)), f.i64(jump), f.i64(step))
 
     def _taps(self, x: V, w: V, accs: list[V]) -> list[V]:
         """The steps of one input channel (or of a depthwise block)."""
-        p, t, f = self.p, self.t, self.f
-        if p.taps * t.ov * t.pixels <= _UNROLLED_FMAS:
+        p, f = self.p, self.f
+        if p.taps * self.t.ov * self.t.pixels <= _UNROLLED_FMAS:
             for a in range(p.kh):
                 accs = self._row_taps(x, w, accs, a)
             return accs
-        line = p.kw * t.ov * p.bo
+        line = p.kw * self.t.ov * p.bo
 
         def row(_: V, c: list[V]) -> list[V]:
             done = self._row_taps(c[0], c[1], c[2:], 0)
@@ -415,11 +494,28 @@ class _Writer:
 
     def _row_taps(self, x: V, w: V, accs: list[V], a: int) -> list[V]:
         """The steps of one row of the kernel window."""
+        p, f = self.p, self.f
+        fmas = self.t.ov * self.t.pixels
+        group = max(d for d in range(1, p.kw + 1)
+                    if p.kw % d == 0 and (d * fmas <= _UNROLLED_FMAS or d == 1))
+        if group == p.kw:
+            return self._tap_run(x, w, accs, a, group)
+
+        def run(_: V, c: list[V]) -> list[V]:
+            done = self._tap_run(c[0], c[1], c[2:], a, group)
+            return [f.gep(c[0], group * p.dilation[1] * p.bi, self.ty),
+                    f.gep(c[1], group * self.t.ov * p.bo, self.ty), *done]
+
+        return f.loop(0, p.kw, group, [x, w, *accs], run)[2:]
+
+    def _tap_run(self, x: V, w: V, accs: list[V], a: int, count: int) -> list[V]:
+        """The steps of `count` taps of row `a` of the kernel window."""
         p, t, f = self.p, self.t, self.f
         out = list(accs)
-        for b in range(p.kw):
-            # A window's pixels are its neighbour's at another tap: do not keep them.
-            x = f.opaque(x) if p.kw > 1 else x
+        for b in range(count):
+            # A window's pixels are its neighbour's at another tap: do not keep them, nor load
+            # weights ahead: there is no register left.
+            f.fence(*out[t.pixels - 1:: t.pixels])
             at = (a * p.kw + b) * t.ov * p.bo
             weights = [f.load(self.vec, f.gep(w, at + j * p.bo, self.ty)) for j in range(t.ov)]
             for i in range(t.pixels):
@@ -469,6 +565,62 @@ def _chunks(total: int, wanted: int) -> tuple[int, int]:
     return -(-total // per), per
 
 
+@dataclass(frozen=True, slots=True)
+class Split:
+    """How groups of output channels and tiles of pixels are shared out.
+
+    Attributes:
+        group_parts, group_per: parts of the groups, and groups of a part.
+        tile_parts, tile_per: parts of the tiles, and tiles of a part.
+        stretch: input channels of a stretch of the chain; 0: the chain is not cut.
+        weights_stay: tiles pass by the weights, else weights by the tiles.
+    """
+
+    group_parts: int
+    group_per: int
+    tile_parts: int
+    tile_per: int
+    stretch: int
+    weights_stay: bool
+
+
+def _stretch(p: BlockConv, t: Tile) -> int:
+    """Input channels whose weights are a stretch: a part or a multiple of a block."""
+    channel = t.ov * p.bo * p.taps * acc_size(p.dtype)
+    size = p.bi
+    while size % 2 == 0 and size > 1 and size * channel > _STRETCH_BYTES:
+        size //= 2
+    while size >= p.bi and (size + p.bi) * channel <= _STRETCH_BYTES:
+        size += p.bi
+    return size
+
+
+def choose_split(p: BlockConv, t: Tile, tiles: int) -> Split:
+    """The split of a problem whose images have so many tiles."""
+    groups = p.out_blocks // t.ov
+    wanted = -(-_UNITS // p.n)
+    if p.depthwise:
+        parts, per = _chunks(tiles, -(-wanted // groups))
+        return Split(groups, 1, parts, per, 0, True)
+    small = packed_bytes(p) <= _L2_BYTES
+    stretch = _stretch(p, t)
+    if tiles > 1 and 2 * p.c >= 3 * stretch and not (small and p.n * p.oh * p.ow > _FEW_PIXELS):
+        most = max(2, _WAITING_BYTES // (t.ov * t.pixels * p.bo * acc_size(p.dtype)))
+        fewest = -(-tiles // min(tiles, most))
+        parts, per = _chunks(tiles, max(fewest, min(-(-wanted // groups),
+                                                    tiles // _FEWEST_SHARING)))
+        group_parts, group_per = _chunks(groups, -(-wanted // parts))
+        return Split(group_parts, group_per, parts, per, stretch, False)
+    # Small weights stay in the cache while pixels pass by, else pixels while weights do.
+    if small:
+        parts, per = _chunks(tiles, wanted)
+        group_parts, group_per = _chunks(groups, -(-wanted // parts))
+        return Split(group_parts, group_per, parts, per, 0, True)
+    group_parts, group_per = _chunks(groups, wanted)
+    parts, per = _chunks(tiles, -(-_UNITS // (p.n * group_parts)))
+    return Split(group_parts, group_per, parts, per, 0, False)
+
+
 def block_kernel(
     p: BlockConv, t: Tile, target: Target, epilogue: BlockEpilogue | None = None, extra: int = 0
 ) -> Kernel:
@@ -476,34 +628,27 @@ def block_kernel(
     probe = _Writer(p, t, Function("", [], target), [], None)
     tiles = probe.grid[0] * probe.grid[1]
     groups = p.out_blocks // t.ov
-    # Small weights stay in the cache while pixels pass by, else pixels while weights do.
-    small = packed_bytes(p) <= _L2_BYTES
-    if p.depthwise or small:
-        wanted = -(-_UNITS // p.n)
-        if p.depthwise:
-            parts, per = _chunks(tiles, -(-wanted // groups))
-            group_parts, group_per = groups, 1
-        else:
-            parts, per = _chunks(tiles, wanted)
-            group_parts, group_per = _chunks(groups, -(-wanted // parts))
-    else:
-        group_parts, group_per = _chunks(groups, -(-_UNITS // p.n))
-        parts, per = _chunks(tiles, -(-_UNITS // (p.n * group_parts)))
+    s = choose_split(p, t, tiles)
+    # Weights that pass the cache once are fetched ahead while those before them are used.
+    sharing = s.tile_per if s.stretch else tiles
+    ahead = 0 if s.weights_stay else 1 << (min(sharing, 16).bit_length() - 1)
 
     def body(f: Function, bufs: list[V], unit: V) -> None:
         writer = _Writer(p, t, f, bufs, epilogue, ahead)
-        n, g, c = split_index(f, unit, [p.n, group_parts, parts])
-        g0, t0 = f.mul(g, f.i64(group_per)), f.mul(c, f.i64(per))
-        g1 = minimum(f, f.add(g0, f.i64(group_per)), f.i64(groups))
-        t1 = minimum(f, f.add(t0, f.i64(per)), f.i64(tiles))
-        if small:
+        n, g, c = split_index(f, unit, [p.n, s.group_parts, s.tile_parts])
+        g0, t0 = f.mul(g, f.i64(s.group_per)), f.mul(c, f.i64(s.tile_per))
+        g1 = minimum(f, f.add(g0, f.i64(s.group_per)), f.i64(groups))
+        t1 = minimum(f, f.add(t0, f.i64(s.tile_per)), f.i64(tiles))
+        if s.stretch:
+            waiting = f.alloca(s.tile_per * t.ov * t.pixels * p.bo * acc_size(p.dtype))
+            f.loop(g0, g1, 1, [], lambda k, _: writer.stretches(
+                n, k, t0, t1, s.stretch, waiting))
+        elif s.weights_stay:
             f.loop(t0, t1, 1, [], lambda i, _: f.loop(
                 g0, g1, 1, [], lambda k, _: writer.tile(n, k, i)) and None)
         else:
             f.loop(g0, g1, 1, [], lambda k, _: f.loop(
                 t0, t1, 1, [], lambda i, _: writer.tile(n, k, i)) and None)
 
-    # Weights that pass the cache once are fetched for the next group while this one is used.
-    ahead = 0 if small else 1 << (min(tiles, 16).bit_length() - 1)
-    units = p.n * group_parts * parts
+    units = p.n * s.group_parts * s.tile_parts
     return task_kernel(target, 3 + extra, units, p.n * t.cycles / units, body)

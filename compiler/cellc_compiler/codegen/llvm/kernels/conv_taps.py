@@ -474,6 +474,7 @@ class _Writer:
         f, width = self.f, self.t.width
         el = acc_type(self.p.dtype)
         ty = vector(el, width)
+        f.fence(*acc[-tile.nv:])  # no register is free for the next tap's loads
         window = []
         for j in range(tile.nv):
             ptr = f.gep(x, j * width, el)
