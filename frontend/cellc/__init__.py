@@ -28,6 +28,7 @@ from .compat import (
 )
 from .context import GRAPH_MODE, PYNATIVE_MODE, get_context, set_context, set_device
 from .core.dispatch import install as _install
+from .core.explaining import explain
 from .core.gradient import get_grad, grad, value_and_grad
 from .jit import enable_dynamic, jit
 from .profiles import profile
@@ -52,9 +53,9 @@ __all__ = [
     *dtype.__all__,
     "GRAPH_MODE", "PYNATIVE_MODE", "Generator", "JitConfig", "Parameter", "ParameterTuple",
     "Symbol", "Tensor", "async_ckpt_thread_status", "ckpt_to_safetensors", "common", "context",
-    "default_generator", "dtype", "enable_dynamic", "export", "from_numpy", "get_context",
-    "get_grad", "get_rng_state", "get_seed", "grad", "initial_seed", "is_tensor", "jit",
-    "jit_class", "lazy_inline", "load", "load_checkpoint", "load_checkpoint_async",
+    "default_generator", "dtype", "enable_dynamic", "explain", "export", "from_numpy",
+    "get_context", "get_grad", "get_rng_state", "get_seed", "grad", "initial_seed", "is_tensor",
+    "jit", "jit_class", "lazy_inline", "load", "load_checkpoint", "load_checkpoint_async",
     "load_param_into_net", "manual_seed", "mutable", "nn", "no_inline", "ops", "profile",
     "run_check", "safetensors_to_ckpt", "save_checkpoint", "set_context", "set_device",
     "set_rng_state", "set_seed", "tensor", "train", "value_and_grad",

@@ -57,6 +57,7 @@ class Jitted:
         def method(*args: Any, **kwargs: Any) -> Any:
             return _call(bound, table, args, kwargs)
 
+        method.__compiled__ = table  # type: ignore[attr-defined]
         return method
 
 

@@ -7,9 +7,9 @@ it; it goes stale when an attribute or global that was read while compiling chan
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
-import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -28,6 +28,7 @@ from .callbacks import host_callbacks
 from .dispatch import active_tracer, tracing
 from .dynamic import Dynamic, open_key, parameter_names
 from .raised import ERRORS
+from .reads import Read, Reads, same, short
 from .structure import Box, Known, Leaf, Structure, put_together, take_apart, tensors
 from .tracer import Tracer
 from .watch import Stale, watch
@@ -40,15 +41,6 @@ else:  # the construct compiler loads with the first network it compiles
 _compiling = threading.RLock()
 
 
-@dataclass(frozen=True, slots=True)
-class NameRead:
-    """A variable that was read while compiling: how to read it now, and what it was."""
-
-    name: str
-    now: Callable[[], Any]
-    value: Any
-
-
 @dataclass(slots=True)
 class Traced:
     """A call as a graph.
@@ -58,7 +50,7 @@ class Traced:
         inputs: positions among the graph's inputs of the arguments' tensors.
         parameters: the parameter (or large constant) behind each other input, in order.
         out: the structure of the result.
-        attributes: what was read of Cells; `names` the global and captured variables read.
+        attributes: what was read of objects; `reads` all that was read from outside.
         functions: the Python functions that the graph calls, by number.
     """
 
@@ -67,42 +59,9 @@ class Traced:
     parameters: list[Tensor]
     out: Structure
     attributes: list[tuple[Any, str]]
-    names: list[NameRead]
+    reads: list[Read]
     functions: list[Callable[..., Any]] = field(default_factory=list)
     flag: Stale = field(default_factory=Stale)
-
-
-class _NamesRead:
-    """Collects the variables from outside that a trace reads."""
-
-    def __init__(self) -> None:
-        self.found: dict[tuple[int, str], NameRead] = {}
-
-    def of_globals(self, table: dict[str, Any], name: str) -> None:
-        """A global name; those of modules and of cellc itself do not change."""
-        value = table.get(name)
-        if not _fixed(value):
-            self.found[(id(table), name)] = NameRead(name, lambda: table.get(name), value)
-
-    def of_closure(self, cell: types.CellType, name: str) -> None:
-        """A captured variable."""
-        if not _fixed(cell.cell_contents):
-            read = NameRead(name, lambda: _contents(cell), cell.cell_contents)
-            self.found[(id(cell), name)] = read
-
-
-def _fixed(value: Any) -> bool:
-    module = getattr(value, "__module__", None) if callable(value) else None
-    return isinstance(value, types.ModuleType) or (
-        isinstance(module, str) and module.split(".")[0] == "cellc"
-    )
-
-
-def _contents(cell: types.CellType) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # emptied by `del`
-        return _NamesRead
 
 
 def trace(
@@ -124,10 +83,9 @@ def trace(
     inputs = [tracer.input(ty, names[i]) for i, ty in enumerate(given)]
     shapes = shapes if shapes is not None else Shapes()
     shapes.where = tracer.place
-    attributes: list[tuple[Any, str]] = []
-    outside = _NamesRead()
+    outside = Reads(lang.position)
     hooks = lang.Hooks(
-        on_attribute_read=lambda o, n: attributes.append((o, n)),
+        on_attribute_read=outside.of_attribute,
         on_global_read=outside.of_globals,
         on_captured_read=outside.of_closure,
         custom_bprop=custom_bprop,
@@ -140,8 +98,8 @@ def trace(
             graph = tracer.finish(outputs)
     order = {v: p for p, v in tracer.parameters.items()}
     parameters = [order[v] for v in graph.inputs if v in order]
-    traced = Traced(graph, len(leaves), parameters, out, attributes, list(outside.found.values()),
-                    tracer.functions)
+    traced = Traced(graph, len(leaves), parameters, out, list(outside.attributes.values()),
+                    outside.finish(), tracer.functions)
     watch(traced.attributes, traced.flag)
     return traced
 
@@ -245,8 +203,11 @@ class CompiledEntry:
         self.callbacks = host_callbacks(traced.graph, traced.functions)
         self.executable = Executable(program, self.callbacks, ERRORS)
         self.bound: list[tuple[Any, int]] = []
+        self.compared = [r for r in traced.reads if r.compared]
         self.epoch = -1
         self.learnt = 0
+        self.calls = 0
+        self.made = start
         updated = {old for old, _ in traced.graph.updates}
         self.updated = [p for p, v in zip(traced.parameters, traced.graph.inputs[traced.arguments:],
                                           strict=True) if v in updated]
@@ -282,14 +243,22 @@ class CompiledEntry:
         """Whether what was read at compile time still has its value."""
         if self.flag.stale:
             return False
-        for read in self.traced.names:
-            if read.now() is not read.value:
-                self.flag.raise_(f"the variable {read.name!r} was set")
+        for read in self.compared:
+            if read.changed():
+                self.flag.raise_(read.describe())
                 return False
         return True
 
+    def cause(self) -> str:
+        """Why the entry is stale."""
+        for read in self.traced.reads:  # an attribute that was set: what it was and is
+            if read.watched and not same(read.now(), read.value):
+                return read.describe()
+        return self.flag.cause
+
     def run(self, arrays: Sequence[Any]) -> Any:
         """The result for arrays of the signature's types."""
+        self.calls += 1
         if writes.epoch != self.epoch:
             self._catch_up()
         out = self.executable.entry(*arrays)
@@ -304,19 +273,49 @@ class CompiledEntry:
         return put_together(self.traced.out, [Tensor._from_array(a) for a in many])
 
 
+OFTEN = 8
+"""Compilations of one network after which it is said so."""
+_log = logging.getLogger("cellc")
+
+
+@dataclass(frozen=True, slots=True)
+class Compilation:
+    """One compilation of a Cell or function.
+
+    Attributes:
+        key: of the signature.
+        signature: in words.
+        cause: why it was not served by what was compiled before; "" for the first.
+        seconds: it took.
+        instance: of a trace with open sizes that served this call too: it was not traced again.
+    """
+
+    key: Any
+    signature: str
+    cause: str
+    seconds: float
+    instance: bool = False
+
+
 @dataclass(slots=True)
 class EntryTable:
     """The compiled entries of one Cell or function."""
 
     entries: dict[Any, CompiledEntry] = field(default_factory=dict)
-    causes: list[str] = field(default_factory=list)
     dynamic: Dynamic | None = None
+    history: list[Compilation] = field(default_factory=list)
 
     def open(self, spec: Any = None, automatic: bool = False) -> None:
         """From now on sizes may differ from call to call: see `core.dynamic`."""
         if self.dynamic is None or (self.dynamic.spec, self.dynamic.automatic) != (spec, automatic):
             self.dynamic = Dynamic(spec, automatic) if spec is not None or automatic else None
             self.entries.clear()
+
+    @property
+    def causes(self) -> list[str]:
+        """Why entries were compiled again, in order."""
+        return [c.cause for i, c in enumerate(self.history)
+                if any(c.key == earlier.key for earlier in self.history[:i])]
 
     def call(self, fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Run the entry of this signature, compiled if need be."""
@@ -359,35 +358,94 @@ class EntryTable:
     ) -> CompiledEntry:
         with _compiling:
             entry = self.entries.get(key)
-            if entry is not None:
-                if entry.fresh():
-                    return entry
-                self.causes.append(entry.flag.cause)
-            entry = CompiledEntry(self._traced(key, fn, args, kwargs), _name_of(fn))
-            self.entries[key] = entry
-            return entry
+            if entry is not None and entry.fresh():
+                return entry
+            signature = describe_call(fn, args, kwargs)
+            start = time.perf_counter()
+            traced, again = self._traced(key, fn, args, kwargs)
+            made = CompiledEntry(traced, _name_of(fn))
+            seconds = time.perf_counter() - start
+            # (A new signature: only now, for the trace may have failed.)
+            cause = entry.cause() if entry is not None else self._difference(signature)
+            self.history.append(Compilation(key, signature, cause, seconds, not again))
+            self.entries[key] = made
+            self._warn(_name_of(fn))
+            return made
+
+    def _difference(self, signature: str) -> str:
+        """What of the call differs from the one compiled last."""
+        return f"{self.history[-1].signature} -> {signature}" if self.history else ""
+
+    def _warn(self, name: str) -> None:
+        """Say that a network is compiled over and over, once in a while."""
+        if self.history[-1].instance:
+            return
+        count = sum(not c.instance for c in self.history)
+        if count % OFTEN or count & (count - 1):  # 8, 16, 32, ...
+            return
+        again = self.causes
+        if 2 * len(again) > count:
+            advice = "make what changes an argument or a Parameter"
+        else:
+            advice = ("its arguments differ each time: pad them to few shapes, leave sizes open "
+                      "(set_inputs with None), or make numbers Tensors")
+        _log.warning(
+            "%s has been compiled %d times, in %.1f s; the last time because %s. To avoid it, %s. "
+            "cellc.explain() lists all of them.",
+            name, count, sum(c.seconds for c in self.history), self.history[-1].cause, advice,
+        )
 
     def _traced(
         self, key: Any, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
-    ) -> Traced:
-        """A call as a graph: from a trace with symbols where sizes are left open."""
+    ) -> tuple[Traced, bool]:
+        """A call as a graph: from a trace with symbols where sizes are left open.
+
+        Returns:
+            The graph, and whether it was traced now.
+        """
         if self.dynamic is None:
-            return trace(fn, args, kwargs)
+            return trace(fn, args, kwargs), True
         structure, leaves = take_apart((tuple(args), dict(kwargs)))
         types = [t._type for t in leaves]
         form = open_key(_fingerprint(structure), [t.with_shape((0,) * t.rank) for t in types], {})
         axes = self.dynamic.axes(structure, leaves, parameter_names(fn), form)
         if not axes:
-            return trace(fn, args, kwargs)
+            return trace(fn, args, kwargs), True
         self.dynamic.used(key, self.entries)
-        return self.dynamic.find(
+        now: list[Traced] = []
+
+        def trace_open(t: Sequence[TensorType], s: Shapes) -> Traced:
+            now.append(trace(fn, args, kwargs, t, s))
+            return now[-1]
+
+        found = self.dynamic.find(
             open_key(form[0], types, axes), axes, types, _argument_names(fn, structure),
-            lambda t, s: trace(fn, args, kwargs, t, s), _still_fresh,
+            trace_open, _still_fresh,
         )
+        return found, bool(now)
+
+
+def describe_call(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+    """A call's signature in words: `(x: float32[2, 4], 3)`."""
+    names = parameter_names(fn)
+
+    def word(value: Any) -> str:
+        if isinstance(value, Tensor):
+            return str(value._type)
+        if isinstance(value, (tuple, list)):
+            inner = ", ".join(map(word, value))
+            return f"[{inner}]" if isinstance(value, list) else f"({inner})"
+        if isinstance(value, dict):
+            return "{" + ", ".join(f"{k!r}: {word(v)}" for k, v in value.items()) + "}"
+        return short(value)
+
+    parts = [f"{names[i]}: {word(a)}" if i < len(names) else word(a) for i, a in enumerate(args)]
+    parts += [f"{k}: {word(v)}" for k, v in kwargs.items()]
+    return "(" + ", ".join(parts) + ")"
 
 
 def _still_fresh(traced: Traced) -> bool:
-    return not traced.flag.stale and all(r.now() is r.value for r in traced.names)
+    return not (traced.flag.stale or any(r.compared and r.changed() for r in traced.reads))
 
 
 def _fingerprint(structure: Structure) -> Any:

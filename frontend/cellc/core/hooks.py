@@ -82,8 +82,8 @@ class CellHooks:
         changed(owner, "_hooks")
         return Handle(table, self.count, owner)
 
-    def __bool__(self) -> bool:
-        return any(self.tables.values())
+    def __len__(self) -> int:
+        return sum(map(len, self.tables.values()))
 
     def of(self, kind: str) -> list[tuple[Hook, bool, bool]]:
         """The hooks of a kind now (one may be removed while they run)."""

@@ -55,4 +55,6 @@ def changed(target: Any, name: str) -> None:
     readers = _readers.pop((id(target), name), None)
     if readers:
         for flag in readers:
-            flag.raise_(f"the attribute {name!r} of {type(target).__name__} was set")
+            what = "the hooks" if name == "_hooks" else f"the attribute {name!r}"
+            flag.raise_(f"{what} of {type(target).__name__} "
+                        f"{'were changed' if name == '_hooks' else 'was set'}")

@@ -4,12 +4,12 @@
 `register_source` makes the text of an `exec`'d string known.
 """
 
-from .api import check_call, interpret_call, note_read
+from .api import check_call, interpret_call, note_read, position
 from .errors import CODES, CellcError, CompileError
 from .interpreter import Hooks
 from .source import register_source
 
 __all__ = [
     "CODES", "CellcError", "CompileError", "Hooks", "check_call", "interpret_call", "note_read",
-    "register_source",
+    "position", "register_source",
 ]

@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from ..core.dispatch import tracing
@@ -59,6 +60,15 @@ def interpret_call(
         hooks = outer.hooks  # library code that the outer call runs as it is
     vm = Interpreter(tracer, hooks)
     return _run(vm, fn, args, kwargs or {})
+
+
+def position() -> str:
+    """The place in the source that is being compiled in this thread: `file:line`, or ""."""
+    frame = _active.vm.frame if _active.vm is not None else None
+    if frame is None or not frame.depth:
+        return ""
+    line = getattr(frame.node, "lineno", 0) or getattr(frame.source.node, "lineno", 0)
+    return f"{Path(frame.source.file).name}:{line}"
 
 
 def note_read(target: Any, name: str) -> None:
