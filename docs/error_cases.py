@@ -21,7 +21,7 @@ class Case:
         advice: what to do, where a program says too little.
         how: `"jit"` (compile and run), `"check"` (as `cellc check` does), `"trace"` (through
             `interpret_call` without hooks), `"exec"` (the text is not registered), `"changed"`
-            (the file changes after it was imported).
+            (the file changes after it was imported), `"run"` (the error comes from the call).
     """
 
     code: str
@@ -584,5 +584,50 @@ def net(x):
     raise NotReady("call prepare() first")
 ''',
         how="check",
+    ),
+    Case(
+        "CE701",
+        "The condition of an `assert` did not hold for the elements of this call. As in PyNative "
+        "mode, an AssertionError with the message of the program; the place is a note of the "
+        "exception (`__notes__`, printed with the traceback), and its line is `error.line`. The "
+        "call has changed no Parameter.",
+        '''
+def net(x):
+    assert x.sum() < 0, f"the sum must be negative, it is {x.sum()}"
+    return x
+''',
+        how="run",
+    ),
+    Case(
+        "CE702",
+        "A `raise` under a condition that only the run knows. The exception is of the class that "
+        "the program raises, or of a class derived from it.",
+        '''
+def check(x):
+    if x.max() > 1:
+        raise ValueError(f"not normalised: {x}")
+
+def net(x):
+    check(x)
+    return x * 2
+''',
+        how="run",
+    ),
+    Case(
+        "CE703",
+        "An index that is a tensor of the graph (of `x[i]`, `ops.gather`, an embedding, ...) is "
+        "outside of the axis it indexes. Compiled code looks at all of them, and never reads or "
+        "writes out of bounds.",
+        '''
+def net(x):
+    i = ops.cast(x.sum(), ms.int32)
+    return x[i]
+''',
+        '''
+def net(x):
+    i = ops.cast(x.sum(), ms.int32)
+    return x[ops.clip(i, 0, 1)]
+''',
+        how="run",
     ),
 )

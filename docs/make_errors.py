@@ -1,5 +1,7 @@
 """Write `docs/errors.md` by running its programs, or with `--check` say whether it is current.
 
+What `cellc explain CODE` prints is written too (`cellc/lang/explanations.md`).
+
     python docs/make_errors.py [--check]
 """
 
@@ -22,15 +24,17 @@ from cellc import ops
 from cellc.core.tracer import Tracer
 from cellc.lang import CODES, check_call, interpret_call, register_source
 from cellc.nn.cell import Cell
+from cellc_runtime.errors import RunError
 
 PAGE = Path(__file__).parent / "errors.md"
+BOOK = Path(ms.__file__).parent / "lang" / "explanations.md"
 FILE = "net.py"
 
 HEAD = """\
 # Errors of the construct compiler
 
 This page is made by `docs/make_errors.py`, which runs every program on it; do not edit it by
-hand. `cellc explain CE203` prints the one line of a code, `cellc explain` all of them.
+hand. `cellc explain CE203` prints the section of a code, `cellc explain` the list of all.
 
 A message has the kind of error and a stable code, the place with the source line and a caret,
 the calls through Cells that led there (the cell's path in brackets), and often a hint.
@@ -62,6 +66,7 @@ called with `ms.Tensor([1.0, 2.0])`; `ms`, `ops` and `Cell` are imported.
 | CE4xx | conditions known only at run time |
 | CE5xx | state |
 | CE6xx | exceptions of the program itself |
+| CE7xx | errors that only a run can find (the code is in the note of the exception) |
 """
 
 
@@ -93,6 +98,8 @@ def run(case: Case, text: str) -> str:
             ms.jit(net)(x)
     except ms.lang.CompileError as e:
         return f"{type(e).__bases__[-1].__name__}: {e}"
+    except RunError as e:
+        return "\n".join([f"{type(e).__bases__[-1].__name__}: {e}", *e.__notes__])
     return ""
 
 
@@ -132,24 +139,26 @@ def section(case: Case) -> list[str]:
     return [*lines, case.advice, ""] if case.advice else lines
 
 
-def page() -> str:
-    """The whole page, every program run."""
+def sections() -> str:
+    """The sections of all codes, every program run."""
     ms.set_context(mode=ms.GRAPH_MODE)
     missing = set(CODES) - {c.code for c in CASES}
     assert not missing, f"no program for {sorted(missing)}"
-    return "\n".join([HEAD, *(line for c in CASES for line in section(c))]).rstrip() + "\n"
+    return "\n".join(line for c in CASES for line in section(c)).rstrip() + "\n"
 
 
 def main() -> int:
     """Write the page, or check it."""
-    text = page()
-    if "--check" not in sys.argv[1:]:
-        PAGE.write_text(text, encoding="utf-8")
-        return 0
-    if PAGE.exists() and PAGE.read_text(encoding="utf-8") == text:
-        return 0
-    print("docs/errors.md is not current: run `python docs/make_errors.py`", file=sys.stderr)
-    return 1
+    text = sections()
+    stale = 0
+    for path, wanted in ((PAGE, HEAD + "\n" + text), (BOOK, text)):
+        if "--check" not in sys.argv[1:]:
+            path.write_text(wanted, encoding="utf-8")
+        elif not path.exists() or path.read_text(encoding="utf-8") != wanted:
+            print(f"{path.name} is not current: run `python docs/make_errors.py`",
+                  file=sys.stderr)
+            stale = 1
+    return stale
 
 
 if __name__ == "__main__":

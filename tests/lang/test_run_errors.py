@@ -222,7 +222,9 @@ def test_modes_agree(program: Callable[..., Any]) -> None:
 
 def test_note_has_place_and_calls() -> None:
     error = compare(raises_in_call, MINUS)
-    assert error.__notes__[0].replace(__file__, "FILE").splitlines()[1:] == [
+    assert error.__notes__[0].replace(__file__, "FILE").splitlines() == [
+        "  an exception raised while the network ran [CE702]",
+        f'  File "FILE", line {refuse.__code__.co_firstlineno + 1}, in refuse',
         '    raise RuntimeError("from a helper")',
         "    " + "^" * 35,
         f'  called from File "FILE", line {raises_in_call.__code__.co_firstlineno + 1}, in '

@@ -25,7 +25,7 @@ from .. import context, shim
 from ..core import profiling
 from ..core.compiled import Traced, custom_bprop, trace
 from ..core.tracer import Tracer
-from ..lang import CODES, CompileError, Hooks, check_call
+from ..lang import CODES, CompileError, Hooks, check_call, explanation
 from . import artifacts
 from .loading import UserError, load_network, ordered_inputs, sample_inputs
 from .verification import verify_graph
@@ -240,7 +240,7 @@ def explain(args: argparse.Namespace) -> int:
     code = args.code.upper()
     if code not in CODES:
         raise UserError(f"unknown code {args.code!r}; `cellc explain` lists them")
-    print(f"{code}  {CODES[code]}")
+    print(explanation(code))
     return 0
 
 

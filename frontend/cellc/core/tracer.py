@@ -102,7 +102,7 @@ class Tracer:
         self.functions: list[Callable[..., Any]] = []
         self.span: Span = NOWHERE
         self.scope: str = ""
-        self.whereabouts: Callable[[], str] = lambda: ""
+        self.whereabouts: Callable[[str], str] = lambda code: ""
         self.checks = 0
 
     def place(self) -> str:
@@ -207,14 +207,15 @@ class Tracer:
     def check(
         self, checked: Tensor, error: str, parts: Sequence[str | int | None],
         shown: Sequence[Tensor] = (), *, low: int = 1, high: int = 2, own: str = "",
+        code: str = "CE703",
     ) -> None:
         """Have the program raise unless every element of `checked` is in [low, high).
 
         See the op `check` for the arguments. The error says where in the source it comes from, as
-        `whereabouts` tells.
+        `whereabouts` tells, and has a code of `cellc.lang.CODES`.
         """
         attrs = {"low": low, "high": high, "error": error, "parts": tuple(parts), "own": own,
-                 "detail": self.whereabouts()}
+                 "detail": self.whereabouts(code)}
         self.checks += 1
         self.apply("check", [checked, *shown], attrs)
 

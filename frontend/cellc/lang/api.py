@@ -90,6 +90,8 @@ def check_call(
         vm.errors.append(e)
     except Cascade:
         pass
+    except Exception as e:  # of a class of the user's own
+        vm.errors.append(vm.located(e))
     return list({e.key(): e for e in reversed(vm.errors)}.values())[::-1]
 
 
@@ -133,7 +135,7 @@ def _outgoing(vm: Interpreter, error: Exception) -> Exception:
     """What leaves the compiler for an exception of the program."""
     if kind(type(error)) is not None:
         return vm.located(error)
-    place = vm.fault[1] if vm.fault and vm.fault[0] is error else None
+    place = vm.fault.place if vm.fault and vm.fault.error is error else None
     if place is not None:
         error.add_note("\n".join([place.where(), *place.caret().splitlines()]))
     return error

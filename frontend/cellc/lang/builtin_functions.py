@@ -298,6 +298,7 @@ def _next(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
         raise vm.error(
             "CE404", TypeError, "next() cannot be undone, so it has no place under a condition "
             "known only at run time", frame,
+            hint="take the element before the condition",
         )
     return next(*args)
 

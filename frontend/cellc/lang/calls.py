@@ -40,6 +40,7 @@ Kwargs = dict[str, Any]
 
 def call(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
     """Call `fn` from `frame`."""
+    vm.callee = fn
     handler = _BY_TYPE.get(type(fn))
     if handler is not None:
         return handler(vm, fn, args, kwargs, frame)
@@ -210,6 +211,7 @@ def _cell(vm: Interpreter, cell: Any, args: Args, kwargs: Kwargs, frame: Frame) 
             raise vm.error(
                 "CE306", RuntimeError,
                 f"the bprop of {type(cell).__name__} cannot be compiled here", frame,
+                hint="call the network by ms.jit, or in graph mode",
             )
         if kwargs:
             raise TypeError(f"{type(cell).__name__} has a bprop and takes no keyword arguments")
@@ -329,7 +331,7 @@ def _builtin(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame)
     if fn in REFUSED:
         raise vm.error(
             "CE303", RuntimeError, f"{fn.__name__}() is not available in a compiled function",
-            frame,
+            frame, hint="call it outside, and pass what it gives as an argument",
         )
     return foreign(vm, fn, args, kwargs, frame)
 

@@ -8,8 +8,10 @@ kind when it leaves the compiled function.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from cellc_compiler.ir.graph import Span
 
@@ -47,6 +49,9 @@ CODES: dict[str, str] = {
     "CE606": "a run-time error raised while compiling",
     "CE607": "a failed assertion",
     "CE608": "another exception raised while compiling",
+    "CE701": "an assertion that failed while the network ran",
+    "CE702": "an exception raised while the network ran",
+    "CE703": "a position out of range, found while the network ran",
 }
 """Every code and what it is for."""
 
@@ -234,6 +239,19 @@ _KINDS: dict[type[BaseException], tuple[type[CompileError], str]] = {
 def kind(error: type[BaseException]) -> tuple[type[CompileError], str] | None:
     """The compile-error class and default code for an exception type; None for users' own."""
     return _KINDS.get(error)
+
+
+def explanation(code: str) -> str:
+    """The page of a code: what it means, a program that raises it, what to write instead.
+
+    Raises:
+        KeyError: no such code.
+    """
+    book = (Path(__file__).parent / "explanations.md").read_text(encoding="utf-8")
+    for part in re.split(r"^## ", book, flags=re.MULTILINE):
+        if part.startswith(f"{code}:"):
+            return part.rstrip()
+    raise KeyError(code)
 
 
 class Cascade(Exception):

@@ -19,6 +19,7 @@ from . import _model
 from .analysis import assigned
 from .calls import call
 from .errors import (
+    CODES,
     Cascade,
     CompileError,
     CompileRecursionError,
@@ -28,10 +29,12 @@ from .errors import (
 )
 from .expressions import EXPRESSIONS
 from .frames import Frame
+from .hints import Fault, explain, in_layer
 from .journal import Attribute, Change, Content, Element, Journal, Slot, Variable
 from .origins import operand_notes
 from .outcome import NEXT, Diverged, Outcome
 from .statements import STATEMENTS, block
+from .survey import lost, rest_of_statement
 from .values import MISSING, Poison
 
 CALL_DEPTH = 1000
@@ -77,7 +80,8 @@ class Interpreter:
         self.journal: Journal | None = None
         self.region_depth = 0
         self.paths: dict[int, str] = {}
-        self.fault: tuple[BaseException, Place | None, list[Place], list[str]] | None = None
+        self.fault: Fault | None = None
+        self.callee: Any = None
         self.catching = 0  # enclosing `try` statements with handlers
         self.try_region = 0  # region depth of the innermost `try`
         self.handled: list[Exception] = []
@@ -108,12 +112,12 @@ class Interpreter:
         """After an error in a statement: keep it, and poison what the statement would assign."""
         if not isinstance(error, Cascade):
             self.errors.append(self.located(error, frame))
-        lost = Poison(None, Cascade, "")
-        for name in assigned([node]):
-            self.store(frame, name, lost)
         self.frame = frame
+        rest_of_statement(self, node, frame)
+        for name in assigned([node]):
+            self.store(frame, name, lost())
         if isinstance(node, ast.Return):
-            return Outcome.returned(lost, node)
+            return Outcome.returned(lost(), node)
         return NEXT
 
     def unsupported(self, node: ast.AST, frame: Frame, code: str) -> NoReturn:
@@ -148,16 +152,14 @@ class Interpreter:
             caller = caller.caller
         return chain[::-1]
 
-    def whereabouts(self) -> str:
-        """The user's statement under way and the calls that led there, for run-time errors."""
-        frame = self.frame
-        while frame is not None and frame.site is not None and frame.caller is not None \
-                and frame.caller.depth:
-            frame = frame.caller
-        if frame is None or not frame.depth:
-            return ""
+    def whereabouts(self, code: str) -> str:
+        """What the note of a run-time error says: its code, the user's statement, the calls."""
+        about = f"  {CODES[code]} [{code}]"
+        if self.frame is None or not self.frame.depth:
+            return about
+        frame = _user_frame(self.frame)
         place = self.place(frame, frame.node)
-        return trace_text(place, self.calls(frame)) if place is not None else ""
+        return about + "\n" + trace_text(place, self.calls(frame)) if place is not None else about
 
     def error(
         self,
@@ -180,9 +182,12 @@ class Interpreter:
         """Remember where an exception of the user's program came from (innermost frame)."""
         if isinstance(error, (CompileError, Cascade, Diverged)):
             return
-        if self.fault is None or self.fault[0] is not error:
-            notes = operand_notes(frame) if type(error) is ValueError else []
-            self.fault = error, self.place(frame, frame.node), self.calls(frame), notes
+        if self.fault is None or self.fault.error is not error:
+            notes, hint = explain(error, frame, self.callee)
+            user = _user_frame(frame)
+            if user is not frame:
+                notes = [in_layer(frame), *operand_notes(user)]
+            self.fault = Fault(error, self.place(user, user.node), self.calls(user), notes, hint)
 
     def located(self, error: Exception, frame: Frame | None = None) -> CompileError:
         """A user's exception as a compile error of its kind, with its place."""
@@ -190,7 +195,7 @@ class Interpreter:
             return error
         if frame is not None:
             self.mark(error, frame)
-        place, calls, notes = self.fault[1:] if self.fault else (None, [], [])
+        fault = self.fault or Fault(error, None, [], [], "")
         cls, code = kind(type(error)) or (CompileError, "CE608")
         message = str(error.args[0]) if len(error.args) == 1 else str(error)
         if cls is CompileError:
@@ -200,7 +205,7 @@ class Interpreter:
         if isinstance(error, AssertionError) and not message:
             message = "the assertion is false"
         message = message.replace("'GraphTensor'", "'Tensor'") or type(error).__name__
-        return cls(code, message, place, calls, notes)
+        return cls(code, message, fault.place, fault.calls, fault.notes, fault.hint)
 
     def check_depth(self, frame: Frame) -> None:
         """Stop recursion without end.
@@ -379,6 +384,13 @@ class Interpreter:
         for key, path in _model.scope_paths(cell, prefix).items():
             self.paths.setdefault(key, path)
         self.kept.append(cell)  # so that no identity is reused
+
+
+def _user_frame(frame: Frame) -> Frame:
+    """The frame itself, or in a layer of cellc the one of the user's call."""
+    while frame.site is not None and frame.caller is not None and frame.caller.depth:
+        frame = frame.caller
+    return frame
 
 
 _UNSUPPORTED: dict[type[ast.AST], tuple[str, str]] = {

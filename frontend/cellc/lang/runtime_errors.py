@@ -50,6 +50,7 @@ def check(vm: Interpreter, good: Tensor, error: Exception, frame: Frame) -> None
     vm.tracer.check(
         good, builtin.__name__, [None if isinstance(p, Tensor) else p for p in parts], shown,
         own="" if builtin is cls else name_class(cls),
+        code="CE701" if isinstance(error, AssertionError) else "CE702",
     )
 
 

@@ -1,0 +1,287 @@
+"""What to add to the errors of a program: types of what is involved, and what to do instead."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+import re
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+from ..common.tensor import Tensor
+from . import _model
+from .errors import Place
+from .origins import operand_notes
+from .values import MISSING
+
+if TYPE_CHECKING:
+    from .frames import Frame
+
+_MOST = 4
+"""Operands whose types are shown."""
+
+
+# --- types ---------------------------------------------------------------------------------------
+
+
+def operand_types(frame: Frame) -> str:
+    """`x: float32[2, 3], self.w: float32[3]`: the tensors that the expression at fault names."""
+    node = frame.node
+    if node is None or isinstance(node, (ast.Raise, ast.Assert, ast.FunctionDef)):
+        return ""
+    found: dict[str, str] = {}
+    for part in _expressions(node):
+        for name in _named(part):
+            value = _peek(name, frame)
+            if isinstance(value, Tensor):
+                found.setdefault(ast.unparse(name), str(value._type))
+    return ", ".join(f"{name}: {ty}" for name, ty in list(found.items())[:_MOST])
+
+
+def _expressions(node: ast.AST) -> Iterable[ast.AST]:
+    """A node's own expressions, not the statements inside it."""
+    if isinstance(node, (ast.If, ast.While)):
+        return (node.test,)
+    if isinstance(node, ast.For):
+        return (node.iter,)
+    if isinstance(node, ast.Assign):
+        return (node.value, *node.targets)
+    return () if isinstance(node, (ast.With, ast.Try, ast.Match)) else (node,)
+
+
+def _named(node: ast.AST) -> Iterable[ast.expr]:
+    """Names and attributes of names, each as a whole, in the order of the source."""
+    if isinstance(node, (ast.Name, ast.Attribute)):
+        inner = node
+        while isinstance(inner, ast.Attribute):
+            inner = inner.value  # type: ignore[assignment]
+        if isinstance(inner, ast.Name):
+            yield node
+            if isinstance(node, ast.Attribute):
+                yield inner  # x of x.missing
+            return
+    if isinstance(node, (ast.Lambda, ast.ListComp, ast.GeneratorExp, ast.SetComp, ast.DictComp)):
+        return
+    for child in ast.iter_child_nodes(node):
+        yield from _named(child)
+
+
+def _peek(node: ast.expr, frame: Frame) -> Any:
+    """The value of a name, or of an attribute of a Cell, without running anything."""
+    if isinstance(node, ast.Name):
+        scope: Frame | None = frame
+        while scope is not None:
+            if node.id in scope.table:
+                return scope.table[node.id]
+            scope = scope.outer
+        return frame.globals.get(node.id, MISSING)
+    if isinstance(node, ast.Attribute):
+        owner = _peek(node.value, frame)
+        if _model.is_cell(owner) and not isinstance(
+            inspect.getattr_static(type(owner), node.attr, None), property
+        ):
+            return getattr(owner, node.attr, MISSING)
+        if inspect.ismodule(owner):
+            return vars(owner).get(node.attr, MISSING)
+    return MISSING
+
+
+# --- names ---------------------------------------------------------------------------------------
+
+
+def closest(name: str, known: Iterable[str]) -> str:
+    """The name most like one that is not known, or ""."""
+    names = [n for n in known if not n.startswith("_") or name.startswith("_")]
+    same = [n for n in names if n.lower() == name.lower()]
+    found = same or get_close_matches(name, names, 1, 0.76)
+    return found[0] if found else ""
+
+
+def for_name(name: str, frame: Frame) -> str:
+    """What may have been meant by a name that is not defined."""
+    known: dict[str, None] = {}
+    scope: Frame | None = frame
+    while scope is not None:
+        known.update(dict.fromkeys((*scope.table, *scope.closure)))
+        scope = scope.outer
+    like = closest(name, [*known, *frame.globals, *vars(builtins)])
+    if like:
+        return f"did you mean '{like}'?"
+    for module in ("cellc.ops", "cellc.nn", "cellc"):
+        if hasattr(sys.modules.get(module), name):
+            short = module.rpartition(".")[2].replace("cellc", "ms")
+            return f"did you mean {short}.{name}?"
+    if name in sys.stdlib_module_names or name in ("np", "numpy"):
+        full = "numpy as np" if name in ("np", "numpy") else name
+        return f"import {full} at the top of the file"
+    return "define it before, or pass it as an argument"
+
+
+_ELSEWHERE = {
+    "dim": "x.ndim", "cuda": "the device is set by ms.set_context", "cpu": "x.asnumpy()",
+    "detach": "ops.stop_gradient(x)", "requires_grad": "Parameter(..., requires_grad=...)",
+    "backward": "ms.grad or ms.value_and_grad", "forward": "construct",
+}
+"""Attributes of other libraries' tensors and layers, and what stands for them."""
+
+
+def for_attribute(error: AttributeError, frame: Frame) -> str:
+    """What may have been meant by an attribute that does not exist."""
+    owner, name = error.obj, error.name
+    if name is None or owner is None:
+        match = re.search(r"attribute '(\w+)'", str(error))
+        if match is None:
+            return ""
+        name = match.group(1)
+        node = frame.node
+        owner = _peek(node.value, frame) if isinstance(node, ast.Attribute) else MISSING
+        owner = None if owner is MISSING else owner
+    like = closest(name, dir(owner)) if owner is not None else ""
+    if like:
+        return f"did you mean '{like}'?"
+    if isinstance(owner, Tensor) or _model.is_cell(owner):
+        if name in _ELSEWHERE:
+            return f"write {_ELSEWHERE[name]}"
+        if isinstance(owner, Tensor):
+            ops = sys.modules.get("cellc.ops")
+            return f"use ops.{name}(x)" if hasattr(ops, name) else ""
+        return f"set self.{name} in __init__"
+    return ""
+
+
+# --- calls ---------------------------------------------------------------------------------------
+
+_ARGUMENTS = re.compile(
+    r"\(\) (missing|is missing|takes|got an unexpected keyword|got multiple values|got two values)"
+)
+
+
+def for_call(message: str, callee: Any) -> tuple[str, str]:
+    """A note with the signature of what was called with wrong arguments, and a hint."""
+    if callee is None or not _ARGUMENTS.search(message):
+        return "", ""
+    name = message.partition("()")[0].rpartition(".")[2]
+    fn = getattr(callee, "construct", callee)
+    if getattr(fn, "__name__", None) != name:
+        return "", ""
+    try:
+        signature = inspect.signature(fn)
+    except (TypeError, ValueError):
+        return "", ""
+    bare = signature.replace(
+        parameters=[p.replace(annotation=p.empty) for p in signature.parameters.values()],
+        return_annotation=signature.empty)
+    wrong = re.search(r"keyword argument '(\w+)'", message)
+    like = closest(wrong.group(1), signature.parameters) if wrong else ""
+    return f"it is {name}{bare}", f"did you mean '{like}'?" if like else ""
+
+
+# --- the rest ------------------------------------------------------------------------------------
+
+_TO_INT = "convert it: x.astype(ms.int32)"
+_MAKE = "make one before the call: ms.Tensor(value)"
+_ADVICE: tuple[tuple[type[Exception], str, str], ...] = (
+    (TypeError, r"got NoneType|'NoneType' (and|object is not)|and 'NoneType'",
+     "it is None: does a function end without return?"),
+    (AttributeError, r"'NoneType' object", "it is None: does a function end without return?"),
+    (ValueError, r"cannot be broadcast|cannot be written to a part",
+     "make the lengths equal, or 1, by reshape, expand_dims or a slice"),
+    (ValueError, r"For '(matmul|bmm|dense)'",
+     "transpose or reshape one of them (x.T, swapaxes), or mend the size of the layer"),
+    (ValueError, r"For 'conv\w*', the input must have", "give the input its batch axis: x[None]"),
+    (ValueError, r"input channels", "the first argument of the layer is the number of channels"),
+    (ValueError, r"concat along axis", "slice, pad or reshape them, or join along another axis"),
+    (ValueError, r"stack needs tensors", "ops.cat joins tensors of different lengths"),
+    (ValueError, r"is invalid for input of size",
+     "give a shape of as many elements; one length may be -1"),
+    (ValueError, r"only one dimension can be inferred", "write -1 once"),
+    (ValueError, r"'dims' must (be distinct|name all)", "name each axis once, as in (1, 0)"),
+    (ValueError, r"'(axis|dim|dims)' must be in", "axes count from 0, or from -1 at the end"),
+    (ValueError, r"shape .* of a mask", "a mask has the lengths of the first axes"),
+    (ValueError, r"values? to unpack", "write as many names on the left, or *rest"),
+    (ValueError, r"cannot assign .* to the parameter",
+     "a Parameter keeps its shape and dtype: reshape or cast the value"),
+    (TypeError, r"unsupported operand type\(s\) for .*Tensor'",
+     "only tensors and numbers take part in arithmetic"),
+    (TypeError, r"must be (a tensor of )?ints( or bools)?, but got", _TO_INT),
+    (TypeError, r"must be a Tensor( or a number)?, but got", _MAKE),
+    (TypeError, r"of int, but got|must be an int, but got", "write ints: 2, not 2.0 or '2'"),
+    (TypeError, r"element type|dtype must", "element types are ms.float32, ms.int32 and so on"),
+    (TypeError, r"cannot be called", "only functions, methods and Cells can be called"),
+    (TypeError, r"object is not iterable",
+     "a number has no elements: range(n) counts, (n,) holds one"),
+    (TypeError, r"0-d tensor", "a scalar has no rows: use it as it is"),
+    (TypeError, r"can only concatenate str", "convert with str(), or write an f-string"),
+    (TypeError, r"no len\(\)", "a number has no length"),
+    (IndexError, r"valid indices", "convert a float index by int(), a tensor by astype(ms.int32)"),
+    (IndexError, r"too many indices", "x.ndim is the number of axes"),
+    (ZeroDivisionError, r"", "the divisor is 0 while compiling: choose by 'if' before dividing"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """An exception of the program, with where it came from and what is known about it."""
+
+    error: BaseException
+    place: Place | None
+    calls: list[Place]
+    notes: list[str]
+    hint: str
+
+
+def explain(error: BaseException, frame: Frame, callee: Any) -> tuple[list[str], str]:
+    """Notes and a hint for an exception that the program did not raise by a statement."""
+    if not isinstance(error, Exception) or isinstance(frame.node, (ast.Raise, ast.Assert)):
+        return [], ""
+    about, hint = for_call(str(error), callee)
+    if isinstance(error, UnboundLocalError):
+        return [], "assign it before, on every path that leads here"
+    if isinstance(error, NameError):
+        match = re.search(r"'(\w+)' is not defined", str(error))
+        return [], for_name(match.group(1), frame) if match else ""
+    if isinstance(error, AttributeError):
+        hint = for_attribute(error, frame)
+    if isinstance(error, LookupError):
+        about, hint = _of_container(error, frame)
+    if about or "cannot be called" in str(error) or isinstance(error, (KeyError, AssertionError)):
+        return [about] if about else [], hint or _advise(error)
+    return operand_notes(frame), hint or _advise(error)
+
+
+def in_layer(frame: Frame) -> str:
+    """Which layer of cellc an error comes from, and the tensors there."""
+    types = operand_types(frame)
+    cell = f" (cell {frame.scope})" if frame.scope else ""
+    return f"raised in {frame.name}{cell}" + (f", with {types}" if types else "")
+
+
+def _of_container(error: LookupError, frame: Frame) -> tuple[str, str]:
+    """The length or the keys of a container that lacks what was asked for."""
+    node = frame.node
+    held = _peek(node.value, frame) if isinstance(node, ast.Subscript) else MISSING
+    if isinstance(error, KeyError) and isinstance(held, dict) and error.args:
+        keys = ", ".join(repr(k) for k in list(held)[:8]) + ", ..." * (len(held) > 8)
+        like = closest(error.args[0], filter(_is_text, held)) if _is_text(error.args[0]) else ""
+        return f"its keys are {keys}", f"did you mean {like!r}?" if like else ""
+    if isinstance(held, (list, tuple, str)) and isinstance(node, ast.Subscript):
+        name, count = ast.unparse(node.value), len(held)
+        return f"{name} has {count} element{'s' * (count != 1)}", ""
+    return "", ""
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _advise(error: Exception) -> str:
+    """A hint for a common error, by its text."""
+    message = str(error)
+    for kind, pattern, hint in _ADVICE:
+        if isinstance(error, kind) and re.search(pattern, message):
+            return hint
+    return ""
