@@ -94,15 +94,24 @@ def no_inline(fn: F) -> F:
 
 
 class JitConfig:
-    """Options of compilation, kept and without effect. Source: `mindspore.JitConfig`."""
+    """Options of compilation, kept and without effect. Source: `mindspore.JitConfig`.
+
+    Raises:
+        ValueError: `jit_level` is none of `""`, `"O0"`, `"O1"`, `"O2"`.
+    """
 
     def __init__(
-        self, jit_level: str = "", exec_mode: str = "auto", jit_syntax_level: str = "",
-        infer_boost: str = "off", **kwargs: Any,
+        self, jit_level: str = "", exc_mode: str = "auto", jit_syntax_level: str = "",
+        debug_level: str = "RELEASE", infer_boost: str = "off", **kwargs: Any,
     ) -> None:
+        if jit_level not in ("", "O0", "O1", "O2"):
+            raise ValueError(
+                f"For 'jit_level' must be one of ['O0', 'O1', 'O2'], but got {jit_level!r}."
+            )
         self.jit_config_dict = {
-            "jit_level": jit_level, "exec_mode": exec_mode, "jit_syntax_level": jit_syntax_level,
-            "infer_boost": infer_boost, **kwargs,
+            **kwargs, "jit_level": jit_level, "exc_mode": exc_mode,
+            "jit_syntax_level": jit_syntax_level, "debug_level": debug_level,
+            "infer_boost": infer_boost,
         }
 
 

@@ -117,6 +117,18 @@ def _check_device(value: Any) -> None:
         )
 
 
+def check_device(device: str | None) -> None:
+    """Raise unless a tensor can be on a device: `"CPU"`, also as `"CPU:0"`; None is the default.
+
+    Raises:
+        ValueError: an unknown device.
+        RuntimeError: one this installation cannot use.
+    """
+    if device is not None:
+        _check_device(next((d for d in _DEVICES if d.lower() == device.partition(":")[0].lower()),
+                           device))
+
+
 def _check_threads(value: Any) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise ValueError(f"'runtime_num_threads' must be a non-negative int, but got {value!r}.")

@@ -15,6 +15,7 @@ import numpy as np
 from cellc_runtime.dtypes import DType, float32
 
 from ._draws import fill_normal, fill_uniform
+from .parameter import make_initial
 from .seed import default_generator
 from .tensor import Tensor
 
@@ -51,7 +52,7 @@ class Initializer:
         self._seed = value
 
     def _initialize(self, arr: Array) -> None:
-        raise TypeError(f"the initializer {type(self).__name__} gives no '_initialize'")
+        raise NotImplementedError(f"the initializer {type(self).__name__} gives no '_initialize'")
 
     def __call__(self, arr: Array) -> None:
         self._initialize(arr)
@@ -84,6 +85,9 @@ class Constant(Initializer):
 
     Args:
         value: a number, or a Tensor of one element.
+
+    Raises:
+        ValueError: something else (when it fills).
     """
 
     def __init__(self, value: Any) -> None:
@@ -91,6 +95,13 @@ class Constant(Initializer):
         self.value = value
 
     def _initialize(self, arr: Array) -> None:
+        if not isinstance(self.value, (int, float, complex, np.generic, Tensor)) or (
+            isinstance(self.value, Tensor) and self.value.size != 1
+        ):
+            raise ValueError(
+                "For 'Constant', the value must be a number or a Tensor of one element, but got "
+                f"{self.value!r}."
+            )
         arr[...] = self.value.item() if isinstance(self.value, Tensor) else self.value
 
 
@@ -469,7 +480,7 @@ def _named(init: Any) -> Initializer:
         return found()
     if isinstance(init, Initializer):
         return init
-    if isinstance(init, (int, float)) and not isinstance(init, bool):
+    if isinstance(init, (int, float)):
         return Constant(init)
     raise TypeError(
         "For 'initializer', the type of the 'init' argument should be 'Tensor', 'number', "
@@ -490,11 +501,11 @@ def initializer(init: Any, shape: Any = None, dtype: DType = float32) -> Tensor:
         ValueError: an unknown name, or a bad shape.
     """
     if isinstance(init, Tensor):
-        if shape is not None and init.shape != _checked_shape(shape):
+        if shape is None or init.shape != _checked_shape(shape):
             raise ValueError(
                 "For 'initializer', the shape of the 'init' argument should be same as the "
                 f"argument 'shape', but got the 'init' shape {list(init.shape)} and the 'shape' "
-                f"{list(_checked_shape(shape))}."
+                f"{shape}."
             )
         return init
     fill = _named(init)
@@ -511,6 +522,8 @@ def _checked_shape(shape: Any) -> tuple[int, ...]:
             )
     return tuple(int(d) for d in dims)
 
+
+make_initial.append(initializer)
 
 __all__ = [
     "BilinearFiller", "Constant", "Dirac", "HeNormal", "HeUniform", "Identity", "Initializer",

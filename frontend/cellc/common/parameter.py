@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import count
 from typing import Any
 
@@ -14,10 +16,11 @@ from cellc_runtime.dtypes import DType
 
 from ..core import writes
 from ..core.dispatch import active_tracer, assign
-from .tensor import Array, Tensor, aligned_copy, cast_array
+from .tensor import Array, Tensor, aligned_copy, aligned_zeros, cast_array
 
 PARAMETER_NAME_DEFAULT = "Parameter"
 _serial = count()
+_PREFIX = re.compile(r"\w+[\w.]*", re.ASCII)
 
 
 def _initial(value: Any) -> Tensor:
@@ -36,6 +39,55 @@ def _initial(value: Any) -> Tensor:
     )
 
 
+class _Checked:
+    """A flag of a Parameter that takes values of one kind.
+
+    Args:
+        kind: `bool` or `int`.
+        default: its value before it is set.
+        least: the smallest int.
+    """
+
+    def __init__(self, kind: type, default: Any, least: int | None = None) -> None:
+        self.kind, self.default, self.least = kind, default, least
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        return self if instance is None else instance.__dict__.get(self.name, self.default)
+
+    def __set__(self, instance: Any, value: Any) -> None:
+        if type(value) is not self.kind or not isinstance(value, int):
+            raise TypeError(
+                f"The argument `{self.name}` must be {self.kind.__name__} type, but got "
+                f"{type(value).__name__}."
+            )
+        if self.least is not None and value < self.least:
+            raise ValueError(
+                f"The argument `{self.name}` must be at least {self.least}, but got {value}."
+            )
+        instance.__dict__[self.name] = value
+
+
+_skipping: list[bool] = []
+"""Not empty within `no_init_parameters`."""
+
+
+@contextmanager
+def no_init_parameters() -> Iterator[None]:
+    """Within the block, parameters made from an initializer are not filled.
+
+    `Cell.init_parameters_data`, `Parameter.init_data` or the first call of the network fills those
+    that have got no value until then. Source: `mindspore.nn.utils.no_init_parameters`.
+    """
+    _skipping.append(True)
+    try:
+        yield
+    finally:
+        _skipping.pop()
+
+
 class Parameter(Tensor):
     """A Tensor with a name, whose buffer stays in place when it is assigned.
 
@@ -47,7 +99,7 @@ class Parameter(Tensor):
         layerwise_parallel, parallel_optimizer, storage_format, device: kept, without effect.
 
     Raises:
-        TypeError: `default_input` or `requires_grad` has a wrong type.
+        TypeError: `default_input` or a flag has a wrong type.
         ValueError: the name is no string, or the data are a bool.
     """
 
@@ -55,6 +107,20 @@ class Parameter(Tensor):
     """Whether this is generator state, not a weight."""
     auto_named: bool = True
     """Whether the name was made up because none was given."""
+    requires_grad = _Checked(bool, True)
+    layerwise_parallel = _Checked(bool, False)
+    parallel_optimizer = _Checked(bool, True)
+    parallel_optimizer_comm_recompute = _Checked(bool, False)
+    cache_enable = _Checked(bool, False)
+    comm_fusion = _Checked(int, 1, 0)
+    key = _Checked(int, -1)
+    storage_format: str = ""
+    unique: bool = False
+    sliced: bool = False
+    is_in_parallel: bool = False
+    init_mode: Any = None
+    inited_param: Parameter | None = None
+    """The parameter, once `init_data` has filled one that was made without a value."""
 
     _lease: weakref.ref[writes.Lease] | None = None
 
@@ -70,18 +136,25 @@ class Parameter(Tensor):
     ) -> None:
         self._serial = next(_serial)
         self.name = name
-        self._data = aligned_copy(_initial(default_input)._data)
+        if isinstance(default_input, Tensor) and callable(default_input.init):
+            self._begin(default_input)
+        else:
+            self._data = aligned_copy(_initial(default_input)._data)
         self.requires_grad = requires_grad
         self.layerwise_parallel = layerwise_parallel
         self.parallel_optimizer = parallel_optimizer
-        self.storage_format = storage_format
-        self.comm_fusion = 1
-        self.key = -1
-        self.unique = self.sliced = self.cache_enable = self.is_in_parallel = False
-        self.init_mode: Any = None
-        self.inited_param: Parameter | None = None
+        if storage_format:
+            self.storage_format = storage_format
 
     __hash__ = object.__hash__
+
+    def _begin(self, pending: Tensor) -> None:
+        """Take memory for what an initializer fills; filled now unless that is put off."""
+        self._data = aligned_zeros(pending._data.shape, pending._data.dtype)
+        self.init = pending.init
+        if not _skipping:
+            pending.init = None
+            super().init_data()
 
     # --- name and flags -------------------------------------------------------------------------
 
@@ -97,19 +170,33 @@ class Parameter(Tensor):
                 "The type of the Parameter's name should be 'string' or 'None', "
                 f"but got {type(value)}."
             )
+        value = value.strip() if value else value
         self.auto_named = not value
         self._name = value or f"{PARAMETER_NAME_DEFAULT}#{self._serial}"
 
     @property
-    def requires_grad(self) -> bool:
-        """Whether gradients are taken with respect to this parameter."""
-        return self._requires_grad
+    def cache_shape(self) -> list[int]:
+        """The shape of the cache, where one is enabled; kept."""
+        shape: list[int] = self.__dict__.get("cache_shape", [])
+        return shape
 
-    @requires_grad.setter
-    def requires_grad(self, value: bool) -> None:
-        if not isinstance(value, bool):
-            raise TypeError("The argument `requires_grad` must be bool type")
-        self._requires_grad = value
+    @cache_shape.setter
+    def cache_shape(self, value: Sequence[int]) -> None:
+        if not isinstance(value, (list, tuple)):
+            raise TypeError(
+                f"The argument `cache_shape` must be list or tuple type, but got {type(value)}."
+            )
+        self.__dict__["cache_shape"] = list(value)
+
+    def add_pipeline_stage(self, stage: int) -> None:
+        """Record a stage of a pipeline that uses this parameter.
+
+        Raises:
+            TypeError: not an int of at least 0.
+        """
+        if isinstance(stage, bool) or not isinstance(stage, int) or stage < 0:
+            raise TypeError(f"`stage` must be an int of at least 0, but got {stage!r}")
+        self.__dict__.setdefault("_pipeline_stages", []).append(stage)
 
     # --- value ----------------------------------------------------------------------------------
 
@@ -127,6 +214,8 @@ class Parameter(Tensor):
         return self if active_tracer() is not None else Tensor._from_array(self._lent())
 
     def _lent(self) -> Array:
+        if self.init is not None:
+            self.init_data()
         array, self._lease = writes.lend(self._data)
         writes.written((self,))  # it may be, before anyone looks
         return array
@@ -158,6 +247,7 @@ class Parameter(Tensor):
             value = given if given.dtype is self.dtype else given.astype(self.dtype)
         else:
             value = Tensor(data, self.dtype)
+        self.init = None
         if active_tracer() is not None or value.shape == self.shape:
             assign(self, value)  # where a recording sees it: old elements may be needed yet
         else:
@@ -165,7 +255,11 @@ class Parameter(Tensor):
         return self
 
     def _replace(self, array: Array) -> None:
-        self._data = aligned_copy(array)
+        self._move(aligned_copy(array))
+
+    def _move(self, block: Array) -> None:
+        """Use a block of memory that holds the new elements."""
+        self._data = block
         writes.written((self,))
 
     def assign_value(self, value: Tensor) -> Parameter:
@@ -173,47 +267,65 @@ class Parameter(Tensor):
         return self.set_data(value)
 
     def set_dtype(self, dtype: DType) -> DType:
-        """Convert the parameter in place to another element type; that type."""
+        """Convert the parameter in place to another element type; that type.
+
+        Raises:
+            TypeError: no element type.
+        """
+        if dtype not in dtypes.ALL:
+            raise TypeError(f"'set_dtype' takes an element type, but got {dtype!r}")
         self._replace(cast_array(self._data, dtype))
         return dtype
 
     def init_data(
         self, layout: Any = None, set_sliced: bool = False, opt_shard_group: Any = None
     ) -> Parameter:
-        """The parameter itself: its value is set when it is made."""
+        """Fill the parameter if it was made without a value (`no_init_parameters`); itself.
+
+        Args:
+            layout, opt_shard_group: accepted for compatibility (no sharding).
+            set_sliced: the flag `sliced` afterwards, if True.
+        """
+        if self.init is not None:
+            super().init_data()
+            writes.written((self,))
+            self.inited_param = self
+        if set_sliced:
+            self.sliced = True
         return self
+
+    # --- copies and printing --------------------------------------------------------------------
 
     def clone(self, init: Any = "same") -> Parameter:
         """A new parameter with the same name and flags.
 
         Args:
-            init: `"same"` copies the value; otherwise an initializer, its name, or a number.
+            init: `"same"` copies the value; otherwise what `initializer` takes: an initializer,
+                its alias, a number, or a Tensor of the same shape.
+
+        Raises:
+            TypeError, ValueError: as `initializer`.
         """
-        out = Parameter(Tensor._from_array(self._data), self._name, self.requires_grad,
-                        self.layerwise_parallel, self.parallel_optimizer, self.storage_format)
-        out.auto_named, out.is_state = self.auto_named, self.is_state
-        if init != "same":
-            out._fill(init)
+        out = object.__new__(type(self))
+        state = {k: v for k, v in self.__dict__.items() if k not in _OWN}
+        out.__dict__.update(state)
+        out._serial = next(_serial)
+        if isinstance(init, str) and init == "same":
+            out._data = aligned_copy(self._data)
+            out.init = self.init
+        else:
+            filled = make_initial[0](init, self.shape, self.dtype).init_data()
+            out._data = aligned_copy(cast_array(filled._data, self.dtype))
         return out
 
-    def _fill(self, init: Any) -> None:
-        if isinstance(init, Tensor):
-            self.set_data(init)
-        elif isinstance(init, (int, float)):
-            self._data.fill(init)
-        elif init in ("zeros", "ones"):
-            self._data.fill(init == "ones")
-        elif callable(init):
-            init(self._data)
-        else:
-            raise ValueError(f"clone takes an initializer, its name or a number, got {init!r}")
+    def copy(self) -> Parameter:
+        """A copy with memory of its own."""
+        return self.clone()
 
     def requires_grad_(self, requires_grad: bool = True) -> Parameter:
         """Set `requires_grad`; itself."""
         self.requires_grad = requires_grad
         return self
-
-    # --- copies and printing --------------------------------------------------------------------
 
     def __copy__(self) -> Parameter:
         return self.clone()
@@ -222,8 +334,8 @@ class Parameter(Tensor):
         return self.clone()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, (self._data, self._name, self.requires_grad, self.layerwise_parallel,
-                          self.parallel_optimizer)
+        state = {k: v for k, v in self.__dict__.items() if k not in _OWN}
+        return _restore, (type(self), self._data, state, self.init)
 
     def __repr__(self) -> str:
         return (f"Parameter (name={self._name}, shape={self.shape}, dtype={self.dtype!s}, "
@@ -232,40 +344,50 @@ class Parameter(Tensor):
     __str__ = __repr__
 
 
-def _restore(
-    data: np.ndarray[Any, Any], name: str, requires_grad: bool, layerwise: bool, parallel: bool
-) -> Parameter:
-    return Parameter(Tensor._from_array(data), name, requires_grad, layerwise, parallel)
+_OWN = frozenset({"_lease", "_version", "_serial", "init", "inited_param"})
+"""Attributes that belong to one parameter and not to copies of it."""
+
+make_initial: list[Callable[..., Tensor]] = []
+"""`initializer`, handed in by its module, which stands on this one."""
+
+
+def _restore(cls: type[Parameter], data: Array, state: dict[str, Any], init: Any) -> Parameter:
+    out = object.__new__(cls)
+    out.__dict__.update(state)
+    out._serial = next(_serial)
+    out._data = aligned_copy(data)
+    if init is not None:
+        out.init = init
+    return out
 
 
 class ParameterTuple(tuple[Parameter, ...]):
-    """A tuple of parameters with distinct names.
+    """A tuple of parameters; two different ones have different names.
 
     Args:
         iterable: the parameters.
 
     Raises:
         TypeError: an element is no Parameter.
-        ValueError: two have one name.
+        ValueError: two different ones have one name.
     """
 
     __slots__ = ()
 
     def __new__(cls, iterable: Iterable[Parameter]) -> ParameterTuple:
         data = tuple(iterable)
-        names: set[str] = set()
+        names: dict[str, Parameter] = {}
         for p in data:
             if not isinstance(p, Parameter):
                 raise TypeError(
                     "For ParameterTuple initialization, ParameterTuple input should be "
                     f"'Parameter' collection, but got a {type(iterable)}."
                 )
-            if p.name in names:
+            if names.setdefault(p.name, p) is not p:
                 raise ValueError(
                     f"The value {p} , its name '{p.name}' already exists. "
                     "Please set a unique name for the parameter."
                 )
-            names.add(p.name)
         return super().__new__(cls, data)
 
     def clone(self, prefix: str, init: Any = "same") -> ParameterTuple:
@@ -274,8 +396,18 @@ class ParameterTuple(tuple[Parameter, ...]):
         Args:
             prefix: put before each name, with a dot.
             init: as in `Parameter.clone`.
+
+        Raises:
+            TypeError: the prefix is no string.
+            ValueError: the prefix is empty, or holds more than letters, digits, `_` and `.`.
         """
         copies = []
+        if not isinstance(prefix, str):
+            raise TypeError(f"the prefix must be str, but got {type(prefix).__name__}")
+        if not _PREFIX.fullmatch(prefix):
+            raise ValueError(
+                f"the prefix {prefix!r} must be letters, digits, '_' and '.', and not be empty"
+            )
         for p in self:
             copy = p.clone(init)
             copy.name = f"{prefix}.{p.name}"

@@ -7,7 +7,8 @@ except what must return Python or numpy values.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -32,11 +33,31 @@ def _type_of(shape: tuple[int, ...], dtype: np.dtype[Any]) -> TensorType:
 
 def aligned_copy(array: Array) -> Array:
     """A copy that is contiguous, native-endian and starts on a 64-byte boundary."""
-    dtype = dtypes.from_numpy(array.dtype).numpy  # numpy's own object: native entries compare it
-    raw = np.empty(array.size * dtype.itemsize + 64, np.uint8)
+    return aligned_block([array])[0]
+
+
+def aligned_block(arrays: Sequence[Array]) -> list[Array]:
+    """Copies as `aligned_copy` makes them, of arrays of one type, one after another in memory."""
+    # numpy's own object of the type: native entries compare it
+    dtype = dtypes.from_numpy(arrays[0].dtype).numpy
+    sizes = [-(-a.size * dtype.itemsize // 64) * 64 for a in arrays]
+    raw = np.empty(sum(sizes) + 64, np.uint8)
+    start, out = -raw.ctypes.data % 64, []
+    for array, size in zip(arrays, sizes, strict=True):
+        flat = raw[start : start + array.size * dtype.itemsize].view(dtype)
+        out.append(flat.reshape(array.shape))
+        np.copyto(out[-1], array, casting="unsafe")
+        start += size
+    return out
+
+
+def aligned_zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """Zeros that start on a 64-byte boundary; the system gives the memory when it is written."""
+    kind = dtypes.from_numpy(dtype).numpy
+    size = math.prod(shape) * kind.itemsize
+    raw = np.zeros(size + 64, np.uint8)
     start = -raw.ctypes.data % 64
-    out: Array = raw[start : start + array.size * dtype.itemsize].view(dtype).reshape(array.shape)
-    np.copyto(out, array, casting="unsafe")
+    out: Array = raw[start : start + size].view(kind).reshape(shape)
     return out
 
 

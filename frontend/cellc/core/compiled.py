@@ -218,6 +218,9 @@ class CompiledEntry:
         """Give the executable the parameters' present buffers and contents."""
         self.epoch = writes.epoch
         parameters = self.traced.parameters
+        for p in parameters:
+            if p.init is not None:
+                p.init_data()
         self.bound = [(p._data, p._version) for p in parameters]
         lent = self.executable.program.kept_bytes > 0 and any(
             getattr(p, "_is_lent", False) for p in parameters

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from . import utils
 from .cell import Cell
 from .dynamic_lr import (
     cosine_decay_lr,
@@ -209,5 +210,5 @@ __all__ = [
     "TripletMarginWithDistanceLoss", "Triu", "Unflatten", "Upsample", "WarmUpLR", "WithEvalCell",
     "WithGradCell", "WithLossCell", "ZeroPad2d", "cosine_decay_lr", "exponential_decay_lr",
     "get_activation", "inverse_decay_lr", "natural_exp_decay_lr", "piecewise_constant_lr",
-    "polynomial_decay_lr", "warmup_lr",
+    "polynomial_decay_lr", "utils", "warmup_lr",
 ]

@@ -24,27 +24,15 @@ class Cell(Hooking):
         flags: initial flags (see `add_flags`).
     """
 
-    def construct(self, *args: Any, **kwargs: Any) -> Any:
-        """The computation; to be given by each network."""
-        raise AttributeError(
-            f"For 'Cell', the method 'construct' of '{type(self).__name__}' is not defined."
-        )
-
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         tracer = active_tracer()
         if tracer is not None:
             return compiled.inline(tracer, self, args, kwargs)
+        if "_prepared" not in self.__dict__:
+            self._prepare()
         if context.in_graph_mode():
             return self._entries.call(self, args, kwargs)
         return eager.call_cell(self, args, kwargs)
-
-    def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Compile for these inputs (Tensors, or values known at compile time) without running."""
-        self._entries.prepare(self, args, kwargs)
-
-    def compile_and_run(self, *args: Any, **kwargs: Any) -> Any:
-        """Compile for these inputs, then run."""
-        return self._entries.call(self, args, kwargs)
 
 
 calls_of(Cell)

@@ -1,4 +1,4 @@
-"""The state of a Cell by attribute path: its parameters and those of its buffers that persist."""
+"""Loading and saving the state of a Cell by attribute path."""
 
 from __future__ import annotations
 
@@ -12,21 +12,60 @@ from ...core.watch import changed
 if TYPE_CHECKING:
     from . import Cell
 
+EXTRA = "_extra_state"
+"""The name of extra state among a cell's own paths."""
 
-class _IncompatibleKeys(NamedTuple):
+
+class StateDict(OrderedDict[str, Any]):
+    """A state by path, with what else is known of each cell."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._metadata: OrderedDict[str, dict[str, Any]] = OrderedDict()
+
+
+StateDict.__name__ = StateDict.__qualname__ = "OrderedDict"
+
+
+class IncompatibleKeys(NamedTuple):
     """What `load_state_dict` did not find in the network, and in what it was given."""
 
     missing_keys: list[str]
     unexpected_keys: list[str]
+
+    def __repr__(self) -> str:
+        if not self.missing_keys and not self.unexpected_keys:
+            return "<All keys matched successfully>"
+        return (f"_IncompatibleKeys(missing_keys={self.missing_keys}, "
+                f"unexpected_keys={self.unexpected_keys})")
+
+
+IncompatibleKeys.__name__ = "_IncompatibleKeys"
+
+
+class Findings(NamedTuple):
+    """What loading finds, in lists that hooks may change."""
+
+    missing: list[str]
+    unexpected: list[str]
+    errors: list[str]
+
+
+# --- buffers and paths ----------------------------------------------------------------------------
 
 
 def check_buffer(cell: Cell, name: Any, tensor: Any) -> None:
     """Raise unless `tensor` may be registered as the buffer `name`.
 
     Raises:
+        AttributeError: the cell is not initialised.
         TypeError: the name is no string, or the value neither a Tensor nor None.
         KeyError: the name is empty, has a dot, or is an attribute that is no buffer.
     """
+    if "_buffers" not in cell.__dict__:
+        raise AttributeError(
+            f"For '{type(cell).__name__}', please use super().__init__() before register_buffer()."
+        )
     if not isinstance(name, str):
         raise TypeError(f"buffer name should be a string, but got {type(name).__name__}")
     if not name or "." in name:
@@ -62,41 +101,110 @@ def below(cell: Cell, path: str) -> Cell:
     return cell
 
 
-def state(cell: Cell, prefix: str) -> OrderedDict[str, Tensor]:
-    """Parameters and persistent buffers by attribute path, parents before children."""
-    out: OrderedDict[str, Tensor] = OrderedDict()
-    for name, value in [*cell._own_parameters(), *own_buffers(cell, persistent=True)]:
-        out[prefix + name] = value
-    for name, child in cell._cells.items():
-        if child is not None:
-            out.update(state(child, f"{prefix}{name}."))
-    return out
+def has_extra_state(cell: Cell) -> bool:
+    """Whether a cell's class has extra state."""
+    return _overrides(cell, "get_extra_state")
 
 
-def load(cell: Cell, given: Mapping[str, Any], strict: bool) -> _IncompatibleKeys:
+def _overrides(cell: Cell, method: str) -> bool:
+    return not getattr(type(cell), method).__module__.startswith("cellc.nn.cell")
+
+
+# --- loading --------------------------------------------------------------------------------------
+
+
+def load(cell: Cell, given: Any, strict: bool) -> IncompatibleKeys:
     """Copy tensors into parameters and buffers of the same paths.
 
     Raises:
         TypeError: no mapping.
-        RuntimeError: a shape differs; or, with `strict`, the paths do. Nothing is copied then.
+        RuntimeError: a shape differs; or, with `strict`, the paths do.
     """
     if not isinstance(given, Mapping):
         raise TypeError(f"'state_dict' must be a dict, but got {type(given).__name__}")
-    own = state(cell, "")
-    keys = _IncompatibleKeys([k for k in own if k not in given], [k for k in given if k not in own])
-    wrong = [
-        f"size mismatch for {k}: {tuple(given[k].shape)} is given, {own[k].shape} is wanted"
-        for k in own if k in given and tuple(given[k].shape) != own[k].shape
-    ]
-    if strict:
-        wrong += [f"missing: {k}" for k in keys.missing_keys]
-        wrong += [f"unexpected: {k}" for k in keys.unexpected_keys]
-    if wrong:
-        lines = "".join(f"\n\t{line}" for line in wrong)
-        raise RuntimeError(f"Error(s) in loading state_dict for {type(cell).__name__}:{lines}")
-    for key, target in own.items():
-        if key in given:
+    metadata = getattr(given, "_metadata", None) or {}
+    if not any(_takes_part(c) for _, c in cell.cells_and_names()):
+        # Nothing but copies: see first whether all of them can be made.
+        trial = Findings([], [], [])
+        _walk(cell, dict(given), "", metadata, trial, copy=False)
+        _complain(cell, trial, strict)
+    found = Findings([], [], [])
+    _walk(cell, dict(given), "", metadata, found, copy=True)
+    _complain(cell, found, strict)
+    return IncompatibleKeys(found.missing, found.unexpected)
+
+
+def _takes_part(cell: Cell) -> bool:
+    """Whether a hook or a method of the user is run when a cell is loaded."""
+    return bool(
+        cell._hooks_of("load_state_dict_pre") or cell._hooks_of("load_state_dict_post")
+        or _overrides(cell, "_load_from_state_dict") or _overrides(cell, "set_extra_state")
+    )
+
+
+def _complain(cell: Cell, found: Findings, strict: bool) -> None:
+    lines = list(found.errors)
+    if strict and found.unexpected:
+        lines.insert(0, "unexpected: " + ", ".join(found.unexpected))
+    if strict and found.missing:
+        lines.insert(0, "missing: " + ", ".join(found.missing))
+    if lines:
+        text = "".join(f"\n\t{line}" for line in lines)
+        raise RuntimeError(f"Error(s) in loading state_dict for {type(cell).__name__}:{text}")
+
+
+def _walk(
+    cell: Cell, given: dict[str, Any], prefix: str, metadata: Mapping[str, Any],
+    found: Findings, *, copy: bool,
+) -> None:
+    """Load a cell and those below it; `copy` False: only say what would be wrong."""
+    if copy:
+        cell._load_from_state_dict(
+            given, prefix, dict(metadata.get(prefix[:-1], {})), True, *found
+        )
+    else:
+        load_own(cell, given, prefix, True, found, copy=False)
+    for name, child in cell._cells.items():
+        if child is not None:
+            start = f"{prefix}{name}."
+            part = {k: v for k, v in given.items() if k.startswith(start)}
+            _walk(child, part, start, metadata, found, copy=copy)
+    for hook in cell._hooks_of("load_state_dict_post"):
+        hook(cell, IncompatibleKeys(found.missing, found.unexpected))
+
+
+def load_own(
+    cell: Cell, given: Mapping[str, Any], prefix: str, strict: bool, found: Findings, *,
+    copy: bool,
+) -> None:
+    """Load a cell's own parameters, buffers and extra state; what is wrong goes to `found`."""
+    own = dict([*cell._own_parameters(), *own_buffers(cell, persistent=True)])
+    for name, target in own.items():
+        key = prefix + name
+        if key not in given:
+            found.missing.append(key)
+        elif not isinstance(given[key], Tensor):
+            found.errors.append(
+                f"{key}: a Tensor or Parameter is wanted, but got {type(given[key]).__name__}"
+            )
+        elif given[key].shape != target.shape:
+            found.errors.append(
+                f"size mismatch for {key}: {given[key].shape} is given, {target.shape} is wanted"
+            )
+        elif copy:
             target.copy_(given[key])
-            path, _, name = key.rpartition(".")
-            changed(below(cell, path), name)  # compiled code may hold a buffer's old elements
-    return keys
+            target.init = None  # whatever it was to be filled with
+            changed(cell, name)  # compiled code may hold a buffer's old elements
+    names = set(own)
+    if _overrides(cell, "set_extra_state"):
+        names.add(EXTRA)
+        if prefix + EXTRA not in given:
+            found.missing.append(prefix + EXTRA)
+        elif copy:
+            cell.set_extra_state(given[prefix + EXTRA])
+    if strict:
+        for key in given:
+            first, _, rest = key.removeprefix(prefix).partition(".")
+            known = cell._cells.get(first) is not None if rest else first in names
+            if key.startswith(prefix) and not known:
+                found.unexpected.append(key)

@@ -46,7 +46,6 @@ class Attributes:
         put(self, "_param_prefix", "")
         put(self, "_hooks", None)
         put(self, "cls_name", type(self).__name__)
-        put(self, "instance_name", "")
         if flags:
             self.add_flags(**flags)
 
@@ -85,6 +84,8 @@ class Attributes:
                     f"For 'Cell', the type of {name} must be cell, but got {type(value).__name__}."
                 )
             self._cells[name] = None
+        elif name in self._buffers:
+            self._set_buffer(name, value)
         else:
             object.__setattr__(self, name, value)
         changed(self, name)
@@ -100,31 +101,37 @@ class Attributes:
         changed(self, name)
 
     def _set_parameter(self, name: str, value: Parameter) -> None:
-        if name in self.__dict__ and self.__dict__[name] is not None:
-            raise TypeError(
-                f"For 'Cell', the attribute '{name}' already exists and is no Parameter."
-            )
+        if name in self._cells:
+            raise KeyError(f"For 'Cell', the attribute '{name}' is a Cell already.")
+        if name in self._buffers:
+            raise KeyError(f"For 'Cell', the attribute '{name}' is a buffer already.")
         self.__dict__.pop(name, None)
-        self._cells.pop(name, None)
         self.insert_param_to_cell(name, value)
 
     def _set_cell(self, name: str, value: Cell) -> None:
         self.__dict__.pop(name, None)
         if name in self._params:
             raise KeyError(f"For 'Cell', the attribute '{name}' is a Parameter already.")
+        if name not in self._cells and hasattr(type(self), name):
+            raise KeyError(
+                f"For 'Cell', the class {type(self).__name__} has an attribute '{name}'."
+            )
         if self._auto_prefix:
             value.update_parameters_name(name + ".")
         self._cells[name] = value
 
     def _set_parameter_tuple(self, name: str, value: ParameterTuple) -> None:
-        for parameter in value:
-            if parameter.auto_named:
-                raise ValueError(
-                    f"For 'Cell', the parameters of the tuple '{name}' must have names."
-                )
         object.__setattr__(self, name, value)
         for parameter in value:
             self.insert_param_to_cell(parameter.name, parameter, check_name_contain_dot=False)
+
+    def _set_buffer(self, name: str, value: Any) -> None:
+        if value is not None and not isinstance(value, Tensor):
+            raise TypeError(
+                f"For 'Cell', the buffer '{name}' takes a Tensor or None, but got "
+                f"{type(value).__name__}."
+            )
+        object.__setattr__(self, name, value)
 
     def _assign_parameter(self, name: str, value: Any) -> None:
         if isinstance(value, Tensor) and self._params[name] is not None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Self
 
 from ...core.watch import changed
 from . import _state
@@ -32,13 +32,18 @@ class Children(Attributes):
         return out
 
     def cells_and_names(
-        self, cells: set[int] | None = None, name_prefix: str = ""
+        self, cells: set[Cell] | None = None, name_prefix: str = ""
     ) -> Iterator[tuple[str, Cell]]:
-        """This cell and all below it with their paths, depth first, each once."""
+        """This cell and all below it with their paths, depth first, each once.
+
+        Args:
+            cells: cells that are left out, with those below them; the others are added.
+            name_prefix: the path of this cell.
+        """
         seen = cells if cells is not None else set()
-        if id(self) in seen:
+        if as_cell(self) in seen:
             return
-        seen.add(id(self))
+        seen.add(as_cell(self))
         yield name_prefix, as_cell(self)
         for name, cell in self._cells.items():
             if cell is not None:
@@ -54,8 +59,10 @@ class Children(Attributes):
         """
         if not isinstance(child_name, str):
             raise TypeError(f"For 'insert_child_to_cell', the name must be str, got {child_name!r}")
-        if child_name in self._cells or hasattr(self, child_name):
-            raise KeyError(f"For 'insert_child_to_cell', the name '{child_name}' is taken.")
+        if child_name not in self._cells and hasattr(self, child_name):
+            raise KeyError(
+                f"For 'insert_child_to_cell', the name '{child_name}' is an attribute already."
+            )
         if not isinstance(child_cell, Attributes) and child_cell is not None:
             raise TypeError(
                 f"For 'insert_child_to_cell', '{child_name}' must be a Cell, got "
@@ -71,3 +78,28 @@ class Children(Attributes):
             AttributeError: there is none.
         """
         return _state.below(as_cell(self), target)
+
+    def apply(self, fn: Callable[[Cell], Any]) -> Self:
+        """Call `fn` on every cell below this one, then on this one; itself."""
+        for cell in self.cells():
+            cell.apply(fn)
+        fn(as_cell(self))
+        return self
+
+    # --- scopes ---------------------------------------------------------------------------------
+
+    _scope: str | None = None
+
+    def generate_scope(self) -> None:
+        """Name the scope of every cell below this one by the path and the classes to it."""
+        _name_scopes(as_cell(self), "Default")
+
+    def get_scope(self) -> str | None:
+        """The scope `generate_scope` gave, or None."""
+        return self._scope
+
+
+def _name_scopes(cell: Cell, prefix: str) -> None:
+    for name, child in cell.name_cells().items():
+        object.__setattr__(child, "_scope", f"{prefix}/{name}-{child.cls_name}")
+        _name_scopes(child, f"{prefix}/{name}-{child.cls_name}")

@@ -32,6 +32,10 @@ class Parameters(Children):
                 f"For 'insert_param_to_cell', '{param_name}' must be a Parameter, got "
                 f"{type(param).__name__}."
             )
+        if param_name not in self._params and hasattr(self, param_name):
+            raise KeyError(
+                f"For 'insert_param_to_cell', the name '{param_name}' is an attribute already."
+            )
         if param is not None and param.auto_named:
             param.name = param_name
         self._params[param_name] = param
@@ -71,10 +75,49 @@ class Parameters(Children):
         """Parameters by their names."""
         return OrderedDict((p.name, p) for p in self.get_parameters(recurse))
 
+    def parameters_broadcast_dict(self, recurse: bool = True) -> OrderedDict[str, Parameter] | None:
+        """Parameters by name without those spread over devices; None if there are none."""
+        found = OrderedDict(
+            (p.name, p) for p in self.get_parameters(recurse) if not p.layerwise_parallel
+        )
+        return found or None
+
+    def _prepare(self) -> None:
+        """Before the first call: values for parameters without one, names that differ."""
+        object.__setattr__(self, "_prepared", True)
+        self.init_parameters_data()
+        self.check_names_and_refresh_name()
+
+    def check_names(self) -> None:
+        """Raise unless the names of all parameters differ.
+
+        Raises:
+            ValueError: two parameters have one name.
+        """
+        seen: set[str] = set()
+        for path, parameter in self.parameters_and_names():
+            if parameter.name in seen:
+                raise ValueError(
+                    f"The value of {path} is {parameter}, its name '{parameter.name}' already "
+                    "exists. Please set a unique name for the parameter."
+                )
+            seen.add(parameter.name)
+
+    def check_names_and_refresh_name(self) -> None:
+        """Give parameters of one name the names of their paths instead."""
+        try:
+            self.check_names()
+        except ValueError:
+            for path, parameter in self.parameters_and_names():
+                parameter.name = path
+
     def update_parameters_name(self, prefix: str = "", recurse: bool = True) -> None:
         """Put a prefix before the name of every parameter."""
+        if not isinstance(prefix, str):
+            raise TypeError(f"the prefix must be str, but got {type(prefix).__name__}")
         for name, parameter in self.parameters_and_names(expand=recurse):
-            parameter.name = prefix + name
+            if prefix:
+                parameter.name = prefix + name
 
     @property
     def param_prefix(self) -> str:
@@ -87,5 +130,5 @@ class Parameters(Children):
             cell._param_prefix = path
 
     def init_parameters_data(self, auto_parallel_mode: bool = False) -> dict[Any, Parameter]:
-        """Initialise parameters that were created lazily; a map of each to itself."""
+        """Fill parameters that were made without a value; a map of each to itself."""
         return {p: p.init_data() for p in self.get_parameters()}

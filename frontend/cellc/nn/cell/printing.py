@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from .inputs import Inputs
+from .parallel import Parallel
 
 
-class Printing(Inputs):
+class Printing(Parallel):
     """Printed form."""
+
+    def _get_name(self) -> str:
+        return type(self).__name__
 
     def extend_repr(self) -> str:
         """What a subclass wants printed between the parentheses."""
@@ -14,10 +17,13 @@ class Printing(Inputs):
 
     def __repr__(self) -> str:
         extra = self.extend_repr()
+        lines = extra.split("\n") if extra else []
         children = [(name, cell) for name, cell in self._cells.items() if cell is not None]
-        head = type(self).__name__
-        if not children:
-            return f"{head}({extra})" if extra else f"{head}()"
-        lines = [f"({name}): " + repr(cell).replace("\n", "\n  ") for name, cell in children]
-        inner = [extra, *lines] if extra else lines
-        return f"{head}(\n  " + "\n  ".join(inner) + "\n)"
+        head = self._get_name()
+        if not children and len(lines) < 2:
+            return f"{head}({extra})"
+        lines += [f"({name}): " + repr(cell).replace("\n", "\n  ") for name, cell in children]
+        return f"{head}(\n  " + "\n  ".join(lines) + "\n)"
+
+    def __bool__(self) -> bool:
+        return True

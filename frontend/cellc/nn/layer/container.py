@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Self
 
 from ...common.tensor import Tensor
 from ...core.watch import changed
@@ -17,6 +17,15 @@ def _checked(cell: Any, what: str) -> Cell:
             f"For '{what}', each cell must be subclass of Cell, but got {type(cell).__name__}."
         )
     return cell
+
+
+def _own_path(container: Cell) -> str:
+    """What the names of parameters begin with before a cell's own name: the container's path."""
+    for name, cell in container.name_cells().items():
+        for path, parameter in cell.parameters_and_names():
+            if parameter.name.endswith(f"{name}.{path}"):
+                return parameter.name.removesuffix(f"{name}.{path}")
+    return ""
 
 
 class _Numbered(Cell):
@@ -44,7 +53,7 @@ class _Numbered(Cell):
         """
         if isinstance(index, Tensor) and index.size == 1 and index.dtype.is_integer:
             index = int(index)
-        if isinstance(index, bool) or not isinstance(index, int):
+        if not isinstance(index, int):
             raise TypeError(
                 f"For '{type(self).__name__}', the type of 'index' must be int, but got "
                 f"{type(index).__name__}."
@@ -59,18 +68,19 @@ class _Numbered(Cell):
     def __getitem__(self, index: int | slice) -> Any:
         cells = list(self._cells.values())
         if isinstance(index, slice):
-            return self._sliced(cells[index])
+            return self._sliced(list(self._cells.items())[index])
         return cells[self._place(index, len(cells))]
 
-    def _sliced(self, cells: list[Cell]) -> Any:
+    def _sliced(self, cells: list[tuple[str, Cell]]) -> Any:
         out = type(self).__new__(type(self))
         _Numbered.__init__(out, auto_prefix=False)
-        out._set(cells)
+        out._set(cell for _, cell in cells)
         return out
 
     def __setitem__(self, index: int, cell: Cell) -> None:
+        _checked(cell, type(self).__name__)
         place = self._place(index, len(self))
-        self._named(_checked(cell, type(self).__name__), place)
+        self._named(cell, place)
         self._set([*list(self)[:place], cell, *list(self)[place + 1 :]])
 
     def __delitem__(self, index: int | slice) -> None:
@@ -82,20 +92,12 @@ class _Numbered(Cell):
 
     def _named(self, cell: Cell, place: int) -> Cell:
         if self._auto_prefix:
-            cell.update_parameters_name(f"{self._prefix()}{place}.")
+            cell.update_parameters_name(f"{_own_path(self)}{place}.")
         return cell
-
-    def _prefix(self) -> str:
-        """What the names of parameters begin with before the position: this list's own path."""
-        for i, cell in enumerate(self):
-            for path, parameter in cell.parameters_and_names():
-                if parameter.name.endswith(f"{i}.{path}"):
-                    return parameter.name.removesuffix(f"{i}.{path}")
-        return ""
 
     def _reorder(self, cells: list[Cell]) -> None:
         """Hold `cells` in their new order; parameters named by position get the new one."""
-        prefix, places = self._prefix(), {id(cell): i for i, cell in enumerate(self)}
+        prefix, places = _own_path(self), {id(cell): i for i, cell in enumerate(self)}
         for i, cell in enumerate(cells if self._auto_prefix else ()):
             old = places.get(id(cell), i)
             for path, parameter in cell.parameters_and_names() if old != i else ():
@@ -104,16 +106,22 @@ class _Numbered(Cell):
         self._set(cells)
 
     def _set(self, cells: Iterable[Cell]) -> None:
+        held = list(cells)
         self._cells.clear()
-        self._cells.update((str(i), cell) for i, cell in enumerate(cells))
-        self.cell_list = tuple(self._cells.values())
+        self._cells.update((str(i), cell) for i, cell in enumerate(held))
+        self.cell_list = tuple(held)
 
-    def append(self, cell: Cell) -> Any:
-        """Add a cell at the end; itself."""
+    def set_grad(self, requires_grad: bool = True) -> Any:
+        """`Cell.set_grad` of this list and of its cells; None."""
+        super().set_grad(requires_grad)
+        for cell in self:
+            cell.set_grad(requires_grad)
+
+    def append(self, cell: Cell) -> None:
+        """Add a cell at the end."""
         place = len(self)
         self._named(_checked(cell, type(self).__name__), place)
         self._set([*self, cell])
-        return self
 
     def insert(self, index: int, cell: Cell) -> None:
         """Put a cell before a position."""
@@ -130,13 +138,17 @@ class _Numbered(Cell):
         Raises:
             TypeError: no list of Cells.
         """
-        if not isinstance(cells, (list, tuple, _Numbered)):
+        if not isinstance(cells, list):
             raise TypeError(
                 f"For '{type(self).__name__}', the new cells wanted to append should be instance "
                 f"of list, but got {type(cells).__name__}."
             )
         for cell in cells:
             self.append(cell)
+        return self
+
+    def __iadd__(self, cells: list[Cell]) -> Self:
+        self.extend(cells)
         return self
 
 
@@ -174,9 +186,11 @@ class SequentialCell(_Numbered):
                 f"{type(given).__name__}"
             )
 
-    def append(self, cell: Cell) -> None:
-        """Add a cell at the end."""
-        super().append(cell)
+    def _sliced(self, cells: list[tuple[str, Cell]]) -> Any:
+        out = super()._sliced([])
+        out._cells.update(cells)  # under the names they have here
+        out.cell_list = tuple(cell for _, cell in cells)
+        return out
 
     def _set(self, cells: Iterable[Cell]) -> None:
         names = {id(cell): name for name, cell in self._cells.items() if not name.isdigit()}
@@ -212,8 +226,12 @@ class CellList(_Numbered):
             self.extend(args[0])
 
     def construct(self, *inputs: Any) -> Any:
-        """A list has no computation of its own."""
-        raise TypeError("a CellList is a container: call the cells in it")
+        """A list has no computation of its own.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        raise NotImplementedError("a CellList is a container: call the cells in it")
 
 
 class CellDict(Cell):
@@ -242,9 +260,13 @@ class CellDict(Cell):
 
     def __setitem__(self, key: str, cell: Cell) -> None:
         self._check_key(key)
-        _checked(cell, "CellDict")
+        if isinstance(_checked(cell, "CellDict"), (CellDict, CellList, SequentialCell)):
+            raise TypeError(
+                "For 'CellDict', the type of cell can not be CellDict, CellList or "
+                f"SequentialCell, but got {type(cell).__name__}."
+            )
         if self._auto_prefix:
-            cell.update_parameters_name(f"{key}.")
+            cell.update_parameters_name(f"{_own_path(self)}{key}.")
         self._cells[key] = cell
         changed(self, key)
 
@@ -275,9 +297,6 @@ class CellDict(Cell):
 
     def __contains__(self, key: str) -> bool:
         return key in self._cells
-
-    def __bool__(self) -> bool:
-        return len(self) > 0
 
     def clear(self) -> None:
         """Remove all cells."""
@@ -329,5 +348,9 @@ class CellDict(Cell):
             self[pair[0]] = pair[1]
 
     def construct(self, *inputs: Any) -> Any:
-        """A dictionary has no computation of its own."""
-        raise TypeError("a CellDict is a container: call the cells in it")
+        """A dictionary has no computation of its own.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        raise NotImplementedError("a CellDict is a container: call the cells in it")

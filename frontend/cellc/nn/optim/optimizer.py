@@ -258,7 +258,7 @@ class Optimizer(Cell):
             return
         self.learning_rate = tuple(rates)
         for rate in {id(r): r for r in rates if isinstance(r, Parameter)}.values():
-            self.insert_param_to_cell(rate.name, rate)
+            self._params[rate.name] = rate  # the attribute of this name is the tuple
 
     def _rate(self, value: Any, name: str) -> Any:
         """A rate as a Parameter (one number) or a Cell of the step."""

@@ -1,0 +1,41 @@
+"""Handles that take a hook away again."""
+
+from __future__ import annotations
+
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable
+from itertools import count
+from typing import Any
+
+Hooks = OrderedDict[int, Callable[..., Any]]
+_numbers = count()
+
+
+class Handle:
+    """What registering a hook gives: `remove()` takes the hook away."""
+
+    def __init__(self, table: Hooks, number: int) -> None:
+        self._table = weakref.ref(table)
+        self._number = number
+
+    def remove(self) -> None:
+        """Take the hook away; nothing the second time."""
+        table = self._table()
+        if table is not None:
+            table.pop(self._number, None)
+
+
+def add_hook(table: Hooks, hook: Callable[..., Any], prepend: bool = False) -> Handle:
+    """Put a hook into a table, last (or first with `prepend`); its handle.
+
+    Raises:
+        TypeError: the hook cannot be called.
+    """
+    if not callable(hook):
+        raise TypeError(f"a hook must be callable, but got {type(hook).__name__}")
+    number = next(_numbers)
+    table[number] = hook
+    if prepend:
+        table.move_to_end(number, last=False)
+    return Handle(table, number)

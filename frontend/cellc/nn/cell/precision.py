@@ -1,0 +1,63 @@
+"""The element type a Cell computes in: recorded as flags of each cell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+from cellc_runtime import dtypes
+from cellc_runtime.dtypes import DType
+
+from ...common.parameter import Parameter
+from ...common.tensor import Tensor
+from .inputs import Inputs
+
+FLAGS = {"fp16": dtypes.float16, "fp32": dtypes.float32, "bf16": dtypes.bfloat16}
+"""The flags `to_float` sets, and the element type each stands for."""
+
+
+def float_type(cell: Precision) -> DType | None:
+    """What `to_float` set last for a cell, or None."""
+    return next((v for k, v in FLAGS.items() if cell._flags.get(k)), None)
+
+
+class Precision(Inputs):
+    """`to_float` and casts."""
+
+    def to_float(self, dst_type: DType) -> Self:
+        """Record that this cell and those below it compute in an element type; itself.
+
+        The last call counts: one on an inner cell, made later, overrules that on the outer one.
+
+        Args:
+            dst_type: float16, float32 or bfloat16.
+
+        Raises:
+            ValueError: another type.
+        """
+        if dst_type not in FLAGS.values():
+            raise ValueError(
+                "For 'to_float', the argument 'dst_type' must be mstype.float32, mstype.float16 "
+                f"or mstype.bfloat16, but got type: {type(dst_type)} and value: {dst_type}."
+            )
+        return self.add_flags_recursive(**{k: v is dst_type for k, v in FLAGS.items()})
+
+    def cast_inputs(self, inputs: Sequence[Any], dst_type: DType) -> tuple[Any, ...]:
+        """Inputs converted to an element type."""
+        return tuple(x.astype(dst_type) if isinstance(x, Tensor) else x for x in inputs)
+
+    def cast_param(self, param: Parameter) -> Tensor:
+        """A parameter in the element type this cell computes in: itself if that is its own.
+
+        Raises:
+            TypeError: no Parameter.
+        """
+        if not isinstance(param, Parameter):
+            raise TypeError(
+                f"For 'cast_param', a Parameter is wanted, but got {type(param).__name__}."
+            )
+        wanted = float_type(self)
+        if wanted is None or wanted is param.dtype or not param.dtype.is_float:
+            return param
+        cast: Tensor = param.astype(wanted)
+        return cast

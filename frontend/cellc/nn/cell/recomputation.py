@@ -1,0 +1,66 @@
+"""Marks for recomputation: which Cells are computed again in the backward pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from .offloading import Offloading
+
+_KNOWN = ("mp_comm_recompute", "parallel_optimizer_comm_recompute", "recompute_slice_activation")
+
+
+@dataclass(frozen=True, slots=True)
+class RecomputeOptions:
+    """What `Cell.recompute` was told.
+
+    Attributes:
+        output_recompute: whether the cell's results are computed again too.
+        use_reentrant, early_stop, context_fn: how MindSpore does it in PyNative mode; kept.
+        communication: options about communication between devices; kept.
+    """
+
+    output_recompute: bool = False
+    use_reentrant: bool = True
+    early_stop: bool = True
+    context_fn: Callable[[], Any] | None = None
+    communication: tuple[tuple[str, bool], ...] = ()
+
+
+class Recomputation(Offloading):
+    """`recompute`."""
+
+    _recompute_options: RecomputeOptions | None = None
+
+    def recompute(
+        self, *, use_reentrant: bool = True, output_recompute: bool = False,
+        early_stop: bool = True, context_fn: Callable[[], Any] | None = None, **kwargs: Any,
+    ) -> None:
+        """Mark this cell: what it computes may be computed again for gradients, not kept.
+
+        Args:
+            use_reentrant, early_stop, context_fn: kept.
+            output_recompute: whether its results are not kept either.
+            kwargs: `mp_comm_recompute`, `parallel_optimizer_comm_recompute`,
+                `recompute_slice_activation`: bool, about communication; kept.
+
+        Raises:
+            ValueError: another keyword.
+            TypeError: an option is no bool.
+        """
+        for name, value in {"output_recompute": output_recompute, "use_reentrant": use_reentrant,
+                            "early_stop": early_stop, **kwargs}.items():
+            if name in kwargs and name not in _KNOWN:
+                raise ValueError(
+                    f"For 'recompute', keyword '{name}' is not recognized! It must be one of "
+                    f"{', '.join(_KNOWN)}."
+                )
+            if not isinstance(value, bool):
+                raise TypeError(
+                    f"For 'recompute', '{name}' must be bool, but got {type(value).__name__}."
+                )
+        self._recompute_options = RecomputeOptions(
+            output_recompute, use_reentrant, early_stop, context_fn, tuple(kwargs.items())
+        )
+        self.add_flags(output_recompute=output_recompute)

@@ -1,0 +1,55 @@
+"""Facts about Cells, Parameters, containers and initializers, recorded from MindSpore 2.10.
+
+`facts/` has a module of small programs for each subject, and beside it what MindSpore gave for
+each, in each mode. Here they run under cellc in both modes; with CELLC_ORACLE_PYTHON set, MindSpore
+is asked again. `python -m tests.nn.facts.record SUBJECT` records a subject.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .facts import record, runner
+
+SUBJECTS = [p.stem for p in sorted((Path(__file__).parent / "facts").glob("*.json"))]
+DIFFERENT = {
+    ("cell", "pickles"): "MindSpore cannot pickle its Primitives; Cells of cellc can be pickled",
+    ("cell", "to_float_results"): "MindSpore casts in PyNative mode only",
+    ("containers", "called"): "MindSpore raises ValueError in graph mode",
+}
+"""What is otherwise here, and why; tests of its own say how."""
+NO_ORACLE = "CELLC_ORACLE_PYTHON is not set"
+
+
+def _recorded(subject: str) -> dict[str, Any]:
+    text = (Path(__file__).parent / "facts" / f"{subject}.json").read_text()
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+CASES = [(s, name) for s in SUBJECTS for name in _recorded(s)]
+
+
+@pytest.mark.parametrize("mode", ["graph", "pynative"])
+@pytest.mark.parametrize(("subject", "name"), CASES, ids=[f"{s}-{n}" for s, n in CASES])
+def test_the_same_as_mindspore(subject: str, name: str, mode: str) -> None:
+    if (subject, name) in DIFFERENT:
+        pytest.skip(DIFFERENT[subject, name])
+    recorded = _recorded(subject)[name]
+    assert runner.run(runner.cases(subject)[name], mode) == recorded.get("both", recorded.get(mode))
+
+
+@pytest.mark.parametrize("subject", SUBJECTS)
+def test_every_fact_is_recorded(subject: str) -> None:
+    assert set(runner.cases(subject)) == set(_recorded(subject))
+
+
+@pytest.mark.skipif(not os.environ.get("CELLC_ORACLE_PYTHON"), reason=NO_ORACLE)
+@pytest.mark.parametrize("subject", SUBJECTS)
+def test_mindspore_still_says_so(subject: str) -> None:
+    assert record.ask(subject) == _recorded(subject)
