@@ -9,7 +9,7 @@ import numpy as np
 from cellc_compiler.ir.types import broadcast_all
 from cellc_runtime.dtypes import int32, int64
 
-from ..common._index_plan import check_range
+from ..common._index_plan import check_range, known_elements
 from ..common._promotion import cast_to, constant, is_scalar
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor
@@ -31,6 +31,16 @@ def _index(x: Any, what: str, name: str) -> Tensor:
 def _check_range(index: Tensor, d: int, what: str) -> None:
     """An IndexError for positions outside of [-d, d), now or when the graph runs."""
     check_range(index, -d, d, f"For '{what}', indices must be in [{-d}, {d}), but got ", 0, ".")
+
+
+def _check_points(index: Tensor, dims: tuple[int, ...], what: str) -> None:
+    """An IndexError for rows of `index` that address no element, now or when the graph runs."""
+    known = known_elements(index)
+    for axis, d in enumerate(dims[: index.shape[-1]] if index.ndim else ()):
+        column = fa.part(index, index.ndim - 1, axis, axis + 1) if known is None else \
+            Tensor._from_array(np.ascontiguousarray(known[..., axis]))
+        check_range(column, -d, d, f"For '{what}', indices along axis {axis} must be in "
+                    f"[{-d}, {d}), but got ", 0, ".")
 
 
 # --- gathers --------------------------------------------------------------------------------------
@@ -91,6 +101,7 @@ def take_along_dim(input: Tensor, index: Tensor, dim: int) -> Tensor:
 def gather_nd(input_x: Tensor, indices: Tensor) -> Tensor:
     """Slices at points: indices (..., k) address the first k axes."""
     x, i = tensor(input_x, "gather_nd", "input_x"), _index(indices, "gather_nd", "indices")
+    _check_points(i, x.shape, "gather_nd")
     out: Tensor = apply("gather_nd", x, i)
     return out
 
@@ -171,6 +182,7 @@ def _scatter_nd(input_x: Any, indices: Any, updates: Any, mode: str, what: str) 
     want = i.shape[:-1] + x.shape[depth:]
     if new.shape != want:
         raise ValueError(f"For '{what}', 'updates' must have the shape {want}, got {new.shape}.")
+    _check_points(i, x.shape, what)
     out: Tensor = apply("scatter_nd", x, i, cast_to(new, x.dtype), mode=mode)
     return out
 

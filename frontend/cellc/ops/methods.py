@@ -31,9 +31,11 @@ from . import functional_math as m
 from . import functional_nn as fn
 from . import functional_random as rnd
 from . import functional_reduce as fr
+from . import functional_scatter as fs
+from . import functional_window as fw
 from ._args import is_int
 from ._generated import generated_methods, make_function
-from .methods_more import METHODS, in_place
+from .methods_more import METHODS, in_place, index_add
 
 # --- operators ------------------------------------------------------------------------------------
 
@@ -378,8 +380,8 @@ def take(self: Tensor, indices: Any, axis: int | None = None, mode: str = "clip"
     index = indices if isinstance(indices, Tensor) else Tensor(indices)
     x = fa.ravel(self) if axis is None else self
     a = 0 if axis is None else axis
-    if mode == "clip":
-        index = m.clamp(index, 0, x.shape[a] - 1)
+    if mode == "clip":  # within the axis; negative ones count from the end
+        index = m.clamp(index, -x.shape[a], x.shape[a] - 1)
     elif mode == "wrap":
         index = m.remainder(index, x.shape[a])
     return fi.gather(x, index, a)
@@ -487,8 +489,10 @@ _AS_THEY_ARE: tuple[Any, ...] = (
     fa.moveaxis, fa.narrow, fa.ravel, fa.roll, fa.rot90, fa.squeeze, fa.swapaxes,
     fa.swapdims, fa.t, fa.tensor_split, fa.trace, fa.tril, fa.triu, fa.unbind, fa.unsqueeze,
     fa.view, fa.vsplit, fa.reverse,
-    fi.gather_elements, fi.gather_nd, fi.index_add, fi.index_fill, fi.index_select,
+    fi.gather_elements, fi.gather_nd, fi.index_fill, fi.index_select,
     fi.inplace_update, fi.unsorted_segment_max, fi.unsorted_segment_min, fi.unsorted_segment_prod,
+    fs.argwhere, fs.select_scatter, fs.slice_scatter, fs.diagonal_scatter, fs.reverse_sequence,
+    fw.unfold,
     fl.addbmm, fl.addmm, fl.addmv, fl.addr, fl.baddbmm, fl.bmm, fl.dot, fl.cross, fl.ger, fl.inner,
     fl.matmul, fl.mm, fl.outer, fn.softmax, rnd.multinomial,
 )
@@ -525,7 +529,7 @@ _METHODS: dict[str, Any] = {
 _IN_PLACE: dict[str, Any] = {
     "add_": m.add, "sub_": m.sub, "mul_": m.mul, "div_": m.div, "floor_divide_": m.floor_divide,
     "remainder_": m.remainder, "clamp_": m.clamp, "floor_": m.floor, "masked_fill_": m.masked_fill,
-    "sign_": m.sign, "index_fill_": fi.index_fill,
+    "sign_": m.sign, "index_fill_": fi.index_fill, "index_add_": index_add,
 }
 
 

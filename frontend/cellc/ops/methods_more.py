@@ -176,6 +176,24 @@ def index_put(
     return fi.tensor_scatter_add(self, points, fa.broadcast_to(values, shape))
 
 
+def index_add(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """Slices added along an axis at positions.
+
+    Called `index_add(dim, index, source, *, alpha=1)`, which adds alpha times the source, or
+    `index_add(indices, y, axis)`.
+    """
+    if "dim" in kwargs or (args and is_int(args[0])):
+        return _index_add_along(self, *args, **kwargs)
+    return fi.index_add(self, *args, **kwargs)
+
+
+def _index_add_along(
+    self: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1
+) -> Tensor:
+    scaled = source if alpha == 1 else cast_to(m.mul(source, alpha), self.dtype)
+    return fi.index_add(self, index, scaled, dim)
+
+
 def masked_scatter(self: Tensor, mask: Tensor, tensor: Tensor) -> Tensor:
     """Where the mask holds, the next element of `tensor`; elsewhere the element itself.
 
@@ -355,7 +373,8 @@ METHODS: dict[str, Any] = {
     "add": add, "sub": m.subtract, "flatten": flatten, "repeat_interleave": repeat_interleave,
     "allclose": allclose, "argmax_with_value": argmax_with_value,
     "argmin_with_value": argmin_with_value, "ptp": ptp, "choose": choose,
-    "fill_diagonal": fill_diagonal, "index_put": index_put, "masked_scatter": masked_scatter,
+    "fill_diagonal": fill_diagonal, "index_add": index_add, "index_put": index_put,
+    "masked_scatter": masked_scatter,
     "resize": resize, "sum_to_size": sum_to_size,
     "scatter": aliased(scatter, dim="axis", value="src"),
     "chunk": aliased(fa.chunk, dim="axis"), "cumsum": aliased(fr.cumsum, dim="axis"),

@@ -29,7 +29,9 @@ from . import functional_math as m
 from . import functional_nn as fn
 from . import functional_random as rnd
 from . import functional_reduce as fr
+from . import functional_scatter as fs
 from . import functional_window as win
+from . import methods_more
 from ._generated import make_function
 
 
@@ -414,6 +416,18 @@ def _resize_nearest(input_x: Tensor, size: Any, align_corners: bool, half_pixel_
     return win.interpolate(input_x, tuple(size), None, "nearest")
 
 
+def _scatter_with_axis(input_x: Tensor, indices: Tensor, update: Tensor, axis: int) -> Tensor:
+    return fi.scatter_add_ext(input_x, axis, indices, update)
+
+
+def _index_put(x1: Tensor, x2: Tensor, indices: Any, accumulate: int) -> Tensor:
+    return methods_more.index_put(x1, indices, x2, accumulate)
+
+
+def _index_fill(x: Tensor, dim: Any, index: Tensor, value: Any) -> Tensor:
+    return fi.index_fill(x, int(dim), index, value)
+
+
 def _inplace_update(x: Tensor, v: Tensor, indices: Any) -> Tensor:
     return fi.inplace_update(x, v, indices)
 
@@ -471,6 +485,8 @@ _PLAIN: dict[str, Callable[..., Any]] = {
     "Fills": fc.fills, "Ones": fc.ones, "Zeros": fc.zeros, "OnesLike": fc.ones_like,
     "ZerosLike": fc.zeros_like, "LinSpace": fc.linspace, "ScalarToTensor": fc.scalar_to_tensor,
     "GatherD": fi.gather_elements, "GatherNd": fi.gather_nd, "ScatterNd": fi.scatter_nd,
+    "IndexFill": _index_fill, "MaskedScatter": methods_more.masked_scatter,
+    "PopulationCount": fs.population_count,
     "TensorScatterUpdate": fi.tensor_scatter_update, "TensorScatterAdd": fi.tensor_scatter_add,
     "TensorScatterSub": fi.tensor_scatter_sub, "TensorScatterMul": fi.tensor_scatter_mul,
     "TensorScatterDiv": fi.tensor_scatter_div, "TensorScatterMax": fi.tensor_scatter_max,
@@ -571,6 +587,13 @@ _WITH_INIT: dict[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
     "Gather": (lambda x, indices, axis, *, batch_dims: fi.gather(x, indices, axis, batch_dims),
                {"batch_dims": 0}),
     "EmbeddingLookup": (_embedding_lookup, {}),
+    "InplaceAdd": (fs.inplace_add, {"indices": REQUIRED}),
+    "InplaceSub": (fs.inplace_sub, {"indices": REQUIRED}),
+    "InplaceIndexAdd": (fs.inplace_index_add, {"axis": REQUIRED}),
+    "ScatterAddWithAxis": (_scatter_with_axis, {"axis": 0}),
+    "IndexPut": (_index_put, {"accumulate": 0}),
+    "ReverseSequence": (fs.reverse_sequence, {"seq_dim": REQUIRED, "batch_dim": 0}),
+    "FillDiagonal": (methods_more.fill_diagonal, {"fill_value": REQUIRED, "wrap": False}),
     "IndexAdd": (_index_add, {"axis": REQUIRED, "use_lock": True, "check_index_bound": True}),
     "InplaceUpdate": (_inplace_update, {"indices": REQUIRED}),
     "TensorScatterElements": (
@@ -595,7 +618,9 @@ _SCATTERS: dict[str, Callable[..., Tensor]] = {
     "ScatterAdd": fi.scatter_add, "ScatterSub": fi.scatter_sub, "ScatterMul": fi.scatter_mul,
     "ScatterDiv": fi.scatter_div, "ScatterMax": fi.scatter_max, "ScatterMin": fi.scatter_min,
     "ScatterUpdate": fi.scatter_update, "ScatterNdAdd": fi.scatter_nd_add,
-    "ScatterNdUpdate": fi.scatter_nd_update,
+    "ScatterNdUpdate": fi.scatter_nd_update, "ScatterNdSub": fs.scatter_nd_sub,
+    "ScatterNdMul": fs.scatter_nd_mul, "ScatterNdDiv": fs.scatter_nd_div,
+    "ScatterNdMax": fs.scatter_nd_max, "ScatterNdMin": fs.scatter_nd_min,
 }
 
 

@@ -1,0 +1,251 @@
+"""Tensors with some of their elements replaced or updated: by slice, diagonal, row or point."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from cellc_runtime.dtypes import int64, uint8
+
+from ..common._index_plan import check_range
+from ..common._indexing import setitem
+from ..common._promotion import cast_to, constant
+from ..common.parameter import Parameter
+from ..common.tensor import Tensor
+from ..core.dispatch import apply
+from ..core.dispatch import assign as _assign
+from . import functional_array as fa
+from . import functional_index as fi
+from . import functional_math as m
+from . import functional_reduce as fr
+from ._args import axis_of, integer, tensor
+
+
+def argwhere(input: Tensor) -> Tensor:
+    """The positions of all non-zero elements, one row each. Source: `mindspore.ops.argwhere`."""
+    return fr.nonzero(tensor(input, "argwhere"))
+
+
+# --- parts replaced by a tensor of their shape ----------------------------------------------------
+
+
+def _replaced(what: str, x: Tensor, src: Any, key: tuple[Any, ...], shape: tuple[int, ...]
+              ) -> Tensor:
+    new = tensor(src, what, "src")
+    if new.shape != shape:
+        raise ValueError(
+            f"For '{what}', 'src' must have the shape {shape} of the part it replaces, but got "
+            f"{new.shape}."
+        )
+    return setitem(x, key, new)
+
+
+def select_scatter(input: Tensor, src: Tensor, axis: int, index: int) -> Tensor:
+    """`input` with `input[..., index, ...]` along an axis replaced by `src`.
+
+    Source: `mindspore.ops.select_scatter`.
+
+    Raises:
+        ValueError: `src` has another shape than the slice.
+        IndexError: the index is out of range.
+    """
+    x = tensor(input, "select_scatter")
+    a = axis_of(axis, x.ndim, "select_scatter")
+    shape = (*x.shape[:a], *x.shape[a + 1 :])
+    return _replaced("select_scatter", x, src, (slice(None),) * a + (index,), shape)
+
+
+def slice_scatter(
+    input: Tensor, src: Tensor, axis: int = 0, start: int | None = None, end: int | None = None,
+    step: int = 1,
+) -> Tensor:
+    """`input` with `input[start:end:step]` along an axis replaced by `src`.
+
+    Source: `mindspore.ops.slice_scatter`.
+
+    Raises:
+        ValueError: `src` has another shape than the slice, or the step is not positive.
+    """
+    x = tensor(input, "slice_scatter")
+    a = axis_of(axis, x.ndim, "slice_scatter")
+    if integer(step, "slice_scatter", "step") < 1:
+        raise ValueError(f"For 'slice_scatter', 'step' must be positive, but got {step}.")
+    part = slice(start, end, step)
+    count = len(range(*part.indices(x.shape[a])))
+    shape = (*x.shape[:a], count, *x.shape[a + 1 :])
+    return _replaced("slice_scatter", x, src, (slice(None),) * a + (part,), shape)
+
+
+def diagonal_scatter(
+    input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1
+) -> Tensor:
+    """`input` with its diagonal over two axes replaced by `src`.
+
+    Source: `mindspore.ops.diagonal_scatter`.
+
+    Args:
+        src: of the shape of `ops.diagonal(input, offset, dim1, dim2)`.
+        offset: the diagonal; above the main one if positive.
+
+    Raises:
+        ValueError: `src` has another shape, or the axes are equal.
+    """
+    x, new = tensor(input, "diagonal_scatter"), tensor(src, "diagonal_scatter", "src")
+    numbers = np.arange(x.size).reshape(x.shape)
+    places = np.ascontiguousarray(np.diagonal(
+        numbers, offset, axis_of(dim1, x.ndim, "diagonal_scatter", "dim1"),
+        axis_of(dim2, x.ndim, "diagonal_scatter", "dim2")))
+    if new.shape != places.shape:
+        raise ValueError(
+            f"For 'diagonal_scatter', 'src' must have the shape {places.shape} of the diagonal, "
+            f"but got {new.shape}."
+        )
+    flat = apply("scatter", fa.ravel(x), Tensor._from_array(places.reshape(-1)),
+                 fa.ravel(cast_to(new, x.dtype)), axis=0)
+    return fa.reshape(flat, x.shape)
+
+
+# --- rows -----------------------------------------------------------------------------------------
+
+
+def _rows(what: str, x: Any, v: Any, indices: Any, mode: str) -> Tensor:
+    t, new = tensor(x, what, "x"), tensor(v, what, "v")
+    given = (indices,) if isinstance(indices, int) else indices
+    if not isinstance(given, (tuple, list)) or not all(isinstance(i, int) for i in given):
+        raise TypeError(f"For '{what}', 'indices' must be an int or a tuple of ints, "
+                        f"but got {indices!r}.")
+    want = (len(given), *t.shape[1:])
+    if new.shape != want:
+        raise ValueError(f"For '{what}', 'v' must have the shape {want}, but got {new.shape}.")
+    rows = Tensor._from_array(np.array(given, np.int64))
+    check_range(rows, -t.shape[0], t.shape[0], f"For '{what}', indices must be in "
+                f"[{-t.shape[0]}, {t.shape[0]}), but got ", 0, ".")
+    out: Tensor = apply("scatter", t, rows, cast_to(new, t.dtype), axis=0, mode=mode)
+    return out
+
+
+def inplace_add(x: Tensor, v: Tensor, indices: Any) -> Tensor:
+    """`x` with the rows of `v` added to its rows at positions; `x` keeps its value.
+
+    Source: `mindspore.ops.inplace_add`.
+    """
+    return _rows("inplace_add", x, v, indices, "add")
+
+
+def inplace_sub(x: Tensor, v: Tensor, indices: Any) -> Tensor:
+    """`x` with the rows of `v` subtracted from its rows at positions; `x` keeps its value.
+
+    Source: `mindspore.ops.inplace_sub`.
+    """
+    return _rows("inplace_sub", x, v, indices, "sub")
+
+
+def inplace_index_add(var: Any, indices: Tensor, updates: Tensor, axis: int) -> Tensor:
+    """Slices of `updates` added to those of `var` along an axis; a Parameter is updated.
+
+    Source: `mindspore.ops.inplace_index_add`.
+    """
+    return fi.index_add(var, indices, updates, axis)
+
+
+# --- points ---------------------------------------------------------------------------------------
+
+
+def _points(input_x: Any, new: Tensor) -> Tensor:
+    if isinstance(input_x, Parameter):
+        _assign(input_x, new)
+    return new
+
+
+def scatter_nd_sub(
+    input_x: Parameter, indices: Tensor, updates: Tensor, use_locking: bool = False
+) -> Tensor:
+    """Updates subtracted from slices of a parameter at points."""
+    return _points(input_x, fi.tensor_scatter_sub(input_x, indices, updates))
+
+
+def scatter_nd_mul(
+    input_x: Parameter, indices: Tensor, updates: Tensor, use_locking: bool = False
+) -> Tensor:
+    """Slices of a parameter multiplied by updates at points."""
+    return _points(input_x, fi.tensor_scatter_mul(input_x, indices, updates))
+
+
+def scatter_nd_div(
+    input_x: Parameter, indices: Tensor, updates: Tensor, use_locking: bool = False
+) -> Tensor:
+    """Slices of a parameter divided by updates at points."""
+    return _points(input_x, fi.tensor_scatter_div(input_x, indices, updates))
+
+
+def scatter_nd_max(
+    input_x: Parameter, indices: Tensor, updates: Tensor, use_locking: bool = False
+) -> Tensor:
+    """The larger of slices of a parameter and updates at points."""
+    return _points(input_x, fi.tensor_scatter_max(input_x, indices, updates))
+
+
+def scatter_nd_min(
+    input_x: Parameter, indices: Tensor, updates: Tensor, use_locking: bool = False
+) -> Tensor:
+    """The smaller of slices of a parameter and updates at points."""
+    return _points(input_x, fi.tensor_scatter_min(input_x, indices, updates))
+
+
+# --- others ---------------------------------------------------------------------------------------
+
+
+def reverse_sequence(
+    x: Tensor, seq_lengths: Tensor, seq_dim: int, batch_dim: int = 0
+) -> Tensor:
+    """The first seq_lengths[b] elements along `seq_dim` reversed, for each b along `batch_dim`.
+
+    Source: `mindspore.ops.reverse_sequence`.
+
+    Raises:
+        ValueError: the axes are equal, or `seq_lengths` has not one element for each b.
+        IndexError: a length below 0 or beyond the axis.
+    """
+    what = "reverse_sequence"
+    t, lengths = tensor(x, what, "x"), tensor(seq_lengths, what, "seq_lengths")
+    s, b = axis_of(seq_dim, t.ndim, what, "seq_dim"), axis_of(batch_dim, t.ndim, what, "batch_dim")
+    if s == b or lengths.shape != (t.shape[b],):
+        raise ValueError(
+            f"For '{what}', 'seq_dim' and 'batch_dim' must differ and 'seq_lengths' must have the "
+            f"shape ({t.shape[b]},), but got axes {seq_dim}, {batch_dim} and shape {lengths.shape}."
+        )
+    n = t.shape[s]
+    check_range(lengths, 0, n + 1, f"For '{what}', 'seq_lengths' must be in [0, {n}], but got ",
+                0, ".")
+    along = [1] * t.ndim
+    along[b] = t.shape[b]
+    size = fa.reshape(cast_to(lengths, int64), tuple(along))
+    along[b], along[s] = 1, n
+    at = Tensor._from_array(np.arange(n).reshape(along))
+    mirrored = m.sub(m.sub(size, at), 1)
+    index = fa.broadcast_to(m.where(m.lt(at, size), mirrored, at), t.shape)
+    out: Tensor = apply("gather_elements", t, index, dim=s)
+    return out
+
+
+def population_count(input_x: Tensor) -> Tensor:
+    """How many bits of each element are 1, as uint8. Source: `mindspore.ops.population_count`.
+
+    Raises:
+        TypeError: the elements are no int16 or uint16.
+    """
+    x = tensor(input_x, "population_count", "input_x")
+    if x.dtype.name not in ("int16", "uint16"):
+        raise TypeError(f"For 'population_count', 'input_x' must be of int16 or uint16, "
+                        f"but got {x.dtype}.")
+    v = m.bitwise_and(cast_to(x, int64), 0xFFFF)
+    for shift, mask in ((1, 0x5555), (2, 0x3333), (4, 0x0F0F), (8, 0x00FF)):
+        high = apply("shift_right", v, constant(shift, int64))
+        v = m.add(m.bitwise_and(v, mask), m.bitwise_and(high, mask))
+    return cast_to(v, uint8)
+
+
+def tensor_slice(x: Tensor, begin: Any, size: Any) -> Tensor:
+    """`ops.slice` under its older name."""
+    return fa.slice(x, begin, size)
