@@ -24,7 +24,8 @@ from ._args import axis_of, integer, tensor
 
 def argwhere(input: Tensor) -> Tensor:
     """The positions of all non-zero elements, one row each. Source: `mindspore.ops.argwhere`."""
-    return fr.nonzero(tensor(input, "argwhere"))
+    out: Tensor = fr.nonzero(tensor(input, "argwhere"))
+    return out
 
 
 # --- parts replaced by a tensor of their shape ----------------------------------------------------
