@@ -160,7 +160,8 @@ class Print(Op):
     """Print tensors at run time, in program order (a host callback).
 
     Attributes:
-        parts: the format: a string prints itself, None stands for the next operand.
+        parts: the format: a string prints itself, None stands for the next operand, and so does
+            a triple of strings (kind of number, style, specification).
     """
 
     name = "print"
@@ -171,8 +172,8 @@ class Print(Op):
     differentiable = False
 
     def infer(self, *types: TensorType, parts: tuple[Any, ...]) -> tuple[TensorType, ...]:
-        if sum(p is None for p in parts) != len(types):
-            raise TypeError("print needs one operand for each None of its parts")
+        if sum(not isinstance(p, str) for p in parts) != len(types):
+            raise TypeError("print needs one operand for each part that is no string")
         return ()
 
     def reference(self, *arrays: Array, parts: tuple[Any, ...]) -> tuple[Array, ...]:

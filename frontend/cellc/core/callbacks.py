@@ -163,8 +163,25 @@ def _caller(node: Node, function: HostFunction) -> Callable[..., None]:
     return call
 
 
-def print_parts(parts: Sequence[str | None], tensors: Sequence[Tensor]) -> None:
-    """Write strings (separators and the line's end among them) and, for each None, a tensor."""
+def print_parts(parts: Sequence[Any], tensors: Sequence[Tensor]) -> None:
+    """Write strings (separators and the line's end among them) and values.
+
+    A tensor stands where a part is None or a triple (kind of number or "", style, spec); see
+    `lang.values.Formatted`.
+    """
     it = iter(tensors)
-    sys.stdout.write("".join(str(next(it)) if p is None else p for p in parts))
+    sys.stdout.write("".join(p if isinstance(p, str) else _written(p, next(it)) for p in parts))
     sys.stdout.flush()
+
+
+_NUMBERS: dict[str, type] = {"bool": bool, "int": int, "float": float}
+
+
+def _written(mark: tuple[str, str, str] | None, tensor: Tensor) -> str:
+    if mark is None:
+        return str(tensor)
+    kind, style, spec = mark
+    value: Any = _NUMBERS[kind](tensor._data.item()) if kind else tensor
+    if style == "!r":
+        return repr(value)
+    return str(spec % (value,)) if style == "%" else format(value, spec)

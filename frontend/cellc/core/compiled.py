@@ -456,7 +456,8 @@ def _fingerprint(structure: Structure) -> Any:
     if isinstance(structure, Leaf):
         return structure
     if isinstance(structure, Box):
-        return structure.kind, structure.keys, tuple(_fingerprint(p) for p in structure.parts)
+        return (structure.kind, structure.keys, structure.made_with,
+                tuple(_fingerprint(p) for p in structure.parts))
     assert isinstance(structure, Known)
     value = structure.value
     try:

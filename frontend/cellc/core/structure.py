@@ -1,17 +1,19 @@
-"""Structures of tensors: nested tuples, lists and dicts taken apart into leaves and put together.
+"""Structures of tensors: nested tuples, lists, dicts, dataclasses taken apart and put together.
 
-Tensors are leaves. Everything else that is not a container is known at compile time and is part
-of the structure itself.
+Tensors are leaves, and so are the numbers that only a run knows. Everything else that is not a
+container is known at compile time and is part of the structure itself.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 from ..common.tensor import Tensor
 from .numbers import MUTABLE, Kind, as_input, as_number
+from .tracer import GraphTensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +33,16 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A container: its type, its keys (for a dict) and its parts."""
+    """A container: its type, its keys (of a dict, or the fields of an object) and its parts.
+
+    Attributes:
+        made_with: the default factory of a defaultdict, the length of a deque.
+    """
 
     kind: type
     keys: tuple[Any, ...]
     parts: tuple[Any, ...]
+    made_with: Any = None
 
 
 Structure = Leaf | Known | Box
@@ -53,12 +60,45 @@ def take_apart(value: Any) -> tuple[Structure, list[Tensor]]:
             leaves.append(as_input(x))
             return Leaf(len(leaves) - 1, MUTABLE[type(x)])
         if isinstance(x, dict):
-            return Box(dict, tuple(x), tuple(walk(v) for v in x.values()))
-        if isinstance(x, (tuple, list)):
+            made_with = x.default_factory if isinstance(x, defaultdict) else None
+            return Box(type(x), tuple(x), tuple(walk(v) for v in x.values()), made_with)
+        if isinstance(x, (tuple, list, set, frozenset)):
             return Box(type(x), (), tuple(walk(v) for v in x))
+        if isinstance(x, deque):
+            return Box(type(x), (), tuple(walk(v) for v in x), x.maxlen)
+        found = _fields(x)
+        if found:
+            return Box(type(x), tuple(found), tuple(walk(v) for v in found.values()))
         return Known(x)
 
     return walk(value), leaves
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    """The attributes of an object that is a container too: a dataclass with tensors in it, or any
+    object made while compiling that holds what only the graph knows. Empty for all others."""
+    if isinstance(value, type):
+        return {}
+    if is_dataclass(value):
+        found = {f.name: getattr(value, f.name) for f in fields(value) if hasattr(value, f.name)}
+        found.update(getattr(value, "__dict__", {}))
+        return found if _holds(found, Tensor) else {}
+    own = getattr(value, "__dict__", None)
+    return own if type(own) is dict and _holds(own, GraphTensor) else {}
+
+
+def _holds(value: Any, kind: type, depth: int = 4) -> bool:
+    if isinstance(value, kind):
+        return True
+    if not depth:
+        return False
+    if isinstance(value, dict):
+        return any(_holds(v, kind, depth - 1) for v in value.values())
+    if isinstance(value, (tuple, list)):
+        return any(_holds(v, kind, depth - 1) for v in value)
+    return is_dataclass(value) and not isinstance(value, type) and any(
+        _holds(getattr(value, f.name, None), kind, depth - 1) for f in fields(value)
+    )
 
 
 def put_together(structure: Structure, leaves: Sequence[Any]) -> Any:
@@ -69,13 +109,32 @@ def put_together(structure: Structure, leaves: Sequence[Any]) -> Any:
     if isinstance(structure, Known):
         return structure.value
     parts = [put_together(p, leaves) for p in structure.parts]
-    if structure.kind is dict:
-        return dict(zip(structure.keys, parts, strict=True))
-    if structure.kind is list:
+    kind = structure.kind
+    if kind is list:
         return parts
-    if hasattr(structure.kind, "_fields"):
-        return structure.kind(*parts)
-    return tuple(parts)
+    if kind is tuple:
+        return tuple(parts)
+    if kind is dict:
+        return dict(zip(structure.keys, parts, strict=True))
+    return _special(kind, structure, parts)
+
+
+def _special(kind: Any, box: Box, parts: list[Any]) -> Any:
+    """A container of another type, or an object with its attributes set (not initialised)."""
+    if issubclass(kind, dict):
+        made = kind(box.made_with) if issubclass(kind, defaultdict) else kind()
+        made.update(zip(box.keys, parts, strict=True))
+        return made
+    if issubclass(kind, deque):
+        return kind(parts, box.made_with)
+    if issubclass(kind, tuple):
+        return kind(*parts) if hasattr(kind, "_fields") else kind(parts)
+    if issubclass(kind, (list, set, frozenset)):
+        return kind(parts)
+    made = object.__new__(kind)
+    for name, value in zip(box.keys, parts, strict=True):
+        object.__setattr__(made, name, value)
+    return made
 
 
 def tensors(value: Any) -> Iterator[Tensor]:

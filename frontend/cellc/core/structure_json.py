@@ -18,6 +18,8 @@ def to_json(structure: Structure) -> Any:
         TypeError: a value in it that a file cannot hold.
     """
     if isinstance(structure, Leaf):
+        if structure.kind is not None:
+            return {"leaf": structure.number, "kind": structure.kind.__name__}
         return structure.number
     if isinstance(structure, Known):
         value = structure.value
@@ -28,7 +30,12 @@ def to_json(structure: Structure) -> Any:
                 "of them can"
             )
         return {"known": value}
-    kind = next(name for name, k in _KINDS.items() if issubclass(structure.kind, k))
+    kind = next((name for name, k in _KINDS.items() if issubclass(structure.kind, k)), None)
+    if kind is None:
+        raise TypeError(
+            f"a {structure.kind.__name__} among the results (or arguments) cannot be saved; only "
+            "tuples, lists and dicts can"
+        )
     if not all(isinstance(k, (str, int)) for k in structure.keys):
         raise TypeError("a dict among the results (or arguments) has keys that cannot be saved")
     parts = [to_json(p) for p in structure.parts]
@@ -43,6 +50,10 @@ def from_json(value: Any, count: int, depth: int = 0) -> Structure:
     """
     if type(value) is int and 0 <= value < count:
         return Leaf(value)
+    if isinstance(value, dict) and value.keys() == {"leaf", "kind"}:
+        number, name = value["leaf"], value["kind"]
+        if type(number) is int and 0 <= number < count and name in ("bool", "int", "float"):
+            return Leaf(number, {"bool": bool, "int": int, "float": float}[name])
     if isinstance(value, dict) and value.keys() == {"known"}:
         known = value["known"]
         if known is None or isinstance(known, (bool, int, float, str)):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import builtins
 import functools
 import math
+import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +22,9 @@ from .access import mangle, read_attribute
 from .assignment import set_attribute
 from .control import Known, as_bool, choose, logical, truth
 from .iteration import items
-from .text import emit_print, flat
-from .values import RuntimeRange, Text, any_runtime, holds_runtime, is_runtime
+from .operators import contains
+from .text import emit_print, flat, formatted, written
+from .values import MISSING, RuntimeRange, Text, any_runtime, holds_runtime, is_runtime
 
 if TYPE_CHECKING:
     from .frames import Frame
@@ -153,19 +155,24 @@ def _constant(value: Any) -> Callable[[], Any]:
 def _extreme(fn: Any, better: Callable[[Any, Any], Any]) -> Handler:
     def handler(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
         values = items(vm, args[0], frame) if len(args) == 1 else args
-        if not any_runtime(values):
-            return fn(*args, **kwargs)
-        if "key" in kwargs:
-            raise TypeError(f"{fn.__name__}() of tensors takes no key")
-        best = values[0]
+        key = kwargs.get("key")
+        keys = [v if key is None else vm.call(key, [v], {}, frame) for v in values]
+        if not any_runtime(keys):
+            given = {k: v for k, v in kwargs.items() if k != "key"}
+            default = given.pop("default", MISSING)
+            if not values and default is not MISSING:
+                return default
+            return values[keys.index(fn(keys, **given))]
+        best, best_key = values[0], keys[0]
         node = frame.node
         assert node is not None
-        for value in values[1:]:
-            hit = truth(vm, better(value, best), frame)
+        for value, its_key in zip(values[1:], keys[1:], strict=True):
+            hit = truth(vm, better(its_key, best_key), frame)
             if isinstance(hit, bool):
-                best = value if hit else best
+                best, best_key = (value, its_key) if hit else (best, best_key)
             else:
-                best = choose(vm, node, hit, frame, _constant(value), _constant(best))
+                best, best_key = choose(vm, node, hit, frame, _constant((value, its_key)),
+                                        _constant((best, best_key)))
         return best
 
     return handler
@@ -272,7 +279,15 @@ def _str(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
     return str(*args, **kwargs)
 
 
-BUILTINS[repr] = _str
+@_handles(format)
+def _format(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+    parts = formatted(args[0], *args[1:2] or ("",))
+    return Text(tuple(parts)) if holds_runtime(parts) else "".join(parts)
+
+
+@_handles(repr)
+def _repr(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+    return Text(tuple(written(args[0], True))) if holds_runtime(args) else repr(*args, **kwargs)
 
 
 def _container(cls: Any) -> Handler:
@@ -320,6 +335,8 @@ def _math(fn: Any, on_number: Callable[[GraphNumber], Any]) -> None:
         if len(args) != 1 or not is_runtime(args[0]):
             return fn(*args, **kwargs)
         given = args[0]
+        if fn is math.trunc and not isinstance(given, GraphNumber):
+            raise TypeError("type Tensor doesn't define __trunc__ method")
         if given._type.size != 1:
             raise vm.error(
                 "CE301", TypeError, f"math.{fn.__name__}() is called on a tensor, whose elements "
@@ -348,6 +365,19 @@ _math(math.sqrt, lambda n: as_number(apply("sqrt", as_kind(n, float)), float))
 _math(math.isnan, _test_float("isnan"))
 _math(math.isinf, _test_float("isinf"))
 _math(math.isfinite, _test_float("isfinite"))
+
+
+BUILTINS[operator.truth] = _bool
+
+
+@_handles(operator.not_)
+def _not(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+    return as_bool(logical("not", truth(vm, args[0], frame)))
+
+
+@_handles(operator.contains)
+def _contains(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+    return contains(vm, args[1], args[0], frame)
 
 
 def _plain(fn: Any) -> Handler:

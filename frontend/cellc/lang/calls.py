@@ -25,9 +25,10 @@ from .builtin_functions import BUILTINS, REFUSED
 from .control import under
 from .frames import Frame
 from .functions import Callback, InterpretedFunction, bind
+from .iteration import items
 from .outcome import RETURN, Diverged, Outcome
 from .source import FunctionSource, function_source
-from .text import format_text
+from .text import format_text, join_text
 from .trust import is_library, is_user_function
 from .values import MISSING, any_runtime, holds_runtime
 
@@ -327,6 +328,9 @@ def _builtin(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame)
         if isinstance(owner, str) and fn.__name__ == "format" and \
                 any_runtime([*args, *kwargs.values()]):
             return format_text(owner, args, kwargs)
+        if isinstance(owner, str) and fn.__name__ == "join" and len(args) == 1:
+            strings = items(vm, args[0], frame)
+            return join_text(owner, strings) if any_runtime(strings) else owner.join(strings)
         return fn(*args, **kwargs)
     if fn in REFUSED:
         raise vm.error(
@@ -360,8 +364,8 @@ def _as_callback(vm: Interpreter, value: Any, frame: Frame) -> Any:
 
 
 _STRUCTURAL = frozenset(
-    ("collections", "contextlib", "copy", "dataclasses", "enum", "functools", "itertools",
-     "operator", "types", "typing")
+    ("_collections", "_functools", "_operator", "collections", "contextlib", "copy",
+     "dataclasses", "enum", "functools", "itertools", "operator", "types", "typing")
 )
 """Standard modules whose functions move values about and do not look into them."""
 _SAME_IN_OPS = {
@@ -381,6 +385,7 @@ def foreign(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) 
         module = getattr(fn, "__module__", None) or type(owner).__module__
         if module.partition(".")[0] not in _STRUCTURAL:
             raise _refuse(vm, fn, frame)
+        args = [_as_callback(vm, a, frame) for a in args]
     for value in (owner, *args):
         vm.note_object(value)
     return fn(*args, **kwargs)

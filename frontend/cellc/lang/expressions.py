@@ -16,7 +16,8 @@ from .control import as_bool, choose, logical, short_circuit, truth
 from .frames import Frame
 from .functions import InterpretedFunction
 from .iteration import items
-from .operators import BINARY, UNARY, compare, percent_text
+from .operators import BINARY, UNARY, compare
+from .text import formatted, percent_text
 from .values import Text, holds_runtime, is_runtime, like
 
 if TYPE_CHECKING:
@@ -148,22 +149,14 @@ def _joined(vm: Interpreter, node: ast.JoinedStr, frame: Frame) -> Any:
     return Text(tuple(parts)) if holds_runtime(parts) else "".join(parts)
 
 
-_CONVERSIONS: dict[int, Callable[[Any], Any]] = {
-    -1: lambda v: v, ord("s"): str, ord("r"): repr, ord("a"): ascii,
-}
-
-
 def _formatted(vm: Interpreter, node: ast.FormattedValue, frame: Frame) -> Any:
     value = vm.eval(node.value, frame)
     spec = "" if node.format_spec is None else vm.eval(node.format_spec, frame)
     vm.at(node, frame)
-    if is_runtime(value) and not spec:
-        return Text((value,))
-    if isinstance(value, Text) and not spec:
-        return value
-    if holds_runtime(value):
-        raise TypeError("a tensor in an f-string takes no format specification")
-    return format(_CONVERSIONS[node.conversion](value), spec)
+    if isinstance(spec, Text):
+        raise TypeError("a format specification must be known while compiling")
+    parts = formatted(value, spec, chr(node.conversion) if node.conversion > 0 else "")
+    return Text(tuple(parts)) if holds_runtime(parts) else "".join(parts)
 
 
 def _named(vm: Interpreter, node: ast.NamedExpr, frame: Frame) -> Any:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..common.tensor import Tensor
 from .control import as_bool, logical, truth
 from .iteration import items
-from .values import Text, holds_runtime, is_runtime
+from .values import holds_runtime, is_runtime
 
 if TYPE_CHECKING:
     from .frames import Frame
@@ -37,22 +37,6 @@ COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le,
     ast.Gt: operator.gt, ast.GtE: operator.ge,
 }
-
-
-def percent_text(pattern: str, values: Any) -> Text:
-    """`"..." % values` where a value is a run-time tensor: only %s and %r stand for it.
-
-    Raises:
-        TypeError: a tensor meets another conversion, or counts differ.
-    """
-    given = values if isinstance(values, tuple) else (values,)
-    pieces = pattern.replace("%%", "\0").replace("%r", "%s").split("%s")
-    if len(pieces) != len(given) + 1 or any("%" in p for p in pieces):
-        raise TypeError("a tensor in a '%' format needs %s, and one for each value")
-    parts: list[Any] = [pieces[0].replace("\0", "%")]
-    for value, piece in zip(given, pieces[1:], strict=True):
-        parts += [value if is_runtime(value) else str(value), piece.replace("\0", "%")]
-    return Text(tuple(parts))
 
 
 def compare(vm: Interpreter, op: ast.cmpop, a: Any, b: Any, frame: Frame) -> Any:

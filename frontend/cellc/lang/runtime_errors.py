@@ -13,7 +13,7 @@ from ..core.raised import name_class
 from .control import condition
 from .outcome import NEXT, Diverged, Outcome
 from .text import flat, joined, written
-from .values import scalar
+from .values import Formatted, scalar
 
 if TYPE_CHECKING:
     from .frames import Frame
@@ -44,7 +44,7 @@ def check(vm: Interpreter, good: Tensor, error: Exception, frame: Frame) -> None
     cls = type(error)
     builtin = next(c for c in cls.__mro__ if getattr(builtins, c.__name__, None) is c
                    and c.__name__ in RUN_ERRORS)
-    parts = joined(_message(error))
+    parts = [_plain(p) for p in joined(_message(error))]
     shown = [p for p in parts if isinstance(p, Tensor)]
     vm.frame = frame
     vm.tracer.check(
@@ -52,6 +52,22 @@ def check(vm: Interpreter, good: Tensor, error: Exception, frame: Frame) -> None
         own="" if builtin is cls else name_class(cls),
         code="CE701" if isinstance(error, AssertionError) else "CE702",
     )
+
+
+def _plain(part: Any) -> Any:
+    """A part of a message; the run prints its values without a format of their own.
+
+    Raises:
+        TypeError: a number has a format specification.
+    """
+    if isinstance(part, Formatted):
+        if part.style != "!r":
+            raise TypeError(
+                f"the format '{part.spec}' of a number in the message of a run-time error is not "
+                "supported: leave it out"
+            )
+        return part.value
+    return part
 
 
 def _message(error: Exception) -> list[Any]:

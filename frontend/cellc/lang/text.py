@@ -1,37 +1,130 @@
-"""Strings that hold run-time tensors: formatting and printing."""
+"""Strings that hold run-time values: built while compiling, formatted and printed by the run."""
 
 from __future__ import annotations
 
+import re
 import string
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..common.tensor import Tensor
-from .values import Text, is_runtime
+from ..core.numbers import GraphNumber, item_of
+from .values import Formatted, Text, holds_runtime, is_runtime
 
 if TYPE_CHECKING:
     from .interpreter import Interpreter
 
 
-def format_text(pattern: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Text:
-    """`pattern.format(...)` where some arguments are run-time tensors.
+def formatted(value: Any, spec: str, conversion: str = "") -> list[Any]:
+    """The parts of `format(value, spec)`, or of `{value!r:spec}` in an f-string.
 
     Raises:
-        TypeError: a tensor has a format specification.
+        TypeError: a tensor, or a string that holds one, has a format specification.
+    """
+    if not holds_runtime(value):
+        return [format(_CONVERSIONS[conversion](value), spec)]
+    if isinstance(value, GraphNumber):
+        if not spec:
+            return [value]
+        if conversion:
+            raise TypeError("a number known only at run time takes no conversion before a format")
+        return [Formatted(value, "{", spec)]
+    if spec:
+        raise TypeError(f"unsupported format string passed to {_type_name(value)}.__format__")
+    if isinstance(value, Text):
+        return ["'", *value.parts, "'"] if conversion in ("r", "a") else list(value.parts)
+    return written(value, conversion in ("r", "a"))
+
+
+_CONVERSIONS: dict[str, Callable[[Any], Any]] = {
+    "": lambda v: v, "s": str, "r": repr, "a": ascii,
+}
+
+
+def _type_name(value: Any) -> str:
+    return "Tensor" if is_runtime(value) else type(value).__name__
+
+
+def format_text(pattern: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Text:
+    """`pattern.format(...)` where some arguments are run-time values.
+
+    Raises:
+        TypeError: as `formatted`.
     """
     parts: list[Any] = []
+    formatter = string.Formatter()
     automatic = 0
-    for literal, name, spec, _ in string.Formatter().parse(pattern):
+    for literal, name, spec, conversion in formatter.parse(pattern):
         parts.append(literal)
         if name is None:
             continue
-        if name == "":
-            name, automatic = str(automatic), automatic + 1
-        value = args[int(name)] if name.isdigit() else kwargs[name]
-        if spec and is_runtime(value):
-            raise TypeError("a tensor in a format takes no format specification")
-        parts.append(value if isinstance(value, (Tensor, Text)) else format(value, spec or ""))
-    return Text(tuple(flat(parts)))
+        if not name or name[0] in ".[":
+            name, automatic = f"{automatic}{name}", automatic + 1
+        value, _ = formatter.get_field(name, args, kwargs)
+        parts += formatted(value, (spec or "").format(*args, **kwargs), conversion or "")
+    return Text(tuple(parts))
+
+
+_PERCENT = re.compile(
+    r"%(?:\((?P<key>[^)]*)\))?(?P<flags>[-#0 +]*\d*(?:\.\d+)?)(?P<kind>[a-zA-Z%])"
+)
+_INTS = frozenset("diouxXc")
+_FLOATS = frozenset("eEfFgG")
+
+
+def percent_text(pattern: str, values: Any) -> Text:
+    """`pattern % values` where a value is known only at run time.
+
+    Raises:
+        TypeError: the pattern and the values do not fit.
+    """
+    given = list(values) if isinstance(values, tuple) else [values]
+    parts: list[Any] = []
+    at = 0
+    for found in _PERCENT.finditer(pattern):
+        parts.append(pattern[at : found.start()])
+        at = found.end()
+        kind = found["kind"]
+        if kind == "%":
+            parts.append("%")
+            continue
+        if found["key"] is not None:
+            value = values[found["key"]]
+        elif not given:
+            raise TypeError("not enough arguments for format string")
+        else:
+            value = given.pop(0)
+        parts += _percent(f"%{found['flags']}{kind}", kind, value)
+    if given and not isinstance(values, dict):
+        raise TypeError("not all arguments converted during string formatting")
+    return Text((*parts, pattern[at:]))
+
+
+def _percent(spec: str, kind: str, value: Any) -> list[Any]:
+    """The parts of one conversion."""
+    if not holds_runtime(value):
+        return [spec % (value,)]
+    if kind in _INTS or kind in _FLOATS:
+        if not is_runtime(value):
+            raise TypeError(f"%{kind} format: a number is required, not {_type_name(value)}")
+        if not isinstance(value, GraphNumber):
+            value = item_of(value, int if kind in _INTS else float)
+        return [Formatted(value, "%", spec)]
+    if len(spec) > 2:
+        raise TypeError(f"'{spec}' cannot format a value known only at run time: use '%{kind}'")
+    return formatted(value, "", "" if kind == "s" else "r")
+
+
+def join_text(separator: str, strings: Sequence[Any]) -> Text:
+    """`separator.join(strings)` where some strings hold run-time values."""
+    parts: list[Any] = []
+    for i, value in enumerate(strings):
+        if not isinstance(value, (str, Text)):
+            raise TypeError(
+                f"sequence item {i}: expected str instance, {_type_name(value)} found"
+            )
+        parts += [separator] * bool(i) + flat([value])
+    return Text(tuple(parts))
 
 
 def flat(parts: Sequence[Any]) -> list[Any]:
@@ -45,9 +138,17 @@ def flat(parts: Sequence[Any]) -> list[Any]:
     return out
 
 
-def written(value: Any) -> list[Any]:
-    """A value as strings and tensors, in the form Python prints it."""
+def written(value: Any, inside: bool = False) -> list[Any]:
+    """A value as strings and run-time values, in the form Python prints it.
+
+    Args:
+        inside: it is an element of a container, so its `repr` is printed.
+    """
+    if isinstance(value, GraphNumber):
+        return [value]
     if isinstance(value, Tensor):
+        return [Formatted(value, "!r", "") if inside else value]
+    if isinstance(value, Formatted):
         return [value]
     if isinstance(value, Text):
         return ["'", *value.parts, "'"]
@@ -55,15 +156,24 @@ def written(value: Any) -> list[Any]:
         left, right = ("[", "]") if isinstance(value, list) else ("(", ")")
         out: list[Any] = [left]
         for i, v in enumerate(value):
-            out += [", "] * bool(i) + ([repr(v)] if isinstance(v, str) else written(v))
+            out += [", "] * bool(i) + written(v, True)
         return [*out, ("," if right == ")" and len(value) == 1 else "") + right]
     if type(value) is dict:
         out = ["{"]
         for i, (k, v) in enumerate(value.items()):
-            out += [", "] * bool(i) + [f"{k!r}: "]
-            out += [repr(v)] if isinstance(v, str) else written(v)
+            out += [", "] * bool(i) + [f"{k!r}: ", *written(v, True)]
         return [*out, "}"]
-    return [str(value)]
+    return [repr(value) if inside else str(value)]
+
+
+def shown(part: Any) -> tuple[Tensor | None, Any]:
+    """The operand of a part of a text and its mark in the attributes of `print`."""
+    if isinstance(part, Formatted):
+        kind = part.value._number.__name__ if isinstance(part.value, GraphNumber) else ""
+        return part.value, (kind, part.style, part.spec)
+    if isinstance(part, GraphNumber):
+        return part, (part._number.__name__, "{", "")
+    return (part, None) if isinstance(part, Tensor) else (None, part)
 
 
 def emit_print(vm: Interpreter, args: Sequence[Any], sep: str, end: str) -> None:
@@ -71,14 +181,9 @@ def emit_print(vm: Interpreter, args: Sequence[Any], sep: str, end: str) -> None
     parts: list[Any] = []
     for i, value in enumerate(args):
         parts += [sep] * bool(i) + flat([value])
-    parts = joined([*parts, end])
-    hook = getattr(vm.tracer, "print_", None)
-    if hook is not None:
-        hook(parts)
-        return
-    tensors = [p for p in parts if isinstance(p, Tensor)]
-    marks = tuple(None if isinstance(p, Tensor) else p for p in parts)
-    vm.tracer.apply("print", tensors, {"parts": marks})
+    given = [shown(p) for p in joined([*parts, end])]
+    tensors = [t for t, _ in given if t is not None]
+    vm.tracer.apply("print", tensors, {"parts": tuple(m for _, m in given)})
 
 
 def joined(parts: Sequence[Any]) -> list[Any]:

@@ -52,10 +52,36 @@ class Poison:
 
 
 @dataclass(frozen=True, slots=True)
+class Formatted:
+    """A run-time value in a text that is not just printed.
+
+    Attributes:
+        style: "{" for `format(value, spec)`, "%" for `spec % value`, "!r" for its `repr`.
+    """
+
+    value: Tensor
+    style: str
+    spec: str
+
+
+@dataclass(frozen=True, slots=True)
 class Text:
-    """A string that holds run-time tensors: strings and tensors in order."""
+    """A string that holds run-time values: strings, tensors and `Formatted` in order."""
 
     parts: tuple[Any, ...]
+
+    def __add__(self, other: Any) -> Any:
+        if isinstance(other, (str, Text)):
+            return Text((*self.parts, *(other.parts if isinstance(other, Text) else (other,))))
+        return NotImplemented
+
+    def __radd__(self, other: Any) -> Any:
+        return Text((other, *self.parts)) if isinstance(other, str) else NotImplemented
+
+    def __mul__(self, count: Any) -> Any:
+        return Text(self.parts * count) if isinstance(count, int) else NotImplemented
+
+    __rmul__ = __mul__
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +100,7 @@ def is_runtime(value: object) -> bool:
 
 def holds_runtime(value: object, depth: int = 4) -> bool:
     """Whether a value is, or is a container of, run-time tensors."""
-    if isinstance(value, (GraphTensor, Parameter, Text)):
+    if isinstance(value, (GraphTensor, Parameter, Text, Formatted)):
         return True
     if depth and isinstance(value, (tuple, list, set, frozenset)):
         return any(holds_runtime(v, depth - 1) for v in value)
