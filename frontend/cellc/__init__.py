@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from . import common, context, nn, ops, train
+from . import amp, common, context, nn, ops, train
+from .amp import DynamicLossScaleManager, FixedLossScaleManager
 from .common import dtype
 from .common.dtype import *  # noqa: F403
 from .common.parameter import Parameter, ParameterTuple
@@ -34,6 +35,7 @@ from .jit import enable_dynamic, jit
 from .profiles import profile
 from .pynative.engine import EagerEngine as _EagerEngine
 from .train import (
+    Model,
     async_ckpt_thread_status,
     ckpt_to_safetensors,
     export,
@@ -51,12 +53,13 @@ __version__ = "0.1.0"
 
 __all__ = [
     *dtype.__all__,
-    "GRAPH_MODE", "PYNATIVE_MODE", "Generator", "JitConfig", "Parameter", "ParameterTuple",
-    "Symbol", "Tensor", "async_ckpt_thread_status", "ckpt_to_safetensors", "common", "context",
-    "default_generator", "dtype", "enable_dynamic", "explain", "export", "from_numpy",
-    "get_context", "get_grad", "get_rng_state", "get_seed", "grad", "initial_seed", "is_tensor",
-    "jit", "jit_class", "lazy_inline", "load", "load_checkpoint", "load_checkpoint_async",
-    "load_param_into_net", "manual_seed", "mutable", "nn", "no_inline", "ops", "profile",
-    "run_check", "safetensors_to_ckpt", "save_checkpoint", "set_context", "set_device",
-    "set_rng_state", "set_seed", "tensor", "train", "value_and_grad",
+    "GRAPH_MODE", "PYNATIVE_MODE", "DynamicLossScaleManager", "FixedLossScaleManager",
+    "Generator", "JitConfig", "Model", "Parameter", "ParameterTuple", "Symbol", "Tensor", "amp",
+    "async_ckpt_thread_status", "ckpt_to_safetensors", "common", "context", "default_generator",
+    "dtype", "enable_dynamic", "explain", "export", "from_numpy", "get_context", "get_grad",
+    "get_rng_state", "get_seed", "grad", "initial_seed", "is_tensor", "jit", "jit_class",
+    "lazy_inline", "load", "load_checkpoint", "load_checkpoint_async", "load_param_into_net",
+    "manual_seed", "mutable", "nn", "no_inline", "ops", "profile", "run_check",
+    "safetensors_to_ckpt", "save_checkpoint", "set_context", "set_device", "set_rng_state",
+    "set_seed", "tensor", "train", "value_and_grad",
 ]

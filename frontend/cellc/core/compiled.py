@@ -29,7 +29,16 @@ from .dispatch import active_tracer, tracing
 from .dynamic import Dynamic, open_key, parameter_names
 from .raised import ERRORS
 from .reads import Read, Reads, same, short
-from .structure import Box, Known, Leaf, Structure, put_together, take_apart, tensors
+from .structure import (
+    Box,
+    Known,
+    Leaf,
+    Structure,
+    put_together,
+    take_apart,
+    take_apart_call,
+    tensors,
+)
 from .tracer import Tracer
 from .watch import Stale, watch
 
@@ -76,7 +85,7 @@ def trace(
     Raises:
         CompileError: an error in the network (of the builtin kind it is of).
     """
-    structure, leaves = take_apart((tuple(args), dict(kwargs)))
+    structure, leaves = take_apart_call(args, kwargs)
     tracer = Tracer(_name_of(fn))
     names = _argument_names(fn, structure)
     given = types or [t._type for t in leaves]
@@ -337,7 +346,7 @@ class EntryTable:
                     calls.learn(fn, args, entry)
                     return out
                 return self._compiled(tuple(key), fn, args, kwargs).run([a._data for a in args])
-        structure, leaves = take_apart((args, dict(kwargs)))
+        structure, leaves = take_apart_call(args, kwargs)
         general = (_fingerprint(structure), tuple(t._type for t in leaves))
         entry = self.entries.get(general)
         if entry is None or not entry.fresh():
@@ -346,7 +355,7 @@ class EntryTable:
 
     def prepare(self, fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> CompiledEntry:
         """Compile for these arguments without running."""
-        structure, leaves = take_apart((args, dict(kwargs)))
+        structure, leaves = take_apart_call(args, kwargs)
         if not kwargs and all(type(a) is Tensor for a in args):
             key: Any = tuple(x for a in args for x in (a._data.shape, a._data.dtype))
         else:
@@ -408,7 +417,7 @@ class EntryTable:
         """
         if self.dynamic is None:
             return trace(fn, args, kwargs), True
-        structure, leaves = take_apart((tuple(args), dict(kwargs)))
+        structure, leaves = take_apart_call(args, kwargs)
         types = [t._type for t in leaves]
         form = open_key(_fingerprint(structure), [t.with_shape((0,) * t.rank) for t in types], {})
         axes = self.dynamic.axes(structure, leaves, parameter_names(fn), form)

@@ -7,10 +7,11 @@ container is known at compile time and is part of the structure itself.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
+from ..common.parameter import Parameter
 from ..common.tensor import Tensor
 from .numbers import MUTABLE, Kind, as_input, as_number
 from .tracer import GraphTensor
@@ -48,12 +49,14 @@ class Box:
 Structure = Leaf | Known | Box
 
 
-def take_apart(value: Any) -> tuple[Structure, list[Tensor]]:
-    """The structure of a value and its tensors in order."""
+def take_apart(
+    value: Any, whole: tuple[type, ...] = ()
+) -> tuple[Structure, list[Tensor]]:
+    """The structure of a value and its tensors in order; tensors of types `whole` stay whole."""
     leaves: list[Tensor] = []
 
     def walk(x: Any) -> Structure:
-        if isinstance(x, Tensor):
+        if isinstance(x, Tensor) and not isinstance(x, whole):
             leaves.append(x)
             return Leaf(len(leaves) - 1, x._number)
         if type(x) in MUTABLE:
@@ -99,6 +102,16 @@ def _holds(value: Any, kind: type, depth: int = 4) -> bool:
     return is_dataclass(value) and not isinstance(value, type) and any(
         _holds(getattr(value, f.name, None), kind, depth - 1) for f in fields(value)
     )
+
+
+def take_apart_call(
+    args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> tuple[Structure, list[Tensor]]:
+    """The structure of a call's arguments and their tensors in order.
+
+    A Parameter stays whole: it may be assigned, so which one it is belongs to the structure.
+    """
+    return take_apart((tuple(args), dict(kwargs)), (Parameter,))
 
 
 def put_together(structure: Structure, leaves: Sequence[Any]) -> Any:

@@ -25,7 +25,7 @@ class _Error(Metric):
         """Take predictions and targets of one shape into account."""
         y_pred, y = self._take(inputs, 2, "predictions and targets")
         difference = y.reshape(y_pred.shape) - y_pred
-        self._sum += self._of(difference)
+        self._sum += float(self._of(difference))
         self._count += y.shape[0]
 
     def _of(self, difference: Array) -> Any:
@@ -79,7 +79,7 @@ class Loss(Metric):
             raise ValueError(
                 f"For 'Loss.update', the loss must have 0 or 1 dimensions, but has {loss.ndim}."
             )
-        self._sum += loss[0]
+        self._sum += float(loss[0])
         self._count += 1
 
     def eval(self) -> Any:

@@ -1,0 +1,150 @@
+# Functions of `ops` are collected when it is imported, so their types are not known statically.
+# mypy: disable-error-code="no-any-return"
+"""Loss scaling by hand: scale the loss, unscale the gradients, adjust the scale."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from cellc_runtime.dtypes import bool_, float32, int32
+
+from .. import ops
+from ..common.parameter import Parameter
+from ..common.tensor import Tensor
+from ..compat import jit_class
+from ..core.structure import tensors
+
+
+def all_finite(inputs: Any) -> Tensor:
+    """Whether all elements of all tensors are finite: bool[].
+
+    Args:
+        inputs: a Tensor, or a tuple or list of them.
+
+    Raises:
+        ValueError: there is no tensor.
+
+    Source: `mindspore.amp.all_finite`.
+    """
+    found: Tensor | None = None
+    for tensor in tensors(inputs):
+        finite = ops.isfinite(tensor).all()
+        found = finite if found is None else ops.logical_and(found, finite)
+    if found is None:
+        raise ValueError(f"For 'all_finite', the inputs must hold a Tensor, got {type(inputs)}.")
+    return found
+
+
+def _times(inputs: Any, factor: Tensor) -> Any:
+    """Each tensor of a structure times a factor, in the tensor's type."""
+    if isinstance(inputs, (tuple, list)):
+        return type(inputs)(_times(x, factor) for x in inputs) if type(inputs) in (tuple, list) \
+            else tuple(_times(x, factor) for x in inputs)
+    return inputs * factor.astype(inputs.dtype)
+
+
+class LossScaler(ABC):
+    """The base of loss scalers. Source: `mindspore.amp.LossScaler`."""
+
+    @abstractmethod
+    def scale(self, inputs: Any) -> Any:
+        """A loss (or tensors) times the scale."""
+
+    @abstractmethod
+    def unscale(self, inputs: Any) -> Any:
+        """Gradients over the scale."""
+
+    @abstractmethod
+    def adjust(self, grads_finite: Tensor) -> Any:
+        """Adjust the scale after a step."""
+
+
+@jit_class
+class StaticLossScaler(LossScaler):
+    """A scale that does not change.
+
+    Args:
+        scale_value: the scale.
+
+    Raises:
+        ValueError: it is not greater than 0.
+
+    Source: `mindspore.amp.StaticLossScaler`.
+    """
+
+    def __init__(self, scale_value: float) -> None:
+        self.scale_value = Parameter(
+            Tensor(_positive("scale_value", scale_value), float32), name="scale_value",
+            requires_grad=False,
+        )
+
+    def scale(self, inputs: Any) -> Any:
+        """A loss (or tensors) times the scale, in their type."""
+        return _times(inputs, self.scale_value)
+
+    def unscale(self, inputs: Any) -> Any:
+        """Gradients over the scale, in their type."""
+        return _times(inputs, 1 / self.scale_value)
+
+    def adjust(self, grads_finite: Tensor) -> bool:
+        """Nothing changes: False."""
+        return False
+
+
+@jit_class
+class DynamicLossScaler(LossScaler):
+    """A scale that falls when gradients overflow and rises after steps in which they did not.
+
+    Args:
+        scale_value: the scale at first.
+        scale_factor: by what it falls and rises.
+        scale_window: after how many steps without overflow it rises.
+
+    Raises:
+        TypeError, ValueError: an argument is no number, or not greater than 0.
+
+    Source: `mindspore.amp.DynamicLossScaler`.
+    """
+
+    def __init__(self, scale_value: float, scale_factor: int, scale_window: int) -> None:
+        self.scale_value = Parameter(
+            Tensor(_positive("scale_value", scale_value), float32), name="scale_value",
+            requires_grad=False,
+        )
+        self.scale_window = int(_positive("scale_window", scale_window))
+        self.scale_factor = _positive("scale_factor", scale_factor)
+        self.counter = Parameter(Tensor(0, int32), name="counter", requires_grad=False)
+
+    def scale(self, inputs: Any) -> Any:
+        """A loss (or tensors) times the scale, in their type."""
+        return _times(inputs, self.scale_value)
+
+    def unscale(self, inputs: Any) -> Any:
+        """Gradients over the scale, in their type."""
+        return _times(inputs, 1 / self.scale_value)
+
+    def adjust(self, grads_finite: Tensor) -> bool:
+        """Lower or raise the scale (never below 1, never to infinity); True.
+
+        Args:
+            grads_finite: bool[], whether the gradients were finite.
+        """
+        finite = ops.cast(grads_finite, bool_)
+        scale = self.scale_value.value()
+        raised = scale * self.scale_factor
+        lowered = ops.maximum(scale / self.scale_factor, Tensor(1.0, float32))
+        counter = self.counter.value()
+        due = ops.logical_and(ops.equal(counter, self.scale_window - 1), ops.isfinite(raised))
+        ops.assign(self.scale_value, ops.where(finite, ops.where(due, raised, scale), lowered))
+        counted = (counter + 1) % self.scale_window
+        ops.assign(self.counter, ops.where(finite, counted, ops.zeros_like(counted)))
+        return True
+
+
+def _positive(what: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"'{what}' must be a number, but got {type(value)}.")
+    if not value > 0:
+        raise ValueError(f"'{what}' must be greater than 0, but got {value}.")
+    return float(value)

@@ -1,0 +1,64 @@
+"""`build_train_network`: a network with loss, optimizer, mixed precision and loss scale."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..nn.cell import Cell
+from ..nn.loss_scale import TrainOneStepWithLossScaleCell
+from ..nn.wrap import TrainOneStepCell, WithLossCell
+from .loss_scale_manager import LossScaleManager
+
+LEVELS = ("O0",)
+_OPTIONS = ("cast_model_type", "keep_batchnorm_fp32", "loss_scale_manager")
+
+
+def build_train_network(
+    network: Cell, optimizer: Any, loss_fn: Any = None, level: str = "O0",
+    boost_level: str = "O0", **kwargs: Any,
+) -> Cell:
+    """A Cell that does one training step.
+
+    Args:
+        network: the network.
+        optimizer: updates its parameters.
+        loss_fn: a loss of its output and the label; None if the network gives the loss.
+        level: mixed precision.
+        boost_level: "O0"; others are for Ascend.
+        kwargs: `loss_scale_manager`: scales the loss.
+
+    Raises:
+        TypeError, ValueError: an argument is wrong.
+
+    Source: `mindspore.amp.build_train_network`.
+    """
+    if not isinstance(network, Cell):
+        raise TypeError(f"'network' must be a Cell, but got {type(network)}.")
+    if not isinstance(optimizer, Cell):
+        raise TypeError(f"'optimizer' must be an Optimizer, but got {type(optimizer)}.")
+    if level not in LEVELS:
+        raise ValueError(f"'level' must be one of {', '.join(LEVELS)}, but got {level!r}.")
+    if boost_level not in ("O0", "O1", "O2"):
+        raise ValueError(f"'boost_level' must be one of O0, O1, O2, but got {boost_level!r}.")
+    for name in kwargs:
+        if name not in _OPTIONS:
+            raise ValueError(
+                f"the option {name!r} is not known; there are {', '.join(_OPTIONS)}."
+            )
+    manager = kwargs.get("loss_scale_manager")
+    if manager is not None and not isinstance(manager, LossScaleManager):
+        raise TypeError(
+            f"'loss_scale_manager' must be a LossScaleManager, but got {type(manager)}."
+        )
+    with_loss = network if loss_fn is None else WithLossCell(network, loss_fn)
+    return train_step(with_loss, optimizer, manager).set_train()
+
+
+def train_step(network: Any, optimizer: Any, manager: LossScaleManager | None) -> Cell:
+    """A training step of a network that gives the loss, scaled as the manager says."""
+    if manager is None:
+        return TrainOneStepCell(network, optimizer)
+    update = manager.get_update_cell()
+    if update is None:
+        return TrainOneStepCell(network, optimizer, sens=manager.get_loss_scale())
+    return TrainOneStepWithLossScaleCell(network, optimizer, scale_sense=update)

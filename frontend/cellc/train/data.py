@@ -1,0 +1,106 @@
+"""Batches from whatever holds them: lists, loaders, generators of epochs, MindSpore's datasets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from typing import Any
+
+import numpy as np
+
+from ..common.tensor import Tensor
+
+Batch = tuple[Any, ...]
+
+
+class Batches:
+    """The batches of one data set, epoch after epoch.
+
+    Args:
+        source: something to iterate over in each epoch (a list, a loader with `__iter__`), a
+            function that gives an iterator, or a MindSpore dataset. Its elements are tuples,
+            lists, dicts (their values, in order), or single arrays.
+        what: how errors call it.
+
+    Raises:
+        TypeError: something else.
+    """
+
+    def __init__(self, source: Any, what: str) -> None:
+        dataset = hasattr(source, "create_tuple_iterator")
+        if not (dataset or isinstance(source, Iterable) or callable(source)):
+            raise TypeError(
+                f"'{what}' must be iterable (a list of batches, a loader), a function that gives "
+                f"an iterator, or a dataset, but got {type(source)}."
+            )
+        self.source, self.what = source, what
+        self._epochs = 0
+
+    def __len__(self) -> int:
+        """Batches of an epoch; 0 if that is not known."""
+        size: Callable[[], int] | None = getattr(self.source, "get_dataset_size", None)
+        if size is not None:
+            return int(size())
+        if isinstance(self.source, Sized):
+            return len(self.source)
+        return 0
+
+    def epoch(self) -> Iterator[Batch]:
+        """The batches of the next epoch, as Tensors.
+
+        Raises:
+            ValueError: there are none.
+        """
+        reset = getattr(self.source, "reset", None)
+        if callable(reset) and self._epochs and not hasattr(self.source, "create_tuple_iterator"):
+            reset()
+        count = 0
+        for element in self._iterate():
+            count += 1
+            yield as_batch(element)
+        self._epochs += 1
+        if count == 0:
+            hint = ""
+            if self._epochs > 1 and isinstance(self.source, Iterator):
+                hint = " An iterator can be gone through once only: give a list, an object with " \
+                    "__iter__, or a function that makes the iterator."
+            raise ValueError(f"'{self.what}' gave no batch in epoch {self._epochs}.{hint}")
+
+    def _iterate(self) -> Iterable[Any]:
+        source = self.source
+        if hasattr(source, "create_tuple_iterator"):
+            return source.create_tuple_iterator(num_epochs=1)  # type: ignore[no-any-return]
+        if isinstance(source, Iterable):
+            return source
+        return source()  # type: ignore[no-any-return]
+
+
+def as_batch(element: Any) -> Batch:
+    """An element of a data set as the arguments of a network."""
+    if isinstance(element, Mapping):
+        return tuple(as_tensor(v) for v in element.values())
+    if isinstance(element, (tuple, list)):
+        return tuple(as_tensor(v) for v in element)
+    return (as_tensor(element),)
+
+
+def as_tensor(value: Any) -> Any:
+    """An array of any library as a Tensor; nested containers stay containers.
+
+    Raises:
+        TypeError: no array, number or container of them.
+    """
+    if isinstance(value, Tensor) or value is None or isinstance(value, str):
+        return value
+    if isinstance(value, Mapping):
+        return {k: as_tensor(v) for k, v in value.items()}
+    if isinstance(value, (tuple, list)):
+        return type(value)(as_tensor(v) for v in value) if type(value) in (tuple, list) \
+            else tuple(as_tensor(v) for v in value)
+    if isinstance(value, (bool, int, float, np.ndarray, np.generic)):
+        return Tensor(value)
+    convert = getattr(value, "numpy", None) or getattr(value, "asnumpy", None)
+    if callable(convert):
+        return Tensor(np.asarray(convert()))
+    if hasattr(value, "__array__"):
+        return Tensor(np.asarray(value))
+    raise TypeError(f"a batch holds a {type(value)}, which is no array")
