@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import tempfile
 from collections.abc import Sequence
 from functools import cache as memoize
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cellc_runtime import cache as disk
 from cellc_runtime import knobs
 from cellc_runtime.abi import AHEAD, FIRST_CALLBACK, MAIN, WIN64
 from cellc_runtime.image import Image
+from cellc_runtime.lazy import lazy_module
 from cellc_runtime.platform import usable_cpus
 from cellc_runtime.target import Target
 
@@ -21,6 +22,11 @@ from .codegen.llvm.entry import support_text
 from .compile_crew import Crew, WorkerError
 from .emit_object import OPTIONS, EmitError, emit_object
 from .link import LinkInput, link
+
+if TYPE_CHECKING:
+    import tempfile
+else:
+    tempfile = lazy_module("tempfile")
 
 
 class CompilerBug(RuntimeError):

@@ -13,15 +13,21 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from . import __version__, knobs, platform
+from .lazy import lazy_module
+
+if TYPE_CHECKING:
+    import tempfile
+else:
+    tempfile = lazy_module("tempfile")
 
 _MAGIC = b"CELLCCH1"
 _HEAD = len(_MAGIC) + 32

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from .lazy import lazy_module
 from .platform import sync_directory
+
+if TYPE_CHECKING:
+    import tempfile
+else:
+    tempfile = lazy_module("tempfile")
 
 
 def write_atomically(path: str | os.PathLike[str], pieces: Iterable[bytes | memoryview]) -> None:

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from statistics import NormalDist
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from cellc_runtime.lazy import lazy_module
+
+if TYPE_CHECKING:
+    import statistics
+else:
+    statistics = lazy_module("statistics")
 
 Array = np.ndarray[Any, Any]
 
@@ -34,7 +40,10 @@ def _erfinv(y: float) -> float:
     if y == 0:
         return y
     a = abs(y)
-    x = NormalDist().inv_cdf((1 + a) / 2) / math.sqrt(2) if a > 1e-3 else a * math.sqrt(math.pi) / 2
+    if a > 1e-3:
+        x = statistics.NormalDist().inv_cdf((1 + a) / 2) / math.sqrt(2)
+    else:
+        x = a * math.sqrt(math.pi) / 2
     for _ in range(3):
         miss = math.erf(x) - a if a < 0.5 else (1 - a) - math.erfc(x)
         x -= miss / (2 / math.sqrt(math.pi) * math.exp(-x * x))

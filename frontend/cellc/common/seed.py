@@ -6,7 +6,7 @@ key reads the state and assigns it with the offset advanced, in program order.
 
 from __future__ import annotations
 
-import secrets
+import os
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ class Generator:
     """
 
     def __init__(self, seed: int | None = None, name: str = "generator") -> None:
-        start = secrets.randbits(63) if seed is None else seed
+        start = int.from_bytes(os.urandom(8), "little") >> 1 if seed is None else seed
         self.state = Parameter(
             Tensor(np.array([start, 0], np.uint64)), name=name, requires_grad=False
         )
@@ -41,7 +41,7 @@ class Generator:
 
     def seed(self) -> int:
         """Restart from a seed of the system's randomness; the seed."""
-        self.manual_seed(secrets.randbits(32))
+        self.manual_seed(int.from_bytes(os.urandom(4), "little"))
         return self.initial_seed()
 
     def get_state(self) -> Tensor:

@@ -5,11 +5,18 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cellc_runtime.lazy import lazy_module
 
 from ..core import progress
 from ._weights_file import read, write
+
+if TYPE_CHECKING:
+    from concurrent import futures
+else:  # brings logging along
+    futures = lazy_module("concurrent.futures")
 
 
 def ckpt_to_safetensors(
@@ -67,7 +74,8 @@ def _convert(
     root, files = _files(function, file_path, source, regex)
     out = Path(save_path) if save_path is not None else root
     work = {f: (out / f.relative_to(root)).with_suffix(f".{target}") for f in files}
-    with progress.stage(file_path, "converting") as say, ThreadPoolExecutor(workers) as pool:
+    crew = futures.ThreadPoolExecutor(workers)
+    with progress.stage(file_path, "converting") as say, crew as pool:
         jobs = {pool.submit(_one, f, to, source, target, name_map or {}): f
                 for f, to in work.items()}
         for done, (job, file) in enumerate(jobs.items(), 1):

@@ -9,23 +9,31 @@ from __future__ import annotations
 
 import atexit
 import io
-import logging
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from cellc_runtime.lazy import lazy_module
 
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor
 from ..nn.cell import Cell
 from ._weights_file import FORMATS, read, with_suffix, write
 
-log = logging.getLogger("cellc")
+if TYPE_CHECKING:
+    import logging
+else:
+    logging = lazy_module("logging")
 
 Array = np.ndarray[Any, Any]
 Choice = Callable[[str], bool]
+
+
+def _log() -> logging.Logger:
+    return logging.getLogger("cellc")
 
 
 # --- saving -------------------------------------------------------------------------------------
@@ -232,7 +240,7 @@ class _Background(threading.Thread):
         try:
             self.work()
         except Exception as e:
-            log.error("the checkpoint %s was not saved: %s", self.path, e)
+            _log().error("the checkpoint %s was not saved: %s", self.path, e)
         finally:
             with self._lock:
                 self.running.pop(self.path, None)
@@ -303,7 +311,7 @@ def load_checkpoint(
     _no_encryption("load_checkpoint", "dec_key", dec_key)
     taken = _selection(filter_prefix, specify_prefix, choice_func)
     try:
-        found = read(ckpt_file_name, format, crc_check, log.warning)
+        found = read(ckpt_file_name, format, crc_check, _log().warning)
     except OSError as e:
         raise ValueError(
             f"For 'load_checkpoint', {ckpt_file_name} cannot be read: {e.strerror or e}."
@@ -486,7 +494,7 @@ def load_param_into_net(
     if buffers:
         net.load_state_dict(buffers, strict=False)
     if missing:
-        log.warning(
+        _log().warning(
             "For 'load_param_into_net', %d parameters in the 'net' are not loaded, because they "
             "are not in the 'parameter_dict': %s", len(missing), _listed(missing),
         )
@@ -552,7 +560,7 @@ def _fitted(name: str, old: Tensor, new: Parameter, strict: bool) -> Tensor:
                 f"{old.dtype} in the argument 'net' and type {new.dtype} in the argument "
                 "'parameter_dict'."
             )
-        log.warning(
+        _log().warning(
             "The type of %s:%s in 'parameter_dict' is different from the type of it in "
             "'net':%s, then the type convert from %s to %s in the network.",
             new.name, new.dtype, old.dtype, new.dtype, old.dtype,
