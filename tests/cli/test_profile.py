@@ -67,6 +67,34 @@ def test_sites_know_their_work_and_their_line(found: Profile) -> None:
     assert softmax.family == "nest" and softmax.nbytes >= 2 * 512 * 512 * 4
 
 
+class Shared(nn.Cell):
+    """Two products of one right operand that changes with every call: it is packed once."""
+
+    def construct(self, x, y, w):
+        return ops.relu(ops.matmul(x, w)), ops.tanh(ops.matmul(y, w))
+
+
+class Turned(nn.Cell):
+    """A loop of products whose right operand the loop does not change: packed before it."""
+
+    def construct(self, x, w, n):
+        while n > 0:
+            x = ops.tanh(ops.matmul(x, w))
+            n = n - 1
+        return x
+
+
+@pytest.mark.parametrize("rows", [1, 3, 160])
+def test_packing_counts_no_operations(rows: int) -> None:
+    x, w = np.ones((rows, 192), np.float32), ms.Tensor(np.ones((192, 192), np.float32))
+    found = ms.profile(Shared(), ms.Tensor(x), ms.Tensor(2 * x), w, runs=1)
+    assert sum(s.flops for s in found.sites) == 2 * 2 * rows * 192 * 192
+    looped = ms.profile(Turned(), ms.Tensor(x), w, ms.Tensor(3), runs=1)
+    products = [s for s in looped.sites if s.flops]
+    assert [s.flops for s in products] == [2 * rows * 192 * 192]
+    assert not any("part" in s.label for s in products)
+
+
 def test_rows_add_up_however_they_are_grouped(found: Profile) -> None:
     totals = [sum(r.count for r in found.rows(by)) for by in KEYS]
     assert set(totals) == {len(found.sites)}
@@ -95,7 +123,8 @@ def test_kernels_in_a_loop_are_counted_each_time() -> None:
     # The product and the subtraction run in each trip; packing the product's weights runs once.
     counts = {r.key[0]: r.count for r in found.rows("op")}
     assert counts["sub"] == 5
-    assert counts["matmul+tanh"] == 6
+    assert counts["matmul+tanh"] == 5
+    assert counts["matmul+tanh (part)"] == 1
     assert sum("matmul" in site.label for site in found.sites) == 2
 
 

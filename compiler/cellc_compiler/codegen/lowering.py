@@ -472,11 +472,12 @@ class GraphBlock:
                  and not self._shared(s, table, scratch, label, nodes, operands)]
         for role, nbytes in scratch.items():
             table[role] = self.low.new_buffer(nbytes, role)
-        dearest = max((s.kernel.cost for s in steps), default=0.0)
+        dearest = max((s.kernel.cost for s in steps if not s.packs), default=0.0)
         for step in steps:
             if step.kernel.ntasks:
                 places = tuple(table[r] for r in step.roles)
-                call = Call(step.kernel, places, label, nodes, step.kernel.cost == dearest)
+                most = not step.packs and step.kernel.cost == dearest
+                call = Call(step.kernel, places, label, nodes, most)
                 self.low.emit(self.out, call, places)
 
     def _ahead(
@@ -485,7 +486,7 @@ class GraphBlock:
         """Move a step that packs what never changes out of the call; whether it could be."""
         *reads, packed = step.roles
         kept = self.low.kept
-        if kept is None or not packed.startswith("packed_") or not step.kernel.ntasks:
+        if kept is None or not step.packs or not step.kernel.ntasks:
             return False
         if not all(r in table and kept.same(table[r]) for r in reads):
             return False
@@ -499,7 +500,7 @@ class GraphBlock:
     ) -> bool:
         """Move a step that packs what a loop does not change before it; whether it could be."""
         *reads, packed = step.roles
-        if not packed.startswith("packed_") or not all(r in table for r in reads):
+        if not step.packs or not all(r in table for r in reads):
             return False
         sources = tuple(table[r] for r in reads)
         for loop in self.low.hoists:
@@ -510,7 +511,8 @@ class GraphBlock:
                     place = loop.packed[key] = self.low.new_buffer(scratch[packed], packed)
                     assert isinstance(place.base, Buffer)
                     place.base.first = place.base.last = loop.clock
-                    loop.before.append(Call(step.kernel, (*sources, place), label, nodes))
+                    loop.before.append(
+                        Call(step.kernel, (*sources, place), label, nodes, False))
                 table[packed] = place
                 del scratch[packed]
                 return True
@@ -523,7 +525,7 @@ class GraphBlock:
         """Run a step that packs one operand, unless it ran for another node already; whether it
         is such a step."""
         *reads, packed = step.roles
-        if not packed.startswith("packed_") or not step.kernel.ntasks \
+        if not step.packs or not step.kernel.ntasks \
                 or any(not r.startswith("in") for r in reads):
             return False
         key = step.kernel.body, tuple(self.root(operands[int(r[2:])]) for r in reads)
@@ -531,7 +533,7 @@ class GraphBlock:
         if place is None:
             place = self.packed[key] = self.low.new_buffer(scratch[packed], packed)
             places = (*(table[r] for r in reads), place)
-            self.low.emit(self.out, Call(step.kernel, places, label, nodes), places)
+            self.low.emit(self.out, Call(step.kernel, places, label, nodes, False), places)
         table[packed] = place
         del scratch[packed]
         return True

@@ -18,6 +18,11 @@ class Step:
     kernel: Kernel
     roles: tuple[str, ...]
 
+    @property
+    def packs(self) -> bool:
+        """Whether it only brings an operand into another order."""
+        return self.roles[-1].startswith("packed_")
+
 
 @dataclass(frozen=True, slots=True)
 class KernelPlan:
