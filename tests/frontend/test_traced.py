@@ -53,6 +53,7 @@ def test_results_of_unknown_shape_are_refused() -> None:
     tracer = Tracer()
     x = tracer.input(TensorType((3,), dt.float32), "x")
     with tracing(tracer):
+        # Without symbols for sizes (`deciding`) there is nothing to call the number found.
         for call in (lambda: ops.nonzero(x), lambda: x[x > 0], lambda: ops.unique(x),
                      lambda: int(x), lambda: ops.masked_select(x, x > 0)):
             with pytest.raises((TypeError, ValueError)):

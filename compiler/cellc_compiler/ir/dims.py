@@ -480,6 +480,15 @@ def substitute(x: Size, table: Mapping[str, Size]) -> Size:
     return total
 
 
+def substitute_number(x: Any, table: Mapping[str, Size]) -> Any:
+    """A number or size with symbols replaced by sizes; worked out where none is left."""
+    if type(x) is Ratio:
+        a, b = (substitute_number(v, table) for v in x.args)
+        symbolic = is_symbolic(a) or is_symbolic(b)
+        return Ratio(x.op, a, b) if symbolic else _OPS[x.op](a, b)
+    return substitute(x, table) if type(x) is Dim else x
+
+
 def parse_size(text: str) -> Any:
     """A size (or number) from its text: integers, names, `+ - * // / **` and parentheses.
 
@@ -521,7 +530,7 @@ class Guard:
     """
 
     relation: str
-    expr: Dim
+    expr: Size
     where: str = ""
 
     def holds(self, sizes: Sizes) -> bool:
@@ -534,8 +543,9 @@ class Guard:
             value != 0 if self.relation == "!=" else value >= 0)
 
     def __str__(self) -> str:
-        left = {m: c for m, c in self.expr.terms if c > 0}
-        right = {m: -c for m, c in self.expr.terms if c < 0}
+        terms = _poly(self.expr)
+        left = {m: c for m, c in terms.items() if c > 0}
+        right = {m: -c for m, c in terms.items() if c < 0}
         text = f"{_make(left)} {self.relation} {_make(right)}"
         return f"{text} ({self.where})" if self.where else text
 
@@ -562,12 +572,16 @@ class Shapes:
         symbols: by name.
         hints: a value for each, those of the call that is traced.
         where: says where in the source the trace is.
+        measured: what the sizes that follow from elements turned out to be, in order; `found`
+            counts those that the trace has met.
     """
 
     symbols: dict[str, SymbolInfo] = field(default_factory=dict)
     hints: dict[str, int] = field(default_factory=dict)
     guards: list[Guard] = field(default_factory=list)
     where: Callable[[], str] = str
+    measured: list[int] = field(default_factory=list)
+    found: int = 0
     _known: dict[tuple[str, Size], bool] = field(default_factory=dict)
     _equal: dict[str, Size] = field(default_factory=dict)
 

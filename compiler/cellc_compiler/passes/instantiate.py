@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..ir.dims import Dim, Ratio, evaluate, evaluate_number, symbols_of
+from ..ir.dims import Dim, Ratio, is_symbolic, substitute, substitute_number, symbols_of
 from ..ir.graph import Graph, Literal, Node, Value
 from ..ir.op import lookup
 from ..ir.types import TensorType
@@ -38,13 +38,19 @@ def graph_symbols(graph: Graph) -> set[str]:
 
 
 def instantiate(graph: Graph, sizes: Sizes) -> Graph:
-    """A copy of the graph for these values of its symbols.
+    """A copy of the graph for these values of its symbols; those without one stay.
 
     Raises:
-        SizeError: a dimension comes out negative.
-        KeyError: a symbol has no value.
+        SizeError: a dimension comes out negative, or sizes do not fit an op.
     """
     return _Instance(sizes).graph(graph)
+
+
+def _open(node: Node) -> bool:
+    """Whether sizes are still symbolic in a node."""
+    values = (*node.operands, *node.results)
+    return not all(v.type.is_static for v in values) or any(
+        symbols_of(a) for a in node.attrs.values())
 
 
 class _Instance:
@@ -57,8 +63,9 @@ class _Instance:
             return ty
         found = self.types.get(ty)
         if found is None:
-            found = self.types[ty] = ty.with_shape(evaluate(d, self.sizes) for d in ty.shape)
-            if any(d < 0 for d in found.dims):
+            found = self.types[ty] = ty.with_shape(
+                d if type(d) is int else substitute(d, self.sizes) for d in ty.shape)
+            if any(type(d) is int and d < 0 for d in found.dims):
                 raise SizeError(f"{ty} has a negative dimension for the sizes {self.named()}")
         return found
 
@@ -69,7 +76,7 @@ class _Instance:
         if type(value) is tuple:
             return tuple(self.attr(v) for v in value)
         if type(value) is Dim or type(value) is Ratio:
-            return evaluate_number(value, self.sizes)
+            return substitute_number(value, self.sizes)
         return value
 
     def graph(self, graph: Graph) -> Graph:
@@ -87,13 +94,13 @@ class _Instance:
 
     def node(self, node: Node, operands: list[Value]) -> Node:
         op, attrs = node.op, {k: self.attr(v) for k, v in node.attrs.items()}
-        if op == "number":
+        if op == "number" and not is_symbolic(attrs["value"]):
             op = "constant"
             attrs = {"value": Literal(number_array(attrs["value"], attrs["dtype"]))}
         copy = Node(op, operands, attrs, (), tuple(self.graph(r) for r in node.regions),
                     span=node.span, scope=node.scope)
         copy.results = tuple(Value(self.type(r.type), copy, r.index) for r in node.results)
-        if copy.op != "constant":
+        if copy.op != "constant" and not _open(copy):
             self.check(copy, node)
         return copy
 

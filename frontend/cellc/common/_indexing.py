@@ -24,6 +24,7 @@ from cellc_runtime.dtypes import bool_, int64
 
 from ..core.dispatch import active_tracer, apply, assign
 from . import _index_runtime
+from ._found import true_positions, unraveled
 from ._index_plan import (
     Flag,
     Ints,
@@ -180,6 +181,15 @@ def _settle_masks(plan: Plan, write: bool) -> bool:
     return not plan.masks
 
 
+def _find_masks(plan: Plan) -> None:
+    """Turn masks into the positions of their true elements, as many as the run finds."""
+    for axis, mask in plan.masks:
+        flat, _ = true_positions(mask, "a bool index")
+        plan.advanced |= {axis + i: p for i, p in enumerate(unraveled(flat, mask.shape))}
+    plan.masks = []
+    plan.advanced = dict(sorted(plan.advanced.items()))
+
+
 def taken(x: Tensor, key: Any) -> Tensor:
     """The elements `x[key]`, on their own."""
     if x.ndim == 0 and is_index(key):
@@ -194,10 +204,7 @@ def taken(x: Tensor, key: Any) -> Tensor:
             "the same value plus a number (x[i:i + n])"
         )
     if not _settle_masks(plan, False):
-        raise TypeError(
-            "the shape of a tensor read through a bool mask depends on the mask's elements, which "
-            "are not known while a graph is compiled; use ops.where or masked_fill"
-        )
+        _find_masks(plan)
     part = _basic(x, plan)
     return _gather(part, plan) if plan.advanced else part
 

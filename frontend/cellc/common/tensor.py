@@ -463,6 +463,13 @@ class OpenTensor(Tensor, Described):
 
     __slots__ = ()
 
+    @classmethod
+    def of(cls, ty: TensorType) -> OpenTensor:
+        """The type of a tensor, without its elements."""
+        self = object.__new__(cls)
+        self.axes, self.element = ty.dims, ty.dtype
+        return self
+
     @property
     def _data(self) -> Any:  # type: ignore[override]
         raise ValueError(

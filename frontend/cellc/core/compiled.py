@@ -14,21 +14,23 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from cellc_compiler.driver import Report, compile_program
-from cellc_compiler.ir.dims import Shapes, deciding
+from cellc_compiler.driver import compile_program
+from cellc_compiler.ir.dims import Guard, Shapes, deciding
 from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.types import TensorType
 from cellc_runtime.executable import Executable
 from cellc_runtime.lazy import lazy_module
 
 from .. import context
-from ..common.tensor import Tensor
+from ..common.tensor import OpenTensor, Tensor
 from . import calls, progress, writes
 from .callbacks import host_callbacks
 from .dispatch import active_tracer, tracing
 from .dynamic import Dynamic, open_key, parameter_names
+from .entry import Entry
 from .raised import ERRORS
-from .reads import Read, Reads, same, short
+from .reads import Read, Reads, short
+from .staged import StagedEntry, is_staged
 from .structure import (
     Box,
     Known,
@@ -71,6 +73,7 @@ class Traced:
     reads: list[Read]
     functions: list[Callable[..., Any]] = field(default_factory=list)
     flag: Stale = field(default_factory=Stale)
+    guards: list[Guard] = field(default_factory=list)
 
 
 def trace(
@@ -108,7 +111,7 @@ def trace(
     order = {v: p for p, v in tracer.parameters.items()}
     parameters = [order[v] for v in graph.inputs if v in order]
     traced = Traced(graph, len(leaves), parameters, out, list(outside.attributes.values()),
-                    outside.finish(), tracer.functions)
+                    outside.finish(), tracer.functions, guards=shapes.guards)
     watch(traced.attributes, traced.flag)
     return traced
 
@@ -195,28 +198,21 @@ def _leaves(part: Structure) -> list[Leaf]:
 # --- entries -------------------------------------------------------------------------------------
 
 
-class CompiledEntry:
-    """What was compiled for one signature."""
+class CompiledEntry(Entry):
+    """A program for one signature."""
 
     def __init__(self, traced: Traced, name: str) -> None:
-        self.traced = traced
-        self.report = Report()
-        self.flag = Stale()
-        watch([*traced.attributes, (context.OPTIONS, "numerics")], self.flag)
-        start = time.perf_counter()
+        super().__init__(traced)
         with progress.stage(name) as say:
             program = compile_program(
                 traced.graph, report=self.report, progress=say, numerics=context.numerics()
             )
-        self.report.seconds["total"] = time.perf_counter() - start
+        self.report.seconds["total"] = time.perf_counter() - self.made
         self.callbacks = host_callbacks(traced.graph, traced.functions)
         self.executable = Executable(program, self.callbacks, ERRORS)
         self.bound: list[tuple[Any, int]] = []
-        self.compared = [r for r in traced.reads if r.compared]
         self.epoch = -1
         self.learnt = 0
-        self.calls = 0
-        self.made = start
         updated = {old for old, _ in traced.graph.updates}
         self.updated = [p for p, v in zip(traced.parameters, traced.graph.inputs[traced.arguments:],
                                           strict=True) if v in updated]
@@ -250,23 +246,6 @@ class CompiledEntry:
                 self.bind()
                 return
         self.epoch = epoch
-
-    def fresh(self) -> bool:
-        """Whether what was read at compile time still has its value."""
-        if self.flag.stale:
-            return False
-        for read in self.compared:
-            if read.changed():
-                self.flag.raise_(read.describe())
-                return False
-        return True
-
-    def cause(self) -> str:
-        """Why the entry is stale."""
-        for read in self.traced.reads:  # an attribute that was set: what it was and is
-            if read.watched and not same(read.now(), read.value):
-                return read.describe()
-        return self.flag.cause
 
     def run(self, arrays: Sequence[Any]) -> Any:
         """The result for arrays of the signature's types."""
@@ -313,7 +292,7 @@ class Compilation:
 class EntryTable:
     """The compiled entries of one Cell or function."""
 
-    entries: dict[Any, CompiledEntry] = field(default_factory=dict)
+    entries: dict[Any, Entry] = field(default_factory=dict)
     dynamic: Dynamic | None = None
     history: list[Compilation] = field(default_factory=list)
 
@@ -343,7 +322,8 @@ class EntryTable:
                 entry = self.entries.get(tuple(key))
                 if entry is not None and entry.fresh():
                     out = entry.run([a._data for a in args])
-                    calls.learn(fn, args, entry)
+                    if isinstance(entry, CompiledEntry):
+                        calls.learn(fn, args, entry)
                     return out
                 return self._compiled(tuple(key), fn, args, kwargs).run([a._data for a in args])
         structure, leaves = take_apart_call(args, kwargs)
@@ -353,7 +333,7 @@ class EntryTable:
             entry = self._compiled(general, fn, args, kwargs)
         return entry.run([t._data for t in leaves])
 
-    def prepare(self, fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> CompiledEntry:
+    def prepare(self, fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Compile for these arguments without running."""
         structure, leaves = take_apart_call(args, kwargs)
         if not kwargs and all(type(a) is Tensor for a in args):
@@ -367,7 +347,7 @@ class EntryTable:
 
     def _compiled(
         self, key: Any, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
-    ) -> CompiledEntry:
+    ) -> Entry:
         with _compiling:
             entry = self.entries.get(key)
             if entry is not None and entry.fresh():
@@ -375,7 +355,8 @@ class EntryTable:
             signature = describe_call(fn, args, kwargs)
             start = time.perf_counter()
             traced, again = self._traced(key, fn, args, kwargs)
-            made = CompiledEntry(traced, _name_of(fn))
+            made: Entry = _staged(traced, fn, args, kwargs) if is_staged(traced.graph) else \
+                CompiledEntry(traced, _name_of(fn))
             seconds = time.perf_counter() - start
             # (A new signature: only now, for the trace may have failed.)
             cause = entry.cause() if entry is not None else self._difference(signature)
@@ -454,6 +435,23 @@ def describe_call(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> st
     parts = [f"{names[i]}: {word(a)}" if i < len(names) else word(a) for i, a in enumerate(args)]
     parts += [f"{k}: {word(v)}" for k, v in kwargs.items()]
     return "(" + ", ".join(parts) + ")"
+
+
+def _staged(
+    traced: Traced, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> StagedEntry:
+    """The entry of a call that finds sizes as it runs."""
+    structure, leaves = take_apart_call(args, kwargs)
+    types = [t._type for t in leaves]
+    like_args, like_kwargs = put_together(structure, [OpenTensor.of(ty) for ty in types])
+
+    def entry(traced: Traced) -> StagedEntry:
+        return StagedEntry(
+            traced, traced.guards, lambda t: CompiledEntry(t, _name_of(fn)),
+            lambda found: entry(trace(fn, like_args, like_kwargs, types, Shapes(measured=found))),
+        )
+
+    return entry(traced)
 
 
 def _still_fresh(traced: Traced) -> bool:

@@ -20,6 +20,7 @@ from cellc_compiler.ir.dims import (
     Size,
     SymbolInfo,
     evaluate,
+    substitute,
     symbols_of,
 )
 from cellc_compiler.ir.types import TensorType, show_shape
@@ -232,12 +233,15 @@ class Once:
         for name, info in self.pattern.shapes.symbols.items():
             if name in sizes and not info.low <= sizes[name] <= (info.high or sizes[name]):
                 return None
-        return sizes if all(g.holds(sizes) for g in self.guards) else None
+        known = (g for g in self.guards if symbols_of(g.expr) <= set(sizes))
+        return sizes if all(g.holds(sizes) for g in known) else None
 
     def at(self, sizes: Mapping[str, int]) -> Traced:
         """The call for these sizes."""
         self.instances += 1
-        return replace(self.traced, graph=instantiate(self.traced.graph, sizes))
+        open_ = [Guard(g.relation, substitute(g.expr, sizes), g.where) for g in self.guards
+                 if not symbols_of(g.expr) <= set(sizes)]
+        return replace(self.traced, graph=instantiate(self.traced.graph, sizes), guards=open_)
 
 
 Tracing = Callable[[Sequence[TensorType], Shapes], "Traced"]

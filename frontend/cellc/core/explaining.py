@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from .compiled import Compilation, CompiledEntry, EntryTable
+from .compiled import Compilation, EntryTable
+from .entry import Entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +115,7 @@ def _table(target: Any) -> EntryTable | None:
     return None
 
 
-def _facts(entry: CompiledEntry, made: Compilation) -> EntryFacts:
+def _facts(entry: Entry, made: Compilation) -> EntryFacts:
     report = entry.report
     return EntryFacts(
         made.signature, made.seconds, entry.calls, entry.fresh(), len(entry.traced.graph.nodes),

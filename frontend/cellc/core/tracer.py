@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from cellc_compiler.ir.dims import SymbolInfo, active_shapes, evaluate
 from cellc_compiler.ir.graph import NOWHERE, Builder, Graph, Span, Value, clone_into
 from cellc_compiler.ir.types import TensorType
 from cellc_runtime import dtypes
@@ -86,6 +87,11 @@ class Region:
     assigned: dict[Parameter, None] = field(default_factory=dict)
     lifted: dict[int, tuple[Tensor, Value]] = field(default_factory=dict)
     owned: set[Value] = field(default_factory=set)
+
+
+STAND_IN = 10061
+"""What stands for sizes that are not known before the run. One for all: a network in which two of
+them meet takes them for equal, which is then guarded."""
 
 
 class Tracer:
@@ -248,6 +254,36 @@ class Tracer:
             if region.env[p] is not self.parameters[p]
         ]
         return region.graph
+
+    def measure(self, count: Tensor, name: str, most: int) -> tuple[int, Tensor]:
+        """A size that follows from elements: a symbol for the value of an int64 scalar.
+
+        Args:
+            name: for the symbol.
+            most: the greatest it can be.
+
+        Returns:
+            The symbol, and the tensor that what has this size depends on.
+
+        Raises:
+            TypeError: in a branch or loop, which has no place where its size could be found out.
+        """
+        shapes = active_shapes()
+        inside = next((r.graph.name for r in self.regions[1:] if r.graph.name != "grad"), None)
+        if inside is not None or shapes is None:
+            raise TypeError(
+                f"the shape of the result of '{name}' depends on the elements of its input; that "
+                f"cannot be in a run-time branch or loop: compute it before, or use a form of "
+                f"fixed shape (where, masked_fill, tensor_scatter_update)"
+            )
+        known, shapes.found = shapes.found, shapes.found + 1
+        hint = shapes.measured[known] if known < len(shapes.measured) else min(
+            STAND_IN, STAND_IN * evaluate(most, shapes.hints))  # 0 of an empty tensor
+        bound = most if type(most) is int else None
+        dim = shapes.new(f"found_{name}", hint, SymbolInfo(
+            0, bound, f"the number that '{name}' found at {self.place()}"))
+        out: Tensor = self.apply("measure", [count], {"symbol": str(dim)})
+        return dim, out  # type: ignore[return-value]
 
     # --- control flow ---------------------------------------------------------------------------
 

@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from cellc_compiler.ir.dims import is_symbolic
 from cellc_compiler.ir.types import broadcast_all
 from cellc_runtime.dtypes import DType, bool_, float16, float32, float64, int32, int64
 from cellc_runtime.dtypes import bfloat16 as _bfloat16
 
+from ..common._found import traced, true_positions, unraveled
 from ..common._promotion import cast_to, constant, inexact
 from ..common.tensor import Tensor
 from ..core.dispatch import apply
@@ -496,31 +498,48 @@ def kthvalue(
     return out if keepdim else (_drop(out[0], (a,)), _drop(out[1], (a,)))
 
 
-# --- results whose shape depends on elements: eager only ------------------------------------------
+# --- results whose number depends on elements -----------------------------------------------------
 
 
 def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
-    """Positions of the non-zero elements, int64 (n, rank), in row-major order; eager only.
+    """Positions of the non-zero elements, int64 (n, rank), in row-major order.
 
     Args:
         as_tuple: return a tuple of one 1-D tensor for each axis instead.
 
     Raises:
-        TypeError: a graph is being compiled: the shape depends on the elements.
+        TypeError: in a run-time branch or loop of a graph.
     """
-    found = np.nonzero(need_known(tensor(input, "nonzero"), "nonzero"))
+    x = tensor(input, "nonzero")
+    if traced(x):
+        flat, _ = true_positions(_nonzero_mask(x), "nonzero")
+        axes = unraveled(flat, x.shape)
+        if as_tuple:
+            return tuple(axes)
+        made: Tensor = apply("stack", *axes, axis=1) if axes else \
+            apply("reshape", flat, shape=(*flat.shape, 0))
+        return made
+    found = np.nonzero(need_known(x, "nonzero"))
     if as_tuple:
         return tuple(Tensor._from_array(np.ascontiguousarray(a, np.int64)) for a in found)
     return Tensor._from_array(np.ascontiguousarray(np.stack(found, -1), np.int64))
 
 
+def _nonzero_mask(x: Tensor) -> Tensor:
+    mask: Tensor = x if x.dtype is bool_ else apply("ne", x, constant(0, x.dtype))
+    return mask
+
+
 def unique(input: Tensor) -> tuple[Tensor, Tensor]:
-    """Distinct elements by first occurrence, and for each element its position; eager only.
+    """Distinct elements by first occurrence, and for each element its position.
 
     Raises:
-        TypeError: a graph is being compiled: the shape depends on the elements.
+        TypeError: in a run-time branch or loop of a graph.
     """
-    x = need_known(tensor(input, "unique"), "unique")
+    given = tensor(input, "unique")
+    if traced(given):
+        return _traced_unique(given)
+    x = need_known(given, "unique")
     _, first, inverse = np.unique(x, return_index=True, return_inverse=True)
     order = np.argsort(first, kind="stable")
     rank = np.empty_like(order)
@@ -531,17 +550,60 @@ def unique(input: Tensor) -> tuple[Tensor, Tensor]:
     return Tensor._from_array(values), Tensor._from_array(np.ascontiguousarray(positions))
 
 
+def _traced_unique(x: Tensor) -> tuple[Tensor, Tensor]:
+    """`unique` by sorting: equal elements stand together, the first of them first."""
+    flat: Tensor = apply("reshape", x, shape=(x.size,))
+    ordered, perm = apply("sort", flat, axis=0, descending=False)
+    perm = cast_to(perm, int64)
+    fresh = _starts_run(ordered)
+    starts, found = true_positions(fresh, "unique")
+    first = apply("gather", perm, starts, axis=0)
+    _, order = apply("sort", first, axis=0, descending=False)
+    order = cast_to(order, int64)
+    values: Tensor = apply("gather", flat, apply("gather", first, order, axis=0), axis=0)
+    blank = apply("broadcast_to", constant(0, int64), shape=(found,))
+    rank = apply("scatter", blank, order, apply("iota", shape=(found,), axis=0, dtype=int64),
+                 axis=0)
+    run = apply("sub", apply("cumsum", cast_to(fresh, int64), axis=0), constant(1, int64))
+    room = apply("broadcast_to", constant(0, int64), shape=flat.shape)
+    positions = apply("scatter", room, perm, apply("gather", rank, run, axis=0), axis=0)
+    index = int64 if x.dtype is int64 else int32
+    return values, cast_to(apply("reshape", positions, shape=x.shape), index)
+
+
+def _starts_run(x: Tensor) -> Tensor:
+    """Which elements of a vector differ from the one before; NaNs are equal to each other."""
+    n = x.shape[0]
+    one: Tensor = apply("broadcast_to", constant(True, bool_), shape=(n,))
+    if isinstance(n, int) and not is_symbolic(n) and n < 2:
+        return one
+    after = apply("slice", x, start=(1,), stop=(n,))
+    before = apply("slice", x, start=(0,), stop=(n - 1,))
+    differ = apply("ne", after, before)
+    if x.dtype.is_float:
+        both = apply("logical_and", apply("ne", after, after), apply("ne", before, before))
+        differ = apply("logical_and", differ, apply("logical_not", both))
+    out: Tensor = apply("concat", apply("slice", one, start=(0,), stop=(1,)), differ, axis=0)
+    return out
+
+
 def unique_consecutive(
     input: Tensor, return_inverse: bool = False, return_counts: bool = False,
     dim: int | None = None,
 ) -> Any:
-    """Elements that differ from the one before (of all, or slices along `dim`); eager only.
+    """Elements that differ from the one before (of all, or slices along `dim`).
 
     Args:
         return_inverse: also the position of each element's run.
         return_counts: also the length of each run.
+
+    Raises:
+        TypeError: in a run-time branch or loop of a graph.
     """
-    x = need_known(tensor(input, "unique_consecutive"), "unique_consecutive")
+    given = tensor(input, "unique_consecutive")
+    if traced(given):
+        return _traced_runs(given, return_inverse, return_counts, dim)
+    x = need_known(given, "unique_consecutive")
     flat = x.reshape(-1) if dim is None else np.moveaxis(x, dim, 0)
     rows = flat.reshape(flat.shape[0], -1)
     new = np.ones(flat.shape[0], bool)
@@ -559,21 +621,46 @@ def unique_consecutive(
     return made if len(made) > 1 else made[0]
 
 
+def _traced_runs(x: Tensor, inverse: bool, counts: bool, dim: int | None) -> Any:
+    axis = 0 if dim is None else axis_of(dim, x.ndim, "unique_consecutive", "dim")
+    rows: Tensor = apply("reshape", x, shape=(x.size,)) if dim is None else x
+    n = rows.shape[axis]
+    fresh: Tensor = apply("broadcast_to", constant(True, bool_), shape=(n,))
+    if is_symbolic(n) or n > 1:
+        others = tuple(a for a in range(rows.ndim) if a != axis)
+        differ = apply("ne", _from(rows, axis, 1, n), _from(rows, axis, 0, n - 1))
+        differ = apply("reduce_any", differ, axes=others, keepdims=False) if others else differ
+        fresh = apply("concat", apply("slice", fresh, start=(0,), stop=(1,)), differ, axis=0)
+    starts, found = true_positions(fresh, "unique_consecutive")
+    out: list[Tensor] = [apply("gather", rows, starts, axis=axis)]
+    if inverse:
+        run = apply("sub", apply("cumsum", cast_to(fresh, int64), axis=0), constant(1, int64))
+        out.append(apply("reshape", run, shape=x.shape) if dim is None else run)
+    if counts:
+        end = apply("broadcast_to", constant(n, int64), shape=(1,))
+        ends = apply("concat", apply("slice", starts, start=(1,), stop=(found,)), end, axis=0)
+        out.append(apply("sub", ends, starts))
+    return tuple(out) if len(out) > 1 else out[0]
+
+
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     """The elements where the mask holds, in a 1-D tensor (both broadcast).
 
     Raises:
-        TypeError: a graph is being compiled: the shape depends on the elements of the mask.
+        TypeError: in a run-time branch or loop of a graph.
     """
     x, keep = tensor(input, "masked_select"), tensor(mask, "masked_select", "mask")
     if keep.dtype is not bool_:
         raise TypeError(f"For 'masked_select', 'mask' must be a bool tensor, got {keep.dtype}.")
-    known = need_known(keep, "masked_select")
-    shape = broadcast_all(x.shape, known.shape)
+    shape = broadcast_all(x.shape, keep.shape)
     flat: Tensor = apply("reshape", apply("broadcast_to", x, shape=shape),
                          shape=(math.prod(shape),))
-    where_ = np.flatnonzero(np.broadcast_to(known, shape)).astype(np.int64)
-    out: Tensor = apply("gather", flat, Tensor._from_array(where_), axis=0)
+    if traced(keep):
+        where_, _ = true_positions(apply("broadcast_to", keep, shape=shape), "masked_select")
+    else:
+        found = np.flatnonzero(np.broadcast_to(need_known(keep, "masked_select"), shape))
+        where_ = Tensor._from_array(found.astype(np.int64))
+    out: Tensor = apply("gather", flat, where_, axis=0)
     return out
 
 

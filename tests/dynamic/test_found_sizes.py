@@ -1,0 +1,171 @@
+"""Sizes that follow from elements: networks that find them as they run, in stages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cellc as ms
+from cellc import Tensor, nn, ops
+
+from .networks import floats, open_tensor
+from .test_open_sizes import assert_same, eagerly
+
+
+@pytest.fixture(autouse=True)
+def graph_mode() -> Iterator[None]:
+    """Graph mode within a test."""
+    ms.set_context(mode=ms.GRAPH_MODE)
+    yield
+    ms.set_context(mode=ms.PYNATIVE_MODE)
+
+
+def spread(x: Tensor) -> Tensor:
+    return ops.round(x * 2)
+
+
+FUNCTIONS: dict[str, Callable[[Tensor], Any]] = {
+    "nonzero": lambda x: ops.nonzero(x > 0.5),
+    "nonzero of floats": lambda x: ops.nonzero(spread(x)),
+    "nonzero as tuple": lambda x: ops.nonzero(x > 0, as_tuple=True),
+    "masked_select": lambda x: ops.masked_select(x, x > 0),
+    "masked_select of a row mask": lambda x: ops.masked_select(x, x[0] > 0),
+    "mask": lambda x: x[x > 0] * 2 + 1,
+    "mask of rows": lambda x: x[x.sum(1) > 0],
+    "mask of columns": lambda x: x[:, x.sum(0) > 0],
+    "unique": lambda x: ops.unique(spread(x).astype(ms.int32)),
+    "unique of int64": lambda x: ops.unique(spread(x).astype(ms.int64)),
+    "unique of floats": lambda x: ops.unique(ops.where(x > 1, float("nan"), spread(x))),
+    "runs": lambda x: ops.unique_consecutive(spread(x), True, True),
+    "runs of rows": lambda x: ops.unique_consecutive(x > 0, True, True, 0),
+    "one after the other": lambda x: ops.masked_select(x, x > 0)[ops.masked_select(x, x > 0) < 1],
+    "number": lambda x: x[x > 0].sum() / x[x > 0].shape[0],
+    "made of that size": lambda x: ops.ones((ops.nonzero(x > 0).shape[0], 2)),
+    "branch": lambda x: x if x[x > 0].shape[0] > 6 else x * 2,
+    "product": lambda x: ops.matmul(x[x.sum(1) > 0], x.T),
+    "two that meet": lambda x: x[x > 0] + ops.masked_select(x, x > 0),
+    "gradient": lambda x: ms.grad(
+        lambda z: (z[z > 0] ** 2).sum() + ops.masked_select(z, z < 0).mean())(x),
+    "gradient of gradient": lambda x: ms.grad(
+        lambda z: ms.grad(lambda y: (y[y > 0] ** 3).sum())(z).sum())(x),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions(name: str) -> None:
+    fn = FUNCTIONS[name]
+    jitted = ms.jit(fn)
+    rng = np.random.default_rng(0)
+    for scale in (1, 1, 0, -1):
+        x = Tensor((rng.standard_normal((4, 5)) * max(scale, 0) + min(scale, 0)).astype(np.float32))
+        assert_same(jitted(x), eagerly(fn, x))
+
+
+@pytest.mark.parametrize("name", ["nonzero", "mask of rows", "unique", "gradient"])
+def test_any_size_of_the_input_too(name: str) -> None:
+    fn = FUNCTIONS[name]
+    jitted = ms.jit(fn, input_signature=open_tensor(None, 5))
+    for n in (4, 2, 7, 1):
+        assert_same(jitted(floats(n, 5)), eagerly(fn, floats(n, 5)))
+
+
+class Counting(nn.Cell):
+    """Keeps a running total and prints between the stages."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.total = ms.Parameter(np.zeros((), np.float32), name="total")
+        self.w = ms.Parameter(floats(3, 2), name="w")
+
+    def construct(self, x: Tensor) -> Tensor:
+        print("in", x.sum())
+        kept = x[x[:, 0] > 0]
+        self.total = self.total + kept.sum()
+        print("kept", kept)
+        return ops.matmul(kept, self.w) + self.total
+
+
+def test_parameters_and_prints(capfd: Any) -> None:
+    net, plain = Counting(), Counting()
+    for n in (4, 6, 4):
+        got = net(floats(n, 3))
+        shown = capfd.readouterr().out
+        want = eagerly(plain, floats(n, 3))
+        assert shown == capfd.readouterr().out, "each print once, in order"
+        assert_same(got, want)
+        assert_same(net.total, plain.total)
+
+
+def test_training_on_the_rows_a_mask_chooses() -> None:
+    def train() -> list[Any]:
+        net = nn.Dense(3, 2, weight_init="ones", bias_init="zeros")
+        opt = nn.Momentum(net.trainable_params(), 0.1, 0.9)
+
+        def loss(x: Tensor) -> Tensor:
+            return (net(x[x[:, 0] > 0]) ** 2).mean()
+
+        step = ms.value_and_grad(loss, None, opt.parameters)
+
+        @ms.jit
+        def train_step(x: Tensor) -> Tensor:
+            value, grads = step(x)
+            opt(grads)
+            return value
+
+        out = [train_step(floats(n, 3)) for n in (5, 7, 5)]
+        return [*out, *net.get_parameters()]
+
+    compiled = train()
+    ms.set_context(mode=ms.PYNATIVE_MODE)
+    assert_same(compiled, train())
+
+
+def test_what_was_read_is_watched() -> None:
+    class Above(nn.Cell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.least = 0.0
+
+        def construct(self, x: Tensor) -> Tensor:
+            return x[x > self.least]
+
+    net = Above()
+    x = Tensor(np.array([1.0, 2.0, 3.0], np.float32))
+    assert net(x).shape == (3,)
+    net.least = 2.5
+    assert net(x).shape == (1,)
+
+
+def test_sizes_that_turn_out_to_differ() -> None:
+    @ms.jit
+    def fn(x: Tensor) -> Tensor:
+        a = x[x > 0]
+        b = x[x < 1]
+        return a + b
+
+    assert_same(fn(Tensor([0.5, 0.25])), Tensor([1.0, 0.5]))
+    with pytest.raises(ValueError) as caught:
+        fn(Tensor([0.5, 0.75, 2.0, 3.0]))
+    text = str(caught.value)
+    assert "return a + b" in text and "from line" in text
+    assert "is 4 in this call: the number that 'a bool index' found at" in text
+
+
+@pytest.mark.parametrize("body", ["branch", "loop"])
+def test_not_in_a_branch_or_loop_that_depends_on_elements(body: str) -> None:
+    @ms.jit
+    def fn(x: Tensor) -> Tensor:
+        total = x.sum()
+        if body == "branch":
+            if x.sum() > 0:
+                total = x[x > 0].sum()
+        else:
+            while total < 10:
+                total = total + x[x > 0].sum() + 1
+        return total
+
+    with pytest.raises(TypeError, match="cannot be in a run-time branch or loop"):
+        fn(floats(3))
