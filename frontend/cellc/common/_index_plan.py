@@ -262,7 +262,7 @@ class _Planner:
     def _add(self, index: Tensor) -> None:
         d = self.shape[self.axis]
         self.plan.spans.append((0, d, 1))
-        self.plan.advanced[self.view] = _checked(index, d, self.axis)
+        self.plan.advanced[self.view] = checked(index, d, self.axis)
         self.axis, self.view = self.axis + 1, self.view + 1
 
     def _mask(self, mask: Tensor) -> None:
@@ -344,12 +344,20 @@ def _open_span(s: slice, d: int) -> Span:
     return start, (length + abs(step) - 1) // abs(step), step
 
 
-def _checked(index: Tensor, d: int, axis: int) -> Tensor:
-    """Positions checked, those with known elements made non-negative."""
-    check_range(index, -d, d, "index ", 0, f" is out of bounds for axis {axis} with size {d}")
+def checked(index: Tensor, d: int, axis: int) -> Tensor:
+    """Positions checked; those with known elements made non-negative if the length is known."""
     elements = known_elements(index)
-    if elements is None:
-        return index
+    if elements is not None and type(d) is int:
+        if not elements.size:
+            return index
+        low = int(elements.min())
+        if low >= -d and int(elements.max()) < d:
+            return index if low >= 0 else _wrapped(elements, d)
+    check_range(index, -d, d, "index ", 0, f" is out of bounds for axis {axis} with size {d}")
+    return index
+
+
+def _wrapped(elements: Array, d: int) -> Tensor:
     signed = elements.astype(np.int64)
     return Tensor._from_array(np.where(signed < 0, signed + d, signed))
 

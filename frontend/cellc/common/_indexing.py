@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from ._index_plan import (
     Ints,
     Plan,
     Span,
+    checked,
     entries,
     is_index,
     known_elements,
@@ -69,14 +71,58 @@ def _take_spans(x: Tensor, spans: list[Span]) -> Tensor:
     """Slices of all axes, with empty ones and whole ones short-cut."""
     if _whole(spans, x.shape):
         return x
+    out: Tensor = apply("slice", x, **_slice_attrs(spans))
+    return out
+
+
+def _slice_attrs(spans: list[Span]) -> dict[str, Ints]:
     start = tuple(a for a, _, _ in spans)
     # For negative steps the stop may be -1 (past the first element), as slice.indices gives it.
     stop = tuple(a + n * s if s < 0 else a + (n - 1) * s + 1 if is_symbolic(n) or n else a
                  for a, n, s in spans)
     stop = tuple(z if is_symbolic(z) else max(z, -1) for z in stop)
-    step = tuple(s for _, _, s in spans)
-    out: Tensor = apply("slice", x, start=start, stop=stop, step=step)
-    return out
+    return {"start": start, "stop": stop, "step": tuple(s for _, _, s in spans)}
+
+
+def _hashable(key: Any) -> Any:
+    """A key of ints, slices, None and Ellipsis in a form that can be hashed; else NotImplemented.
+
+    (True and 1 are equal to a dict, so types are looked at first.)
+    """
+    kind = type(key)
+    if kind is int or key is None or key is Ellipsis:
+        return key
+    if kind is slice:
+        for bound in (key.start, key.stop, key.step):
+            if bound is not None and type(bound) is not int:
+                return NotImplemented
+        return slice, key.start, key.stop, key.step
+    if kind is tuple:
+        parts = tuple([_hashable(k) for k in key])
+        return NotImplemented if NotImplemented in parts else (tuple, parts)
+    return NotImplemented
+
+
+def _from_hashable(key: Any) -> Any:
+    if type(key) is not tuple:
+        return key
+    return slice(*key[1:]) if key[0] is slice else tuple(_from_hashable(k) for k in key[1])
+
+
+@lru_cache(maxsize=4096)
+def _basic_plan(shape: Ints, key: Any) -> tuple[Plan, dict[str, Ints] | None, Ints]:
+    """The plan of a key of ints, slices, None and Ellipsis, its slice and the shape it gives."""
+    plan = make_plan(shape, entries(_from_hashable(key)))
+    return (plan, None if _whole(plan.spans, shape) else _slice_attrs(plan.spans),
+            plan.viewed_shape())
+
+
+def _known_plan(x: Tensor, key: Any) -> tuple[Plan, dict[str, Ints] | None, Ints] | None:
+    """`_basic_plan`, where tensors run eagerly (a graph may have sizes that are not known)."""
+    if active_tracer() is not None:
+        return None
+    short = _hashable(key)
+    return None if short is NotImplemented else _basic_plan(x.shape, short)
 
 
 def _starts(plan: Plan, rank: int) -> Tensor:
@@ -192,6 +238,14 @@ def _find_masks(plan: Plan) -> None:
 
 def taken(x: Tensor, key: Any) -> Tensor:
     """The elements `x[key]`, on their own."""
+    known = _known_plan(x, key)
+    if known is not None and x.ndim:
+        _, cut, shape = known
+        part = x if cut is None else apply("slice", x, **cut)
+        return _reshape(part, shape)
+    if type(key) is Tensor and key.dtype.is_integer and x.ndim:
+        rows: Tensor = apply("gather", x, checked(key, x.shape[0], 0), axis=0)
+        return rows
     if x.ndim == 0 and is_index(key):
         raise TypeError("a tensor of no axes cannot be indexed by an int")
     found = entries(key)
@@ -219,9 +273,10 @@ def getitem(x: Tensor, key: Any) -> Tensor:
     part = taken(x, key)
     if part is x:
         return x
-    above = x.__dict__.get("_above", ())
-    part.__dict__["_above"] = (
-        (weakref.ref(x), (key,)), *((whole, (*keys, key)) for whole, keys in above))
+    above = x.__dict__.get("_above")
+    link = weakref.ref(x), (key,)
+    part.__dict__["_above"] = (link,) if above is None else (
+        link, *((whole, (*keys, key)) for whole, keys in above))
     return part
 
 
@@ -289,6 +344,9 @@ def setitem(x: Tensor, key: Any, value: Any) -> Tensor:
     if x.ndim == 0 and is_index(key):
         raise TypeError("a tensor of no axes cannot be indexed by an int")
     new = _value(value, x)
+    known = _known_plan(x, key)
+    if known is not None:
+        return _write_view(x, known[0], _fitted(new, known[2]))
     mask = _lone_mask(key, x)
     if mask is not None and math.prod(new.shape) == 1:
         cell = _reshape(new, ())
