@@ -59,6 +59,12 @@ class GraphTensor(Tensor):
             "an operation here needs them (asnumpy, item, int(), float(), ...)"
         )
 
+    def __copy__(self) -> GraphTensor:
+        return GraphTensor(self._value)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> GraphTensor:
+        return GraphTensor(self._value)
+
     def __repr__(self) -> str:
         return f"<graph tensor {self._value.type}>"
 

@@ -16,7 +16,7 @@ from ..core.dispatch import apply
 from . import _model
 from .control import choose, truth
 from .trust import is_user_function
-from .values import MISSING, is_runtime
+from .values import MISSING, holds_runtime, is_runtime
 
 if TYPE_CHECKING:
     from .frames import Frame
@@ -64,6 +64,8 @@ def subscript(vm: Interpreter, target: Any, index: Any, frame: Frame) -> Any:
     """`target[index]`."""
     if is_runtime(index) and isinstance(target, (list, tuple)) and not isinstance(target, Tensor):
         return pick(vm, target, index, frame)
+    if holds_runtime(index) and isinstance(target, np.ndarray):
+        target = Tensor(target)
     if _model.is_cell(target) and not isinstance(index, Tensor) and \
             vm.hooks.on_attribute_read is not None:
         vm.hooks.on_attribute_read(target, "_cells")

@@ -251,7 +251,7 @@ def _number(cls: Any) -> Handler:
             if not is_runtime(value):
                 return cls(value._data.item())
             if value._type.size != 1:
-                raise TypeError(
+                raise ValueError(
                     f"only a tensor of one element can become {cls.__name__}, got {value._type}"
                 )
             return item_of(GraphTensor(vm.tracer.lift(value)), cls) \
