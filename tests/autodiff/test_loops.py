@@ -123,7 +123,7 @@ def test_gradient(name: str, order: int) -> None:
 LSTM_LIKE = """
 graph g(%h: float32[2,3] input, %x: float32[4,2,3] input, %w: float32[3,3] param) {
   %0: float32[2,3], %1: float32[4,2,3] = scan(%h, %x, %w) {carried=1, sequences=1, length=4, \
-reverse=False, saved=False, limited=False} [
+reverse=False, saved=False, limited=False, stepwise=False} [
     graph body(%a: float32[2,3] input, %r: float32[2,3] input, %i: int64[] input, \
 %c: float32[3,3] input) {
       %0: float32[2,3] = matmul(%a, %c) {transpose_a=False, transpose_b=True}

@@ -25,7 +25,8 @@ def scan(body: str, carried: int = 2, extra: str = "", returns: str = "%0, %1, %
 graph g(%h: float32[3,20] input, %c: float32[3,20] input, %x: float32[6,3,20] input, \
 %w: float32[20,20] input) {{
   %0: float32[3,20], %1: float32[3,20], %2: float32[6,3,20] = scan(%h, %c, %x{extra}) \
-{{carried={carried}, sequences=1, length=6, reverse=False, saved=False, limited=False}} [
+{{carried={carried}, sequences=1, length=6, reverse=False, saved=False,
+limited=False, stepwise=False}} [
     graph body({inputs}{", %w: float32[20,20] input" if extra else ""}) {{
 {body}
     }}

@@ -214,7 +214,7 @@ def test_broken_loops(op: str, body: str | None, message: str) -> None:
 def test_scan_over_sequences_of_another_length() -> None:
     graph = parse_graph("""graph g(%x: float32[4] input) {
       %0: float32[5] = scan(%x) {carried=0, sequences=1, length=5, reverse=False,
-saved=False, limited=False} [
+saved=False, limited=False, stepwise=False} [
         graph b(%r: float32[] input, %i: int64[] input) { return %r }
       ]
       return %0

@@ -14,7 +14,7 @@ alone, so compiled and eager gradients agree.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -187,6 +187,7 @@ class BackwardLoop:
     def plan(
         self, dcarried: Sequence[Value], dys: Sequence[tuple[int, Value]], grads: Sequence[Value],
         row_grads: Sequence[Value], captured: Sequence[tuple[int, Value]],
+        gathered: Mapping[int, Value] | None = None,
     ) -> LoopPlan:
         """The plan.
 
@@ -195,6 +196,8 @@ class BackwardLoop:
             dys: (output, its cotangent), inputs of the graph.
             grads, row_grads: cotangents of what is carried, and of rows.
             captured: (captured value, its cotangent).
+            gathered: the cotangents before the step of captured values, if `captured` has the
+                sums of both.
         """
         inputs, first = self.body.inputs, self.n + self.k + 1
         self.origins = {v: ("sequence", i) for i, v in enumerate(inputs[self.n : first - 1])}
@@ -203,6 +206,9 @@ class BackwardLoop:
         terms: list[Term] = []
         sums: dict[int, tuple[Value, Value]] = {}
         for i, grad in captured:
+            if gathered:
+                sums[i] = gathered[i], grad
+                continue
             rest = [s for s in summands(grad, self.backward) if not self._term(i, s, terms)]
             if rest:
                 before = self.b.graph.add_input(rest[0].type, f"sum{i}")

@@ -197,17 +197,26 @@ def _scan_rule(
     n, k, length = (node.attrs[a] for a in ("carried", "sequences", "length"))
     limit = node.operands[n + k : n + k + node.attrs["limited"]]
     xs, captures = node.operands[n : n + k], node.operands[n + k + len(limit) :]
+    stepwise = bool(node.attrs["stepwise"])
     floats = tuple(i for i in range(n) if differentiable(node.operands[i].type))
+    if stepwise:
+        floats = _reaching(node.regions[0], n, floats, tuple(
+            i for i in range(len(dys)) if dys[i] is not None))
     rows = tuple(i for i in range(k) if xs[i] in active)
     plan = scan_gradient(
         node.regions[0], n, k, floats, rows,
         tuple(i for i in range(len(captures)) if captures[i] in active),
         tuple(i for i in range(n, len(dys)) if dys[i] is not None), node.attrs["saved"],
-        not limit,
+        not limit, stepwise,
     )
     _grow(node, plan.body)
-    carried = [zero_cotangent(b, dys[i], node.results[i]) for i in floats]
-    carried += [start_cotangent(b, {}, captures[i]) for i in plan.sums]
+    if stepwise:
+        given = {r: dy for r, dy in zip(node.results, dys, strict=False) if dy is not None}
+        carried = [start_cotangent(b, given, node.results[i]) for i in floats]
+        carried += [start_cotangent(b, cotangents, captures[i]) for i in plan.sums]
+    else:
+        carried = [zero_cotangent(b, dys[i], node.results[i]) for i in floats]
+        carried += [start_cotangent(b, {}, captures[i]) for i in plan.sums]
 
     def stacked(origin: Origin) -> Value:
         kind, i = origin
@@ -217,14 +226,18 @@ def _scan_rule(
 
     sequences = [stacked(o) for o in plan.rows]
     attrs = {"carried": len(carried), "sequences": len(sequences), "length": length,
-             "reverse": not node.attrs["reverse"], "limited": node.attrs["limited"]}
+             "reverse": not node.attrs["reverse"], "limited": node.attrs["limited"],
+             "stepwise": stepwise}
     operands = [*carried, *sequences, *limit, *(captures[i] for i in plan.captures)]
     out = list(b.node("scan", operands, attrs, [plan.graph]).results)
     for i, grad in zip(floats, out, strict=False):
         if node.operands[i] in active:
             accumulate(b, cotangents, node.operands[i], grad)
     for i, grad in zip(plan.sums, out[len(floats) :], strict=False):
-        accumulate(b, cotangents, captures[i], grad)
+        if stepwise:  # what there was went in
+            cotangents[captures[i]] = grad
+        else:
+            accumulate(b, cotangents, captures[i], grad)
     for i, grad in zip(rows, out[len(carried) :], strict=False):
         accumulate(b, cotangents, xs[i], grad)
     for term in plan.terms:
@@ -280,6 +293,7 @@ def with_residuals(body: Graph, carried: int, sequences: int) -> Graph:
 def scan_gradient(
     body: Graph, n: int, k: int, floats: tuple[int, ...], rows: tuple[int, ...],
     caps: tuple[int, ...], ys: tuple[int, ...], fixed: bool, stacks: bool = True,
+    stepwise: bool = False,
 ) -> LoopPlan:
     """The backward loop of a scan.
 
@@ -290,6 +304,7 @@ def scan_gradient(
         ys: outputs with cotangents.
         fixed: the body has all the outputs it can have (see `with_residuals`).
         stacks: every step runs, so that sums over all steps may follow the loop.
+        stepwise: each contribution to a captured value is added to its cotangent at once.
     """
     graph = Graph(body.name + "_grad")
     b = Builder(graph)
@@ -301,14 +316,41 @@ def scan_gradient(
     for i, dy in zip((*floats, *ys), dys, strict=True):
         accumulate(b, cotangents, outputs[i], dy)
     wanted = [args[i] for i in (*floats, *(n + i for i in rows), *(n + k + 1 + i for i in caps))]
+    before: dict[int, Value] = {}
+    if stepwise:
+        before = {i: graph.add_input(args[n + k + 1 + i].type, f"sum{i}") for i in caps}
+        cotangents.update((args[n + k + 1 + i], v) for i, v in before.items())
     grads = reverse(b, forward, cotangents, wanted)
     split = len(floats) + len(rows)
     first = [g if g is not None else b.zeros_like(v)
              for g, v in zip(grads, wanted[:split], strict=False)]
-    captured = [(i, g) for i, g in zip(caps, grads[split:], strict=True) if g is not None]
+    captured = [(i, g) for i, g in zip(caps, grads[split:], strict=True)
+                if g is not None and g is not before.get(i)]
     loop = BackwardLoop(b, Graph(body.name, args, forward, outputs), n, k, fixed, stacks)
     return loop.plan(dys[: len(floats)], list(zip(ys, dys[len(floats) :], strict=True)),
-                     first[: len(floats)], first[len(floats) :], captured)
+                     first[: len(floats)], first[len(floats) :], captured, before)
+
+
+@lru_cache(maxsize=64)
+def _reaching(body: Graph, n: int, floats: tuple[int, ...], seeded: tuple[int, ...]) -> (
+    tuple[int, ...]
+):
+    """The carried values that have a cotangent before some step, given those of outputs that do."""
+    found = set(seeded)
+    while True:
+        graph = Graph("reach")
+        b = Builder(graph)
+        args = [graph.add_input(v.type, v.name) for v in body.inputs]
+        outputs, _ = clone_into(b, body, args)
+        forward = list(graph.nodes)
+        cotangents: Cotangents = {}
+        for i in sorted(found):
+            accumulate(b, cotangents, outputs[i], graph.add_input(outputs[i].type, f"dy{i}"))
+        grads = reverse(b, forward, cotangents, [args[i] for i in floats])
+        more = found | {i for i, g in zip(floats, grads, strict=True) if g is not None}
+        if more == found:
+            return tuple(i for i in floats if i in found)
+        found = more
 
 
 def _while_rule(

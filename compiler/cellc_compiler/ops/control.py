@@ -104,12 +104,14 @@ class Scan(Control):
         saved: the outputs include all that a gradient may read; none is added.
         limited: only so many trips are made as the limit says, if that is less than `length`.
             The others are the last rows; what is in those of the outputs is not defined.
+        stepwise: the gradient adds contributions in the order of the unrolled loop, none
+            summed over all steps after it.
     """
 
     name = "scan"
     operands = ("*operands",)
     attrs = {"carried": REQUIRED, "sequences": REQUIRED, "length": REQUIRED, "reverse": False,
-             "saved": False, "limited": False}
+             "saved": False, "limited": False, "stepwise": False}
 
     def region_types(self, node: Node) -> tuple[TensorType, ...]:
         (body,) = node.regions

@@ -198,6 +198,11 @@ def liveness(node: ast.AST, facts: Facts) -> Liveness:
     return out
 
 
+def read_first(stmts: Sequence[ast.stmt]) -> Names:
+    """The variables that statements may read before they assign them."""
+    return _block(stmts, NONE, _Exits(), Liveness(NONE))
+
+
 def _block(stmts: Sequence[ast.stmt], live: Names, exits: _Exits, out: Liveness) -> Names:
     for stmt in reversed(stmts):
         out.after[stmt] = out.after.get(stmt, NONE) | live

@@ -14,6 +14,7 @@ from . import _model
 from .access import mangle, read_attribute, subscript
 from .iteration import items
 from .operators import IN_PLACE
+from .per_trip import PerTrip, in_place
 from .values import MISSING, holds_runtime, is_number, is_runtime, scalar
 
 if TYPE_CHECKING:
@@ -208,6 +209,8 @@ def _operate(vm: Interpreter, operate: Any, node: ast.AugAssign, old: Any, frame
     value = vm.eval(node.value, frame)
     vm.at(node, frame)
     vm.note_object(old)
+    if type(value) is PerTrip:
+        return in_place(type(node.op), operate, old, value)
     return operate(old, value)
 
 

@@ -27,6 +27,7 @@ from .frames import Frame
 from .functions import Callback, InterpretedFunction, bind
 from .iteration import items
 from .outcome import RETURN, Diverged, Outcome
+from .per_trip import refuse_in
 from .source import FunctionSource, function_source
 from .text import format_text, join_text
 from .trust import is_library, is_user_function
@@ -42,6 +43,8 @@ Kwargs = dict[str, Any]
 def call(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
     """Call `fn` from `frame`."""
     vm.callee = fn
+    if vm.rolling and type(fn) not in _INTERPRETED:
+        refuse_in(args, kwargs)
     handler = _BY_TYPE.get(type(fn))
     if handler is not None:
         return handler(vm, fn, args, kwargs, frame)
@@ -59,6 +62,8 @@ def call(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) -> 
 
 
 def _function(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+    if vm.rolling and (fn in BUILTINS or not is_user_function(fn) or _installed(fn)):
+        refuse_in(args, kwargs)
     if fn in BUILTINS:
         return BUILTINS[fn](vm, args, kwargs, frame)
     if is_user_function(fn):
@@ -87,6 +92,8 @@ def interpret(
 ) -> Any:
     """Interpret a Python function from its source."""
     source = function_source(fn)
+    if vm.rolling and (source.facts.generator or source.node.args.vararg):
+        refuse_in(args, kwargs)
     if source.facts.generator:
         return _run_generator(vm, fn, args, kwargs, caller, source)
     node = source.node
@@ -124,6 +131,8 @@ def _nested(
     vm: Interpreter, fn: InterpretedFunction, args: Args, kwargs: Kwargs, caller: Frame
 ) -> Any:
     source, outer = fn.source, fn.frame
+    if vm.rolling and source.node.args.vararg:
+        refuse_in(args, kwargs)
     if source.facts.generator:
         raise vm.error(
             "CE103", SyntaxError, f"the generator {fn.__name__}() cannot be compiled", caller,
@@ -179,6 +188,8 @@ def _run_generator(
 
 def _method(vm: Interpreter, fn: MethodType, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
     function, owner = fn.__func__, fn.__self__
+    if vm.rolling and not (isinstance(function, FunctionType) and is_user_function(function)):
+        refuse_in(args, kwargs)
     if isinstance(function, FunctionType) and not is_library(
         function.__globals__.get("__name__", "")
     ) and is_user_function(function):
@@ -406,6 +417,9 @@ def _refuse(vm: Interpreter, fn: Any, frame: Frame) -> Exception:
 
 
 Handler = Callable[["Interpreter", Any, Args, Kwargs, "Frame"], Any]
+_INTERPRETED = (FunctionType, MethodType, InterpretedFunction, Callback, functools.partial)
+"""What may be given a number that differs from trip to trip of a loop being rolled: its body is
+interpreted, or it refuses itself."""
 _BY_TYPE: dict[type, Handler] = {
     FunctionType: _function,
     MethodType: _method,

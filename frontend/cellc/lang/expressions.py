@@ -17,6 +17,8 @@ from .frames import Frame
 from .functions import InterpretedFunction
 from .iteration import items
 from .operators import BINARY, UNARY, compare
+from .per_trip import PerTrip, binary, seen, unary
+from .per_trip import subscript as row_of
 from .text import formatted, percent_text
 from .values import Text, holds_runtime, is_runtime, like
 
@@ -31,7 +33,8 @@ def _constant(vm: Interpreter, node: ast.Constant, frame: Frame) -> Any:
 
 def _name(vm: Interpreter, node: ast.Name, frame: Frame) -> Any:
     frame.node = node
-    return vm.load(node.id, frame)
+    value = vm.load(node.id, frame)
+    return seen(value, node, frame) if vm.rolling else value
 
 
 def _attribute(vm: Interpreter, node: ast.Attribute, frame: Frame) -> Any:
@@ -43,6 +46,9 @@ def _attribute(vm: Interpreter, node: ast.Attribute, frame: Frame) -> Any:
 def _binary(vm: Interpreter, node: ast.BinOp, frame: Frame) -> Any:
     left, right = vm.eval(node.left, frame), vm.eval(node.right, frame)
     vm.at(node, frame)
+    if vm.rolling and (type(left) is PerTrip or type(right) is PerTrip):
+        kind = type(node.op)
+        return seen(binary(kind, BINARY[kind], left, right), node, frame)
     if isinstance(left, str) and isinstance(node.op, ast.Mod) and holds_runtime(right):
         return percent_text(left, right)
     return BINARY[type(node.op)](left, right)
@@ -51,6 +57,8 @@ def _binary(vm: Interpreter, node: ast.BinOp, frame: Frame) -> Any:
 def _unary(vm: Interpreter, node: ast.UnaryOp, frame: Frame) -> Any:
     value = vm.eval(node.operand, frame)
     vm.at(node, frame)
+    if type(value) is PerTrip:
+        return seen(unary(UNARY[type(node.op)], value), node, frame)
     if isinstance(node.op, ast.Not):
         known = truth(vm, value, frame)
         return not known if isinstance(known, bool) else as_bool(logical("not", known))
@@ -133,6 +141,8 @@ def _subscript(vm: Interpreter, node: ast.Subscript, frame: Frame) -> Any:
     target = vm.eval(node.value, frame)
     index = vm.eval(node.slice, frame)
     vm.at(node, frame)
+    if type(index) is PerTrip:
+        return seen(row_of(target, index), node, frame)
     return subscript(vm, target, index, frame)
 
 

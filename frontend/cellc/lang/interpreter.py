@@ -79,6 +79,7 @@ class Interpreter:
         self.frame: Frame | None = None
         self.journal: Journal | None = None
         self.region_depth = 0
+        self.rolling = 0  # enclosing loops that are being rolled
         self.paths: dict[int, str] = {}
         self.fault: Fault | None = None
         self.callee: Any = None

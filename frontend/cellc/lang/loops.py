@@ -1,4 +1,4 @@
-"""Loops: unrolled where the trips are known, a `while` of the graph where they are not.
+"""Loops of which only the run knows the trips: a `while` of the graph. (`rolling` has the others.)
 
 What a run-time loop carries is found by tracing its body: names assigned in the body that are
 live at its head or after it, and any place the body is seen to change. If a trace shows that more
@@ -22,7 +22,7 @@ from . import regions
 from .analysis import Names, assigned
 from .assignment import assign_to
 from .control import Known, condition, ends_here, logical, truth, under
-from .iteration import LIMIT, items
+from .iteration import LIMIT
 from .journal import Change, Element, Slot, Variable, unchanged
 from .outcome import BREAK, CONTINUE, DONE, NEXT, RETURN, Outcome
 from .values import (
@@ -52,38 +52,13 @@ ATTEMPTS = 12
 """Traces of one loop body before its state is taken not to settle."""
 
 
-def for_statement(vm: Interpreter, node: ast.For, frame: Frame) -> Outcome:
-    """`for target in iterable: ... else: ...`"""
-    source = vm.eval(node.iter, frame)
-    vm.at(node.iter, frame)
-    if isinstance(source, RuntimeRange):
-        return _runtime_range(vm, node, source, frame)
-    live = _live(node, frame)
-    outcome = NEXT
-    for element in items(vm, source, frame):
-        outcome = under(vm, node, outcome, frame, _iteration(vm, node, element, frame), live) \
-            if outcome.mixed else _iteration(vm, node, element, frame)()
-        if not outcome.falls:
-            break
-    return _finish(vm, node, outcome, frame)
-
-
-def _iteration(
-    vm: Interpreter, node: ast.For, element: Any, frame: Frame
-) -> Callable[[], Outcome]:
-    def run() -> Outcome:
-        assign_to(vm, node.target, element, frame)
-        return vm.block(node.body, frame).without(CONTINUE)
-
-    return run
-
-
-def _live(node: Loop, frame: Frame) -> Names:
+def live_around(node: Loop, frame: Frame) -> Names:
+    """The variables that are live at the head of a loop or after it."""
     facts = frame.source.live
     return facts.head.get(node, frozenset()) | facts.after.get(node, frozenset())
 
 
-def _finish(vm: Interpreter, node: Loop, outcome: Outcome, frame: Frame) -> Outcome:
+def finish(vm: Interpreter, node: Loop, outcome: Outcome, frame: Frame) -> Outcome:
     """After the last iteration: `else` unless the loop was broken off."""
     if not node.orelse or not outcome.falls:
         return outcome.without(BREAK)
@@ -112,12 +87,12 @@ def _while(vm: Interpreter, node: ast.While, frame: Frame, peel: int) -> Outcome
         if known is None:
             return _graph_while(vm, node, frame)
         if not known:
-            return _finish(vm, node, NEXT, frame)
+            return finish(vm, node, NEXT, frame)
         outcome = vm.block(node.body, frame).without(CONTINUE)
         if outcome.mixed:
             return _rest_of_while(vm, node, outcome, frame, peel)
         if not outcome.falls:
-            return _finish(vm, node, outcome, frame)
+            return finish(vm, node, outcome, frame)
     raise ValueError(f"the loop did not end after {LIMIT} iterations")
 
 
@@ -141,7 +116,7 @@ def _rest_of_while(
 
     # `else` runs inside, in the path that was not broken off.
     ended = outcome.rename(BREAK, DONE)
-    return under(vm, node, ended, frame, again, _live(node, frame)).without(DONE)
+    return under(vm, node, ended, frame, again, live_around(node, frame)).without(DONE)
 
 
 def _trial(vm: Interpreter, test: ast.expr, frame: Frame) -> bool | None:
@@ -162,7 +137,7 @@ def _trial(vm: Interpreter, test: ast.expr, frame: Frame) -> bool | None:
     return known
 
 
-def _runtime_range(
+def runtime_range(
     vm: Interpreter, node: ast.For, source: RuntimeRange, frame: Frame
 ) -> Outcome:
     """A `for` over a range whose bounds only the run knows: a while loop with a counter."""
@@ -220,7 +195,7 @@ class RuntimeLoop:
         self.vm, self.node, self.frame = vm, node, frame
         self.test, self.body = test, body
         self.replay = False
-        self.live = _live(node, frame) | frame.source.live.captured | {counter}
+        self.live = live_around(node, frame) | frame.source.live.captured | {counter}
         self.carried: dict[Hashable, Carried] = {}
         self.parameters: list[Parameter] = []
         self.kinds: frozenset[str] = frozenset()
@@ -229,8 +204,12 @@ class RuntimeLoop:
         names = (assigned([node]) & self.live) | ({counter} if counter else set())
         for name in sorted(names):
             value = frame.table.get(name, MISSING)
-            if isinstance(value, Tensor) or is_number(value):
+            if self._starts(value):
                 self._carry(Variable(frame.table, frame.lines, name), value)
+
+    def _starts(self, value: Any) -> bool:
+        """Whether a variable that the loop assigns is carried before it is seen to change."""
+        return isinstance(value, Tensor) or is_number(value)
 
     def _carry(self, slot: Slot, value: Any) -> None:
         item = Carried(slot, value)
@@ -360,7 +339,8 @@ class RuntimeLoop:
             raise Retry
 
     def _check_parameters(self, region: Region) -> None:
-        found = [p for p in region.assigned if p not in self.parameters]
+        known = set(map(id, self.parameters))  # (`in` a list would compare elements)
+        found = [p for p in region.assigned if id(p) not in known]
         if found:
             self.parameters += dict.fromkeys(found)
             raise Retry
@@ -482,7 +462,7 @@ class RuntimeLoop:
         if self.replay:  # the last test also assigned its variables
             outcome = under(vm, self.node, outcome, frame, self._last_test, self.live) \
                 if outcome.mixed else self._last_test()
-        return _finish(vm, self.node, outcome, frame)
+        return finish(vm, self.node, outcome, frame)
 
     def _last_test(self) -> Outcome:
         self.test()

@@ -14,10 +14,11 @@ from typing import Any
 
 from cellc_compiler.ir.graph import Value
 from cellc_compiler.ir.types import TensorType
+from cellc_runtime import dtypes
 
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor
-from ..core.tracer import Region, Tracer, _align_inputs
+from ..core.tracer import GraphTensor, Region, Tracer, _align_inputs
 
 
 @contextmanager
@@ -80,6 +81,39 @@ def close_while(
     operands = [tracer.lift(t) for t in [*init, *assigned]] + _outer(tracer, captures)
     results = tracer._node(
         "while", operands, {"carried": carried}, [test[0].graph, body[0].graph]
+    )
+    return tracer._adopt(results, assigned)
+
+
+def close_scan(
+    tracer: Tracer,
+    init: Sequence[Tensor],
+    assigned: Sequence[Parameter],
+    sequences: Sequence[Tensor],
+    rows: Sequence[GraphTensor],
+    length: int,
+    body: tuple[Region, Sequence[Tensor]],
+) -> list[Tensor]:
+    """The `scan` node of a traced body; the final values of `init`.
+
+    Args:
+        sequences, rows: tensors outside, and the inputs of the body that are their rows.
+    """
+    region, tensors = body
+    with reopened(tracer, region):
+        region.graph.outputs = [tracer.lift(t) for t in [*tensors, *assigned]]
+    carried = len(init) + len(assigned)
+    index = Value(TensorType((), dtypes.int64), name="step", kind="input")
+    for i, row in enumerate(rows):
+        row._value.name = f"row{i}"
+    region.graph.inputs = [*region.graph.inputs[:carried], *(r._value for r in rows), index]
+    captures = list(region.captures)
+    _align_inputs(region, carried + len(rows) + 1, captures)
+    operands = [tracer.lift(t) for t in [*init, *assigned, *sequences]]
+    operands += _outer(tracer, captures)
+    results = tracer._node(
+        "scan", operands, {"carried": carried, "sequences": len(rows), "length": length,
+                           "stepwise": True}, [region.graph],
     )
     return tracer._adopt(results, assigned)
 

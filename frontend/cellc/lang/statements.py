@@ -12,9 +12,10 @@ from .context import try_statement, with_statement
 from .control import condition, fork, under
 from .errors import Cascade, CompileError
 from .functions import InterpretedFunction
-from .loops import for_statement, while_statement
+from .loops import while_statement
 from .outcome import BREAK, CONTINUE, NEXT, Diverged, Outcome
 from .patterns import match_statement
+from .rolling import for_statement
 from .runtime_errors import assert_statement, raise_statement
 
 if TYPE_CHECKING:
