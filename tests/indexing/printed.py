@@ -63,5 +63,5 @@ def digests(ms: Any) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    os.environ["GLOG_v"] = "4"
+    os.environ |= {"GLOG_v": "4"}
     print(json.dumps(digests(importlib.import_module(sys.argv[1]))))
