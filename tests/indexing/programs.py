@@ -262,18 +262,3 @@ ERRORS: dict[str, type[Exception]] = {
     "e[0] = 1; return e": IndexError,
 }
 """The kind of exception."""
-
-OPEN: tuple[str, ...] = (
-    "return x[k:]", "return x[:k]", "return x[k:2]", "return x[:, k:]", "return x[:, k:3]",
-    "return x[0:k]", "return x[m2]", "return x[m23]", "return x[mx]", "return x[:, m3]",
-    "return x[:, :, m4]", "return x[:, m34]", "return x[m2, 1]", "return x[m2, :, 1]",
-    "return x[m2, [0], [1]]", "return x[m2, m3]", "return x[m23, 0]", "return x[0, m34]",
-    "return x[0, m3]", "return x[..., m4]", "return x[..., m34]", "return x[:, mf]",
-    "return x[m2, None]", "return x[None, m2]", "return x[bt]", "return x[bf]", "return x[bt, 0]",
-    "return x[0, bt]", "return x[x > 5]", "return y[m6]", "return y[y > 2]",
-    "return y[y.astype('int32') % 2 == 0]", "return y[k:5]", "return y[:k+1]", "return y[-k:]",
-    "return y[k::2]", "return z[bt]", "return z[z > 0]", "return e[e > 0]", "return q[:, m34]",
-    "return q[:, m34, 1]", "return q[m23, :, 1]", "return q[m23, 1]", "return q[0, m34, 1]",
-    "return q[m2, 1, :, [0]]", "x[mx] = x[mx] * 2; return x",
-)
-"""Reads whose size run-time values decide: an error (CE601) in a graph so far."""

@@ -80,6 +80,11 @@ def _of_slice(axis: int, loose: Loose, d: int) -> Choice:
     return Choice(axis, inside, away, False)
 
 
+def slices(plan: Plan, shape: Ints) -> list[tuple[int, Tensor]]:
+    """The slices of unknown length: axis of the view, and a mask of what it takes."""
+    return [(a, _of_slice(a, s, shape[a]).mask) for a, s in plan.loose.items()]
+
+
 def choices(plan: Plan, shape: Ints) -> list[Choice]:
     """What run-time values choose from a view of a shape, by axis."""
     found = [Choice(a, m, running_count(m), True) for a, m in plan.masks]

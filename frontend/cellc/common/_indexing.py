@@ -98,7 +98,8 @@ def _hashable(key: Any) -> Any:
                 return NotImplemented
         return slice, key.start, key.stop, key.step
     if kind is tuple:
-        parts = tuple([_hashable(k) for k in key])
+        # (A tuple within a tuple holds positions.)
+        parts = tuple([NotImplemented if type(k) is tuple else _hashable(k) for k in key])
         return NotImplemented if NotImplemented in parts else (tuple, parts)
     return NotImplemented
 
@@ -238,29 +239,35 @@ def _find_masks(plan: Plan) -> None:
 
 def taken(x: Tensor, key: Any) -> Tensor:
     """The elements `x[key]`, on their own."""
+    if x.ndim == 0 and is_index(key):
+        raise TypeError("a tensor of no axes cannot be indexed by an int")
     known = _known_plan(x, key)
-    if known is not None and x.ndim:
+    if known is not None:
         _, cut, shape = known
         part = x if cut is None else apply("slice", x, **cut)
         return _reshape(part, shape)
     if type(key) is Tensor and key.dtype.is_integer and x.ndim:
         rows: Tensor = apply("gather", x, checked(key, x.shape[0], 0), axis=0)
         return rows
-    if x.ndim == 0 and is_index(key):
-        raise TypeError("a tensor of no axes cannot be indexed by an int")
     found = entries(key)
     if any(isinstance(k, Flag) and k.python and not k.on for k in found):
         raise IndexError("a tensor can be indexed by the bool True (a new axis), not by False")
     plan = make_plan(x.shape, found)
-    if plan.loose:
-        raise TypeError(
-            "the length of this slice is known only at run time; give both bounds as a value and "
-            "the same value plus a number (x[i:i + n])"
-        )
     if not _settle_masks(plan, False):
         _find_masks(plan)
     part = _basic(x, plan)
+    for axis, mask in _index_runtime.slices(plan, part.shape):
+        part = _take_found(part, axis, mask, plan.loose[axis].step < 0)
     return _gather(part, plan) if plan.advanced else part
+
+
+def _take_found(x: Tensor, axis: int, mask: Tensor, downwards: bool) -> Tensor:
+    """The elements of an axis that a mask selects, as many as the run finds."""
+    at, _ = true_positions(apply("flip", mask, axes=(0,)) if downwards else mask, "a slice")
+    if downwards:
+        at = apply("sub", constant(x.shape[axis] - 1, int64), at)
+    out: Tensor = apply("gather", x, at, axis=axis)
+    return out
 
 
 def getitem(x: Tensor, key: Any) -> Tensor:
