@@ -10,7 +10,7 @@ from .amp import DynamicLossScaleManager, FixedLossScaleManager
 from .common import dtype
 from .common.dtype import *  # noqa: F403
 from .common.parameter import Parameter, ParameterTuple
-from .common.seed import Generator, default_generator, get_seed, manual_seed, set_seed
+from .common.seed import Generator, default_generator, get_seed, manual_seed, seed, set_seed
 from .common.symbol import Symbol
 from .common.tensor import Tensor
 from .compat import (
@@ -60,6 +60,6 @@ __all__ = [
     "get_rng_state", "get_seed", "grad", "initial_seed", "is_tensor", "jit", "jit_class",
     "lazy_inline", "load", "load_checkpoint", "load_checkpoint_async", "load_param_into_net",
     "manual_seed", "mutable", "nn", "no_inline", "ops", "profile", "run_check",
-    "safetensors_to_ckpt", "save_checkpoint", "set_context", "set_device", "set_rng_state",
+    "safetensors_to_ckpt", "save_checkpoint", "seed", "set_context", "set_device", "set_rng_state",
     "set_seed", "tensor", "train", "value_and_grad",
 ]

@@ -116,13 +116,13 @@ class JitConfig:
 
 
 def get_rng_state() -> Tensor:
-    """The state of the global generator: uint64[2]. Source: `mindspore.get_rng_state`."""
-    return Tensor(default_generator().state.asnumpy().copy())
+    """The state of the global generator: uint8[16]. Source: `mindspore.get_rng_state`."""
+    return default_generator().get_state()
 
 
 def set_rng_state(state: Tensor) -> None:
     """Set the state of the global generator. Source: `mindspore.set_rng_state`."""
-    default_generator().state._data[:] = state.asnumpy()
+    default_generator().set_state(state)
 
 
 def initial_seed() -> int:

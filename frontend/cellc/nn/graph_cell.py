@@ -11,7 +11,7 @@ import numpy as np
 from cellc_compiler.ir.graph import Graph
 
 from ..common.parameter import Parameter
-from ..common.seed import default_generator
+from ..common.seed import state_named
 from ..common.tensor import Tensor
 from ..core.replay import run_graph
 from ..core.structure import Structure, put_together, take_apart
@@ -73,7 +73,7 @@ class GraphCell(Cell):
             if value.kind == "input":
                 continue
             if value.kind == "state" and value.name not in values:
-                self._bound.append(default_generator().state)
+                self._bound.append(state_named(value.name))
                 continue
             parameter = Parameter(values[value.name], name=value.name,
                                   requires_grad=value.name not in graph.frozen)

@@ -10,7 +10,7 @@ from cellc_compiler.ir.types import broadcast_all
 from cellc_runtime.dtypes import DType, float32, int32, int64
 
 from ..common._promotion import cast_to, common, constant, inexact, is_scalar
-from ..common.seed import next_key
+from ..common.seed import Generator, next_key, stream_of
 from ..common.tensor import Tensor
 from ..core.dispatch import apply
 from . import functional_array as fa
@@ -18,15 +18,20 @@ from . import functional_math as m
 from . import functional_reduce as fr
 from ._args import Ints, boolean, dtype_of, integer, is_int, number, shape_of, tensor
 
+Seed = int | Generator | None
+"""A seed, the stream of a Primitive that was made with one, or neither."""
 
-def _key(seed: int | None, what: str) -> Tensor:
-    """The next key of the global generator, or the one an explicit seed stands for."""
+
+def _key(seed: Seed, what: str) -> Tensor:
+    """The next key: of the global generator, of a seed's stream, or of a Primitive's own."""
     if seed is None:
         return next_key()
+    if isinstance(seed, Generator):
+        return seed.next_key()
     value = integer(seed, what, "seed")
     if value < 0:
         raise ValueError(f"For '{what}', 'seed' must be non-negative, but got {value}.")
-    return Tensor._from_array(np.array([value, 0], np.uint64))
+    return stream_of(value).next_key()
 
 
 def _draw(op: str, key: Tensor, shape: Ints, dtype: DType, **attrs: Any) -> Tensor:
@@ -49,32 +54,32 @@ def _float_type(dtype: DType | None, what: str) -> DType:
 # --- uniform and normal ---------------------------------------------------------------------------
 
 
-def rand(*size: Any, dtype: DType | None = None, seed: int | None = None) -> Tensor:
+def rand(*size: Any, dtype: DType | None = None, seed: Seed = None) -> Tensor:
     """Uniform numbers in [0, 1) (float32 by default)."""
     return _draw("random_uniform", _key(seed, "rand"), _size(size, "rand"),
                  _float_type(dtype, "rand"))
 
 
-def randn(*size: Any, dtype: DType | None = None, seed: int | None = None) -> Tensor:
+def randn(*size: Any, dtype: DType | None = None, seed: Seed = None) -> Tensor:
     """Standard normal numbers (float32 by default)."""
     return _draw("random_normal", _key(seed, "randn"), _size(size, "randn"),
                  _float_type(dtype, "randn"))
 
 
-def rand_like(input: Tensor, seed: int | None = None, *, dtype: DType | None = None) -> Tensor:
+def rand_like(input: Tensor, seed: Seed = None, *, dtype: DType | None = None) -> Tensor:
     """Uniform numbers in [0, 1) of the shape and type of `input`."""
     x = tensor(input, "rand_like")
     return rand(x.shape, dtype=dtype or x.dtype, seed=seed)
 
 
-def randn_like(input: Tensor, seed: int | None = None, *, dtype: DType | None = None) -> Tensor:
+def randn_like(input: Tensor, seed: Seed = None, *, dtype: DType | None = None) -> Tensor:
     """Standard normal numbers of the shape and type of `input`."""
     x = tensor(input, "randn_like")
     return randn(x.shape, dtype=dtype or x.dtype, seed=seed)
 
 
 def randint(
-    low: int, high: int, size: Any, seed: int | None = None, *, dtype: DType | None = None
+    low: int, high: int, size: Any, seed: Seed = None, *, dtype: DType | None = None
 ) -> Tensor:
     """Uniform ints in [low, high) (int64 by default).
 
@@ -92,14 +97,14 @@ def randint(
 
 
 def randint_like(
-    input: Tensor, low: int, high: int, seed: int | None = None, *, dtype: DType | None = None
+    input: Tensor, low: int, high: int, seed: Seed = None, *, dtype: DType | None = None
 ) -> Tensor:
     """Uniform ints in [low, high) of the shape and type of `input`."""
     x = tensor(input, "randint_like")
     return randint(low, high, x.shape, seed, dtype=dtype or x.dtype)
 
 
-def standard_normal(shape: Any, seed: int | None = None) -> Tensor:
+def standard_normal(shape: Any, seed: Seed = None) -> Tensor:
     """Standard normal numbers, float32."""
     return randn(shape_of(shape, "standard_normal"), seed=seed)
 
@@ -112,7 +117,7 @@ def _over(shape: Any, what: str, *params: Any) -> tuple[Ints, list[Tensor]]:
 
 
 def uniform(
-    shape: Any, minval: Any, maxval: Any, seed: int | None = None, dtype: DType = float32
+    shape: Any, minval: Any, maxval: Any, seed: Seed = None, dtype: DType = float32
 ) -> Tensor:
     """Uniform numbers in [minval, maxval); ints if `dtype` is int32.
 
@@ -131,14 +136,14 @@ def uniform(
     return m.add(m.mul(unit, cast_to(m.sub(high, low), dtype)), cast_to(low, dtype))
 
 
-def normal(shape: Any, mean: Any, stddev: Any, seed: int | None = None) -> Tensor:
+def normal(shape: Any, mean: Any, stddev: Any, seed: Seed = None) -> Tensor:
     """Normal numbers of given mean and standard deviation (tensors or numbers), float32."""
     dims, (center, spread) = _over(shape, "normal", mean, stddev)
     unit = _draw("random_normal", _key(seed, "normal"), dims, float32)
     return m.add(m.mul(unit, cast_to(spread, float32)), cast_to(center, float32))
 
 
-def standard_laplace(shape: Any, seed: int | None = None) -> Tensor:
+def standard_laplace(shape: Any, seed: Seed = None) -> Tensor:
     """Laplace numbers of mean 0 and scale 1, float32: the difference of two exponentials."""
     dims = shape_of(shape, "standard_laplace")
     first = _draw("random_exponential", _key(seed, "standard_laplace"), (2, *dims), float32)
@@ -146,7 +151,7 @@ def standard_laplace(shape: Any, seed: int | None = None) -> Tensor:
     return m.sub(a, b)
 
 
-def laplace(shape: Any, mean: Any, lambda_param: Any, seed: int | None = None) -> Tensor:
+def laplace(shape: Any, mean: Any, lambda_param: Any, seed: Seed = None) -> Tensor:
     """Laplace numbers of given mean and scale."""
     dims, (center, scale) = _over(shape, "laplace", mean, lambda_param)
     return m.add(m.mul(standard_laplace(dims, seed), scale), center)
@@ -155,7 +160,7 @@ def laplace(shape: Any, mean: Any, lambda_param: Any, seed: int | None = None) -
 # --- choices --------------------------------------------------------------------------------------
 
 
-def bernoulli(input: Tensor, p: Any = 0.5, seed: int | None = None) -> Tensor:
+def bernoulli(input: Tensor, p: Any = 0.5, seed: Seed = None) -> Tensor:
     """1 with probability p, else 0, in the shape (and, if float, the type) of `input`.
 
     Args:
@@ -191,7 +196,7 @@ def randperm(n: int, seed: int = 0, offset: int = 0, dtype: DType = int64) -> Te
 
 
 def multinomial(
-    input: Tensor, num_samples: int, replacement: bool = True, seed: int | None = None
+    input: Tensor, num_samples: int, replacement: bool = True, seed: Seed = None
 ) -> Tensor:
     """Positions drawn with the probabilities in each row of (..., n): int32 (..., num_samples).
 
@@ -232,7 +237,7 @@ def random_categorical(logits: Tensor, num_sample: int, seed: int = 0, dtype: DT
     return cast_to(multinomial(p, num_sample, True, seed or None), dtype)
 
 
-def shuffle(x: Tensor, seed: int | None = None) -> Tensor:
+def shuffle(x: Tensor, seed: Seed = None) -> Tensor:
     """The slices of the first axis in random order."""
     t = tensor(x, "shuffle", "x")
     order = apply("random_permutation", _key(seed, "shuffle"), n=t.shape[0])
@@ -251,7 +256,7 @@ def _probability(p: Any, what: str) -> float:
 
 
 def dropout(
-    input: Tensor, p: float = 0.5, training: bool = True, seed: int | None = None
+    input: Tensor, p: float = 0.5, training: bool = True, seed: Seed = None
 ) -> Tensor:
     """Elements zeroed with probability p, the others scaled by 1 / (1 - p), while training.
 

@@ -17,6 +17,7 @@ from cellc_runtime.dtypes import DType, int32, int64
 
 from ..common._promotion import cast_to
 from ..common.parameter import Parameter
+from ..common.seed import Generator, seeded
 from ..common.tensor import Tensor
 from ..core.dispatch import apply
 from . import functional_array as fa
@@ -32,7 +33,10 @@ from . import functional_reduce as fr
 from . import functional_scatter as fs
 from . import functional_window as win
 from . import methods_more
+from ._args import integer
 from ._generated import make_function
+
+Seed = Generator | None
 
 
 class Primitive:
@@ -77,6 +81,27 @@ class Primitive:
         return self
 
 
+class SeededPrimitive(Primitive):
+    """A Primitive that draws from a stream of its own, if it is made with seeds.
+
+    Its function takes the stream, or None for the global generator, as `seed`.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        seeds = [integer(self.attrs[k], self.name, k) for k in SEEDS if k in self.attrs]
+        if min(seeds) < 0:
+            raise ValueError(f"For '{self.name}', the seeds must not be negative, but got {seeds}.")
+        self._stream = seeded(*seeds)
+
+    def __call__(self, *operands: Any, **kwargs: Any) -> Any:
+        attrs = {k: v for k, v in self.attrs.items() if k not in SEEDS}
+        return type(self).function(*operands, **kwargs, **attrs, seed=self._stream)
+
+
+SEEDS = ("seed", "seed2", "Seed0", "Seed1")
+
+
 def _bind(
     name: str, parameters: Mapping[str, Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> dict[str, Any]:
@@ -108,7 +133,8 @@ def make_primitive(
     doc = function.__doc__ or f"The primitive {name}."
     body = {"function": staticmethod(function), "parameters": dict(parameters or {}),
             "__doc__": doc, "__module__": __name__, "__qualname__": name}
-    return type(name, (Primitive,), body)
+    base = SeededPrimitive if {"seed2", "Seed1"} & set(parameters or ()) else Primitive
+    return type(name, (base,), body)
 
 
 # --- functions that only primitives need ----------------------------------------------------------
@@ -244,9 +270,9 @@ def _lp_norm(x: Tensor, axis: Any, p: float, keep_dims: bool, epsilon: float) ->
     return m.maximum(m.pow(total, 1.0 / p), float(epsilon))
 
 
-def _dropout(x: Tensor, keep_prob: float, Seed0: int, Seed1: int) -> tuple[Tensor, Tensor]:
+def _dropout(x: Tensor, keep_prob: float, seed: Seed) -> tuple[Tensor, Tensor]:
     ones = fc.ones_like(x)
-    mask = rnd.dropout(ones, 1.0 - keep_prob, True, Seed0 or None)
+    mask = rnd.dropout(ones, 1.0 - keep_prob, True, seed)
     return m.mul(x, mask), mask
 
 
@@ -363,28 +389,28 @@ def _tensor_shape(input_x: Tensor) -> Tensor:
     return Tensor._from_array(np.array(input_x.shape, np.int64))
 
 
-def _uniform_real(shape: Any, seed: int, seed2: int) -> Tensor:
-    return rnd.rand(shape, seed=seed or seed2 or None)
+def _uniform_real(shape: Any, seed: Seed) -> Tensor:
+    return rnd.rand(shape, seed=seed)
 
 
-def _uniform_int(shape: Any, minval: Any, maxval: Any, seed: int, seed2: int) -> Tensor:
-    return rnd.randint(int(minval), int(maxval), shape, seed or seed2 or None, dtype=int32)
+def _uniform_int(shape: Any, minval: Any, maxval: Any, seed: Seed) -> Tensor:
+    return rnd.randint(int(minval), int(maxval), shape, seed, dtype=int32)
 
 
-def _standard_normal(shape: Any, seed: int, seed2: int) -> Tensor:
-    return rnd.standard_normal(shape, seed or seed2 or None)
+def _standard_normal(shape: Any, seed: Seed) -> Tensor:
+    return rnd.standard_normal(shape, seed)
 
 
-def _standard_laplace(shape: Any, seed: int, seed2: int) -> Tensor:
-    return rnd.standard_laplace(shape, seed or seed2 or None)
+def _standard_laplace(shape: Any, seed: Seed) -> Tensor:
+    return rnd.standard_laplace(shape, seed)
 
 
-def _multinomial(x: Tensor, num_samples: int, seed: int, seed2: int, dtype: DType) -> Tensor:
-    return cast_to(rnd.multinomial(x, num_samples, True, seed or seed2 or None), dtype)
+def _multinomial(x: Tensor, num_samples: int, seed: Seed, dtype: DType) -> Tensor:
+    return cast_to(rnd.multinomial(x, num_samples, True, seed), dtype)
 
 
-def _shuffle(input_x: Tensor, seed: int, seed2: int) -> Tensor:
-    return rnd.shuffle(input_x, seed or seed2 or None)
+def _shuffle(input_x: Tensor, seed: Seed) -> Tensor:
+    return rnd.shuffle(input_x, seed)
 
 
 def _bernoulli(x: Tensor, p: Any, seed: int, offset: int) -> Tensor:

@@ -397,3 +397,80 @@ class Results(nn.Cell):
 def results_of_assign():
     net = Results()
     return [net(Tensor([2.0])), net.w]
+
+
+class Several(nn.Cell):
+    def __init__(self):
+        super().__init__()
+        self.v = Parameter(Tensor([1.0, 2.0]), name="v", requires_grad=False)
+        self.w = Parameter(Tensor([1.0, 2.0]), name="w", requires_grad=False)
+
+    def construct(self, x, n):
+        i = 0
+        while i < n:
+            self.v = self.v + x
+            self.w = self.w + self.v
+            if x.sum() > 2:
+                x = x + self.w
+                self.w = self.w + 1
+            i = i + 1
+        return x + self.w
+
+
+def several_assigned_in_a_loop():
+    net = Several()
+    return [net(Tensor([1.0, 2.0]), Tensor(3)), net.v, net.w]
+
+
+class Sliced(nn.Cell):
+    def __init__(self):
+        super().__init__()
+        self.w = Parameter(Tensor([[1.0, 2.0], [3.0, 4.0]]), name="w", requires_grad=False)
+
+    def construct(self, x):
+        self.w[0] = x
+        a = self.w + 0
+        if x.sum() > 0:
+            self.w[1, 0] = 9.0
+        self.w[:, 1] += 1
+        return a, self.w + 0
+
+
+def parts_assigned_in_construct():
+    net = Sliced()
+    return [net(Tensor([5.0, 6.0])), net(Tensor([-5.0, 6.0])), net.w]
+
+
+class Early(nn.Cell):
+    def __init__(self):
+        super().__init__()
+        self.w = Parameter(Tensor(0.0), name="w", requires_grad=False)
+
+    def construct(self, x):
+        for _ in range(5):
+            self.w = self.w + 1
+            if self.w * x.sum() > 6:
+                return self.w + 100
+        self.w = self.w * 10
+        return self.w + 0
+
+
+def assigned_before_an_early_return():
+    net = Early()
+    return [net(Tensor([1.0])), net(Tensor([1.0])), net(Tensor([0.0])), net.w]
+
+
+class Conditional(nn.Cell):
+    def __init__(self):
+        super().__init__()
+        self.inner = Inner()
+        self.calls = Parameter(Tensor(0), name="calls", requires_grad=False)
+
+    def construct(self, x):
+        ops.assign_add(self.calls, Tensor(1))
+        return self.inner(x) if self.calls % 2 == 0 else x
+
+
+def assigned_in_a_conditional_expression():
+    net = Conditional()
+    return [net(Tensor([2.0])), net(Tensor([2.0])), net(Tensor([2.0])), net.calls, net.inner.w]

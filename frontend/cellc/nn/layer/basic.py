@@ -254,10 +254,18 @@ class _ChannelDropout(Cell):
 
     Args:
         p: in [0, 1].
+
+    Raises:
+        TypeError: `p` is no float.
+        ValueError: `p` is out of range.
     """
 
     def __init__(self, p: float = 0.5) -> None:
         super().__init__()
+        if not isinstance(p, float):
+            raise TypeError(
+                f"For '{self.cls_name}', 'p' must be float, but got {type(p).__name__}."
+            )
         self.p = _check.between(p, 0, 1, "p", self.cls_name)
 
 
