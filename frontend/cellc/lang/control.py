@@ -310,7 +310,10 @@ class _Join:
         if own and self.live is not None:
             if self.a.gone() and self.b.gone():
                 return
-            if slot.name not in self.live and slot.name not in self.frame.source.live.captured:
+            # (`live` is what the code below reads; a `break` or `continue` goes elsewhere.)
+            jumps = (self.a.outcome.kinds | self.b.outcome.kinds) - {RETURN}
+            if not jumps and slot.name not in self.live \
+                    and slot.name not in self.frame.source.live.captured:
                 self.stores.append((slot, _always(_DEAD), line))
                 return
             a = _ABSENT if self.a.gone() else a

@@ -1,0 +1,211 @@
+"""Random programs with control flow give the same in both modes: bits, types, errors, gradients.
+
+More programs: CELLC_RANDOM_PROGRAMS=2000 pytest tests/lang/test_random_programs.py
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+import cellc as ms
+from cellc import Tensor, lang, ops
+from cellc.core import dispatch
+from cellc.core.compiled import trace
+from cellc.core.structure import put_together
+from cellc.pynative import backward
+from cellc.pynative.recorder import active_recordings, applied
+from cellc_compiler.interpret import run as interpret
+from cellc_compiler.ir.graph import Builder, Graph
+from cellc_runtime.site import STATE
+
+from .programs import programs
+
+COUNT = int(os.environ.get("CELLC_RANDOM_PROGRAMS", "0"))
+_numbers = itertools.count()
+
+
+@contextmanager
+def eagerly_in_numpy() -> Iterator[None]:
+    """PyNative ops run by their references; no native call site answers."""
+    saved = list(dispatch._engine)
+    dispatch._engine[:] = [RecordingEngine()]  # type: ignore[list-item]
+    STATE.begin()
+    run_backward, backward.run = backward.run, lambda *_: None
+    try:
+        yield
+    finally:
+        backward.run = run_backward
+        STATE.end()
+        dispatch._engine[:] = saved
+
+
+class RecordingEngine:
+    """An eager engine of op references, seen by recordings."""
+
+    def run(self, op: str, operands: Sequence[Tensor], attrs: Mapping[str, Any]) -> Any:
+        """Run one op now."""
+        graph = Graph(op)
+        inputs = [graph.add_input(t._type, f"x{i}") for i, t in enumerate(operands)]
+        out = Builder(graph).emit(op, *inputs, **attrs)
+        graph.outputs = list(out) if isinstance(out, tuple) else [out]
+        arrays = interpret(graph, [t._data for t in operands])
+        results = tuple(Tensor._from_array(np.array(a, order="C")) for a in arrays)
+        result = results if isinstance(out, tuple) else results[0]
+        for r in active_recordings():
+            r.note(applied(op, attrs), operands, result)
+        return result
+
+
+def in_numpy(fn: Any, args: tuple[Any, ...]) -> Any:
+    """A call compiled to a graph, which the reference interpreter runs."""
+    traced = trace(fn, args, {})
+    arrays = [t._data for t in (*args, *traced.parameters)]
+    outputs = interpret(traced.graph, arrays)[: len(traced.graph.outputs)]
+    return put_together(traced.out, [Tensor._from_array(np.array(a)) for a in outputs])
+
+
+def outcome(call: Callable[[], Any]) -> Any:
+    """What a call gives, as comparable data."""
+    try:
+        return data(call())
+    except Exception as e:
+        return builtin_kind(e)
+
+
+def builtin_kind(e: Exception) -> str:
+    """The builtin exception that an error is of; an unexpected one shows all of itself."""
+    for kind in (IndexError, ZeroDivisionError, UnboundLocalError, NameError, OverflowError):
+        if isinstance(e, kind):
+            return kind.__name__
+    return f"{type(e).__name__}: {e}"
+
+
+def data(value: Any) -> Any:
+    """A structure of tensors as plain data; NaNs are equal."""
+    if isinstance(value, (tuple, list)):
+        return type(value).__name__, [data(v) for v in value]
+    array = np.array(value.asnumpy())
+    if array.dtype.kind == "f":
+        array[np.isnan(array)] = np.nan
+    return str(array.dtype), array.shape, array.tobytes()
+
+
+def prepare(source: str, seed: int) -> tuple[Any, tuple[Any, ...]]:
+    """The function of a source, and arguments."""
+    name = f"<random program {next(_numbers)}>"
+    lang.register_source(name, source)
+    space: dict[str, Any] = {"ms": ms, "ops": ops, "__name__": "random_program"}
+    exec(compile(source, name, "exec"), space)
+    r = np.random.RandomState(seed)
+    return space["program"], (
+        Tensor(r.randn(3).astype(np.float32)), Tensor(r.randn(2, 3).astype(np.float32)),
+        Tensor(np.array(r.randint(-2, 4), np.int32)),
+    )
+
+
+def run(source: str, seed: int, gradient: bool, native: bool) -> None:
+    """Compare the modes: whole, by native code, or the language alone, by numpy."""
+    program, args = prepare(source, seed)
+
+    def in_mode(fn: Any, mode: int) -> Any:
+        ms.set_context(mode=mode)
+        try:
+            return (ms.jit(fn) if mode == ms.GRAPH_MODE else fn)(*args)
+        finally:
+            ms.set_context(mode=ms.GRAPH_MODE)
+
+    def compare(fn: Any, graph_fn: Any) -> Any:
+        if native:
+            eager = outcome(lambda: in_mode(fn, ms.PYNATIVE_MODE))
+            graph = outcome(lambda: in_mode(graph_fn, ms.GRAPH_MODE))
+        else:
+            with eagerly_in_numpy():
+                eager = outcome(lambda: in_mode(fn, ms.PYNATIVE_MODE))
+            graph = outcome(lambda: in_numpy(graph_fn, args))
+        assert eager == graph, f"\n{source}\nseed {seed}\neager {eager}\ngraph {graph}"
+        return eager
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a division of infinities, in both
+        eager = compare(program, program)
+        if gradient and not isinstance(eager, str):
+            def slope(*given: Any) -> Any:
+                # A sum starts from -0.0 in compiled branches: zeros may differ in sign.
+                return tuple(g + 0.0 for g in ms.grad(program, (0, 1))(*given))
+
+            compare(slope, slope)
+
+
+def checked(count: int) -> Any:
+    return settings(
+        max_examples=COUNT or count, deadline=None, derandomize=not COUNT, database=None,
+        suppress_health_check=list(HealthCheck), phases=(Phase.generate,),
+    )
+
+
+@checked(150)
+@given(programs(), st.integers(0, 5), st.booleans())
+def test_the_language_means_the_same(source: str, seed: int, gradient: bool) -> None:
+    run(source, seed, gradient, native=False)
+
+
+@checked(20)
+@given(programs(), st.integers(0, 5), st.booleans())
+def test_the_modes_agree(source: str, seed: int, gradient: bool) -> None:
+    run(source, seed, gradient, native=True)
+
+
+def test_a_difference_is_found() -> None:
+    """The comparison sees one bit, a type and a structure."""
+    x = Tensor(np.array([1.0], np.float32))
+    y = Tensor(np.array([np.nextafter(np.float32(1), np.float32(2))]))
+    assert data(x) == data(Tensor(np.array([1.0], np.float32)))
+    assert len({repr(data(v)) for v in (x, y, [x], (x,), x.astype(ms.float16))}) == 5
+    with pytest.raises(AssertionError):
+        run("STEP = []\ndef program(x, y, n):\n    STEP.append(1)\n    return x * len(STEP)\n", 0,
+            False, native=False)
+
+
+FOUND = {
+    # What random programs have found: (source, seed).
+    "a variable dead below a branch that continues is alive where it goes": ("""
+def program(x, y, n):
+    t = n * 0
+    while t < 3:
+        t = t + 1
+        if t <= 2:
+            if t > 1:
+                continue
+            n = n + 1
+        n = -1 * t
+    return x, [x[0], n]
+""", 0),
+    "the same in an else, under a loop over rows": ("""
+def program(x, y, n):
+    for r in y:
+        t = n * 0
+        if (r > x).any() or x[0] <= 3:
+            n = ops.maximum(n * 2, n + 1)
+        else:
+            if (r > r).any():
+                continue
+        n = t
+    return x, [x[0], n]
+""", 3),
+}
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_found_before(name: str) -> None:
+    source, seed = FOUND[name]
+    run(source.lstrip(), seed, True, native=True)
