@@ -14,6 +14,7 @@ import numpy as np
 
 from cellc_compiler.ir.dims import is_symbolic
 from cellc_runtime.dtypes import bool_, int64
+from cellc_runtime.errors import message_text, run_error
 
 from ..core.dispatch import active_tracer, apply
 from ._index_bounds import Loose, Window, runtime_span
@@ -99,16 +100,18 @@ def check_range(index: Tensor, low: int, high: int, *parts: str | int) -> None:
         parts: the message; 0 stands for the first position that is not.
 
     Raises:
-        IndexError: one that is known is not.
+        IndexError: one that is known is not. In PyNative mode it is a RuntimeError too, like
+            those of compiled code; MindSpore's kernels raise no other kind.
     """
     known = known_elements(index)
+    tracer = active_tracer()
     if known is None:
-        tracer = active_tracer()
         assert tracer is not None
         tracer.check(index, "IndexError", parts, low=low, high=high)
     elif known.size and not (low <= int(known.min()) and int(known.max()) < high):
         bad = known[(known < low) | (known >= high)].flat[0]
-        raise IndexError("".join(p if isinstance(p, str) else str(bad) for p in parts))
+        text = message_text(parts, bad, (), str)
+        raise run_error("IndexError", text, "", 0) if tracer is None else IndexError(text)
 
 
 # --- entries --------------------------------------------------------------------------------------

@@ -84,7 +84,18 @@ def pick(vm: Interpreter, target: Sequence[Any], index: Tensor, frame: Frame) ->
             frame, hint="call it at once: self.layers[i](x)",
         )
 
+    check_choice(vm, target, len(target), index)
     return switch(vm, node, index, [partial(_itself, t) for t in target], frame)
+
+
+def check_choice(vm: Interpreter, target: Any, count: int, index: Tensor) -> None:
+    """An IndexError when the network runs, unless a run-time index chooses one of `count`."""
+    kind = type(target).__name__
+    parts: tuple[str | int, ...] = (f"{kind} index out of range",)
+    if _model.is_cell(target):
+        parts = (f"For '{kind}', the value of 'index' must be a number in range [{-count}, "
+                 f"{count}), but got ", 0, ".")
+    vm.tracer.check(index, "IndexError", parts, low=-count, high=count)
 
 
 def _itself(value: Any) -> Any:

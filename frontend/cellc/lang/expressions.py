@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..common.tensor import Tensor
-from .access import mangle, read_attribute, subscript, switch
+from .access import check_choice, mangle, read_attribute, subscript, switch
 from .analysis import Facts
 from .assignment import assign_to
 from .calls import call
@@ -294,7 +294,10 @@ def _indexed_cells(
     index = vm.eval(func.slice, frame)
     vm.at(func, frame)
     if is_runtime(index) and not isinstance(box, (Tensor, dict)) and index.shape in ((), (1,)):
-        return list(items(vm, box, frame)), index
+        cells = list(items(vm, box, frame))
+        if index.dtype.is_integer:
+            check_choice(vm, box, len(cells), index)
+        return cells, index
     return [subscript(vm, box, index, frame)], _KNOWN
 
 

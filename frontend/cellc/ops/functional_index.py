@@ -101,9 +101,18 @@ def take_along_dim(input: Tensor, index: Tensor, dim: int) -> Tensor:
 def gather_nd(input_x: Tensor, indices: Tensor) -> Tensor:
     """Slices at points: indices (..., k) address the first k axes."""
     x, i = tensor(input_x, "gather_nd", "input_x"), _index(indices, "gather_nd", "indices")
+    _check_depth(x, i, "gather_nd")
     _check_points(i, x.shape, "gather_nd")
     out: Tensor = apply("gather_nd", x, i)
     return out
+
+
+def _check_depth(x: Tensor, points: Tensor, what: str) -> None:
+    if not points.ndim or points.shape[-1] > x.ndim:
+        raise ValueError(
+            f"For '{what}', the last axis of 'indices' must hold at most {x.ndim} positions, one "
+            f"for each axis of the input, but the shape of 'indices' is {points.shape}."
+        )
 
 
 def index_select(input: Tensor, axis: int, index: Tensor) -> Tensor:
@@ -178,7 +187,8 @@ def sequence_mask(lengths: Tensor, maxlen: int | None = None) -> Tensor:
 def _scatter_nd(input_x: Any, indices: Any, updates: Any, mode: str, what: str) -> Tensor:
     x, i = tensor(input_x, what, "input_x"), _index(indices, what, "indices")
     new = tensor(updates, what, "updates")
-    depth = i.shape[-1] if i.ndim else 0
+    _check_depth(x, i, what)
+    depth = i.shape[-1]
     want = i.shape[:-1] + x.shape[depth:]
     if new.shape != want:
         raise ValueError(f"For '{what}', 'updates' must have the shape {want}, got {new.shape}.")
@@ -314,6 +324,8 @@ def _segments(mode: str, x: Tensor, segment_ids: Tensor, num_segments: int) -> T
     rest = t.shape[ids.ndim :]
     rows = fa.reshape(t, (ids.size, *rest))
     flat = cast_to(fa.ravel(ids), int64)
+    check_range(flat, -(1 << 63), n, f"For '{what}', segment ids must be below {n}, but got ", 0,
+                ".")
     # A spare row takes the slices with a negative id; it is cut off at the end.
     flat = m.where(m.lt(flat, 0), n, flat)
     start = fc.full((n + 1, *rest), _neutral(mode, t), dtype=t.dtype)

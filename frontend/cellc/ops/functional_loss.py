@@ -8,6 +8,7 @@ from typing import Any
 
 from cellc_runtime.dtypes import bfloat16, float16, float32, int64
 
+from ..common._index_plan import check_range, known_elements
 from ..common._promotion import cast_to, inexact, operands
 from ..common.tensor import Tensor
 from ..core.dispatch import apply
@@ -142,10 +143,11 @@ def cross_entropy(
 def _by_class(
     op: str, x: Tensor, t: Tensor, ignore_index: int, reduction: str, what: str
 ) -> Tensor:
-    """A loss of one op per sample; classes out of range and `ignore_index` count for nothing."""
+    """A loss of one op per sample; negative classes and `ignore_index` count for nothing."""
     axis = 0 if x.ndim == 1 else 1
     _check_classes(x, t, axis, what)
     ignored = integer(ignore_index, what, "ignore_index")
+    _check_labels(t, ignored, x.shape[axis], what)
     counts = m.ne(t, ignored)
     labels = m.where(counts, t, -1) if 0 <= ignored < x.shape[axis] else t
     each: Tensor = apply(op, x, labels, axis=axis)
@@ -163,6 +165,19 @@ def _check_classes(x: Tensor, t: Tensor, axis: int, what: str) -> None:
             f"For '{what}', class indices must have shape {want} for an input of {x.shape}, "
             f"but got {t.shape}."
         )
+
+
+def _check_labels(t: Tensor, ignored: int, classes: int, what: str) -> None:
+    """An IndexError for a class there is not, now or when the graph runs."""
+    known = known_elements(t)
+    if known is not None:
+        checked = Tensor._from_array(known[known != ignored])
+    elif -classes <= ignored < classes:
+        checked = t
+    else:
+        checked = m.where(m.ne(t, ignored), t, 0)
+    check_range(checked, -classes, classes,
+                f"For '{what}', class indices must be in [0, {classes}), but got ", 0, ".")
 
 
 def _smoothing(value: Any, what: str) -> float:
@@ -233,7 +248,9 @@ def _nll(
     axis = 0 if logp.ndim == 1 else 1
     _check_classes(logp, t, axis, what)
     index = cast_to(t, int64)
-    counts = m.ne(index, integer(ignore_index, what, "ignore_index"))
+    ignored = integer(ignore_index, what, "ignore_index")
+    _check_labels(index, ignored, logp.shape[axis], what)
+    counts = m.ne(index, ignored)
     index = m.where(counts, index, 0)  # any class will do where the target does not count
     picked = _picked(logp, index, axis)
     table = None if weight is None else _per_class(weight, logp, axis, what)
