@@ -170,13 +170,14 @@ def _check_classes(x: Tensor, t: Tensor, axis: int, what: str) -> None:
 def _check_labels(t: Tensor, ignored: int, classes: int, what: str) -> None:
     """An IndexError for a class there is not, now or when the graph runs."""
     known = known_elements(t)
-    if known is not None:
-        checked = Tensor._from_array(known[known != ignored])
-    elif -classes <= ignored < classes:
+    if ignored < classes:
         checked = t
+    elif known is not None:
+        checked = Tensor._from_array(known[known != ignored])
     else:
         checked = m.where(m.ne(t, ignored), t, 0)
-    check_range(checked, -classes, classes,
+    # Negative classes count for nothing; what is as low as no `ignore_index` is a mistake.
+    check_range(checked, min(ignored, -classes), classes,
                 f"For '{what}', class indices must be in [0, {classes}), but got ", 0, ".")
 
 
