@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from cellc_runtime import dtypes
 
@@ -120,6 +120,8 @@ def short_circuit(
 ) -> Any:
     """`a and b`, `a or b` as Python values: one of the operands."""
     is_and = isinstance(node.op, ast.And)
+    if not is_and and len(values) > 1 and _is_and(values[0]):
+        return _and_or(vm, node, values[0], values[1:], frame)
     first = vm.eval(values[0], frame)
     if len(values) == 1:
         return first
@@ -137,6 +139,37 @@ def short_circuit(
         return choose(vm, node, known, frame, *_sides(is_and, lambda: second, lambda: first))
     later = lambda: short_circuit(vm, node, rest, frame)  # noqa: E731
     return choose(vm, node, known, frame, *_sides(is_and, later, lambda: first))
+
+
+def _is_and(node: ast.expr) -> TypeGuard[ast.BoolOp]:
+    return isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And)
+
+
+def _and_or(
+    vm: Interpreter, node: ast.BoolOp, both: ast.BoolOp, rest: Sequence[ast.expr], frame: Frame
+) -> Any:
+    """`a and b or c`: what `a and b` gives where it is false is never the result, so `b` and `c`
+    alone need a type in common."""
+    known = truth(vm, vm.eval(both.values[0], frame), frame)
+
+    def last() -> Any:
+        return short_circuit(vm, node, rest, frame)
+
+    def more() -> Any:
+        inner = both.values[1:]
+        if len(inner) == 1:
+            return short_circuit(vm, node, [inner[0], *rest], frame)
+        return _and_or(vm, node, _but_first(both), rest, frame)
+
+    vm.at(node, frame)
+    if isinstance(known, bool):
+        return more() if known else last()
+    return choose(vm, node, known, frame, more, last)
+
+
+def _but_first(node: ast.BoolOp) -> ast.BoolOp:
+    """The rest of a chain of `and`."""
+    return ast.copy_location(ast.BoolOp(node.op, node.values[1:]), node)
 
 
 def _sides(

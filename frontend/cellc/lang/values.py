@@ -309,7 +309,8 @@ def join_types(a: Any, b: Any) -> TensorType:
                 return tensor._type
             raise MergeError(f"{describe(a)} and {describe(b)}")
     if number_dtype(a) != number_dtype(b):
-        raise MergeError(f"{describe(a)} and {describe(b)}")
+        raise MergeError(f"{describe(a)} and {describe(b)}",
+                         "give both the same type of number, for example 0.0 instead of 0")
     return TensorType((), number_dtype(a))
 
 

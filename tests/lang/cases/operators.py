@@ -240,3 +240,11 @@ def ellipsis_and_constants(x: Any) -> Any:
 @case
 def walrus_in_expressions(x: Any) -> Any:
     return (n := 3) + n, [m := 2, m * x], (k := x.sum()) + k
+
+
+@case
+def and_or_idiom(x: Any) -> Any:
+    s = x.sum()
+    n = len(x)
+    return (s > 0 and 1 or 2, s > 0 and n > 2 and "known" and 5 or 6, n > 2 and s > 0 and s * 2 or s + 100,
+            n > 5 and 1 or 2, s > 100 and s or s < -100 and s * 2 or s * 3)
