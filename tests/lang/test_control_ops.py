@@ -196,3 +196,12 @@ def test_a_choice_among_many_cells_is_not_deep() -> None:
         third = (ops.tanh(x), ops.sin(x), x * x)[77 % 3]
         want = net.layers[77](x) + third
         np.testing.assert_array_equal(got.asnumpy(), want.asnumpy())
+
+
+@pytest.mark.parametrize("index", [2, -3])
+@pytest.mark.parametrize("mode", MODES)
+def test_an_index_out_of_range_is_an_error(index: int, mode: int) -> None:
+    net = Chooser(2)
+    ms.set_context(mode=mode)
+    with pytest.raises(IndexError, match=str(index)):
+        net(Tensor(np.ones((1, 3), np.float32)), Tensor(index))

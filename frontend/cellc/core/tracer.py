@@ -112,6 +112,7 @@ class Tracer:
         self.regions: list[Region] = [Region(graph, Builder(graph))]
         self.parameters: dict[Tensor, Value] = {}
         self.functions: list[Callable[..., Any]] = []
+        self._taken: tuple[list[Value], int, set[str]] = graph.inputs, 0, set()
         self.span: Span = NOWHERE
         self.scope: str = ""
         self.whereabouts: Callable[[str], str] = lambda code: ""
@@ -190,7 +191,12 @@ class Tracer:
         return inner
 
     def _unique(self, name: str) -> str:
-        taken = {v.name for v in self.graph.inputs}
+        inputs = self.graph.inputs
+        known, count, taken = self._taken
+        if known is not inputs or count > len(inputs):
+            count, taken = 0, set()  # part of the trace was taken back
+        taken.update(v.name for v in inputs[count:])
+        self._taken = inputs, len(inputs), taken
         if name not in taken:
             return name
         n = 1

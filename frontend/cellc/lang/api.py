@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
+import os.path
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from ..core.dispatch import tracing
@@ -68,7 +68,7 @@ def position() -> str:
     if frame is None or not frame.depth:
         return ""
     line = getattr(frame.node, "lineno", 0) or getattr(frame.source.node, "lineno", 0)
-    return f"{Path(frame.source.file).name}:{line}"
+    return f"{os.path.basename(frame.source.file)}:{line}"
 
 
 def note_read(target: Any, name: str) -> None:

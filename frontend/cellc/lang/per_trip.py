@@ -174,12 +174,11 @@ def applied(per: PerTrip, fn: Callable[[Any], Any]) -> Any:
         region.lifted = lifted
     v, nodes, result = traced[-1]
     for place, dtype in _constants(traced).items():
-        table = Tensor._from_array(np.array(per.values, dtype))
         for other, other_nodes, _ in traced:
             literal = _literal(_plain(other_nodes)[place[0]].operands[place[1]])
             if literal.shape != () or literal.tobytes() != np.array(other, dtype).tobytes():
                 raise NotRollable
-        row = per.loop.vm.tracer.lift(per.loop.row(table))
+        row = per.loop.vm.tracer.lift(per.loop.table(np.array(per.values, dtype)))
         _plain(nodes)[place[0]].operands[place[1]] = row
     return GraphTensor(result)
 

@@ -172,6 +172,14 @@ class RolledLoop(RuntimeLoop):
         self.row_values.append(GraphTensor(value))
         return self.row_values[-1]
 
+    def table(self, values: np.ndarray[Any, Any]) -> GraphTensor:
+        """A row per trip of numbers."""
+        around = self.vm.tracer.regions[self.level - 1]
+        value = around.builder.literal(values)
+        if self.level > 1:
+            around.owned.add(value)
+        return self.row(GraphTensor(value))
+
     def _region(self) -> Region:
         return self.vm.tracer.regions[self.level]
 
