@@ -2,7 +2,8 @@
 
 A container (see `container`) whose `meta` describes the *entries* (`"infer"`, `"train"`, ...):
 for each the signature, the names of its weights, and the targets it has code for. Sections:
-`weights` (safetensors), `graph:ENTRY` (IR text), `program:ENTRY:TARGET` (see `program`).
+`weights` (safetensors), `graph:ENTRY` (IR text), `program:ENTRY:TARGET` (see `program`); of an
+entry for batches of any size, `program:ENTRY:TARGET:SIZE` for a few sizes (see `batched`).
 
 Loading verifies the whole file and runs nothing. Native code is opened only when the caller says
 that the file is trusted; without that the weights and the IR can be read.
@@ -11,7 +12,7 @@ that the file is trusted; without that the weights and the IR can be read.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import checkpoint
+from .batched import Batched
 from .container import Container, pack, unpack
 from .errors import ArtifactError
 from .executable import Executable
@@ -42,15 +44,27 @@ class Entry:
         programs: the same graph for one or more targets; their slots agree, and their `param`
             slots are named after weights.
         graph: IR text.
+        open_inputs: the inputs whose first axis is a batch of any size; `programs` are then for
+            a few sizes, the same ones for each target.
     """
 
     programs: Sequence[Program]
     graph: str = field(default="", repr=False)
+    open_inputs: Sequence[int] = ()
+
+    def section(self, name: str, program: Program) -> str:
+        """Where a program of this entry goes."""
+        base = f"program:{name}:{program.target}"
+        return f"{base}:{self.size(program)}" if self.open_inputs else base
+
+    def size(self, program: Program) -> int:
+        """The batch size of a program."""
+        return program.of_kind("input")[self.open_inputs[0]].shape[0]
 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What an entry takes and gives: `(name, dtype name, shape)` each."""
+    """What an entry takes and gives: `(name, dtype name, shape)` each; -1 is any size."""
 
     inputs: tuple[tuple[str, str, tuple[int, ...]], ...]
     outputs: tuple[tuple[str, str, tuple[int, ...]], ...]
@@ -72,7 +86,7 @@ def save(
     sections = [("weights", b"".join(checkpoint.encode(weights)))]
     for name, entry in entries.items():
         sections.append((f"graph:{name}", entry.graph.encode()))
-        sections += [(f"program:{name}:{p.target}", p.to_bytes()) for p in entry.programs]
+        sections += [(entry.section(name, p), p.to_bytes()) for p in entry.programs]
     meta = {"entries": described, "metadata": dict(metadata or {})}
     write_atomically(path, pack(MAGIC, VERSION, meta, sections))
 
@@ -83,26 +97,31 @@ def _describe(name: str, entry: Entry, weights: Mapping[str, Array]) -> dict[str
     if not entry.programs:
         raise ValueError(f"entry {name!r} has no program")
     first = entry.programs[0]
-    if any(_interface(p) != _interface(first) for p in entry.programs):
+    opened = bool(entry.open_inputs)
+    if any(_interface(p, opened) != _interface(first, opened) for p in entry.programs):
         raise ValueError(f"the programs of entry {name!r} differ in their slots")
     for slot in first.of_kind("param"):
         array = weights.get(slot.name)
         if array is None or not _matches(slot, array):
             raise ValueError(f"entry {name!r} needs weight {slot.name!r}, {slot}")
     return {
-        "targets": [p.target for p in entry.programs],
-        "inputs": [_row(s) for s in first.of_kind("input")],
-        "outputs": [_row(s) for s in first.of_kind("output")],
+        "targets": list(dict.fromkeys(p.target for p in entry.programs)),
+        "inputs": [_row(s, i in entry.open_inputs) for i, s in enumerate(first.of_kind("input"))],
+        "outputs": [_row(s, opened) for s in first.of_kind("output")],
+        "open": [int(i) for i in entry.open_inputs],
+        "sizes": sorted({entry.size(p) for p in entry.programs}) if opened else [],
     }
 
 
-def _interface(program: Program) -> list[Slot]:
+def _interface(program: Program, opened: bool) -> list[Any]:
     """The slots a caller fills; what a program keeps for itself depends on its target."""
-    return [s for s in program.slots if s.kind != "kept"]
+    slots = [s for s in program.slots if s.kind != "kept"]
+    return [(s.name, s.dtype, s.kind, len(s.shape)) for s in slots] if opened else list(slots)
 
 
-def _row(slot: Slot) -> list[Any]:
-    return [slot.name, slot.dtype.name, list(slot.shape)]
+def _row(slot: Slot, opened: bool) -> list[Any]:
+    shape = [-1, *slot.shape[1:]] if opened else list(slot.shape)
+    return [slot.name, slot.dtype.name, shape]
 
 
 def _matches(slot: Slot, array: Array) -> bool:
@@ -149,7 +168,8 @@ class Artifact:
         self._callbacks = callbacks
         self.weights, _ = checkpoint.decode(box.section("weights"), "artifact's weights")
         self._entries, self.metadata = _read_meta(box)
-        self._executables: dict[str, Executable] = {}
+        self._open_inputs = _read_open(box)
+        self._executables: dict[str, Executable | Batched] = {}
 
     @property
     def entries(self) -> tuple[str, ...]:
@@ -190,8 +210,10 @@ class Artifact:
             executable = self.executable(entry)
         return executable.entry(*arrays)
 
-    def executable(self, entry: str = DEFAULT_ENTRY) -> Executable:
+    def executable(self, entry: str = DEFAULT_ENTRY) -> Executable | Batched:
         """The executable of an entry, for this machine's best target; loaded once.
+
+        That of an entry for batches of any size is a `Batched`.
 
         Raises: as `call`.
         """
@@ -204,7 +226,7 @@ class Artifact:
             raise KeyError(f"{self.name} has entries {', '.join(self._entries)}; not {name!r}")
         return self._entries[name]
 
-    def _open(self, entry: str) -> Executable:
+    def _open(self, entry: str) -> Executable | Batched:
         targets, signature = self._entry(entry)
         if not self._trusted:
             raise PermissionError(
@@ -217,8 +239,20 @@ class Artifact:
                 f"{self.name} has code for {', '.join(targets)}; this machine runs "
                 + ", ".join(t.name for t in host_targets())
             )
-        program = Program.from_bytes(self._box.section(f"program:{entry}:{best}"))
-        _agree(program, best, signature, entry)
+        opened, sizes = self._open_inputs[entry]
+        base = f"program:{entry}:{best}"
+        if not opened:
+            return self._executable(base, best, signature, entry)
+        return Batched({
+            n: self._executable(f"{base}:{n}", best, _at(signature, opened, n), entry)
+            for n in sizes
+        }, opened)
+
+    def _executable(
+        self, section: str, target: str, signature: Signature, entry: str
+    ) -> Executable:
+        program = Program.from_bytes(self._box.section(section))
+        _agree(program, target, signature, entry)
         executable = Executable(program, self._callbacks)
         executable.bind(self._take_weights(program))
         return executable
@@ -240,10 +274,28 @@ class Artifact:
     def _own(self, name: str) -> None:
         """Replace a view of the file by memory of our own, for the entries that use it too."""
         self.weights[name] = np.array(self.weights[name])
-        for executable in self._executables.values():
+        for executable in self._loaded():
             slots = executable.program.of_kind("param")
             if any(s.name == name for s in slots):
                 executable.bind([self.weights[s.name] for s in slots])
+
+
+    def _loaded(self) -> Iterator[Executable]:
+        """Every executable there is."""
+        for found in self._executables.values():
+            if isinstance(found, Batched):
+                yield from found.executables.values()
+            else:
+                yield found
+
+
+def _at(signature: Signature, opened: Sequence[int], n: int) -> Signature:
+    """A signature for batches of any size, for one of n rows."""
+    return Signature(
+        tuple((name, dtype, (n, *shape[1:]) if i in opened else shape)
+              for i, (name, dtype, shape) in enumerate(signature.inputs)),
+        tuple((name, dtype, (n, *shape[1:])) for name, dtype, shape in signature.outputs),
+    )
 
 
 def _agree(program: Program, target: str, signature: Signature, entry: str) -> None:
@@ -269,11 +321,37 @@ def _read_meta(
         metadata = {str(k): str(v) for k, v in box.meta["metadata"].items()}
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ArtifactError(f"the artifact's header is malformed: {str(error)[:200]}") from None
-    for name, (targets, _) in entries.items():
+    opened = _read_open(box)
+    for name, (targets, signature) in entries.items():
         box.section(f"graph:{name}")
+        inputs, sizes = opened[name]
+        if any(i >= len(signature.inputs) or not signature.inputs[i][2] for i in inputs) or (
+            inputs and not all(row[2] for row in signature.outputs)
+        ):
+            raise ArtifactError(f"entry {name!r} has an open batch and no axis for it")
         for target in targets:
-            box.section(f"program:{name}:{target}")
+            for n in sizes or [None]:
+                base = f"program:{name}:{target}"
+                box.section(base if n is None else f"{base}:{n}")
     return entries, metadata
+
+
+def _read_open(box: Container) -> dict[str, tuple[tuple[int, ...], tuple[int, ...]]]:
+    """For each entry the inputs with an open batch and the batch sizes there are programs for."""
+    out = {}
+    for name, row in box.meta["entries"].items():
+        try:
+            inputs = tuple(int(i) for i in row.get("open", ()))
+            sizes = tuple(int(n) for n in row.get("sizes", ()))
+        except (TypeError, ValueError, AttributeError):
+            raise ArtifactError(f"the open sizes of entry {name!r} are malformed") from None
+        # A batch of any size needs programs of 1 row and of 2 or more; see `batched.windows`.
+        fine = bool(inputs) == bool(sizes) and len(sizes) <= 64 and list(sizes) == sorted(
+            set(sizes)) and (not sizes or sizes[:2] == (1, 2)) and all(i >= 0 for i in inputs)
+        if not fine:
+            raise ArtifactError(f"the open sizes of entry {name!r} are malformed")
+        out[str(name)] = (inputs, sizes)
+    return out
 
 
 def _types(rows: Any) -> tuple[tuple[str, str, tuple[int, ...]], ...]:

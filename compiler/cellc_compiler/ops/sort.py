@@ -16,6 +16,7 @@ from cellc_runtime.lazy import lazy_module
 from cellc_runtime.target import Target
 
 from ..codegen.plan import KernelPlan
+from ..ir.dims import is_symbolic
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import BOOL, REAL, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType, normalize_axis, prod
@@ -59,7 +60,7 @@ class SortLines(Op):
             raise TypeError(f"sort takes real numbers or bool, got {x}")
         if x.rank == 0:
             raise ValueError("sort needs a tensor of at least 1 dimension, got a scalar")
-        if isinstance(x.shape[-1], int) and x.shape[-1] >= 1 << 31:
+        if not is_symbolic(x.shape[-1]) and x.dims[-1] >= 1 << 31:
             raise ValueError(f"sort gives int32 positions, which {x} does not fit")
         return x, x.with_dtype(dtypes.int32)
 

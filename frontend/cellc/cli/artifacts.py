@@ -10,9 +10,14 @@ import numpy as np
 
 from cellc_compiler import driver
 from cellc_compiler.interpret import run as interpret
+from cellc_compiler.ir.dims import is_symbolic
+from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.text import parse_graph, print_graph
+from cellc_compiler.passes.instantiate import graph_symbols, instantiate
+from cellc_compiler.passes.rows import NotByRows, batch_sizes
 from cellc_runtime import artifact, checkpoint
 from cellc_runtime.executable import Executable
+from cellc_runtime.program import Program
 from cellc_runtime.target import Target, host_targets
 
 from .. import context
@@ -39,27 +44,69 @@ def write(path: str, entries: Mapping[str, Traced], targets: Sequence[Target]) -
     for name, traced in entries.items():
         _refuse_python(traced)
         rename_parameters(traced, weights)
-        programs = []
-        for target in targets:
-            report = driver.Report()
-            with progress.stage(f"{name} for {target.name}") as say:
-                programs.append(
-                    driver.compile_program(traced.graph, target, report=report, progress=say,
-                                           numerics=context.numerics())
-                )
-            source = "from the cache" if report.cached else f"{report.kernels} kernels"
-            memory = programs[-1].memory()
-            parts = ", ".join(f"{what} {n / 1024:.0f}" for what, n in memory.items() if n)
-            lines.append(f"{name}: {target.name}: {source}, "
-                         f"{report.arena_bytes / 1024:.0f} KiB of temporaries")
-            lines.append(f"  memory of a call: {sum(memory.values()) / 1024:.0f} KiB ({parts})")
-        built[name] = artifact.Entry(programs, print_graph(traced.graph))
+        graphs, opened = _instances(traced.graph)
+        programs = [p for target in targets
+                    for p in _programs(name, graphs, target, lines)]
+        built[name] = artifact.Entry(programs, print_graph(traced.graph), opened)
     try:
         artifact.save(path, built, weights)
     except OSError as e:
         raise UserError(f"{path}: cannot be written ({e.strerror or e})") from e
     size = Path(path).stat().st_size
     return "\n".join([*lines, f"wrote {path}: {size / 1024:.0f} KiB, {len(weights)} weights"])
+
+
+def _programs(
+    name: str, graphs: Mapping[int, Graph], target: Target, lines: list[str]
+) -> list[Program]:
+    """The programs of an entry for one target; what they are goes to `lines`."""
+    out: list[Program] = []
+    for size, graph in graphs.items():
+        report = driver.Report()
+        batch = f", batch {size}" if len(graphs) > 1 else ""
+        with progress.stage(f"{name} for {target.name}{batch}") as say:
+            out.append(driver.compile_program(graph, target, report=report, progress=say,
+                                              numerics=context.numerics()))
+        source = "from the cache" if report.cached else f"{report.kernels} kernels"
+        memory = out[-1].memory()
+        parts = ", ".join(f"{what} {n / 1024:.0f}" for what, n in memory.items() if n)
+        lines.append(f"{name}: {target.name}{batch}: {source}, "
+                     f"{report.arena_bytes / 1024:.0f} KiB of temporaries")
+        lines.append(f"  memory of a call: {sum(memory.values()) / 1024:.0f} KiB ({parts})")
+    return out
+
+
+def _instances(graph: Graph) -> tuple[dict[int, Graph], tuple[int, ...]]:
+    """The graphs to compile: one, or for an open batch one for each of a few sizes.
+
+    Raises:
+        UserError: no set of sizes serves all.
+    """
+    symbols = sorted(graph_symbols(graph))
+    measured = next((n for n in graph.walk() if n.op == "measure"), None)
+    if measured is not None:
+        raise UserError(
+            f"{measured.span.file}:{measured.span.line}: a size follows from elements; an "
+            "artifact cannot find it out: use a form of fixed shape (where, masked_fill)"
+        )
+    if not symbols:
+        return {0: graph}, ()
+    try:
+        sizes = batch_sizes(graph)
+    except NotByRows as e:
+        raise UserError(f"an artifact cannot serve all sizes of {', '.join(symbols)}: {e}") from e
+    opened = tuple(i for i, v in enumerate(graph.inputs) if not v.type.is_static)
+    return {n: instantiate(graph, {symbols[0]: n}) for n in sizes}, opened
+
+
+def _of_inputs(graph: Graph, inputs: Sequence[Array]) -> Graph:
+    """The graph for the sizes of these inputs."""
+    sizes = {
+        str(d): np.shape(a)[axis]
+        for v, a in zip(graph.inputs, inputs, strict=False)
+        for axis, d in enumerate(v.type.shape) if is_symbolic(d)
+    }
+    return instantiate(graph, sizes) if sizes else graph
 
 
 def _refuse_python(traced: Traced) -> None:
@@ -92,7 +139,7 @@ def call(path: str, entry: str, inputs: Sequence[Array]) -> list[Array]:
     graph = parse_graph(loaded.graph_text(entry))
     callbacks = host_callbacks(graph)
     if not {t.name for t in host_targets()} & set(loaded.targets(entry)):
-        program = driver.compile_program(graph)
+        program = driver.compile_program(_of_inputs(graph, inputs))
         executable = Executable(program, callbacks, ERRORS)
         executable.bind([np.array(loaded.weights[s.name]) for s in program.of_kind("param")])
         return executable.call(inputs)
@@ -103,7 +150,7 @@ def call(path: str, entry: str, inputs: Sequence[Array]) -> list[Array]:
 def reference(path: str, entry: str, inputs: Sequence[Array]) -> list[Array]:
     """The outputs of an entry by the numpy interpreter: no native code of the file is run."""
     loaded = artifact.load(path)
-    graph = parse_graph(loaded.graph_text(entry))
+    graph = _of_inputs(parse_graph(loaded.graph_text(entry)), inputs)
     params = [loaded.weights[v.name] for v in graph.inputs if v.kind != "input"]
     return interpret(graph, [*inputs, *params])[: len(graph.outputs)]
 

@@ -22,12 +22,13 @@ from cellc_runtime.errors import ArtifactError
 from cellc_runtime.target import TARGETS, Target, host_target
 
 from .. import context, shim
+from ..common.tensor import OpenTensor
 from ..core import profiling
 from ..core.compiled import Traced, custom_bprop, trace
 from ..core.tracer import Tracer
 from ..lang import CODES, CompileError, Hooks, check_call, explanation
 from . import artifacts
-from .loading import UserError, load_network, ordered_inputs, sample_inputs
+from .loading import UserError, load_network, open_types, ordered_inputs, sample_inputs
 from .verification import verify_graph
 
 
@@ -47,6 +48,22 @@ def _traced(args: argparse.Namespace, seed: int = 0) -> tuple[Traced, list[Any]]
     return traced, [t._data for t in inputs]
 
 
+def _traced_for(net: Any, specs: Sequence[str]) -> Traced:
+    """The network as a graph, with symbols for the sizes that are open."""
+    opened = open_types(specs)
+    if opened is None:
+        return trace(net, sample_inputs(specs), {})
+    types, shapes = opened
+    traced = trace(net, [OpenTensor.of(ty) for ty in types], {}, types, shapes)
+    if shapes.guards:
+        asked = "; ".join(map(str, shapes.guards[:3]))
+        raise UserError(
+            f"the network asks about a size that is open, so its code would serve only where "
+            f"{asked}; give that size, or take the question away"
+        )
+    return traced
+
+
 def compile_(args: argparse.Namespace) -> int:
     """`cellc compile`."""
     context.set_context(numerics=args.numerics)
@@ -55,7 +72,7 @@ def compile_(args: argparse.Namespace) -> int:
     if args.checkpoint:
         artifacts.load_parameters(net, args.checkpoint)
     try:
-        entries = {"infer": trace(net, sample_inputs(ordered_inputs(net, args.input)), {})}
+        entries = {"infer": _traced_for(net, ordered_inputs(net, args.input))}
         if args.train:
             step = getattr(module, args.train, None)
             if not callable(step):

@@ -13,13 +13,15 @@ from typing import Any
 
 import numpy as np
 
+from cellc_compiler.ir.dims import Dim, Shapes, SymbolInfo
+from cellc_compiler.ir.types import TensorType
 from cellc_runtime import dtypes
 
 from ..common.tensor import Tensor
 from ..nn.cell import Cell
 
 Array = np.ndarray[Any, Any]
-_SPEC = re.compile(r"(\w+)\[([\d\s,]*)\]")
+_SPEC = re.compile(r"(\w+)\[((?:\s*(?:\d+|[A-Za-z_]\w*)\s*,?)*)\]")
 
 
 class UserError(Exception):
@@ -88,8 +90,8 @@ def load_network(text: str) -> tuple[Any, Any]:
     return module, found
 
 
-def parse_input(text: str) -> tuple[str, Array | tuple[tuple[int, ...], dtypes.DType]]:
-    """`x=float32[1,3]` or `x=@file.npy` as the name and the array or its type.
+def parse_input(text: str) -> tuple[str, Array | tuple[tuple[int | str, ...], dtypes.DType]]:
+    """`x=float32[1,3]`, `x=float32[N,3]` or `x=@file.npy` as the name and the array or its type.
 
     Raises:
         UserError: neither of these.
@@ -106,7 +108,8 @@ def parse_input(text: str) -> tuple[str, Array | tuple[tuple[int, ...], dtypes.D
         dtype = dtypes.by_name(m.group(1))
     except ValueError as e:
         raise UserError(f"--input {text!r}: {e}") from None
-    dims = tuple(int(d) for d in m.group(2).split(",") if d.strip())
+    words = [d.strip() for d in m.group(2).split(",") if d.strip()]
+    dims = tuple(int(d) if d.isdigit() else d for d in words)
     return name, (dims, dtype)
 
 
@@ -128,6 +131,35 @@ def sample_inputs(specs: Sequence[str], seed: int = 0) -> list[Tensor]:
     """
     rng = np.random.default_rng(seed)
     return [Tensor._from_array(_elements(parse_input(text)[1], rng)) for text in specs]
+
+
+def open_types(specs: Sequence[str]) -> tuple[list[TensorType], Shapes] | None:
+    """Types with symbols of `--input` options, if some have open sizes (`float32[N,3]`).
+
+    Raises:
+        UserError: an option cannot be read.
+    """
+    given = [parse_input(text)[1] for text in specs]
+    if not any(isinstance(d, str) for g in given if isinstance(g, tuple) for d in g[0]):
+        return None
+    shapes = Shapes()
+    symbols: dict[str, Dim] = {}
+    types: list[TensorType] = []
+    for text, g in zip(specs, given, strict=True):
+        if isinstance(g, np.ndarray):
+            types.append(TensorType(g.shape, dtypes.from_numpy(g.dtype)))
+            continue
+        dims: list[int | Dim] = []
+        for axis, d in enumerate(g[0]):
+            if isinstance(d, int):
+                dims.append(d)
+                continue
+            if d not in symbols:  # any value: the network must not ask what it is
+                origin = f"axis {axis} of {parse_input(text)[0]}"
+                symbols[d] = shapes.new(d, 10007 + 2 * len(symbols), SymbolInfo(origin=origin))
+            dims.append(symbols[d])
+        types.append(TensorType(tuple(dims), g[1]))
+    return types, shapes
 
 
 def ordered_inputs(net: Any, specs: Sequence[str]) -> list[str]:
@@ -153,11 +185,15 @@ def ordered_inputs(net: Any, specs: Sequence[str]) -> list[str]:
 
 
 def _elements(
-    given: Array | tuple[tuple[int, ...], dtypes.DType], rng: np.random.Generator
+    given: Array | tuple[tuple[int | str, ...], dtypes.DType], rng: np.random.Generator
 ) -> Array:
     if isinstance(given, np.ndarray):
         return np.ascontiguousarray(given).reshape(given.shape)
-    shape, dtype = given
+    sizes, dtype = given
+    shape = tuple(d for d in sizes if isinstance(d, int))
+    if len(shape) != len(sizes):
+        name = next(d for d in sizes if isinstance(d, str))
+        raise UserError(f"the size {name} is open; only `cellc compile` takes open sizes")
     if dtype.kind == "bool":
         return np.asarray(rng.integers(0, 2, shape).astype(np.bool_))
     if dtype.is_integer:
