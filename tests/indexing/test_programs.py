@@ -109,20 +109,22 @@ def sources(program: str) -> tuple[list[str], Array]:
 
 
 LINEAR = [p for p in FINE if differentiable(p) and not re.search(r"[<>%*]|sum|fl\b|e\[", p)]
+MOVING = [p for p in LINEAR if "=" in p or set(names_of(p)) & set("ijknu")][::2] + \
+    [p for p in LINEAR if re.search(r"\bm\d", p) and "=" not in p]
 
 
-@pytest.mark.parametrize("program", LINEAR)
+@pytest.mark.parametrize("program", MOVING)
 def test_gradients(program: str) -> None:
     names, places = sources(program)
     given, order = arrays(), names_of(program)
     total = sum(given[n].size for n in names)
-    weights = np.random.default_rng(0).standard_normal(places.shape).astype(np.float32)
     want = np.zeros(total + 1, np.float32)
-    np.add.at(want, places.ravel(), weights.ravel())
-    f, w = function(program), ms.Tensor(weights)
+    np.add.at(want, places.ravel(), 2 * expected(program).ravel())
+    f = function(program)
 
     def loss(*args: Any) -> Any:
-        return (f(*args) * w).sum()
+        out = f(*args)
+        return (out * out).sum()
 
     at = tuple(order.index(n) for n in names)
     found = []
