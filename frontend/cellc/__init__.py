@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from . import amp, common, context, nn, ops, train
+from . import amp, common, context, device_context, hal, nn, ops, runtime, train
 from .amp import DynamicLossScaleManager, FixedLossScaleManager
 from .common import dtype
 from .common.dtype import *  # noqa: F403
@@ -27,7 +27,16 @@ from .compat import (
     set_rng_state,
     tensor,
 )
-from .context import GRAPH_MODE, PYNATIVE_MODE, get_context, set_context, set_device
+from .context import (
+    GRAPH_MODE,
+    PYNATIVE_MODE,
+    get_context,
+    get_current_device,
+    set_context,
+    set_deterministic,
+    set_device,
+    set_recursion_limit,
+)
 from .core.dispatch import install as _install
 from .core.explaining import explain
 from .core.gradient import get_grad, grad, value_and_grad
@@ -53,13 +62,14 @@ __version__ = "0.1.0"
 
 __all__ = [
     *dtype.__all__,
-    "GRAPH_MODE", "PYNATIVE_MODE", "DynamicLossScaleManager", "FixedLossScaleManager",
-    "Generator", "JitConfig", "Model", "Parameter", "ParameterTuple", "Symbol", "Tensor", "amp",
+    "GRAPH_MODE", "PYNATIVE_MODE", "DynamicLossScaleManager", "FixedLossScaleManager", "Generator",
+    "JitConfig", "Model", "Parameter", "ParameterTuple", "Symbol", "Tensor", "amp",
     "async_ckpt_thread_status", "ckpt_to_safetensors", "common", "context", "default_generator",
-    "dtype", "enable_dynamic", "explain", "export", "from_numpy", "get_context", "get_grad",
-    "get_rng_state", "get_seed", "grad", "initial_seed", "is_tensor", "jit", "jit_class",
-    "lazy_inline", "load", "load_checkpoint", "load_checkpoint_async", "load_param_into_net",
-    "manual_seed", "mutable", "nn", "no_inline", "ops", "profile", "run_check",
-    "safetensors_to_ckpt", "save_checkpoint", "seed", "set_context", "set_device", "set_rng_state",
+    "device_context", "dtype", "enable_dynamic", "explain", "export", "from_numpy", "get_context",
+    "get_current_device", "get_grad", "get_rng_state", "get_seed", "grad", "hal", "initial_seed",
+    "is_tensor", "jit", "jit_class", "lazy_inline", "load", "load_checkpoint",
+    "load_checkpoint_async", "load_param_into_net", "manual_seed", "mutable", "nn", "no_inline",
+    "ops", "profile", "run_check", "runtime", "safetensors_to_ckpt", "save_checkpoint", "seed",
+    "set_context", "set_deterministic", "set_device", "set_recursion_limit", "set_rng_state",
     "set_seed", "tensor", "train", "value_and_grad",
 ]

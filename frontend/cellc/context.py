@@ -6,30 +6,25 @@ Source: `mindspore.set_context`, `mindspore.context`.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from cellc_runtime import loader
 from cellc_runtime.site import STATE
 
+from . import _options
 from .core.watch import changed
 
 GRAPH_MODE = 0
 PYNATIVE_MODE = 1
 
-_DEVICES = ("CPU", "GPU", "Ascend", "Davinci")
-_KNOWN: dict[str, Any] = {
-    "mode": PYNATIVE_MODE, "device_target": "CPU", "device_id": 0, "save_graphs": 0,
-    "save_graphs_path": ".", "deterministic": "ON", "pynative_synchronize": False,
-    "max_call_depth": 1000, "enable_graph_kernel": False, "graph_kernel_flags": "",
-    "reserve_class_name_in_scope": True, "precompile_only": False, "enable_compile_cache": True,
-    "compile_cache_path": "", "runtime_num_threads": 0, "inter_op_parallel_num": 0,
-    "jit_level": "O0", "jit_config": {}, "jit_syntax_level": 2, "max_device_memory": "0GB",
-    "variable_memory_max_size": "0GB", "mempool_block_size": "1GB", "memory_optimize_level": "O0",
-    "memory_offload": "OFF", "enable_reduce_precision": True, "check_bprop": False,
-    "env_config_path": "", "print_file_path": "", "ascend_config": {}, "gpu_config": {},
-    "numerics": "strict",
-}
+class Device(NamedTuple):
+    """A device: its kind and number."""
+
+    device_target: str
+    device_id: int
+
+    def __str__(self) -> str:
+        return str(tuple(self))
 
 
 class _Mode(threading.local):
@@ -39,7 +34,7 @@ class _Mode(threading.local):
 
 
 _mode = _Mode()
-_values: dict[str, Any] = dict(_KNOWN)
+_values: dict[str, Any] = {name: option.default for name, option in _options.OPTIONS.items()}
 
 
 def in_graph_mode() -> bool:
@@ -68,53 +63,38 @@ def set_context(**kwargs: Any) -> None:
     Options that have no meaning here are kept for `get_context` and have no effect.
 
     Raises:
+        TypeError: a value of a wrong kind.
         ValueError: an unknown option, or a value out of range.
         RuntimeError: a device this installation cannot run on.
     """
+    new = {}
     for key, value in kwargs.items():
-        if key not in _KNOWN:
+        if key not in _options.OPTIONS:
             raise ValueError(
                 f"For 'set_context', the keyword argument '{key}' is not recognized; "
-                f"expected one of {', '.join(sorted(_KNOWN))}."
+                f"expected one of {', '.join(sorted(_options.OPTIONS))}."
             )
-        _CHECKS.get(key, lambda v: None)(value)
-    if kwargs.get("numerics", numerics()) != numerics():
+        new[key] = _options.OPTIONS[key].convert(key, value)
+    if new.get("numerics", numerics()) != numerics():
         changed(OPTIONS, "numerics")
-    _values.update(kwargs)
+    _values.update(new)
     STATE.graph_mode.value = int(_values["mode"] == GRAPH_MODE)
-    if kwargs.get("runtime_num_threads"):
-        loader.set_num_threads(kwargs["runtime_num_threads"])
+    if new.get("runtime_num_threads"):
+        loader.set_num_threads(new["runtime_num_threads"])
 
 
 def get_context(attr_key: str) -> Any:
     """The value of an option.
 
     Raises:
+        TypeError: `attr_key` is no string.
         ValueError: unknown option.
     """
-    if attr_key not in _KNOWN:
+    if not isinstance(attr_key, str):
+        raise TypeError(f"For 'get_context', the key must be str, but got {attr_key!r}.")
+    if attr_key not in _options.OPTIONS:
         raise ValueError(f"For 'get_context', the argument '{attr_key}' is not recognized.")
     return _values[attr_key]
-
-
-def _check_mode(value: Any) -> None:
-    if value not in (GRAPH_MODE, PYNATIVE_MODE) or isinstance(value, bool):
-        raise ValueError(
-            "For 'set_context', 'mode' must be GRAPH_MODE (0) or PYNATIVE_MODE (1), but got "
-            f"{value!r}."
-        )
-
-
-def _check_device(value: Any) -> None:
-    if value not in _DEVICES:
-        raise ValueError(
-            f"For 'set_context', 'device_target' must be one of {_DEVICES}, but got {value!r}."
-        )
-    if value != "CPU":
-        raise RuntimeError(
-            f"device_target={value!r}: this installation of cellc runs on the CPU only; use "
-            "device_target='CPU'"
-        )
 
 
 def check_device(device: str | None) -> None:
@@ -125,28 +105,60 @@ def check_device(device: str | None) -> None:
         RuntimeError: one this installation cannot use.
     """
     if device is not None:
-        _check_device(next((d for d in _DEVICES if d.lower() == device.partition(":")[0].lower()),
-                           device))
-
-
-def _check_threads(value: Any) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise ValueError(f"'runtime_num_threads' must be a non-negative int, but got {value!r}.")
-
-
-def _check_numerics(value: Any) -> None:
-    if value not in ("strict", "fast"):
-        raise ValueError(
-            f"For 'set_context', 'numerics' must be 'strict' or 'fast', but got {value!r}."
-        )
-
-
-_CHECKS: Mapping[str, Any] = {
-    "mode": _check_mode, "device_target": _check_device, "runtime_num_threads": _check_threads,
-    "numerics": _check_numerics,
-}
+        kind = device.partition(":")[0]
+        known = {d.lower(): d for d in _options.DEVICES}
+        _options.device("device", known.get(kind.lower(), kind))
 
 
 def set_device(device_target: str, device_id: int | None = None) -> None:
-    """Choose the device. Source: `mindspore.set_device`."""
+    """Choose the device. Source: `mindspore.set_device`.
+
+    Raises:
+        TypeError, ValueError: no device, or no number of one.
+        RuntimeError: a device this installation does not run on, or another CPU than 0.
+    """
+    if device_id is not None:
+        if isinstance(device_id, bool) or not isinstance(device_id, int):
+            raise _options.wrong("device_id", "int", device_id)
+        if device_id < 0:
+            raise ValueError(f"'device_id' must not be negative, but got {device_id}.")
     set_context(device_target=device_target)
+    if device_id:
+        raise RuntimeError(f"set_device: there is one CPU device, 0, but got {device_id}")
+
+
+def set_deterministic(deterministic: bool) -> None:
+    """Kept for scripts that ask for it: computations are always deterministic here.
+
+    Raises:
+        TypeError: no bool.
+
+    Source: `mindspore.set_deterministic`.
+    """
+    if not isinstance(deterministic, bool):
+        raise _options.wrong("deterministic", "bool", deterministic)
+    _values["deterministic"] = "ON" if deterministic else "OFF"
+
+
+def set_recursion_limit(recursion_limit: int = 1000) -> None:
+    """How deep calls may nest while a network is compiled. Source: `mindspore.set_recursion_limit`.
+
+    Raises:
+        TypeError: no int.
+        ValueError: less than 1.
+    """
+    set_context(max_call_depth=recursion_limit)
+
+
+def check(name: str, value: Any) -> None:
+    """Raise unless an option may have a value, without setting it.
+
+    Raises:
+        TypeError, ValueError: as `set_context`.
+    """
+    _options.OPTIONS[name].convert(name, value)
+
+
+def get_current_device() -> Device:
+    """The device that computes. Source: `mindspore.get_current_device`."""
+    return Device("CPU", 0)

@@ -1,0 +1,183 @@
+"""The options of `set_context`: defaults, what each takes, and how it is read back."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option.
+
+    Attributes:
+        default: its value at first.
+        convert: checks a value and gives what `get_context` returns.
+    """
+
+    default: Any
+    convert: Callable[[str, Any], Any]
+
+
+def wrong(name: str, wanted: str, value: Any) -> TypeError:
+    """The error for a value of a wrong kind."""
+    return TypeError(
+        f"For 'set_context', '{name}' must be {wanted}, but got {type(value).__name__} {value!r}."
+    )
+
+
+def _of(kind: type, default: Any) -> Option:
+    def convert(name: str, value: Any) -> Any:
+        if not isinstance(value, kind) or (kind is not bool and isinstance(value, bool)):
+            raise wrong(name, kind.__name__, value)
+        return value
+
+    return Option(default, convert)
+
+
+def _number(default: int, low: float, high: float = math.inf) -> Option:
+    def convert(name: str, value: Any) -> int:
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise wrong(name, "int", value)
+        if not low <= value <= high:
+            raise ValueError(
+                f"For 'set_context', '{name}' must be in [{low}, {high}], but got {value}."
+            )
+        return value
+
+    return Option(default, convert)
+
+
+def _choice(default: str, *values: str) -> Option:
+    def convert(name: str, value: Any) -> str:
+        if not isinstance(value, str):
+            raise wrong(name, "str", value)
+        if value not in values:
+            raise ValueError(
+                f"For 'set_context', '{name}' must be one of {values}, but got {value!r}."
+            )
+        return value
+
+    return Option(default, convert)
+
+
+def _size(default: Any, number: bool = True) -> Option:
+    def convert(name: str, value: Any) -> Any:
+        if isinstance(value, float) and number:
+            return value  # as `get_context` gives it
+        if not isinstance(value, str):
+            raise wrong(name, "str like '4GB'", value)
+        if not re.fullmatch(r"\d+(\.\d+)?GB", value):
+            raise ValueError(
+                f"For 'set_context', '{name}' must be a number with 'GB', but got {value!r}."
+            )
+        return float(value[:-2]) if number else value
+
+    return Option(default, convert)
+
+
+def _graphs(name: str, value: Any) -> int:
+    if not isinstance(value, int):
+        raise wrong(name, "bool or int", value)
+    if not 0 <= value <= 3:
+        raise ValueError(f"For 'set_context', '{name}' must be in [0, 3], but got {value}.")
+    return int(value)
+
+
+def _path(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise wrong(name, "str", value)
+    return os.path.realpath(value)
+
+
+def _memory_level(name: str, value: Any) -> int:
+    levels = {"O0": 0, "O1": 1, 0: 0, 1: 1}
+    if isinstance(value, bool) or value not in levels:
+        raise ValueError(
+            f"For 'set_context', '{name}' must be one of ('O0', 'O1'), but got {value!r}."
+        )
+    return levels[value]
+
+
+def _mode(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, type(None))):
+        raise wrong(name, "int", value)
+    if value not in (0, 1):
+        raise ValueError(
+            f"For 'set_context', '{name}' must be GRAPH_MODE (0) or PYNATIVE_MODE (1), but got "
+            f"{value!r}."
+        )
+    return int(value)
+
+
+DEVICES = ("CPU", "GPU", "Ascend", "Davinci")
+
+
+def device(name: str, value: Any) -> str:
+    """A device this installation runs on.
+
+    Raises:
+        TypeError: no string.
+        ValueError: no device.
+        RuntimeError: one it does not run on.
+    """
+    if not isinstance(value, str):
+        raise wrong(name, "str", value)
+    if value not in DEVICES:
+        raise ValueError(
+            f"For 'set_context', '{name}' must be one of {DEVICES}, but got {value!r}."
+        )
+    if value != "CPU":
+        raise RuntimeError(
+            f"{name}={value!r}: this installation of cellc runs on the CPU only; use "
+            f"{name}='CPU'"
+        )
+    return value
+
+
+def _device_id(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise wrong(name, "int", value)
+    if not 0 <= value < 4096:
+        raise ValueError(
+            f"For 'set_context', '{name}' must be in [0, 4095], but got {value}."
+        )
+    if value:
+        raise TypeError(f"For 'set_context', there is one CPU device, 0, but got {value}.")
+    return 0
+
+
+def _cache_path(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise RuntimeError(f"For 'set_context', '{name}' must be a path, but got {value!r}.")
+    return value
+
+
+OPTIONS: dict[str, Option] = {
+    "mode": Option(1, _mode), "device_target": Option("CPU", device),
+    "device_id": Option(0, _device_id), "save_graphs": Option(0, _graphs),
+    "save_graphs_path": Option(".", _path), "deterministic": _choice("ON", "ON", "OFF"),
+    "pynative_synchronize": _of(bool, False), "max_call_depth": _number(1000, 1),
+    "enable_graph_kernel": _of(bool, False), "graph_kernel_flags": _of(str, ""),
+    "reserve_class_name_in_scope": _of(bool, True), "precompile_only": _of(bool, False),
+    "enable_compile_cache": _of(bool, True), "compile_cache_path": Option("", _cache_path),
+    "runtime_num_threads": _number(0, 0), "inter_op_parallel_num": _number(0, 0),
+    "jit_level": _choice("", "", "O0", "O1", "O2"), "jit_config": _of(dict, {}),
+    "jit_syntax_level": _number(2, 0, 2), "max_device_memory": _size(1024.0),
+    "variable_memory_max_size": _size("0GB", number=False), "mempool_block_size": _size(1.0),
+    "memory_optimize_level": Option(0, _memory_level),
+    "memory_offload": _choice("OFF", "ON", "OFF"), "enable_reduce_precision": _of(bool, True),
+    "check_bprop": _of(bool, False), "env_config_path": _of(str, ""),
+    "print_file_path": _of(str, ""), "ascend_config": _of(dict, {}), "gpu_config": _of(dict, {}),
+    "debug_level": _number(0, 0, 1), "exec_order": _choice("bfs", "bfs", "dfs", "gpto"),
+    "op_timeout": _number(900, 0), "aoe_tune_mode": _choice("", "", "online", "offline"),
+    "aoe_config": _of(dict, {}), "disable_format_transform": _of(bool, False),
+    "support_binary": _of(bool, False), "enable_profiling": _of(bool, False),
+    "profiling_options": _of(str, "training_trace"),
+    "host_scheduling_max_threshold": _of(str, ""), "topo_order": Option("", lambda _, v: v),
+    "numerics": _choice("strict", "strict", "fast"),
+}

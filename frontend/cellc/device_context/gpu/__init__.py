@@ -1,0 +1,16 @@
+"""The device GPU."""
+
+from ... import _devices
+
+
+def device_count() -> int:
+    """How many there are."""
+    return _devices.device_count("GPU")
+
+
+def is_available() -> bool:
+    """Whether this installation runs on it."""
+    return _devices.is_available("GPU")
+
+
+__all__ = ["device_count", "is_available"]

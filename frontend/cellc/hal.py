@@ -1,0 +1,30 @@
+"""Devices and their memory, under the older names. Source: `mindspore.hal`."""
+
+from ._devices import (
+    device_count,
+    empty_cache,
+    get_arch_list,
+    get_device_capability,
+    get_device_name,
+    get_device_properties,
+    is_available,
+    is_initialized,
+    max_memory_allocated,
+    max_memory_reserved,
+    memory_allocated,
+    memory_reserved,
+    memory_stats,
+    memory_summary,
+    reset_max_memory_allocated,
+    reset_max_memory_reserved,
+    reset_peak_memory_stats,
+    synchronize,
+)
+
+__all__ = [
+    "device_count", "empty_cache", "get_arch_list", "get_device_capability", "get_device_name",
+    "get_device_properties", "is_available", "is_initialized", "max_memory_allocated",
+    "max_memory_reserved", "memory_allocated", "memory_reserved", "memory_stats",
+    "memory_summary", "reset_max_memory_allocated", "reset_max_memory_reserved",
+    "reset_peak_memory_stats", "synchronize",
+]
