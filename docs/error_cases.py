@@ -36,8 +36,9 @@ CASES: tuple[Case, ...] = (
     Case(
         "CE001",
         "cellc compiles the text of a function, so it needs that text. Functions from files "
-        "and notebook cells have it. A function made with `exec` from a string has not, and "
-        "neither has one typed at the plain prompt of Python 3.11 or 3.12.",
+        "and notebook cells have it, as do `python -c`, a script on standard input and lines typed "
+        "at a prompt with line history. A function made with `exec` from a string has not, unless "
+        "the string is its global `__source__`, and neither has one that came through a pipe.",
         '''
 text = "def net(x):\\n    return x + 1\\n"
 exec(text)

@@ -10,6 +10,7 @@ from .common.tensor import Tensor
 from .core import compiled
 from .core.dispatch import active_tracer
 from .core.dynamic import parameter_names
+from .core.typed import keep_typed
 from .pynative.recorder import active_recordings
 
 
@@ -23,6 +24,7 @@ class Jitted:
     def __init__(
         self, fn: Callable[..., Any], signature: Any = None, automatic: bool = False
     ) -> None:
+        keep_typed()
         functools.update_wrapper(self, fn)
         self.fn = fn
         self.signature = signature

@@ -1,8 +1,9 @@
 """The syntax tree of a function, with exact positions.
 
 Text comes from `linecache`, which knows files, notebook cells, the interactive prompt of newer
-Pythons and whatever was registered with `register_source`. A `def` is parsed alone (its lines
-follow from the positions in its code object); a lambda is looked up in the tree of its file.
+Pythons and whatever was registered with `register_source`; else from `recovered`. A `def` is parsed
+alone (its lines follow from the positions in its code object); a lambda is looked up in the tree of
+its file.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from cellc_compiler.ir.graph import Span
 
 from .analysis import Facts, Liveness, analyse, liveness
 from .errors import CompileRuntimeError, Place
+from .recovered import recovered_lines
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
@@ -94,19 +96,36 @@ def function_source(fn: FunctionType) -> FunctionSource:
     """
     code = fn.__code__
     linecache.lazycache(code.co_filename, fn.__globals__)
+    if code not in _recovered and not linecache.getlines(code.co_filename):
+        lines = recovered_lines(code, fn.__globals__)
+        if lines:
+            _recovered[code] = lines
     return _load(code, code.co_filename)
+
+
+_PROMPT = ("the prompt keeps no text here: use IPython, Python 3.13, a prompt with line history "
+           "(readline), or a file")
+_HINTS = {
+    "<stdin>": _PROMPT,
+    "<console>": "put @jit on the function where it is typed (its text is kept then), or use a "
+        "file",
+    "": "define it in a file or a notebook cell; before exec(text), call "
+        "cellc.lang.register_source(name, text) and compile(text, name, 'exec'), or give the "
+        "text to it as the global __source__",
+}
+_recovered: dict[CodeType, list[str]] = {}
+"""The text behind codes that linecache does not know."""
 
 
 @lru_cache(maxsize=4096)
 def _load(code: CodeType, filename: str) -> FunctionSource:
     # `filename` is part of the key because code objects compare equal across files.
-    lines = linecache.getlines(filename)
+    lines = linecache.getlines(filename) or _recovered.get(code, [])
     if not lines:
         raise CompileRuntimeError(
             "CE001",
             f"the source of {code.co_qualname}() is not available (it was defined in {filename})",
-            hint="define it in a file or a notebook cell, or call "
-            "cellc.lang.register_source(filename, text) before exec",
+            hint=_HINTS.get(filename, _HINTS[""]),
         )
     node = _lambda(code, lines) if code.co_name == "<lambda>" else _definition(code, lines)
     if node is None or not _fits(node, code):

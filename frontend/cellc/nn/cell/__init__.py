@@ -13,6 +13,7 @@ from ... import context
 from ...core import compiled, eager
 from ...core.calls import calls_of
 from ...core.dispatch import active_tracer
+from ...core.typed import keep_typed
 from .hooks import Hooking
 
 
@@ -23,6 +24,10 @@ class Cell(Hooking):
         auto_prefix: name parameters of this cell by its attribute path.
         flags: initial flags (see `add_flags`).
     """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        keep_typed()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         tracer = active_tracer()
