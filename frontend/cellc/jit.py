@@ -8,7 +8,7 @@ from typing import Any
 
 from .common.tensor import Tensor
 from .core import compiled
-from .core.dispatch import active_tracer
+from .core.dispatch import active_tracer, auto_precision, precision
 from .core.dynamic import parameter_names
 from .core.typed import keep_typed
 from .pynative.recorder import active_recordings
@@ -70,7 +70,7 @@ def _call(
     tracer = active_tracer()
     if tracer is not None:
         return compiled.inline(tracer, fn, args, kwargs)
-    if active_recordings():
+    if active_recordings() or auto_precision() is not None or precision() is not None:
         return fn(*args, **kwargs)
     return table.call(fn, args, kwargs)
 

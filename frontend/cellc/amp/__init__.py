@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from .loss_scale_manager import DynamicLossScaleManager, FixedLossScaleManager, LossScaleManager
 from .loss_scaler import DynamicLossScaler, LossScaler, StaticLossScaler, all_finite
+from .precision import (
+    auto_mixed_precision,
+    custom_mixed_precision,
+    get_black_list,
+    get_white_list,
+)
 from .train_network import build_train_network
 
 __all__ = [
     "DynamicLossScaleManager", "DynamicLossScaler", "FixedLossScaleManager", "LossScaleManager",
-    "LossScaler", "StaticLossScaler", "all_finite", "build_train_network",
+    "LossScaler", "StaticLossScaler", "all_finite", "auto_mixed_precision", "build_train_network",
+    "custom_mixed_precision", "get_black_list", "get_white_list",
 ]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, cast
+
+from cellc_runtime.dtypes import bfloat16, float16, float32
 
 from ..nn.cell import Cell
 from ..nn.loss_scale import TrainOneStepWithLossScaleCell
 from ..nn.wrap import TrainOneStepCell, WithLossCell
-from .loss_scale_manager import LossScaleManager
+from .loss_scale_manager import DynamicLossScaleManager, LossScaleManager
+from .precision import LEVELS, auto_mixed_precision
 
-LEVELS = ("O0",)
 _OPTIONS = ("cast_model_type", "keep_batchnorm_fp32", "loss_scale_manager")
 
 
@@ -22,10 +25,12 @@ def build_train_network(
     Args:
         network: the network.
         optimizer: updates its parameters.
-        loss_fn: a loss of its output and the label; None if the network gives the loss.
-        level: mixed precision.
-        boost_level: "O0"; others are for Ascend.
-        kwargs: `loss_scale_manager`: scales the loss.
+        loss_fn: a loss of its output and the label, in float32; None if the network gives the
+            loss.
+        level: mixed precision, see `auto_mixed_precision`. "O2" scales the loss dynamically.
+        boost_level: accepted for compatibility.
+        kwargs: what a level would choose otherwise: `cast_model_type` (float16, bfloat16 or
+            float32), `keep_batchnorm_fp32` (bool), `loss_scale_manager` (or None).
 
     Raises:
         TypeError, ValueError: an argument is wrong.
@@ -50,8 +55,28 @@ def build_train_network(
         raise TypeError(
             f"'loss_scale_manager' must be a LossScaleManager, but got {type(manager)}."
         )
+    if level == "O2" and "loss_scale_manager" not in kwargs:
+        manager = DynamicLossScaleManager()
+    network = _in_precision(network, level, kwargs)
     with_loss = network if loss_fn is None else WithLossCell(network, loss_fn)
     return train_step(with_loss, optimizer, manager).set_train()
+
+
+def _in_precision(network: Cell, level: str, options: Mapping[str, Any]) -> Cell:
+    """The network with the casts of a level, or of the options that replace it."""
+    wanted = options.get("cast_model_type")
+    if wanted not in (None, float16, bfloat16, float32):
+        raise ValueError(f"'cast_model_type' must be float16, bfloat16 or float32, got {wanted}.")
+    keep = options.get("keep_batchnorm_fp32")
+    if keep is not None and not isinstance(keep, bool):
+        raise TypeError(f"'keep_batchnorm_fp32' must be bool, but got {type(keep)}.")
+    if wanted is float32:
+        return network
+    if keep is not None and (level in ("O2", "O3") or wanted is not None):
+        level = "O2" if keep else "O3"
+    elif wanted is not None and level not in ("O2", "O3"):
+        level = "O3"
+    return cast("Cell", auto_mixed_precision(network, level, wanted or float16))
 
 
 def train_step(network: Any, optimizer: Any, manager: LossScaleManager | None) -> Cell:

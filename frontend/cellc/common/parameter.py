@@ -15,7 +15,7 @@ from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
 
 from ..core import writes
-from ..core.dispatch import active_tracer, assign
+from ..core.dispatch import active_tracer, assign, precision
 from .tensor import Array, Tensor, aligned_copy, aligned_zeros, cast_array
 
 PARAMETER_NAME_DEFAULT = "Parameter"
@@ -197,6 +197,15 @@ class Parameter(Tensor):
         if isinstance(stage, bool) or not isinstance(stage, int) or stage < 0:
             raise TypeError(f"`stage` must be an int of at least 0, but got {stage!r}")
         self.__dict__.setdefault("_pipeline_stages", []).append(stage)
+
+    @property
+    def dtype(self) -> DType:
+        """Element type; within a Cell under `to_float`, the one it is read in there."""
+        own = dtypes.from_numpy(self._data.dtype)
+        wanted = precision()
+        if wanted is None or not own.is_float or self.is_state:
+            return own
+        return wanted
 
     # --- value ----------------------------------------------------------------------------------
 

@@ -12,6 +12,8 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
+from cellc_compiler.ir.op import lookup
+from cellc_runtime.dtypes import DType, bfloat16, float16, float32
 from cellc_runtime.site import STATE
 
 if TYPE_CHECKING:
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
     from ..common.parameter import Parameter
     from ..common.tensor import Tensor
     from .tracer import Tracer
+
+_MIXED = (float16, bfloat16, float32)
+"""The element types that automatic mixed precision converts."""
 
 Body = Callable[..., "tuple[Sequence[Tensor], Sequence[Tensor]]"]
 """The body of a loop over time: `(carried, rows, i, captures)` to what is carried next and the
@@ -49,6 +54,8 @@ class Engine(Protocol):
 
 class _State(threading.local):
     tracer: Tracer | None = None
+    precision: DType | None = None
+    auto: DType | None = None
 
 
 _state = _State()
@@ -89,8 +96,68 @@ def apply(op: str, *operands: Tensor, **attrs: Any) -> Any:
     return _route[0](op, *operands, **attrs)
 
 
+@contextmanager
+def computing_in(precision: DType | None, auto: DType | None) -> Iterator[None]:
+    """Within the block, mixed precision applies to ops of this thread.
+
+    Args:
+        precision: the element type in which Parameters are read (`Cell.to_float`).
+        auto: the low element type for ops that gain from one; ops that lose get float32.
+    """
+    saved = _state.precision, _state.auto
+    mixed = precision is not None or auto is not None
+    if mixed:
+        STATE.begin()  # native sites know nothing of it
+    _state.precision, _state.auto = precision, auto
+    try:
+        yield
+    finally:
+        _state.precision, _state.auto = saved
+        if mixed:
+            STATE.end()
+
+
+def precision() -> DType | None:
+    """The element type in which Parameters are read now; None for their own."""
+    return _state.precision
+
+
+def auto_precision() -> DType | None:
+    """The low element type of automatic mixed precision; None where it is off."""
+    return _state.auto
+
+
+def _converted(op: str, operands: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """The operands of an op as mixed precision wants them."""
+    if op == "cast":
+        return tuple(operands)
+    given = tuple(as_read(t) for t in operands)
+    low = _state.auto
+    if low is None or _state.precision is not None:
+        return given
+    kind = lookup(op).amp
+    if kind == "promote":
+        return given
+    wanted = low if kind == "low" else float32
+    return tuple(_cast(t, wanted) if t.dtype in _MIXED else t for t in given)
+
+
+def as_read(tensor: Tensor) -> Tensor:
+    """A Parameter in the element type it is read in; any other tensor itself."""
+    return _cast(tensor, tensor.dtype)
+
+
+def _cast(tensor: Tensor, dtype: DType) -> Tensor:
+    if tensor._type.dtype is dtype:
+        return tensor
+    out: Tensor = apply("cast", tensor, dtype=dtype)
+    return out
+
+
 def plain_apply(op: str, *operands: Tensor, **attrs: Any) -> Any:
     """`apply` without a native site before it."""
+    if _state.precision is not None or _state.auto is not None:
+        operands = _converted(op, operands)
     tracer = _state.tracer
     if tracer is not None:
         return tracer.apply(op, operands, attrs)
@@ -111,6 +178,8 @@ def assign(parameter: Parameter, value: Tensor) -> None:
     Eagerly the parameter's buffer is overwritten; in a graph later reads see the value and it
     leaves the graph as an update.
     """
+    if _state.precision is not None or _state.auto is not None:
+        value = _cast(value, parameter._type.dtype)
     tracer = _state.tracer
     if tracer is not None:
         tracer.assign(parameter, value)
@@ -136,6 +205,8 @@ def scan(
     Returns:
         What is carried at last; the outputs stacked along a new leading axis.
     """
+    if _state.precision is not None:
+        init, xs, captures = ([as_read(t) for t in many] for many in (init, xs, captures))
     tracer = _state.tracer
     if tracer is not None:
         return tracer.scan(init, xs, length, lambda carried, rows, i: body(

@@ -8,7 +8,9 @@ from typing import Any
 from .. import context
 from ..common.tensor import Tensor
 from ..pynative.recorder import active_recordings, paused
+from . import precision
 from .compiled import bprop_grads
+from .dispatch import auto_precision
 from .hooks import call_hooked, hooks_of
 from .structure import put_together, take_apart
 
@@ -22,10 +24,14 @@ def call_cell(cell: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> An
 
 
 def _call(cell: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    return precision.run(cell, args, kwargs, lambda a, k: _run(cell, a, k))
+
+
+def _run(cell: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     if active_recordings():
         if getattr(type(cell), "bprop", None) is not None:
             return _with_bprop(cell, args)
-    elif cell._whole and _own_throughout(cell):
+    elif cell._whole and auto_precision() is None and _own_throughout(cell):
         return cell._entries.call(cell, args, kwargs)  # the same bits, in one program
     return cell.construct(*args, **kwargs)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..common._indexing import ancestors, is_open, write_update
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor
+from ..core.dispatch import assign
 from ..core.tracer import GraphTensor
 from . import _model
 from .access import mangle, read_attribute, subscript
@@ -119,7 +120,7 @@ def set_parameter(vm: Interpreter, parameter: Parameter, value: Any, frame: Fram
         )
     if value.dtype != parameter.dtype:
         value = value.astype(parameter.dtype)
-    vm.tracer.assign(parameter, value)
+    assign(parameter, value)
 
 
 def holder_of(vm: Interpreter, owner: ast.expr, frame: Frame) -> Any:

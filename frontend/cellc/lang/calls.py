@@ -15,6 +15,7 @@ from cellc_runtime import dtypes
 
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor
+from ..core import precision
 from ..core.dispatch import tracing
 from ..core.hooks import call_hooked, hooks_of
 from ..core.numbers import GraphNumber
@@ -209,6 +210,7 @@ def call_cell(vm: Interpreter, cell: Any, args: Args, kwargs: Kwargs, frame: Fra
     if vm.hooks.on_attribute_read is not None:
         vm.hooks.on_attribute_read(cell, "construct")
         vm.hooks.on_attribute_read(cell, "_hooks")
+        vm.hooks.on_attribute_read(cell, "_flags")
     hooks = hooks_of(cell)
     if hooks is None:
         return _cell(vm, cell, args, kwargs, frame)
@@ -217,6 +219,13 @@ def call_cell(vm: Interpreter, cell: Any, args: Args, kwargs: Kwargs, frame: Fra
 
 
 def _cell(vm: Interpreter, cell: Any, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+    return precision.run(cell, tuple(args), kwargs,
+                         lambda a, k: _construct_of(vm, cell, list(a), k, frame))
+
+
+def _construct_of(
+    vm: Interpreter, cell: Any, args: Args, kwargs: Kwargs, frame: Frame
+) -> Any:
     if _model.own_bprop(cell):
         hook = vm.hooks.custom_bprop
         if hook is None:

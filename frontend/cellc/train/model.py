@@ -7,7 +7,7 @@ from typing import Any
 
 from .. import nn
 from ..amp import LossScaleManager, build_train_network
-from ..amp.train_network import LEVELS
+from ..amp.precision import LEVELS
 from ..common.tensor import Tensor
 from ..nn.cell import Cell
 from .callback.callback import CallbackParams, Callbacks, RunContext

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+from ...core.watch import changed
 from .state import State
 
 
@@ -55,6 +56,7 @@ class Modes(State):
         self._flags.update(flags)
         for name, value in flags.items():
             setattr(self, name, value)
+        changed(self, "_flags")
         return self
 
     def add_flags_recursive(self, **flags: Any) -> Self:

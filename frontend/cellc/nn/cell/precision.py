@@ -1,33 +1,28 @@
-"""The element type a Cell computes in: recorded as flags of each cell."""
+"""The element type a Cell computes in: flags of each cell (see `core.precision`)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, Self
 
-from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
 
 from ...common.parameter import Parameter
 from ...common.tensor import Tensor
+from ...core.precision import FLAGS, Constant, float_type
 from .inputs import Inputs
-
-FLAGS = {"fp16": dtypes.float16, "fp32": dtypes.float32, "bf16": dtypes.bfloat16}
-"""The flags `to_float` sets, and the element type each stands for."""
-
-
-def float_type(cell: Precision) -> DType | None:
-    """What `to_float` set last for a cell, or None."""
-    return next((v for k, v in FLAGS.items() if cell._flags.get(k)), None)
 
 
 class Precision(Inputs):
     """`to_float` and casts."""
 
     def to_float(self, dst_type: DType) -> Self:
-        """Record that this cell and those below it compute in an element type; itself.
+        """Let this cell and those below it compute in an element type; itself.
 
-        The last call counts: one on an inner cell, made later, overrules that on the outer one.
+        Floating-point inputs are converted when a cell is called, Parameters and Tensors that are
+        attributes of a cell (by now) where they are read; Parameters keep their own type, and
+        gradients have it. The last call counts: one on an inner cell, made later, overrules that
+        on the outer one.
 
         Args:
             dst_type: float16, float32 or bfloat16.
@@ -40,6 +35,10 @@ class Precision(Inputs):
                 "For 'to_float', the argument 'dst_type' must be mstype.float32, mstype.float16 "
                 f"or mstype.bfloat16, but got type: {type(dst_type)} and value: {dst_type}."
             )
+        for _, cell in self.cells_and_names():
+            for name, value in vars(cell).items():
+                if type(value) is Tensor:
+                    vars(cell)[name] = Constant.of(value)
         return self.add_flags_recursive(**{k: v is dst_type for k, v in FLAGS.items()})
 
     def cast_inputs(self, inputs: Sequence[Any], dst_type: DType) -> tuple[Any, ...]:
