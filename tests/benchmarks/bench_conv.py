@@ -5,7 +5,9 @@ Run from the repository root with an environment that has llvmlite (and torch to
     PYTHONPATH=compiler:runtime:tests/codegen python tests/benchmarks/bench_conv.py [name ...]
 
 Prints the best of a few rounds in microseconds, the share of the FMA count per nanosecond and
-the ratio torch / cellc (above 1: cellc is faster). All steps of a plan are timed, packing too.
+the ratio torch / cellc (above 1: cellc is faster). All steps of a plan are timed, packing too;
+but of `block`, the forward convolution over blocked channels that inference uses, only the
+convolution. Its weights come from beyond the second-level cache, as in a network.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from typing import Any
 import numpy as np
 from jit import compile_kernel
 
+from cellc_compiler.codegen.llvm.kernels import conv_block
 from cellc_compiler.codegen.llvm.kernels.conv import (
     ConvSpec,
     Plan,
@@ -49,6 +52,10 @@ CASES: dict[str, ConvSpec] = {
     "stem 7x7 s2": spec(1, 3, 224, 64, 7, 2, 3),
     "lenet 1-6 n64": spec(64, 1, 32, 6, 5, 1, 0),
     "lenet 6-16 n64": spec(64, 6, 14, 16, 5, 1, 0),
+    "3x3 512 14x14 s2": spec(1, 512, 14, 512, 3, 2, 1),
+    "1x1 512-2048 7x7": spec(1, 512, 7, 2048, 1, 1, 0),
+    "1x1 960-160 7x7": spec(1, 960, 7, 160, 1, 1, 0),
+    "1x1 24-144 56x56": spec(1, 24, 56, 144, 1, 1, 0),
     "depthwise 96 s1": spec(1, 96, 112, 96, 3, 1, 1, 96),
     "depthwise 96 s2": spec(1, 96, 112, 96, 3, 2, 1, 96),
 }
@@ -77,6 +84,33 @@ class Runner:
         for kernel, bufs, tasks in self.steps:
             out.append(best({"k": lambda k=kernel, b=bufs, t=tasks: k(b, 0, t)})["k"])
         return out
+
+
+class Blocked:
+    """The blocked forward convolution, with copies of the weights that take turns."""
+
+    def __init__(self, s: ConvSpec) -> None:
+        target = host_target()
+        b = target.lanes(4)
+        depthwise = s.groups > 1
+        p = conv_block.BlockConv(
+            n=s.n, c=s.c, oc=s.oc, bi=b if s.c >= b else 1, bo=b,
+            ph=s.h + s.pads[0] + s.pads[1], pw=s.w + s.pads[2] + s.pads[3], oh=s.oh, ow=s.ow,
+            kh=s.kh, kw=s.kw, stride=s.stride, dilation=s.dilation, origin=(0, 0),
+            border=(0, 0, 0, 0), depthwise=depthwise, dtype=s.dtype)
+        kernel = conv_block.block_kernel(p, conv_block.choose_tile(p, target), target)
+        self.tasks, self.call = kernel.ntasks, compile_kernel(kernel, target)
+        nbytes = conv_block.packed_bytes(p)
+        rng = np.random.default_rng(0)
+        x = rng.standard_normal(p.n * p.in_blocks * p.ph * p.pw * p.bi).astype(np.float32)
+        out = np.zeros(p.n * p.out_blocks * p.oh * p.ow * p.bo, np.float32)
+        self.bufs = [(x, rng.standard_normal(nbytes // 4).astype(np.float32), out)
+                     for _ in range(min(64, 1 + (8 << 20) // nbytes))]
+        self.turn = 0
+
+    def __call__(self) -> None:
+        self.turn = (self.turn + 1) % len(self.bufs)
+        self.call(self.bufs[self.turn], 0, self.tasks)
 
 
 def best(fns: dict[str, Callable[[], Any]], rounds: int = 7) -> dict[str, float]:
@@ -121,13 +155,15 @@ def main(names: list[str]) -> None:
         x = rng.standard_normal((s.n, s.c, s.h, s.w)).astype(np.float32)
         w = rng.standard_normal((s.oc, s.icg, s.kh, s.kw)).astype(np.float32)
         dy = rng.standard_normal((s.n, s.oc, s.oh, s.ow)).astype(np.float32)
-        ours = {
+        ours: dict[str, Runner | Blocked] = {
             "fwd": Runner(conv_forward(s, target), {"x": x, "w": w, "out": np.zeros_like(dy)}),
             "data": Runner(conv_backward_data(s, target),
                            {"dy": dy, "w": w, "out": np.zeros_like(x)}),
             "weight": Runner(conv_backward_weight(s, target),
                              {"x": x, "dy": dy, "out": np.zeros_like(w)}),
         }
+        if s.groups in (1, s.c):
+            ours["block"] = Blocked(s)
         theirs = torch_fns(s, x, w, dy)
         fma = s.n * s.oc * s.oh * s.ow * s.icg * s.taps
         for kind, run in ours.items():
@@ -138,7 +174,9 @@ def main(names: list[str]) -> None:
             line = f"{name:18} {kind:6} {t['cellc']:9.0f} us {fma / t['cellc'] / 1e3:6.1f} FMA/ns"
             if "torch" in t:
                 line += f"  torch {t['torch']:9.0f} us  ratio {t['torch'] / t['cellc']:5.2f}"
-            print(line, " steps", " ".join(f"{p:.0f}" for p in run.parts()), flush=True)
+            if isinstance(run, Runner):
+                line += "  steps " + " ".join(f"{p:.0f}" for p in run.parts())
+            print(line, flush=True)
 
 
 if __name__ == "__main__":
