@@ -10,6 +10,8 @@ from itertools import pairwise
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from cellc_compiler.ir.graph import NOWHERE, Span
 from cellc_runtime import dtypes
 
@@ -391,6 +393,12 @@ _STRUCTURAL = frozenset(
 _SAME_IN_OPS = {
     "absolute": "abs", "concatenate": "cat", "arctan": "atan", "arcsin": "asin",
     "arccos": "acos", "power": "pow", "amax": "max", "amin": "min", "fabs": "abs",
+    "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh", "hstack": "hstack",
+    "divide": "div", "true_divide": "div", "multiply": "mul", "subtract": "sub",
+    "negative": "neg", "remainder": "remainder", "mod": "remainder", "invert": "bitwise_not",
+    "append": "cat", "take_along_axis": "gather_elements",
+    "greater_equal": "ge", "less_equal": "le", "not_equal": "ne", "equal": "equal",
+    "expand_dims": "expand_dims", "swapaxes": "swapaxes", "transpose": "permute",
 }
 
 
@@ -413,16 +421,36 @@ def foreign(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) 
 
 def _refuse(vm: Interpreter, fn: Any, frame: Frame) -> Exception:
     name = getattr(fn, "__name__", type(fn).__name__)
-    module = (getattr(fn, "__module__", None) or type(fn).__module__ or "").partition(".")[0]
-    full = f"{module}.{name}" if module not in ("", "builtins") else name
-    ops = sys.modules.get("cellc.ops")
-    same = _SAME_IN_OPS.get(name, name)
-    hint = f"use ops.{same}" if hasattr(ops, same) else "use functions of cellc.ops"
+    owner = getattr(fn, "__self__", None)
+    module = getattr(fn, "__module__", None) or type(fn).__module__ or ""
+    if isinstance(owner, np.ndarray):
+        full = f"numpy.ndarray.{name}"
+    else:
+        full = f"{_shown(module)}.{name}" if _shown(module) else name
     return vm.error(
         "CE301", TypeError,
         f"{full}() is called on a tensor, whose elements are not known while compiling", frame,
-        hint=hint,
+        hint=_instead(full, name),
     )
+
+
+def _shown(module: str) -> str:
+    """A module's name as programs write it: without its private parts."""
+    parts = [p for p in module.split(".") if not p.startswith("_")]
+    if parts[:1] == ["numpy"]:  # what numpy.linalg gives comes from numpy.linalg._linalg, ...
+        parts = [p for p in parts if p not in ("core", "lib", "mtrand", "fromnumeric", "ufunc")]
+    return "" if parts in ([], ["builtins"]) else ".".join(parts)
+
+
+def _instead(full: str, name: str) -> str:
+    """What to write for a function that needs elements."""
+    if full in ("numpy.array", "numpy.asarray", "numpy.ascontiguousarray"):
+        return "it is a Tensor already; to change its type use x.astype(...)"
+    ops = sys.modules.get("cellc.ops")
+    same = _SAME_IN_OPS.get(name, name)
+    there = same if not same.startswith("_") and callable(getattr(ops, same, None)) else None
+    call = f"ops.py_func({full}, ...) to call it when the network runs"
+    return f"use ops.{there}, or {call}" if there else f"use functions of cellc.ops, or {call}"
 
 
 Handler = Callable[["Interpreter", Any, Args, Kwargs, "Frame"], Any]
