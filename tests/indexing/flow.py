@@ -124,3 +124,20 @@ def run_time_parts(x: Any, i: Any) -> Any:
     x[:, i][1] = 9.0
     x[i][i:] = 1.0
     return x
+
+
+@program
+def a_run_time_row_and_the_rest_of_it(x: Any, i: Any) -> Any:
+    n = i * 0
+    while n < 3:
+        x[n, n:] = 1.0
+        x[:n, -1 - n] *= 2.0
+        x[n, x[0] > 2] += 0.5
+        x[x[:, 0] > 3, n] = x[n, 0]
+        n = n + 1
+    return x
+
+
+@program
+def the_rest_of_a_run_time_row(x: Any, i: Any) -> Any:
+    return x[i, i:] * 2, x[i:, i], x[x[:, 0] > 3, i], x[i, 1 + i :: -1]

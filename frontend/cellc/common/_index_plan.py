@@ -18,7 +18,7 @@ from cellc_runtime.errors import message_text, run_error
 
 from ..core.dispatch import active_tracer, apply
 from ._index_bounds import Loose, Window, runtime_span
-from ._promotion import constant
+from ._promotion import cast_to, constant
 from .parameter import Parameter
 from .tensor import Array, Tensor
 
@@ -211,9 +211,14 @@ class _Planner:
     def __init__(self, shape: Ints, found: list[Any]) -> None:
         self.shape, self.plan = shape, Plan()
         self.entries = _full(found, len(shape))
+        # Beside what has no static size, integer scalars are windows of one element.
+        self.scalars = any(map(may_be_open, self.entries)) and not any(map(is_symbolic, shape)) \
+            and all(_is_open(k) or _is_scalar(k) for k in self.entries if isinstance(k, Tensor)) \
+            and sum(map(_is_open, self.entries)) < 2
         # Beside tensors, ints and bools are positions too, and count in where the result goes.
         self.blend = any(
-            (isinstance(k, Tensor) and not _is_open(k)) or (isinstance(k, Flag) and not k.on)
+            (isinstance(k, Tensor) and not _is_open(k) and not self.scalars)
+            or (isinstance(k, Flag) and not k.on)
             for k in self.entries
         ) or sum(map(_is_open, self.entries)) > 1
         self.places: list[int] = []  # where, among the entries, the advanced ones stand
@@ -257,10 +262,22 @@ class _Planner:
             self.plan.added.append(self.view)
             self.plan.advanced[self.view] = Tensor._from_array(np.zeros(int(k.on), np.int64))
             self.view += 1
+        elif k.dtype is not bool_ and self.scalars and not self.blend:
+            self._scalar(k)
         elif k.dtype is not bool_:
             self._add(k)
         else:
             self._mask(k)
+
+    def _scalar(self, index: Tensor) -> None:
+        d = self.shape[self.axis]
+        at = cast_to(checked(index, d, self.axis), int64)
+        wrapped = apply("add", at, constant(d, int64))
+        at = apply("where", apply("lt", at, constant(0, int64)), wrapped, at)
+        self.plan.windows[self.axis] = Window(at, 1, 1, 1)
+        self.plan.spans.append((0, d, 1))
+        self.plan.dropped.append(self.axis)
+        self.axis += 1
 
     def _add(self, index: Tensor) -> None:
         d = self.shape[self.axis]
@@ -293,6 +310,10 @@ class _Planner:
 def _is_open(k: Any) -> bool:
     """Whether an entry is a mask whose elements are not known."""
     return isinstance(k, Tensor) and k.dtype is bool_ and known_elements(k) is None
+
+
+def _is_scalar(k: Tensor) -> bool:
+    return k.ndim == 0 and k.dtype.is_integer
 
 
 def may_be_open(k: Any) -> bool:
