@@ -617,7 +617,8 @@ def net(x):
     Case(
         "CE703",
         "An index that is a tensor of the graph (of `x[i]`, `ops.gather`, an embedding, ...) is "
-        "outside of the axis it indexes. Compiled code looks at all of them, and never reads or "
+        "outside of the axis it indexes, or a mask chooses another number of elements than there "
+        "are values. Compiled code looks at all of them, and never reads or "
         "writes out of bounds.",
         '''
 def net(x):

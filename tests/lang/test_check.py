@@ -135,6 +135,26 @@ PROGRAMS = {
             a = missing                         # CE201
             raise Own("mine")                   # CE608
         """,
+    "misspelt": """
+        class Net(nn.Cell):
+            def __init__(self):
+                super().__init__()
+                self.block = nn.ReLU()
+
+            def construct(self, input):
+                a = self.blok(input)            # CE604
+                b = ops.rleu(input)             # CE604
+                c = input.reshpae(3, 2)         # CE604
+                d = inptu + 1                   # CE201
+                e = softmax(input)              # CE201
+                f = ops.softmax(input, axs=1)   # CE601
+                table = {"first": 1, "second": 2}
+                g = table["secnd"]              # CE603
+                h = input.cuda()                # CE604
+                return np.sum(input)            # CE201
+
+        net = Net()
+        """,
     "nothing_wrong": """
         def net(x):
             if x.sum() > 0:
@@ -164,11 +184,12 @@ def test_all_errors_at_once(name: str) -> None:
         (n, code) for n, line in lines for code in re.findall(r"CE\d+", line.partition("#")[2]))
 
 
-def test_messages_of_a_check(golden: Callable[[str, str], None]) -> None:
-    net, _ = load("different_cells")
+@pytest.mark.parametrize("name", ["different_cells", "misspelt"])
+def test_messages_of_a_check(name: str, golden: Callable[[str, str], None]) -> None:
+    net, _ = load(name)
     tracer = Tracer()
     x = tracer.input(Tensor(np.ones((2, 3), np.float32))._type, "x")
-    golden("check_different_cells", "\n\n".join(map(str, check_call(tracer, net, [x]))))
+    golden(f"check_{name}", "\n\n".join(map(str, check_call(tracer, net, [x]))))
 
 
 @pytest.mark.parametrize("code", CODES)

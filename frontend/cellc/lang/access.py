@@ -106,17 +106,13 @@ def switch(
     vm: Interpreter, node: ast.AST, index: Tensor, cases: Sequence[Callable[[], Any]],
     frame: Frame,
 ) -> Any:
-    """The value of the case a run-time index chooses; negative ones count from the end, and
-    one out of range ends the call with an IndexError.
+    """The value of the case a run-time index chooses; negative ones count from the end. The
+    caller has `check_choice` end the call for one out of range.
 
     Halves are chosen between, so a hundred cases are seven conditions deep.
     """
     count = len(cases)
     less: Any = operator.lt
-    vm.tracer.check(
-        index, "IndexError", ["the index ", None, f" is out of range for a list of {count}"],
-        [index], low=-count, high=count,
-    )
     if count > 1:
         negative = less(index, 0)
         index = apply("where", negative, index + count, index)

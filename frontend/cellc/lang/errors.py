@@ -51,7 +51,7 @@ CODES: dict[str, str] = {
     "CE608": "another exception raised while compiling",
     "CE701": "an assertion that failed while the network ran",
     "CE702": "an exception raised while the network ran",
-    "CE703": "a position out of range, found while the network ran",
+    "CE703": "a position, or a size, out of range, found while the network ran",
 }
 """Every code and what it is for."""
 

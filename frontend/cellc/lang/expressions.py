@@ -295,8 +295,7 @@ def _indexed_cells(
     vm.at(func, frame)
     if is_runtime(index) and not isinstance(box, (Tensor, dict)) and index.shape in ((), (1,)):
         cells = list(items(vm, box, frame))
-        if index.dtype.is_integer:
-            check_choice(vm, box, len(cells), index)
+        check_choice(vm, box, len(cells), index)
         return cells, index
     return [subscript(vm, box, index, frame)], _KNOWN
 

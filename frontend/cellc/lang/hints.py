@@ -96,7 +96,7 @@ def _peek(node: ast.expr, frame: Frame) -> Any:
 def closest(name: str, known: Iterable[str]) -> str:
     """The name most like one that is not known, or ""."""
     names = [n for n in known if not n.startswith("_") or name.startswith("_")]
-    same = [n for n in names if n.lower() == name.lower()]
+    same = [n for n in names if n.lower() == name.lower() or sorted(n) == sorted(name)]
     found = same or get_close_matches(name, names, 1, 0.76)
     return found[0] if found else ""
 
@@ -122,7 +122,7 @@ def for_name(name: str, frame: Frame) -> str:
 
 
 _ELSEWHERE = {
-    "dim": "x.ndim", "cuda": "the device is set by ms.set_context", "cpu": "x.asnumpy()",
+    "cuda": "ms.set_context(device_target=...)", "cpu": "x.asnumpy()",
     "detach": "ops.stop_gradient(x)", "requires_grad": "Parameter(..., requires_grad=...)",
     "backward": "ms.grad or ms.value_and_grad", "forward": "construct",
 }
@@ -131,7 +131,8 @@ _ELSEWHERE = {
 
 def for_attribute(error: AttributeError, frame: Frame) -> str:
     """What may have been meant by an attribute that does not exist."""
-    owner, name = error.obj, error.name
+    owner: Any = error.obj
+    name = error.name
     if name is None or owner is None:
         match = re.search(r"attribute '(\w+)'", str(error))
         if match is None:
@@ -140,7 +141,10 @@ def for_attribute(error: AttributeError, frame: Frame) -> str:
         node = frame.node
         owner = _peek(node.value, frame) if isinstance(node, ast.Attribute) else MISSING
         owner = None if owner is MISSING else owner
-    like = closest(name, dir(owner)) if owner is not None else ""
+    known = [] if owner is None else dir(owner)
+    if _model.is_cell(owner):
+        known = [*known, *owner._cells, *owner._params]
+    like = closest(name, known)
     if like:
         return f"did you mean '{like}'?"
     if isinstance(owner, Tensor) or _model.is_cell(owner):
