@@ -267,6 +267,20 @@ def test_the_usual_network_compares_nothing() -> None:
     (entry,) = net._entries.entries.values()
     assert entry.compared == []
 
+    class Own(nn.Cell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = nn.Dense(3, 3)
+            self.shape, self.scale, self.name = (2, 3), 0.5, "own"
+
+        def construct(self, x: Tensor) -> Any:
+            return self.inner(x).reshape(self.shape) * self.scale
+
+    own = Own()
+    own(Tensor(np.ones((2, 3), np.float32)))
+    (entry,) = own._entries.entries.values()
+    assert entry.compared == []  # so that calls can be answered natively
+
 
 def test_explain_tells_signatures_and_causes() -> None:
     class Two(nn.Cell):

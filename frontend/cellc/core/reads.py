@@ -21,6 +21,8 @@ from .tracer import BAKED, GraphTensor
 
 LARGEST_ARRAY = 1 << 20
 """Bytes of a numpy array up to which a change in place is noticed."""
+_BOOKS = frozenset({"_flags", "_hooks", "_cells", "_params", "_buffers"})
+"""What Cells keep of their own: methods that change it tell."""
 _GONE = object()
 _PLAIN = (bool, int, float, complex, str, bytes)
 
@@ -208,8 +210,9 @@ class Reads:
         """All reads, with what is in them now, at the end of the trace."""
         for (owner, name), read in self.found.items():
             target = self.attributes.get((owner, name))
-            own = target is not None and type(target[0]).__module__.startswith("cellc.")
-            # (What a layer of cellc holds does not change in place.)
+            own = target is not None and (
+                name in _BOOKS or type(target[0]).__module__.startswith("cellc.")
+            )  # what a layer of cellc holds does not change in place
             read.content = None if own else content(read.value)
             read.before = short(read.value)
         return list(self.found.values())
