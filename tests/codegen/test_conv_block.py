@@ -5,6 +5,7 @@ Every buffer ends (or starts) at an unreadable page.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -119,6 +120,19 @@ def test_bits_of_the_nchw_kernels(
         out = np.full(shape, 77, s.dtype.numpy)
         run_plan(plan(p, target), target, {"x": image, "w": w, "out": out}, at_end)
         same_bits(from_blocks(out, s.oc), padded(want, border))
+
+
+@TARGETS
+@pytest.mark.parametrize("dtype", [float32, float64], ids=lambda d: d.name)
+def test_blocks_wider_than_a_register(dtype: DType, target: Target) -> None:
+    s = spec(1, 40, (7, 7), 32, (3, 3), p=(1, 1, 1, 1), dtype=dtype)
+    x, w = arrays(s)
+    p = problem(s, target, NONE)
+    p = dataclasses.replace(p, bi=4 * p.bi, bo=4 * p.bo)
+    image = np.ascontiguousarray(unreadable(to_blocks(padded(x, s.pads), p.bi), s.c))
+    out = np.zeros((s.n, p.out_blocks, s.oh, s.ow, p.bo), dtype.numpy)
+    run_plan(plan(p, target), target, {"x": image, "w": w, "out": out})
+    same_bits(from_blocks(out, s.oc), expected(s, x, w, target))
 
 
 @TARGETS

@@ -270,9 +270,11 @@ class Function:
 
     def fence(self, *done: V) -> None:
         """Keep the loads and stores written from here on behind those before, and behind the
-        computation of `done` (vectors). An empty inline assembly: no instruction, but the
-        scheduler then cannot load ahead what a tile has no register for."""
+        computation of `done` (vectors; wider ones than a register's are passed over). An empty
+        inline assembly: no instruction, but the scheduler then cannot load ahead what a tile has
+        no register for."""
         kind = "w" if self.target.triple.startswith("aarch64") else "v"
+        done = tuple(v for v in done if sizeof(v.ty) <= self.target.vector_bytes)
         constraints = ",".join([kind] * len(done) + ["~{memory}"])
         self.line(f'call void asm sideeffect "", "{constraints}"({", ".join(map(str, done))})')
 
