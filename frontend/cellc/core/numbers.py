@@ -4,12 +4,14 @@
 number in PyNative: it has Python's arithmetic, does not decide the element type of a tensor it
 meets, and is returned as a number. A `GraphNumber` is the same in a graph: int64 or float64
 without axes. What Python does in doubles is done in doubles, so both modes give the same bits.
-Ints are 64 bits wide, and a division by zero gives what the ops give instead of raising.
+Ints are 64 bits wide; a division by zero ends the call with Python's exception.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -19,7 +21,7 @@ from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
 
 from ..common.tensor import Tensor
-from .dispatch import apply
+from .dispatch import active_tracer, apply
 from .tracer import GraphTensor
 
 Kind = type[bool] | type[int] | type[float]
@@ -289,9 +291,39 @@ def _binary(op: str, x: Any, y: Any, method: Method) -> Any:
         return method(x, y) if isinstance(x, Tensor) else NotImplemented
     kind = _common(x, y, float if op == "div" else int)
     a, b = _operand(x, kind), _operand(y, kind)
+    if op in _DIVISIONS:
+        _refuse_zero(op, int if op == "div" and _common(x, y, int) is int else kind, y, b)
     if op == "floor_div" and kind is float:
         return _made(_floor_division(a, b), float)
     return _made(apply(op, a, b), kind)
+
+
+_DIVISIONS: dict[str, Callable[[Any, Any], Any]] = {
+    "div": operator.truediv, "floor_div": operator.floordiv, "mod": operator.mod,
+}
+
+
+@cache
+def _zero_message(op: str, kind: Kind) -> str:
+    """What Python says of such a division by zero (versions differ)."""
+    try:
+        _DIVISIONS[op](kind(1), kind(0))
+    except ZeroDivisionError as e:
+        return str(e)
+    raise AssertionError(op)
+
+
+def _refuse_zero(op: str, kind: Kind, given: Any, divisor: Tensor) -> None:
+    """A division by zero ends the call, as Python's does."""
+    text = _zero_message(op, kind)  # type: ignore[arg-type]
+    if not isinstance(given, GraphNumber):
+        if given == 0:
+            raise ZeroDivisionError(text)
+        return
+    tracer = active_tracer()
+    if tracer is not None:
+        tracer.check(apply("ne", divisor, _constant(0, divisor.dtype)), "ZeroDivisionError",
+                     [text], ())
 
 
 def _floor_division(a: Tensor, b: Tensor) -> Any:

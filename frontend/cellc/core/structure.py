@@ -63,6 +63,11 @@ def take_apart(
             leaves.append(as_input(x))
             return Leaf(len(leaves) - 1, MUTABLE[type(x)])
         if isinstance(x, dict):
+            if any(isinstance(k, GraphTensor) for k in x):
+                raise TypeError(
+                    "a tensor is the key of a dict that a compiled function returns; only values "
+                    "can be tensors"
+                )
             made_with = x.default_factory if isinstance(x, defaultdict) else None
             return Box(type(x), tuple(x), tuple(walk(v) for v in x.values()), made_with)
         if isinstance(x, (tuple, list, set, frozenset)):

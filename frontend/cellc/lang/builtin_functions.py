@@ -9,6 +9,7 @@ import builtins
 import functools
 import math
 import operator
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -320,6 +321,14 @@ def _next(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
 
 @_handles(print)
 def _print(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+    for name in kwargs:
+        if name not in ("sep", "end", "file", "flush"):
+            raise TypeError(f"print() got an unexpected keyword argument '{name}'")
+    if kwargs.get("file") not in (None, sys.stdout):
+        raise vm.error(
+            "CE303", TypeError, "print() of a compiled function writes to sys.stdout only", frame,
+            hint="leave 'file' out",
+        )
     sep, end = kwargs.get("sep"), kwargs.get("end")
     emit_print(vm, args, " " if sep is None else sep, "\n" if end is None else end)
 

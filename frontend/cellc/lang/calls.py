@@ -181,10 +181,12 @@ def _run_generator(
     """A generator over values known now is run by Python."""
     if any_runtime([*args, *kwargs.values()]) or _has_cell(args):
         frame = Frame(source, source.facts, fn.__qualname__, {}, {}, "", "", caller)
+        asynchronous = isinstance(source.node, ast.AsyncFunctionDef)
+        what = "async function" if asynchronous else "generator"
         raise vm.error(
             "CE103", SyntaxError,
-            f"the generator {fn.__qualname__}() cannot run on tensors while a graph is compiled",
-            frame, source.node, hint="build and return a list",
+            f"the {what} {fn.__qualname__}() cannot run on tensors while a graph is compiled",
+            frame, source.node, hint="" if asynchronous else "build and return a list",
         )
     return fn(*args, **kwargs)
 

@@ -303,3 +303,12 @@ def mutable_numbers() -> Any:
 def shifts_by_numbers(x: Any) -> Any:
     n = abs(int(x[1]))
     return x << n, x >> n, n << 2, 1024 >> n
+
+
+@case
+def divisions_in_branches_not_taken(x: Any) -> Any:
+    n = int(x.sum() > 0)
+    k = 12
+    if n != 0:
+        k = k // n
+    return k, (10 / n if n else 0.0)

@@ -286,3 +286,28 @@ def wrong_handler(x: Any) -> Any:
 @case.on(raises=TypeError)
 def matmul_with_number(x: Any) -> Any:
     return x @ "a"
+
+
+@case.on(raises=ZeroDivisionError)
+def run_time_int_division_by_zero(x: Any) -> Any:
+    n = int(x.sum()) - 2
+    return x, 7 // n
+
+
+@case.on(raises=ZeroDivisionError)
+def run_time_float_division_by_zero(x: Any) -> Any:
+    return 1.5 / float(x.sum() - 2)
+
+
+@case.on(raises=ZeroDivisionError)
+def run_time_modulo_by_zero(x: Any) -> Any:
+    n = 0
+    while x.sum() < 5:
+        x = x + 1
+        n += 1
+    return n % (n - 1)
+
+
+@case.on(raises=ZeroDivisionError)
+def known_zero_divides_a_number_of_the_run(x: Any) -> Any:
+    return int(x.sum()) / 0
