@@ -248,6 +248,8 @@ class GradFunction:
         """A call whose arguments may have hooks: each set of hooks is compiled for itself."""
         leaves = take_apart((args, dict(kwargs)))[1]
         hooked = {i: t for i, t in enumerate(leaves) if t._hooks}
+        if not hooked:
+            return self.table.call(_Compilable(self, self.request.fn), args, kwargs)
         key = tuple((i, id(t), tuple(t._hooks or ())) for i, t in hooked.items())
         table, request = self.hooked.setdefault(
             key, (EntryTable(), replace(self.request, hooked=hooked))
