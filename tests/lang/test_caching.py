@@ -370,6 +370,18 @@ def test_a_warning_when_it_compiles_over_and_over(caplog: Any) -> None:
         assert "set_inputs" in record.getMessage()
 
 
+def test_the_history_does_not_grow_without_end(monkeypatch: Any) -> None:
+    from cellc.core import compiled
+
+    monkeypatch.setattr(compiled, "_REMEMBERED", 3)
+    fn = ms.jit(lambda x: x + 1)
+    for i in range(1, 7):
+        fn(Tensor(np.ones(i, np.float32)))
+    assert [c.signature for c in fn.table.history] == [
+        "(x: float32[1])", "(x: float32[5])", "(x: float32[6])"
+    ]
+
+
 def test_words_and_sameness() -> None:
     assert short([1, "a", None]) == "[1, 'a', None]"
     assert short({"k": Tensor([1.0])}) == "{'k': Tensor float32[1] [1.0]}"

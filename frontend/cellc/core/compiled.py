@@ -266,6 +266,8 @@ class CompiledEntry(Entry):
 
 OFTEN = 8
 """Compilations of one network after which it is said so."""
+_REMEMBERED = 1000
+"""Compilations of one network that are remembered: the first, and the latest."""
 _log = logging.getLogger("cellc")
 
 
@@ -361,6 +363,8 @@ class EntryTable:
             # (A new signature: only now, for the trace may have failed.)
             cause = entry.cause() if entry is not None else self._difference(signature)
             self.history.append(Compilation(key, signature, cause, seconds, not again))
+            if len(self.history) > _REMEMBERED:
+                del self.history[1]
             self.entries[key] = made
             self._warn(_name_of(fn))
             return made
