@@ -117,6 +117,10 @@ REFUSED: dict[str, tuple[Callable[[Tensor], Any], str]] = {
     "transposed result": (lambda x: x.T, "first axis is not the batch"),
     "joined": (lambda x: ops.concat([x, x], 0), "join|concat"),
     "one row": (lambda x: x + x[0], "slice"),
+    "scaled by the size": (lambda x: x / x.shape[0], "depends on the size of the batch"),
+    "as wide as long": (lambda x: ops.pad(x, (0, x.shape[0])), "depends on the size|pad"),
+    "positions of another length": (lambda x: x.sum(1, keepdims=True) + ops.arange(
+        x.shape[0] + 3).astype(ms.float32), "depends on the size"),
     "mask of pairs": (lambda x: ops.tril(x), "tril"),
     "dropout": (lambda x: ops.dropout(x, 0.5), "the network writes|random"),
 }
@@ -182,7 +186,8 @@ def test_artifact_for_any_batch(file: Path) -> None:
 
 @pytest.mark.parametrize(("change", "words"), [
     ({"sizes": [2, 1]}, "malformed"), ({"sizes": []}, "malformed"), ({"open": [7]}, "no axis"),
-    ({"open": ["a"]}, "malformed"), ({"open": [-1]}, "malformed"), ({"sizes": [1, 2, 3]}, "program:infer"),
+    ({"open": ["a"]}, "malformed"), ({"open": [-1]}, "malformed"),
+    ({"sizes": [1, 2, 3]}, "program:infer"),
     ({"sizes": list(range(1, 200))}, "malformed"),
 ])
 def test_damaged_headers_are_refused(

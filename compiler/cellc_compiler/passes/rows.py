@@ -25,6 +25,8 @@ from .instantiate import graph_symbols, instantiate
 from .split import BLOCK
 
 PROBE = 10007
+OTHER = 37
+"""A second size, as small as that of a program, to see what else follows from the size."""
 SMALL = 8
 """Rows from which on a reduction is never cut into parallel parts (`passes/split.py`)."""
 SIZES = (1, 2, 8, 32)
@@ -66,9 +68,7 @@ def batch_sizes(graph: Graph) -> tuple[int, ...]:
     """
     (symbol,) = _symbols(graph)
     open_inputs = _open_inputs(graph, symbol)
-    static = copy_graph(instantiate(graph, {symbol: PROBE}))
-    for p in (Dce(), Expand(), ComplexSums()):
-        p.run(static)
+    static = _expanded(graph, symbol, PROBE)
     if static.updates:
         raise NotByRows(f"the network writes {static.updates[0][0].name}, which all rows share")
     marks: dict[Value, Mark] = {
@@ -76,12 +76,47 @@ def batch_sizes(graph: Graph) -> tuple[int, ...]:
     }
     analysis = _Analysis(marks)
     analysis.graph(static)
+    _compare(static, _expanded(graph, symbol, OTHER))
     for i, v in enumerate(static.outputs):
         if marks[v] != Rows(0) or v.type.shape[0] != PROBE:
             raise NotByRows(
                 f"output {i} is {graph.outputs[i].type}: its first axis is not the batch")
     # A long reduction over few rows is cut in parts: then a small batch keeps its own program.
     return tuple(range(1, SMALL + 1)) + SIZES[3:] if analysis.long else SIZES
+
+
+def _expanded(graph: Graph, symbol: str, rows: int) -> Graph:
+    out = copy_graph(instantiate(graph, {symbol: rows}))
+    for p in (Dce(), Expand(), ComplexSums()):
+        p.run(out)
+    return out
+
+
+def _compare(a: Graph, b: Graph) -> None:
+    """Nothing but lengths along the batch may follow from its size: no element, no other length.
+
+    Raises:
+        NotByRows: something does.
+    """
+    if [n.op for n in a.nodes] != [n.op for n in b.nodes]:
+        raise NotByRows("what the network computes depends on the size of the batch")
+    for x, y in zip(a.nodes, b.nodes, strict=True):
+        same = all(_scaled(p.type.dims, q.type.dims)
+                   for p, q in zip(x.results, y.results, strict=True))
+        if not same or not all(_scaled(v, y.attrs[k]) for k, v in x.attrs.items()):
+            raise NotByRows(
+                f"the op {x.op}{_place(x)} depends on the size of the batch other than by its rows")
+        for p, q in zip(x.regions, y.regions, strict=True):
+            _compare(p, q)
+
+
+def _scaled(a: object, b: object) -> bool:
+    """Whether two attributes are equal but for the size of the batch as a factor."""
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return len(a) == len(b) and all(map(_scaled, a, b))
+    if type(a) is int and type(b) is int:
+        return a == b or (a % PROBE == 0 and a // PROBE * OTHER == b)
+    return type(a) is type(b) and a == b
 
 
 def _symbols(graph: Graph) -> tuple[str, ...]:
@@ -168,9 +203,13 @@ class _Analysis:
             self.settle(node, r, mark)
 
 
+def _place(node: Node) -> str:
+    return f" at {node.span.file}:{node.span.line}" if node.span.line else ""
+
+
 def _mixed(node: Node) -> NotByRows:
-    place = f" at {node.span.file}:{node.span.line}" if node.span.line else ""
-    return NotByRows(f"the op {node.op}{place} does not treat the rows of the batch one by one")
+    return NotByRows(
+        f"the op {node.op}{_place(node)} does not treat the rows of the batch one by one")
 
 
 def _one(marks: Sequence[Mark], node: Node) -> Mark:
@@ -210,8 +249,9 @@ def _broadcast(marks: Sequence[Mark], node: Node) -> Mark:
 
 def _iota(marks: Sequence[Mark], node: Node) -> Mark:
     mark = _broadcast(marks, node)
-    axis = normalize_axis(node.attrs["axis"], node.result.type.rank) if mark is not None else -1
-    if mark is not None and mark.axis == axis:
+    if mark is not None and mark.axis == normalize_axis(
+        node.attrs["axis"], node.result.type.rank
+    ):
         raise _mixed(node)
     return mark
 

@@ -24,6 +24,7 @@ from cellc_runtime.lazy import lazy_module
 from .. import context
 from ..common.tensor import OpenTensor, Tensor
 from . import calls, progress, writes
+from .batches import OWN, BatchedEntry
 from .callbacks import host_callbacks
 from .dispatch import active_tracer, tracing
 from .dynamic import Dynamic, open_key, parameter_names
@@ -357,8 +358,13 @@ class EntryTable:
             signature = describe_call(fn, args, kwargs)
             start = time.perf_counter()
             traced, again = self._traced(key, fn, args, kwargs)
-            made: Entry = _staged(traced, fn, args, kwargs) if is_staged(traced.graph) else \
-                CompiledEntry(traced, _name_of(fn))
+            made: Entry
+            if isinstance(traced, Entry):
+                made = traced
+            elif is_staged(traced.graph):
+                made = _staged(traced, fn, args, kwargs)
+            else:
+                made = CompiledEntry(traced, _name_of(fn))
             seconds = time.perf_counter() - start
             # (A new signature: only now, for the trace may have failed.)
             cause = entry.cause() if entry is not None else self._difference(signature)
@@ -394,11 +400,11 @@ class EntryTable:
 
     def _traced(
         self, key: Any, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
-    ) -> tuple[Traced, bool]:
+    ) -> tuple[Traced | Entry, bool]:
         """A call as a graph: from a trace with symbols where sizes are left open.
 
         Returns:
-            The graph, and whether it was traced now.
+            The graph, or an entry that serves the call already; and whether it was traced now.
         """
         if self.dynamic is None:
             return trace(fn, args, kwargs), True
@@ -415,11 +421,15 @@ class EntryTable:
             now.append(trace(fn, args, kwargs, t, s))
             return now[-1]
 
-        found = self.dynamic.find(
+        once, sizes = self.dynamic.find(
             open_key(form[0], types, axes), axes, types, _argument_names(fn, structure),
             trace_open, _still_fresh,
         )
-        return found, bool(now)
+        if once.instances >= OWN and once.windows is None:
+            few = once.batch_sizes()
+            once.windows = few and BatchedEntry(
+                once, few, lambda t: CompiledEntry(t, _name_of(fn)))
+        return once.windows or once.at(sizes), bool(now)
 
 
 def describe_call(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:

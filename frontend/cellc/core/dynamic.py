@@ -25,6 +25,7 @@ from cellc_compiler.ir.dims import (
 )
 from cellc_compiler.ir.types import TensorType, show_shape
 from cellc_compiler.passes.instantiate import instantiate
+from cellc_compiler.passes.rows import NotByRows, batch_sizes
 from cellc_runtime.dtypes import DType
 
 from ..common.symbol import Axis, Described, Symbol
@@ -212,11 +213,13 @@ class Once:
         pattern: the symbols of its arguments.
         traced: its graph and what goes with it.
         instances: how many sizes it was compiled for.
+        windows: the entry that serves batches of any size, once there is one.
     """
 
     pattern: Pattern
     traced: Traced
     instances: int = 0
+    windows: Any = None
 
     @property
     def guards(self) -> list[Guard]:
@@ -235,6 +238,16 @@ class Once:
                 return None
         known = (g for g in self.guards if symbols_of(g.expr) <= set(sizes))
         return sizes if all(g.holds(sizes) for g in known) else None
+
+    def batch_sizes(self) -> tuple[int, ...]:
+        """Batch sizes whose programs serve all; () if there are none."""
+        try:
+            sizes = batch_sizes(self.traced.graph)
+        except NotByRows:
+            return ()
+        (symbol,) = self.pattern.shapes.symbols
+        fits = all(g.holds({symbol: n}) for g in self.guards for n in sizes)
+        return sizes if fits else ()
 
     def at(self, sizes: Mapping[str, int]) -> Traced:
         """The call for these sizes."""
@@ -313,8 +326,8 @@ class Dynamic:
     def find(
         self, key: Any, axes: Mapping[int, Axes | None], types: Sequence[TensorType],
         names: Sequence[str], trace: Tracing, fresh: Callable[[Traced], bool],
-    ) -> Traced:
-        """The call for these types: from a trace with symbols that serves them, or a new one.
+    ) -> tuple[Once, dict[str, int]]:
+        """A trace with symbols that serves these types, and the sizes; a new one if need be.
 
         Raises:
             CompileError: an error in the network.
@@ -325,7 +338,7 @@ class Dynamic:
         for once in known:
             sizes = once.serves(types)
             if sizes is not None:
-                return once.at(sizes)
+                return once, sizes
         for stand_ins in (True, False):
             pattern = make_pattern(types, names, axes, stand_ins)
             try:
@@ -337,7 +350,7 @@ class Dynamic:
             sizes = once.serves(types)
             if sizes is not None:
                 known.append(once)
-                return once.at(sizes)
+                return once, sizes
         raise AssertionError("a trace serves the call it was made for")
 
     def used(self, key: Any, entries: dict[Any, Any]) -> None:
