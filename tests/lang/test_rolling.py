@@ -164,7 +164,32 @@ def after(x, w):
     return use(i).sum() + (x * w).sum()
 
 
-ROLLED = [numbers, reflected, augmented, unused, rows, indexed, backwards, enumerated, several,
+def dead_row(x, w):
+    """The row is not read after the loop, but a condition follows that could carry it."""
+    h = w[0]
+    for row in x:
+        h = h * 0.5 + row
+        row = h * 2
+    if h.sum() > 0:
+        row = h
+        h = row * 2
+    return h.sum()
+
+
+def replaced_row(x, w):
+    for row in x:
+        row = row * w[0]
+    return row.sum() + x.sum()
+
+
+def written_row(x, w):
+    for row in x:
+        row += w[0]
+    return row.sum()
+
+
+ROLLED = [dead_row, replaced_row, written_row, numbers, reflected, augmented, unused,
+          rows, indexed, backwards, enumerated, several,
           branches, run_time_inside, nested, called, derived, whole_row, integers, after]
 
 
@@ -264,7 +289,8 @@ def arrays() -> tuple[Tensor, Tensor]:
 
 def inputs(fn: Callable[..., Any]) -> tuple[Tensor, Tensor]:
     x, w = arrays()
-    by_row = fn in (rows, indexed, backwards, whole_row, neighbours, whole)
+    by_row = fn in (dead_row, replaced_row, written_row, rows,
+                    indexed, backwards, whole_row, neighbours, whole)
     return (x, w) if by_row else (x[:2].copy(), w)
 
 

@@ -347,7 +347,7 @@ class _Join:
             jumps = (self.a.outcome.kinds | self.b.outcome.kinds) - {RETURN}
             if not jumps and slot.name not in self.live \
                     and slot.name not in self.frame.source.live.captured:
-                self.stores.append((slot, _always(_DEAD), line))
+                self.stores.append((slot, _always(DEAD), line))
                 return
             a = _ABSENT if self.a.gone() else a
             b = _ABSENT if self.b.gone() else b
@@ -424,7 +424,7 @@ class _Absent:
 
 
 _ABSENT: Any = _Absent()
-_DEAD = Poison("CE203", UnboundLocalError, "the variable has no value here")
+DEAD = Poison("CE203", UnboundLocalError, "the variable has no value here")
 
 
 def _always(value: Any) -> Build:

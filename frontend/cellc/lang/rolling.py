@@ -25,7 +25,7 @@ from ..core.tracer import GraphTensor, Region
 from . import regions
 from .analysis import read_first
 from .assignment import assign_to
-from .control import under
+from .control import DEAD, under
 from .iteration import items
 from .journal import Change, Slot, Variable, unchanged
 from .loops import RuntimeLoop, finish, live_around, runtime_range
@@ -149,6 +149,8 @@ class RolledLoop(RuntimeLoop):
         self.row_values: list[GraphTensor] = []
         self.read: dict[Value | Tensor, tuple[int, ...]] = {}
         self.last: dict[Hashable, tuple[Slot, Any]] = {}
+        self.bound: Any = None
+        self.bound_value: Value | None = None
         super().__init__(vm, node, frame, _never, lambda: vm.block(node.body, frame))
 
     def _carry(self, slot: Slot, value: Any) -> None:
@@ -270,7 +272,9 @@ class RolledLoop(RuntimeLoop):
     def _iterate(self) -> Outcome:
         node = self.node
         assert isinstance(node, ast.For)
-        assign_to(self.vm, node.target, self._element(self.elements), self.frame)
+        self.bound = self._element(self.elements)
+        self.bound_value = getattr(self.bound, "_value", None)
+        assign_to(self.vm, node.target, self.bound, self.frame)
         return self.body()
 
     def _find_new(self, outcome: Outcome, changes: dict[Hashable, Change]) -> None:
@@ -302,11 +306,13 @@ class RolledLoop(RuntimeLoop):
         """A variable's value after the last trip."""
         if type(value) is PerTrip:
             return value.values[-1]
-        if isinstance(self.elements, Rows) and isinstance(value, Tensor):
-            return self.elements[self.trips] if name in self.live else value
-        if isinstance(value, Tensor):
-            raise NotRollable
-        return value
+        if not isinstance(value, Tensor):
+            return value
+        if name not in self.live:
+            return DEAD
+        if value is not self.bound or value._value is not self.bound_value:
+            raise NotRollable  # the body gave it another value
+        return self.elements[self.trips]
 
 
 def assigned_names(node: ast.AST) -> set[str]:
