@@ -10,7 +10,7 @@ import pytest
 
 import cellc as ms
 from cellc import Symbol, Tensor, nn, ops
-from cellc.core.batches import OWN
+from cellc.core.batches import OFTEN, OWN
 from cellc.core.structure import tensors
 
 from .networks import CASES, Case, Mlp, floats, open_tensor
@@ -245,6 +245,9 @@ def test_no_compilation_for_further_batches() -> None:
     assert once.instances == OWN + len(once.windows.sizes) - 1, "a batch of 1 has its own"
     net.a.weight.set_data(net.a.weight * 2)
     assert_same(net(floats(50, 20)), eagerly(net, floats(50, 20)))
+    for _ in range(OFTEN):
+        assert_same(net(floats(50, 20)), eagerly(net, floats(50, 20)))
+    assert 50 in once.windows.parts, "a size that comes often has its own"
 
 
 def test_errors_and_attributes_of_batches_of_any_size() -> None:
