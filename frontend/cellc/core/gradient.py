@@ -143,7 +143,7 @@ def _eager(
     weights = request.weights or ()
     chosen = [i for group in _chosen(structure, positions) for i in group]
     with recording() as r:
-        _follow(leaves, own)
+        follow(leaves, own)
         values = [r.track(own[i]) for i in chosen]
         values += [r.track(p) for p in weights]
         call_args, call_kwargs = put_together(structure, own)
@@ -152,13 +152,13 @@ def _eager(
     given = list(take_apart(sens)[1]) if sens is not None else None
     grads = r.gradients([tensors[i] for i in seeds], given, values)
     sources = [own[i] for i in chosen] + list(weights)
-    full = [g if g is not None else _zeros(t) for g, t in zip(grads, sources, strict=True)]
+    full = [g if g is not None else zeros_of(t) for g, t in zip(grads, sources, strict=True)]
     n = len(chosen)
     return Computed(put_together(out_structure, tensors), _rebuild(args, positions, full[:n]),
                     full[n:])
 
 
-def _follow(leaves: Sequence[Tensor], own: Sequence[Tensor]) -> None:
+def follow(leaves: Sequence[Tensor], own: Sequence[Tensor]) -> None:
     """Recordings further out know the arguments by their new identities too."""
     for outer in active_recordings()[:-1]:
         for t, o in zip(leaves, own, strict=True):
@@ -167,7 +167,8 @@ def _follow(leaves: Sequence[Tensor], own: Sequence[Tensor]) -> None:
                 outer.also(o, value)
 
 
-def _zeros(t: Tensor) -> Tensor:
+def zeros_of(t: Tensor) -> Tensor:
+    """Zeros of the type of a tensor."""
     return Tensor._from_array(np.zeros(t.shape, t._data.dtype))
 
 
@@ -233,6 +234,7 @@ class GradFunction:
     with_value: bool
     return_ids: bool = False
     flat: bool = False
+    drop_aux: bool = False
     table: EntryTable = field(default_factory=EntryTable)
     hooked: dict[Any, tuple[EntryTable, Request]] = field(default_factory=dict)
 
@@ -254,7 +256,8 @@ class GradFunction:
         table, request = self.hooked.setdefault(
             key, (EntryTable(), replace(self.request, hooked=hooked))
         )
-        other = GradFunction(request, self.with_value, self.return_ids, self.flat, table)
+        other = GradFunction(request, self.with_value, self.return_ids, self.flat,
+                             self.drop_aux, table)
         return table.call(_Compilable(other, request.fn), args, kwargs)
 
     def evaluate(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -263,7 +266,7 @@ class GradFunction:
         grads = self._shape(computed)
         if self.with_value:
             return computed.value, grads
-        if self.request.has_aux:
+        if self.request.has_aux and not self.drop_aux:
             return grads, tuple(computed.value[1:])
         return grads
 
