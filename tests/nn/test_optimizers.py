@@ -30,6 +30,21 @@ CASES = [
     "nn.Adam(ps)",
     "nn.Adam(ps, 0.1, use_nesterov=True, weight_decay=0.1)",
     "nn.Adam(ps, 0.1, use_amsgrad=True)",
+    "nn.Adam(ps, 0.1, use_lazy=True)",
+    "nn.Adam(ps, 0.1, use_offload=True, use_nesterov=True)",
+    "nn.AdamOffload(ps, 0.1, use_nesterov=True, weight_decay=0.1, loss_scale=2.0)",
+    "nn.LazyAdam(ps, 0.1, weight_decay=0.1)",
+    "nn.AdaFactor(ps)",
+    "nn.AdaFactor(ps, warmup_init=True, weight_decay=0.1, loss_scale=4.0)",
+    "nn.AdaFactor(ps, 0.1, scale_parameter=False, relative_step=False)",
+    "nn.AdaFactor(ps, [0.1, 0.2, 0.1, 0.05], relative_step=False, clip_threshold=0.3)",
+    "nn.AdaFactor(ps, 0.1, compression=True, weight_decay=0.1, relative_step=False)",
+    "nn.AdaFactor(ps, beta1=None)",
+    "nn.AdaFactor([{'params': ps[:2], 'weight_decay': 0.1}, {'params': ps[2:]}])",
+    "nn.LARS(nn.Momentum(ps, 0.1, 0.9, weight_decay=0.1, loss_scale=2.0), coefficient=0.1)",
+    "nn.LARS(nn.Adam(ps, nn.WarmUpLR(0.1, 2)), use_clip=True)",
+    "nn.LARS(nn.Momentum([{'params': ps[:1], 'weight_decay': 0.2}, {'params': ps[1:], 'lr': 0.3}],"
+    " 0.1, 0.9), coefficient=0.1, use_clip=True)",
     "nn.AdamWeightDecay(ps, 0.1, weight_decay=0.1)",
     "nn.AdaMax(ps, 0.1, weight_decay=0.1)",
     "nn.Lamb(ps, 0.1, weight_decay=0.1)",
@@ -47,13 +62,17 @@ CASES = [
 ]
 
 # What MindSpore leaves out on the CPU (Nesterov's Momentum, update_slots=False, the
-# centralisation of gradients), gets wrong (the sign of l1) or lacks (Lamb): these are
-# checked against the documented formulas instead.
+# centralisation of gradients, the decay of AdaFactor's groups), gets wrong (the sign of l1, a
+# nameless state of AdaFactor) or lacks (Lamb, LARS): these are checked against the documented
+# formulas instead.
 ODD = {
     "nn.Momentum([{'params': ps[:1], 'grad_centralization': True}, {'params': ps[1:]},"
     " {'order_params': ps[::-1]}], 0.1, 0.9)",
     "nn.Momentum(ps, 0.1, 0.9, use_nesterov=True)", "nn.Lamb(ps, 0.1, weight_decay=0.1)",
     "nn.Adagrad(ps, 0.1, 0.1, update_slots=False)", "nn.FTRL(ps, 0.1, 0.1, l1=0.01, l2=0.02)",
+    "nn.AdaFactor(ps, beta1=None)",
+    "nn.AdaFactor([{'params': ps[:2], 'weight_decay': 0.1}, {'params': ps[2:]}])",
+    *(c for c in CASES if c.startswith("nn.LARS")),
 }
 LIKE_MINDSPORE = [c for c in CASES if c not in ODD]
 
@@ -139,6 +158,36 @@ def test_lamb_follows_its_formula() -> None:
         np.testing.assert_allclose(got, p, rtol=1e-4)
 
 
+def test_lars_follows_its_formula() -> None:
+    p, gradients, seen = _steps(lambda ps: nn.LARS(
+        nn.Momentum(ps, 0.1, 0.9, weight_decay=0.2), coefficient=0.5, epsilon=1e-3))
+    v = 0.0
+    for g, got in zip(gradients, seen, strict=True):
+        size, length = np.linalg.norm(p), np.linalg.norm(g)
+        v = 0.9 * v + 0.5 * size / (length + 0.2 * size + 1e-3) * (g + 0.2 * p)
+        p = p - 0.1 * v
+        np.testing.assert_allclose(got, p, rtol=1e-5)
+
+
+def test_lars_cuts_its_factor_and_leaves_biases_alone() -> None:
+    weight = ms.Parameter(ms.Tensor(np.array([3.0, 4.0], np.float32)), name="w")
+    bias = ms.Parameter(ms.Tensor(np.array([3.0, 4.0], np.float32)), name="bias")
+    optimizer = nn.LARS(nn.SGD([weight, bias], 0.5), coefficient=0.1, use_clip=True)
+    gradient = ms.Tensor(np.array([0.0, 2.0], np.float32))
+    optimizer((gradient, gradient))
+    # 0.1 * 5 / 2 / 0.5 = 0.5
+    np.testing.assert_allclose(weight.asnumpy(), [3.0, 3.5], rtol=1e-5)
+    np.testing.assert_allclose(bias.asnumpy(), [3.0, 3.0], rtol=1e-6)
+
+
+def test_adafactor_keeps_the_decay_of_groups() -> None:
+    start, _, seen = _steps(lambda ps: nn.AdaFactor([{"params": ps, "weight_decay": 0.5}], 0.1,
+                                                    relative_step=False, beta1=None))
+    _, _, plain = _steps(lambda ps: nn.AdaFactor(ps, 0.1, relative_step=False, beta1=None))
+    rate = 0.1 * np.sqrt(np.mean(np.square(start)))
+    np.testing.assert_allclose(seen[0], plain[0] - 0.5 * rate * start, rtol=1e-5)
+
+
 def test_a_new_learning_rate_needs_no_new_compilation() -> None:
     ms.set_context(mode=ms.GRAPH_MODE)
     p = ms.Parameter(ms.Tensor(np.zeros(2, np.float32)), name="w")
@@ -175,6 +224,25 @@ def _parameters() -> list[Any]:
         (lambda: nn.Adam(_parameters(), beta1=2.0), ValueError),
         (lambda: nn.Adam(_parameters(), beta1="a"), TypeError),
         (lambda: nn.Adam(_parameters(), eps=0.0), ValueError),
+        (lambda: nn.Adam(_parameters(), use_lazy=True, use_offload=True), ValueError),
+        (lambda: nn.Adam(_parameters(), use_lazy=True, use_amsgrad=True), ValueError),
+        (lambda: nn.LazyAdam(_parameters(), beta1=0.0), ValueError),
+        (lambda: nn.AdaFactor(_parameters(), 0.1), ValueError),
+        (lambda: nn.AdaFactor(_parameters(), relative_step=False), ValueError),
+        (lambda: nn.AdaFactor(_parameters(), 0.1, relative_step=False, warmup_init=True),
+         ValueError),
+        (lambda: nn.AdaFactor(_parameters(), eps=1), TypeError),
+        (lambda: nn.AdaFactor(_parameters(), eps=(1, 2)), TypeError),
+        (lambda: nn.AdaFactor(_parameters(), eps=(-1.0, 2.0)), ValueError),
+        (lambda: nn.AdaFactor(_parameters(), beta1="a"), TypeError),
+        (lambda: nn.AdaFactor(_parameters(), clip_threshold=0), TypeError),
+        (lambda: nn.AdaFactor(_parameters(), decay_rate=1.5), ValueError),
+        (lambda: nn.AdaFactor(_parameters(), compression=1), TypeError),
+        (lambda: nn.LARS(1), TypeError),
+        (lambda: nn.LARS(nn.SGD(_parameters()), 1), TypeError),
+        (lambda: nn.LARS(nn.SGD(_parameters()), use_clip=1), TypeError),
+        (lambda: nn.LARS(nn.SGD([{"params": _parameters(), "lr": [0.1, 0.2]}]), use_clip=True),
+         ValueError),
         (lambda: nn.CosineDecayLR(0.1, 0.01, 4), ValueError),
         (lambda: nn.CosineDecayLR(1, 0.1, 4), TypeError),
         (lambda: nn.ExponentialDecayLR(0.1, 0.9, 0), ValueError),

@@ -171,8 +171,10 @@ from .loss_scale import (
     FixedLossScaleUpdateCell,
     TrainOneStepWithLossScaleCell,
 )
+from .optim.adafactor import AdaFactor
 from .optim.adagrad import FTRL, Adadelta, Adagrad, ProximalAdagrad, RMSProp
-from .optim.adam import Adam, AdaMax, AdamWeightDecay, Lamb
+from .optim.adam import Adam, AdaMax, AdamOffload, AdamWeightDecay, Lamb, LazyAdam
+from .optim.lars import LARS
 from .optim.optimizer import Optimizer
 from .optim.rprop import ASGD, Rprop
 from .optim.sgd import SGD, Momentum
@@ -186,25 +188,25 @@ from .wrap import (
 )
 
 __all__ = [
-    "ASGD", "AdaMax", "Adadelta", "Adagrad", "Adam", "AdamWeightDecay", "AdaptiveAvgPool1d",
-    "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d",
-    "AdaptiveMaxPool3d", "AvgPool1d", "AvgPool2d", "AvgPool3d", "BCELoss", "BCEWithLogitsLoss",
-    "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "BiDense", "CELU", "Cell", "CellDict", "CellList",
-    "ChannelShuffle", "ClipByNorm", "ConstantPad1d", "ConstantPad2d", "ConstantPad3d", "Conv1d",
-    "Conv1dTranspose", "Conv2d", "Conv2dTranspose", "Conv3d", "CosineDecayLR",
-    "CosineEmbeddingLoss", "CrossEntropyLoss", "Dense", "DiceLoss", "Dropout", "Dropout1d",
-    "Dropout2d", "Dropout3d", "DropoutExt", "DynamicLossScaleUpdateCell", "ELU", "Embedding",
-    "EmbeddingLookup", "ExponentialDecayLR", "FTRL", "FastGelu", "FixedLossScaleUpdateCell",
-    "Flatten", "FocalLoss", "ForwardValueAndGrad", "GELU", "GLU", "GRU", "GRUCell",
-    "GaussianNLLLoss", "GraphCell", "GroupNorm", "HShrink", "HSigmoid", "HSwish", "Hardtanh",
-    "HingeEmbeddingLoss", "HuberLoss", "Identity", "InstanceNorm1d", "InstanceNorm2d",
-    "InstanceNorm3d", "InverseDecayLR", "KLDivLoss", "L1Loss", "L1LossExt", "L1Regularizer",
+    "ASGD", "AdaFactor", "AdaMax", "Adadelta", "Adagrad", "Adam", "AdamOffload", "AdamWeightDecay",
+    "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d",
+    "AdaptiveMaxPool2d", "AdaptiveMaxPool3d", "AvgPool1d", "AvgPool2d", "AvgPool3d", "BCELoss",
+    "BCEWithLogitsLoss", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "BiDense", "CELU", "Cell",
+    "CellDict", "CellList", "ChannelShuffle", "ClipByNorm", "ConstantPad1d", "ConstantPad2d",
+    "ConstantPad3d", "Conv1d", "Conv1dTranspose", "Conv2d", "Conv2dTranspose", "Conv3d",
+    "CosineDecayLR", "CosineEmbeddingLoss", "CrossEntropyLoss", "Dense", "DiceLoss", "Dropout",
+    "Dropout1d", "Dropout2d", "Dropout3d", "DropoutExt", "DynamicLossScaleUpdateCell", "ELU",
+    "Embedding", "EmbeddingLookup", "ExponentialDecayLR", "FTRL", "FastGelu",
+    "FixedLossScaleUpdateCell", "Flatten", "FocalLoss", "ForwardValueAndGrad", "GELU", "GLU", "GRU",
+    "GRUCell", "GaussianNLLLoss", "GraphCell", "GroupNorm", "HShrink", "HSigmoid", "HSwish",
+    "Hardtanh", "HingeEmbeddingLoss", "HuberLoss", "Identity", "InstanceNorm1d", "InstanceNorm2d",
+    "InstanceNorm3d", "InverseDecayLR", "KLDivLoss", "L1Loss", "L1LossExt", "L1Regularizer", "LARS",
     "LPPool1d", "LPPool2d", "LRN", "LSTM", "LSTMCell", "Lamb", "LayerNorm", "LayerNormExt",
-    "LeakyReLU", "LearningRateSchedule", "Linear", "LogSigmoid", "LogSoftmax", "LogSoftmaxExt",
-    "LossBase", "MAELoss", "MSELoss", "MarginRankingLoss", "MaxPool1d", "MaxPool2d", "MaxPool3d",
-    "MaxUnpool1d", "MaxUnpool2d", "MaxUnpool3d", "Mish", "Momentum", "MultiClassDiceLoss",
-    "MultiLabelSoftMarginLoss", "MultiMarginLoss", "MultiheadAttention", "NLLLoss",
-    "NaturalExpDecayLR", "Norm", "OneHot", "Optimizer", "PReLU", "PReLUExt", "Pad",
+    "LazyAdam", "LeakyReLU", "LearningRateSchedule", "Linear", "LogSigmoid", "LogSoftmax",
+    "LogSoftmaxExt", "LossBase", "MAELoss", "MSELoss", "MarginRankingLoss", "MaxPool1d",
+    "MaxPool2d", "MaxPool3d", "MaxUnpool1d", "MaxUnpool2d", "MaxUnpool3d", "Mish", "Momentum",
+    "MultiClassDiceLoss", "MultiLabelSoftMarginLoss", "MultiMarginLoss", "MultiheadAttention",
+    "NLLLoss", "NaturalExpDecayLR", "Norm", "OneHot", "Optimizer", "PReLU", "PReLUExt", "Pad",
     "ParameterUpdate", "PixelShuffle", "PixelUnshuffle", "PoissonNLLLoss", "PolynomialDecayLR",
     "ProximalAdagrad", "RMSELoss", "RMSProp", "RNN", "RNNCell", "RReLU", "ReLU", "ReLU6",
     "ReflectionPad1d", "ReflectionPad2d", "ReflectionPad3d", "ReplicationPad1d", "ReplicationPad2d",

@@ -1,4 +1,4 @@
-"""Adam and its kin: AdamWeightDecay, AdaMax, Lamb."""
+"""Adam and its kin: AdamOffload, LazyAdam, AdamWeightDecay, AdaMax, Lamb."""
 
 from __future__ import annotations
 
@@ -50,7 +50,11 @@ class Adam(Optimizer):
         use_locking: accepted for compatibility.
         use_nesterov: the next m takes the place of m.
         use_amsgrad: the largest v so far takes the place of v (Reddi et al., 2018).
-        use_lazy, use_offload: must be False: gradients are dense, and parameters on the CPU.
+        use_lazy, use_offload: accepted for compatibility, one at most and without `use_amsgrad`:
+            gradients are dense, and parameters on the CPU already.
+
+    Raises:
+        TypeError, ValueError: arguments of a wrong kind or out of range.
     """
 
     def __init__(
@@ -62,8 +66,13 @@ class Adam(Optimizer):
         super().__init__(learning_rate, params, weight_decay, loss_scale)
         _betas(self, beta1, beta2, eps)
         _check.boolean(use_locking, "use_locking", self.cls_name)
-        if use_lazy or use_offload:
-            raise ValueError(f"For '{self.cls_name}', use_lazy and use_offload must be False.")
+        self.use_lazy = _check.boolean(use_lazy, "use_lazy", self.cls_name)
+        self.use_offload = _check.boolean(use_offload, "use_offload", self.cls_name)
+        if use_lazy + use_offload + bool(use_amsgrad) > 1:
+            raise ValueError(
+                f"For '{self.cls_name}', only one of 'use_lazy', 'use_offload' and 'use_amsgrad' "
+                f"can be True, but got {use_lazy}, {use_offload} and {use_amsgrad}."
+            )
         self.use_nesterov = _check.boolean(use_nesterov, "use_nesterov", self.cls_name)
         self.use_amsgrad = _check.boolean(use_amsgrad, "use_amsgrad", self.cls_name)
         self.beta1_power = Parameter(Tensor(1.0, float32), name="beta1_power")
@@ -97,6 +106,34 @@ class Adam(Optimizer):
             rate = ops.cast((lr[i] if self.is_group_lr else lr) * correction, weight.dtype)
             ops.assign(weight, weight - rate * m / (ops.sqrt(v) + self.eps))
         return self.done()
+
+
+class AdamOffload(Adam):
+    """Adam whose state a device leaves to the host; here they are one.
+
+    Args:
+        As in `Adam`.
+
+    Source: `mindspore.nn.AdamOffload` (deprecated there).
+    """
+
+    def __init__(
+        self, params: Any, learning_rate: Any = 1e-3, beta1: float = 0.9, beta2: float = 0.999,
+        eps: float = 1e-8, use_locking: bool = False, use_nesterov: bool = False,
+        weight_decay: Any = 0.0, loss_scale: float = 1.0,
+    ) -> None:
+        super().__init__(params, learning_rate, beta1, beta2, eps, use_locking, use_nesterov,
+                         weight_decay, loss_scale)
+
+
+class LazyAdam(AdamOffload):
+    """Adam that leaves rows without a sparse gradient alone; as gradients are dense, Adam.
+
+    Args:
+        As in `Adam`.
+
+    Source: `mindspore.nn.LazyAdam` (deprecated there).
+    """
 
 
 class AdamWeightDecay(Optimizer):

@@ -1,0 +1,115 @@
+"""LARS: gradients scaled layer by layer before another optimizer takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cellc_runtime.dtypes import float32
+
+from ... import ops
+from ...common.parameter import Parameter
+from ...common.tensor import Tensor
+from .. import _check
+from .optimizer import Optimizer
+
+
+def _suits(parameter: Parameter) -> bool:
+    return "LayerNorm" not in parameter.name and "bias" not in parameter.name
+
+
+class LARS(Optimizer):
+    """Layer-wise adaptive rates (You et al., 2017) around another optimizer.
+
+    With |w| and |g| the norms of a parameter and its gradient, and d its weight decay,
+    g = coefficient |w| / (|g| + d |w| + epsilon) (g + d w). The factor is 1 where a norm is 0.
+
+    Args:
+        optimizer: what takes the new gradients; its weight decay moves here.
+        epsilon, coefficient: floats.
+        use_clip: divide the factor by the rate and cut it to at most 1.
+        lars_filter: gives whether a parameter is scaled; the other gradients stay as they are.
+
+    Source: `mindspore.nn.LARS` (not there on the CPU).
+
+    Raises:
+        TypeError: arguments of a wrong kind.
+        ValueError: `use_clip` beside rates of groups that change from step to step.
+    """
+
+    def __init__(
+        self, optimizer: Any, epsilon: float = 1e-05, coefficient: float = 0.001,
+        use_clip: bool = False, lars_filter: Callable[[Parameter], bool] = _suits,
+    ) -> None:
+        if not isinstance(optimizer, Optimizer):
+            raise TypeError(
+                f"For 'LARS', 'optimizer' must be an Optimizer, but got {type(optimizer).__name__}."
+            )
+        super().__init__(0.0, [Parameter(Tensor(np.float32(0.0)), name="fake_param")])
+        what = self.cls_name
+        for name, value in (("epsilon", epsilon), ("coefficient", coefficient)):
+            if not isinstance(value, float):
+                raise TypeError(
+                    f"For '{what}', the type of '{name}' should be 'float', but got type "
+                    f"'{type(value).__name__}'."
+                )
+        self.epsilon = epsilon
+        self.coefficient = coefficient
+        self.use_clip = _check.boolean(use_clip, "use_clip", what)
+        if use_clip and optimizer.is_group_lr and optimizer.dynamic_lr:
+            raise ValueError(
+                f"For '{what}', if the argument 'use_clip' is set to True, then the dynamic "
+                "learning rate and group learning rate cannot both be true."
+            )
+        self.learning_rate = Parameter(Tensor(0.0, float32), name="fake_lr")
+        self.opt = optimizer
+        self.lars_flag = tuple(bool(lars_filter(p)) for p in optimizer.parameters)
+        self._take_over(optimizer)
+
+    def _take_over(self, optimizer: Optimizer) -> None:
+        """Make the other's parameters and weight decay ours."""
+        self.parameters = optimizer.parameters
+        self.param_length = optimizer.param_length
+        self.global_step = optimizer.global_step
+        self.is_group = optimizer.is_group
+        self.weight_decay = optimizer.weight_decay
+        self.dynamic_weight_decay = optimizer.dynamic_weight_decay
+        self.decay_flags = optimizer.decay_flags
+        self.exec_weight_decay = optimizer.exec_weight_decay
+        self.loss_scale = optimizer.loss_scale
+        self.reciprocal_scale = optimizer.reciprocal_scale
+        self.need_scale = optimizer.need_scale
+        optimizer.decay_flags = (False,) * self.param_length
+        optimizer.exec_weight_decay = False
+        optimizer.need_scale = False
+
+    def _scaled(self, gradient: Any, weight: Any, decay: Any, lr: Any) -> Any:
+        """A gradient with its decay, times the factor of its layer."""
+        kind = gradient.dtype
+        weight, gradient = ops.cast(weight, float32), ops.cast(gradient, float32)
+        size = ops.sqrt(ops.sum(ops.square(weight)))
+        length = ops.sqrt(ops.sum(ops.square(gradient)))
+        below = length + decay * size + self.epsilon
+        both = ops.logical_and(size > 0, length > 0)
+        factor = ops.where(both, self.coefficient * size / below, 1.0)
+        if self.use_clip:
+            factor = ops.minimum(factor / lr, 1.0)
+        return ops.cast((gradient + decay * weight) * factor, kind)
+
+    def construct(self, gradients: Any) -> Any:
+        """Scale the gradients and give them to the optimizer."""
+        gradients = self.scale_grad(gradients)
+        decays = self.get_weight_decay()
+        lr: Any = self.opt.get_lr() if self.use_clip else 0.0
+        out = []
+        for i in range(self.param_length):
+            gradient = gradients[i]
+            if self.lars_flag[i]:
+                decay = decays[i] if self.is_group else decays
+                rate = lr[i] if self.use_clip and self.opt.is_group_lr else lr
+                gradient = self._scaled(gradient, self.parameters[i],
+                                        decay if self.decay_flags[i] else 0.0, rate)
+            out.append(gradient)
+        return self.opt(tuple(out))
