@@ -121,5 +121,6 @@ def _custom_grad(node: Node, arrays: list[Array], precise: bool) -> list[Array]:
 
 _CONTROL: dict[str, Callable[[Node, list[Array], bool], Sequence[Array]]] = {
     "cond": _cond, "while": _while, "scan": _scan, "custom_grad": _custom_grad,
+    "recompute": _custom_grad,
 }
 _NO_REFERENCE = Op.reference

@@ -40,7 +40,7 @@ def calls(node: Node) -> bool:
 
 
 def keep_calls(node: Node) -> list[Kept]:
-    """Let the branches of a cond give, too, what the host computes in them.
+    """Let the branches of a cond (or what is recomputed) give, too, what the host computes in them.
 
     Raises:
         GradientError: that happens in a loop in a branch.
@@ -56,7 +56,7 @@ def keep_calls(node: Node) -> list[Kept]:
                 raise GradientError(
                     "the gradient of a loop in a branch cannot call Python functions again", inner
                 )
-            if inner.op == "cond":
+            if inner.op in ("cond", "recompute"):
                 keep_calls(inner)
             if not calls(inner):
                 continue

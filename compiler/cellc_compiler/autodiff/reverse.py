@@ -190,6 +190,54 @@ def _custom_rule(
             accumulate(b, cotangents, operand, grad)
 
 
+def _recompute_rule(
+    b: Builder, node: Node, dys: list[Value | None], cotangents: Cotangents, active: set[Value]
+) -> None:
+    """Compute the region again, from its operands once the results' cotangents are known.
+
+    So nothing in the region lives from the forward to the backward part. Contributions are added
+    one by one to the cotangents that came from after the region, as if it were not there.
+    """
+    kept = keep_calls(node)
+    slots = [i for i, v in enumerate(node.operands) if v in active]
+    results = [i for i, dy in enumerate(dys) if dy is not None]
+    given = [dy for dy in dys if dy is not None]
+    before = {i: cotangents[v] for i, v in enumerate(node.operands) if i in slots
+              and v in cotangents}
+    graph, reached = _recomputed(node.regions[0], slots, results, tuple(before), kept)
+    again = [b.after(v, *given) for v in node.operands]
+    stored = [node.results[k.result] for k in kept]
+    out, _ = clone_into(b, graph, [*again, *given, *before.values(), *stored])
+    cotangents.update((node.operands[i], grad) for i, grad in zip(reached, out, strict=True))
+
+
+def _recomputed(
+    region: Graph, slots: Sequence[int], results: Sequence[int], before: Sequence[int],
+    kept: Sequence[Kept],
+) -> tuple[Graph, list[int]]:
+    """Inputs, cotangents of some results, those so far of some inputs, kept values -> the sums.
+
+    Returns:
+        The graph, and of which inputs its outputs are the cotangents.
+    """
+    graph = Graph(region.name + "_grad")
+    b = Builder(graph)
+    args = [graph.add_input(v.type, v.name) for v in region.inputs]
+    dys = [graph.add_input(region.outputs[i].type, f"dy{i}") for i in results]
+    had = [graph.add_input(region.inputs[i].type, f"before{i}") for i in before]
+    outputs, table = clone_into(b, region, args)
+    forward = list(graph.nodes)
+    take_kept(graph, kept, 0, table)
+    without_effects(graph)
+    cotangents: Cotangents = {args[i]: v for i, v in zip(before, had, strict=True)}
+    for i, dy in zip(results, dys, strict=True):
+        accumulate(b, cotangents, outputs[i], dy)
+    grads = reverse(b, forward, cotangents, [args[i] for i in slots])
+    found = [(i, v) for i, v in zip(slots, grads, strict=True) if v is not None]
+    graph.outputs = [v for _, v in found]
+    return graph, [i for i, _ in found]
+
+
 def _scan_rule(
     b: Builder, node: Node, dys: list[Value | None], cotangents: Cotangents, active: set[Value]
 ) -> None:
@@ -444,7 +492,8 @@ def _count_trips(b: Builder, node: Node, n: int) -> Value:
 
 _REGION_RULES: Mapping[
     str, Callable[[Builder, Node, list[Value | None], Cotangents, set[Value]], None]
-] = {"cond": _cond_rule, "custom_grad": _custom_rule, "scan": _scan_rule, "while": _while_rule}
+] = {"cond": _cond_rule, "custom_grad": _custom_rule, "recompute": _recompute_rule,
+     "scan": _scan_rule, "while": _while_rule}
 
 
 # --- whole graphs --------------------------------------------------------------------------------

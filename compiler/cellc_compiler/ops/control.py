@@ -14,7 +14,8 @@ from ..loops.expr import Expr, Reader
 from ..loops.index import Index
 
 
-def _check_inputs(what: str, region: Graph, types: Sequence[TensorType]) -> None:
+def check_inputs(what: str, region: Graph, types: Sequence[TensorType]) -> None:
+    """Raise TypeError unless a region takes values of these types."""
     if [v.type for v in region.inputs] != list(types):
         want = ", ".join(str(t) for t in types)
         got = ", ".join(str(v.type) for v in region.inputs)
@@ -54,7 +55,7 @@ class Cond(Control):
             raise TypeError(f"cond needs a bool[] predicate, got {node.operands[0].type}")
         then, other = node.regions
         for what, region in (("then branch", then), ("else branch", other)):
-            _check_inputs(what, region, [v.type for v in node.operands[1:]])
+            check_inputs(what, region, [v.type for v in node.operands[1:]])
         types = tuple(v.type for v in then.outputs)
         if types != tuple(v.type for v in other.outputs):
             raise TypeError("the branches of cond give different types")
@@ -79,8 +80,8 @@ class While(Control):
     def region_types(self, node: Node) -> tuple[TensorType, ...]:
         test, body = node.regions
         types = [v.type for v in node.operands]
-        _check_inputs("loop test", test, types)
-        _check_inputs("loop body", body, types)
+        check_inputs("loop test", test, types)
+        check_inputs("loop body", body, types)
         if [v.type for v in test.outputs] != [TensorType((), dtypes.bool_)]:
             raise TypeError("a loop test must give one bool[]")
         carried = types[: node.attrs["carried"]]
@@ -126,7 +127,7 @@ class Scan(Control):
         if node.attrs["limited"] and types[n + k : n + k + 1] != [index]:
             raise TypeError("the limit of a scan must be an int64[]")
         captures = types[n + k + bool(node.attrs["limited"]) :]
-        _check_inputs("scan body", body, [*types[:n], *rows, index, *captures])
+        check_inputs("scan body", body, [*types[:n], *rows, index, *captures])
         if [v.type for v in body.outputs[:n]] != types[:n]:
             raise TypeError("a scan body must give the types it carries")
         stacked = [v.type.with_shape((length, *v.type.shape)) for v in body.outputs[n:]]
@@ -197,8 +198,8 @@ class CustomGrad(Control):
         forward, backward = node.regions
         types = [v.type for v in node.operands]
         results = [v.type for v in forward.outputs]
-        _check_inputs("custom forward graph", forward, types)
-        _check_inputs("custom gradient", backward, [*types, *results, *results])
+        check_inputs("custom forward graph", forward, types)
+        check_inputs("custom gradient", backward, [*types, *results, *results])
         if [v.type for v in backward.outputs] != types:
             raise TypeError("a custom gradient must give one cotangent of each operand's type")
         return tuple(results)

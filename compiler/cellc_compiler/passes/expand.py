@@ -1,4 +1,4 @@
-"""Compositions become core ops; graphs with a gradient of their own are inlined."""
+"""Compositions become core ops; graphs that only gradients look at are inlined."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Expand(Pass):
 
 
 def _expand(b: Builder, node: Node) -> Sequence[Value] | None:
-    if node.op == "custom_grad":
+    if node.op in ("custom_grad", "recompute"):
         with b.at(scope=""):
             outputs, _ = clone_into(b, node.regions[0], node.operands)
         return outputs

@@ -118,6 +118,9 @@ class Fuser:
 
     def _is_alias(self, node: Node) -> bool:
         """A reshape of something that has a buffer anyway, read by something that needs one."""
+        if node.op == "after":  # what is read again much later must not be copied
+            return node.operands[0] not in self.inline and node.result not in self.results \
+                and any(not fusable(u) for u in self.users.get(node.result, []))
         if node.op not in ("reshape", "stop_gradient"):
             return False
         source = node.operands[0].node
@@ -198,6 +201,9 @@ class Fuser:
             yield from self.sources(v.node)
         elif v in self.alias:
             yield from self.behind(self.alias[v])
+            assert v.node is not None
+            for other in v.node.operands[1:]:  # what it comes after
+                yield from self.behind(other)
         else:
             yield v
 

@@ -394,7 +394,7 @@ _RULES: Mapping[str, Callable[[Sequence[Mark], Node], Mark]] = {
     "constant": lambda marks, node: None,
     "broadcast_to": _broadcast,
     "iota": _iota,
-    "reshape": _reshape,
+    "after": lambda marks, node: marks[0], "reshape": _reshape,
     "transpose": _transpose,
     "flip": _keeps("axes"),
     "join": _keeps("axis"),

@@ -117,6 +117,7 @@ class Tracer:
         self.scope: str = ""
         self.whereabouts: Callable[[str], str] = lambda code: ""
         self.checks = 0
+        self.gone: set[Value] = set()
 
     def place(self) -> str:
         """Where in the source the trace is."""
@@ -154,6 +155,11 @@ class Tracer:
         for level in range(len(self.regions) - 1, 0, -1):
             if value in self.regions[level].owned:
                 return level
+        if value in self.gone:
+            raise TypeError(
+                "a tensor that was computed in a Cell marked by recompute() is read outside of it, "
+                "where it is not kept: return it from the Cell"
+            )
         return 0
 
     def _capture(self, value: Value, depth: int) -> Value:
@@ -485,6 +491,13 @@ class Tracer:
             "custom_grad", [*(self.lift(t) for t in operands), *outer], {}, [first, second]
         )
         return self._adopt(nodes, assigned)
+
+    def recomputed(self, fn: Callable[[], Sequence[Tensor]]) -> list[Tensor]:
+        """The tensors `fn` gives, in a graph of their own that its gradient computes again."""
+        graph, captures, assigned = self.region("recompute", [], lambda _: fn())
+        for node in graph.nodes:
+            self.gone.update(node.results)
+        return self._adopt(self._node("recompute", captures, {}, [graph]), assigned)
 
     def _zeros(self, ty: TensorType) -> Tensor:
         region = self.regions[-1]

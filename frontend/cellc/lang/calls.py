@@ -17,7 +17,7 @@ from cellc_runtime import dtypes
 
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor
-from ..core import precision
+from ..core import precision, recomputation
 from ..core.dispatch import tracing
 from ..core.hooks import call_hooked, hooks_of
 from ..core.numbers import GraphNumber
@@ -215,11 +215,20 @@ def call_cell(vm: Interpreter, cell: Any, args: Args, kwargs: Kwargs, frame: Fra
         vm.hooks.on_attribute_read(cell, "construct")
         vm.hooks.on_attribute_read(cell, "_hooks")
         vm.hooks.on_attribute_read(cell, "_flags")
+        vm.hooks.on_attribute_read(cell, "_recompute_options")
     hooks = hooks_of(cell)
     if hooks is None:
-        return _cell(vm, cell, args, kwargs, frame)
+        return _marked(vm, cell, args, kwargs, frame)
     return call_hooked(cell, hooks, tuple(args), kwargs,
-                       lambda a, k: _cell(vm, cell, list(a), k, frame))
+                       lambda a, k: _marked(vm, cell, list(a), k, frame))
+
+
+def _marked(vm: Interpreter, cell: Any, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+    """A Cell's results; in a graph that the gradient computes again if the Cell is so marked."""
+    if cell._recompute_options is None:
+        return _cell(vm, cell, args, kwargs, frame)
+    return recomputation.traced(vm.tracer, (args, kwargs),
+                                lambda: _cell(vm, cell, args, kwargs, frame))
 
 
 def _cell(vm: Interpreter, cell: Any, args: Args, kwargs: Kwargs, frame: Frame) -> Any:

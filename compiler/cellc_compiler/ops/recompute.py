@@ -1,0 +1,59 @@
+"""Recomputation: graphs whose inner values are not kept for gradients, and order without data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..ir.graph import Builder, Node, Value
+from ..ir.op import ANY, Array, Op, Sample, Spec, register
+from ..ir.types import TensorType
+from ..loops.expr import Expr, Reader
+from ..loops.index import Index
+from .control import Control, check_inputs
+
+
+@register
+class Recompute(Control):
+    """A graph that its gradient computes again from the operands, instead of reading what it left.
+
+    Regions: the graph over the operands, which gives the results.
+    """
+
+    name = "recompute"
+    operands = ("*operands",)
+
+    def region_types(self, node: Node) -> tuple[TensorType, ...]:
+        (body,) = node.regions
+        check_inputs("recomputed graph", body, [v.type for v in node.operands])
+        return tuple(v.type for v in body.outputs)
+
+
+@register
+class After(Op):
+    """The first operand, once the others are known: what reads it is computed after them.
+
+    Gradients pass to the first operand.
+    """
+
+    name = "after"
+    operands = ("x", "*others")
+    dtypes = ANY
+    cost = "free"
+
+    def infer(self, x: TensorType, *others: TensorType) -> TensorType:
+        return x
+
+    def reference(self, x: Array, *others: Array) -> Array:
+        return x
+
+    def value(self, r: Reader, idx: tuple[Index, ...]) -> Expr:
+        return r.read(0, idx)
+
+    def gradient(
+        self, b: Builder, node: Node, dys: Sequence[Value | None]
+    ) -> list[Value | None]:
+        return [dys[0], *(None for _ in node.operands[1:])]
+
+    def samples(self) -> Sequence[Sample]:
+        return (Sample((Spec((3, 5)), Spec((2,)))), Sample((Spec((0, 4)),)),
+                Sample((Spec(()), Spec((4, 3)), Spec((0,)))))

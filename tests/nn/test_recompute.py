@@ -1,0 +1,271 @@
+"""Recomputation: the same bits, less memory, each effect once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import cellc as ms
+from cellc import nn, ops
+from cellc.core.compiled import EntryTable
+
+MODES = [ms.GRAPH_MODE, ms.PYNATIVE_MODE]
+
+
+@pytest.fixture(autouse=True)
+def _back():
+    yield
+    ms.set_context(mode=ms.PYNATIVE_MODE)
+
+
+class Block(nn.Cell):
+    """Convolutions, moving averages, a draw; the input is read three times."""
+
+    def __init__(self, channels: int = 4):
+        super().__init__()
+        self.first = nn.Conv2d(channels, channels, 3)
+        self.norm = nn.BatchNorm2d(channels)
+        self.second = nn.Conv2d(channels, channels, 3)
+        self.drop = nn.Dropout(p=0.3)
+
+    def construct(self, x):
+        h = self.drop(ops.relu(self.norm(self.first(x))))
+        return ops.tanh(self.second(h) + x * ops.sigmoid(x))
+
+
+class Net(nn.Cell):
+    """Blocks with a way around each, and a parameter that two places read."""
+
+    def __init__(self, blocks: int = 3):
+        super().__init__()
+        self.scale = ms.Parameter(np.full((4, 1, 1), 0.7, np.float32), name="scale")
+        self.blocks = nn.SequentialCell([Block() for _ in range(blocks)])
+
+    def construct(self, x):
+        for block in self.blocks:
+            x = x * self.scale + block(x)
+        return x
+
+
+def whole(net):
+    net.recompute()
+
+
+def each(net):
+    for block in net.blocks:
+        block.recompute()
+
+
+def nested(net):
+    net.recompute()
+    for block in net.blocks:
+        block.recompute()
+        block.norm.recompute()
+        block.drop.recompute()
+
+
+def train(mode, mark, steps=2, size=6):
+    """Losses, gradients of the input and the weights, parameters after each step, a last draw."""
+    ms.set_context(mode=mode)
+    ms.set_seed(5)
+    rng = np.random.default_rng(2)
+    net = Net()
+    for p in net.get_parameters():
+        if p.ndim == 4:
+            p.set_data(ms.Tensor(rng.standard_normal(p.shape).astype(np.float32)))
+    net.set_train()
+    if mark is not None:
+        mark(net)
+    x = ms.Tensor(rng.standard_normal((2, 4, size, size)).astype(np.float32))
+    optimizer = nn.Momentum(net.trainable_params(), 0.1, 0.9)
+    step = ms.value_and_grad(lambda x: (net(x) ** 2).sum(), 0, net.trainable_params())
+    out = []
+    for _ in range(steps):
+        loss, (dx, grads) = step(x)
+        out += [loss, dx, *grads]
+        optimizer(grads)
+        out += list(net.get_parameters())
+        out = [t.asnumpy().copy() if isinstance(t, ms.Tensor) else t for t in out]
+    return [*out, ops.rand(3).asnumpy()]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mark", [whole, each, nested])
+def test_bits_are_those_of_the_unmarked_network(mode, mark):
+    want, got = train(ms.PYNATIVE_MODE, None), train(mode, mark)
+    assert len(want) == len(got)
+    for a, b in zip(want, got, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def arena(function, *args) -> int:
+    """Planned bytes of temporaries of a compiled call."""
+    ms.set_context(mode=ms.GRAPH_MODE)
+    function(*args)
+    table = function.table
+    assert isinstance(table, EntryTable)
+    (entry,) = table.entries.values()
+    return entry.executable.program.arena_bytes
+
+
+def gradient_of(blocks, mark):
+    ms.set_seed(1)
+    net = Net(blocks)
+    net.set_train()
+    if mark is not None:
+        mark(net)
+    return ms.grad(lambda x: (net(x) ** 2).sum(), 0, net.trainable_params())
+
+
+@pytest.mark.parametrize("mark", [each, nested])
+def test_memory_of_a_deep_network_falls_by_more_than_half(mark):
+    x = ms.Tensor(np.ones((4, 4, 24, 24), np.float32))
+    plain, less = (arena(gradient_of(12, m), x) for m in (None, each))
+    assert less < plain / 2
+    if mark is nested:
+        assert arena(gradient_of(12, nested), x) <= less * 1.3
+
+
+def test_marking_compiles_again():
+    net = Net(8)
+    x = ms.Tensor(np.ones((4, 4, 24, 24), np.float32))
+    grad = ms.grad(lambda x: net(x).sum())
+    before = arena(grad, x)
+    first = grad(x).asnumpy()
+    each(net)
+    assert np.array_equal(grad(x).asnumpy(), first)
+    assert list(grad.table.entries.values())[-1].executable.program.arena_bytes < before
+
+
+class Loud(nn.Cell):
+    """Prints, and calls a Python function whose result the gradient reads."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls = []
+
+    def construct(self, x):
+        print("once")
+        y = ops.py_func(self.count, x, out_shape=(2,), out_dtype=ms.float32)
+        return ops.tanh(x * ops.stop_gradient(y))
+
+    def count(self, x):
+        self.calls.append(1)
+        return x + np.float32(len(self.calls))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_effects_happen_once(mode, capfd):
+    ms.set_context(mode=mode)
+    cell = Loud()
+    x = ms.Tensor([0.5, 1.5])
+    want = ms.grad(lambda x: cell(x).sum())(x).asnumpy()
+    capfd.readouterr()
+    assert len(cell.calls) == 1
+    cell.calls.clear()
+    cell.recompute()
+    assert np.array_equal(ms.grad(lambda x: cell(x).sum())(x).asnumpy(), want)
+    assert capfd.readouterr().out.count("once") == 1
+    assert len(cell.calls) == 1
+
+
+class Writer(nn.Cell):
+    """Writes into its argument."""
+
+    def construct(self, x):
+        x[0] = x[1] * 2.0
+        return ops.exp(x)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_what_is_written_into_an_argument_is_seen_outside(mode):
+    ms.set_context(mode=mode)
+    writer = Writer()
+
+    def run(x):
+        y = x * 3.0
+        return (writer(y) * y).sum()
+
+    x = ms.Tensor([0.1, 0.2, 0.3])
+    want = ms.value_and_grad(run)(x)
+    writer.recompute()
+    for a, b in zip(want, ms.value_and_grad(run)(x), strict=True):
+        assert np.array_equal(a.asnumpy(), b.asnumpy())
+
+
+class Branchy(nn.Cell):
+    """Branches and loops of the run, and results of every kind."""
+
+    def __init__(self):
+        super().__init__()
+        self.w = ms.Parameter(np.array([1.1, 0.9], np.float32), name="w")
+        self.seen = ms.Parameter(0, name="seen", requires_grad=False)
+
+    def construct(self, x, scale=2.0):
+        self.seen += 1
+        n = ms.Tensor(0)
+        while x.sum() < 20.0:
+            x = x * self.w * scale
+            n += 1
+        if x[0] > x[1]:
+            x = ops.sin(x)
+        return {"x": x, "n": n, "name": "branchy"}
+
+
+def run_branchy(mode, marked):
+    ms.set_context(mode=mode)
+    cell = Branchy()
+    if marked:
+        cell.recompute()
+
+    def run(x):
+        out = cell(x, scale=1.5)
+        assert out["name"] == "branchy"
+        return (out["x"] * out["n"]).sum()
+
+    value, (dx, (dw,)) = ms.value_and_grad(run, 0, [cell.w])(ms.Tensor([1.0, 2.0]))
+    assert int(cell.seen) == 1
+    return [t.asnumpy() for t in (value, dx, dw)]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_structures_branches_and_assignments(mode):
+    want, got = run_branchy(ms.PYNATIVE_MODE, False), run_branchy(mode, True)
+    for a, b in zip(want, got, strict=True):
+        assert np.array_equal(a, b)
+
+
+class Keeper(nn.Cell):
+    """Keeps what it computes beside its result."""
+
+    def construct(self, x, kept):
+        kept.append(x * 2.0)
+        return ops.exp(x)
+
+
+def test_what_is_kept_beside_the_results_is_an_error_in_a_graph():
+    ms.set_context(mode=ms.GRAPH_MODE)
+    cell = Keeper()
+    cell.recompute()
+
+    def run(x):
+        kept = []
+        return (cell(x, kept) + kept[0]).sum()
+
+    with pytest.raises(TypeError, match="marked by recompute"):
+        ms.grad(run)(ms.Tensor([1.0]))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_second_derivatives(mode):
+    ms.set_context(mode=mode)
+
+    class Cube(nn.Cell):
+        def construct(self, x):
+            return x * x * x
+
+    cell = Cube()
+    cell.recompute()
+    x = ms.Tensor([1.0, 2.0])
+    second = ms.grad(lambda x: ms.grad(lambda x: cell(x).sum())(x).sum())(x)
+    assert np.array_equal(second.asnumpy(), [6.0, 12.0])
