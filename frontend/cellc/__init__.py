@@ -39,6 +39,7 @@ from .context import (
 )
 from .core.dispatch import install as _install
 from .core.explaining import explain
+from .core.function import _Function as _Function
 from .core.gradient import get_grad, grad, value_and_grad
 from .core.jacobian import jacfwd, jacrev, jvp, vjp
 from .jit import enable_dynamic, jit
@@ -69,9 +70,9 @@ __all__ = [
     "device_context", "dtype", "enable_dynamic", "explain", "export", "from_numpy", "get_context",
     "get_current_device", "get_grad", "get_rng_state", "get_seed", "grad", "hal", "initial_seed",
     "is_tensor", "jacfwd", "jacrev", "jit", "jit_class", "jvp", "lazy_inline", "load",
-    "load_checkpoint", "load_checkpoint_async", "load_param_into_net", "manual_seed", "mutable", "nn", "no_inline",
+    "load_checkpoint", "load_checkpoint_async", "load_param_into_net", "manual_seed", "mutable",
+    "nn", "no_inline",
     "ops", "profile", "run_check", "runtime", "safetensors_to_ckpt", "save_checkpoint", "seed",
     "set_context", "set_deterministic", "set_device", "set_recursion_limit", "set_rng_state",
-    "set_seed", "tensor", "train", "value_and_grad",
-    "vjp",
+    "set_seed", "tensor", "train", "value_and_grad", "vjp",
 ]

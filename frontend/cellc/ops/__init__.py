@@ -10,7 +10,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from ..core.gradient import GradOperation, grad, value_and_grad
+from ..core.gradient import GradOperation, get_grad, grad, value_and_grad
+from ..core.jacobian import jacfwd, jacrev, jvp, vjp
 from . import (
     functional_array,
     functional_control,
@@ -50,7 +51,8 @@ def _collect() -> dict[str, Any]:
         names.update(_public(family))
     names.update(functional_math.ALIASES)
     names.update({a: names[n] for a, n in functional_math.GENERATED_ALIASES.items()})
-    names.update(GradOperation=GradOperation, grad=grad, value_and_grad=value_and_grad)
+    names.update(GradOperation=GradOperation, get_grad=get_grad, grad=grad, jacfwd=jacfwd,
+                 jacrev=jacrev, jvp=jvp, value_and_grad=value_and_grad, vjp=vjp)
     return names
 
 

@@ -1,0 +1,7 @@
+"""MindSpore's import path for functions with a gradient of their own."""
+
+from __future__ import annotations
+
+from ..core.function import _Function
+
+__all__ = ["_Function"]
