@@ -16,6 +16,7 @@ import os
 import numpy as np
 
 from ..core.dispatch import active_tracer, apply, assign
+from ..core.journal import before_write
 from .parameter import Parameter
 from .tensor import Tensor
 
@@ -86,6 +87,7 @@ class Generator:
     def next_key(self) -> Tensor:
         """The current state as a Tensor uint64[2]; the offset advances by one."""
         if active_tracer() is None:
+            before_write(self.state)
             key = Tensor._from_array(self.state._data.copy())
             self.state._data[1] += np.uint64(1)
             return key

@@ -20,6 +20,7 @@ from cellc_compiler.ir.types import TensorType
 from ..common.tensor import Tensor
 from ..pynative.recorder import active_recordings, paused
 from .dispatch import active_tracer
+from .journal import given_by
 
 Array = np.ndarray[Any, Any]
 HostFunction = Callable[..., Any]
@@ -58,9 +59,12 @@ def _now(
     function: HostFunction, name: str, operands: Sequence[Tensor], results: Sequence[TensorType],
     rule: Rule | None,
 ) -> list[Tensor]:
-    with paused():
-        given = function(*[Tensor._from_array(t._data.copy()) for t in operands])
-    out = [Tensor._from_array(a.copy()) for a in checked(name, given, results)]
+    def call() -> list[Array]:
+        with paused():
+            given = function(*[Tensor._from_array(t._data.copy()) for t in operands])
+        return checked(name, given, results)
+
+    out = [Tensor._from_array(a.copy()) for a in given_by(call)]
 
     def refuse(*_: Any) -> Sequence[Tensor | None]:
         raise TypeError(

@@ -8,7 +8,7 @@ from typing import Any
 from .. import context
 from ..common.tensor import Tensor
 from ..pynative.recorder import active_recordings, paused
-from . import precision
+from . import precision, recomputation
 from .compiled import bprop_grads
 from .dispatch import auto_precision
 from .hooks import call_hooked, hooks_of
@@ -24,7 +24,12 @@ def call_cell(cell: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> An
 
 
 def _call(cell: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    return precision.run(cell, args, kwargs, lambda a, k: _run(cell, a, k))
+    def call(given: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
+        return precision.run(cell, given, named, lambda a, k: _run(cell, a, k))
+
+    if cell._recompute_options is not None and active_recordings():
+        return recomputation.recorded(call, args, kwargs, list(cell.get_parameters()))
+    return call(args, kwargs)
 
 
 def _run(cell: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:

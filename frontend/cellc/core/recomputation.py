@@ -1,15 +1,27 @@
 """Recomputation: what a marked Cell or op computes is not kept for its gradient.
 
-In a graph it is a `recompute` node, whose gradient computes the nested graph again.
+In a graph it is a `recompute` node, whose gradient computes the nested graph again. A recording
+of an eager run drops what the run recorded; its gradient runs the same Python code once more, on
+tensors and states as they were, and differentiates that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
+from cellc_compiler.autodiff.reverse import differentiable
+
+from ..common.tensor import Tensor
+from ..pynative.recorder import Mark, Recording, Sums, active_recordings, recording
+from . import dispatch, journal, writes
+from .journal import Array, Journal
 from .structure import Structure, put_together, take_apart
 from .tracer import GraphTensor, Tracer
+
+# --- in a graph -----------------------------------------------------------------------------------
 
 
 def traced(tracer: Tracer, given: Any, call: Callable[[], Any]) -> Any:
@@ -20,19 +32,153 @@ def traced(tracer: Tracer, given: Any, call: Callable[[], Any]) -> Any:
     """
     mine = [t for t in take_apart(given)[1] if isinstance(t, GraphTensor)]
     before = [t._value for t in mine]
-    shape: list[tuple[Structure, list[GraphTensor]]] = []
+    shape: list[tuple[Structure, list[GraphTensor], list[Tensor | None]]] = []
 
-    def run() -> list[Any]:
+    def run() -> list[Tensor]:
         structure, results = take_apart(call())
         written = [t for t, v in zip(mine, before, strict=True) if t._value is not v]
-        shape.append((structure, written))
-        return [*results, *written]
+        # What is handed through stays what it is: its cotangents are gathered outside.
+        through = [None if tracer.is_own(t) or t in written else t for t in results]
+        shape.append((structure, written, through))
+        own = [t for t, known in zip(results, through, strict=True) if known is None]
+        return [*own, *[GraphTensor(t._value) for t in written]]
 
-    results = tracer.recomputed(run)
+    found = tracer.recomputed(run)
     for t, v in zip(mine, before, strict=True):
         t._value = v
-    structure, written = shape[-1]
-    count = len(results) - len(written)
-    for t, new in zip(written, results[count:], strict=True):
+    structure, written, through = shape[-1]
+    count = len(found) - len(written)
+    for t, new in zip(written, found[count:], strict=True):
         t._value = tracer.lift(new)
-    return put_together(structure, results[:count])
+    own = iter(found[:count])
+    return put_together(structure, [next(own) if t is None else t for t in through])
+
+
+# --- eagerly --------------------------------------------------------------------------------------
+
+Call = Callable[[tuple[Any, ...], Mapping[str, Any]], Any]
+
+
+def recorded(
+    call: Call, args: tuple[Any, ...], kwargs: Mapping[str, Any], parameters: Sequence[Tensor]
+) -> Any:
+    """`call(args, kwargs)`, of which recordings keep nothing but what it reads and gives.
+
+    Args:
+        parameters: tensors that it may read and that may change before it runs again.
+    """
+    structure, leaves = take_apart((args, dict(kwargs)))
+    marks = [(r, r.mark()) for r in active_recordings()]
+    notes = Journal()
+    with journal.writing(notes):
+        out = call(args, kwargs)
+    results = list({id(t): t for t in take_apart(out)[1]}.values())
+    inner = {id(t) for r, mark in marks for t in r.computed_since(mark)}
+    written = [t for t, _ in notes.before.values() if id(t) not in inner]
+    notes.before = {id(t): notes.before[id(t)] for t in written}
+    again = Replay(call, structure, leaves, notes, dispatch.precision(), dispatch.auto_precision())
+    for r, mark in marks:
+        again.note(r, mark, results, written, parameters)
+    return out
+
+
+@dataclass(eq=False, slots=True)
+class Replay:
+    """A call to be run again.
+
+    Attributes:
+        structure, leaves: of its arguments; `leaves` are the very tensors.
+        notes: what the first run did beside its results.
+        precision, auto: the mixed precision it ran in.
+    """
+
+    call: Call
+    structure: Structure
+    leaves: list[Tensor]
+    notes: Journal
+    precision: Any
+    auto: Any
+
+    def note(
+        self, r: Recording, mark: Mark, results: Sequence[Tensor],
+        written: Sequence[Tensor], parameters: Sequence[Tensor],
+    ) -> None:
+        """Let a recording drop what it has recorded since the mark, and know this call instead."""
+        first = mark.tensors
+        numbers = [r.value_of(t) for t in results]
+        own = [i for i, n in enumerate(numbers) if n is not None and n >= first]
+        changed = [t for t in written if (n := r.value_of(t)) is not None and n >= first]
+        reads = r.forget(mark)
+        if not reads:
+            return
+        for p in parameters:
+            reads.setdefault(r.number(p), [p])
+        fresh = [Tensor._from_array(t._data) for t in changed]
+        objects = list(reads.values())
+
+        def rule(
+            operands: Sequence[Tensor], dys: Sequence[Tensor | None],
+            so_far: Sequence[Tensor | None], wanted: Sequence[bool],
+        ) -> list[Tensor | None]:
+            return self.gradients(objects, own, changed, operands, dys, so_far, wanted)
+
+        r.note_sums(reads, [*(results[i] for i in own), *fresh], Sums(rule))
+        for t, value in zip(changed, fresh, strict=True):
+            r.rebind(t, value)
+
+    def gradients(
+        self, objects: Sequence[Sequence[Tensor]], own: Sequence[int], changed: Sequence[Tensor],
+        operands: Sequence[Tensor], dys: Sequence[Tensor | None],
+        so_far: Sequence[Tensor | None], wanted: Sequence[bool],
+    ) -> list[Tensor | None]:
+        """Run again, and go on with the cotangents so far; see `Sums`."""
+        arrays = {id(t): (t, o._data) for many, o in zip(objects, operands, strict=True)
+                  for t in many}
+        arrays.update((k, (t, a.copy())) for k, (t, a) in self.notes.before.items())
+        with journal.replaying(self.notes), _holding(arrays.values()), \
+                dispatch.computing_in(self.precision, self.auto):
+            with recording() as r:
+                numbers = [_track(r, many) for many in objects]
+                args, kwargs = put_together(self.structure, self.leaves)
+                out = take_apart(self.call(args, kwargs))[1]
+                results = list({id(t): t for t in out}.values())
+                ends = [*(r.value_of(results[i]) for i in own), *map(r.value_of, changed)]
+            chosen = [i for i, (w, n) in enumerate(zip(wanted, numbers, strict=True))
+                      if w and differentiable(r.tensors[n]._type)]
+            seeds: list[tuple[int | None, Tensor | None]] = [
+                (numbers[i], so_far[i]) for i in chosen]
+            seeds += list(zip(ends, dys, strict=True))
+            given = [(n, t) for n, t in seeds if n is not None and t is not None]
+            found = r.gradients_of([n for n, _ in given], [t for _, t in given],
+                                   [numbers[i] for i in chosen])
+        new: list[Tensor | None] = [None] * len(operands)
+        for i, grad in zip(chosen, found, strict=True):
+            new[i] = grad
+        return new
+
+
+def _track(r: Recording, many: Sequence[Tensor]) -> int:
+    """The number of a value that several tensors stand for."""
+    number = r.track(many[0])
+    for t in many[1:]:
+        r.also(t, number)
+    return number
+
+
+@contextmanager
+def _holding(arrays: Any) -> Iterator[None]:
+    """Within the block, tensors have these elements; what is written then is lost."""
+    saved: list[tuple[Tensor, Array]] = []
+    for tensor, array in arrays:
+        if tensor._data is not array:
+            saved.append((tensor, tensor._data))
+            tensor._data = array
+    if saved:
+        writes.advance()
+    try:
+        yield
+    finally:
+        for tensor, array in saved:
+            tensor._data = array
+        if saved:
+            writes.advance()

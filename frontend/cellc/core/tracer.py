@@ -492,6 +492,12 @@ class Tracer:
         )
         return self._adopt(nodes, assigned)
 
+    def is_own(self, tensor: Tensor) -> bool:
+        """Whether the graph at hand computes a tensor (a Parameter: assigns it)."""
+        if isinstance(tensor, GraphTensor):
+            return tensor._value in self.regions[-1].owned and tensor._value.node is not None
+        return False
+
     def recomputed(self, fn: Callable[[], Sequence[Tensor]]) -> list[Tensor]:
         """The tensors `fn` gives, in a graph of their own that its gradient computes again."""
         graph, captures, assigned = self.region("recompute", [], lambda _: fn())

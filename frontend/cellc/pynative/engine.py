@@ -18,7 +18,7 @@ from cellc_runtime.lazy import lazy_module
 
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor
-from ..core import writes
+from ..core import journal, writes
 from ..core.dispatch import Body
 from . import sites
 from .loops import Loops
@@ -119,6 +119,7 @@ class EagerEngine:
                 f"cannot assign {value._type} to the parameter {parameter.name} of type "
                 f"{parameter._type}"
             )
+        journal.before_write(parameter)
         for r in active_recordings():
             r.before_overwrite(parameter)
         np.copyto(parameter._data, value._data)

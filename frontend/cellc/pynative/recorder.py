@@ -28,6 +28,21 @@ CustomRule = Callable[[Sequence[Tensor], Sequence[Tensor], Sequence[Tensor]], Se
 """(operands, results, cotangents) -> one cotangent (or None) for each operand."""
 
 
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """A rule that goes on with the cotangents gathered so far.
+
+    Attributes:
+        rule: (operands, cotangents of the results or None, those so far of the operands or None,
+            whether each operand's is asked for) -> what they become (None: they stay).
+    """
+
+    rule: Callable[
+        [Sequence[Tensor], Sequence[Tensor | None], Sequence[Tensor | None], Sequence[bool]],
+        Sequence[Tensor | None],
+    ]
+
+
 tensor_hooks: list[Callable[[Tensor, Tensor], Tensor]] = []
 """What passes the gradient of a tensor through its hooks, once any tensor has some."""
 
@@ -89,7 +104,17 @@ class Step:
     applied: Applied | None
     operands: list[int]
     results: list[int]
-    rule: CustomRule | None = None
+    rule: CustomRule | Sums | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A place in a recording: how much there was, and what tensors stood for."""
+
+    steps: int
+    tensors: int
+    inputs: int
+    numbers: dict[int, tuple[Tensor, int]]
 
 
 class Recording:
@@ -164,6 +189,48 @@ class Recording:
         self.steps.append(Step(None, used, [self._bind(t) for t in results], rule))
         self.custom = True
 
+    def mark(self) -> Mark:
+        """Where the recording is now, for `forget`."""
+        self.absorb()
+        return Mark(len(self.steps), len(self.tensors), len(self.inputs), dict(self._numbers))
+
+    def computed_since(self, mark: Mark) -> list[Tensor]:
+        """The tensors computed since a mark."""
+        self.absorb()
+        return [self.tensors[n] for s in self.steps[mark.steps:] for n in s.results]
+
+    def number(self, tensor: Tensor) -> int:
+        """The number of the value a tensor stands for, followed from now on."""
+        self.absorb()
+        return self._number(tensor)
+
+    def forget(self, mark: Mark) -> dict[int, list[Tensor]]:
+        """Drop what was recorded since a mark.
+
+        Returns:
+            The values from before the mark that it read, with the tensors that stood for them
+            then.
+        """
+        self.absorb()
+        reads: dict[int, list[Tensor]] = {
+            n: [] for s in self.steps[mark.steps:] for n in s.operands if n < mark.tensors}
+        for tensor, n in mark.numbers.values():
+            if n in reads:
+                reads[n].append(tensor)
+        for key, (_, n) in list(self._numbers.items()):
+            if n >= mark.tensors:
+                del self._numbers[key]
+        del self.steps[mark.steps:], self.tensors[mark.tensors:], self.inputs[mark.inputs:]
+        return {n: many or [self.tensors[n]] for n, many in reads.items()}
+
+    def note_sums(
+        self, operands: Iterable[int], results: Sequence[Tensor], rule: Sums
+    ) -> None:
+        """Record a computation on values by number, with a rule of its own."""
+        self.absorb()
+        self.steps.append(Step(None, list(operands), [self._bind(t) for t in results], rule))
+        self.custom = True
+
     def before_overwrite(self, tensor: Tensor) -> None:
         """Keep the elements of a followed tensor whose buffer is about to change."""
         self.absorb()
@@ -179,11 +246,11 @@ class Recording:
         else:
             self.also(tensor, number)
 
-    def graph(self) -> tuple[list[Node], list[Value], dict[Node, CustomRule]]:
+    def graph(self) -> tuple[list[Node], list[Value], dict[Node, CustomRule | Sums]]:
         """The steps as nodes, the value of each number, and the rules of custom nodes."""
         values = [Value(t._type) for t in self.tensors]
         nodes: list[Node] = []
-        custom: dict[Node, CustomRule] = {}
+        custom: dict[Node, CustomRule | Sums] = {}
         for step in self.steps:
             name, attrs = ("custom_grad", {}) if step.applied is None else \
                 (step.applied.op, dict(step.applied.attrs))
@@ -215,19 +282,24 @@ class Recording:
             sens: their cotangents; ones if None.
             wanted: numbers of values.
         """
+        return self.gradients_of([self.value_of(out) for out in outputs], sens, wanted)
+
+    def gradients_of(
+        self, seeds: Sequence[int | None], sens: Sequence[Tensor] | None, wanted: Sequence[int]
+    ) -> list[Tensor | None]:
+        """`gradients` of values by number; None counts for nothing."""
         self.absorb()
         hooked = self._hooked()
         if not _active.stack and not self.custom and not hooked:
-            found = backward.run(self, outputs, sens, wanted)
+            found = backward.run(self, seeds, sens, wanted)
             if found is not None:
                 return found
         nodes, values, custom = self.graph()
         walk = _BackwardWalk(nodes, custom, dict(zip(values, self.tensors, strict=True)),
                              {values[n]: t for n, t in hooked.items()})
-        for i, out in enumerate(outputs):
-            number = self.value_of(out)
+        for i, number in enumerate(seeds):
             if number is not None and differentiable(values[number].type):
-                seed = sens[i] if sens is not None else ones_like(out)
+                seed = sens[i] if sens is not None else ones_like(self.tensors[number])
                 accumulate(walk.builder, walk.cotangents, values[number], walk.constant(seed))
         return walk.run([values[i] for i in wanted])
 
@@ -241,7 +313,8 @@ class _BackwardWalk:
     """Builds backward nodes and runs them eagerly, a stretch between custom rules at a time."""
 
     def __init__(
-        self, nodes: Sequence[Node], custom: Mapping[Node, CustomRule], env: dict[Value, Tensor],
+        self, nodes: Sequence[Node], custom: Mapping[Node, CustomRule | Sums],
+        env: dict[Value, Tensor],
         hooked: Mapping[Value, Tensor],
     ) -> None:
         self.nodes = nodes
@@ -310,16 +383,30 @@ class _BackwardWalk:
         if all(dy is None for dy in dys) or not any(v in active for v in node.operands):
             return
         self._execute()
+        rule = self.custom[node]
+        if isinstance(rule, Sums):
+            self._sums(node, rule, dys, active)
+            return
         given = [
             self.env[dy] if dy is not None else self._zeros(r)
             for dy, r in zip(dys, node.results, strict=True)
         ]
         operands = [self.env[v] for v in node.operands]
         results = [self.env[r] for r in node.results]
-        grads = self.custom[node](operands, results, given)
+        grads = rule(operands, results, given)
         for operand, grad in zip(node.operands, grads, strict=True):
             if operand in active and grad is not None:
                 accumulate(self.builder, self.cotangents, operand, self.constant(grad))
+
+    def _sums(
+        self, node: Node, rule: Sums, dys: Sequence[Value | None], active: set[Value]
+    ) -> None:
+        so_far = [self.cotangents.get(v) for v in node.operands]
+        new = rule.rule([self.env[v] for v in node.operands], [self._tensor(v) for v in dys],
+                        [self._tensor(v) for v in so_far], [v in active for v in node.operands])
+        for operand, grad in zip(node.operands, new, strict=True):
+            if grad is not None:
+                self.cotangents[operand] = self.constant(grad)
 
     def _zeros(self, value: Value) -> Tensor:
         zeros = self.builder.zeros_like(value)
