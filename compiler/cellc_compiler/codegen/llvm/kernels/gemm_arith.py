@@ -76,7 +76,7 @@ class Arith:
         """
         storage = storage_type(dtype)
         if dtype.is_complex != out.is_complex:
-            raise TypeError(f"matmul of {dtype!r} cannot produce {out!r}")
+            raise TypeError(f"matmul of {dtype} cannot produce {out}")
         if dtype.is_integer:
             acc = "i64" if max(dtype.itemsize, out.itemsize) == 8 else "i32"
         else:
