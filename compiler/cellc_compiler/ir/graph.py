@@ -236,7 +236,7 @@ class Builder:
     def literal(self, array: Any, dtype: DType | None = None) -> Value:
         """A constant from anything numpy understands, or from a symbolic number."""
         if is_symbolic(array):
-            return cast(Value, self.emit("number", value=array, dtype=dtype or dtypes.int64))
+            return cast(Value, self.emit("size_number", value=array, dtype=dtype or dtypes.int64))
         np_dtype = dtype.numpy if dtype is not None else None
         return cast(Value, self.emit("constant", value=Literal(np.asarray(array, dtype=np_dtype))))
 

@@ -51,7 +51,7 @@ class Number(Composite):
         dtype: element type.
     """
 
-    name = "number"
+    name = "size_number"
     operands = ()
     attrs = {"value": REQUIRED, "dtype": REQUIRED}
     dtypes = ANY

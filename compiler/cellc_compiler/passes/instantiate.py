@@ -94,7 +94,7 @@ class _Instance:
 
     def node(self, node: Node, operands: list[Value]) -> Node:
         op, attrs = node.op, {k: self.attr(v) for k, v in node.attrs.items()}
-        if op == "number" and not is_symbolic(attrs["value"]):
+        if op == "size_number" and not is_symbolic(attrs["value"]):
             op = "constant"
             attrs = {"value": Literal(number_array(attrs["value"], attrs["dtype"]))}
         copy = Node(op, operands, attrs, (), tuple(self.graph(r) for r in node.regions),

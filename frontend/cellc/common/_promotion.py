@@ -94,7 +94,7 @@ def default_dtype(scalar: Any) -> DType:
 def constant(value: Any, dtype: DType) -> Tensor:
     """A rank-0 Tensor for use as an operand; equal requests share one: do not write to it."""
     if is_symbolic(value):
-        made: Tensor = apply("number", value=value, dtype=dtype)
+        made: Tensor = apply("size_number", value=value, dtype=dtype)
         return made
     sign = math.copysign(1.0, value) if isinstance(value, float) else 0.0
     return _constant(type(value).__name__, value, sign, dtype)

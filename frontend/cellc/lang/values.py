@@ -120,7 +120,7 @@ def scalar(value: Any, dtype: DType | None = None) -> Tensor:
     """A number as a rank-0 tensor: bool, int64 or float64 unless `dtype` says otherwise."""
     chosen = dtype or number_dtype(value)
     if is_symbolic(value):
-        made: Tensor = apply("number", value=value, dtype=chosen)
+        made: Tensor = apply("size_number", value=value, dtype=chosen)
         return made
     return Tensor._from_array(np.asarray(value, dtype=chosen.numpy))
 
