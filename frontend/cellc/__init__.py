@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from . import amp, common, context, device_context, hal, nn, ops, runtime, train
+from . import amp, common, context, device_context, hal, nn, numpy, ops, runtime, train
 from .amp import DynamicLossScaleManager, FixedLossScaleManager
 from .common import dtype
 from .common.dtype import *  # noqa: F403
@@ -71,7 +71,7 @@ __all__ = [
     "get_current_device", "get_grad", "get_rng_state", "get_seed", "grad", "hal", "initial_seed",
     "is_tensor", "jacfwd", "jacrev", "jit", "jit_class", "jvp", "lazy_inline", "load",
     "load_checkpoint", "load_checkpoint_async", "load_param_into_net", "manual_seed", "mutable",
-    "nn", "no_inline",
+    "nn", "no_inline", "numpy",
     "ops", "profile", "run_check", "runtime", "safetensors_to_ckpt", "save_checkpoint", "seed",
     "set_context", "set_deterministic", "set_device", "set_recursion_limit", "set_rng_state",
     "set_seed", "tensor", "train", "value_and_grad", "vjp",

@@ -24,7 +24,7 @@ from pathlib import Path
 
 WORKER = Path(__file__).with_name("example_worker.py")
 NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*(?:e[-+]?\d+)?|\.\d+(?:e[-+]?\d+)?|\binf\b|\bnan\b)", re.I)
-SEED = re.compile(r"(?<!random\.)(\bseed\w*\s*[=(]\s*)(\d+)")
+SEED = re.compile(r"(?<!random\.)(\b(?:set_)?seed\w*\s*[=(]\s*)(\d+)")
 TOLERANCE = 1e-4
 _NAMES = (
     "import json, cellc.shim as s; s.install(); import example_worker as w; "
@@ -51,7 +51,10 @@ class Comparison:
 
 
 def _environment() -> dict[str, str]:
-    return {**os.environ, "GLOG_v": "4", "PYTHONPATH": str(WORKER.parent)}
+    given = os.environ.get("PYTHONPATH", "")
+    path = os.pathsep.join([str(WORKER.parent), *given.split(os.pathsep)] if given else
+                           [str(WORKER.parent)])
+    return {**os.environ, "GLOG_v": "4", "PYTHONPATH": path}
 
 
 def collect(oracle: str) -> dict[str, str]:

@@ -25,7 +25,7 @@ from types import FrameType
 from typing import Any
 
 SECONDS = 20
-SCOPES = ("mindspore.ops", "mindspore.nn", "mindspore.Tensor", "mindspore")
+SCOPES = ("mindspore.ops", "mindspore.nn", "mindspore.Tensor", "mindspore", "mindspore.numpy")
 
 
 def owner(scope: str) -> Any:

@@ -1,0 +1,127 @@
+"""The parts of `applied` that are plain work on tensors."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from cellc_runtime.dtypes import bool_, int64
+
+from ..common._promotion import cast_to
+from ..common.tensor import Tensor
+from ..ops import functional_array as fa
+from ..ops import functional_math as m
+from ..ops import functional_reduce as fr
+from ..ops._args import axis_of
+from ._tensors import as_tensor, finished, together
+
+
+def vectors(arr: Any, axis: Any) -> tuple[list[Tensor], int]:
+    """The vectors along an axis, and the axis."""
+    x = as_tensor(arr, "apply_along_axis", "arr")
+    place = axis_of(axis, x.ndim, "numpy.apply_along_axis")
+    n = x.shape[place]
+    flat = fa.reshape(fa.moveaxis(x, place, -1), (math.prod(x.shape) // max(n, 1), n))
+    return list(fa.unstack(flat)), place
+
+
+def assembled(parts: list[Any], arr: Any, place: int) -> Tensor:
+    """Results of vectors in the place of the vectors."""
+    x = as_tensor(arr, "apply_along_axis", "arr")
+    made = together([as_tensor(p, "apply_along_axis", "func1d") for p in parts])
+    rest = x.shape[:place] + x.shape[place + 1 :]
+    one = made[0].shape
+    out = fa.reshape(fa.stack(made), (*rest, *one))
+    lead = len(rest)
+    return fa.moveaxis(out, tuple(range(lead, lead + len(one))),
+                       tuple(range(place, place + len(one)))) if one else out
+
+
+def start(x: Any) -> Tensor:
+    """The array as a tensor."""
+    return as_tensor(x, "apply_over_axes", "a")
+
+
+def axes_of(x: Any, axes: Any) -> tuple[int, ...]:
+    """Axes as positions."""
+    rank = start(x).ndim
+    given = (axes,) if isinstance(axes, int) else tuple(axes)
+    return tuple(axis_of(v, rank, "numpy.apply_over_axes") for v in given)
+
+
+def restored(res: Any, before: Tensor, axis: int) -> Tensor:
+    """A result with the axis that the function dropped.
+
+    Raises:
+        ValueError: it dropped more.
+    """
+    out = as_tensor(res, "apply_over_axes", "func")
+    if out.ndim == before.ndim:
+        return out
+    if out.ndim != before.ndim - 1:
+        raise ValueError("For 'numpy.apply_over_axes', the function must keep the axes or drop "
+                         "one.")
+    return fa.expand_dims(out, axis)
+
+
+def pieces(x: Any, condlist: Any, funclist: Any) -> tuple[Tensor, list[Tensor]]:
+    """The array and one condition for each function, the last for where none holds."""
+    t = as_tensor(x, "piecewise")
+    if isinstance(condlist, Tensor) and condlist.ndim > t.ndim:
+        conditions = list(fa.unstack(condlist))
+    elif isinstance(condlist, (list, tuple)) and condlist and not isinstance(condlist[0], bool):
+        conditions = [as_tensor(c, "piecewise", "condlist") for c in condlist]
+    else:
+        conditions = [as_tensor(condlist, "piecewise", "condlist")]
+    conditions = [cast_to(c, bool_) for c in conditions]
+    if len(funclist) == len(conditions) + 1:
+        held = conditions[0]
+        for c in conditions[1:]:
+            held = m.logical_or(held, c)
+        conditions.append(m.logical_not(held))
+    if len(funclist) != len(conditions):
+        raise ValueError(f"For 'numpy.piecewise', {len(funclist)} functions do not fit "
+                         f"{len(conditions)} conditions.")
+    return t, conditions
+
+
+def merged(x: Tensor, conditions: list[Tensor], values: list[Any]) -> Tensor:
+    """At each place the value of the last condition that holds; 0 where none does."""
+    made = together([as_tensor(v, "piecewise") for v in values])
+    out = fa.broadcast_to(cast_to(as_tensor(0, "piecewise"), made[0].dtype), x.shape)
+    for condition, value in zip(conditions, made, strict=True):
+        out = m.where(condition, value, out)
+    return out
+
+
+# --- whole numbers: Euclid's algorithm, one step for all elements ---------------------------------
+
+
+def integers(what: str, x1: Any, x2: Any) -> tuple[Tensor, Tensor, Any]:
+    """Two broadcast arrays as int64, and the type they meet in."""
+    x, y = together([as_tensor(x1, what, "x1"), as_tensor(x2, what, "x2")])
+    x, y = fa.broadcast_tensors(x, y)
+    return cast_to(x, int64), cast_to(y, int64), x.dtype
+
+
+def some(y: Tensor) -> Tensor:
+    """Whether an element is not zero."""
+    return fr.any(m.ne(y, 0))
+
+
+def euclid(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """(y, x mod y) where y is not zero."""
+    done = m.eq(y, 0)
+    return m.where(done, x, y), m.where(done, 0, m.remainder(x, m.where(done, 1, y)))
+
+
+def divisor(x: Tensor, shown: Any, dtype: Any) -> Tensor:
+    """The divisor in the type asked for."""
+    return finished(cast_to(m.abs(x), shown), dtype, "gcd")
+
+
+def multiple(x: Tensor, y: Tensor, common: Tensor, shown: Any, dtype: Any) -> Tensor:
+    """The multiple from the divisor; 0 where both are 0."""
+    none = m.eq(common, 0)
+    out = m.mul(m.floor_divide(x, m.where(none, 1, common)), y)
+    return finished(cast_to(m.abs(m.where(none, 0, out)), shown), dtype, "lcm")

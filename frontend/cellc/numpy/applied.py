@@ -1,0 +1,63 @@
+"""Functions of the user's, applied to parts of arrays.
+
+In graph mode the construct compiler interprets these like the user's own code (see
+`cellc.lang.trust`), so what they call may be anything `construct` accepts.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import _applying as _parts
+
+
+def apply_along_axis(func1d: Any, axis: Any, arr: Any, *args: Any, **kwargs: Any) -> Any:
+    """A function of vectors, for each vector along an axis.
+
+    Source: `mindspore.numpy.apply_along_axis`.
+    """
+    rows, place = _parts.vectors(arr, axis)
+    out = []
+    for row in rows:
+        out.append(func1d(row, *args, **kwargs))
+    return _parts.assembled(out, arr, place)
+
+
+def apply_over_axes(func: Any, a: Any, axes: Any) -> Any:
+    """`func(a, axis)` for one axis after the other; axes it drops stay as length 1.
+
+    Source: `mindspore.numpy.apply_over_axes`.
+    """
+    res = _parts.start(a)
+    for axis in _parts.axes_of(a, axes):
+        res = _parts.restored(func(res, axis), res, axis)
+    return res
+
+
+def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Any:
+    """At each place the function (or number) of the last condition that holds.
+
+    Source: `mindspore.numpy.piecewise`.
+    """
+    t, conditions = _parts.pieces(x, condlist, funclist)
+    values = []
+    for piece in funclist:
+        values.append(piece(t, *args, **kw) if callable(piece) else piece)
+    return _parts.merged(t, conditions, values)
+
+
+def gcd(x1: Any, x2: Any, dtype: Any = None) -> Any:
+    """The greatest common divisor, not negative. Source: `mindspore.numpy.gcd`."""
+    x, y, shown = _parts.integers("gcd", x1, x2)
+    while _parts.some(y):
+        x, y = _parts.euclid(x, y)
+    return _parts.divisor(x, shown, dtype)
+
+
+def lcm(x1: Any, x2: Any, dtype: Any = None) -> Any:
+    """The least common multiple, not negative. Source: `mindspore.numpy.lcm`."""
+    x, y, shown = _parts.integers("lcm", x1, x2)
+    left, right = x, y
+    while _parts.some(y):
+        x, y = _parts.euclid(x, y)
+    return _parts.multiple(left, right, x, shown, dtype)

@@ -1,0 +1,501 @@
+"""Shapes, joins, parts, order and selection of arrays."""
+
+from __future__ import annotations
+
+import builtins
+import math
+from typing import Any
+
+import numpy as np
+
+from cellc_compiler.ir.types import broadcast_all
+from cellc_runtime.dtypes import bool_, int32, int64
+
+from ..common._promotion import cast_to
+from ..common.tensor import Tensor
+from ..core.dispatch import apply
+from ..ops import functional_array as fa
+from ..ops import functional_math as m
+from ..ops import functional_reduce as fr
+from ..ops._args import axis_of, choice, integer, ints, is_int
+from ._tensors import as_tensor, many, together
+
+_all, _any, _max, _range = builtins.all, builtins.any, builtins.max, builtins.range
+
+
+def size(a: Any, axis: Any = None) -> int:
+    """The number of elements, in all or along axes. Source: `mindspore.numpy.size`."""
+    x = as_tensor(a, "size", "a")
+    if axis is None:
+        return x.size
+    axes = (axis,) if is_int(axis) else tuple(axis)
+    return math.prod(x.shape[axis_of(v, x.ndim, "numpy.size")] for v in axes)
+
+
+def isscalar(element: Any) -> bool:
+    """Whether it is a number or a string. Source: `mindspore.numpy.isscalar`."""
+    return isinstance(element, (int, float, complex, str)) and not isinstance(element, Tensor)
+
+
+def array_str(a: Tensor) -> str:
+    """The text of an array. Source: `mindspore.numpy.array_str`."""
+    return str(as_tensor(a, "array_str", "a").asnumpy())
+
+
+# --- shapes ---------------------------------------------------------------------------------------
+
+
+def reshape(x: Any, new_shape: Any) -> Tensor:
+    """The same elements under another shape. Source: `mindspore.numpy.reshape`."""
+    return fa.reshape(as_tensor(x, "reshape"), (new_shape,) if is_int(new_shape) else new_shape)
+
+
+def ravel(x: Any) -> Tensor:
+    """All elements in one axis. Source: `mindspore.numpy.ravel`."""
+    return fa.ravel(as_tensor(x, "ravel"))
+
+
+def expand_dims(a: Any, axis: Any) -> Tensor:
+    """New axes of length 1 at places of the result. Source: `mindspore.numpy.expand_dims`."""
+    x = as_tensor(a, "expand_dims", "a")
+    given = (axis,) if is_int(axis) else tuple(ints(axis, "numpy.expand_dims", "axis"))
+    rank = x.ndim + len(given)
+    places = {axis_of(v, rank, "numpy.expand_dims") for v in given}
+    if len(places) != len(given):
+        raise ValueError(f"For 'numpy.expand_dims', 'axis' names a place twice: {axis}.")
+    dims = iter(x.shape)
+    return fa.reshape(x, tuple(1 if i in places else next(dims) for i in _range(rank)))
+
+
+def squeeze(a: Any, axis: Any = None) -> Tensor:
+    """Without axes of length 1. Source: `mindspore.numpy.squeeze`.
+
+    Raises:
+        ValueError: a given axis is longer.
+    """
+    x = as_tensor(a, "squeeze", "a")
+    if axis is not None:
+        for v in (axis,) if is_int(axis) else axis:
+            if x.shape[axis_of(v, x.ndim, "numpy.squeeze")] != 1:
+                raise ValueError(f"For 'numpy.squeeze', axis {v} of {x.shape} is not of length 1.")
+    return fa.squeeze(x, axis)
+
+
+def transpose(a: Any, axes: Any = None) -> Tensor:
+    """Axes permuted, or all reversed. Source: `mindspore.numpy.transpose`."""
+    x = as_tensor(a, "transpose", "a")
+    return fa.transpose(x, tuple(reversed(_range(x.ndim))) if axes is None else axes)
+
+
+def swapaxes(x: Any, axis1: int, axis2: int) -> Tensor:
+    """Two axes exchanged. Source: `mindspore.numpy.swapaxes`."""
+    return fa.swapaxes(as_tensor(x, "swapaxes"), axis1, axis2)
+
+
+def moveaxis(a: Any, source: Any, destination: Any) -> Tensor:
+    """Axes moved to other places. Source: `mindspore.numpy.moveaxis`."""
+    return fa.moveaxis(as_tensor(a, "moveaxis", "a"), source, destination)
+
+
+def rollaxis(x: Any, axis: int, start: int = 0) -> Tensor:
+    """One axis moved before another. Source: `mindspore.numpy.rollaxis`."""
+    t = as_tensor(x, "rollaxis")
+    a = axis_of(axis, t.ndim, "numpy.rollaxis")
+    at = integer(start, "numpy.rollaxis", "start")
+    if not -t.ndim <= at <= t.ndim:
+        raise ValueError(f"For 'numpy.rollaxis', 'start' must be in [{-t.ndim}, {t.ndim}], but got "
+                         f"{at}.")
+    at = at + t.ndim if at < 0 else at
+    return fa.moveaxis(t, a, at - 1 if a < at else at)
+
+
+def atleast_1d(*arys: Any) -> Any:
+    """A scalar as a vector. Source: `mindspore.numpy.atleast_1d`."""
+    return _each(fa.atleast_1d, arys, "atleast_1d")
+
+
+def atleast_2d(*arys: Any) -> Any:
+    """At least two axes. Source: `mindspore.numpy.atleast_2d`."""
+    return _each(fa.atleast_2d, arys, "atleast_2d")
+
+
+def atleast_3d(*arys: Any) -> Any:
+    """At least three axes. Source: `mindspore.numpy.atleast_3d`."""
+    return _each(fa.atleast_3d, arys, "atleast_3d")
+
+
+def _each(function: Any, arys: tuple[Any, ...], what: str) -> Any:
+    out = [function(as_tensor(a, what, "arys")) for a in arys]
+    return out[0] if len(out) == 1 else out
+
+
+def broadcast_to(array: Any, shape: Any) -> Tensor:
+    """Repeated along axes of length 1 and new axes. Source: `mindspore.numpy.broadcast_to`."""
+    return fa.broadcast_to(as_tensor(array, "broadcast_to", "array"),
+                           (shape,) if is_int(shape) else shape)
+
+
+def broadcast_arrays(*args: Any) -> list[Tensor]:
+    """Arrays broadcast to their common shape. Source: `mindspore.numpy.broadcast_arrays`."""
+    return list(fa.broadcast_tensors(*(as_tensor(a, "broadcast_arrays", "args") for a in args)))
+
+
+# --- joins ----------------------------------------------------------------------------------------
+
+
+def concatenate(arrays: Any, axis: int | None = 0) -> Tensor:
+    """Arrays joined along an axis; with None, all their elements.
+
+    Source: `mindspore.numpy.concatenate`.
+    """
+    xs = together(many(arrays, "concatenate", "arrays"))
+    if axis is None:
+        return fa.concat([fa.ravel(x) for x in xs], 0)
+    return fa.concat(xs, axis)
+
+
+def append(arr: Any, values: Any, axis: int | None = None) -> Tensor:
+    """Values added at the end of an axis. Source: `mindspore.numpy.append`."""
+    return concatenate([as_tensor(arr, "append", "arr"), as_tensor(values, "append", "values")],
+                       axis)
+
+
+def stack(arrays: Any, axis: int = 0) -> Tensor:
+    """Arrays of one shape joined along a new axis. Source: `mindspore.numpy.stack`."""
+    return fa.stack(together(many(arrays, "stack", "arrays")), axis)
+
+
+def hstack(tup: Any) -> Tensor:
+    """Joined along the second axis (the first of vectors). Source: `mindspore.numpy.hstack`."""
+    return fa.hstack(together(many(tup, "hstack", "tup")))
+
+
+def vstack(tup: Any) -> Tensor:
+    """Joined along the first axis, vectors as rows. Source: `mindspore.numpy.vstack`."""
+    return fa.vstack(together(many(tup, "vstack", "tup")))
+
+
+def dstack(tup: Any) -> Tensor:
+    """Joined along the third axis. Source: `mindspore.numpy.dstack`."""
+    return fa.dstack(together(many(tup, "dstack", "tup")))
+
+
+def column_stack(tup: Any) -> Tensor:
+    """Joined along the second axis, vectors as columns. Source: `mindspore.numpy.column_stack`."""
+    return fa.column_stack(together(many(tup, "column_stack", "tup")))
+
+
+# --- parts ----------------------------------------------------------------------------------------
+
+
+def array_split(x: Any, indices_or_sections: Any, axis: int = 0) -> tuple[Tensor, ...]:
+    """Parts of nearly equal length, or cut at places. Source: `mindspore.numpy.array_split`."""
+    return tuple(fa.tensor_split(as_tensor(x, "array_split"), indices_or_sections, axis))
+
+
+def split(x: Any, indices_or_sections: Any, axis: int = 0) -> tuple[Tensor, ...]:
+    """Equal parts, or cut at places. Source: `mindspore.numpy.split`.
+
+    Raises:
+        ValueError: the axis does not divide into that many parts.
+    """
+    t = as_tensor(x, "split")
+    a = axis_of(axis, t.ndim, "numpy.split")
+    if is_int(indices_or_sections) and (
+            indices_or_sections < 1 or t.shape[a] % indices_or_sections):
+        raise ValueError(f"For 'numpy.split', axis {axis} of {t.shape} does not divide into "
+                         f"{indices_or_sections} equal parts.")
+    return tuple(fa.tensor_split(t, indices_or_sections, a))
+
+
+def hsplit(x: Any, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """Parts along the second axis. Source: `mindspore.numpy.hsplit`."""
+    t = as_tensor(x, "hsplit")
+    return split(t, indices_or_sections, 1 if t.ndim > 1 else 0)
+
+
+def vsplit(x: Any, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """Parts along the first axis. Source: `mindspore.numpy.vsplit`."""
+    return split(x, indices_or_sections, 0)
+
+
+def dsplit(x: Any, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """Parts along the third axis. Source: `mindspore.numpy.dsplit`."""
+    return split(x, indices_or_sections, 2)
+
+
+# --- order and repeats ----------------------------------------------------------------------------
+
+
+def flip(m: Any, axis: Any = None) -> Tensor:
+    """Elements in reverse order along axes. Source: `mindspore.numpy.flip`."""
+    x = as_tensor(m, "flip", "m")
+    return fa.flip(x, tuple(_range(x.ndim)) if axis is None else axis)
+
+
+def fliplr(m: Any) -> Tensor:
+    """Columns in reverse order. Source: `mindspore.numpy.fliplr`."""
+    return fa.flip(as_tensor(m, "fliplr", "m"), 1)
+
+
+def flipud(m: Any) -> Tensor:
+    """Rows in reverse order. Source: `mindspore.numpy.flipud`."""
+    return fa.flip(as_tensor(m, "flipud", "m"), 0)
+
+
+def rot90(a: Any, k: int = 1, axes: Any = (0, 1)) -> Tensor:
+    """Rotated k times by 90 degrees. Source: `mindspore.numpy.rot90`."""
+    return fa.rot90(as_tensor(a, "rot90", "a"), k, axes)
+
+
+def roll(a: Any, shift: Any, axis: Any = None) -> Tensor:
+    """Elements shifted around. Source: `mindspore.numpy.roll`."""
+    x = as_tensor(a, "roll", "a")
+    if axis is None:
+        return fa.roll(x, shift)
+    axes = (axis,) if is_int(axis) else tuple(axis)
+    by = (shift,) if is_int(shift) else tuple(shift)
+    count = _max(len(axes), len(by))
+    by, axes = by * count if len(by) == 1 else by, axes * count if len(axes) == 1 else axes
+    for s, ax in zip(by, axes, strict=True):
+        x = fa.roll(x, s, ax)
+    return x
+
+
+def tile(a: Any, reps: Any) -> Tensor:
+    """Repeated along axes. Source: `mindspore.numpy.tile`."""
+    x = as_tensor(a, "tile", "a")
+    counts = (reps,) if is_int(reps) else tuple(reps)
+    return fa.tile(x, (1,) * (x.ndim - len(counts)) + counts)
+
+
+def repeat(a: Any, repeats: Any, axis: int | None = None) -> Tensor:
+    """Each element repeated. Source: `mindspore.numpy.repeat`."""
+    return fa.repeat_interleave(as_tensor(a, "repeat", "a"), repeats, axis)
+
+
+# --- triangles and diagonals ----------------------------------------------------------------------
+
+
+def tril(m: Any, k: int = 0) -> Tensor:
+    """Zeros above the k-th diagonal. Source: `mindspore.numpy.tril`."""
+    return fa.tril(as_tensor(m, "tril", "m"), k)
+
+
+def triu(m: Any, k: int = 0) -> Tensor:
+    """Zeros below the k-th diagonal. Source: `mindspore.numpy.triu`."""
+    return fa.triu(as_tensor(m, "triu", "m"), k)
+
+
+def diag(v: Any, k: int = 0) -> Tensor:
+    """A matrix with a given diagonal, or the diagonal of a matrix.
+
+    Source: `mindspore.numpy.diag`.
+    """
+    x = as_tensor(v, "diag", "v")
+    if x.ndim == 1:
+        return fa.diagflat(x, k)
+    if x.ndim != 2:
+        raise ValueError(f"For 'numpy.diag', 'v' must have 1 or 2 axes, but got shape {x.shape}.")
+    return fa.diagonal(x, k)
+
+
+def diagflat(v: Any, k: int = 0) -> Tensor:
+    """A matrix with all elements on a diagonal. Source: `mindspore.numpy.diagflat`."""
+    return fa.diagflat(as_tensor(v, "diagflat", "v"), k)
+
+
+def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+    """A diagonal of two axes. Source: `mindspore.numpy.diagonal`."""
+    return fa.diagonal(as_tensor(a, "diagonal", "a"), offset, axis1, axis2)
+
+
+# --- selection ------------------------------------------------------------------------------------
+
+
+def _inside(index: Tensor, n: int, mode: str, what: str) -> Tensor:
+    """Positions of an axis of length n, brought inside."""
+    choice(mode, ("raise", "wrap", "clip"), f"numpy.{what}", "mode")
+    if mode == "wrap":
+        return m.remainder(index, n)
+    if mode == "clip":
+        return m.clamp(index, 0, n - 1)
+    return index
+
+
+def take(a: Any, indices: Any, axis: int | None = None, mode: str = "clip") -> Tensor:
+    """Elements (or slices along an axis) at positions. Source: `mindspore.numpy.take`.
+
+    Args:
+        mode: positions outside: "clip" to the nearest end, "wrap" around, or "raise".
+    """
+    x, index = as_tensor(a, "take", "a"), as_tensor(indices, "take", "indices")
+    x, at = (fa.ravel(x), 0) if axis is None else (x, axis_of(axis, x.ndim, "numpy.take"))
+    out: Tensor = apply("gather", x, _inside(index, x.shape[at], mode, "take"), axis=at)
+    return out
+
+
+def take_along_axis(arr: Any, indices: Any, axis: int | None) -> Tensor:
+    """Elements at positions along an axis. Source: `mindspore.numpy.take_along_axis`."""
+    x, index = (as_tensor(v, "take_along_axis") for v in (arr, indices))
+    if axis is None:
+        x, axis = fa.ravel(x), 0
+    if x.ndim != index.ndim:
+        raise ValueError(f"For 'numpy.take_along_axis', shapes {x.shape} and {index.shape} differ "
+                         "in rank.")
+    a = axis_of(axis, x.ndim, "numpy.take_along_axis")
+    rest = broadcast_all(*(tuple(1 if i == a else d for i, d in enumerate(t.shape))
+                           for t in (x, index)))
+    x, index = (fa.broadcast_to(t, tuple(t.shape[a] if i == a else d for i, d in enumerate(rest)))
+                for t in (x, index))
+    out: Tensor = apply("gather_elements", x, index, dim=a)
+    return out
+
+
+def choose(a: Any, choices: Any, mode: str = "clip") -> Tensor:
+    """From each place the element of the choice that `a` names. Source: `mindspore.numpy.choose`.
+    """
+    xs = together(many(choices, "choose", "choices"))
+    index = _inside(cast_to(as_tensor(a, "choose", "a"), int32), len(xs), mode, "choose")
+    shape = broadcast_all(index.shape, *(x.shape for x in xs))
+    out = fa.broadcast_to(xs[0], shape)
+    for i, x in enumerate(xs[1:], 1):
+        out = m.where(m.eq(index, i), x, out)
+    return out
+
+
+def select(condlist: Any, choicelist: Any, default: Any = 0) -> Tensor:
+    """At each place the choice of the first condition that holds.
+
+    Source: `mindspore.numpy.select`.
+
+    Raises:
+        ValueError: unequally many conditions and choices.
+    """
+    conditions = many(condlist, "select", "condlist")
+    choices = together(many(choicelist, "select", "choicelist"))
+    if len(conditions) != len(choices):
+        raise ValueError(f"For 'numpy.select', {len(conditions)} conditions do not fit "
+                         f"{len(choices)} choices.")
+    shape = broadcast_all(*(t.shape for t in (*conditions, *choices)))
+    out = fa.broadcast_to(cast_to(as_tensor(default, "select", "default"), choices[0].dtype),
+                          shape)
+    for c, x in zip(reversed(conditions), reversed(choices), strict=True):
+        out = m.where(cast_to(c, bool_), x, out)
+    return out
+
+
+def argwhere(a: Any) -> Tensor:
+    """Positions of the non-zero elements, (n, rank). Source: `mindspore.numpy.argwhere`."""
+    out: Tensor = fr.nonzero(as_tensor(a, "argwhere", "a"))
+    return out
+
+
+def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Tensor, ...]:
+    """Flat positions as positions along axes. Source: `mindspore.numpy.unravel_index`."""
+    index = as_tensor(indices, "unravel_index", "indices")
+    dims = (shape,) if is_int(shape) else tuple(shape)
+    choice(order, ("C", "F"), "numpy.unravel_index", "order")
+    total = math.prod(dims)
+    index = m.where(m.lt(index, 0), m.add(index, total), index)
+    index = m.clamp(index, 0, total - 1)
+    out: list[Tensor] = []
+    for d in reversed(dims) if order == "C" else dims:
+        out.append(m.remainder(index, d))
+        index = m.floor_divide(index, d)
+    return tuple(reversed(out)) if order == "C" else tuple(out)
+
+
+def ravel_multi_index(multi_index: Any, dims: Any, mode: str = "clip", order: str = "C") -> Tensor:
+    """Positions along axes as flat positions. Source: `mindspore.numpy.ravel_multi_index`."""
+    parts = many(multi_index, "ravel_multi_index", "multi_index")
+    choice(order, ("C", "F"), "numpy.ravel_multi_index", "order")
+    if len(parts) != len(dims):
+        raise ValueError(f"For 'numpy.ravel_multi_index', {len(parts)} indices do not fit {dims}.")
+    total: Tensor | None = None
+    pairs = list(zip(parts, dims, strict=True))
+    for index, d in pairs if order == "C" else reversed(pairs):
+        here = _inside(index, d, mode, "ravel_multi_index")
+        total = here if total is None else m.add(m.mul(total, d), here)
+    assert total is not None
+    return total
+
+
+def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Tensor:
+    """Where values belong in an ordered vector, int32. Source: `mindspore.numpy.searchsorted`."""
+    seq, values = together([as_tensor(a, "searchsorted", "a"), as_tensor(v, "searchsorted", "v")])
+    order = None if sorter is None else as_tensor(sorter, "searchsorted", "sorter")
+    return fr.searchsorted(seq, values, out_int32=True, side=side, sorter=order)
+
+
+def digitize(x: Any, bins: Any, right: bool = False) -> Tensor:
+    """The bin of each element, bins rising or falling, int32. Source: `mindspore.numpy.digitize`.
+    """
+    values, edges = together([as_tensor(x, "digitize"), as_tensor(bins, "digitize", "bins")])
+    cells = fa.expand_dims(values, -1)
+    up = m.lt(edges, cells) if right else m.le(edges, cells)
+    down = m.ge(edges, cells) if right else m.gt(edges, cells)
+    n = edges.shape[0]
+    rises = m.le(fa.part(edges, 0, 0, 1), fa.part(edges, 0, n - 1, n))
+    return fr.sum(cast_to(m.where(rises, up, down), int32), -1, dtype=int32)
+
+
+# --- sets -----------------------------------------------------------------------------------------
+
+
+def unique(x: Any, return_inverse: bool = False) -> Any:
+    """Distinct elements in order. Source: `mindspore.numpy.unique`.
+
+    Args:
+        return_inverse: also the position of each element among them, int32.
+    """
+    t = as_tensor(x, "unique")
+    flat = fa.ravel(t)
+    ordered, perm = fr.sort(flat)
+    if not return_inverse:
+        return fr.unique_consecutive(ordered)
+    values, runs = fr.unique_consecutive(ordered, return_inverse=True)
+    room: Tensor = apply("mul", runs, as_tensor(np.int64(0), "unique"))
+    back: Tensor = apply("scatter", room, cast_to(perm, int64), runs, axis=0)
+    return values, fa.reshape(cast_to(back, int32), t.shape)
+
+
+def isin(element: Any, test_elements: Any, invert: bool = False) -> Tensor:
+    """Whether elements are among others. Source: `mindspore.numpy.isin`."""
+    x, among = together([as_tensor(element, "isin", "element"),
+                         as_tensor(test_elements, "isin", "test_elements")])
+    found = fr.any(m.eq(fa.expand_dims(x, -1), fa.ravel(among)), -1)
+    return m.logical_not(found) if invert else found
+
+
+def in1d(ar1: Any, ar2: Any, invert: bool = False) -> Tensor:
+    """`isin` of all elements in one axis. Source: `mindspore.numpy.in1d`."""
+    return isin(ravel(ar1), ar2, invert)
+
+
+def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Tensor:
+    """Elements of the first that are not in the second. Source: `mindspore.numpy.setdiff1d`."""
+    x = ravel(ar1) if assume_unique else unique(ar1)
+    return fr.masked_select(x, in1d(x, ar2, invert=True))
+
+
+def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False
+                ) -> Any:
+    """Elements of both, in order. Source: `mindspore.numpy.intersect1d`.
+
+    Args:
+        assume_unique: no element occurs twice in either.
+        return_indices: also where each first occurs in both.
+    """
+    x, y = together([ravel(ar1), ravel(ar2)])
+    if assume_unique:
+        both = fr.sort(fr.masked_select(x, isin(x, y)))[0]
+    else:
+        values = unique(x)
+        both = fr.masked_select(values, isin(values, y))
+    if not return_indices:
+        return both
+    cells = fa.expand_dims(both, -1)
+    first, second = (cast_to(fr.argmax(cast_to(m.eq(cells, t), int32), -1), int32)
+                     for t in (x, y))
+    return both, first, second

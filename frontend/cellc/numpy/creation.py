@@ -1,0 +1,511 @@
+"""Arrays made from numbers: filled, counted, spaced, drawn, windows, grids and index sets."""
+
+from __future__ import annotations
+
+import builtins
+import math
+from typing import Any
+
+import numpy as np
+
+from cellc_compiler.ir.dims import is_symbolic
+from cellc_runtime.dtypes import DType, float32, int32
+
+from ..common._promotion import cast_to, inexact
+from ..common.tensor import Tensor
+from ..core.dispatch import apply
+from ..ops import functional_array as fa
+from ..ops import functional_create as fc
+from ..ops import functional_math as m
+from ..ops import functional_random as rnd
+from ..ops._args import Ints, axis_of, integer, shape_of
+from ._tensors import as_tensor, finished, from_array, to_dtype
+
+_range = builtins.range
+
+
+def array(obj: Any, dtype: Any = None, copy: bool = True, ndmin: int = 0) -> Tensor:
+    """A tensor of a number, a list or a tensor, with at least `ndmin` axes.
+
+    Source: `mindspore.numpy.array`.
+    """
+    x = finished(as_tensor(obj, "array", "obj"), dtype, "array")
+    if ndmin > x.ndim:
+        return fa.reshape(x, (1,) * (ndmin - x.ndim) + x.shape)
+    return x.copy() if copy and x is obj else x
+
+
+def asarray(a: Any, dtype: Any = None) -> Tensor:
+    """A tensor of a number, a list or a tensor. Source: `mindspore.numpy.asarray`."""
+    return finished(as_tensor(a, "asarray", "a"), dtype, "asarray")
+
+
+def asfarray(a: Any, dtype: Any = float32) -> Tensor:
+    """A tensor of floats; float32 for None and types that are no float.
+
+    Source: `mindspore.numpy.asfarray`.
+    """
+    to = float32 if dtype is None else to_dtype(dtype, "asfarray")
+    return cast_to(as_tensor(a, "asfarray", "a"), to if to.is_float else float32)
+
+
+def copy(a: Any) -> Tensor:
+    """A tensor of the same elements. Source: `mindspore.numpy.copy`."""
+    out: Tensor = as_tensor(a, "copy", "a").copy()
+    return out
+
+
+def _shape(shape: Any, what: str) -> Ints:
+    return shape_of(shape, f"numpy.{what}")
+
+
+def ones(shape: Any, dtype: Any = float32) -> Tensor:
+    """A tensor of ones. Source: `mindspore.numpy.ones`."""
+    return fc.ones(_shape(shape, "ones"), to_dtype(dtype, "ones"))
+
+
+def zeros(shape: Any, dtype: Any = float32) -> Tensor:
+    """A tensor of zeros. Source: `mindspore.numpy.zeros`."""
+    return fc.zeros(_shape(shape, "zeros"), to_dtype(dtype, "zeros"))
+
+
+def empty(shape: Any, dtype: Any = float32) -> Tensor:
+    """A tensor whose elements do not matter (zeros). Source: `mindspore.numpy.empty`."""
+    return fc.zeros(_shape(shape, "empty"), to_dtype(dtype, "empty"))
+
+
+def full(shape: Any, fill_value: Any, dtype: Any = None) -> Tensor:
+    """A tensor filled with a number or a broadcast array. Source: `mindspore.numpy.full`."""
+    x = finished(as_tensor(fill_value, "full", "fill_value"), dtype, "full")
+    return fa.broadcast_to(x, _shape(shape, "full"))
+
+
+def _like(a: Any, value: Any, dtype: Any, shape: Any, what: str) -> Tensor:
+    x = as_tensor(a, what, "a")
+    to = x.dtype if dtype is None else to_dtype(dtype, what)
+    dims = x.shape if shape is None else _shape(shape, what)
+    return full(dims, value, to)
+
+
+def ones_like(a: Any, dtype: Any = None, shape: Any = None) -> Tensor:
+    """Ones in the shape and type of `a`. Source: `mindspore.numpy.ones_like`."""
+    return _like(a, 1, dtype, shape, "ones_like")
+
+
+def zeros_like(a: Any, dtype: Any = None, shape: Any = None) -> Tensor:
+    """Zeros in the shape and type of `a`. Source: `mindspore.numpy.zeros_like`."""
+    return _like(a, 0, dtype, shape, "zeros_like")
+
+
+def full_like(a: Any, fill_value: Any, dtype: Any = None, shape: Any = None) -> Tensor:
+    """A number in the shape and type of `a`. Source: `mindspore.numpy.full_like`."""
+    return _like(a, fill_value, dtype, shape, "full_like")
+
+
+def empty_like(prototype: Any, dtype: Any = None, shape: Any = None) -> Tensor:
+    """The shape and type of `prototype`, zeros. Source: `mindspore.numpy.empty_like`."""
+    return _like(prototype, 0, dtype, shape, "empty_like")
+
+
+def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) -> Tensor:
+    """start, start + step, ... before stop: int32 of ints, float32 of floats.
+
+    Source: `mindspore.numpy.arange`.
+    """
+    if stop is None:
+        start, stop = 0, start
+    step = 1 if step is None else step
+    given = (start, stop, step)
+    if dtype is not None:
+        to = to_dtype(dtype, "arange")
+    else:
+        whole = builtins.all(isinstance(v, (int, np.integer)) or is_symbolic(v) for v in given)
+        to = int32 if whole else float32
+    if not is_symbolic(start) and not is_symbolic(stop) and step and (stop - start) / step < 0:
+        return fc.zeros((0,), to)
+    return fc.arange(start, stop, step, dtype=to)
+
+
+def linspace(
+    start: Any, stop: Any, num: int = 50, endpoint: bool = True, retstep: bool = False,
+    dtype: Any = None, axis: int = 0,
+) -> Any:
+    """`num` evenly spaced numbers from start to stop, in float32 unless `dtype` says otherwise.
+
+    Source: `mindspore.numpy.linspace`.
+
+    Args:
+        endpoint: whether stop is the last number.
+        retstep: also return the distance of neighbours.
+        axis: where the new axis goes if start and stop are arrays.
+
+    Raises:
+        ValueError: `num` is negative.
+    """
+    n = integer(num, "numpy.linspace", "num")
+    if n < 0:
+        raise ValueError(f"For 'numpy.linspace', 'num' must not be negative, but got {n}.")
+    parts = builtins.max(n - 1 if endpoint else n, 1)
+    if isinstance(start, (int, float)) and isinstance(stop, (int, float)):
+        grid = from_array(np.linspace(start, stop, n, endpoint), float32)
+        step: Tensor = from_array(np.float64(stop - start) / parts, float32)
+        out = grid
+    else:
+        a, z = (inexact(as_tensor(v, "linspace")) for v in (start, stop))
+        step = m.div(m.sub(z, a), float(parts))
+        a, step = fa.broadcast_tensors(a, step)
+        place = axis_of(axis, a.ndim + 1, "numpy.linspace")
+        counts = fa.reshape(fc.arange(n, dtype=float32),
+                            (-1,) + (1,) * (a.ndim - place))
+        out = m.add(fa.expand_dims(a, place), m.mul(counts, fa.expand_dims(step, place)))
+    out = finished(out, dtype, "linspace")
+    return (out, step) if retstep else out
+
+
+def logspace(
+    start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: Any = 10.0,
+    dtype: Any = None, axis: int = 0,
+) -> Tensor:
+    """base to the power of evenly spaced numbers. Source: `mindspore.numpy.logspace`."""
+    powers = linspace(start, stop, num, endpoint, axis=axis)
+    return finished(m.pow(as_tensor(float(base), "logspace"), powers), dtype, "logspace")
+
+
+def geomspace(
+    start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0
+) -> Tensor:
+    """Numbers of even ratio from start to stop. Source: `mindspore.numpy.geomspace`."""
+    n = integer(num, "numpy.geomspace", "num")
+    if isinstance(start, (int, float)) and isinstance(stop, (int, float)):
+        return finished(from_array(np.geomspace(start, stop, n, endpoint), float32), dtype,
+                        "geomspace")
+    a, z = (inexact(as_tensor(v, "geomspace")) for v in (start, stop))
+    logs = linspace(fc.zeros_like(a), apply("log", m.div(z, a)), n, endpoint, axis=axis)
+    place = axis_of(axis, logs.ndim, "numpy.geomspace")
+    return finished(m.mul(fa.expand_dims(a, place), apply("exp", logs)), dtype, "geomspace")
+
+
+def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = float32) -> Tensor:
+    """Ones on the k-th diagonal of an N by M matrix. Source: `mindspore.numpy.eye`."""
+    to = to_dtype(dtype, "eye")
+    if k == 0:
+        return fc.eye(N, M, to)
+    return from_array(np.eye(N, M, k), to)
+
+
+def identity(n: int, dtype: Any = float32) -> Tensor:
+    """The n by n matrix of ones on the diagonal. Source: `mindspore.numpy.identity`."""
+    return eye(n, n, 0, dtype)
+
+
+def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = float32) -> Tensor:
+    """Ones at and below the k-th diagonal. Source: `mindspore.numpy.tri`."""
+    return fa.tril(ones((N, N if M is None else M), dtype), k)
+
+
+# --- windows --------------------------------------------------------------------------------------
+
+
+def _window(values: Any) -> Tensor:
+    return from_array(values, float32)
+
+
+def bartlett(M: int) -> Tensor:
+    """The Bartlett window (a triangle). Source: `mindspore.numpy.bartlett`."""
+    return _window(np.bartlett(integer(M, "numpy.bartlett", "M")))
+
+
+def blackman(M: int) -> Tensor:
+    """The Blackman window. Source: `mindspore.numpy.blackman`."""
+    return _window(np.blackman(integer(M, "numpy.blackman", "M")))
+
+
+def hamming(M: int) -> Tensor:
+    """The Hamming window. Source: `mindspore.numpy.hamming`."""
+    return _window(np.hamming(integer(M, "numpy.hamming", "M")))
+
+
+def hanning(M: int) -> Tensor:
+    """The Hann window. Source: `mindspore.numpy.hanning`."""
+    return _window(np.hanning(integer(M, "numpy.hanning", "M")))
+
+
+# --- grids and sets of indices --------------------------------------------------------------------
+
+
+def meshgrid(*xi: Any, sparse: bool = False, indexing: str = "xy") -> tuple[Tensor, ...]:
+    """Coordinates of a grid over vectors. Source: `mindspore.numpy.meshgrid`.
+
+    Args:
+        sparse: leave axes of length 1 where nothing varies.
+        indexing: `"xy"` (the first vector along columns) or `"ij"`.
+    """
+    xs = [fa.ravel(as_tensor(x, "meshgrid")) for x in xi]
+    if indexing not in ("xy", "ij"):
+        raise ValueError(f"For 'numpy.meshgrid', 'indexing' must be 'xy' or 'ij', but got "
+                         f"{indexing!r}.")
+    axes = list(_range(len(xs)))
+    if indexing == "xy" and len(xs) > 1:
+        axes[0], axes[1] = 1, 0
+    open_ = [fa.reshape(x, tuple(-1 if i == a else 1 for i in _range(len(xs))))
+             for x, a in zip(xs, axes, strict=True)]
+    if sparse or not xs:
+        return tuple(open_)
+    shape = tuple(xs[axes.index(i)].size for i in _range(len(xs)))
+    return tuple(fa.broadcast_to(x, shape) for x in open_)
+
+
+class _Grid:
+    """`mgrid[...]` and `ogrid[...]`: coordinates written as slices."""
+
+    def __init__(self, dense: bool) -> None:
+        self.dense = dense
+
+    def __getitem__(self, keys: Any) -> Any:
+        """One vector for each slice; a step like `5j` is a number of points."""
+        single = not isinstance(keys, tuple)
+        vectors = [_spaced(k) for k in ((keys,) if single else keys)]
+        if single:
+            return vectors[0]
+        whole = builtins.all(v.dtype is int32 for v in vectors)
+        vectors = [v if whole else cast_to(v, float32) for v in vectors]
+        made = meshgrid(*vectors, sparse=not self.dense, indexing="ij")
+        return fa.stack(list(made)) if self.dense else made
+
+
+def _spaced(key: slice) -> Tensor:
+    if not isinstance(key, slice) or key.stop is None:
+        raise TypeError(f"'numpy.mgrid' and 'ogrid' are indexed by slices, but got {key!r}.")
+    start = 0 if key.start is None else key.start
+    if isinstance(key.step, complex):
+        return linspace(start, key.stop, int(abs(key.step)))  # type: ignore[no-any-return]
+    return arange(start, key.stop, key.step)
+
+
+mgrid = _Grid(dense=True)
+ogrid = _Grid(dense=False)
+
+
+def indices(dimensions: Any, dtype: Any = int32, sparse: bool = False) -> list[Tensor]:
+    """Coordinates of each place of a shape, along each axis. Source: `mindspore.numpy.indices`."""
+    to = to_dtype(dtype, "indices")
+    vectors = [arange(d, dtype=to) for d in _shape(dimensions, "indices")]
+    made = meshgrid(*vectors, sparse=sparse, indexing="ij")
+    return list(made)
+
+
+def ix_(*args: Any) -> tuple[Tensor, ...]:
+    """Vectors shaped to index a sub-grid. Source: `mindspore.numpy.ix_`.
+
+    Raises:
+        TypeError: an argument is no Tensor.
+        ValueError: one is no vector.
+    """
+    for x in args:
+        if not isinstance(x, Tensor):
+            raise TypeError(f"For 'numpy.ix_', arguments must be Tensors, got {type(x).__name__}.")
+        if x.ndim != 1:
+            raise ValueError(f"For 'numpy.ix_', arguments must be vectors, but got {x.shape}.")
+    return meshgrid(*args, sparse=True, indexing="ij")
+
+
+def _pairs(found: Any) -> tuple[Tensor, ...]:
+    return tuple(from_array(a, int32) for a in found)
+
+
+def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Tensor, ...]:
+    """Rows and columns of a lower triangle. Source: `mindspore.numpy.tril_indices`."""
+    return _pairs(np.tril_indices(n, k, m))
+
+
+def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Tensor, ...]:
+    """Rows and columns of an upper triangle. Source: `mindspore.numpy.triu_indices`."""
+    return _pairs(np.triu_indices(n, k, m))
+
+
+def _matrix_sizes(arr: Any, what: str) -> Ints:
+    x = as_tensor(arr, what, "arr")
+    if x.ndim != 2:
+        raise ValueError(f"For 'numpy.{what}', 'arr' must be a matrix, but got shape {x.shape}.")
+    return x.shape
+
+
+def tril_indices_from(arr: Any, k: int = 0) -> tuple[Tensor, ...]:
+    """`tril_indices` for a matrix. Source: `mindspore.numpy.tril_indices_from`."""
+    rows, columns = _matrix_sizes(arr, "tril_indices_from")
+    return tril_indices(rows, k, columns)
+
+
+def triu_indices_from(arr: Any, k: int = 0) -> tuple[Tensor, ...]:
+    """`triu_indices` for a matrix. Source: `mindspore.numpy.triu_indices_from`."""
+    rows, columns = _matrix_sizes(arr, "triu_indices_from")
+    return triu_indices(rows, k, columns)
+
+
+def diag_indices(n: int, ndim: int = 2) -> tuple[Tensor, ...]:
+    """Positions of the main diagonal. Source: `mindspore.numpy.diag_indices`."""
+    return (arange(integer(n, "numpy.diag_indices", "n")),) * ndim
+
+
+def vander(x: Any, N: int | None = None, increasing: bool = False) -> Tensor:
+    """Columns of powers of x, falling unless `increasing`. Source: `mindspore.numpy.vander`."""
+    v = as_tensor(x, "vander")
+    if v.ndim != 1:
+        raise ValueError(f"For 'numpy.vander', 'x' must be a vector, but got shape {v.shape}.")
+    count = v.shape[0] if N is None else integer(N, "numpy.vander", "N")
+    order = _range(count) if increasing else _range(count - 1, -1, -1)
+    columns: list[Tensor] = []
+    power = fc.ones_like(v)
+    for _ in _range(count):
+        columns.append(power)
+        power = m.mul(power, v)
+    return fa.stack([columns[i] for i in order], 1)
+
+
+# --- random ---------------------------------------------------------------------------------------
+
+
+def _sizes(shape: tuple[Any, ...], what: str) -> Ints:
+    return _shape(shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape,
+                  what)
+
+
+def _drawn_as(dtype: Any, what: str) -> DType:
+    to = to_dtype(dtype, what)
+    if not to.is_float:
+        raise ValueError(f"For 'numpy.{what}', 'dtype' must be a float type, but got {to}.")
+    return to
+
+
+def rand(*shape: Any, dtype: Any = float32) -> Tensor:
+    """Uniform numbers in [0, 1). Source: `mindspore.numpy.rand`."""
+    return rnd.rand(_sizes(shape, "rand"), dtype=_drawn_as(dtype, "rand"))
+
+
+def randn(*shape: Any, dtype: Any = float32) -> Tensor:
+    """Standard normal numbers. Source: `mindspore.numpy.randn`."""
+    return rnd.randn(_sizes(shape, "randn"), dtype=_drawn_as(dtype, "randn"))
+
+
+def randint(minval: int, maxval: int | None = None, shape: Any = None, dtype: Any = int32
+            ) -> Tensor:
+    """Uniform ints in [minval, maxval), or [0, minval) without maxval.
+
+    Source: `mindspore.numpy.randint`.
+
+    Raises:
+        ValueError: maxval is not above minval, or the type is no integer type.
+    """
+    low, high = (0, minval) if maxval is None else (minval, maxval)
+    to = to_dtype(dtype, "randint")
+    if not to.is_integer:
+        raise ValueError(f"For 'numpy.randint', 'dtype' must be an integer type, but got {to}.")
+    return rnd.randint(low, high, () if shape is None else _shape(shape, "randint"), dtype=to)
+
+
+# --- padding --------------------------------------------------------------------------------------
+
+
+def pad(
+    arr: Any, pad_width: Any, mode: Any = "constant", stat_length: Any = None,
+    constant_values: Any = 0, end_values: Any = 0, reflect_type: str = "even",
+) -> Tensor:
+    """Elements added at the ends of axes. Source: `mindspore.numpy.pad`.
+
+    Args:
+        pad_width: an int, (before, after), or one such pair for each axis.
+        mode: "constant", "edge", "empty", "linear_ramp", "maximum", "mean", "minimum", "reflect",
+            "symmetric" or "wrap".
+        stat_length: how many elements at each end the statistics read (all if None).
+        constant_values: the numbers of "constant", given as `pad_width` is.
+        end_values: the last numbers of "linear_ramp".
+        reflect_type: "even", or "odd" for twice the edge minus the mirrored elements.
+
+    Raises:
+        ValueError: an unknown mode, or negative widths.
+    """
+    x = as_tensor(arr, "pad", "arr")
+    widths = _per_axis(pad_width, x.ndim, "pad_width")
+    if builtins.any(w < 0 for pair in widths for w in pair):
+        raise ValueError(f"For 'numpy.pad', 'pad_width' must not be negative, but got "
+                         f"{pad_width}.")
+    fills = _per_axis(constant_values if mode == "constant" else end_values, x.ndim, "values")
+    lengths = [(None, None)] * x.ndim if stat_length is None else \
+        _per_axis(stat_length, x.ndim, "stat_length")
+    for axis, (before, after) in enumerate(widths):
+        if mode in ("edge", "reflect", "symmetric", "wrap"):
+            x = _mirrored(x, axis, before, after, mode, reflect_type)
+        else:
+            ends = [_end(x, axis, n, i, mode, fills[axis][i], lengths[axis][i])
+                    for i, n in enumerate((before, after))]
+            x = fa.concat([ends[0], x, ends[1]], axis) if before or after else x
+    return x
+
+
+def _per_axis(given: Any, rank: int, name: str) -> list[Any]:
+    """One pair for each axis of what may be a number, a pair, or pairs."""
+    if isinstance(given, Tensor):
+        given = given.tolist()
+    if not isinstance(given, (list, tuple)):
+        return [(given, given)] * rank
+    pairs = [tuple(p) if isinstance(p, (list, tuple)) else p for p in given]
+    if not isinstance(pairs[0], tuple):
+        pairs = [tuple(pairs)]
+    pairs = [p * 2 if len(p) == 1 else p for p in pairs] * (rank if len(pairs) == 1 else 1)
+    if len(pairs) != rank or builtins.any(len(p) != 2 for p in pairs):
+        raise ValueError(f"For 'numpy.pad', '{name}' must be a number, a pair, or {rank} pairs, "
+                         f"but got {given}.")
+    return pairs
+
+
+def _mirrored(x: Tensor, axis: int, before: int, after: int, mode: str, kind: str) -> Tensor:
+    n = x.shape[axis]
+    where = np.pad(np.arange(n), (before, after), mode)  # type: ignore[call-overload]
+    out = apply("gather", x, from_array(where, int32), axis=axis)
+    if kind == "even" or mode not in ("reflect", "symmetric"):
+        return out  # type: ignore[no-any-return]
+    if builtins.max(before, after) > n - (mode == "reflect"):
+        raise ValueError("For 'numpy.pad', an odd reflection must not be longer than the axis.")
+    first, last = fa.part(x, axis, 0, 1), fa.part(x, axis, n - 1, n)
+    head = m.sub(m.mul(first, 2), fa.part(out, axis, 0, before))
+    tail = m.sub(m.mul(last, 2), fa.part(out, axis, before + n, before + n + after))
+    return fa.concat([head, x, tail], axis)
+
+
+def _end(x: Tensor, axis: int, count: int, side: int, mode: Any, value: Any, length: Any
+         ) -> Tensor:
+    """What is added at one end (side 0 or 1) of an axis."""
+    n = x.shape[axis]
+    shape = tuple(count if i == axis else d for i, d in enumerate(x.shape))
+    if mode in ("constant", "empty"):
+        return fc.full(shape, value if mode == "constant" else 0, dtype=x.dtype)
+    if mode == "linear_ramp":
+        edge = fa.part(x, axis, n - 1 if side else 0, n if side else 1)
+        ticks = np.arange(count) if side == 0 else np.arange(1, count + 1)
+        places = tuple(-1 if i == axis else 1 for i in _range(x.ndim))
+        steps = fa.reshape(from_array(ticks / builtins.max(count, 1), float32), places)
+        start = inexact(edge)
+        ramp = m.add(m.mul(m.sub(1.0, steps), value), m.mul(start, steps)) if not side else \
+            m.add(start, m.mul(m.sub(float(value), start), steps))
+        return cast_to(ramp, x.dtype)
+    take = n if length is None else builtins.min(int(length), n)
+    span = fa.part(x, axis, n - take, n) if side else fa.part(x, axis, 0, take)
+    statistic = _STATISTICS.get(mode)
+    if statistic is None:
+        raise ValueError(f"For 'numpy.pad', 'mode' {mode!r} is not known.")
+    return fa.broadcast_to(statistic(span, axis), shape)
+
+
+def _mean(x: Tensor, axis: int) -> Tensor:
+    total = apply("reduce_mean", inexact(x), axes=(axis,), keepdims=True)
+    return cast_to(total if x.dtype.is_inexact else m.round(total), x.dtype)
+
+
+_STATISTICS = {
+    "maximum": lambda x, a: apply("reduce_max", x, axes=(a,), keepdims=True),
+    "minimum": lambda x, a: apply("reduce_min", x, axes=(a,), keepdims=True),
+    "mean": _mean,
+}
+
+pi, inf, nan = math.pi, math.inf, math.nan
+PINF, NINF = math.inf, -math.inf

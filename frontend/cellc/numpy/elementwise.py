@@ -1,0 +1,348 @@
+"""Functions of each element, and of two tensors element by element."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable
+from typing import Any
+
+from cellc_runtime.dtypes import bool_, float32, int32
+
+from ..common._promotion import cast_to, inexact
+from ..common.tensor import Tensor
+from ..core.dispatch import apply
+from ..ops import functional_math as m
+from ._tensors import as_tensor, finished, to_dtype, together
+
+Function = Callable[..., Any]
+
+
+def _parameters(*names: str, dtype: bool = True) -> inspect.Signature:
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    given = [inspect.Parameter(n, kind) for n in names]
+    last = [inspect.Parameter("dtype", kind, default=None)] if dtype else []
+    return inspect.Signature(given + last)
+
+
+def _named(fn: Function, name: str, doc: str, signature: inspect.Signature) -> Function:
+    fn.__name__ = fn.__qualname__ = name
+    fn.__doc__ = f"{doc}\n\nSource: `mindspore.numpy.{name}`."
+    fn.__signature__ = signature  # type: ignore[attr-defined]
+    return fn
+
+
+def _of_one(name: str, compute: Function, doc: str, first: str = "x", dtype: bool = True
+            ) -> Function:
+    signature = _parameters(first, dtype=dtype)
+
+    def function(*args: Any, **kwargs: Any) -> Tensor:
+        bound = signature.bind(*args, **kwargs)
+        given = bound.arguments
+        out = compute(as_tensor(given[first], name, first))
+        return finished(out, given.get("dtype"), name)
+
+    return _named(function, name, doc, signature)
+
+
+def _of_two(name: str, compute: Function, doc: str) -> Function:
+    signature = _parameters("x1", "x2")
+
+    def function(x1: Any, x2: Any, dtype: Any = None) -> Any:
+        a, b = as_tensor(x1, name, "x1"), as_tensor(x2, name, "x2")
+        return finished(compute(a, b), dtype, name)
+
+    return _named(function, name, doc, signature)
+
+
+def _float(op: str) -> Function:
+    """An op on floats; ints are taken in float32."""
+    def compute(x: Tensor) -> Tensor:
+        out: Tensor = apply(op, inexact(x))
+        return out
+
+    return compute
+
+
+def _cbrt(x: Tensor) -> Tensor:
+    t = inexact(x)
+    size = m.pow(m.abs(t), 1.0 / 3.0)
+    return m.where(m.lt(t, 0), m.neg(size), size)
+
+
+def _exp2(x: Tensor) -> Tensor:
+    return m.pow(as_tensor(2, "exp2"), x) if not x.dtype.is_inexact else m.exp2(x)
+
+
+def _sign(x: Tensor) -> Tensor:
+    return m.sign(inexact(x))
+
+
+def _fix(x: Tensor) -> Tensor:
+    return m.trunc(inexact(x))
+
+
+def _reciprocal(x: Tensor) -> Tensor:
+    if x.dtype.is_inexact:
+        return m.reciprocal(x)
+    whole = cast_to(x, int32) if x.dtype is bool_ else x
+    return cast_to(m.trunc(m.true_divide(1, whole)), whole.dtype)
+
+
+def _infinite(test: Function) -> Function:
+    return lambda x: test(x) if x.dtype.is_float else m.ne(x, x)
+
+
+_ONE: tuple[tuple[str, Function, str, str, bool], ...] = (
+    ("abs", m.abs, "The absolute value.", "x", True),
+    ("absolute", m.abs, "The absolute value.", "x", True),
+    ("fabs", lambda x: m.abs(inexact(x)), "The absolute value, of floats.", "x", True),
+    ("arccos", _float("acos"), "The angle of a cosine.", "input", True),
+    ("arccosh", _float("acosh"), "The inverse of cosh.", "x", True),
+    ("arcsin", _float("asin"), "The angle of a sine.", "x", True),
+    ("arcsinh", _float("asinh"), "The inverse of sinh.", "x", True),
+    ("arctan", _float("atan"), "The angle of a tangent.", "x", True),
+    ("arctanh", _float("atanh"), "The inverse of tanh.", "x", True),
+    ("cbrt", _cbrt, "The cube root.", "x", True),
+    ("ceil", lambda x: m.ceil(inexact(x)), "The smallest whole number not below.", "x", True),
+    ("cos", _float("cos"), "The cosine.", "x", True),
+    ("cosh", _float("cosh"), "The hyperbolic cosine.", "x", True),
+    ("deg2rad", m.deg2rad, "Degrees to radians.", "x", True),
+    ("radians", m.deg2rad, "Degrees to radians.", "x", True),
+    ("rad2deg", m.rad2deg, "Radians to degrees.", "x", True),
+    ("exp", _float("exp"), "e to the power x.", "x", True),
+    ("exp2", _exp2, "2 to the power x.", "x", True),
+    ("expm1", _float("expm1"), "exp(x) - 1, exact near 0.", "x", True),
+    ("fix", _fix, "Towards zero to a whole number.", "x", False),
+    ("floor", lambda x: m.floor(inexact(x)), "The largest whole number not above.", "x", True),
+    ("log", _float("log"), "The natural logarithm.", "x", True),
+    ("log10", _float("log10"), "The logarithm to base 10.", "x", True),
+    ("log1p", _float("log1p"), "log(1 + x), exact near 0.", "x", True),
+    ("log2", _float("log2"), "The logarithm to base 2.", "x", True),
+    ("negative", m.neg, "-a.", "a", True),
+    ("positive", m.positive, "a itself.", "a", True),
+    ("reciprocal", _reciprocal, "1 / x (of ints in whole numbers).", "x", True),
+    ("rint", lambda x: m.round(inexact(x)), "The nearest whole number, halves to even.", "x",
+     True),
+    ("sign", _sign, "-1, 0 or 1 by the sign.", "x", True),
+    ("signbit", lambda x: m.signbit(x) if x.dtype.is_float else m.lt(x, 0),
+     "Whether the sign bit is set.", "x", True),
+    ("sin", _float("sin"), "The sine.", "x", True),
+    ("sinh", _float("sinh"), "The hyperbolic sine.", "x", True),
+    ("sqrt", _float("sqrt"), "The square root.", "x", True),
+    ("square", m.square, "x * x.", "x", True),
+    ("tan", _float("tan"), "The tangent.", "x", True),
+    ("tanh", _float("tanh"), "The hyperbolic tangent.", "x", True),
+    ("trunc", _fix, "Towards zero to a whole number.", "x", True),
+    ("isfinite", m.isfinite, "Whether neither infinite nor NaN.", "x", True),
+    ("isinf", m.isinf, "Whether infinite.", "x", True),
+    ("isnan", m.isnan, "Whether NaN.", "x", True),
+    ("isneginf", _infinite(m.isneginf), "Whether -inf.", "x", False),
+    ("isposinf", _infinite(m.isposinf), "Whether +inf.", "x", False),
+    ("logical_not", m.logical_not, "Whether zero.", "a", True),
+    ("invert", m.bitwise_not, "All bits turned.", "x", True),
+    ("bitwise_not", m.bitwise_not, "All bits turned.", "x", True),
+)
+
+
+def _float_power(a: Tensor, b: Tensor) -> Tensor:
+    return m.pow(cast_to(a, float32), cast_to(b, float32))
+
+
+def _copysign(a: Tensor, b: Tensor) -> Tensor:
+    return cast_to(m.copysign(a, b), a.dtype)
+
+
+def _heaviside(a: Tensor, b: Tensor) -> Tensor:
+    x, v = together([a, b])
+    return m.heaviside(x, v)
+
+
+_TWO: tuple[tuple[str, Function, str], ...] = (
+    ("add", m.add, "x1 + x2."), ("subtract", m.sub, "x1 - x2."),
+    ("multiply", m.mul, "x1 * x2."), ("divide", m.true_divide, "x1 / x2, in floats."),
+    ("true_divide", m.true_divide, "x1 / x2, in floats."),
+    ("floor_divide", m.floor_divide, "x1 / x2 rounded down."),
+    ("mod", m.remainder, "The rest of x1 / x2, of the sign of x2."),
+    ("remainder", m.remainder, "The rest of x1 / x2, of the sign of x2."),
+    ("fmod", m.fmod, "The rest of x1 / x2, of the sign of x1."),
+    ("power", m.pow, "x1 to the power x2."),
+    ("float_power", _float_power, "x1 to the power x2 in float32."),
+    ("arctan2", m.atan2, "The angle of the point (x2, x1)."),
+    ("copysign", _copysign, "x1 with the sign of x2, in the type of x1."),
+    ("heaviside", _heaviside, "0 below 0, 1 above, x2 at 0."),
+    ("hypot", m.hypot, "sqrt(x1**2 + x2**2)."),
+    ("logaddexp", m.logaddexp, "log(exp(x1) + exp(x2))."),
+    ("logaddexp2", m.logaddexp2, "log2(2**x1 + 2**x2)."),
+    ("maximum", m.maximum, "The larger; NaN if one is."),
+    ("minimum", m.minimum, "The smaller; NaN if one is."),
+    ("equal", m.eq, "x1 == x2."), ("not_equal", m.ne, "x1 != x2."), ("less", m.lt, "x1 < x2."),
+    ("less_equal", m.le, "x1 <= x2."), ("greater", m.gt, "x1 > x2."),
+    ("greater_equal", m.ge, "x1 >= x2."),
+    ("logical_and", m.logical_and, "Whether both are non-zero."),
+    ("logical_or", m.logical_or, "Whether one is non-zero."),
+    ("logical_xor", m.logical_xor, "Whether exactly one is non-zero."),
+    ("bitwise_and", m.bitwise_and, "Bits set in both."),
+    ("bitwise_or", m.bitwise_or, "Bits set in one."),
+    ("bitwise_xor", m.bitwise_xor, "Bits set in exactly one."),
+)
+
+globals().update({row[0]: _of_one(*row) for row in _ONE})
+globals().update({row[0]: _of_two(*row) for row in _TWO})
+
+
+def divmod(x1: Any, x2: Any, dtype: Any = None) -> tuple[Tensor, Tensor]:
+    """`floor_divide` and `remainder`. Source: `mindspore.numpy.divmod`."""
+    a, b = as_tensor(x1, "divmod", "x1"), as_tensor(x2, "divmod", "x2")
+    return (finished(m.floor_divide(a, b), dtype, "divmod"),
+            finished(m.remainder(a, b), dtype, "divmod"))
+
+
+def clip(x: Any, xmin: Any, xmax: Any, dtype: Any = None) -> Tensor:
+    """x brought into [xmin, xmax]; either may be None. Source: `mindspore.numpy.clip`.
+
+    Raises:
+        ValueError: both are None.
+    """
+    if xmin is None and xmax is None:
+        raise ValueError("For 'numpy.clip', one of 'xmin' and 'xmax' must be given.")
+    out = as_tensor(x, "clip")
+    if xmin is not None:
+        out = m.maximum(out, as_tensor(xmin, "clip", "xmin"))
+    if xmax is not None:
+        out = m.minimum(out, as_tensor(xmax, "clip", "xmax"))
+    return finished(out, dtype, "clip")
+
+
+def isclose(a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+            ) -> Tensor:
+    """Whether |a - b| <= atol + rtol * |b|. Source: `mindspore.numpy.isclose`."""
+    x, y = together([as_tensor(a, "isclose", "a"), as_tensor(b, "isclose", "b")])
+    return m.isclose(x, y, rtol, atol, equal_nan)
+
+
+def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
+    """Whether shapes and elements are equal. Source: `mindspore.numpy.array_equal`."""
+    x, y = as_tensor(a1, "array_equal", "a1"), as_tensor(a2, "array_equal", "a2")
+    if x.shape != y.shape:
+        return False
+    return _all_equal(x, y, equal_nan)
+
+
+def array_equiv(a1: Any, a2: Any) -> Any:
+    """Whether elements are equal once broadcast. Source: `mindspore.numpy.array_equiv`."""
+    x, y = as_tensor(a1, "array_equiv", "a1"), as_tensor(a2, "array_equiv", "a2")
+    for p, q in zip(reversed(x.shape), reversed(y.shape), strict=False):
+        if p not in (1, q) and q != 1:
+            return False
+    return _all_equal(x, y, False)
+
+
+def _all_equal(x: Tensor, y: Tensor, equal_nan: bool) -> Tensor:
+    same = m.eq(x, y)
+    if equal_nan:
+        same = m.logical_or(same, m.logical_and(m.isnan(x), m.isnan(y)))
+    if not same.ndim:
+        return same
+    out: Tensor = apply("reduce_all", same, axes=tuple(range(same.ndim)), keepdims=False)
+    return out
+
+
+def where(condition: Any, x: Any = None, y: Any = None) -> Any:
+    """x where the condition holds, else y; with neither, the positions where it holds.
+
+    Source: `mindspore.numpy.where`.
+
+    Raises:
+        ValueError: only one of x and y is given.
+    """
+    c = as_tensor(condition, "where", "condition")
+    if x is None and y is None:
+        return c.nonzero(as_tuple=True)
+    if x is None or y is None:
+        raise ValueError("For 'numpy.where', both or neither of 'x' and 'y' must be given.")
+    a, b = together([as_tensor(x, "where", "x"), as_tensor(y, "where", "y")])
+    return m.where(cast_to(c, bool_), a, b)
+
+
+def unwrap(p: Any, discont: float = math.pi, axis: int = -1) -> Tensor:
+    """Jumps of more than `discont` between neighbours made smaller by multiples of 2 pi.
+
+    Source: `mindspore.numpy.unwrap`.
+    """
+    x = inexact(as_tensor(p, "unwrap", "p"))
+    a = axis % max(x.ndim, 1)
+    n = x.shape[a]
+    if n < 2:
+        return x
+    step = m.sub(_cut(x, a, 1, n), _cut(x, a, 0, n - 1))
+    wrapped = m.sub(m.remainder(m.add(step, math.pi), 2 * math.pi), math.pi)
+    edge = m.logical_and(m.eq(wrapped, -math.pi), m.gt(step, 0))
+    change = m.sub(m.where(edge, math.pi, wrapped), step)
+    change = m.where(m.lt(m.abs(step), discont), 0.0, change)
+    total: Tensor = apply("cumsum", change, axis=a)
+    out: Tensor = apply("concat", _cut(x, a, 0, 1), m.add(_cut(x, a, 1, n), total), axis=a)
+    return out
+
+
+def _cut(x: Tensor, axis: int, start: int, stop: int) -> Tensor:
+    out: Tensor = apply(
+        "slice", x, start=tuple(start if i == axis else 0 for i in range(x.ndim)),
+        stop=tuple(stop if i == axis else d for i, d in enumerate(x.shape)))
+    return out
+
+
+def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None) -> Tensor:
+    """Straight lines between the points (xp, fp), float32. Source: `mindspore.numpy.interp`.
+
+    Args:
+        xp: ascending.
+        left: the value below xp[0] (fp[0] if None).
+        right: the value above xp[-1] (fp[-1] if None).
+
+    Raises:
+        ValueError: xp and fp are no vectors of one length.
+    """
+    at = as_tensor(x, "interp")
+    at, px, py = (cast_to(t, float32) for t in (
+        at, as_tensor(xp, "interp", "xp"), as_tensor(fp, "interp", "fp")))
+    if px.ndim != 1 or px.shape != py.shape:
+        raise ValueError(f"For 'numpy.interp', 'xp' and 'fp' must be vectors of one length, but "
+                         f"got shapes {px.shape} and {py.shape}.")
+    n = px.shape[0]
+    cells: Tensor = apply("reshape", at, shape=(*at.shape, 1))
+    above = cast_to(m.le(px, cells), int32)
+    count: Tensor = apply("reduce_sum", above, axes=(above.ndim - 1,), keepdims=False)
+    low = m.clamp(m.sub(count, 1), 0, max(n - 2, 0))
+    high = m.minimum(m.add(low, 1), n - 1)
+    x0, x1, y0, y1 = (apply("gather", t, i, axis=0)
+                      for t, i in ((px, low), (px, high), (py, low), (py, high)))
+    gap = m.sub(x1, x0)
+    slope = m.div(m.sub(y1, y0), m.where(m.eq(gap, 0), 1.0, gap))
+    out = m.add(y0, m.mul(slope, m.sub(at, x0)))
+    first, last = (apply("reshape", _cut(t, 0, i, i + 1), shape=())
+                   for t, i in ((px, 0), (px, n - 1)))
+    ends = [apply("reshape", _cut(py, 0, i, i + 1), shape=()) for i in (0, n - 1)]
+    below = ends[0] if left is None else left
+    beyond = ends[1] if right is None else right
+    out = m.where(m.lt(at, first), below, out)
+    return m.where(m.eq(at, last), ends[1], m.where(m.gt(at, last), beyond, out))
+
+
+def result_type(*arrays_and_dtypes: Any) -> Any:
+    """The element type that arrays and types meet in. Source: `mindspore.numpy.result_type`."""
+    made = [_example(v) for v in arrays_and_dtypes]
+    if not made:
+        raise TypeError("For 'numpy.result_type', at least one array or type is needed.")
+    return together(made)[0].dtype
+
+
+def promote_types(type1: Any, type2: Any) -> Any:
+    """The element type that two types meet in. Source: `mindspore.numpy.promote_types`."""
+    return result_type(to_dtype(type1, "promote_types"), to_dtype(type2, "promote_types"))
+
+
+def _example(v: Any) -> Tensor:
+    if isinstance(v, (Tensor, list, tuple, int, float, complex)) and not isinstance(v, type):
+        return as_tensor(v, "result_type")
+    return cast_to(as_tensor(0, "result_type"), to_dtype(v, "result_type"))

@@ -1,0 +1,571 @@
+"""Sums, statistics and differences along axes, and histograms."""
+
+from __future__ import annotations
+
+import builtins
+import math
+from typing import Any
+
+from cellc_runtime.dtypes import bool_, float16, float32, int32, int64
+
+from ..common._promotion import cast_to, inexact
+from ..common.tensor import Tensor
+from ..core.dispatch import apply
+from ..ops import functional_array as fa
+from ..ops import functional_math as m
+from ..ops import functional_math as m_
+from ..ops import functional_reduce as fr
+from ..ops._args import axis_of, integer, need_known
+from ._tensors import as_tensor, finished, many, to_dtype, together
+from .arrays import searchsorted
+from .creation import linspace
+from .linear import dot, matmul
+
+_max_of = builtins.max
+
+
+def _counts(x: Tensor) -> Tensor:
+    """Bools as ints: what takes part in arithmetic."""
+    return cast_to(x, int32) if x.dtype is bool_ else x
+
+
+def sum(
+    a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False, initial: Any = None
+) -> Tensor:
+    """The sum; of ints in int64. Source: `mindspore.numpy.sum`."""
+    to = None if dtype is None else to_dtype(dtype, "sum")
+    out = fr.sum(as_tensor(a, "sum", "a"), axis, keepdims, dtype=to)
+    return out if initial is None else m.add(out, initial)
+
+
+def mean(a: Any, axis: Any = None, keepdims: bool = False, dtype: Any = None) -> Tensor:
+    """The mean; of ints in whole numbers unless `dtype` is a float type.
+
+    Source: `mindspore.numpy.mean`.
+    """
+    x = finished(_counts(as_tensor(a, "mean", "a")), dtype, "mean")
+    return fr.mean(x, axis, keepdims)
+
+
+def average(x: Any, axis: Any = None, weights: Any = None, returned: bool = False) -> Any:
+    """The mean with weights; with `returned` also the sum of the weights.
+
+    Source: `mindspore.numpy.average`.
+    """
+    t = as_tensor(x, "average")
+    if weights is None:
+        out = mean(t, axis)
+        total = m.add(m.mul(out, 0), t.size // _max_of(out.size, 1))
+        return (out, total) if returned else out
+    w = as_tensor(weights, "average", "weights")
+    t, w = (inexact(v) for v in together([t, w]))
+    if w.shape != t.shape:
+        if axis is None or w.ndim != 1:
+            raise ValueError(f"For 'numpy.average', weights of shape {w.shape} do not fit "
+                             f"{t.shape} along axis {axis}.")
+        a = axis_of(axis, t.ndim, "numpy.average")
+        w = fa.reshape(w, tuple(-1 if i == a else 1 for i in range(t.ndim)))
+    w = fa.broadcast_to(w, t.shape)
+    total = fr.sum(w, axis)
+    out = m.div(fr.sum(m.mul(t, w), axis), total)
+    return (out, total) if returned else out
+
+
+def var(x: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Tensor:
+    """The variance. Source: `mindspore.numpy.var`."""
+    return fr.var(inexact(as_tensor(x, "var")), axis, ddof, keepdims)
+
+
+def std(x: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Tensor:
+    """The standard deviation. Source: `mindspore.numpy.std`."""
+    return fr.std(inexact(as_tensor(x, "std")), axis, ddof, keepdims)
+
+
+def _extreme(what: str, a: Any, axis: Any, keepdims: bool, initial: Any, where: Any) -> Tensor:
+    x = as_tensor(a, what, "a")
+    if where is not True and where is not None:
+        if initial is None:
+            raise ValueError(f"For 'numpy.{what}', 'initial' must be given when 'where' is.")
+        x = m.where(as_tensor(where, what, "where"), x, cast_to(as_tensor(initial, what), x.dtype))
+    up = what in ("amax", "max")
+    out = (fr.amax if up else fr.amin)(x, axis, keepdims)
+    return out if initial is None else (m.maximum if up else m.minimum)(out, initial)
+
+
+def amax(
+    a: Any, axis: Any = None, keepdims: bool = False, initial: Any = None, where: Any = True
+) -> Tensor:
+    """The largest element (at least `initial`). Source: `mindspore.numpy.amax`.
+
+    Args:
+        where: only elements where it holds count (needs `initial`).
+    """
+    return _extreme("amax", a, axis, keepdims, initial, where)
+
+
+def amin(
+    a: Any, axis: Any = None, keepdims: bool = False, initial: Any = None, where: Any = True
+) -> Tensor:
+    """The smallest element (at most `initial`). Source: `mindspore.numpy.amin`.
+
+    Args:
+        where: only elements where it holds count (needs `initial`).
+    """
+    return _extreme("amin", a, axis, keepdims, initial, where)
+
+
+max, min = amax, amin
+
+
+def ptp(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """The largest minus the smallest element. Source: `mindspore.numpy.ptp`."""
+    t = as_tensor(x, "ptp")
+    return m.sub(fr.amax(t, axis, keepdims), fr.amin(t, axis, keepdims))
+
+
+def argmax(a: Any, axis: int | None = None) -> Tensor:
+    """The position of the first largest element. Source: `mindspore.numpy.argmax`."""
+    return fr.argmax(as_tensor(a, "argmax", "a"), axis)
+
+
+def argmin(a: Any, axis: int | None = None) -> Tensor:
+    """The position of the first smallest element. Source: `mindspore.numpy.argmin`."""
+    return cast_to(fr.argmin(as_tensor(a, "argmin", "a"), axis), int64)
+
+
+def count_nonzero(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """How many elements are not zero, int32. Source: `mindspore.numpy.count_nonzero`."""
+    t = m.ne(as_tensor(x, "count_nonzero"), 0)
+    return fr.sum(t, axis, keepdims, dtype=int32)
+
+
+def sometrue(a: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """Whether one element is non-zero. Source: `mindspore.numpy.sometrue`."""
+    return fr.any(as_tensor(a, "sometrue", "a"), axis, keepdims)
+
+
+# --- running --------------------------------------------------------------------------------------
+
+
+def _running(op: str, a: Any, axis: Any, dtype: Any, nothing: float | None) -> Tensor:
+    x = as_tensor(a, op, "a")
+    if nothing is not None and x.dtype.is_float:
+        x = m.where(m.isnan(x), nothing, x)
+    to = None if dtype is None else to_dtype(dtype, op)
+    if to is None and not x.dtype.is_inexact and x.dtype.itemsize < 4:
+        to = int32
+    x = x if to is None else cast_to(x, to)
+    if axis is None:
+        x, axis = fa.ravel(x), 0
+    out: Tensor = apply(op, x, axis=axis_of(axis, x.ndim, f"numpy.{op}"))
+    return out
+
+
+def cumsum(a: Any, axis: Any = None, dtype: Any = None) -> Tensor:
+    """Running sums; without axis, of all elements. Source: `mindspore.numpy.cumsum`."""
+    return _running("cumsum", a, axis, dtype, None)
+
+
+def cumprod(a: Any, axis: Any = None, dtype: Any = None) -> Tensor:
+    """Running products. Source: `mindspore.numpy.cumprod`."""
+    return _running("cumprod", a, axis, dtype, None)
+
+
+def nancumsum(a: Any, axis: Any = None, dtype: Any = None) -> Tensor:
+    """Running sums, NaN as 0. Source: `mindspore.numpy.nancumsum`."""
+    return _running("cumsum", a, axis, dtype, 0.0)
+
+
+def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Tensor:
+    """n times the difference of neighbours. Source: `mindspore.numpy.diff`."""
+    x = as_tensor(a, "diff", "a")
+    if x.ndim == 0 or integer(n, "numpy.diff", "n") < 0:
+        raise ValueError(f"For 'numpy.diff', an array with axes and n >= 0 are needed, but got "
+                         f"{x.ndim} axes and n={n}.")
+    at = axis_of(axis, x.ndim, "numpy.diff")
+    one = tuple(1 if i == at else d for i, d in enumerate(x.shape))
+    ends = [None if v is None else as_tensor(v, "diff") for v in (prepend, append)]
+    parts = [fa.broadcast_to(e, one) if e is not None and e.ndim == 0 else e for e in ends]
+    given = [p for p in (parts[0], x, parts[1]) if p is not None]
+    x = fa.concat(together(given), at)
+    for _ in range(n):
+        d = x.shape[at]
+        if d < 2:
+            return fa.part(x, at, 0, 0)
+        x = m.sub(_counts(fa.part(x, at, 1, d)), _counts(fa.part(x, at, 0, d - 1)))
+    return x
+
+
+def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Tensor:
+    """Differences of neighbours of all elements. Source: `mindspore.numpy.ediff1d`."""
+    x = fa.ravel(as_tensor(ary, "ediff1d", "ary"))
+    parts = [diff(x)]
+    if to_begin is not None:
+        parts.insert(0, fa.ravel(as_tensor(to_begin, "ediff1d", "to_begin")))
+    if to_end is not None:
+        parts.append(fa.ravel(as_tensor(to_end, "ediff1d", "to_end")))
+    return fa.concat([cast_to(p, x.dtype) for p in parts], 0)
+
+
+def trapz(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> Tensor:
+    """The integral by trapezia. Source: `mindspore.numpy.trapz`."""
+    t = inexact(as_tensor(y, "trapz", "y"))
+    a = axis_of(axis, t.ndim, "numpy.trapz")
+    n = t.shape[a]
+    pairs = m.add(fa.part(t, a, 1, n), fa.part(t, a, 0, n - 1))
+    if x is None:
+        return fr.sum(m.mul(pairs, dx / 2.0), a)
+    at = inexact(as_tensor(x, "trapz"))
+    if at.ndim == 1:
+        step = fa.reshape(diff(at), tuple(-1 if i == a else 1 for i in range(t.ndim)))
+    else:
+        step = diff(at, axis=a)
+    return fr.sum(m.mul(m.mul(pairs, step), 0.5), a)
+
+
+def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
+    """Central differences inside, one-sided at the ends. Source: `mindspore.numpy.gradient`.
+
+    Args:
+        varargs: the distance of neighbours: one number, or one for each axis.
+        axis: an axis or several; all if None.
+        edge_order: 1.
+    """
+    x = inexact(as_tensor(f, "gradient", "f"))
+    if edge_order != 1:
+        raise ValueError(f"For 'numpy.gradient', 'edge_order' must be 1, but got {edge_order}.")
+    axes = list(range(x.ndim)) if axis is None else \
+        [axis_of(v, x.ndim, "numpy.gradient") for v in
+         ([axis] if isinstance(axis, int) else axis)]
+    steps = list(varargs) or [1.0]
+    steps = steps * len(axes) if len(steps) == 1 else steps
+    if len(steps) != len(axes):
+        raise ValueError(f"For 'numpy.gradient', {len(steps)} distances do not fit {len(axes)} "
+                         "axes.")
+    out = [m.div(_slopes(x, a), h) for a, h in zip(axes, steps, strict=True)]
+    return out[0] if len(out) == 1 else out
+
+
+def _slopes(x: Tensor, a: int) -> Tensor:
+    n = x.shape[a]
+    if n < 2:
+        raise ValueError(f"For 'numpy.gradient', axis {a} of {x.shape} must be 2 or longer.")
+    first = m.sub(fa.part(x, a, 1, 2), fa.part(x, a, 0, 1))
+    last = m.sub(fa.part(x, a, n - 1, n), fa.part(x, a, n - 2, n - 1))
+    inner = m.div(m.sub(fa.part(x, a, 2, n), fa.part(x, a, 0, n - 2)), 2.0) if n > 2 else None
+    return fa.concat([p for p in (first, inner, last) if p is not None], a)
+
+
+# --- without NaN ----------------------------------------------------------------------------------
+
+
+def _known(x: Tensor) -> Tensor:
+    return m.logical_not(m.isnan(x))
+
+
+def nansum(a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
+    """The sum of what is not NaN. Source: `mindspore.numpy.nansum`."""
+    x = as_tensor(a, "nansum", "a")
+    to = x.dtype if dtype is None else to_dtype(dtype, "nansum")
+    x = m.where(_known(x), x, 0) if x.dtype.is_float else x
+    return fr.sum(x, axis, keepdims, dtype=int32 if to is bool_ else to)
+
+
+def _nan_extreme(what: str, a: Any, axis: Any, dtype: Any, keepdims: bool) -> Tensor:
+    x = as_tensor(a, what, "a")
+    up = what == "nanmax"
+    reduce = fr.amax if up else fr.amin
+    if not x.dtype.is_float:
+        return finished(reduce(x, axis, keepdims), dtype, what)
+    known = _known(x)
+    out = reduce(m.where(known, x, -math.inf if up else math.inf), axis, keepdims)
+    out = m.where(fr.any(known, axis, keepdims), out, math.nan)
+    return finished(out, dtype, what)
+
+
+def nanmax(a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
+    """The largest element that is not NaN. Source: `mindspore.numpy.nanmax`."""
+    return _nan_extreme("nanmax", a, axis, dtype, keepdims)
+
+
+def nanmin(a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
+    """The smallest element that is not NaN. Source: `mindspore.numpy.nanmin`."""
+    return _nan_extreme("nanmin", a, axis, dtype, keepdims)
+
+
+def _wide(x: Tensor) -> Tensor:
+    return cast_to(x, float32) if x.dtype is float16 else inexact(x)
+
+
+def nanmean(a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
+    """The mean of what is not NaN. Source: `mindspore.numpy.nanmean`."""
+    x = _wide(as_tensor(a, "nanmean", "a"))
+    return finished(_nan_mean(x, axis, keepdims)[0], dtype, "nanmean")
+
+
+def _nan_mean(x: Tensor, axis: Any, keepdims: bool) -> tuple[Tensor, Tensor]:
+    known = _known(x)
+    count = fr.sum(cast_to(known, x.dtype), axis, keepdims)
+    return m.div(fr.sum(m.where(known, x, 0), axis, keepdims), count), count
+
+
+def nanvar(
+    a: Any, axis: Any = None, dtype: Any = None, ddof: int = 0, keepdims: bool = False
+) -> Tensor:
+    """The variance of what is not NaN. Source: `mindspore.numpy.nanvar`."""
+    x = _wide(as_tensor(a, "nanvar", "a"))
+    center, _ = _nan_mean(x, axis, True)
+    apart = m.where(_known(x), m.sub(x, center), 0)
+    count = fr.sum(cast_to(_known(x), x.dtype), axis, keepdims)
+    out = m.div(fr.sum(m.mul(apart, apart), axis, keepdims), m.sub(count, ddof))
+    return finished(out, dtype, "nanvar")
+
+
+def nanstd(
+    a: Any, axis: Any = None, dtype: Any = None, ddof: int = 0, keepdims: bool = False
+) -> Tensor:
+    """The standard deviation of what is not NaN. Source: `mindspore.numpy.nanstd`."""
+    return finished(m.sqrt(nanvar(a, axis, None, ddof, keepdims)), dtype, "nanstd")
+
+
+# --- covariance -----------------------------------------------------------------------------------
+
+
+def cov(
+    m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None,
+    fweights: Any = None, aweights: Any = None, dtype: Any = None,
+) -> Tensor:
+    """The covariance matrix of variables (rows). Source: `mindspore.numpy.cov`.
+
+    Args:
+        y: more variables.
+        rowvar: variables are rows (else columns).
+        bias: divide by n, not n - 1; `ddof` says what to subtract from n.
+        fweights: how often each observation counts.
+        aweights: the weight of each observation.
+    """
+    x = _variables(m, rowvar)
+    if y is not None:
+        x = fa.concat(together([x, _variables(y, rowvar)]), 0)
+    less = (0 if bias else 1) if ddof is None else ddof
+    weights: Tensor | None = None
+    for w in (fweights, aweights):
+        if w is not None:
+            t = cast_to(as_tensor(w, "cov", "weights"), x.dtype)
+            weights = t if weights is None else m_.mul(weights, t)
+    if weights is None:
+        center = fr.mean(x, 1, True)
+        share: Any = float(_max_of(x.shape[1] - less, 0))
+        out = matmul(m_.sub(x, center), fa.transpose(m_.sub(x, center), (1, 0)))
+    else:
+        total = fr.sum(weights)
+        center = m_.div(fr.sum(m_.mul(x, weights), 1, True), total)
+        apart = m_.sub(x, center)
+        out = matmul(m_.mul(apart, weights), fa.transpose(apart, (1, 0)))
+        share = m_.sub(total, less) if aweights is None else m_.sub(total, m_.div(m_.mul(
+            fr.sum(m_.mul(weights, cast_to(as_tensor(aweights, "cov"), x.dtype))), less), total))
+    out = fa.squeeze(m_.div(out, share))
+    return finished(out, dtype, "cov")
+
+
+def _variables(v: Any, rowvar: bool) -> Tensor:
+    x = inexact(as_tensor(v, "cov", "m"))
+    if x.ndim > 2:
+        raise ValueError(f"For 'numpy.cov', arrays have at most 2 axes, but got {x.shape}.")
+    if x.ndim < 2:
+        return fa.reshape(x, (1, -1))
+    return x if rowvar or x.shape[0] == 1 else fa.transpose(x, (1, 0))
+
+
+def corrcoef(x: Any, y: Any = None, rowvar: bool = True, dtype: Any = None) -> Tensor:
+    """The correlation matrix of variables (rows). Source: `mindspore.numpy.corrcoef`."""
+    c = cov(x, y, rowvar)
+    if not c.ndim:
+        return finished(m.div(c, c), dtype, "corrcoef")
+    spread = m.sqrt(fa.diagonal(c))
+    c = m.div(m.div(c, fa.expand_dims(spread, 1)), spread)
+    return finished(m.clamp(c, -1.0, 1.0), dtype, "corrcoef")
+
+
+# --- histograms -----------------------------------------------------------------------------------
+
+
+def bincount(x: Any, weights: Any = None, minlength: int = 0, length: int | None = None) -> Tensor:
+    """How often each non-negative int occurs (or the sum of its weights), float32.
+
+    Source: `mindspore.numpy.bincount`.
+
+    Args:
+        length: the number of results, which a graph must know; ints not below it are left out.
+    """
+    t = fa.ravel(as_tensor(x, "bincount"))
+    if length is None:
+        known = need_known(t, "bincount")
+        count = _max_of(int(known.max(initial=-1)) + 1, minlength, 1 if known.size else 0)
+    else:
+        count = length
+    w = None if weights is None else fa.ravel(as_tensor(weights, "bincount", "weights"))
+    return _counted(t, w, count)
+
+
+def _counted(index: Tensor, weights: Tensor | None, count: int) -> Tensor:
+    """The sum of weights (or ones) for each number below `count`, float32."""
+    places = fa.reshape(linspace_ints(count), (count, 1))
+    hits = m.eq(places, cast_to(fa.ravel(index), int32))
+    each = cast_to(hits, float32)
+    return fr.sum(each if weights is None else m.mul(each, cast_to(weights, float32)), 1)
+
+
+def linspace_ints(count: int) -> Tensor:
+    """0, 1, ... count - 1, int32."""
+    out: Tensor = apply("iota", shape=(count,), axis=0, dtype=int32)
+    return out
+
+
+def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Tensor:
+    """The edges of `bins` equal bins, or the given edges.
+
+    Source: `mindspore.numpy.histogram_bin_edges`.
+
+    Args:
+        range: the lowest and highest edge; the smallest and largest element if None.
+    """
+    if not isinstance(bins, int):
+        return as_tensor(bins, "histogram_bin_edges", "bins")
+    x = fa.ravel(cast_to(as_tensor(a, "histogram_bin_edges", "a"), float32))
+    if range is not None:
+        low, high = range
+        if low == high:
+            low, high = low - 0.5, high + 0.5
+        return linspace(float(low), float(high), bins + 1)  # type: ignore[no-any-return]
+    if x.size == 0:
+        return linspace(0.0, 1.0, bins + 1)  # type: ignore[no-any-return]
+    bottom, top = fr.amin(x), fr.amax(x)
+    half = m.where(m.eq(bottom, top), 0.5, 0.0)
+    edges: Tensor = linspace(m.sub(bottom, half), m.add(top, half), bins + 1)
+    return edges
+
+
+def _bin_of(x: Tensor, edges: Tensor) -> tuple[Tensor, int]:
+    """The bin of each element (-1 outside), and how many there are; the last bin is closed."""
+    n, edges = edges.shape[0] - 1, cast_to(edges, float32)
+    at = m.sub(searchsorted(edges, x, "right"), 1)
+    last = apply("gather", edges, as_tensor(n, "histogram"), axis=0)
+    at = m.where(m.eq(x, last), n - 1, at)
+    return m.where(m.logical_and(m.ge(at, 0), m.lt(at, n)), at, -1), n
+
+
+def histogram(
+    a: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: bool = False
+) -> tuple[Tensor, Tensor]:
+    """How many elements each bin holds, float32, and the edges.
+
+    Source: `mindspore.numpy.histogram`.
+
+    Args:
+        bins: a number, or rising edges.
+        weights: what each element counts.
+        density: divide by the total and the widths of the bins.
+    """
+    x = fa.ravel(cast_to(as_tensor(a, "histogram", "a"), float32))
+    edges = histogram_bin_edges(x, bins, range)
+    index, n = _bin_of(x, edges)
+    w = None if weights is None else fa.ravel(as_tensor(weights, "histogram", "weights"))
+    count = _counted(index, w, n)
+    if density:
+        count = m.div(m.div(count, diff(edges)), fr.sum(count))
+    return count, edges
+
+
+def histogramdd(
+    sample: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: bool = False
+) -> tuple[Tensor, list[Tensor]]:
+    """Counts of points (rows) in a grid of bins, and the edges along each axis.
+
+    Source: `mindspore.numpy.histogramdd`.
+
+    Args:
+        sample: (n, d), or d vectors.
+        bins: for all axes, or one for each.
+        range: for each axis its lowest and highest edge, or None.
+    """
+    if isinstance(sample, (list, tuple)):
+        columns = together(many(sample, "histogramdd", "sample"))
+        sample = fa.stack([fa.ravel(t) for t in columns], 1)
+    points = cast_to(as_tensor(sample, "histogramdd", "sample"), float32)
+    points = fa.reshape(points, (-1, 1)) if points.ndim == 1 else points
+    rank = points.shape[1]
+    each = [bins] * rank if isinstance(bins, int) else list(bins)
+    spans = [None] * rank if range is None else list(range)
+    if len(each) != rank or len(spans) != rank:
+        raise ValueError(f"For 'numpy.histogramdd', bins and range must be given for {rank} axes.")
+    flat, inside, shape, edges = None, None, [], []
+    for axis in builtins.range(rank):
+        column = fa.ravel(fa.part(points, 1, axis, axis + 1))
+        edge = histogram_bin_edges(column, each[axis], spans[axis])
+        index, n = _bin_of(column, edge)
+        ok = m.ge(index, 0)
+        flat = index if flat is None else m.add(m.mul(flat, n), index)
+        inside = ok if inside is None else m.logical_and(inside, ok)
+        shape.append(n)
+        edges.append(edge)
+    assert flat is not None
+    w = None if weights is None else fa.ravel(as_tensor(weights, "histogramdd", "weights"))
+    count = fa.reshape(_counted(m.where(inside, flat, -1), w, math.prod(shape)), tuple(shape))
+    if density:
+        count = m.div(count, fr.sum(count))
+        for axis, edge in enumerate(edges):
+            count = m.div(count, fa.reshape(
+                diff(edge), tuple(-1 if i == axis else 1 for i in builtins.range(rank))))
+    return count, edges
+
+
+def histogram2d(
+    x: Any, y: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: bool = False
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Counts of points in a grid, and the edges along x and y.
+
+    Source: `mindspore.numpy.histogram2d`.
+    """
+    if isinstance(bins, Tensor) or (isinstance(bins, (list, tuple)) and len(bins) != 2):
+        bins = (bins, bins)
+    count, edges = histogramdd((as_tensor(x, "histogram2d"), as_tensor(y, "histogram2d", "y")),
+                               bins, range, weights, density)
+    return count, edges[0], edges[1]
+
+
+def correlate(a: Any, v: Any, mode: str = "valid") -> Tensor:
+    """Sliding products of a with v. Source: `mindspore.numpy.correlate`.
+
+    Args:
+        mode: "valid" (v inside a), "same" (as long as the longer) or "full".
+    """
+    x, w = (fa.ravel(t) for t in together([as_tensor(a, "correlate", "a"),
+                                           as_tensor(v, "correlate", "v")]))
+    if mode not in ("valid", "same", "full"):
+        raise ValueError(f"For 'numpy.correlate', 'mode' must be 'valid', 'same' or 'full', but "
+                         f"got {mode!r}.")
+    n, k = x.shape[0], w.shape[0]
+    if not n or not k:
+        raise ValueError("For 'numpy.correlate', the vectors must not be empty.")
+    if n < k:
+        return fa.flip(correlate(w, x, mode), 0)
+    before = {"valid": 0, "same": k // 2, "full": k - 1}[mode]
+    after = {"valid": 0, "same": k - 1 - k // 2, "full": k - 1}[mode]
+    padded: Tensor = apply("pad", x, low=(before,), high=(after,), value=0.0) \
+        if before or after else x
+    count = n + before + after - k + 1
+    windows = m.add(fa.reshape(linspace_ints(count), (count, 1)), linspace_ints(k))
+    rows: Tensor = apply("gather", padded, windows, axis=0)
+    return dot(rows, w)
+
+
+def convolve(a: Any, v: Any, mode: str = "full") -> Tensor:
+    """Sliding products of a with v reversed. Source: `mindspore.numpy.convolve`."""
+    x, w = (fa.ravel(t) for t in together([as_tensor(a, "convolve", "a"),
+                                           as_tensor(v, "convolve", "v")]))
+    if x.shape[0] < w.shape[0]:
+        x, w = w, x
+    return correlate(x, fa.flip(w, 0), mode)
+
+
