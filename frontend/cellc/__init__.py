@@ -42,6 +42,7 @@ from .core.explaining import explain
 from .core.function import _Function as _Function
 from .core.gradient import get_grad, grad, value_and_grad
 from .core.jacobian import jacfwd, jacrev, jvp, vjp
+from .core.vmap import vmap
 from .jit import enable_dynamic, jit
 from .profiles import profile
 from .pynative.engine import EagerEngine as _EagerEngine
@@ -74,5 +75,5 @@ __all__ = [
     "nn", "no_inline", "numpy",
     "ops", "profile", "run_check", "runtime", "safetensors_to_ckpt", "save_checkpoint", "seed",
     "set_context", "set_deterministic", "set_device", "set_recursion_limit", "set_rng_state",
-    "set_seed", "tensor", "train", "value_and_grad", "vjp",
+    "set_seed", "tensor", "train", "value_and_grad", "vjp", "vmap",
 ]

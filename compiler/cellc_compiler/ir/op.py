@@ -133,6 +133,10 @@ class Op:
     expand: Callable[..., Any] | None = None
     """`expand(b, *operands, **attrs)`: the composition, built with `b`."""
 
+    batch: Callable[..., Any] | None = None
+    """`batch(b, node, operands, mapped, n)`: the op on `n` examples; see `ops/_batching.py`.
+    Without it a composition is expanded, and anything else runs in a loop over the examples."""
+
     # --- derived --------------------------------------------------------------------------------
 
     def complete(self, attrs: Mapping[str, Any]) -> dict[str, Any]:

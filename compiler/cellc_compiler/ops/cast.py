@@ -16,6 +16,7 @@ from ..ir.types import TensorType
 from ..loops import expr as E
 from ..loops.expr import ComplexExpr, Expr, Reader
 from ..loops.index import Index
+from ._batching import pointwise
 from ._complex import Element, part_dtype
 from .elementwise import Grads, check_dtype
 
@@ -48,6 +49,7 @@ class Cast(Op):
     name = "cast"
     attrs = {"dtype": REQUIRED}
     dtypes = ANY
+    batch = pointwise
 
     def infer(self, x: TensorType, *, dtype: DType) -> TensorType:
         if not isinstance(dtype, DType):
@@ -88,6 +90,7 @@ class Bitcast(Op):
     attrs = {"dtype": REQUIRED}
     dtypes = FLOATS + INTS
     differentiable = False
+    batch = pointwise
 
     def infer(self, x: TensorType, *, dtype: DType) -> TensorType:
         check_dtype(self, x)

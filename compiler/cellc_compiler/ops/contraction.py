@@ -14,6 +14,7 @@ from ..codegen.plan import KernelPlan, Step
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import NUMBERS, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType, broadcast_shapes, prod
+from ._batching import pointwise
 from ._complex import conj
 from ._views import widened
 from .elementwise import same_dtype, unbroadcast
@@ -76,6 +77,7 @@ class Matmul(Op):
     cost = "heavy"
     primitive = "BatchMatMul"
     tolerance = 16.0
+    batch = pointwise
 
     def infer(self, a: TensorType, c: TensorType, *, transpose_a: bool,
               transpose_b: bool) -> TensorType:

@@ -12,6 +12,7 @@ from ..ir.op import ANY, REQUIRED, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType
 from ..loops.expr import Expr, Reader
 from ..loops.index import Index
+from ._batching import pointwise
 
 
 def check_inputs(what: str, region: Graph, types: Sequence[TensorType]) -> None:
@@ -141,6 +142,7 @@ class StopGradient(Op):
     name = "stop_gradient"
     dtypes = ANY
     cost = "free"
+    batch = pointwise
 
     def infer(self, x: TensorType) -> TensorType:
         return x

@@ -18,6 +18,7 @@ from ..codegen.plan import KernelPlan, Step
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import FLOATS, REQUIRED, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType
+from ._batching import convolved, weighed
 from ._views import widened
 from .elementwise import same_dtype
 
@@ -189,6 +190,7 @@ class Conv2d(Op):
     amp = "low"
     cost = "heavy"
     tolerance = 16.0
+    batch = convolved
 
     def infer(self, x: TensorType, w: TensorType, **attrs: Any) -> TensorType:
         return check_conv("conv2d", x, w, attrs)
@@ -252,6 +254,7 @@ class Conv2dBackwardData(Op):
     amp = "low"
     cost = "heavy"
     tolerance = 16.0
+    batch = convolved
 
     def infer(self, dy: TensorType, w: TensorType, *, size: Pair, **attrs: Any) -> TensorType:
         if dy.rank != 4 or w.rank != 4:
@@ -314,6 +317,7 @@ class Conv2dBackwardWeight(Op):
     amp = "low"
     cost = "heavy"
     tolerance = 32.0
+    batch = weighed
 
     def infer(self, x: TensorType, dy: TensorType, *, kernel: Pair, **attrs: Any) -> TensorType:
         groups = attrs["groups"]

@@ -18,6 +18,7 @@ from ..ir.types import TensorType, show_shape
 from ..loops import expr as E
 from ..loops.expr import Expr, Reader
 from ..loops.index import Index
+from ._batching import window
 from ._views import Element, both, select
 from .elementwise import same_dtype
 
@@ -60,6 +61,7 @@ class DynamicSlice(Op):
     operands = ("input", "starts")
     attrs = {"sizes": REQUIRED}
     dtypes = ANY
+    batch = window
 
     def infer(self, x: TensorType, starts: TensorType, *, sizes: Ints) -> TensorType:
         _check("dynamic_slice", x, starts, sizes)
@@ -96,6 +98,7 @@ class DynamicUpdateSlice(Op):
     name = "dynamic_update_slice"
     operands = ("input", "update", "starts")
     dtypes = ANY
+    batch = window
 
     def infer(self, x: TensorType, update: TensorType, starts: TensorType) -> TensorType:
         same_dtype("dynamic_update_slice", x, update)

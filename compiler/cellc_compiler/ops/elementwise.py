@@ -23,6 +23,7 @@ from ..loops import expr as E
 from ..loops.expr import ComplexExpr, Expr, Reader
 from ..loops.index import Index
 from . import _complex as C
+from ._batching import pointwise
 from ._complex import Element, conj
 
 Grads = Sequence[Value | None]
@@ -87,6 +88,8 @@ def to_dtype(b: Builder, v: Value, dtype: DType) -> Value:
 
 class Elementwise(Op):
     """Base: one expression per element over broadcast operands."""
+
+    batch = pointwise
 
     def infer(self, *types: TensorType, **attrs: Any) -> TensorType:
         dtype = same_dtype(self.name, *types)

@@ -19,6 +19,7 @@ from ..ir.op import ANY, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType, normalize_axis, show_shape
 from ..loops.expr import Expr, Reader
 from ..loops.index import Index
+from ._batching import along, gathered, pointed
 from ._views import Composite, Element, both, check_indices, fill, read_position, select
 
 
@@ -68,6 +69,7 @@ class Gather(Op):
     operands = ("input_params", "input_indices")
     attrs = {"axis": 0, "batch_dims": 0}
     dtypes = ANY
+    batch = gathered
 
     def infer(self, x: TensorType, indices: TensorType, *, axis: int,
               batch_dims: int) -> TensorType:
@@ -136,6 +138,7 @@ class GatherElements(Op):
     operands = ("input", "index")
     attrs = {"dim": 0}
     dtypes = ANY
+    batch = along("dim")
 
     def infer(self, x: TensorType, index: TensorType, *, dim: int) -> TensorType:
         check_indices("gather_elements", index)
@@ -211,6 +214,7 @@ class GatherNd(Op):
     name = "gather_nd"
     operands = ("input_x", "indices")
     dtypes = ANY
+    batch = pointed
 
     def infer(self, x: TensorType, indices: TensorType) -> TensorType:
         check_indices("gather_nd", indices)

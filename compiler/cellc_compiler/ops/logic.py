@@ -20,6 +20,7 @@ from ..ir.types import TensorType, broadcast_shapes
 from ..loops import expr as E
 from ..loops.expr import ComplexExpr, Expr, Reader
 from ..loops.index import Index
+from ._batching import pointwise
 from ._complex import Element
 from .elementwise import Binary, Grads, Unary, check_dtype, same_dtype, unbroadcast
 
@@ -361,6 +362,7 @@ class Where(Op):
     name = "where"
     operands = ("condition", "input", "other")
     dtypes = ANY
+    batch = pointwise
 
     def infer(self, c: TensorType, x: TensorType, y: TensorType) -> TensorType:
         if c.dtype is not dt.bool_:

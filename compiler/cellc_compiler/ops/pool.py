@@ -20,6 +20,7 @@ from ..codegen.plan import KernelPlan
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import FLOATS, REQUIRED, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType
+from ._batching import merged
 from ._views import widened
 from .conv import adopt, zeros_plan
 
@@ -145,6 +146,8 @@ def image_size(x: TensorType) -> Pair:
 
 class _Pool(Op):
     """Base: how windows follow from the attributes."""
+
+    batch = merged
 
     def windows(self, hw: Pair, attrs: Attrs) -> tuple[Windows, Windows]:
         """Row and column windows over an image of `hw`."""

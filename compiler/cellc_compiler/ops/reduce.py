@@ -31,6 +31,7 @@ from ..ir.op import (
 )
 from ..ir.types import TensorType, normalize_axes, normalize_axis, prod
 from ..loops.expr import Reduction
+from ._batching import along
 from .elementwise import Grads, check_dtype, compute_dtype, to_dtype, widen
 
 Axes = tuple[int, ...] | None
@@ -105,6 +106,7 @@ class Reduce(_Axes):
     """
 
     kind: ClassVar[str]
+    batch = along("axes")
 
     def reduction(self, node: Node) -> Reduction:
         ty = node.operands[0].type
@@ -259,6 +261,7 @@ class _Arg(Op):
     attrs = {"axis": REQUIRED, "keepdims": False}
     dtypes = REAL
     kind: ClassVar[str]
+    batch = along("axis")
 
     def infer(self, x: TensorType, *, axis: int, keepdims: bool) -> TensorType:
         check_dtype(self, x)

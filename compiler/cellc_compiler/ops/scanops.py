@@ -15,6 +15,7 @@ from ..codegen.plan import KernelPlan
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import REAL, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType, normalize_axis, prod
+from ._batching import along
 from ._views import widened
 from .gather import accumulated
 
@@ -59,6 +60,7 @@ class _Running(_Cumulative):
     attrs = {"axis": 0, "exclusive": False, "reverse": False}
     amp = "high"
     tolerance = 32.0
+    batch = along("axis")
 
     def infer(self, x: TensorType, *, axis: int, exclusive: bool, reverse: bool) -> TensorType:
         self.check(x, axis)
@@ -153,6 +155,7 @@ class _Extreme(_Cumulative):
     """
 
     attrs = {"axis": 0}
+    batch = along("axis")
 
     def infer(self, x: TensorType, *, axis: int) -> tuple[TensorType, TensorType]:
         self.check(x, axis)

@@ -20,6 +20,7 @@ from ..codegen.plan import KernelPlan
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import ANY, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType, normalize_axis, prod, show_shape
+from ._batching import scattered
 from ._views import Composite, check_indices
 from .elementwise import same_dtype
 from .gather import check_lines, check_points, wrap
@@ -152,6 +153,7 @@ class Scatter(_Scatter):
 
     name = "scatter"
     attrs = {"axis": 0, "mode": "update", "batch_dims": 0}
+    batch = scattered
 
     def infer(self, x: TensorType, indices: TensorType, updates: TensorType, *, axis: int,
               mode: str, batch_dims: int) -> TensorType:

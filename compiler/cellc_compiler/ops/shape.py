@@ -19,6 +19,7 @@ from ..ir.types import Shape, TensorType, broadcast_shapes, normalize_axes, norm
 from ..loops import expr as E
 from ..loops.expr import ComplexExpr, Expr, Reader
 from ..loops.index import Index, ravel, unravel
+from ._batching import WHOLE, along, broadcasted, hot, pointwise, prefixed, turned
 from ._views import Composite, Element, between, crop, fill, select
 
 
@@ -94,6 +95,7 @@ class Reshape(Op):
     attrs = {"shape": REQUIRED}
     dtypes = ANY
     cost = "free"
+    batch = prefixed(shape=WHOLE)
 
     def infer(self, x: TensorType, *, shape: Shape) -> TensorType:
         out = x.with_shape(shape)
@@ -130,6 +132,7 @@ class BroadcastTo(Op):
     attrs = {"shape": REQUIRED}
     dtypes = ANY
     cost = "free"
+    batch = broadcasted
 
     def infer(self, x: TensorType, *, shape: Shape) -> TensorType:
         if broadcast_shapes(x.shape, tuple(shape), "broadcast_to") != tuple(shape):
@@ -165,6 +168,7 @@ class Transpose(Op):
     attrs = {"perm": REQUIRED}
     dtypes = ANY
     cost = "free"
+    batch = turned
 
     def infer(self, x: TensorType, *, perm: tuple[int, ...]) -> TensorType:
         if sorted(perm) != list(range(x.rank)):
@@ -199,6 +203,7 @@ class Flip(Op):
     attrs = {"axes": REQUIRED}
     dtypes = ANY
     cost = "free"
+    batch = along("axes")
 
     def infer(self, x: TensorType, *, axes: tuple[int, ...]) -> TensorType:
         if axes:
@@ -411,6 +416,7 @@ class _Triangle(Op):
 
     attrs = {"diagonal": 0}
     dtypes = ANY
+    batch = pointwise
 
     def infer(self, x: TensorType, *, diagonal: int) -> TensorType:
         if x.rank < 2:
@@ -482,6 +488,7 @@ class Diagonal(Op):
     attrs = {"offset": 0}
     dtypes = ANY
     cost = "free"
+    batch = pointwise
 
     def infer(self, x: TensorType, *, offset: int) -> TensorType:
         if x.rank < 2:
@@ -521,6 +528,7 @@ class DiagEmbed(Op):
     name = "diag_embed"
     attrs = {"offset": 0, "rows": None, "columns": None}
     dtypes = ANY
+    batch = pointwise
 
     def infer(self, x: TensorType, *, offset: int, rows: int | None,
               columns: int | None) -> TensorType:
@@ -582,6 +590,7 @@ class OneHot(Op):
     attrs = {"depth": REQUIRED, "on": 1.0, "off": 0.0, "axis": -1, "dtype": dtypes.float32}
     dtypes = INTS
     differentiable = False
+    batch = hot
 
     def infer(self, indices: TensorType, *, depth: int, on: float, off: float, axis: int,
               dtype: DType) -> TensorType:

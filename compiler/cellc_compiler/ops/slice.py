@@ -19,6 +19,7 @@ from ..ir.types import TensorType, normalize_axis, prod, show_shape
 from ..loops import expr as E
 from ..loops.expr import Expr, Reader
 from ..loops.index import Index
+from ._batching import WHOLE, along, prefixed
 from ._views import Composite, Element, between, both, crop, fill, select
 from .elementwise import same_dtype
 
@@ -85,6 +86,7 @@ class Slice(Op):
     attrs = {"start": REQUIRED, "stop": REQUIRED, "step": None}
     dtypes = ANY
     cost = "free"
+    batch = prefixed(start=0, stop=WHOLE, step=1)
 
     def infer(self, x: TensorType, *, start: Ints, stop: Ints, step: Ints | None) -> TensorType:
         return x.with_shape(slice_shape("slice", x, start, stop, step))
@@ -129,6 +131,7 @@ class _Join(Op):
     operands = ("input", "*others")
     attrs = {"axis": 0}
     dtypes = ANY
+    batch = along("axis")
 
     def infer(self, *types: TensorType, axis: int) -> TensorType:
         same_dtype("concat", *types)
@@ -319,6 +322,7 @@ class Pad(Op):
     name = "pad"
     attrs = {"low": REQUIRED, "high": REQUIRED, "interior": None, "value": 0}
     dtypes = ANY
+    batch = prefixed(low=0, high=0, interior=0)
 
     def infer(self, x: TensorType, *, low: Ints, high: Ints, interior: Ints | None,
               value: float) -> TensorType:
@@ -475,6 +479,7 @@ class UpdateSlice(Op):
     operands = ("input", "update")
     attrs = {"start": REQUIRED, "step": None}
     dtypes = ANY
+    batch = prefixed(start=0, step=1)
 
     def infer(self, x: TensorType, update: TensorType, *, start: Ints,
               step: Ints | None) -> TensorType:

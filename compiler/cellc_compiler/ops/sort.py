@@ -20,6 +20,7 @@ from ..ir.dims import is_symbolic
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import BOOL, REAL, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType, normalize_axis, prod
+from ._batching import pointwise
 from ._views import Composite, crop
 from .gather import accumulated
 
@@ -54,6 +55,7 @@ class SortLines(Op):
     attrs = {"descending": False}
     dtypes = REAL + BOOL
     cost = "heavy"
+    batch = pointwise
 
     def infer(self, x: TensorType, *, descending: bool) -> tuple[TensorType, TensorType]:
         if x.dtype not in self.dtypes:

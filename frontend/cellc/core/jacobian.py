@@ -46,7 +46,7 @@ class Transformed:
         self.fn = fn
         self.evaluate = evaluate
         self.table = EntryTable()
-        self.inner = _Inner(name, fn, evaluate)
+        self.inner = Inner(name, fn, evaluate)
         self.__name__ = self.inner.__name__
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -55,7 +55,7 @@ class Transformed:
         return self.evaluate(*args, **kwargs)
 
 
-class _Inner:
+class Inner:
     """The call of a transformation as something the construct compiler runs as it is."""
 
     def __init__(self, name: str, fn: Any, evaluate: Callable[..., Any]) -> None:

@@ -166,8 +166,8 @@ class Recording:
         del self.tape[: len(tape)]  # in place: native sites hold the list
         numbers = self._numbers
         for info, result, *operands in tape:
-            if info is None:  # the call of a compiled Cell, which no recording follows
-                continue
+            if info is None or (type(result) is tuple and not result):
+                continue  # the call of a compiled Cell, which no recording follows, or a check
             found = [numbers.get(id(t)) for t in operands]
             if not any(found):
                 continue
