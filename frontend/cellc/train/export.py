@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from cellc_compiler.ir.text import parse_graph, print_graph
 from cellc_compiler.ir.verify import verify
 from cellc_runtime import portable
 from cellc_runtime.errors import ArtifactError
+from cellc_runtime.lazy import lazy_module
 
 from ..common.parameter import Parameter
 from ..core.compiled import Traced, trace
@@ -19,6 +20,11 @@ from ..core.structure import take_apart
 from ..core.structure_json import from_json, to_json
 from ..nn.cell import Cell
 from ..nn.graph_cell import LoadedGraph
+
+if TYPE_CHECKING:
+    from . import export_onnx
+else:  # the rules of all ops, which only an export to ONNX needs
+    export_onnx = lazy_module("cellc.train.export_onnx")
 
 Array = np.ndarray[Any, Any]
 
@@ -35,14 +41,19 @@ def export(net: Any, *inputs: Any, file_name: str, file_format: str, **kwargs: A
         file_name: the file; its suffix is added if it is missing.
         file_format: `"MINDIR"`: cellc's own portable file (IR and weights, read by `load`; it is
             not MindSpore's MindIR, which has no public specification). `"ONNX"`: needs
-            `pip install cellc[onnx]`.
-        kwargs: MindSpore's `enc_key`, `enc_mode`, `dataset`, `incremental`, `custom_func`; they
-            must be left out or None.
+            `pip install cellc[onnx]`; sizes that `set_inputs` left open stay open, and inputs may
+            be types with open sizes themselves (`Tensor(shape=[None, 3], dtype=...)`). Weights of
+            more than 1.9 GB go to a second file, `file_name` with `.data` added.
+        kwargs: for ONNX, `opset_version`: its op set, 17 to 21 (default 20). MindSpore's
+            `enc_key`, `enc_mode`, `dataset`, `incremental`, `custom_func` must be left out or None.
 
     Raises:
         CompileError: an error in the network (of the builtin kind it is of).
-        TypeError: `net`, `file_name` or a value in the result has a wrong type.
-        ValueError: an unknown format, or an option that is not supported.
+        TypeError: `net`, `file_name` or a value in the result has a wrong type; or ONNX has
+            nothing for an op (the message names it and its place in the source).
+        ValueError: an unknown format, an option that is not supported, or a question of the
+            network about a size that is open.
+        ImportError: the library `onnx` is not installed.
         OSError: the file cannot be written; an older one is as it was.
 
     Source: `mindspore.export`.
@@ -58,6 +69,9 @@ def export(net: Any, *inputs: Any, file_name: str, file_format: str, **kwargs: A
         raise ValueError(
             f"For 'export', 'file_format' must be 'MINDIR' or 'ONNX', but got {file_format!r}."
         )
+    opset = kwargs.pop("opset_version", None)
+    if opset is not None and file_format != "ONNX":
+        raise ValueError("For 'export', 'opset_version' goes with file_format='ONNX'.")
     for name, value in kwargs.items():
         if name not in _NO_MEANING:
             raise TypeError(f"export() got an unexpected keyword argument {name!r}")
@@ -66,9 +80,16 @@ def export(net: Any, *inputs: Any, file_name: str, file_format: str, **kwargs: A
     if not callable(net):
         raise TypeError(f"For 'export', 'net' must be a Cell or function, but got {type(net)}.")
     function = net if isinstance(net, Cell) else getattr(net, "fn", net)
-    traced = trace(function, inputs, {})
     suffix = _SUFFIX[file_format]
     path = file_name if file_name.endswith(suffix) else file_name + suffix
+    if file_format == "ONNX":
+        spec = net.get_inputs() if isinstance(net, Cell) else None
+        traced, assumed = export_onnx.traced_for_export(function, inputs, spec)
+        weights, _ = named_weights(traced)
+        opset = export_onnx.OPSET if opset is None else opset
+        export_onnx.onnx_model(traced, weights, opset, assumed).save(path)
+        return
+    traced = trace(function, inputs, {})
     portable.save(path, _network(traced, inputs))
 
 
