@@ -269,3 +269,55 @@ def test_second_derivatives(mode):
     x = ms.Tensor([1.0, 2.0])
     second = ms.grad(lambda x: ms.grad(lambda x: cell(x).sum())(x).sum())(x)
     assert np.array_equal(second.asnumpy(), [6.0, 12.0])
+
+
+class Chain(nn.Cell):
+    """Ops whose results the gradients of the next ones read."""
+
+    def __init__(self, mark):
+        super().__init__()
+        self.ops = [ops.Exp(), ops.Sigmoid(), ops.Tanh(), ops.Square()] * 3
+        self.drop = ops.Dropout(0.8, 3, 4)
+        if mark:
+            for op in (*self.ops, self.drop):
+                assert op.recompute() is op
+
+    def construct(self, x):
+        for op in self.ops:
+            x = ops.sin(op(x) * x)
+        return x * self.drop(x)[0]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_primitives(mode):
+    ms.set_context(mode=mode)
+    x = ms.Tensor(np.linspace(-1, 1, 200_000).astype(np.float32))
+    found = [ms.value_and_grad(net)(x) for net in (Chain(False), Chain(True))]
+    for a, b in zip(*found, strict=True):
+        assert np.array_equal(a.asnumpy(), b.asnumpy())
+
+
+def test_marked_matmuls_are_not_kept():
+    class Products(nn.Cell):
+        def __init__(self, mark):
+            super().__init__()
+            self.product = ops.MatMul()
+            if mark:
+                self.product.recompute()
+
+        def construct(self, x, w):
+            for _ in range(12):
+                x = ops.tanh(x + ops.sin(self.product(x, w)) * 0.1)
+            return x
+
+    x, w = ms.Tensor(np.ones((256, 64), np.float32)), ms.Tensor(np.eye(64, dtype=np.float32))
+    plain, less = (arena(ms.grad(Products(mark), (0, 1)), x, w) for mark in (False, True))
+    assert less < 0.8 * plain
+
+
+def test_the_mark_of_a_primitive():
+    assert repr(ops.ReLU().recompute()) == "Prim[ReLU]<recompute=True>"
+    assert repr(ops.MatMul().recompute(False)) == (
+        "Prim[MatMul]<transpose_a=False, transpose_b=False, recompute=False>")
+    with pytest.raises(TypeError, match="must be a bool, but got int"):
+        ops.ReLU().recompute(1)

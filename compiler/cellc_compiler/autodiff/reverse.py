@@ -22,6 +22,7 @@ from ..ir.graph import Builder, Graph, Node, Value, clone_into
 from ..ir.op import lookup
 from ..ir.types import TensorType
 from ..passes.base import copy_graph
+from .again import compute_again
 from .effects import Kept, keep_calls, silent, take_kept, without_effects
 from .errors import GradientError
 from .loops import BackwardLoop, LoopPlan, Origin, Term
@@ -51,12 +52,14 @@ def reverse(
         GradientError: an op on the path has no gradient.
     """
     active = _reached(nodes, wanted)
+    start, seeds = len(b.graph.nodes), list(cotangents.values())
     for node in reversed(nodes):
         dys = [cotangents.get(r) for r in node.results]
         if all(dy is None for dy in dys) or not any(v in active for v in node.operands):
             continue
         with b.at(span=node.span, scope=node.scope):
             _step(b, node, dys, cotangents, active)
+    compute_again(b, start, nodes, seeds)
     return [cotangents.get(v) for v in wanted]
 
 

@@ -17,10 +17,14 @@ class Recompute(Control):
     """A graph that its gradient computes again from the operands, instead of reading what it left.
 
     Regions: the graph over the operands, which gives the results.
+
+    Attributes:
+        results: other gradients that read the results compute them again too.
     """
 
     name = "recompute"
     operands = ("*operands",)
+    attrs = {"results": False}
 
     def region_types(self, node: Node) -> tuple[TensorType, ...]:
         (body,) = node.regions

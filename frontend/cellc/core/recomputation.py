@@ -24,26 +24,34 @@ from .tracer import GraphTensor, Tracer
 # --- in a graph -----------------------------------------------------------------------------------
 
 
-def traced(tracer: Tracer, given: Any, call: Callable[[], Any]) -> Any:
+def result_again(given: Any, call: Callable[[], Any]) -> Any:
+    """The result of `call`, an op without effects; in a graph no gradient keeps it."""
+    tracer = dispatch.active_tracer()
+    return call() if tracer is None else traced(tracer, given, call, results=True)
+
+
+def traced(tracer: Tracer, given: Any, call: Callable[[], Any], results: bool = False) -> Any:
     """The result of `call`, traced into a graph that its gradient computes again.
 
     Args:
         given: the arguments; what `call` writes in place into one of them is seen outside too.
+        results: other gradients that read the result compute it again too.
     """
     mine = [t for t in take_apart(given)[1] if isinstance(t, GraphTensor)]
     before = [t._value for t in mine]
     shape: list[tuple[Structure, list[GraphTensor], list[Tensor | None]]] = []
 
     def run() -> list[Tensor]:
-        structure, results = take_apart(call())
+        structure, leaves = take_apart(call())
         written = [t for t, v in zip(mine, before, strict=True) if t._value is not v]
         # What is handed through stays what it is: its cotangents are gathered outside.
-        through = [None if tracer.is_own(t) or t in written else t for t in results]
+        through = [None if tracer.is_own(t) or any(t is w for w in written) else t
+                   for t in leaves]
         shape.append((structure, written, through))
-        own = [t for t, known in zip(results, through, strict=True) if known is None]
+        own = [t for t, known in zip(leaves, through, strict=True) if known is None]
         return [*own, *[GraphTensor(t._value) for t in written]]
 
-    found = tracer.recomputed(run)
+    found = tracer.recomputed(run, results)
     for t, v in zip(mine, before, strict=True):
         t._value = v
     structure, written, through = shape[-1]

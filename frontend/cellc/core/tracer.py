@@ -498,12 +498,17 @@ class Tracer:
             return tensor._value in self.regions[-1].owned and tensor._value.node is not None
         return False
 
-    def recomputed(self, fn: Callable[[], Sequence[Tensor]]) -> list[Tensor]:
-        """The tensors `fn` gives, in a graph of their own that its gradient computes again."""
+    def recomputed(
+        self, fn: Callable[[], Sequence[Tensor]], results: bool = False
+    ) -> list[Tensor]:
+        """The tensors `fn` gives, in a graph of their own that its gradient computes again.
+
+        With `results`, other gradients that read these tensors compute them again too.
+        """
         graph, captures, assigned = self.region("recompute", [], lambda _: fn())
         for node in graph.nodes:
             self.gone.update(node.results)
-        return self._adopt(self._node("recompute", captures, {}, [graph]), assigned)
+        return self._adopt(self._node("recompute", captures, {"results": results}, [graph]), assigned)
 
     def _zeros(self, ty: TensorType) -> Tensor:
         region = self.regions[-1]

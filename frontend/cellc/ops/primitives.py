@@ -20,6 +20,8 @@ from ..common.parameter import Parameter
 from ..common.seed import Generator, seeded
 from ..common.tensor import Tensor
 from ..core.dispatch import apply
+from ..core.recomputation import result_again
+from ..core.watch import changed
 from . import functional_array as fa
 from . import functional_control as control
 from . import functional_create as fc
@@ -54,7 +56,14 @@ class Primitive:
         self.name = type(self).__name__
         self.attrs = _bind(self.name, self.parameters, args, kwargs)
 
+    recomputed: bool | None = None
+
     def __call__(self, *operands: Any, **kwargs: Any) -> Any:
+        if self.recomputed:
+            return result_again((operands, kwargs), lambda: self._run(*operands, **kwargs))
+        return self._run(*operands, **kwargs)
+
+    def _run(self, *operands: Any, **kwargs: Any) -> Any:
         return type(self).function(*operands, **kwargs, **self.attrs)
 
     def __getattr__(self, name: str) -> Any:
@@ -64,7 +73,10 @@ class Primitive:
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{k}={v}" for k, v in self.attrs.items())
+        attrs = dict(self.attrs)
+        if self.recomputed is not None:
+            attrs["recompute"] = self.recomputed
+        shown = ", ".join(f"{k}={v}" for k, v in attrs.items())
         return f"Prim[{self.name}]<{shown}>" if shown else f"Prim[{self.name}]"
 
     def set_device(self, device_target: str) -> Primitive:
@@ -73,6 +85,24 @@ class Primitive:
 
     def shard(self, in_strategy: Any = None, out_strategy: Any = None) -> Primitive:
         """Accepted for compatibility (there is one device); itself."""
+        return self
+
+    def recompute(self, mode: bool = True) -> Primitive:
+        """In a graph, let gradients compute this primitive's results again; itself.
+
+        A gradient that reads them does not keep them from the forward pass. In PyNative mode, as
+        in MindSpore, this changes nothing. A primitive that calls Python is never called again.
+
+        Args:
+            mode: False takes the mark away.
+
+        Raises:
+            TypeError: no bool.
+        """
+        if not isinstance(mode, bool):
+            raise TypeError(f"The input value must be a bool, but got {type(mode).__name__}.")
+        self.recomputed = mode
+        changed(self, "recomputed")
         return self
 
     def add_prim_attr(self, name: str, value: Any) -> Primitive:
@@ -94,7 +124,7 @@ class SeededPrimitive(Primitive):
             raise ValueError(f"For '{self.name}', the seeds must not be negative, but got {seeds}.")
         self._stream = seeded(*seeds)
 
-    def __call__(self, *operands: Any, **kwargs: Any) -> Any:
+    def _run(self, *operands: Any, **kwargs: Any) -> Any:
         attrs = {k: v for k, v in self.attrs.items() if k not in SEEDS}
         return type(self).function(*operands, **kwargs, **attrs, seed=self._stream)
 
