@@ -44,6 +44,7 @@ from .core.gradient import get_grad, grad, value_and_grad
 from .core.jacobian import jacfwd, jacrev, jvp, vjp
 from .core.vmap import vmap
 from .jit import enable_dynamic, jit
+from .nn.recompute import recompute
 from .profiles import profile
 from .pynative.engine import EagerEngine as _EagerEngine
 from .train import (
@@ -73,7 +74,8 @@ __all__ = [
     "is_tensor", "jacfwd", "jacrev", "jit", "jit_class", "jvp", "lazy_inline", "load",
     "load_checkpoint", "load_checkpoint_async", "load_param_into_net", "manual_seed", "mutable",
     "nn", "no_inline", "numpy",
-    "ops", "profile", "run_check", "runtime", "safetensors_to_ckpt", "save_checkpoint", "seed",
+    "ops", "profile", "recompute", "run_check", "runtime",
+    "safetensors_to_ckpt", "save_checkpoint", "seed",
     "set_context", "set_deterministic", "set_device", "set_recursion_limit", "set_rng_state",
     "set_seed", "tensor", "train", "value_and_grad", "vjp", "vmap",
 ]

@@ -321,3 +321,89 @@ def test_the_mark_of_a_primitive():
         "Prim[MatMul]<transpose_a=False, transpose_b=False, recompute=False>")
     with pytest.raises(TypeError, match="must be a bool, but got int"):
         ops.ReLU().recompute(1)
+
+
+class Through(nn.Cell):
+    """Calls a Cell by `recompute`."""
+
+    def __init__(self, again, **options):
+        super().__init__()
+        self.block, self.again, self.options = Block(), again, options
+
+    def construct(self, x):
+        if self.again:
+            return ms.recompute(self.block, x, **self.options) + x
+        return self.block(x) + x
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("options", [{}, {"use_reentrant": False, "output_recompute": True}])
+def test_the_function(mode, options):
+    ms.set_context(mode=mode)
+    x = ms.Tensor(np.linspace(-1, 1, 2 * 4 * 36).astype(np.float32).reshape(2, 4, 6, 6))
+    found = []
+    for again in (False, True):
+        ms.set_seed(3)
+        net = Through(again, **options)
+        net.set_train()
+        value, (dx, grads) = ms.value_and_grad(net, 0, net.trainable_params())(x)
+        found.append([value, dx, *grads, *net.get_parameters()])
+    for a, b in zip(*found, strict=True):
+        assert np.array_equal(a.asnumpy(), b.asnumpy())
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_function_follows_the_mode_of_its_block(mode):
+    ms.set_context(mode=mode)
+    net = Through(True)
+    net.set_train()
+    x = ms.Tensor(np.ones((1, 4, 6, 6), np.float32))
+    grad = ms.grad(net)
+    before = grad(x).asnumpy()
+    net.set_train(False)
+    assert not np.array_equal(before, grad(x).asnumpy())
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_functions_that_are_no_cells(mode):
+    ms.set_context(mode=mode)
+
+    def f(x, y):
+        return ops.sin(x) * y
+
+    def run(x, y):
+        return ms.recompute(f, x, y, use_reentrant=False).sum()
+
+    x, y = ms.Tensor([0.5, 1.0]), ms.Tensor([2.0, 3.0])
+    dx, dy = ms.grad(run, (0, 1))(x, y)
+    assert np.allclose(dx.asnumpy(), np.cos(x.asnumpy()) * y.asnumpy())
+    assert np.allclose(dy.asnumpy(), np.sin(x.asnumpy()))
+
+
+def test_what_the_function_refuses():
+    with pytest.raises(TypeError, match="only support block which inherited from Cell"):
+        ms.recompute(lambda x: x, ms.Tensor([1.0]))
+    with pytest.raises(TypeError, match="'int' object is not callable"):
+        ms.recompute(1, ms.Tensor([1.0]), use_reentrant=False)
+
+
+def test_contexts_of_the_first_run_and_of_those_for_gradients():
+    ms.set_context(mode=ms.PYNATIVE_MODE)
+    seen = []
+
+    class Noted:
+        def __init__(self, name):
+            self.name = name
+
+        def __enter__(self):
+            seen.append(self.name)
+
+        def __exit__(self, *_):
+            seen.append("-" + self.name)
+
+    def run(x):
+        return ms.recompute(ops.sin, x, use_reentrant=False,
+                            context_fn=lambda: (Noted("first"), Noted("again"))).sum()
+
+    ms.grad(run)(ms.Tensor([1.0]))
+    assert seen == ["first", "-first", "again", "-again"]

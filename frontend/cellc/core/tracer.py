@@ -508,7 +508,8 @@ class Tracer:
         graph, captures, assigned = self.region("recompute", [], lambda _: fn())
         for node in graph.nodes:
             self.gone.update(node.results)
-        return self._adopt(self._node("recompute", captures, {"results": results}, [graph]), assigned)
+        out = self._node("recompute", captures, {"results": results}, [graph])
+        return self._adopt(out, assigned)
 
     def _zeros(self, ty: TensorType) -> Tensor:
         region = self.regions[-1]
