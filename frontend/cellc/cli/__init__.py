@@ -1,4 +1,4 @@
-"""The `cellc` command: compile, run, profile, dump, verify, check, cache, explain."""
+"""The `cellc` command: compile, export, run, profile, dump, verify, check, cache, explain."""
 
 from __future__ import annotations
 
@@ -30,16 +30,24 @@ def _parser() -> argparse.ArgumentParser:
         p.add_argument("--numerics", choices=("strict", "fast"), default="strict",
                        help="fast: rewrite arithmetic in ways that change the last digits")
 
+    def checkpoint(p: argparse.ArgumentParser) -> None:
+        p.add_argument("--checkpoint", metavar="FILE",
+                       help="load parameters (.ckpt of MindSpore or safetensors) first")
+
     p = network("compile", "compile a network ahead of time into one artifact")
     p.add_argument("--output", "-o", required=True, metavar="NET.cellc")
     p.add_argument("--train", metavar="NAME", help="also compile a training step: a function of "
                    "FILE.py that takes the network and returns the step as a Cell")
     p.add_argument("--train-input", action="append", default=[], metavar="NAME=SPEC",
                    help="inputs of the training step")
-    p.add_argument("--checkpoint", metavar="FILE", help="load parameters (safetensors) first")
+    checkpoint(p)
     p.add_argument("--target", action="append", default=[], help="x86_64-avx512, x86_64-avx2 or "
                    "aarch64-neon (repeatable; default: this machine)")
     numerics(p)
+    p = network("export", "write a network for other runtimes (ONNX), or as a portable file")
+    p.add_argument("--output", "-o", required=True, metavar="NET.onnx|NET.mindir")
+    p.add_argument("--opset", type=int, help="ONNX's op set, 17 to 21 (default 20)")
+    checkpoint(p)
     p = sub.add_parser("run", help="run an artifact on inputs, or a MindSpore script with cellc")
     p.add_argument("program", metavar="NET.cellc|SCRIPT.py")
     p.add_argument("rest", nargs=argparse.REMAINDER, help="--input x=@x.npy ... | script arguments")
@@ -56,10 +64,12 @@ def _parser() -> argparse.ArgumentParser:
     p.add_argument("--output", "-o", default="cellc_dump", metavar="DIR")
     p.add_argument("--grad", action="store_true", help="dump the gradient with respect to the "
                    "parameters too")
+    checkpoint(p)
     numerics(p)
     p = network("verify", "compare graph, eager and reference, node by node")
     p.add_argument("--seed", type=int, default=0, help="seed of the random inputs")
     p.add_argument("--grad", action="store_true", help="verify the gradient graph too")
+    checkpoint(p)
     network("check", "report every error of a network")
     p = sub.add_parser("cache", help="show or clear the cache of compiled code")
     p.add_argument("action", choices=("show", "clear"), nargs="?", default="show")

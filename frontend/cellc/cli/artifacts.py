@@ -15,7 +15,7 @@ from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.text import parse_graph, print_graph
 from cellc_compiler.passes.instantiate import graph_symbols, instantiate
 from cellc_compiler.passes.rows import NotByRows, batch_sizes
-from cellc_runtime import artifact, checkpoint
+from cellc_runtime import artifact
 from cellc_runtime.executable import Executable
 from cellc_runtime.program import Program
 from cellc_runtime.target import Target, host_targets
@@ -27,6 +27,7 @@ from ..core.callbacks import executed, host_callbacks
 from ..core.compiled import Traced
 from ..core.raised import ERRORS
 from ..nn.cell import Cell
+from ..train._weights_file import read
 from .loading import UserError
 
 Array = np.ndarray[Any, Any]
@@ -156,7 +157,8 @@ def reference(path: str, entry: str, inputs: Sequence[Array]) -> list[Array]:
 
 
 def load_parameters(net: Any, path: str) -> None:
-    """Set a network's parameters from a safetensors file.
+    """Set a network's parameters from a file: MindSpore's format if its suffix is `.ckpt`, else
+    safetensors.
 
     Raises:
         UserError: the file cannot be read, or lacks a parameter, or a shape differs.
@@ -164,9 +166,10 @@ def load_parameters(net: Any, path: str) -> None:
     if not isinstance(net, Cell):
         raise UserError("--checkpoint needs a Cell")
     try:
-        arrays = checkpoint.load(path)
+        entries = read(path, "ckpt" if path.endswith(".ckpt") else "safetensors")
     except (OSError, ValueError) as e:
         raise UserError(f"{path}: {e}") from e
+    arrays = {name: a for name, a in entries.items() if isinstance(a, np.ndarray)}
     for name, parameter in net.parameters_dict().items():
         if name not in arrays:
             raise UserError(f"{path} has no parameter {name!r}")

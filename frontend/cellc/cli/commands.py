@@ -28,6 +28,7 @@ from ..core.compiled import Traced, custom_bprop, trace
 from ..core.tracer import Tracer
 from ..lang import CODES, CompileError, Hooks, check_call, explanation
 from . import artifacts
+from .exporting import export_
 from .loading import UserError, load_network, open_types, ordered_inputs, sample_inputs
 from .verification import verify_graph
 
@@ -40,6 +41,8 @@ def version() -> str:
 def _traced(args: argparse.Namespace, seed: int = 0) -> tuple[Traced, list[Any]]:
     """The network of the command line as a graph, and its inputs' arrays."""
     _, net = load_network(args.network)
+    if args.checkpoint:
+        artifacts.load_parameters(net, args.checkpoint)
     inputs = sample_inputs(ordered_inputs(net, args.input), seed)
     try:
         traced = trace(net, inputs, {})
@@ -264,6 +267,6 @@ def explain(args: argparse.Namespace) -> int:
 Command = Callable[[argparse.Namespace], int]
 COMMANDS: Mapping[str, Command] = {
     "compile": compile_, "run": run, "profile": profile, "dump": dump, "verify": verify_,
-    "check": check, "cache": cache_, "explain": explain,
+    "check": check, "cache": cache_, "explain": explain, "export": export_,
 }
 __all__: Sequence[str] = ("COMMANDS", "version")

@@ -193,7 +193,10 @@ def _elements(
     shape = tuple(d for d in sizes if isinstance(d, int))
     if len(shape) != len(sizes):
         name = next(d for d in sizes if isinstance(d, str))
-        raise UserError(f"the size {name} is open; only `cellc compile` takes open sizes")
+        raise UserError(
+            f"the size {name} is open; only `cellc compile` and `cellc export` to ONNX take open "
+            "sizes"
+        )
     if dtype.kind == "bool":
         return np.asarray(rng.integers(0, 2, shape).astype(np.bool_))
     if dtype.is_integer:

@@ -51,7 +51,7 @@ def traced_for_export(
     pattern = make_pattern(types, names, axes, stand_ins=True)
     opened = [OpenTensor.of(ty) for ty in pattern.types]
     traced = trace(fn, _with(inputs, opened), {}, pattern.types, pattern.shapes)
-    return traced, _assumed(pattern.shapes)
+    return traced, assumed_sizes(pattern.shapes)
 
 
 def _known(tensor: Tensor, number: int, axes: dict[int, Axes | None]) -> TensorType:
@@ -91,7 +91,7 @@ def _names(structure: Structure, count: int, parameters: Sequence[str]) -> list[
     return names
 
 
-def _assumed(shapes: Shapes) -> list[Guard]:
+def assumed_sizes(shapes: Shapes) -> list[Guard]:
     """Sizes that must be equal; a runtime sees it when they are not.
 
     Raises:
