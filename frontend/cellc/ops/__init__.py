@@ -22,6 +22,7 @@ from . import (
     functional_linalg,
     functional_loss,
     functional_math,
+    functional_more,
     functional_nn,
     functional_random,
     functional_reduce,
@@ -34,7 +35,7 @@ from .methods import install
 _FAMILIES: tuple[ModuleType, ...] = (
     functional_create, functional_array, functional_index, functional_linalg, functional_loss,
     functional_math, functional_nn, functional_random, functional_reduce, functional_window,
-    functional_control, functional_host, functional_scatter,
+    functional_control, functional_host, functional_scatter, functional_more,
 )
 
 
@@ -51,6 +52,7 @@ def _collect() -> dict[str, Any]:
     for family in _FAMILIES:
         names.update(_public(family))
     names.update(functional_math.ALIASES)
+    names.update(functional_more.ALIASES)
     names.update({a: names[n] for a, n in functional_math.GENERATED_ALIASES.items()})
     names.update(GradOperation=GradOperation, get_grad=get_grad, grad=grad, jacfwd=jacfwd,
                  jacrev=jacrev, jvp=jvp, value_and_grad=value_and_grad, vjp=vjp,
@@ -66,8 +68,9 @@ install()
 def _primitives() -> dict[str, Any]:
     """The primitive classes: many, and seldom needed, so they are made when first asked for."""
     module = import_module(".primitives", __name__)
+    more = import_module(".primitives_more", __name__)
     host = import_module(".host_primitives", __name__)
-    return {**_public(module), **module.PRIMITIVES, **_public(host)}
+    return {**_public(module), **module.PRIMITIVES, **more.PRIMITIVES, **_public(host)}
 
 
 def __getattr__(name: str) -> Any:

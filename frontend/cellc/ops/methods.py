@@ -28,6 +28,7 @@ from . import functional_create as fc
 from . import functional_index as fi
 from . import functional_linalg as fl
 from . import functional_math as m
+from . import functional_more as fm
 from . import functional_nn as fn
 from . import functional_random as rnd
 from . import functional_reduce as fr
@@ -495,6 +496,8 @@ _AS_THEY_ARE: tuple[Any, ...] = (
     fw.unfold,
     fl.addbmm, fl.addmm, fl.addmv, fl.addr, fl.baddbmm, fl.bmm, fl.dot, fl.cross, fl.ger, fl.inner,
     fl.matmul, fl.mm, fl.outer, fn.softmax, rnd.multinomial,
+    fm.adjoint, fm.approximate_equal, fm.cov, fm.histc, fm.ldexp, fm.matrix_power, fm.nanquantile,
+    fm.quantile, fm.renorm, fm.top_k, fw.fold,
 )
 
 _METHODS: dict[str, Any] = {
