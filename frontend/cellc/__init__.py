@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
-from . import amp, common, context, device_context, hal, nn, numpy, ops, runtime, train
-from .amp import DynamicLossScaleManager, FixedLossScaleManager
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING, Any
+
+from . import common, context, nn, ops
 from .common import dtype
 from .common.dtype import *  # noqa: F403
 from .common.parameter import Parameter, ParameterTuple
@@ -38,27 +40,64 @@ from .context import (
     set_recursion_limit,
 )
 from .core.dispatch import install as _install
-from .core.explaining import explain
-from .core.function import _Function as _Function
 from .core.gradient import get_grad, grad, value_and_grad
-from .core.jacobian import jacfwd, jacrev, jvp, vjp
-from .core.vmap import vmap
 from .jit import enable_dynamic, jit
 from .nn.recompute import recompute
-from .profiles import profile
 from .pynative.engine import EagerEngine as _EagerEngine
-from .train import (
-    Model,
-    async_ckpt_thread_status,
-    ckpt_to_safetensors,
-    export,
-    load,
-    load_checkpoint,
-    load_checkpoint_async,
-    load_param_into_net,
-    safetensors_to_ckpt,
-    save_checkpoint,
-)
+
+if TYPE_CHECKING:
+    from . import amp, device_context, hal, numpy, runtime, train
+    from .amp import DynamicLossScaleManager, FixedLossScaleManager
+    from .core.explaining import explain
+    from .core.function import _Function as _Function
+    from .core.jacobian import jacfwd, jacrev, jvp, vjp
+    from .core.vmap import vmap
+    from .profiles import profile
+    from .train import (
+        Model,
+        async_ckpt_thread_status,
+        ckpt_to_safetensors,
+        export,
+        load,
+        load_checkpoint,
+        load_checkpoint_async,
+        load_param_into_net,
+        safetensors_to_ckpt,
+        save_checkpoint,
+    )
+
+_LATER = {
+    ".amp": ("DynamicLossScaleManager", "FixedLossScaleManager"),
+    ".core.explaining": ("explain",),
+    ".core.function": ("_Function",),
+    ".core.jacobian": ("jacfwd", "jacrev", "jvp", "vjp"),
+    ".core.vmap": ("vmap",),
+    ".device_context": (), ".hal": (), ".numpy": (), ".runtime": (),
+    ".profiles": ("profile",),
+    ".train": (
+        "Model", "async_ckpt_thread_status", "ckpt_to_safetensors", "export", "load",
+        "load_checkpoint", "load_checkpoint_async", "load_param_into_net", "safetensors_to_ckpt",
+        "save_checkpoint",
+    ),
+}  # fmt: skip
+"""Modules that load when they, or names of theirs, are first asked for: importing cellc stays
+fast."""
+_HOMES = {name: home for home, names in _LATER.items() for name in (home[1:], *names)}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'cellc' has no attribute {name!r}")
+    module = _import_module(home, __name__)
+    value = module if home == "." + name else getattr(module, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
 
 _install(_EagerEngine())
 
@@ -66,16 +105,15 @@ __version__ = "0.1.0"
 
 __all__ = [
     *dtype.__all__,
-    "GRAPH_MODE", "PYNATIVE_MODE", "DynamicLossScaleManager", "FixedLossScaleManager", "Generator",
-    "JitConfig", "Model", "Parameter", "ParameterTuple", "Symbol", "Tensor", "amp",
+    "GRAPH_MODE", "PYNATIVE_MODE", "DynamicLossScaleManager", "FixedLossScaleManager",
+    "Generator", "JitConfig", "Model", "Parameter", "ParameterTuple", "Symbol", "Tensor", "amp",
     "async_ckpt_thread_status", "ckpt_to_safetensors", "common", "context", "default_generator",
-    "device_context", "dtype", "enable_dynamic", "explain", "export", "from_numpy", "get_context",
-    "get_current_device", "get_grad", "get_rng_state", "get_seed", "grad", "hal", "initial_seed",
-    "is_tensor", "jacfwd", "jacrev", "jit", "jit_class", "jvp", "lazy_inline", "load",
-    "load_checkpoint", "load_checkpoint_async", "load_param_into_net", "manual_seed", "mutable",
-    "nn", "no_inline", "numpy",
-    "ops", "profile", "recompute", "run_check", "runtime",
-    "safetensors_to_ckpt", "save_checkpoint", "seed",
-    "set_context", "set_deterministic", "set_device", "set_recursion_limit", "set_rng_state",
-    "set_seed", "tensor", "train", "value_and_grad", "vjp", "vmap",
+    "device_context", "dtype", "enable_dynamic", "explain", "export", "from_numpy",
+    "get_context", "get_current_device", "get_grad", "get_rng_state", "get_seed", "grad", "hal",
+    "initial_seed", "is_tensor", "jacfwd", "jacrev", "jit", "jit_class", "jvp", "lazy_inline",
+    "load", "load_checkpoint", "load_checkpoint_async", "load_param_into_net", "manual_seed",
+    "mutable", "nn", "no_inline", "numpy", "ops", "profile", "recompute", "run_check",
+    "runtime", "safetensors_to_ckpt", "save_checkpoint", "seed", "set_context",
+    "set_deterministic", "set_device", "set_recursion_limit", "set_rng_state", "set_seed",
+    "tensor", "train", "value_and_grad", "vjp", "vmap",
 ]
