@@ -57,14 +57,13 @@ if TYPE_CHECKING:
         Model,
         async_ckpt_thread_status,
         ckpt_to_safetensors,
-        export,
-        load,
         load_checkpoint,
         load_checkpoint_async,
         load_param_into_net,
         safetensors_to_ckpt,
         save_checkpoint,
     )
+    from .train.export import export, load
 
 _LATER = {
     ".amp": ("DynamicLossScaleManager", "FixedLossScaleManager"),
