@@ -10,7 +10,7 @@ import pytest
 
 import cellc as ms
 from cellc import nn
-from cellc.nn.optim.optimizer import EAGER_STEPS
+from cellc.nn.optim.steady import EAGER_STEPS
 
 SHAPES = [(3, 5), (17,), (), (4, 2, 3)]
 MAKERS: dict[str, Callable[[Any], Any]] = {

@@ -25,6 +25,8 @@ _BOOKS = frozenset(
     {"_flags", "_hooks", "_cells", "_params", "_buffers", "_recompute_options"}
 )
 """What Cells keep of their own: methods that change it tell."""
+_OFFERED = frozenset({"param_groups"})
+"""What Cells of cellc hold for users to change in place."""
 _GONE = object()
 _PLAIN = (bool, int, float, complex, str, bytes)
 
@@ -213,7 +215,8 @@ class Reads:
         for (owner, name), read in self.found.items():
             target = self.attributes.get((owner, name))
             own = target is not None and (
-                name in _BOOKS or type(target[0]).__module__.startswith("cellc.")
+                name in _BOOKS or (name not in _OFFERED
+                and type(target[0]).__module__.startswith("cellc."))
             )  # what a layer of cellc holds does not change in place
             read.content = None if own else content(read.value)
             read.before = short(read.value)

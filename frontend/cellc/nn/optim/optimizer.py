@@ -16,18 +16,14 @@ import numpy as np
 
 from cellc_runtime.dtypes import float32
 
-from ... import context, ops
+from ... import ops
 from ...common.parameter import Parameter, ParameterTuple
 from ...common.tensor import Tensor
-from ...core.dispatch import active_tracer
-from ...pynative.recorder import active_recordings
 from .. import _check
 from ..cell import Cell
 from ..layer.container import CellList
 from ..learning_rate_schedule import LearningRateSchedule
-
-EAGER_STEPS = 2
-"""Steps of the eager mode that run op by op, so that a short program need not compile."""
+from .steady import SteadySteps
 
 _GROUP_KEYS = ("params", "lr", "weight_decay", "order_params", "grad_centralization")
 
@@ -154,7 +150,7 @@ def _group(given: dict[str, Any]) -> _Group:
     return _Group(params, given.get("lr"), given.get("weight_decay"), centralize)
 
 
-class Optimizer(Cell):
+class Optimizer(SteadySteps):
     """Base of optimizers. Source: `mindspore.nn.Optimizer`.
 
     Args:
@@ -174,15 +170,11 @@ class Optimizer(Cell):
         TypeError, ValueError, KeyError: arguments of a wrong kind or out of range.
     """
 
-    _whole = True
-
     def __init__(
         self, learning_rate: Any, parameters: Any, weight_decay: Any = 0.0,
         loss_scale: float = 1.0,
     ) -> None:
-        super().__init__(auto_prefix=False)
-        object.__setattr__(self, "_eager_steps", (None, 0))
-        object.__setattr__(self, "_is_own", None)
+        super().__init__()
         what = self.cls_name
         if not isinstance(parameters, (str, list, tuple)) and isinstance(parameters, Iterable):
             parameters = list(parameters)
@@ -203,34 +195,6 @@ class Optimizer(Cell):
         self.param_length = len(self.parameters)
         self._init_decay(weight_decay, placed)
         self.grad_centralization_flags = tuple(g.centralize for _, g in placed)
-
-    # --- eager steps ----------------------------------------------------------------------------
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """One update; outside of graphs it is compiled after the first steps, with equal bits."""
-        if not kwargs and len(args) == 1 and active_tracer() is None \
-                and not context.in_graph_mode() and not active_recordings() \
-                and self._is_steady(args[0]):
-            return self._entries.call(self, args, kwargs)
-        return super().__call__(*args, **kwargs)
-
-    def _is_steady(self, gradients: Any) -> bool:
-        """Whether there were eager steps with gradients like these, all of it cellc's own code."""
-        if not isinstance(gradients, (tuple, list)) or len(gradients) != self.param_length \
-                or any(type(g) is not Tensor for g in gradients):
-            return False
-        types = [(g._data.shape, g._data.dtype) for g in gradients]
-        seen, steps = self._eager_steps
-        steps = steps + 1 if seen == types else 1
-        if steps <= EAGER_STEPS:
-            object.__setattr__(self, "_eager_steps", (types, steps))
-            return False
-        own = self._is_own
-        if own is None:
-            cells = [c for _, c in self.cells_and_names()]
-            own = all(type(c).__module__.startswith("cellc.") for c in cells)
-            object.__setattr__(self, "_is_own", own)
-        return bool(own)
 
     # --- learning rate --------------------------------------------------------------------------
 

@@ -1,0 +1,235 @@
+# Functions of `ops` are collected when it is imported, so their types are not known statically.
+# mypy: disable-error-code="no-any-return"
+"""The base of experimental optimizers: groups of parameters with options of their own."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from cellc_runtime.dtypes import float32, int32
+
+from ... import ops
+from ...common.parameter import Parameter, ParameterTuple
+from ...common.tensor import Tensor
+from ...nn import _check
+from ...nn.optim.steady import SteadySteps
+
+
+def option(value: Any, name: str, what: str, *, positive: bool = False) -> float:
+    """A number of zero or more (more than zero, with `positive`).
+
+    Raises:
+        TypeError: it is no number.
+        ValueError: it is too small.
+    """
+    number = _check.number(value, name, what)
+    if number < 0.0 or (positive and number == 0.0):
+        raise ValueError(
+            f"For '{what}', the {name} must be greater than {'' if positive else 'or equal to '}"
+            f"0.0, but got {value}."
+        )
+    return number
+
+
+def checked_rate(value: Any, what: str) -> None:
+    """Raise unless it can be a learning rate.
+
+    Raises:
+        TypeError: no int, float or Tensor.
+        ValueError: it is negative, or a Tensor of several elements.
+    """
+    if isinstance(value, Tensor):
+        if value.size != 1:
+            raise ValueError(
+                f"For '{what}', the learning rate must have one element, but has shape "
+                f"{value.shape}."
+            )
+        value = float(value.asnumpy().reshape(()))
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(
+            f"For '{what}', the argument 'learning_rate' must be int, float or Tensor, but got "
+            f"{type(value)}."
+        )
+    if not value >= 0.0:
+        raise ValueError(f"For '{what}', the learning rate must be >= 0, but got {value}.")
+
+
+def checked_betas(betas: Any, what: str) -> tuple[float, float]:
+    """Two decay rates.
+
+    Raises:
+        TypeError: no pair of numbers.
+        ValueError: one is not in [0, 1).
+    """
+    if not isinstance(betas, (tuple, list)) or len(betas) != 2:
+        raise TypeError(f"For '{what}', 'betas' must be a pair of floats, but got {betas!r}.")
+    for i, beta in enumerate(betas):
+        if not 0.0 <= _check.number(beta, f"betas[{i}]", what) < 1.0:
+            raise ValueError(
+                f"For '{what}', the beta at index {i} must be in [0.0, 1.0), but got {beta}."
+            )
+    return betas[0], betas[1]
+
+
+class Optimizer(SteadySteps):
+    """Base of optimizers with groups. Source: `mindspore.experimental.optim.Optimizer`.
+
+    Args:
+        params: Parameters, or dicts with `params` and options of this group.
+        defaults: options of groups that do not give them; `lr` among them.
+
+    Attributes:
+        param_groups: the groups as dicts. An option may be changed between steps; `lr` is a
+            Parameter to which a new rate is assigned (`ops.assign(group["lr"], 0.01)`).
+        parameters: the parameters of all groups, in order.
+        group_start_id: where each group starts in `parameters`.
+        lrs: the Parameters that are the groups' rates.
+        defaults, state: as they were given; empty.
+
+    Raises:
+        TypeError: parameters or options of a wrong kind.
+        ValueError: no parameters, a parameter given twice, or an option out of range.
+        KeyError: a group without `params`.
+    """
+
+    states: tuple[tuple[str, Any], ...] = ()
+    """Prefix of each state's Parameters, and what they start with."""
+
+    def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
+        super().__init__()
+        if not isinstance(defaults, dict):
+            raise TypeError(
+                f"For '{self.cls_name}', 'defaults' must be a dict, but got "
+                f"{type(defaults).__name__}."
+            )
+        if isinstance(params, (str, Tensor)) or not isinstance(params, Iterable):
+            raise TypeError(
+                f"For '{self.cls_name}', 'params' must be an iterable of Parameters or dicts, but "
+                f"got {type(params).__name__}."
+            )
+        groups = list(params)
+        if not groups:
+            raise ValueError("For 'Optimizer', the argument params must not be empty.")
+        if not isinstance(groups[0], dict):
+            groups = [{"params": groups}]
+        self.defaults = dict(defaults)
+        self.state: dict[Any, Any] = defaultdict(dict)
+        self.param_groups: list[dict[str, Any]] = []
+        self.lrs: list[Parameter] = []
+        self.group_start_id: list[int] = []
+        self.parameters = ParameterTuple(())
+        for group in groups:
+            self.add_param_group(group)
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """One more group, with the default options where it gives none.
+
+        Raises:
+            TypeError, ValueError, KeyError: as for the groups of the constructor.
+        """
+        if not isinstance(param_group, dict):
+            raise TypeError(
+                f"For '{self.cls_name}', a param group must be a dict, but got "
+                f"{type(param_group).__name__}."
+            )
+        group = {**param_group, "params": self._params_of(param_group)}
+        for name, value in self.defaults.items():
+            group.setdefault(name, value)
+        checked_rate(group.get("lr"), self.cls_name)
+        decay = group.get("weight_decay", 0.0)
+        group["weight_decay"] = option(decay, "weight_decay", self.cls_name)
+        rate = np.float32(np.asarray(group["lr"]).reshape(()))
+        group["lr"] = Parameter(Tensor(rate), name=f"learning_rate_group_{len(self.param_groups)}")
+        new = ParameterTuple(group["params"])
+        self.group_start_id = [*self.group_start_id, len(self.parameters)]
+        self.param_groups = [*self.param_groups, group]
+        self.lrs = [*self.lrs, group["lr"]]
+        self.parameters = ParameterTuple([*self.parameters, *new])
+        for prefix, start in self.states:
+            made = new.clone(prefix=prefix, init=self._start(start, group))
+            setattr(self, prefix, ParameterTuple([*getattr(self, prefix, ()), *made]))
+
+    def _params_of(self, group: dict[str, Any]) -> list[Parameter]:
+        given = group["params"]
+        if isinstance(given, set):
+            raise TypeError(
+                f"For '{self.cls_name}', parameters must be in an ordered collection such as a "
+                "list, but got a set."
+            )
+        params = [given] if isinstance(given, Parameter) else list(given)
+        seen = {id(p) for p in self.parameters}
+        for p in params:
+            if not isinstance(p, Parameter):
+                raise TypeError(
+                    f"For '{self.cls_name}', the parameters to optimize must be Parameters, but "
+                    f"got {type(p).__name__}."
+                )
+            if id(p) in seen:
+                raise ValueError(
+                    f"For '{self.cls_name}', the parameter {p.name} appears more than once."
+                )
+            seen.add(id(p))
+        return params
+
+    def _start(self, start: Any, group: dict[str, Any]) -> Any:
+        """What a state starts with: an alias, or the value of an option of the group."""
+        return start
+
+    def __repr__(self) -> str:
+        lines = [f"{self.cls_name} ("]
+        for i, group in enumerate(self.param_groups):
+            lines += [""] if i else []
+            lines.append(f"Parameter Group {i}")
+            for name in sorted(group):
+                if name != "params":
+                    value = group[name]
+                    shown = str(value.asnumpy()) if isinstance(value, Tensor) else value
+                    lines.append(f"    {name}: {shown}")
+        return "\n".join([*lines, ")"])
+
+    def counted(self, name: str) -> None:
+        """Make the Parameter that counts steps."""
+        setattr(self, name, Parameter(Tensor(0, int32), name=name))
+
+    def next_step(self, counter: Any) -> Any:
+        """Count a step; its number, float32."""
+        step = counter + 1
+        ops.assign(counter, step)
+        return ops.cast(step, float32)
+
+    def prepared(self, group: dict[str, Any], parameter: Any, gradient: Any) -> Any:
+        """The gradient in the parameter's type, negated to maximize, with the weight decay."""
+        gradient = ops.cast(gradient, parameter.dtype)
+        if group.get("maximize", False):
+            gradient = -gradient
+        if group["weight_decay"] != 0.0:
+            gradient = gradient + parameter * group["weight_decay"]
+        return gradient
+
+    def begin(self) -> Any:
+        """What is done once in a step: its number, for optimizers that count."""
+        return None
+
+    def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> None:
+        """Assign new values to a parameter, the i-th of all, and to its state."""
+        raise TypeError(f"the optimizer {type(self).__name__} gives no 'construct'")
+
+    def construct(self, gradients: Any) -> bool:
+        """One step, from a tuple with a gradient for each parameter."""
+        t = self.begin()
+        for k in range(len(self.param_groups)):
+            group = self.param_groups[k]
+            for j in range(len(group["params"])):
+                i = self.group_start_id[k] + j
+                self.update(group, group["params"][j], gradients[i], i, t)
+        return True
+
+
+def rate_of(group: dict[str, Any], parameter: Any) -> Any:
+    """The rate of a group, in the type of a parameter."""
+    rate = group["lr"]
+    return ops.cast(rate, parameter.dtype) if isinstance(rate, Tensor) else rate

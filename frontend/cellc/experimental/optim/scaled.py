@@ -1,0 +1,137 @@
+"""Optimizers of `experimental.optim` that scale by past squares: Adadelta, Adagrad, RMSprop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import ops
+from ...nn import _check
+from .optimizer import Optimizer, checked_rate, option, rate_of
+
+
+class Adadelta(Optimizer):
+    """Steps scaled by the ratio of past steps and past gradients (Zeiler, 2012).
+
+    Args:
+        params, lr, weight_decay, maximize: see `SGD`.
+        rho: decay rate of both averages, in [0, 1].
+        eps: positive.
+
+    Source: `mindspore.experimental.optim.Adadelta`.
+    """
+
+    states = (("accum", "zeros"), ("accum_update", "zeros"))
+
+    def __init__(
+        self, params: Any, lr: Any = 1.0, rho: float = 0.9, eps: float = 1e-6,
+        weight_decay: float = 0.0, *, maximize: bool = False,
+    ) -> None:
+        what = "Adadelta"
+        checked_rate(lr, what)
+        _check.between(rho, 0.0, 1.0, "rho", what)
+        option(eps, "eps", what, positive=True)
+        super().__init__(params, {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay,
+                                  "maximize": _check.boolean(maximize, "maximize", what)})
+
+    def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> None:
+        """Assign new values to a parameter and its statistics."""
+        gradient = self.prepared(group, parameter, gradient)
+        rho, eps = group["rho"], group["eps"]
+        square = self.accum[i] * rho + ops.square(gradient) * (1.0 - rho)
+        step = ops.sqrt(self.accum_update[i] + eps) / ops.sqrt(square + eps) * gradient
+        later = self.accum_update[i] * rho + ops.square(step) * (1.0 - rho)
+        ops.assign(self.accum[i], square)
+        ops.assign(self.accum_update[i], later)
+        ops.assign(parameter, parameter - rate_of(group, parameter) * step)
+
+
+class Adagrad(Optimizer):
+    """s += g**2; p -= lr / (1 + (t - 1) lr_decay) g / (sqrt(s) + eps) (Duchi et al., 2011).
+
+    Args:
+        params, lr, weight_decay, maximize: see `SGD`.
+        lr_decay: decay of the rate, non-negative.
+        initial_accumulator_value: s at first, non-negative.
+        eps: non-negative.
+
+    Source: `mindspore.experimental.optim.Adagrad`.
+    """
+
+    states = (("accum", "initial_accumulator_value"),)
+
+    def __init__(
+        self, params: Any, lr: Any = 1e-2, lr_decay: float = 0.0, weight_decay: float = 0.0,
+        initial_accumulator_value: float = 0.0, eps: float = 1e-10, *, maximize: bool = False,
+    ) -> None:
+        what = "Adagrad"
+        checked_rate(lr, what)
+        option(lr_decay, "lr_decay", what)
+        first = option(initial_accumulator_value, "initial_accumulator_value", what)
+        option(eps, "eps", what)
+        super().__init__(params, {
+            "lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay,
+            "initial_accumulator_value": first,
+            "maximize": _check.boolean(maximize, "maximize", what),
+        })
+        self.counted("step_t")
+
+    def _start(self, start: Any, group: dict[str, Any]) -> Any:
+        return option(group[start], start, self.cls_name)
+
+    def begin(self) -> Any:
+        """Count the step."""
+        return self.next_step(self.step_t)
+
+    def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> None:
+        """Assign new values to a parameter and its `accum`."""
+        gradient = self.prepared(group, parameter, gradient)
+        total = self.accum[i] + ops.square(gradient)
+        ops.assign(self.accum[i], total)
+        rate = ops.cast(group["lr"] / (1.0 + (t - 1.0) * group["lr_decay"]), parameter.dtype)
+        ops.assign(parameter, parameter - rate * gradient / (ops.sqrt(total) + group["eps"]))
+
+
+class RMSprop(Optimizer):
+    """s = alpha s + (1 - alpha) g**2; v = momentum v + g / (sqrt(s) + eps); p -= lr v.
+
+    Args:
+        params, lr, weight_decay, maximize: see `SGD`.
+        alpha, momentum: non-negative.
+        eps: positive.
+        centered: subtract the square of the mean gradient from s.
+
+    Source: `mindspore.experimental.optim.RMSprop`.
+    """
+
+    states = (("mean_grad", "zeros"), ("mean_square", "zeros"), ("moment", "zeros"))
+
+    def __init__(
+        self, params: Any, lr: Any = 1e-2, alpha: float = 0.99, eps: float = 1e-8,
+        weight_decay: float = 0.0, momentum: float = 0.0, centered: bool = False,
+        maximize: bool = False,
+    ) -> None:
+        what = "RMSprop"
+        checked_rate(lr, what)
+        option(alpha, "alpha", what)
+        option(momentum, "momentum", what)
+        option(eps, "eps", what, positive=True)
+        super().__init__(params, {
+            "lr": lr, "momentum": momentum, "alpha": alpha, "eps": eps, "centered": centered,
+            "weight_decay": weight_decay,
+            "maximize": _check.boolean(maximize, "maximize", what),
+        })
+
+    def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> None:
+        """Assign new values to a parameter and its statistics."""
+        gradient = self.prepared(group, parameter, gradient)
+        alpha = group["alpha"]
+        square = self.mean_square[i] * alpha + ops.square(gradient) * (1.0 - alpha)
+        spread = square
+        if group["centered"]:
+            mean = self.mean_grad[i] * alpha + gradient * (1.0 - alpha)
+            spread = square - ops.square(mean)
+            ops.assign(self.mean_grad[i], mean)
+        step = self.moment[i] * group["momentum"] + gradient / (ops.sqrt(spread) + group["eps"])
+        ops.assign(self.mean_square[i], square)
+        ops.assign(self.moment[i], step)
+        ops.assign(parameter, parameter - rate_of(group, parameter) * step)

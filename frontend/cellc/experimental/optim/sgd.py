@@ -1,0 +1,176 @@
+"""SGD, ASGD and Rprop of `experimental.optim`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from cellc_runtime.dtypes import float32
+
+from ... import ops
+from ...common.parameter import Parameter
+from ...common.tensor import Tensor
+from ...nn import _check
+from .optimizer import Optimizer, checked_rate, option, rate_of
+
+
+class SGD(Optimizer):
+    """v = momentum v + (1 - dampening) g; p -= lr v (with Nesterov, lr (g + momentum v)).
+
+    Args:
+        params: see `Optimizer`.
+        lr: the learning rate.
+        momentum, dampening: non-negative. In the first step v is g.
+        weight_decay: factor of the parameter that is added to its gradient.
+        nesterov: needs a momentum and no dampening.
+        maximize: step along the gradient, not against it.
+
+    Source: `mindspore.experimental.optim.SGD`.
+    """
+
+    states = (("accum", "zeros"), ("stat", "ones"))
+
+    def __init__(
+        self, params: Any, lr: Any, momentum: float = 0, dampening: float = 0,
+        weight_decay: float = 0.0, nesterov: bool = False, *, maximize: bool = False,
+    ) -> None:
+        what = "SGD"
+        checked_rate(lr, what)
+        momentum = option(momentum, "momentum", what)
+        _check.number(dampening, "dampening", what)
+        _check.boolean(nesterov, "nesterov", what)
+        _check.boolean(maximize, "maximize", what)
+        if nesterov and (momentum == 0.0 or dampening != 0):
+            raise ValueError(
+                f"For '{what}', if 'nesterov' is true, 'momentum' must be > 0.0 and 'dampening' "
+                f"must equal to 0.0, but got 'momentum' {momentum}, 'dampening' {dampening}."
+            )
+        super().__init__(params, {
+            "lr": lr, "momentum": momentum, "dampening": float(dampening),
+            "weight_decay": weight_decay, "nesterov": nesterov, "maximize": maximize,
+            "grad_centralization": False,
+        })
+
+    def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> None:
+        """Assign new values to a parameter, its `accum` and `stat`."""
+        step = self.prepared(group, parameter, gradient)
+        momentum = group["momentum"]
+        if momentum != 0.0:
+            later = self.accum[i] * momentum + step * (1.0 - group["dampening"])
+            new = ops.where(self.stat[i] > 0, step, later)
+            ops.assign(self.accum[i], new)
+            ops.assign(self.stat[i], ops.zeros_like(self.stat[i]))
+            step = step + new * momentum if group["nesterov"] else new
+        ops.assign(parameter, parameter - step * rate_of(group, parameter))
+
+
+class ASGD(Optimizer):
+    """Stochastic gradient descent that also averages the parameters (Polyak, Juditsky, 1992).
+
+    p = p (1 - lambd eta) - eta g; ax += mu (p - ax); then
+    eta = lr / (1 + lambd lr t)**alpha and mu = 1 / max(1, t - t0).
+
+    Args:
+        params, lr, weight_decay, maximize: see `SGD`.
+        lambd: decay of the parameters.
+        alpha: exponent of the rate's decay.
+        t0: the step from which on averages are taken.
+
+    Source: `mindspore.experimental.optim.ASGD`.
+    """
+
+    states = (("ax", "zeros"),)
+
+    def __init__(
+        self, params: Any, lr: Any = 1e-2, lambd: float = 1e-4, alpha: float = 0.75,
+        t0: float = 1e6, weight_decay: float = 0.0, maximize: bool = False,
+    ) -> None:
+        what = "ASGD"
+        checked_rate(lr, what)
+        for name, value in (("lambd", lambd), ("alpha", alpha), ("t0", t0)):
+            if not isinstance(value, float):
+                raise TypeError(
+                    f"For '{what}', the type of {name} must be float, but got {type(value)}."
+                )
+        _check.boolean(maximize, "maximize", what)
+        self.eta: list[Parameter] = []
+        super().__init__(params, {
+            "lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay,
+            "maximize": maximize,
+        })
+        self.counted("step_t")
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """One more group, with the default options where it gives none."""
+        super().add_param_group(param_group)
+        group = self.param_groups[-1]
+        rate = np.float32(group["lr"].asnumpy())
+        self.eta = [*self.eta, *(Parameter(Tensor(rate), name=f"eta_{p.name}")
+                                 for p in group["params"])]
+
+    def begin(self) -> Any:
+        """Count the step."""
+        return self.next_step(self.step_t)
+
+    def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> None:
+        """Assign new values to a parameter, its average and its rate."""
+        gradient = ops.cast(self.prepared(group, parameter, gradient), float32)
+        rate, lambd = ops.cast(group["lr"], float32), group["lambd"]
+        eta = self.eta[i]
+        new = ops.cast(parameter, float32) * (1.0 - eta * lambd) - eta * gradient
+        mu = 1.0 / ops.maximum(t - 1.0 - group["t0"], 1.0)
+        average = ops.cast(self.ax[i], float32)
+        ops.assign(self.ax[i], ops.where(mu == 1.0, new, average + (new - average) * mu))
+        ops.assign(parameter, new)
+        ops.assign(eta, rate / ops.pow(1.0 + lambd * rate * t, group["alpha"]))
+
+
+class Rprop(Optimizer):
+    """Steps of a size that grows while the sign of the gradient stays, and shrinks when it changes.
+
+    Args:
+        params, lr, maximize: see `SGD`; the first size is the rate.
+        etas: factors of shrinking and growing, 0 < etas[0] < 1 < etas[1].
+        step_sizes: smallest and largest size.
+
+    Source: `mindspore.experimental.optim.Rprop`.
+    """
+
+    states = (("prev", "zeros"), ("step_size", "zeros"))
+
+    def __init__(
+        self, params: Any, lr: Any = 1e-2, etas: tuple[float, float] = (0.5, 1.2),
+        step_sizes: tuple[float, float] = (1e-6, 50), *, maximize: bool = False,
+    ) -> None:
+        what = "Rprop"
+        checked_rate(lr, what)
+        for name, pair in (("etas", etas), ("step_sizes", step_sizes)):
+            if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+                raise TypeError(f"For '{what}', '{name}' must be a pair, but got {pair!r}.")
+        _check.between(etas[0], 0.0, 1.0, "etas[0]", what, "()")
+        if not _check.number(etas[1], "etas[1]", what) > 1.0:
+            raise ValueError(f"For '{what}', the etas[1] must be greater than 1.0, but got "
+                             f"{etas[1]}.")
+        _check.boolean(maximize, "maximize", what)
+        super().__init__(params, {"lr": lr, "etas": etas, "step_sizes": step_sizes,
+                                  "maximize": maximize})
+        self.counted("step_t")
+
+    def begin(self) -> Any:
+        """Count the step."""
+        return self.next_step(self.step_t)
+
+    def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> None:
+        """Assign new values to a parameter and its state."""
+        gradient = self.prepared(group, parameter, gradient)
+        rate = ops.cast(group["lr"], parameter.dtype)
+        size = ops.where(t == 1.0, ops.broadcast_to(rate, parameter.shape), self.step_size[i])
+        turn = gradient * self.prev[i]
+        low, high = group["etas"]
+        factor = ops.where(turn > 0, high, ops.where(turn < 0, low, 1.0))
+        size = ops.clamp(size * ops.cast(factor, parameter.dtype), *group["step_sizes"])
+        gradient = ops.where(turn < 0, 0.0, gradient)
+        ops.assign(self.prev[i], gradient)
+        ops.assign(self.step_size[i], size)
+        ops.assign(parameter, parameter - ops.sign(gradient) * size)
