@@ -8,6 +8,7 @@ import pytest
 import cellc as ms
 from cellc import nn, ops
 from cellc.core.compiled import EntryTable
+from cellc.core.structure import tensors
 
 MODES = [ms.GRAPH_MODE, ms.PYNATIVE_MODE]
 
@@ -407,3 +408,89 @@ def test_contexts_of_the_first_run_and_of_those_for_gradients():
 
     ms.grad(run)(ms.Tensor([1.0]))
     assert seen == ["first", "-first", "again", "-again"]
+
+
+class Wave(nn.Cell):
+    """A small Cell with a weight."""
+
+    def __init__(self):
+        super().__init__()
+        self.w = ms.Parameter(np.array([1.5, 0.5], np.float32), name="w")
+
+    def construct(self, x):
+        return ops.sin(x * self.w) * ops.exp(x)
+
+
+def _hooked(cell, x):
+    cell.register_forward_hook(lambda cell, inputs, out: out * 2)
+    cell.register_backward_hook(lambda cell, given, out: (given[0] * 3,))
+    return ms.grad(lambda x: cell(x).sum())(x)
+
+
+def _half(cell, x):
+    cell.to_float(ms.float16)
+    return ms.grad(lambda x: cell(x).sum().astype(ms.float32), 0, [cell.w])(x)
+
+
+def _rolled(cell, x):
+    def run(x):
+        for _ in range(20):
+            x = cell(x) * 0.5
+        return x.sum()
+
+    return ms.value_and_grad(run, 0, [cell.w])(x)
+
+
+def _while(cell, x):
+    def run(x):
+        while x.sum() < 5:
+            x = cell(x) + x
+        return x.sum()
+
+    return ms.value_and_grad(run, 0, [cell.w])(x)
+
+
+def _sizes(cell, x):
+    step = ms.value_and_grad(lambda x: cell(x).sum(), None, cell.trainable_params())
+    optimizer = nn.Adam(cell.trainable_params(), 0.1)
+    out = []
+    for n in (1, 2, 3, 5, 7):
+        value, grads = step(ms.Tensor(np.full((n, 2), 0.3, np.float32)))
+        optimizer(grads)
+        out += [value, *grads]
+    return out
+
+
+USES = {
+    "hooks": _hooked, "half precision": _half, "a rolled loop": _rolled, "a run-time loop": _while,
+    "batches of several sizes": _sizes,
+    "jvp": lambda cell, x: ms.jvp(cell, x, x),
+    "vmap": lambda cell, x: ms.vmap(ms.grad(lambda x: cell(x).sum()))(ms.ops.stack([x, x * 2])),
+    "second order": lambda cell, x: ms.grad(lambda x: ms.grad(lambda y: cell(y).sum())(x).sum())(x),
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("use", USES)
+def test_marked_cells_elsewhere(mode, use):
+    ms.set_context(mode=mode)
+    found = []
+    for mark in (False, True):
+        cell = Wave()
+        if mark:
+            cell.recompute()
+        found.append([t.asnumpy() for t in tensors(USES[use](cell, ms.Tensor([0.3, 0.7])))])
+    for a, b in zip(*found, strict=True):
+        assert np.array_equal(a, b)
+
+
+def test_saved_graphs_of_marked_cells(tmp_path):
+    cell = Wave()
+    cell.recompute()
+    x = ms.Tensor([0.3, 0.7])
+    path = str(tmp_path / "wave.mindir")
+    ms.export(cell, x, file_name=path, file_format="MINDIR")
+    for mode in MODES:
+        ms.set_context(mode=mode)
+        loaded = nn.GraphCell(ms.load(path))
+        assert np.array_equal(loaded(x).asnumpy(), cell(x).asnumpy())

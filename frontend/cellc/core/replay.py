@@ -58,6 +58,8 @@ def _run(node: Node, operands: list[Tensor]) -> Sequence[Tensor]:
         return operands[:carried]
     if node.op == "scan":
         return run_scan(operands, node.attrs, node.regions[0])
+    if node.op == "recompute":
+        return replay(node.regions[0], operands)
     if node.op == "custom_grad":
         return _custom(node, operands)
     if node.op == "constant":

@@ -37,11 +37,14 @@ class Recomputation(Offloading):
         self, *, use_reentrant: bool = True, output_recompute: bool = False,
         early_stop: bool = True, context_fn: Callable[[], Any] | None = None, **kwargs: Any,
     ) -> None:
-        """Mark this cell: what it computes may be computed again for gradients, not kept.
+        """Mark this cell: gradients compute again what is in it, from its inputs, and keep none.
+
+        The bits are those of the unmarked cell; draws repeat. Mark the blocks of a deep network,
+        not the whole of it.
 
         Args:
             use_reentrant, early_stop, context_fn: kept.
-            output_recompute: whether its results are not kept either.
+            output_recompute: kept; the cell's results are not computed again.
             kwargs: `mp_comm_recompute`, `parallel_optimizer_comm_recompute`,
                 `recompute_slice_activation`: bool, about communication; kept.
 
