@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from cellc_compiler.autodiff.reverse import differentiable
 from cellc_compiler.driver import compile_program
 from cellc_compiler.ir.dims import Guard, Shapes, deciding
 from cellc_compiler.ir.graph import Graph
@@ -160,19 +161,22 @@ def custom_bprop(tracer: Tracer, cell: Any, args: tuple[Any, ...]) -> Any:
         given = put_together(structure, inputs)
         out, dout = (put_together(shape[-1], t) for t in (results, dys))
         grads = lang.interpret_call(tracer, cell.bprop, (*given, out, dout))
-        return bprop_grads(cell, grads, structure, len(inputs))
+        return bprop_grads(cell, grads, structure, len(inputs), inputs)
 
     results = tracer.custom_gradient(leaves, forward, backward)
     return put_together(shape[-1], results)
 
 
 def bprop_grads(
-    cell: Any, grads: Any, structure: Structure, count: int
+    cell: Any, grads: Any, structure: Structure, count: int,
+    operands: Sequence[Tensor] | None = None,
 ) -> list[Tensor | None]:
     """The gradients a `bprop` gave, one for each tensor of the inputs.
 
     Raises:
-        TypeError: not a tuple with one gradient (or None) for each input.
+        TypeError: not a tuple with one gradient (or None) for each input, or of another dtype
+            than the input.
+        ValueError: a gradient of another shape than the input.
     """
     assert isinstance(structure, Box)
     given = grads if isinstance(grads, (tuple, list)) else (grads,)
@@ -182,12 +186,26 @@ def bprop_grads(
             f"for each input of construct, got {len(given)}"
         )
     out: list[Tensor | None] = [None] * count
-    for part, grad in zip(structure.parts, given, strict=True):
+    for number, (part, grad) in enumerate(zip(structure.parts, given, strict=True)):
         places = [t.number for t in _leaves(part)]
         values = list(tensors(grad)) if grad is not None else []
         for place, value in zip(places, values, strict=False):
             out[place] = value
+            if operands is not None:
+                _check_grad(cell, number, value, operands[place])
     return out
+
+
+def _check_grad(cell: Any, number: int, grad: Tensor, operand: Tensor) -> None:
+    what = f"the gradient of input {number} that the bprop of {type(cell).__name__} gives"
+    if not differentiable(operand._type):
+        return
+    if tuple(grad.shape) != tuple(operand.shape):
+        raise ValueError(f"{what} must have the shape of the input, {tuple(operand.shape)}, but "
+                         f"has {tuple(grad.shape)}")
+    if grad.dtype != operand.dtype:
+        raise TypeError(f"{what} must have the dtype of the input, {operand.dtype}, but has "
+                        f"{grad.dtype}")
 
 
 def _leaves(part: Structure) -> list[Leaf]:

@@ -62,7 +62,8 @@ def _with_bprop(cell: Any, args: tuple[Any, ...]) -> Any:
     ) -> Sequence[Any]:
         given = put_together(structure, operands)
         out_value, dout = (put_together(out_structure, t) for t in (outs, dys))
-        return bprop_grads(cell, cell.bprop(*given, out_value, dout), structure, len(operands))
+        return bprop_grads(cell, cell.bprop(*given, out_value, dout), structure, len(operands),
+                           operands)
 
     for r in active_recordings():
         if any(r.value_of(t) is not None for t in leaves):

@@ -115,7 +115,10 @@ class _Call:
             results = tracer.custom_gradient(self.operands, self.forward, self.backward)
         else:
             with paused():
-                results = [Tensor._from_array(t._data) for t in self.forward(self.operands)]
+                # A result that is an argument needs an identity of its own to be followed.
+                results = [Tensor._from_array(t._lent())
+                           if any(t is x for x in self.operands) else t
+                           for t in self.forward(self.operands)]
             for r in active_recordings():
                 if any(r.value_of(t) is not None for t in self.operands):
                     r.note_custom(self.operands, results, self.backward)

@@ -63,20 +63,34 @@ class Computed:
     value: Any
     inputs: list[Any]
     weights: list[Tensor]
+    positions: tuple[int, ...] = ()
 
 
 def compute(request: Request, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Computed:
     """Values and gradients in the mode at hand (traced or eager)."""
     sens = None
     if request.sens:
-        if not args:
-            raise ValueError("the gradient takes a sensitivity as its last argument, got none")
-        args, sens = args[:-1], args[-1]
+        args, kwargs, sens = _without_sens(args, kwargs)
     positions = _positions(request, args)
     tracer = active_tracer()
     if tracer is not None:
-        return _traced(tracer, request, positions, args, kwargs, sens)
-    return _eager(request, positions, args, kwargs, sens)
+        out = _traced(tracer, request, positions, args, kwargs, sens)
+    else:
+        out = _eager(request, positions, args, kwargs, sens)
+    out.positions = positions
+    return out
+
+
+def _without_sens(
+    args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> tuple[tuple[Any, ...], Mapping[str, Any], Any]:
+    """The arguments of the function, and the sensitivity: the last argument, or by name."""
+    if "sens" in kwargs:
+        return args, {k: v for k, v in kwargs.items() if k != "sens"}, kwargs["sens"]
+    if len(args) < 2:
+        raise TypeError("with sens_param the gradient function takes a sensitivity as its last "
+                        "argument, but got none")
+    return args[:-1], kwargs, args[-1]
 
 
 def _positions(request: Request, args: Sequence[Any]) -> tuple[int, ...]:
@@ -85,11 +99,17 @@ def _positions(request: Request, args: Sequence[Any]) -> tuple[int, ...]:
     positions = request.positions or ()
     for p in positions:
         if not 0 <= p < len(args):
-            raise ValueError(
+            raise IndexError(
                 f"grad_position {p} is out of range: the function was called with {len(args)} "
                 f"positional arguments"
             )
-    return positions
+    found = tuple(p for p in positions if take_apart(args[p])[1])
+    if positions and not found:
+        raise TypeError(
+            f"the gradient needs a Tensor at grad_position {', '.join(map(str, positions))}, but "
+            f"got {', '.join(type(args[p]).__name__ for p in positions)}"
+        )
+    return found
 
 
 def _chosen(structure: Structure, positions: Sequence[int]) -> list[list[int]]:
@@ -105,16 +125,31 @@ def _seeds(out: Any, request: Request, sens: Any) -> tuple[Structure, list[Tenso
     structure, tensors = take_apart(out)
     first: list[int] = list(range(len(tensors)))
     if request.has_aux:
-        if not isinstance(structure, Box) or not structure.parts:
-            raise TypeError("with has_aux the function must return (output, *auxiliary)")
+        if not isinstance(structure, Box) or len(structure.parts) < 2:
+            raise ValueError("with has_aux the function must give more than one output: "
+                             "(output, *auxiliary)")
         first = [leaf.number for leaf in _leaves(structure.parts[0])]
     seeds = [i for i in first if differentiable(tensors[i]._type)]
     if not seeds:
         kinds = ", ".join(str(t._type) for t in tensors) or "no tensor"
         raise TypeError(f"only a floating-point output can be differentiated, got {kinds}")
-    if sens is not None and len(list(take_apart(sens)[1])) != len(seeds):
-        raise ValueError(f"{len(seeds)} outputs need as many sensitivities")
+    if sens is not None:
+        _check_sens(take_apart(sens)[1], [tensors[i] for i in seeds])
     return structure, tensors, seeds
+
+
+def _check_sens(given: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
+    """Each output needs a sensitivity of its type."""
+    if len(given) != len(outputs):
+        raise ValueError(f"{len(outputs)} outputs need as many sensitivities, but got "
+                         f"{len(given)}")
+    for i, (t, o) in enumerate(zip(given, outputs, strict=True)):
+        if tuple(t.shape) != tuple(o.shape):
+            raise ValueError(f"sensitivity {i} must have the shape of the output, "
+                             f"{tuple(o.shape)}, but has {tuple(t.shape)}")
+        if t.dtype != o.dtype:
+            raise TypeError(f"sensitivity {i} must have the dtype of the output, {o.dtype}, but "
+                            f"has {t.dtype}")
 
 
 def _rebuild(args: Sequence[Any], positions: Sequence[int], grads: Sequence[Tensor]) -> list[Any]:
@@ -273,23 +308,26 @@ class GradFunction:
     def _shape(self, computed: Computed) -> Any:
         r = self.request
         inputs: Any = tuple(computed.inputs)
-        if r.single:
+        single = r.single or (r.positions is not None and len(computed.inputs) == 1)
+        if single:
             inputs = computed.inputs[0]
         weights: Any = tuple(computed.weights)
         if r.one_weight:
             weights = computed.weights[0]
         if self.return_ids:
-            inputs, weights = self._with_ids(inputs, weights)
+            inputs, weights = self._with_ids(inputs, weights, computed.positions, single)
         has_inputs = r.positions is not None or r.all_inputs
         if r.weights is None:
             return inputs
         return (inputs, weights) if has_inputs else weights
 
-    def _with_ids(self, inputs: Any, weights: Any) -> tuple[Any, Any]:
+    def _with_ids(
+        self, inputs: Any, weights: Any, positions: tuple[int, ...], single: bool
+    ) -> tuple[Any, Any]:
         r = self.request
         if r.positions is not None:
-            inputs = ((r.positions[0], inputs) if r.single else
-                      tuple(zip(r.positions, inputs, strict=True)))
+            inputs = ((positions[0], inputs) if single else
+                      tuple(zip(positions, inputs, strict=True)))
         if r.weights is not None:
             weights = ((r.weights[0].name, weights) if r.one_weight else
                        tuple((p.name, w) for p, w in zip(r.weights, weights, strict=True)))
@@ -327,14 +365,18 @@ def make_request(
     single = isinstance(grad_position, int) and not isinstance(grad_position, bool)
     positions = (grad_position,) if single else grad_position
     if positions is not None:
-        if not isinstance(positions, (tuple, list)) or not all(
-            isinstance(p, int) and not isinstance(p, bool) and p >= 0 for p in positions
+        if not isinstance(positions, tuple) or not all(
+            isinstance(p, int) and not isinstance(p, bool) for p in positions
         ):
             raise TypeError(
                 "'grad_position' must be None, a non-negative int or a tuple of them, but got "
                 f"{grad_position!r}."
             )
-        positions = tuple(positions)
+        if any(p < 0 for p in positions):
+            raise ValueError(f"'grad_position' must be >= 0, but got {grad_position}.")
+        if len(set(positions)) < len(positions):
+            raise ValueError(f"'grad_position' must not hold a position twice, but got "
+                             f"{grad_position}.")
     one = isinstance(weights, Parameter)
     params = None
     if weights is not None:
@@ -346,6 +388,12 @@ def make_request(
     return Request(fn, positions, single, params, one, has_aux, sens)
 
 
+def _check_flags(**flags: Any) -> None:
+    for name, value in flags.items():
+        if not isinstance(value, bool):
+            raise TypeError(f"'{name}' must be bool, but got {type(value).__name__}.")
+
+
 def grad(
     fn: Any, grad_position: Any = 0, weights: Any = None, has_aux: bool = False,
     return_ids: bool = False, sens_param: bool = False,
@@ -355,11 +403,13 @@ def grad(
     Args:
         fn: a Cell or function of tensors.
         grad_position: argument positions to differentiate with respect to: an int (the gradient
-            comes alone), a tuple (a tuple comes), or None (weights only).
+            comes alone), a tuple (a tuple comes, of those that are tensors; one alone comes as
+            it is), or None (weights only).
         weights: Parameters to differentiate with respect to, or None.
         has_aux: only the first output is differentiated; the others are returned too.
         return_ids: return (position or name, gradient) pairs.
-        sens_param: the gradient function takes the output's cotangent as its last argument.
+        sens_param: the gradient function takes the output's cotangent as its last argument, or by
+            the name `sens`.
 
     Raises:
         ValueError, TypeError: arguments of a wrong kind, or nothing to differentiate.
@@ -367,6 +417,7 @@ def grad(
     Source: `mindspore.grad`.
     """
     request = make_request(fn, grad_position, weights, has_aux, sens_param)
+    _check_flags(return_ids=return_ids, sens_param=sens_param)
     return GradFunction(request, False, return_ids)
 
 
@@ -379,6 +430,7 @@ def value_and_grad(
     Source: `mindspore.value_and_grad`.
     """
     request = make_request(fn, grad_position, weights, has_aux, sens_param)
+    _check_flags(return_ids=return_ids, sens_param=sens_param)
     return GradFunction(request, True, return_ids)
 
 
@@ -387,9 +439,13 @@ def get_grad(gradients: Any, identifier: Any) -> Tensor:
 
     Raises:
         RuntimeError: it is not among them.
+        TypeError: neither an int nor a Parameter.
 
     Source: `mindspore.get_grad`.
     """
+    if not isinstance(identifier, (int, Parameter)) or isinstance(identifier, bool):
+        raise TypeError(f"For 'get_grad', the identifier must be an int or a Parameter, but got "
+                        f"{identifier!r}.")
     name = identifier.name if isinstance(identifier, Parameter) else identifier
     stack = [gradients]
     while stack:
@@ -399,7 +455,7 @@ def get_grad(gradients: Any, identifier: Any) -> Tensor:
                 found: Tensor = item[1]
                 return found
             stack.extend(x for x in item if isinstance(x, tuple))
-    raise RuntimeError(f"no gradient for {name!r} among those returned")
+    raise RuntimeError(f"Can not find the gradient for position or Parameter {name!r}.")
 
 
 class GradOperation:
@@ -425,6 +481,8 @@ class GradOperation:
     def __call__(self, fn: Any, weights: Any = None, grad_position: int = 0) -> GradFunction:
         params = None
         if self.get_by_list:
+            if weights is None and hasattr(fn, "trainable_params"):
+                weights = fn.trainable_params()
             if weights is None:
                 raise ValueError("with get_by_list the gradient needs the weights")
             params = weights

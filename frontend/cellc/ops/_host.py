@@ -87,7 +87,7 @@ def call_python(
             out, dout = (t[0] if single else tuple(t) for t in (results, dys))
             given = put_together(structure, list(operands))
             grads = call_here(own, (*given, out, dout))
-            return bprop_grads(function, grads, structure, len(operands))
+            return bprop_grads(function, grads, structure, len(operands), operands)
 
     out = host_call(on_arrays, name, leaves, types, rule)
     if single:

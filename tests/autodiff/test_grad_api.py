@@ -1,0 +1,192 @@
+"""The forms of `grad`, `value_and_grad`, `get_grad` and `GradOperation`, in both modes.
+
+Structures of results and kinds of errors are those of MindSpore 2.10 where it has one for both
+modes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cellc as ms
+from cellc import Tensor, nn, ops
+
+from ..modes.law import MODES, mode
+
+BOTH = pytest.mark.parametrize("m", MODES, ids=["eager", "graph"])
+X, Y = Tensor(np.array([1, 2], np.float32)), Tensor(np.array([3, 4], np.float32))
+INTS = Tensor(np.array([1, 2], np.int32))
+
+
+def plain(value: Any) -> Any:
+    if isinstance(value, (tuple, list)):
+        return type(value)(plain(v) for v in value)
+    return value.asnumpy().tolist() if isinstance(value, Tensor) else value
+
+
+def product(x: Any, y: Any) -> Any:
+    return x * x * y
+
+
+def two(x: Any, y: Any) -> Any:
+    return x * x, x * y
+
+
+def aux_one(x: Any, y: Any) -> Any:
+    return x * x * y, x
+
+
+def aux_two(x: Any, y: Any) -> Any:
+    return x * x * y, x, y
+
+
+def stopped(x: Any, y: Any) -> Any:
+    return ops.stop_gradient(x) * y
+
+
+class Net(nn.Cell):
+    def __init__(self) -> None:
+        super().__init__()
+        self.w = ms.Parameter(np.array([2, 3], np.float32), name="w")
+        self.b = ms.Parameter(np.array([1, 1], np.float32), name="b")
+
+    def construct(self, x: Any, y: Any) -> Any:
+        return x * self.w * y + self.b
+
+
+NET = Net()
+ALL = NET.trainable_params()
+DX, DY = [6, 16], [1, 4]
+NX, NY, NW, NB = [6, 12], [2, 6], [3, 8], [1, 1]
+IDS = ms.grad(NET, (0, 1), ALL, False, True)
+
+FACTS: dict[str, tuple[Callable[[], Any], Any]] = {
+    "one": (lambda: ms.grad(product)(X, Y), DX),
+    "tuple of one": (lambda: ms.grad(product, (0,))(X, Y), DX),
+    "two": (lambda: ms.grad(product, (0, 1))(X, Y), (DX, DY)),
+    "order": (lambda: ms.grad(product, (1, 0))(X, Y), (DY, DX)),
+    "a number has none": (lambda: ms.grad(product, (0, 1))(X, 2.0), [4, 8]),
+    "aux": (lambda: ms.grad(aux_one, 0, None, True)(X, Y), (DX, ([1, 2],))),
+    "more aux": (lambda: ms.grad(aux_two, (0, 1), None, True)(X, Y),
+                 ((DX, DY), ([1, 2], [3, 4]))),
+    "weights": (lambda: ms.grad(NET, None, ALL)(X, Y), (NW, NB)),
+    "one weight": (lambda: ms.grad(NET, None, NET.w)(X, Y), NW),
+    "both": (lambda: ms.grad(NET, 0, ALL)(X, Y), (NX, (NW, NB))),
+    "ids": (lambda: IDS(X, Y), (((0, NX), (1, NY)), (("w", NW), ("b", NB)))),
+    "one id": (lambda: ms.grad(NET, 0, None, False, True)(X, Y), (0, NX)),
+    "one weight's id": (lambda: ms.grad(NET, None, NET.w, False, True)(X, Y), ("w", NW)),
+    "get_grad": (lambda: ms.get_grad(IDS(X, Y), 1), NY),
+    "get_grad of a weight": (lambda: ms.get_grad(IDS(X, Y), NET.b), NB),
+    "value": (lambda: ms.value_and_grad(NET, 0, ALL)(X, Y), ([7, 25], (NX, (NW, NB)))),
+    "value with aux": (lambda: ms.value_and_grad(aux_two, 0, None, True)(X, Y),
+                       (([3, 16], [1, 2], [3, 4]), DX)),
+    "sens": (lambda: ms.grad(product, (0, 1), sens_param=True)(X, Y, Y), ([18, 64], [3, 16])),
+    "sens by name": (lambda: ms.grad(product, (0, 1), sens_param=True)(X, Y, sens=Y),
+                     ([18, 64], [3, 16])),
+    "sens of two": (lambda: ms.grad(two, (0, 1), sens_param=True)(X, Y, (X, Y)),
+                    ([11, 24], [3, 8])),
+    "stop_gradient": (lambda: ms.grad(stopped, (0, 1))(X, Y), ([0, 0], [1, 2])),
+    "operation": (lambda: ops.GradOperation()(product)(X, Y), DX),
+    "operation, all": (lambda: ops.GradOperation(get_all=True)(product)(X, Y), (DX, DY)),
+    "operation, list": (lambda: ops.GradOperation(get_by_list=True)(NET, ALL)(X, Y), (NW, NB)),
+    "operation, own weights": (lambda: ops.GradOperation(get_by_list=True)(NET)(X, Y), (NW, NB)),
+    "operation, both": (
+        lambda: ops.GradOperation(get_all=True, get_by_list=True)(NET, ALL)(X, Y),
+        ((NX, NY), (NW, NB))),
+    "operation, sens": (
+        lambda: ops.GradOperation(get_all=True, sens_param=True)(product)(X, Y, Y),
+        ([18, 64], [3, 16])),
+    "operation, sens by name": (
+        lambda: ops.GradOperation(sens_param=True)(product)(X, Y, sens=Y), [18, 64]),
+}
+
+
+@BOTH
+@pytest.mark.parametrize("name", list(FACTS))
+def test_structures(name: str, m: int) -> None:
+    call, want = FACTS[name]
+    with mode(m):
+        assert plain(call()) == want
+
+
+class Own(nn.Cell):
+    """x * y with a gradient of its own."""
+
+    def __init__(self, rule: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self.rule = rule
+
+    def construct(self, x: Any, y: Any) -> Any:
+        return x * y
+
+    def bprop(self, x: Any, y: Any, out: Any, dout: Any) -> Any:
+        return self.rule(dout)
+
+
+class OwnPair(nn.Cell):
+    """Of a tuple and a tensor, with a gradient of its own."""
+
+    def construct(self, t: Any, y: Any) -> Any:
+        return t[0] * t[1] * y
+
+    def bprop(self, t: Any, y: Any, out: Any, dout: Any) -> Any:
+        return (dout, dout * 2), dout * 3
+
+
+@BOTH
+def test_bprop(m: int) -> None:
+    pair = OwnPair()
+
+    def of_pair(x: Any, y: Any, z: Any) -> Any:
+        return pair((x, y), z)
+
+    with mode(m):
+        assert plain(ms.grad(Own(lambda d: (d * 2, None)), (0, 1))(X, Y)) == ([2, 2], [0, 0])
+        assert plain(ms.grad(of_pair, (0, 1, 2))(X, Y, Y)) == ([1, 1], [2, 2], [3, 3])
+        for kind, message, rule in (
+            (TypeError, "must give 2 gradients, .* got 1", lambda d: (d,)),
+            (TypeError, "must give 2 gradients, .* got 3", lambda d: (d, d, d)),
+            (ValueError, r"input 0 .* shape of the input, \(2,\), but has \(\)",
+             lambda d: (d.sum(), d)),
+            (TypeError, "input 1 .* dtype of the input, Float32, but has Int32",
+             lambda d: (d, d.astype(ms.int32))),
+        ):
+            with pytest.raises(kind, match=message):
+                ms.grad(Own(rule), (0, 1))(X, Y)
+
+
+@BOTH
+def test_errors(m: int) -> None:
+    long = Tensor(np.ones(3, np.float32))
+    with_sens = ms.grad(product, (0, 1), sens_param=True)
+    cases: list[tuple[type[Exception], str, Callable[[], Any]]] = [
+        (ValueError, "more than one output", lambda: ms.grad(product, 0, None, True)(X, Y)),
+        (ValueError, r"shape of the output, \(2,\), but has \(3,\)", lambda: with_sens(X, Y, long)),
+        (TypeError, "dtype of the output, Float32, but has Int32", lambda: with_sens(X, Y, INTS)),
+        (ValueError, "2 outputs need as many", lambda: ms.grad(two, 0, sens_param=True)(X, Y, X)),
+        (TypeError, "takes a sensitivity", lambda: ms.grad(product, sens_param=True)(X)),
+        (ValueError, "can not be None at the same time", lambda: ms.grad(product, None)),
+        (IndexError, "grad_position 2 is out of range", lambda: ms.grad(product, 2)(X, Y)),
+        (ValueError, "must be >= 0", lambda: ms.grad(product, -1)),
+        (ValueError, "a position twice", lambda: ms.grad(product, (0, 0))),
+        (TypeError, "or a tuple of them", lambda: ms.grad(product, "a")),
+        (TypeError, "or a tuple of them", lambda: ms.grad(product, [0])),
+        (TypeError, "needs a Tensor at grad_position 1", lambda: ms.grad(product, 1)(X, 2.0)),
+        (TypeError, "must be a Parameter", lambda: ms.grad(NET, None, [X])),
+        (TypeError, "must be a Cell or a function", lambda: ms.grad(3)),
+        (TypeError, "'has_aux' must be bool", lambda: ms.grad(product, 0, None, 1)),
+        (TypeError, "'return_ids' must be bool", lambda: ms.grad(product, 0, None, False, 1)),
+        (TypeError, "only a floating-point output", lambda: ms.grad(lambda x: x * 2)(INTS)),
+        (RuntimeError, "position or Parameter 5", lambda: ms.get_grad(IDS(X, Y), 5)),
+        (TypeError, "an int or a Parameter, but got 'w'", lambda: ms.get_grad(IDS(X, Y), "w")),
+        (ValueError, "needs the weights",
+         lambda: ops.GradOperation(get_by_list=True)(product)(X, Y)),
+    ]
+    with mode(m):
+        for kind, message, call in cases:
+            with pytest.raises(kind, match=message):
+                call()
