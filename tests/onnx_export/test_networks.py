@@ -241,6 +241,21 @@ def test_weights_in_a_second_file(peer: Peer, tmp_path: Path) -> None:
     np.testing.assert_allclose(peer.run(tmp_path / "m.onnx", [a])[0], a @ given["w"] + 1, 1e-4)
 
 
+@pytest.mark.parametrize("limit", [0, 10**9])
+def test_the_checker_runs_before_anything_is_written(limit: int, tmp_path: Path) -> None:
+    graph = Graph("g")
+    x = graph.add_input(TensorType((2000,), dtypes.float32), "x")
+    w = graph.add_input(TensorType((2000,), dtypes.float32), "w", "param")
+    graph.outputs = [Builder(graph).add(x, w)]
+    model = to_model(graph, {"w": np.ones(2000, np.float32)}, ["y"], 20)
+    model.save(tmp_path / "m.onnx", limit)
+    before = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
+    model.proto.graph.node[0].op_type = "Nonsense"
+    with pytest.raises(Exception, match="Nonsense"):
+        model.save(tmp_path / "m.onnx", limit)
+    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == before
+
+
 def test_training_state_is_refused(tmp_path: Path) -> None:
     net = nn.SequentialCell(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4))
     net.set_train(True)
