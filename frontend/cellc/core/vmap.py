@@ -71,8 +71,7 @@ def _cells(fn: Any) -> list[Any] | None:
     if len(listed) < 2:
         raise RuntimeError(f"For 'vmap' of a CellList, it must hold more than one Cell, but holds "
                            f"{len(listed)}.")
-    forms = [[(type(c).__name__, tuple((p.shape, p.dtype) for p in c.get_parameters()))
-              for c in [cell]] for cell in listed]
+    forms = [(type(c), [(p.shape, p.dtype) for p in c.get_parameters()]) for c in listed]
     if any(f != forms[0] for f in forms):
         raise RuntimeError("For 'vmap' of a CellList, its Cells must have one structure: the same "
                            "class, and Parameters of the same shapes and dtypes in the same order.")

@@ -12,6 +12,7 @@ from typing import Any
 
 from ..core.gradient import GradOperation, get_grad, grad, value_and_grad
 from ..core.jacobian import jacfwd, jacrev, jvp, vjp
+from ..core.taylor import derivative, jet
 from ..core.vmap import vmap
 from . import (
     functional_array,
@@ -56,7 +57,7 @@ def _collect() -> dict[str, Any]:
     names.update({a: names[n] for a, n in functional_math.GENERATED_ALIASES.items()})
     names.update(GradOperation=GradOperation, get_grad=get_grad, grad=grad, jacfwd=jacfwd,
                  jacrev=jacrev, jvp=jvp, value_and_grad=value_and_grad, vjp=vjp,
-                 vmap=vmap)
+                 vmap=vmap, derivative=derivative, jet=jet)
     return names
 
 
