@@ -119,7 +119,8 @@ def _on_curve(x: Tensor, series: Tensor, t: Tensor) -> Tensor:
     total: Any = series[len(series) - 1] / factorial(len(series))
     for k in range(len(series) - 1, 0, -1):
         total = series[k - 1] / factorial(k) + total * t
-    return x + total * t
+    out: Tensor = x + total * t
+    return out
 
 
 def _slope(f: Callable[[Tensor], Any]) -> Callable[[Tensor], Any]:
