@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -263,13 +263,14 @@ def graph_slots(graph: Graph) -> list[Slot]:
 
 
 def compile_graph(
-    graph: Graph, target: Target | None = None
+    graph: Graph, target: Target | None = None,
+    callbacks: Mapping[str, Callable[..., None]] | None = None,
 ) -> Callable[[Sequence[Array]], list[Array]]:
     """Compile and load a graph: a function from inputs to outputs, then updated values.
 
     Inputs that the graph updates are copied first, so the caller's arrays stay as they are.
     """
-    executable = Executable(compile_program(graph, target))
+    executable = Executable(compile_program(graph, target), callbacks or {})
     replaced = [graph.inputs.index(old) for old, _ in graph.updates]
     params = [i for i, v in enumerate(graph.inputs) if v.kind != "input"]
 

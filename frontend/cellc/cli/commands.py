@@ -213,7 +213,7 @@ def verify_(args: argparse.Namespace) -> int:
     bad = 0
     for name, graph in graphs.items():
         verify(graph)
-        verdict = verify_graph(graph, arrays)
+        verdict = verify_graph(graph, arrays, traced.functions)
         if verdict.fault is not None:
             node, problem = verdict.fault
             print(f"{name}: {node.op} ({node.scope or 'top'}) at {node.span}: {problem}")

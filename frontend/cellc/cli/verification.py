@@ -8,7 +8,7 @@ gives the error that node adds, in units in the last place of its largest elemen
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ from cellc_compiler.ir.op import lookup
 from cellc_compiler.passes.base import copy_graph
 
 from ..common.tensor import Tensor
+from ..core.callbacks import host_callbacks
 from ..core.dispatch import apply
 
 Array = np.ndarray[Any, Any]
@@ -42,10 +43,17 @@ class Verdict:
     worst_node: Node | None = None
 
 
-def verify_graph(graph: Graph, arrays: Sequence[Array]) -> Verdict:
-    """Compare the three on these inputs (parameters included, in the order of the graph)."""
-    compiled = driver.compile_graph(graph)(arrays)
-    values = _all_values(graph, arrays)
+def verify_graph(
+    graph: Graph, arrays: Sequence[Array], functions: Sequence[Callable[..., Any]] = ()
+) -> Verdict:
+    """Compare the three on these inputs (parameters included, in the order of the graph).
+
+    `functions` are the Python functions that the graph calls; prints print once.
+    """
+    callbacks = host_callbacks(graph, functions)
+    compiled = driver.compile_graph(graph, callbacks=callbacks)(arrays)
+    silent = {n: _nothing if n.startswith("print ") else f for n, f in callbacks.items()}
+    values = _all_values(graph, arrays, silent)
     eager: dict[Value, Array] = dict(zip(graph.inputs, arrays, strict=True))
     verdict = Verdict()
     for node in graph.nodes:
@@ -65,12 +73,18 @@ def verify_graph(graph: Graph, arrays: Sequence[Array]) -> Verdict:
     return verdict
 
 
-def _all_values(graph: Graph, arrays: Sequence[Array]) -> dict[Value, Array]:
+def _nothing(*arrays: Array) -> None:
+    """What was printed is not printed again."""
+
+
+def _all_values(
+    graph: Graph, arrays: Sequence[Array], callbacks: Mapping[str, Callable[..., None]]
+) -> dict[Value, Array]:
     probe = copy_graph(graph)
     every = [r for n in probe.nodes for r in n.results]
     originals = [r for n in graph.nodes for r in n.results]
     probe.outputs, probe.updates = every, []
-    out = driver.compile_graph(probe)(arrays)
+    out = driver.compile_graph(probe, callbacks=callbacks)(arrays)
     values = dict(zip(graph.inputs, arrays, strict=True))
     values.update(zip(originals, out, strict=True))
     return values
