@@ -137,6 +137,7 @@ from .learning_rate_schedule import (
     PolynomialDecayLR,
     WarmUpLR,
 )
+from .loss.ctc import CTCLoss
 from .loss.loss import (
     BCELoss,
     BCEWithLogitsLoss,
@@ -191,12 +192,12 @@ __all__ = [
     "ASGD", "AdaFactor", "AdaMax", "Adadelta", "Adagrad", "Adam", "AdamOffload", "AdamWeightDecay",
     "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d",
     "AdaptiveMaxPool2d", "AdaptiveMaxPool3d", "AvgPool1d", "AvgPool2d", "AvgPool3d", "BCELoss",
-    "BCEWithLogitsLoss", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "BiDense", "CELU", "Cell",
-    "CellDict", "CellList", "ChannelShuffle", "ClipByNorm", "ConstantPad1d", "ConstantPad2d",
-    "ConstantPad3d", "Conv1d", "Conv1dTranspose", "Conv2d", "Conv2dTranspose", "Conv3d",
-    "CosineDecayLR", "CosineEmbeddingLoss", "CrossEntropyLoss", "Dense", "DiceLoss", "Dropout",
-    "Dropout1d", "Dropout2d", "Dropout3d", "DropoutExt", "DynamicLossScaleUpdateCell", "ELU",
-    "Embedding", "EmbeddingLookup", "ExponentialDecayLR", "FTRL", "FastGelu",
+    "BCEWithLogitsLoss", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "BiDense", "CELU", "CTCLoss",
+    "Cell", "CellDict", "CellList", "ChannelShuffle", "ClipByNorm", "ConstantPad1d",
+    "ConstantPad2d", "ConstantPad3d", "Conv1d", "Conv1dTranspose", "Conv2d", "Conv2dTranspose",
+    "Conv3d", "CosineDecayLR", "CosineEmbeddingLoss", "CrossEntropyLoss", "Dense", "DiceLoss",
+    "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "DropoutExt", "DynamicLossScaleUpdateCell",
+    "ELU", "Embedding", "EmbeddingLookup", "ExponentialDecayLR", "FTRL", "FastGelu",
     "FixedLossScaleUpdateCell", "Flatten", "FocalLoss", "ForwardValueAndGrad", "GELU", "GLU", "GRU",
     "GRUCell", "GaussianNLLLoss", "GraphCell", "GroupNorm", "HShrink", "HSigmoid", "HSwish",
     "Hardtanh", "HingeEmbeddingLoss", "HuberLoss", "Identity", "InstanceNorm1d", "InstanceNorm2d",
