@@ -402,3 +402,20 @@ def test_errors(m: int) -> None:
         for kind, message, call in cases:
             with pytest.raises(kind, match=message):
                 call()
+
+
+def host(x: Any) -> Any:
+    return ops.py_func(np.square, x, out_shape=(2,), out_dtype=ms.float32,
+                       bprop=lambda x, out, dout: (dout * 2 * x,))
+
+
+def test_python_functions() -> None:
+    x = Tensor(np.array([[1, 2], [3, 4]], np.float32))
+    slope = ms.grad(lambda x: ms.vmap(host)(x).sum())
+    for m in MODES:
+        with mode(m):
+            assert ms.vmap(host)(x).asnumpy().tolist() == [[1, 4], [9, 16]]
+    with mode(ms.GRAPH_MODE):
+        assert slope(x).asnumpy().tolist() == [[2, 4], [6, 8]]
+    with mode(ms.PYNATIVE_MODE), pytest.raises(TypeError, match="in graph mode only"):
+        slope(x)

@@ -308,6 +308,10 @@ class Batch:
         tracer = _Following("vmap")
         inputs: list[Tensor] = [tracer.input(t, f"x{i}") for i, t in enumerate(self._types())]
         outputs = self._call(tracer, inputs)
+        if tracer.functions:
+            raise TypeError("the gradient of a 'vmap' whose function calls Python at run time "
+                            "(py_func, hooks) can be computed in graph mode only: "
+                            "ms.set_context(mode=ms.GRAPH_MODE)")
         region = tracer.regions[0]
         own = [p for p in region.assigned if p in self.own]
         for p in own:  # of an ensemble: an argument here, not an input of its own
