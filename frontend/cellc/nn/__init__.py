@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from . import utils
 from .cell import Cell
 from .dynamic_lr import (
@@ -221,3 +224,16 @@ __all__ = [
     "ZeroPad2d", "cosine_decay_lr", "exponential_decay_lr", "get_activation", "inverse_decay_lr",
     "natural_exp_decay_lr", "piecewise_constant_lr", "polynomial_decay_lr", "utils", "warmup_lr",
 ]
+
+if not TYPE_CHECKING:
+    def __getattr__(name: str) -> Any:
+        """Metrics are here too (`nn.Accuracy`); their home, `train`, needs this module first."""
+        metrics = importlib.import_module("cellc.train.metrics")
+        if name in metrics.__all__:
+            return getattr(metrics, name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        """The names of this module and of the metrics."""
+        metrics = importlib.import_module("cellc.train.metrics")
+        return sorted({*globals(), *metrics.__all__})
