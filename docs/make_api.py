@@ -32,8 +32,10 @@ COMPARED: tuple[tuple[str, str], ...] = (
     ("train", "Training loop, callbacks, metrics"),
     ("amp", "Mixed precision"),
     ("numpy", "numpy's functions on Tensors"),
+    ("mint", "Functions with PyTorch's names"),
+    ("mint.nn.functional", "Functions of networks with PyTorch's names"),
 )
-ABSENT = ("dataset", "mint", "experimental.optim", "communication", "parallel",
+ABSENT = ("dataset", "experimental.optim", "communication", "parallel",
           "profiler", "rewrite", "hal")
 
 # Run by both interpreters, so that both sides are listed by the same rules.

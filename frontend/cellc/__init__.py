@@ -52,7 +52,7 @@ from .nn.recompute import recompute
 from .pynative.engine import EagerEngine as _EagerEngine
 
 if TYPE_CHECKING:
-    from . import amp, device_context, hal, numpy, runtime, train
+    from . import amp, device_context, hal, mint, numpy, runtime, train
     from .amp import DynamicLossScaleManager, FixedLossScaleManager
     from .core.explaining import explain
     from .core.function import _Function as _Function
@@ -77,7 +77,7 @@ _LATER = {
     ".core.function": ("_Function",),
     ".core.jacobian": ("jacfwd", "jacrev", "jvp", "vjp"),
     ".core.vmap": ("vmap",),
-    ".device_context": (), ".hal": (), ".numpy": (), ".runtime": (),
+    ".device_context": (), ".hal": (), ".mint": (), ".numpy": (), ".runtime": (),
     ".profiles": ("profile",),
     ".train": (
         "Model", "async_ckpt_thread_status", "ckpt_to_safetensors", "export", "load",
@@ -116,7 +116,7 @@ __all__ = [
     "device_context", "dtype", "enable_dynamic", "experimental", "explain", "export", "from_numpy",
     "get_context", "get_current_device", "get_grad", "get_rng_state", "get_seed", "grad", "hal",
     "initial_seed", "is_tensor", "jacfwd", "jacrev", "jit", "jit_class", "jvp", "lazy_inline",
-    "load", "load_checkpoint", "load_checkpoint_async", "load_param_into_net", "manual_seed",
+    "load", "load_checkpoint", "load_checkpoint_async", "load_param_into_net", "manual_seed", "mint",
     "mutable", "nn", "no_inline", "numpy", "ops", "profile", "recompute", "run_check", "runtime",
     "safetensors_to_ckpt", "save_checkpoint", "seed", "set_context", "set_deterministic",
     "set_device", "set_recursion_limit", "set_rng_state", "set_seed", "tensor", "train",

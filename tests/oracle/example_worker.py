@@ -25,7 +25,8 @@ from types import FrameType
 from typing import Any
 
 SECONDS = 20
-SCOPES = ("mindspore.ops", "mindspore.nn", "mindspore.Tensor", "mindspore", "mindspore.numpy")
+SCOPES = ("mindspore.ops", "mindspore.nn", "mindspore.Tensor", "mindspore", "mindspore.numpy",
+          "mindspore.mint", "mindspore.mint.nn.functional")
 
 
 def owner(scope: str) -> Any:

@@ -1,0 +1,10 @@
+"""The functions of `ops` under PyTorch's names and parameters, as `mindspore.mint` has them."""
+
+from __future__ import annotations
+
+from . import nn as nn
+from .functions import FUNCTIONS
+
+globals().update(FUNCTIONS)
+
+__all__ = sorted([*FUNCTIONS, "nn"])
