@@ -175,6 +175,35 @@ def test_export_errors(folder, changed, kind, text):
     assert os.listdir(".") == []
 
 
+class Talking(nn.Cell):
+    def construct(self, x, i):
+        print("x is", x)
+        assert x.sum() > 0, "the sum must be positive"
+        return x[i]
+
+
+def test_prints_and_checks_stay(folder, mode, capsys):
+    x, i = Tensor([1.0, 2.0]), Tensor(1)
+    ms.export(Talking(), x, i, file_name="talk", file_format="MINDIR")
+    loaded = nn.GraphCell(ms.load("talk.mindir"))
+    assert loaded(x, i).asnumpy() == 2.0
+    assert capsys.readouterr().out == "x is [1. 2.]\n"
+    with pytest.raises(AssertionError, match="must be positive"):
+        loaded(-x, i)
+    with pytest.raises(IndexError, match="5 is out of bounds"):
+        loaded(x, Tensor(5))
+
+
+def test_python_functions_cannot_be_saved(folder):
+    class Calling(nn.Cell):
+        def construct(self, x):
+            return ops.PyFunc(lambda a: a * 2, [ms.float32], [(2,)], [ms.float32], [(2,)])([x])[0]
+
+    with pytest.raises(ValueError, match=r"calls the Python function .*test_export\.py, line"):
+        ms.export(Calling(), Tensor([1.0, 2.0]), file_name="f", file_format="MINDIR")
+    assert os.listdir(".") == []
+
+
 def test_results_that_cannot_be_saved(folder):
     class Odd(nn.Cell):
         def construct(self, x):

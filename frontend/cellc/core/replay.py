@@ -12,6 +12,7 @@ from cellc_compiler.ir.graph import Graph, Node, Value
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor
 from ..pynative.recorder import active_recordings, paused
+from .callbacks import print_parts
 from .dispatch import active_tracer, apply, assign, run_scan
 
 
@@ -62,6 +63,9 @@ def _run(node: Node, operands: list[Tensor]) -> Sequence[Tensor]:
         return replay(node.regions[0], operands)
     if node.op == "custom_grad":
         return _custom(node, operands)
+    if node.op == "print":
+        print_parts(node.attrs["parts"], operands)
+        return []
     if node.op == "constant":
         return [Tensor._from_array(node.attrs["value"].array)]
     out = apply(node.op, *operands, **node.attrs)

@@ -94,6 +94,13 @@ def export(net: Any, *inputs: Any, file_name: str, file_format: str, **kwargs: A
 
 
 def _network(traced: Traced, inputs: tuple[Any, ...]) -> portable.Network:
+    for node in traced.graph.walk():
+        if node.op == "host_call":
+            raise ValueError(
+                f"For 'export', the network calls the Python function {node.attrs['name']!r} "
+                f"({node.span.file}, line {node.span.line}), which a file cannot hold; write it "
+                "with ops."
+            )
     arguments, _ = take_apart((inputs, {}))
     weights, frozen = named_weights(traced)
     meta = {
