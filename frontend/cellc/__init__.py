@@ -8,13 +8,7 @@ from __future__ import annotations
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING, Any
 
-from . import (
-    common,
-    context,
-    experimental,
-    nn,
-    ops,
-)
+from . import common, context, nn, ops
 from .common import dtype
 from .common.dtype import *  # noqa: F403
 from .common.parameter import Parameter, ParameterTuple
@@ -52,7 +46,7 @@ from .nn.recompute import recompute
 from .pynative.engine import EagerEngine as _EagerEngine
 
 if TYPE_CHECKING:
-    from . import amp, device_context, hal, mint, numpy, runtime, train
+    from . import amp, device_context, experimental, hal, mint, numpy, runtime, train
     from .amp import DynamicLossScaleManager, FixedLossScaleManager
     from .core.explaining import explain
     from .core.function import _Function as _Function
@@ -77,7 +71,8 @@ _LATER = {
     ".core.function": ("_Function",),
     ".core.jacobian": ("jacfwd", "jacrev", "jvp", "vjp"),
     ".core.vmap": ("vmap",),
-    ".device_context": (), ".hal": (), ".mint": (), ".numpy": (), ".runtime": (),
+    ".device_context": (), ".experimental": (), ".hal": (), ".mint": (), ".numpy": (),
+    ".runtime": (),
     ".profiles": ("profile",),
     ".train": (
         "Model", "async_ckpt_thread_status", "ckpt_to_safetensors", "export", "load",
@@ -110,16 +105,15 @@ __version__ = "0.1.0"
 
 __all__ = [
     *dtype.__all__,
-    "GRAPH_MODE", "PYNATIVE_MODE", "DynamicLossScaleManager", "FixedLossScaleManager", "Generator",
-    "JitConfig", "Model", "Parameter", "ParameterTuple", "Symbol", "Tensor", "amp",
+    "GRAPH_MODE", "PYNATIVE_MODE", "DynamicLossScaleManager", "FixedLossScaleManager",
+    "Generator", "JitConfig", "Model", "Parameter", "ParameterTuple", "Symbol", "Tensor", "amp",
     "async_ckpt_thread_status", "ckpt_to_safetensors", "common", "context", "default_generator",
-    "device_context", "dtype", "enable_dynamic", "experimental", "explain", "export", "from_numpy",
-    "get_context", "get_current_device", "get_grad", "get_rng_state", "get_seed", "grad", "hal",
-    "initial_seed", "is_tensor", "jacfwd", "jacrev", "jit", "jit_class", "jvp", "lazy_inline",
-    "load", "load_checkpoint", "load_checkpoint_async", "load_param_into_net", "manual_seed",
-    "mint",
-    "mutable", "nn", "no_inline", "numpy", "ops", "profile", "recompute", "run_check", "runtime",
-    "safetensors_to_ckpt", "save_checkpoint", "seed", "set_context", "set_deterministic",
-    "set_device", "set_recursion_limit", "set_rng_state", "set_seed", "tensor", "train",
-    "value_and_grad", "vjp", "vmap",
+    "device_context", "dtype", "enable_dynamic", "experimental", "explain", "export",
+    "from_numpy", "get_context", "get_current_device", "get_grad", "get_rng_state", "get_seed",
+    "grad", "hal", "initial_seed", "is_tensor", "jacfwd", "jacrev", "jit", "jit_class", "jvp",
+    "lazy_inline", "load", "load_checkpoint", "load_checkpoint_async", "load_param_into_net",
+    "manual_seed", "mint", "mutable", "nn", "no_inline", "numpy", "ops", "profile", "recompute",
+    "run_check", "runtime", "safetensors_to_ckpt", "save_checkpoint", "seed", "set_context",
+    "set_deterministic", "set_device", "set_recursion_limit", "set_rng_state", "set_seed",
+    "tensor", "train", "value_and_grad", "vjp", "vmap",
 ]

@@ -60,8 +60,9 @@ class LARS(Optimizer):
         self.use_clip = _check.boolean(use_clip, "use_clip", what)
         if use_clip and optimizer.is_group_lr and optimizer.dynamic_lr:
             raise ValueError(
-                f"For '{what}', if the argument 'use_clip' is set to True, then the dynamic "
-                "learning rate and group learning rate cannot both be true."
+                f"For '{what}', 'use_clip' divides by one rate for each parameter, but the groups "
+                "of this optimizer have rates that change from step to step. Give one schedule for "
+                "all groups, or leave 'use_clip' False."
             )
         self.learning_rate = Parameter(Tensor(0.0, float32), name="fake_lr")
         self.opt = optimizer
@@ -85,31 +86,34 @@ class LARS(Optimizer):
         optimizer.exec_weight_decay = False
         optimizer.need_scale = False
 
-    def _scaled(self, gradient: Any, weight: Any, decay: Any, lr: Any) -> Any:
-        """A gradient with its decay, times the factor of its layer."""
-        kind = gradient.dtype
-        weight, gradient = ops.cast(weight, float32), ops.cast(gradient, float32)
-        size = ops.sqrt(ops.sum(ops.square(weight)))
-        length = ops.sqrt(ops.sum(ops.square(gradient)))
-        below = length + decay * size + self.epsilon
-        both = ops.logical_and(size > 0, length > 0)
-        factor = ops.where(both, self.coefficient * size / below, 1.0)
-        if self.use_clip:
-            factor = ops.minimum(factor / lr, 1.0)
-        return ops.cast((gradient + decay * weight) * factor, kind)
-
     def construct(self, gradients: Any) -> Any:
         """Scale the gradients and give them to the optimizer."""
-        gradients = self.scale_grad(gradients)
+        scaled = self.scale_grad(gradients)
+        rates: Any = self.opt.get_lr() if self.use_clip else 1.0
+        many = self.use_clip and self.opt.is_group_lr
         decays = self.get_weight_decay()
-        lr: Any = self.opt.get_lr() if self.use_clip else 0.0
-        out = []
-        for i in range(self.param_length):
-            gradient = gradients[i]
-            if self.lars_flag[i]:
-                decay = decays[i] if self.is_group else decays
-                rate = lr[i] if self.use_clip and self.opt.is_group_lr else lr
-                gradient = self._scaled(gradient, self.parameters[i],
-                                        decay if self.decay_flags[i] else 0.0, rate)
-            out.append(gradient)
-        return self.opt(tuple(out))
+        return self.opt(tuple([
+            self._by_layer(
+                scaled[i], self.parameters[i],
+                (decays[i] if self.is_group else decays) if self.decay_flags[i] else 0.0,
+                rates[i] if many else rates,
+            ) if self.lars_flag[i] else scaled[i]
+            for i in range(self.param_length)
+        ]))
+
+    def _by_layer(self, gradient: Any, weight: Any, decay: Any, rate: Any) -> Any:
+        """A gradient with its decay, times its layer's trust ratio; in the gradient's type."""
+        w, g = ops.cast(weight, float32), ops.cast(gradient, float32)
+        ratio = self._trust_ratio(_norm(w), _norm(g), decay)
+        if self.use_clip:
+            ratio = ops.minimum(ratio / rate, 1.0)
+        return ops.cast(ratio * (g + decay * w), gradient.dtype)
+
+    def _trust_ratio(self, weight: Any, gradient: Any, decay: Any) -> Any:
+        """The paper's local rate, of the norms of a layer; 1 where a norm is 0."""
+        ratio = self.coefficient * weight / (gradient + decay * weight + self.epsilon)
+        return ops.where(ops.logical_and(weight > 0, gradient > 0), ratio, 1.0)
+
+
+def _norm(x: Any) -> Any:
+    return ops.sqrt(ops.sum(ops.square(x)))
