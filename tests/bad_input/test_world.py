@@ -219,6 +219,11 @@ for n in range(1, 10_000):
 """
 
 
+def _interruptible() -> None:
+    """Interrupts end the child, also where whoever runs these tests ignores them."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def _interrupt(child: subprocess.Popen[str]) -> str:
     """Ctrl-C until the process ends, at most three times; what it wrote to stderr.
 
@@ -242,6 +247,7 @@ def test_ctrl_c_while_compiling(tmp_path: Path) -> None:
     (tmp_path / "busy.py").write_text(BUSY)
     for compiled, delay in ((0, 0.15), (1, 0.1), (2, 0.03)):
         child = subprocess.Popen([sys.executable, tmp_path / "busy.py"], env=env, text=True,
+                                 preexec_fn=_interruptible,
                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                  start_new_session=True)
         assert child.stdout is not None and child.stdout.readline() == "ready\n"
@@ -263,6 +269,7 @@ def test_ctrl_c_while_compiling(tmp_path: Path) -> None:
 def test_ctrl_c_on_the_command_line(tmp_path: Path) -> None:
     (tmp_path / "busy.py").write_text(BUSY)
     child = subprocess.Popen([sys.executable, "-m", "cellc", "run", str(tmp_path / "busy.py")],
+                             preexec_fn=_interruptible,
                              text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                              start_new_session=True)
     assert child.stdout is not None and child.stdout.readline() == "ready\n"

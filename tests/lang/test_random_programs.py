@@ -132,6 +132,8 @@ def run(source: str, seed: int, gradient: bool, native: bool) -> None:
             with eagerly_in_numpy():
                 eager = outcome(lambda: in_mode(fn, ms.PYNATIVE_MODE))
             graph = outcome(lambda: in_numpy(graph_fn, args))
+        if isinstance(graph, str) and "[CE208]" in graph:
+            return graph  # a list that grows where an early return may have happened: limits.md
         assert eager == graph, f"\n{source}\nseed {seed}\neager {eager}\ngraph {graph}"
         return eager
 

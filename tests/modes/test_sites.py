@@ -34,6 +34,9 @@ def _random(*shape: int) -> ms.Tensor:
 
 
 def test_the_usual_call_does_not_reach_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    site = getattr(dispatch._engine[0], "site", None)
+    if site is not None:  # a long process may have learnt all the cases it keeps
+        monkeypatch.setattr(site, "_budget", 64)
     x, y = _random(3, 5), _random(3, 5)
     wanted = [x + y, x * 2.5, ops.relu(x), 3 - x, x @ y.T]
     for _ in range(2):
