@@ -52,6 +52,7 @@ class Writer:
         self.draw = draw
         self.count = 0
         self.budget = draw(st.integers(4, 14))
+        self.left = False  # whether the program may have returned
 
     def pick(self, options: list[str] | tuple[str, ...]) -> str:
         """One of some strings."""
@@ -217,7 +218,8 @@ class Writer:
             e = self.expr(kind, s, 1)
             if s.names[v][0] == "d":
                 return [f"{v}['{self.pick(('a', 'b'))}'] = {e}"]
-            if s.depth == 0 and self.draw(st.booleans()):
+            # (A list that grows behind an early return is an error of its own: CE208.)
+            if s.depth == 0 and not self.left and self.draw(st.booleans()):
                 return [f"{v}.append({e})"]
             return [f"{v}[{self.pick(('0', '-1'))}] = {e}"]
         if s.depth:
@@ -277,6 +279,7 @@ class Writer:
 
     def finish(self, s: Scope) -> list[str]:
         """An early return, under a condition."""
+        self.left = self.left or self.returns is None
         return [f"if {self.condition(s, 0)}:", f"    return {self.result(s)}"]
 
     def result(self, s: Scope) -> str:

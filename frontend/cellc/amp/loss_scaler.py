@@ -13,47 +13,28 @@ from .. import ops
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor
 from ..compat import jit_class
-from ..core.structure import tensors
-
-
-def all_finite(inputs: Any) -> Tensor:
-    """Whether all elements of all tensors are finite: bool[].
-
-    Args:
-        inputs: a Tensor, or a tuple or list of them.
-
-    Raises:
-        ValueError: there is no tensor.
-
-    Source: `mindspore.amp.all_finite`.
-    """
-    found: Tensor | None = None
-    for tensor in tensors(inputs):
-        finite = ops.isfinite(tensor).all()
-        found = finite if found is None else ops.logical_and(found, finite)
-    if found is None:
-        raise ValueError(f"For 'all_finite', the inputs must hold a Tensor, got {type(inputs)}.")
-    return found
+from ..core.structure import put_together, take_apart
+from ..nn.loss_scale import all_finite
 
 
 def _times(inputs: Any, factor: Tensor) -> Any:
     """Each tensor of a structure times a factor, in the tensor's type."""
-    if isinstance(inputs, (tuple, list)):
-        return type(inputs)(_times(x, factor) for x in inputs) if type(inputs) in (tuple, list) \
-            else tuple(_times(x, factor) for x in inputs)
-    return inputs * factor.astype(inputs.dtype)
+    structure, leaves = take_apart(inputs)
+    return put_together(structure, [x * factor.astype(x.dtype) for x in leaves])
 
 
 class LossScaler(ABC):
     """The base of loss scalers. Source: `mindspore.amp.LossScaler`."""
 
-    @abstractmethod
-    def scale(self, inputs: Any) -> Any:
-        """A loss (or tensors) times the scale."""
+    scale_value: Any
 
-    @abstractmethod
+    def scale(self, inputs: Any) -> Any:
+        """A loss (or tensors) times the scale, in their type."""
+        return _times(inputs, self.scale_value)
+
     def unscale(self, inputs: Any) -> Any:
-        """Gradients over the scale."""
+        """Gradients over the scale, in their type."""
+        return _times(inputs, 1 / self.scale_value)
 
     @abstractmethod
     def adjust(self, grads_finite: Tensor) -> Any:
@@ -74,18 +55,7 @@ class StaticLossScaler(LossScaler):
     """
 
     def __init__(self, scale_value: float) -> None:
-        self.scale_value = Parameter(
-            Tensor(_positive("scale_value", scale_value), float32), name="scale_value",
-            requires_grad=False,
-        )
-
-    def scale(self, inputs: Any) -> Any:
-        """A loss (or tensors) times the scale, in their type."""
-        return _times(inputs, self.scale_value)
-
-    def unscale(self, inputs: Any) -> Any:
-        """Gradients over the scale, in their type."""
-        return _times(inputs, 1 / self.scale_value)
+        self.scale_value = _scale(scale_value)
 
     def adjust(self, grads_finite: Tensor) -> bool:
         """Nothing changes: False."""
@@ -108,21 +78,10 @@ class DynamicLossScaler(LossScaler):
     """
 
     def __init__(self, scale_value: float, scale_factor: int, scale_window: int) -> None:
-        self.scale_value = Parameter(
-            Tensor(_positive("scale_value", scale_value), float32), name="scale_value",
-            requires_grad=False,
-        )
+        self.scale_value = _scale(scale_value)
         self.scale_window = int(_positive("scale_window", scale_window))
         self.scale_factor = _positive("scale_factor", scale_factor)
         self.counter = Parameter(Tensor(0, int32), name="counter", requires_grad=False)
-
-    def scale(self, inputs: Any) -> Any:
-        """A loss (or tensors) times the scale, in their type."""
-        return _times(inputs, self.scale_value)
-
-    def unscale(self, inputs: Any) -> Any:
-        """Gradients over the scale, in their type."""
-        return _times(inputs, 1 / self.scale_value)
 
     def adjust(self, grads_finite: Tensor) -> bool:
         """Lower or raise the scale (never below 1, never to infinity); True.
@@ -142,9 +101,17 @@ class DynamicLossScaler(LossScaler):
         return True
 
 
+def _scale(value: Any) -> Parameter:
+    start = Tensor(_positive("scale_value", value), float32)
+    return Parameter(start, name="scale_value", requires_grad=False)
+
+
 def _positive(what: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise TypeError(f"'{what}' must be a number, but got {type(value)}.")
     if not value > 0:
         raise ValueError(f"'{what}' must be greater than 0, but got {value}.")
     return float(value)
+
+
+__all__ = ["DynamicLossScaler", "LossScaler", "StaticLossScaler", "all_finite"]

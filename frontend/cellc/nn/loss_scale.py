@@ -12,8 +12,29 @@ from .. import ops
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor
 from ..core.gradient import GradOperation, value_and_grad
+from ..core.structure import tensors
 from .cell import Cell
 from .wrap import TrainOneStepCell
+
+
+def all_finite(inputs: Any) -> Tensor:
+    """Whether all elements of all tensors are finite: bool[].
+
+    Args:
+        inputs: a Tensor, or a tuple or list of them.
+
+    Raises:
+        ValueError: there is no tensor.
+
+    Source: `mindspore.amp.all_finite`.
+    """
+    found: Tensor | None = None
+    for tensor in tensors(inputs):
+        finite = ops.isfinite(tensor).all()
+        found = finite if found is None else ops.logical_and(found, finite)
+    if found is None:
+        raise ValueError(f"For 'all_finite', the inputs must hold a Tensor, got {type(inputs)}.")
+    return found
 
 
 class DynamicLossScaleUpdateCell(Cell):
@@ -186,11 +207,7 @@ class TrainOneStepWithLossScaleCell(TrainOneStepCell):
 
     def get_overflow_status(self, status: Any, compute_output: Any) -> Any:
         """bool[]: whether some element of the tensors is not finite."""
-        overflow: Any = False
-        for tensor in compute_output:
-            bad = ops.logical_not(ops.isfinite(tensor).all())
-            overflow = bad if overflow is False else ops.logical_or(overflow, bad)
-        return overflow
+        return ops.logical_not(all_finite(compute_output))
 
     def process_loss_scale(self, overflow: Any) -> Any:
         """Update the scale (if a Cell does that); whether there was an overflow."""

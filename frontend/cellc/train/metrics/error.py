@@ -10,7 +10,7 @@ import numpy as np
 from .metric import Array, Metric, as_array, check_name, rearrange_inputs
 
 
-class _Error(Metric):
+class _Mean(Metric):
     """A sum over samples, divided by their number."""
 
     def __init__(self) -> None:
@@ -19,6 +19,22 @@ class _Error(Metric):
     def clear(self) -> None:
         """Forget all inputs."""
         self._sum, self._count = 0.0, 0
+
+    def eval(self) -> float:
+        """The mean.
+
+        Raises:
+            RuntimeError: there are no samples.
+        """
+        if self._count == 0:
+            raise RuntimeError(
+                f"For '{self._name()}.eval', there are no samples: call 'update' first."
+            )
+        return self._sum / self._count
+
+
+class _Error(_Mean):
+    """The mean over samples (the length of the first axis) of an error."""
 
     @rearrange_inputs
     def update(self, *inputs: Any) -> None:
@@ -30,14 +46,6 @@ class _Error(Metric):
 
     def _of(self, difference: Array) -> Any:
         raise AssertionError("given by each metric")
-
-    def eval(self) -> Any:
-        """The mean over samples (the length of the first axis)."""
-        if self._count == 0:
-            raise RuntimeError(
-                f"For '{self._name()}.eval', there are no samples: call 'update' first."
-            )
-        return self._sum / self._count
 
 
 class MAE(_Error):
@@ -54,20 +62,13 @@ class MSE(_Error):
         return np.power(difference, 2).sum()
 
 
-class Loss(Metric):
+class Loss(_Mean):
     """The mean of losses. Source: `mindspore.train.Loss`.
 
     Raises:
         ValueError: `update` got something else than one loss of one element.
         RuntimeError: `eval` without `update`.
     """
-
-    def __init__(self) -> None:
-        self.clear()
-
-    def clear(self) -> None:
-        """Forget all inputs."""
-        self._sum, self._count = 0.0, 0
 
     @rearrange_inputs
     def update(self, *inputs: Any) -> None:
@@ -82,14 +83,8 @@ class Loss(Metric):
         self._sum += float(loss[0])
         self._count += 1
 
-    def eval(self) -> Any:
-        """The mean."""
-        if self._count == 0:
-            raise RuntimeError("For 'Loss.eval', there are no losses: call 'update' first.")
-        return self._sum / self._count
 
-
-class Perplexity(Metric):
+class Perplexity(_Mean):
     """exp of the mean negative log probability of the labels.
 
     Args:
@@ -108,11 +103,7 @@ class Perplexity(Metric):
                 f"For 'Perplexity', 'ignore_label' must be None or int, got {type(ignore_label)}."
             )
         self.ignore_label = ignore_label
-        self.clear()
-
-    def clear(self) -> None:
-        """Forget all inputs."""
-        self._sum, self._count = 0.0, 0
+        super().__init__()
 
     @rearrange_inputs
     def update(self, *inputs: Any) -> None:
@@ -136,12 +127,10 @@ class Perplexity(Metric):
 
     def eval(self) -> float:
         """The perplexity."""
-        if self._count == 0:
-            raise RuntimeError("For 'Perplexity.eval', there are no samples: call 'update' first.")
-        return math.exp(self._sum / self._count)
+        return math.exp(super().eval())
 
 
-class Dice(Metric):
+class Dice(_Mean):
     """Twice the overlap of two sets over the sum of their sizes.
 
     Args:
@@ -158,11 +147,7 @@ class Dice(Metric):
         if isinstance(smooth, bool) or not isinstance(smooth, (int, float)) or smooth <= 0:
             raise ValueError(f"For 'Dice', 'smooth' must be greater than 0, but got {smooth}.")
         self.smooth = smooth
-        self.clear()
-
-    def clear(self) -> None:
-        """Forget all inputs."""
-        self._sum, self._count = 0.0, 0
+        super().__init__()
 
     @rearrange_inputs
     def update(self, *inputs: Any) -> None:
@@ -177,12 +162,6 @@ class Dice(Metric):
         both = np.dot(y_pred.flatten(), y_pred.flatten()) + np.dot(y.flatten(), y.flatten())
         self._sum += 2 * float(overlap) / (float(both) + self.smooth)
         self._count += y.shape[0]
-
-    def eval(self) -> float:
-        """The coefficients' sum over the number of samples."""
-        if self._count == 0:
-            raise RuntimeError("For 'Dice.eval', there are no samples: call 'update' first.")
-        return self._sum / self._count
 
 
 class CosineSimilarity(Metric):
