@@ -30,6 +30,7 @@ from .ir.text import print_graph
 if TYPE_CHECKING:
     from . import objects
     from .codegen import checks, instructions, lowering, main, memory, recording
+    from .codegen.lowered import Lowered
     from .loops import nest
     from .passes import base, pipeline
 else:  # a program found in the cache needs none of these
@@ -191,7 +192,7 @@ _MANY = 24
 
 def _assemble(
     graph: Graph, target: Target, report: Report, builder: objects.Builder,
-    lowered: lowering.Lowered, kernels: main.Kernels, writer: recording.RecordingWriter | None,
+    lowered: Lowered, kernels: main.Kernels, writer: recording.RecordingWriter | None,
 ) -> Program:
     """The program of a lowered graph whose temporaries have their places."""
     ahead_arena = memory.plan(b for b in lowered.ahead_buffers if b.first >= 0)
@@ -241,7 +242,7 @@ def callback_name(node: Node) -> str:
     return "print " + hashlib.sha256(repr(node.attrs["parts"]).encode()).hexdigest()[:16]
 
 
-def _fill_report(report: Report, lowered: lowering.Lowered, kernels: int) -> None:
+def _fill_report(report: Report, lowered: Lowered, kernels: int) -> None:
     report.kernels = kernels
     report.kept_bytes = lowered.kept_bytes
     report.calls = len(lowered.instructions)

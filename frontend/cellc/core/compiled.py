@@ -7,7 +7,6 @@ it; it goes stale when an attribute or global that was read while compiling chan
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -47,8 +46,11 @@ from .tracer import Tracer
 from .watch import Stale, watch
 
 if TYPE_CHECKING:
+    import logging
+
     from .. import lang
 else:  # the construct compiler loads with the first network it compiles
+    logging = lazy_module("logging")
     lang = lazy_module("cellc.lang")
 
 _compiling = threading.RLock()
@@ -287,7 +289,6 @@ OFTEN = 8
 """Compilations of one network after which it is said so."""
 _REMEMBERED = 1000
 """Compilations of one network that are remembered: the first, and the latest."""
-_log = logging.getLogger("cellc")
 
 
 @dataclass(frozen=True, slots=True)
@@ -410,7 +411,7 @@ class EntryTable:
         else:
             advice = ("its arguments differ each time: pad them to few shapes, leave sizes open "
                       "(set_inputs with None), or make numbers Tensors")
-        _log.warning(
+        logging.getLogger("cellc").warning(
             "%s has been compiled %d times, in %.1f s; the last time because %s. To avoid it, %s. "
             "cellc.explain() lists all of them.",
             name, count, sum(c.seconds for c in self.history), self.history[-1].cause, advice,

@@ -24,16 +24,20 @@ from cellc_compiler.ir.dims import (
     symbols_of,
 )
 from cellc_compiler.ir.types import TensorType, show_shape
-from cellc_compiler.passes.instantiate import instantiate
-from cellc_compiler.passes.rows import NotByRows, batch_sizes
 from cellc_runtime.dtypes import DType
+from cellc_runtime.lazy import lazy_module
 
 from ..common.symbol import Axis, Described, Symbol
 from ..common.tensor import Tensor
 from .structure import Box, Leaf, Structure
 
 if TYPE_CHECKING:
+    from cellc_compiler.passes import instantiate, rows
+
     from .compiled import Traced
+else:  # networks of fixed sizes need none of these
+    instantiate = lazy_module("cellc_compiler.passes.instantiate")
+    rows = lazy_module("cellc_compiler.passes.rows")
 
 Axes = tuple[Axis, ...]
 
@@ -242,8 +246,8 @@ class Once:
     def batch_sizes(self) -> tuple[int, ...]:
         """Batch sizes whose programs serve all; () if there are none."""
         try:
-            sizes = batch_sizes(self.traced.graph)
-        except NotByRows:
+            sizes = rows.batch_sizes(self.traced.graph)
+        except rows.NotByRows:
             return ()
         (symbol,) = self.pattern.shapes.symbols
         fits = all(g.holds({symbol: n}) for g in self.guards for n in sizes)
@@ -254,7 +258,8 @@ class Once:
         self.instances += 1
         open_ = [Guard(g.relation, substitute(g.expr, sizes), g.where) for g in self.guards
                  if not symbols_of(g.expr) <= set(sizes)]
-        return replace(self.traced, graph=instantiate(self.traced.graph, sizes), guards=open_)
+        graph = instantiate.instantiate(self.traced.graph, sizes)
+        return replace(self.traced, graph=graph, guards=open_)
 
 
 Tracing = Callable[[Sequence[TensorType], Shapes], "Traced"]

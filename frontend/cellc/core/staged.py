@@ -17,13 +17,17 @@ import numpy as np
 from cellc_compiler.ir.dims import Guard, symbols_of
 from cellc_compiler.ir.graph import Graph, Node, Value
 from cellc_compiler.ir.op import has_effect
-from cellc_compiler.passes.instantiate import instantiate
+from cellc_runtime.lazy import lazy_module
 
 from .entry import Entry
 from .structure import Box, Leaf
 
 if TYPE_CHECKING:
+    from cellc_compiler.passes import instantiate
+
     from .compiled import CompiledEntry, Traced
+else:  # networks of fixed sizes do not need it
+    instantiate = lazy_module("cellc_compiler.passes.instantiate")
 
 KEPT = 32
 """Compiled instances of a stage, and traces for particular sizes, that are kept."""
@@ -221,7 +225,7 @@ class StagedEntry(Entry):
             out = Box(tuple, (), tuple(Leaf(i) for i in range(len(stage.gives))))
         arguments = sum(v.kind == "input" for v in stage.graph.inputs)
         return replace(
-            self.traced, graph=instantiate(stage.graph, sizes), arguments=arguments,
+            self.traced, graph=instantiate.instantiate(stage.graph, sizes), arguments=arguments,
             parameters=[known[v] for v in stage.feeds if v in known], out=out,
         )
 
