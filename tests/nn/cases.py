@@ -52,6 +52,16 @@ BASIC: list[Case] = [
     ("nn.PixelUnshuffle(2)", [(1, 1, 4, 6)], False),
     ("nn.Embedding(5, 3)", [LABELS], False),
     ("nn.Embedding(5, 3, use_one_hot=True)", [LABELS], False),
+    ("nn.DenseBnAct(4, 3)", [(5, 4)], False),
+    ("nn.DenseBnAct(4, 3, has_bn=True, activation='tanh')", [(5, 4)], True),
+    ("nn.TimeDistributed(nn.Dense(4, 3), 1)", [(2, 3, 4)], False),
+    ("nn.TimeDistributed(nn.Dense(4, 3), 1, 0)", [(2, 3, 4)], False),
+    ("nn.TimeDistributed(nn.Dense(4, 3), 0, 1)", [(2, 3, 4)], False),
+    ("nn.TimeDistributed(nn.Dense(4, 3), -2, reshape_with_axis=0)", [(2, 5, 3, 4)], False),
+    ("nn.CentralCrop(0.5)", [(2, 3, 5, 7)], False),
+    ("nn.CentralCrop(0.3)", [(3, 10, 9)], False),
+    ("nn.ImageGradients()", [(2, 3, 4, 5)], False),
+    ("nn.ImageGradients()", [(1, 1, 1, 1)], False),
     ("nn.SequentialCell(nn.Dense(4, 3), nn.ReLU(), nn.Dense(3, 2))", [(2, 4)], False),
 ]
 
@@ -72,6 +82,13 @@ CONVOLUTIONS: list[Case] = [
     ("nn.Conv2dTranspose(3, 4, 3, 2, 'pad', (1, 2, 0, 1), dilation=2)", [(1, 3, 5, 5)], False),
     ("nn.Conv1dTranspose(3, 4, 3, 2)", [(1, 3, 5)], False),
     ("nn.Conv1dTranspose(3, 4, 3, 2, 'pad', 1, has_bias=True)", [(1, 3, 5)], False),
+    ("nn.Conv3dTranspose(2, 3, 3, 2)", [(1, 2, 3, 4, 3)], False),
+    ("nn.Conv3dTranspose(2, 3, (1, 3, 2), (2, 1, 3), has_bias=True)", [(1, 2, 3, 4, 3)], False),
+    ("nn.Conv3dTranspose(2, 3, 2, 3, 'valid')", [(2, 2, 2, 3, 1)], False),
+    ("nn.Conv3dTranspose(2, 3, 3, 2, 'pad', 1, output_padding=1)", [(1, 2, 2, 3, 2)], False),
+    ("nn.Conv3dTranspose(2, 3, (2, 3, 3), 2, 'pad', (0, 1, 1, 2, 1, 0))", [(1, 2, 2, 3, 3)], False),
+    ("nn.Conv2dBnAct(3, 4, 3, has_bn=True, activation='relu')", [(2, 3, 5, 5)], True),
+    ("nn.Conv2dBnAct(3, 4, 3, 2, has_bias=True, activation='leakyrelu')", [(2, 3, 5, 5)], False),
 ]
 
 NORMALISATIONS: list[Case] = [
@@ -87,6 +104,8 @@ NORMALISATIONS: list[Case] = [
     ("nn.GroupNorm(2, 4)", [(2, 4, 3, 3)], False),
 ]
 
+PLACES = "ms.Tensor(np.random.RandomState(3).rand(1, 3, 2).astype(np.float32))"
+PLACES_3D = "ms.Tensor(np.random.RandomState(4).rand(1, 3, 3).astype(np.float32))"
 POOLINGS: list[Case] = [
     ("nn.MaxPool2d(3, 2)", [(1, 3, 8, 8)], False),
     ("nn.MaxPool2d(3, 2, 'same')", [(1, 3, 8, 7)], False),
@@ -113,6 +132,14 @@ POOLINGS: list[Case] = [
     ("nn.AdaptiveMaxPool1d(3)", [(1, 3, 9)], False),
     ("nn.AdaptiveAvgPool3d(2)", [(1, 3, 4, 4, 4)], False),
     ("nn.LPPool2d(2.0, 3)", [(1, 3, 6, 6)], False),
+    ("nn.FractionalMaxPool2d(2, 3, _random_samples=" + PLACES + ")", [(1, 3, 8, 7)], False),
+    ("nn.FractionalMaxPool2d((3, 2), output_ratio=(0.5, 0.6), return_indices=True, "
+     "_random_samples=" + PLACES + ")", [(1, 3, 8, 9)], False),
+    ("nn.FractionalMaxPool2d(2, (1, 4), _random_samples=" + PLACES + ")", [(3, 5, 5)], False),
+    ("nn.FractionalMaxPool3d(2, (3, 2, 1), return_indices=True, "
+     "_random_samples=" + PLACES_3D + ")", [(1, 3, 5, 6, 4)], False),
+    ("nn.FractionalMaxPool3d((1, 2, 3), output_ratio=(0.5, 0.5, 0.4), "
+     "_random_samples=" + PLACES_3D + ")", [(1, 3, 5, 6, 7)], False),
 ]
 
 LOSSES: list[Case] = [

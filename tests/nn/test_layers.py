@@ -13,9 +13,10 @@ from cellc import nn
 from . import program_layer
 from .cases import ALL
 
-# MindSpore 2.10 fails on the CPU for the first, and its gradient of the second is wrong.
-NOT_THERE = ("nn.HingeEmbeddingLoss()", "nn.SeLU()")
-LIKE_MINDSPORE = [case for case in ALL if case[0] not in NOT_THERE]
+# MindSpore 2.10 fails on the CPU for the first, its gradient of the second is wrong, and for the
+# third it has none.
+NOT_THERE = ("nn.HingeEmbeddingLoss()", "nn.SeLU()", "nn.FractionalMaxPool2d(")
+LIKE_MINDSPORE = [case for case in ALL if not case[0].startswith(NOT_THERE)]
 
 
 def _name(case: Any) -> str:

@@ -76,9 +76,19 @@ from .layer.basic import (
     Unflatten,
     Upsample,
 )
+from .layer.combined import Conv2dBnAct, DenseBnAct
 from .layer.container import CellDict, CellList, SequentialCell
-from .layer.conv import Conv1d, Conv1dTranspose, Conv2d, Conv2dTranspose, Conv3d
+from .layer.conv import (
+    Conv1d,
+    Conv1dTranspose,
+    Conv2d,
+    Conv2dTranspose,
+    Conv3d,
+    Conv3dTranspose,
+)
 from .layer.embedding import Embedding, EmbeddingLookup
+from .layer.fractional import FractionalMaxPool2d, FractionalMaxPool3d
+from .layer.image import MSSSIM, PSNR, SSIM, CentralCrop, ImageGradients
 from .layer.normalization import (
     BatchNorm1d,
     BatchNorm2d,
@@ -123,6 +133,7 @@ from .layer.pooling import (
     MaxUnpool3d,
 )
 from .layer.rnn import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
+from .layer.timedistributed import TimeDistributed
 from .layer.transformer import (
     MultiheadAttention,
     Transformer,
@@ -196,33 +207,35 @@ __all__ = [
     "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d",
     "AdaptiveMaxPool2d", "AdaptiveMaxPool3d", "AvgPool1d", "AvgPool2d", "AvgPool3d", "BCELoss",
     "BCEWithLogitsLoss", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "BiDense", "CELU", "CTCLoss",
-    "Cell", "CellDict", "CellList", "ChannelShuffle", "ClipByNorm", "ConstantPad1d",
-    "ConstantPad2d", "ConstantPad3d", "Conv1d", "Conv1dTranspose", "Conv2d", "Conv2dTranspose",
-    "Conv3d", "CosineDecayLR", "CosineEmbeddingLoss", "CrossEntropyLoss", "Dense", "DiceLoss",
-    "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "DropoutExt", "DynamicLossScaleUpdateCell",
-    "ELU", "Embedding", "EmbeddingLookup", "ExponentialDecayLR", "FTRL", "FastGelu",
-    "FixedLossScaleUpdateCell", "Flatten", "FocalLoss", "ForwardValueAndGrad", "GELU", "GLU", "GRU",
+    "Cell", "CellDict", "CellList", "CentralCrop", "ChannelShuffle", "ClipByNorm", "ConstantPad1d",
+    "ConstantPad2d", "ConstantPad3d", "Conv1d", "Conv1dTranspose", "Conv2d", "Conv2dBnAct",
+    "Conv2dTranspose", "Conv3d", "Conv3dTranspose", "CosineDecayLR", "CosineEmbeddingLoss",
+    "CrossEntropyLoss", "Dense", "DenseBnAct", "DiceLoss", "Dropout", "Dropout1d", "Dropout2d",
+    "Dropout3d", "DropoutExt", "DynamicLossScaleUpdateCell", "ELU", "Embedding", "EmbeddingLookup",
+    "ExponentialDecayLR", "FTRL", "FastGelu", "FixedLossScaleUpdateCell", "Flatten", "FocalLoss",
+    "ForwardValueAndGrad", "FractionalMaxPool2d", "FractionalMaxPool3d", "GELU", "GLU", "GRU",
     "GRUCell", "GaussianNLLLoss", "GraphCell", "GroupNorm", "HShrink", "HSigmoid", "HSwish",
-    "Hardtanh", "HingeEmbeddingLoss", "HuberLoss", "Identity", "InstanceNorm1d", "InstanceNorm2d",
-    "InstanceNorm3d", "InverseDecayLR", "KLDivLoss", "L1Loss", "L1LossExt", "L1Regularizer", "LARS",
-    "LPPool1d", "LPPool2d", "LRN", "LSTM", "LSTMCell", "Lamb", "LayerNorm", "LayerNormExt",
-    "LazyAdam", "LeakyReLU", "LearningRateSchedule", "Linear", "LogSigmoid", "LogSoftmax",
-    "LogSoftmaxExt", "LossBase", "MAELoss", "MSELoss", "MarginRankingLoss", "MaxPool1d",
-    "MaxPool2d", "MaxPool3d", "MaxUnpool1d", "MaxUnpool2d", "MaxUnpool3d", "Mish", "Momentum",
-    "MultiClassDiceLoss", "MultiLabelSoftMarginLoss", "MultiMarginLoss", "MultiheadAttention",
-    "NLLLoss", "NaturalExpDecayLR", "Norm", "OneHot", "Optimizer", "PReLU", "PReLUExt", "Pad",
-    "ParameterUpdate", "PixelShuffle", "PixelUnshuffle", "PoissonNLLLoss", "PolynomialDecayLR",
-    "ProximalAdagrad", "RMSELoss", "RMSProp", "RNN", "RNNCell", "RReLU", "ReLU", "ReLU6",
-    "ReflectionPad1d", "ReflectionPad2d", "ReflectionPad3d", "ReplicationPad1d", "ReplicationPad2d",
-    "ReplicationPad3d", "Roll", "Rprop", "SGD", "SeLU", "SequentialCell", "SiLU", "Sigmoid",
-    "SmoothL1Loss", "SoftMarginLoss", "SoftShrink", "Softmax", "Softmax2d",
-    "SoftmaxCrossEntropyWithLogits", "Softmin", "Softsign", "SyncBatchNorm", "Tanh", "Tanhshrink",
-    "Threshold", "TrainOneStepCell", "TrainOneStepWithLossScaleCell", "Transformer",
-    "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder",
-    "TransformerEncoderLayer", "Tril", "TripletMarginLoss", "TripletMarginWithDistanceLoss", "Triu",
-    "Unflatten", "Upsample", "WarmUpLR", "WithEvalCell", "WithGradCell", "WithLossCell",
-    "ZeroPad2d", "cosine_decay_lr", "exponential_decay_lr", "get_activation", "inverse_decay_lr",
-    "natural_exp_decay_lr", "piecewise_constant_lr", "polynomial_decay_lr", "utils", "warmup_lr",
+    "Hardtanh", "HingeEmbeddingLoss", "HuberLoss", "Identity", "ImageGradients", "InstanceNorm1d",
+    "InstanceNorm2d", "InstanceNorm3d", "InverseDecayLR", "KLDivLoss", "L1Loss", "L1LossExt",
+    "L1Regularizer", "LARS", "LPPool1d", "LPPool2d", "LRN", "LSTM", "LSTMCell", "Lamb", "LayerNorm",
+    "LayerNormExt", "LazyAdam", "LeakyReLU", "LearningRateSchedule", "Linear", "LogSigmoid",
+    "LogSoftmax", "LogSoftmaxExt", "LossBase", "MAELoss", "MSELoss", "MSSSIM", "MarginRankingLoss",
+    "MaxPool1d", "MaxPool2d", "MaxPool3d", "MaxUnpool1d", "MaxUnpool2d", "MaxUnpool3d", "Mish",
+    "Momentum", "MultiClassDiceLoss", "MultiLabelSoftMarginLoss", "MultiMarginLoss",
+    "MultiheadAttention", "NLLLoss", "NaturalExpDecayLR", "Norm", "OneHot", "Optimizer", "PReLU",
+    "PReLUExt", "PSNR", "Pad", "ParameterUpdate", "PixelShuffle", "PixelUnshuffle",
+    "PoissonNLLLoss", "PolynomialDecayLR", "ProximalAdagrad", "RMSELoss", "RMSProp", "RNN",
+    "RNNCell", "RReLU", "ReLU", "ReLU6", "ReflectionPad1d", "ReflectionPad2d", "ReflectionPad3d",
+    "ReplicationPad1d", "ReplicationPad2d", "ReplicationPad3d", "Roll", "Rprop", "SGD", "SSIM",
+    "SeLU", "SequentialCell", "SiLU", "Sigmoid", "SmoothL1Loss", "SoftMarginLoss", "SoftShrink",
+    "Softmax", "Softmax2d", "SoftmaxCrossEntropyWithLogits", "Softmin", "Softsign", "SyncBatchNorm",
+    "Tanh", "Tanhshrink", "Threshold", "TimeDistributed", "TrainOneStepCell",
+    "TrainOneStepWithLossScaleCell", "Transformer", "TransformerDecoder", "TransformerDecoderLayer",
+    "TransformerEncoder", "TransformerEncoderLayer", "Tril", "TripletMarginLoss",
+    "TripletMarginWithDistanceLoss", "Triu", "Unflatten", "Upsample", "WarmUpLR", "WithEvalCell",
+    "WithGradCell", "WithLossCell", "ZeroPad2d", "cosine_decay_lr", "exponential_decay_lr",
+    "get_activation", "inverse_decay_lr", "natural_exp_decay_lr", "piecewise_constant_lr",
+    "polynomial_decay_lr", "utils", "warmup_lr",
 ]
 
 if not TYPE_CHECKING:

@@ -28,6 +28,7 @@ from . import (
     functional_random,
     functional_reduce,
     functional_scatter,
+    functional_volume,
     functional_window,
 )
 from ._generated import generated_functions
@@ -36,7 +37,7 @@ from .methods import install
 _FAMILIES: tuple[ModuleType, ...] = (
     functional_create, functional_array, functional_index, functional_linalg, functional_loss,
     functional_math, functional_nn, functional_random, functional_reduce, functional_window,
-    functional_control, functional_host, functional_scatter, functional_more,
+    functional_control, functional_host, functional_scatter, functional_more, functional_volume,
 )
 
 

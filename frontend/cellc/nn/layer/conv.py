@@ -305,3 +305,40 @@ class Conv1dTranspose(_Conv):
         if self.has_bias:
             out = ops.bias_add(out, self.bias)
         return ops.squeeze(out, 2)
+
+
+class Conv3dTranspose(_Conv):
+    """The adjoint of `Conv3d`, (N, C, D, H, W) to a larger volume. Source: `nn.Conv3dTranspose`.
+
+    Args:
+        As in `Conv2dTranspose`, with three axes; the weight has the shape (in, out / group, kD, kH,
+            kW).
+        output_padding: planes, rows and columns that belong to the result beyond the smallest one,
+            in the mode `"pad"`.
+        data_format: `"NCDHW"`.
+    """
+
+    transposed = True
+    data_format = "NCDHW"
+
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1,
+        pad_mode: str = "same", padding: Any = 0, dilation: Any = 1, group: int = 1,
+        output_padding: Any = 0, has_bias: bool = False, weight_init: Any = None,
+        bias_init: Any = None, data_format: str = "NCDHW", dtype: DType = float32,
+    ) -> None:
+        super().__init__()
+        _check.choice(data_format, ("NCDHW",), "format", self.cls_name)
+        self._options(in_channels, out_channels, kernel_size, stride, pad_mode, padding, dilation,
+                      group, has_bias, 3)
+        self.output_padding = _check.per_axis(
+            output_padding, 3, "output_padding", self.cls_name, 0)
+        self._parameters(weight_init, bias_init, dtype)
+
+    def construct(self, x: Tensor) -> Tensor:
+        """(N, in_channels, D, H, W) to (N, out_channels, D', H', W')."""
+        out = ops.conv3d_transpose(x, self.weight, self.pad_mode, self.padding, self.stride,
+                                   self.dilation, self.group, self.output_padding)
+        if self.has_bias:
+            out = out + ops.reshape(self.bias, (self.out_channels, 1, 1, 1))
+        return out

@@ -4,10 +4,7 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
-
-from cellc_runtime.dtypes import int32, int64
 
 from ... import ops
 from ...common.tensor import Tensor
@@ -248,45 +245,14 @@ class AvgPool1d(_Pool):
 # --- three axes ----------------------------------------------------------------------------------
 
 
-class _Pool3d(_Pool):
-    """Pooling over three axes: over rows and columns, then over depth.
-
-    A window is a product of intervals, and the maximum, the sum and the number of elements that
-    count are taken over one interval after the other.
-    """
-
-    spatial = 3
-
-    def _planes(self, x: Tensor) -> Tensor:
-        if x.ndim != 5:
-            raise ValueError(f"For '{self.cls_name}', the input must have 5 axes, got {x.ndim}.")
-        return ops.reshape(x, (x.shape[0], x.shape[1] * x.shape[2], x.shape[3], x.shape[4]))
-
-    def _columns(self, planes: Tensor, x: Tensor) -> Tensor:
-        h, w = planes.shape[2], planes.shape[3]
-        return ops.reshape(planes, (x.shape[0], x.shape[1], x.shape[2], h * w))
-
-
-def _positions_3d(x: Tensor, inner: Tensor, depth: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """Flat positions of maxima of (N, C, D, H, W) from those of its two steps.
-
-    Args:
-        inner: of the maxima of planes: positions in (H, W).
-        depth: of the maxima over depth: positions in (D, H' * W').
-        shape: of the result, (N, C, D', H', W').
-    """
-    n, c, _, h, w = x.shape
-    at = ops.reshape(depth, (n, c, -1))
-    within = ops.gather_elements(ops.reshape(inner, (n, c, -1)), 2, at)
-    return ops.reshape(ops.floor_divide(at, shape[3] * shape[4]) * (h * w) + within, shape)
-
-
-class MaxPool3d(_Pool3d):
+class MaxPool3d(_Pool):
     """The largest element of each window of (N, C, D, H, W). Source: `mindspore.nn.MaxPool3d`.
 
     Args:
         As in `MaxPool2d`, with three axes; positions are those in the flattened (D, H, W).
     """
+
+    spatial = 3
 
     def __init__(
         self, kernel_size: Any = 1, stride: Any = 1, pad_mode: str = "valid", padding: Any = 0,
@@ -295,39 +261,27 @@ class MaxPool3d(_Pool3d):
         super().__init__()
         extras = padding != 0 or dilation != 1 or return_indices or ceil_mode
         self._window(kernel_size, stride, pad_mode, extras)
+        self.padding = padding
+        self.dilation = dilation
         self.return_indices = _check.boolean(return_indices, "return_indices", self.cls_name)
-        self.sizes = _each(self.kernel_size, 3)
-        self.steps = _each(self.stride, 3)
-        self.pads = _each(padding, 3)
-        self.gaps = _each(dilation, 3)
         self.ceil_mode = ceil_mode
 
     def construct(self, x: Tensor) -> Any:
         """(N, C, D, H, W) to (N, C, D', H', W')."""
-        k, s, p, g = self.sizes, self.steps, self.pads, self.gaps
-        planes = self._planes(x)
-        if self.return_indices:
-            planes, inner = ops.max_pool2d(planes, k[1:], s[1:], p[1:], g[1:], True, self.ceil_mode)
-            out, depth = ops.max_pool2d(self._columns(planes, x), (k[0], 1), (s[0], 1), (p[0], 0),
-                                        (g[0], 1), True, self.ceil_mode)
-            shape = out.shape[:3] + planes.shape[2:]
-            return ops.reshape(out, shape), _positions_3d(x, inner, depth, shape)
         if self.is_expand:
-            planes = ops.max_pool2d(planes, k[1:], s[1:], p[1:], g[1:], False, self.ceil_mode)
-            out = ops.max_pool2d(self._columns(planes, x), (k[0], 1), (s[0], 1), (p[0], 0),
-                                 (g[0], 1), False, self.ceil_mode)
-        else:
-            planes = ops.pool2d("max", planes, k[1:], s[1:], self.pad_mode)
-            out = ops.pool2d("max", self._columns(planes, x), (k[0], 1), (s[0], 1), self.pad_mode)
-        return ops.reshape(out, out.shape[:3] + planes.shape[2:])
+            return ops.max_pool3d(x, self.kernel_size, self.stride, self.padding, self.dilation,
+                                  self.ceil_mode, self.return_indices)
+        return ops.pool3d("max", x, self.kernel_size, self.stride, self.pad_mode)
 
 
-class AvgPool3d(_Pool3d):
+class AvgPool3d(_Pool):
     """The mean of each window of (N, C, D, H, W). Source: `mindspore.nn.AvgPool3d`.
 
     Args:
         As in `AvgPool2d`, with three axes.
     """
+
+    spatial = 3
 
     def __init__(
         self, kernel_size: Any = 1, stride: Any = 1, pad_mode: str = "valid", padding: Any = 0,
@@ -338,39 +292,17 @@ class AvgPool3d(_Pool3d):
         extras = padding != 0 or ceil_mode or not count_include_pad or \
             divisor_override is not None
         self._window(kernel_size, stride, pad_mode, extras)
-        self.sizes = _each(self.kernel_size, 3)
-        self.steps = _each(self.stride, 3)
-        self.pads = _each(padding, 3)
+        self.padding = padding
         self.ceil_mode = ceil_mode
         self.count_include_pad = count_include_pad
         self.divisor_override = divisor_override or 0
 
     def construct(self, x: Tensor) -> Tensor:
         """(N, C, D, H, W) to (N, C, D', H', W')."""
-        k, s, p = self.sizes, self.steps, self.pads
         if self.is_expand:
-            first = 1 if self.divisor_override > 0 else 0
-            planes = ops.avg_pool2d(self._planes(x), k[1:], s[1:], p[1:], self.ceil_mode,
-                                    self.count_include_pad, first)
-            out = ops.avg_pool2d(self._columns(planes, x), (k[0], 1), (s[0], 1), (p[0], 0),
-                                 self.ceil_mode, self.count_include_pad, self.divisor_override)
-        else:
-            if self.pad_mode == "SAME":  # unlike in two dimensions, padding counts
-                x = ops.pad(x, _same_padding(x.shape[2:], k, s))
-            planes = ops.pool2d("avg", self._planes(x), k[1:], s[1:], "valid")
-            out = ops.pool2d("avg", self._columns(planes, x), (k[0], 1), (s[0], 1), "valid")
-        return ops.reshape(out, out.shape[:3] + planes.shape[2:])
-
-
-def _same_padding(size: Ints, kernel: Ints, stride: Ints) -> list[int]:
-    """Pairs (before, after) from the last axis backwards, for ceil(size / stride) windows."""
-    out = []
-    for i in range(len(size) - 1, -1, -1):
-        windows = (size[i] + stride[i] - 1) // stride[i]
-        total = max(0, (windows - 1) * stride[i] + kernel[i] - size[i])
-        out.append(total // 2)
-        out.append(total - total // 2)
-    return out
+            return ops.avg_pool3d(x, self.kernel_size, self.stride, self.padding, self.ceil_mode,
+                                  self.count_include_pad, self.divisor_override)
+        return ops.pool3d("avg", x, self.kernel_size, self.stride, self.pad_mode)
 
 
 # --- by the size of the output -------------------------------------------------------------------
@@ -469,13 +401,8 @@ class AdaptiveAvgPool3d(Cell):
         self.output_size = _output_size(output_size, 3, self.cls_name)
 
     def construct(self, input: Tensor) -> Tensor:
-        """(N, C, D, H, W) to the size: over rows and columns, then over depth."""
-        n, c, d, h, w = input.shape
-        planes = ops.adaptive_avg_pool2d(
-            ops.reshape(input, (n, c * d, h, w)), self.output_size[1:])
-        columns = ops.reshape(planes, (n, c, d, planes.shape[2] * planes.shape[3]))
-        out = ops.adaptive_avg_pool2d(columns, (self.output_size[0], None))
-        return ops.reshape(out, out.shape[:3] + planes.shape[2:])
+        """(N, C, D, H, W) or (C, D, H, W) to the size."""
+        return ops.adaptive_avg_pool3d(input, self.output_size)
 
 
 class AdaptiveMaxPool3d(Cell):
@@ -492,19 +419,8 @@ class AdaptiveMaxPool3d(Cell):
         self.return_indices = _check.boolean(return_indices, "return_indices", self.cls_name)
 
     def construct(self, input: Tensor) -> Any:
-        """(N, C, D, H, W) or (C, D, H, W) to the size: rows and columns, then depth."""
-        x = ops.unsqueeze(input, 0) if input.ndim == 4 else input
-        n, c, d, h, w = x.shape
-        planes, inner = ops.adaptive_max_pool2d(
-            ops.reshape(x, (n, c * d, h, w)), self.output_size[1:], True)
-        columns = ops.reshape(planes, (n, c, d, planes.shape[2] * planes.shape[3]))
-        out, depth = ops.adaptive_max_pool2d(columns, (self.output_size[0], None), True)
-        shape = out.shape[:3] + planes.shape[2:]
-        values = ops.reshape(out, shape[5 - input.ndim :])
-        if not self.return_indices:
-            return values
-        positions = _positions_3d(x, inner, depth, shape)
-        return values, ops.reshape(ops.cast(positions, int32), shape[5 - input.ndim :])
+        """(N, C, D, H, W) or (C, D, H, W) to the size."""
+        return ops.adaptive_max_pool3d(input, self.output_size, self.return_indices)
 
 
 class LPPool2d(Cell):
@@ -535,10 +451,7 @@ class LPPool1d(LPPool2d):
 
     def construct(self, x: Tensor) -> Tensor:
         """(N, C, L) to (N, C, L')."""
-        stride = self.kernel_size if self.stride is None else self.stride
-        out = ops.lp_pool2d(ops.expand_dims(x, -2), self.norm_type, (1, self.kernel_size),
-                            (1, stride), self.ceil_mode)
-        return ops.squeeze(out, -2)
+        return ops.lp_pool1d(x, self.norm_type, self.kernel_size, self.stride, self.ceil_mode)
 
 
 # --- back from maxima ----------------------------------------------------------------------------
@@ -562,31 +475,20 @@ class _MaxUnpool(Cell):
             _check.per_axis(stride, n, "stride", what)
         self.padding = _check.per_axis(padding, n, "padding", what, 0)
 
-    def construct(self, x: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
-        """(N, C, ...) and the positions `MaxPool` gave, to (N, C, ...) before the pooling.
-
-        Args:
-            output_size: the last axes of the result; the smallest possible if None.
-        """
-        n = self.spatial
-        size = x.shape[-n:]
-        if output_size is None:
-            full = [(size[i] - 1) * self.stride[i] - 2 * self.padding[i] + self.kernel_size[i]
-                    for i in range(n)]
-        else:
-            full = [int(d) for d in output_size][-n:]
-        lead = x.shape[:-n]
-        flat = lead + (math.prod(size),)
-        zeros = ops.zeros(lead + (math.prod(full),), x.dtype)
-        out = ops.tensor_scatter_elements(
-            zeros, ops.reshape(ops.cast(indices, int64), flat), ops.reshape(x, flat), len(lead))
-        return ops.reshape(out, lead + tuple(full))
-
 
 class MaxUnpool1d(_MaxUnpool):
     """Maxima of (N, C, L) put back. Source: `mindspore.nn.MaxUnpool1d`."""
 
     spatial = 1
+
+    def construct(self, x: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
+        """(N, C, L') and the positions pooling gave, to (N, C, L) before it.
+
+        Args:
+            output_size: the last axes of the result; the smallest possible if None.
+        """
+        return ops.max_unpool1d(x, indices, self.kernel_size, self.stride, self.padding,
+                                output_size)
 
 
 class MaxUnpool2d(_MaxUnpool):
@@ -594,8 +496,18 @@ class MaxUnpool2d(_MaxUnpool):
 
     spatial = 2
 
+    def construct(self, x: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
+        """As in `MaxUnpool1d`."""
+        return ops.max_unpool2d(x, indices, self.kernel_size, self.stride, self.padding,
+                                output_size)
+
 
 class MaxUnpool3d(_MaxUnpool):
     """Maxima of (N, C, D, H, W) put back. Source: `mindspore.nn.MaxUnpool3d`."""
 
     spatial = 3
+
+    def construct(self, x: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
+        """As in `MaxUnpool1d`."""
+        return ops.max_unpool3d(x, indices, self.kernel_size, self.stride, self.padding,
+                                output_size)

@@ -1,0 +1,112 @@
+"""A convolution or dense layer with normalisation and activation behind it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...common.tensor import Tensor
+from ...ops.primitives import Primitive
+from .. import _check
+from ..cell import Cell
+from .activation import LeakyReLU, get_activation
+from .basic import Dense
+from .conv import Conv2d
+from .normalization import BatchNorm1d, BatchNorm2d
+
+
+def _activation(activation: Any, alpha: float, what: str) -> Any:
+    """The layer of a name, or the Cell or Primitive given.
+
+    Raises:
+        TypeError: something else.
+        KeyError: no activation of this name.
+    """
+    if activation is None or isinstance(activation, (Cell, Primitive)):
+        return activation
+    if not isinstance(activation, str):
+        raise TypeError(
+            f"For '{what}', the 'activation' must be str or Cell or Primitive, but got "
+            f"{type(activation).__name__}."
+        )
+    return LeakyReLU(alpha) if activation == "leakyrelu" else get_activation(activation)
+
+
+class Conv2dBnAct(Cell):
+    """A convolution, a BatchNorm if asked for, an activation if given. `nn.Conv2dBnAct`.
+
+    Args:
+        in_channels, out_channels, kernel_size, stride, pad_mode, padding, dilation, group,
+            has_bias, weight_init, bias_init: of the `Conv2d`.
+        has_bn: whether a BatchNorm follows.
+        momentum, eps: of the BatchNorm.
+        activation: a Cell, a Primitive or its name.
+        alpha: the slope of a `"leakyrelu"`.
+        after_fake: accepted for compatibility (quantisation).
+
+    Raises:
+        TypeError, ValueError: arguments of a wrong kind or out of range.
+    """
+
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1,
+        pad_mode: str = "same", padding: Any = 0, dilation: Any = 1, group: int = 1,
+        has_bias: bool = False, weight_init: Any = "normal", bias_init: Any = "zeros",
+        has_bn: bool = False, momentum: float = 0.997, eps: float = 1e-5,
+        activation: Any = None, alpha: float = 0.2, after_fake: bool = True,
+    ) -> None:
+        super().__init__()
+        what = self.cls_name
+        self.conv = Conv2d(in_channels, out_channels, kernel_size, stride, pad_mode, padding,
+                           dilation, group, has_bias, weight_init, bias_init)
+        self.has_bn = _check.boolean(has_bn, "has_bn", what)
+        self.has_act = activation is not None
+        self.after_fake = _check.boolean(after_fake, "after_fake", what)
+        if has_bn:
+            self.batchnorm = BatchNorm2d(out_channels, eps, momentum)
+        self.activation = _activation(activation, alpha, what)
+
+    def construct(self, x: Tensor) -> Tensor:
+        """(N, in_channels, H, W) to (N, out_channels, H', W')."""
+        out: Tensor = self.conv(x)
+        if self.has_bn:
+            out = self.batchnorm(out)
+        if self.has_act:
+            out = self.activation(out)
+        return out
+
+
+class DenseBnAct(Cell):
+    """A dense layer, a BatchNorm if asked for, an activation if given. `nn.DenseBnAct`.
+
+    Args:
+        in_channels, out_channels, weight_init, bias_init, has_bias: of the `Dense`.
+        has_bn, momentum, eps, activation, alpha, after_fake: as in `Conv2dBnAct`.
+
+    Raises:
+        TypeError, ValueError: arguments of a wrong kind or out of range.
+    """
+
+    def __init__(
+        self, in_channels: int, out_channels: int, weight_init: Any = "normal",
+        bias_init: Any = "zeros", has_bias: bool = True, has_bn: bool = False,
+        momentum: float = 0.9, eps: float = 1e-5, activation: Any = None, alpha: float = 0.2,
+        after_fake: bool = True,
+    ) -> None:
+        super().__init__()
+        what = self.cls_name
+        self.dense = Dense(in_channels, out_channels, weight_init, bias_init, has_bias)
+        self.has_bn = _check.boolean(has_bn, "has_bn", what)
+        self.has_act = activation is not None
+        self.after_fake = _check.boolean(after_fake, "after_fake", what)
+        if has_bn:
+            self.batchnorm = BatchNorm1d(out_channels, eps, momentum)
+        self.activation = _activation(activation, alpha, what)
+
+    def construct(self, x: Tensor) -> Tensor:
+        """(N, in_channels) to (N, out_channels)."""
+        out: Tensor = self.dense(x)
+        if self.has_bn:
+            out = self.batchnorm(out)
+        if self.has_act:
+            out = self.activation(out)
+        return out

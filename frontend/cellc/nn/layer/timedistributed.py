@@ -1,0 +1,76 @@
+# Functions of `ops` are collected when it is imported, so their types are not known statically.
+# mypy: disable-error-code="no-any-return"
+"""A layer applied to each step of a sequence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import ops
+from ...common.tensor import Tensor
+from ...ops.primitives import Primitive
+from .. import _check
+from ..cell import Cell
+
+
+class TimeDistributed(Cell):
+    """A layer applied to each step of a sequence. Source: `mindspore.nn.TimeDistributed`.
+
+    Args:
+        layer: a Cell or Primitive.
+        time_axis: the axis of the steps.
+        reshape_with_axis: an axis that the layer treats as a batch: the steps are made part of it,
+            and the layer runs once; the steps of the result are beside that axis. If None the
+            layer runs once a step, and the steps stay where they are.
+
+    Raises:
+        TypeError: no Cell or Primitive, or no ints.
+    """
+
+    def __init__(self, layer: Any, time_axis: int, reshape_with_axis: int | None = None) -> None:
+        super().__init__()
+        what = self.cls_name
+        if not isinstance(layer, (Cell, Primitive)):
+            raise TypeError(
+                f"For '{what}', the 'layer' must be Cell or Primitive instance, but got type: "
+                f"{type(layer).__name__}."
+            )
+        self.layer = layer
+        self.time_axis = _check.integer(time_axis, "time_axis", what)
+        self.reshape_with_axis = reshape_with_axis if reshape_with_axis is None else \
+            _check.integer(reshape_with_axis, "reshape_with_axis", what)
+
+    def construct(self, inputs: Tensor) -> Tensor:
+        """Three axes or more."""
+        rank = inputs.ndim
+        if rank < 3:
+            raise ValueError(
+                f"For 'TimeDistributed', the input must have 3 axes or more, but got {rank}.")
+        if not -rank <= self.time_axis < rank:
+            raise ValueError(
+                f"For 'TimeDistributed', the 'time_axis' must be in [{-rank}, {rank}), but got "
+                f"{self.time_axis}."
+            )
+        time = self.time_axis % rank
+        if self.reshape_with_axis is None:
+            steps = [self.layer(x) for x in ops.unbind(inputs, time)]
+            return ops.stack(steps, time)
+        if not -rank <= self.reshape_with_axis < rank or self.reshape_with_axis % rank == time:
+            raise ValueError(
+                f"For 'TimeDistributed', the 'reshape_with_axis' must be another axis than the "
+                f"'time_axis' {time} in [{-rank}, {rank}), but got {self.reshape_with_axis}."
+            )
+        return self._at_once(inputs, time, self.reshape_with_axis % rank)
+
+    def _at_once(self, inputs: Tensor, time: int, batch: int) -> Tensor:
+        """The steps as part of another axis, which the layer must keep; then the axis beside it."""
+        steps, many = inputs.shape[time], inputs.shape[batch]
+        if time > batch:
+            place, pair = batch, (many, steps)
+            x = ops.moveaxis(inputs, time, batch + 1)
+        else:
+            place, pair = batch - 1, (steps, many)
+            x = ops.moveaxis(inputs, time, batch - 1)
+        x = ops.reshape(x, x.shape[:place] + (steps * many,) + x.shape[place + 2 :])
+        out = self.layer(x)
+        return ops.reshape(out, out.shape[:place] + pair + out.shape[place + 1 :])
