@@ -71,6 +71,8 @@ class AdaFactor(Optimizer):
     Source: `mindspore.nn.AdaFactor`.
     """
 
+    _decay_is_scaled = False  # it is taken of the parameter, not added to the gradient
+
     def __init__(
         self, params: Any, learning_rate: Any = None, eps: tuple[float, float] = (1e-30, 1e-3),
         clip_threshold: float = 1.0, decay_rate: float = 0.8, beta1: float | None = 0.9,
@@ -104,7 +106,7 @@ class AdaFactor(Optimizer):
         self.step = Parameter(Tensor(np.zeros((1,), np.float32)), name="afactor_step")
 
         self.exec_weight_decay = self.exec_weight_decay or (
-            not self.is_group and (self.dynamic_weight_decay or self.weight_decay > 0))
+            not self.is_group and (self.dynamic_weight_decay or float(self.weight_decay) > 0))
 
     def _init_squares(self) -> None:
         """Averages of rows, columns and elements; of one element where they are not used."""
@@ -166,7 +168,7 @@ class AdaFactor(Optimizer):
                 u = ops.cast(self.exp_avg[i], float32) * self.beta1 + u * (1.0 - self.beta1)
                 ops.assign(self.exp_avg[i], u)
             if self.exec_weight_decay and (self.decay_flags[i] or not self.is_group):
-                weight = weight - weight * (decays[i] if self.is_group else decays) * rate
+                weight = weight - weight * self.decay_of(decays, i) * rate
             ops.assign(self.parameters[i], weight - u)
         return self.done()
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from ... import ops
 from .. import _check
-from .optimizer import Optimizer
+from .optimizer import Optimizer, complement
 from .sgd import non_negative_float
 
 
@@ -40,6 +40,7 @@ class RMSProp(Optimizer):
         super().__init__(learning_rate, params, weight_decay, loss_scale)
         what = self.cls_name
         self.decay = non_negative_float(decay, "decay", what)
+        self.rest = complement(self.decay)
         self.momentum = non_negative_float(momentum, "momentum", what)
         self.epsilon = _positive_float(epsilon, "epsilon", what)
         _check.boolean(use_locking, "use_locking", what)
@@ -54,19 +55,18 @@ class RMSProp(Optimizer):
         gradients = self.prepared(gradients)
         lr = self.next_rate()
         for i in range(self.param_length):
-            weight = self.parameters[i]
-            gradient = ops.cast(gradients[i], weight.dtype)
-            square = self.ms[i] * self.decay + ops.square(gradient) * (1.0 - self.decay)
+            weight, gradient, square, moment = self.wide(
+                i, self.parameters[i], gradients[i], self.ms[i], self.moment[i])
+            square = square * self.decay + ops.square(gradient) * self.rest
             below = square + self.epsilon
             if self.centered:
-                mean = self.mg[i] * self.decay + gradient * (1.0 - self.decay)
+                mean = ops.cast(self.mg[i], gradient.dtype) * self.decay + gradient * self.rest
                 below = below - ops.square(mean)
                 ops.assign(self.mg[i], mean)
-            step = self.moment[i] * self.momentum + \
-                self.rate_of(lr, i) * gradient / ops.sqrt(below)
+            step = moment * self.momentum + self.rate_of(lr, i) * gradient / ops.sqrt(below)
             ops.assign(self.ms[i], square)
             ops.assign(self.moment[i], step)
-            ops.assign(weight, weight - step)
+            ops.assign(self.parameters[i], weight - step)
         return self.done()
 
 
@@ -95,12 +95,14 @@ class Adagrad(Optimizer):
         gradients = self.prepared(gradients)
         lr = self.next_rate()
         for i in range(self.param_length):
-            weight, accum = self.parameters[i], self.accum[i]
-            gradient = ops.cast(gradients[i], weight.dtype)
-            total = accum + ops.square(gradient) if self.update_slots else accum
-            ops.assign(weight, weight - self.rate_of(lr, i) * gradient / ops.sqrt(total))
+            weight, gradient, total = self.wide(
+                i, self.parameters[i], gradients[i], self.accum[i])
             if self.update_slots:
-                ops.assign(accum, total)
+                total = total + ops.square(gradient)
+            step = self.rate_of(lr, i) * gradient / ops.sqrt(total)
+            ops.assign(self.parameters[i], weight - step)
+            if self.update_slots:
+                ops.assign(self.accum[i], total)
         return self.done()
 
 
@@ -121,6 +123,7 @@ class Adadelta(Optimizer):
     ) -> None:
         super().__init__(learning_rate, params, weight_decay, loss_scale)
         self.rho = _check.between(rho, 0.0, 1.0, "rho", self.cls_name)
+        self.rest = complement(self.rho)
         self.epsilon = non_negative_float(epsilon, "epsilon", self.cls_name)
         self.accum = self.parameters.clone(prefix="accum", init="zeros")
         self.accum_update = self.parameters.clone(prefix="accum_update", init="zeros")
@@ -130,15 +133,14 @@ class Adadelta(Optimizer):
         gradients = self.prepared(gradients)
         lr = self.next_rate()
         for i in range(self.param_length):
-            weight = self.parameters[i]
-            gradient = ops.cast(gradients[i], weight.dtype)
-            square = self.accum[i] * self.rho + ops.square(gradient) * (1.0 - self.rho)
-            step = ops.sqrt(self.accum_update[i] + self.epsilon) / \
-                ops.sqrt(square + self.epsilon) * gradient
-            later = self.accum_update[i] * self.rho + ops.square(step) * (1.0 - self.rho)
+            weight, gradient, square, later = self.wide(
+                i, self.parameters[i], gradients[i], self.accum[i], self.accum_update[i])
+            square = square * self.rho + ops.square(gradient) * self.rest
+            step = ops.sqrt(later + self.epsilon) / ops.sqrt(square + self.epsilon) * gradient
+            later = later * self.rho + ops.square(step) * self.rest
             ops.assign(self.accum[i], square)
             ops.assign(self.accum_update[i], later)
-            ops.assign(weight, weight - self.rate_of(lr, i) * step)
+            ops.assign(self.parameters[i], weight - self.rate_of(lr, i) * step)
         return self.done()
 
 
@@ -172,15 +174,15 @@ class ProximalAdagrad(Optimizer):
         gradients = self.prepared(gradients)
         lr = self.next_rate()
         for i in range(self.param_length):
-            weight = self.parameters[i]
-            gradient = ops.cast(gradients[i], weight.dtype)
-            total = self.accum[i] + ops.square(gradient)
+            weight, gradient, total = self.wide(
+                i, self.parameters[i], gradients[i], self.accum[i])
+            total = total + ops.square(gradient)
             rate = self.rate_of(lr, i) / ops.sqrt(total)
             near = weight - rate * gradient
             if self.l1 > 0:
                 near = ops.sign(near) * ops.maximum(ops.abs(near) - rate * self.l1, 0.0)
             ops.assign(self.accum[i], total)
-            ops.assign(weight, near / (1.0 + rate * self.l2))
+            ops.assign(self.parameters[i], near / (1.0 + rate * self.l2))
         return self.done()
 
 
@@ -210,6 +212,9 @@ class FTRL(Optimizer):
         self.lr_power = float(lr_power)
         self.l1 = non_negative_float(l1, "l1", what)
         self.l2 = non_negative_float(l2, "l2", what)
+        if not self.is_group:
+            self.decay_flags = (True,) * self.param_length
+            self.exec_weight_decay = self.dynamic_weight_decay or float(self.weight_decay) > 0
         _check.boolean(use_locking, "use_locking", what)
         first = non_negative_float(initial_accum, "initial_accum", what)
         self.moments = self.parameters.clone(prefix="moments", init=first)
@@ -220,16 +225,16 @@ class FTRL(Optimizer):
         gradients = self.prepared(gradients)
         lr = self.next_rate()
         for i in range(self.param_length):
-            weight, moment = self.parameters[i], self.moments[i]
-            gradient = ops.cast(gradients[i], weight.dtype)
+            weight, gradient, moment, linear = self.wide(
+                i, self.parameters[i], gradients[i], self.moments[i], self.linear[i])
             rate = self.rate_of(lr, i)
             total = moment + ops.square(gradient)
             before = ops.pow(moment, -self.lr_power)
             after = ops.pow(total, -self.lr_power)
-            linear = self.linear[i] + gradient - (after - before) / rate * weight
+            linear = linear + gradient - (after - before) / rate * weight
             below = after / rate + 2.0 * self.l2
             new = (ops.sign(linear) * self.l1 - linear) / below
-            ops.assign(moment, total)
+            ops.assign(self.moments[i], total)
             ops.assign(self.linear[i], linear)
-            ops.assign(weight, ops.where(ops.abs(linear) > self.l1, new, 0.0))
+            ops.assign(self.parameters[i], ops.where(ops.abs(linear) > self.l1, new, 0.0))
         return self.done()

@@ -12,7 +12,7 @@ from ... import ops
 from ...common.parameter import Parameter
 from ...common.tensor import Tensor
 from .. import _check
-from .optimizer import Optimizer
+from .optimizer import Optimizer, complement
 
 
 def _betas(optimizer: Optimizer, beta1: Any, beta2: Any, eps: Any) -> None:
@@ -32,9 +32,8 @@ def _betas(optimizer: Optimizer, beta1: Any, beta2: Any, eps: Any) -> None:
     optimizer.beta1 = _check.between(beta1, 0.0, 1.0, "beta1", what, "()")
     optimizer.beta2 = _check.between(beta2, 0.0, 1.0, "beta2", what, "()")
     optimizer.eps = _check.above_zero(eps, "eps", what)
-    # The complements in float32 arithmetic, as MindSpore's composed optimizers have them.
-    optimizer.rest1 = float(np.float32(1.0) - np.float32(beta1))
-    optimizer.rest2 = float(np.float32(1.0) - np.float32(beta2))
+    optimizer.rest1 = complement(beta1)
+    optimizer.rest2 = complement(beta2)
 
 
 class Adam(Optimizer):
@@ -48,7 +47,7 @@ class Adam(Optimizer):
         beta1, beta2: decay rates of the moments, in (0, 1).
         eps: positive.
         use_locking: accepted for compatibility.
-        use_nesterov: the next m takes the place of m.
+        use_nesterov: the next m takes the place of m; not with `use_amsgrad`, which goes first.
         use_amsgrad: the largest v so far takes the place of v (Reddi et al., 2018).
         use_lazy, use_offload: accepted for compatibility, one at most and without `use_amsgrad`:
             gradients are dense, and parameters on the CPU already.
@@ -56,6 +55,8 @@ class Adam(Optimizer):
     Raises:
         TypeError, ValueError: arguments of a wrong kind or out of range.
     """
+
+    _power_shape: tuple[int, ...] = ()
 
     def __init__(
         self, params: Any, learning_rate: Any = 1e-3, beta1: float = 0.9, beta2: float = 0.999,
@@ -75,8 +76,9 @@ class Adam(Optimizer):
             )
         self.use_nesterov = _check.boolean(use_nesterov, "use_nesterov", self.cls_name)
         self.use_amsgrad = _check.boolean(use_amsgrad, "use_amsgrad", self.cls_name)
-        self.beta1_power = Parameter(Tensor(1.0, float32), name="beta1_power")
-        self.beta2_power = Parameter(Tensor(1.0, float32), name="beta2_power")
+        one = Tensor(np.ones(self._power_shape, np.float32))
+        self.beta1_power = Parameter(one, name="beta1_power")
+        self.beta2_power = Parameter(Tensor(one), name="beta2_power")
         self.moment1 = self.parameters.clone(prefix="moment1", init="zeros")
         self.moment2 = self.parameters.clone(prefix="moment2", init="zeros")
         if use_amsgrad:
@@ -90,21 +92,21 @@ class Adam(Optimizer):
         power2 = self.beta2_power * self.beta2
         ops.assign(self.beta1_power, power1)
         ops.assign(self.beta2_power, power2)
-        correction = ops.sqrt(1.0 - power2) / (1.0 - power1)
+        correction = ops.reshape(ops.sqrt(1.0 - power2) / (1.0 - power1), ())
         for i in range(self.param_length):
-            weight = self.parameters[i]
-            gradient = ops.cast(gradients[i], weight.dtype)
-            m = self.moment1[i] + (gradient - self.moment1[i]) * (1.0 - self.beta1)
-            v = self.moment2[i] + (ops.square(gradient) - self.moment2[i]) * (1.0 - self.beta2)
+            weight, gradient, m, v = self.wide(
+                i, self.parameters[i], gradients[i], self.moment1[i], self.moment2[i])
+            m = m + (gradient - m) * self.rest1
+            v = v + (ops.square(gradient) - v) * self.rest2
             ops.assign(self.moment1[i], m)
             ops.assign(self.moment2[i], v)
             if self.use_amsgrad:
-                v = ops.maximum(self.vhat[i], v)
+                v = ops.maximum(ops.cast(self.vhat[i], v.dtype), v)
                 ops.assign(self.vhat[i], v)
-            if self.use_nesterov:
-                m = m * self.beta1 + gradient * (1.0 - self.beta1)
+            if self.use_nesterov and not self.use_amsgrad:
+                m = m * self.beta1 + gradient * self.rest1
             rate = ops.cast((lr[i] if self.is_group_lr else lr) * correction, weight.dtype)
-            ops.assign(weight, weight - rate * m / (ops.sqrt(v) + self.eps))
+            ops.assign(self.parameters[i], weight - rate * m / (ops.sqrt(v) + self.eps))
         return self.done()
 
 
@@ -116,6 +118,8 @@ class AdamOffload(Adam):
 
     Source: `mindspore.nn.AdamOffload` (deprecated there).
     """
+
+    _power_shape = (1,)
 
     def __init__(
         self, params: Any, learning_rate: Any = 1e-3, beta1: float = 0.9, beta2: float = 0.999,
@@ -170,7 +174,7 @@ class AdamWeightDecay(Optimizer):
                 ops.square(gradient) * self.rest2
             step = m / (ops.sqrt(v) + self.eps)
             if self.decay_flags[i]:
-                step = step + ops.cast(weight, float32) * (decay[i] if self.is_group else decay)
+                step = step + ops.cast(weight, float32) * self.decay_of(decay, i)
             rate = lr[i] if self.is_group_lr else lr
             ops.assign(self.moments1[i], m)
             ops.assign(self.moments2[i], v)
@@ -205,14 +209,14 @@ class AdaMax(Optimizer):
         ops.assign(self.beta1_power, power)
         correction = 1.0 - ops.reshape(power, ())
         for i in range(self.param_length):
-            weight = self.parameters[i]
-            gradient = ops.cast(gradients[i], weight.dtype)
-            m = self.moment1[i] * self.beta1 + gradient * (1.0 - self.beta1)
-            v = ops.maximum(self.moment2[i] * self.beta2, ops.abs(gradient))
+            weight, gradient, m, v = self.wide(
+                i, self.parameters[i], gradients[i], self.moment1[i], self.moment2[i])
+            m = m * self.beta1 + gradient * self.rest1
+            v = ops.maximum(v * self.beta2, ops.abs(gradient))
             ops.assign(self.moment1[i], m)
             ops.assign(self.moment2[i], v)
             rate = ops.cast((lr[i] if self.is_group_lr else lr) / correction, weight.dtype)
-            ops.assign(weight, weight - rate * m / (v + self.eps))
+            ops.assign(self.parameters[i], weight - rate * m / (v + self.eps))
         return self.done()
 
 
@@ -250,7 +254,7 @@ class Lamb(Optimizer):
                 ops.square(gradient) * self.rest2
             step = (m / (1.0 - power1)) / (ops.sqrt(v / (1.0 - power2)) + self.eps)
             if self.decay_flags[i]:
-                step = step + weight * (decay[i] if self.is_group else decay)
+                step = step + weight * self.decay_of(decay, i)
             size = ops.sqrt(ops.sum(ops.square(weight)))
             length = ops.sqrt(ops.sum(ops.square(step)))
             both = ops.logical_and(size > 0, length > 0)

@@ -91,15 +91,24 @@ class LARS(Optimizer):
         scaled = self.scale_grad(gradients)
         rates: Any = self.opt.get_lr() if self.use_clip else 1.0
         many = self.use_clip and self.opt.is_group_lr
-        decays = self.get_weight_decay()
+        decays = self._plain_decay()
         return self.opt(tuple([
             self._by_layer(
                 scaled[i], self.parameters[i],
-                (decays[i] if self.is_group else decays) if self.decay_flags[i] else 0.0,
+                self.decay_of(decays, i) if self.decay_flags[i] else 0.0,
                 rates[i] if many else rates,
             ) if self.lars_flag[i] else scaled[i]
             for i in range(self.param_length)
         ]))
+
+    def _plain_decay(self) -> Any:
+        """The weight decay without the loss scale: the gradients are divided by then."""
+        decays = self.get_weight_decay()
+        if not self.need_scale:
+            return decays
+        if self.is_group:
+            return [decay * self.reciprocal_scale for decay in decays]
+        return decays * self.reciprocal_scale
 
     def _by_layer(self, gradient: Any, weight: Any, decay: Any, rate: Any) -> Any:
         """A gradient with its decay, times its layer's trust ratio; in the gradient's type."""

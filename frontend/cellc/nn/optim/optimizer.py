@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from cellc_runtime.dtypes import float32
+from cellc_runtime.dtypes import bfloat16, float16, float32
 
 from ... import ops
+from ..._options import device
 from ...common.parameter import Parameter, ParameterTuple
 from ...common.tensor import Tensor
 from .. import _check
@@ -25,6 +26,7 @@ from ..layer.container import CellList
 from ..learning_rate_schedule import LearningRateSchedule
 from .steady import SteadySteps
 
+_SHORT = (float16, bfloat16)
 _GROUP_KEYS = ("params", "lr", "weight_decay", "order_params", "grad_centralization")
 
 
@@ -55,15 +57,23 @@ class _ConvertToCell(LearningRateSchedule):
 
 
 class _WrappedWeightDecay(Cell):
-    """A weight decay that is a schedule."""
+    """A weight decay that is a schedule, times the loss scale."""
 
-    def __init__(self, weight_decay: Cell) -> None:
+    def __init__(self, weight_decay: Cell, loss_scale: float) -> None:
         super().__init__()
         self.weight_decay = weight_decay
+        self.loss_scale = loss_scale
 
     def construct(self, global_step: Tensor) -> Tensor:
         """The decay of a step."""
-        return self.weight_decay(global_step)
+        decay = self.weight_decay(global_step)
+        return decay if self.loss_scale == 1.0 else decay * self.loss_scale
+
+
+def complement(rate: float) -> float:
+    """1 - rate in float32 arithmetic, as MindSpore's kernels have it: not the nearest to 1 - rate.
+    """
+    return float(np.float32(1.0) - np.float32(rate))
 
 
 @dataclass(slots=True)
@@ -82,16 +92,27 @@ def _placed(
     """Each parameter with its group, in the given order.
 
     Raises:
-        ValueError: an order that lacks a parameter.
+        RuntimeError: a parameter that is in two groups.
+        ValueError: an order of other parameters.
     """
     own = [(p, g) for g in groups for p in g.params]
+    group_of = {id(p): (p, g) for p, g in own}
+    if len(groups) > 1 and len(group_of) < len(own):
+        seen: set[int] = set()
+        twice = [p.name for p, _ in own if id(p) in seen or seen.add(id(p))]  # type: ignore[func-returns-value]
+        raise RuntimeError(
+            f"For 'Optimizer', a parameter may be in one group only, but {twice} are in more."
+        )
     if order is None:
         return own
-    group_of = {id(p): (p, g) for p, g in own}
     missing = [p.name for p, _ in own if not any(p is q for q in order)]
-    if missing:
-        raise ValueError(f"For 'Optimizer', 'order_params' lacks {missing}.")
-    return [group_of[id(p)] for p in order if id(p) in group_of]
+    strange = [p.name for p in order if id(p) not in group_of]
+    if missing or strange or len(order) != len(own):
+        raise ValueError(
+            "For 'Optimizer', 'order_params' must name each parameter of the groups once; it "
+            f"lacks {missing} and has others: {strange}."
+        )
+    return [group_of[id(p)] for p in order]
 
 
 def _default_decay(parameter: Parameter) -> bool:
@@ -105,6 +126,8 @@ def _groups(parameters: Any) -> tuple[list[_Group], list[Parameter] | None]:
     Raises:
         TypeError, ValueError, KeyError: no parameters, or groups with unknown keys.
     """
+    if parameters is None:
+        raise ValueError("For 'Optimizer', the argument parameters must not be None.")
     if isinstance(parameters, str) or not isinstance(parameters, Iterable):
         raise TypeError(
             "For 'Optimizer', all elements of the argument 'parameters' must be 'Parameter' or "
@@ -129,9 +152,19 @@ def _groups(parameters: Any) -> tuple[list[_Group], list[Parameter] | None]:
                 f"{list(_GROUP_KEYS)}, but got {unknown}."
             )
         if "order_params" in group:
+            if len(group) > 1:
+                raise ValueError(
+                    "For 'Optimizer', 'order_params' must be the only key of its dict, but there "
+                    f"are {sorted(group)}."
+                )
             order = list(group["order_params"])
-        if "params" in group:
-            groups.append(_group(group))
+            continue
+        if "params" not in group:
+            raise KeyError(
+                "For 'Optimizer', a group of parameters must have the key 'params', but has "
+                f"{sorted(group)}."
+            )
+        groups.append(_group(group))
     return groups, order
 
 
@@ -170,6 +203,9 @@ class Optimizer(SteadySteps):
         TypeError, ValueError, KeyError: arguments of a wrong kind or out of range.
     """
 
+    _decay_is_scaled = True
+    _unique = True
+
     def __init__(
         self, learning_rate: Any, parameters: Any, weight_decay: Any = 0.0,
         loss_scale: float = 1.0,
@@ -182,7 +218,8 @@ class Optimizer(SteadySteps):
         if isinstance(loss_scale, int):
             loss_scale = float(loss_scale)
         self.loss_scale = _check.above_zero(loss_scale, "loss_scale", what)
-        self.reciprocal_scale = 1.0 / self.loss_scale
+        self.reciprocal_scale = Tensor(1.0 / self.loss_scale, float32)
+        self._target = "CPU"
         self.need_scale = self.loss_scale != 1.0
         self.global_step = Parameter(Tensor(np.zeros((1,), np.int32)), name="global_step")
         self.global_step_increase_tensor = Tensor(np.ones((1,), np.int32))
@@ -229,24 +266,37 @@ class Optimizer(SteadySteps):
         what = self.cls_name
         if isinstance(value, LearningRateSchedule):
             return value
-        if isinstance(value, (int, float)) and not isinstance(value, bool):
-            _check.between(value, 0.0, np.inf, "learning rate", what, "[)")
+        if isinstance(value, (int, float)):
+            _check.between(float(value), 0.0, np.inf, "learning rate", what, "[)")
             return Parameter(Tensor(float(value), float32), name=name)
         if not isinstance(value, Tensor):
-            if isinstance(value, str) or not isinstance(value, Iterable):
-                raise TypeError(
-                    "For 'Optimizer', the argument 'learning_rate' must be int, float, list, "
-                    f"Tensor or LearningRateSchedule, but got {type(value)}."
-                )
-            value = Tensor(np.array([float(v) for v in value], np.float32))
-        if value.ndim > 1 or (value.ndim == 1 and value.size < 2):
+            value = self._rates_in(value)
+        if value.ndim > 1 or (value.ndim == 1 and value.size < 1):
             raise ValueError(
-                f"For '{what}', a learning rate must be a number or more than one rate in a list, "
-                f"but has shape {value.shape}."
+                f"For '{what}', a learning rate must be a number or a list of rates, but has shape "
+                f"{value.shape}."
             )
         if value.ndim == 0:
             return Parameter(value.astype(float32), name=name)
         return _IteratorLearningRate(value.astype(float32), name)
+
+    def _rates_in(self, given: Any) -> Tensor:
+        """The rates of an iterable.
+
+        Raises:
+            TypeError: it is none.
+            ValueError: an element is no number, or is negative.
+        """
+        if isinstance(given, str) or not isinstance(given, Iterable):
+            kind = ValueError if isinstance(given, str) else TypeError
+            raise kind(
+                "For 'Optimizer', the argument 'learning_rate' must be int, float, list, "
+                f"Tensor or LearningRateSchedule, but got {type(given)}."
+            )
+        rates = list(given)
+        for i, rate in enumerate(rates):
+            _check.between(rate, 0.0, np.inf, f"learning_rate[{i}]", self.cls_name, "[)")
+        return Tensor(np.array([float(rate) for rate in rates], np.float32))
 
     def get_lr(self) -> Any:
         """The rate of the present step: one, or with rates of groups one for each parameter."""
@@ -270,7 +320,10 @@ class Optimizer(SteadySteps):
             raise TypeError(f"For 'get_lr_parameter', a Parameter is wanted, got {type(param)}.")
         for i, own in enumerate(self.parameters):
             if own is param:
-                return self.learning_rate[i] if self.is_group_lr else self.learning_rate
+                rate = self.learning_rate[i] if self.is_group_lr else self.learning_rate
+                if isinstance(rate, _IteratorLearningRate):
+                    return rate.learning_rate
+                return rate.value if isinstance(rate, _ConvertToCell) else rate
         raise ValueError(f"For 'get_lr_parameter', {param.name} is not one of the optimizer.")
 
     # --- weight decay ---------------------------------------------------------------------------
@@ -280,8 +333,9 @@ class Optimizer(SteadySteps):
         self.dynamic_weight_decay = isinstance(default, Cell) or any(
             isinstance(g.weight_decay, Cell) for _, g in placed)
         if not self.is_group:
-            self.weight_decay: Any = default
             on = isinstance(default, Cell) or default > 0
+            self.weight_decay: Any = default if isinstance(default, Cell) else \
+                Tensor(default, float32)
             self.decay_flags = tuple(_default_decay(p) for p, _ in placed)
             self.exec_weight_decay = on and any(self.decay_flags)
             return
@@ -296,23 +350,33 @@ class Optimizer(SteadySteps):
         self.weight_decay = CellList(cells, auto_prefix=False)
 
     def _decay(self, value: Any) -> Any:
+        """A weight decay times the loss scale: the scaled gradients it is added to are divided."""
+        scale = self.loss_scale if self._decay_is_scaled else 1.0
         if isinstance(value, Cell):
-            return _WrappedWeightDecay(value)
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            return _WrappedWeightDecay(value, scale)
+        if not isinstance(value, (int, float)):
             raise TypeError(
                 "For 'Optimizer', the argument 'Weight_decay' must be int, float or Cell, but got "
                 f"{type(value)}"
             )
-        return _check.between(value, 0.0, np.inf, "weight_decay", self.cls_name, "[)")
+        return scale * _check.between(float(value), 0.0, np.inf, "weight_decay", self.cls_name,
+                                      "[)")
 
     def get_weight_decay(self) -> Any:
-        """The weight decay of the present step: one, or with groups one for each parameter."""
+        """The weight decay of the present step: one, or with groups one for each parameter.
+
+        It is multiplied by the loss scale, as the gradients are that it is added to.
+        """
         if not self.dynamic_weight_decay:
             return self.weight_decay
-        step = ops.reshape(self.global_step, ())
         if self.is_group:
-            return tuple([decay(step) for decay in self.weight_decay])
-        return self.weight_decay(step)
+            return tuple([decay(self.global_step) for decay in self.weight_decay])
+        return self.weight_decay(self.global_step)
+
+    def decay_of(self, decay: Any, i: int) -> Any:
+        """The i-th parameter's share of `get_weight_decay`, without axes."""
+        own = decay[i] if self.is_group else decay
+        return ops.reshape(own, ()) if isinstance(own, Tensor) else own
 
     # --- gradients ------------------------------------------------------------------------------
 
@@ -325,10 +389,8 @@ class Optimizer(SteadySteps):
         for i in range(self.param_length):
             gradient = gradients[i]
             if self.decay_flags[i]:
-                # The gradient is divided by the loss scale later, the decay must not be.
-                factor = (decay[i] if self.is_group else decay) * self.loss_scale
-                weight = self.parameters[i]
-                gradient = gradient + ops.cast(weight * factor, gradient.dtype)
+                weight = self.parameters[i] * self.decay_of(decay, i)
+                gradient = gradient + ops.cast(weight, gradient.dtype)
             out.append(gradient)
         return tuple(out)
 
@@ -367,10 +429,23 @@ class Optimizer(SteadySteps):
         ops.assign_add(self.global_step, self.global_step_increase_tensor)
         return lr
 
+    def kind_of(self, i: int) -> Any:
+        """The type the i-th parameter's step is computed in.
+
+        float32 for those of 16 bits: squares of their gradients and small epsilons would vanish.
+        """
+        kind = self.parameters[i].dtype
+        return float32 if kind in _SHORT else kind
+
     def rate_of(self, lr: Any, i: int) -> Any:
-        """The rate of the i-th parameter, in its type."""
+        """The rate of the i-th parameter, in the type of its step."""
         rate = lr[i] if self.is_group_lr else lr
-        return ops.cast(rate, self.parameters[i].dtype)
+        return ops.cast(rate, self.kind_of(i))
+
+    def wide(self, i: int, *states: Any) -> list[Any]:
+        """Values of the i-th parameter's step, in the type of the step."""
+        kind = self.kind_of(i)
+        return [ops.cast(state, kind) for state in states]
 
     def done(self) -> tuple[bool, ...]:
         """What an optimizer returns: True for each parameter."""
@@ -382,6 +457,33 @@ class Optimizer(SteadySteps):
 
     @property
     def unique(self) -> bool:
-        """Whether sparse gradients are made unique; there are none."""
-        return True
+        """Whether sparse gradients are made unique; there are none, so it changes nothing."""
+        return self._unique
+
+    @unique.setter
+    def unique(self, value: bool) -> None:
+        if not isinstance(value, bool):
+            raise TypeError(
+                f"For 'Optimizer', the property 'unique' must be bool, but got {type(value)}."
+            )
+        self._unique = value
+
+    @property
+    def target(self) -> str:
+        """Where the parameters are updated: "CPU", the only device.
+
+        Raises:
+            TypeError: set to no string.
+            ValueError: set to no device.
+            RuntimeError: set to a device this installation does not run on.
+        """
+        return self._target
+
+    @target.setter
+    def target(self, value: str) -> None:
+        if not isinstance(value, str):
+            raise TypeError(
+                f"For 'Optimizer', the property 'target' must be string, but got {type(value)}."
+            )
+        self._target = device("target", value)
 

@@ -59,7 +59,7 @@ class Rprop(Optimizer):
             ops.assign(self.prev[i], gradient)
             ops.assign(self.step_size[i], size)
             ops.assign(weight, weight - ops.sign(gradient) * size)
-        return self.done()
+        return True
 
 
 class ASGD(Optimizer):
@@ -110,7 +110,7 @@ class ASGD(Optimizer):
             ops.assign(self.parameters[i], new)
             ops.assign(self.eta[i], rate / ops.pow(1.0 + self.lambd * rate * count, self.alpha))
             ops.assign(self.mu[i], 1.0 / ops.maximum(count - self.t0, 1.0))
-        return self.done()
+        return True
 
 
 def _scalar(value: float, name: str) -> Parameter:

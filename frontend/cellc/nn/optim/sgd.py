@@ -12,7 +12,7 @@ from ... import ops
 from ...common.parameter import Parameter
 from ...common.tensor import Tensor
 from .. import _check
-from .optimizer import Optimizer
+from .optimizer import Optimizer, complement
 
 
 def non_negative_float(value: Any, name: str, what: str) -> float:
@@ -22,7 +22,7 @@ def non_negative_float(value: Any, name: str, what: str) -> float:
         TypeError: it is no number.
         ValueError: it is negative.
     """
-    if not _check.is_number(value):
+    if not isinstance(value, bool) and not _check.is_number(value):
         raise TypeError(
             f"For '{what}', the type of '{name}' should be 'float', but got type "
             f"'{type(value).__name__}'."
@@ -54,6 +54,7 @@ class SGD(Optimizer):
         what = self.cls_name
         rate = non_negative_float(momentum, "momentum", what)
         self.dampening = non_negative_float(dampening, "dampening", what)
+        self.undampened = complement(self.dampening)
         self.nesterov = _check.boolean(nesterov, "nesterov", what)
         if nesterov and (rate == 0.0 or self.dampening != 0.0):
             raise ValueError(
@@ -70,18 +71,18 @@ class SGD(Optimizer):
         gradients = self.prepared(gradients)
         lr = self.next_rate()
         for i in range(self.param_length):
-            weight, accum, stat = self.parameters[i], self.accum[i], self.stat[i]
-            gradient = ops.cast(gradients[i], weight.dtype)
-            momentum = ops.cast(self.momentum, weight.dtype)
+            weight, gradient, accum, momentum = self.wide(
+                i, self.parameters[i], gradients[i], self.accum[i], self.momentum)
+            stat = self.stat[i]
             if self.has_momentum:
-                later = accum * momentum + gradient * (1.0 - self.dampening)
+                later = accum * momentum + gradient * self.undampened
                 new = ops.where(stat > 0, gradient, later)
                 step = gradient + new * momentum if self.nesterov else new
-                ops.assign(accum, new)
+                ops.assign(self.accum[i], new)
                 ops.assign(stat, ops.zeros_like(stat))
             else:
                 step = gradient
-            ops.assign(weight, weight - step * self.rate_of(lr, i))
+            ops.assign(self.parameters[i], weight - step * self.rate_of(lr, i))
         return self.done()
 
 
@@ -112,11 +113,10 @@ class Momentum(Optimizer):
         gradients = self.prepared(gradients)
         lr = self.next_rate()
         for i in range(self.param_length):
-            weight, moment = self.parameters[i], self.moments[i]
-            gradient = ops.cast(gradients[i], weight.dtype)
-            momentum = ops.cast(self.momentum, weight.dtype)
+            weight, gradient, moment, momentum = self.wide(
+                i, self.parameters[i], gradients[i], self.moments[i], self.momentum)
             new = moment * momentum + gradient
             step = gradient + new * momentum if self.use_nesterov else new
-            ops.assign(moment, new)
-            ops.assign(weight, weight - step * self.rate_of(lr, i))
+            ops.assign(self.moments[i], new)
+            ops.assign(self.parameters[i], weight - step * self.rate_of(lr, i))
         return self.done()
