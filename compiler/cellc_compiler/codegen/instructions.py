@@ -33,6 +33,7 @@ class Call:
         label: the ops it does, for people.
         nodes: the nodes it works for; `dearest` if no other call does more of their work.
         clock: the instruction's number, in which lifetimes of buffers are counted.
+        apart: whether it is part of a task: several threads may run it side by side.
     """
 
     kernel: Kernel
@@ -41,15 +42,17 @@ class Call:
     nodes: tuple[Node, ...] = ()
     dearest: bool = True
     clock: int = 0
+    apart: bool = False
 
 
 @dataclass(slots=True)
 class Copy:
-    """Copy bytes between places that do not overlap."""
+    """Copy bytes between places that do not overlap; `apart` as in `Call`."""
 
     to: Place
     source: Place
     nbytes: int
+    apart: bool = False
 
 
 @dataclass(slots=True)
@@ -86,6 +89,18 @@ class For:
 
 
 @dataclass(slots=True)
+class Tasks:
+    """A loop whose trips are tasks of the pool, in any order and at the same time.
+
+    `number` names its counter, as that of a `For`.
+    """
+
+    number: int
+    length: int
+    body: list[Instruction] = field(default_factory=list)
+
+
+@dataclass(slots=True)
 class Callback:
     """Call the host with pointers; `name` is the op."""
 
@@ -116,7 +131,7 @@ class Check:
     values: tuple[tuple[Place, int], ...] = ()
 
 
-Instruction = Call | Copy | If | Loop | For | Callback | Check
+Instruction = Call | Copy | If | Loop | For | Tasks | Callback | Check
 
 
 def walk(instructions: list[Instruction]) -> Iterator[Instruction]:
@@ -129,5 +144,5 @@ def walk(instructions: list[Instruction]) -> Iterator[Instruction]:
         elif isinstance(i, Loop):
             yield from walk(i.test)
             yield from walk(i.body)
-        elif isinstance(i, For):
+        elif isinstance(i, (For, Tasks)):
             yield from walk(i.body)

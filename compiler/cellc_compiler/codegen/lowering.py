@@ -7,8 +7,9 @@ nothing reads the old value afterwards; what cannot be is computed aside and cop
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -28,12 +29,13 @@ from .ahead import FROZEN, REUSED, Split, is_frozen, packs_apart, split
 from .alike import Laid, Made, cluster_key
 from .attention import Attention, AttentionFinder
 from .epilogues import Attached, find_epilogues, signature
-from .instructions import Call, Callback, Check, Copy, For, If, Instruction, Loop, Place
+from .instructions import Call, Callback, Check, Copy, For, If, Instruction, Loop, Place, Tasks
 from .kernel import Kernel
 from .llvm import nest_tiles
 from .llvm.scalar import cycles
+from .loop_rows import RowLoop, Trips, split_rows
 from .lowered import HostCallback, Kept, Lowered, OpenLoop, RunCheck
-from .memory import Buffer
+from .memory import Buffer, Frame
 from .plan import KernelPlan, Step
 
 Array = np.ndarray[Any, Any]
@@ -66,15 +68,22 @@ class Lowering:
         self.loops = 0
         self.open_loops: list[tuple[int, set[Buffer]]] = []
         self.hoists: list[OpenLoop] = []
+        self.frame: Frame | None = None
         self.outputs = range(0)
 
     # --- buffers --------------------------------------------------------------------------------
 
-    def new_buffer(self, nbytes: int, name: str = "") -> Place:
-        """A fresh arena buffer."""
-        b = Buffer(nbytes, name=name)
-        self.buffers.append(b)
+    def new_buffer(self, nbytes: int, name: str = "", shared: bool = False) -> Place:
+        """A fresh arena buffer; in a task one of its own, unless it is `shared`."""
+        frame = None if shared else self.frame
+        b = Buffer(nbytes, name=name, frame=frame)
+        (self.buffers if frame is None else frame.locals).append(b)
         return Place(b)
+
+    def counter(self) -> int:
+        """The number of a new loop."""
+        self.loops += 1
+        return self.loops - 1
 
     def touch(self, places: Sequence[Place]) -> None:
         """Count a use of each place now."""
@@ -90,6 +99,8 @@ class Lowering:
              places: Sequence[Place]) -> None:
         """Append an instruction that touches places."""
         self.clock += 1
+        if isinstance(instruction, (Call, Copy)):
+            instruction.apart = self.frame is not None
         if isinstance(instruction, Call):
             instruction.clock = self.clock
             if self.on_kernel is not None:
@@ -416,7 +427,8 @@ class GraphBlock:
                 key = step.kernel.body, sources
                 place = loop.packed.get(key)
                 if place is None:
-                    place = loop.packed[key] = self.low.new_buffer(scratch[packed], packed)
+                    place = loop.packed[key] = self.low.new_buffer(
+                        scratch[packed], packed, shared=True)
                     assert isinstance(place.base, Buffer)
                     place.base.first = place.base.last = loop.clock
                     loop.before.append(
@@ -540,7 +552,7 @@ class GraphBlock:
             self.low.copy(self.out, to, source, v.type.nbytes)
         pred = self.low.new_buffer(1, "pred")
         loop = Loop(pred)
-        self._open(node, n, captures)
+        self._open([v for r in node.regions for v in r.inputs[n:]], captures)
         self.low.emit(self.out, loop, [pred, *carried])
         self.low.enter_loop()
         self._region(node.regions[0], [*carried, *captures], [pred], loop.test)
@@ -549,40 +561,61 @@ class GraphBlock:
 
     def scan(self, node: Node, cluster: Cluster) -> None:
         """Rows of sequences and outputs are walked by the loop counter."""
-        n, k, length = (node.attrs[a] for a in ("carried", "sequences", "length"))
+        n, k = node.attrs["carried"], node.attrs["sequences"]
+        first = n + k + bool(node.attrs["limited"])
+        parts = split_rows(node) if self.low.frame is None else None
         carried = [self.new_place(r, cluster, None) for r in node.results[:n]]
         stacked = [self.new_place(r, cluster, None) for r in node.results[n:]]
         init = [self.place(v) for v in node.operands[:n]]
         for to, source, v in zip(carried, init, node.results, strict=False):
             self.low.copy(self.out, to, source, v.type.nbytes)
-        number = self.low.loops
-        self.low.loops += 1
-        index = self.low.new_buffer(8, "step")
-        loop = For(number, length, node.attrs["reverse"], index)
-        first = n + k + bool(node.attrs["limited"])
-        if node.attrs["limited"]:
-            loop.limit = self.place(node.operands[n + k])
-        xs = [self._row(self.place(v), v, number) for v in node.operands[n : n + k]]
-        ys = [self._row(p, v, number) for p, v in zip(stacked, node.results[n:], strict=True)]
-        captures = [self.place(v) for v in node.operands[first:]]
-        everything = [index, *carried, *stacked, *xs, *captures]
-        everything += [loop.limit] if loop.limit is not None else []
-        self._open(node, n + k + 1, captures)
-        self.low.emit(self.out, loop, everything)
-        self.low.enter_loop()
-        self._region(
-            node.regions[0], [*carried, *xs, index, *captures], [*carried, *ys], loop.body
-        )
-        self._close(everything)
+        number = self.low.counter()
+        trips = Trips(
+            number, node, carried,
+            [self._row(self.place(v), v, number) for v in node.operands[n : n + k]],
+            [self.place(v) for v in node.operands[first:]],
+            [self._row(p, v, number) for p, v in zip(stacked, node.results[n:], strict=True)],
+            self.place(node.operands[n + k]) if node.attrs["limited"] else None)
+        if parts is not None:
+            self._tasks(trips, parts)
+            return
+        self._open(node.regions[0].inputs[n + k + 1 :], trips.captures)
+        index = self._trips(trips, node.regions[0], self.out)
+        self._close([index, *trips.places()])
 
-    def _open(self, node: Node, first: int, captures: Sequence[Place]) -> None:
-        """What is lowered until `_close` is the body of a loop; its inputs from `first` on are
-        captured, so the same on every trip."""
-        for region in node.regions:
-            for v in region.inputs[first:]:
-                v.kind = FROZEN
+    def _trips(self, trips: Trips, body: Graph, out: list[Instruction]) -> Place:
+        """The loop itself; the place of its counter."""
+        index = self.low.new_buffer(8, "step")
+        attrs = trips.node.attrs
+        loop = For(trips.number, attrs["length"], attrs["reverse"], index, limit=trips.limit)
+        self.low.emit(out, loop, [index, *trips.places()])
+        self.low.enter_loop()
+        self._region(body, [*trips.carried, *trips.xs, index, *trips.captures],
+                     [*trips.carried, *trips.ys], loop.body)
+        return index
+
+    def _tasks(self, trips: Trips, parts: RowLoop) -> None:
+        """A loop cut by rows: each task makes all trips, with temporaries of its own."""
+        tasks = Tasks(self.low.counter(), parts.tasks)
+        frame = Frame(tasks.number)
+        whole = [Place(frame.whole), *trips.places()]
+        first = len(parts.by_rows) - len(trips.captures)
+        alike = [not own for own in parts.by_rows[first:]]
+        self._open(compress(parts.body.inputs[first:], alike), compress(trips.captures, alike))
+        self.low.emit(self.out, tasks, whole)
+        self.low.frame = frame
+        index = self._trips(trips.cut(tasks.number, parts), parts.body, tasks.body)
+        self._close([index, *whole])
+        self.low.frame = None
+        self.low.buffers.append(frame.close(parts.tasks))
+
+    def _open(self, frozen: Iterable[Value], places: Iterable[Place]) -> None:
+        """What is lowered until `_close` is the body of a loop; these of its inputs, at these
+        places, are the same on every trip."""
+        for v in frozen:
+            v.kind = FROZEN
         self.low.clock += 1
-        self.low.hoists.append(OpenLoop(self.low.clock, set(captures)))
+        self.low.hoists.append(OpenLoop(self.low.clock, set(places)))
 
     def _close(self, places: Sequence[Place]) -> None:
         """End of a loop, the last instruction, which touches these places."""

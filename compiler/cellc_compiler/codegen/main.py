@@ -12,7 +12,19 @@ from cellc_runtime.target import Target
 
 from ..emit_object import QUICK
 from . import checks
-from .instructions import Call, Callback, Check, Copy, For, If, Instruction, Loop, Place, walk
+from .instructions import (
+    Call,
+    Callback,
+    Check,
+    Copy,
+    For,
+    If,
+    Instruction,
+    Loop,
+    Place,
+    Tasks,
+    walk,
+)
 from .kernel import Kernel
 from .llvm.entry import win64_text
 from .llvm.text import Function, V, module
@@ -92,18 +104,25 @@ class FunctionWriter:
         self.helpers: list[Function] = []
         params = [("ptr", "slots"), ("ptr", "arena"), ("ptr", "consts")]
         self.f = Function(name, params, target, ret="i32")
+        self.target = target
         self.kernels = kernels
         self.counters: dict[int, V] = {}
+        self.parts = 0
+        self.apart = False
+        self.args = {name: self.f.arg(name) for _, name in params}
 
     def write(self, instructions: list[Instruction]) -> Function:
         """The function that runs these instructions."""
-        f = self.f
+        self.open(instructions)
+        self.block(instructions)
+        self.f.ret_(V("i32", "0"))
+        return self.f
+
+    def open(self, instructions: list[Instruction]) -> None:
+        """Make room for the pointers of a call."""
         most = max((len(i.places) for i in walk(instructions)
                     if isinstance(i, (Call, Callback))), default=0)
-        self.bufs = f.alloca(max(most + self.spare, 1) * 8)
-        self.block(instructions)
-        f.ret_(V("i32", "0"))
-        return f
+        self.bufs = self.f.alloca(max(most + self.spare, 1) * 8)
 
     def block(self, instructions: Sequence[Instruction]) -> None:
         """Write instructions in order."""
@@ -120,6 +139,8 @@ class FunctionWriter:
                 self.branch(i)
             elif isinstance(i, Loop):
                 self.loop(i)
+            elif isinstance(i, Tasks):
+                self.tasks(i)
             else:
                 self.count(i)
 
@@ -127,14 +148,17 @@ class FunctionWriter:
         """The address of a place."""
         f = self.f
         if isinstance(place.base, Buffer):
-            p = f.gep(f.arg("arena"), place.base.offset + place.offset)
+            frame, at = place.base.frame, place.base.offset + place.offset
+            p = f.gep(self.args["arena"], at + frame.whole.offset if frame else at)
+            if frame is not None:
+                p = f.gep(p, f.mul(self.counters[frame.number], f.i64(frame.nbytes)))
         elif place.base == "const":
-            p = f.gep(f.arg("consts"), place.offset)
+            p = f.gep(self.args["consts"], place.offset)
         else:
             assert isinstance(place.base, int)
             # Loaded where it is used: hundreds of pointers held from the start would all be
             # spilled, and LLVM's time grows with the square of what is alive.
-            slot = f.load("ptr", f.gep(f.arg("slots"), place.base, "ptr"))
+            slot = f.load("ptr", f.gep(self.args["slots"], place.base, "ptr"))
             p = f.gep(slot, place.offset)
         for number, step in place.steps:
             p = f.gep(p, f.mul(self.counters[number], f.i64(step)))
@@ -154,7 +178,7 @@ class FunctionWriter:
     def run(self, i: Call, name: str) -> None:
         """The tasks of a call, by the function `name`."""
         n = i.kernel.ntasks
-        if is_parallel(i.kernel):
+        if is_parallel(i.kernel) and not self.apart:
             self.f.line(
                 f"call void @cellc_parallel_for(ptr @{name}, {self.bufs}, i64 {n}, i64 1)"
             )
@@ -244,3 +268,35 @@ class FunctionWriter:
             return []
 
         f.loop(0, trips, 1, [], body)
+
+    def tasks(self, i: Tasks) -> None:
+        """Trips shared out by the pool: a function of its own that does a range of them.
+
+        It finds the arguments of this one, and the counters of the loops around, in a record.
+        """
+        outer, saved = self.f, (self.bufs, self.counters, self.args)
+        kept = [*self.args.values(), *self.counters.values()]
+        record = outer.alloca(8 * len(kept), 8)
+        for k, v in enumerate(kept):
+            outer.store(v, outer.gep(record, 8 * k))
+        name = f"cellc_part_{self.parts}"
+        self.parts += 1
+        f = Function(name, [("ptr", "record"), ("i64", "lo"), ("i64", "hi")], self.target,
+                     linkage="internal")
+        self.f, self.apart = f, True
+        found = [f.load(v.ty, f.gep(f.arg("record"), 8 * k)) for k, v in enumerate(kept)]
+        self.args = dict(zip(self.args, found, strict=False))
+        self.counters = dict(zip(self.counters, found[len(self.args) :], strict=True))
+        self.open(i.body)
+
+        def trip(iv: V, _: list[V]) -> list[V]:
+            self.counters[i.number] = iv
+            self.block(i.body)
+            return []
+
+        f.loop(f.arg("lo"), f.arg("hi"), 1, [], trip)
+        f.ret_()
+        self.helpers.append(f)
+        self.f, self.apart = outer, False
+        self.bufs, self.counters, self.args = saved
+        outer.line(f"call void @cellc_parallel_for(ptr @{name}, {record}, i64 {i.length}, i64 1)")

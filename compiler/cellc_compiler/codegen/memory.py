@@ -8,25 +8,51 @@ Inference", 2020, greedy by size). The exact peak is known before the run.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 ALIGN = 64
 
 
 @dataclass(slots=True, eq=False)
 class Buffer:
-    """A temporary: bytes, and the first and last instruction that touches it."""
+    """A temporary: bytes, and the first and last instruction that touches it.
+
+    In a `frame` it is one per task, and `offset` counts from the beginning of the task's part.
+    """
 
     nbytes: int
     first: int = -1
     last: int = -1
     offset: int = 0
     name: str = ""
+    frame: Frame | None = None
 
     @property
     def size(self) -> int:
         """Bytes rounded up to the alignment."""
         return max(-(-self.nbytes // ALIGN) * ALIGN, ALIGN)
+
+
+@dataclass(slots=True, eq=False)
+class Frame:
+    """Temporaries of which each of several tasks has its own.
+
+    Attributes:
+        number: of the loop whose trips are the tasks.
+        locals: the temporaries of one task.
+        nbytes: a task's part of `whole`, the buffer of all.
+    """
+
+    number: int
+    locals: list[Buffer] = field(default_factory=list)
+    nbytes: int = 0
+    whole: Buffer = field(default_factory=lambda: Buffer(0, name="rows"))
+
+    def close(self, tasks: int) -> Buffer:
+        """Give the temporaries their places; the buffer of all tasks."""
+        self.nbytes = plan(b for b in self.locals if b.first >= 0)
+        self.whole.nbytes = tasks * self.nbytes
+        return self.whole
 
 
 def plan(buffers: Iterable[Buffer]) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from cellc_runtime.abi import MAIN
 from cellc_runtime.target import Target
 
-from .instructions import Call, Callback, Copy, For, If, Instruction, Loop
+from .instructions import Call, Callback, Copy, For, If, Instruction, Loop, Tasks
 from .llvm.text import Function, V
 from .main import FunctionWriter, Kernels, is_parallel
 from .memory import ALIGN
@@ -46,7 +46,6 @@ class RecordingWriter(FunctionWriter):
         self, instructions: Sequence[Instruction], arena: int, target: Target, kernels: Kernels
     ) -> None:
         super().__init__(MAIN, target, kernels)
-        self.target = target
         self.calls: list[Call | Copy | Callback] = []
         self.capacity = min(_records(instructions), MOST)
         self.start = -(-arena // ALIGN) * ALIGN
@@ -54,32 +53,35 @@ class RecordingWriter(FunctionWriter):
 
     def write(self, instructions: list[Instruction]) -> Function:
         """The function that runs and records these instructions."""
-        self.records = self.f.gep(self.f.arg("arena"), self.start)
-        self.f.store(V("i64", "0"), self.records)
+        self.f.store(V("i64", "0"), self.records())
         self.helpers.append(self._recorder())
         return super().write(instructions)
+
+    def records(self) -> V:
+        """Where the records are."""
+        return self.f.gep(self.args["arena"], self.start)
 
     def run(self, i: Call, name: str) -> None:
         """The tasks of a call, each recorded where the pool runs them."""
         number = self._next(i)
-        if is_parallel(i.kernel):
-            self.f.store(self.records, self.f.gep(self.bufs, len(i.places), "ptr"))
+        if is_parallel(i.kernel) and not self.apart:
+            self.f.store(self.records(), self.f.gep(self.bufs, len(i.places), "ptr"))
             name = self._task(number, name, len(i.places))
         start = _now(self.f, self.target)
         super().run(i, name)
-        self._record(self.f, self.records, V("i64", str(number)), V("i64", "-1"), start)
+        self._record(self.f, self.records(), V("i64", str(number)), V("i64", "-1"), start)
 
     def copy(self, i: Copy) -> None:
         """memcpy, recorded."""
         number, start = self._next(i), _now(self.f, self.target)
         super().copy(i)
-        self._record(self.f, self.records, V("i64", str(number)), V("i64", "-1"), start)
+        self._record(self.f, self.records(), V("i64", str(number)), V("i64", "-1"), start)
 
     def callback(self, i: Callback) -> None:
         """A host callback, recorded."""
         number, start = self._next(i), _now(self.f, self.target)
         super().callback(i)
-        self._record(self.f, self.records, V("i64", str(number)), V("i64", "-1"), start)
+        self._record(self.f, self.records(), V("i64", str(number)), V("i64", "-1"), start)
 
     def _next(self, i: Call | Copy | Callback) -> int:
         self.calls.append(i)
@@ -133,7 +135,7 @@ def _records(instructions: Sequence[Instruction]) -> int:
             count += 1 + (i.kernel.ntasks if is_parallel(i.kernel) else 0)
         elif isinstance(i, If):
             count += _records(i.then) + _records(i.other)
-        elif isinstance(i, For):
+        elif isinstance(i, (For, Tasks)):
             count += i.length * _records(i.body)
         elif isinstance(i, Loop):
             count += _TRIPS * (_records(i.test) + _records(i.body))

@@ -48,6 +48,7 @@ class Rows:
 
 
 Mark = Rows | None
+Rule = Callable[[Sequence[Mark], Node], Mark]
 _APART = frozenset({
     "eye", "random_bernoulli", "random_bits", "random_exponential", "random_int", "random_normal",
     "random_truncated_normal", "random_uniform", "diag_embed", "diagonal", "dynamic_slice",
@@ -167,20 +168,14 @@ class _Analysis:
             raise _mixed(node)
         self.marks[r] = mark
 
-    def rule(self, node: Node) -> Callable[[Sequence[Mark], Node], Mark]:
+    def rule(self, node: Node) -> Rule:
         """Where the rows of a node's results lie."""
         op = lookup(node.op)
-        found = _RULES.get(node.op)
-        if found is not None:
-            return found
-        if op.reduction is not None:
+        if op.reduction is not None and node.op not in _RULES:
             spec = op.reduction(node)
             inner = prod(spec.shape[i] for i in spec.axes)
             self.long |= inner * 16 >= 4 * BLOCK
-            return _reduced
-        if op.value is not None and node.op not in _APART and not op.effect:
-            return _elementwise
-        raise _mixed(node)
+        return row_rule(node)
 
     def scan(self, node: Node) -> None:
         """A loop: what is carried keeps its mark from trip to trip."""
@@ -201,6 +196,23 @@ class _Analysis:
         stacked = [None if m is None else m.at(m.axis + 1) for m in out[n:]]
         for r, mark in zip(node.results, [*out[:n], *stacked], strict=True):
             self.settle(node, r, mark)
+
+
+def row_rule(node: Node) -> Rule:
+    """The rule that says where the rows of a node's results lie.
+
+    Raises:
+        NotByRows: there is none (or, when it is asked: the op mixes rows).
+    """
+    op = lookup(node.op)
+    found = _RULES.get(node.op)
+    if found is not None:
+        return found
+    if op.reduction is not None:
+        return _reduced
+    if op.value is not None and node.op not in _APART and not op.effect:
+        return _elementwise
+    raise _mixed(node)
 
 
 def _place(node: Node) -> str:
@@ -275,7 +287,7 @@ def _transpose(marks: Sequence[Mark], node: Node) -> Mark:
     return None if mark is None else mark.at(node.attrs["perm"].index(mark.axis))
 
 
-def _keeps(*names: str) -> Callable[[Sequence[Mark], Node], Mark]:
+def _keeps(*names: str) -> Rule:
     """Elementwise along all axes but those the attributes name."""
 
     def rule(marks: Sequence[Mark], node: Node) -> Mark:
@@ -291,7 +303,7 @@ def _keeps(*names: str) -> Callable[[Sequence[Mark], Node], Mark]:
     return rule
 
 
-def _not_last(count: int) -> Callable[[Sequence[Mark], Node], Mark]:
+def _not_last(count: int) -> Rule:
     """Along all axes but the last ones, all operands alike."""
 
     def rule(marks: Sequence[Mark], node: Node) -> Mark:
@@ -390,7 +402,7 @@ def _image(marks: Sequence[Mark], node: Node) -> Mark:
     return Rows(0)
 
 
-_RULES: Mapping[str, Callable[[Sequence[Mark], Node], Mark]] = {
+_RULES: Mapping[str, Rule] = {
     "constant": lambda marks, node: None,
     "broadcast_to": _broadcast,
     "iota": _iota,

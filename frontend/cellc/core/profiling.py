@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from cellc_compiler.codegen import facts
-from cellc_compiler.codegen.instructions import Call
+from cellc_compiler.codegen.instructions import Call, Copy
 from cellc_compiler.codegen.recording import RECORD
 from cellc_compiler.driver import Recorded, compile_recorded
 from cellc_compiler.ir.graph import NOWHERE, Span
@@ -46,6 +46,7 @@ class Site:
         flops: of contractions; `nbytes` of its buffers, each once; both of one execution.
         tasks: independent tasks.
         live: bytes of temporaries that are needed while it runs.
+        apart: whether several threads run it side by side, each for rows of its own.
     """
 
     label: str
@@ -56,6 +57,7 @@ class Site:
     nbytes: int
     tasks: int
     live: int
+    apart: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +139,7 @@ class Profile:
     def _measure(self, row: Row, sites: set[int]) -> None:
         spans = [[e for e in call if e.site in sites] for call in self.calls]
         whole = [[e for e in events if e.task < 0] for events in spans]
-        row.seconds = statistics.median(sum(e.end - e.start for e in w) for w in whole) * 1e-9
+        row.seconds = statistics.median(sum(map(self._share, w)) for w in whole) * 1e-9
         row.count = len(whole[-1])
         row.flops = sum(self.sites[e.site].flops for e in whole[-1])
         row.nbytes = sum(self.sites[e.site].nbytes for e in whole[-1])
@@ -146,6 +148,10 @@ class Profile:
             work = sum(e.end - e.start for events in spans for e in events if e.task >= 0)
             room = sum(e.end - e.start for events in whole for e in events if e.site in parallel)
             row.busy = work / max(room * self.threads, 1e-9)
+
+    def _share(self, e: Event) -> float:
+        """What an execution takes of the call: less if others run beside it."""
+        return (e.end - e.start) / (self.threads if self.sites[e.site].apart else 1)
 
     def typical(self) -> list[Event]:
         """The events of the call of median time."""
@@ -284,6 +290,7 @@ def _site(call: facts.Timed, recorded: Recorded) -> Site:
         node.span if node else NOWHERE, facts.flops(call),
         facts.nbytes(call, recorded.program.slots),
         call.kernel.ntasks if isinstance(call, Call) else 1, live,
+        isinstance(call, (Call, Copy)) and call.apart,
     )
 
 
@@ -304,7 +311,8 @@ def _trace_events(p: Profile) -> Iterator[dict[str, Any]]:
             continue
         about = {"cell": site.scope, "line": place(site.span), "family": site.family,
                  "tasks": site.tasks, "bytes": site.nbytes, "flops": site.flops}
-        yield {**base, **at, "ph": "X", "tid": 0, "name": site.label, "args": about}
+        lane = e.thread + 1 if site.apart else 0
+        yield {**base, **at, "ph": "X", "tid": lane, "name": site.label, "args": about}
         yield {"ph": "C", "pid": 1, "ts": at["ts"], "name": "temporaries",
                "args": {"bytes": site.live}}
 
