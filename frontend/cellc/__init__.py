@@ -48,9 +48,11 @@ from .pynative.engine import EagerEngine as _EagerEngine
 if TYPE_CHECKING:
     from . import amp, device_context, experimental, hal, mint, numpy, runtime, train
     from .amp import DynamicLossScaleManager, FixedLossScaleManager
+    from .common.sharing import from_dlpack, frombuffer, swap_tensors, to_dlpack
     from .core.explaining import explain
     from .core.function import _Function as _Function
     from .core.jacobian import jacfwd, jacrev, jvp, vjp
+    from .core.saved import register_saved_tensors_hooks, saved_tensors_hooks
     from .core.vmap import vmap
     from .profiles import profile
     from .train import (
@@ -67,9 +69,11 @@ if TYPE_CHECKING:
 
 _LATER = {
     ".amp": ("DynamicLossScaleManager", "FixedLossScaleManager"),
+    ".common.sharing": ("from_dlpack", "frombuffer", "swap_tensors", "to_dlpack"),
     ".core.explaining": ("explain",),
     ".core.function": ("_Function",),
     ".core.jacobian": ("jacfwd", "jacrev", "jvp", "vjp"),
+    ".core.saved": ("register_saved_tensors_hooks", "saved_tensors_hooks"),
     ".core.vmap": ("vmap",),
     ".device_context": (), ".experimental": (), ".hal": (), ".mint": (), ".numpy": (),
     ".runtime": (),
@@ -109,11 +113,13 @@ __all__ = [
     "Generator", "JitConfig", "Model", "Parameter", "ParameterTuple", "Symbol", "Tensor", "amp",
     "async_ckpt_thread_status", "ckpt_to_safetensors", "common", "context", "default_generator",
     "device_context", "dtype", "enable_dynamic", "experimental", "explain", "export",
-    "from_numpy", "get_context", "get_current_device", "get_grad", "get_rng_state", "get_seed",
-    "grad", "hal", "initial_seed", "is_tensor", "jacfwd", "jacrev", "jit", "jit_class", "jvp",
+    "from_dlpack", "from_numpy", "frombuffer", "get_context", "get_current_device", "get_grad",
+    "get_rng_state", "get_seed", "grad", "hal", "initial_seed",
+    "is_tensor", "jacfwd", "jacrev", "jit", "jit_class", "jvp",
     "lazy_inline", "load", "load_checkpoint", "load_checkpoint_async", "load_param_into_net",
     "manual_seed", "mint", "mutable", "nn", "no_inline", "numpy", "ops", "profile", "recompute",
-    "run_check", "runtime", "safetensors_to_ckpt", "save_checkpoint", "seed", "set_context",
+    "register_saved_tensors_hooks", "run_check", "runtime", "safetensors_to_ckpt",
+    "save_checkpoint", "saved_tensors_hooks", "seed", "set_context",
     "set_deterministic", "set_device", "set_recursion_limit", "set_rng_state", "set_seed",
-    "tensor", "train", "value_and_grad", "vjp", "vmap",
+    "swap_tensors", "tensor", "to_dlpack", "train", "value_and_grad", "vjp", "vmap",
 ]

@@ -247,7 +247,7 @@ def _swapped(b: Builder, x: Value) -> Value:
 def _custom(b: Builder, node: Node, xs: Values, mapped: Flags, n: int) -> tuple[Values, Flags]:
     regions = [_region(r, [True] * len(r.inputs), n, [True] * len(r.outputs))[0]
                for r in node.regions]
-    results = b.node("custom_grad", all_lifted(b, xs, mapped, n), {}, regions).results
+    results = b.node("custom_grad", all_lifted(b, xs, mapped, n), node.attrs, regions).results
     return results, [True] * len(results)
 
 

@@ -188,8 +188,8 @@ def _custom_rule(
 ) -> None:
     given = [zero_cotangent(b, dy, r) for dy, r in zip(dys, node.results, strict=True)]
     grads, _ = clone_into(b, node.regions[1], [*node.operands, *node.results, *given])
-    for operand, grad in zip(node.operands, grads, strict=True):
-        if operand in active:
+    for i, (operand, grad) in enumerate(zip(node.operands, grads, strict=True)):
+        if operand in active and i not in node.attrs["none"]:
             accumulate(b, cotangents, operand, grad)
 
 

@@ -191,10 +191,15 @@ class CustomGrad(Control):
 
     Regions: the forward graph over the operands; the gradient graph over operands, results and
     cotangents of the results, giving one cotangent for each operand.
+
+    Attributes:
+        none: the operands that get no cotangent at all (what the gradient graph gives for them
+            is not read).
     """
 
     name = "custom_grad"
     operands = ("*operands",)
+    attrs = {"none": ()}
 
     def region_types(self, node: Node) -> tuple[TensorType, ...]:
         forward, backward = node.regions

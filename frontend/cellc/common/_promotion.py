@@ -108,7 +108,9 @@ def _constant(kind: str, value: Any, sign: float, dtype: DType) -> Tensor:
             array: Array = np.array(value, np.uint64).astype(dtype.numpy)
         else:
             array = np.array(value).astype(dtype.numpy)
-    return Tensor._from_array(array)
+    made = Tensor._from_array(array)
+    made._literal = True
+    return made
 
 
 def is_scalar(x: Any) -> bool:

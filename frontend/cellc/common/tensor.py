@@ -172,6 +172,8 @@ class Tensor:
     """Grows when the elements are written in place; see `core.writes`."""
     _hooks: dict[int, Any] | None = None
     """Functions that gradients of this tensor pass through; see `register_hook`."""
+    _literal: bool = False
+    """Whether it stands for a number in the source."""
     init: Any = None
     const_arg: bool = False
 
@@ -271,12 +273,25 @@ class Tensor:
         """Whether an initializer is still to be run by `init_data`."""
         return self.init is not None
 
+    init_flag: bool = False
+    """A mark that `set_init_flag` sets; nothing here depends on it."""
+
     def is_init(self) -> bool:
-        """Whether this is an input of training that has been initialised; always False here."""
-        return False
+        """The mark `init_flag`."""
+        return self.init_flag
 
     def set_init_flag(self, value: bool = False) -> None:
-        """Accepted for compatibility."""
+        """Set the mark `init_flag`."""
+        self.init_flag = value
+
+    @property
+    def is_meta(self) -> bool:
+        """Whether it has a type but no elements: never, here."""
+        return False
+
+    def hooks(self) -> list[Any]:
+        """The functions registered by `register_hook`, in order."""
+        return list((self._hooks or {}).values())
 
     def init_data(
         self, slice_index: int | None = None, shape: Any = None, opt_shard_group: Any = None

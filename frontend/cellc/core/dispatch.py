@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from cellc_compiler.ir.op import lookup
@@ -52,10 +53,30 @@ class Engine(Protocol):
         """Run a `scan` node."""
 
 
+Around = Callable[[str, Sequence["Tensor"], Mapping[str, Any]], Any]
+"""What runs ops in place of the usual way: op, operands, attributes to results."""
+
+
+Read = Callable[["Tensor"], "Tensor"]
+"""What ops get in place of an operand."""
+
+
 class _State(threading.local):
     tracer: Tracer | None = None
+    read: Read | None = None
+    around: Around | None = None
     precision: DType | None = None
     auto: DType | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What changes the way ops run: `computing_in`, `reading` and `saving`."""
+
+    precision: DType | None
+    auto: DType | None
+    read: Read | None
+    around: Around | None
 
 
 _state = _State()
@@ -117,6 +138,55 @@ def computing_in(precision: DType | None, auto: DType | None) -> Iterator[None]:
             STATE.end()
 
 
+@contextmanager
+def saving(around: Around | None) -> Iterator[None]:
+    """Within the block, `around` runs the ops of this thread (None: the usual way)."""
+    saved = _state.around
+    if saved is around:
+        yield
+        return
+    STATE.begin()  # native sites know nothing of it
+    _state.around = around
+    try:
+        yield
+    finally:
+        _state.around = saved
+        STATE.end()
+
+
+@contextmanager
+def reading(read: Read | None) -> Iterator[None]:
+    """Within the block, ops of this thread get `read(operand)` (None: the operand)."""
+    saved = _state.read
+    if saved is read:
+        yield
+        return
+    STATE.begin()
+    _state.read = read
+    try:
+        yield
+    finally:
+        _state.read = saved
+        STATE.end()
+
+
+def reader() -> Read | None:
+    """What `reading` has set."""
+    return _state.read
+
+
+@contextmanager
+def like(scope: Scope) -> Iterator[None]:
+    """Within the block, ops run as they ran where `scope` was taken."""
+    with computing_in(scope.precision, scope.auto), reading(scope.read), saving(scope.around):
+        yield
+
+
+def scope() -> Scope:
+    """How ops of this thread run now."""
+    return Scope(_state.precision, _state.auto, _state.read, _state.around)
+
+
 def precision() -> DType | None:
     """The element type in which Parameters are read now; None for their own."""
     return _state.precision
@@ -131,7 +201,7 @@ def _converted(op: str, operands: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """The operands of an op as mixed precision wants them."""
     if op == "cast":
         return tuple(operands)
-    given = tuple(as_read(t) for t in operands)
+    given = tuple(_cast(t, t.dtype) for t in operands)
     low = _state.auto
     if low is None or _state.precision is not None:
         return given
@@ -143,7 +213,9 @@ def _converted(op: str, operands: Sequence[Tensor]) -> tuple[Tensor, ...]:
 
 
 def as_read(tensor: Tensor) -> Tensor:
-    """A Parameter in the element type it is read in; any other tensor itself."""
+    """A Parameter as its hook and its element type want it; any other tensor itself."""
+    if _state.read is not None:
+        tensor = _state.read(tensor)
     return _cast(tensor, tensor.dtype)
 
 
@@ -156,8 +228,12 @@ def _cast(tensor: Tensor, dtype: DType) -> Tensor:
 
 def plain_apply(op: str, *operands: Tensor, **attrs: Any) -> Any:
     """`apply` without a native site before it."""
+    if _state.read is not None:
+        operands = tuple(map(_state.read, operands))
     if _state.precision is not None or _state.auto is not None:
         operands = _converted(op, operands)
+    if _state.around is not None:
+        return _state.around(op, operands, attrs)
     tracer = _state.tracer
     if tracer is not None:
         return tracer.apply(op, operands, attrs)
@@ -205,8 +281,11 @@ def scan(
     Returns:
         What is carried at last; the outputs stacked along a new leading axis.
     """
-    if _state.precision is not None:
+    if _state.precision is not None or _state.read is not None:
         init, xs, captures = ([as_read(t) for t in many] for many in (init, xs, captures))
+    if _state.around is not None:
+        with saving(None):  # a loop over time is one op to a recording, in neither mode looked into
+            return scan(key, init, xs, captures, length, body)
     tracer = _state.tracer
     if tracer is not None:
         return tracer.scan(init, xs, length, lambda carried, rows, i: body(

@@ -17,10 +17,13 @@ import numpy as np
 from cellc_compiler.autodiff.reverse import differentiable
 from cellc_compiler.ir.types import TensorType
 
+from ..common.parameter import Parameter
 from ..common.tensor import Tensor
 from ..pynative.recorder import active_recordings, recording, tensor_hooks
 from .callbacks import host_call
-from .dispatch import active_tracer
+from .compiled import call_here
+from .dispatch import active_tracer, apply, reader, reading
+from .saved import SavedHooks, under
 from .structure import Structure, put_together, take_apart
 from .tracer import GraphTensor, Tracer
 from .watch import changed
@@ -63,6 +66,9 @@ class CellHooks:
     def __init__(self) -> None:
         self.tables: dict[str, dict[int, tuple[Hook, bool, bool]]] = {k: {} for k in KINDS}
         self.count = 0
+        self.saved: SavedHooks | None = None
+        self.read: dict[Tensor | None, Hook] = {}
+        """What is made of Parameters where they are read; None stands for all others."""
 
     def add(
         self, owner: Any, kind: str, hook: Hook, prepend: bool = False, with_kwargs: bool = False,
@@ -83,7 +89,14 @@ class CellHooks:
         return Handle(table, self.count, owner)
 
     def __len__(self) -> int:
-        return sum(map(len, self.tables.values()))
+        return sum(map(len, self.tables.values())) + (self.saved is not None) + len(self.read)
+
+    def around(self, construct: Callable[[], Any]) -> Any:
+        """`construct()` within the scope of the hooks on what it reads and what is kept."""
+        if not self.read:
+            return under(self.saved, construct)
+        with reading(_Reader(self.read, reader())):
+            return under(self.saved, construct)
 
     def of(self, kind: str) -> list[tuple[Hook, bool, bool]]:
         """The hooks of a kind now (one may be removed while they run)."""
@@ -94,6 +107,34 @@ def hooks_of(cell: Any) -> CellHooks | None:
     """The hooks of a Cell, None if it has none."""
     found: CellHooks | None = cell.__dict__.get("_hooks")
     return found or None
+
+
+class _Reader:
+    """Gives ops what hooks make of Parameters; those of an inner Cell go before an outer one's."""
+
+    def __init__(self, hooks: Mapping[Tensor | None, Hook],
+                 outer: Callable[[Tensor], Tensor] | None) -> None:
+        self.hooks, self.outer = hooks, outer
+
+    def __call__(self, tensor: Tensor) -> Tensor:
+        if not isinstance(tensor, Parameter):
+            return tensor
+        hook = self.hooks.get(tensor) or self.hooks.get(None)
+        if hook is None:
+            return tensor if self.outer is None else self.outer(tensor)
+        with reading(None):
+            made = call_here(hook, (tensor,))
+            name = getattr(hook, "__name__", None) or type(hook).__name__
+            what = f"the hook {name} on the Parameter {tensor.name}"
+            if not isinstance(made, Tensor):
+                raise TypeError(f"{what} must return a Tensor, but returned {type(made).__name__}")
+            if tuple(made.shape) != tuple(tensor.shape):
+                raise ValueError(f"{what} must keep its shape, {tuple(tensor.shape)}, but returned "
+                                 f"{tuple(made.shape)}")
+            if made.dtype != tensor.dtype:
+                made = apply("cast", made, dtype=tensor._type.dtype)
+        out: Tensor = made
+        return out
 
 
 # --- calls of Cells ------------------------------------------------------------------------------
@@ -111,7 +152,7 @@ def call_hooked(
     if backward is not None:
         args = backward.enter(args)
     try:
-        out = construct(args, kw)
+        out = hooks.around(lambda: construct(args, kw))
     except Exception:
         if active_tracer() is None:
             _after_failure(cell, hooks, args, kw)

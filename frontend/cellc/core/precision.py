@@ -8,6 +8,7 @@ the class that their definition states (`Op.amp`). Both make ordinary `cast` nod
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from enum import Enum, IntEnum
 from typing import Any
 
 from cellc_runtime import dtypes
@@ -21,6 +22,27 @@ FLAGS = {"fp16": dtypes.float16, "fp32": dtypes.float32, "bf16": dtypes.bfloat16
 """The flags `to_float` sets, and the element type each stands for."""
 AUTO_FLAG = "auto_precision"
 """The flag of a Cell that runs under automatic mixed precision: its low element type."""
+
+
+class MixedPrecisionType(IntEnum):
+    """The element types a Cell may be told to compute in."""
+
+    NOTSET = 0
+    FP16 = 1
+    FP32 = 2
+    BF16 = 3
+
+    __str__ = Enum.__str__
+
+    @staticmethod
+    def of(dtype: DType | None) -> MixedPrecisionType:
+        """The member that stands for an element type, NOTSET for None."""
+        return next(m for m in MixedPrecisionType if m.dtype is dtype)
+
+    @property
+    def dtype(self) -> DType | None:
+        """The element type; None for NOTSET."""
+        return FLAGS.get(self.name.lower())
 
 
 class Constant(Tensor):

@@ -84,7 +84,7 @@ def recorded(
     inner = {id(t) for r, mark in marks for t in r.computed_since(mark)}
     written = [t for t, _ in notes.before.values() if id(t) not in inner]
     notes.before = {id(t): notes.before[id(t)] for t in written}
-    again = Replay(call, structure, leaves, notes, dispatch.precision(), dispatch.auto_precision())
+    again = Replay(call, structure, leaves, notes, dispatch.scope())
     for r, mark in marks:
         again.note(r, mark, results, written, parameters)
     return out
@@ -97,15 +97,14 @@ class Replay:
     Attributes:
         structure, leaves: of its arguments; `leaves` are the very tensors.
         notes: what the first run did beside its results.
-        precision, auto: the mixed precision it ran in.
+        scope: how ops ran in it (mixed precision, hooks).
     """
 
     call: Call
     structure: Structure
     leaves: list[Tensor]
     notes: Journal
-    precision: Any
-    auto: Any
+    scope: dispatch.Scope
 
     def note(
         self, r: Recording, mark: Mark, results: Sequence[Tensor],
@@ -144,7 +143,7 @@ class Replay:
                   for t in many}
         arrays.update((k, (t, a.copy())) for k, (t, a) in self.notes.before.items())
         with journal.replaying(self.notes), _holding(arrays.values()), \
-                dispatch.computing_in(self.precision, self.auto):
+                dispatch.like(self.scope):
             with recording() as r:
                 numbers = [_track(r, many) for many in objects]
                 args, kwargs = put_together(self.structure, self.leaves)

@@ -77,8 +77,9 @@ def _custom(node: Node, operands: list[Tensor]) -> list[Tensor]:
 
     def rule(
         inputs: Sequence[Tensor], results: Sequence[Tensor], dys: Sequence[Tensor]
-    ) -> list[Tensor]:
-        return replay(backward, [*inputs, *results, *dys])
+    ) -> list[Tensor | None]:
+        found = replay(backward, [*inputs, *results, *dys])
+        return [None if i in node.attrs["none"] else g for i, g in enumerate(found)]
 
     with paused():
         results = replay(forward, operands)

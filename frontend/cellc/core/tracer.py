@@ -469,9 +469,12 @@ class Tracer:
         first, outer_first, assigned = self.region("forward", types, forward)
         results = [v.type for v in first.outputs]
 
+        none: list[int] = []
+
         def grads(args: list[Tensor]) -> list[Tensor]:
             k = n + len(results)
             given = backward(args[:n], args[n:k], args[k:])
+            none[:] = [i for i, g in enumerate(given) if g is None]
             return [g if g is not None else self._zeros(t)
                     for g, t in zip(given, types, strict=True)]
 
@@ -488,7 +491,8 @@ class Tracer:
         b = Builder(second)
         second.outputs += [b.zeros_like(v) for v in captured]
         nodes = self._node(
-            "custom_grad", [*(self.lift(t) for t in operands), *outer], {}, [first, second]
+            "custom_grad", [*(self.lift(t) for t in operands), *outer],
+            {"none": (*none, *range(n, n + len(outer)))}, [first, second]
         )
         return self._adopt(nodes, assigned)
 

@@ -138,7 +138,7 @@ def _make(
     if any(lookup(node.op).effect for node in graph.walk()):
         return _Plan(None, [], [], -1)
     outputs, places = _outputs(cotangents, asked)
-    reads = _close(graph, values, outputs)
+    reads = closed(graph, values, outputs)
     if not outputs:
         return _Plan(None, [], places, 0)
     executable = Executable(driver.compile_program(graph))
@@ -157,8 +157,12 @@ def _outputs(
     return list(found), places
 
 
-def _close(graph: Graph, values: Sequence[Value], outputs: Sequence[Value]) -> list[int]:
-    """Make inputs of the recorded values that the graph reads; their numbers."""
+def closed(graph: Graph, values: Sequence[Value], outputs: Sequence[Value]) -> list[int]:
+    """Complete a backward graph: its outputs, and inputs for what it reads of these values.
+
+    Returns:
+        The numbers of the values it reads, in the order of its inputs.
+    """
     numbers = {v: n for n, v in enumerate(values)}
     needed: set[Value] = set(outputs)
     for node in reversed(graph.nodes):

@@ -27,6 +27,9 @@ class Compiling(Recomputation):
             object.__setattr__(self, "_jit_config_dict",
                                {**jit_config.jit_config_dict, "backend": "ms_backend"})
 
+    compile_phase: str | None = None
+    """A mark for the phase that is compiled; nothing here depends on it."""
+
     # --- compiled graphs ------------------------------------------------------------------------
 
     def compile(self, *args: Any, **kwargs: Any) -> None:

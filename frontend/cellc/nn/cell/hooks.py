@@ -5,8 +5,32 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ...common.parameter import Parameter
+from ...common.tensor import Tensor
 from ...core.hooks import CellHooks, Handle
+from ...core.saved import saved_tensors_hooks
+from ...core.watch import changed
 from .printing import Printing
+
+
+def _parameter_hooks(given: Any) -> list[dict[str, Any]]:
+    """The argument of `register_parameter_forward_hook`, checked."""
+    if not isinstance(given, list):
+        raise TypeError(f"a hook on Parameters must be a function or a list of dicts, but got "
+                        f"{type(given).__name__}")
+    for item in given:
+        if not isinstance(item, dict):
+            raise TypeError(f"each hook on Parameters in a list must be a dict with the keys "
+                            f"'params' and 'hook', but got {type(item).__name__}")
+        if not {"params", "hook"} <= set(item):
+            raise ValueError(f"each dict of hooks on Parameters must have the keys 'params' and "
+                             f"'hook', but has {sorted(map(str, item))}")
+        for p in item["params"]:
+            if not isinstance(p, Parameter):
+                raise TypeError(f"'params' must hold Parameters, but holds {type(p).__name__}")
+        if not callable(item["hook"]):
+            raise TypeError(f"'hook' must be a function, but got {type(item['hook']).__name__}")
+    return given
 
 
 class Hooking(Printing):
@@ -93,3 +117,51 @@ class Hooking(Printing):
             TypeError: `hook_fn` is not callable.
         """
         return self._own_hooks().add(self, "backward", hook_fn)
+
+    def register_parameter_forward_hook(
+        self, hook: Callable[[Parameter], Tensor] | list[dict[str, Any]]
+    ) -> None:
+        """Let this cell and those below it read something made of Parameters in their place.
+
+        Gradients pass through the hook, which is called for each op on the Parameter and in
+        graph mode is compiled. The last hook for a Parameter counts, one for it alone goes
+        before one for all, and those of an inner cell go before an outer one's.
+
+        Args:
+            hook: takes a Parameter and gives a Tensor of its shape, which is converted to its
+                dtype: for all Parameters. Or a list of dicts, each with `params`, a list of
+                Parameters, and `hook`, for those.
+
+        Raises:
+            TypeError: something else.
+            ValueError: a dict lacks `params` or `hook`; at a call, the hook gives another shape.
+        """
+        own = self._own_hooks()
+        if callable(hook):
+            own.read[None] = hook
+        else:
+            for item in _parameter_hooks(hook):
+                own.read.update(dict.fromkeys(item["params"], item["hook"]))
+        changed(self, "_hooks")
+
+    def register_saved_tensors_hooks(
+        self, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]
+    ) -> saved_tensors_hooks:
+        """Let tensors that gradients of `construct` keep pass through hooks.
+
+        The last pair registered counts; see `cellc.saved_tensors_hooks`.
+
+        Args:
+            pack_hook: takes a tensor that is kept, gives what to keep in its place.
+            unpack_hook: takes that, gives the tensor back.
+
+        Returns:
+            The hooks, as a context for use elsewhere.
+
+        Raises:
+            TypeError: one of them is no function.
+        """
+        scope = saved_tensors_hooks(pack_hook, unpack_hook)
+        self._own_hooks().saved = scope.hooks
+        changed(self, "_hooks")
+        return scope

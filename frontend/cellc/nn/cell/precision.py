@@ -9,7 +9,7 @@ from cellc_runtime.dtypes import DType
 
 from ...common.parameter import Parameter
 from ...common.tensor import Tensor
-from ...core.precision import FLAGS, Constant, float_type
+from ...core.precision import FLAGS, Constant, MixedPrecisionType, float_type
 from .inputs import Inputs
 
 
@@ -40,6 +40,29 @@ class Precision(Inputs):
                 if type(value) is Tensor:
                     vars(cell)[name] = Constant.of(value)
         return self.add_flags_recursive(**{k: v is dst_type for k, v in FLAGS.items()})
+
+    @property
+    def mixed_precision_type(self) -> MixedPrecisionType:
+        """The element type this cell computes in, as `to_float` has set it."""
+        return self.get_mixed_precision_type()
+
+    def get_mixed_precision_type(self) -> MixedPrecisionType:
+        """The element type this cell computes in: one of `MixedPrecisionType`."""
+        return MixedPrecisionType.of(float_type(self))
+
+    def set_mixed_precision_type(self, mixed_type: MixedPrecisionType) -> None:
+        """Let this cell alone compute in an element type; `to_float` does it for all below too.
+
+        Args:
+            mixed_type: NOTSET lets it compute in the types it is given.
+
+        Raises:
+            TypeError: no `MixedPrecisionType`.
+        """
+        if not isinstance(mixed_type, MixedPrecisionType):
+            raise TypeError(f"'set_mixed_precision_type' takes a MixedPrecisionType, but got "
+                            f"{type(mixed_type).__name__}")
+        self.add_flags(**{k: v is mixed_type.dtype for k, v in FLAGS.items()})
 
     def cast_inputs(self, inputs: Sequence[Any], dst_type: DType) -> tuple[Any, ...]:
         """Inputs converted to an element type."""
