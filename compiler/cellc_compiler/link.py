@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 from cellc_runtime.abi import FIRST_CALLBACK, TABLE
 from cellc_runtime.image import PAGE, Image, Segment
+from cellc_runtime.records import dataclass, field
 
 from .relocate import RelocationError, apply
 

@@ -6,8 +6,9 @@ import math
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+from cellc_runtime.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from .errors import ArtifactError
 from .executable import Executable
 from .files import write_atomically
 from .program import Program, Slot
+from .records import dataclass, field
 from .target import host_targets
 
 Array = npt.NDArray[Any]

@@ -16,13 +16,13 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from . import __version__, knobs, platform
 from .lazy import lazy_module
+from .records import dataclass
 
 if TYPE_CHECKING:
     import tempfile

@@ -18,7 +18,6 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -28,6 +27,7 @@ from . import dtypes
 from .checkpoint import map_file
 from .errors import ArtifactError
 from .files import write_atomically
+from .records import dataclass, field
 
 Array = npt.NDArray[Any]
 

@@ -18,10 +18,10 @@ import hashlib
 import json
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from .errors import ArtifactError
+from .records import dataclass
 
 ALIGN = 64
 MAX_HEADER = 64 << 20

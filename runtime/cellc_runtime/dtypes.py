@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+
+from .records import dataclass, field
 
 try:
     from ml_dtypes import bfloat16 as _bfloat16

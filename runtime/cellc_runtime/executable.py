@@ -11,7 +11,6 @@ import ctypes
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from .errors import message_text, run_error
 from .loader import Host, MappedImage, main_function
 from .platform import Scratch, uses_win64
 from .program import Callback, Program, Slot
+from .records import dataclass, field
 from .target import host_targets
 
 Array = npt.NDArray[Any]

@@ -7,10 +7,10 @@ no symbol search. What it needs from outside is in one table of pointers in its 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from .errors import ArtifactError
+from .records import dataclass, field
 
 KINDS = ("text", "rodata", "data")
 MAX_IMAGE = 1 << 31

@@ -11,11 +11,11 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from . import platform
+from .records import dataclass, replace
 
 DEFAULT_CACHE_SIZE = 1 << 30
 DEFAULT_KEPT_MEMORY = 512 << 20

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy.typing as npt
@@ -18,6 +17,7 @@ from . import checkpoint
 from .container import pack, unpack
 from .errors import ArtifactError
 from .files import write_atomically
+from .records import dataclass
 
 Array = npt.NDArray[Any]
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from . import dtypes
@@ -18,6 +17,7 @@ from .container import is_count, pack, unpack
 from .dtypes import DType
 from .errors import RUN_ERRORS, ArtifactError
 from .image import Image, Segment
+from .records import dataclass, field
 from .target import TARGETS
 
 MAGIC = b"CELLCPRG"

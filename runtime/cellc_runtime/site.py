@@ -15,7 +15,6 @@ import ctypes
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from .abi import SITE
 from .executable import Executable
 from .fastcall import MethodDef, canonical
 from .platform import address_of
+from .records import dataclass
 
 MAX_OPERANDS = 16
 _CASES = 32

@@ -8,10 +8,10 @@ start never loads one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 
 from . import knobs, platform
+from .records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ Every buffer ends (or starts) at an unreadable page.
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from cellc_compiler.codegen.llvm.kernels.conv import ConvSpec, conv_forward
 from cellc_compiler.codegen.llvm.kernels.conv_vec import Plan
 from cellc_compiler.ops.blocked import blocks, from_blocks, to_blocks
 from cellc_compiler.ops.pool import MaxPool2d
+from cellc_runtime import records
 from cellc_runtime.dtypes import DType, float32, float64
 from cellc_runtime.target import Target
 
@@ -128,7 +128,7 @@ def test_blocks_wider_than_a_register(dtype: DType, target: Target) -> None:
     s = spec(1, 40, (7, 7), 32, (3, 3), p=(1, 1, 1, 1), dtype=dtype)
     x, w = arrays(s)
     p = problem(s, target, NONE)
-    p = dataclasses.replace(p, bi=4 * p.bi, bo=4 * p.bo)
+    p = records.replace(p, bi=4 * p.bi, bo=4 * p.bo)
     image = np.ascontiguousarray(unreadable(to_blocks(padded(x, s.pads), p.bi), s.c))
     out = np.zeros((s.n, p.out_blocks, s.oh, s.ow, p.bo), dtype.numpy)
     run_plan(plan(p, target), target, {"x": image, "w": w, "out": out})

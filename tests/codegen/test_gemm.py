@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import mmap
-from dataclasses import replace
 from functools import cache
 from itertools import product
 from typing import Any
@@ -26,6 +25,7 @@ from cellc_compiler.codegen.llvm.kernels.gemm_plan import (
 )
 from cellc_compiler.codegen.llvm.text import Function, V, module
 from cellc_runtime import dtypes as dt
+from cellc_runtime.records import replace
 from cellc_runtime.target import AVX2, AVX512, NEON, TARGETS, Target, host_targets
 
 Array = np.ndarray[Any, Any]

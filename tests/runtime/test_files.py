@@ -11,12 +11,13 @@ import struct
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+
+from cellc_runtime.records import replace
 
 sys.path.insert(0, str(Path(__file__).parent))
 from helpers import add_program, error_program, update_program

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Literal
+
+from cellc_runtime.records import dataclass, field, replace
 
 from ..ir.graph import Builder, Graph, Node, Value
 from ..ir.op import lookup

@@ -15,9 +15,9 @@ All of this is made of ordinary nodes, so it can be differentiated again.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from cellc_runtime import dtypes
+from cellc_runtime.records import dataclass
 
 from ..ir.graph import Builder, Graph, Value, clone_into
 from ..ir.types import TensorType

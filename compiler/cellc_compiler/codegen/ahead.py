@@ -12,7 +12,7 @@ had inside a loop of the call.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from cellc_runtime.records import dataclass, field
 
 from ..ir.graph import Graph, Node, Value
 from ..ir.op import lookup

@@ -8,7 +8,8 @@ writes the nests of one.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+
+from cellc_runtime.records import dataclass, field
 
 from ..ir.graph import Node, Value
 from ..loops.expr import Expr

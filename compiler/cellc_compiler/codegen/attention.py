@@ -9,9 +9,9 @@ them (the gradient does). See `llvm/kernels/attention.py` for why the bits stay.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from typing import Any
 
+from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
 from ..ir.graph import Graph, Node, Value

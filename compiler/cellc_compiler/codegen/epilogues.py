@@ -6,8 +6,9 @@ reader of its result goes into the contraction's tile stores.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from cellc_runtime.records import dataclass
 
 from ..ir.graph import Graph, Node, Value
 from ..ir.op import lookup

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+from cellc_runtime.records import dataclass, field
 
 from ..ir.graph import Node
 from .kernel import Kernel

@@ -8,7 +8,7 @@ neither on the number of threads nor on which thread did which task.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from cellc_runtime.records import dataclass
 
 PLACEHOLDER = "KERNEL"
 """The name a kernel's function carries in its text; equal text means equal kernel."""

@@ -13,8 +13,9 @@ has two at least.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from cellc_runtime.records import dataclass
 
 from ..ir.graph import Graph, Node, Value
 from ..ir.op import lookup

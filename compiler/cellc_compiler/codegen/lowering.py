@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from itertools import compress
 from typing import Any
 
 import numpy as np
 
+from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
 from ..ir.graph import Graph, Node, Value

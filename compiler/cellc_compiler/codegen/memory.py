@@ -8,7 +8,8 @@ Inference", 2020, greedy by size). The exact peak is known before the run.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+
+from cellc_runtime.records import dataclass, field
 
 ALIGN = 64
 

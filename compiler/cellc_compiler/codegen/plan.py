@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from cellc_runtime.records import dataclass, field
 
 from .kernel import Kernel
 

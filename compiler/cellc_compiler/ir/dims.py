@@ -21,9 +21,10 @@ import math
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any, Union
+
+from cellc_runtime.records import dataclass, field
 
 # An atom is a symbol or a floor division; a monomial a sorted tuple of atoms; a polynomial maps
 # monomials to integer coefficients.

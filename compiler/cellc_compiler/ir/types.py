@@ -7,11 +7,11 @@ use plain arithmetic and comparison and so work on both.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import reduce
 from operator import mul
 
 from cellc_runtime.dtypes import DType
+from cellc_runtime.records import dataclass
 
 from .dims import Dim
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 
 from cellc_runtime.dtypes import DType
+from cellc_runtime.records import dataclass, field
 from cellc_runtime.target import Target
 
 from ..ir.graph import Node, Value

@@ -8,13 +8,13 @@ an expression gives the same bits wherever it is fused.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
+from cellc_runtime.records import dataclass
 
 from .index import Dyn, Index, Var, variables
 

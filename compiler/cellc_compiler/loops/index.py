@@ -8,8 +8,9 @@ broadcast, anything else a gather.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Union
+
+from cellc_runtime.records import dataclass
 
 if TYPE_CHECKING:
     from .expr import Expr

@@ -13,10 +13,10 @@ a reduction gives the same bits whatever is fused around it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from cellc_runtime.dtypes import DType
+from cellc_runtime.records import dataclass, field
 
 from .expr import Access, Expr
 from .index import Dyn, Index, Quot, Rem, Var, substitute, variables

@@ -8,7 +8,8 @@ and loaded instead of computed again. Loading gives the same bits.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from cellc_runtime.records import dataclass
 
 from ..ir.types import prod
 from . import expr as E

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from cellc_runtime.files import write_atomically
+from cellc_runtime.records import dataclass
 
 from .. import __version__
 from ..ir.dims import is_symbolic

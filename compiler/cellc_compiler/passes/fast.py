@@ -7,11 +7,12 @@ differs from PyNative in the last digits.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 import numpy as np
+
+from cellc_runtime.records import dataclass
 
 from ..ir.graph import Builder, Graph, Node, Value
 from ..ir.op import lookup

@@ -9,7 +9,8 @@ merges loops and changes no rounding.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+
+from cellc_runtime.records import dataclass, field
 
 from ..ir.graph import Graph, Node, Value
 from ..ir.op import Op, has_effect, lookup

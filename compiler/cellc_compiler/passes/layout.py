@@ -14,9 +14,9 @@ no use for.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
 from ..ir.graph import Builder, Graph, Node, Value

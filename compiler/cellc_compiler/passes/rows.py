@@ -11,7 +11,8 @@ sizes serve all (`cellc_runtime/batched.py`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+
+from cellc_runtime.records import dataclass
 
 from ..ir.dims import Dim
 from ..ir.graph import Graph, Node, Value

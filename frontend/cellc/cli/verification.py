@@ -9,7 +9,6 @@ gives the error that node adds, in units in the last place of its largest elemen
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from cellc_compiler.interpret import evaluate
 from cellc_compiler.ir.graph import Graph, Node, Value
 from cellc_compiler.ir.op import lookup
 from cellc_compiler.passes.base import copy_graph
+from cellc_runtime.records import dataclass
 
 from ..common.tensor import Tensor
 from ..core.callbacks import host_callbacks

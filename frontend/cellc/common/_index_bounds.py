@@ -6,13 +6,13 @@ values of the graph, and their difference is a number.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from cellc_compiler.ir.graph import Literal, Value
 from cellc_runtime.dtypes import int64
+from cellc_runtime.records import dataclass
 
 from ..core.dispatch import active_tracer, apply
 from ._promotion import cast_to, constant

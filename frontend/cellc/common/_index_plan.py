@@ -7,7 +7,6 @@ slice with a run-time bound) is kept in the plan; `_index_runtime` deals with it
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy as np
 from cellc_compiler.ir.dims import is_symbolic
 from cellc_runtime.dtypes import bool_, int64
 from cellc_runtime.errors import message_text, run_error
+from cellc_runtime.records import dataclass, field
 
 from ..core.dispatch import active_tracer, apply
 from ._index_bounds import Loose, Window, runtime_span

@@ -9,12 +9,12 @@ k-th chosen place, which a running count of the mask tells.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
 from cellc_compiler.ir.types import broadcast_all
 from cellc_runtime.dtypes import int64
+from cellc_runtime.records import dataclass
 
 from ..core.dispatch import active_tracer, apply
 from ._index_bounds import Loose, normalized, numbers

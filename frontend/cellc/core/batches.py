@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cellc_runtime.batched import windows
+from cellc_runtime.records import replace
 
 from ..common.tensor import Tensor
 from .entry import Entry

@@ -10,11 +10,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from cellc_compiler.ir.op import lookup
 from cellc_runtime.dtypes import DType, bfloat16, float16, float32
+from cellc_runtime.records import dataclass
 from cellc_runtime.site import STATE
 
 if TYPE_CHECKING:

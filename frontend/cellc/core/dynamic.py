@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from cellc_compiler.ir.dims import (
@@ -26,6 +25,7 @@ from cellc_compiler.ir.dims import (
 from cellc_compiler.ir.types import TensorType, show_shape
 from cellc_runtime.dtypes import DType
 from cellc_runtime.lazy import lazy_module
+from cellc_runtime.records import dataclass, field, replace
 
 from ..common.symbol import Axis, Described, Symbol
 from ..common.tensor import Tensor

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from cellc_runtime.records import dataclass
 
 from .compiled import Compilation, EntryTable
 from .entry import Entry

@@ -7,13 +7,13 @@ autodiff transforms and that is inlined; in graph mode the whole call is compile
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cellc_compiler.autodiff.reverse import differentiable, gradient_graph
 from cellc_runtime.lazy import lazy_module
+from cellc_runtime.records import dataclass, field, replace
 
 from .. import context
 from ..common.parameter import Parameter

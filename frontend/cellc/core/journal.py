@@ -10,10 +10,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from cellc_runtime.records import dataclass, field
 
 if TYPE_CHECKING:
     from ..common.tensor import Tensor

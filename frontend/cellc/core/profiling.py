@@ -11,7 +11,6 @@ import statistics
 import struct
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from cellc_compiler.codegen.recording import RECORD
 from cellc_compiler.driver import Recorded, compile_recorded
 from cellc_compiler.ir.graph import NOWHERE, Span
 from cellc_runtime.executable import Executable
+from cellc_runtime.records import dataclass, field
 
 from ..common.tensor import aligned_copy
 from . import profile_view

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from cellc_runtime.records import dataclass
 
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from cellc_compiler.autodiff.reverse import differentiable
+from cellc_runtime.records import dataclass
 
 from ..common.tensor import Tensor
 from ..pynative.recorder import Mark, Recording, Sums, active_recordings, recording

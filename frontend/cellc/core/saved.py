@@ -9,13 +9,13 @@ Both modes do it here, op by op, so they call the hooks alike.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from cellc_compiler.autodiff.reverse import Cotangents, accumulate, differentiable, reverse
 from cellc_compiler.ir.graph import Builder, Graph, Node, Value
 from cellc_compiler.ir.types import TensorType
+from cellc_runtime.records import dataclass
 
 from ..common.tensor import Tensor
 from ..pynative.backward import closed

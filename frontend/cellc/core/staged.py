@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from cellc_compiler.ir.dims import Guard, symbols_of
 from cellc_compiler.ir.graph import Graph, Node, Value
 from cellc_compiler.ir.op import has_effect
 from cellc_runtime.lazy import lazy_module
+from cellc_runtime.records import dataclass, field, replace
 
 from .entry import Entry
 from .structure import Box, Leaf

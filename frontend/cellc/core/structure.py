@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from typing import Any
+
+from cellc_runtime.records import dataclass
 
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor

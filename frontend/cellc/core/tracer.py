@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 from cellc_compiler.ir.dims import SymbolInfo, active_shapes, evaluate
@@ -18,6 +17,7 @@ from cellc_compiler.ir.graph import NOWHERE, Builder, Graph, Span, Value, clone_
 from cellc_compiler.ir.types import TensorType
 from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
+from cellc_runtime.records import dataclass, field
 
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor

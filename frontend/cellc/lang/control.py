@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from cellc_runtime import dtypes
+from cellc_runtime.records import dataclass
 
 from ..common.tensor import Tensor
 from ..core.dispatch import apply

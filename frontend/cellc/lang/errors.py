@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from cellc_compiler.ir.graph import Span
+from cellc_runtime.records import dataclass
 
 CODES: dict[str, str] = {
     "CE001": "the source of a function is not available",

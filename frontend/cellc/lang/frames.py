@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from types import CellType
 from typing import Any
 
 from cellc_compiler.ir.graph import Span
+from cellc_runtime.records import dataclass, field
 
 from .analysis import Facts
 from .source import FunctionSource

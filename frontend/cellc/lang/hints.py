@@ -8,9 +8,10 @@ import inspect
 import re
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
+
+from cellc_runtime.records import dataclass
 
 from ..common.tensor import Tensor
 from . import _model

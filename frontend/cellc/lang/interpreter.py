@@ -10,9 +10,10 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from types import CellType
 from typing import Any, NoReturn
+
+from cellc_runtime.records import dataclass
 
 from ..core.tracer import GraphTensor, Tracer
 from . import _model

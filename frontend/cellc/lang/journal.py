@@ -8,8 +8,9 @@ journal is open, the first store to a place saves its value.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+from cellc_runtime.records import dataclass, field
 
 from ..core.tracer import GraphTensor
 from .values import MISSING

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from cellc_compiler.ir.types import TensorType
+from cellc_runtime.records import dataclass, field
 
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from cellc_runtime.records import dataclass, field
 
 from ..common.tensor import Tensor
 from .values import MISSING

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import ast
 import linecache
-from dataclasses import dataclass, field
 from functools import lru_cache
 from types import CodeType, FunctionType
 
 from cellc_compiler.ir.graph import Span
+from cellc_runtime.records import dataclass, field
 
 from .analysis import Facts, Liveness, analyse, liveness
 from .errors import CompileRuntimeError, Place

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from cellc_compiler.ir.graph import Graph
+from cellc_runtime.records import dataclass
 
 from ..common.parameter import Parameter
 from ..common.seed import state_named

@@ -11,7 +11,6 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cellc_compiler.autodiff.reverse import Cotangents, accumulate, differentiable, reverse
@@ -19,6 +18,7 @@ from cellc_compiler.ir.graph import Builder, Graph, Value
 from cellc_compiler.ir.op import lookup
 from cellc_runtime.executable import Executable
 from cellc_runtime.lazy import lazy_module
+from cellc_runtime.records import dataclass
 
 from ..common.tensor import Tensor
 

@@ -7,7 +7,6 @@ what makes the two modes equal to the bit.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy as np
 from cellc_compiler.ir.graph import Builder, Graph
 from cellc_runtime.executable import Executable
 from cellc_runtime.lazy import lazy_module
+from cellc_runtime.records import dataclass
 
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor

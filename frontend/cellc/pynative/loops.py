@@ -8,7 +8,6 @@ gives what its gradient reads.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cellc_compiler.autodiff.reverse import with_residuals
@@ -16,6 +15,7 @@ from cellc_compiler.ir.graph import Builder, Graph
 from cellc_compiler.ir.types import TensorType
 from cellc_runtime.executable import Executable
 from cellc_runtime.lazy import lazy_module
+from cellc_runtime.records import dataclass
 
 from ..common.tensor import Tensor
 from ..core.dispatch import Body, tracing

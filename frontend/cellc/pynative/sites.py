@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from cellc_runtime.executable import Executable
+from cellc_runtime.records import dataclass
 from cellc_runtime.site import MAX_OPERANDS, STATE, Argument, Site, Sites, plain
 
 from ..common._promotion import constant

@@ -11,9 +11,9 @@ same element, a vector along the last axis (matrix products) or along the channe
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
 from ...ir.graph import Value

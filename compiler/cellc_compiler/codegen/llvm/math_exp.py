@@ -11,7 +11,8 @@ subnormal. log x = k ln 2 + log m with m in [sqrt(1/2), sqrt(2)) and log m = 2 a
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from cellc_runtime.records import dataclass
 
 from .math_lanes import F32, F64, X, fast_two_sum, poly, two_product
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from cellc_runtime.records import dataclass
 
 from .text import Function, V, element, is_float, lanes_of, sizeof, vector
 

@@ -9,10 +9,10 @@ follow from the accumulator type and the extent, so the bits do too.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from cellc_runtime.dtypes import DType
+from cellc_runtime.records import dataclass, field
 from cellc_runtime.target import Target
 
 from ...ir.types import prod

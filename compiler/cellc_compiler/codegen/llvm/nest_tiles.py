@@ -10,9 +10,9 @@ Values are moved and never changed, so the bits are those of the plain nest.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
 from ...ir.types import prod

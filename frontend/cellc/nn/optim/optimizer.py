@@ -9,12 +9,12 @@ parameters and to its own state, so that a training step compiles as one graph.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from cellc_runtime.dtypes import bfloat16, float16, float32
+from cellc_runtime.records import dataclass
 
 from ... import ops
 from ..._options import device

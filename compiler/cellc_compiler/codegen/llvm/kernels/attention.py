@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from cellc_compiler.codegen.kernel import Kernel
@@ -33,6 +32,7 @@ from cellc_compiler.codegen.llvm.nest import rows_function
 from cellc_compiler.codegen.llvm.text import Function, V, module
 from cellc_compiler.codegen.plan import KernelPlan, Step
 from cellc_compiler.loops.nest import Nest
+from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
 _BLOCK_BYTES = 128 << 10

@@ -14,11 +14,11 @@ float16 and bfloat16 are accumulated in float32 and rounded once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from itertools import product
 
 from cellc_compiler.codegen.kernel import Kernel
 from cellc_runtime.dtypes import DType, float32
+from cellc_runtime.records import dataclass, replace
 from cellc_runtime.target import Target
 
 from .conv_dephase import dephase_kernel

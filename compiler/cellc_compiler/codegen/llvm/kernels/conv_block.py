@@ -18,11 +18,11 @@ memory. The order of a chain stays.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 from cellc_compiler.codegen.kernel import Kernel
 from cellc_compiler.codegen.llvm.text import Function, V, vector
 from cellc_runtime.dtypes import DType
+from cellc_runtime.records import dataclass, field
 from cellc_runtime.target import Target
 
 from .conv_vec import (

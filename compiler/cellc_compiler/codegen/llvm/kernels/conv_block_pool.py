@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from cellc_compiler.codegen.kernel import Kernel
 from cellc_compiler.codegen.llvm.text import Function, V, vector
 from cellc_runtime.dtypes import DType
+from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
 from .conv_vec import acc_type, lookup, split_index, table, task_kernel

@@ -12,11 +12,11 @@ The chain of an element is that of `conv_taps`, so this is a choice of speed alo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from cellc_compiler.codegen.kernel import Kernel
 from cellc_compiler.codegen.llvm.text import Function, V, vector
 from cellc_runtime.dtypes import DType, float32
+from cellc_runtime.records import dataclass, replace
 from cellc_runtime.target import Target
 
 from .conv_taps import Epilogue, TapConv, Tiling, choose_tile

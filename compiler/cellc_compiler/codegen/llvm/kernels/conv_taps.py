@@ -14,11 +14,11 @@ residue of the stride, each with its own taps, all in one kernel driven by table
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 
 from cellc_compiler.codegen.kernel import Kernel
 from cellc_compiler.codegen.llvm.text import Function, V, vector
 from cellc_runtime.dtypes import DType
+from cellc_runtime.records import dataclass, replace
 from cellc_runtime.target import Target
 
 from .conv_unfold import SLACK_BYTES, Unfold, Windows

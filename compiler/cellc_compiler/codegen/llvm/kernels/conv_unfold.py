@@ -13,7 +13,6 @@ anything (1x1, k x 1 without padding, stride 1) the image itself is its unfolded
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from typing import Protocol
@@ -21,6 +20,7 @@ from typing import Protocol
 from cellc_compiler.codegen.kernel import Kernel
 from cellc_compiler.codegen.llvm.text import Function, V, vector
 from cellc_runtime.dtypes import DType
+from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
 from .conv_vec import (

@@ -7,11 +7,11 @@ float16 and bfloat16 are storage formats, widened on load and rounded once on st
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 from cellc_compiler.codegen.kernel import PLACEHOLDER, Kernel
 from cellc_compiler.codegen.llvm.text import Function, V, lanes_of, module, vector
 from cellc_runtime.dtypes import DType
+from cellc_runtime.records import dataclass, field
 from cellc_runtime.target import Target
 
 _MEMORY = {"float32": "float", "float64": "double", "float16": "half", "bfloat16": "i16"}

@@ -10,12 +10,12 @@ for wide layers of few pixels, whose result is a large part of the work: nothing
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import lcm
 
 from cellc_compiler.codegen.kernel import Kernel
 from cellc_compiler.codegen.llvm.text import Function, V, vector
 from cellc_runtime.dtypes import DType, float32
+from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
 from .conv_joint import Joint, gather, gather_kernel, gathers, table32

@@ -7,9 +7,8 @@ are spread over lanes and tasks. Columns are taken a vector at a time, those lef
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from cellc_runtime.dtypes import DType
+from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
 from ...kernel import Kernel

@@ -16,7 +16,6 @@ blocks of A in the second-level cache. A and B are read in place where packing d
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from cellc_compiler.codegen.kernel import Kernel
 from cellc_compiler.codegen.llvm.kernels.gemm_arith import Arith
@@ -47,6 +46,7 @@ from cellc_compiler.codegen.llvm.kernels.gemm_tile import (
 )
 from cellc_compiler.codegen.llvm.text import Function, V, is_float, module
 from cellc_runtime.dtypes import DType
+from cellc_runtime.records import dataclass, field
 from cellc_runtime.target import Target
 
 __all__ = ["Epilogue", "GemmWriter", "MatmulPlan", "MatmulSpec", "PackWriter", "Step",

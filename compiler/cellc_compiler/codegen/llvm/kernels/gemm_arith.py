@@ -18,8 +18,6 @@ A value of an element is a list of `parts` vectors: one, or real and imaginary f
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from cellc_compiler.codegen.llvm.text import (
     Function,
     V,
@@ -30,6 +28,7 @@ from cellc_compiler.codegen.llvm.text import (
     vector,
 )
 from cellc_runtime.dtypes import DType
+from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
 _FLOATS = {"float16": "half", "bfloat16": "i16", "float32": "float", "float64": "double",

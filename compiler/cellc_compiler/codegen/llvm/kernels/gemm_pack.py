@@ -8,10 +8,10 @@ a row pitch of an odd number of cache lines, which keeps rows out of each other'
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from cellc_compiler.codegen.llvm.kernels.gemm_arith import Arith
 from cellc_compiler.codegen.llvm.text import Function, V, element, lanes_of, sizeof
+from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
 LINE = 64

@@ -7,12 +7,12 @@ the machine that ran them or on its number of threads.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 from typing import Literal
 
 from cellc_compiler.codegen.llvm.kernels.gemm_arith import Arith
 from cellc_compiler.codegen.llvm.kernels.gemm_pack import ceil_div, odd_pitch
 from cellc_compiler.codegen.llvm.text import is_float
+from cellc_runtime.records import dataclass, replace
 from cellc_runtime.target import Target
 
 Pack = Literal["none", "local", "shared"]

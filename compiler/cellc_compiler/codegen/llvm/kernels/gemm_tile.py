@@ -10,7 +10,6 @@ through memory, exactly.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from cellc_compiler.codegen.llvm.kernels.gemm_arith import (
     Arith,
@@ -20,6 +19,7 @@ from cellc_compiler.codegen.llvm.kernels.gemm_arith import (
     store_part,
 )
 from cellc_compiler.codegen.llvm.text import Function, V, lanes_of, sizeof, vector
+from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
 Emit = Callable[[Function, V, V, V, int, V | None], V]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from cellc_compiler.codegen.llvm.text import Function, V
 from cellc_runtime.dtypes import DType
+from cellc_runtime.records import dataclass
 
 from .conv_vec import lookup, memory_type, table
 

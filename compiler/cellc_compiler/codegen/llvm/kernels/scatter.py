@@ -9,9 +9,9 @@ gains nothing: the branch on the range costs more than a short update.)
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from cellc_runtime.dtypes import DType
+from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
 from ...kernel import PLACEHOLDER, Kernel

@@ -9,9 +9,8 @@ the same. Lines are independent; a task does a range of them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from cellc_runtime.dtypes import DType
+from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
 from ...kernel import Kernel

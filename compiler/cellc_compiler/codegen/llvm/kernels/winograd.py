@@ -13,7 +13,6 @@ digits, so this belongs to `numerics="fast"`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -21,6 +20,7 @@ import numpy as np
 from cellc_compiler.codegen.kernel import Kernel
 from cellc_compiler.codegen.llvm.text import Function, V, vector
 from cellc_runtime.dtypes import float32
+from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
 from .conv_vec import Window, lanes, split_index, static_mask, task_kernel

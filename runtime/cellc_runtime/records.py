@@ -1,0 +1,251 @@
+"""`dataclass`, `field` and `replace` as in `dataclasses`, for cellc's own classes: cheap at import.
+
+The standard decorator writes and compiles five or six functions per class when the class is made,
+which for the classes of cellc was a third of the time of `import cellc`. Here a class gets
+stand-ins; the first call of one writes the real method in its place. So only classes that are
+used cost anything, and afterwards they are as fast as any.
+
+What is supported is what cellc needs: fields with defaults and factories, `init`, `repr`,
+`kw_only`, `frozen`, `eq`, `slots`, class variables, `__post_init__`, inheritance, pattern
+matching, pickling.
+`dataclasses.fields` and its like do not know these classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import FrozenInstanceError
+from reprlib import recursive_repr
+from typing import Any, TypeVar, dataclass_transform, overload
+
+T = TypeVar("T")
+
+_MISSING: Any = type("missing", (), {"__repr__": lambda _: "<missing>"})()
+_FIELDS = "__record_fields__"
+
+
+class Field:
+    """What is known of one field: its default or factory, and where it appears."""
+
+    __slots__ = ("default", "factory", "init", "kw_only", "name", "repr")
+
+    def __init__(self, default: Any, factory: Any, init: bool, repr: bool, kw_only: bool) -> None:
+        self.name = ""
+        self.default = default
+        self.factory = factory
+        self.init = init
+        self.repr = repr
+        self.kw_only = kw_only
+
+
+@overload
+def field(*, default: T, init: bool = ..., repr: bool = ..., kw_only: bool = ...) -> T: ...
+@overload
+def field(
+    *, default_factory: Callable[[], T], init: bool = ..., repr: bool = ..., kw_only: bool = ...
+) -> T: ...
+@overload
+def field(*, init: bool = ..., repr: bool = ..., kw_only: bool = ...) -> Any: ...
+def field(
+    *,
+    default: Any = _MISSING,
+    default_factory: Any = _MISSING,
+    init: bool = True,
+    repr: bool = True,
+    kw_only: bool = False,
+) -> Any:
+    """A field with more to say than a default."""
+    return Field(default, default_factory, init, repr, kw_only)
+
+
+@overload
+def dataclass(cls: type[T], /) -> type[T]: ...
+@overload
+def dataclass(
+    *, frozen: bool = ..., eq: bool = ..., slots: bool = ..., kw_only: bool = ...
+) -> Callable[[type[T]], type[T]]: ...
+@dataclass_transform(field_specifiers=(field,))
+def dataclass(
+    cls: Any = None,
+    /,
+    *,
+    frozen: bool = False,
+    eq: bool = True,
+    slots: bool = False,
+    kw_only: bool = False,
+) -> Any:
+    """The class with `__init__`, `__repr__`, comparison and the rest made from its annotations."""
+
+    def made(cls: Any) -> Any:
+        return _made(cls, frozen, eq, slots, kw_only)
+
+    return made if cls is None else made(cls)
+
+
+def replace(record: T, /, **changes: Any) -> T:
+    """A copy of a record with some fields changed."""
+    for f in getattr(record, _FIELDS).values():
+        if f.init:
+            changes.setdefault(f.name, getattr(record, f.name))
+    return type(record)(**changes)
+
+
+def _made(cls: Any, frozen: bool, eq: bool, slots: bool, kw_only: bool) -> Any:
+    own = _own_fields(cls, kw_only)
+    fields: dict[str, Field] = {}
+    for base in reversed(cls.__mro__[1:]):
+        fields.update(getattr(base, _FIELDS, {}))
+    fields.update(own)
+    if slots:
+        cls = _slotted(cls, own, fields)
+    setattr(cls, _FIELDS, fields)
+    given = cls.__dict__
+    positional = tuple(f.name for f in fields.values() if f.init and not f.kw_only)
+    setattr(cls, "__match_args__", positional)  # noqa: B010 (mypy takes this name for itself)
+    if "__init__" not in given:
+        _stand_in(cls, "__init__", lambda: _init(cls, fields, frozen))
+    if "__repr__" not in given:
+        cls.__repr__ = _repr
+    if eq and "__eq__" not in given:
+        _stand_in(cls, "__eq__", lambda: _eq(cls, fields))
+        if given.get("__hash__") is None:
+            if frozen:
+                _stand_in(cls, "__hash__", lambda: _hash(cls, fields))
+            else:
+                cls.__hash__ = None
+    if frozen:
+        cls.__setattr__ = _set_frozen
+        cls.__delattr__ = _delete_frozen
+        if slots and "__getstate__" not in given:
+            cls.__getstate__ = _get_state
+            cls.__setstate__ = _set_state
+    return cls
+
+
+def _own_fields(cls: Any, kw_only: bool) -> dict[str, Field]:
+    found = {}
+    for name, annotation in cls.__annotations__.items():
+        if str(annotation).startswith(("ClassVar", "typing.ClassVar")):
+            continue
+        default = cls.__dict__.get(name, _MISSING)
+        if isinstance(default, Field):
+            one = default
+            if one.default is _MISSING:
+                delattr(cls, name)
+            else:
+                setattr(cls, name, one.default)
+        else:
+            one = Field(default, _MISSING, init=True, repr=True, kw_only=False)
+        one.name = name
+        one.kw_only |= kw_only
+        found[name] = one
+    return found
+
+
+def _slotted(cls: Any, own: dict[str, Field], fields: dict[str, Field]) -> Any:
+    """The class again with a slot for each field of its own: slots cannot be added to a class."""
+    space = {k: v for k, v in cls.__dict__.items() if k not in own}
+    space.pop("__dict__", None)
+    space.pop("__weakref__", None)
+    inherited = {name for name in fields if any(name in _slots(b) for b in cls.__mro__[1:])}
+    space["__slots__"] = tuple(name for name in fields if name not in inherited)
+    new = type(cls)(cls.__name__, cls.__bases__, space)
+    new.__qualname__ = cls.__qualname__
+    return new
+
+
+def _slots(cls: Any) -> tuple[str, ...]:
+    found = cls.__dict__.get("__slots__", ())
+    return (found,) if isinstance(found, str) else tuple(found)
+
+
+def _stand_in(cls: Any, name: str, write: Callable[[], Any]) -> None:
+    """Put a method there that writes the real one in its own place when it is first called.
+
+    Two threads may both write it: the methods are equal, and either may stay.
+    """
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if cls.__dict__[name] is method:
+            setattr(cls, name, write())
+        return cls.__dict__[name](self, *args, **kwargs)
+
+    method.__name__ = name
+    method.__qualname__ = f"{cls.__qualname__}.{name}"
+    method.__module__ = cls.__module__
+    setattr(cls, name, method)
+
+
+def _init(cls: Any, fields: dict[str, Field], frozen: bool) -> Any:
+    """`def __init__` with a parameter per field; the names that it needs are its globals."""
+    space: dict[str, Any] = {"put": object.__setattr__, "missing": _MISSING}
+    plain, named, body = ["self"], list[str](), list[str]()
+    for f in fields.values():
+        value = f.name
+        if f.factory is not _MISSING:
+            space[f"new_{f.name}"] = f.factory
+            made = f"new_{f.name}()"
+            value = f"{made} if {f.name} is missing else {f.name}" if f.init else made
+        elif not f.init:
+            continue
+        default = ""
+        if f.factory is not _MISSING:
+            default = "=missing"
+        elif f.default is not _MISSING:
+            space[f"default_{f.name}"] = f.default
+            default = f"=default_{f.name}"
+        if f.init:
+            if not f.kw_only and not default and any("=" in p for p in plain):
+                raise TypeError(f"{cls.__qualname__}: field {f.name!r} has no default, "
+                                "but one before it does.")  # fmt: skip
+            (named if f.kw_only else plain).append(f.name + default)
+        body.append(f"put(self, {f.name!r}, {value})" if frozen else f"self.{f.name} = {value}")
+    if hasattr(cls, "__post_init__"):
+        body.append("self.__post_init__()")
+    parameters = ", ".join(plain + (["*", *named] if named else []))
+    return _written(cls, "__init__", parameters, body or ["pass"], space)
+
+
+def _eq(cls: Any, fields: dict[str, Field]) -> Any:
+    mine = "".join(f"self.{n}, " for n in fields)
+    yours = "".join(f"other.{n}, " for n in fields)
+    body = ["if other.__class__ is not self.__class__: return NotImplemented",
+            f"return ({mine}) == ({yours})"]  # fmt: skip
+    return _written(cls, "__eq__", "self, other", body, {})
+
+
+def _hash(cls: Any, fields: dict[str, Field]) -> Any:
+    mine = "".join(f"self.{n}, " for n in fields)
+    return _written(cls, "__hash__", "self", [f"return hash(({mine}))"], {})
+
+
+def _written(cls: Any, name: str, parameters: str, body: list[str], space: dict[str, Any]) -> Any:
+    text = f"def {name}({parameters}):\n " + "\n ".join(body)
+    space["__name__"] = cls.__module__
+    exec(text, space)
+    method = space[name]
+    method.__qualname__ = f"{cls.__qualname__}.{name}"
+    return method
+
+
+@recursive_repr()
+def _repr(self: Any) -> str:
+    shown = ((f.name, getattr(self, f.name)) for f in getattr(self, _FIELDS).values() if f.repr)
+    return f"{type(self).__qualname__}({', '.join(f'{n}={v!r}' for n, v in shown)})"
+
+
+def _set_frozen(self: Any, name: str, value: Any) -> None:
+    raise FrozenInstanceError(f"cannot assign to field {name!r}")
+
+
+def _delete_frozen(self: Any, name: str) -> None:
+    raise FrozenInstanceError(f"cannot delete field {name!r}")
+
+
+def _get_state(self: Any) -> list[Any]:
+    return [getattr(self, name) for name in getattr(self, _FIELDS)]
+
+
+def _set_state(self: Any, state: list[Any]) -> None:
+    for name, value in zip(getattr(self, _FIELDS), state, strict=True):
+        object.__setattr__(self, name, value)
