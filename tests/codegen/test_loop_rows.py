@@ -19,6 +19,7 @@ from cellc_compiler.codegen.loop_rows import split_rows, task_count
 from cellc_compiler.interpret import run
 from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.text import parse_graph
+from cellc_runtime import knobs
 from cellc_runtime.target import Target, host_targets
 
 TARGETS = list(host_targets())
