@@ -217,8 +217,10 @@ def bias_add(input_x: Tensor, bias: Tensor) -> Tensor:
 # --- normalisation --------------------------------------------------------------------------------
 
 
-def _update(running: Tensor, batch: Tensor, momentum: float) -> None:
+def _update(running: Tensor, batch: Tensor, momentum: Any) -> None:
     """running = (1 - momentum) * running + momentum * batch, in place."""
+    if isinstance(momentum, Tensor):
+        momentum = cast_to(momentum, running.dtype)
     new = m.add(m.mul(running, 1.0 - momentum), m.mul(cast_to(batch, running.dtype), momentum))
     new = apply("stop_gradient", new)
     if isinstance(running, Parameter):
@@ -229,7 +231,7 @@ def _update(running: Tensor, batch: Tensor, momentum: float) -> None:
 
 def batch_norm(
     input_x: Tensor, running_mean: Tensor, running_var: Tensor, weight: Tensor, bias: Tensor,
-    training: bool = False, momentum: float = 0.1, eps: float = 1e-05,
+    training: bool = False, momentum: Any = 0.1, eps: float = 1e-05,
 ) -> Tensor:
     """(x - mean) / sqrt(var + eps) * weight + bias for each channel (axis 1).
 
@@ -237,6 +239,7 @@ def batch_norm(
         running_mean, running_var: used as mean and variance when not training; when training the
             statistics are the batch's, and these are updated in place:
             `(1 - momentum) * running + momentum * batch` (variance over n - 1).
+        momentum: a number, or a Tensor of one.
         weight, bias: (C).
         eps: added to the variance.
 
@@ -259,8 +262,9 @@ def batch_norm(
         return out
     y, mean, var = apply("batch_norm", x, w, b, eps=float(eps))
     count = x.size // max(x.shape[1], 1)
-    _update(running_mean, mean, float(momentum))
-    _update(running_var, m.mul(var, count / max(count - 1, 1)), float(momentum))
+    share = momentum if isinstance(momentum, Tensor) else float(momentum)
+    _update(running_mean, mean, share)
+    _update(running_var, m.mul(var, count / max(count - 1, 1)), share)
     return y  # type: ignore[no-any-return]
 
 

@@ -449,25 +449,62 @@ def _scaled_size(x: Tensor, size: Any, scale: Any) -> Ints:
     return tuple(math.floor(d * f) for d, f in zip(spatial, factors, strict=True))
 
 
-def _centers(n_in: int, n_out: int, align: bool, half: bool) -> np.ndarray[Any, Any]:
-    """Where each output position lies among the input's."""
+def _centers(
+    n_in: int, n_out: int, align: bool, half: bool, step: float | None = None
+) -> np.ndarray[Any, Any]:
+    """Where each output position lies among the input's.
+
+    Args:
+        step: how far apart they are, where the sizes do not say it.
+    """
     i = np.arange(n_out, dtype=np.float64)
     if align:
         return i * ((n_in - 1) / (n_out - 1) if n_out > 1 else 0.0)
-    return (i + 0.5) * (n_in / n_out) - 0.5 if half else i * (n_in / n_out)
+    apart = n_in / n_out if step is None else step
+    return (i + 0.5) * apart - 0.5 if half else i * apart
 
 
-def _resize_axis(x: Tensor, axis: int, n: int, mode: str, align: bool) -> Tensor:
+def _resize_axis(
+    x: Tensor, axis: int, n: int, mode: str, align: bool, step: float | None = None
+) -> Tensor:
     d = x.shape[axis]
     if mode in ("nearest", "nearest-exact"):
-        at = np.floor(_centers(d, n, align, False) + (0.5 * d / n if mode != "nearest" else 0))
+        at = np.floor(_centers(d, n, align, False, step)
+                      + (0.5 * d / n if mode != "nearest" else 0))
         return _take(x, axis, np.clip(at, 0, d - 1))
-    at = np.clip(_centers(d, n, align, True), 0, d - 1)
+    at = _centers(d, n, align, True, step)
+    if mode == "bicubic":
+        return _cubic(x, axis, at)
+    at = np.clip(at, 0, d - 1)
     low = np.floor(at)
-    weight = Tensor._from_array((at - low).astype(x.dtype.numpy).reshape(
-        (-1,) + (1,) * (x.ndim - axis - 1)))
+    weight = _along_axis(at - low, x, axis)
     a, b = _take(x, axis, low), _take(x, axis, np.minimum(low + 1, d - 1))
     return m.add(m.mul(a, m.sub(1.0, weight)), m.mul(b, weight))
+
+
+def _along_axis(values: np.ndarray[Any, Any], x: Tensor, axis: int) -> Tensor:
+    return Tensor._from_array(values.astype(x.dtype.numpy).reshape(
+        (-1,) + (1,) * (x.ndim - axis - 1)))
+
+
+def _cubic(x: Tensor, axis: int, at: np.ndarray[Any, Any]) -> Tensor:
+    """Cubic convolution (Keys, 1981) with a = -0.75; the ends are repeated."""
+    a, low = -0.75, np.floor(at)
+    t = at - low
+
+    def near(d: np.ndarray[Any, Any]) -> Any:
+        return ((a + 2) * d - (a + 3)) * d * d + 1
+
+    def far(d: np.ndarray[Any, Any]) -> Any:
+        return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
+
+    total: Tensor | None = None
+    for k, weight in enumerate((far(t + 1), near(t), near(1 - t), far(2 - t))):
+        taken = _take(x, axis, np.clip(low - 1 + k, 0, x.shape[axis] - 1))
+        part = m.mul(taken, _along_axis(weight, x, axis))
+        total = part if total is None else m.add(total, part)
+    assert total is not None
+    return total
 
 
 def _take(x: Tensor, axis: int, positions: np.ndarray[Any, Any]) -> Tensor:
@@ -476,7 +513,7 @@ def _take(x: Tensor, axis: int, positions: np.ndarray[Any, Any]) -> Tensor:
 
 
 _MODES = {"nearest": (1, 2, 3), "nearest-exact": (1, 2, 3), "linear": (1,), "bilinear": (2,),
-          "trilinear": (3,), "area": (1, 2, 3)}
+          "trilinear": (3,), "bicubic": (2,), "area": (1, 2, 3)}
 
 
 def interpolate(
@@ -487,8 +524,8 @@ def interpolate(
 
     Args:
         size: the new spatial size; or `scale_factor`: what to multiply it by.
-        mode: `"nearest"`, `"nearest-exact"`, `"area"`, `"linear"` (3-D), `"bilinear"` (4-D) or
-            `"trilinear"` (5-D).
+        mode: `"nearest"`, `"nearest-exact"`, `"area"`, `"linear"` (3-D), `"bilinear"` or
+            `"bicubic"` (4-D) or `"trilinear"` (5-D).
         align_corners: the corner elements stay where they are (linear modes).
         recompute_scale_factor: accepted for compatibility.
 
@@ -504,6 +541,34 @@ def interpolate(
         return _area(x, target)
     for k, n in enumerate(target):
         x = _resize_axis(x, k + 2, n, mode, bool(align_corners))
+    return x
+
+
+def interpolate_ext(
+    input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
+    align_corners: bool | None = None, recompute_scale_factor: bool | None = None,
+) -> Tensor:
+    """`interpolate` whose positions lie 1 / `scale_factor` apart, as PyTorch's do.
+
+    Args:
+        input, size, scale_factor, mode, align_corners: as in `interpolate`.
+        recompute_scale_factor: take the factor from the sizes instead.
+
+    Raises:
+        ValueError: as `interpolate`; or `size` with `recompute_scale_factor`.
+    """
+    x = tensor(input, "interpolate")
+    if size is not None and recompute_scale_factor:
+        raise ValueError("For 'interpolate', 'recompute_scale_factor' needs 'scale_factor', but "
+                         f"'size' is given: {size}.")
+    if scale_factor is None or recompute_scale_factor or mode in ("area", "nearest-exact") or \
+            x.ndim - 2 not in _MODES.get(mode, ()):
+        return interpolate(x, size, scale_factor, mode, align_corners)
+    target = _scaled_size(x, size, scale_factor)
+    factors = scale_factor if isinstance(scale_factor, (list, tuple)) else \
+        (scale_factor,) * len(target)
+    for k, (n, factor) in enumerate(zip(target, factors, strict=True)):
+        x = _resize_axis(x, k + 2, n, mode, bool(align_corners), 1.0 / float(factor))
     return x
 
 

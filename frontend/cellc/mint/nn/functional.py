@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ... import ops
 from ...common.tensor import Tensor
+from ...ops._args import integer, need_known
 from .._names import Table, named
+from . import _norms, _windows
 
 
 def _softmax(input: Tensor, dim: Any = None, dtype: Any = None) -> Tensor:
@@ -27,9 +29,10 @@ def _into(input: Tensor, out: Tensor, inplace: bool) -> Tensor:
 
 def _table() -> Table:
     shared = {n: getattr(ops, n) for n in (
-        "hardsigmoid", "hardswish", "hardshrink", "gelu", "l1_loss", "mse_loss",
+        "hardsigmoid", "hardswish", "hardshrink", "l1_loss", "mse_loss",
         "normalize", "pixel_shuffle", "prelu", "sigmoid", "softplus", "tanh",
-        "soft_margin_loss", "conv1d", "adaptive_avg_pool1d", "adaptive_avg_pool2d",
+        "soft_margin_loss", "adaptive_avg_pool1d", "adaptive_avg_pool2d",
+        "adaptive_avg_pool3d", "adaptive_max_pool2d", "cosine_embedding_loss", "group_norm",
         "grid_sample", "relu")}
     return {
         **shared,
@@ -75,36 +78,102 @@ def _table() -> Table:
             input, target, weight, pos_weight, reduction),
         "smooth_l1_loss": lambda input, target, reduction="mean", beta=1.0: ops.smooth_l1_loss(
             input, target, beta, reduction),
-        "one_hot": lambda tensor, num_classes: ops.one_hot(
-            tensor, num_classes, ops.cast(1, tensor.dtype), ops.cast(0, tensor.dtype)),
         "pad": lambda input, pad, mode="constant", value=None: ops.pad(input, pad, mode, value),
-        "unfold": lambda input, kernel_size, dilation=1, padding=0, stride=1: ops.unfold(
-            input, kernel_size, dilation, padding, stride),
-        "fold": lambda input, output_size, kernel_size, dilation=1, padding=0, stride=1: ops.fold(
-            input, output_size, kernel_size, dilation, padding, stride),
-        "interpolate": ops.interpolate,
-        "conv2d": lambda input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1:
-            ops.conv2d(input, weight, bias, stride, *_padding(padding), dilation, groups),
-        "max_pool2d": lambda input, kernel_size, stride=None, padding=0, dilation=1,
-        ceil_mode=False, return_indices=False: ops.max_pool2d(
-            input, kernel_size, stride, padding, dilation, return_indices, ceil_mode),
-        "avg_pool1d": lambda input, kernel_size, stride=None, padding=0, ceil_mode=False,
-        count_include_pad=True: ops.avg_pool1d(
-            input, kernel_size, kernel_size if stride is None else stride, padding, ceil_mode,
-            count_include_pad),
-        "avg_pool2d": lambda input, kernel_size, stride=None, padding=0, ceil_mode=False,
-        count_include_pad=True, divisor_override=None: ops.avg_pool2d(
-            input, kernel_size, kernel_size if stride is None else stride, padding, ceil_mode,
-            count_include_pad, divisor_override or 0),
+        "unfold": _unfold, "fold": _fold,
+        "interpolate": ops.interpolate_ext,
+        "conv1d": _windows.conv1d, "conv2d": _windows.conv2d, "conv3d": _windows.conv3d,
+        "conv_transpose2d": _windows.conv_transpose2d,
+        "avg_pool1d": _windows.avg_pool1d, "avg_pool2d": _windows.avg_pool2d,
+        "avg_pool3d": _windows.avg_pool3d, "max_pool2d": _windows.max_pool2d,
+        "max_unpool2d": _windows.max_unpool2d,
+        "adaptive_max_pool1d": _windows.adaptive_max_pool1d,
+        "batch_norm": _norms.batch_norm,
+        "kl_div": _kl_div, "one_hot": _one_hot,
+        "gelu": lambda input, *, approximate="none": ops.gelu(input, approximate),
+        "upsample": lambda input, size=None, scale_factor=None, mode="nearest",
+        align_corners=None: ops.interpolate_ext(
+            input, size, scale_factor, mode, align_corners),
+        "relu_": lambda input: input.copy_(ops.relu(input)),
+        "sigmoid_": lambda input: input.copy_(ops.sigmoid(input)),
+        "elu_": lambda input, alpha=1.0: input.copy_(ops.elu(input, alpha)),
+        "hardtanh_": lambda input, min_val=-1, max_val=1: input.copy_(
+            ops.hardtanh(input, min_val, max_val)),
+        "threshold_": lambda input, threshold, value: input.copy_(
+            ops.threshold(input, threshold, value)),
     }
 
 
-def _padding(padding: Any) -> tuple[str, Any]:
-    """MindSpore's mode and amount of a padding."""
-    return (padding, 0) if isinstance(padding, str) else ("pad", padding)
+def _unfold(
+    input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
+) -> Tensor:
+    """The windows of (N, C, H, W) or (C, H, W) as columns (N, C kH kW, positions)."""
+    if input.ndim != 3:
+        return ops.unfold(  # type: ignore[no-any-return]
+            input, kernel_size, dilation, padding, stride)
+    return ops.squeeze(ops.unfold(  # type: ignore[no-any-return]
+        ops.unsqueeze(input, 0), kernel_size, dilation, padding, stride), 0)
+
+
+def _fold(
+    input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
+    stride: Any = 1,
+) -> Tensor:
+    """Columns (N, C kH kW, positions), or without N, summed into images (N, C, H, W)."""
+    if input.ndim != 2:
+        return ops.fold(  # type: ignore[no-any-return]
+            input, output_size, kernel_size, dilation, padding, stride)
+    return ops.squeeze(ops.fold(  # type: ignore[no-any-return]
+        ops.unsqueeze(input, 0), output_size, kernel_size, dilation, padding, stride), 0)
+
+
+def _kl_div(
+    input: Tensor, target: Tensor, reduction: str = "mean", log_target: bool = False
+) -> Tensor:
+    """target (log target - input) of log-probabilities and probabilities, reduced.
+
+    Args:
+        reduction: `"mean"`, `"sum"`, `"none"` or `"batchmean"`, the sum over the number of rows.
+        log_target: the target is log-probabilities too.
+    """
+    if not log_target:
+        return ops.kl_div(input, target, reduction)  # type: ignore[no-any-return]
+    loss = ops.exp(target) * (target - input)
+    if reduction == "batchmean":
+        return ops.sum(loss) / float(input.shape[0])  # type: ignore[no-any-return]
+    if reduction not in ("mean", "sum", "none"):
+        raise ValueError(
+            "For 'kl_div', the 'reduction' must be one of ['mean', 'sum', 'none', 'batchmean'], "
+            f"but got {reduction!r}."
+        )
+    if reduction == "none":
+        return loss  # type: ignore[no-any-return]
+    return ops.mean(loss) if reduction == "mean" else ops.sum(loss)  # type: ignore[no-any-return]
+
+
+def _one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+    """Indices as vectors of `num_classes` with a one at the index; of the largest + 1 if -1.
+
+    Raises:
+        TypeError: no ints; or -1 while a graph is compiled.
+        ValueError: `num_classes` is less than -1.
+    """
+    if not isinstance(tensor, Tensor) or not tensor.dtype.is_integer:
+        raise TypeError("For 'one_hot', 'tensor' must be a Tensor of int32 or int64, but got "
+                        f"{tensor.dtype if isinstance(tensor, Tensor) else type(tensor)}.")
+    count = integer(num_classes, "one_hot", "num_classes")
+    if count < -1:
+        raise ValueError(f"For 'one_hot', 'num_classes' must be -1 or more, but got {count}.")
+    if count == -1:
+        known = need_known(tensor, "one_hot")
+        count = int(known.max()) + 1 if known.size else 0
+    return ops.one_hot(  # type: ignore[no-any-return]
+        tensor, count, ops.cast(1, tensor.dtype), ops.cast(0, tensor.dtype))
 
 
 FUNCTIONS = named(_table(), __name__, "mint.nn.functional")
 globals().update(FUNCTIONS)
 
 __all__ = sorted(FUNCTIONS)
+
+if TYPE_CHECKING:  # the names of the table
+    def __getattr__(name: str) -> Any: ...

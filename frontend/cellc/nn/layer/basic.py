@@ -246,7 +246,8 @@ class DropoutExt(Cell):
 
     def construct(self, input: Tensor) -> Tensor:
         """The same shape."""
-        return ops.dropout(input, self.p, self.training)
+        out = ops.dropout(input, self.p, self.training)
+        return input.copy_(out) if self.inplace and self.training else out
 
 
 class _ChannelDropout(Cell):

@@ -294,8 +294,14 @@ class LayerNormExt(Cell):
     ) -> None:
         super().__init__()
         shape = (normalized_shape,) if _check.is_int(normalized_shape) else normalized_shape
+        if not isinstance(shape, (tuple, list)):
+            raise TypeError(
+                "For 'LayerNormExt', the 'normalized_shape' must be an int, tuple or list of int, "
+                f"but got {normalized_shape!r}."
+            )
         self.normalized_shape = tuple(shape)
         self.eps = eps
+        self.elementwise_affine = elementwise_affine
         self.weight: Parameter | None = None
         self.bias: Parameter | None = None
         if elementwise_affine:
@@ -307,6 +313,13 @@ class LayerNormExt(Cell):
     def construct(self, input: Tensor) -> Tensor:
         """The same shape."""
         return ops.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
+
+    def extend_repr(self) -> str:
+        """The options."""
+        return (
+            f"normalized_shape={self.normalized_shape}, eps={self.eps}, "
+            f"elementwise_affine={self.elementwise_affine}"
+        )
 
 
 class GroupNorm(Cell):

@@ -1,0 +1,170 @@
+"""Activations of `mint.nn`: functions of `mint.nn.functional` as Cells."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....common.tensor import Tensor
+from ....nn.cell import Cell
+from .. import functional
+
+
+class _InPlace(Cell):
+    """An activation that can write its result into its input.
+
+    Args:
+        inplace: write the result into the input.
+    """
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+        self.inplace = inplace
+
+
+class ELU(_InPlace):
+    """x where positive, alpha (exp(x) - 1) elsewhere. Source: `mindspore.mint.nn.ELU`.
+
+    Args:
+        alpha: the limit below is -alpha.
+        inplace: write the result into the input.
+    """
+
+    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
+        super().__init__(inplace)
+        self.alpha = alpha
+
+    def construct(self, input: Tensor) -> Any:
+        """The same shape."""
+        return functional.elu(input, self.alpha, self.inplace)
+
+
+class GELU(Cell):
+    """x times the normal distribution function of x. Source: `mindspore.mint.nn.GELU`.
+
+    Args:
+        approximate: `"none"` (erf) or `"tanh"`.
+    """
+
+    def __init__(self, approximate: str = "none") -> None:
+        super().__init__()
+        self.approximate = approximate
+
+    def construct(self, input: Tensor) -> Any:
+        """The same shape."""
+        return functional.gelu(input, approximate=self.approximate)
+
+
+class GLU(Cell):
+    """The first half times the sigmoid of the second, along `dim`. Source: `mint.nn.GLU`.
+
+    Args:
+        dim: an axis of even length.
+    """
+
+    def __init__(self, dim: int = -1) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def construct(self, input: Tensor) -> Any:
+        """Half as long along `dim`."""
+        return functional.glu(input, self.dim)
+
+
+class Hardtanh(_InPlace):
+    """x brought into [min_val, max_val]. Source: `mindspore.mint.nn.Hardtanh`.
+
+    Args:
+        min_val, max_val: the bounds.
+        inplace: write the result into the input.
+    """
+
+    def __init__(
+        self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
+    ) -> None:
+        super().__init__(inplace)
+        self.min_val = min_val
+        self.max_val = max_val
+
+    def construct(self, input: Tensor) -> Any:
+        """The same shape."""
+        return functional.hardtanh(input, self.min_val, self.max_val, self.inplace)
+
+
+class LogSigmoid(Cell):
+    """log(sigmoid(x)). Source: `mindspore.mint.nn.LogSigmoid`."""
+
+    def construct(self, input: Tensor) -> Any:
+        """The same shape."""
+        return functional.logsigmoid(input)
+
+
+class Mish(Cell):
+    """x tanh(softplus(x)). Source: `mindspore.mint.nn.Mish`."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__()
+
+    def construct(self, input: Tensor) -> Any:
+        """The same shape."""
+        return functional.mish(input)
+
+
+class ReLU6(_InPlace):
+    """x brought into [0, 6]. Source: `mindspore.mint.nn.ReLU6`."""
+
+    def construct(self, input: Tensor) -> Any:
+        """The same shape."""
+        return functional.relu6(input, self.inplace)
+
+
+class SELU(Cell):
+    """Scaled ELU (Klambauer et al., 2017). Source: `mindspore.mint.nn.SELU`."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__()
+
+    def construct(self, input: Tensor) -> Any:
+        """The same shape."""
+        return functional.selu(input)
+
+
+class SiLU(_InPlace):
+    """x sigmoid(x). Source: `mindspore.mint.nn.SiLU`."""
+
+    def construct(self, input: Tensor) -> Any:
+        """The same shape."""
+        return functional.silu(input, self.inplace)
+
+
+class Sigmoid(Cell):
+    """1 / (1 + exp(-x)). Source: `mindspore.mint.nn.Sigmoid`."""
+
+    def construct(self, input: Tensor) -> Any:
+        """The same shape."""
+        return functional.sigmoid(input)
+
+
+class Tanh(Cell):
+    """The hyperbolic tangent. Source: `mindspore.mint.nn.Tanh`."""
+
+    def construct(self, input: Tensor) -> Any:
+        """The same shape."""
+        return functional.tanh(input)
+
+
+class Threshold(_InPlace):
+    """x where it is above `threshold`, `value` elsewhere. Source: `mindspore.mint.nn.Threshold`.
+
+    Args:
+        threshold, value: numbers.
+        inplace: write the result into the input.
+    """
+
+    def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
+        super().__init__(inplace)
+        self.threshold = threshold
+        self.value = value
+
+    def construct(self, input: Tensor) -> Any:
+        """The same shape."""
+        return functional.threshold(input, self.threshold, self.value, self.inplace)

@@ -1,0 +1,176 @@
+# Functions of `ops` are collected when it is imported, so their types are not known statically.
+# mypy: disable-error-code="no-any-return"
+"""Normalisation layers of `mint.nn`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cellc_runtime.dtypes import DType, float32, int64
+
+from .... import ops
+from ....common.initializer import initializer
+from ....common.parameter import Parameter
+from ....common.tensor import Tensor
+from ....nn import _check
+from ....nn.cell import Cell
+from .. import functional
+
+
+class _BatchNorm(Cell):
+    """Normalised for each channel (axis 1) over the batch.
+
+    Args:
+        num_features: channels.
+        eps: added to the variance.
+        momentum: the share of a batch in the running statistics; None for the mean of all batches.
+        affine: whether there are a weight (ones at first) and a bias (zeros).
+        track_running_stats: keep running statistics, which are used when not training; else
+            those of the batch are used always.
+        dtype: element type of the parameters; float32 if None.
+
+    Raises:
+        TypeError: `num_features` is no int.
+        ValueError: it is less than 1.
+    """
+
+    ranks: tuple[int, ...] = ()
+    """Numbers of axes an input may have; empty: two or more."""
+
+    def __init__(
+        self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1,
+        affine: bool = True, track_running_stats: bool = True, dtype: DType | None = None,
+    ) -> None:
+        super().__init__()
+        self.num_features = _check.positive(num_features, "num_features", self.cls_name)
+        self.eps = eps
+        self.momentum = momentum
+        self.affine = affine
+        self.track_running_stats = track_running_stats
+        self.dtype = float32 if dtype is None else dtype
+        self.weight: Parameter | None = None
+        self.bias: Parameter | None = None
+        self.running_mean: Parameter | None = None
+        self.running_var: Parameter | None = None
+        self.num_batches_tracked: Any = None
+        if affine:
+            self.weight = self._filled("ones", "weight", True)
+            self.bias = self._filled("zeros", "bias", True)
+        if track_running_stats:
+            self.running_mean = self._filled("zeros", "running_mean", False)
+            self.running_var = self._filled("ones", "running_var", False)
+            self.num_batches_tracked = Parameter(
+                Tensor(0, int64), name="num_batches_tracked", requires_grad=False)
+
+    def _filled(self, start: str, name: str, trained: bool) -> Parameter:
+        return Parameter(initializer(start, (self.num_features,), self.dtype), name=name,
+                         requires_grad=trained)
+
+    def construct(self, input: Tensor) -> Any:
+        """The same shape; while training the running statistics are updated."""
+        if len(self.ranks) > 0 and input.ndim not in self.ranks:
+            allowed = " or ".join([f"{r}D" for r in self.ranks])
+            raise ValueError(
+                f"For '{self.cls_name}', the input must be {allowed}, but got {input.ndim}D."
+            )
+        momentum = 0.0 if self.momentum is None else self.momentum
+        if self.training and self.track_running_stats:
+            count = self.num_batches_tracked + 1
+            ops.assign(self.num_batches_tracked, count)
+            if self.momentum is None:
+                momentum = 1.0 / ops.cast(count, float32)
+        by_batch = self.training or not self.track_running_stats
+        return functional.batch_norm(input, self.running_mean, self.running_var, self.weight,
+                                     self.bias, by_batch, momentum, self.eps)
+
+    def extend_repr(self) -> str:
+        """The options."""
+        return (
+            f"num_features={self.num_features}, eps={self.eps}, momentum={self.momentum}, "
+            f"affine={self.affine}, track_running_stats={self.track_running_stats}"
+        )
+
+
+class BatchNorm1d(_BatchNorm):
+    """Batch normalisation of (N, C) or (N, C, L). Source: `mindspore.mint.nn.BatchNorm1d`."""
+
+    ranks = (2, 3)
+
+
+class BatchNorm2d(_BatchNorm):
+    """Batch normalisation of (N, C, H, W). Source: `mindspore.mint.nn.BatchNorm2d`."""
+
+    ranks = (4,)
+
+
+class BatchNorm3d(_BatchNorm):
+    """Batch normalisation of (N, C, D, H, W). Source: `mindspore.mint.nn.BatchNorm3d`."""
+
+    ranks = (5,)
+
+
+class SyncBatchNorm(_BatchNorm):
+    """Batch normalisation over all processes, of which there is one. `mint.nn.SyncBatchNorm`.
+
+    Args:
+        num_features, eps, momentum, affine, track_running_stats, dtype: as in `BatchNorm2d`.
+        process_group: the group whose batches count; the world if None.
+
+    Raises:
+        ValueError: another group than that of the world.
+    """
+
+    def __init__(
+        self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1,
+        affine: bool = True, track_running_stats: bool = True,
+        process_group: str | None = None, dtype: DType | None = None,
+    ) -> None:
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, dtype)
+        self.process_group = "hccl_world_group" if process_group is None else process_group
+        self.world_size = 1
+
+
+class GroupNorm(Cell):
+    """Normalised over groups of channels of each sample. Source: `mindspore.mint.nn.GroupNorm`.
+
+    Args:
+        num_groups, num_channels: groups and channels (axis 1); the latter a multiple.
+        eps: added to the variance.
+        affine: whether weight (ones at first) and bias (zeros) are trained.
+        dtype: element type of the parameters; float32 if None.
+
+    Raises:
+        TypeError, ValueError: arguments of a wrong kind or out of range.
+    """
+
+    def __init__(
+        self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True,
+        dtype: DType | None = None,
+    ) -> None:
+        super().__init__()
+        what = self.cls_name
+        self.num_groups = _check.positive(num_groups, "num_groups", what)
+        self.num_channels = _check.positive(num_channels, "num_channels", what)
+        if num_channels % num_groups:
+            raise ValueError(
+                "For 'GroupNorm', the 'num_channels' must be divided by 'num_groups', but got "
+                f"'num_channels': {num_channels}, 'num_groups': {num_groups}."
+            )
+        self.eps = _check.number(eps, "eps", what)
+        self.affine = _check.boolean(affine, "affine", what)
+        ty = float32 if dtype is None else dtype
+        self.weight = Parameter(initializer("ones", (num_channels,), ty), name="weight",
+                                requires_grad=affine)
+        self.bias = Parameter(initializer("zeros", (num_channels,), ty), name="bias",
+                              requires_grad=affine)
+
+    def construct(self, input: Tensor) -> Any:
+        """The same shape."""
+        return functional.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
+
+    def extend_repr(self) -> str:
+        """The options."""
+        return (
+            f"num_groups={self.num_groups}, num_channels={self.num_channels}, eps={self.eps}, "
+            f"affine={self.affine}"
+        )

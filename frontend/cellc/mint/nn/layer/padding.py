@@ -1,0 +1,144 @@
+"""Padding layers of `mint.nn`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....common.tensor import Tensor
+from ....nn import _check
+from ....nn.cell import Cell
+from .. import functional
+
+
+class _Pad(Cell):
+    """Elements added around the last `spatial` axes.
+
+    Args:
+        padding: an int for all sides, or pairs (before, after) from the last axis backwards.
+
+    Raises:
+        ValueError: another number of ints, or something else.
+    """
+
+    spatial = 0
+    mode = "constant"
+
+    def __init__(self, padding: Any) -> None:
+        super().__init__()
+        count = 2 * self.spatial
+        sides = (padding,) * count if _check.is_int(padding) else padding
+        if not isinstance(sides, (tuple, list)) or not all(_check.is_int(p) for p in sides):
+            raise ValueError(
+                f"For '{self.cls_name}', the 'padding' must be an int or {count} ints, but got "
+                f"{padding!r}."
+            )
+        if len(sides) != count:
+            raise ValueError(
+                f"For '{self.cls_name}', the length of 'padding' must be {count}, but got "
+                f"{len(sides)}."
+            )
+        self.padding = tuple(sides)
+
+    def construct(self, input: Tensor) -> Any:
+        """The padded tensor."""
+        return functional.pad(input, self.padding, self.mode)
+
+
+class _ConstantPad(_Pad):
+    """Elements of one value added.
+
+    Args:
+        padding: as in the other layers.
+        value: the value.
+    """
+
+    def __init__(self, padding: Any, value: Any) -> None:
+        super().__init__(padding)
+        self.value = value
+
+    def construct(self, input: Tensor) -> Any:
+        """The padded tensor."""
+        return functional.pad(input, self.padding, "constant", self.value)
+
+
+class ConstantPad1d(_ConstantPad):
+    """A value around the last axis. Source: `mindspore.mint.nn.ConstantPad1d`."""
+
+    spatial = 1
+
+
+class ConstantPad2d(_ConstantPad):
+    """A value around the last two axes. Source: `mindspore.mint.nn.ConstantPad2d`."""
+
+    spatial = 2
+
+
+class ConstantPad3d(_ConstantPad):
+    """A value around the last three axes. Source: `mindspore.mint.nn.ConstantPad3d`."""
+
+    spatial = 3
+
+
+class _ZeroPad(_ConstantPad):
+    """Zeros added.
+
+    Args:
+        padding: as in the other layers.
+    """
+
+    def __init__(self, padding: Any) -> None:
+        super().__init__(padding, 0)
+
+
+class ZeroPad1d(_ZeroPad):
+    """Zeros around the last axis. Source: `mindspore.mint.nn.ZeroPad1d`."""
+
+    spatial = 1
+
+
+class ZeroPad2d(_ZeroPad):
+    """Zeros around the last two axes. Source: `mindspore.mint.nn.ZeroPad2d`."""
+
+    spatial = 2
+
+
+class ZeroPad3d(_ZeroPad):
+    """Zeros around the last three axes. Source: `mindspore.mint.nn.ZeroPad3d`."""
+
+    spatial = 3
+
+
+class ReflectionPad1d(_Pad):
+    """The last axis mirrored at its ends. Source: `mindspore.mint.nn.ReflectionPad1d`."""
+
+    spatial, mode = 1, "reflect"
+
+
+class ReflectionPad2d(_Pad):
+    """The last two axes mirrored at their ends. Source: `mindspore.mint.nn.ReflectionPad2d`."""
+
+    spatial, mode = 2, "reflect"
+
+
+class ReflectionPad3d(_Pad):
+    """The last three axes mirrored at their ends. Source: `mindspore.mint.nn.ReflectionPad3d`."""
+
+    spatial, mode = 3, "reflect"
+
+
+class ReplicationPad1d(_Pad):
+    """The ends of the last axis repeated. Source: `mindspore.mint.nn.ReplicationPad1d`."""
+
+    spatial, mode = 1, "replicate"
+
+
+class ReplicationPad2d(_Pad):
+    """The ends of the last two axes repeated. Source: `mindspore.mint.nn.ReplicationPad2d`."""
+
+    spatial, mode = 2, "replicate"
+
+
+class ReplicationPad3d(_Pad):
+    """The ends of the last three axes repeated. Source: `mindspore.mint.nn.ReplicationPad3d`."""
+
+    spatial, mode = 3, "replicate"

@@ -1,0 +1,278 @@
+# Functions of `ops` are collected when it is imported, so their types are not known statically.
+# mypy: disable-error-code="no-any-return"
+"""Layers with PyTorch's parameters that live beside those with MindSpore's: `nn.AvgPool2dExt`.
+
+`mint.nn` offers them under plain names (`mint.nn.AvgPool2d`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cellc_runtime.dtypes import DType, float32
+
+from ... import ops
+from ...common.initializer import Normal, initializer
+from ...common.parameter import Parameter
+from ...common.tensor import Tensor
+from .. import _check
+from ..cell import Cell
+
+
+class AvgPool1dExt(Cell):
+    """The mean of each window of (N, C, L) or (C, L). Source: `mindspore.nn.AvgPool1dExt`.
+
+    Args:
+        kernel_size, stride, padding: ints; the stride is the kernel if None.
+        ceil_mode: a last window may reach beyond the end.
+        count_include_pad: padding counts as elements.
+    """
+
+    def __init__(
+        self, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+        count_include_pad: bool = True,
+    ) -> None:
+        super().__init__()
+        self.kernel_size = kernel_size
+        self.stride = stride
+        self.padding = padding
+        self.ceil_mode = ceil_mode
+        self.count_include_pad = count_include_pad
+
+    def construct(self, input: Tensor) -> Tensor:
+        """The means."""
+        step = self.kernel_size if self.stride is None else self.stride
+        return ops.avg_pool1d(input, self.kernel_size, step, self.padding, self.ceil_mode,
+                              self.count_include_pad)
+
+
+class AvgPool2dExt(Cell):
+    """The mean of each window of (N, C, H, W) or (C, H, W). Source: `mindspore.nn.AvgPool2dExt`.
+
+    Args:
+        kernel_size, stride, padding: rows and columns; the stride is the kernel if None.
+        ceil_mode: a last window may reach beyond the image.
+        count_include_pad: padding counts as elements.
+        divisor_override: divide every sum by this.
+    """
+
+    def __init__(
+        self, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+        count_include_pad: bool = True, divisor_override: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.kernel_size = kernel_size
+        self.stride = stride
+        self.padding = padding
+        self.ceil_mode = ceil_mode
+        self.count_include_pad = count_include_pad
+        self.divisor_override = divisor_override
+
+    def construct(self, input: Tensor) -> Tensor:
+        """The means."""
+        step = self.kernel_size if self.stride is None else self.stride
+        return ops.avg_pool2d(input, self.kernel_size, step, self.padding, self.ceil_mode,
+                              self.count_include_pad, self.divisor_override or 0)
+
+
+class AvgPool3dExt(AvgPool2dExt):
+    """The mean of each window of (N, C, D, H, W) or (C, D, H, W). Source: `nn.AvgPool3dExt`.
+
+    Args:
+        As in `AvgPool2dExt`, with three axes.
+    """
+
+    def construct(self, input: Tensor) -> Tensor:
+        """The means."""
+        step = self.kernel_size if self.stride is None else self.stride
+        return ops.avg_pool3d(input, self.kernel_size, step, self.padding, self.ceil_mode,
+                              self.count_include_pad, self.divisor_override or 0)
+
+
+class MaxPool2dExt(Cell):
+    """The largest element of each window of (N, C, H, W) or (C, H, W). `nn.MaxPool2dExt`.
+
+    Args:
+        kernel_size, stride, padding, dilation: rows and columns; the stride is the kernel if None.
+        return_indices: return also the position of each in its plane, int64.
+        ceil_mode: a last window may reach beyond the image.
+    """
+
+    def __init__(
+        self, kernel_size: Any = 1, stride: Any = None, padding: Any = 0, dilation: Any = 1,
+        return_indices: bool = False, ceil_mode: bool = False,
+    ) -> None:
+        super().__init__()
+        self.kernel_size = kernel_size
+        self.stride = kernel_size if stride is None else stride
+        self.padding = padding
+        self.dilation = dilation
+        self.return_indices = return_indices
+        self.ceil_mode = ceil_mode
+
+    def construct(self, input: Tensor) -> Any:
+        """The maxima, with `return_indices` a pair."""
+        return ops.max_pool2d(input, self.kernel_size, self.stride, self.padding, self.dilation,
+                              self.return_indices, self.ceil_mode)
+
+
+class Dropout2dExt(Cell):
+    """Channels of (N, C, H, W) zeroed with probability `p` while training. `nn.Dropout2dExt`.
+
+    Args:
+        p: in [0, 1].
+        inplace: write the result into the input.
+    """
+
+    def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
+        super().__init__()
+        self.p = p
+        self.inplace = inplace
+
+    def construct(self, x: Tensor) -> Tensor:
+        """The same shape."""
+        out = ops.dropout2d(x, self.p, self.training)
+        return x.copy_(out) if self.inplace and self.training else out
+
+
+class EmbeddingExt(Cell):
+    """Rows of a table (num_embeddings, embedding_dim). Source: `mindspore.nn.EmbeddingExt`.
+
+    Args:
+        num_embeddings, embedding_dim: rows and columns of the table.
+        padding_idx: a row that is zero at first and gets no gradient.
+        max_norm: rows that are read are first scaled to at most this norm, of order `norm_type`.
+        scale_grad_by_freq: divide a row's gradient by how often it was read.
+        sparse: False.
+        _weight: the initial table: a Tensor, initializer, its name or a number; standard normal
+            numbers if None.
+        _freeze: the table is not trained.
+        dtype: element type of the table; float32 if None.
+
+    Raises:
+        TypeError, ValueError: arguments of a wrong kind or out of range.
+    """
+
+    def __init__(
+        self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None,
+        max_norm: float | None = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False,
+        sparse: bool = False, _weight: Any = None, _freeze: bool = False,
+        dtype: DType | None = None,
+    ) -> None:
+        super().__init__()
+        what = self.cls_name
+        if sparse:
+            raise ValueError("For 'Embedding', 'sparse' must be False: gradients are dense.")
+        self.sparse = _check.boolean(sparse, "sparse", what)
+        self.num_embeddings = _check.integer(num_embeddings, "num_embeddings", what)
+        self.embedding_dim = _check.integer(embedding_dim, "embedding_dim", what)
+        self.dtype = float32 if dtype is None else dtype
+        self.padding_idx = _row_of(padding_idx, num_embeddings, what)
+        self.max_norm = None if max_norm is None else _check.number(max_norm, "max_norm", what)
+        self.norm_type = _check.number(norm_type, "norm_type", what)
+        self.scale_grad_by_freq = _check.boolean(scale_grad_by_freq, "scale_grad_by_freq", what)
+        table = initializer(Normal(1.0) if _weight is None else _weight,
+                            (num_embeddings, embedding_dim), self.dtype)
+        if _weight is None and padding_idx is not None:
+            rows = table.init_data().asnumpy().copy()
+            rows[padding_idx] = 0
+            table = Tensor(rows, self.dtype)
+        self.weight = Parameter(table, name="weight", requires_grad=not _freeze)
+
+    def construct(self, input: Tensor) -> Tensor:
+        """Indices of any shape to that shape and an axis of `embedding_dim`."""
+        return ops.embedding(input, self.weight, self.padding_idx, self.max_norm, self.norm_type,
+                             self.scale_grad_by_freq)
+
+    def extend_repr(self) -> str:
+        """Sizes and options."""
+        return (
+            f"num_embeddings={self.num_embeddings}, embedding_dim={self.embedding_dim}, "
+            f"padding_idx={self.padding_idx}, max_norm={self.max_norm}, "
+            f"norm_type={self.norm_type}, scale_grad_by_freq={self.scale_grad_by_freq}, "
+            f"dtype={self.dtype}"
+        )
+
+
+def _row_of(padding_idx: Any, count: int, what: str) -> int | None:
+    """A row of the table, or None.
+
+    Raises:
+        TypeError: no int.
+        ValueError: there is no such row.
+    """
+    if padding_idx is None:
+        return None
+    row = _check.integer(padding_idx, "padding_idx", what)
+    if not -count <= row < count:
+        raise ValueError(
+            f"For '{what}', the 'padding_idx' must be in [{-count}, {count}), but got {row}."
+        )
+    return row
+
+
+class SoftmaxExt(Cell):
+    """exp(x) / the sum of exp(x) along `dim`. Source: `mindspore.nn.SoftmaxExt`.
+
+    Args:
+        dim: the axis; if None 0 for up to one or three axes, else 1.
+    """
+
+    def __init__(self, dim: int | None = None) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def construct(self, input: Tensor) -> Tensor:
+        """The same shape."""
+        dim = self.dim
+        if dim is None:
+            dim = 0 if input.ndim in (0, 1, 3) else 1
+        return ops.softmax(input, dim)
+
+
+class UnfoldExt(Cell):
+    """The windows of (N, C, H, W) or (C, H, W) as columns. Source: `mindspore.mint.nn.Unfold`.
+
+    Args:
+        kernel_size, dilation, padding, stride: rows and columns.
+    """
+
+    def __init__(
+        self, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
+    ) -> None:
+        super().__init__()
+        self.kernel_size = kernel_size
+        self.dilation = dilation
+        self.padding = padding
+        self.stride = stride
+
+    def construct(self, input: Tensor) -> Tensor:
+        """(N, C kH kW, positions), without N where the input has none."""
+        x = ops.unsqueeze(input, 0) if input.ndim == 3 else input
+        out = ops.unfold(x, self.kernel_size, self.dilation, self.padding, self.stride)
+        return ops.squeeze(out, 0) if input.ndim == 3 else out
+
+
+class UpsampleExt(Cell):
+    """Images enlarged or reduced; see `ops.interpolate_ext`. Source: `mindspore.mint.nn.Upsample`.
+
+    Args:
+        size, scale_factor, mode, align_corners, recompute_scale_factor: as in
+            `ops.interpolate_ext`.
+    """
+
+    def __init__(
+        self, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
+        align_corners: bool | None = None, recompute_scale_factor: bool | None = None,
+    ) -> None:
+        super().__init__()
+        self.size = size
+        self.scale_factor = scale_factor
+        self.mode = mode
+        self.align_corners = align_corners
+        self.recompute_scale_factor = recompute_scale_factor
+
+    def construct(self, input: Tensor) -> Tensor:
+        """(N, C, ...) to (N, C, *size)."""
+        return ops.interpolate_ext(input, self.size, self.scale_factor, self.mode,
+                                   self.align_corners, self.recompute_scale_factor)
