@@ -1,3 +1,4 @@
+# ruff: noqa: F405 (names of modules that load later are known to the type checker by star imports)
 """cellc: a static-graph compiler for networks written as Cell classes.
 
 `import cellc as ms` offers the names of `import mindspore as ms`.
@@ -18,6 +19,7 @@ from .common.tensor import Tensor
 from .compat import (
     JitConfig,
     from_numpy,
+    get_py_obj_dtype,
     get_rng_state,
     initial_seed,
     is_tensor,
@@ -46,7 +48,20 @@ from .nn.recompute import recompute
 from .pynative.engine import EagerEngine as _EagerEngine
 
 if TYPE_CHECKING:
-    from . import amp, device_context, experimental, hal, mint, numpy, runtime, train
+    from . import (
+        amp,
+        boost,
+        communication,
+        device_context,
+        experimental,
+        hal,
+        log,
+        mint,
+        numpy,
+        parallel,
+        runtime,
+        train,
+    )
     from .amp import DynamicLossScaleManager, FixedLossScaleManager
     from .common.sharing import from_dlpack, frombuffer, swap_tensors, to_dlpack
     from .core.explaining import explain
@@ -54,18 +69,12 @@ if TYPE_CHECKING:
     from .core.jacobian import jacfwd, jacrev, jvp, vjp
     from .core.saved import register_saved_tensors_hooks, saved_tensors_hooks
     from .core.vmap import vmap
+    from .log import get_level, get_log_config
+    from .parallel import *  # noqa: F403
+    from .parallel.settings import *  # noqa: F403
     from .profiles import profile
-    from .train import (
-        Model,
-        async_ckpt_thread_status,
-        ckpt_to_safetensors,
-        load_checkpoint,
-        load_checkpoint_async,
-        load_param_into_net,
-        safetensors_to_ckpt,
-        save_checkpoint,
-    )
-    from .train.export import export, load
+    from .runtime import *  # noqa: F403
+    from .train import *  # noqa: F403
 
 _LATER = {
     ".amp": ("DynamicLossScaleManager", "FixedLossScaleManager"),
@@ -76,17 +85,46 @@ _LATER = {
     ".core.saved": ("register_saved_tensors_hooks", "saved_tensors_hooks"),
     ".core.vmap": ("vmap",),
     ".device_context": (), ".experimental": (), ".hal": (), ".mint": (), ".numpy": (),
-    ".runtime": (),
     ".profiles": ("profile",),
+    ".boost": (), ".communication": (),
+    ".log": ("get_level", "get_log_config"),
+    ".parallel": (
+        "Layout", "build_searched_strategy", "convert_checkpoint_by_rank", "convert_checkpoints",
+        "load_distributed_checkpoint", "load_segmented_checkpoints", "merge_pipeline_strategys",
+        "merge_sliced_parameter", "parameter_broadcast", "rank_list_for_convert",
+        "rank_list_for_transform", "restore_group_info_list", "set_op_strategy_config", "shard",
+        "sync_pipeline_shared_parameters", "transform_checkpoint_by_rank",
+        "transform_checkpoints", "unified_safetensors",
+    ),
+    ".parallel.settings": (
+        "ParallelMode", "get_algo_parameters", "get_auto_parallel_context", "get_ps_context",
+        "reset_algo_parameters", "reset_auto_parallel_context", "reset_ps_context",
+        "set_algo_parameters", "set_auto_parallel_context", "set_ps_context",
+    ),
+    ".runtime": (
+        "dispatch_threads_num", "empty_cache", "launch_blocking", "max_memory_allocated",
+        "max_memory_reserved", "memory_allocated", "memory_reserved", "memory_stats",
+        "memory_summary", "reset_max_memory_allocated", "reset_max_memory_reserved",
+        "reset_peak_memory_stats", "set_cpu_affinity", "set_memory", "synchronize",
+    ),
     ".train": (
-        "Model", "async_ckpt_thread_status", "ckpt_to_safetensors", "export", "load",
-        "load_checkpoint", "load_checkpoint_async", "load_param_into_net", "safetensors_to_ckpt",
-        "save_checkpoint",
+        "Accuracy", "BleuScore", "Callback", "CheckpointConfig", "ConfusionMatrix",
+        "ConfusionMatrixMetric", "CosineSimilarity", "Dice", "EarlyStopping", "F1", "Fbeta",
+        "HausdorffDistance", "History", "LambdaCallback", "LearningRateScheduler", "Loss",
+        "LossMonitor", "LossScaleManager", "MAE", "MSE", "MeanSurfaceDistance", "Metric", "Model",
+        "ModelCheckpoint", "OcclusionSensitivity", "OnRequestExit", "Perplexity", "Precision",
+        "ProgressBar", "ROC", "Recall", "ReduceLROnPlateau", "RootMeanSquareDistance",
+        "RunContext", "TimeMonitor", "Top1CategoricalAccuracy", "Top5CategoricalAccuracy",
+        "TopKCategoricalAccuracy", "async_ckpt_thread_status", "auc", "build_train_network",
+        "ckpt_to_safetensors", "export", "get_metric_fn", "load", "load_checkpoint",
+        "load_checkpoint_async", "load_param_into_net", "names", "rearrange_inputs",
+        "safetensors_to_ckpt", "save_checkpoint",
     ),
 }  # fmt: skip
 """Modules that load when they, or names of theirs, are first asked for: importing cellc stays
 fast."""
-_HOMES = {name: home for home, names in _LATER.items() for name in (home[1:], *names)}
+_HOMES = {name: home for home, names in _LATER.items() for name in names}
+_HOMES |= {home[1:]: home for home in _LATER if home.count(".") == 1}
 
 
 def __getattr__(name: str) -> Any:
@@ -109,17 +147,38 @@ __version__ = "0.1.0"
 
 __all__ = [
     *dtype.__all__,
-    "GRAPH_MODE", "PYNATIVE_MODE", "DynamicLossScaleManager", "FixedLossScaleManager",
-    "Generator", "JitConfig", "Model", "Parameter", "ParameterTuple", "Symbol", "Tensor", "amp",
-    "async_ckpt_thread_status", "ckpt_to_safetensors", "common", "context", "default_generator",
-    "device_context", "dtype", "enable_dynamic", "experimental", "explain", "export",
-    "from_dlpack", "from_numpy", "frombuffer", "get_context", "get_current_device", "get_grad",
-    "get_rng_state", "get_seed", "grad", "hal", "initial_seed",
-    "is_tensor", "jacfwd", "jacrev", "jit", "jit_class", "jvp",
-    "lazy_inline", "load", "load_checkpoint", "load_checkpoint_async", "load_param_into_net",
-    "manual_seed", "mint", "mutable", "nn", "no_inline", "numpy", "ops", "profile", "recompute",
-    "register_saved_tensors_hooks", "run_check", "runtime", "safetensors_to_ckpt",
-    "save_checkpoint", "saved_tensors_hooks", "seed", "set_context",
-    "set_deterministic", "set_device", "set_recursion_limit", "set_rng_state", "set_seed",
-    "swap_tensors", "tensor", "to_dlpack", "train", "value_and_grad", "vjp", "vmap",
+    "F1", "GRAPH_MODE", "MAE", "MSE", "PYNATIVE_MODE", "ROC", "Accuracy", "BleuScore", "Callback",
+    "CheckpointConfig", "ConfusionMatrix", "ConfusionMatrixMetric", "CosineSimilarity", "Dice",
+    "DynamicLossScaleManager", "EarlyStopping", "Fbeta", "FixedLossScaleManager", "Generator",
+    "HausdorffDistance", "History", "JitConfig", "LambdaCallback", "Layout",
+    "LearningRateScheduler", "Loss", "LossMonitor", "LossScaleManager", "MeanSurfaceDistance",
+    "Metric", "Model", "ModelCheckpoint", "OcclusionSensitivity", "OnRequestExit", "ParallelMode",
+    "Parameter", "ParameterTuple", "Perplexity", "Precision", "ProgressBar", "Recall",
+    "ReduceLROnPlateau", "RootMeanSquareDistance", "RunContext", "Symbol", "Tensor",
+    "TimeMonitor", "Top1CategoricalAccuracy", "Top5CategoricalAccuracy",
+    "TopKCategoricalAccuracy", "amp", "async_ckpt_thread_status", "auc", "boost",
+    "build_searched_strategy", "build_train_network", "ckpt_to_safetensors", "common",
+    "communication", "context", "convert_checkpoint_by_rank", "convert_checkpoints",
+    "default_generator", "device_context", "dispatch_threads_num", "dtype", "empty_cache",
+    "enable_dynamic", "experimental", "explain", "export", "from_dlpack", "from_numpy",
+    "frombuffer", "get_algo_parameters", "get_auto_parallel_context", "get_context",
+    "get_current_device", "get_grad", "get_level", "get_log_config", "get_metric_fn",
+    "get_ps_context", "get_py_obj_dtype", "get_rng_state", "get_seed", "grad", "hal",
+    "initial_seed", "is_tensor", "jacfwd", "jacrev", "jit", "jit_class", "jvp", "launch_blocking",
+    "lazy_inline", "load", "load_checkpoint", "load_checkpoint_async",
+    "load_distributed_checkpoint", "load_param_into_net", "load_segmented_checkpoints", "log",
+    "manual_seed", "max_memory_allocated", "max_memory_reserved", "memory_allocated",
+    "memory_reserved", "memory_stats", "memory_summary", "merge_pipeline_strategys",
+    "merge_sliced_parameter", "mint", "mutable", "names", "nn", "no_inline", "numpy", "ops",
+    "parallel", "parameter_broadcast", "profile", "rank_list_for_convert",
+    "rank_list_for_transform", "rearrange_inputs", "recompute", "register_saved_tensors_hooks",
+    "reset_algo_parameters", "reset_auto_parallel_context", "reset_max_memory_allocated",
+    "reset_max_memory_reserved", "reset_peak_memory_stats", "reset_ps_context",
+    "restore_group_info_list", "run_check", "runtime", "safetensors_to_ckpt", "save_checkpoint",
+    "saved_tensors_hooks", "seed", "set_algo_parameters", "set_auto_parallel_context",
+    "set_context", "set_cpu_affinity", "set_deterministic", "set_device", "set_memory",
+    "set_op_strategy_config", "set_ps_context", "set_recursion_limit", "set_rng_state",
+    "set_seed", "shard", "swap_tensors", "sync_pipeline_shared_parameters", "synchronize",
+    "tensor", "to_dlpack", "train", "transform_checkpoint_by_rank", "transform_checkpoints",
+    "unified_safetensors", "value_and_grad", "vjp", "vmap",
 ]

@@ -9,6 +9,7 @@ import numpy as np
 
 from cellc_compiler import __version__
 
+from .common.dtype import pytype_to_dtype
 from .common.seed import default_generator
 from .common.tensor import Tensor
 from .core.numbers import MutableBool, MutableFloat, MutableInt
@@ -30,6 +31,19 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
     Source: `mindspore.from_numpy`.
     """
     return Tensor.from_numpy(array)
+
+
+def get_py_obj_dtype(obj: Any) -> Any:
+    """The dtype a Python value has as a Tensor; that of a Tensor is its own.
+
+    Raises:
+        TypeError: it is no Tensor, number, bool, string, tuple, list or None.
+
+    Source: `mindspore.get_py_obj_dtype`.
+    """
+    if isinstance(obj, Tensor):
+        return obj.dtype
+    return pytype_to_dtype(type(obj))
 
 
 def is_tensor(obj: Any) -> bool:

@@ -6,7 +6,8 @@ Source: `mindspore.set_context`, `mindspore.context`.
 from __future__ import annotations
 
 import threading
-from typing import Any, NamedTuple
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cellc_runtime import loader
 from cellc_runtime.site import STATE
@@ -14,8 +15,33 @@ from cellc_runtime.site import STATE
 from . import _options
 from .core.watch import changed
 
+if TYPE_CHECKING:
+    from .parallel.settings import (
+        ParallelMode,
+        get_auto_parallel_context,
+        get_ps_context,
+        reset_auto_parallel_context,
+        reset_ps_context,
+        set_auto_parallel_context,
+        set_ps_context,
+    )
+
 GRAPH_MODE = 0
 PYNATIVE_MODE = 1
+STRICT, COMPATIBLE, LAX = 0, 1, 2
+"""Values of `jit_syntax_level`."""
+_OF_PARALLEL = (
+    "ParallelMode", "get_auto_parallel_context", "get_ps_context", "reset_auto_parallel_context",
+    "reset_ps_context", "set_auto_parallel_context", "set_ps_context",
+)
+
+
+def __getattr__(name: str) -> Any:
+    """Settings of parallel training are here too; they load when they are asked for."""
+    if name in _OF_PARALLEL:
+        return getattr(import_module(".parallel.settings", __package__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 class Device(NamedTuple):
     """A device: its kind and number."""
@@ -162,3 +188,10 @@ def check(name: str, value: Any) -> None:
 def get_current_device() -> Device:
     """The device that computes. Source: `mindspore.get_current_device`."""
     return Device("CPU", 0)
+
+
+__all__ = [
+    "COMPATIBLE", "GRAPH_MODE", "LAX", "PYNATIVE_MODE", "STRICT", "ParallelMode",
+    "get_auto_parallel_context", "get_context", "get_ps_context", "reset_auto_parallel_context",
+    "reset_ps_context", "set_auto_parallel_context", "set_context", "set_ps_context",
+]

@@ -5,14 +5,34 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from . import dtype
 from .parameter import Parameter, ParameterTuple
 from .seed import get_seed, set_seed
 from .tensor import Tensor
 
 __all__ = ["Parameter", "ParameterTuple", "Tensor", "get_seed", "set_seed"]
+_HOMES = {
+    **dict.fromkeys(("Generator", "default_generator", "manual_seed", "seed"), ".seed"),
+    "Symbol": ".symbol", "_Function": "._grad_function",
+    **dict.fromkeys(("enable_dynamic", "jit"), "..jit"), "recompute": "..nn.recompute",
+    **dict.fromkeys(
+        ("JitConfig", "from_numpy", "get_py_obj_dtype", "get_rng_state", "initial_seed",
+         "is_tensor", "jit_class", "lazy_inline", "mutable", "no_inline", "set_rng_state",
+         "tensor"), "..compat"),
+    "set_recursion_limit": "..context",
+}
+"""Names that stand on what stands on this package, by the module that has them."""
 
 
 def __getattr__(name: str) -> Any:
-    if name == "_Function":  # it stands on what stands on this package
-        return import_module("._grad_function", __name__)._Function
+    """Dtypes, and names of `_HOMES`."""
+    home = _HOMES.get(name)
+    if home is not None:
+        return getattr(import_module(home, __name__), name)
+    if name in dtype.__all__:
+        return getattr(dtype, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES, *dtype.__all__})

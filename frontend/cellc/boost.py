@@ -1,0 +1,18 @@
+"""`mindspore.boost`: nothing of it is here, and asking says why.
+
+Its algorithms (less communication, frozen layers, fewer BatchNorms) are made for clusters of Ascend
+devices.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__: list[str] = []
+
+
+def __getattr__(name: str) -> Any:
+    raise AttributeError(
+        f"cellc has no boost.{name}: the algorithms of boost are for clusters of Ascend devices. "
+        "Leave boost_level at 'O0'; for accumulated gradients see the guide."
+    )
