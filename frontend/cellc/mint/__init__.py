@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from . import nn as nn
+from . import optim as optim
 from .functions import FUNCTIONS
 
 globals().update(FUNCTIONS)
 
-__all__ = sorted([*FUNCTIONS, "nn"])
+__all__ = sorted([*FUNCTIONS, "nn", "optim"])

@@ -1,0 +1,11 @@
+"""Optimizers with groups of options that may be changed between steps, with PyTorch's parameters.
+
+They work with the schedulers of `experimental.optim.lr_scheduler`.
+"""
+
+from __future__ import annotations
+
+from .adam import Adam, AdamW, FusedAdamW
+from .sgd import SGD
+
+__all__ = ["SGD", "Adam", "AdamW", "FusedAdamW"]

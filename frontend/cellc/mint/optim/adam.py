@@ -1,0 +1,172 @@
+# Functions of `ops` are collected when it is imported, so their types are not known statically.
+# mypy: disable-error-code="no-any-return"
+"""Adam, AdamW and FusedAdamW of `mint.optim`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cellc_runtime.dtypes import float32
+
+from ... import ops
+from ...common.parameter import Parameter, ParameterTuple
+from ...common.tensor import Tensor
+from ...experimental.optim.optimizer import Optimizer, rate_of
+
+
+def _of_type(value: Any, kind: type, name: str, what: str) -> Any:
+    """`value`, which must be exactly of a type.
+
+    Raises:
+        TypeError: it is not.
+    """
+    if type(value) is not kind:
+        raise TypeError(
+            f"For '{what}', the type of '{name}' should be '{kind.__name__}', but got type "
+            f"'{type(value).__name__}'."
+        )
+    return value
+
+
+def _not_negative(value: float, name: str, what: str) -> None:
+    if not value >= 0.0:
+        raise ValueError(f"For '{what}', the '{name}' must be >= 0.0, but got {value}.")
+
+
+class _Adam(Optimizer):
+    """What the three share: checks, moments and the step.
+
+    Args:
+        params: Parameters, or dicts with `params` and options of this group.
+        lr: the learning rate, a float.
+        betas: decay rates of the moments, two floats in [0, 1).
+        eps: added to the root of the second moment.
+        weight_decay: see each class.
+        amsgrad: the largest second moment so far takes its place (Reddi et al., 2018).
+        maximize: step along the gradient, not against it.
+
+    Attributes:
+        exp_avg, exp_avg_sq: the moments; max_exp_avg_sq: the largest, with `amsgrad`.
+        state_step: counts steps.
+
+    Raises:
+        TypeError: an option of another type.
+        ValueError: an option out of range.
+    """
+
+    states: tuple[tuple[str, Any], ...] = (("exp_avg", "zeros"), ("exp_avg_sq", "zeros"))
+    first_step = 0
+    """What `state_step` holds before the first step."""
+    decay = 0.0
+    """The weight decay by default."""
+
+    def __init__(
+        self, params: Any, lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8, weight_decay: float | None = None, amsgrad: bool = False, *,
+        maximize: bool = False,
+    ) -> None:
+        what = type(self).__name__
+        _of_type(betas, tuple, "betas", what)
+        if len(betas) != 2:
+            raise ValueError(f"For '{what}', 'betas' must hold 2 floats, but got {len(betas)}.")
+        rate = self.decay if weight_decay is None else weight_decay
+        for value, name in ((betas[0], "betas[0]"), (betas[1], "betas[1]"), (eps, "eps"),
+                            (rate, "weight_decay"), (lr, "lr")):
+            _not_negative(_of_type(value, float, name, what), name, what)
+        _of_type(amsgrad, bool, "amsgrad", what)
+        _of_type(maximize, bool, "maximize", what)
+        for i, beta in enumerate(betas):
+            if not beta < 1.0:
+                raise ValueError(f"For '{what}', betas[{i}] must be in [0, 1), but got {beta}.")
+        if params is None:
+            raise ValueError("For 'Optimizer', the argument params can not be None.")
+        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": rate,
+                                  "amsgrad": amsgrad, "maximize": maximize})
+        self.state_step = Parameter(Tensor([float(self.first_step)], float32), name="state_step")
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """One more group, with the default options where it gives none."""
+        super().add_param_group(param_group)
+        if any(group["amsgrad"] for group in self.param_groups):
+            # Of all parameters, so that positions are those of the other states.
+            kept = getattr(self, "max_exp_avg_sq", ())
+            new = ParameterTuple(self.parameters[len(kept):])
+            self.max_exp_avg_sq = ParameterTuple(
+                [*kept, *new.clone(prefix="max_exp_avg_sq", init="zeros")])
+
+    def begin(self) -> Any:
+        """Count the step; its number, from 1."""
+        step = self.state_step + 1.0
+        ops.assign(self.state_step, step)
+        return ops.reshape(step, ()) - float(self.first_step)
+
+    def moments(self, group: dict[str, Any], gradient: Any, i: int, t: Any) -> tuple[Any, Any]:
+        """Both moments with a gradient, which are assigned, over what they lack of a whole."""
+        beta1, beta2 = group["betas"]
+        m = self.exp_avg[i] * beta1 + gradient * (1.0 - beta1)
+        v = self.exp_avg_sq[i] * beta2 + ops.square(gradient) * (1.0 - beta2)
+        ops.assign(self.exp_avg[i], m)
+        ops.assign(self.exp_avg_sq[i], v)
+        kind = gradient.dtype
+        m = m / ops.cast(1.0 - ops.pow(Tensor(beta1, float32), t), kind)
+        v = v / ops.cast(1.0 - ops.pow(Tensor(beta2, float32), t), kind)
+        if group["amsgrad"]:
+            v = ops.maximum(self.max_exp_avg_sq[i], v)
+            ops.assign(self.max_exp_avg_sq[i], v)
+        return m, v
+
+
+class Adam(_Adam):
+    """Adaptive moments (Kingma and Ba, 2015): p -= lr m / (sqrt(v) + eps).
+
+    m and v are the averages of gradients and of their squares, each over 1 - beta**t; the weight
+    decay times the parameter is added to the gradient. `weight_decay` is 0 by default.
+
+    Source: `mindspore.mint.optim.Adam`.
+    """
+
+    def __init__(
+        self, params: Any, lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8, weight_decay: float = 0.0, amsgrad: bool = False, *,
+        maximize: bool = False,
+    ) -> None:
+        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize)
+
+    def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> None:
+        """Assign new values to a parameter and its moments."""
+        m, v = self.moments(group, self.prepared(group, parameter, gradient), i, t)
+        step = m / (ops.sqrt(v) + group["eps"])
+        ops.assign(parameter, parameter - rate_of(group, parameter) * step)
+
+
+class AdamW(_Adam):
+    """Adam whose parameters decay apart from the gradient: p -= lr weight_decay p first.
+
+    `weight_decay` is 0.01 by default (Loshchilov and Hutter, 2019).
+
+    Source: `mindspore.mint.optim.AdamW`.
+    """
+
+    first_step = -1
+
+    def __init__(
+        self, params: Any, lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8, weight_decay: float = 1e-2, amsgrad: bool = False, *,
+        maximize: bool = False,
+    ) -> None:
+        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize)
+
+    def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> None:
+        """Assign new values to a parameter and its moments."""
+        gradient = ops.cast(gradient, parameter.dtype)
+        m, v = self.moments(group, -gradient if group["maximize"] else gradient, i, t)
+        rate = rate_of(group, parameter)
+        kept = parameter * (1.0 - rate * group["weight_decay"])
+        ops.assign(parameter, kept - rate * m / (ops.sqrt(v) + group["eps"]))
+
+
+class FusedAdamW(AdamW):
+    """`AdamW`; every step over all parameters is one compiled program anyway.
+
+    Source: `mindspore.mint.optim.FusedAdamW`.
+    """

@@ -1,0 +1,103 @@
+# Functions of `ops` are collected when it is imported, so their types are not known statically.
+# mypy: disable-error-code="no-any-return"
+"""SGD of `mint.optim`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cellc_runtime.dtypes import int32
+
+from ... import ops
+from ...common.parameter import Parameter
+from ...common.tensor import Tensor
+from ...experimental.optim.optimizer import Optimizer, rate_of
+
+
+def _number(value: Any, name: str, what: str) -> Any:
+    """A bool, int or float.
+
+    Raises:
+        TypeError: something else.
+    """
+    if not isinstance(value, (bool, int, float)):
+        raise TypeError(
+            f"For '{what}', the type of '{name}' should be one of '['float', 'int', 'bool']', but "
+            f"got type '{type(value).__name__}'."
+        )
+    return value
+
+
+class SGD(Optimizer):
+    """v = momentum v + (1 - dampening) g; p -= lr v (with Nesterov, lr (g + momentum v)).
+
+    Args:
+        params: Parameters, or dicts with `params` and options of this group.
+        lr: the learning rate, a number or a Tensor of one.
+        momentum: non-negative. In the first step v is g.
+        dampening: how much of the gradient v does not take.
+        weight_decay: factor of the parameter that is added to its gradient, non-negative.
+        nesterov: needs a momentum and no dampening.
+        maximize: step along the gradient, not against it.
+
+    Attributes:
+        momentum_buf: v; step_t: counts steps.
+
+    Raises:
+        TypeError: an option of another type.
+        ValueError: an option out of range.
+
+    Source: `mindspore.mint.optim.SGD`.
+    """
+
+    states = (("momentum_buf", "zeros"),)
+
+    def __init__(
+        self, params: Any, lr: Any, momentum: float = 0, dampening: float = 0,
+        weight_decay: float = 0, nesterov: bool = False, *, maximize: bool = False,
+    ) -> None:
+        what = "SGD"
+        if not isinstance(lr, Tensor):
+            _number(lr, "lr", what)
+        for value, name in ((momentum, "momentum"), (dampening, "dampening"),
+                            (weight_decay, "weight_decay")):
+            _number(value, name, what)
+        for flag, name in ((nesterov, "nesterov"), (maximize, "maximize")):
+            if not isinstance(flag, bool):
+                raise TypeError(
+                    f"For '{what}', the type of '{name}' should be 'bool', but got type "
+                    f"'{type(flag).__name__}'."
+                )
+        for value, name in ((lr, "learning rate"), (momentum, "momentum"),
+                            (weight_decay, "weight_decay")):
+            if not float(value) >= 0.0:
+                raise ValueError(f"For '{what}', the {name} must be >= 0, but got {value}.")
+        if nesterov and (momentum <= 0.0 or dampening != 0.0):
+            raise ValueError(
+                f"For '{what}', if 'nesterov' is true, 'momentum' must be > 0.0 and 'dampening' "
+                f"must equal to 0.0, but got 'momentum' {momentum}, 'dampening' {dampening}."
+            )
+        if params is None:
+            raise ValueError("For 'Optimizer', the argument params can not be None.")
+        super().__init__(params, {
+            "lr": lr, "momentum": momentum, "dampening": dampening,
+            "weight_decay": float(weight_decay), "nesterov": nesterov, "maximize": maximize,
+        })
+        self.step_t = Parameter(Tensor(0, int32), name="step_t")
+
+    def begin(self) -> Any:
+        """Count the step; whether it is the first."""
+        first = self.step_t == 0
+        ops.assign(self.step_t, self.step_t + 1)
+        return first
+
+    def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> None:
+        """Assign new values to a parameter and its `momentum_buf`."""
+        step = self.prepared(group, parameter, gradient)
+        momentum = group["momentum"]
+        if momentum != 0.0:
+            later = self.momentum_buf[i] * momentum + step * (1.0 - group["dampening"])
+            later = ops.where(t, step, later)
+            ops.assign(self.momentum_buf[i], later)
+            step = step + later * momentum if group["nesterov"] else later
+        ops.assign(parameter, parameter - step * rate_of(group, parameter))
