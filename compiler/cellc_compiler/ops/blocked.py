@@ -157,17 +157,19 @@ class Conv2dBlocked(_Internal):
         origin: row and column of x where the first window starts.
         stride, dilation: as in `conv2d`.
         depthwise: one group for each channel.
+        spread: rows and columns that a pixel becomes in the result, whose channels are one of so
+            many parts of those of the weights (in order of rows, then columns). Not depthwise.
     """
 
     name = "conv2d_blocked"
     operands = ("input", "weight")
     attrs = {"block": REQUIRED, "size": REQUIRED, "origin": (0, 0), "stride": (1, 1),
-             "dilation": (1, 1), "depthwise": False}
+             "dilation": (1, 1), "depthwise": False, "spread": (1, 1)}
     cost = "heavy"
     tolerance = 16.0
 
     def infer(self, x: TensorType, w: TensorType, *, block: int, size: Pair, origin: Pair,
-              stride: Pair, dilation: Pair, depthwise: bool) -> TensorType:
+              stride: Pair, dilation: Pair, depthwise: bool, spread: Pair) -> TensorType:
         same_dtype(self.name, x, w)
         _check_image(self, x, 5)
         _check_image(self, w, 4)
@@ -175,13 +177,17 @@ class Conv2dBlocked(_Internal):
         channels = oc if depthwise else ic
         if blocks(channels, b) != cb or (depthwise and (ic != 1 or b != block)):
             raise ValueError(f"conv2d_blocked of {x} cannot take weights {w}")
+        places = spread[0] * spread[1]
+        if places > 1 and (depthwise or oc % (places * block)):
+            raise ValueError(f"conv2d_blocked cannot spread {oc} channels over {spread} places")
         reach = tuple((o - 1) * s + (k - 1) * d + 1 for o, s, k, d in
                       zip(size, stride, kernel, dilation, strict=True))
         _check_inside(self.name, x, origin, (reach[0], reach[1]))
-        return x.with_shape((n, blocks(oc, block), *size, block))
+        return x.with_shape((n, blocks(oc, block) // places, size[0] * spread[0],
+                             size[1] * spread[1], block))
 
     def reference(self, x: Array, w: Array, *, block: int, size: Pair, origin: Pair,
-                  stride: Pair, dilation: Pair, depthwise: bool) -> Array:
+                  stride: Pair, dilation: Pair, depthwise: bool, spread: Pair) -> Array:
         (oc, ic, *kernel) = w.shape
         # What fills the last block up is computed too, with weights of zero.
         w = np.pad(w, ((0, -oc % block), *((0, 0),) * 3))
@@ -191,7 +197,9 @@ class Conv2dBlocked(_Internal):
         image = from_blocks(x[:, :, origin[0]: ends[0], origin[1]: ends[1]], channels)
         out = Conv2d().reference(image, w, stride=stride, pads=(0, 0, 0, 0), dilation=dilation,
                                  groups=channels if depthwise else 1)
-        return to_blocks(out, block)
+        n, parts, (h, w_) = len(out), out.shape[1] // (spread[0] * spread[1]), out.shape[2:]
+        out = out.reshape(n, *spread, parts, h, w_).transpose(0, 3, 4, 1, 5, 2)
+        return to_blocks(out.reshape(n, parts, h * spread[0], w_ * spread[1]), block)
 
     def problem(self, node: Node, border: tuple[int, int, int, int]) -> conv_block.BlockConv:
         """The kernel family's description of a node."""
@@ -201,7 +209,8 @@ class Conv2dBlocked(_Internal):
         return conv_block.BlockConv(
             n=x[0], c=oc if a["depthwise"] else ic, oc=oc, bi=x[4], bo=a["block"], ph=x[2],
             pw=x[3], oh=oh, ow=ow, kh=kh, kw=kw, stride=a["stride"], dilation=a["dilation"],
-            origin=a["origin"], border=border, depthwise=a["depthwise"], dtype=node.result.dtype)
+            origin=a["origin"], border=border, depthwise=a["depthwise"], dtype=node.result.dtype,
+            spread=a["spread"])
 
     def kernels(self, node: Node, target: Target, epilogue: BlockFused | None = None) -> KernelPlan:
         """Packing of the weights and the convolution; `epilogue` is applied to accumulators."""
@@ -231,7 +240,10 @@ class Conv2dBlocked(_Internal):
                 pair((2, 3, 7, 8, 1), (5, 3, 3, 2), block=8, size=(3, 3), stride=(2, 2),
                      origin=(0, 1), dilation=(1, 2)),
                 pair((1, 2, 5, 5, 4), (6, 7, 1, 1), block=4, size=(5, 5)),
-                pair((1, 2, 6, 6, 8), (13, 1, 3, 3), block=8, size=(4, 4), depthwise=True))
+                pair((1, 2, 6, 6, 8), (13, 1, 3, 3), block=8, size=(4, 4), depthwise=True),
+                pair((2, 2, 5, 4, 8), (48, 13, 1, 1), block=8, size=(5, 4), spread=(3, 2)),
+                pair((1, 1, 6, 6, 16), (128, 16, 1, 1), block=16, size=(4, 5), origin=(1, 1),
+                     spread=(2, 2)))
 
 
 @register

@@ -30,6 +30,7 @@ from .cleanup import Dce, Simplify
 Border = tuple[int, int, int, int]
 """Rows and columns around an image: top, bottom, left, right."""
 
+_CONVOLUTIONS = ("conv2d", "conv2d_backward_data")
 _TRAINING = "conv2d_backward_weight"
 """Marks a training step, whose backward convolutions read what the forward ones made."""
 _FEWEST_PIXELS = 8
@@ -57,6 +58,17 @@ def _widest(a: Border, b: Border) -> Border:
     return (max(a[0], b[0]), max(a[1], b[1]), max(a[2], b[2]), max(a[3], b[3]))
 
 
+def _is_transposed(node: Node) -> bool:
+    """Whether a node is a transposed convolution whose windows tile the result: a product with the
+    channels of each place in a window."""
+    if node.op != "conv2d_backward_data":
+        return False
+    (dy, w), a = node.operands, node.attrs
+    return (a["groups"] == 1 and a["stride"] == w.shape[2:] and not any(a["pads"])
+            and (a["dilation"] == (1, 1) or w.shape[2:] == (1, 1))
+            and node.result.shape[2:] == (dy.shape[2] * w.shape[2], dy.shape[3] * w.shape[3]))
+
+
 def _elementwise(node: Node) -> bool:
     return node.op == "where" or isinstance(lookup(node.op), Elementwise)
 
@@ -72,7 +84,7 @@ class Layout(Pass):
     def run(self, graph: Graph) -> bool:
         """See the class; regions keep NCHW."""
         ops = {n.op for n in graph.nodes}
-        if "conv2d" not in ops or _TRAINING in ops:
+        if not ops.intersection(_CONVOLUTIONS) or _TRAINING in ops:
             return False
         choice = Choice(graph, self.target)
         if not choice.convolutions:
@@ -97,9 +109,17 @@ class Choice:
             if self._blocks(node):
                 self.blocked.update(node.results)
         for node in self.convolutions:
-            x = node.operands[0]
-            if x in self.blocked:
-                self.borders[x] = _widest(self.borders.get(x, (0, 0, 0, 0)), node.attrs["pads"])
+            if node.op == "conv2d":
+                self._widen(node.operands[0], node.attrs["pads"])
+        # What is joined has the border of the whole: it is written where it is made, not copied.
+        for node in reversed(graph.nodes):
+            if node.op == "join" and node.result in self.borders:
+                for v in node.operands:
+                    self._widen(v, self.borders[node.result])
+
+    def _widen(self, value: Value, border: Border) -> None:
+        if value in self.blocked:
+            self.borders[value] = _widest(self.borders.get(value, (0, 0, 0, 0)), border)
 
     def block(self, value: Value) -> int:
         """Channels of a block of a value."""
@@ -107,7 +127,7 @@ class Choice:
 
     def _blocks(self, node: Node) -> bool:
         """Whether the result of a node is blocked, its operands decided."""
-        if node.op == "conv2d":
+        if node.op == "conv2d" or _is_transposed(node):
             if self._pays(node):
                 self.convolutions.add(node)
                 return True
@@ -148,6 +168,8 @@ class Choice:
         depthwise = node.attrs["groups"] > 1
         if depthwise and not node.attrs["groups"] == x.shape[1] == oc:
             return False
+        if node.op != "conv2d":  # each pixel that is read gives a window of the result
+            oh, ow = x.shape[2:]
         if oh * ow < _FEWEST_PIXELS:
             return False
         work = n * oh * ow * prod(w.shape) / (2 * block)
@@ -167,7 +189,8 @@ class Choice:
 
     def _carries(self, user: Node) -> bool:
         """Whether a reader of a blocked image may take it as it is."""
-        return user.op in ("conv2d", "max_pool2d", "join") or _elementwise(user)
+        return (user.op in ("conv2d", "max_pool2d", "join") or _is_transposed(user)
+                or _elementwise(user))
 
 
 class _Rewriter:
@@ -186,7 +209,8 @@ class _Rewriter:
         for node in self.graph.nodes:
             self.b.span, self.b.scope = node.span, node.scope
             if node in self.choice.convolutions:
-                self._keep(node.result, self._convolution(node))
+                make = self._convolution if node.op == "conv2d" else self._transposed
+                self._keep(node.result, make(node))
             elif node.results and node.results[0] in self.choice.blocked:
                 self._keep(node.result, self._carried(node))
             else:
@@ -233,7 +257,9 @@ class _Rewriter:
         """Note the blocked form of a value, with the border its readers need."""
         _, channels, h, w = v.shape
         border = self.choice.borders.get(v, (0, 0, 0, 0))
-        self.images[v] = Image(self._padded(value, border), channels, (h, w), border)
+        if value.shape[2:4] == (h, w):  # else it has its border already
+            value = self._padded(value, border)
+        self.images[v] = Image(value, channels, (h, w), border)
 
     def _padded(self, value: Value, border: Border) -> Value:
         top, bottom, left, right = border
@@ -252,6 +278,19 @@ class _Rewriter:
         out: Value = self.b.conv2d_blocked(
             im.value, self.nchw(w), block=block, size=node.result.shape[2:], origin=origin,
             stride=a["stride"], dilation=a["dilation"], depthwise=a["groups"] > 1)
+        return out
+
+    def _transposed(self, node: Node) -> Value:
+        (x, w), block = node.operands, self.choice.block(node.result)
+        ic, oc, kh, kw = w.shape
+        im = self._source(x, (0, 0, 0, 0), False)
+        weights = self.b.transpose(self.nchw(w), perm=(2, 3, 1, 0))
+        if oc % block:
+            weights = self.b.pad(weights, low=(0,) * 4, high=(0, 0, -oc % block, 0))
+        weights = self._reshaped(weights, (kh * kw * blocks(oc, block) * block, ic, 1, 1))
+        out: Value = self.b.conv2d_blocked(
+            im.value, weights, block=block, size=x.shape[2:],
+            origin=(im.border[0], im.border[2]), spread=(kh, kw))
         return out
 
     def _source(self, x: Value, pads: Border, depthwise: bool) -> Image:
@@ -278,7 +317,10 @@ class _Rewriter:
             inner = (im.border[0], im.border[2], *im.size)
             out = self.b.max_pool2d_blocked(im.value, inner=inner, **attrs)
         elif node.op == "join":
-            out = self.b.join(*(self.bare(self.images[v]) for v in node.operands), axis=1)
+            border = self.choice.borders.get(node.result)
+            parts = [self.images[v] for v in node.operands]
+            whole = all(im.border == border for im in parts)
+            out = self.b.join(*(im.value if whole else self.bare(im) for im in parts), axis=1)
         else:
             shape = node.result.shape
             operands = [self._operand(v, shape) for v in node.operands]

@@ -67,6 +67,9 @@ class BlockConv:
         border: zeros written around the output (top, bottom, left, right).
         depthwise: every channel is filtered by itself (`c == oc`, `bi == bo`).
         dtype: float32 or float64.
+        spread: rows and columns of the output that one pixel of the convolution becomes: its blocks
+            of channels are those of the first of these places, of the next in the row, and so on
+            (a transposed convolution whose windows do not overlap). `oc` counts all of them.
     """
 
     n: int
@@ -86,6 +89,7 @@ class BlockConv:
     border: tuple[int, int, int, int]
     depthwise: bool
     dtype: DType
+    spread: tuple[int, int] = (1, 1)
 
     @property
     def taps(self) -> int:
@@ -108,10 +112,20 @@ class BlockConv:
         return -(-self.c // self.bi)
 
     @property
+    def image_blocks(self) -> int:
+        """Blocks of output channels of one place of the spread."""
+        return self.out_blocks // (self.spread[0] * self.spread[1])
+
+    @property
+    def out_size(self) -> tuple[int, int]:
+        """Rows and columns of the output image, without its border."""
+        return self.oh * self.spread[0], self.ow * self.spread[1]
+
+    @property
     def out_plane(self) -> tuple[int, int]:
         """Rows and columns of the output image, its border included."""
         top, bottom, left, right = self.border
-        return self.oh + top + bottom, self.ow + left + right
+        return self.out_size[0] + top + bottom, self.out_size[1] + left + right
 
     @property
     def flat(self) -> bool:
@@ -152,7 +166,7 @@ def choose_tile(p: BlockConv, target: Target) -> Tile:
     # Of 16 registers one stays free: there a multiply-add takes no element of memory for all lanes.
     free = target.vector_registers - (target.vector_registers == 16 and not p.depthwise)
     for ov in range(1, min(_MAX_VECTORS, p.out_blocks) + 1):
-        if p.out_blocks % ov or (p.depthwise and ov > 1):
+        if p.image_blocks % ov or (p.depthwise and ov > 1):
             continue
         most = (free - 1 - ov) // ov
         for tr in range(1, min(rows, most) + 1):
@@ -176,6 +190,8 @@ class Spot:
     Attributes:
         n, block, row, col: i64 values: image, first block of channels, first pixel.
         flat_width: columns of the image where pixels of a tile run across rows, else 0.
+        spread: rows and columns of the output for one of these pixels.
+        place: i64 values: which row and column of these.
         memo: what the emitters of one tile share.
     """
 
@@ -184,6 +200,8 @@ class Spot:
     row: V
     col: V
     flat_width: int
+    spread: tuple[int, int] = (1, 1)
+    place: tuple[V, V] | None = None
     memo: dict[object, V] = field(default_factory=dict)
 
     def pointer(
@@ -193,6 +211,12 @@ class Spot:
         position of accumulator `at` (block, row, column within the tile)."""
         sn, sb, sr, sc = steps
         j, r, c = at
+        if self.place is not None:
+            place = (base.ref, tuple(steps), "place")
+            if place not in self.memo:
+                a, b = self.place
+                self.memo[place] = f.gep(base, f.add(f.mul(a, f.i64(sr)), f.mul(b, f.i64(sc))), ty)
+            base, sr, sc = self.memo[place], sr * self.spread[0], sc * self.spread[1]
         if self.flat_width and sr != sc * self.flat_width:
             key: object = (base.ref, "pixel", c)
             found = self.memo.get(key)
@@ -312,7 +336,7 @@ class _Writer:
         """Elements between images, blocks, rows and columns of the output."""
         p = self.p
         h, w = p.out_plane
-        return p.out_blocks * h * w * p.bo, h * w * p.bo, w * p.bo, p.bo
+        return p.image_blocks * h * w * p.bo, h * w * p.bo, w * p.bo, p.bo
 
     def tile(self, n: V, group: V, index: V) -> None:
         """One tile: the chain, the epilogue, the stores."""
@@ -381,7 +405,13 @@ class _Writer:
     def _finish(self, n: V, block: V, index: V, start: tuple[V, V], accs: Sequence[V]) -> None:
         """The epilogue and the stores of a tile."""
         p, f = self.p, self.f
-        spot = Spot(n, block, *start, p.ow if p.flat else 0)
+        flat_width = p.ow if p.flat else 0
+        if p.spread == (1, 1):
+            spot = Spot(n, block, *start, flat_width)
+        else:
+            place, block = divmod_const(f, block, p.image_blocks)
+            spot = Spot(n, block, *start, flat_width, p.spread,
+                        divmod_const(f, place, p.spread[1]))
         top, _, left, _ = p.border
         out = f.gep(self.bufs[2], top * self.out_steps[2] + left * p.bo, self.ty)
         for at, acc in zip(self._places(), accs, strict=True):
@@ -546,15 +576,16 @@ class _Writer:
 
         def plane(j: V, _: list[V]) -> None:
             first = f.mul(j, f.i64(sb))
+            rows, columns = p.out_size
             run(first, top * w)
-            run(f.add(first, f.i64((top + p.oh) * sr)), bottom * w)
+            run(f.add(first, f.i64((top + rows) * sr)), bottom * w)
 
             def sides(r: V, _: list[V]) -> None:
                 at = f.add(first, f.add(f.mul(r, f.i64(sr)), f.i64(top * sr)))
                 run(at, left)
-                run(f.add(at, f.i64((left + p.ow) * p.bo)), right)
+                run(f.add(at, f.i64((left + columns) * p.bo)), right)
 
-            f.loop(0, p.oh, 1, [], sides)
+            f.loop(0, rows, 1, [], sides)
 
         f.loop(0, self.t.ov, 1, [], plane)
 
