@@ -19,7 +19,7 @@ from cellc_runtime import cache, dtypes
 from cellc_runtime.errors import ArtifactError
 from cellc_runtime.executable import Executable
 from cellc_runtime.lazy import lazy_module
-from cellc_runtime.program import Callback, Program, Slot
+from cellc_runtime.program import Ahead, Callback, Program, Slot
 from cellc_runtime.records import dataclass, field
 from cellc_runtime.target import Target, host_target
 
@@ -30,7 +30,7 @@ from .ir.text import print_graph
 if TYPE_CHECKING:
     from . import objects
     from .codegen import checks, instructions, lowering, main, memory, recording
-    from .codegen.lowered import Lowered
+    from .codegen.lowered import KeptBlock, Lowered
     from .loops import nest
     from .passes import base, pipeline
 else:  # a program found in the cache needs none of these
@@ -197,11 +197,13 @@ def _assemble(
     """The program of a lowered graph whose temporaries have their places."""
     ahead_arena = memory.plan(b for b in lowered.ahead_buffers if b.first >= 0)
     slots = graph_slots(graph)
-    if lowered.kept_bytes:
-        slots.append(Slot("kept", dtypes.uint8, (lowered.kept_bytes,), "kept"))
-    text = main.write_main(lowered.instructions, lowered.ahead, target, kernels, writer)
+    first = len(slots)
+    slots += [Slot(f"kept{i}", dtypes.uint8, (block.nbytes,), "kept")
+              for i, block in enumerate(lowered.kept)]
+    text = main.write_main(
+        lowered.instructions, [b.instructions for b in lowered.kept], target, kernels, writer)
     image = objects.build_image(
-        text.module, [(n, k.body) for n, k in kernels.named.items()], target,
+        text, [(n, k.body) for n, k in kernels.named.items()], target,
         callbacks=len(lowered.callbacks), builder=builder,
     )
     _fill_report(report, lowered, len(kernels.named))
@@ -212,7 +214,9 @@ def _assemble(
         image=image,
         arena_bytes=writer.arena if writer is not None else report.arena_bytes,
         ahead_arena_bytes=ahead_arena,
-        ahead_key=_ahead_key(text.ahead, bytes(lowered.constants)),
+        ahead=tuple(_ahead(b, first + i, slots, lowered, target)
+                    for i, b in enumerate(lowered.kept)),
+        unread=_unread(slots, lowered),
         constants=bytes(lowered.constants),
         messages=tuple(checks.message(c.node, c.shown.offset) for c in lowered.checks),
         callbacks=tuple(_callback(c.node) for c in lowered.callbacks),
@@ -221,12 +225,32 @@ def _assemble(
     )
 
 
-def _ahead_key(text: str, constants: bytes) -> str:
-    """A name for what is computed ahead. The text names slots and kernels (by their contents)."""
-    if not text:
-        return ""
-    parts = (text.encode(), constants if "%consts" in text.split("{", 1)[1] else b"")
-    return hashlib.sha256(b"\0".join(parts)).hexdigest()
+def _ahead(
+    block: KeptBlock, slot: int, slots: Sequence[Slot], lowered: Lowered, target: Target
+) -> Ahead:
+    """How a block is filled, and a key that names it whatever else the program does."""
+    sources = tuple(block.sources(slot))
+    if len(block.instructions) == 1 and isinstance(block.instructions[0], instructions.Call):
+        call = block.instructions[0]  # no slot numbers: they differ from program to program
+        order = [(sources.index(p.base) if p.base in sources else "block", p.offset)
+                 for p in call.places]
+        text = f"{call.kernel.body}\n{order}"
+        constant = any(p.base == "const" for p in call.places)
+    else:
+        text = main.block_text(block.instructions, target)
+        constant = "%consts" in text.split("{", 1)[1]
+    parts = (text.encode(), bytes(lowered.constants) if constant else b"")
+    packing = block.packing
+    if packing is not None and (len(sources) != 1 or slots[sources[0]].kind != "param"
+                                or slots[sources[0]].nbytes != packing.stored_bytes):
+        packing = None
+    return Ahead(hashlib.sha256(b"\0".join(parts)).hexdigest(), sources, packing)
+
+
+def _unread(slots: Sequence[Slot], lowered: Lowered) -> tuple[int, ...]:
+    """The parameters that calls do not touch: what is kept stands for them."""
+    used = {*instructions.slots_of(lowered.instructions), *(s.alias for s in slots)}
+    return tuple(i for i, s in enumerate(slots) if s.kind == "param" and i not in used)
 
 
 def _callback(node: Node) -> Callback:

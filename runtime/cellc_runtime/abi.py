@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-ABI_VERSION = 4
+ABI_VERSION = 5
 
 
 class Ext(IntEnum):
@@ -68,7 +68,8 @@ CALLBACK_FAILED = -1
 
 MAIN = "cellc_main"
 AHEAD = "cellc_ahead"
-"""What runs once when parameters are bound; as `cellc_main`, with an arena of its own."""
+"""What runs when parameters are bound: as `cellc_main`, with an arena of its own, and the number
+of the block of kept memory that it fills."""
 WIN64 = "_win64"
 """Ending of the names of `MAIN` and `AHEAD` under the calling convention of Windows."""
 ENTRY = "cellc_entry"

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
-import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,8 @@ from . import dtypes, fastcall
 from .abi import AHEAD, CALLBACK_FAILED, ENTRY, LARGE, MAIN, WIN64
 from .dtypes import DType
 from .errors import message_text, run_error
-from .loader import Host, MappedImage, main_function
+from .kept import Blocks, Source
+from .loader import Host, MappedImage, ahead_function, main_function
 from .platform import Scratch, uses_win64
 from .program import Callback, Program, Slot
 from .records import dataclass, field
@@ -32,10 +32,6 @@ HostFunction = Callable[..., object]
 _RELEASE_CYCLES = 30_000.0
 """A program this long (about 10 us) repays releasing the interpreter lock (about 0.1 us, and the
 risk of waiting for it)."""
-
-
-_shared: weakref.WeakValueDictionary[Any, Scratch] = weakref.WeakValueDictionary()
-"""What was computed ahead of calls, by program text and parameters."""
 
 
 class Executable:
@@ -74,8 +70,8 @@ class Executable:
         return self._core.program
 
     @property
-    def params(self) -> tuple[Array, ...]:
-        """The bound parameters."""
+    def params(self) -> tuple[Array | None, ...]:
+        """The bound parameters; None for a `Source` that no call reads."""
         return self._core.params
 
     @property
@@ -83,7 +79,9 @@ class Executable:
         """The executable's own state, by slot name; write into the arrays to set it."""
         return dict(self._core.states)
 
-    def bind(self, params: Sequence[Array], versions: Sequence[int] | None = None) -> None:
+    def bind(
+        self, params: Sequence[Array | Source], versions: Sequence[int] | None = None
+    ) -> None:
         """Use these arrays for the `param` slots, in order, from the next call on.
 
         A parameter that the program updates is written in place, so it must be an array it can
@@ -93,6 +91,7 @@ class Executable:
         What the program computes from parameters alone (packed weights, say) is computed now, so
         bind again after the contents of one have changed. With `versions`, one number for each
         array that changes when its contents do, executables that compute the same share it.
+        A `Source` is asked for its array where one is needed, and told when it no longer is.
 
         Raises:
             TypeError, ValueError: which parameter is wrong, what was expected and what came.
@@ -152,8 +151,10 @@ class _Core:
         self._params = [(i, s) for i, s in enumerate(program.slots) if s.kind == "param"]
         self._written = {s.alias for s in program.slots if s.alias is not None}
         self.states = {s.name: np.zeros(s.shape, s.dtype.numpy) for s in program.of_kind("state")}
-        self.params: tuple[Array, ...] = ()
-        self._given: tuple[Array, ...] = ()
+        self.params: tuple[Array | None, ...] = ()
+        self._given: tuple[Array | None, ...] = ()
+        self._unread = frozenset(program.unread)
+        self._blocks = Blocks(program, self._fill)
         self._bound: tuple[tuple[object, ...], list[tuple[int, int]], list[tuple[int, int]]]
         self._context: fastcall.Context | None = None
         self._ready = False
@@ -187,69 +188,92 @@ class _Core:
 
     # --- parameters -------------------------------------------------------------------------
 
-    def bind(self, params: Sequence[Array], versions: Sequence[int] | None = None) -> None:
+    def bind(
+        self, params: Sequence[Array | Source], versions: Sequence[int] | None = None
+    ) -> None:
         """See `Executable.bind`."""
-        given = tuple(params)
-        if len(given) != len(self._params):
+        if len(params) != len(self._params):
             raise TypeError(
                 f"program {self.program.name!r} has {len(self._params)} parameters, "
-                f"got {len(given)}"
+                f"got {len(params)}"
             )
-        old = zip(self._given, self.params, strict=True) if self._ready else ()
-        # Keyed by identity, and only arrays whose layout cannot have changed since: themselves.
-        kept = {id(g): p for g, p in old if g is p and _direct(p)}
-        arrays = tuple(
-            kept[id(array)] if id(array) in kept and _suits(slot, array)
-            else self._accept(array, slot, index in self._written, f"parameter {slot.name!r}")
-            for array, (index, slot) in zip(given, self._params, strict=True)
-        )  # fmt: skip
-        keep = (*arrays, *self.states.values())
-        places = [i for i, _ in self._params]
+        # First of all: elements that are written from now on are of other contents.
+        keys = {i: p.key() for p, (i, _) in zip(params, self._params, strict=True)
+                if isinstance(p, Source)}
+        sources = {i: p for p, (i, _) in zip(params, self._params, strict=True)
+                   if isinstance(p, Source) and i in self._unread}
+        given = tuple(
+            None if i in sources else p.array() if isinstance(p, Source) else p
+            for p, (i, _) in zip(params, self._params, strict=True)
+        )
+        arrays = self._accept_all(given, sources)
+        keep = (*(a for a in arrays if a is not None), *self.states.values())
+        places = [i for a, (i, _) in zip(arrays, self._params, strict=True) if a is not None]
         places += [i for i, s in enumerate(self.program.slots) if s.kind == "state"]
         addresses = [(i, _address(a)) for i, a in zip(places, keep, strict=True)]
         ranges = [(at, at + self.program.slots[i].nbytes, i) for i, at in addresses]
         self._refuse_overlaps(ranges)
         written = [(lo, hi) for lo, hi, i in ranges if i in self._written and hi > lo]
-        computed = self._kept(addresses, versions)
+        blocks = self._blocks.bind(
+            dict(addresses), {**self._keys(params, versions, dict(addresses)), **keys}, sources,
+            lambda i: self._accept(sources[i].array(), *self._described_slot(i)),
+        )
+        first = len(self.program.slots) - len(blocks)
+        addresses += [(first + n, block.address) for n, block in enumerate(blocks)]
         previous = getattr(self, "_bound", None)
-        self._bound = ((*keep, computed), addresses, written)
+        self._bound = ((*keep, *blocks), addresses, written)
         self._given, self.params, self._ready = given, arrays, True
         if self._context is not None:
             release = self.program.cost >= _RELEASE_CYCLES or bool(self.program.callbacks)
             self._context.bind(self._bound[0], addresses, written, release)
         del previous  # the native entry may have used it up to here
 
-    def _kept(
-        self, addresses: list[tuple[int, int]], versions: Sequence[int] | None
-    ) -> Scratch | None:
-        """The memory of what follows from the parameters; its address joins `addresses`."""
-        if not self.program.kept_bytes:
-            return None
-        key = None
-        if versions is not None:
-            # While a block lives so do the arrays it was computed from, at their addresses.
-            key = (self.program.ahead_key, tuple(addresses), tuple(versions))
-        kept = _shared.get(key) if key is not None else None
-        if kept is None:
-            kept = self._compute_ahead(addresses)
-        if key is not None:
-            _shared[key] = kept
-        addresses.append((len(self.program.slots) - 1, kept.address))
-        return kept
+    def _accept_all(
+        self, given: Sequence[Array | None], sources: Mapping[int, Source]
+    ) -> tuple[Array | None, ...]:
+        """The arrays, checked, and copied where they are not laid out right."""
+        old = zip(self._given, self.params, strict=True) if self._ready else ()
+        # Keyed by identity, and only arrays whose layout cannot have changed since: themselves.
+        kept = {id(g): p for g, p in old if g is p and p is not None and _direct(p)}
+        arrays: list[Array | None] = []
+        for array, (index, slot) in zip(given, self._params, strict=True):
+            if index in sources:
+                _check_type(sources[index], slot, self._described_slot(index)[2])
+                arrays.append(None)
+            elif array is not None and id(array) in kept and _suits(slot, array):
+                arrays.append(kept[id(array)])
+            else:
+                arrays.append(self._accept(array, *self._described_slot(index)))
+        return tuple(arrays)
 
-    def _compute_ahead(self, addresses: Sequence[tuple[int, int]]) -> Scratch:
-        """Fresh memory, filled; a call that still runs on the old parameters keeps theirs."""
-        kept = Scratch(self.program.kept_bytes)
+    def _described_slot(self, index: int) -> tuple[Slot, bool, str]:
+        """What `_accept` wants to know of a parameter."""
+        slot = self.program.slots[index]
+        return slot, index in self._written, f"parameter {slot.name!r}"
+
+    def _keys(
+        self, params: Sequence[Array | Source], versions: Sequence[int] | None,
+        addresses: Mapping[int, int],
+    ) -> dict[int, Hashable | None]:
+        """What names the contents of arrays, by slot."""
+        # While a block lives so do the arrays it was computed from, at their addresses.
+        return {
+            index: None if versions is None else (addresses[index], versions[number])
+            for number, (p, (index, _)) in enumerate(zip(params, self._params, strict=True))
+            if not isinstance(p, Source)
+        }
+
+    def _fill(self, number: int, addresses: Mapping[int, int]) -> None:
+        """Run the part of `cellc_ahead` that fills a block."""
         slots = (ctypes.c_void_p * len(self.program.slots))()
-        for index, address in (*addresses, (len(slots) - 1, kept.address)):
+        for index, address in addresses.items():
             slots[index] = address
         arena = Scratch(self.program.ahead_arena_bytes)
-        code = self._function(AHEAD)(
-            ctypes.addressof(slots), arena.address, self._consts.address
+        code = ahead_function(self._image.address(AHEAD + (WIN64 if uses_win64() else "")))(
+            ctypes.addressof(slots), arena.address, self._consts.address, number
         )
         if code:
             self._raise(code, arena.address)
-        return kept
 
     def _refuse_overlaps(self, ranges: Sequence[tuple[int, int, int]]) -> None:
         last, owner = 0, -1
@@ -442,6 +466,14 @@ def _address(array: Array) -> int:
 
 def _direct(array: Array) -> bool:
     return bool(array.flags.c_contiguous and array.flags.aligned)
+
+
+def _check_type(source: Source, slot: Slot, where: str) -> None:
+    """Refuse a source of another type than the slot's."""
+    if source.dtype != slot.dtype.numpy:
+        raise TypeError(f"{where}: expected {slot}, got {source.dtype}")
+    if source.shape != slot.shape:
+        raise ValueError(f"{where}: expected {slot}, got shape {source.shape}")
 
 
 def _suits(slot: Slot, array: Array) -> bool:

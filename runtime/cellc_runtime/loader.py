@@ -209,6 +209,12 @@ def _function(address: int, result: Any, *arguments: Any) -> Callable[..., Any]:
     return function
 
 
+def ahead_function(address: int) -> Callable[[int, int, int, int], int]:
+    """`cellc_ahead`, as `main_function`; the last argument is the number of the block."""
+    return _function(address, ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p,
+                     ctypes.c_int64)
+
+
 def main_function(address: int) -> Callable[[int, int, int], int]:
     """`cellc_main` as a Python function of the addresses of slots, arena and constants; it
     releases the interpreter lock."""

@@ -268,6 +268,14 @@ class CodeMemory:
             _libc().munmap(address, self.size)
 
 
+def _pages(nbytes: int) -> mmap.mmap:
+    """Fresh pages of this process alone: a child of a fork gets copies, and only private pages
+    can be huge."""
+    if sys.platform == "win32":
+        return mmap.mmap(-1, nbytes)
+    return mmap.mmap(-1, nbytes, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+
+
 class Scratch:
     """Zeroed, writable memory at a 64-byte boundary; freed with the object.
 
@@ -279,7 +287,7 @@ class Scratch:
     def __init__(self, nbytes: int) -> None:
         self.nbytes = nbytes
         if nbytes >= _HUGE:
-            self._owner: mmap.mmap | bytearray = mmap.mmap(-1, nbytes)
+            self._owner: mmap.mmap | bytearray = _pages(nbytes)
             advice = getattr(mmap, "MADV_HUGEPAGE", None)
             if advice is not None:
                 with suppress(OSError):  # a kernel without them
@@ -288,6 +296,19 @@ class Scratch:
             self._owner = bytearray(nbytes + 64)
         self._view = (ctypes.c_char * len(self._owner)).from_buffer(self._owner)
         self.address = -(-ctypes.addressof(self._view) // 64) * 64
+
+
+@cache
+def _malloc_trim() -> Callable[[int], int] | None:
+    found: Callable[[int], int] | None = getattr(_libc(), "malloc_trim", None)
+    return found
+
+
+def trim_memory() -> None:
+    """Give freed memory back to the system, where the C library keeps it (glibc does)."""
+    trim = _malloc_trim()
+    if trim is not None:
+        trim(0)
 
 
 # --- the external table ----------------------------------------------------------------------

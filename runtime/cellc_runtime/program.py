@@ -17,6 +17,7 @@ from .container import is_count, pack, unpack
 from .dtypes import DType
 from .errors import RUN_ERRORS, ArtifactError
 from .image import Image, Segment
+from .packing import Packing
 from .records import dataclass, field
 from .target import TARGETS
 
@@ -38,8 +39,8 @@ class Slot:
         shape: dimensions; the data is contiguous and row-major.
         kind: `"input"` (passed to each call), `"param"` (bound once), `"output"` (made by each
             call), `"update"` (written over the slot `alias`), `"state"` (kept by the executable
-            from call to call, zero at first), `"kept"` (computed from the parameters by
-            `cellc_ahead` when they are bound; the last slot, if there is one).
+            from call to call, zero at first), `"kept"` (a block computed from the parameters by
+            `cellc_ahead` when they are bound; the last slots).
         alias: for an update, the index of the slot it writes over; None otherwise.
     """
 
@@ -116,6 +117,21 @@ class Callback:
 
 
 @dataclass(frozen=True, slots=True)
+class Ahead:
+    """How a block of what is kept is filled.
+
+    Attributes:
+        key: blocks of equal key hold the same if their sources do.
+        sources: the slots it is computed from: parameters, and blocks before it.
+        packing: the block holds every element of its one source, a parameter, in this layout.
+    """
+
+    key: str
+    sources: tuple[int, ...] = ()
+    packing: Packing | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """Everything needed to run one compiled graph on one target.
 
@@ -126,7 +142,8 @@ class Program:
         image: linked code.
         arena_bytes: scratch memory of one call.
         ahead_arena_bytes: scratch memory of `cellc_ahead`.
-        ahead_key: programs of equal key compute the same from the same parameters.
+        ahead: how each block of what is kept is filled, in the order of their slots.
+        unread: the `param` slots that `cellc_main` does not touch (blocks stand for them).
         constants: what `consts` points to (copied to a 64-byte boundary).
         messages: error code `n` of main is `messages[n - 1]`.
         callbacks: in the order of their table entries.
@@ -143,7 +160,8 @@ class Program:
     callbacks: tuple[Callback, ...] = ()
     cost: float = 0.0
     ahead_arena_bytes: int = 0
-    ahead_key: str = ""
+    ahead: tuple[Ahead, ...] = ()
+    unread: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         self.check()
@@ -156,6 +174,13 @@ class Program:
     def kept_bytes(self) -> int:
         """Memory that `cellc_ahead` fills."""
         return sum(s.nbytes for s in self.of_kind("kept"))
+
+    @property
+    def spare_bytes(self) -> int:
+        """Parameters that no call reads and that can be made again from what is kept: a network's
+        Parameters give this memory up when it is packed."""
+        held = {a.sources[0] for a in self.ahead if a.packing is not None}
+        return sum(self.slots[i].nbytes for i in held.intersection(self.unread))
 
     def memory(self) -> dict[str, int]:
         """Bytes by what they hold while a call runs, exact and known before it; updates write
@@ -189,8 +214,13 @@ class Program:
         for nbytes in (self.arena_bytes, self.ahead_arena_bytes):
             if not is_count(nbytes, MAX_BYTES):
                 raise ArtifactError(f"an arena of {nbytes} bytes is not possible")
-        if kept not in ([], [len(self.slots) - 1]):
-            raise ArtifactError("the slot of what is kept must be the last one")
+        if kept != list(range(len(self.slots) - len(self.ahead), len(self.slots))):
+            raise ArtifactError("the slots of what is kept must be the last ones")
+        for number, ahead in zip(kept, self.ahead, strict=True):
+            self._check_ahead(number, ahead)
+        if any(not is_count(i, len(self.slots) - 1) or self.slots[i].kind != "param"
+               for i in self.unread):
+            raise ArtifactError("a slot that is not read is no parameter")
         written: set[int] = set()
         for index, slot in enumerate(self.slots):
             self._check_slot(index, slot, written)
@@ -199,6 +229,19 @@ class Program:
                 _check_shape(callback.name, dtype, shape)
         for message in self.messages:
             self._check_message(message)
+
+    def _check_ahead(self, slot: int, ahead: Ahead) -> None:
+        for source in ahead.sources:
+            if not is_count(source, slot - 1) or self.slots[source].kind not in ("param", "kept"):
+                raise ArtifactError(f"slot {slot} cannot be computed from slot {source}")
+        packing = ahead.packing
+        if packing is None:
+            return
+        given = self.slots[ahead.sources[0]] if len(ahead.sources) == 1 else None
+        if given is None or given.kind != "param" or not packing.holds() or (
+            packing.stored_bytes, packing.packed_bytes
+        ) != (given.nbytes, self.slots[slot].nbytes):
+            raise ArtifactError(f"slot {slot} is not the packed form of a parameter")
 
     def _check_message(self, message: Message) -> None:
         if message.kind not in RUN_ERRORS:
@@ -244,7 +287,8 @@ class Program:
                 [c.name, _types_out(c.inputs), _types_out(c.outputs)] for c in self.callbacks
             ],
             "cost": float(self.cost),
-            "ahead_key": self.ahead_key,
+            "ahead": [[a.key, list(a.sources), _packing_out(a.packing)] for a in self.ahead],
+            "unread": list(self.unread),
             "image": image,
         }
         sections = [(f"segment{i}", data) for i, data in enumerate(parts)]
@@ -293,7 +337,8 @@ def _read(meta: Mapping[str, Any], sections: Mapping[str, memoryview]) -> Progra
         ),
         arena_bytes=_count(arena),
         ahead_arena_bytes=_count(ahead_arena),
-        ahead_key=_text(meta["ahead_key"]),
+        ahead=tuple(_ahead(row) for row in meta["ahead"]),
+        unread=tuple(_count(i) for i in meta["unread"]),
         constants=bytes(sections["constants"]),
         messages=tuple(_message_in(row) for row in meta["messages"]),
         callbacks=tuple(
@@ -316,6 +361,22 @@ def _message_in(row: Any) -> Message:
     shown = tuple(Shown(dtypes.by_name(_text(t)), _shape(s), _count(p)) for t, s, p in values)
     return Message(_text(kind), tuple(parts), _text(file), _count(line), _text(detail), _text(own),
                    shown)
+
+
+def _packing_out(p: Packing | None) -> list[int] | None:
+    return p if p is None else [p.matrices, p.n, p.k, p.width, p.transposed, p.itemsize]
+
+
+def _ahead(row: Any) -> Ahead:
+    key, sources, packing = row
+    layout = None
+    if packing is not None:
+        matrices, n, k, width, transposed, itemsize = packing
+        if not isinstance(transposed, bool):
+            raise ValueError("whether a matrix is transposed is true or false")
+        layout = Packing(_count(matrices), _count(n), _count(k), _count(width), transposed,
+                         _count(itemsize))
+    return Ahead(_text(key), tuple(_count(s) for s in sources), layout)
 
 
 def _slot(row: Any) -> Slot:

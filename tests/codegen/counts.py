@@ -104,7 +104,8 @@ def count_on(graph: Any, target: Target) -> Counts:
     """
     lowered = lowering.lower(graph, target)
     arena = memory.plan(b for b in lowered.buffers if b.first >= 0)
-    slots = [*driver.graph_slots(graph), Slot("kept", uint8, (lowered.kept_bytes,), "kept")]
+    slots = driver.graph_slots(graph)
+    slots += [Slot(f"kept{i}", uint8, (b.nbytes,), "kept") for i, b in enumerate(lowered.kept)]
     timed = [i for i in walk(lowered.instructions) if isinstance(i, (Call, Copy))]
     ahead = [i for i in walk(lowered.ahead) if isinstance(i, Call)]
     kernels = {c.kernel.body: facts.label(c) for c in reversed([*timed, *ahead])

@@ -159,12 +159,13 @@ def test_lent_memory_has_the_type_of_the_parameter(dtype: Any) -> None:
     assert p.asnumpy()[0, 2] == 1
 
 
-def kept_memory(net: Net) -> set[int]:
-    """Where what is kept lies, of all compiled entries."""
+def kept_memory(net: Net) -> set[tuple[int, ...]]:
+    """Where the blocks of what is kept lie, of all compiled entries."""
     found = set()
     for entry in net._entries.entries.values():
         core = entry.executable._core
-        found.add(dict(core._bound[1])[len(core.program.slots) - 1])
+        bound = dict(core._bound[1])
+        found.add(tuple(bound[i] for i, s in enumerate(core.program.slots) if s.kind == "kept"))
     return found
 
 

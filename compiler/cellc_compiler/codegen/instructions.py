@@ -135,6 +135,25 @@ class Check:
 Instruction = Call | Copy | If | Loop | For | Tasks | Callback | Check
 
 
+def places_of(i: Instruction) -> tuple[Place, ...]:
+    """The places that an instruction itself names."""
+    if isinstance(i, (Call, Callback)):
+        return i.places
+    if isinstance(i, Copy):
+        return i.to, i.source
+    if isinstance(i, For):
+        return (i.index,) if i.limit is None else (i.index, i.limit)
+    if isinstance(i, Check):
+        return i.checked, i.shown, *(place for place, _ in i.values)
+    return () if isinstance(i, Tasks) else (i.pred,)
+
+
+def slots_of(instructions: list[Instruction]) -> list[int]:
+    """The slots that instructions read or write, nested ones included, by first use."""
+    return list(dict.fromkeys(p.base for i in walk(instructions) for p in places_of(i)
+                              if isinstance(p.base, int)))
+
+
 def walk(instructions: list[Instruction]) -> Iterator[Instruction]:
     """All instructions, nested ones included."""
     for i in instructions:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from cellc_runtime.packing import Packing
 from cellc_runtime.records import dataclass, field
 
 from ..ir.graph import Node
 from ..loops.nest import Nest
-from .instructions import Instruction, Place
+from .instructions import Call, Instruction, Place, slots_of
 from .memory import ALIGN, Buffer
 from .plan import Step
 
@@ -29,14 +30,33 @@ class RunCheck:
 
 
 @dataclass(slots=True)
+class KeptBlock:
+    """Memory that is filled when parameters are bound, in a slot of its own.
+
+    Attributes:
+        nbytes: its size.
+        instructions: what fills it.
+        packing: the layout in which it holds all elements of its one source, if it does.
+    """
+
+    nbytes: int
+    instructions: list[Instruction] = field(default_factory=list)
+    packing: Packing | None = None
+
+    def sources(self, slot: int) -> list[int]:
+        """The slots that are read to fill it, in order of their first use; its own is `slot`."""
+        return [s for s in slots_of(self.instructions) if s != slot]
+
+
+@dataclass(slots=True)
 class Lowered:
     """A lowered graph.
 
     Attributes:
         instructions: in order.
         buffers: arena buffers, lifetimes set.
-        ahead: what runs once when parameters are bound, with `ahead_buffers` of its own.
-        kept_bytes: memory it fills, in the slot behind all others.
+        kept: what is filled when parameters are bound, in the slots behind all others, with
+            `ahead_buffers` of its own.
         constants: the constant pool.
         callbacks: host callbacks by number.
         checks: what can fail at run time; error `n` is that of `checks[n - 1]`.
@@ -49,43 +69,72 @@ class Lowered:
     callbacks: list[HostCallback]
     checks: list[RunCheck] = field(default_factory=list)
     nests: list[tuple[str, Nest]] = field(default_factory=list)
-    ahead: list[Instruction] = field(default_factory=list)
+    kept: list[KeptBlock] = field(default_factory=list)
     ahead_buffers: list[Buffer] = field(default_factory=list)
-    kept_bytes: int = 0
+
+    @property
+    def ahead(self) -> list[Instruction]:
+        """All that runs when parameters are bound."""
+        return [i for block in self.kept for i in block.instructions]
+
+    @property
+    def kept_bytes(self) -> int:
+        """Memory that is kept."""
+        return sum(block.nbytes for block in self.kept)
 
 
 class Kept:
-    """Memory filled once, when parameters are bound, and what fills it.
+    """What is computed from parameters when they are bound: values, and packed operands.
+
+    Each packed operand has a block to itself, so that programs that pack a weight alike share it
+    whatever else they compute, and the weight as it was given can go as soon as it is packed.
 
     Args:
-        slot: the slot that points to it.
+        first: the slot of the first block; those of others follow.
         frozen: the slots of parameters that no call writes.
     """
 
-    def __init__(self, slot: int, frozen: Iterable[int]) -> None:
-        self.slot = slot
-        self.frozen = {slot, "const", *frozen}
-        self.nbytes = 0
-        self.steps: list[tuple[Step, tuple[Place, ...], str]] = []
+    def __init__(self, first: int, frozen: Iterable[int]) -> None:
+        self.first = first
+        self.frozen = {"const", *frozen}
+        self.blocks: list[KeptBlock] = []
         self.found: dict[tuple[str, tuple[Place, ...]], Place] = {}
 
-    def room(self, nbytes: int) -> Place:
-        """A place for this many bytes."""
-        place = Place(self.slot, self.nbytes)
-        self.nbytes += max(-(-nbytes // ALIGN), 1) * ALIGN
-        return place
+    def _block(self, nbytes: int) -> tuple[KeptBlock, int]:
+        block, slot = KeptBlock(nbytes), self.first + len(self.blocks)
+        self.blocks.append(block)
+        self.frozen.add(slot)
+        return block, slot
+
+    def values(self, sizes: Sequence[int]) -> list[Place]:
+        """Places for values of these sizes, together in one block; asked for once, first."""
+        if not sizes:
+            return []
+        block, slot = self._block(0)
+        places = []
+        for nbytes in sizes:
+            places.append(Place(slot, block.nbytes))
+            block.nbytes += max(-(-nbytes // ALIGN), 1) * ALIGN
+        return places
 
     def same(self, place: Place) -> bool:
         """Whether a place holds the same bytes on every call."""
         return not place.steps and place.base in self.frozen
 
-    def packed(self, step: Step, sources: tuple[Place, ...], nbytes: int, label: str) -> Place:
+    def packed(
+        self, step: Step, sources: tuple[Place, ...], nbytes: int, label: str,
+        packing: Packing | None,
+    ) -> Place:
         """Where the result of a step on frozen sources is kept; the step runs ahead, once."""
         key = (step.kernel.body, sources)
         found = self.found.get(key)
         if found is None:
-            found = self.found[key] = self.room(nbytes)
-            self.steps.append((step, (*sources, found), label))
+            block, slot = self._block(nbytes)
+            found = self.found[key] = Place(slot)
+            block.instructions.append(Call(step.kernel, (*sources, found), label))
+            whole = len(sources) == 1 and isinstance(sources[0].base, int) \
+                and not sources[0].offset
+            block.packing = packing if whole else None
         return found
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from cellc_runtime.records import dataclass
+from cellc_runtime.packing import Packing
 from cellc_runtime.target import Target
 
 from ..ir.graph import Graph, Node, Value
@@ -386,7 +386,7 @@ class GraphBlock:
     ) -> None:
         """Run the steps of a plan; roles `in0`, `in1`, ... are `operands`."""
         scratch = dict(plan.scratch)
-        steps = [s for s in plan.steps if not self._ahead(s, table, scratch, label)
+        steps = [s for s in plan.steps if not self._ahead(s, table, scratch, label, plan.packing)
                  and not self._before_loop(s, table, scratch, label, nodes)
                  and not self._shared(s, table, scratch, label, nodes, operands)]
         for role, nbytes in scratch.items():
@@ -400,7 +400,8 @@ class GraphBlock:
                 self.low.emit(self.out, call, places)
 
     def _ahead(
-        self, step: Step, table: dict[str, Place], scratch: dict[str, int], label: str
+        self, step: Step, table: dict[str, Place], scratch: dict[str, int], label: str,
+        packing: Packing | None,
     ) -> bool:
         """Move a step that packs what never changes out of the call; whether it could be."""
         *reads, packed = step.roles
@@ -410,7 +411,8 @@ class GraphBlock:
         if not all(r in table and kept.same(table[r]) for r in reads):
             return False
         sources = tuple(table[r] for r in reads)
-        table[packed] = kept.packed(step, sources, scratch.pop(packed), f"{label} (weights)")
+        table[packed] = kept.packed(
+            step, sources, scratch.pop(packed), f"{label} (weights)", packing)
         return True
 
     def _before_loop(
@@ -655,13 +657,13 @@ def lower(
     slot = first + len(graph.outputs) + len(graph.updates)
     kept = Kept(slot, (i for i, v in enumerate(parts.main.inputs) if is_frozen(v)))
     low = Lowering(target, kept, on_kernel)
-    held = [kept.room(v.type.nbytes) for v in parts.kept]
+    held = kept.values([v.type.nbytes for v in parts.kept])
     env: dict[Value, Place] = {v: Place(i) for i, v in enumerate(parts.main.inputs[:first])}
     env.update(zip(parts.kept, held, strict=True))
     out = _lower_main(low, parts.main, env, first)
-    done = _lower_ahead(low, parts, held)
+    buffers = _lower_ahead(low, parts, held)
     return Lowered(out, low.buffers, low.constants, low.callbacks, low.checks, low.nests,
-                   done.instructions, done.buffers, kept.nbytes)
+                   kept.blocks, buffers)
 
 
 def _lower_main(
@@ -698,14 +700,8 @@ def _lower_main(
     return out
 
 
-@dataclass(slots=True)
-class _Ahead:
-    instructions: list[Instruction]
-    buffers: list[Buffer]
-
-
-def _lower_ahead(low: Lowering, parts: Split, held: list[Place]) -> _Ahead:
-    """What fills the kept memory: the graph computed ahead, then steps found in plans."""
+def _lower_ahead(low: Lowering, parts: Split, held: list[Place]) -> list[Buffer]:
+    """What fills the block of kept values; the buffers it needs meanwhile."""
     ahead = Lowering(low.target, on_kernel=low.on_kernel)
     ahead.constants, ahead.pool, ahead.nests = low.constants, low.pool, low.nests
     env: dict[Value, Place] = {v: Place(i) for i, v in enumerate(parts.ahead.inputs)}
@@ -714,9 +710,14 @@ def _lower_ahead(low: Lowering, parts: Split, held: list[Place]) -> _Ahead:
     for v, place in zip(parts.ahead.outputs, held, strict=True):
         ahead.copy(out, place, block.place(v), v.type.nbytes)
     assert low.kept is not None
-    for step, places, label in low.kept.steps:
-        ahead.emit(out, Call(step.kernel, places, label), places)
-    return _Ahead(out, ahead.buffers)
+    if held:
+        low.kept.blocks[0].instructions = out
+    for kept in low.kept.blocks[bool(held):]:
+        for i in kept.instructions:
+            assert isinstance(i, Call)
+            if low.on_kernel is not None:
+                low.on_kernel(i.kernel)
+    return ahead.buffers
 
 
 def _mark_reused(graph: Graph) -> None:

@@ -3,11 +3,11 @@ once, when parameters are bound."""
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Sequence
 
 from cellc_runtime.abi import AHEAD, CALLBACK_FAILED, FIRST_CALLBACK, MAIN, TABLE
-from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
 from ..emit_object import QUICK
@@ -33,6 +33,10 @@ from .memory import Buffer
 PARALLEL_CYCLES = 25_000.0
 """Kernels of less work run on the calling thread: a fork and join costs about 2000 cycles."""
 
+Params = tuple[tuple[str, str], ...]
+MAIN_PARAMS: Params = (("ptr", "slots"), ("ptr", "arena"), ("ptr", "consts"))
+AHEAD_PARAMS: Params = (*MAIN_PARAMS, ("i64", "part"))
+
 QUICK_LINES = 400
 """From so many lines on the function is compiled quickly: it calls kernels, and they take long."""
 
@@ -54,35 +58,36 @@ class Kernels:
         return name
 
 
-@dataclass(frozen=True, slots=True)
-class MainText:
-    """The module of both functions, and that of `cellc_ahead` alone ("" if there is none)."""
-
-    module: str
-    ahead: str
-
-
 def write_main(
-    instructions: list[Instruction], ahead: list[Instruction], target: Target,
+    instructions: list[Instruction], ahead: list[list[Instruction]], target: Target,
     kernels: Kernels, writer: FunctionWriter | None = None,
-) -> MainText:
-    """The text of both functions; `kernels` takes in what they call.
+) -> str:
+    """The module of both functions; `kernels` takes in what they call.
+
+    `ahead` is what each block of what is kept is filled by.
 
     `writer` writes `cellc_main` (one that also records, say).
     """
     writer = writer or FunctionWriter(MAIN, target, kernels)
     functions = [writer.write(instructions)]
     if ahead:
-        functions.append(FunctionWriter(AHEAD, target, kernels).write(ahead))
+        other = FunctionWriter(AHEAD, target, kernels, AHEAD_PARAMS)
+        other.helpers, other.parts = writer.helpers, writer.parts  # of one module
+        functions.append(other.write_parts(ahead))
     declares = [f"declare hidden void @{n}(ptr, i64, i64)" for n in kernels.named]
     declares.append("declare hidden void @cellc_parallel_for(ptr, ptr, i64, i64)")
     if any(isinstance(i, Callback) for i in walk(instructions)):
         declares.append(f"@{TABLE} = external hidden global [0 x ptr]")
     text = module([*functions, *writer.helpers], "\n".join(declares))
-    text += win64_text(AHEAD, target) if ahead else ""
+    text += win64_text(AHEAD, target, AHEAD_PARAMS) if ahead else ""
     if sum(len(f.lines) for f in functions) > QUICK_LINES:
         text = QUICK + text
-    return MainText(text, functions[1].text() if ahead else "")
+    return text
+
+
+def block_text(instructions: list[Instruction], target: Target) -> str:
+    """Instructions as a text that says all they do: kernels are named by their contents."""
+    return FunctionWriter("block", target, Kernels()).write(instructions).text()
 
 
 def is_parallel(kernel: Kernel) -> bool:
@@ -91,7 +96,7 @@ def is_parallel(kernel: Kernel) -> bool:
 
 
 class FunctionWriter:
-    """Writes `NAME(slots, arena, consts)`.
+    """Writes `NAME(slots, arena, consts)`, or a function of more parameters.
 
     Attributes:
         helpers: other functions of the module that it calls.
@@ -100,10 +105,11 @@ class FunctionWriter:
     spare = 0
     """Pointers more than its buffers that a kernel is given."""
 
-    def __init__(self, name: str, target: Target, kernels: Kernels) -> None:
+    def __init__(
+        self, name: str, target: Target, kernels: Kernels, params: Params = MAIN_PARAMS
+    ) -> None:
         self.helpers: list[Function] = []
-        params = [("ptr", "slots"), ("ptr", "arena"), ("ptr", "consts")]
-        self.f = Function(name, params, target, ret="i32")
+        self.f = Function(name, list(params), target, ret="i32")
         self.target = target
         self.kernels = kernels
         self.counters: dict[int, V] = {}
@@ -117,6 +123,16 @@ class FunctionWriter:
         self.block(instructions)
         self.f.ret_(V("i32", "0"))
         return self.f
+
+    def write_parts(self, parts: Sequence[list[Instruction]]) -> Function:
+        """The function that runs the part whose number is the parameter `part`."""
+        f = self.f
+        self.open([i for part in parts for i in part])
+        for number, part in enumerate(parts):
+            chosen = f.cmp("eq", f.arg("part"), f.i64(number))
+            f.when(chosen, functools.partial(self.block, part))
+        f.ret_(V("i32", "0"))
+        return f
 
     def open(self, instructions: list[Instruction]) -> None:
         """Make room for the pointers of a call."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cellc_runtime.packing import Packing
 from cellc_runtime.records import dataclass, field
 
 from .kernel import Kernel
@@ -26,7 +27,12 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class KernelPlan:
-    """Kernels in order, and the bytes of each scratch buffer they share."""
+    """Kernels in order, and the bytes of each scratch buffer they share.
+
+    Attributes:
+        packing: the layout that the packing step gives an operand, if it changes no element.
+    """
 
     steps: tuple[Step, ...]
     scratch: dict[str, int] = field(default_factory=dict)
+    packing: Packing | None = None

@@ -73,7 +73,9 @@ def _programs(
         parts = ", ".join(f"{what} {n / 1024:.0f}" for what, n in memory.items() if n)
         lines.append(f"{name}: {target.name}{batch}: {source}, "
                      f"{report.arena_bytes / 1024:.0f} KiB of temporaries")
-        lines.append(f"  memory of a call: {sum(memory.values()) / 1024:.0f} KiB ({parts})")
+        spare = out[-1].spare_bytes
+        less = f"; a Cell gives up {spare / 1024:.0f} of parameters when packed" if spare else ""
+        lines.append(f"  memory of a call: {sum(memory.values()) / 1024:.0f} KiB ({parts}){less}")
     return out
 
 

@@ -201,8 +201,10 @@ class Parameter(Tensor):
     @property
     def dtype(self) -> DType:
         """Element type; within a Cell under `to_float`, the one it is read in there."""
-        own = dtypes.from_numpy(self._data.dtype)
-        wanted = precision()
+        return self._read_as(dtypes.from_numpy(self._data.dtype), precision())
+
+    def _read_as(self, own: DType, wanted: DType | None) -> DType:
+        """The element type it is read in where floats are wanted in another one."""
         if wanted is None or not own.is_float or self.is_state:
             return own
         return wanted
@@ -315,12 +317,12 @@ class Parameter(Tensor):
         Raises:
             TypeError, ValueError: as `initializer`.
         """
-        out = object.__new__(type(self))
+        out = object.__new__(self.__class__)
         state = {k: v for k, v in self.__dict__.items() if k not in _OWN}
         out.__dict__.update(state)
         out._serial = next(_serial)
         if isinstance(init, str) and init == "same":
-            out._data = aligned_copy(self._data)
+            out._data = aligned_copy(self._snapshot())
             out.init = self.init
         else:
             filled = make_initial[0](init, self.shape, self.dtype).init_data()
@@ -344,7 +346,7 @@ class Parameter(Tensor):
 
     def __reduce__(self) -> tuple[Any, ...]:
         state = {k: v for k, v in self.__dict__.items() if k not in _OWN}
-        return _restore, (type(self), self._data, state, self.init)
+        return _restore, (self.__class__, self._snapshot(), state, self.init)
 
     def __repr__(self) -> str:
         return (f"Parameter (name={self._name}, shape={self.shape}, dtype={self.dtype!s}, "
@@ -353,7 +355,8 @@ class Parameter(Tensor):
     __str__ = __repr__
 
 
-_OWN = frozenset({"_lease", "_version", "_serial", "init", "inited_param"})
+_OWN = frozenset({"_lease", "_version", "_serial", "init", "inited_param", "_elements",
+                  "_unpacked", "_pinned"})
 """Attributes that belong to one parameter and not to copies of it."""
 
 make_initial: list[Callable[..., Tensor]] = []

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +23,9 @@ from ._printing import tensor_repr, tensor_str
 from .symbol import ANY_RANK, Axis, Described, Symbol, checked_axes, describes
 
 Array = np.ndarray[Any, Any]
+
+_numbers = count(-1, -1)
+"""Of tensors that were asked for one; Parameters have numbers from 0 on."""
 
 _INPUTS = "Tensor, ndarray, list, tuple, float, int, bool, complex"
 
@@ -56,6 +60,16 @@ def aligned_zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     kind = dtypes.from_numpy(dtype).numpy
     size = math.prod(shape) * kind.itemsize
     raw = np.zeros(size + 64, np.uint8)
+    start = -raw.ctypes.data % 64
+    out: Array = raw[start : start + size].view(kind).reshape(shape)
+    return out
+
+
+def aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """Memory not written yet that starts on a 64-byte boundary."""
+    kind = dtypes.from_numpy(dtype).numpy
+    size = math.prod(shape) * kind.itemsize
+    raw = np.empty(size + 64, np.uint8)
     start = -raw.ctypes.data % 64
     out: Array = raw[start : start + size].view(kind).reshape(shape)
     return out
@@ -170,6 +184,8 @@ class Tensor:
     _data: Array
     _version: int = 0
     """Grows when the elements are written in place; see `core.writes`."""
+    _eager: bool = True
+    """Whether it has elements; a tensor of a graph has none."""
     _hooks: dict[int, Any] | None = None
     """Functions that gradients of this tensor pass through; see `register_hook`."""
     _literal: bool = False
@@ -320,6 +336,17 @@ class Tensor:
     def _lent(self) -> Array:
         """The elements, for someone who may write them."""
         return self._data
+
+    def _snapshot(self) -> Array:
+        """The elements, for someone who reads them now and keeps nothing."""
+        return self._data
+
+    def _number_of(self) -> int:
+        """A number that no other tensor of this process has or will have."""
+        number: int | None = self.__dict__.get("_serial")
+        if number is None:
+            number = self.__dict__["_serial"] = next(_numbers)
+        return number
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         data = self._data

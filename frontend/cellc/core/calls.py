@@ -70,7 +70,9 @@ def learn(cell: Any, args: Sequence[Tensor], entry: CompiledEntry) -> None:
         Argument("tensor", (t._data.dtype, t._data.shape), i) for i, t in enumerate(args)
     ]
     entry.flag.forget = site.learn(
-        arguments, entry.executable, params=[(p, p._data) for p in entry.traced.parameters],
+        arguments, entry.executable,
+        params=[(p, p._data) for p, read in zip(entry.traced.parameters, entry.read, strict=True)
+                if read],
         first=id(cell), epoch=entry.epoch if kept else -1, weak=cell,
     )
 

@@ -22,6 +22,7 @@ from cellc_runtime.lazy import lazy_module
 from cellc_runtime.records import dataclass, field
 
 from .. import context
+from ..common.packed import Weight
 from ..common.tensor import OpenTensor, Tensor
 from . import calls, progress, writes
 from .batches import OWN, BatchedEntry
@@ -232,6 +233,10 @@ class CompiledEntry(Entry):
         self.callbacks = host_callbacks(traced.graph, traced.functions)
         self.executable = Executable(program, self.callbacks, ERRORS)
         self.bound: list[tuple[Any, int]] = []
+        self.weights = [Weight(p) for p in traced.parameters]
+        unread = set(program.unread)
+        slots = (i for i, s in enumerate(program.slots) if s.kind == "param")
+        self.read = [i not in unread for i in slots]
         self.epoch = -1
         self.learnt = 0
         updated = {old for old, _ in traced.graph.updates}
@@ -247,21 +252,22 @@ class CompiledEntry(Entry):
         for p in parameters:
             if p.init is not None:
                 p.init_data()
-        self.bound = [(p._data, p._version) for p in parameters]
+        # What no call reads is not held here, so that it can go.
+        self.bound = [(p._data if read else None, p._version)
+                      for p, read in zip(parameters, self.read, strict=True)]
         lent = self.executable.program.kept_bytes > 0 and any(
             getattr(p, "_is_lent", False) for p in parameters
         )
         if lent:
             self.epoch = -1  # lent memory may be written before any call
-        versions = None if lent else [version for _, version in self.bound]
-        self.executable.bind([array for array, _ in self.bound], versions)
+        self.executable.bind(self.weights)
 
     def _catch_up(self) -> None:
         """Some parameter somewhere has changed: bind again if it is one of these."""
         epoch, lent = writes.epoch, self.epoch < 0
         keeps = bool(self.executable.program.kept_bytes)
         for p, (array, version) in zip(self.traced.parameters, self.bound, strict=True):
-            if p._data is not array or (keeps and (
+            if (array is not None and p._data is not array) or (keeps and (
                 lent or p._version != version or getattr(p, "_is_lent", False)
             )):
                 self.bind()

@@ -49,7 +49,7 @@ def short(value: Any) -> str:
         text = f"a tensor {value._type}"
     elif isinstance(value, Tensor):
         text = f"Tensor {value._type}"
-        if value._data.size <= 4:
+        if value._type.size <= 4:
             text += f" {value._data.tolist()}"
     elif isinstance(value, np.ndarray):
         text = f"array {value.dtype}{list(value.shape)}"

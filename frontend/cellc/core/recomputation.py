@@ -181,11 +181,11 @@ def _holding(arrays: Any) -> Iterator[None]:
             saved.append((tensor, tensor._data))
             tensor._data = array
     if saved:
-        writes.advance()
+        writes.written(t for t, _ in saved)
     try:
         yield
     finally:
         for tensor, array in saved:
             tensor._data = array
         if saved:
-            writes.advance()
+            writes.written(t for t, _ in saved)

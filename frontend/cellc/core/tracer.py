@@ -33,6 +33,8 @@ class GraphTensor(Tensor):
     def __init__(self, value: Value) -> None:
         self._value = value
 
+    _eager = False
+
     @property
     def _type(self) -> TensorType:
         return self._value.type
@@ -178,7 +180,7 @@ class Tracer:
         found = region.env.get(parameter)
         if found is None:
             if depth == 0:
-                ty = TensorType(parameter._data.shape, dtypes.from_numpy(parameter._data.dtype))
+                ty = parameter._type
                 name, kind = _named(parameter)
                 found = self.graph.add_input(ty, self._unique(name), kind)
                 self.parameters[parameter] = found

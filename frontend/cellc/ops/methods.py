@@ -143,13 +143,13 @@ def astype(self: Tensor, dtype: Any, copy: bool = True) -> Tensor:
     """
     to = convert(dtype, "Tensor.astype")
     if self.dtype is to:
-        return self if not copy or type(self)._type is not Tensor._type else fresh(self)
+        return self if not copy or not self._eager else fresh(self)
     return cast_to(self, to)
 
 
 def fresh(x: Tensor) -> Tensor:
     """A tensor of the same value with memory of its own (in a graph: the same value)."""
-    if isinstance(x, Parameter) or type(x)._type is not Tensor._type:
+    if isinstance(x, Parameter) or not x._eager:
         return apply("reshape", x, shape=x.shape)  # type: ignore[no-any-return]
     out: Tensor = apply("reshape", x, shape=x.shape)
     if np.shares_memory(out._data, x._data):

@@ -291,7 +291,7 @@ def log_normal(self: Tensor, mean: float = 1.0, std: float = 2.0) -> Tensor:
 
 def plain(self: Tensor) -> Tensor:
     """The value as a Tensor that shares this one's memory."""
-    return self if type(self)._type is not Tensor._type else Tensor._from_array(self._lent())
+    return self if not self._eager else Tensor._from_array(self._lent())
 
 
 def assign_value(self: Tensor, value: Tensor) -> Tensor:
@@ -299,7 +299,7 @@ def assign_value(self: Tensor, value: Tensor) -> Tensor:
     if value.shape == self.shape and value.dtype is self.dtype:
         return become(self, value)
     self._data = value._data.copy()
-    writes.advance()
+    writes.written((self,))
     return self
 
 
@@ -307,13 +307,20 @@ def set_dtype(self: Tensor, dtype: DType) -> DType:
     """Convert the tensor in place to another element type; that type."""
     to = convert(dtype, "Tensor.set_dtype")
     self._data = cast_array(self._data, to)
-    writes.advance()
+    writes.written((self,))
     return to
 
 
 def get_bytes(self: Tensor) -> bytes:
     """The elements' memory, row-major."""
-    return self._data.tobytes()
+    return self._snapshot().tobytes()
+
+
+def data_ptr(self: Tensor) -> int:
+    """Where the elements are; from now on they stay there."""
+    address: int = self._data.ctypes.data
+    self.__dict__["_pinned"] = True
+    return address if self._data.ctypes.data == address else data_ptr(self)
 
 
 def convert_bytes_to_tensor(
@@ -388,7 +395,7 @@ METHODS: dict[str, Any] = {
     "set_dtype": set_dtype, "get_bytes": get_bytes,
     "convert_bytes_to_tensor": staticmethod(convert_bytes_to_tensor), "move_to": move_to,
     "set_const_arg": set_const_arg, "new_empty": new_empty,
-    "data_ptr": lambda self: self._data.ctypes.data, "storage_offset": lambda self: 0,
+    "data_ptr": data_ptr, "storage_offset": lambda self: 0,
     "is_pinned": lambda self: False, "is_shared": lambda self: False,
     "random_": in_place(random), "uniform_": in_place(uniform), "normal_": in_place(normal),
     "exponential_": in_place(exponential), "scatter_": in_place(aliased(scatter, dim="axis",

@@ -122,8 +122,10 @@ class EagerEngine:
         journal.before_write(parameter)
         for r in active_recordings():
             r.before_overwrite(parameter)
-        np.copyto(parameter._data, value._data)
+        array = parameter._data  # held until the new version says that it has changed
+        np.copyto(array, value._data)
         writes.written((parameter,))
+        del array
         for r in active_recordings():
             r.rebind(parameter, value)
 

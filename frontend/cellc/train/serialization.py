@@ -188,7 +188,7 @@ def _entry_of(name: Any, value: Any) -> Array | str:
 
 
 def _array_of(tensor: Tensor) -> Array:
-    array: Array = tensor.init_data()._data
+    array: Array = tensor.init_data()._snapshot()
     return array
 
 

@@ -13,6 +13,8 @@ array before it uses this entry).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from cellc_runtime.abi import ENTRY, LARGE, MAIN
 from cellc_runtime.target import Target
 
@@ -515,8 +517,8 @@ define hidden ptr @memset(ptr %to, i32 %value, i64 %n) nounwind {
 
 _WIN64 = """
 ; {NAME} under the calling convention of Windows, where its caller is not generated code.
-define hidden win64cc i32 @{NAME}_win64(ptr %slots, ptr %arena, ptr %consts) nounwind {
-  %rc = call i32 @{NAME}(ptr %slots, ptr %arena, ptr %consts)
+define hidden win64cc i32 @{NAME}_win64({PARAMS}) nounwind {
+  %rc = call i32 @{NAME}({PARAMS})
   ret i32 %rc
 }
 """
@@ -529,10 +531,13 @@ def support_text(target: Target) -> str:
     """
     code = fill(_ENTRY + SITE_CODE + _LIBC, target)
     code = code.replace("{ENTRY}", ENTRY).replace("{LARGE}", str(LARGE))
-    windows = f"declare hidden i32 @{MAIN}(ptr, ptr, ptr)\n" + win64_text(MAIN, target)
+    params = (("ptr", "slots"), ("ptr", "arena"), ("ptr", "consts"))
+    windows = f"declare hidden i32 @{MAIN}(ptr, ptr, ptr)\n" + win64_text(MAIN, target, params)
     return TABLE_DECLARATION + pool_text(target) + blocks_text(target) + code + windows
 
 
-def win64_text(name: str, target: Target) -> str:
+def win64_text(name: str, target: Target, params: Sequence[tuple[str, str]]) -> str:
     """The function that Windows calls in the place of `name`; nothing for other machines."""
-    return _WIN64.replace("{NAME}", name) if target.triple.startswith("x86_64") else ""
+    text = ", ".join(f"{ty} %{param}" for ty, param in params)
+    text = _WIN64.replace("{NAME}", name).replace("{PARAMS}", text)
+    return text if target.triple.startswith("x86_64") else ""

@@ -22,6 +22,7 @@ from collections.abc import Callable, Sequence
 from cellc_compiler.codegen.kernel import Kernel
 from cellc_compiler.codegen.llvm.text import Function, V, vector
 from cellc_runtime.dtypes import DType
+from cellc_runtime.packing import Packing
 from cellc_runtime.records import dataclass, field
 from cellc_runtime.target import Target
 
@@ -251,6 +252,14 @@ buffers are `bufs[3:]` of the kernel."""
 def packed_bytes(p: BlockConv) -> int:
     """Bytes of the packed weights."""
     return p.out_blocks * p.bo * p.chain * acc_size(p.dtype)
+
+
+def packing(p: BlockConv, ov: int) -> Packing | None:
+    """The layout of the packed weights, if packing changes no element."""
+    size = p.dtype.itemsize
+    layout = Packing(1, p.oc, p.chain, ov * p.bo, True, size)
+    same = acc_size(p.dtype) == size and layout.packed_bytes == packed_bytes(p)
+    return layout if same else None
 
 
 def pack_kernel(p: BlockConv, ov: int, target: Target) -> Kernel:

@@ -46,6 +46,7 @@ from cellc_compiler.codegen.llvm.kernels.gemm_tile import (
 )
 from cellc_compiler.codegen.llvm.text import Function, V, is_float, module
 from cellc_runtime.dtypes import DType
+from cellc_runtime.packing import Packing
 from cellc_runtime.records import dataclass, field
 from cellc_runtime.target import Target
 
@@ -97,7 +98,7 @@ class MatmulSpec:
             raise ValueError(f"matmul needs one stride of A and of B per batch dimension: {self}")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class MatmulPlan:
     """Kernels to run in order, and the scratch they share.
 
@@ -106,10 +107,12 @@ class MatmulPlan:
             is computed transposed), `epilogue0`, `epilogue1`, ..., `accumulator`. A step that
             writes `packed_*` reads one input only and can be done ahead of time.
         scratch: bytes of each scratch role; 64-byte aligned.
+        packing: the layout of `packed_*`, if packing changes no element.
     """
 
     kernels: list[Step] = field(default_factory=list)
     scratch: dict[str, int] = field(default_factory=dict)
+    packing: Packing | None = None
 
 
 def matmul_kernels(spec: MatmulSpec, target: Target) -> MatmulPlan:
@@ -240,6 +243,7 @@ class GemmWriter:
             packer = PackWriter(self.p, self.panels, self.target)
             plan.scratch[packed] = self.p.b_matrices * self.matrix_bytes()
             plan.kernels.append((packer.kernel(), (source, packed)))
+            plan.packing = self._packing()
             roles[1] = packed
         if self.blocks > 1 and not self.arith.carries_in_out:
             roles.append("accumulator")
@@ -250,6 +254,14 @@ class GemmWriter:
         kernel = Kernel(body, self.s.ntasks, len(roles), self.s.cycles)
         plan.kernels.append((kernel, tuple(roles)))
         return plan
+
+    def _packing(self) -> Packing | None:
+        """The layout of the packed B, unless its elements are widened or split."""
+        arith, size = self.arith, self.arith.dtype.itemsize
+        if arith.parts != 1 or arith.acc_size != size:
+            return None
+        p = self.p
+        return Packing(p.b_matrices, p.n, p.k, self.panels.width, p.trans_b, size)
 
     def matrix_bytes(self) -> int:
         return self.panels.count * panel_bytes(self.arith, self.s.width, self.p.k)

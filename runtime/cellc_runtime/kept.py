@@ -1,0 +1,132 @@
+"""What programs compute when parameters are bound, shared by all that compute the same.
+
+A block is named by what fills it and by the contents of its sources, so programs for other sizes
+of one network share packed weights. What a program reads packed it need not find as it was given
+too: a `Source` is told where its elements are packed, and may then do without an array of its own.
+"""
+
+from __future__ import annotations
+
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any
+
+import numpy as np
+
+from .packing import Packing
+from .platform import Scratch, trim_memory
+from .program import Program
+
+Array = np.ndarray[Any, Any]
+Fill = Callable[[int, Mapping[int, int]], None]
+
+_shared: weakref.WeakValueDictionary[Any, Scratch] = weakref.WeakValueDictionary()
+"""Blocks in use, by what fills them and the contents of their sources."""
+
+_TRIM = 16 << 20
+"""Bytes that were given up after which the system gets them back."""
+
+
+class Source(ABC):
+    """A parameter that may give up its memory.
+
+    Attributes:
+        shape, dtype: of the array.
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @abstractmethod
+    def key(self) -> Hashable | None:
+        """Differs whenever the elements do; None if they may change at any time, unseen."""
+
+    @abstractmethod
+    def array(self) -> Array:
+        """The elements."""
+
+    @abstractmethod
+    def settle(self, key: Hashable, block: Scratch, packing: Packing) -> int:
+        """The elements that were there under `key` are in a block, in this layout.
+
+        Returns:
+            How many bytes were given up.
+        """
+
+
+class Blocks:
+    """Makes or finds the blocks of one program.
+
+    Args:
+        program: the program.
+        fill: called with the number of a block and the addresses of its slot and sources.
+    """
+
+    def __init__(self, program: Program, fill: Fill) -> None:
+        self._program = program
+        self._fill = fill
+        self._first = len(program.slots) - len(program.ahead)
+        self._last = {s: number for number, a in enumerate(program.ahead) for s in a.sources}
+
+    def bind(
+        self, addresses: Mapping[int, int], keys: Mapping[int, Hashable | None],
+        sources: Mapping[int, Source], take: Callable[[int], Array],
+    ) -> list[Scratch]:
+        """The blocks for parameters of these contents, in order.
+
+        One after the other: a weight that is packed is given up before the next one is.
+
+        Args:
+            addresses: by slot, of the parameters that are arrays.
+            keys: by slot, of the contents of parameters.
+            sources: by slot, of the parameters that are not.
+            take: the array of such a parameter, laid out as the program needs it.
+        """
+        known = dict(keys)
+        blocks: list[Scratch] = []
+        packed: dict[int, tuple[Scratch, Packing]] = {}
+        given_up = 0
+        for number, ahead in enumerate(self._program.ahead):
+            parts = tuple(known[s] for s in ahead.sources)
+            key = None if None in parts else (ahead.key, parts)
+            block = _shared.get(key) if key is not None else None
+            if block is None:
+                block = self._made(number, blocks, addresses, sources, take)
+                if key is not None:
+                    _shared[key] = block
+            known[self._first + number] = key
+            blocks.append(block)
+            if key is None:
+                continue
+            if ahead.packing is not None:
+                packed.setdefault(ahead.sources[0], (block, ahead.packing))
+            for s in ahead.sources:
+                if self._last[s] == number and s in packed and s in sources:
+                    given_up += sources[s].settle(known[s], *packed[s])
+            if given_up >= _TRIM:
+                given_up = 0
+                trim_memory()
+        if given_up:
+            trim_memory()
+        return blocks
+
+    def _made(
+        self, number: int, before: list[Scratch], addresses: Mapping[int, int],
+        sources: Mapping[int, Source], take: Callable[[int], Array],
+    ) -> Scratch:
+        """A block, filled: fresh memory, for a call that still runs may use the old."""
+        slot = self._first + number
+        block = Scratch(self._program.slots[slot].nbytes)
+        places = {slot: block.address}
+        held = []  # until the block is filled
+        for s in self._program.ahead[number].sources:
+            if s >= self._first:
+                places[s] = before[s - self._first].address
+            elif s in sources:
+                held.append(take(s))
+                places[s] = int(held[-1].__array_interface__["data"][0])
+            else:
+                places[s] = addresses[s]
+        self._fill(number, places)
+        return block
