@@ -43,10 +43,11 @@ def flops(call: Timed) -> int:
     """
     if not isinstance(call, Call) or not call.dearest:
         return 0
-    return sum(_flops(node) for node in call.nodes)
+    return sum(flops_of(node) for node in call.nodes)
 
 
-def _flops(node: Node) -> int:
+def flops_of(node: Node) -> int:
+    """Floating-point operations of a node that is a contraction; 0 for others."""
     shapes = [v.shape for v in node.operands]
     if node.op == "matmul":
         a = shapes[0]

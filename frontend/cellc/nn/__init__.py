@@ -210,6 +210,15 @@ from .wrap import (
     WithLossCell,
 )
 
+if TYPE_CHECKING:
+    from .micro_batch import (
+        DistributedGradReducer,
+        GradAccumulationCell,
+        MicroBatchInterleaved,
+        PipelineCell,
+        PipelineGradReducer,
+    )
+
 __all__ = [
     "ASGD", "CELU", "ELU", "FTRL", "GELU", "GLU", "GRU", "LARS", "LRN", "LSTM", "MSSSIM", "PSNR",
     "RNN", "SGD", "SSIM", "AdaFactor", "AdaMax", "Adadelta", "Adagrad", "Adam", "AdamOffload",
@@ -220,36 +229,45 @@ __all__ = [
     "CellList", "CentralCrop", "ChannelShuffle", "ClipByNorm", "ConstantPad1d", "ConstantPad2d",
     "ConstantPad3d", "Conv1d", "Conv1dTranspose", "Conv2d", "Conv2dBnAct", "Conv2dTranspose",
     "Conv3d", "Conv3dTranspose", "CosineDecayLR", "CosineEmbeddingLoss", "CrossEntropyLoss",
-    "Dense", "DenseBnAct", "DiceLoss", "Dropout", "Dropout1d", "Dropout2d", "Dropout2dExt",
-    "Dropout3d", "DropoutExt", "DynamicLossScaleUpdateCell", "Embedding", "EmbeddingExt",
-    "EmbeddingLookup", "ExponentialDecayLR", "FastGelu", "FixedLossScaleUpdateCell", "Flatten",
-    "FocalLoss", "ForwardValueAndGrad", "FractionalMaxPool2d", "FractionalMaxPool3d", "GRUCell",
-    "GaussianNLLLoss", "GraphCell", "GroupNorm", "HShrink", "HSigmoid", "HSwish", "Hardtanh",
+    "Dense", "DenseBnAct", "DiceLoss", "DistributedGradReducer", "Dropout", "Dropout1d",
+    "Dropout2d", "Dropout2dExt", "Dropout3d", "DropoutExt", "DynamicLossScaleUpdateCell",
+    "Embedding", "EmbeddingExt", "EmbeddingLookup", "ExponentialDecayLR", "FastGelu",
+    "FixedLossScaleUpdateCell", "Flatten", "FocalLoss", "ForwardValueAndGrad",
+    "FractionalMaxPool2d", "FractionalMaxPool3d", "GRUCell", "GaussianNLLLoss",
+    "GradAccumulationCell", "GraphCell", "GroupNorm", "HShrink", "HSigmoid", "HSwish", "Hardtanh",
     "HingeEmbeddingLoss", "HuberLoss", "Identity", "ImageGradients", "InstanceNorm1d",
     "InstanceNorm2d", "InstanceNorm3d", "InverseDecayLR", "KLDivLoss", "L1Loss", "L1LossExt",
     "L1Regularizer", "LPPool1d", "LPPool2d", "LSTMCell", "Lamb", "LayerNorm", "LayerNormExt",
     "LazyAdam", "LeakyReLU", "LearningRateSchedule", "Linear", "LogSigmoid", "LogSoftmax",
     "LogSoftmaxExt", "LossBase", "MAELoss", "MSELoss", "MarginRankingLoss", "MaxPool1d",
-    "MaxPool2d", "MaxPool2dExt", "MaxPool3d", "MaxUnpool1d", "MaxUnpool2d", "MaxUnpool3d", "Mish",
-    "Momentum", "MultiClassDiceLoss", "MultiLabelSoftMarginLoss", "MultiMarginLoss",
-    "MultiheadAttention", "NLLLoss", "NaturalExpDecayLR", "Norm", "OneHot", "Optimizer", "PReLU",
-    "PReLUExt", "Pad", "ParameterUpdate", "PixelShuffle", "PixelUnshuffle", "PoissonNLLLoss",
-    "PolynomialDecayLR", "ProximalAdagrad", "RMSELoss", "RMSProp", "RNNCell", "RReLU", "ReLU",
-    "ReLU6", "ReflectionPad1d", "ReflectionPad2d", "ReflectionPad3d", "ReplicationPad1d",
+    "MaxPool2d", "MaxPool2dExt", "MaxPool3d", "MaxUnpool1d", "MaxUnpool2d", "MaxUnpool3d",
+    "MicroBatchInterleaved", "Mish", "Momentum", "MultiClassDiceLoss", "MultiLabelSoftMarginLoss",
+    "MultiMarginLoss", "MultiheadAttention", "NLLLoss", "NaturalExpDecayLR", "Norm", "OneHot",
+    "Optimizer", "PReLU", "PReLUExt", "Pad", "ParameterUpdate", "PipelineCell",
+    "PipelineGradReducer", "PixelShuffle", "PixelUnshuffle", "PoissonNLLLoss", "PolynomialDecayLR",
+    "ProximalAdagrad", "RMSELoss", "RMSProp", "RNNCell", "RReLU", "ReLU", "ReLU6",
+    "ReflectionPad1d", "ReflectionPad2d", "ReflectionPad3d", "ReplicationPad1d",
     "ReplicationPad2d", "ReplicationPad3d", "Roll", "Rprop", "SeLU", "SequentialCell", "SiLU",
     "Sigmoid", "SmoothL1Loss", "SoftMarginLoss", "SoftShrink", "Softmax", "Softmax2d",
     "SoftmaxCrossEntropyWithLogits", "Softmin", "Softsign", "SyncBatchNorm", "Tanh", "Tanhshrink",
     "Threshold", "TimeDistributed", "TrainOneStepCell", "TrainOneStepWithLossScaleCell",
     "Transformer", "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder",
-    "TransformerEncoderLayer", "Tril", "TripletMarginLoss", "TripletMarginWithDistanceLoss", "Triu",
-    "Unflatten", "Upsample", "WarmUpLR", "WithEvalCell", "WithGradCell", "WithLossCell",
+    "TransformerEncoderLayer", "Tril", "TripletMarginLoss", "TripletMarginWithDistanceLoss",
+    "Triu", "Unflatten", "Upsample", "WarmUpLR", "WithEvalCell", "WithGradCell", "WithLossCell",
     "ZeroPad2d", "cosine_decay_lr", "exponential_decay_lr", "get_activation", "inverse_decay_lr",
     "natural_exp_decay_lr", "piecewise_constant_lr", "polynomial_decay_lr", "utils", "warmup_lr",
 ]
 
+_LATER = dict.fromkeys(
+    ("DistributedGradReducer", "GradAccumulationCell", "MicroBatchInterleaved", "PipelineCell",
+     "PipelineGradReducer"), ".micro_batch")
+"""Cells that load when they are asked for."""
+
 if not TYPE_CHECKING:
     def __getattr__(name: str) -> Any:
         """Metrics are here too (`nn.Accuracy`); their home, `train`, needs this module first."""
+        if name in _LATER:
+            return getattr(importlib.import_module(_LATER[name], __name__), name)
         metrics = importlib.import_module("cellc.train.metrics")
         if name in metrics.__all__:
             return getattr(metrics, name)

@@ -72,7 +72,9 @@ def _primitives() -> dict[str, Any]:
     module = import_module(".primitives", __name__)
     more = import_module(".primitives_more", __name__)
     host = import_module(".host_primitives", __name__)
-    return {**_public(module), **module.PRIMITIVES, **more.PRIMITIVES, **_public(host)}
+    summary = import_module(".summary", __name__)
+    return {**_public(module), **module.PRIMITIVES, **more.PRIMITIVES, **_public(host),
+            **_public(summary)}
 
 
 def __getattr__(name: str) -> Any:

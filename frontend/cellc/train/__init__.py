@@ -8,9 +8,16 @@ from ..amp import (
     LossScaleManager,
     build_train_network,
 )
+from ..parallel import (
+    build_searched_strategy,
+    load_distributed_checkpoint,
+    merge_sliced_parameter,
+    restore_group_info_list,
+)
 from . import callback, metrics
 from .callback import *  # noqa: F403
 from .convert import ckpt_to_safetensors, safetensors_to_ckpt
+from .dataset_helper import DatasetHelper, connect_network_with_dataset, data_sink
 from .export import export, load
 from .metrics import *  # noqa: F403
 from .model import Model
@@ -21,11 +28,16 @@ from .serialization import (
     load_param_into_net,
     save_checkpoint,
 )
+from .summary import SummaryRecord
+from .train_thor import ConvertModelUtils, ConvertNetUtils
 
 __all__ = [
     *callback.__all__, *metrics.__all__,
-    "DynamicLossScaleManager", "FixedLossScaleManager", "LossScaleManager", "Model",
-    "async_ckpt_thread_status", "build_train_network", "ckpt_to_safetensors", "export", "load",
-    "load_checkpoint", "load_checkpoint_async", "load_param_into_net", "safetensors_to_ckpt",
-    "save_checkpoint",
+    "ConvertModelUtils", "ConvertNetUtils", "DatasetHelper", "DynamicLossScaleManager",
+    "FixedLossScaleManager", "LossScaleManager", "Model", "SummaryRecord",
+    "async_ckpt_thread_status", "build_searched_strategy", "build_train_network",
+    "ckpt_to_safetensors", "connect_network_with_dataset", "data_sink", "export", "load",
+    "load_checkpoint", "load_checkpoint_async", "load_distributed_checkpoint",
+    "load_param_into_net", "merge_sliced_parameter", "restore_group_info_list",
+    "safetensors_to_ckpt", "save_checkpoint",
 ]

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from .backup import BackupAndRestore
 from .callback import Callback, RunContext
 from .checkpointing import CheckpointConfig, ModelCheckpoint, OnRequestExit
+from .collecting import SummaryCollector
 from .control import EarlyStopping, LearningRateScheduler, ReduceLROnPlateau
+from .fault_tolerance import TrainFaultTolerance
 from .monitors import History, LambdaCallback, LossMonitor, ProgressBar, TimeMonitor
+from .utilization import FlopsUtilizationCollector
 
 __all__ = [
-    "Callback", "CheckpointConfig", "EarlyStopping", "History", "LambdaCallback",
-    "LearningRateScheduler", "LossMonitor", "ModelCheckpoint", "OnRequestExit", "ProgressBar",
-    "ReduceLROnPlateau", "RunContext", "TimeMonitor",
+    "BackupAndRestore", "Callback", "CheckpointConfig", "EarlyStopping",
+    "FlopsUtilizationCollector", "History", "LambdaCallback", "LearningRateScheduler",
+    "LossMonitor", "ModelCheckpoint", "OnRequestExit", "ProgressBar", "ReduceLROnPlateau",
+    "RunContext", "SummaryCollector", "TimeMonitor", "TrainFaultTolerance",
 ]

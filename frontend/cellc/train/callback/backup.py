@@ -1,0 +1,66 @@
+"""BackupAndRestore: a training that was interrupted goes on from its last parameters."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ..serialization import load_checkpoint, load_param_into_net, save_checkpoint
+from .callback import Callback, RunContext
+
+
+class BackupAndRestore(Callback):
+    """Saves parameters and the optimizer's state in a folder, and starts from what is there.
+
+    The epochs are counted anew; `Model.train(initial_epoch=...)` says where to go on.
+
+    Args:
+        backup_dir: the folder of the file `backup.ckpt`.
+        save_freq: `"epoch"`, or after every how many epochs it is saved.
+        delete_checkpoint: whether the file is deleted when the training ends well.
+
+    Raises:
+        TypeError, ValueError: an argument is wrong.
+
+    Source: `mindspore.train.BackupAndRestore`.
+    """
+
+    def __init__(
+        self, backup_dir: str, save_freq: str | int = "epoch", delete_checkpoint: bool = True
+    ) -> None:
+        if not isinstance(backup_dir, str):
+            raise TypeError(
+                f"For 'BackupAndRestore', 'backup_dir' must be a string, but got {backup_dir!r}.")
+        if save_freq != "epoch":
+            if type(save_freq) is not int:
+                raise TypeError("For 'BackupAndRestore', 'save_freq' must be \"epoch\" or int, but "
+                                f"got {save_freq!r}.")
+            if save_freq <= 0:
+                raise ValueError("For 'BackupAndRestore', 'save_freq' must be positive, but got "
+                                 f"{save_freq}.")
+        if not isinstance(delete_checkpoint, bool):
+            raise TypeError("For 'BackupAndRestore', 'delete_checkpoint' must be a bool, but got "
+                            f"{type(delete_checkpoint).__name__}.")
+        self.backup_file = str(Path(backup_dir).resolve() / "backup.ckpt")
+        self.save_freq = 1 if save_freq == "epoch" else int(save_freq)
+        self.delete_checkpoint = delete_checkpoint
+
+    def on_train_begin(self, run_context: RunContext) -> None:
+        """Take over what was saved, if there is something."""
+        if Path(self.backup_file).exists():
+            network = run_context.original_args().train_network
+            load_param_into_net(network, load_checkpoint(self.backup_file))
+
+    def on_train_epoch_end(self, run_context: RunContext) -> None:
+        """Save, if it is time."""
+        params = run_context.original_args()
+        if params.cur_epoch_num % self.save_freq == 0:
+            Path(self.backup_file).parent.mkdir(parents=True, exist_ok=True)
+            save_checkpoint(params.train_network, self.backup_file)
+
+    def on_train_end(self, run_context: RunContext) -> None:
+        """Delete the file."""
+        if self.delete_checkpoint:
+            Path(self.backup_file).unlink(missing_ok=True)
+
+
+__all__ = ["BackupAndRestore"]

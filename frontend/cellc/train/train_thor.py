@@ -1,0 +1,39 @@
+"""Conversion of models to THOR, the second-order optimizer of Ascend devices and GPUs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_ABSENT = (
+    "THOR, the second-order optimizer this converts to, has no CPU version: train with Momentum, "
+    "Adam or another optimizer of cellc.nn."
+)
+
+
+class ConvertModelUtils:
+    """Models for THOR: not on the CPU. Source: `mindspore.train.ConvertModelUtils`."""
+
+    @staticmethod
+    def convert_to_thor_model(*args: Any, **kwargs: Any) -> None:
+        """Not on the CPU.
+
+        Raises:
+            RuntimeError: always.
+        """
+        raise RuntimeError(_ABSENT)
+
+
+class ConvertNetUtils:
+    """Networks for THOR: not on the CPU. Source: `mindspore.train.ConvertNetUtils`."""
+
+    @staticmethod
+    def convert_to_thor_net(net: Any) -> None:
+        """Not on the CPU.
+
+        Raises:
+            RuntimeError: always.
+        """
+        raise RuntimeError(_ABSENT)
+
+
+__all__ = ["ConvertModelUtils", "ConvertNetUtils"]
