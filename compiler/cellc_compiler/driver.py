@@ -19,6 +19,7 @@ from cellc_runtime import cache, dtypes
 from cellc_runtime.errors import ArtifactError
 from cellc_runtime.executable import Executable
 from cellc_runtime.lazy import lazy_module
+from cellc_runtime.platform import release_code, trim_memory
 from cellc_runtime.program import Ahead, Callback, Program, Slot
 from cellc_runtime.records import dataclass, field
 from cellc_runtime.target import Target, host_target
@@ -183,7 +184,15 @@ def _generate(
         report.arena_bytes = memory.plan(b for b in lowered.buffers if b.first >= 0)
         program = _assemble(graph, target, report, builder, lowered, main.Kernels(), None)
     report.seconds["llvm"] = time.perf_counter() - start
+    if sum(program.memory().values()) >= _MUCH:
+        # LLVM is done for now, and what it holds would add to the peak of the calls.
+        release_code("llvmlite")
+        trim_memory()
     return program
+
+
+_MUCH = 8 << 20
+"""Bytes of a program's memory from which on those of LLVM count."""
 
 
 _MANY = 24

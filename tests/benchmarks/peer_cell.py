@@ -45,7 +45,7 @@ def build(library: str, mode: str, name: str, given: Data) -> Callable[[], Any]:
     for parameter, array in zip(_parameters(net), given.weights, strict=True):
         if tuple(parameter.shape) != array.shape:
             raise ValueError(f"{parameter.name} is {parameter.shape}, not {array.shape}")
-        parameter.set_data(ms.Tensor(array))
+        parameter.set_data(ms.Tensor.from_numpy(array))
     call = _call(ms, net, name, case)
     inputs = [ms.Tensor.from_numpy(a) for a in given.inputs]
     if library == "cellc":

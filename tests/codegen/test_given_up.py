@@ -19,11 +19,14 @@ from cellc import nn, ops
 from cellc.common import packed
 from cellc.common.parameter import Parameter
 from cellc_compiler import driver
+from cellc_compiler.emit_object import emit_object
 from cellc_compiler.ir.text import parse_graph
+from cellc_runtime import platform
 from cellc_runtime.errors import ArtifactError
 from cellc_runtime.packing import Packing
 from cellc_runtime.program import Program
 from cellc_runtime.records import replace
+from cellc_runtime.target import host_target
 
 Array = np.ndarray[Any, Any]
 pytestmark = pytest.mark.skipif(packed._ALONE is None, reason="references cannot be counted here")
@@ -370,3 +373,13 @@ def test_a_program_says_how_it_packs_and_a_file_that_lies_is_refused() -> None:
     for fields in wrong:
         with pytest.raises(ArtifactError):
             replace(program, **fields)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_the_code_of_llvm_goes_and_comes_back() -> None:
+    text = "define i32 @one() {\n  ret i32 1\n}\n"
+    first = emit_object(text, host_target())
+    assert platform.release_code("llvmlite") > 1 << 20
+    assert platform.release_code("no such library") == 0
+    platform.trim_memory()
+    assert emit_object(text, host_target()) == first
