@@ -16,6 +16,7 @@ from ..core.taylor import derivative, jet
 from ..core.vmap import vmap
 from . import (
     functional_array,
+    functional_attention,
     functional_control,
     functional_create,
     functional_host,
@@ -38,6 +39,7 @@ _FAMILIES: tuple[ModuleType, ...] = (
     functional_create, functional_array, functional_index, functional_linalg, functional_loss,
     functional_math, functional_nn, functional_random, functional_reduce, functional_window,
     functional_control, functional_host, functional_scatter, functional_more, functional_volume,
+    functional_attention,
 )
 
 
