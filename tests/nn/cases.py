@@ -205,5 +205,52 @@ ATTENTION: list[Case] = [
     ("nn.Transformer(8, 2, 1, 1, 16)", [(5, 2, 8), (3, 2, 8)], False),
 ]
 
+LABELS_2D = "ms.Tensor(np.array([[1, 0, 2], [2, 2, 1]], np.int32))"
+POSITIVE = "ms.Tensor(np.random.RandomState(5).uniform(0.3, 6, (3, 4)).astype(np.float32))"
+PLACED = ("ms.Tensor(np.array([[0, 1], [1, 2], [2, 0]], np.int32))",
+          "ms.Tensor(np.array([1, 2, -3], np.float32))")
+DRAWN = ("(ms.Tensor(np.array([4, 1, 0], np.int32)), ms.Tensor(np.full((3, 1), 0.4, np.float32)), "
+         "ms.Tensor(np.array([0.2, 0.3, 0.5], np.float32)))")
+CLASSES = "ms.Tensor(np.array([[1], [0], [5]], np.int32))"
+MATHS: list[Case] = [
+    ("nn.Moments()", [(3, 4)], False),
+    ("nn.Moments((0, 2), True)", [(3, 4, 2)], False),
+    ("nn.Moments(1, False)", [(3, 4)], False),
+    ("nn.ReduceLogSumExp(1)", [(3, 4)], False),
+    ("nn.ReduceLogSumExp((), True)", [(3, 4)], False),
+    ("nn.LGamma()", [POSITIVE], False),
+    ("nn.DiGamma()", [POSITIVE], False),
+    ("nn.LBeta()", [POSITIVE, POSITIVE + " * 2"], False),
+    ("nn.MatMul()", [(2, 3), (3, 4)], False),
+    ("nn.MatMul(True, True)", [(2, 3, 4), (5, 3)], False),
+    ("nn.MatMul(True)", [(3,), (3,)], False),
+    ("nn.IGamma()", [POSITIVE, POSITIVE + " * 1.1"], False),
+    ("nn.SparseTensorDenseMatmul()", [*PLACED, "(3, 4)", (4, 2)], False),
+    ("nn.SparseTensorDenseMatmul(True, True)", [*PLACED, "(3, 4)", (2, 3)], False),
+    ("nn.SampledSoftmaxLoss(3, 6, remove_accidental_hits=False, sampled_values=" + DRAWN + ")",
+     [(6, 4), (6,), CLASSES, (3, 4)], False),
+]
+
+# What MindSpore 2.10 does not compute on a CPU, or not as it says.
+HERE_ONLY: list[Case] = [
+    ("nn.MatrixDiag()", [(2, 3)], False),
+    ("nn.MatrixDiagPart()", [(2, 3, 4)], False),
+    ("nn.MatrixSetDiag()", [(2, 4, 3), (2, 3)], False),
+    ("nn.MatInverse()", ["ms.Tensor(np.array([[4, 1, 0], [1, 3, 1], [0, 1, 5]], np.float32))"],
+     False),
+    ("nn.MatDet()", ["ms.Tensor(np.array([[4, 1, 0], [1, 3, 1], [0, 1, 5]], np.float32))"], False),
+    ("nn.Unfold((1, 2, 3, 1), (1, 1, 2, 1), (1, 2, 1, 1), 'same')", [(2, 3, 5, 6)], False),
+    ("nn.MultiFieldEmbeddingLookup(5, 2, 3)", [LABELS_2D, (2, 3), LABELS_2D], False),
+    ("nn.MultiFieldEmbeddingLookup(5, 2, 3, operator='MAX', max_norm=0.7)",
+     [LABELS_2D, (2, 3), LABELS_2D], False),
+    ("nn.SampledSoftmaxLoss(3, 6, sampled_values=" + DRAWN + ", reduction='sum')",
+     [(6, 4), (6,), CLASSES, (3, 4)], False),
+    ("nn.MultilabelMarginLoss()", [(2, 4), "ms.Tensor(np.array([[1, 3, -1, 0], [2, -1, 0, 0]], "
+                                          "np.int32))"], False),
+    ("nn.SSIM(filter_size=3)", [(2, 3, 6, 5), (2, 3, 6, 5)], False),
+    ("nn.MSSSIM(power_factors=(0.4, 0.6), filter_size=3)", [(2, 1, 8, 9), (2, 1, 8, 9)], False),
+    ("nn.PSNR(2)", [(2, 3, 4, 5), (2, 3, 4, 5)], False),
+]
+
 ALL = (ACTIVATIONS + BASIC + CONVOLUTIONS + NORMALISATIONS + POOLINGS + LOSSES + RECURRENT
-       + ATTENTION)
+       + ATTENTION + MATHS + HERE_ONLY)

@@ -28,7 +28,8 @@ def run(ms, nn, make, shapes, train):
     weights = net.trainable_params()
     # Labels are given as text; MindSpore's kernels give them no (or a wrong) gradient.
     floats = tuple(i for i, x in enumerate(inputs)
-                   if "Float" in str(x.dtype) and (i == 0 or not isinstance(shapes[i], str)))
+                   if "Float" in str(getattr(x, "dtype", ""))
+                   and (i == 0 or not isinstance(shapes[i], str)))
 
     def forward(*xs):
         out = net(*xs)

@@ -16,6 +16,7 @@ from .dynamic_lr import (
     polynomial_decay_lr,
     warmup_lr,
 )
+from .grad import Jvp, Vjp
 from .graph_cell import GraphCell
 from .layer.activation import (
     CELU,
@@ -74,6 +75,7 @@ from .layer.basic import (
     Tril,
     Triu,
     Unflatten,
+    Unfold,
     Upsample,
 )
 from .layer.combined import Conv2dBnAct, DenseBnAct
@@ -86,7 +88,7 @@ from .layer.conv import (
     Conv3d,
     Conv3dTranspose,
 )
-from .layer.embedding import Embedding, EmbeddingLookup
+from .layer.embedding import Embedding, EmbeddingLookup, MultiFieldEmbeddingLookup
 from .layer.ext import (
     AvgPool1dExt,
     AvgPool2dExt,
@@ -97,6 +99,21 @@ from .layer.ext import (
 )
 from .layer.fractional import FractionalMaxPool2d, FractionalMaxPool3d
 from .layer.image import MSSSIM, PSNR, SSIM, CentralCrop, ImageGradients
+from .layer.math import (
+    DiGamma,
+    IGamma,
+    LBeta,
+    LGamma,
+    MatDet,
+    MatInverse,
+    MatMul,
+    MatrixDiag,
+    MatrixDiagPart,
+    MatrixSetDiag,
+    Moments,
+    Range,
+    ReduceLogSumExp,
+)
 from .layer.normalization import (
     BatchNorm1d,
     BatchNorm2d,
@@ -178,11 +195,13 @@ from .loss.loss import (
     MarginRankingLoss,
     MSELoss,
     MultiClassDiceLoss,
+    MultilabelMarginLoss,
     MultiLabelSoftMarginLoss,
     MultiMarginLoss,
     NLLLoss,
     PoissonNLLLoss,
     RMSELoss,
+    SampledSoftmaxLoss,
     SmoothL1Loss,
     SoftMarginLoss,
     SoftmaxCrossEntropyWithLogits,
@@ -201,6 +220,8 @@ from .optim.lars import LARS
 from .optim.optimizer import Optimizer
 from .optim.rprop import ASGD, Rprop
 from .optim.sgd import SGD, Momentum
+from .sparse import SparseTensorDenseMatmul, SparseToDense
+from .utils import no_init_parameters
 from .wrap import (
     ForwardValueAndGrad,
     ParameterUpdate,
@@ -220,42 +241,46 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "ASGD", "CELU", "ELU", "FTRL", "GELU", "GLU", "GRU", "LARS", "LRN", "LSTM", "MSSSIM", "PSNR",
-    "RNN", "SGD", "SSIM", "AdaFactor", "AdaMax", "Adadelta", "Adagrad", "Adam", "AdamOffload",
-    "AdamWeightDecay", "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d",
-    "AdaptiveMaxPool1d", "AdaptiveMaxPool2d", "AdaptiveMaxPool3d", "AvgPool1d", "AvgPool1dExt",
-    "AvgPool2d", "AvgPool2dExt", "AvgPool3d", "AvgPool3dExt", "BCELoss", "BCEWithLogitsLoss",
-    "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "BiDense", "CTCLoss", "Cell", "CellDict",
-    "CellList", "CentralCrop", "ChannelShuffle", "ClipByNorm", "ConstantPad1d", "ConstantPad2d",
+    "ASGD", "AdaFactor", "AdaMax", "Adadelta", "Adagrad", "Adam", "AdamOffload", "AdamWeightDecay",
+    "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d",
+    "AdaptiveMaxPool2d", "AdaptiveMaxPool3d", "AvgPool1d", "AvgPool1dExt", "AvgPool2d",
+    "AvgPool2dExt", "AvgPool3d", "AvgPool3dExt", "BCELoss", "BCEWithLogitsLoss", "BatchNorm1d",
+    "BatchNorm2d", "BatchNorm3d", "BiDense", "CELU", "CTCLoss", "Cell", "CellDict", "CellList",
+    "CentralCrop", "ChannelShuffle", "ClipByNorm", "ConstantPad1d", "ConstantPad2d",
     "ConstantPad3d", "Conv1d", "Conv1dTranspose", "Conv2d", "Conv2dBnAct", "Conv2dTranspose",
     "Conv3d", "Conv3dTranspose", "CosineDecayLR", "CosineEmbeddingLoss", "CrossEntropyLoss",
-    "Dense", "DenseBnAct", "DiceLoss", "DistributedGradReducer", "Dropout", "Dropout1d",
-    "Dropout2d", "Dropout2dExt", "Dropout3d", "DropoutExt", "DynamicLossScaleUpdateCell",
-    "Embedding", "EmbeddingExt", "EmbeddingLookup", "ExponentialDecayLR", "FastGelu",
+    "Dense", "DenseBnAct", "DiGamma", "DiceLoss", "DistributedGradReducer", "Dropout", "Dropout1d",
+    "Dropout2d", "Dropout2dExt", "Dropout3d", "DropoutExt", "DynamicLossScaleUpdateCell", "ELU",
+    "Embedding", "EmbeddingExt", "EmbeddingLookup", "ExponentialDecayLR", "FTRL", "FastGelu",
     "FixedLossScaleUpdateCell", "Flatten", "FocalLoss", "ForwardValueAndGrad",
-    "FractionalMaxPool2d", "FractionalMaxPool3d", "GRUCell", "GaussianNLLLoss",
-    "GradAccumulationCell", "GraphCell", "GroupNorm", "HShrink", "HSigmoid", "HSwish", "Hardtanh",
-    "HingeEmbeddingLoss", "HuberLoss", "Identity", "ImageGradients", "InstanceNorm1d",
-    "InstanceNorm2d", "InstanceNorm3d", "InverseDecayLR", "KLDivLoss", "L1Loss", "L1LossExt",
-    "L1Regularizer", "LPPool1d", "LPPool2d", "LSTMCell", "Lamb", "LayerNorm", "LayerNormExt",
-    "LazyAdam", "LeakyReLU", "LearningRateSchedule", "Linear", "LogSigmoid", "LogSoftmax",
-    "LogSoftmaxExt", "LossBase", "MAELoss", "MSELoss", "MarginRankingLoss", "MaxPool1d",
-    "MaxPool2d", "MaxPool2dExt", "MaxPool3d", "MaxUnpool1d", "MaxUnpool2d", "MaxUnpool3d",
-    "MicroBatchInterleaved", "Mish", "Momentum", "MultiClassDiceLoss", "MultiLabelSoftMarginLoss",
-    "MultiMarginLoss", "MultiheadAttention", "NLLLoss", "NaturalExpDecayLR", "Norm", "OneHot",
-    "Optimizer", "PReLU", "PReLUExt", "Pad", "ParameterUpdate", "PipelineCell",
-    "PipelineGradReducer", "PixelShuffle", "PixelUnshuffle", "PoissonNLLLoss", "PolynomialDecayLR",
-    "ProximalAdagrad", "RMSELoss", "RMSProp", "RNNCell", "RReLU", "ReLU", "ReLU6",
-    "ReflectionPad1d", "ReflectionPad2d", "ReflectionPad3d", "ReplicationPad1d",
-    "ReplicationPad2d", "ReplicationPad3d", "Roll", "Rprop", "SeLU", "SequentialCell", "SiLU",
-    "Sigmoid", "SmoothL1Loss", "SoftMarginLoss", "SoftShrink", "Softmax", "Softmax2d",
-    "SoftmaxCrossEntropyWithLogits", "Softmin", "Softsign", "SyncBatchNorm", "Tanh", "Tanhshrink",
-    "Threshold", "TimeDistributed", "TrainOneStepCell", "TrainOneStepWithLossScaleCell",
-    "Transformer", "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder",
-    "TransformerEncoderLayer", "Tril", "TripletMarginLoss", "TripletMarginWithDistanceLoss",
-    "Triu", "Unflatten", "Upsample", "WarmUpLR", "WithEvalCell", "WithGradCell", "WithLossCell",
-    "ZeroPad2d", "cosine_decay_lr", "exponential_decay_lr", "get_activation", "inverse_decay_lr",
-    "natural_exp_decay_lr", "piecewise_constant_lr", "polynomial_decay_lr", "utils", "warmup_lr",
+    "FractionalMaxPool2d", "FractionalMaxPool3d", "GELU", "GLU", "GRU", "GRUCell",
+    "GaussianNLLLoss", "GradAccumulationCell", "GraphCell", "GroupNorm", "HShrink", "HSigmoid",
+    "HSwish", "Hardtanh", "HingeEmbeddingLoss", "HuberLoss", "IGamma", "Identity", "ImageGradients",
+    "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "InverseDecayLR", "Jvp", "KLDivLoss",
+    "L1Loss", "L1LossExt", "L1Regularizer", "LARS", "LBeta", "LGamma", "LPPool1d", "LPPool2d",
+    "LRN", "LSTM", "LSTMCell", "Lamb", "LayerNorm", "LayerNormExt", "LazyAdam", "LeakyReLU",
+    "LearningRateSchedule", "Linear", "LogSigmoid", "LogSoftmax", "LogSoftmaxExt", "LossBase",
+    "MAELoss", "MSELoss", "MSSSIM", "MarginRankingLoss", "MatDet", "MatInverse", "MatMul",
+    "MatrixDiag", "MatrixDiagPart", "MatrixSetDiag", "MaxPool1d", "MaxPool2d", "MaxPool2dExt",
+    "MaxPool3d", "MaxUnpool1d", "MaxUnpool2d", "MaxUnpool3d", "MicroBatchInterleaved", "Mish",
+    "Moments", "Momentum", "MultiClassDiceLoss", "MultiFieldEmbeddingLookup",
+    "MultiLabelSoftMarginLoss", "MultiMarginLoss", "MultiheadAttention", "MultilabelMarginLoss",
+    "NLLLoss", "NaturalExpDecayLR", "Norm", "OneHot", "Optimizer", "PReLU", "PReLUExt", "PSNR",
+    "Pad", "ParameterUpdate", "PipelineCell", "PipelineGradReducer", "PixelShuffle",
+    "PixelUnshuffle", "PoissonNLLLoss", "PolynomialDecayLR", "ProximalAdagrad", "RMSELoss",
+    "RMSProp", "RNN", "RNNCell", "RReLU", "Range", "ReLU", "ReLU6", "ReduceLogSumExp",
+    "ReflectionPad1d", "ReflectionPad2d", "ReflectionPad3d", "ReplicationPad1d", "ReplicationPad2d",
+    "ReplicationPad3d", "Roll", "Rprop", "SGD", "SSIM", "SampledSoftmaxLoss", "SeLU",
+    "SequentialCell", "SiLU", "Sigmoid", "SmoothL1Loss", "SoftMarginLoss", "SoftShrink", "Softmax",
+    "Softmax2d", "SoftmaxCrossEntropyWithLogits", "Softmin", "Softsign", "SparseTensorDenseMatmul",
+    "SparseToDense", "SyncBatchNorm", "Tanh", "Tanhshrink", "Threshold", "TimeDistributed",
+    "TrainOneStepCell", "TrainOneStepWithLossScaleCell", "Transformer", "TransformerDecoder",
+    "TransformerDecoderLayer", "TransformerEncoder", "TransformerEncoderLayer", "Tril",
+    "TripletMarginLoss", "TripletMarginWithDistanceLoss", "Triu", "Unflatten", "Unfold", "Upsample",
+    "Vjp", "WarmUpLR", "WithEvalCell", "WithGradCell", "WithLossCell", "ZeroPad2d",
+    "cosine_decay_lr", "exponential_decay_lr", "get_activation", "inverse_decay_lr",
+    "natural_exp_decay_lr", "no_init_parameters", "piecewise_constant_lr", "polynomial_decay_lr",
+    "utils", "warmup_lr",
 ]
 
 _LATER = dict.fromkeys(

@@ -17,6 +17,8 @@ from ..core.vmap import vmap
 from . import (
     functional_array,
     functional_attention,
+    functional_band,
+    functional_classes,
     functional_control,
     functional_create,
     functional_host,
@@ -29,6 +31,7 @@ from . import (
     functional_random,
     functional_reduce,
     functional_scatter,
+    functional_solve,
     functional_volume,
     functional_window,
 )
@@ -40,6 +43,7 @@ _FAMILIES: tuple[ModuleType, ...] = (
     functional_math, functional_nn, functional_random, functional_reduce, functional_window,
     functional_control, functional_host, functional_scatter, functional_more, functional_volume,
     functional_attention,
+    functional_band, functional_solve, functional_classes,
 )
 
 

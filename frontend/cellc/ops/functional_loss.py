@@ -6,13 +6,14 @@ import builtins
 import math
 from typing import Any
 
-from cellc_runtime.dtypes import bfloat16, float16, float32, int64
+from cellc_runtime.dtypes import bfloat16, float16, float32, int32, int64
 
 from ..common._index_plan import check_range, known_elements
 from ..common._promotion import cast_to, inexact, operands
 from ..common.tensor import Tensor
 from ..core.dispatch import apply
 from . import functional_array as fa
+from . import functional_index as fi
 from . import functional_math as m
 from . import functional_reduce as fr
 from ._args import choice, integer, number, tensor
@@ -402,3 +403,42 @@ def multilabel_soft_margin_loss(
     return _reduced(fr.mean(loss, -1), reduction, "multilabel_soft_margin_loss")
 
 
+def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
+    """The hinge loss of scores against several classes each: the sum over classes j of the target
+    and i not of it of max(0, 1 - (x[j] - x[i])), over the number of classes.
+
+    Args:
+        input: scores, (C) or (N, C), float16 or float32.
+        target: int32 of that shape: the classes of an example first, then -1.
+        reduction: `"mean"`, `"sum"` or `"none"`.
+
+    Raises:
+        TypeError: types other than these.
+        ValueError: shapes that do not fit, or another reduction.
+
+    Source: `mindspore.ops.multilabel_margin_loss`.
+    """
+    what = "multilabel_margin_loss"
+    x, t = tensor(input, what), tensor(target, what, "target")
+    if not x.dtype.is_float:
+        raise TypeError(f"For '{what}', 'input' must be float16 or float32, but got {x.dtype}.")
+    if t.dtype not in (int32, int64):
+        raise TypeError(f"For '{what}', 'target' must be int32, but got {t.dtype}.")
+    if x.ndim not in (1, 2) or x.shape != t.shape:
+        raise ValueError(f"For '{what}', 'input' and 'target' must have one shape (C) or (N, C), "
+                         f"but got {x.shape} and {t.shape}.")
+    rows, labels = (fa.reshape(v, (-1, x.shape[-1])) for v in (x, cast_to(t, int64)))
+    count = rows.shape[1]
+    ended: Tensor = apply("cumsum", cast_to(m.lt(labels, 0), int64), axis=1)
+    used = m.eq(ended, 0)
+    chosen = m.where(used, labels, 0)
+    own = fi.gather_elements(rows, 1, chosen)
+    cells = apply("iota", shape=(1, 1, count), axis=2, dtype=int64)
+    hit = m.logical_and(m.eq(fa.expand_dims(chosen, 2), cells), fa.expand_dims(used, 2))
+    of_target = fr.any(hit, 1, True)
+    gap = m.sub(m.add(fa.expand_dims(rows, 1), 1.0), fa.expand_dims(own, 2))
+    wanted = m.logical_and(fa.expand_dims(used, 2), m.logical_not(of_target))
+    each = m.div(fr.sum(m.where(wanted, m.maximum(gap, 0.0), 0.0), (1, 2)), float(count))
+    if x.ndim == 1:
+        each = fa.squeeze(each, 0)
+    return _reduced(cast_to(each, x.dtype), reduction, what)

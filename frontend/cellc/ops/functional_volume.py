@@ -131,13 +131,14 @@ def avg_pool3d(
     k, s, p = win._window(kernel_size, stride, 0, 3, what)
     if pads[::2] == pads[1::2]:
         k, s, p = win._window(kernel_size, stride, pads[::2], 3, what)
-    elif counted or not any(pads):
-        t = fa.pad(t, (*pads[4:], *pads[2:4], *pads[:2]))
     else:
-        raise ValueError(
-            f"For '{what}', padding that differs before and after an axis counts as elements: "
-            f"'count_include_pad' must be True, but 'padding' is {padding}."
-        )
+        borders = (*pads[4:], *pads[2:4], *pads[:2])
+        if not counted and not divisor:  # the sum over the number of elements that are no padding
+            inside = fa.pad(fc.ones(t.shape, t.dtype), borders)
+            total, count = (avg_pool3d(v, k, s, 0, ceil_mode, True, 1)
+                            for v in (fa.pad(t, borders), inside))
+            return win._unbatched(m.div(total, count), added)
+        t = fa.pad(t, borders)
     first = 1 if divisor > 0 else 0
     ceil = boolean(ceil_mode, what, "ceil_mode")
     planes = win.avg_pool2d(_planes(t), k[1:], s[1:], p[1:], ceil, counted, first)

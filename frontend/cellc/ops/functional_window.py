@@ -413,6 +413,31 @@ def unfold(
     return fa.reshape(fa.stack(taps, 2), (n, c * kh * kw, oh * ow))
 
 
+def image_patches(
+    x: Tensor, ksizes: Any, strides: Any, rates: Any, padding: str = "valid"
+) -> Tensor:
+    """The patches of (N, C, H, W) as channels (N, kH * kW * C, H', W'), places slowest.
+
+    Args:
+        ksizes, strides, rates: size of a patch, and steps between patches and within one.
+        padding: `"valid"` or `"same"`, in any case.
+    """
+    what = "image_patches"
+    t = _image(x, 2, what)
+    kernel, steps, gaps = (_positive(repeated(v, 2, what, n), what, n) for v, n in
+                           ((ksizes, "ksizes"), (strides, "strides"), (rates, "rates")))
+    mode = choice(padding.lower(), ("valid", "same"), what, "padding")
+    if mode == "same":
+        top, bottom, left, right = _same_pads(t.shape[2:], kernel, steps, gaps)
+        t = fa.pad(t, (left, right, top, bottom))
+    n, c, h, w = t.shape
+    columns = unfold(t, kernel, gaps, 0, steps)
+    size = [(d - g * (k - 1) - 1) // s + 1
+            for d, g, k, s in zip((h, w), gaps, kernel, steps, strict=True)]
+    parts = fa.reshape(columns, (n, c, kernel[0] * kernel[1], *size))
+    return fa.reshape(fa.swapaxes(parts, 1, 2), (n, -1, *size))
+
+
 def fold(
     input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
     stride: Any = 1,

@@ -552,3 +552,44 @@ class ChannelShuffle(Cell):
         n, c = x.shape[0], x.shape[1]
         split = ops.reshape(x, (n, self.groups, c // self.groups) + x.shape[2:])
         return ops.reshape(ops.swapaxes(split, 1, 2), x.shape)
+
+
+class Unfold(Cell):
+    """The patches of images, as channels. Source: `mindspore.nn.Unfold`.
+
+    Args:
+        ksizes, strides, rates: (1, rows, columns, 1): size of a patch, steps from patch to patch,
+            and from element to element of a patch.
+        padding: `"valid"`, or `"same"`: zeros around, for ceil(H / stride) rows.
+
+    Raises:
+        TypeError, ValueError: arguments of a wrong kind or out of range.
+    """
+
+    def __init__(self, ksizes: Any, strides: Any, rates: Any, padding: str = "valid") -> None:
+        super().__init__()
+        what = self.cls_name
+        for name, value in (("ksizes", ksizes), ("strides", strides), ("rates", rates)):
+            if not isinstance(value, (tuple, list)):
+                raise TypeError(
+                    f"For '{what}', the type of '{name}' should be one of '['tuple', 'list']', "
+                    f"but got type '{type(value).__name__}'."
+                )
+            if len(value) != 4 or value[0] != 1 or value[3] != 1 or \
+                    any(not _check.is_int(v) or v < 1 for v in value):
+                raise ValueError(
+                    f"For '{what}' the format of '{name}' must be [1, {name[:-1]}_row, "
+                    f"{name[:-1]}_col, 1] with positive ints, but got {value}."
+                )
+        if not isinstance(padding, str) or padding.lower() not in ("valid", "same"):
+            raise ValueError(
+                f"For '{what}', the 'padding' must be 'valid' or 'same', but got {padding!r}.")
+        self.ksizes = tuple(ksizes)
+        self.strides = tuple(strides)
+        self.rates = tuple(rates)
+        self.padding = padding.lower()
+
+    def construct(self, input_x: Tensor) -> Tensor:
+        """(N, C, H, W) to (N, rows * columns * C, H', W'), the places of a patch slowest."""
+        return ops.image_patches(input_x, self.ksizes[1:3], self.strides[1:3], self.rates[1:3],
+                                 self.padding)

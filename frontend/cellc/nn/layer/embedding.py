@@ -102,3 +102,67 @@ class EmbeddingLookup(Cell):
             size = ops.sqrt(ops.sum(ops.square(out), -1, True))
             out = out * self.max_norm / ops.maximum(size, self.max_norm)
         return out
+
+
+class MultiFieldEmbeddingLookup(EmbeddingLookup):
+    """Rows of a table combined by field. Source: `mindspore.nn.MultiFieldEmbeddingLookup`.
+
+    Args:
+        vocab_size, embedding_size: rows and columns of the table.
+        field_size: number of fields.
+        param_init: initial table: a Tensor, initializer, its name or a number.
+        target, slice_mode, feature_num_list, sparse: accepted for compatibility (there is one
+            device).
+        max_norm: rows of a larger euclidean norm are scaled down to it.
+        operator: `"SUM"`, `"MEAN"` (over the sum of the weights' sizes) or `"MAX"`.
+        dtype: element type of the table.
+
+    Raises:
+        TypeError, ValueError: arguments of a wrong kind or out of range.
+    """
+
+    def __init__(
+        self, vocab_size: int, embedding_size: int, field_size: int, param_init: Any = "normal",
+        target: str = "CPU", slice_mode: str = "batch_slice", feature_num_list: Any = None,
+        max_norm: float | None = None, sparse: bool = True, operator: str = "SUM",
+        dtype: DType = float32,
+    ) -> None:
+        what = "MultiFieldEmbeddingLookup"
+        _check.integer(vocab_size, "vocab_size", what)
+        self.field_size = _check.positive(field_size, "field_size", what)
+        if not _check.boolean(sparse, "sparse", what) and target == "CPU":
+            raise ValueError(
+                f"For '{what}', 'sparse' must be True when 'target' is \"CPU\", but got 'sparse': "
+                f"False and 'target': {target}."
+            )
+        self.operator = _check.choice(operator, ("SUM", "MAX", "MEAN"), "operator", what)
+        super().__init__(vocab_size, embedding_size, param_init, target, slice_mode, None,
+                         max_norm, sparse, dtype)
+
+    def construct(  # type: ignore[override]
+        self, input_indices: Tensor, input_values: Tensor, field_ids: Tensor
+    ) -> Tensor:
+        """Indices, weights and fields, (batch, length) each, to (batch, fields, embedding).
+
+        What has weight zero is left out; a field with nothing in it is zero.
+        """
+        if input_indices.ndim != 2 or input_values.shape != input_indices.shape or \
+                field_ids.shape != input_indices.shape:
+            raise ValueError(
+                "For 'MultiFieldEmbeddingLookup', the inputs must have one shape (batch, length), "
+                f"but got {input_indices.shape}, {input_values.shape} and {field_ids.shape}."
+            )
+        rows = super().construct(input_indices) * ops.expand_dims(input_values, 2)
+        fields = ops.reshape(ops.arange(self.field_size), (1, self.field_size, 1))
+        of_field = ops.logical_and(ops.expand_dims(field_ids, 1) == fields,
+                                   ops.expand_dims(input_values, 1) != 0)
+        if self.operator == "MAX":
+            there = ops.expand_dims(of_field, 3)
+            largest = ops.amax(ops.where(there, ops.expand_dims(rows, 1), float("-inf")), 2)
+            return ops.where(ops.any(there, 2), largest, 0.0)
+        weights = ops.cast(of_field, rows.dtype)
+        out = ops.matmul(weights, rows)
+        if self.operator == "MEAN":
+            size = ops.sum(weights * ops.expand_dims(ops.abs(input_values), 1), 2, True)
+            out = out / ops.where(size == 0, 1.0, size)
+        return out

@@ -624,3 +624,83 @@ class TripletMarginWithDistanceLoss(LossBase):
 def _distance(a: Tensor, b: Tensor) -> Tensor:
     """The euclidean distance along the last axis, with a gradient at 0."""
     return ops.sqrt(ops.sum(ops.square(a - b + 1e-6), -1))
+
+
+class MultilabelMarginLoss(LossBase):
+    """The hinge loss of scores against several classes each.
+
+    Args:
+        reduction: as in `LossBase`.
+    """
+
+    def construct(self, x: Tensor, target: Tensor) -> Tensor:
+        """Scores (N, C) or (C), and int32 of that shape: classes of an example first, then -1."""
+        return ops.multilabel_margin_loss(x, target, self.reduction)
+
+
+class SampledSoftmaxLoss(LossBase):
+    """The cross-entropy of a softmax over the true classes and some drawn ones.
+
+    Args:
+        num_sampled: how many classes are drawn, without repetition.
+        num_classes: how many there are.
+        num_true: true classes of an example.
+        sampled_values: drawn classes, expected counts of the true ones and of the drawn ones, as
+            `ops.uniform_candidate_sampler` gives them; None draws in each call.
+        remove_accidental_hits: a drawn class that is true does not count.
+        seed: of the draws; 0: the global generator.
+        reduction: as in `LossBase`.
+
+    Raises:
+        TypeError, ValueError: arguments of a wrong kind or out of range.
+    """
+
+    def __init__(
+        self, num_sampled: int, num_classes: int, num_true: int = 1, sampled_values: Any = None,
+        remove_accidental_hits: bool = True, seed: int = 0, reduction: str = "none",
+    ) -> None:
+        super().__init__(reduction)
+        what = self.cls_name
+        for name, value in (("num_true", num_true), ("num_sampled", num_sampled)):
+            if _check.positive(value, name, what) > num_classes:
+                raise ValueError(
+                    f"For '{what}', the '{name}' must be smaller than or equal to 'num_classes', "
+                    f"but got '{name}': {value} and 'num_classes': {num_classes}."
+                )
+        if sampled_values is not None:
+            if not isinstance(sampled_values, (list, tuple)):
+                raise TypeError(
+                    f"For '{what}', the type of 'sampled_values' must be a list or tuple, but got "
+                    f"{type(sampled_values).__name__}."
+                )
+            if len(sampled_values) != 3:
+                raise ValueError(
+                    f"For '{what}', the length of 'sampled_values' must be equal to 3, but got "
+                    f"{len(sampled_values)}."
+                )
+        self.num_sampled = num_sampled
+        self.num_classes = num_classes
+        self.num_true = num_true
+        self.sampled_values = sampled_values
+        self.remove_accidental_hits = remove_accidental_hits
+        self.seed = seed
+
+    def construct(
+        self, weights: Tensor, biases: Tensor, labels: Tensor, logits: Tensor
+    ) -> Tensor:
+        """Weights (C, d) and biases (C) of the classes, labels (N, num_true), inputs (N, d)."""
+        if labels.ndim == 1:
+            labels = ops.expand_dims(labels, 1)
+        drawn, of_true, of_drawn = self.sampled_values if self.sampled_values is not None else \
+            ops.uniform_candidate_sampler(labels, self.num_true, self.num_sampled, True,
+                                          self.num_classes, self.seed)
+        rows = ops.gather(weights, labels, 0)
+        own = ops.sum(rows * ops.expand_dims(logits, 1), -1) + ops.gather(biases, labels, 0)
+        own = own - ops.log(of_true)
+        others = ops.matmul(logits, ops.swapaxes(ops.gather(weights, drawn, 0), 0, 1))
+        others = others + ops.gather(biases, drawn, 0) - ops.log(of_drawn)
+        if self.remove_accidental_hits:
+            hits = ops.expand_dims(labels, 2) == ops.reshape(drawn, (1, 1, -1))
+            others = ops.where(ops.any(hits, 1), -3.4028235e38, others)
+        scores = ops.log_softmax(ops.concat((own, others), 1), 1)
+        return self.get_loss(-ops.sum(scores[:, : self.num_true], 1) / self.num_true)

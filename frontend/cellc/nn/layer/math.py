@@ -1,0 +1,223 @@
+# Functions of `ops` are collected when it is imported, so their types are not known statically.
+# mypy: disable-error-code="no-any-return"
+"""Functions of mathematics as layers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from cellc_runtime.dtypes import float16, float32, float64, int32
+
+from ... import ops
+from ...common.tensor import Tensor
+from .. import _check
+from ..cell import Cell
+
+
+def _floats(what: str, *operands: Tensor) -> None:
+    """Tensors of one type, float16 or float32.
+
+    Raises:
+        TypeError: another type, or two of them.
+    """
+    for x in operands:
+        if x.dtype not in (float16, float32):
+            raise TypeError(f"For '{what}', the input must be float16 or float32, got {x.dtype}.")
+        if x.dtype != operands[0].dtype:
+            raise TypeError(f"For '{what}', the inputs must have one type, but got "
+                            f"{operands[0].dtype} and {x.dtype}.")
+
+
+class LGamma(Cell):
+    """The logarithm of the gamma function's size. Source: `mindspore.nn.LGamma`."""
+
+    def construct(self, x: Tensor) -> Tensor:
+        """float16 or float32 of any shape to that shape."""
+        _floats("LGamma", x)
+        return ops.lgamma(x)
+
+
+class DiGamma(Cell):
+    """The derivative of the logarithm of the gamma function. Source: `mindspore.nn.DiGamma`."""
+
+    def construct(self, x: Tensor) -> Tensor:
+        """float16 or float32 of any shape to that shape."""
+        _floats("DiGamma", x)
+        return ops.digamma(x)
+
+
+class IGamma(Cell):
+    """The lower regularized incomplete gamma function. Source: `mindspore.nn.IGamma`."""
+
+    def construct(self, a: Tensor, x: Tensor) -> Tensor:
+        """Exponents a > 0 and bounds x >= 0, which broadcast."""
+        _floats("IGamma", a, x)
+        return ops.igamma(a, x)
+
+
+class LBeta(Cell):
+    """The logarithm of the beta function. Source: `mindspore.nn.LBeta`."""
+
+    def construct(self, x: Tensor, y: Tensor) -> Tensor:
+        """Tensors that broadcast. In float64, as the large terms cancel."""
+        _floats("LBeta", x, y)
+        a, b = ops.cast(x, float64), ops.cast(y, float64)
+        return ops.cast(ops.lgamma(a) + ops.lgamma(b) - ops.lgamma(a + b), x.dtype)
+
+
+class MatInverse(Cell):
+    """Inverses of symmetric positive definite matrices. Source: `mindspore.nn.MatInverse`."""
+
+    def construct(self, a: Tensor) -> Tensor:
+        """(..., n, n), float16 or float32."""
+        _floats("MatInverse", a)
+        return ops.inverse(a)
+
+
+class MatDet(Cell):
+    """Determinants of symmetric positive definite matrices. Source: `mindspore.nn.MatDet`."""
+
+    def construct(self, a: Tensor) -> Tensor:
+        """(..., n, n), float16 or float32, to (...)."""
+        _floats("MatDet", a)
+        return ops.det(a)
+
+
+class MatMul(Cell):
+    """The matrix product over the last two axes. Source: `mindspore.nn.MatMul`.
+
+    Args:
+        transpose_x1, transpose_x2: swap the last two axes first (vectors stay as they are).
+
+    Raises:
+        TypeError: no bools.
+    """
+
+    def __init__(self, transpose_x1: bool = False, transpose_x2: bool = False) -> None:
+        super().__init__()
+        self.transpose_x1 = _check.boolean(transpose_x1, "transpose_x1", self.cls_name)
+        self.transpose_x2 = _check.boolean(transpose_x2, "transpose_x2", self.cls_name)
+
+    def construct(self, x1: Tensor, x2: Tensor) -> Tensor:
+        """Vectors, matrices or batches of them."""
+        if self.transpose_x1 and x1.ndim > 1:
+            x1 = ops.swapaxes(x1, -1, -2)
+        if self.transpose_x2 and x2.ndim > 1:
+            x2 = ops.swapaxes(x2, -1, -2)
+        return ops.matmul(x1, x2)
+
+
+class Moments(Cell):
+    """Mean and variance over axes. Source: `mindspore.nn.Moments`.
+
+    Args:
+        axis: an int or a tuple of ints; all axes if None or ().
+        keep_dims: keep these axes, with length 1.
+
+    Raises:
+        TypeError: arguments of another kind.
+    """
+
+    def __init__(self, axis: Any = None, keep_dims: bool | None = None) -> None:
+        super().__init__()
+        what = self.cls_name
+        if axis is not None and not _check.is_int(axis) and not isinstance(axis, tuple):
+            raise TypeError(
+                f"For '{what}', the type of 'axis' should be one of '['int', 'tuple']', but got "
+                f"type '{type(axis).__name__}'."
+            )
+        self.axis = () if axis is None else axis
+        self.keep_dims = _check.boolean(
+            False if keep_dims is None else keep_dims, "keep_dims", what)
+
+    def construct(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and (biased) variance; of float16, computed in float32."""
+        _floats("Moments", x)
+        axis = None if self.axis == () else self.axis
+        wide = ops.cast(x, float32)
+        apart = wide - ops.stop_gradient(ops.mean(wide, axis, True))
+        mean = ops.mean(wide, axis, self.keep_dims)
+        variance = ops.mean(ops.square(apart), axis, self.keep_dims)
+        return ops.cast(mean, x.dtype), ops.cast(variance, x.dtype)
+
+
+class Range(Cell):
+    """A fixed range of numbers. Source: `mindspore.nn.Range`.
+
+    Args:
+        start, limit, delta: as in Python's range, numbers; (0, start, 1) if `limit` is None.
+
+    Raises:
+        ValueError: `delta` is zero.
+        TypeError: no numbers.
+    """
+
+    def __init__(self, start: Any, limit: Any = None, delta: Any = 1) -> None:
+        super().__init__()
+        if delta == 0:
+            raise ValueError("For 'Range', the 'delta' can not be zero.")
+        first, last = (0, start) if limit is None else (start, limit)
+        for name, value in (("start", first), ("limit", last), ("delta", delta)):
+            _check.number(value, name, self.cls_name)
+        numbers = np.arange(first, last, delta)
+        is_float = numbers.dtype.kind == "f"
+        self.result_tensor = Tensor(numbers, float32 if is_float else int32)
+
+    def construct(self) -> Tensor:
+        """The range, int32 or float32."""
+        return self.result_tensor
+
+
+class ReduceLogSumExp(Cell):
+    """The logarithm of the sum of exponentials over axes. Source: `mindspore.nn.ReduceLogSumExp`.
+
+    Args:
+        axis: an int, or ints; () means all.
+        keep_dims: keep these axes, with length 1.
+
+    Raises:
+        TypeError: arguments of another kind.
+    """
+
+    def __init__(self, axis: Any, keep_dims: bool = False) -> None:
+        super().__init__()
+        what = self.cls_name
+        if not _check.is_int(axis) and not isinstance(axis, (tuple, list)):
+            raise TypeError(
+                f"For '{what}', the type of 'axis' should be one of '['int', 'list', 'tuple']', "
+                f"but got type '{type(axis).__name__}'."
+            )
+        self.axis = axis
+        self.keep_dims = _check.boolean(keep_dims, "keep_dims", what)
+
+    def construct(self, x: Tensor) -> Tensor:
+        """float16 or float32, without overflow."""
+        _floats("ReduceLogSumExp", x)
+        axes = tuple(range(x.ndim)) if self.axis in ((), []) else self.axis
+        return ops.logsumexp(x, axes, self.keep_dims)
+
+
+class MatrixDiag(Cell):
+    """Vectors as diagonals of square matrices. Source: `mindspore.nn.MatrixDiag`."""
+
+    def construct(self, input_x: Tensor) -> Tensor:
+        """(..., n) to (..., n, n)."""
+        return ops.matrix_diag(input_x)
+
+
+class MatrixDiagPart(Cell):
+    """The diagonals of matrices. Source: `mindspore.nn.MatrixDiagPart`."""
+
+    def construct(self, input_x: Tensor) -> Tensor:
+        """(..., m, n) to (..., min(m, n))."""
+        return ops.matrix_diag_part(input_x)
+
+
+class MatrixSetDiag(Cell):
+    """Matrices with another diagonal. Source: `mindspore.nn.MatrixSetDiag`."""
+
+    def construct(self, input_x: Tensor, diagonal: Tensor) -> Tensor:
+        """(..., m, n) and (..., min(m, n))."""
+        return ops.matrix_set_diag(input_x, diagonal)

@@ -1,0 +1,309 @@
+"""Square matrices: elimination, and what follows from it.
+
+One loop over columns (a `scan`, so one op in both modes) does Gaussian elimination with partial
+pivoting (Golub & Van Loan, 3.4). Its gradient is that of the loop.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from cellc_compiler.ir.types import broadcast_all
+from cellc_runtime.dtypes import bool_, int64
+
+from ..common._promotion import cast_to
+from ..common.tensor import Tensor
+from ..core.dispatch import apply, scan
+from . import functional_array as fa
+from . import functional_create as fc
+from . import functional_index as fi
+from . import functional_math as m
+from . import functional_reduce as fr
+from ._args import boolean, tensor
+
+
+def _square(x: Any, what: str, name: str = "input") -> Tensor:
+    """A batch of square matrices of floats.
+
+    Raises:
+        TypeError: no Tensor of floats.
+        ValueError: another shape.
+    """
+    t = tensor(x, what, name)
+    if not t.dtype.is_float:
+        raise TypeError(
+            f"For '{what}', '{name}' must be float32 or float64, but got {t.dtype}.")
+    if t.ndim < 2 or t.shape[-1] != t.shape[-2]:
+        raise ValueError(
+            f"For '{what}', '{name}' must have shape (..., n, n), but has shape {t.shape}.")
+    if t.shape[-1] < 1:
+        raise ValueError(
+            f"For '{what}', '{name}' must have at least one row, but has shape {t.shape}.")
+    return t
+
+
+def _column(x: Tensor, i: Tensor, axis: int) -> Tensor:
+    """Position i of an axis, the axis kept."""
+    out: Tensor = apply("gather", x, fa.reshape(i, (1,)), axis=axis)
+    return out
+
+
+def _swapped(x: Tensor, i: Tensor, pivot: Tensor, rows: Tensor) -> Tensor:
+    """Rows i and pivot (B, 1) of (B, n, m) exchanged."""
+    here, there = m.eq(rows, i), m.eq(rows, pivot)
+    order = m.where(here, pivot, m.where(there, i, rows))
+    index = fa.broadcast_to(fa.expand_dims(order, 2), x.shape)
+    return fi.gather_elements(x, 1, index)
+
+
+def _eliminate(
+    carried: list[Tensor], xs: list[Tensor], i: Tensor, captures: list[Tensor]
+) -> tuple[list[Tensor], list[Tensor]]:
+    """One column: swap the row of the largest element up and take it away from those below.
+
+    Carried: the matrices with right sides beside them (B, n, m); whether rows were swapped an odd
+    number of times (B). Output: the pivots (B).
+    """
+    x, odd = carried
+    rows = captures[0]
+    column = _column(x, i, 2)
+    size = m.where(m.ge(rows, i), m.abs(fa.squeeze(column, 2)), -1.0)
+    pivot = fa.expand_dims(fr.argmax(size, 1), 1)
+    x = _swapped(x, i, pivot, rows)
+    odd = m.ne(odd, m.ne(fa.squeeze(pivot, 1), i))
+    top = _column(x, i, 1)
+    head = _column(top, i, 2)
+    factor = m.div(_column(x, i, 2), m.where(m.eq(head, 0.0), 1.0, head))
+    below = fa.expand_dims(m.gt(rows, i), 2)
+    x = m.sub(x, m.where(below, m.mul(factor, top), 0.0))
+    return [x, odd], [fa.reshape(head, (head.shape[0],))]
+
+
+def _back(
+    carried: list[Tensor], xs: list[Tensor], i: Tensor, captures: list[Tensor]
+) -> tuple[list[Tensor], list[Tensor]]:
+    """One row of the back substitution, from the last one up.
+
+    Carried: right sides (B, n, m); captured: the upper triangle (B, n, n).
+    """
+    y = carried[0]
+    rows, upper = captures
+    row = m.sub(upper.shape[1] - 1, i)
+    solved = m.div(_column(y, row, 1), _column(_column(upper, row, 1), row, 2))
+    column = _column(upper, row, 2)
+    here = fa.expand_dims(m.eq(rows, row), 2)
+    above = fa.expand_dims(m.lt(rows, row), 2)
+    y = m.sub(y, m.where(above, m.mul(column, solved), 0.0))
+    return [m.where(here, solved, y)], []
+
+
+def _reduced(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """(B, n, m) with zeros below the diagonal; its pivots (n, B); the sign of the swaps (B)."""
+    rows = apply("iota", shape=(1, x.shape[1]), axis=1, dtype=int64)
+    odd = fc.zeros((x.shape[0],), bool_)
+    (upper, odd), (pivots,) = scan(
+        ("eliminate",), [x, odd], [], [rows], x.shape[1], _eliminate)
+    return upper, pivots, m.where(odd, -1.0, 1.0)
+
+
+def _flat(x: Tensor) -> Tensor:
+    """All leading axes as one."""
+    return fa.reshape(x, (math.prod(x.shape[:-2]), *x.shape[-2:]))
+
+
+def _solved(a: Tensor, b: Tensor) -> Tensor:
+    """x of a @ x = b for (B, n, n) and (B, n, m)."""
+    n = a.shape[1]
+    upper, _, _ = _reduced(fa.concat((a, b), 2))
+    rows = apply("iota", shape=(1, n), axis=1, dtype=int64)
+    (out,), _ = scan(("substitute",), [fa.part(upper, 2, n, n + b.shape[2])], [],
+                     [rows, fa.part(upper, 2, 0, n)], n, _back)
+    return out
+
+
+def _empty(shape: Sequence[int]) -> bool:
+    return 0 in shape
+
+
+def inverse(input: Tensor) -> Tensor:
+    """The inverses of square matrices (..., n, n); infinities and NaNs where there is none.
+
+    Raises:
+        TypeError: no Tensor of floats.
+        ValueError: no square matrices.
+
+    Source: `mindspore.ops.inverse`.
+    """
+    x = _square(input, "inverse")
+    if _empty(x.shape):
+        return x
+    n = x.shape[-1]
+    eye = fa.broadcast_to(fc.eye(n, None, x.dtype), _flat(x).shape)
+    return fa.reshape(_solved(_flat(x), eye), x.shape)
+
+
+def matrix_solve(matrix: Tensor, rhs: Tensor, adjoint: bool = False) -> Tensor:
+    """x of matrix @ x = rhs, for (..., n, n) and (..., n, k).
+
+    Args:
+        adjoint: solve with the transposed matrices.
+
+    Raises:
+        TypeError: no Tensors of one float type.
+        ValueError: shapes that do not fit.
+
+    Source: `mindspore.ops.matrix_solve`.
+    """
+    what = "matrix_solve"
+    a, b = _square(matrix, what, "matrix"), tensor(rhs, what, "rhs")
+    if a.dtype != b.dtype:
+        raise TypeError(f"For '{what}', 'matrix' and 'rhs' must have one type, but got {a.dtype} "
+                        f"and {b.dtype}.")
+    if b.ndim < 2 or b.shape[-2] != a.shape[-1]:
+        raise ValueError(f"For '{what}', 'rhs' must have shape (..., {a.shape[-1]}, k), but has "
+                         f"shape {b.shape}.")
+    if boolean(adjoint, what, "adjoint"):
+        a = fa.swapaxes(a, -1, -2)
+    lead = broadcast_all(a.shape[:-2], b.shape[:-2])
+    a = fa.broadcast_to(a, (*lead, *a.shape[-2:]))
+    b = fa.broadcast_to(b, (*lead, *b.shape[-2:]))
+    if _empty(b.shape):
+        return b
+    return fa.reshape(_solved(_flat(a), _flat(b)), b.shape)
+
+
+def det(input: Tensor) -> Tensor:
+    """The determinants of square matrices (..., n, n).
+
+    Raises:
+        TypeError: no Tensor of floats.
+        ValueError: no square matrices.
+
+    Source: `mindspore.ops.det`.
+    """
+    x = _square(input, "det")
+    if _empty(x.shape):
+        return fc.zeros(x.shape[:-2], x.dtype)
+    _, pivots, sign = _reduced(_flat(x))
+    return fa.reshape(cast_to(m.mul(fr.prod(pivots, 0), sign), x.dtype), x.shape[:-2])
+
+
+def slogdet(input: Tensor) -> tuple[Tensor, Tensor]:
+    """The signs of determinants and the logarithms of their sizes; 0 and -inf if singular.
+
+    Raises:
+        TypeError: no Tensor of floats.
+        ValueError: no square matrices.
+
+    Source: `mindspore.ops.slogdet`.
+    """
+    x = _square(input, "slogdet")
+    lead = x.shape[:-2]
+    if _empty(x.shape):
+        return fc.zeros(lead, x.dtype), fc.zeros(lead, x.dtype)
+    _, pivots, sign = _reduced(_flat(x))
+    total = m.mul(fr.prod(m.sign(pivots), 0), sign)
+    size = fr.sum(apply("log", m.abs(pivots)), 0)
+    return (fa.reshape(cast_to(total, x.dtype), lead),
+            fa.reshape(cast_to(size, x.dtype), lead))
+
+
+def logdet(input: Tensor) -> Tensor:
+    """The logarithms of determinants; NaN where one is negative.
+
+    Raises:
+        TypeError: no Tensor of floats.
+        ValueError: no square matrices.
+
+    Source: `mindspore.ops.logdet`.
+    """
+    sign, size = slogdet(input)
+    return m.where(m.lt(sign, 0.0), math.nan, size)
+
+
+def matrix_determinant(input: Tensor) -> Tensor:
+    """`det` under its older name."""
+    return det(input)
+
+
+def log_matrix_determinant(input: Tensor) -> tuple[Tensor, Tensor]:
+    """`slogdet` under its older name."""
+    return slogdet(input)
+
+
+# --- positive definite matrices -------------------------------------------------------------------
+
+
+def _factor(
+    carried: list[Tensor], xs: list[Tensor], i: Tensor, captures: list[Tensor]
+) -> tuple[list[Tensor], list[Tensor]]:
+    """One column of a Cholesky factor. Carried: what is left of the matrices (B, n, n)."""
+    x = carried[0]
+    rows = captures[0]
+    column = _column(x, i, 2)
+    head = m.sqrt(_column(column, i, 1))
+    below = fa.expand_dims(m.ge(rows, i), 2)
+    line = m.where(below, m.div(column, head), 0.0)
+    return [m.sub(x, m.mul(line, fa.swapaxes(line, 1, 2)))], [fa.squeeze(line, 2)]
+
+
+def cholesky(input_x: Tensor, upper: bool = False) -> Tensor:
+    """The lower triangles L of symmetric positive definite matrices: L @ L.T is the matrix.
+
+    Args:
+        upper: give L.T.
+
+    Raises:
+        TypeError: no Tensor of floats.
+        ValueError: no square matrices. A matrix that is not positive definite gives NaNs.
+
+    Source: `mindspore.ops.cholesky`.
+    """
+    what = "cholesky"
+    x = _square(input_x, what, "input_x")
+    transposed = boolean(upper, what, "upper")
+    if _empty(x.shape):
+        return x
+    n = x.shape[-1]
+    rows = apply("iota", shape=(1, n), axis=1, dtype=int64)
+    _, (columns,) = scan(("cholesky",), [_flat(x)], [], [rows], n, _factor)
+    out = fa.transpose(columns, (1, 0, 2) if transposed else (1, 2, 0))
+    return fa.reshape(out, x.shape)
+
+
+def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor:
+    """x of A @ x = input, for the Cholesky factor `input2` of A.
+
+    Args:
+        input: (..., n, k).
+        input2: (..., n, n), a lower triangle, or an upper one with `upper`.
+
+    Raises:
+        TypeError: no Tensors of one float type.
+        ValueError: shapes that do not fit.
+
+    Source: `mindspore.ops.cholesky_solve`.
+    """
+    factor = _square(input2, "cholesky_solve", "input2")
+    low = fa.swapaxes(fa.triu(factor), -1, -2) if boolean(upper, "cholesky_solve", "upper") \
+        else fa.tril(factor)
+    return matrix_solve(low, matrix_solve(low, input), True)
+
+
+def cholesky_inverse(input_x: Tensor, upper: bool = False) -> Tensor:
+    """The inverse of the matrix whose Cholesky factor is given.
+
+    Raises:
+        TypeError: no Tensor of floats.
+        ValueError: no square matrix.
+
+    Source: `mindspore.ops.cholesky_inverse`.
+    """
+    factor = _square(input_x, "cholesky_inverse", "input_x")
+    if factor.ndim != 2:
+        raise ValueError(f"For 'cholesky_inverse', 'input_x' must be a matrix, but has shape "
+                         f"{factor.shape}.")
+    eye = fc.eye(factor.shape[-1], None, factor.dtype)
+    return cholesky_solve(eye, factor, upper)
