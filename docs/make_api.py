@@ -33,14 +33,22 @@ COMPARED: tuple[tuple[str, str], ...] = (
     ("amp", "Mixed precision"),
     ("numpy", "numpy's functions on Tensors"),
     ("mint", "Functions with PyTorch's names"),
+    ("mint.nn", "Layers and losses with PyTorch's names"),
     ("mint.nn.functional", "Functions of networks with PyTorch's names"),
+    ("mint.optim", "Optimizers with PyTorch's names"),
+    ("experimental.optim", "Optimizers with groups that change"),
+    ("context", "Settings"),
+    ("communication", "Processes that work together"),
+    ("parallel", "Several devices"),
+    ("runtime", "Memory and threads"),
+    ("hal", "Devices"),
 )
-ABSENT = ("dataset", "experimental.optim", "communication", "parallel",
-          "profiler", "rewrite", "hal")
+ABSENT = ("dataset", "profiler", "rewrite", "scipy", "boost")
 
 # Run by both interpreters, so that both sides are listed by the same rules.
 LISTING = '''
 import importlib, inspect, json, sys
+from inspect import getattr_static
 
 def find(package, path):
     try:
@@ -64,12 +72,15 @@ def listed(owner, path):
     there = {}
     for n in {*dir(owner), *(public or ())}:
         if n.isidentifier() and not n.startswith("_") and hasattr(owner, n):
-            value = inspect.getattr_static(owner, n)
-            if path == "Parameter" and hasattr(owner.__mro__[1], n):
-                continue
+            # Of a module, names may load when they are asked for; of a class, properties must not
+            # be asked for.
+            value = getattr(owner, n) if inspect.ismodule(owner) else getattr_static(owner, n)
             if not inspect.ismodule(value):
                 there[n] = parameters(getattr(owner, n))
-    return {"there": there, "public": [n for n in there if public is None or n in public]}
+    own = [n for n in there if public is None or n in public]
+    if path == "Parameter":  # what it adds to Tensor
+        own = [n for n in own if not hasattr(owner.__mro__[1], n)]
+    return {"there": there, "public": own}
 
 package, *paths = sys.argv[1:]
 result = {}
