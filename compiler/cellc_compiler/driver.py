@@ -7,10 +7,8 @@ look-up that needs neither the passes nor LLVM.
 from __future__ import annotations
 
 import functools
-import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,12 +27,18 @@ from .ir.graph import Graph, Node
 from .ir.text import print_graph
 
 if TYPE_CHECKING:
-    from . import objects
+    import hashlib
+    import pathlib
+
+    from . import llvm_version, objects
     from .codegen import checks, instructions, lowering, main, memory, recording
     from .codegen.lowered import KeptBlock, Lowered
     from .loops import nest
     from .passes import base, pipeline
 else:  # a program found in the cache needs none of these
+    hashlib = lazy_module("hashlib")
+    pathlib = lazy_module("pathlib")
+    llvm_version = lazy_module("cellc_compiler.llvm_version")
     objects, checks, memory, instructions, lowering, main, recording, nest, base, pipeline = (
         lazy_module(f"cellc_compiler.{name}")
         for name in ("objects", "codegen.checks", "codegen.memory", "codegen.instructions",
@@ -120,7 +124,7 @@ def compile_program(
     report = report if report is not None else Report()
     say = progress or (lambda stage: None)
     key = cache.make_key(
-        "program", print_graph(graph, spans=False), target.name, objects.llvm_version(),
+        "program", print_graph(graph, spans=False), target.name, llvm_version.llvm_version(),
         __version__, _source_stamp(), numerics,
     )
     store = cache.default()
@@ -143,7 +147,7 @@ def compile_program(
 @functools.cache
 def _source_stamp() -> str:
     """Sizes and times of the compiler's own files: other code generation, other programs."""
-    package = Path(__file__).parent
+    package = pathlib.Path(__file__).parent
     files = sorted(package.rglob("*.py"))
     return str([(p.name, s.st_size, s.st_mtime_ns) for p in files for s in (p.stat(),)])
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 from collections.abc import Sequence
-from functools import cache as memoize
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +20,7 @@ from .codegen.llvm.entry import support_text
 from .compile_crew import Crew, WorkerError
 from .emit_object import OPTIONS, EmitError, emit_object
 from .link import LinkInput, link
+from .llvm_version import llvm_version
 
 if TYPE_CHECKING:
     import tempfile
@@ -31,20 +30,6 @@ else:
 
 class CompilerBug(RuntimeError):
     """cellc generated something that cannot be compiled; the text says where it was saved."""
-
-
-@memoize
-def llvm_version() -> str:
-    """What the object cache knows of LLVM: llvmlite's version, without importing it."""
-    spec = importlib.util.find_spec("llvmlite")
-    if spec is None or not spec.origin:
-        return "none"
-    package = Path(spec.origin).parent
-    for info in sorted(package.parent.glob("llvmlite-*.dist-info")):
-        return info.name.removesuffix(".dist-info")
-    # No metadata beside it (a source tree): its own version file tells it apart.
-    version = package / "_version.py"
-    return hashlib.sha256(version.read_bytes()).hexdigest() if version.exists() else "unknown"
 
 
 def object_key(text: str, target: Target) -> str:

@@ -6,8 +6,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module as _import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from cellc_runtime.lazy import lazy_names as _lazy_names
 
 from . import common, context, nn, ops
 from .common import dtype
@@ -129,18 +130,7 @@ _LATER = {
 }  # fmt: skip
 """Modules that load when they, or names of theirs, are first asked for: importing cellc stays
 fast."""
-_HOMES = {name: home for home, names in _LATER.items() for name in names}
-_HOMES |= {home[1:]: home for home in _LATER if home.count(".") == 1}
-
-
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'cellc' has no attribute {name!r}")
-    module = _import_module(home, __name__)
-    value = module if home == "." + name else getattr(module, name)
-    globals()[name] = value
-    return value
+__getattr__ = _lazy_names(__name__, {home: " ".join(names) for home, names in _LATER.items()})
 
 
 def __dir__() -> list[str]:

@@ -12,12 +12,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from .executable import Executable
 from .program import Slot
 
-Array = npt.NDArray[Any]
+Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def windows(n: int, sizes: Sequence[int]) -> list[tuple[int, int]]:

@@ -11,13 +11,11 @@ modification time, at most once an hour.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from . import __version__, knobs, platform
@@ -25,8 +23,11 @@ from .lazy import lazy_module
 from .records import dataclass
 
 if TYPE_CHECKING:
+    import hashlib
     import tempfile
+    from pathlib import Path
 else:
+    hashlib = lazy_module("hashlib")
     tempfile = lazy_module("tempfile")
 
 _MAGIC = b"CELLCCH1"

@@ -14,14 +14,20 @@ hash or must be zero.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import struct
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .errors import ArtifactError
+from .lazy import lazy_module
 from .records import dataclass
+
+if TYPE_CHECKING:
+    import hashlib
+    import json
+else:
+    hashlib = lazy_module("hashlib")
+    json = lazy_module("json")
 
 ALIGN = 64
 MAX_HEADER = 64 << 20

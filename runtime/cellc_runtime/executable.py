@@ -13,7 +13,6 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from . import dtypes, fastcall
 from .abi import AHEAD, CALLBACK_FAILED, ENTRY, LARGE, MAIN, WIN64
@@ -26,7 +25,7 @@ from .program import Callback, Program, Slot
 from .records import dataclass, field
 from .target import host_targets
 
-Array = npt.NDArray[Any]
+Array = np.ndarray[Any, np.dtype[Any]]
 HostFunction = Callable[..., object]
 
 _RELEASE_CYCLES = 30_000.0

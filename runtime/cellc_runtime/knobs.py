@@ -11,11 +11,16 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import platform
+from .lazy import lazy_module
 from .records import dataclass, replace
+
+if TYPE_CHECKING:
+    import pathlib
+else:
+    pathlib = lazy_module("pathlib")
 
 DEFAULT_CACHE_SIZE = 1 << 30
 DEFAULT_KEPT_MEMORY = 512 << 20
@@ -37,7 +42,7 @@ class Knobs:
         target: `CELLC_TARGET`, the target to compile for and run, or None for the best.
     """
 
-    cache_dir: Path
+    cache_dir: pathlib.Path
     cache_size: int = DEFAULT_CACHE_SIZE
     num_threads: int | None = None
     compile_jobs: int | None = None
@@ -56,7 +61,7 @@ def read() -> Knobs:
     """
     env = os.environ.get
     knobs = Knobs(
-        cache_dir=Path(env("CELLC_CACHE_DIR") or platform.cache_home() / "cellc"),
+        cache_dir=pathlib.Path(env("CELLC_CACHE_DIR") or platform.cache_home() / "cellc"),
         cache_size=_size("CELLC_CACHE_SIZE", env("CELLC_CACHE_SIZE")),
         num_threads=_count("CELLC_NUM_THREADS", env("CELLC_NUM_THREADS")),
         compile_jobs=_count("CELLC_COMPILE_JOBS", env("CELLC_COMPILE_JOBS")),

@@ -11,6 +11,7 @@ Importers see an ordinary module; what it costs to load is paid by the first att
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -30,3 +31,29 @@ class _Lazy(ModuleType):
 def lazy_module(name: str) -> Any:
     """The module called `name`, imported when it is first used."""
     return sys.modules.get(name) or _Lazy(name)
+
+
+def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
+    """The `__getattr__` of a package whose names load the modules that define them.
+
+    Args:
+        package: the package's `__name__`.
+        homes: names by the module, relative to the package (`".layer.basic"`), separated by
+            blanks. Modules themselves are found under their own names.
+    """
+    found = {name: home for home, names in homes.items() for name in names.split()}
+    modules = {home.split(".")[1] for home in homes}
+
+    def load(name: str) -> Any:
+        home = found.get(name)
+        if home is not None:
+            value = getattr(import_module(home, package), name)
+        elif name in modules:
+            value = import_module("." + name, package)
+        else:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        # The next access finds it there, without this call.
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return load

@@ -17,9 +17,15 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .abi import Ext
+from .lazy import lazy_module
+
+if TYPE_CHECKING:
+    import pathlib
+else:
+    pathlib = lazy_module("pathlib")
 
 _PROT_READ, _PROT_WRITE, _PROT_EXEC = 1, 2, 4
 _MAP_PRIVATE = 0x2
@@ -85,17 +91,18 @@ def _windows_features() -> frozenset[str]:
 # --- files -----------------------------------------------------------------------------------
 
 
-def cache_home() -> Path:
+def cache_home() -> pathlib.Path:
     """Where this user's caches live."""
     if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+        given = os.environ.get("LOCALAPPDATA")
+        return pathlib.Path(given or pathlib.Path.home() / "AppData" / "Local")
     if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches"
+        return pathlib.Path.home() / "Library" / "Caches"
     named = os.environ.get("XDG_CACHE_HOME", "")
-    return Path(named) if os.path.isabs(named) else Path.home() / ".cache"
+    return pathlib.Path(named) if os.path.isabs(named) else pathlib.Path.home() / ".cache"
 
 
-def is_private_directory(path: Path) -> bool:
+def is_private_directory(path: pathlib.Path) -> bool:
     """Whether `path` is a directory of this user's that nobody else can write."""
     try:
         info = os.stat(path)
@@ -107,7 +114,7 @@ def is_private_directory(path: Path) -> bool:
     return sys.platform == "win32" or (info.st_uid == os.getuid() and not info.st_mode & 0o022)
 
 
-def sync_directory(path: Path) -> None:
+def sync_directory(path: pathlib.Path) -> None:
     """Make a rename in `path` durable, where the system can."""
     if sys.platform == "win32":
         return
@@ -147,15 +154,15 @@ def _cgroup_quota() -> float | None:
         _, controllers, path = parts
         names = controllers.split(",")
         if controllers == "":
-            quotas += _quotas_above(Path("/sys/fs/cgroup"), path, _quota_v2)
+            quotas += _quotas_above(pathlib.Path("/sys/fs/cgroup"), path, _quota_v2)
         elif "cpu" in names:
             for mount in (controllers, "cpu", "cpu,cpuacct"):
-                quotas += _quotas_above(Path("/sys/fs/cgroup") / mount, path, _quota_v1)
+                quotas += _quotas_above(pathlib.Path("/sys/fs/cgroup") / mount, path, _quota_v1)
     return min(quotas, default=None)
 
 
 def _quotas_above(
-    root: Path, path: str, read: Callable[[Path], float | None]
+    root: pathlib.Path, path: str, read: Callable[[pathlib.Path], float | None]
 ) -> list[float]:
     folder = root / path.strip("/")
     found = []
@@ -168,7 +175,7 @@ def _quotas_above(
     return found
 
 
-def _quota_v2(folder: Path) -> float | None:
+def _quota_v2(folder: pathlib.Path) -> float | None:
     try:
         quota, period = (folder / "cpu.max").read_text().split()
         return None if quota == "max" else int(quota) / int(period)
@@ -176,7 +183,7 @@ def _quota_v2(folder: Path) -> float | None:
         return None
 
 
-def _quota_v1(folder: Path) -> float | None:
+def _quota_v1(folder: pathlib.Path) -> float | None:
     try:
         quota = int((folder / "cpu.cfs_quota_us").read_text())
         return quota / int((folder / "cpu.cfs_period_us").read_text()) if quota > 0 else None
@@ -325,7 +332,7 @@ def release_code(library: str) -> int:
         Bytes of code.
     """
     try:
-        lines = Path("/proc/self/maps").read_text().splitlines()
+        lines = pathlib.Path("/proc/self/maps").read_text().splitlines()
     except OSError:
         return 0
     released = 0

@@ -25,7 +25,7 @@ from cellc_compiler import driver
 from cellc_compiler.codegen import facts, lowering, memory
 from cellc_compiler.codegen.instructions import Call, Copy, walk
 from cellc_compiler.emit_object import assembly
-from cellc_compiler.objects import llvm_version
+from cellc_compiler.llvm_version import llvm_version
 from cellc_runtime.dtypes import uint8
 from cellc_runtime.program import Slot
 from cellc_runtime.target import AVX2, AVX512, Target

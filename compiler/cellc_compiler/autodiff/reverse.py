@@ -20,7 +20,7 @@ from cellc_runtime import dtypes
 
 from ..ir.graph import Builder, Graph, Node, Value, clone_into
 from ..ir.op import lookup
-from ..ir.types import TensorType
+from ..ir.types import TensorType, differentiable
 from ..passes.base import copy_graph
 from .again import compute_again
 from .effects import Kept, keep_calls, silent, take_kept, without_effects
@@ -30,11 +30,6 @@ from .unbounded import Walk
 
 Values = Sequence[Value]
 Cotangents = dict[Value, Value]
-
-
-def differentiable(ty: TensorType) -> bool:
-    """Whether values of this type carry gradients."""
-    return ty.dtype.is_inexact
 
 
 def reverse(

@@ -7,19 +7,24 @@ value that replaces it. Only nodes whose op has `effect` set are kept for their 
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
+from cellc_runtime.lazy import lazy_module
 from cellc_runtime.records import dataclass, field
 
 from .dims import is_symbolic
 from .types import TensorType
+
+if TYPE_CHECKING:
+    import hashlib
+else:
+    hashlib = lazy_module("hashlib")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

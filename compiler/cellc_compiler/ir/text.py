@@ -13,19 +13,24 @@ back to the same bits; large constants as base64 of their bytes.
 from __future__ import annotations
 
 import ast
-import base64
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
+from cellc_runtime.lazy import lazy_module
 
 from .dims import is_symbolic, parse_size
 from .graph import NOWHERE, Graph, Literal, Node, Span, Value
 from .types import TensorType
+
+if TYPE_CHECKING:
+    import base64
+else:
+    base64 = lazy_module("base64")
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.$/-]+")
 _SMALL = 16

@@ -138,3 +138,8 @@ def normalize_axes(axes: int | tuple[int, ...] | None, rank: int) -> tuple[int, 
     if len(set(out)) != len(out):
         raise ValueError(f"an axis appears twice in {given}")
     return tuple(out)
+
+
+def differentiable(ty: TensorType) -> bool:
+    """Whether values of this type carry gradients."""
+    return ty.dtype.is_inexact

@@ -14,7 +14,7 @@ from ..core.dispatch import active_tracer, computing_in
 from ..core.precision import AUTO_FLAG, as_type
 from ..core.watch import changed
 from ..nn.cell import Cell
-from ..ops.primitives import Primitive
+from ..ops.primitive import Primitive
 
 LEVELS = ("O0", "O1", "O2", "O3", "auto")
 

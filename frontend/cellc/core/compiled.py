@@ -12,11 +12,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from cellc_compiler.autodiff.reverse import differentiable
 from cellc_compiler.driver import compile_program
 from cellc_compiler.ir.dims import Guard, Shapes, deciding
 from cellc_compiler.ir.graph import Graph
-from cellc_compiler.ir.types import TensorType
+from cellc_compiler.ir.types import TensorType, differentiable
 from cellc_runtime.executable import Executable
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.records import dataclass, field

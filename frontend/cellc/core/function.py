@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from cellc_compiler.autodiff.reverse import differentiable
+from cellc_compiler.ir.types import differentiable
 
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor

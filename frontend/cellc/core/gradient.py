@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cellc_compiler.autodiff.reverse import differentiable, gradient_graph
+from cellc_compiler.ir.types import differentiable
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.records import dataclass, field, replace
 
@@ -26,8 +26,11 @@ from .structure import Box, Structure, put_together, take_apart
 from .tracer import Tracer
 
 if TYPE_CHECKING:
+    from cellc_compiler.autodiff import reverse as autodiff
+
     from .. import lang
 else:
+    autodiff = lazy_module("cellc_compiler.autodiff.reverse")
     lang = lazy_module("cellc.lang")
 
 
@@ -232,7 +235,7 @@ def _traced(
     chosen = [i for group in _chosen(structure, positions) for i in group]
     place = {v: len(values) + i for i, v in enumerate(captures)}
     wanted = chosen + [place[v] for v in before if v in place]
-    transformed = gradient_graph(graph, wanted, seeded=seeds, sens=sens is not None)
+    transformed = autodiff.gradient_graph(graph, wanted, seeded=seeds, sens=sens is not None)
     operands = [*values, *captures]
     if sens is not None:
         operands += [tracer.lift(t) for t in take_apart(sens)[1]]

@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from cellc_compiler.autodiff.reverse import differentiable
-from cellc_compiler.ir.types import TensorType
+from cellc_compiler.ir.types import TensorType, differentiable
 
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cellc_compiler.autodiff.forward import jacobian_graph, tangent_graph
-from cellc_compiler.autodiff.reverse import differentiable
 from cellc_compiler.ir.graph import Graph
+from cellc_compiler.ir.types import differentiable
 from cellc_runtime.lazy import lazy_module
 
 from .. import context

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from cellc_compiler.autodiff.reverse import differentiable
+from cellc_compiler.ir.types import differentiable
 from cellc_runtime.records import dataclass
 
 from ..common.tensor import Tensor

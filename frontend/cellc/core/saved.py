@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from cellc_compiler.autodiff.reverse import Cotangents, accumulate, differentiable, reverse
 from cellc_compiler.ir.graph import Builder, Graph, Node, Value
-from cellc_compiler.ir.types import TensorType
+from cellc_compiler.ir.types import TensorType, differentiable
+from cellc_runtime.lazy import lazy_module
 from cellc_runtime.records import dataclass
 
 from ..common.tensor import Tensor
@@ -25,6 +25,12 @@ from .compiled import call_here, inline
 from .replay import run_graph
 from .structure import Structure, put_together, take_apart
 from .tracer import GraphTensor
+
+if TYPE_CHECKING:
+    from cellc_compiler.autodiff import reverse as autodiff
+    from cellc_compiler.autodiff.reverse import Cotangents
+else:
+    autodiff = lazy_module("cellc_compiler.autodiff.reverse")
 
 Hook = Callable[[Any], Any]
 
@@ -100,8 +106,9 @@ def _rule(
     for i, v in enumerate(results):
         dy = graph.add_input(v.type, f"dy{i}")
         if differentiable(v.type):
-            accumulate(b, cotangents, v, dy)
-    reverse(b, [node], cotangents, [v for v, c in zip(operands, constant, strict=True) if not c])
+            autodiff.accumulate(b, cotangents, v, dy)
+    wanted = [v for v, c in zip(operands, constant, strict=True) if not c]
+    autodiff.reverse(b, [node], cotangents, wanted)
     found: dict[Value, int] = {}
     places: list[int | None] = []
     for v in operands:

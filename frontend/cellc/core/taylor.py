@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from cellc_compiler.autodiff.reverse import differentiable
+from cellc_compiler.ir.types import differentiable
 from cellc_runtime import dtypes
 
 from ..common.tensor import Tensor

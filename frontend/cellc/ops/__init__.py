@@ -10,10 +10,9 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+from cellc_runtime.lazy import lazy_names
+
 from ..core.gradient import GradOperation, get_grad, grad, value_and_grad
-from ..core.jacobian import jacfwd, jacrev, jvp, vjp
-from ..core.taylor import derivative, jet
-from ..core.vmap import vmap
 from . import (
     functional_array,
     functional_attention,
@@ -62,9 +61,8 @@ def _collect() -> dict[str, Any]:
     names.update(functional_math.ALIASES)
     names.update(functional_more.ALIASES)
     names.update({a: names[n] for a, n in functional_math.GENERATED_ALIASES.items()})
-    names.update(GradOperation=GradOperation, get_grad=get_grad, grad=grad, jacfwd=jacfwd,
-                 jacrev=jacrev, jvp=jvp, value_and_grad=value_and_grad, vjp=vjp,
-                 vmap=vmap, derivative=derivative, jet=jet)
+    names.update(GradOperation=GradOperation, get_grad=get_grad, grad=grad,
+                 value_and_grad=value_and_grad)
     return names
 
 
@@ -79,13 +77,24 @@ def _primitives() -> dict[str, Any]:
     more = import_module(".primitives_more", __name__)
     host = import_module(".host_primitives", __name__)
     summary = import_module(".summary", __name__)
-    return {**_public(module), **module.PRIMITIVES, **more.PRIMITIVES, **_public(host),
-            **_public(summary)}
+    base = import_module(".primitive", __name__)
+    return {**_public(base), **_public(module), **module.PRIMITIVES, **more.PRIMITIVES,
+            **_public(host), **_public(summary)}
+
+
+_LATER = {
+    "..core.jacobian": "jacfwd jacrev jvp vjp", "..core.taylor": "derivative jet",
+    "..core.vmap": "vmap",
+}
+_LATER_NAMES = " ".join(_LATER.values()).split()
+_load = lazy_names(__name__, _LATER)
 
 
 def __getattr__(name: str) -> Any:
     if name == "__all__":
-        return sorted({*_NAMES, *_primitives()})
+        return sorted({*_NAMES, *_LATER_NAMES, *_primitives()})
+    if name in _LATER_NAMES:
+        return _load(name)
     found = _primitives().get(name) if not name.startswith("_") else None
     if found is None:
         raise AttributeError(f"module 'cellc.ops' has no attribute {name!r}")
@@ -94,4 +103,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*_NAMES, *_primitives()})
+    return sorted({*_NAMES, *_LATER_NAMES, *_primitives()})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from cellc_compiler.ir.op import INTS, REQUIRED, Op, all_ops
@@ -32,6 +33,7 @@ def _prepared(op: Op, given: tuple[Any, ...]) -> list[Tensor]:
     return xs
 
 
+@cache
 def make_function(op: Op) -> Callable[..., Any]:
     """The functional form of an op: its operands, then its attributes."""
     signature = _signature(op)

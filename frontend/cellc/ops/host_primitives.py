@@ -10,7 +10,7 @@ from ..core.compiled import call_here
 from ..core.hooks import is_compiled, on_host, replaced, taps, written
 from ._host import call_python, plain_function, result_types
 from .functional_host import print_
-from .primitives import Primitive
+from .primitive import Primitive
 
 
 class PyFunc(Primitive):

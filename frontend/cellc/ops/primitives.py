@@ -8,7 +8,7 @@ that map one to one get theirs from the op definition.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -17,11 +17,9 @@ from cellc_runtime.dtypes import DType, int32, int64
 
 from ..common._promotion import cast_to
 from ..common.parameter import Parameter
-from ..common.seed import Generator, seeded
+from ..common.seed import Generator
 from ..common.tensor import Tensor
 from ..core.dispatch import apply
-from ..core.recomputation import result_again
-from ..core.watch import changed
 from . import functional_array as fa
 from . import functional_control as control
 from . import functional_create as fc
@@ -35,125 +33,11 @@ from . import functional_reduce as fr
 from . import functional_scatter as fs
 from . import functional_window as win
 from . import methods_more
-from ._args import integer
 from ._generated import make_function
+from .primitive import Primitive as Primitive
+from .primitive import SeededPrimitive
 
 Seed = Generator | None
-
-
-class Primitive:
-    """Base of primitive classes: a function with some arguments fixed.
-
-    Attributes:
-        name: the class's name.
-        attrs: the fixed arguments.
-    """
-
-    function: ClassVar[Callable[..., Any]]
-    parameters: ClassVar[Mapping[str, Any]] = {}
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self.name = type(self).__name__
-        self.attrs = _bind(self.name, self.parameters, args, kwargs)
-
-    recomputed: bool | None = None
-
-    def __call__(self, *operands: Any, **kwargs: Any) -> Any:
-        if self.recomputed:
-            return result_again((operands, kwargs), lambda: self._run(*operands, **kwargs))
-        return self._run(*operands, **kwargs)
-
-    def _run(self, *operands: Any, **kwargs: Any) -> Any:
-        return type(self).function(*operands, **kwargs, **self.attrs)
-
-    def __getattr__(self, name: str) -> Any:
-        attrs = self.__dict__.get("attrs", {})
-        if name in attrs:
-            return attrs[name]
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
-    def __repr__(self) -> str:
-        attrs = dict(self.attrs)
-        if self.recomputed is not None:
-            attrs["recompute"] = self.recomputed
-        shown = ", ".join(f"{k}={v}" for k, v in attrs.items())
-        return f"Prim[{self.name}]<{shown}>" if shown else f"Prim[{self.name}]"
-
-    def set_device(self, device_target: str) -> Primitive:
-        """Accepted for compatibility; itself."""
-        return self
-
-    def shard(self, in_strategy: Any = None, out_strategy: Any = None) -> Primitive:
-        """Accepted for compatibility (there is one device); itself."""
-        return self
-
-    def recompute(self, mode: bool = True) -> Primitive:
-        """In a graph, let gradients compute this primitive's results again; itself.
-
-        A gradient that reads them does not keep them from the forward pass. In PyNative mode, as
-        in MindSpore, this changes nothing. A primitive that calls Python is never called again.
-
-        Args:
-            mode: False takes the mark away.
-
-        Raises:
-            TypeError: no bool.
-        """
-        if not isinstance(mode, bool):
-            raise TypeError(f"The input value must be a bool, but got {type(mode).__name__}.")
-        self.recomputed = mode
-        changed(self, "recomputed")
-        return self
-
-    def add_prim_attr(self, name: str, value: Any) -> Primitive:
-        """Remember an attribute that has no effect; itself."""
-        self.__dict__.setdefault("extra", {})[name] = value
-        return self
-
-
-class SeededPrimitive(Primitive):
-    """A Primitive that draws from a stream of its own, if it is made with seeds.
-
-    Its function takes the stream, or None for the global generator, as `seed`.
-    """
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        seeds = [integer(self.attrs[k], self.name, k) for k in SEEDS if k in self.attrs]
-        if min(seeds) < 0:
-            raise ValueError(f"For '{self.name}', the seeds must not be negative, but got {seeds}.")
-        self._stream = seeded(*seeds)
-
-    def _run(self, *operands: Any, **kwargs: Any) -> Any:
-        attrs = {k: v for k, v in self.attrs.items() if k not in SEEDS}
-        return type(self).function(*operands, **kwargs, **attrs, seed=self._stream)
-
-
-SEEDS = ("seed", "seed2", "Seed0", "Seed1")
-
-
-def _bind(
-    name: str, parameters: Mapping[str, Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
-) -> dict[str, Any]:
-    """The arguments of an init, defaults filled in.
-
-    Raises:
-        TypeError: too many, unknown, or a required one missing.
-    """
-    if len(args) > len(parameters):
-        raise TypeError(f"{name} takes {len(parameters)} arguments, but {len(args)} were given")
-    given = dict(zip(parameters, args, strict=False))
-    for key, value in kwargs.items():
-        if key not in parameters:
-            raise TypeError(f"{name} got an unexpected keyword argument {key!r}")
-        if key in given:
-            raise TypeError(f"{name} got multiple values for the argument {key!r}")
-        given[key] = value
-    full = {k: given.get(k, default) for k, default in parameters.items()}
-    for key, value in full.items():
-        if value is REQUIRED:
-            raise TypeError(f"{name} is missing the argument {key!r}")
-    return full
 
 
 def make_primitive(

@@ -17,7 +17,8 @@ from . import functional_more as more
 from . import functional_nn as fn
 from . import functional_random as rnd
 from . import functional_reduce as fr
-from .primitives import Primitive, make_primitive
+from .primitive import Primitive
+from .primitives import make_primitive
 
 
 def _renorm(input_x: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..common.tensor import Tensor
 from ..core.callbacks import host_call
-from .primitives import Primitive
+from .primitive import Primitive
 
 PENDING: list[tuple[str, str, Any]] = []
 """What networks gave since it was last written: plugin, name, elements."""

@@ -13,9 +13,9 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from cellc_compiler.autodiff.reverse import Cotangents, accumulate, differentiable, reverse
 from cellc_compiler.ir.graph import Builder, Graph, Value
 from cellc_compiler.ir.op import lookup
+from cellc_compiler.ir.types import differentiable
 from cellc_runtime.executable import Executable
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.records import dataclass
@@ -24,9 +24,12 @@ from ..common.tensor import Tensor
 
 if TYPE_CHECKING:
     from cellc_compiler import driver
+    from cellc_compiler.autodiff import reverse as autodiff
+    from cellc_compiler.autodiff.reverse import Cotangents
 
     from .recorder import Recording
 else:
+    autodiff = lazy_module("cellc_compiler.autodiff.reverse")
     driver = lazy_module("cellc_compiler.driver")
 
 _LONG = 6
@@ -132,9 +135,9 @@ def _make(
         if number is not None and differentiable(values[number].type):
             value = values[number]
             seed = given if given is not None else b.full(value.type, 1)
-            accumulate(b, cotangents, value, seed)
+            autodiff.accumulate(b, cotangents, value, seed)
     asked = [values[n] for n in wanted]
-    reverse(b, nodes, cotangents, asked)
+    autodiff.reverse(b, nodes, cotangents, asked)
     if any(lookup(node.op).effect for node in graph.walk()):
         return _Plan(None, [], [], -1)
     outputs, places = _outputs(cotangents, asked)

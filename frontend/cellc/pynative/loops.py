@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from cellc_compiler.autodiff.reverse import with_residuals
 from cellc_compiler.ir.graph import Builder, Graph
 from cellc_compiler.ir.types import TensorType
 from cellc_runtime.executable import Executable
@@ -25,7 +24,9 @@ from .recorder import active_recordings, applied
 
 if TYPE_CHECKING:
     from cellc_compiler import driver
+    from cellc_compiler.autodiff import reverse as autodiff
 else:
+    autodiff = lazy_module("cellc_compiler.autodiff.reverse")
     driver = lazy_module("cellc_compiler.driver")
 
 
@@ -82,7 +83,7 @@ class Loops:
     def _with_residuals(self, body: Graph, attrs: Mapping[str, Any]) -> Graph:
         grown = self.grown.get(body)
         if grown is None:
-            grown = with_residuals(body, attrs["carried"], attrs["sequences"])
+            grown = autodiff.with_residuals(body, attrs["carried"], attrs["sequences"])
             self.grown[body] = grown
         return grown
 

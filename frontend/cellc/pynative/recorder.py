@@ -10,19 +10,26 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cellc_compiler.autodiff.reverse import Cotangents, accumulate, differentiable, reverse
 from cellc_compiler.ir.graph import Builder, Graph, Node, Value
 from cellc_compiler.ir.op import lookup
+from cellc_compiler.ir.types import differentiable
+from cellc_runtime.lazy import lazy_module
 from cellc_runtime.records import dataclass
 from cellc_runtime.site import STATE
 
 from ..common.tensor import Tensor
 from ..core.dispatch import apply, run_scan
 from . import backward
+
+if TYPE_CHECKING:
+    from cellc_compiler.autodiff import reverse as autodiff
+    from cellc_compiler.autodiff.reverse import Cotangents
+else:
+    autodiff = lazy_module("cellc_compiler.autodiff.reverse")
 
 CustomRule = Callable[[Sequence[Tensor], Sequence[Tensor], Sequence[Tensor]], Sequence[Any]]
 """(operands, results, cotangents) -> one cotangent (or None) for each operand."""
@@ -300,7 +307,8 @@ class Recording:
         for i, number in enumerate(seeds):
             if number is not None and differentiable(values[number].type):
                 seed = sens[i] if sens is not None else ones_like(self.tensors[number])
-                accumulate(walk.builder, walk.cotangents, values[number], walk.constant(seed))
+                cotangent = walk.constant(seed)
+                autodiff.accumulate(walk.builder, walk.cotangents, values[number], cotangent)
         return walk.run([values[i] for i in wanted])
 
 
@@ -376,7 +384,7 @@ class _BackwardWalk:
     ) -> None:
         if backwards:
             nodes = list(reversed(backwards))
-            reverse(self.builder, nodes, self.cotangents, list(active))
+            autodiff.reverse(self.builder, nodes, self.cotangents, list(active))
 
     def _custom(self, node: Node, active: set[Value]) -> None:
         dys = [self.cotangents.get(r) for r in node.results]
@@ -396,7 +404,7 @@ class _BackwardWalk:
         grads = rule(operands, results, given)
         for operand, grad in zip(node.operands, grads, strict=True):
             if operand in active and grad is not None:
-                accumulate(self.builder, self.cotangents, operand, self.constant(grad))
+                autodiff.accumulate(self.builder, self.cotangents, operand, self.constant(grad))
 
     def _sums(
         self, node: Node, rule: Sums, dys: Sequence[Value | None], active: set[Value]

@@ -13,7 +13,7 @@ from ... import ops
 from ...common.initializer import HeUniform, Uniform, initializer
 from ...common.parameter import Parameter
 from ...common.tensor import Tensor
-from ...ops.primitives import Primitive
+from ...ops.primitive import Primitive
 from .. import _check
 from ..cell import Cell
 from .activation import get_activation

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...common.tensor import Tensor
-from ...ops.primitives import Primitive
+from ...ops.primitive import Primitive
 from .. import _check
 from ..cell import Cell
 from .activation import LeakyReLU, get_activation

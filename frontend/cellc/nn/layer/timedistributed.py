@@ -8,7 +8,7 @@ from typing import Any
 
 from ... import ops
 from ...common.tensor import Tensor
-from ...ops.primitives import Primitive
+from ...ops.primitive import Primitive
 from .. import _check
 from ..cell import Cell
 

@@ -1,0 +1,23 @@
+"""Which LLVM compiles: asked before each look into the cache, so it stands apart from what
+compiles."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+from functools import cache
+from pathlib import Path
+
+
+@cache
+def llvm_version() -> str:
+    """What the object cache knows of LLVM: llvmlite's version, without importing it."""
+    spec = importlib.util.find_spec("llvmlite")
+    if spec is None or not spec.origin:
+        return "none"
+    package = Path(spec.origin).parent
+    for info in sorted(package.parent.glob("llvmlite-*.dist-info")):
+        return info.name.removesuffix(".dist-info")
+    # No metadata beside it (a source tree): its own version file tells it apart.
+    version = package / "_version.py"
+    return hashlib.sha256(version.read_bytes()).hexdigest() if version.exists() else "unknown"

@@ -1,0 +1,115 @@
+"""What `import cellc` loads. Counted, not timed: a count does not depend on the machine."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import cellc
+from cellc import nn, ops
+from cellc_runtime.lazy import lazy_names
+
+_LATER = (
+    "llvmlite", "networkx", "onnx", "rich", "numba", "multiprocessing", "tempfile", "logging",
+    "cellc.lang", "cellc.train", "cellc.numpy", "cellc.mint", "cellc.amp", "cellc.experimental",
+    "cellc.core.vmap", "cellc.core.jacobian", "cellc.ops.primitives", "cellc.ops.recurrence",
+    "cellc.nn.layer", "cellc.nn.optim", "cellc.nn.loss", "cellc.nn.wrap",
+    "cellc_compiler.autodiff", "cellc_compiler.objects", "cellc_compiler.codegen.llvm",
+    "cellc_compiler.codegen.lowering", "cellc_compiler.passes.pipeline",
+    "cellc_compiler.interpret", "pathlib", "hashlib", "json",
+)  # fmt: skip
+"""Modules that stay out until something needs them."""
+_MOST = 170
+"""Modules of cellc's own that importing it may load."""
+
+
+def loaded(program: str, **env: str) -> set[str]:
+    """The modules loaded in a fresh process, beyond those of numpy and ml_dtypes."""
+    text = (
+        "import sys, numpy, ml_dtypes\nbefore = set(sys.modules)\n" + program +
+        "\nprint('\\n'.join(set(sys.modules) - before))"
+    )  # fmt: skip
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True,
+                          env={**os.environ, **env})  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.split())
+
+
+def test_import_loads_few_modules() -> None:
+    found = loaded("import cellc")
+    early = {m for m in found for name in _LATER if m == name or m.startswith(name + ".")}
+    assert not early
+    assert len([m for m in found if m.startswith("cellc")]) <= _MOST
+
+
+def test_a_name_loads_what_it_needs() -> None:
+    found = loaded("from cellc import nn\nnn.Dense")
+    assert "cellc.nn.layer.basic" in found
+    assert not {"cellc.nn.layer.rnn", "cellc.nn.optim.adam", "cellc.nn.wrap"} & found
+
+
+def test_a_warm_start_compiles_nothing(tmp_path: Path) -> None:
+    """Neither the passes nor LLVM are loaded for networks that are in the cache."""
+    program = (
+        "import numpy as np, cellc as ms\n"
+        "x = ms.Tensor(np.ones((2, 3), np.float32))\n"
+        "ms.set_context(mode=ms.{0})\n"
+        "net = ms.nn.Dense(3, 4)\n"
+        "assert ms.ops.softmax(net(x) + 1).shape == (2, 4)\n"
+    )
+    for mode in ("GRAPH_MODE", "PYNATIVE_MODE"):
+        text = program.replace("{0}", mode)
+        cold = loaded(text, CELLC_CACHE_DIR=str(tmp_path))
+        assert "cellc_compiler.codegen.lowering" in cold  # the check below can fail
+        warm = loaded(text, CELLC_CACHE_DIR=str(tmp_path))
+        assert not {
+            "llvmlite", "cellc_compiler.codegen.lowering", "cellc_compiler.passes.pipeline",
+            "cellc_compiler.objects",
+        } & warm  # fmt: skip
+
+
+def test_every_name_of_nn_is_found() -> None:
+    for name in nn.__all__:
+        assert getattr(nn, name) is not None
+    assert {*nn.__all__, "Accuracy"} <= set(dir(nn))
+    assert len(set(nn.__all__)) == len(nn.__all__)
+    with pytest.raises(AttributeError, match=r"'cellc\.nn' has no attribute 'Dens'"):
+        nn.Dens  # noqa: B018
+
+
+def test_the_table_of_nn_is_what_type_checkers_see() -> None:
+    tree = ast.parse(inspect.getsource(nn))
+    starred = {
+        "." + str(n.module) for n in ast.walk(tree)
+        if isinstance(n, ast.ImportFrom) and n.names[0].name == "*"
+    }
+    assert starred == set(nn._HOMES)
+    for home, names in nn._HOMES.items():
+        for name in names.split():
+            assert getattr(nn, name) is getattr(sys.modules["cellc.nn" + home], name)
+
+
+def test_names_of_the_package_are_found() -> None:
+    for module in (cellc, ops):
+        for name in module.__all__:
+            assert hasattr(module, name), name
+    from cellc.ops import jacfwd, vmap
+
+    assert cellc.vmap is vmap and cellc.jacfwd is jacfwd
+    x = cellc.Tensor(np.ones(3, np.float32))
+    assert ops.ReLU()(x).shape == (3,)
+
+
+def test_lazy_names() -> None:
+    load = lazy_names("cellc.train", {".model": "Model", ".data": ""})
+    assert load("Model").__name__ == "Model"
+    assert load("data").__name__ == "cellc.train.data"
+    with pytest.raises(AttributeError, match="has no attribute 'Other'"):
+        load("Other")
