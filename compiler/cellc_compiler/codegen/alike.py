@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 
 from cellc_runtime.records import dataclass, field
+from cellc_runtime.target import Target
 
 from ..ir.graph import Node, Value
 from ..loops.expr import Expr
 from ..loops.nest import Nest, walk
 from ..passes.fusion import Cluster, Schedule
 from .kernel import Kernel
+from .llvm.nest_many import Flat, flat
 
 
 @dataclass(slots=True)
@@ -31,6 +33,13 @@ class Made:
     nest: Nest
     values: tuple[Value, ...]
     kernels: dict[frozenset[int], tuple[Kernel, tuple[int, ...]]] = field(default_factory=dict)
+    any_length: list[Flat | None] = field(default_factory=list)
+
+    def flat(self, target: Target) -> Flat | None:
+        """The kernel of its nest for any length, if the nest is flat; made once."""
+        if not self.any_length:
+            self.any_length.append(flat(self.nest, target))
+        return self.any_length[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +57,15 @@ class Laid:
         at = [s.offset for s in nest.phases[0].stores if s.buffer is like[new]]
         reads = [e.payload.offset for e in walk(list(nest.roots())) if _loads(e, like.get(old))]
         return len(set(at)) == 1 and all(r == at[0] for r in reads)
+
+    def flat(self, target: Target) -> tuple[Flat, tuple[Value, ...]] | None:
+        """The kernel for any length and this cluster's values in the order of its buffers; None
+        if the nest is not flat."""
+        found = self.made.flat(target)
+        if found is None:
+            return None
+        own = dict(zip(self.made.values, self.values, strict=True))
+        return found, tuple(own[b] for b in found.buffers)
 
     def kernel(
         self, streamed: set[Value], emit: Callable[[Nest, set[Value]], tuple[Kernel, list[Value]]]

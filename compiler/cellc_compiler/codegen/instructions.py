@@ -35,6 +35,8 @@ class Call:
         nodes: the nodes it works for; `dearest` if no other call does more of their work.
         clock: the instruction's number, in which lifetimes of buffers are counted.
         apart: whether it is part of a task: several threads may run it side by side.
+        heads: of the entries of a table, if the kernel reads one (`llvm/nest_many.py`); the
+            places are then those of all entries, one after the other.
     """
 
     kernel: Kernel
@@ -44,6 +46,17 @@ class Call:
     dearest: bool = True
     clock: int = 0
     apart: bool = False
+    heads: tuple[tuple[int, int], ...] = ()
+
+    def words(self) -> list[Place | int]:
+        """What the kernel's buffers hold, in order."""
+        if not self.heads:
+            return list(self.places)
+        each = len(self.places) // len(self.heads)
+        out: list[Place | int] = []
+        for i, head in enumerate(self.heads):
+            out += [*head, *self.places[i * each : (i + 1) * each]]
+        return [*out, self.kernel.ntasks]
 
 
 @dataclass(slots=True)

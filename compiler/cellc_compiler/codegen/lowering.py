@@ -7,7 +7,7 @@ nothing reads the old value afterwards; what cannot be is computed aside and cop
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import compress
 from typing import Any
 
@@ -32,11 +32,13 @@ from .epilogues import Attached, find_epilogues, signature
 from .instructions import Call, Callback, Check, Copy, For, If, Instruction, Loop, Place, Tasks
 from .kernel import Kernel
 from .llvm import nest_tiles
+from .llvm.nest_many import many
 from .llvm.scalar import cycles
 from .loop_rows import RowLoop, Trips, split_rows
 from .lowered import HostCallback, Kept, Lowered, OpenLoop, RunCheck
 from .memory import Buffer, Frame
 from .plan import KernelPlan, Step
+from .updates import Update, Waiting, replaced_by, touched
 
 Array = np.ndarray[Any, Any]
 
@@ -186,6 +188,8 @@ class GraphBlock:
         for a in self.attention.values():
             self.absorbed.update((a.scores, a.softmax.nodes[0]))
         self.out: list[Instruction] = []
+        self.replaced = replaced_by(graph)
+        self.waiting = Waiting()
         self.position = 0
         self.last_read: dict[Value, int] | None = None
 
@@ -193,6 +197,8 @@ class GraphBlock:
         """The instructions of all clusters."""
         for position, cluster in enumerate(self.schedule.clusters):
             self.position = position
+            if self.waiting.stands_in_way(self.needs(cluster)):
+                self._update_waiting(position - 1)
             if cluster.number in self.epilogues:
                 self._with_epilogue(self.epilogues[cluster.number], cluster)
             elif cluster.number in self.attention:
@@ -204,6 +210,7 @@ class GraphBlock:
             else:
                 (node,) = cluster.nodes
                 self._single(node, cluster)
+        self._update_waiting(self.position)
         return self.out
 
     def root(self, value: Value) -> Value:
@@ -256,6 +263,11 @@ class GraphBlock:
         reads = any(old in self.reads(n) for n in self.nodes_of(cluster))
         return not reads or (laid is not None and laid.same_element(old, new))
 
+    def needs(self, cluster: Cluster) -> Iterator[Value]:
+        """The values with buffers that a cluster reads."""
+        for node in self.nodes_of(cluster):
+            yield from self.reads(node)
+
     def _last_reads(self) -> dict[Value, int]:
         """For each value with a buffer, the last cluster that reads it."""
         last: dict[Value, int] = {}
@@ -287,6 +299,15 @@ class GraphBlock:
         if not stored:
             return
         laid = self.laid(cluster, stored)
+        update = self._as_update(cluster, laid, stored)
+        if update is not None:
+            if not self.waiting.touched.isdisjoint(update.touched):
+                self._update_waiting(self.position - 1)
+            if update.is_small:
+                self.waiting.add(update)
+            else:
+                self._update([update])
+            return
         for value in [r for n in cluster.nodes for r in n.results if r in stored]:
             self.new_place(value, cluster, laid)
         if all(v.type.size == 0 for v in stored):
@@ -299,6 +320,36 @@ class GraphBlock:
         label = "+".join(n.op for n in cluster.nodes)
         self.low.nests.append((label, laid.made.nest))
         self.low.emit(self.out, Call(kernel, places, label, tuple(cluster.nodes)), places)
+
+    def _as_update(self, cluster: Cluster, laid: Laid, stored: set[Value]) -> Update | None:
+        """The cluster as an update of parameters; None if it is none, or not flat."""
+        if not all(v in self.replaced for v in stored):
+            return None
+        found = laid.flat(self.low.target)
+        if found is None:
+            return None
+        kernel, values = found
+        return Update(cluster, laid, kernel, values, frozenset(stored),
+                      touched(self.needs(cluster), stored, self.replaced))
+
+    def _update(self, updates: Sequence[Update]) -> None:
+        """Updates of one formula, by one call."""
+        for u in updates:
+            for value in [r for n in u.cluster.nodes for r in n.results if r in u.stored]:
+                self.new_place(value, u.cluster, u.laid)
+            label = "+".join(n.op for n in u.cluster.nodes)
+            self.low.nests.append((label, u.laid.made.nest))
+        kernel, heads = many([u.kernel for u in updates])
+        places = tuple(self.place(v) for u in updates for v in u.values)
+        nodes = tuple(n for u in updates for n in u.cluster.nodes)
+        self.low.emit(self.out, Call(kernel, places, label, nodes, heads=heads), places)
+
+    def _update_waiting(self, after: int) -> None:
+        """The updates that have waited, behind the cluster at this position."""
+        self.position, now = after, self.position
+        for updates in self.waiting.updates.values():
+            self._update(updates)
+        self.waiting, self.position = Waiting(), now
 
     def laid(self, cluster: Cluster, stored: set[Value]) -> Laid:
         """The loops of a cluster; those of one like it if there was one."""

@@ -136,8 +136,8 @@ class FunctionWriter:
 
     def open(self, instructions: list[Instruction]) -> None:
         """Make room for the pointers of a call."""
-        most = max((len(i.places) for i in walk(instructions)
-                    if isinstance(i, (Call, Callback))), default=0)
+        most = max((len(i.words()) if isinstance(i, Call) else len(i.places)
+                    for i in walk(instructions) if isinstance(i, (Call, Callback))), default=0)
         self.bufs = self.f.alloca(max(most + self.spare, 1) * 8)
 
     def block(self, instructions: Sequence[Instruction]) -> None:
@@ -180,15 +180,16 @@ class FunctionWriter:
             p = f.gep(p, f.mul(self.counters[number], f.i64(step)))
         return p
 
-    def fill(self, places: Sequence[Place]) -> None:
-        """Store the pointers of a call."""
+    def fill(self, words: Sequence[Place | int]) -> None:
+        """Store the pointers of a call (and the numbers of a table)."""
         f = self.f
-        for k, place in enumerate(places):
-            f.store(self.pointer(place), f.gep(self.bufs, k, "ptr"))
+        for k, word in enumerate(words):
+            value = V("i64", str(word)) if isinstance(word, int) else self.pointer(word)
+            f.store(value, f.gep(self.bufs, k, "ptr"))
 
     def call(self, i: Call) -> None:
         """A kernel: through the pool if it is worth a fork."""
-        self.fill(i.places)
+        self.fill(i.words())
         self.run(i, self.kernels.name(i.kernel))
 
     def run(self, i: Call, name: str) -> None:

@@ -65,8 +65,8 @@ class RecordingWriter(FunctionWriter):
         """The tasks of a call, each recorded where the pool runs them."""
         number = self._next(i)
         if is_parallel(i.kernel) and not self.apart:
-            self.f.store(self.records(), self.f.gep(self.bufs, len(i.places), "ptr"))
-            name = self._task(number, name, len(i.places))
+            self.f.store(self.records(), self.f.gep(self.bufs, len(i.words()), "ptr"))
+            name = self._task(number, name, len(i.words()))
         start = _now(self.f, self.target)
         super().run(i, name)
         self._record(self.f, self.records(), V("i64", str(number)), V("i64", "-1"), start)

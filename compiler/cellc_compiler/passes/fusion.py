@@ -213,7 +213,10 @@ class Fuser:
         producers = [self.cluster_of[v.node] for v in sources if v.node in self.cluster_of]
         home: Cluster | None = None
         if fusable(node):
-            siblings = [c for v in sources for c in self.readers.get(v, ())]
+            large = [v for v in sources if v.type.size > SCALARS]
+            # A number that all read (a learning rate) is no reason to share a loop.
+            shared = large if large and node.result.type.size > SCALARS else sources
+            siblings = [c for v in shared for c in self.readers.get(v, ())]
             seen = sorted({c.number: c for c in [*producers, *siblings]}.items(), reverse=True)
             for _, cluster in seen[:8]:
                 if node.result.type.size <= SCALARS and self._grows(cluster, producers):
