@@ -22,6 +22,8 @@ ARGUMENTS = {
     "u": [[0.1, 0.9, 0.5], [0.3, 0.7, 0.2]], "i": [[0, 2, 1], [1, 0, 2]], "k": [2, 0],
     "m": [[[[0.5, 1.5, -2.0, 1.0], [0.0, 2.5, 3.0, -1.0], [1.0, -0.5, 2.0, 4.0],
             [0.25, 0.75, -1.5, 2.0]]]],
+    "s": [[[2.0, -1.0, 0.5], [0.5, 3.0, -0.25], [1.0, 0.75, -2.0]],
+          [[-1.5, 0.25, 1.0], [0.0, 2.5, 0.5], [0.75, -0.5, 4.0]]],
 }
 UNARY = ("abs acos asin atan asinh ceil cos cosh erf erfc exp exp2 expm1 floor frac log log10 "
          "log1p log2 logical_not neg reciprocal round rsqrt sigmoid sign sin sinc sinh "
@@ -66,6 +68,39 @@ EXPRESSIONS = (
     "F.max_pool2d(m, 2)", "F.max_pool2d(m, 3, stride=1, padding=1)", "F.avg_pool2d(m, 2)",
     "F.avg_pool2d(m, 3, stride=1, padding=1, count_include_pad=False)", "F.unfold(m, 2)",
     "F.fold(F.unfold(m, 2), (4, 4), 2)", "F.normalize(x)", "F.glu(m)", "F.avg_pool1d(x, 2)",
+    "mint.gcd(i * 6, i + 4)", "mint.gcd(k, k)", "mint.inverse(s)", "mint.linalg.inv(s[0])",
+    "mint.kthvalue(x, 2)", "mint.kthvalue(x, 1, 0, True)", "mint.linalg.norm(s)",
+    "mint.linalg.norm(x, 2)", "mint.linalg.norm(x[0], 3)", "mint.linalg.norm(s, 1, (1, 2))",
+    "mint.linalg.norm(s, dim=(0, 2), keepdim=True)", "mint.linalg.matrix_norm(s, 'nuc')",
+    "mint.linalg.matrix_norm(s, -2, (0, 2), True)", "mint.linalg.matrix_norm(s, 1, (2, 0))",
+    "mint.linalg.matrix_norm(s, float('inf'))", "mint.linalg.matrix_norm(x, 2)",
+    "mint.linalg.vector_norm(s)", "mint.linalg.vector_norm(s, 1, (0, 2))",
+    "mint.linalg.vector_norm(s, float('-inf'), 1, True)", "mint.linalg.vector_norm(x, 0)",
+    "mint.linalg.vector_norm(x, 2.5, dim=-1)", "mint.linalg.qr(s)",
+    "mint.linalg.qr(x.T)", "mint.linalg.qr(x.T, mode='complete')", "mint.linalg.qr(x)",
+    "mint.linalg.qr(x, 'r')[1]", "mint.triangular_solve(y.T, s)[0]",
+    "mint.triangular_solve(y.T, s, upper=False, transpose=True)[0]",
+    "mint.triangular_solve(y.T, s[1], False, False, True)[0]",
+    "mint.special.erfc(x)", "mint.special.exp2(x)", "mint.special.expm1(x)",
+    "mint.special.log1p(u)", "mint.special.sinc(x)", "mint.special.round(x)",
+    "mint.special.log_softmax(x, 1)", "mint.cdist(x, y, 3.0)", "mint.nansum(x, 1, True)",
+    "mint.baddbmm(s, s, s, beta=2, alpha=0.5)", "mint.unique(i)",
+    "mint.unique(k[i % 2], return_inverse=True, return_counts=True)",
+    "mint.conv_tbc(s, s.transpose(0, 2), x[0, :2], 1)",
+    "mint.empty_like(x) * 0", "mint.conv2d(m, m[:, :, :2, :2], stride=2)",
+    "F.conv1d(s, s[:, :, :2], padding=1)", "F.conv1d(s[0], s, padding='same')",
+    "F.conv3d(m.reshape(1, 1, 2, 2, 4), m[:, :, :2, :2].reshape(1, 1, 1, 2, 2))",
+    "F.conv_transpose2d(m, m[:, :, :3, :3], x[0, :1], 2, 1, 1)",
+    "F.adaptive_avg_pool3d(m.reshape(1, 2, 2, 4), (1, 2, 3))", "F.avg_pool3d(m, (1, 2, 2))",
+    "F.adaptive_max_pool1d(x, 2)", "F.adaptive_max_pool2d(m, (2, 3))",
+    "F.max_unpool2d(*F.max_pool2d(m, 2, return_indices=True), 2)",
+    "F.batch_norm(x, y[0], y[1] + 2.0)", "F.batch_norm(x, y[0], y[1] + 2.0, u[0], u[1], False)",
+    "F.batch_norm(s, None, None, training=True)", "F.group_norm(s, 3)",
+    "F.kl_div(x, u)", "F.kl_div(x, y, reduction='sum', log_target=True)",
+    "F.cosine_embedding_loss(x, y, k - 1, 0.1)", "F.upsample(m, scale_factor=2)",
+    "F.interpolate(m, scale_factor=1.3, mode='bilinear')", "F.one_hot(k, 3)",
+    "F.soft_margin_loss(x, y)", "F.prelu(x, u[0, :1])", "F.normalize(x, p=1.0, dim=0)",
+    "F.relu_(x * 1)", "F.elu_(x * 1, 0.5)", "F.hardtanh_(x * 1)", "F.threshold_(x * 1, 0.3, 2.0)",
     "mint.diff(x, dim=0)", "F.pixel_shuffle("
     "m.reshape(1, 4, 2, 2), 2)", "F.dropout(x, 0.5, training=False)",
 )
@@ -80,7 +115,6 @@ for name, value in rows["arguments"].items():
 def plain(v):
     return [plain(e) for e in v] if isinstance(v, (tuple, list)) else \
         [str(v.dtype)[6:], list(v.shape), v.tolist()]
-F.logsigmoid, torch.isclose = F.logsigmoid, torch.isclose
 for e in rows["expressions"]:
     out.append(plain(eval(e, {"mint": torch, "F": F, **arguments})))
 print("RESULT" + json.dumps(out))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from . import distributed as distributed
+from . import linalg as linalg
 from . import nn as nn
 from . import optim as optim
+from . import special as special
 from .functions import FUNCTIONS
 
 globals().update(FUNCTIONS)
 
-__all__ = sorted([*FUNCTIONS, "nn", "optim"])
+__all__ = sorted([*FUNCTIONS, "distributed", "linalg", "nn", "optim", "special"])

@@ -15,7 +15,11 @@ from ..common.tensor import Tensor
 from ..ops import functional_create as fc
 from ..ops import functional_reduce as fr
 from ..ops._args import is_int
+from . import _more, _random
 from ._names import Table, named
+from .applied import gcd
+from .linalg import inv
+from .nn import _norms, _windows
 
 
 def _cast(x: Tensor, dtype: Any) -> Tensor:
@@ -91,19 +95,24 @@ def _table() -> Table:
             "bitwise_not", "bitwise_or", "bitwise_xor", "broadcast_to", "ceil", "cos", "cosh",
             "clamp", "clip", "dot", "eq", "erf", "erfc", "erfinv", "exp", "exp2", "expm1",
             "float_power", "floor", "fmod", "ge", "greater", "greater_equal", "gt", "hstack",
-            "imag", "inverse", "isclose", "isfinite", "isinf", "isneginf", "le", "lerp", "less",
+            "imag", "isclose", "isfinite", "isinf", "isneginf", "le", "lerp", "less",
             "less_equal", "log", "log10", "log1p", "log2", "logaddexp", "logaddexp2",
             "logical_and", "logical_not", "logical_or", "logical_xor", "logsumexp", "lt",
             "masked_select", "matmul", "maximum", "minimum", "mm", "mul", "nan_to_num", "ne",
             "neg", "negative", "nonzero", "not_equal", "outer", "polar", "pow", "ravel", "real",
             "reciprocal", "remainder", "reshape", "round", "rsqrt", "searchsorted", "sigmoid",
             "sign", "sin", "sinc", "sinh", "square", "sum", "swapaxes", "t", "take", "tan",
-            "tanh", "tile", "trace", "trunc", "unsqueeze", "where", "xlogy", "cdist", "einsum",
+            "tanh", "tile", "trace", "trunc", "unsqueeze", "where", "xlogy", "einsum",
             "cross", "equal", "absolute", "multiply", "flip", "histc", "addmm", "addmv",
-            "baddbmm", "addbmm", "argmax", "nansum", "roll", "unbind", "vstack", "dstack")
+            "addbmm", "argmax", "roll", "unbind", "vstack", "dstack")
     shared = {n: getattr(ops, n) for n in same if hasattr(ops, n)}
     return {
-        **shared,
+        **shared, **_random.TABLE, **_more.TABLE, "gcd": gcd,
+        "inverse": inv, "triangular_solve": ops.triangular_solve,
+        "conv2d": _windows.conv2d, "conv_tbc": _windows.conv_tbc,
+        "batch_norm_stats": _norms.batch_norm_stats,
+        "batch_norm_elemt": _norms.batch_norm_elemt,
+        "batch_norm_gather_stats_with_counts": _norms.batch_norm_gather_stats_with_counts,
         "add": _scaled(ops.add), "sub": _scaled(ops.sub),
         "div": lambda input, other, *, rounding_mode=None: ops.div(
             input, other, rounding_mode=rounding_mode),
@@ -130,9 +139,9 @@ def _table() -> Table:
         "squeeze": lambda input, dim=None: ops.squeeze(input, dim),
         "flatten": lambda input, start_dim=0, end_dim=-1: ops.flatten(
             input, start_dim=start_dim, end_dim=end_dim),
-        "meshgrid": lambda *tensors, indexing="ij": ops.meshgrid(
+        "meshgrid": lambda *tensors, indexing=None: ops.meshgrid(
             *(tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (list, tuple))
-              else tensors), indexing=indexing),
+              else tensors), indexing="ij" if indexing is None else indexing),
         "diag": lambda input, diagonal=0: (
             ops.diagflat(input, diagonal) if input.ndim == 1 else ops.diagonal(input, diagonal)),
         "tril": lambda input, diagonal=0: ops.tril(input, diagonal),
@@ -176,7 +185,6 @@ def _table() -> Table:
         "count_nonzero": lambda input, dim=None: ops.count_nonzero(
             input, () if dim is None else dim, dtype=int64),
         "softmax": lambda input, dim, *, dtype=None: ops.softmax(input, dim, dtype=dtype),
-        "bernoulli": lambda input, *, generator=None: ops.bernoulli(input, input),
         "arange": _arange,
         "zeros": lambda *size, dtype=None: ops.zeros(_size(size), dtype or float32),
         "ones": lambda *size, dtype=None: ops.ones(_size(size), dtype or float32),
@@ -191,10 +199,6 @@ def _table() -> Table:
         "eye": lambda n, m=None, dtype=None: ops.eye(n, m, dtype),
         "linspace": lambda start, end, steps, *, dtype=None: _cast(
             ops.linspace(start, end, steps), dtype),
-        "rand": lambda *size, dtype=None: ops.rand(_size(size), dtype=dtype),
-        "randn": lambda *size, dtype=None: ops.randn(_size(size), dtype=dtype),
-        "rand_like": lambda input, *, dtype=None: ops.rand_like(input, dtype=dtype),
-        "randn_like": lambda input, *, dtype=None: ops.randn_like(input, dtype=dtype),
         "unique_consecutive": lambda input, return_inverse=False, return_counts=False, dim=None:
             ops.unique_consecutive(input, return_inverse, return_counts, dim),
     }

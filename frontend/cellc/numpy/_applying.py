@@ -7,7 +7,7 @@ from typing import Any
 
 from cellc_runtime.dtypes import bool_, int64
 
-from ..common._promotion import cast_to
+from ..common._promotion import cast_to, operands
 from ..common.tensor import Tensor
 from ..ops import functional_array as fa
 from ..ops import functional_math as m
@@ -102,6 +102,24 @@ def integers(what: str, x1: Any, x2: Any) -> tuple[Tensor, Tensor, Any]:
     x, y = together([as_tensor(x1, what, "x1"), as_tensor(x2, what, "x2")])
     x, y = fa.broadcast_tensors(x, y)
     return cast_to(x, int64), cast_to(y, int64), x.dtype
+
+
+def whole(what: str, input: Any, other: Any) -> tuple[Tensor, Tensor, Any]:
+    """As `integers`, of Tensors of ints, of which one may be an int.
+
+    Raises:
+        TypeError: something else.
+    """
+    for value in (input, other):
+        kind = value.dtype.is_integer if isinstance(value, Tensor) else \
+            isinstance(value, int) and not isinstance(value, bool)
+        if not kind:
+            got = value.dtype if isinstance(value, Tensor) else type(value).__name__
+            raise TypeError(f"For '{what}', Tensors of ints are needed, but got {got}.")
+    x, y = operands(what, input, other)
+    shown = x.dtype
+    x, y = fa.broadcast_tensors(x, y)
+    return cast_to(x, int64), cast_to(y, int64), shown
 
 
 def some(y: Tensor) -> Tensor:

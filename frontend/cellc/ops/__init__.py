@@ -84,7 +84,7 @@ def _primitives() -> dict[str, Any]:
 
 _LATER = {
     "..core.jacobian": "jacfwd jacrev jvp vjp", "..core.taylor": "derivative jet",
-    "..core.vmap": "vmap",
+    "..core.vmap": "vmap", ".functional_orthogonal": "qr singular_values triangular_solve",
 }
 _LATER_NAMES = " ".join(_LATER.values()).split()
 _load = lazy_names(__name__, _LATER)

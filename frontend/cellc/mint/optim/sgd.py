@@ -87,7 +87,7 @@ class SGD(Optimizer):
 
     def begin(self) -> Any:
         """Count the step; whether it is the first."""
-        first = self.step_t == 0
+        first = ops.equal(self.step_t, 0)
         ops.assign(self.step_t, self.step_t + 1)
         return first
 

@@ -1,0 +1,212 @@
+# Functions of `ops` are collected when it is imported, so their types are not known statically.
+# mypy: disable-error-code="no-any-return"
+"""Functions of `mint` that are more than another name for one of `ops`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from cellc_runtime.dtypes import DType, float32, float64, int64
+
+from .. import ops
+from ..common._promotion import cast_to
+from ..common.tensor import Tensor
+from ..ops._args import axis_of, boolean, dtype_of, integer, is_int, need_known, tensor
+from ._random import _place
+
+
+def _unpinned(pin_memory: Any, what: str) -> None:
+    if not isinstance(pin_memory, bool):
+        raise TypeError(f"For '{what}', 'pin_memory' must be a bool, but got {pin_memory!r}.")
+
+
+def empty(
+    *size: Any, dtype: DType | None = None, device: str | None = None, pin_memory: bool = False
+) -> Tensor:
+    """A tensor whose elements say nothing (they are zeros). Source: `mindspore.mint.empty`.
+
+    Args:
+        size: ints, or one tuple or list of them.
+        dtype: element type; float32 if None.
+        device: None or `"cpu"`.
+        pin_memory: accepted for compatibility.
+    """
+    _place(device, "empty")
+    _unpinned(pin_memory, "empty")
+    shape = size[0] if len(size) == 1 and not is_int(size[0]) else size
+    if not isinstance(shape, (tuple, list)) or not all(is_int(d) for d in shape):
+        raise TypeError(f"For 'empty', 'size' must be ints, but got {shape!r}.")
+    return ops.zeros(tuple(shape), dtype or float32)
+
+
+def empty_like(
+    input: Tensor, *, dtype: DType | None = None, device: str | None = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    """`empty` of the shape, and type, of `input`. Source: `mindspore.mint.empty_like`."""
+    x = tensor(input, "empty_like")
+    _place(device, "empty_like")
+    _unpinned(pin_memory, "empty_like")
+    return ops.zeros(x.shape, dtype or x.dtype)
+
+
+def addr_(
+    input: Tensor, vec1: Tensor, vec2: Tensor, beta: float = 1, alpha: float = 1
+) -> Tensor:
+    """`input` becomes beta * input + alpha * outer(vec1, vec2). Source: `mindspore.mint.addr_`."""
+    return input.copy_(ops.addr(input, vec1, vec2, beta=beta, alpha=alpha))
+
+
+def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
+    """How often each integer from 0 to the largest occurs, or the sums of their weights.
+
+    Args:
+        input: (n), non-negative ints.
+        weights: (n); the result has their type if that is float, else float64.
+        minlength: the result has at least as many elements.
+
+    Returns:
+        int64 without weights. In a graph the largest integer is not known: TypeError.
+
+    Raises:
+        TypeError: no Tensors of those kinds.
+        ValueError: another shape, a negative integer, or a negative `minlength`.
+
+    Source: `mindspore.mint.bincount`.
+    """
+    what = "bincount"
+    x = tensor(input, what)
+    if x.ndim != 1 or not x.dtype.is_integer:
+        raise (ValueError if x.dtype.is_integer else TypeError)(
+            f"For '{what}', 'input' must be ints with one axis, but is {x.dtype} of {x.shape}.")
+    if weights is not None and tensor(weights, what, "weights").shape != x.shape:
+        raise ValueError(
+            f"For '{what}', 'weights' must have the shape of 'input' {x.shape}, but has "
+            f"{weights.shape}.")
+    least = integer(minlength, what, "minlength")
+    known = need_known(x, what)
+    if least < 0 or (known.size and known.min() < 0):
+        raise ValueError(f"For '{what}', 'input' and 'minlength' must not be negative.")
+    size = max(least, int(known.max()) + 1) if known.size else least
+    if weights is None:
+        values, to = ops.ones((x.size,), int64), int64
+    else:
+        to = weights.dtype if weights.dtype.is_float else float64
+        values = cast_to(weights, to)
+    return ops.index_add(ops.zeros((size,), to), x, values, 0)
+
+
+def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any:
+    """The k-th smallest element along an axis (k from 1), and its position (int64).
+
+    Raises:
+        TypeError: `k` or `dim` is no int, `keepdim` no bool.
+        ValueError: an empty tensor, or k out of range.
+
+    Source: `mindspore.mint.kthvalue`.
+    """
+    x = tensor(input, "kthvalue")
+    boolean(keepdim, "kthvalue", "keepdim")
+    if not x.size:
+        raise ValueError(f"For 'kthvalue', 'input' must not be empty, but has shape {x.shape}.")
+    return ops.kthvalue(x, k, dim, keepdim)
+
+
+def unique(
+    input: Tensor, sorted: bool = True, return_inverse: bool = False,
+    return_counts: bool = False, dim: int | None = None,
+) -> Any:
+    """The distinct elements in ascending order, or the distinct slices along an axis.
+
+    Args:
+        sorted: they are in ascending order either way.
+        return_inverse: return also the place of each element among them, int64.
+        return_counts: return also how often each occurs, int64.
+        dim: the axis of the slices; all elements if None.
+
+    Source: `mindspore.mint.unique`.
+    """
+    x = tensor(input, "unique")
+    for value, name in ((sorted, "sorted"), (return_inverse, "return_inverse"),
+                        (return_counts, "return_counts")):
+        boolean(value, "unique", name)
+    if dim is not None:
+        return _unique_slices(x, axis_of(dim, x.ndim, "unique", "dim"), return_inverse,
+                              return_counts)
+    flat = ops.reshape(x, (x.size,))
+    ordered, at = ops.sort(flat)
+    if not return_inverse and not return_counts:
+        return ops.unique_consecutive(ordered)
+    values, runs, counts = ops.unique_consecutive(ordered, True, True)
+    out = [values]
+    if return_inverse:
+        places = ops.tensor_scatter_elements(
+            ops.zeros((x.size,), int64), cast_to(at, int64), cast_to(runs, int64))
+        out.append(ops.reshape(places, x.shape))
+    if return_counts:
+        out.append(cast_to(counts, int64))
+    return tuple(out)
+
+
+def _unique_slices(x: Tensor, axis: int, inverse: bool, counts: bool) -> Any:
+    known = need_known(x, "unique")
+    values, places, times = np.unique(known, return_inverse=True, return_counts=True, axis=axis)
+    out = [Tensor._from_array(np.ascontiguousarray(values))]
+    if inverse:
+        out.append(Tensor._from_array(places.reshape(-1).astype(np.int64)))
+    if counts:
+        out.append(Tensor._from_array(times.astype(np.int64)))
+    return tuple(out) if len(out) > 1 else out[0]
+
+
+def item(input: Tensor) -> Any:
+    """The only element as a number. Source: `mindspore.mint.item`.
+
+    Raises:
+        TypeError: no Tensor.
+        RuntimeError: several elements, or none.
+    """
+    x = tensor(input, "item")
+    if x.size != 1:
+        raise RuntimeError(
+            f"For 'item', 'input' must have one element, but has {x.size}: {x.shape}.")
+    return x.item()
+
+
+def nansum(
+    input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: DType | None = None
+) -> Tensor:
+    """The sum of the elements that are no NaN. Source: `mindspore.mint.nansum`."""
+    return ops.nansum(input, dim, keepdim, dtype=None if dtype is None else
+                      dtype_of(dtype, "nansum"))
+
+
+def cdist(
+    x1: Tensor, x2: Tensor, p: float = 2.0,
+    compute_mode: str = "use_mm_for_euclid_dist_if_necessary",
+) -> Tensor:
+    """The p-norm distances of the rows of two (batches of) matrices. `mindspore.mint.cdist`.
+
+    Args:
+        compute_mode: accepted for compatibility.
+    """
+    return ops.cdist(x1, x2, p)
+
+
+def baddbmm(
+    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1
+) -> Tensor:
+    """beta * input + alpha * bmm(batch1, batch2). Source: `mindspore.mint.baddbmm`."""
+    return ops.baddbmm(input, batch1, batch2, beta, alpha)
+
+
+def npu_gelu(input: Tensor, approximate: str = "none") -> Tensor:
+    """`nn.functional.gelu`. Source: `mindspore.mint.npu_gelu`."""
+    return ops.gelu(input, approximate)
+
+
+TABLE = {f.__name__: f for f in (
+    empty, empty_like, addr_, bincount, kthvalue, unique, item, nansum, cdist, baddbmm, npu_gelu)}
+"""The functions of this module by name."""

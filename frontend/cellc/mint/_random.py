@@ -1,0 +1,248 @@
+# Functions of `ops` are collected when it is imported, so their types are not known statically.
+# mypy: disable-error-code="no-any-return"
+"""Random tensors of `mint`; a `generator` may be given, whose state each draw moves on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cellc_runtime.dtypes import DType, float32, int64
+
+from .. import ops
+from ..common._promotion import cast_to
+from ..common.seed import Generator
+from ..common.tensor import Tensor
+from ..ops._args import dtype_of, integer, is_int, tensor
+
+_DEVICES = (None, "cpu", "CPU")
+
+
+def _place(device: Any, what: str) -> None:
+    """Raise unless a device is that of everything here.
+
+    Raises:
+        ValueError: another one.
+    """
+    if device not in _DEVICES:
+        raise ValueError(
+            f"For '{what}', the 'device' must be None or 'cpu', which is the only one there is, "
+            f"but got {device!r}."
+        )
+
+
+def _from(generator: Any, what: str) -> Generator | None:
+    """A generator, or None for the global one.
+
+    Raises:
+        TypeError: something else.
+    """
+    if generator is not None and not isinstance(generator, Generator):
+        raise TypeError(
+            f"For '{what}', 'generator' must be a Generator, but got {type(generator).__name__}."
+        )
+    return generator
+
+
+def _drawn(function: Any, dtype: DType | None, like: DType | None, what: str) -> Tensor:
+    """A draw in the type asked for; in float32 first if that is no float."""
+    to = (like or float32) if dtype is None else dtype_of(dtype, what)
+    return function(to) if to.is_float else cast_to(function(float32), to)
+
+
+def rand(
+    *size: Any, generator: Generator | None = None, dtype: DType | None = None,
+    device: str | None = None,
+) -> Tensor:
+    """Uniform numbers in [0, 1). Source: `mindspore.mint.rand`.
+
+    Args:
+        size: ints, or one tuple or list of them.
+        generator: what to draw from; the global one if None.
+        dtype: element type; float32 if None.
+        device: None or `"cpu"`.
+
+    Raises:
+        TypeError: no generator; sizes that are no ints.
+        ValueError: a negative size, or another device.
+    """
+    _place(device, "rand")
+    seed = _from(generator, "rand")
+    return _drawn(lambda to: ops.rand(*size, dtype=to, seed=seed), dtype, None, "rand")
+
+
+def randn(
+    *size: Any, generator: Generator | None = None, dtype: DType | None = None,
+    device: str | None = None,
+) -> Tensor:
+    """Standard normal numbers; see `rand`. Source: `mindspore.mint.randn`."""
+    _place(device, "randn")
+    seed = _from(generator, "randn")
+    return _drawn(lambda to: ops.randn(*size, dtype=to, seed=seed), dtype, None, "randn")
+
+
+def rand_like(
+    input: Tensor, *, dtype: DType | None = None, device: str | None = None
+) -> Tensor:
+    """Uniform numbers in [0, 1) of the shape, and type, of `input`. `mindspore.mint.rand_like`."""
+    x = tensor(input, "rand_like")
+    _place(device, "rand_like")
+    return _drawn(lambda to: ops.rand(x.shape, dtype=to), dtype, x.dtype, "rand_like")
+
+
+def randn_like(
+    input: Tensor, *, dtype: DType | None = None, device: str | None = None
+) -> Tensor:
+    """Standard normal numbers of the shape, and type, of `input`. `mindspore.mint.randn_like`."""
+    x = tensor(input, "randn_like")
+    _place(device, "randn_like")
+    return _drawn(lambda to: ops.randn(x.shape, dtype=to), dtype, x.dtype, "randn_like")
+
+
+def _bounds(given: tuple[Any, ...], named: dict[str, Any], names: tuple[str, ...], what: str
+            ) -> list[Any]:
+    """low, high and what follows them, of which low may be left out.
+
+    Raises:
+        TypeError: too few, too many or unknown arguments.
+    """
+    unknown = set(named) - set(names)
+    left_out = "low" not in named and len(given) + len(named) == len(names) - 1
+    order = names[1:] if left_out else names
+    if unknown or len(given) + len(named) != len(order) or set(order[:len(given)]) & set(named):
+        raise TypeError(
+            f"For '{what}', the arguments must be ({', '.join(names)}) or "
+            f"({', '.join(names[1:])}), but got {len(given)} by position and {sorted(named)}."
+        )
+    values = dict(zip(order, given, strict=False)) | named
+    return [values.get("low", 0), *(values[n] for n in names[1:])]
+
+
+def randint(
+    *args: Any, generator: Generator | None = None, dtype: DType | None = None,
+    device: str | None = None, **named: Any,
+) -> Tensor:
+    """randint(low=0, high, size): uniform ints in [low, high). Source: `mindspore.mint.randint`.
+
+    Args:
+        generator: what to draw from; the global one if None.
+        dtype: element type; int64 if None.
+        device: None or `"cpu"`.
+
+    Raises:
+        TypeError: a bound is no int, or `size` no tuple or list.
+        ValueError: high is not above low.
+    """
+    _place(device, "randint")
+    low, high, size = _bounds(args, named, ("low", "high", "size"), "randint")
+    if not isinstance(size, (tuple, list)):
+        raise TypeError(
+            f"For 'randint', 'size' must be a tuple or list, but got {type(size).__name__}.")
+    return ops.randint(low, high, size, _from(generator, "randint"), dtype=dtype or int64)
+
+
+def randint_like(
+    *args: Any, dtype: DType | None = None, device: str | None = None, **named: Any
+) -> Tensor:
+    """randint_like(input, low=0, high): ints in [low, high) of the shape and type of `input`.
+
+    Source: `mindspore.mint.randint_like`.
+    """
+    _place(device, "randint_like")
+    if args:
+        input, *rest = args
+    else:
+        input, rest = named.pop("input", None), []
+    x = tensor(input, "randint_like")
+    low, high = _bounds(tuple(rest), named, ("low", "high"), "randint_like")
+    return ops.randint(low, high, x.shape, None, dtype=dtype or x.dtype)
+
+
+def randperm(n: Any, *, generator: Generator | None = None, dtype: DType = int64) -> Tensor:
+    """A random permutation of 0 .. n - 1. Source: `mindspore.mint.randperm`.
+
+    Raises:
+        TypeError: `n` is no int.
+        ValueError: `n` is negative, or n - 1 does not fit the type.
+    """
+    seed, count = _from(generator, "randperm"), integer(n, "randperm", "n")
+    to = dtype_of(dtype, "randperm")
+    if to.is_integer and count > 0 and count - 1 > (1 << (
+            8 * to.itemsize - (0 if to.kind == "uint" else 1))) - 1:
+        raise ValueError(f"For 'randperm', {count - 1} does not fit {to}.")
+    if seed is None:
+        return ops.randperm(count, dtype=to)
+    if count < 0:
+        raise ValueError(f"For 'randperm', 'n' must be non-negative, but got {count}.")
+    return cast_to(ops.shuffle(ops.arange(count), seed), to)
+
+
+def normal(
+    mean: Any = 0.0, std: Any = 1.0, size: Any = None, generator: Generator | None = None
+) -> Tensor:
+    """Normal numbers of given mean and standard deviation. Source: `mindspore.mint.normal`.
+
+    Args:
+        mean, std: numbers or Tensors.
+        size: the shape, where both are numbers.
+        generator: what to draw from; the global one if None.
+
+    Raises:
+        TypeError: operands of another kind, or two numbers without a size.
+        ValueError: a number `std` that is negative.
+    """
+    for value, name in ((mean, "mean"), (std, "std")):
+        if not isinstance(value, Tensor) and (
+                isinstance(value, bool) or not isinstance(value, (int, float))):
+            raise TypeError(
+                f"For 'normal', '{name}' must be a number or a Tensor, but got "
+                f"{type(value).__name__}.")
+    seed = _from(generator, "normal")
+    if not isinstance(std, Tensor) and std < 0:
+        raise ValueError(f"For 'normal', 'std' must be non-negative, but got {std}.")
+    of = [v for v in (mean, std) if isinstance(v, Tensor)]
+    if not of:
+        if not isinstance(size, (tuple, list)):
+            raise TypeError(
+                "For 'normal', 'size' must be a tuple or list where 'mean' and 'std' are numbers, "
+                f"but got {size!r}.")
+        return ops.randn(tuple(size), seed=seed) * std + mean
+    if size is not None:
+        raise TypeError("For 'normal', 'size' is only taken where 'mean' and 'std' are numbers.")
+    base = of[0] if len(of) == 1 else of[0] + of[1]
+    kind = base.dtype if base.dtype.is_float else float32
+    return ops.randn(base.shape, dtype=kind, seed=seed) * std + mean
+
+
+def multinomial(
+    input: Tensor, num_samples: int, replacement: bool = False, *,
+    generator: Generator | None = None,
+) -> Tensor:
+    """Positions drawn with the weights in each row, int64. Source: `mindspore.mint.multinomial`.
+
+    Args:
+        input: (n) or (m, n), non-negative.
+        num_samples: how many from each row.
+        replacement: a position may be drawn more than once.
+        generator: what to draw from; the global one if None.
+
+    Raises:
+        TypeError: `num_samples` is no int.
+        ValueError: it is not positive, or more than n without replacement.
+    """
+    x = tensor(input, "multinomial")
+    if not is_int(num_samples):
+        raise TypeError(
+            f"For 'multinomial', 'num_samples' must be an int, but got {num_samples!r}.")
+    return cast_to(
+        ops.multinomial(x, num_samples, replacement, _from(generator, "multinomial")), int64)
+
+
+def bernoulli(input: Tensor, *, generator: Generator | None = None) -> Tensor:
+    """1 with the probability that each element is, else 0. Source: `mindspore.mint.bernoulli`."""
+    return ops.bernoulli(input, input, _from(generator, "bernoulli"))
+
+
+TABLE = {f.__name__: f for f in (
+    rand, randn, rand_like, randn_like, randint, randint_like, randperm, normal, multinomial,
+    bernoulli)}
+"""The functions of this module by name."""

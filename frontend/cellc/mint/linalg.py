@@ -1,0 +1,143 @@
+# Functions of `ops` are collected when it is imported, so their types are not known statically.
+# mypy: disable-error-code="no-any-return"
+"""`mint.linalg`: inverses, QR and norms of matrices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cellc_runtime.dtypes import DType
+
+from .. import ops
+from ..common.tensor import Tensor
+from ..ops._args import axis_of, is_int, tensor
+
+_INF = float("inf")
+_ORDERS = (2, -2, 1, -1, _INF, -_INF, "fro", "nuc")
+
+
+def inv(input: Tensor) -> Tensor:
+    """The inverses of square matrices (..., n, n). Source: `mindspore.mint.linalg.inv`.
+
+    Raises:
+        TypeError: no Tensor of floats.
+        ValueError: no square matrices, or more than 6 axes.
+    """
+    x = tensor(input, "inv")
+    if x.ndim > 6:
+        raise ValueError(f"For 'inv', 'input' must have 2 to 6 axes, but has shape {x.shape}.")
+    return ops.inverse(x)
+
+
+def qr(A: Tensor, mode: str = "reduced") -> tuple[Tensor, Tensor]:
+    """Q with orthonormal columns and upper triangular R with Q @ R = A; see `ops.qr`.
+
+    Source: `mindspore.mint.linalg.qr`.
+    """
+    return ops.qr(A, mode)
+
+
+def vector_norm(
+    x: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: DType | None = None
+) -> Tensor:
+    """The norm of all elements, or of those along axes. Source: `mint.linalg.vector_norm`.
+
+    Args:
+        ord: p of sum(abs(x)**p)**(1 / p); inf and -inf the largest and smallest size, 0 how many
+            elements are not zero.
+        dim: an axis or several; all elements if None.
+        keepdim: keep reduced axes as size 1.
+        dtype: element type to convert to first.
+
+    Raises:
+        TypeError: no Tensor; `dim` is no int, tuple or list.
+        ValueError: `ord` is no number; an axis out of range, or twice.
+    """
+    if not isinstance(ord, (bool, int, float)):
+        raise ValueError(
+            f"For 'vector_norm', 'ord' must be a bool, int or float, but got {ord!r}.")
+    if dim is not None and not is_int(dim) and not isinstance(dim, (tuple, list)):
+        raise TypeError(
+            f"For 'vector_norm', 'dim' must be an int, tuple or list, but got {dim!r}.")
+    return ops.vector_norm(x, float(ord), dim, keepdim, dtype=dtype)
+
+
+def matrix_norm(
+    A: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *,
+    dtype: DType | None = None,
+) -> Tensor:
+    """The norms of matrices. Source: `mindspore.mint.linalg.matrix_norm`.
+
+    Args:
+        A: (..., m, n).
+        ord: `"fro"` the root of the sum of squares, `"nuc"` the sum of singular values, 2 and -2
+            the largest and smallest of them, inf and -inf the largest and smallest sum of a row's
+            sizes, 1 and -1 of a column's.
+        dim: the axes of rows and columns.
+        keepdim: keep them as size 1.
+        dtype: element type to convert to first.
+
+    Raises:
+        TypeError: `dim` is no tuple of ints.
+        ValueError: another `ord`; not two different axes in range.
+    """
+    what = "matrix_norm"
+    if not isinstance(dim, (tuple, list)) or not all(is_int(d) for d in dim):
+        raise TypeError(f"For '{what}', 'dim' must be a tuple of 2 ints, but got {dim!r}.")
+    if len(dim) != 2:
+        raise ValueError(f"For '{what}', 'dim' must hold 2 axes, but got {dim}.")
+    if isinstance(ord, bool) or ord not in _ORDERS:
+        raise ValueError(f"For '{what}', 'ord' must be one of {_ORDERS}, but got {ord!r}.")
+    x = tensor(A, what, "A")
+    x = x if dtype is None else ops.cast(x, dtype)
+    rows, columns = (axis_of(d, x.ndim, what, "dim") for d in dim)
+    if rows == columns:
+        raise ValueError(f"For '{what}', 'dim' must hold different axes, but got {dim}.")
+    moved = ops.moveaxis(x, (rows, columns), (-2, -1))
+    out = _of_singular_values(moved, ord) if ord in (2, -2, "nuc") else \
+        ops.norm(moved, ord, (-2, -1))
+    if not keepdim:
+        return out
+    return ops.moveaxis(ops.reshape(out, (*out.shape, 1, 1)), (-2, -1), (rows, columns))
+
+
+def _of_singular_values(x: Tensor, ord: Any) -> Tensor:
+    values = ops.singular_values(x)
+    if ord == "nuc":
+        return ops.sum(values, -1)
+    return ops.amax(values, -1) if ord == 2 else ops.amin(values, -1)
+
+
+def norm(
+    A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *,
+    dtype: DType | None = None,
+) -> Tensor:
+    """The norm of vectors or matrices. Source: `mindspore.mint.linalg.norm`.
+
+    Args:
+        A: vectors along `dim`, or matrices over two axes.
+        ord: see `vector_norm` and `matrix_norm`; the root of the sum of squares if None.
+        dim: an axis: vectors; two: matrices; None: all elements, or with `ord` a vector or matrix.
+        keepdim: keep reduced axes as size 1.
+        dtype: element type to convert to first.
+
+    Raises:
+        TypeError: `ord` is a string for vectors; `dim` is no int or tuple.
+        ValueError: `ord` is none of matrices; axes out of range, twice, or too many.
+    """
+    x = tensor(A, "norm", "A")
+    if dim is None and ord is not None:
+        if x.ndim not in (1, 2):
+            raise ValueError(
+                f"For 'norm', 'A' must have 1 or 2 axes where 'dim' is None, but has {x.shape}.")
+        dim = 0 if x.ndim == 1 else (0, 1)
+    if dim is None or (ord is None and isinstance(dim, (tuple, list))):
+        return vector_norm(x, 2, dim, keepdim, dtype=dtype)
+    if is_int(dim) or (isinstance(dim, (tuple, list)) and len(dim) == 1):
+        if isinstance(ord, str):
+            raise TypeError(f"For 'norm', 'ord' must be a number for vectors, but got {ord!r}.")
+        return vector_norm(x, 2 if ord is None else ord, dim, keepdim, dtype=dtype)
+    return matrix_norm(x, ord, dim, keepdim, dtype=dtype)
+
+
+__all__ = ["inv", "matrix_norm", "norm", "qr", "vector_norm"]

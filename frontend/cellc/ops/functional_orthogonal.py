@@ -1,0 +1,264 @@
+"""Matrices turned by reflections and rotations: QR, singular values, triangular systems.
+
+Each is one loop (a `scan`, so one op in both modes) over columns, rows or rounds of rotations.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from cellc_compiler.ir.types import broadcast_all
+from cellc_runtime.dtypes import bfloat16, float16, float32, float64, int64
+
+from ..common._promotion import cast_to
+from ..common.tensor import Tensor
+from ..core.dispatch import apply, scan
+from . import functional_array as fa
+from . import functional_create as fc
+from . import functional_linalg as fl
+from . import functional_math as m
+from . import functional_reduce as fr
+from ._args import boolean, choice, tensor
+
+
+def _matrices(x: Any, what: str, name: str, most: int | None = None) -> Tensor:
+    """A batch of matrices of float32 or float64.
+
+    Raises:
+        TypeError: no Tensor of those types.
+        ValueError: fewer than two axes, or more than `most`.
+    """
+    t = tensor(x, what, name)
+    if t.dtype not in (float32, float64):
+        raise TypeError(f"For '{what}', '{name}' must be float32 or float64, but got {t.dtype}.")
+    if t.ndim < 2 or (most is not None and t.ndim > most):
+        limit = "2 axes or more" if most is None else f"2 to {most} axes"
+        raise ValueError(f"For '{what}', '{name}' must have {limit}, but has shape {t.shape}.")
+    return t
+
+
+def _flat(x: Tensor) -> Tensor:
+    """All leading axes as one."""
+    return fa.reshape(x, (math.prod(x.shape[:-2]), *x.shape[-2:]))
+
+
+def _at(x: Tensor, i: Tensor, axis: int) -> Tensor:
+    """Position i of an axis, the axis kept."""
+    out: Tensor = apply("gather", x, fa.reshape(i, (1,)), axis=axis)
+    return out
+
+
+def _positions(n: int) -> Tensor:
+    """0 .. n - 1 along axis 1 of three."""
+    out: Tensor = apply("iota", shape=(1, n, 1), axis=1, dtype=int64)
+    return out
+
+
+def _total(x: Tensor, axis: int) -> Tensor:
+    out: Tensor = apply("reduce_sum", x, axes=(axis,), keepdims=True)
+    return out
+
+
+# --- QR -------------------------------------------------------------------------------------------
+
+
+def _reflect(
+    carried: list[Tensor], xs: list[Tensor], i: Tensor, captures: list[Tensor]
+) -> tuple[list[Tensor], list[Tensor]]:
+    """Column i reflected onto the diagonal (Golub & Van Loan, 5.1).
+
+    Carried: R so far (B, m, n) and Q so far (B, m, m). A column with nothing below the diagonal
+    is left alone, as LAPACK does.
+    """
+    r, q = carried
+    rows = captures[0]
+    column = _at(r, i, 2)
+    head, below = _at(column, i, 1), m.gt(rows, i)
+    tail = _total(m.where(below, m.mul(column, column), 0.0), 1)
+    active = m.ne(tail, 0.0)
+    size = m.sqrt(m.where(active, m.add(tail, m.mul(head, head)), 1.0))
+    first = m.add(head, m.where(m.lt(head, 0.0), m.neg(size), size))
+    v = m.where(below, column, m.where(m.eq(rows, i), first, 0.0))
+    square = m.where(active, m.add(tail, m.mul(first, first)), 1.0)
+    scale = m.where(active, m.div(2.0, square), 0.0)
+    across = fa.swapaxes(v, 1, 2)
+    r = m.sub(r, fl.matmul(v, m.mul(fl.matmul(across, r), scale)))
+    q = m.sub(q, fl.matmul(m.mul(fl.matmul(q, v), scale), across))
+    return [r, q], []
+
+
+def qr(input: Tensor, mode: str = "reduced") -> tuple[Tensor, Tensor]:
+    """Q with orthonormal columns and upper triangular R with Q @ R = input.
+
+    Args:
+        input: (..., m, n), float32 or float64.
+        mode: `"reduced"`: Q (..., m, k), R (..., k, n), k the smaller of m and n; `"complete"`:
+            Q (..., m, m), R (..., m, n); `"r"`: an empty Q, and R as reduced.
+
+    Raises:
+        TypeError: no Tensor of those types.
+        ValueError: fewer than two axes, or another mode.
+
+    Source: `mindspore.ops.qr`.
+    """
+    x = _matrices(input, "qr", "input")
+    how = choice(mode, ("reduced", "complete", "r"), "qr", "mode")
+    lead, (rows, columns) = x.shape[:-2], x.shape[-2:]
+    flat, k = _flat(x), min(rows, columns)
+    q = fa.broadcast_to(fc.eye(rows, None, x.dtype), (flat.shape[0], rows, rows))
+    r = flat
+    if flat.size:
+        (r, q), _ = scan(("reflect",), [flat, q], [], [_positions(rows)], k, _reflect)
+    r = fa.triu(r)
+    if how == "complete":
+        return fa.reshape(q, (*lead, rows, rows)), fa.reshape(r, (*lead, rows, columns))
+    upper = fa.reshape(fa.part(r, 1, 0, k), (*lead, k, columns))
+    if how == "r":
+        return fc.zeros((0,), x.dtype), upper
+    return fa.reshape(fa.part(q, 2, 0, k), (*lead, rows, k)), upper
+
+
+# --- triangular systems ---------------------------------------------------------------------------
+
+
+def _substitute(
+    carried: list[Tensor], xs: list[Tensor], i: Tensor, captures: list[Tensor]
+) -> tuple[list[Tensor], list[Tensor]]:
+    """One row of the back substitution, the last first.
+
+    Carried: right sides (B, n, k), solved from the last row up; captured: the upper triangle.
+    """
+    y, (rows, upper) = carried[0], captures
+    row = m.sub(upper.shape[1] - 1, i)
+    column = _at(upper, row, 2)
+    solved = m.div(_at(y, row, 1), _at(column, row, 1))
+    rest = m.sub(y, m.where(m.lt(rows, row), m.mul(column, solved), 0.0))
+    return [m.where(m.eq(rows, row), solved, rest)], []
+
+
+def triangular_solve(
+    b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False,
+    unitriangular: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """X with A @ X = b for a triangular A, and A.
+
+    Args:
+        b: (..., n, k), float32 or float64.
+        A: (..., n, n); only one triangle is read. The leading axes of both broadcast.
+        upper: the upper triangle, else the lower one.
+        transpose: solve with A transposed.
+        unitriangular: take the diagonal for ones.
+
+    Raises:
+        TypeError: no Tensors of one of those types; an option is no bool.
+        ValueError: other than 2 to 6 axes, or shapes that do not fit.
+
+    Source: `mindspore.mint.triangular_solve`.
+    """
+    what = "triangular_solve"
+    y, a = _matrices(b, what, "b", 6), _matrices(A, what, "A", 6)
+    for flag, name in ((upper, "upper"), (transpose, "transpose"),
+                       (unitriangular, "unitriangular")):
+        boolean(flag, what, name)
+    n = a.shape[-1]
+    if a.shape[-2] != n or y.shape[-2] != n or a.dtype is not y.dtype:
+        raise ValueError(
+            f"For '{what}', 'b' (..., n, k) and 'A' (..., n, n) of one type are needed, but got "
+            f"{y.dtype} {y.shape} and {a.dtype} {a.shape}.")
+    lead = broadcast_all(y.shape[:-2], a.shape[:-2])
+    y = fa.broadcast_to(y, (*lead, *y.shape[-2:]))
+    if not y.size:
+        return y, a
+    matrix = fa.swapaxes(a, -1, -2) if transpose else a
+    first = upper != transpose
+    x = _flat(fa.broadcast_to(matrix, (*lead, n, n)))
+    if unitriangular:
+        x = m.where(m.eq(fc.eye(n, None, x.dtype), 1.0), 1.0, x)
+    right = _flat(y)
+    if not first:  # a lower triangle is an upper one from the other end
+        x, right = fa.flip(x, (1, 2)), fa.flip(right, (1,))
+    (out,), _ = scan(("substitute from", n), [right], [], [_positions(n), x], n, _substitute)
+    return fa.reshape(out if first else fa.flip(out, (1,)), y.shape), a
+
+
+# --- singular values ------------------------------------------------------------------------------
+
+
+def _round(n: int) -> np.ndarray[Any, Any]:
+    """Where the columns of the next round come from, so that in n - 1 rounds all pairs meet.
+
+    Column j of the first half meets column j of the second; the first one stays, the others go
+    round in a circle.
+    """
+    half = n // 2
+    place = [k if k < half else half + n - 1 - k for k in range(n)]
+    later = [0, n - 1, *range(1, n - 1)]
+    order = [place[later[j]] for j in range(half)]
+    return np.array(order + [place[later[n - 1 - j]] for j in range(half)], np.int64)
+
+
+def _rotate(
+    carried: list[Tensor], xs: list[Tensor], i: Tensor, captures: list[Tensor]
+) -> tuple[list[Tensor], list[Tensor]]:
+    """Pairs of columns turned until they are at right angles (Hestenes, 1958; de Rijk, 1989).
+
+    Carried: the columns (B, m, n), and below them those of V; captured: m ones above n zeros, and
+    the order of the next round.
+    """
+    z, (above, order) = carried[0], captures
+    half = z.shape[2] // 2
+    left, right = fa.part(z, 2, 0, half), fa.part(z, 2, half, 2 * half)
+    a, b = (_total(m.mul(m.mul(v, v), above), 1) for v in (left, right))
+    both = _total(m.mul(m.mul(left, right), above), 1)
+    apart = m.eq(both, 0.0)
+    zeta = m.div(m.sub(b, a), m.mul(m.where(apart, 1.0, both), 2.0))
+    size = m.abs(zeta)
+    t = m.div(1.0, m.add(size, m.sqrt(m.add(m.mul(size, size), 1.0))))
+    t = m.where(apart, 0.0, m.where(m.lt(zeta, 0.0), m.neg(t), t))
+    c = m.div(1.0, m.sqrt(m.add(m.mul(t, t), 1.0)))
+    s = m.mul(c, t)
+    turned = fa.concat((m.sub(m.mul(left, c), m.mul(right, s)),
+                        m.add(m.mul(left, s), m.mul(right, c))), 2)
+    return [apply("gather", turned, order, axis=2)], []
+
+
+_SWEEPS = {float32: 10, float64: 14}
+
+
+def singular_values(input: Tensor) -> Tensor:
+    """The singular values of matrices (..., m, n), in no order: (..., k), k the smaller of m and n.
+
+    By one-sided Jacobi rotations, all pairs of columns once in a sweep. The gradient is that of
+    first order, u v^T for each; a gradient of the gradient takes u and v for constants.
+    """
+    x = tensor(input, "singular_values")
+    kind = x.dtype
+    if kind in (float16, bfloat16):
+        x = cast_to(x, float32)
+    _matrices(x, "singular_values", "input")
+    if x.shape[-1] > x.shape[-2]:
+        x = fa.swapaxes(x, -1, -2)
+    flat = _flat(x)
+    batch, rows, n = flat.shape
+    if not flat.size:
+        return cast_to(fc.zeros((*x.shape[:-2], n), x.dtype), kind)
+    v = fa.broadcast_to(fc.eye(n, None, x.dtype), (batch, n, n))
+    fixed: Tensor = apply("stop_gradient", flat)
+    z = fa.concat((fixed, v), 1)
+    even = n + n % 2
+    if even != n:
+        z = fa.pad(z, (0, 1))
+    above = Tensor._from_array(
+        (np.arange(rows + n) < rows).astype(x.dtype.numpy).reshape(1, rows + n, 1))
+    trips = (even - 1) * _SWEEPS[x.dtype] if n > 1 else 0
+    if trips:
+        (z,), _ = scan(("rotate", rows), [z], [], [above, Tensor._from_array(_round(even))], trips,
+                       _rotate)
+    turned = fl.matmul(flat, apply("stop_gradient", fa.part(fa.part(z, 2, 0, n), 1, rows,
+                                                            rows + n)))
+    length = m.sqrt(_total(m.mul(turned, turned), 1))
+    u = apply("stop_gradient", m.div(turned, m.where(m.eq(length, 0.0), 1.0, length)))
+    return cast_to(fa.reshape(fr.sum(m.mul(u, turned), 1), (*x.shape[:-2], n)), kind)
