@@ -8,7 +8,7 @@ from typing import Any
 from .. import context
 from ..common.tensor import Tensor
 from ..pynative.recorder import active_recordings, paused
-from . import precision, recomputation
+from . import precision, recomputation, remembered
 from .compiled import bprop_grads
 from .dispatch import auto_precision
 from .hooks import call_hooked, hooks_of
@@ -17,6 +17,12 @@ from .structure import put_together, take_apart
 
 def call_cell(cell: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """Run a Cell's construct eagerly."""
+    if cell.requires_grad and not active_recordings() and remembered.wanted(cell):
+        return remembered.call(cell, lambda a, k: _hooked(cell, a, k), args, kwargs)
+    return _hooked(cell, args, kwargs)
+
+
+def _hooked(cell: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     hooks = hooks_of(cell)
     if hooks is not None:
         return call_hooked(cell, hooks, args, kwargs, lambda a, k: _call(cell, a, k))

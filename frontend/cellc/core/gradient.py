@@ -19,6 +19,7 @@ from .. import context
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor
 from ..pynative.recorder import active_recordings, recording, tensor_hooks
+from . import remembered
 from .compiled import EntryTable, _leaves
 from .dispatch import active_tracer
 from .hooks import hooked_gradient
@@ -173,6 +174,10 @@ def _eager(
     kwargs: Mapping[str, Any], sens: Any,
 ) -> Computed:
     structure, leaves = take_apart((args, dict(kwargs)))
+    if not active_recordings():
+        run = remembered.take(request.fn, structure, leaves)
+        if run is not None:
+            return _continued(request, positions, args, run, sens)
     # The same tensor given twice has two gradients, so each argument gets its own identity.
     own = [Tensor._from_array(t._data) for t in leaves]
     for t, o in zip(leaves, own, strict=True):
@@ -193,6 +198,27 @@ def _eager(
     full = [g if g is not None else zeros_of(t) for g, t in zip(grads, sources, strict=True)]
     n = len(chosen)
     return Computed(put_together(out_structure, tensors), _rebuild(args, positions, full[:n]),
+                    full[n:])
+
+
+def _continued(
+    request: Request, positions: Sequence[int], args: tuple[Any, ...], run: remembered.Run,
+    sens: Any,
+) -> Computed:
+    """The gradient of a run that was recorded before."""
+    weights = request.weights or ()
+    chosen = [i for group in _chosen(run.structure, positions) for i in group]
+    out = put_together(run.out, run.results)
+    _, tensors, seeds = _seeds(out, request, sens)
+    given = list(take_apart(sens)[1]) if sens is not None else None
+    numbers = [*(run.numbers[i] for i in chosen), *(run.weights.get(id(p)) for p in weights)]
+    found = iter(run.recording.gradients(
+        [tensors[i] for i in seeds], given, [n for n in numbers if n is not None]))
+    grads = [None if n is None else next(found) for n in numbers]
+    sources = [run.leaves[i] for i in chosen] + list(weights)
+    full = [g if g is not None else zeros_of(t) for g, t in zip(grads, sources, strict=True)]
+    n = len(chosen)
+    return Computed(put_together(run.out, run.given), _rebuild(args, positions, full[:n]),
                     full[n:])
 
 

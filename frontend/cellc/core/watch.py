@@ -50,8 +50,18 @@ def watch(reads: Iterable[tuple[Any, str]], flag: Stale) -> None:
         _readers.setdefault((id(target), name), weakref.WeakSet()).add(flag)
 
 
+_changes = 0
+
+
+def count() -> int:
+    """How many attributes have been set."""
+    return _changes
+
+
 def changed(target: Any, name: str) -> None:
     """An attribute was set."""
+    global _changes
+    _changes += 1
     readers = _readers.pop((id(target), name), None)
     if readers:
         for flag in readers:

@@ -147,6 +147,7 @@ class Attributes:
     def __getstate__(self) -> dict[str, Any]:
         state = dict(self.__dict__)
         state.pop("_entries", None)  # compiled code belongs to the process
+        state.pop("_remembered", None)
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:

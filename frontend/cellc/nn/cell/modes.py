@@ -34,7 +34,13 @@ class Modes(State):
         object.__setattr__(self, "_phase", value)
 
     def set_grad(self, requires_grad: bool = True) -> Self:
-        """Accepted for compatibility: gradients need no second forward run here; itself."""
+        """Whether a gradient of this cell is going to be asked for; itself.
+
+        In PyNative mode a call of the cell is recorded then, and `ms.grad(cell)` or
+        `ms.value_and_grad(cell)` for the same arguments goes on from there: `construct` runs once.
+        A change of arguments, Parameters or attributes of Cells in between makes it run again;
+        what else `construct` reads is taken as it was.
+        """
         object.__setattr__(self, "requires_grad", requires_grad)
         return self
 
