@@ -133,19 +133,26 @@ def zero_cotangent(b: Builder, dy: Value | None, result: Value) -> Value:
     return dy if dy is not None else b.zeros_like(result)
 
 
+def _first_places(values: Values) -> list[int]:
+    """For each value, where it stands first: one that stands twice has one cotangent."""
+    first: dict[Value, int] = {}
+    return [first.setdefault(v, i) for i, v in enumerate(values)]
+
+
 def _cond_rule(
     b: Builder, node: Node, dys: list[Value | None], cotangents: Cotangents, active: set[Value]
 ) -> None:
     captures = node.operands[1:]
-    slots = [i for i, v in enumerate(captures) if v in active]
+    same = _first_places(captures)
+    slots = [i for i, v in enumerate(captures) if v in active and same[i] == i]
     results = [i for i, r in enumerate(node.results) if differentiable(r.type)]
     given = [zero_cotangent(b, dys[i], node.results[i]) for i in results]
     before = [start_cotangent(b, cotangents, captures[i]) for i in slots]
     kept = keep_calls(node)
     regions = []
     for i, region in enumerate(node.regions):
-        regions.append(_backward_region(region, slots, results, len(captures), kept, i))
-    operands = [node.operands[0], *captures, *given, *before]
+        regions.append(_backward_region(region, slots, results, same, kept, i))
+    operands = [node.operands[0], *dict.fromkeys(captures), *given, *before]
     operands += [node.results[k.result] for k in kept]
     new = b.node("cond", operands, {}, regions)
     for i, value in zip(slots, new.results, strict=True):
@@ -153,16 +160,17 @@ def _cond_rule(
 
 
 def _backward_region(
-    region: Graph, slots: Sequence[int], results: Sequence[int], inputs: int,
+    region: Graph, slots: Sequence[int], results: Sequence[int], same: Sequence[int],
     kept: Sequence[Kept] = (), branch: int = 0,
 ) -> Graph:
     """Inputs, cotangents of some results, cotangents so far of some inputs -> the latter's sums.
 
-    With `kept`, further inputs are those values, of which the ones of `branch` are used.
+    With `kept`, further inputs are those values, of which the ones of `branch` are used. The
+    region's inputs at `same` places (see `_first_places`) are one input.
     """
     graph = Graph(region.name + "_grad")
     b = Builder(graph)
-    args = [graph.add_input(v.type, f"arg{i}") for i, v in enumerate(region.inputs[:inputs])]
+    args = _shared_inputs(graph, region, same)
     dys = [graph.add_input(region.outputs[i].type, f"dy{i}") for i in results]
     before = [graph.add_input(region.inputs[i].type, f"before{i}") for i in slots]
     outputs, table = clone_into(b, region, args)
@@ -176,6 +184,15 @@ def _backward_region(
         v for v in reverse(b, forward, cotangents, [args[i] for i in slots]) if v is not None
     ]
     return graph
+
+
+def _shared_inputs(graph: Graph, region: Graph, same: Sequence[int]) -> list[Value]:
+    """New inputs of `graph` for those of a region, one for all that stand for one value."""
+    args: list[Value] = []
+    for i, place in enumerate(same):
+        v = region.inputs[i]
+        args.append(args[place] if place < i else graph.add_input(v.type, f"arg{i}"))
+    return args
 
 
 def _custom_rule(
@@ -197,13 +214,14 @@ def _recompute_rule(
     one by one to the cotangents that came from after the region, as if it were not there.
     """
     kept = keep_calls(node)
-    slots = [i for i, v in enumerate(node.operands) if v in active]
+    same = _first_places(node.operands)
+    slots = [i for i, v in enumerate(node.operands) if v in active and same[i] == i]
     results = [i for i, dy in enumerate(dys) if dy is not None]
     given = [dy for dy in dys if dy is not None]
     before = {i: cotangents[v] for i, v in enumerate(node.operands) if i in slots
               and v in cotangents}
-    graph, reached = _recomputed(node.regions[0], slots, results, tuple(before), kept)
-    again = [b.after(v, *given) for v in node.operands]
+    graph, reached = _recomputed(node.regions[0], slots, results, tuple(before), kept, same)
+    again = [b.after(v, *given) for v in dict.fromkeys(node.operands)]
     stored = [node.results[k.result] for k in kept]
     out, _ = clone_into(b, graph, [*again, *given, *before.values(), *stored])
     cotangents.update((node.operands[i], grad) for i, grad in zip(reached, out, strict=True))
@@ -211,7 +229,7 @@ def _recompute_rule(
 
 def _recomputed(
     region: Graph, slots: Sequence[int], results: Sequence[int], before: Sequence[int],
-    kept: Sequence[Kept],
+    kept: Sequence[Kept], same: Sequence[int],
 ) -> tuple[Graph, list[int]]:
     """Inputs, cotangents of some results, those so far of some inputs, kept values -> the sums.
 
@@ -220,7 +238,7 @@ def _recomputed(
     """
     graph = Graph(region.name + "_grad")
     b = Builder(graph)
-    args = [graph.add_input(v.type, v.name) for v in region.inputs]
+    args = _shared_inputs(graph, region, same)
     dys = [graph.add_input(region.outputs[i].type, f"dy{i}") for i in results]
     had = [graph.add_input(region.inputs[i].type, f"before{i}") for i in before]
     outputs, table = clone_into(b, region, args)
@@ -259,7 +277,9 @@ def _scan_rule(
     if stepwise:
         given = {r: dy for r, dy in zip(node.results, dys, strict=False) if dy is not None}
         carried = [start_cotangent(b, given, node.results[i]) for i in floats]
-        carried += [start_cotangent(b, cotangents, captures[i]) for i in plan.sums]
+        same = _first_places(captures)
+        carried += [start_cotangent(b, cotangents if same[i] == i else {}, captures[i])
+                    for i in plan.sums]
     else:
         carried = [zero_cotangent(b, dys[i], node.results[i]) for i in floats]
         carried += [start_cotangent(b, {}, captures[i]) for i in plan.sums]
@@ -276,13 +296,18 @@ def _scan_rule(
              "stepwise": stepwise}
     operands = [*carried, *sequences, *limit, *(captures[i] for i in plan.captures)]
     out = list(b.node("scan", operands, attrs, [plan.graph]).results)
+    summed = list(zip(plan.sums, out[len(floats) :], strict=False))
+    if stepwise:  # what there was went in, before the first step gives to what enters the loop
+        for i, grad in summed:
+            if same[i] == i:
+                cotangents[captures[i]] = grad
+            else:
+                accumulate(b, cotangents, captures[i], grad)
     for i, grad in zip(floats, out, strict=False):
         if node.operands[i] in active:
             accumulate(b, cotangents, node.operands[i], grad)
-    for i, grad in zip(plan.sums, out[len(floats) :], strict=False):
-        if stepwise:  # what there was went in
-            cotangents[captures[i]] = grad
-        else:
+    if not stepwise:
+        for i, grad in summed:
             accumulate(b, cotangents, captures[i], grad)
     for i, grad in zip(rows, out[len(carried) :], strict=False):
         accumulate(b, cotangents, xs[i], grad)
@@ -415,7 +440,9 @@ def _while_rule(
     trips = _count_trips(b, node, n)
     some = b.gt(trips, b.literal(0, dtypes.int64))
     entered = b.node("cond", [some, *node.operands], {}, [body, _first_inputs(body, n)]).results
-    sub = _backward_region(body, [*floats, *(n + i for i in caps)], floats, n + len(captures))
+    sub = _backward_region(body, [*floats, *(n + i for i in caps)], floats,
+                           range(n + len(captures)))
+    same = _first_places(captures)
     split = len(floats)
 
     def back(bb: Builder, state: Values, outer: Values, grads: Values) -> list[Value]:
@@ -423,11 +450,15 @@ def _while_rule(
         return clone_into(bb, sub, [*state, *outer, *grads[:split], *zeros, *grads[split:]])[0]
 
     grads = [zero_cotangent(b, dys[i], node.results[i]) for i in floats]
-    grads += [start_cotangent(b, cotangents, captures[i]) for i in caps]
+    grads += [start_cotangent(b, cotangents if same[i] == i else {}, captures[i]) for i in caps]
     rest = b.maximum(b.sub(trips, b.literal(1, dtypes.int64)), b.literal(0, dtypes.int64))
     grads = Walk(body, back).run(b, rest, entered, captures, grads)
     gathered = dict(cotangents)
-    gathered.update((captures[i], g) for i, g in zip(caps, grads[split:], strict=True))
+    for i, grad in zip(caps, grads[split:], strict=True):
+        if same[i] == i:
+            gathered[captures[i]] = grad
+        else:
+            accumulate(b, gathered, captures[i], grad)
     wanted = [v for v in dict.fromkeys(node.operands) if v in active]
     before = [start_cotangent(b, gathered, v) for v in wanted]
     regions = [_first_step(body if taken else None, node.operands, wanted, floats, grads[:split])
