@@ -15,6 +15,20 @@ from collections.abc import Sequence
 from types import ModuleType
 
 _PREFIX = "mindspore"
+_ELSEWHERE = {
+    "nn.layer.channel_shuffle": "nn.layer.basic", "nn.layer.dense": "nn.layer.basic",
+    "nn.layer.rnn_cells": "nn.layer.rnn", "nn.layer.rnns": "nn.layer.rnn",
+    "nn.metrics": "train.metrics",
+    "nn.optim.ada_grad": "nn.optim.adagrad", "nn.optim.adadelta": "nn.optim.adagrad",
+    "nn.optim.adamax": "nn.optim.adam", "nn.optim.asgd": "nn.optim.rprop",
+    "nn.optim.ftrl": "nn.optim.adagrad", "nn.optim.lamb": "nn.optim.adam",
+    "nn.optim.lazyadam": "nn.optim.adam", "nn.optim.momentum": "nn.optim.sgd",
+    "nn.optim.proximal_ada_grad": "nn.optim.adagrad", "nn.optim.rmsprop": "nn.optim.adagrad",
+    "nn.utils.init": "nn.utils",
+    "nn.wrap.cell_wrapper": "nn.wrap", "nn.wrap.grad_reducer": "nn.micro_batch",
+    "nn.wrap.loss_scale": "nn.loss_scale",
+}
+"""Modules of MindSpore whose contents have another home here."""
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -28,7 +42,9 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
         """The module of cellc that stands for it."""
-        name = "cellc" + spec.name[len(_PREFIX) :]
+        path = spec.name[len(_PREFIX) + 1 :]
+        path = _ELSEWHERE.get(path, path)
+        name = f"cellc.{path}" if path else "cellc"
         try:
             return importlib.import_module(name)
         except ModuleNotFoundError as e:

@@ -147,6 +147,26 @@ def test_it_is_a_parameter_all_the_time() -> None:
     assert not given_up(p)
 
 
+def test_tensors_may_change_places_and_classes() -> None:
+    net, inputs, before = layers()
+    other = ms.Parameter(ms.Tensor(np.full((300, 200), 2, np.float32)), name="other")
+    ms.swap_tensors(net.first.weight, other)
+    assert other.asnumpy().tobytes() == before["first.weight"]
+    assert type(other) is Parameter
+    assert net.first.weight.asnumpy().min() == 2
+    same_in_both_modes(net, inputs)
+
+    class Own(ms.Parameter):
+        pass
+
+    net(*inputs)
+    assert given_up(net.conv.weight)
+    net.conv.weight.__class__ = Own
+    assert type(net.conv.weight) is Own
+    assert net.conv.weight.asnumpy().tobytes() == before["conv.weight"]
+    same_in_both_modes(net, inputs)
+
+
 def set_data(net: Layers) -> None:
     net.first.weight.set_data(ms.Tensor(np.full((300, 200), 0.01, np.float32)))
 

@@ -26,6 +26,7 @@ from cellc_runtime.packing import Packing
 from cellc_runtime.platform import Scratch
 from cellc_runtime.records import dataclass
 
+from ..core import writes
 from ..core.dispatch import precision
 from .parameter import Parameter
 from .tensor import Array, Tensor, aligned_empty, aligned_zeros
@@ -56,6 +57,12 @@ class Elements:
         return out
 
 
+def _take_class(p: Parameter, cls: type[Any]) -> None:
+    """`p.__class__ = cls` of a Parameter without an array."""
+    _unpack(p)
+    _class_slot.__set__(p, cls)
+
+
 class _Packed(Parameter):
     """A Parameter without an array."""
 
@@ -63,9 +70,7 @@ class _Packed(Parameter):
     __hash__ = object.__hash__
     _elements: Elements
 
-    @property  # type: ignore[misc]
-    def __class__(self) -> type[Parameter]:  # type: ignore[override]
-        return Parameter
+    __class__ = property(lambda self: Parameter, _take_class)
 
     @property
     def _data(self) -> Array:
@@ -112,13 +117,22 @@ def _become_plain(p: Parameter, array: Array) -> None:
 
 
 def _unpack(p: Parameter) -> Array:
-    """The array of a Parameter that may be without one; from now on it has it."""
+    """The array of a Parameter that may be without one; until a program that holds it packed is
+    called again it has it."""
     with _lock:
         if type(p) is _Packed:
-            p.__dict__["_unpacked"] = p.__dict__.get("_unpacked", 0) + 1
+            p.__dict__["_unpacked"] = times_unpacked(p) + 1
             _become_plain(p, p._elements.unpacked())
+            if times_unpacked(p) < _OFTEN:
+                writes.advance()
         found: Array = _array_slot.__get__(p)
         return found
+
+
+def times_unpacked(tensor: Tensor) -> int:
+    """How many times a Parameter that had given its array up has got one again."""
+    found: int = tensor.__dict__.get("_unpacked", 0)
+    return found
 
 
 def _references(array: Array) -> tuple[int, int]:
@@ -162,7 +176,7 @@ class Weight(Source):
         """Give the array up if nobody else has it and it still holds what was packed."""
         p = self.tensor
         if _ALONE is None or type(p) is not Parameter or p.__dict__.get("_pinned") \
-                or p.__dict__.get("_unpacked", 0) >= _OFTEN:
+                or times_unpacked(p) >= _OFTEN:
             return 0
         with _lock:
             return _give_up(p, self, key, block, packing) if type(p) is Parameter else 0

@@ -21,7 +21,7 @@ from cellc_runtime.lazy import lazy_module
 from cellc_runtime.records import dataclass, field
 
 from .. import context
-from ..common.packed import Weight
+from ..common.packed import Weight, times_unpacked
 from ..common.tensor import OpenTensor, Tensor
 from . import calls, progress, writes
 from .batches import OWN, BatchedEntry
@@ -231,7 +231,7 @@ class CompiledEntry(Entry):
         self.report.seconds["total"] = time.perf_counter() - self.made
         self.callbacks = host_callbacks(traced.graph, traced.functions)
         self.executable = Executable(program, self.callbacks, ERRORS)
-        self.bound: list[tuple[Any, int]] = []
+        self.bound: list[tuple[Any, int, int]] = []
         self.weights = [Weight(p) for p in traced.parameters]
         unread = set(program.unread)
         slots = (i for i, s in enumerate(program.slots) if s.kind == "param")
@@ -252,7 +252,7 @@ class CompiledEntry(Entry):
             if p.init is not None:
                 p.init_data()
         # What no call reads is not held here, so that it can go.
-        self.bound = [(p._data if read else None, p._version)
+        self.bound = [(p._data if read else None, p._version, times_unpacked(p))
                       for p, read in zip(parameters, self.read, strict=True)]
         lent = self.executable.program.kept_bytes > 0 and any(
             getattr(p, "_is_lent", False) for p in parameters
@@ -265,9 +265,10 @@ class CompiledEntry(Entry):
         """Some parameter somewhere has changed: bind again if it is one of these."""
         epoch, lent = writes.epoch, self.epoch < 0
         keeps = bool(self.executable.program.kept_bytes)
-        for p, (array, version) in zip(self.traced.parameters, self.bound, strict=True):
+        for p, (array, version, unpacked) in zip(self.traced.parameters, self.bound, strict=True):
             if (array is not None and p._data is not array) or (keeps and (
                 lent or p._version != version or getattr(p, "_is_lent", False)
+                or times_unpacked(p) != unpacked
             )):
                 self.bind()
                 return

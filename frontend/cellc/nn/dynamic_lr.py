@@ -25,7 +25,7 @@ def _per_epoch(
     """
     total = _check.positive(total_step, "total_step", what)
     per_epoch = _check.positive(step_per_epoch, "step_per_epoch", what)
-    _check.at_least(epochs, 0 if name == "warmup_epoch" else 1, name, what)
+    _check.positive(epochs, name, what)
     return [rate(i // per_epoch) for i in range(total)]
 
 
@@ -49,9 +49,9 @@ def piecewise_constant_lr(milestone: list[int], learning_rates: list[float]) -> 
     for i, (step, rate) in enumerate(zip(milestone, learning_rates, strict=True)):
         _check.positive(step, f"milestone[{i}]", what)
         checked_float(rate, f"learning_rates[{i}]", what, zero=True)
-        if step < len(out) or (i and step <= milestone[i - 1]):
+        if i and step < milestone[i - 1]:
             raise ValueError(
-                f"For '{what}', the value of milestone[{i}] must be greater than "
+                f"For '{what}', the value of milestone[{i}] must not be less than "
                 f"milestone[{i - 1}], but got {step} and {milestone[i - 1]}."
             )
         out += [rate] * (step - len(out))
@@ -167,6 +167,6 @@ def warmup_lr(
     checked_float(learning_rate, "learning_rate", what, zero=True)
 
     def rate(epoch: int) -> float:
-        return learning_rate * (min(epoch, warmup_epoch) / warmup_epoch if warmup_epoch else 1.0)
+        return learning_rate * (min(epoch, warmup_epoch) / warmup_epoch)
 
     return _per_epoch(rate, total_step, step_per_epoch, warmup_epoch, what, "warmup_epoch")

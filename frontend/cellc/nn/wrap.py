@@ -171,7 +171,7 @@ class TrainOneStepCell(Cell):
         return_grad: return also the gradients, by the parameters' names.
 
     Raises:
-        TypeError: `return_grad` is no bool.
+        TypeError: `return_grad` is no bool, or `sens` no number.
 
     Source: `mindspore.nn.TrainOneStepCell`.
     """
@@ -184,7 +184,7 @@ class TrainOneStepCell(Cell):
         self.network.set_grad()
         self.optimizer = optimizer
         self.weights = self.optimizer.parameters
-        self.sens = 1.0 if sens is None else float(sens)
+        self.sens = 1.0 if sens is None else _check.number(sens, "sens", self.cls_name)
         self.return_grad = _check.boolean(return_grad, "return_grad", self.cls_name)
         self.weights_name = [p.name for p in self.weights]
         self.reducer_flag = False

@@ -358,7 +358,8 @@ def clip_by_norm(
     total = _total_norm(xs, float(number(norm_type, "clip_by_norm", "norm_type")))
     if error_if_nonfinite and not bool(m.isfinite(total)):
         raise RuntimeError("For clip_by_norm, the total norm of the tensors is not finite.")
-    factor = m.minimum(m.div(float(max_norm), m.add(total, 1e-6)), 1.0)
+    most = float(number(max_norm, "clip_by_norm", "max_norm"))
+    factor = m.minimum(m.div(most, m.add(total, 1e-6)), 1.0)
     out = tuple(cast_to(m.mul(t, factor), t.dtype) for t in xs)
     return out if many else out[0]
 

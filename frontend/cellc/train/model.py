@@ -13,7 +13,7 @@ from ..nn.cell import Cell
 from .callback.callback import CallbackParams, Callbacks, RunContext
 from .callback.monitors import not_negative
 from .data import Batches
-from .metrics import Loss, Metric, get_metric_fn
+from .metrics import Loss, get_metrics
 
 _NETWORK_OPTIONS = ("loss_scale_manager", "keep_batchnorm_fp32", "boost_config_dict")
 
@@ -54,7 +54,7 @@ class Model:
         self._amp_level = amp_level
         self._scaling: LossScaleManager | None = kwargs.get("loss_scale_manager")
         self._options = {k: v for k, v in kwargs.items() if k != "boost_config_dict"}
-        self._metrics = _metrics_of(metrics)
+        self._metrics = get_metrics(metrics)
         self._eval_indexes = eval_indexes
         self._train_network = self._for_training()
         self._eval_network = self._for_evaluation(eval_network)
@@ -399,30 +399,6 @@ def _is_due(frequency: Any, epoch: int) -> bool:
     if isinstance(frequency, int):
         return frequency > 0 and epoch % frequency == 0
     return epoch in frequency
-
-
-def _metrics_of(given: Any) -> dict[str, Any]:
-    """Metrics by name.
-
-    Raises:
-        TypeError: no set or dict.
-        KeyError: there is no metric of that name.
-    """
-    if given is None:
-        return {}
-    if isinstance(given, Mapping):
-        for name, metric in given.items():
-            if not isinstance(name, str) or not isinstance(metric, Metric):
-                raise TypeError(
-                    "For 'Model', the dict 'metrics' must map names to metrics, but maps "
-                    f"{type(name)} to {type(metric)}."
-                )
-        return dict(given)
-    if isinstance(given, set):
-        return {name: get_metric_fn(name) for name in sorted(given)}
-    raise TypeError(
-        f"For 'Model', the argument 'metrics' must be None, dict or set, but got {given}"
-    )
 
 
 def _check_arguments(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from .bleu import BleuScore
@@ -55,10 +55,36 @@ def get_metric_fn(name: str, *args: Any, **kwargs: Any) -> Any:
     return _BY_NAME[name](*args, **kwargs)
 
 
+def get_metrics(metrics: Any) -> dict[str, Any]:
+    """The metrics of a dict, or of a set of their names, by name; none for None.
+
+    Raises:
+        TypeError: no set or dict.
+        KeyError: there is no metric of that name.
+
+    Source: `mindspore.nn.get_metrics`.
+    """
+    if metrics is None:
+        return {}
+    if isinstance(metrics, Mapping):
+        for name, metric in metrics.items():
+            if not isinstance(name, str) or not isinstance(metric, Metric):
+                raise TypeError(
+                    "For 'get_metrics', the dict 'metrics' must map names to metrics, but maps "
+                    f"{type(name)} to {type(metric)}."
+                )
+        return dict(metrics)
+    if isinstance(metrics, set):
+        return {name: get_metric_fn(name) for name in sorted(metrics)}
+    raise TypeError(
+        f"For 'get_metrics', the argument 'metrics' must be None, dict or set, but got {metrics}"
+    )
+
+
 __all__ = [
     "Accuracy", "BleuScore", "ConfusionMatrix", "ConfusionMatrixMetric", "CosineSimilarity", "Dice",
     "F1", "Fbeta", "HausdorffDistance", "Loss", "MAE", "MSE", "MeanSurfaceDistance", "Metric",
     "OcclusionSensitivity", "Perplexity", "Precision", "ROC", "Recall", "RootMeanSquareDistance",
     "Top1CategoricalAccuracy", "Top5CategoricalAccuracy", "TopKCategoricalAccuracy", "auc",
-    "get_metric_fn", "names", "rearrange_inputs",
+    "get_metric_fn", "get_metrics", "names", "rearrange_inputs",
 ]

@@ -1,0 +1,32 @@
+"""What the packages `nn.layer`, `nn.loss` and `nn.optim` offer: the names of `nn` that modules in
+them define, as MindSpore's packages of these names do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+
+def offers(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """`__getattr__` and `__dir__` for a package below `cellc.nn`.
+
+    `nn` imports these packages' modules, so it is asked when a name is, not before.
+    """
+
+    def names() -> list[str]:
+        nn = import_module("cellc.nn")
+        return [n for n in nn.__all__
+                if getattr(getattr(nn, n), "__module__", "").startswith(package + ".")]
+
+    def find(name: str) -> Any:
+        if name == "__all__":
+            return names()
+        if not name.startswith("_"):
+            value = getattr(import_module("cellc.nn"), name, None)
+            if getattr(value, "__module__", "").startswith(package + "."):
+                return value
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+
+    return find, names
