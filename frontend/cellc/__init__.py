@@ -63,6 +63,7 @@ if TYPE_CHECKING:
         mint,
         numpy,
         parallel,
+        profiler,
         runtime,
         train,
     )
@@ -76,6 +77,7 @@ if TYPE_CHECKING:
     from .log import get_level, get_log_config
     from .parallel import *  # noqa: F403
     from .parallel.settings import *  # noqa: F403
+    from .profiler import Profiler
     from .profiles import profile
     from .runtime import *  # noqa: F403
     from .train import *  # noqa: F403
@@ -89,6 +91,7 @@ _LATER = {
     ".core.saved": ("register_saved_tensors_hooks", "saved_tensors_hooks"),
     ".core.vmap": ("vmap",),
     ".device_context": (), ".experimental": (), ".hal": (), ".mint": (), ".numpy": (),
+    ".profiler": ("Profiler",),
     ".profiles": ("profile",),
     ".boost": (), ".communication": (),
     ".log": ("get_level", "get_log_config"),
@@ -151,7 +154,7 @@ __all__ = [
     "HausdorffDistance", "History", "JitConfig", "LambdaCallback", "Layout",
     "LearningRateScheduler", "Loss", "LossMonitor", "LossScaleManager", "MeanSurfaceDistance",
     "Metric", "Model", "ModelCheckpoint", "OcclusionSensitivity", "OnRequestExit", "ParallelMode",
-    "Parameter", "ParameterTuple", "Perplexity", "Precision", "ProgressBar", "Recall",
+    "Parameter", "ParameterTuple", "Perplexity", "Precision", "Profiler", "ProgressBar", "Recall",
     "ReduceLROnPlateau", "RootMeanSquareDistance", "RunContext", "SummaryCollector",
     "SummaryRecord", "Symbol", "Tensor", "TimeMonitor", "Top1CategoricalAccuracy",
     "Top5CategoricalAccuracy", "TopKCategoricalAccuracy", "TrainFaultTolerance", "amp",
@@ -169,15 +172,15 @@ __all__ = [
     "max_memory_allocated", "max_memory_reserved", "memory_allocated", "memory_reserved",
     "memory_stats", "memory_summary", "merge_pipeline_strategys", "merge_sliced_parameter",
     "mint", "mutable", "names", "nn", "no_inline", "numpy", "ops", "parallel",
-    "parameter_broadcast", "profile", "rank_list_for_convert", "rank_list_for_transform",
-    "rearrange_inputs", "recompute", "register_saved_tensors_hooks", "reset_algo_parameters",
-    "reset_auto_parallel_context", "reset_max_memory_allocated", "reset_max_memory_reserved",
-    "reset_peak_memory_stats", "reset_ps_context", "restore_group_info_list", "run_check",
-    "runtime", "safetensors_to_ckpt", "save_checkpoint", "saved_tensors_hooks", "seed",
-    "set_algo_parameters", "set_auto_parallel_context", "set_context", "set_cpu_affinity",
-    "set_deterministic", "set_device", "set_memory", "set_op_strategy_config", "set_ps_context",
-    "set_recursion_limit", "set_rng_state", "set_seed", "shard", "swap_tensors",
-    "sync_pipeline_shared_parameters", "synchronize", "tensor", "to_dlpack", "train",
-    "transform_checkpoint_by_rank", "transform_checkpoints", "unified_safetensors",
-    "value_and_grad", "vjp", "vmap",
+    "parameter_broadcast", "profile", "profiler", "rank_list_for_convert",
+    "rank_list_for_transform", "rearrange_inputs", "recompute", "register_saved_tensors_hooks",
+    "reset_algo_parameters", "reset_auto_parallel_context", "reset_max_memory_allocated",
+    "reset_max_memory_reserved", "reset_peak_memory_stats", "reset_ps_context",
+    "restore_group_info_list", "run_check", "runtime", "safetensors_to_ckpt", "save_checkpoint",
+    "saved_tensors_hooks", "seed", "set_algo_parameters", "set_auto_parallel_context",
+    "set_context", "set_cpu_affinity", "set_deterministic", "set_device", "set_memory",
+    "set_op_strategy_config", "set_ps_context", "set_recursion_limit", "set_rng_state",
+    "set_seed", "shard", "swap_tensors", "sync_pipeline_shared_parameters", "synchronize",
+    "tensor", "to_dlpack", "train", "transform_checkpoint_by_rank", "transform_checkpoints",
+    "unified_safetensors", "value_and_grad", "vjp", "vmap",
 ]

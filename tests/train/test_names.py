@@ -33,7 +33,7 @@ def test_every_name_of_the_top_level_is_there():
 
 def test_the_top_level_has_all_of_train():
     own = {n for n in train.__all__ if getattr(ms, n, None) is not getattr(train, n)}
-    assert own == set()
+    assert own <= {"get_metrics"}  # MindSpore has it in nn only
 
 
 def test_what_loads_late_loads_when_asked():

@@ -23,7 +23,7 @@ from cellc_runtime.records import dataclass, field
 from .. import context
 from ..common.packed import Weight, times_unpacked
 from ..common.tensor import OpenTensor, Tensor
-from . import calls, progress, writes
+from . import calls, progress, timeline, writes
 from .batches import OWN, BatchedEntry
 from .callbacks import host_callbacks
 from .dispatch import active_tracer, tracing
@@ -338,6 +338,11 @@ class EntryTable:
 
     def call(self, fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Run the entry of this signature, compiled if need be."""
+        if timeline.running:
+            return timeline.running[-1].timed(_name_of(fn), "network", self._call, fn, args, kwargs)
+        return self._call(fn, args, kwargs)
+
+    def _call(self, fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         if not kwargs:
             key: list[Any] = []
             for a in args:
@@ -391,6 +396,10 @@ class EntryTable:
             else:
                 made = CompiledEntry(traced, _name_of(fn))
             seconds = time.perf_counter() - start
+            if timeline.running:
+                now = time.perf_counter_ns()
+                timeline.running[-1].add(f"compile {_name_of(fn)}", "compile",
+                                         now - int(seconds * 1e9), now, signature=signature)
             # (A new signature: only now, for the trace may have failed.)
             cause = entry.cause() if entry is not None else self._difference(signature)
             self.history.append(Compilation(key, signature, cause, seconds, not again))
