@@ -279,9 +279,13 @@ class CodeMemory:
 def _pages(nbytes: int) -> mmap.mmap:
     """Fresh pages of this process alone: a child of a fork gets copies, and only private pages
     can be huge."""
-    if sys.platform == "win32":
-        return mmap.mmap(-1, nbytes)
-    return mmap.mmap(-1, nbytes, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    try:
+        if sys.platform == "win32":
+            return mmap.mmap(-1, nbytes)
+        return mmap.mmap(-1, nbytes, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except OSError as e:
+        raise MemoryError(f"a call needs {nbytes / 2**20:,.0f} MiB for its temporary values, "
+                          f"which the system does not give: {e}") from None
 
 
 class Scratch:

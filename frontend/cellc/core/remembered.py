@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from cellc_compiler.autodiff.reverse import differentiable
+from cellc_compiler.ir.types import differentiable
 
 from .. import context
 from ..common.tensor import Tensor

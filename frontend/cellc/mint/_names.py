@@ -15,6 +15,7 @@ def named(table: Table, module: str, place: str) -> dict[str, Callable[..., Any]
         if function.__name__ == "<lambda>":
             function.__name__ = function.__qualname__ = name
             function.__module__ = module
+        if function.__doc__ is None:
             function.__doc__ = f"`ops.{name}` with the parameters of `mindspore.{place}.{name}`."
         out[name] = function
     return out

@@ -314,6 +314,11 @@ def _extreme_method(pair: Any, values: Any) -> Callable[..., Any]:
             return pair(self, axis, keepdims, initial=initial, where=condition)
         return values(self, axis, keepdims, initial=initial, where=condition)
 
+    kind = "largest" if pair is fr.max else "smallest"
+    method.__doc__ = (
+        f"The {kind} element over the axes; given an axis by position or `dim`, or with "
+        f"`return_indices`, values and positions along it; given a Tensor, the {kind} of each pair."
+    )
     return method
 
 
@@ -458,11 +463,33 @@ def itemset(self: Tensor, *args: Any) -> Tensor:
     return setitem(self, key, value)
 
 
+def _axes(self: Tensor) -> int:
+    """Number of axes."""
+    return self.ndim
+
+
+def _is_contiguous(self: Tensor) -> bool:
+    """Whether the elements lie one after another: always, here."""
+    return True
+
+
+def _is_signed(self: Tensor) -> bool:
+    """Whether the element type has negative numbers."""
+    return self.dtype.kind in ("int", "float", "complex")
+
+
+def _element_size(self: Tensor) -> int:
+    """Bytes per element."""
+    return self.itemsize
+
+
 def _transposed(self: Tensor) -> Tensor:
+    """All axes in reverse order."""
     return fa.transpose(self, tuple(reversed(range(self.ndim))))
 
 
 def _hermitian(self: Tensor) -> Tensor:
+    """The conjugate transpose of a matrix."""
     if self.ndim != 2:
         raise ValueError(f"For tensor.H, only 2-D Tensor is supported, but got {self.ndim}-D.")
     return m.conj(_transposed(self))
@@ -523,10 +550,9 @@ _METHODS: dict[str, Any] = {
     "int": _converter(dtypes.int32), "long": _converter(int64),
     "short": _converter(dtypes.int16), "byte": _converter(dtypes.uint8),
     "bool": _converter(bool_),
-    "dim": lambda self: self.ndim, "ndimension": lambda self: self.ndim,
-    "nelement": fa.size, "numel": fa.size, "is_contiguous": lambda self: True,
-    "is_signed": lambda self: self.dtype.kind in ("int", "float", "complex"),
-    "item_size": lambda self: self.itemsize, "element_size": lambda self: self.itemsize,
+    "dim": _axes, "ndimension": _axes, "nelement": fa.size, "numel": fa.size,
+    "is_contiguous": _is_contiguous, "is_signed": _is_signed, "item_size": _element_size,
+    "element_size": _element_size,
 }
 
 _IN_PLACE: dict[str, Any] = {
@@ -552,7 +578,8 @@ def tensor_methods() -> dict[str, Any]:
     properties = {
         "T": property(_transposed), "H": property(_hermitian),
         "mT": property(fa.matrix_transpose), "mH": property(
-            lambda self: m.conj(fa.matrix_transpose(self, "mH"))),
+            lambda self: m.conj(fa.matrix_transpose(self, "mH")),
+            doc="The conjugate, its last two axes exchanged."),
     }
     return {**generated, **named, **_METHODS, **METHODS, **changing, **_operators(), **properties}
 

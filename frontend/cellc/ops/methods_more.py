@@ -316,6 +316,21 @@ def get_bytes(self: Tensor) -> bytes:
     return self._snapshot().tobytes()
 
 
+def storage_offset(self: Tensor) -> int:
+    """Elements between the start of the memory and the first element: always 0 here."""
+    return 0
+
+
+def is_pinned(self: Tensor) -> bool:
+    """Whether the memory is locked for copies to a device: never, here."""
+    return False
+
+
+def is_shared(self: Tensor) -> bool:
+    """Whether the memory is shared with other processes: never, here."""
+    return False
+
+
 def data_ptr(self: Tensor) -> int:
     """Where the elements are; from now on they stay there."""
     address: int = self._data.ctypes.data
@@ -395,8 +410,8 @@ METHODS: dict[str, Any] = {
     "set_dtype": set_dtype, "get_bytes": get_bytes,
     "convert_bytes_to_tensor": staticmethod(convert_bytes_to_tensor), "move_to": move_to,
     "set_const_arg": set_const_arg, "new_empty": new_empty,
-    "data_ptr": data_ptr, "storage_offset": lambda self: 0,
-    "is_pinned": lambda self: False, "is_shared": lambda self: False,
+    "data_ptr": data_ptr, "storage_offset": storage_offset,
+    "is_pinned": is_pinned, "is_shared": is_shared,
     "random_": in_place(random), "uniform_": in_place(uniform), "normal_": in_place(normal),
     "exponential_": in_place(exponential), "scatter_": in_place(aliased(scatter, dim="axis",
                                                                       value="src")),

@@ -465,7 +465,8 @@ def load_param_into_net(
         does not have.
 
     Raises:
-        TypeError: `net` is no Cell, or `parameter_dict` no dict of Parameters by name.
+        TypeError: `net` is no Cell, `parameter_dict` no dict of Parameters by name, or
+            `strict_load` no bool.
         RuntimeError: a shape or a type does not fit.
 
     Source: `mindspore.load_param_into_net`.
@@ -475,6 +476,9 @@ def load_param_into_net(
             "For 'load_param_into_net', the argument 'net' should be a Cell, "
             f"but got {type(net)}."
         )
+    if not isinstance(strict_load, bool):
+        raise TypeError(f"For 'load_param_into_net', 'strict_load' must be bool, but got "
+                        f"{type(strict_load)}.")
     given = _parameters(parameter_dict)
     own = _state_of(net)
     pairs = [(name, given[name]) for name in own if name in given]

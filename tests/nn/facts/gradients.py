@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from .target import Parameter, Tensor, attempt, ms, nn, ops
 
 
