@@ -91,6 +91,10 @@ class Activity:
         with self._lock:
             self.raw.epoch = max(self.raw.epoch, epoch)
 
+    def idle(self) -> bool:
+        """Whether no thread traces or records."""
+        return bool(self.raw.busy == 0)
+
     def alone(self) -> bool:
         """Whether exactly one thread does, once."""
         return bool(self.raw.busy == 1)

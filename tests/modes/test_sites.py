@@ -49,6 +49,62 @@ def test_the_usual_call_does_not_reach_the_engine(monkeypatch: pytest.MonkeyPatc
         _same(a, b)
 
 
+def test_an_element_type_is_an_attribute_that_cases_know(monkeypatch: pytest.MonkeyPatch) -> None:
+    site = getattr(dispatch._engine[0], "site", None)
+    x = _random(3, 5)
+    if site is None:
+        site = (x + x, getattr(dispatch._engine[0], "site", None))[1]
+    if site is None:
+        pytest.skip("no native sites on this interpreter")
+    monkeypatch.setattr(site, "_budget", 64)
+    wanted = [x.astype(ms.float64), x.astype(ms.int32)]
+    for _ in range(2):
+        [x.astype(ms.float64), x.astype(ms.int32)]
+    monkeypatch.setattr(dispatch, "_engine", [])
+    for a, b in zip(wanted, [x.astype(ms.float64), x.astype(ms.int32)], strict=True):
+        _same(a, b)
+
+
+def test_calls_that_cannot_be_learnt_use_up_no_cases(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`x ** 2` is `x * x`, which no case of `**` can say: `apply` answers it, and nobody asks again
+    each time."""
+    x = _random(3, 7)
+    want = x * x
+    x + x
+    engine = dispatch._engine[0]
+    site = getattr(engine, "site", None)
+    if site is None:
+        pytest.skip("no native sites on this interpreter")
+    monkeypatch.setattr(site, "_budget", 64)
+    for _ in range(5):
+        _same(x**2, want)
+    left = site._budget
+    for _ in range(100):
+        x**2
+    assert site._budget == left
+    monkeypatch.setattr(dispatch, "_engine", [])
+    _same(x**2, want)
+
+
+def test_a_case_is_learnt_a_few_times_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While two threads record, every call goes the long way: it is not learnt anew each time."""
+    x = _random(3, 9)
+    ops.sigmoid(x)
+    site = getattr(dispatch._engine[0], "site", None)
+    if site is None:
+        pytest.skip("no native sites on this interpreter")
+    monkeypatch.setattr(site, "_budget", 64)
+    STATE.begin()
+    STATE.begin()
+    try:
+        for _ in range(100):
+            ops.sigmoid(x)
+    finally:
+        STATE.end()
+        STATE.end()
+    assert site._budget >= 64 - 8
+
+
 def test_a_case_is_of_one_type_shape_and_number() -> None:
     x = _random(4, 4)
     ints = ms.Tensor(np.arange(16).reshape(4, 4).astype(np.int32))

@@ -35,6 +35,7 @@ from .tensor import Array, Tensor
 
 _WIDE_UNSIGNED = (uint16, uint32, uint64)
 _SCALARS = (bool, int, float, complex, np.number, np.bool_)
+_TENSORS_AND_SCALARS = (Tensor, *_SCALARS)
 
 
 @cache
@@ -132,7 +133,7 @@ def operand(x: Any, what: str, name: str = "input") -> Any:
     Raises:
         TypeError: it is something else.
     """
-    if isinstance(x, (Tensor, *_SCALARS)):
+    if isinstance(x, _TENSORS_AND_SCALARS):
         return x
     if isinstance(x, (list, tuple)):
         return Tensor(x)
@@ -184,6 +185,9 @@ def common(what: str, *xs: Any) -> list[Tensor]:
     Raises:
         TypeError: as `operands`.
     """
+    tensors = [x for x in xs if isinstance(x, Tensor) and x._number is None]
+    if len(tensors) == len(xs) and len({x.dtype for x in tensors}) == 1:
+        return tensors  # the usual case
     items = [operand(x, what, f"operand {i}") for i, x in enumerate(xs)]
     dtype: DType | None = None
     for x in items:

@@ -10,12 +10,12 @@ gradient of it is asked for again.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from cellc_compiler.ir.types import differentiable
+from cellc_runtime.records import dataclass, field
 
 from .. import context
 from ..common.tensor import Tensor

@@ -41,7 +41,11 @@ def tensors(xs: Any, what: str, name: str = "tensors") -> list[Tensor]:
         )
     if not xs:
         raise ValueError(f"For '{what}', '{name}' must hold at least one Tensor, but it is empty.")
-    return [tensor(x, what, f"{name}[{i}]") for i, x in enumerate(xs)]
+    found = [x for x in xs if isinstance(x, Tensor)]
+    if len(found) < len(xs):
+        for i, x in enumerate(xs):
+            tensor(x, what, f"{name}[{i}]")
+    return found
 
 
 def is_int(x: Any) -> bool:

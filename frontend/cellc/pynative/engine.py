@@ -83,7 +83,7 @@ class EagerEngine:
             return
         if self.last.asking:
             self.last.call = sites.Call(operands, found.executable, found.info, result)
-        if self.site is not None:
+        elif self.site is not None:
             self.site.learn(op, operands, attrs, found.executable, found.info)
 
     def _build(

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from cellc_runtime.dtypes import DType
 from cellc_runtime.executable import Executable
 from cellc_runtime.records import dataclass
 from cellc_runtime.site import MAX_OPERANDS, STATE, Argument, Site, Sites, plain
@@ -23,6 +24,9 @@ from ..core.dispatch import plain_apply, route
 _BUCKETS = 512
 _BUDGET = 4096
 """Cases a site learns in its life: a call that is new each time stays cheap."""
+_AGAIN = 8
+"""How often a site learns one case: it goes when newer ones need its place, but calls can also go
+the long way because something else is going on, and then there is nothing to learn."""
 _OPERATORS = (
     "add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv", "matmul", "rmatmul",
     "pow", "eq", "ne", "lt", "le", "gt", "ge", "neg",
@@ -59,7 +63,7 @@ class OpSite:
     def __init__(self, sites: Sites) -> None:
         self._site = sites.make("apply", plain_apply, _BUCKETS)
         self._budget = _BUDGET
-        self._names: dict[str, str] = {}
+        self._learnt: dict[int, int] = {}
         route(self._site.function)
 
     def learn(
@@ -71,10 +75,14 @@ class OpSite:
             return
         if not all(_matchable(t) for t in operands) or not all(map(_settled, attrs.values())):
             return
+        times = self._learnt.get(id(executable), 0)  # (the engine keeps executables for good)
+        if times >= _AGAIN:
+            return
+        self._learnt[id(executable)] = times + 1
         self._budget -= 1
         arguments = [Argument("same", op)]
         arguments += [Argument("tensor", _type(t), i) for i, t in enumerate(operands)]
-        arguments += [Argument("equal", v) for v in attrs.values()]
+        arguments += [Argument("same" if type(v) is DType else "equal", v) for v in attrs.values()]
         self._site.learn(arguments, executable, info, tuple(attrs) or None, first=id(op))
 
 
@@ -92,7 +100,7 @@ def _settled(value: Any) -> bool:
         return value != 0.0 and value == value  # 0.0 == -0.0, and NaN equals nothing
     if type(value) is tuple:
         return all(type(v) in (int, str) for v in value)
-    return type(value) in (int, str, bool) or value is None
+    return type(value) in (int, str, bool, DType) or value is None
 
 
 class OperatorSite:
@@ -108,13 +116,17 @@ class OperatorSite:
         self._method: Callable[..., Any] = getattr(Tensor, name)
         self._last = last
         self._budget = _BUDGET
+        self._refused: set[Any] = set()
         self._site: Site = sites.make(name, self._slow)
         setattr(Tensor, name, self._site.method())
 
     def _slow(self, *args: Any) -> Any:
         if self._budget <= 0 or not _matchable_type(args[0]):
             return self._method(*args)
-        last = self._last
+        key = tuple(map(_kind, args))
+        if key in self._refused:
+            return self._method(*args)
+        last, usual = self._last, STATE.idle()
         STATE.begin()  # so that `apply` goes the long way and says what ran
         last.asking.add(threading.get_ident())
         try:
@@ -128,11 +140,22 @@ class OperatorSite:
             if arguments is not None:
                 self._budget -= 1
                 self._site.learn(arguments, call.executable, call.info)
+                return out
+        if usual:  # asking again would find the same, and keep `apply` from its own site
+            self._budget -= 1
+            self._refused.add(key)
         return out
 
 
 def _matchable_type(x: Any) -> bool:
     return type(x) in (Tensor, Parameter)
+
+
+def _kind(x: Any) -> Any:
+    """What an argument has in common with others of calls that are alike."""
+    if _matchable_type(x):
+        return _type(x)
+    return (type(x), x) if type(x) in (int, float) else type(x)
 
 
 def _explained(args: Sequence[Any], operands: Sequence[Tensor]) -> list[Argument] | None:

@@ -1,0 +1,201 @@
+"""What one eager call costs: ops on tiny tensors, cellc in PyNative mode against torch eager.
+
+    python tests/benchmarks/bench_eager.py [--rounds N] [CASE ...]
+
+torch runs in the interpreter that `CELLC_PEERS_PYTHON` names (without it: cellc alone). The two
+processes take turns, a round each, and the best round of each counts, so other work on the machine
+disturbs neither more than the other. Prints microseconds per call and the ratio cellc / torch,
+worst first. Views of torch that share memory are made whole (`contiguous`), as cellc's results are.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+Case = Callable[[], Any]
+CALLS = 100
+
+
+def arrays() -> dict[str, Any]:
+    """The operands of all cases."""
+    rng = np.random.default_rng(0)
+
+    def new(*shape: int) -> Any:
+        return rng.random(shape).astype(np.float32)
+
+    return {
+        "x": new(4, 8), "y": new(4, 8), "w": new(8, 8), "b": new(8), "g": new(8),
+        "image": new(1, 3, 8, 8), "kernel": new(4, 3, 3, 3),
+        "mask": new(4, 8) > 0.5, "index": np.array([0, 2]),
+    }  # fmt: skip
+
+
+def alike(x: Any, y: Any) -> dict[str, Case]:
+    """What is written the same way in both."""
+    return {
+        "x + y": lambda: x + y, "x * 2.5": lambda: x * 2.5, "-x": lambda: -x,
+        "x > y": lambda: x > y, "x ** 2": lambda: x**2, "x.exp()": lambda: x.exp(),
+        "x.sum()": lambda: x.sum(), "x.sum(1)": lambda: x.sum(1), "x.mean()": lambda: x.mean(),
+        "x.max()": lambda: x.max(), "x.argmax(1)": lambda: x.argmax(1),
+        "x.reshape": lambda: x.reshape(8, 4), "x[0]": lambda: x[0], "x[1:3]": lambda: x[1:3],
+        "x[:, 2]": lambda: x[:, 2], "x.shape": lambda: x.shape, "x.abs()": lambda: x.abs(),
+    }  # fmt: skip
+
+
+def of_cellc() -> dict[str, Case]:
+    """The cases in cellc."""
+    import cellc as ms
+    from cellc import nn, ops
+
+    ms.set_context(mode=ms.PYNATIVE_MODE)
+    t = {name: ms.Tensor(a) for name, a in arrays().items()}
+    x, y, w, b, g = (t[n] for n in "xywbg")
+    dense, relu = nn.Dense(8, 8), nn.ReLU()
+    trained = nn.Dense(8, 1)
+    step = nn.SGD(trained.trainable_params(), 0.1)
+    both = ms.value_and_grad(lambda v: trained(v).sum(), None, trained.trainable_params())
+    grads = both(x)[1]
+    return {
+        **alike(x, y), "exp": lambda: ops.exp(x), "relu": lambda: ops.relu(x),
+        "matmul": lambda: ops.matmul(x, w), "transpose": lambda: x.transpose(1, 0),
+        "x[index]": lambda: x[t["index"]], "cat": lambda: ops.cat((x, y)),
+        "stack": lambda: ops.stack((x, y)), "split": lambda: ops.split(x, 4, 1),
+        "softmax": lambda: ops.softmax(x, -1),
+        "layer_norm": lambda: ops.layer_norm(x, (8,), g, b),
+        "conv2d": lambda: ops.conv2d(t["image"], t["kernel"]),
+        "where": lambda: ops.where(t["mask"], x, y), "cast": lambda: x.astype(ms.float64),
+        "clamp": lambda: ops.clamp(x, 0.0, 1.0), "gelu": lambda: ops.gelu(x),
+        "expand_dims": lambda: ops.expand_dims(x, 0), "layer: Dense": lambda: dense(x),
+        "layer: ReLU": lambda: relu(x), "value_and_grad": lambda: both(x),
+        "optimizer step": lambda: step(grads),
+    }  # fmt: skip
+
+
+def of_torch() -> dict[str, Case]:
+    """The cases in torch."""
+    import torch
+    from torch.nn import functional as F
+
+    torch.set_num_threads(1)
+    t = {name: torch.from_numpy(a) for name, a in arrays().items()}
+    x, y, w, b, g = (t[n] for n in "xywbg")
+    dense, relu = torch.nn.Linear(8, 8).requires_grad_(False), torch.nn.ReLU()
+    trained = torch.nn.Linear(8, 1)
+    step = torch.optim.SGD(trained.parameters(), 0.1)
+
+    def both() -> None:
+        step.zero_grad()
+        trained(x).sum().backward()
+
+    both()
+    return {
+        **alike(x, y), "exp": lambda: torch.exp(x), "relu": lambda: torch.relu(x),
+        "matmul": lambda: torch.matmul(x, w), "transpose": lambda: x.transpose(1, 0).contiguous(),
+        "x[index]": lambda: x[t["index"]], "cat": lambda: torch.cat((x, y)),
+        "stack": lambda: torch.stack((x, y)),
+        "split": lambda: [v.contiguous() for v in torch.split(x, 4, 1)],
+        "softmax": lambda: torch.softmax(x, -1), "layer_norm": lambda: F.layer_norm(x, (8,), g, b),
+        "conv2d": lambda: F.conv2d(t["image"], t["kernel"]),
+        "where": lambda: torch.where(t["mask"], x, y), "cast": lambda: x.to(torch.float64),
+        "clamp": lambda: torch.clamp(x, 0.0, 1.0), "gelu": lambda: F.gelu(x),
+        "expand_dims": lambda: x.unsqueeze(0), "layer: Dense": lambda: dense(x),
+        "layer: ReLU": lambda: relu(x), "value_and_grad": both, "optimizer step": step.step,
+    }  # fmt: skip
+
+
+def serve(library: str) -> None:
+    """Time every case once for each line on standard input."""
+    cases = of_cellc() if library == "cellc" else of_torch()
+    print(json.dumps(sorted(cases)), flush=True)
+    for line in sys.stdin:
+        wanted = json.loads(line)
+        print(json.dumps({n: timed(c) for n, c in cases.items() if n in wanted}), flush=True)
+
+
+def timed(case: Case) -> float:
+    """Microseconds of one call, the best of three short runs."""
+    best = float("inf")
+    for _ in range(3):
+        start = time.perf_counter()
+        for _ in range(CALLS):
+            case()
+        best = min(best, time.perf_counter() - start)
+    return best / CALLS * 1e6
+
+
+class Worker:
+    """A process that times the cases of one library."""
+
+    def __init__(self, library: str, python: str) -> None:
+        self._process = subprocess.Popen(
+            [python, __file__, "--serve", library], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            text=True,
+        )  # fmt: skip
+        self.names: list[str] = self._answer()
+        self.best: dict[str, float] = {}
+
+    def _answer(self) -> Any:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError("the worker ended; its error stands above")
+        return json.loads(line)
+
+    def round(self, wanted: list[str]) -> None:
+        """One round of these cases."""
+        assert self._process.stdin is not None
+        print(json.dumps(wanted), file=self._process.stdin, flush=True)
+        for name, time_ in self._answer().items():
+            self.best[name] = min(time_, self.best.get(name, time_))
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.communicate()
+
+
+def compare(rounds: int, wanted: list[str]) -> dict[str, dict[str, float]]:
+    """The best time of each case by library."""
+    pythons = {"cellc": sys.executable, "torch": os.environ.get("CELLC_PEERS_PYTHON")}
+    workers = {name: Worker(name, python) for name, python in pythons.items() if python}
+    names = workers["cellc"].names
+    unknown = set(wanted) - set(names)
+    if unknown:
+        raise SystemExit(f"no cases {sorted(unknown)}; there are {', '.join(names)}")
+    for _ in range(rounds):
+        for worker in workers.values():
+            worker.round(wanted or names)
+    for worker in workers.values():
+        worker.close()
+    return {name: worker.best for name, worker in workers.items()}
+
+
+def main() -> None:
+    """Run and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("cases", nargs="*", metavar="CASE")
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--serve", choices=("cellc", "torch"), help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.serve:
+        serve(args.serve)
+        return
+    found = compare(args.rounds, args.cases)
+    torch = found.get("torch", {})
+    print(f"{'':16}{'cellc':>9}{'torch':>9}{'ratio':>8}")
+    ratios = {n: t / torch[n] if n in torch else 0.0 for n, t in found["cellc"].items()}
+    for name in sorted(ratios, key=lambda n: -ratios[n]):
+        other = f"{torch[name]:9.2f}{ratios[name]:8.2f}" if name in torch else ""
+        print(f"{name:16}{found['cellc'][name]:9.2f}{other}")
+
+
+if __name__ == "__main__":
+    main()
