@@ -77,9 +77,10 @@ def _primitives() -> dict[str, Any]:
     more = import_module(".primitives_more", __name__)
     host = import_module(".host_primitives", __name__)
     summary = import_module(".summary", __name__)
+    mapping = import_module(".mapping", __name__)
     base = import_module(".primitive", __name__)
     return {**_public(base), **_public(module), **module.PRIMITIVES, **more.PRIMITIVES,
-            **_public(host), **_public(summary)}
+            **_public(host), **_public(summary), **_public(mapping)}
 
 
 _LATER = {

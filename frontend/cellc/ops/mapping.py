@@ -1,0 +1,169 @@
+"""Functions over structures: HyperMap, Map, MultitypeFuncGraph and partial."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from ..common.parameter import Parameter
+from ..common.tensor import Tensor
+
+_KINDS: dict[str, tuple[type, ...]] = {
+    "Tensor": (Tensor,), "Ref": (Parameter,), "Bool": (bool,), "Int": (int,), "Float": (float,),
+    "Number": (bool, int, float), "String": (str,), "Tuple": (tuple,), "List": (list,),
+    "Dictionary": (dict,), "TypeNone": (type(None),), "None": (type(None),),
+}
+_OF_OTHERS = ("RowTensor", "COOTensor", "CSRTensor", "MapTensor", "UMonad", "Env")
+"""Kinds that values here never have; scripts register functions for them."""
+
+
+def partial(func: Callable[..., Any], *args: Any) -> Any:
+    """The function with its first arguments given. Source: `mindspore.ops.partial`.
+
+    Raises:
+        TypeError: `func` is not callable.
+    """
+    return functools.partial(func, *args)
+
+
+class MultitypeFuncGraph:
+    """A function that is chosen by the types of its arguments.
+
+    Source: `mindspore.ops.MultitypeFuncGraph`.
+
+    Args:
+        name: what errors call it.
+        read_value: accepted for compatibility.
+        doc_url: accepted for compatibility.
+
+    Raises:
+        TypeError: `name` is no string.
+
+    Examples:
+        >>> scale = ops.MultitypeFuncGraph("scale")
+        >>> @scale.register("Number", "Tensor")
+        ... def scaled(factor, x):
+        ...     return x * factor
+    """
+
+    def __init__(self, name: str, read_value: bool = False, doc_url: str = "") -> None:
+        if not isinstance(name, str):
+            raise TypeError(f"For 'MultitypeFuncGraph', 'name' must be a string, got {name!r}.")
+        self.name = name
+        self.entries: list[tuple[tuple[str, ...], Callable[..., Any]]] = []
+
+    def register(self, *type_names: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """A decorator: the function serves arguments of these types.
+
+        Args:
+            type_names: for each argument "Tensor", "Number", "Bool", "Int", "Float", "String",
+                "Tuple", "List", "Dictionary", "Function" or "TypeNone"; or a dtype for tensors.
+
+        Raises:
+            TypeError: another name.
+        """
+        names = tuple(_kind_name(t) for t in type_names)
+
+        def keep(fn: Callable[..., Any]) -> Callable[..., Any]:
+            self.entries.append((names, fn))
+            return fn
+
+        return keep
+
+    def __call__(self, *args: Any) -> Any:
+        """Call the function that was registered first for such arguments.
+
+        Raises:
+            ValueError: there is none.
+        """
+        for names, fn in self.entries:
+            if len(names) == len(args) and all(map(_is_of, args, names)):
+                return fn(*args)
+        raise ValueError(
+            f"For 'MultitypeFuncGraph', '{self.name}' has no function for arguments of types "
+            f"{[type(a).__name__ for a in args]}; there are {[names for names, _ in self.entries]}."
+        )
+
+
+def _kind_name(given: Any) -> str:
+    if isinstance(given, str):
+        if given not in _KINDS and given not in _OF_OTHERS and given != "Function":
+            raise TypeError(f"For 'MultitypeFuncGraph', there is no type {given!r}; there are "
+                            f"{', '.join([*_KINDS, 'Function', *_OF_OTHERS])}.")
+        return given
+    text = str(given).lower()
+    for word, name in (("tensor", "Tensor"), ("number", "Number"), ("tuple", "Tuple"),
+                       ("list", "List"), ("string", "String"), ("bool", "Bool"),
+                       ("function", "Function"), ("none", "TypeNone"), ("int", "Int"),
+                       ("float", "Float")):
+        if word in text:
+            return name
+    raise TypeError(f"For 'MultitypeFuncGraph', a type's name is wanted, but got {given!r}.")
+
+
+def _is_of(value: Any, name: str) -> bool:
+    if name == "Function":
+        return callable(value) and not isinstance(value, Tensor)
+    return isinstance(value, _KINDS.get(name, ()))
+
+
+class Map:
+    """Calls a function on the elements of sequences, at their outermost level.
+
+    Source: `mindspore.ops.Map`.
+
+    Args:
+        ops: the function; None: it is the first argument of the call.
+        reverse: call it on the last elements first.
+
+    Raises:
+        TypeError: `ops` is not callable.
+    """
+
+    def __init__(self, ops: Callable[..., Any] | None = None, reverse: bool = False) -> None:
+        if ops is not None and not callable(ops):
+            raise TypeError(f"For '{type(self).__name__}', 'ops' must be a function, but got "
+                            f"{type(ops)}.")
+        self.ops = ops
+        self.reverse = bool(reverse)
+
+    def __call__(self, *args: Any) -> Any:
+        """The results, as a tuple.
+
+        Raises:
+            TypeError: no function, or no sequences.
+        """
+        fn, rest = (self.ops, args) if self.ops is not None else (args[0], args[1:])
+        return self._mapped(fn, rest)
+
+    def _each(self, fn: Any, args: tuple[Any, ...]) -> Any:
+        return fn(*args)
+
+    def _mapped(self, fn: Any, args: tuple[Any, ...]) -> Any:
+        if not isinstance(args[0], (tuple, list)):
+            return fn(*args)
+        count = min([len(a) for a in args])
+        order = range(count - 1, -1, -1) if self.reverse else range(count)
+        out = [self._each(fn, tuple([a[i] for a in args])) for i in order]
+        return tuple(out[::-1] if self.reverse else out)
+
+
+class HyperMap(Map):
+    """Calls a function on the elements of sequences that may be nested.
+
+    Source: `mindspore.ops.HyperMap`.
+
+    Args:
+        ops: the function; None: it is the first argument of the call.
+        reverse: call it on the last elements first.
+
+    Raises:
+        TypeError: `ops` is not callable.
+    """
+
+    def _each(self, fn: Any, args: tuple[Any, ...]) -> Any:
+        return self._mapped(fn, args)
+
+
+__all__ = ["HyperMap", "Map", "MultitypeFuncGraph", "partial"]
