@@ -140,9 +140,11 @@ def exp2(x: X) -> X:
     """2^x."""
     c = _table(x)
     limit = float(x.fmt.bias + 1)
-    x = clamp(x, -(limit + x.fmt.mantissa + 2.0), limit)
-    n, k = round_magic(x)
-    return scale(poly(x - k, (1.0, *c.exp2)), n)
+    lo = -(limit + x.fmt.mantissa + 2.0)
+    bounded = clamp(x, lo, limit)
+    n, k = round_magic(bounded)
+    y = poly(bounded - k, (1.0, *c.exp2))
+    return scale(x.lt(lo).where(0.0, y), n)  # as in `exp`
 
 
 def half_expm1(x: X, shift: int = -1) -> X:
@@ -333,8 +335,10 @@ def sigmoid(x: X) -> X:
     What rounding 1 + e lost is put back, to first order.
     """
     c = _table(x)
-    n, r = reduce_exp(-clamp(x.abs(), 0.0, -c.lo))
-    e = scale(_exp_reduced(r), n)
+    a = x.abs()
+    far = a.gt(-c.lo)
+    n, r = reduce_exp(-far.where(-c.lo, a))
+    e = scale(far.where(0.0, _exp_reduced(r)), n)  # 0 not by underflow: see `exp`
     d = 1.0 + e
     q = x.lt(0.0).where(e, 1.0) / d
     return q.fma((d - 1.0) - e, q)
