@@ -26,6 +26,14 @@ from .text import Function, V, element, lanes_of, module, sizeof, suffix, vector
 
 GRAIN_CYCLES = 30_000.0
 """Work a task should have so that handing it out costs little."""
+AHEAD_ROWS = 24
+"""Trips by which a strip's operands are asked for before they are read."""
+FAR_BYTES = 2048
+FETCHED_BYTES = 1 << 21
+"""What is nearer, or smaller, the hardware's own prefetching or the caches serve."""
+LINE = 64
+LEAST_STRIPS = 8
+"""Strips that a nest should have: they are its tasks."""
 
 
 @dataclass(slots=True)
@@ -90,11 +98,24 @@ class NestEmitter:
         if any(p.reduces for p in nest.phases):
             lanes = self.target.lanes(nest.accumulate)
             if nest.mode == "column" and nest.rows and nest.rows[-1].extent >= 4 * lanes:
-                return 4 * lanes if self._cycles() < 8 else 2 * lanes
+                return self._strip(lanes)
             return lanes
         size = max((e.dtype.itemsize for e in walk(list(nest.roots()))
                     if e.op != "index" and not e.dtype.is_complex), default=4)
         return self.target.lanes(min(max(size, 4), 8))
+
+    def _strip(self, lanes: int) -> int:
+        """Columns of a strip. Each is a chain of its own, so their number changes no bit; long
+        runs of rows that lie far apart are read faster, where that leaves strips enough."""
+        nest = self.nest
+        if self._cycles() >= 8:
+            return 2 * lanes
+        extent, reduces = nest.rows[-1].extent, sum(len(p.reduces) for p in nest.phases)
+        reduced = max(prod(v.extent for v in p.loops) for p in nest.phases)
+        far = extent * 4 >= FAR_BYTES and extent * reduced * 4 >= FETCHED_BYTES
+        wide = far and extent >= LEAST_STRIPS * 8 * lanes \
+            and 8 * reduces <= self.target.vector_registers // 2
+        return 8 * lanes if wide else 4 * lanes
 
     def _cycles(self) -> float:
         """Estimated cycles per element."""
@@ -229,18 +250,42 @@ class NestEmitter:
         self, phase: Phase, outer: Sequence[Var], row: Scope, accs: list[V], unroll: int,
         bounds: tuple[V, V] | None,
     ) -> list[V]:
+        column = self.nest.mode == "column"
         if outer:
             var = outer[0]
 
             def body(i: V, carried: list[V]) -> list[V]:
                 self.vars[var] = i
+                if column and len(outer) == 1:
+                    self._fetch_ahead(phase, var, row)
                 return self._loops(phase, outer[1:], row, carried, unroll, bounds)
 
             return self.f.loop(0, var.extent, 1, accs, body)
-        if self.nest.mode == "column":
+        if column:
             scope = Scope(row.lanes, row.lane, row.base, row.mask, row)
             return self._step(phase, scope, accs, 0, 1)
         return self._lane_loop(phase, row, accs, unroll, bounds)
+
+    def _fetch_ahead(self, phase: Phase, var: Var, row: Scope) -> None:
+        """Ask for what the strip reads some trips later: its runs are short and far apart, so the
+        hardware does not see them coming."""
+        f = self.f
+        done: set[tuple[Any, Index]] = set()
+        for e in walk([r.value for r in phase.reduces]):
+            if e.op != "load" or e.payload.part is not None or e.args:
+                continue
+            offset, size = e.payload.offset, sizeof(memory_type(e.dtype))
+            step = offset.coefficient(var)
+            far = step is not None and step * size >= FAR_BYTES \
+                and step * size * var.extent >= FETCHED_BYTES
+            if step is None or not far or row.lane is None or offset.coefficient(row.lane) != 1 \
+                    or (e.payload.buffer, offset) in done:
+                continue
+            done.add((e.payload.buffer, offset))
+            memory = memory_type(e.dtype)
+            at = f.gep(self.pointers[e.payload.buffer], self._index(offset, row), memory)
+            for line in range(-(-row.lanes * size // LINE)):
+                f.prefetch(f.gep(at, AHEAD_ROWS * step * size + line * LINE))
 
     def _lane_loop(
         self, phase: Phase, row: Scope, accs: list[V], unroll: int, bounds: tuple[V, V] | None
