@@ -104,6 +104,20 @@ def test_open_sizes_and_positions() -> None:
     assert mint.nn.functional.one_hot(Tensor([0, 2])).asnumpy().tolist() == [[1, 0, 0], [0, 0, 1]]
 
 
+def test_equal_and_lists_of_subscripts() -> None:
+    x, y = Tensor([1.0, 2.0]), Tensor([1.0, 3.0, 5.0])
+    assert mint.equal(x, x * 1) is True and mint.equal(x, y[:2]) is False
+    assert mint.equal(x, y) is False
+    both = ms.jit(lambda a, b: mint.where(mint.equal(a, b), a, b * 0))
+    assert both(x, x).asnumpy().tolist() == [1.0, 2.0]
+    assert both(x, x + 1).asnumpy().tolist() == [0.0, 0.0]
+    outer = mint.einsum(x, [..., 1], y, [..., 2], [..., 1, 2])
+    assert outer.asnumpy().tolist() == [[1.0, 3.0, 5.0], [2.0, 6.0, 10.0]]
+    assert float(mint.einsum(x, [0], x, [0]).asnumpy()) == 5.0
+    with pytest.raises(ValueError, match="52"):
+        mint.einsum(x, [52])
+
+
 def test_in_place_functions_change_their_input() -> None:
     x = Tensor([[1.0, 2.0], [3.0, 4.0]])
     assert mint.addr_(x, Tensor([1.0, 2.0]), Tensor([1.0, -1.0]), 2, 0.5) is x

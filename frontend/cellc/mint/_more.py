@@ -13,6 +13,7 @@ from cellc_runtime.dtypes import DType, float32, float64, int64
 from .. import ops
 from ..common._promotion import cast_to
 from ..common.tensor import Tensor
+from ..core.dispatch import active_tracer
 from ..ops._args import axis_of, boolean, dtype_of, integer, is_int, need_known, tensor
 from ._random import _place
 
@@ -207,6 +208,64 @@ def npu_gelu(input: Tensor, approximate: str = "none") -> Tensor:
     return ops.gelu(input, approximate)
 
 
+def equal(input: Tensor, other: Tensor) -> Any:
+    """Whether two tensors have the same shape and elements. Source: `mindspore.mint.equal`.
+
+    Returns:
+        A bool; in a graph a Tensor of one bool where the elements decide.
+
+    Raises:
+        TypeError: no Tensors, or of different types.
+    """
+    x, y = tensor(input, "equal"), tensor(other, "equal", "other")
+    if x.dtype is not y.dtype:
+        raise TypeError(
+            f"For 'equal', both must have one type, but got {x.dtype} and {y.dtype}.")
+    if x.shape != y.shape:
+        return False
+    same = ops.all(ops.equal(x, y))
+    return same if active_tracer() is not None else bool(same)
+
+
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+
+def einsum(equation: Any, *operands: Any) -> Tensor:
+    """Sums of products named by subscripts; see `ops.einsum`. Source: `mindspore.mint.einsum`.
+
+    Args:
+        equation: the subscripts as a string. Or the first operand, where each operand is followed
+            by a list of its subscripts (ints from 0 to 51, or `...`), and the last list is the
+            result's.
+
+    Raises:
+        TypeError: operands or subscripts of another kind.
+        ValueError: a subscript out of range; what `ops.einsum` refuses.
+    """
+    if not isinstance(equation, Tensor):
+        return ops.einsum(equation, *operands)
+    given = (equation, *operands)
+    tensors, lists = given[0:len(given) - len(given) % 2:2], given[1::2]
+    left = ",".join(_subscripts(s) for s in lists)
+    right = "->" + _subscripts(given[-1]) if len(given) % 2 else ""
+    return ops.einsum(left + right, *tensors)
+
+
+def _subscripts(given: Any) -> str:
+    if not isinstance(given, (list, tuple)):
+        raise TypeError(f"For 'einsum', a list of subscripts is needed, but got {given!r}.")
+    out = ""
+    for s in given:
+        if s is not Ellipsis and not is_int(s):
+            raise TypeError(f"For 'einsum', subscripts must be ints or '...', but got {s!r}.")
+        if s is not Ellipsis and not 0 <= s < len(_LETTERS):
+            raise ValueError(
+                f"For 'einsum', subscripts must be in [0, {len(_LETTERS)}), but got {s}.")
+        out += "..." if s is Ellipsis else _LETTERS[s]
+    return out
+
+
 TABLE = {f.__name__: f for f in (
-    empty, empty_like, addr_, bincount, kthvalue, unique, item, nansum, cdist, baddbmm, npu_gelu)}
+    empty, empty_like, addr_, bincount, kthvalue, unique, item, nansum, cdist, baddbmm, npu_gelu,
+    equal, einsum)}
 """The functions of this module by name."""

@@ -102,8 +102,8 @@ def _table() -> Table:
             "neg", "negative", "nonzero", "not_equal", "outer", "polar", "pow", "ravel", "real",
             "reciprocal", "remainder", "reshape", "round", "rsqrt", "searchsorted", "sigmoid",
             "sign", "sin", "sinc", "sinh", "square", "sum", "swapaxes", "t", "take", "tan",
-            "tanh", "tile", "trace", "trunc", "unsqueeze", "where", "xlogy", "einsum",
-            "cross", "equal", "absolute", "multiply", "flip", "histc", "addmm", "addmv",
+            "tanh", "tile", "trace", "trunc", "unsqueeze", "where", "xlogy", "cross",
+            "absolute", "multiply", "flip", "histc", "addmm", "addmv",
             "addbmm", "argmax", "roll", "unbind", "vstack", "dstack")
     shared = {n: getattr(ops, n) for n in same if hasattr(ops, n)}
     return {
@@ -141,7 +141,7 @@ def _table() -> Table:
             input, start_dim=start_dim, end_dim=end_dim),
         "meshgrid": lambda *tensors, indexing=None: ops.meshgrid(
             *(tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (list, tuple))
-              else tensors), indexing="ij" if indexing is None else indexing),
+              else tensors), indexing=indexing or "ij"),
         "diag": lambda input, diagonal=0: (
             ops.diagflat(input, diagonal) if input.ndim == 1 else ops.diagonal(input, diagonal)),
         "tril": lambda input, diagonal=0: ops.tril(input, diagonal),
