@@ -14,8 +14,9 @@ from cellc_runtime.dtypes import bfloat16 as _bfloat16
 
 from ..common._found import traced, true_positions, unraveled
 from ..common._promotion import cast_to, constant, inexact
-from ..common.tensor import Tensor
+from ..common.tensor import Array, Tensor
 from ..core.dispatch import apply
+from ..pynative.recorder import active_recordings
 from . import functional_math as m
 from ._args import axes_of, axis_of, choice, dtype_of, integer, need_known, number, tensor
 
@@ -545,9 +546,22 @@ def unique(input: Tensor) -> tuple[Tensor, Tensor]:
     rank = np.empty_like(order)
     rank[order] = np.arange(order.size)
     index = np.int64 if x.dtype == np.int64 else np.int32
-    values = x.reshape(-1)[first[order]]
+    values = picked(given, x.reshape(-1)[first[order]], first[order], None)
     positions = rank[inverse.reshape(x.shape)].astype(index)
-    return Tensor._from_array(values), Tensor._from_array(np.ascontiguousarray(positions))
+    return values, Tensor._from_array(np.ascontiguousarray(positions))
+
+
+def picked(x: Tensor, found: Array, places: Array, axis: int | None) -> Tensor:
+    """The elements (or rows along `axis`) of `x` at some places, which `found` holds already.
+
+    Where a gradient may be taken they are gathered, as in a graph, so that it reaches `x`.
+    """
+    if not [r for r in active_recordings() if r.value_of(x) is not None]:
+        return Tensor._from_array(np.ascontiguousarray(found))
+    rows = apply("reshape", x, shape=(x.size,)) if axis is None else x
+    out: Tensor = apply("gather", rows, Tensor._from_array(places.astype(np.int64)),
+                        axis=0 if axis is None else axis)
+    return out
 
 
 def _traced_unique(x: Tensor) -> tuple[Tensor, Tensor]:
@@ -611,13 +625,15 @@ def unique_consecutive(
         new[1:] = (rows[1:] != rows[:-1]).any(axis=1)
     starts = np.flatnonzero(new)
     kept = flat[starts] if dim is None else np.moveaxis(flat[starts], 0, dim)
-    out = [kept]
+    out: list[Array] = []
     if return_inverse:
         run = np.cumsum(new) - 1
         out.append((run.reshape(x.shape) if dim is None else run).astype(np.int64))
     if return_counts:
         out.append(np.diff(np.append(starts, flat.shape[0])).astype(np.int64))
-    made = tuple(Tensor._from_array(np.ascontiguousarray(a)) for a in out)
+    along = None if dim is None else dim % given.ndim
+    made = (picked(given, kept, starts, along),
+            *(Tensor._from_array(np.ascontiguousarray(a)) for a in out))
     return made if len(made) > 1 else made[0]
 
 
