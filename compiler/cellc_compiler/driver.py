@@ -58,7 +58,8 @@ class Report:
         seconds: wall time by stage.
         kernels: distinct kernels; `calls` how often kernels are called in one run.
         arena_bytes: peak of temporaries, known before the run.
-        kept_bytes: what is computed from parameters once and kept (packed weights, say).
+        kept_bytes: what is computed from parameters once and kept (packed weights, say);
+            `spare_bytes` of the parameters need not be kept beside it.
         nests: text of every loop nest (only with `keep_nests`).
     """
 
@@ -68,6 +69,7 @@ class Report:
     calls: int = 0
     arena_bytes: int = 0
     kept_bytes: int = 0
+    spare_bytes: int = 0
     nests: list[str] = field(default_factory=list)
 
 
@@ -132,7 +134,7 @@ def compile_program(
         found = _from_cache(store.get(key))
         if found is not None:
             report.cached, report.arena_bytes = True, found.arena_bytes
-            report.kept_bytes = found.kept_bytes
+            report.kept_bytes, report.spare_bytes = found.kept_bytes, found.spare_bytes
             return found
     say("passes")
     start = time.perf_counter()
@@ -187,6 +189,7 @@ def _generate(
         start = time.perf_counter()
         report.arena_bytes = memory.plan(b for b in lowered.buffers if b.first >= 0)
         program = _assemble(graph, target, report, builder, lowered, main.Kernels(), None)
+    report.spare_bytes = program.spare_bytes
     report.seconds["llvm"] = time.perf_counter() - start
     if sum(program.memory().values()) >= _MUCH:
         # LLVM is done for now, and what it holds would add to the peak of the calls.

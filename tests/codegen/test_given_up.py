@@ -261,6 +261,16 @@ def test_programs_for_other_sizes_share_it() -> None:
     assert weights(net) == before
 
 
+def test_explain_says_what_is_kept_and_what_is_given_up() -> None:
+    net, _, before = layers()
+    (facts,) = ms.explain(net).entries
+    packed_weights = sum(len(before[n]) for n in ("first.weight", "conv.weight", "last.weight"))
+    assert facts.spare_bytes == packed_weights
+    assert facts.kept_bytes >= packed_weights
+    text = str(ms.explain(net))
+    assert f"of which {packed_weights / 1024:.0f} KiB are given up" in text
+
+
 def test_what_is_read_over_and_over_keeps_its_array() -> None:
     net, inputs, before = layers()
     for _ in range(packed._OFTEN):
