@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     import pathlib
 
     from . import llvm_version, objects
+    from .codegen import budget as budgets
     from .codegen import checks, instructions, lowering, main, memory, recording
     from .codegen.lowered import KeptBlock, Lowered
     from .loops import nest
@@ -39,11 +40,12 @@ else:  # a program found in the cache needs none of these
     hashlib = lazy_module("hashlib")
     pathlib = lazy_module("pathlib")
     llvm_version = lazy_module("cellc_compiler.llvm_version")
-    objects, checks, memory, instructions, lowering, main, recording, nest, base, pipeline = (
+    objects, budgets, checks, memory, instructions, lowering, main, recording, nest, base, \
+            pipeline = (
         lazy_module(f"cellc_compiler.{name}")
-        for name in ("objects", "codegen.checks", "codegen.memory", "codegen.instructions",
-                     "codegen.lowering", "codegen.main", "codegen.recording", "loops.nest",
-                     "passes.base", "passes.pipeline")
+        for name in ("objects", "codegen.budget", "codegen.checks", "codegen.memory",
+                     "codegen.instructions", "codegen.lowering", "codegen.main",
+                     "codegen.recording", "loops.nest", "passes.base", "passes.pipeline")
     )
 
 Array = np.ndarray[Any, Any]
@@ -61,6 +63,7 @@ class Report:
         kept_bytes: what is computed from parameters once and kept (packed weights, say);
             `spare_bytes` of the parameters need not be kept beside it.
         nests: text of every loop nest (only with `keep_nests`).
+        recomputed: what was chosen to be kept and computed again, if there is a budget.
     """
 
     cached: bool = False
@@ -71,6 +74,7 @@ class Report:
     kept_bytes: int = 0
     spare_bytes: int = 0
     nests: list[str] = field(default_factory=list)
+    recomputed: budgets.Plan | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +103,11 @@ def optimize(
     return pipeline.run_pipeline(base.copy_graph(graph), passes, observe)
 
 
+def has_gradient(graph: Graph) -> bool:
+    """Whether a traced graph computes a gradient, so that a budget has something to choose."""
+    return any(node.op == "cotangent" for node in graph.walk())
+
+
 def compile_program(
     graph: Graph,
     target: Target | None = None,
@@ -107,6 +116,7 @@ def compile_program(
     progress: Callable[[str], None] | None = None,
     use_cache: bool = True,
     numerics: str = "strict",
+    budget: int | None = None,
 ) -> Program:
     """Compile a graph for a target (default: this machine).
 
@@ -117,33 +127,52 @@ def compile_program(
         progress: called with the name of each stage as it begins.
         use_cache: look the program up in the cache and store it there.
         numerics: `"strict"` (the bits of PyNative) or `"fast"` (rewrites that change rounding).
+        budget: bytes of temporaries that gradients may be planned in: forward values are computed
+            again, as few as are needed (`codegen/budget.py`). A graph without one has none.
 
     Raises:
         TypeError: an op cannot be lowered.
+        ValueError: no recomputation is enough for the budget.
         CompilerBug: LLVM refused what was generated.
     """
     target = target or host_target()
     report = report if report is not None else Report()
     say = progress or (lambda stage: None)
+    if budget is not None and not has_gradient(graph):
+        budget = None
     key = cache.make_key(
         "program", print_graph(graph, spans=False), target.name, llvm_version.llvm_version(),
-        __version__, _source_stamp(), numerics,
+        __version__, _source_stamp(), numerics, *(() if budget is None else (str(budget),)),
     )
     store = cache.default()
     if use_cache:
         found = _from_cache(store.get(key))
+        if found is not None and budget is not None:
+            plan = store.get(cache.make_key("recomputed", key))
+            report.recomputed = budgets.plan_from_bytes(plan) if plan is not None else None
+            found = found if plan is not None else None
         if found is not None:
             report.cached, report.arena_bytes = True, found.arena_bytes
             report.kept_bytes, report.spare_bytes = found.kept_bytes, found.spare_bytes
             return found
     say("passes")
     start = time.perf_counter()
-    optimized = optimize(graph, numerics=numerics, target=target)
+    optimized, report.recomputed = _optimized(graph, target, numerics, budget)
     report.seconds["passes"] = time.perf_counter() - start
     program = _generate(optimized, target, report, say)
     if use_cache:
         store.put(key, program.to_bytes())
+        if report.recomputed is not None:
+            store.put(cache.make_key("recomputed", key), report.recomputed.to_bytes())
     return program
+
+
+def _optimized(
+    graph: Graph, target: Target, numerics: str, budget: int | None
+) -> tuple[Graph, budgets.Plan | None]:
+    if budget is None:
+        return optimize(graph, numerics=numerics, target=target), None
+    return budgets.choose(graph, target, numerics, budget)
 
 
 @functools.cache
@@ -163,10 +192,14 @@ def _from_cache(payload: bytes | None) -> Program | None:
         return None
 
 
-def compile_recorded(graph: Graph, numerics: str = "strict") -> Recorded:
+def compile_recorded(
+    graph: Graph, numerics: str = "strict", budget: int | None = None
+) -> Recorded:
     """Compile a graph for this machine into a program that records; the kernels are the same."""
     target = host_target()
-    optimized = optimize(graph, numerics=numerics, target=target)
+    if budget is not None and not has_gradient(graph):
+        budget = None
+    optimized, _ = _optimized(graph, target, numerics, budget)
     with objects.Builder(target, many=len(optimized.nodes) >= _MANY) as builder:
         lowered = lowering.lower(optimized, target, lambda kernel: builder.add(kernel.body))
         arena = memory.plan(b for b in lowered.buffers if b.first >= 0)

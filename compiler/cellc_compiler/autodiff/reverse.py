@@ -563,7 +563,7 @@ def gradient_graph(
             seed = b.full(v.type, 1)
         else:
             continue
-        accumulate(b, cotangents, v, seed)
+        accumulate(b, cotangents, v, b.cotangent(seed))
     values = [args[i] for i in wanted]
     grads = reverse(b, forward, cotangents, values)
     zeros = [g if g is not None else b.zeros_like(v) for g, v in zip(grads, values, strict=True)]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from cellc_runtime.program import Slot
 
-from ..ir.graph import Node
 from ..ir.op import lookup
+from ..passes.rematerialize import contraction_flops
 from .instructions import Call, Callback, Copy, Place
 from .memory import Buffer
 
@@ -43,23 +42,7 @@ def flops(call: Timed) -> int:
     """
     if not isinstance(call, Call) or not call.dearest:
         return 0
-    return sum(flops_of(node) for node in call.nodes)
-
-
-def flops_of(node: Node) -> int:
-    """Floating-point operations of a node that is a contraction; 0 for others."""
-    shapes = [v.shape for v in node.operands]
-    if node.op == "matmul":
-        a = shapes[0]
-        k = a[-2] if node.attrs["transpose_a"] and len(a) > 1 else a[-1]
-        return 2 * k * math.prod(node.results[0].shape)
-    if node.op in ("conv2d", "conv2d_blocked"):
-        return 2 * math.prod(node.results[0].shape) * math.prod(shapes[1][1:])
-    if node.op == "conv2d_backward_data":  # dy, w
-        return 2 * math.prod(shapes[0]) * math.prod(shapes[1][1:])
-    if node.op == "conv2d_backward_weight":  # x, dy
-        return 2 * math.prod(shapes[1]) * math.prod(node.results[0].shape[1:])
-    return 0
+    return sum(contraction_flops(node) for node in call.nodes)
 
 
 def nbytes(call: Timed, slots: Sequence[Slot]) -> int:

@@ -7,7 +7,7 @@ Inference", 2020, greedy by size). The exact peak is known before the run.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from cellc_runtime.records import dataclass, field
 
@@ -83,3 +83,18 @@ def _insert(placed: list[Buffer], b: Buffer) -> None:
         else:
             hi = mid
     placed.insert(lo, b)
+
+
+def timeline(buffers: Sequence[Buffer], steps: int) -> list[int]:
+    """Bytes that live at once over the course of a call: the most in each of `steps` parts."""
+    end = max((b.last for b in buffers), default=0) + 1
+    change = [0] * (end + 1)
+    for b in buffers:
+        change[b.first] += b.size
+        change[b.last + 1] -= b.size
+    out, live = [0] * min(steps, end), 0
+    for i, step in enumerate(change[:end]):
+        live += step
+        at = i * len(out) // end
+        out[at] = max(out[at], live)
+    return out

@@ -1,4 +1,5 @@
-"""Recomputation: graphs whose inner values are not kept for gradients, and order without data."""
+"""Recomputation: graphs whose inner values are not kept for gradients, order without data, and
+where backward parts begin."""
 
 from __future__ import annotations
 
@@ -61,3 +62,34 @@ class After(Op):
     def samples(self) -> Sequence[Sample]:
         return (Sample((Spec((3, 5)), Spec((2,)))), Sample((Spec((0, 4)),)),
                 Sample((Spec(()), Spec((4, 3)), Spec((0,)))))
+
+
+@register
+class Cotangent(Op):
+    """The operand, a cotangent that a backward part starts from: what depends on it is backward.
+
+    Each gradient that a graph computes has its own, so that the recomputation chosen for a budget
+    (`passes/rematerialize.py`) can tell what runs before it from what runs after it.
+    """
+
+    name = "cotangent"
+    operands = ("x",)
+    dtypes = ANY
+    cost = "free"
+
+    def infer(self, x: TensorType) -> TensorType:
+        return x
+
+    def reference(self, x: Array) -> Array:
+        return x
+
+    def expand(self, b: Builder, x: Value) -> Value:
+        return x
+
+    def gradient(
+        self, b: Builder, node: Node, dys: Sequence[Value | None]
+    ) -> list[Value | None]:
+        return [dys[0]]
+
+    def samples(self) -> Sequence[Sample]:
+        return (Sample((Spec((3, 5)),)), Sample((Spec((0, 4)),)))

@@ -157,8 +157,8 @@ class Cse(Pass):
         seen: dict[tuple[object, ...], Node] = {}
 
         def rule(b: Builder, node: Node) -> Sequence[Value] | None:
-            if node.regions or lookup(node.op).effect:
-                return None
+            if node.regions or lookup(node.op).effect or node.op == "cotangent":
+                return None  # (each gradient begins with one of its own)
             key = (node.op, tuple(node.operands), _freeze(node.attrs))
             first = seen.setdefault(key, node)
             return None if first is node else first.results

@@ -10,16 +10,28 @@ from .base import Pass, rewrite
 
 
 class Expand(Pass):
-    """Replace each composition by what it is made of, until only core ops are left."""
+    """Replace each composition by what it is made of, until only core ops are left.
+
+    Args:
+        turns: leave `cotangent` nodes as they are.
+    """
 
     name = "expand"
+
+    def __init__(self, turns: bool = False) -> None:
+        self.turns = turns
 
     def run(self, graph: Graph) -> bool:
         """See the class."""
         changed = False
-        while rewrite(graph, _expand):
+        rule = _expand_but_turns if self.turns else _expand
+        while rewrite(graph, rule):
             changed = True
         return changed
+
+
+def _expand_but_turns(b: Builder, node: Node) -> Sequence[Value] | None:
+    return None if node.op == "cotangent" else _expand(b, node)
 
 
 def _expand(b: Builder, node: Node) -> Sequence[Value] | None:

@@ -43,6 +43,15 @@ FAST: tuple[Pass, ...] = (
 NUMERICS = {"strict": PIPELINE, "fast": FAST}
 
 
+CLEAN: tuple[Pass, ...] = (Expand(), Simplify(), FoldConstants(), Cse(), Simplify(), Dce())
+"""After recomputation is chosen: what `with_turns` leaves goes, and what it was in the way of."""
+
+
+def with_turns(numerics: str) -> tuple[Pass, ...]:
+    """The passes of `numerics`, but gradients can still be told from what is before them."""
+    return tuple(Expand(turns=True) if isinstance(p, Expand) else p for p in NUMERICS[numerics])
+
+
 def for_target(target: Target) -> tuple[Pass, ...]:
     """The passes that choose for a target, after all others."""
     return (Layout(target),)

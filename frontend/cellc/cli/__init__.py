@@ -30,6 +30,10 @@ def _parser() -> argparse.ArgumentParser:
         p.add_argument("--numerics", choices=("strict", "fast"), default="strict",
                        help="fast: rewrite arithmetic in ways that change the last digits")
 
+    def budget(p: argparse.ArgumentParser) -> None:
+        p.add_argument("--recompute-budget", metavar="BYTES", help="compute forward values again "
+                       "for the gradient, so that temporaries take at most this: 256MiB, say")
+
     def checkpoint(p: argparse.ArgumentParser) -> None:
         p.add_argument("--checkpoint", metavar="FILE",
                        help="load parameters (.ckpt of MindSpore or safetensors) first")
@@ -40,6 +44,7 @@ def _parser() -> argparse.ArgumentParser:
                    "FILE.py that takes the network and returns the step as a Cell")
     p.add_argument("--train-input", action="append", default=[], metavar="NAME=SPEC",
                    help="inputs of the training step")
+    budget(p)
     checkpoint(p)
     p.add_argument("--target", action="append", default=[], help="x86_64-avx512, x86_64-avx2 or "
                    "aarch64-neon (repeatable; default: this machine)")
@@ -60,10 +65,12 @@ def _parser() -> argparse.ArgumentParser:
     p.add_argument("--trace", metavar="FILE.json", help="also write the timeline of a call, with "
                    "a row for each thread, for ui.perfetto.dev or chrome://tracing")
     numerics(p)
+    budget(p)
     p = network("dump", "write the graph after each pass as text and DOT, and the loop nests")
     p.add_argument("--output", "-o", default="cellc_dump", metavar="DIR")
     p.add_argument("--grad", action="store_true", help="dump the gradient with respect to the "
                    "parameters too")
+    budget(p)
     checkpoint(p)
     numerics(p)
     p = network("verify", "compare graph, eager and reference, node by node")

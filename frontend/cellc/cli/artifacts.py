@@ -22,7 +22,8 @@ from cellc_runtime.target import Target, host_targets
 
 from .. import context
 from ..common.tensor import Tensor
-from ..core import progress
+from ..core import budget_view, progress
+from ..core.budget import least
 from ..core.callbacks import executed, host_callbacks
 from ..core.compiled import Traced
 from ..core.raised import ERRORS
@@ -33,8 +34,14 @@ from .loading import UserError
 Array = np.ndarray[Any, Any]
 
 
-def write(path: str, entries: Mapping[str, Traced], targets: Sequence[Target]) -> str:
+def write(
+    path: str, entries: Mapping[str, Traced], targets: Sequence[Target],
+    budget: int | None = None,
+) -> str:
     """Compile entries for targets and write one artifact; a report of lines.
+
+    Args:
+        budget: bytes for the temporaries of an entry that computes gradients.
 
     Raises:
         UserError: the file cannot be written.
@@ -47,7 +54,8 @@ def write(path: str, entries: Mapping[str, Traced], targets: Sequence[Target]) -
         rename_parameters(traced, weights)
         graphs, opened = _instances(traced.graph)
         programs = [p for target in targets
-                    for p in _programs(name, graphs, target, lines)]
+                    for p in _programs(name, graphs, target, lines,
+                                       least(traced.budget, budget))]
         built[name] = artifact.Entry(programs, print_graph(traced.graph), opened)
     try:
         artifact.save(path, built, weights)
@@ -58,7 +66,8 @@ def write(path: str, entries: Mapping[str, Traced], targets: Sequence[Target]) -
 
 
 def _programs(
-    name: str, graphs: Mapping[int, Graph], target: Target, lines: list[str]
+    name: str, graphs: Mapping[int, Graph], target: Target, lines: list[str],
+    budget: int | None,
 ) -> list[Program]:
     """The programs of an entry for one target; what they are goes to `lines`."""
     out: list[Program] = []
@@ -67,12 +76,14 @@ def _programs(
         batch = f", batch {size}" if len(graphs) > 1 else ""
         with progress.stage(f"{name} for {target.name}{batch}") as say:
             out.append(driver.compile_program(graph, target, report=report, progress=say,
-                                              numerics=context.numerics()))
+                                              numerics=context.numerics(), budget=budget))
         source = "from the cache" if report.cached else f"{report.kernels} kernels"
         memory = out[-1].memory()
         parts = ", ".join(f"{what} {n / 1024:.0f}" for what, n in memory.items() if n)
         lines.append(f"{name}: {target.name}{batch}: {source}, "
                      f"{report.arena_bytes / 1024:.0f} KiB of temporaries")
+        if report.recomputed is not None:
+            lines += [f"  {line}".rstrip() for line in budget_view.text(report.recomputed)]
         spare = out[-1].spare_bytes
         less = f"; a Cell gives up {spare / 1024:.0f} of parameters when packed" if spare else ""
         lines.append(f"  memory of a call: {sum(memory.values()) / 1024:.0f} KiB ({parts}){less}")

@@ -13,6 +13,7 @@ import numpy as np
 
 from cellc_compiler import __version__, driver
 from cellc_compiler.autodiff.reverse import gradient_graph
+from cellc_compiler.codegen.budget import BudgetError
 from cellc_compiler.ir.dot import graph_dot
 from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.text import print_graph
@@ -23,7 +24,8 @@ from cellc_runtime.target import TARGETS, Target, host_target
 
 from .. import context, shim
 from ..common.tensor import OpenTensor
-from ..core import profiling
+from ..core import budget_view, profiling
+from ..core.budget import least, parse
 from ..core.compiled import Traced, custom_bprop, trace
 from ..core.tracer import Tracer
 from ..lang import CODES, CompileError, Hooks, check_call, explanation
@@ -84,9 +86,20 @@ def compile_(args: argparse.Namespace) -> int:
             entries["train"] = trace(step(net), inputs, {})
     except CompileError as e:
         raise UserError(str(e)) from e
-    report = artifacts.write(args.output, entries, targets)
+    try:
+        report = artifacts.write(args.output, entries, targets, _budget(args))
+    except BudgetError as e:
+        raise UserError(str(e)) from e
     print(report)
     return 0
+
+
+def _budget(args: argparse.Namespace) -> int | None:
+    """The bytes of `--recompute-budget`."""
+    try:
+        return None if args.recompute_budget is None else parse(args.recompute_budget)
+    except ValueError as e:
+        raise UserError(str(e).replace("For 'recompute', 'budget'", "--recompute-budget")) from e
 
 
 def _target(name: str) -> Target:
@@ -148,7 +161,10 @@ def profile(args: argparse.Namespace) -> int:
     except CompileError as e:
         raise UserError(str(e)) from e
     arrays = [t._data for t in inputs]
-    found = profiling.profile_traced(traced, arrays, args.runs, args.numerics)
+    try:
+        found = profiling.profile_traced(traced, arrays, args.runs, args.numerics, _budget(args))
+    except BudgetError as e:
+        raise UserError(str(e)) from e
     found.show(args.by, args.limit)
     if args.trace:
         try:
@@ -164,20 +180,24 @@ def dump(args: argparse.Namespace) -> int:
     context.set_context(numerics=args.numerics)
     traced, _ = _traced(args)
     graphs = {"": traced.graph}
-    if args.grad:
+    budget = least(_budget(args), traced.budget)
+    if args.grad or budget is not None:
         graphs["grad_"] = _gradient(traced)
     out = Path(args.output)
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as e:
         raise UserError(f"{out}: no folder to write to ({e.strerror or e})") from e
-    for prefix, graph in graphs.items():
-        _dump_graph(graph, out, prefix)
+    try:
+        for prefix, graph in graphs.items():
+            _dump_graph(graph, out, prefix, budget)
+    except BudgetError as e:
+        raise UserError(str(e)) from e
     print(f"wrote {len(list(out.iterdir()))} files to {out}")
     return 0
 
 
-def _dump_graph(graph: Graph, out: Path, prefix: str) -> None:
+def _dump_graph(graph: Graph, out: Path, prefix: str, budget: int | None) -> None:
     steps: list[tuple[str, str, str]] = [("traced", print_graph(graph), graph_dot(graph))]
 
     def observe(name: str, g: Graph) -> None:
@@ -189,8 +209,14 @@ def _dump_graph(graph: Graph, out: Path, prefix: str) -> None:
         (out / f"{prefix}{i:02d}_{name}.dot").write_text(dot, encoding="utf-8")
     report = driver.Report()
     driver.compile_program(
-        graph, report=report, use_cache=False, numerics=context.numerics()
+        graph, report=report, use_cache=False, numerics=context.numerics(), budget=budget
     )
+    if report.recomputed is not None:
+        lines = budget_view.text(report.recomputed, full=True)
+        print("\n".join(budget_view.text(report.recomputed)))
+        (out / f"{prefix}recomputed.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        (out / f"{prefix}recomputed.svg").write_text(
+            budget_view.svg(report.recomputed, graph.name), encoding="utf-8")
     (out / f"{prefix}nests.txt").write_text("\n".join(report.nests), encoding="utf-8")
 
 

@@ -23,6 +23,7 @@ from cellc_runtime.records import dataclass, field
 from .. import context
 from ..common.packed import Weight, times_unpacked
 from ..common.tensor import OpenTensor, Tensor
+from . import budget as budgets
 from . import calls, progress, timeline, writes
 from .batches import OWN, BatchedEntry
 from .callbacks import host_callbacks
@@ -78,6 +79,8 @@ class Traced:
     functions: list[Callable[..., Any]] = field(default_factory=list)
     flag: Stale = field(default_factory=Stale)
     guards: list[Guard] = field(default_factory=list)
+    budget: int | None = None
+    """Bytes for temporaries where gradients are computed: the least that a Cell in it asks for."""
 
 
 def trace(
@@ -115,7 +118,8 @@ def trace(
     order = {v: p for p, v in tracer.parameters.items()}
     parameters = [order[v] for v in graph.inputs if v in order]
     traced = Traced(graph, len(leaves), parameters, out, list(outside.attributes.values()),
-                    outside.finish(), tracer.functions, guards=shapes.guards)
+                    outside.finish(), tracer.functions, guards=shapes.guards,
+                    budget=tracer.budget)
     watch(traced.attributes, traced.flag)
     return traced
 
@@ -226,7 +230,8 @@ class CompiledEntry(Entry):
         super().__init__(traced)
         with progress.stage(name) as say:
             program = compile_program(
-                traced.graph, report=self.report, progress=say, numerics=context.numerics()
+                traced.graph, report=self.report, progress=say, numerics=context.numerics(),
+                budget=budgets.least(traced.budget, budgets.active()),
             )
         self.report.seconds["total"] = time.perf_counter() - self.made
         self.callbacks = host_callbacks(traced.graph, traced.functions)
@@ -316,6 +321,14 @@ class Compilation:
     instance: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class _Within:
+    """The key of an entry that was compiled within a budget."""
+
+    budget: int
+    key: Any
+
+
 @dataclass(slots=True)
 class EntryTable:
     """The compiled entries of one Cell or function."""
@@ -343,6 +356,10 @@ class EntryTable:
         return self._call(fn, args, kwargs)
 
     def _call(self, fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """See `call`."""
+        if budgets.active() is not None:
+            entry = self.prepare(fn, args, kwargs)
+            return entry.run([t._data for t in take_apart_call(args, kwargs)[1]])
         if not kwargs:
             key: list[Any] = []
             for a in args:
@@ -373,7 +390,11 @@ class EntryTable:
             key: Any = tuple(x for a in args for x in (a._data.shape, a._data.dtype))
         else:
             key = (_fingerprint(structure), tuple(t._type for t in leaves))
+        budget = budgets.active()
         entry = self.entries.get(key)
+        if budget is not None and (entry is None or entry.gradient):
+            key = _Within(budget, key)
+            entry = self.entries.get(key)
         return entry if entry is not None and entry.fresh() else self._compiled(
             key, fn, args, kwargs
         )
@@ -402,6 +423,11 @@ class EntryTable:
                                          now - int(seconds * 1e9), now, signature=signature)
             # (A new signature: only now, for the trace may have failed.)
             cause = entry.cause() if entry is not None else self._difference(signature)
+            if isinstance(key, _Within):
+                if not made.gradient:
+                    key = key.key  # there is nothing to recompute: it serves any budget
+                else:
+                    signature += f" within {key.budget} bytes"
             self.history.append(Compilation(key, signature, cause, seconds, not again))
             if len(self.history) > _REMEMBERED:
                 del self.history[1]

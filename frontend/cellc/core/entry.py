@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from cellc_compiler.driver import Report
+from cellc_compiler.driver import Report, has_gradient
 
 from .. import context
 from .reads import same
@@ -25,6 +25,7 @@ class Entry:
         self.flag = Stale()
         watch([*traced.attributes, (context.OPTIONS, "numerics")], self.flag)
         self.compared = [r for r in traced.reads if r.compared]
+        self.gradient = has_gradient(traced.graph)
         self.calls = 0
         self.made = time.perf_counter()
 

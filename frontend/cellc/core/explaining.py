@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from cellc_runtime.lazy import lazy_module
 from cellc_runtime.records import dataclass
 
 from .compiled import Compilation, EntryTable
 from .entry import Entry
+
+if TYPE_CHECKING:
+    from cellc_compiler.codegen.budget import Plan
+
+    from . import budget_view
+else:
+    budget_view = lazy_module("cellc.core.budget_view")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +35,7 @@ class EntryFacts:
         kept_bytes: what is computed from the parameters once (packed weights, say); of the
             parameters themselves `spare_bytes` are given up for it.
         depends: what it was compiled from and compares before each call, in words.
+        recomputed: what was chosen for a budget of `recompute`; None without one.
     """
 
     signature: str
@@ -40,6 +49,7 @@ class EntryFacts:
     depends: tuple[str, ...]
     kept_bytes: int = 0
     spare_bytes: int = 0
+    recomputed: Plan | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +87,8 @@ class Explanation:
                 lines.append(f"     {e.kept_bytes / 1024:.0f} KiB computed from the parameters, of "
                              f"which {e.spare_bytes / 1024:.0f} KiB are given up")
             lines += [f"     compared before each call: {d}" for d in e.depends]
+            if e.recomputed is not None:
+                lines += [f"     {line}".rstrip() for line in budget_view.text(e.recomputed)]
         again = [c for c in self.history if c.cause and not c.instance]
         if again:
             lines.append("  compiled again:")
@@ -130,5 +142,5 @@ def _facts(entry: Entry, made: Compilation) -> EntryFacts:
         report.kernels, bool(report.cached), report.arena_bytes,
         tuple(f"{r.label}, {r.before}" + (f", read at {r.where}" if r.where else "")
               for r in entry.compared),
-        report.kept_bytes, report.spare_bytes,
+        report.kept_bytes, report.spare_bytes, report.recomputed,
     )

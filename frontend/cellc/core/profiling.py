@@ -26,6 +26,7 @@ from cellc_runtime.records import dataclass, field
 
 from ..common.tensor import aligned_copy
 from . import profile_view
+from .budget import least
 from .callbacks import host_callbacks
 from .compiled import Traced
 from .raised import ERRORS
@@ -191,10 +192,11 @@ def place(span: Span) -> str:
 
 
 def profile_traced(
-    traced: Traced, arrays: Sequence[Any], runs: int, numerics: str = "strict"
+    traced: Traced, arrays: Sequence[Any], runs: int, numerics: str = "strict",
+    budget: int | None = None,
 ) -> Profile:
     """`profile` of a call that is traced already, with the arrays of its tensors."""
-    recorded = compile_recorded(traced.graph, numerics)
+    recorded = compile_recorded(traced.graph, numerics, least(traced.budget, budget))
     callbacks = host_callbacks(traced.graph, traced.functions)
     executable = Executable(recorded.program, callbacks, ERRORS)
     executable.bind([aligned_copy(p._data) for p in traced.parameters])

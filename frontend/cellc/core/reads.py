@@ -23,7 +23,8 @@ from .tracer import BAKED, GraphTensor
 LARGEST_ARRAY = 1 << 20
 """Bytes of a numpy array up to which a change in place is noticed."""
 _BOOKS = frozenset(
-    {"_flags", "_hooks", "_cells", "_params", "_buffers", "_recompute_options"}
+    {"_flags", "_hooks", "_cells", "_params", "_buffers", "_recompute_options",
+     "_recompute_budget"}
 )
 """What Cells keep of their own: methods that change it tell."""
 _OFFERED = frozenset({"param_groups"})

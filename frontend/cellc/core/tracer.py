@@ -119,6 +119,7 @@ class Tracer:
         self.scope: str = ""
         self.whereabouts: Callable[[str], str] = lambda code: ""
         self.checks = 0
+        self.budget: int | None = None
         self.gone: set[Value] = set()
 
     def place(self) -> str:

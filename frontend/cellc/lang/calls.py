@@ -17,7 +17,7 @@ from cellc_runtime import dtypes
 
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor
-from ..core import precision, recomputation
+from ..core import budget, precision, recomputation
 from ..core.dispatch import tracing
 from ..core.hooks import call_hooked, hooks_of
 from ..core.numbers import GraphNumber
@@ -216,6 +216,8 @@ def call_cell(vm: Interpreter, cell: Any, args: Args, kwargs: Kwargs, frame: Fra
         vm.hooks.on_attribute_read(cell, "_hooks")
         vm.hooks.on_attribute_read(cell, "_flags")
         vm.hooks.on_attribute_read(cell, "_recompute_options")
+        vm.hooks.on_attribute_read(cell, "_recompute_budget")
+    vm.tracer.budget = budget.least(vm.tracer.budget, cell._recompute_budget)
     hooks = hooks_of(cell)
     if hooks is None:
         return _marked(vm, cell, args, kwargs, frame)

@@ -30,9 +30,14 @@ class RecomputeOptions:
 
 
 class Recomputation(Offloading):
-    """`recompute`."""
+    """`recompute`.
+
+    Attributes:
+        _recompute_budget: what temporaries of programs that this cell is part of may take at most.
+    """
 
     _recompute_options: RecomputeOptions | None = None
+    _recompute_budget: int | None = None
 
     def recompute(
         self, *, use_reentrant: bool = True, output_recompute: bool = False,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from cellc_compiler.codegen.facts import flops_of
+from cellc_compiler.passes.rematerialize import contraction_flops
 from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.op import has_effect
 
@@ -103,7 +103,7 @@ def _graph_flops(graph: Graph) -> int:
         used.update(id(v) for v in node.operands)
         inner = sum(_graph_flops(region) for region in node.regions)
         trips: Any = node.attrs.get("length", 1) if node.op == "scan" else 1
-        total += flops_of(node) + inner * (trips if isinstance(trips, int) else 1)
+        total += contraction_flops(node) + inner * (trips if isinstance(trips, int) else 1)
     return total
 
 
