@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from cellc_compiler.passes.rematerialize import contraction_flops
 from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.op import has_effect
+from cellc_compiler.passes.rematerialize import contraction_flops
 
 from ... import context
 from ...core.compiled import trace
