@@ -11,7 +11,7 @@ from cellc_runtime.dtypes import bool_, float32, int32
 from .. import ops
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor
-from ..core.gradient import GradOperation, value_and_grad
+from ..core.gradient import value_and_grad
 from ..core.structure import tensors
 from .cell import Cell
 from .wrap import TrainOneStepCell
@@ -165,7 +165,9 @@ class TrainOneStepWithLossScaleCell(TrainOneStepCell):
             )
         self.scale_sense = Parameter(start, name="scale_sense", requires_grad=False)
         self.is_distributed = False
-        self.grad = GradOperation(get_by_list=True, sens_param=True)
+        self.base, self.base0 = Tensor(1.0, float32), Tensor(0, int32)
+        self.less_equal, self.logic_not = ops.less_equal, ops.logical_not
+        self.reduce_sum = ops.ReduceSum(keep_dims=False)
         self.scaled_grad = value_and_grad(
             _ScaledLoss(network), None, self.weights, has_aux=True
         )

@@ -12,7 +12,8 @@ from cellc_runtime.dtypes import float16, float32
 from .. import ops
 from ..common.parameter import Parameter, ParameterTuple
 from ..common.tensor import Tensor
-from ..core.gradient import GradFunction, make_request, value_and_grad
+from ..core.gradient import GradFunction, GradOperation, make_request, value_and_grad
+from ..ops.mapping import HyperMap
 from . import _check
 from .cell import Cell
 from .layer.basic import Identity
@@ -189,6 +190,11 @@ class TrainOneStepCell(Cell):
         self.weights_name = [p.name for p in self.weights]
         self.reducer_flag = False
         self.grad_reducer = Identity()
+        # What the `construct` of classes derived from this one calls in published scripts.
+        self.grad = GradOperation(get_by_list=True, sens_param=True)
+        self.grad_no_sens = GradOperation(get_by_list=True)
+        self.hyper_map = HyperMap()
+        self.parallel_mode = "stand_alone"
         self.scaled = self.sens != 1.0
         differentiated = _Scaled(network, self.sens) if self.scaled else network
         self.grad_fn = value_and_grad(differentiated, None, self.weights, has_aux=self.scaled)

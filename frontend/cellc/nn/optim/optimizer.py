@@ -20,6 +20,7 @@ from ... import ops
 from ..._options import device
 from ...common.parameter import Parameter, ParameterTuple
 from ...common.tensor import Tensor
+from ...ops.mapping import HyperMap, Map
 from .. import _check
 from ..cell import Cell
 from ..layer.container import CellList
@@ -224,6 +225,10 @@ class Optimizer(SteadySteps):
         self.global_step = Parameter(Tensor(np.zeros((1,), np.int32)), name="global_step")
         self.global_step_increase_tensor = Tensor(np.ones((1,), np.int32))
         self.assignadd = ops.assign_add
+        # For the `construct` of classes derived from this one.
+        self.map_, self.map_reverse = Map(), Map(None, True)
+        self.hyper_map, self.hyper_map_reverse = HyperMap(), HyperMap(None, True)
+        self.use_parallel = False
         self.is_group = not isinstance(parameters[0], Parameter)
         self.is_group_params_ordered = order is not None
         placed = _placed(groups, order)
