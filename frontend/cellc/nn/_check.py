@@ -101,6 +101,20 @@ def between(
     return x
 
 
+def floating(value: Any, name: str, what: str) -> float:
+    """`value`, which must be a float.
+
+    Raises:
+        TypeError: it is none.
+    """
+    if not isinstance(value, float):
+        raise TypeError(
+            f"For '{what}', the type of '{name}' should be 'float', but got type "
+            f"'{type(value).__name__}'."
+        )
+    return value
+
+
 def above_zero(value: Any, name: str, what: str) -> float:
     """`value` as a positive float."""
     return between(value, 0.0, float("inf"), name, what, "()")

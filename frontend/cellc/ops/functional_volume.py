@@ -147,18 +147,22 @@ def avg_pool3d(
     return win._unbatched(_volume_of(out, planes), added)
 
 
-def pool3d(kind: str, x: Tensor, kernel_size: Any, strides: Any, pad_mode: str) -> Tensor:
+def pool3d(
+    kind: str, x: Tensor, kernel_size: Any, strides: Any, pad_mode: str,
+    count_include_pad: bool = True,
+) -> Tensor:
     """`MaxPool3D` and `AvgPool3D`: windows by a pad mode.
 
     Args:
-        kind: `"max"` or `"avg"`; zeros of the mode `"same"` count in means (unlike in 2-D).
+        kind: `"max"` or `"avg"`.
         pad_mode: `"valid"` or `"same"`, in any case.
+        count_include_pad: zeros of the mode `"same"` count in means (in 2-D they never do).
     """
     t = win._image(x, 3, f"{kind}_pool3d")
     k, s = (repeated(v, 3, f"{kind}_pool3d", n) for v, n in
             ((kernel_size, "kernel_size"), (strides, "strides")))
     mode = pad_mode
-    if kind == "avg" and mode.lower() == "same":
+    if kind == "avg" and mode.lower() == "same" and count_include_pad:
         before = win._same_pads(t.shape[2:], k, s, (1, 1, 1))
         t = fa.pad(t, (*before[4:], *before[2:4], *before[:2]))
         mode = "valid"

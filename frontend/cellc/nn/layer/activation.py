@@ -66,13 +66,13 @@ class Softmin(Cell):
 class Softmax2d(Cell):
     """Softmax over the channels of (N, C, H, W) or (C, H, W). Source: `mindspore.nn.Softmax2d`."""
 
-    def construct(self, input: Tensor) -> Tensor:
+    def construct(self, x: Tensor) -> Tensor:
         """The same shape."""
-        if input.ndim not in (3, 4):
+        if x.ndim not in (3, 4):
             raise ValueError(
-                f"For 'Softmax2d', the input must have 3 or 4 axes, but got {input.ndim}."
+                f"For 'Softmax2d', the input must have 3 or 4 axes, but got {x.ndim}."
             )
-        return ops.softmax(input, -3)
+        return ops.softmax(x, -3)
 
 
 class LogSoftmax(Cell):
@@ -108,9 +108,9 @@ class ReLU(Cell):
     def __init__(self) -> None:
         super().__init__()
 
-    def construct(self, x: Tensor) -> Tensor:
+    def construct(self, input: Tensor) -> Tensor:
         """The same shape."""
-        return ops.relu(x)
+        return ops.relu(input)
 
 
 class ReLU6(Cell):
@@ -163,9 +163,9 @@ class Sigmoid(Cell):
     def __init__(self) -> None:
         super().__init__()
 
-    def construct(self, input: Tensor) -> Tensor:
+    def construct(self, x: Tensor) -> Tensor:
         """The same shape."""
-        return ops.sigmoid(input)
+        return ops.sigmoid(x)
 
 
 class LogSigmoid(Cell):
@@ -174,9 +174,9 @@ class LogSigmoid(Cell):
     def __init__(self) -> None:
         super().__init__()
 
-    def construct(self, input: Tensor) -> Tensor:
+    def construct(self, input_x: Tensor) -> Tensor:
         """The same shape."""
-        return ops.logsigmoid(input)
+        return ops.logsigmoid(input_x)
 
 
 class Softsign(Cell):
@@ -218,9 +218,9 @@ class Mish(Cell):
     def __init__(self) -> None:
         super().__init__()
 
-    def construct(self, x: Tensor) -> Tensor:
+    def construct(self, input_x: Tensor) -> Tensor:
         """The same shape."""
-        return ops.mish(x)
+        return ops.mish(input_x)
 
 
 class SeLU(Cell):
@@ -404,7 +404,8 @@ class LRN(Cell):
         self.bias = _check.number(bias, "bias", self.cls_name)
         self.alpha = _check.number(alpha, "alpha", self.cls_name)
         self.beta = _check.number(beta, "beta", self.cls_name)
-        self.norm_region = norm_region
+        self.norm_region = _check.choice(
+            norm_region, ("ACROSS_CHANNELS",), "norm_region", self.cls_name)
 
     def construct(self, input_x: Tensor) -> Tensor:
         """The same shape, (N, C, H, W)."""
@@ -461,9 +462,9 @@ class PReLUExt(Cell):
         self.weight = Parameter(
             _slopes(init, count, dtype or float32, self.cls_name), name="weight")
 
-    def construct(self, x: Tensor) -> Tensor:
+    def construct(self, input: Tensor) -> Tensor:
         """The same shape."""
-        return ops.prelu(x, self.weight)
+        return ops.prelu(input, self.weight)
 
 
 ACTIVATIONS: dict[str, type[Cell]] = {

@@ -218,6 +218,7 @@ class Dropout(Cell):
     ) -> None:
         super().__init__()
         if p is None:
+            _check.floating(keep_prob, "keep_prob", self.cls_name)
             _check.between(keep_prob, 0, 1, "keep_prob", self.cls_name, "(]")
         else:
             _check.between(p, 0, 1, "p", self.cls_name, "[)")
@@ -448,6 +449,18 @@ class Roll(Cell):
 
     def __init__(self, shift: Any, axis: Any) -> None:
         super().__init__()
+        for name, value in (("shift", shift), ("axis", axis)):
+            if not _check.is_int(value) and not isinstance(value, (tuple, list)):
+                raise TypeError(
+                    f"For 'Roll', the type of '{name}' should be one of '['int', 'tuple', "
+                    f"'list']', but got type '{type(value).__name__}'."
+                )
+        counts = [1 if _check.is_int(v) else len(v) for v in (shift, axis)]
+        if counts[0] != counts[1]:
+            raise ValueError(
+                f"For 'Roll', 'shift' and 'axis' must have the same length, but got {shift} and "
+                f"{axis}."
+            )
         self.shift = shift
         self.axis = axis
 
@@ -495,6 +508,11 @@ class ClipByNorm(Cell):
 
     def __init__(self, axis: Any = None) -> None:
         super().__init__()
+        if axis is not None and not _check.is_int(axis) and not isinstance(axis, (tuple, list)):
+            raise TypeError(
+                "For 'ClipByNorm', the type of 'axis' should be one of '['int', 'tuple', "
+                f"'list']', but got type '{type(axis).__name__}'."
+            )
         self.axis = axis
 
     def construct(self, x: Tensor, clip_norm: Any) -> Tensor:

@@ -48,8 +48,18 @@ class _Conv(Cell):
         what = self.cls_name
         self.in_channels = _check.positive(in_channels, "in_channels", what)
         self.out_channels = _check.positive(out_channels, "out_channels", what)
+        if spatial == 3 and isinstance(kernel_size, tuple) and len(kernel_size) != 3:
+            raise ValueError(
+                f"For '{what}', the 'kernel_size' must be an int or a tuple of 3 ints, but got "
+                f"{kernel_size}."
+            )
         self.kernel_size = _check.per_axis(kernel_size, spatial, "kernel_size", what)
         self.stride = _check.per_axis(stride, spatial, "stride", what)
+        if not isinstance(pad_mode, str):
+            raise TypeError(
+                f"For '{what}', the type of 'pad_mode' should be 'str', but got type "
+                f"'{type(pad_mode).__name__}'."
+            )
         self.pad_mode = _check.choice(pad_mode, _MODES, "pad_mode", what)
         self.dilation = _check.per_axis(dilation, spatial, "dilation", what)
         self.group = _check.positive(group, "group", what)

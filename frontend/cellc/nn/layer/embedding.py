@@ -90,6 +90,7 @@ class EmbeddingLookup(Cell):
         self.vocab_size = _check.positive(vocab_size, "vocab_size", self.cls_name)
         self.embedding_size = _check.positive(embedding_size, "embedding_size", self.cls_name)
         _check.choice(target, ("CPU", "DEVICE"), "target", self.cls_name)
+        _check.boolean(sparse, "sparse", self.cls_name)
         self.max_norm = None if max_norm is None else \
             _check.above_zero(max_norm, "max_norm", self.cls_name)
         self.embedding_table = Parameter(

@@ -20,20 +20,6 @@ from .conv import Conv2d
 from .pooling import AvgPool2d
 
 
-def _float(value: Any, name: str, what: str) -> float:
-    """`value`, which must be a float.
-
-    Raises:
-        TypeError: it is none.
-    """
-    if not isinstance(value, float):
-        raise TypeError(
-            f"For '{what}', the type of '{name}' should be 'float', but got type "
-            f"'{type(value).__name__}'."
-        )
-    return value
-
-
 def _max_value(value: Any, what: str) -> Any:
     """The largest pixel value, above zero."""
     _check.number(value, "max_val", what)
@@ -78,7 +64,7 @@ class CentralCrop(Cell):
 
     def __init__(self, central_fraction: float) -> None:
         super().__init__()
-        self.central_fraction = _float(central_fraction, "central_fraction", self.cls_name)
+        self.central_fraction = _check.floating(central_fraction, "central_fraction", self.cls_name)
         if not 0.0 < central_fraction <= 1.0:
             raise ValueError(
                 f"For 'CentralCrop', the 'central_fraction' must be in range of (0.0, 1.0], but "
@@ -158,8 +144,8 @@ class _Structure(Cell):
                 f"'{type(filter_sigma).__name__}'"
             )
         self.filter_sigma = _check.above_zero(filter_sigma, "filter_sigma", what)
-        self.k1 = _float(k1, "k1", what)
-        self.k2 = _float(k2, "k2", what)
+        self.k1 = _check.floating(k1, "k1", what)
+        self.k2 = _check.floating(k2, "k2", what)
 
     def _convolution(self) -> Conv2d:
         """The window as a convolution of one channel that is not trained."""

@@ -51,6 +51,10 @@ class DiGamma(Cell):
 class IGamma(Cell):
     """The lower regularized incomplete gamma function. Source: `mindspore.nn.IGamma`."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.lgamma = LGamma()
+
     def construct(self, a: Tensor, x: Tensor) -> Tensor:
         """Exponents a > 0 and bounds x >= 0, which broadcast."""
         _floats("IGamma", a, x)
@@ -59,6 +63,10 @@ class IGamma(Cell):
 
 class LBeta(Cell):
     """The logarithm of the beta function. Source: `mindspore.nn.LBeta`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lgamma = LGamma()
 
     def construct(self, x: Tensor, y: Tensor) -> Tensor:
         """Tensors that broadcast. In float64, as the large terms cancel."""

@@ -29,7 +29,8 @@ class _ByChannel(Cell):
                 f"For '{what}', the 'num_features' must be at least 1, but got {num_features}."
             )
         self.num_features = num_features
-        self.eps = _check.number(eps, "eps", what)
+        _check.number(eps, "eps", what)
+        self.eps = eps
         self.momentum = _check.between(momentum, 0, 1, "momentum", what)
         self.affine = _check.boolean(affine, "affine", what)
         shape = (num_features,)
@@ -81,8 +82,11 @@ class _BatchNorm(_ByChannel):
         super().__init__()
         self._make(num_features, eps, momentum, affine, gamma_init, beta_init, moving_mean_init,
                    moving_var_init, dtype)
-        if use_batch_statistics is not None:
-            _check.boolean(use_batch_statistics, "use_batch_statistics", self.cls_name)
+        if use_batch_statistics is not None and not isinstance(use_batch_statistics, bool):
+            raise ValueError(
+                f"For '{self.cls_name}', the 'use_batch_statistics' must be a boolean value or "
+                f"None, but got {use_batch_statistics}."
+            )
         self.use_batch_statistics = use_batch_statistics
         if data_format != "NCHW":
             raise ValueError(
@@ -179,6 +183,8 @@ class _InstanceNorm(_ByChannel):
         gamma_init: Any = "ones", beta_init: Any = "zeros", dtype: DType = float32,
     ) -> None:
         super().__init__()
+        _check.floating(eps, "eps", self.cls_name)
+        _check.floating(momentum, "momentum", self.cls_name)
         self._make(num_features, eps, momentum, affine, gamma_init, beta_init, "zeros", "ones",
                    dtype)
 
@@ -244,30 +250,31 @@ class LayerNorm(Cell):
                 "For 'LayerNorm', the type of 'normalized_shape' must be tuple[int] or "
                 f"list[int], but got {normalized_shape} and the type is {type(normalized_shape)}."
             )
-        self.normalized_shape = tuple(normalized_shape)
+        self.normalized_shape = normalized_shape
         self.begin_norm_axis = begin_norm_axis
         self.begin_params_axis = begin_params_axis
         self.epsilon = epsilon
         self.gamma = Parameter(
-            initializer(gamma_init, self.normalized_shape, dtype), name="gamma")
+            initializer(gamma_init, tuple(normalized_shape), dtype), name="gamma")
         self.beta = Parameter(
-            initializer(beta_init, self.normalized_shape, dtype), name="beta")
+            initializer(beta_init, tuple(normalized_shape), dtype), name="beta")
 
     def construct(self, input_x: Tensor) -> Tensor:
         """The same shape."""
         first = self.begin_norm_axis % input_x.ndim
-        if input_x.shape[first:] == self.normalized_shape:
-            return ops.layer_norm(input_x, self.normalized_shape, self.gamma, self.beta,
+        own = self.gamma.shape
+        if input_x.shape[first:] == own:
+            return ops.layer_norm(input_x, own, self.gamma, self.beta,
                                   self.epsilon)
         where = self.begin_params_axis % input_x.ndim
-        if input_x.shape[where : where + len(self.normalized_shape)] != self.normalized_shape:
+        if input_x.shape[where : where + len(own)] != own:
             raise ValueError(
                 "For 'LayerNorm', gamma or beta shape must match input shape, but got input "
-                f"shape: {input_x.shape}, gamma shape: {self.normalized_shape}."
+                f"shape: {input_x.shape}, gamma shape: {own}."
             )
-        after = (1,) * (input_x.ndim - where - len(self.normalized_shape))
+        after = (1,) * (input_x.ndim - where - len(own))
         normal = ops.layer_norm(input_x, input_x.shape[first:], None, None, self.epsilon)
-        shape = self.normalized_shape + after
+        shape = own + after
         return normal * ops.reshape(self.gamma, shape) + ops.reshape(self.beta, shape)
 
     def extend_repr(self) -> str:
@@ -349,7 +356,7 @@ class GroupNorm(Cell):
                 "For 'GroupNorm', the 'num_channels' must be divided by 'num_groups', but got "
                 f"'num_channels': {num_channels}, 'num_groups': {num_groups}."
             )
-        self.eps = _check.number(eps, "eps", what)
+        self.eps = _check.floating(eps, "eps", what)
         self.affine = _check.boolean(affine, "affine", what)
         shape = (self.num_channels,)
         self.gamma = Parameter(

@@ -37,6 +37,10 @@ class _Pad(Cell):
                 f"For '{what}', the 'padding' must hold up to {self.spatial} pairs, got {padding}."
             )
         self.padding = tuple(_check.integer(p, "padding", what) for p in padding)
+        if self.mode == "reflect" and min(self.padding) < 0:
+            raise ValueError(
+                f"For '{what}' every element in 'padding' must be >= 0, but got {self.padding}."
+            )
         self.value: Any = None
 
     def construct(self, x: Tensor) -> Tensor:

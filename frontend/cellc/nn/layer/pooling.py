@@ -179,9 +179,9 @@ class AvgPool2d(_Pool):
         super().__init__()
         if data_format != "NCHW":
             raise ValueError(f"For 'AvgPool2d', only 'NCHW' is possible, but got {data_format!r}.")
-        extras = padding != 0 or ceil_mode or not count_include_pad or \
-            divisor_override is not None
+        extras = padding != 0 or ceil_mode or divisor_override is not None
         self._window(kernel_size, stride, pad_mode, extras)
+        _check.boolean(ceil_mode, "ceil_mode", self.cls_name)
         if divisor_override is not None and divisor_override <= 0:
             raise ValueError(
                 f"For 'AvgPool2d', the 'divisor_override' must be > 0, but got {divisor_override}."
@@ -217,8 +217,7 @@ class AvgPool1d(_Pool):
         super().__init__()
         size = _check.positive(kernel_size, "kernel_size", self.cls_name)
         step = _check.positive(stride, "stride", self.cls_name)
-        self._window((1, size), (1, step), pad_mode,
-                     padding != 0 or ceil_mode or not count_include_pad)
+        self._window((1, size), (1, step), pad_mode, padding != 0 or ceil_mode)
         self.padding = (0, *_each(padding, 1))
         self.ceil_mode = ceil_mode
         self.count_include_pad = count_include_pad
@@ -289,9 +288,12 @@ class AvgPool3d(_Pool):
         divisor_override: int | None = None,
     ) -> None:
         super().__init__()
-        extras = padding != 0 or ceil_mode or not count_include_pad or \
-            divisor_override is not None
+        extras = padding != 0 or ceil_mode or divisor_override is not None
         self._window(kernel_size, stride, pad_mode, extras)
+        if divisor_override is not None and divisor_override <= 0:
+            raise ValueError(
+                f"For 'AvgPool3d', the 'divisor_override' must be > 0, but got {divisor_override}."
+            )
         self.padding = padding
         self.ceil_mode = ceil_mode
         self.count_include_pad = count_include_pad
@@ -302,7 +304,8 @@ class AvgPool3d(_Pool):
         if self.is_expand:
             return ops.avg_pool3d(x, self.kernel_size, self.stride, self.padding, self.ceil_mode,
                                   self.count_include_pad, self.divisor_override)
-        return ops.pool3d("avg", x, self.kernel_size, self.stride, self.pad_mode)
+        return ops.pool3d("avg", x, self.kernel_size, self.stride, self.pad_mode,
+                          self.count_include_pad)
 
 
 # --- by the size of the output -------------------------------------------------------------------
@@ -384,9 +387,9 @@ class AdaptiveMaxPool1d(Cell):
         super().__init__()
         self.output_size = _check.positive(output_size, "output_size", self.cls_name)
 
-    def construct(self, input: Tensor) -> Tensor:
+    def construct(self, x: Tensor) -> Tensor:
         """(N, C, L) to (N, C, output_size)."""
-        return ops.adaptive_max_pool1d(input, self.output_size)
+        return ops.adaptive_max_pool1d(x, self.output_size)
 
 
 class AdaptiveAvgPool3d(Cell):

@@ -180,6 +180,7 @@ class _RNNBase(Cell):
         self.num_layers = _check.positive(num_layers, "num_layers", what)
         self.has_bias = _check.boolean(has_bias, "has_bias", what)
         self.batch_first = _check.boolean(batch_first, "batch_first", what)
+        _check.floating(dropout, "dropout", what)
         self.dropout = _check.between(dropout, 0, 1, "dropout", what, "[)")
         self.bidirectional = _check.boolean(bidirectional, "bidirectional", what)
         self.directions = 2 if bidirectional else 1

@@ -179,10 +179,14 @@ class MultiheadAttention(Cell):
 def _activation(activation: Any) -> Any:
     if activation == "gelu":
         return GELU(approximate=False)  # unlike the layer of this name
-    if isinstance(activation, str):
+    if activation == "relu":
         return get_activation(activation)
+    if isinstance(activation, str):
+        raise ValueError(
+            f"For a transformer, 'activation' must be 'relu' or 'gelu', but got {activation!r}."
+        )
     if not callable(activation):
-        raise TypeError(
+        raise ValueError(
             "the argument 'activation' must be str, callable or Cell instance, but got "
             f"{activation}."
         )

@@ -125,6 +125,8 @@ class SmoothL1Loss(LossBase):
 
     def __init__(self, beta: float = 1.0, reduction: str = "none") -> None:
         super().__init__(reduction)
+        if not isinstance(beta, bool):
+            _check.number(beta, "beta", self.cls_name)
         self.beta = beta
 
     def construct(self, logits: Tensor, labels: Tensor) -> Tensor:
@@ -163,6 +165,7 @@ class GaussianNLLLoss(LossBase):
     ) -> None:
         super().__init__(reduction)
         self.full = _check.boolean(full, "full", self.cls_name)
+        _check.floating(eps, "eps", self.cls_name)
         self.eps = _check.above_zero(eps, "eps", self.cls_name)
 
     def construct(self, logits: Tensor, labels: Tensor, var: Tensor) -> Tensor:
@@ -315,10 +318,10 @@ class BCEWithLogitsLoss(LossBase):
         self.weight = weight
         self.pos_weight = pos_weight
 
-    def construct(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Tensors of one shape."""
+    def construct(self, input: Tensor, target: Tensor) -> Tensor:
+        """Logits and labels of one shape."""
         return ops.binary_cross_entropy_with_logits(
-            logits, labels, self.weight, self.pos_weight, self.reduction)
+            input, target, self.weight, self.pos_weight, self.reduction)
 
 
 class KLDivLoss(LossBase):
@@ -381,6 +384,15 @@ class FocalLoss(LossBase):
         return self.get_loss(0.0 - ops.mean(terms, -1))
 
 
+def _activation(name: str) -> Cell:
+    try:
+        found = get_activation(name)
+    except KeyError as e:
+        raise ValueError(f"For 'MultiClassDiceLoss', the 'activation': {e.args[0]}") from None
+    assert found is not None
+    return found
+
+
 class DiceLoss(LossBase):
     """1 - 2 |a b| / (|a|**2 + |b|**2), with `smooth` added above and below.
 
@@ -390,6 +402,7 @@ class DiceLoss(LossBase):
 
     def __init__(self, smooth: float = 1e-5) -> None:
         super().__init__()
+        _check.floating(smooth, "smooth", self.cls_name)
         self.smooth = _check.between(smooth, 0, math.inf, "smooth", self.cls_name, "[)")
 
     def construct(self, logits: Tensor, label: Tensor) -> Tensor:
@@ -423,9 +436,10 @@ class MultiClassDiceLoss(LossBase):
             )
         self.binarydiceloss = DiceLoss(smooth=1e-5)
         self.weights = weights
-        self.ignore_indiex = ignore_indiex
+        self.ignore_indiex = ignore_indiex if ignore_indiex is None else \
+            _check.integer(ignore_indiex, "ignore_indiex", self.cls_name)
         if isinstance(activation, str):
-            activation = get_activation(activation)
+            activation = _activation(activation)
         if activation is not None and not isinstance(activation, Cell):
             raise TypeError(
                 "For 'MultiClassDiceLoss', the 'activation' must be str or Cell, but got "
@@ -479,9 +493,9 @@ class MarginRankingLoss(LossBase):
         super().__init__(reduction)
         self.margin = _check.number(margin, "margin", self.cls_name)
 
-    def construct(self, logits1: Tensor, logits2: Tensor, labels: Tensor) -> Tensor:
+    def construct(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         """Tensors of one shape."""
-        return ops.margin_ranking_loss(logits1, logits2, labels, self.margin, self.reduction)
+        return ops.margin_ranking_loss(input1, input2, target, self.margin, self.reduction)
 
 
 class HingeEmbeddingLoss(LossBase):
@@ -494,7 +508,7 @@ class HingeEmbeddingLoss(LossBase):
 
     def __init__(self, margin: float = 1.0, reduction: str = "mean") -> None:
         super().__init__(reduction)
-        self.margin = margin
+        self.margin = _check.number(margin, "margin", self.cls_name)
 
     def construct(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Tensors of one shape."""
@@ -549,18 +563,10 @@ class MultiMarginLoss(LossBase):
         self.margin = _check.number(margin, "margin", self.cls_name)
         self.weight = weight
 
-    def construct(self, x: Tensor, target: Tensor) -> Tensor:
-        """Scores (N, C) and classes (N)."""
-        index = ops.expand_dims(ops.cast(target, int64), 1)
-        own = ops.gather_elements(x, 1, index)
-        gap = ops.relu(self.margin - own + x)
-        if self.p == 2:
-            gap = ops.square(gap)
-        if self.weight is not None:
-            gap = gap * ops.gather(self.weight, index, 0)
-        others = ops.one_hot(ops.squeeze(index, 1), x.shape[1], Tensor(0, x.dtype),
-                             Tensor(1, x.dtype))
-        return self.get_loss(ops.sum(gap * others, 1) / x.shape[1])
+    def construct(self, x: Tensor, target: Tensor, weight: Tensor | None = None) -> Tensor:
+        """Scores (N, C) and classes (N); weights of the classes, if the layer has none."""
+        given = weight if self.weight is None else self.weight
+        return ops.multi_margin_loss(x, target, self.p, self.margin, given, self.reduction)
 
 
 class TripletMarginLoss(LossBase):
