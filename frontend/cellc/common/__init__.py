@@ -25,7 +25,9 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Dtypes, and names of `_HOMES`."""
+    """Dtypes, names of `_HOMES`, and modules that load when they are asked for."""
+    if name in ("api", "initializer"):
+        return import_module("." + name, __name__)
     home = _HOMES.get(name)
     if home is not None:
         return getattr(import_module(home, __name__), name)
