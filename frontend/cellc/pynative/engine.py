@@ -79,10 +79,9 @@ class EagerEngine:
         result: Tensor,
     ) -> None:
         """Let native sites answer the next call like this one."""
-        if found.executable.native is None:
-            return
         if self.last.asking:
-            self.last.call = sites.Call(operands, found.executable, found.info, result)
+            if found.executable.native is not None:
+                self.last.call = sites.Call(operands, found.executable, found.info, result)
         elif self.site is not None:
             self.site.learn(op, operands, attrs, found.executable, found.info)
 

@@ -71,12 +71,14 @@ class OpSite:
         executable: Executable, info: object,
     ) -> None:
         """Answer such a call natively from now on, if it can be."""
-        if self._budget <= 0 or not 0 < len(operands) <= MAX_OPERANDS:
-            return
-        if not all(_matchable(t) for t in operands) or not all(map(_settled, attrs.values())):
-            return
         times = self._learnt.get(id(executable), 0)  # (the engine keeps executables for good)
-        if times >= _AGAIN:
+        if times >= _AGAIN or self._budget <= 0:
+            return
+        fits = 0 < len(operands) <= MAX_OPERANDS and executable.native is not None
+        if not fits or not all(map(_settled, attrs.values())):
+            self._learnt[id(executable)] = _AGAIN  # it never will be
+            return
+        if not all(_matchable(t) for t in operands):
             return
         self._learnt[id(executable)] = times + 1
         self._budget -= 1
