@@ -293,3 +293,22 @@ def test_products_with_jacobians() -> None:
         assert of_x.asnumpy().tolist() == [6, 12] and of_y.asnumpy().tolist() == [4, 8]
         _, single = nn.Vjp(nn.ReLU())(a, b)
         assert single.asnumpy().tolist() == [3, 4]
+
+
+@pytest.mark.usefixtures("mode")
+def test_primitives() -> None:
+    x = MATRICES
+    for text, want in (
+        ("ops.MatrixInverse(True)", np.linalg.inv(x.transpose(0, 2, 1))),
+        ("ops.MatrixDeterminant()", np.linalg.det(x)),
+    ):
+        primitive = eval(text, {"ops": ops})
+        np.testing.assert_allclose(_gives(primitive, x).asnumpy(), want, rtol=1e-3, atol=1e-4)
+    band = Tensor(np.array([[1.0, 2], [3, 4]], np.float32))
+    made = _Calls(lambda b: ops.MatrixDiagV3()(b, 0, -1, -1, 0.0))(band)
+    assert made.shape == (2, 2, 2)
+    back = _Calls(lambda m: ops.MatrixDiagPartV3()(m, 0, 0.0))(made)
+    np.testing.assert_array_equal(back.asnumpy(), band.asnumpy())
+    volume = Tensor(np.ones((1, 1, 4, 4, 4), np.float32))
+    assert _Calls(lambda v: ops.AdaptiveAvgPool3D(2)(v))(volume).shape == (1, 1, 2, 2, 2)
+    assert ops.Padding(4)(Tensor(np.ones((2, 1)))).shape == (2, 4)

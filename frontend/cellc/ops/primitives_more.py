@@ -10,6 +10,8 @@ from cellc_runtime.dtypes import DType, float32, int32, int64
 
 from ..common._promotion import cast_to
 from ..common.tensor import Tensor
+from . import functional_band as band
+from . import functional_classes as classes
 from . import functional_create as fc
 from . import functional_loss as loss
 from . import functional_math as m
@@ -17,6 +19,8 @@ from . import functional_more as more
 from . import functional_nn as fn
 from . import functional_random as rnd
 from . import functional_reduce as fr
+from . import functional_solve as solve
+from . import functional_volume as volume
 from .primitive import Primitive
 from .primitives import make_primitive
 
@@ -60,14 +64,27 @@ def _triplet(x: Tensor, positive: Tensor, negative: Tensor, margin: Any, p: int,
     return loss.triplet_margin_loss(x, positive, negative, margin, p, eps, swap, reduction)
 
 
+def _inverse(x: Tensor, adjoint: bool) -> Tensor:
+    return solve.inverse(x.swapaxes(-1, -2) if adjoint else x)
+
+
 _PLAIN: dict[str, Callable[..., Any]] = {
     "ComplexAbs": m.abs, "ConjugateTranspose": lambda x, perm: m.conj(x.transpose(perm)),
     "Eps": more.eps, "FastGelu": fn.fast_gelu, "FastGeLU": fn.fast_gelu,
     "LerpScalar": m.lerp, "MatrixBandPart": more.matrix_band_part,
     "TruncateDiv": more.truncate_div, "IdentityN": lambda x: tuple(x),
+    "MatrixDeterminant": solve.det, "LogMatrixDeterminant": solve.slogdet,
+    "Igamma": classes.igamma, "Igammac": classes.igammac,
 }
 
 _WITH_INIT: dict[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
+    "AdaptiveAvgPool3D": (volume.adaptive_avg_pool3d, {"output_size": REQUIRED}),
+    "CTCGreedyDecoder": (classes.ctc_greedy_decoder, {"merge_repeated": True}),
+    "MatrixDiagPartV3": (band.matrix_diag_part, {"align": "RIGHT_LEFT"}),
+    "MatrixDiagV3": (band.matrix_diag, {"align": "RIGHT_LEFT"}),
+    "MatrixInverse": (_inverse, {"adjoint": False}),
+    "MatrixSetDiagV3": (band.matrix_set_diag, {"align": "RIGHT_LEFT"}),
+    "Padding": (band.padding, {"pad_dim_size": 8}),
     "ApproximateEqual": (more.approximate_equal, {"tolerance": 1e-5}),
     "Bucketize": (more.bucketize, {"boundaries": REQUIRED}),
     "ChannelShuffle": (lambda x, group: more.channel_shuffle(x, group), {"group": REQUIRED}),
