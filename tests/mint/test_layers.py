@@ -68,6 +68,8 @@ CASES: list[tuple[Any, ...]] = [
     ("nn.Embedding(5, 3)", [[[0, 4, 2], [1, 1, 1]]]),
     ("nn.Embedding(5, 3, padding_idx=1)", [[[0, 4, 2], [1, 1, 1]]]),
     ("nn.Embedding(5, 3, padding_idx=-1)", [[3, 4, 2]]),
+    ("nn.Embedding(5, 3, scale_grad_by_freq=True)", [[[0, 4, 2], [1, 1, 0]]]),
+    ("nn.Embedding(5, 3, 2, scale_grad_by_freq=True)", [[2, 4, 4, 2, 0]]),
     ("nn.Dropout(0.3)", [IMAGE]), ("nn.Dropout2d(0.3)", [IMAGE]), ("nn.Identity()", [IMAGE]),
     ("nn.ELU()", [IMAGE]), ("nn.ELU(0.5, True)", [IMAGE]), ("nn.GELU()", [IMAGE]),
     ("nn.GELU(approximate='tanh')", [IMAGE]), ("nn.GLU(1)", [IMAGE]), ("nn.Hardshrink()", [IMAGE]),

@@ -138,24 +138,28 @@ def embedding(
         padding_idx: a row that gets no gradient.
         max_norm: rows that are read are first scaled to at most this norm (a parameter is
             changed in place), of order `norm_type`.
-        scale_grad_by_freq: not supported.
+        scale_grad_by_freq: divide a row's gradient by how often it is read.
 
     Raises:
-        ValueError: `scale_grad_by_freq` is set, or the weight is no matrix.
+        ValueError: the weight is no matrix.
     """
     index = _index(input, "embedding", "input")
     table = tensor(weight, "embedding", "weight")
     if table.ndim != 2:
         raise ValueError(f"For 'embedding', 'weight' must be a matrix, but has {table.ndim} axes.")
-    if scale_grad_by_freq:
-        raise ValueError("For 'embedding', scale_grad_by_freq is not supported.")
     _check_range(index, table.shape[0], "embedding")
     if max_norm is not None:
         table = _renormed(table, index, float(max_norm), float(norm_type))
     pad = None if padding_idx is None else axis_of(
         padding_idx, table.shape[0], "embedding", "padding_idx")
     out: Tensor = apply("embedding", table, index, padding_idx=pad)
-    return out
+    if not scale_grad_by_freq:
+        return out
+    read = apply("scatter", fc.zeros((table.shape[0],), table.dtype), fa.ravel(index),
+                 fc.ones((index.size,), table.dtype), axis=0, mode="add")
+    share = m.div(out, fa.expand_dims(apply("gather", read, index, axis=0), -1))
+    # The difference is zero; its gradient is that of the share.
+    return m.add(apply("stop_gradient", out), m.sub(share, apply("stop_gradient", share)))
 
 
 def _renormed(table: Tensor, index: Tensor, limit: float, p: float) -> Tensor:
