@@ -7,6 +7,8 @@ asks it again (with CELLC_ORACLE_PYTHON).
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -336,6 +338,17 @@ def test_where_parameters_are_updated() -> None:
     assert not optimizer.unique
     with pytest.raises(TypeError):
         optimizer.unique = 1
+
+
+def test_an_optimizer_needs_no_layer() -> None:
+    program_text = (
+        "import numpy as np, cellc as ms\n"
+        "p = ms.Parameter(ms.Tensor(np.ones(3, np.float32)), name='w')\n"
+        "print([q.name for q in ms.nn.Adam([p], 0.1).moment1])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program_text], capture_output=True, text=True,
+                          check=False)
+    assert done.stdout.strip() == "['moment1.w']", done.stderr
 
 
 def record() -> None:

@@ -15,7 +15,6 @@ import numpy as np
 from cellc_runtime.dtypes import DType, float32
 
 from ._draws import fill_normal, fill_uniform
-from .parameter import make_initial
 from .seed import default_generator
 from .tensor import Tensor
 
@@ -522,8 +521,6 @@ def _checked_shape(shape: Any) -> tuple[int, ...]:
             )
     return tuple(int(d) for d in dims)
 
-
-make_initial.append(initializer)
 
 __all__ = [
     "BilinearFiller", "Constant", "Dirac", "HeNormal", "HeUniform", "Identity", "Initializer",

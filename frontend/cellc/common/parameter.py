@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import re
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
+from cellc_runtime.lazy import lazy_module
 
 from ..core import writes
 from ..core.dispatch import active_tracer, assign, precision
 from .tensor import Array, Tensor, aligned_copy, aligned_zeros, cast_array
+
+if TYPE_CHECKING:
+    from . import initializer as initializers
+else:  # few programs fill a clone anew
+    initializers = lazy_module("cellc.common.initializer")
 
 PARAMETER_NAME_DEFAULT = "Parameter"
 _serial = count()
@@ -325,7 +331,7 @@ class Parameter(Tensor):
             out._data = aligned_copy(self._snapshot())
             out.init = self.init
         else:
-            filled = make_initial[0](init, self.shape, self.dtype).init_data()
+            filled = initializers.initializer(init, self.shape, self.dtype).init_data()
             out._data = aligned_copy(cast_array(filled._data, self.dtype))
         return out
 
@@ -358,9 +364,6 @@ class Parameter(Tensor):
 _OWN = frozenset({"_lease", "_version", "_serial", "init", "inited_param", "_elements",
                   "_unpacked", "_pinned"})
 """Attributes that belong to one parameter and not to copies of it."""
-
-make_initial: list[Callable[..., Tensor]] = []
-"""`initializer`, handed in by its module, which stands on this one."""
 
 
 def _restore(cls: type[Parameter], data: Array, state: dict[str, Any], init: Any) -> Parameter:
