@@ -15,6 +15,8 @@ from cellc.core.compiled import trace
 from cellc_compiler import interpret
 from cellc_compiler.codegen import memory
 from cellc_compiler.codegen.memory import Buffer
+from cellc_compiler.driver import compile_graph
+from cellc_compiler.ir.text import parse_graph
 from cellc_compiler.ir.verify import verify
 from cellc_compiler.passes import base, pipeline, rematerialize
 from cellc_compiler.passes.rematerialize import Choice, Level
@@ -187,3 +189,20 @@ def test_timelines():
     assert memory.timeline(buffers, 2) == [1152, 192]
     assert memory.timeline(buffers, 64) == memory.timeline(buffers, 10)
     assert memory.timeline([], 8) == [0]
+
+
+def test_a_name_of_a_member_is_read_in_its_nest() -> None:
+    """`%1` is another name of `%0` because a convolution reads it; the loops that compute `%0` and
+    `%2` must not look for it in memory, where it is not yet."""
+    graph = parse_graph("""graph g(%x: float32[1,4,6,6] input, %w: float32[4,4,1,1] input) {
+      %0: float32[1,4,6,6] = tanh(%x) {}
+      %1: float32[1,4,6,6] = after(%0, %w) {}
+      %2: float32[1,4,6,6] = sigmoid(%1) {}
+      %3: float32[1,4,6,6] = conv2d(%1, %w) {stride=(1, 1), pads=(0, 0, 0, 0), dilation=(1, 1), groups=1}
+      return %2, %3
+    }""")  # noqa: E501
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(v.shape).astype(np.float32) for v in graph.inputs]
+    expected = interpret.run(graph, arrays)
+    for got, wanted in zip(compile_graph(graph)(arrays), expected, strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)

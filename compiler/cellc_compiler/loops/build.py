@@ -69,6 +69,10 @@ def piece(node: Node) -> TensorType | None:
     return part if same and prod(part.dims[axis:]) >= _RUN else None
 
 
+_NAMES = ("after", "reshape", "stop_gradient")
+"""Ops whose result may be another name of their operand's memory."""
+
+
 class NestBuilder:
     """Builds expressions of values over a domain.
 
@@ -154,7 +158,19 @@ class NestBuilder:
             return self._expand(node, idx, where)[value.index]
         if node is not None and node.op == "constant" and node.attrs["value"].array.size == 1:
             return _constant(node, value.dtype)
+        named = self._named(value)
+        if named.node in self.members:  # its buffer does not hold the element yet
+            if named.shape != value.shape:
+                raise Incompatible(f"{named.type} is read as {value.type} in the same nest")
+            return self.read(named, idx, where)
         return self._load(value, idx, where)
+
+    def _named(self, value: Value) -> Value:
+        """The value whose memory another name may stand for."""
+        while value.node is not None and value.node.op in _NAMES and (
+                value.node not in self.members and value not in self.inline):
+            value = value.node.operands[0]
+        return value
 
     def _load(self, value: Value, idx: tuple[Index, ...], where: Expr | None) -> Element:
         offset = ravel(idx, value.shape)
