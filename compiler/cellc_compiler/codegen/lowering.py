@@ -38,7 +38,7 @@ from .loop_rows import RowLoop, Trips, split_rows
 from .lowered import HostCallback, Kept, Lowered, OpenLoop, RunCheck
 from .memory import Buffer, Frame
 from .plan import KernelPlan, Step
-from .updates import Update, Waiting, replaced_by, touched
+from .updates import Update, Waiting, replaced_by, update_of
 
 Array = np.ndarray[Any, Any]
 
@@ -197,7 +197,7 @@ class GraphBlock:
         """The instructions of all clusters."""
         for position, cluster in enumerate(self.schedule.clusters):
             self.position = position
-            if self.waiting.stands_in_way(self.needs(cluster)):
+            if self.waiting.stands_in_way(self.needs(cluster), self.replaces(cluster)):
                 self._update_waiting(position - 1)
             if cluster.number in self.epilogues:
                 self._with_epilogue(self.epilogues[cluster.number], cluster)
@@ -268,6 +268,11 @@ class GraphBlock:
         for node in self.nodes_of(cluster):
             yield from self.reads(node)
 
+    def replaces(self, cluster: Cluster) -> list[Value]:
+        """The inputs that what a cluster computes replaces."""
+        return [self.replaced[r] for n in self.nodes_of(cluster) for r in n.results
+                if r in self.replaced]
+
     def _last_reads(self) -> dict[Value, int]:
         """For each value with a buffer, the last cluster that reads it."""
         last: dict[Value, int] = {}
@@ -301,7 +306,7 @@ class GraphBlock:
         laid = self.laid(cluster, stored)
         update = self._as_update(cluster, laid, stored)
         if update is not None:
-            if not self.waiting.touched.isdisjoint(update.touched):
+            if not self.waiting.admits(update):
                 self._update_waiting(self.position - 1)
             if update.is_small:
                 self.waiting.add(update)
@@ -329,8 +334,8 @@ class GraphBlock:
         if found is None:
             return None
         kernel, values = found
-        return Update(cluster, laid, kernel, values, frozenset(stored),
-                      touched(self.needs(cluster), stored, self.replaced))
+        return update_of(cluster, laid, kernel, values, self.needs(cluster), stored,
+                         self.replaced)
 
     def _update(self, updates: Sequence[Update]) -> None:
         """Updates of one formula, by one call."""

@@ -8,7 +8,7 @@ updated by one call, whose chunks all threads share: none pays for a region of i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from cellc_runtime.records import dataclass, field
 
@@ -28,6 +28,8 @@ class Update:
     Attributes:
         values: those of its buffers, in the order of the kernel.
         touched: large values that it reads, and those that its results may replace.
+        counted: small values that it reads and some update replaces (the number of steps).
+        replaces: values that its results may replace.
     """
 
     cluster: Cluster
@@ -36,6 +38,8 @@ class Update:
     values: tuple[Value, ...]
     stored: frozenset[Value]
     touched: frozenset[Value]
+    counted: frozenset[Value]
+    replaces: frozenset[Value]
 
     @property
     def is_small(self) -> bool:
@@ -45,21 +49,34 @@ class Update:
 
 @dataclass(slots=True)
 class Waiting:
-    """Updates to come, by their kernels' text; no two of them touch one value."""
+    """Updates to come, by their kernels' text, in any order: no two of them touch one value, and
+    none replaces a number that another reads."""
 
     updates: dict[str, list[Update]] = field(default_factory=dict)
     touched: set[Value] = field(default_factory=set)
     stored: set[Value] = field(default_factory=set)
+    counted: set[Value] = field(default_factory=set)
+    replaces: set[Value] = field(default_factory=set)
 
     def add(self, update: Update) -> None:
         """Let one more wait."""
         self.updates.setdefault(update.kernel.body, []).append(update)
         self.touched |= update.touched
         self.stored |= update.stored
+        self.counted |= update.counted
+        self.replaces |= update.replaces
 
-    def stands_in_way(self, values: Iterable[Value]) -> bool:
-        """Whether one of the values is still to be computed."""
-        return bool(self.updates) and not self.stored.isdisjoint(values)
+    def admits(self, update: Update) -> bool:
+        """Whether one more may run before or after those that wait."""
+        return (self.touched.isdisjoint(update.touched)
+                and self.replaces.isdisjoint(update.counted))
+
+    def stands_in_way(self, reads: Iterable[Value], replaces: Collection[Value]) -> bool:
+        """Whether one of the values read is still to be computed, or one of those to be replaced
+        is still to be read."""
+        return bool(self.updates) and not (
+            self.stored.isdisjoint(reads) and self.touched.isdisjoint(replaces)
+            and self.counted.isdisjoint(replaces))
 
 
 def replaced_by(graph: Graph) -> dict[Value, Value]:
@@ -67,9 +84,14 @@ def replaced_by(graph: Graph) -> dict[Value, Value]:
     return {new: old for old, new in graph.updates}
 
 
-def touched(reads: Iterable[Value], stored: Iterable[Value], replaced: dict[Value, Value]) -> (
-    frozenset[Value]
-):
-    """What an update must not share with another that runs beside it."""
+def update_of(
+    cluster: Cluster, laid: Laid, kernel: Flat, values: tuple[Value, ...], reads: Iterable[Value],
+    stored: Collection[Value], replaced: dict[Value, Value],
+) -> Update:
+    """The update that a cluster is, given the values with buffers that it reads."""
+    replaces = frozenset(replaced[v] for v in stored if v in replaced)
+    reads = set(reads)
     large = {v for v in reads if v.type.size > SCALARS}
-    return frozenset(large | {replaced[v] for v in stored if v in replaced})
+    counted = (reads - large).intersection(replaced.values())
+    return Update(cluster, laid, kernel, values, frozenset(stored), replaces | large,
+                  frozenset(counted), replaces)
