@@ -9,7 +9,7 @@ import cellc as ms
 from cellc import nn, ops
 from cellc.core.compiled import trace
 from cellc_compiler import driver
-from cellc_compiler.codegen import lowering
+from cellc_compiler.codegen import graph_block
 
 
 class Block(nn.Cell):
@@ -45,8 +45,8 @@ class Chain(nn.Cell):
 
 def _nests_built(monkeypatch: pytest.MonkeyPatch, net: nn.Cell, *args: ms.Tensor) -> int:
     built = []
-    real = lowering.build_nest
-    monkeypatch.setattr(lowering, "build_nest", lambda *a: built.append(1) or real(*a))
+    real = graph_block.build_nest
+    monkeypatch.setattr(graph_block, "build_nest", lambda *a: built.append(1) or real(*a))
     driver.compile_program(trace(net, args, {}).graph, use_cache=False)
     monkeypatch.undo()
     return len(built)
