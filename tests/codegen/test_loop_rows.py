@@ -13,7 +13,7 @@ import cellc_runtime
 from cellc import nn
 from cellc.core.compiled import trace
 from cellc_compiler import driver
-from cellc_compiler.codegen import loop_rows, lowering, memory
+from cellc_compiler.codegen import graph_block, loop_rows, lowering, memory
 from cellc_compiler.codegen.instructions import Call, For, Tasks, walk
 from cellc_compiler.codegen.loop_rows import split_rows, task_count
 from cellc_compiler.interpret import run
@@ -135,7 +135,7 @@ def test_a_loop_cut_by_rows_gives_the_same_bits(
     assert tasks.length == 4
     assert [type(i) for i in tasks.body] == [For]
     cut = [results(graph, target, threads) for threads in (1, 2, 3)]
-    monkeypatch.setattr(lowering, "split_rows", lambda node: None)
+    monkeypatch.setattr(graph_block, "split_rows", lambda node: None)
     assert tasks_of(graph, target) == []
     whole = results(graph, target)
     for one in cut:
