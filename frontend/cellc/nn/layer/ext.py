@@ -19,11 +19,12 @@ from .. import _check
 from ..cell import Cell
 
 
-class AvgPool1dExt(Cell):
-    """The mean of each window of (N, C, L) or (C, L). Source: `mindspore.nn.AvgPool1dExt`.
+class _AvgPoolExt(Cell):
+    """The mean of each window.
 
     Args:
-        kernel_size, stride, padding: ints; the stride is the kernel if None.
+        kernel_size, stride, padding: an int, or one for each axis; the stride is the kernel if
+            None.
         ceil_mode: a last window may reach beyond the end.
         count_include_pad: padding counts as elements.
     """
@@ -39,14 +40,27 @@ class AvgPool1dExt(Cell):
         self.ceil_mode = ceil_mode
         self.count_include_pad = count_include_pad
 
+    def options(self) -> tuple[Any, ...]:
+        """What the functions take after the input."""
+        step = self.kernel_size if self.stride is None else self.stride
+        return self.kernel_size, step, self.padding, self.ceil_mode, self.count_include_pad
+
+
+class AvgPool1dExt(_AvgPoolExt):
+    """The mean of each window of (N, C, L) or (C, L). Source: `mindspore.nn.AvgPool1dExt`.
+
+    Args:
+        kernel_size, stride, padding: ints; the stride is the kernel if None.
+        ceil_mode: a last window may reach beyond the end.
+        count_include_pad: padding counts as elements.
+    """
+
     def construct(self, input: Tensor) -> Tensor:
         """The means."""
-        step = self.kernel_size if self.stride is None else self.stride
-        return ops.avg_pool1d(input, self.kernel_size, step, self.padding, self.ceil_mode,
-                              self.count_include_pad)
+        return ops.avg_pool1d(input, *self.options())
 
 
-class AvgPool2dExt(Cell):
+class AvgPool2dExt(_AvgPoolExt):
     """The mean of each window of (N, C, H, W) or (C, H, W). Source: `mindspore.nn.AvgPool2dExt`.
 
     Args:
@@ -60,19 +74,12 @@ class AvgPool2dExt(Cell):
         self, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
         count_include_pad: bool = True, divisor_override: int | None = None,
     ) -> None:
-        super().__init__()
-        self.kernel_size = kernel_size
-        self.stride = stride
-        self.padding = padding
-        self.ceil_mode = ceil_mode
-        self.count_include_pad = count_include_pad
+        super().__init__(kernel_size, stride, padding, ceil_mode, count_include_pad)
         self.divisor_override = divisor_override
 
     def construct(self, input: Tensor) -> Tensor:
         """The means."""
-        step = self.kernel_size if self.stride is None else self.stride
-        return ops.avg_pool2d(input, self.kernel_size, step, self.padding, self.ceil_mode,
-                              self.count_include_pad, self.divisor_override or 0)
+        return ops.avg_pool2d(input, *self.options(), self.divisor_override or 0)
 
 
 class AvgPool3dExt(AvgPool2dExt):
@@ -84,9 +91,7 @@ class AvgPool3dExt(AvgPool2dExt):
 
     def construct(self, input: Tensor) -> Tensor:
         """The means."""
-        step = self.kernel_size if self.stride is None else self.stride
-        return ops.avg_pool3d(input, self.kernel_size, step, self.padding, self.ceil_mode,
-                              self.count_include_pad, self.divisor_override or 0)
+        return ops.avg_pool3d(input, *self.options(), self.divisor_override or 0)
 
 
 class MaxPool2dExt(Cell):
