@@ -1,4 +1,4 @@
-"""A Cell's own `bprop`: what it is given, what it may return, and what is refused, in both modes."""
+"""A Cell's own `bprop`: what it is given and may return, and what is refused, in both modes."""
 
 from __future__ import annotations
 
