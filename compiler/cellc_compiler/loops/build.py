@@ -69,7 +69,7 @@ def piece(node: Node) -> TensorType | None:
     return part if same and prod(part.dims[axis:]) >= _RUN else None
 
 
-_NAMES = ("after", "reshape", "stop_gradient")
+RENAMES = ("after", "reshape", "stop_gradient")
 """Ops whose result may be another name of their operand's memory."""
 
 
@@ -167,7 +167,7 @@ class NestBuilder:
 
     def _named(self, value: Value) -> Value:
         """The value whose memory another name may stand for."""
-        while value.node is not None and value.node.op in _NAMES and (
+        while value.node is not None and value.node.op in RENAMES and (
                 value.node not in self.members and value not in self.inline):
             value = value.node.operands[0]
         return value

@@ -15,7 +15,7 @@ from cellc_runtime.records import dataclass, field
 from ..ir.graph import Graph, Node, Value
 from ..ir.op import Op, has_effect, lookup
 from ..ir.types import prod
-from ..loops.build import Domain, Group, Incompatible, NestBuilder, piece
+from ..loops.build import RENAMES, Domain, Group, Incompatible, NestBuilder, piece
 from . import regroup
 
 CHEAP = frozenset({
@@ -122,7 +122,7 @@ class Fuser:
         if node.op == "after":  # what is read again much later must not be copied
             return node.operands[0] not in self.inline and node.result not in self.results \
                 and any(not fusable(u) for u in self.users.get(node.result, []))
-        if node.op not in ("reshape", "stop_gradient"):
+        if node.op not in RENAMES:
             return False
         source = node.operands[0].node
         if node.result in self.results:  # its buffer may be that of a kernel's result

@@ -5,13 +5,12 @@ Each is one loop (a `scan`, so one op in both modes) over columns, rows or round
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
 from cellc_compiler.ir.types import broadcast_all
-from cellc_runtime.dtypes import bfloat16, float16, float32, float64, int64
+from cellc_runtime.dtypes import bfloat16, float16, float32, float64
 
 from ..common._promotion import cast_to
 from ..common.tensor import Tensor
@@ -22,6 +21,7 @@ from . import functional_linalg as fl
 from . import functional_math as m
 from . import functional_reduce as fr
 from ._args import boolean, choice, tensor
+from ._matrices import as_batch, at, positions, substitute
 
 
 def _matrices(x: Any, what: str, name: str, most: int | None = None) -> Tensor:
@@ -38,23 +38,6 @@ def _matrices(x: Any, what: str, name: str, most: int | None = None) -> Tensor:
         limit = "2 axes or more" if most is None else f"2 to {most} axes"
         raise ValueError(f"For '{what}', '{name}' must have {limit}, but has shape {t.shape}.")
     return t
-
-
-def _flat(x: Tensor) -> Tensor:
-    """All leading axes as one."""
-    return fa.reshape(x, (math.prod(x.shape[:-2]), *x.shape[-2:]))
-
-
-def _at(x: Tensor, i: Tensor, axis: int) -> Tensor:
-    """Position i of an axis, the axis kept."""
-    out: Tensor = apply("gather", x, fa.reshape(i, (1,)), axis=axis)
-    return out
-
-
-def _positions(n: int) -> Tensor:
-    """0 .. n - 1 along axis 1 of three."""
-    out: Tensor = apply("iota", shape=(1, n, 1), axis=1, dtype=int64)
-    return out
 
 
 def _total(x: Tensor, axis: int) -> Tensor:
@@ -75,8 +58,8 @@ def _reflect(
     """
     r, q = carried
     rows = captures[0]
-    column = _at(r, i, 2)
-    head, below = _at(column, i, 1), m.gt(rows, i)
+    column = at(r, i, 2)
+    head, below = at(column, i, 1), m.gt(rows, i)
     tail = _total(m.where(below, m.mul(column, column), 0.0), 1)
     active = m.ne(tail, 0.0)
     size = m.sqrt(m.where(active, m.add(tail, m.mul(head, head)), 1.0))
@@ -107,11 +90,11 @@ def qr(input: Tensor, mode: str = "reduced") -> tuple[Tensor, Tensor]:
     x = _matrices(input, "qr", "input")
     how = choice(mode, ("reduced", "complete", "r"), "qr", "mode")
     lead, (rows, columns) = x.shape[:-2], x.shape[-2:]
-    flat, k = _flat(x), min(rows, columns)
+    flat, k = as_batch(x), min(rows, columns)
     q = fa.broadcast_to(fc.eye(rows, None, x.dtype), (flat.shape[0], rows, rows))
     r = flat
     if flat.size:
-        (r, q), _ = scan(("reflect",), [flat, q], [], [_positions(rows)], k, _reflect)
+        (r, q), _ = scan(("reflect",), [flat, q], [], [positions(rows)], k, _reflect)
     r = fa.triu(r)
     if how == "complete":
         return fa.reshape(q, (*lead, rows, rows)), fa.reshape(r, (*lead, rows, columns))
@@ -122,21 +105,6 @@ def qr(input: Tensor, mode: str = "reduced") -> tuple[Tensor, Tensor]:
 
 
 # --- triangular systems ---------------------------------------------------------------------------
-
-
-def _substitute(
-    carried: list[Tensor], xs: list[Tensor], i: Tensor, captures: list[Tensor]
-) -> tuple[list[Tensor], list[Tensor]]:
-    """One row of the back substitution, the last first.
-
-    Carried: right sides (B, n, k), solved from the last row up; captured: the upper triangle.
-    """
-    y, (rows, upper) = carried[0], captures
-    row = m.sub(upper.shape[1] - 1, i)
-    column = _at(upper, row, 2)
-    solved = m.div(_at(y, row, 1), _at(column, row, 1))
-    rest = m.sub(y, m.where(m.lt(rows, row), m.mul(column, solved), 0.0))
-    return [m.where(m.eq(rows, row), solved, rest)], []
 
 
 def triangular_solve(
@@ -174,13 +142,13 @@ def triangular_solve(
         return y, a
     matrix = fa.swapaxes(a, -1, -2) if transpose else a
     first = upper != transpose
-    x = _flat(fa.broadcast_to(matrix, (*lead, n, n)))
+    x = as_batch(fa.broadcast_to(matrix, (*lead, n, n)))
     if unitriangular:
         x = m.where(m.eq(fc.eye(n, None, x.dtype), 1.0), 1.0, x)
-    right = _flat(y)
+    right = as_batch(y)
     if not first:  # a lower triangle is an upper one from the other end
         x, right = fa.flip(x, (1, 2)), fa.flip(right, (1,))
-    (out,), _ = scan(("substitute from", n), [right], [], [_positions(n), x], n, _substitute)
+    out = substitute(x, right)
     return fa.reshape(out if first else fa.flip(out, (1,)), y.shape), a
 
 
@@ -241,7 +209,7 @@ def singular_values(input: Tensor) -> Tensor:
     _matrices(x, "singular_values", "input")
     if x.shape[-1] > x.shape[-2]:
         x = fa.swapaxes(x, -1, -2)
-    flat = _flat(x)
+    flat = as_batch(x)
     batch, rows, n = flat.shape
     if not flat.size:
         return cast_to(fc.zeros((*x.shape[:-2], n), x.dtype), kind)

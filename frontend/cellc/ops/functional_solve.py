@@ -22,6 +22,7 @@ from . import functional_index as fi
 from . import functional_math as m
 from . import functional_reduce as fr
 from ._args import boolean, tensor
+from ._matrices import as_batch, at, substitute
 
 
 def _square(x: Any, what: str, name: str = "input") -> Tensor:
@@ -44,12 +45,6 @@ def _square(x: Any, what: str, name: str = "input") -> Tensor:
     return t
 
 
-def _column(x: Tensor, i: Tensor, axis: int) -> Tensor:
-    """Position i of an axis, the axis kept."""
-    out: Tensor = apply("gather", x, fa.reshape(i, (1,)), axis=axis)
-    return out
-
-
 def _swapped(x: Tensor, i: Tensor, pivot: Tensor, rows: Tensor) -> Tensor:
     """Rows i and pivot (B, 1) of (B, n, m) exchanged."""
     here, there = m.eq(rows, i), m.eq(rows, pivot)
@@ -68,35 +63,17 @@ def _eliminate(
     """
     x, odd = carried
     rows = captures[0]
-    column = _column(x, i, 2)
+    column = at(x, i, 2)
     size = m.where(m.ge(rows, i), m.abs(fa.squeeze(column, 2)), -1.0)
     pivot = fa.expand_dims(fr.argmax(size, 1), 1)
     x = _swapped(x, i, pivot, rows)
     odd = m.ne(odd, m.ne(fa.squeeze(pivot, 1), i))
-    top = _column(x, i, 1)
-    head = _column(top, i, 2)
-    factor = m.div(_column(x, i, 2), m.where(m.eq(head, 0.0), 1.0, head))
+    top = at(x, i, 1)
+    head = at(top, i, 2)
+    factor = m.div(at(x, i, 2), m.where(m.eq(head, 0.0), 1.0, head))
     below = fa.expand_dims(m.gt(rows, i), 2)
     x = m.sub(x, m.where(below, m.mul(factor, top), 0.0))
     return [x, odd], [fa.reshape(head, (head.shape[0],))]
-
-
-def _back(
-    carried: list[Tensor], xs: list[Tensor], i: Tensor, captures: list[Tensor]
-) -> tuple[list[Tensor], list[Tensor]]:
-    """One row of the back substitution, from the last one up.
-
-    Carried: right sides (B, n, m); captured: the upper triangle (B, n, n).
-    """
-    y = carried[0]
-    rows, upper = captures
-    row = m.sub(upper.shape[1] - 1, i)
-    solved = m.div(_column(y, row, 1), _column(_column(upper, row, 1), row, 2))
-    column = _column(upper, row, 2)
-    here = fa.expand_dims(m.eq(rows, row), 2)
-    above = fa.expand_dims(m.lt(rows, row), 2)
-    y = m.sub(y, m.where(above, m.mul(column, solved), 0.0))
-    return [m.where(here, solved, y)], []
 
 
 def _reduced(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -108,19 +85,11 @@ def _reduced(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return upper, pivots, m.where(odd, -1.0, 1.0)
 
 
-def _flat(x: Tensor) -> Tensor:
-    """All leading axes as one."""
-    return fa.reshape(x, (math.prod(x.shape[:-2]), *x.shape[-2:]))
-
-
 def _solved(a: Tensor, b: Tensor) -> Tensor:
     """x of a @ x = b for (B, n, n) and (B, n, m)."""
     n = a.shape[1]
     upper, _, _ = _reduced(fa.concat((a, b), 2))
-    rows = apply("iota", shape=(1, n), axis=1, dtype=int64)
-    (out,), _ = scan(("substitute",), [fa.part(upper, 2, n, n + b.shape[2])], [],
-                     [rows, fa.part(upper, 2, 0, n)], n, _back)
-    return out
+    return substitute(fa.part(upper, 2, 0, n), fa.part(upper, 2, n, n + b.shape[2]))
 
 
 def _empty(shape: Sequence[int]) -> bool:
@@ -140,8 +109,8 @@ def inverse(input: Tensor) -> Tensor:
     if _empty(x.shape):
         return x
     n = x.shape[-1]
-    eye = fa.broadcast_to(fc.eye(n, None, x.dtype), _flat(x).shape)
-    return fa.reshape(_solved(_flat(x), eye), x.shape)
+    eye = fa.broadcast_to(fc.eye(n, None, x.dtype), as_batch(x).shape)
+    return fa.reshape(_solved(as_batch(x), eye), x.shape)
 
 
 def matrix_solve(matrix: Tensor, rhs: Tensor, adjoint: bool = False) -> Tensor:
@@ -171,7 +140,7 @@ def matrix_solve(matrix: Tensor, rhs: Tensor, adjoint: bool = False) -> Tensor:
     b = fa.broadcast_to(b, (*lead, *b.shape[-2:]))
     if _empty(b.shape):
         return b
-    return fa.reshape(_solved(_flat(a), _flat(b)), b.shape)
+    return fa.reshape(_solved(as_batch(a), as_batch(b)), b.shape)
 
 
 def det(input: Tensor) -> Tensor:
@@ -186,7 +155,7 @@ def det(input: Tensor) -> Tensor:
     x = _square(input, "det")
     if _empty(x.shape):
         return fc.zeros(x.shape[:-2], x.dtype)
-    _, pivots, sign = _reduced(_flat(x))
+    _, pivots, sign = _reduced(as_batch(x))
     return fa.reshape(cast_to(m.mul(fr.prod(pivots, 0), sign), x.dtype), x.shape[:-2])
 
 
@@ -203,7 +172,7 @@ def slogdet(input: Tensor) -> tuple[Tensor, Tensor]:
     lead = x.shape[:-2]
     if _empty(x.shape):
         return fc.zeros(lead, x.dtype), fc.zeros(lead, x.dtype)
-    _, pivots, sign = _reduced(_flat(x))
+    _, pivots, sign = _reduced(as_batch(x))
     total = m.mul(fr.prod(m.sign(pivots), 0), sign)
     size = fr.sum(apply("log", m.abs(pivots)), 0)
     return (fa.reshape(cast_to(total, x.dtype), lead),
@@ -242,8 +211,8 @@ def _factor(
     """One column of a Cholesky factor. Carried: what is left of the matrices (B, n, n)."""
     x = carried[0]
     rows = captures[0]
-    column = _column(x, i, 2)
-    head = m.sqrt(_column(column, i, 1))
+    column = at(x, i, 2)
+    head = m.sqrt(at(column, i, 1))
     below = fa.expand_dims(m.ge(rows, i), 2)
     line = m.where(below, m.div(column, head), 0.0)
     return [m.sub(x, m.mul(line, fa.swapaxes(line, 1, 2)))], [fa.squeeze(line, 2)]
@@ -268,7 +237,7 @@ def cholesky(input_x: Tensor, upper: bool = False) -> Tensor:
         return x
     n = x.shape[-1]
     rows = apply("iota", shape=(1, n), axis=1, dtype=int64)
-    _, (columns,) = scan(("cholesky",), [_flat(x)], [], [rows], n, _factor)
+    _, (columns,) = scan(("cholesky",), [as_batch(x)], [], [rows], n, _factor)
     out = fa.transpose(columns, (1, 0, 2) if transposed else (1, 2, 0))
     return fa.reshape(out, x.shape)
 
