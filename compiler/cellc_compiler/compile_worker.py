@@ -8,6 +8,7 @@ that LLVM ended. Requests are read while one is compiled: whoever sends them nev
 
 from __future__ import annotations
 
+import os
 import struct
 import sys
 import threading
@@ -54,7 +55,16 @@ def answer(message: bytes) -> bytes:
 
 
 def main() -> None:
-    """Answer requests until the input ends."""
+    """Answer requests until the input ends, or nobody takes the answers."""
+    try:
+        _serve()
+    except BrokenPipeError:
+        # Whoever asked is gone, or was interrupted while it started us. What is left in the
+        # buffer must not fail again when Python flushes it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _serve() -> None:
     requests: SimpleQueue[bytes | None] = SimpleQueue()
 
     def read() -> None:

@@ -16,7 +16,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 from helpers import mark_kernel
 
-from cellc_compiler import compile_crew, objects, relocate
+from cellc_compiler import compile_crew, compile_worker, objects, relocate
 from cellc_compiler.link import LinkError, LinkInput, link
 from cellc_compiler.objects import CompilerBug, build_image, compile_kernels, compile_module
 from cellc_runtime import dtypes, knobs
@@ -345,6 +345,22 @@ def test_workers_end_with_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
     with knobs.override(cache_size=0), pytest.raises(KeyboardInterrupt):
         objects.compile_texts(bodies, AVX2, jobs=3)
     assert started and all(p.poll() is not None for p in started)
+
+
+def test_a_worker_nobody_listens_to_ends_quietly() -> None:
+    """As one is left by an interrupt that lands while it starts, or while it compiles."""
+    command = [sys.executable, "-m", "cellc_compiler.compile_worker"]
+    for waits in (False, True):
+        worker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE)  # fmt: skip
+        assert worker.stdin is not None and worker.stdout is not None and worker.stderr is not None
+        if waits:
+            assert compile_worker.receive(worker.stdout) == compile_worker.HELLO
+            compile_worker.send(worker.stdin, compile_worker.request(AVX2.name, MAIN))
+        worker.stdout.close()
+        worker.stdin.close()
+        assert (worker.wait(60), worker.stderr.read()) == (0, b"")
+        worker.stderr.close()
 
 
 def test_vectors_of_constants_are_aligned() -> None:
