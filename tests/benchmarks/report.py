@@ -43,6 +43,7 @@ class Result:
         rounds: seconds per call.
         values: numbers that tell whether peers computed the same.
         note: why something is missing.
+        stolen: the part of the processors' time that each round lost to the host.
     """
 
     peer: str
@@ -51,6 +52,7 @@ class Result:
     rounds: list[float] = field(default_factory=list)
     values: list[float] = field(default_factory=list)
     note: str = ""
+    stolen: list[float] = field(default_factory=list)
 
     @property
     def time(self) -> float:
@@ -113,7 +115,8 @@ def read(path: Path) -> Figures:
 
 def _result(r: Record) -> Result:
     starts = {k: Start(**r[k]) if r[k] else None for k in ("cold", "warm")}
-    return Result(r["peer"], **starts, rounds=r["rounds"], values=r["values"], note=r["note"])
+    return Result(r["peer"], **starts, rounds=r["rounds"], stolen=r.get("stolen", []),
+                  values=r["values"], note=r["note"])
 
 
 def span(seconds: float | None) -> str:
@@ -203,6 +206,10 @@ def table(figures: Figures, case: str) -> str:
             f"{span(r.warm.total if r.warm else None):>9}"
             f"{span(start.imported if start else None):>9}{held[0]:>10}{held[1]:>10}{wrong}"
             + (f"  {r.note}" if r.note else ""))
+    lost = [part for r in results for part in r.stolen]
+    if lost and max(lost) > 0:
+        lines.append(f"  the host took {statistics.mean(lost):.1%} of the processors' time "
+                     f"(at most {max(lost):.1%} in a round)")
     if (peer := best(results)) and not math.isnan(ahead(results)):
         lines.append(f"  best peer: {peer.peer}, cellc is {ahead(results):.2f}x as fast")
     return "\n".join(lines)

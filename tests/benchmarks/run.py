@@ -34,6 +34,8 @@ HERE = Path(__file__).parent
 THREADS = 2
 SLICE = 0.3  # seconds a peer measures in a round
 PAUSE = 0.05  # seconds between peers
+STOLEN = 0.02  # part of the processors' time that other guests of a virtual machine may take
+AGAIN = 4  # times a slice is measured again that lost more
 STOPS = hasattr(signal, "SIGSTOP")
 
 
@@ -253,11 +255,36 @@ def take_rounds(case: str, running: list[Running], plan: Plan) -> None:
                 continue
             start = time.perf_counter()
             try:
-                result.rounds.append(worker.ask(SLICE))
+                seconds, lost = quiet_slice(worker)
+                result.rounds.append(seconds)
+                result.stolen.append(lost)
             except RuntimeError as error:
                 result.note = str(error)
             spent[result.peer] = spent.get(result.peer, 0.0) + time.perf_counter() - start
             time.sleep(PAUSE)
+
+
+def quiet_slice(worker: Worker) -> tuple[float, float]:
+    """Seconds per call and what part of the processors' time the host took meanwhile.
+
+    A slice that lost much is measured again; the one that lost least counts, whatever its time.
+    """
+    found: list[tuple[float, float]] = []
+    for _ in range(1 + AGAIN):
+        before, start = stolen(), time.perf_counter()
+        seconds = worker.ask(SLICE)
+        passed = (time.perf_counter() - start) * THREADS
+        found.append((seconds, (stolen() - before) / passed))
+        if found[-1][1] <= STOLEN:
+            break
+    return min(found, key=lambda f: f[1])
+
+
+def stolen() -> float:
+    """Seconds of processor time that the host of a virtual machine gave to others; 0 if unknown."""
+    stat = Path("/proc/stat")
+    fields = stat.read_text(encoding="ascii").split(maxsplit=9) if stat.exists() else []
+    return int(fields[8]) / os.sysconf("SC_CLK_TCK") if len(fields) > 8 else 0.0
 
 
 def start_again(case: str, result: Result, root: Path, plan: Plan) -> None:

@@ -16,6 +16,7 @@ sys.path.insert(0, str(RUN.parent))  # the benchmark is a program, not a package
 
 import cases  # noqa: E402
 import report  # noqa: E402
+import run as benchmark  # noqa: E402
 from report import Figures, Result, Start  # noqa: E402
 
 
@@ -36,13 +37,35 @@ def test_both_modes_are_measured_and_agree(tmp_path: Path) -> None:
         assert [r.peer for r in results] == ["cellc graph", "cellc pynative"]
         assert results[0].values == results[1].values
         for r in results:
-            assert len(r.rounds) == 2 and min(r.rounds) > 0
+            assert len(r.rounds) == len(r.stolen) == 2 and min(r.rounds) > 0
             assert r.cold is not None and r.warm is not None
             assert min(r.cold.total, r.warm.total, r.cold.memory or 0, r.warm.memory or 0) > 0
     assert figures.flops > 1e8 and figures.bandwidth > 1e8
     assert report.geomean([]) != report.geomean([])
     again = run("--report", "--json", str(out))
     assert again.returncode == 0 and "GFLOP/s" in again.stdout
+
+
+def test_a_slice_that_lost_much_is_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one that lost least counts, though it was slower; a quiet one ends the search."""
+    def slices(lost: list[float]) -> tuple[float, int]:
+        clock, taken, asked = [0.0], [0.0], []
+
+        class Fake:
+            def ask(self, seconds: float) -> float:
+                asked.append(seconds)
+                clock[0] += 1.0
+                taken[0] += lost[len(asked) - 1] * benchmark.THREADS
+                return float(len(asked))
+
+        monkeypatch.setattr(benchmark.time, "perf_counter", lambda: clock[0])
+        monkeypatch.setattr(benchmark, "stolen", lambda: taken[0])
+        return benchmark.quiet_slice(Fake())[0], len(asked)  # type: ignore[arg-type]
+
+    assert slices([0.0]) == (1.0, 1)
+    assert slices([0.5, 0.01]) == (2.0, 2)
+    assert slices([0.5, 0.4, 0.1, 0.3, 0.2]) == (3.0, 5)
+    assert benchmark.stolen() >= 0
 
 
 def test_an_unknown_case_is_refused() -> None:
