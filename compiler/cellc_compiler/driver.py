@@ -25,6 +25,7 @@ from cellc_runtime.target import Target, host_target
 from . import __version__
 from .ir.graph import Graph, Node
 from .ir.text import print_graph
+from .sizes import stand_in
 
 if TYPE_CHECKING:
     import hashlib
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
     from . import llvm_version, objects
     from .codegen import budget as budgets
-    from .codegen import checks, instructions, lowering, main, memory, recording
+    from .codegen import checks, instructions, lowering, main, memory, recording, sized
     from .codegen.lowered import KeptBlock, Lowered
     from .loops import nest
     from .passes import base, pipeline
@@ -40,12 +41,13 @@ else:  # a program found in the cache needs none of these
     hashlib = lazy_module("hashlib")
     pathlib = lazy_module("pathlib")
     llvm_version = lazy_module("cellc_compiler.llvm_version")
-    objects, budgets, checks, memory, instructions, lowering, main, recording, nest, base, \
-            pipeline = (
+    objects, budgets, checks, memory, instructions, lowering, main, recording, sized, nest, \
+            base, pipeline = (
         lazy_module(f"cellc_compiler.{name}")
         for name in ("objects", "codegen.budget", "codegen.checks", "codegen.memory",
                      "codegen.instructions", "codegen.lowering", "codegen.main",
-                     "codegen.recording", "loops.nest", "passes.base", "passes.pipeline")
+                     "codegen.recording", "codegen.sized", "loops.nest", "passes.base",
+                     "passes.pipeline")
     )
 
 Array = np.ndarray[Any, Any]
@@ -165,6 +167,44 @@ def compile_program(
         if report.recomputed is not None:
             store.put(cache.make_key("recomputed", key), report.recomputed.to_bytes())
     return program
+
+
+def compile_sized(
+    op: str, given: Sequence[dtypes.DType], ways: Sequence[int], attrs: Mapping[str, Any]
+) -> Program | None:
+    """The program of an elementwise op for any sizes, or None if there is none (complex numbers).
+
+    Args:
+        op, attrs: an op that is `elementwise`.
+        given: the element types of the operands.
+        ways: how each lies over the result (`cellc_runtime.sized`).
+
+    Raises:
+        TypeError, ValueError: the op does not take such operands.
+    """
+    target = host_target()
+    graph = stand_in(op, given, ways, attrs)
+    key = cache.make_key(
+        "sized", print_graph(graph, spans=False), target.name, llvm_version.llvm_version(),
+        __version__, _source_stamp(),
+    )
+    store = cache.default()
+    payload = store.get(key)
+    found = _from_cache(payload)
+    if found is not None or payload == _NO_PROGRAM:
+        return found
+    code = sized.sized(optimize(graph, target=target), target)
+    if code is None:
+        store.put(key, _NO_PROGRAM)
+        return None
+    image = objects.build_image(code.main, [(code.name, code.kernel)], target)
+    program = Program(op, target.name, tuple(graph_slots(graph)), image, constants=code.sizes,
+                      cost=code.cost, sized=tuple(ways))
+    store.put(key, program.to_bytes())
+    return program
+
+
+_NO_PROGRAM = b"none"
 
 
 def _optimized(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-ABI_VERSION = 5
+ABI_VERSION = 6
 
 
 class Ext(IntEnum):

@@ -23,6 +23,7 @@ from .loader import Host, MappedImage, ahead_function, main_function
 from .platform import Scratch, uses_win64
 from .program import Callback, Program, Slot
 from .records import dataclass, field
+from .sized import measure
 from .target import host_targets
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -60,7 +61,8 @@ class Executable:
                 f"program {program.name!r} is compiled for {program.target}; this machine runs "
                 + " and ".join(names)
             )
-        self._core = _Core(program, callbacks or {}, errors or Errors())
+        kind = _SizedCore if program.sized else _Core
+        self._core = kind(program, callbacks or {}, errors or Errors())
         self.entry: Callable[..., Any] = self._core.make_entry()
 
     @property
@@ -223,9 +225,12 @@ class _Core:
         self._bound = ((*keep, *blocks), addresses, written)
         self._given, self.params, self._ready = given, arrays, True
         if self._context is not None:
-            release = self.program.cost >= _RELEASE_CYCLES or bool(self.program.callbacks)
-            self._context.bind(self._bound[0], addresses, written, release)
+            self._context.bind(self._bound[0], addresses, written, self._release())
         del previous  # the native entry may have used it up to here
+
+    def _release(self) -> int:
+        """Whether a call repays releasing the interpreter lock; see `Context.bind`."""
+        return int(self.program.cost >= _RELEASE_CYCLES or bool(self.program.callbacks))
 
     def _accept_all(
         self, given: Sequence[Array | None], sources: Mapping[int, Source]
@@ -378,6 +383,36 @@ class _Core:
                 "native byte order"
             )
         return array
+
+
+class _SizedCore(_Core):
+    """Runs a program for any sizes: slots have the shapes of the call."""
+
+    def _release(self) -> int:
+        return int(_RELEASE_CYCLES / max(self.program.cost, 0.1))
+
+    def call(self, arrays: Sequence[Array]) -> list[Array]:
+        program = self.program
+        if len(arrays) != len(self._inputs):
+            raise TypeError(
+                f"{program.name} takes {len(self._inputs)} arguments, got {len(arrays)}")
+        shapes = [np.shape(a) for a in arrays]
+        found = measure(program.sized, shapes)
+        if found is None:
+            raise ValueError(f"{program.name}: shapes {shapes} do not fit the program")
+        taken = [
+            self._accept(a, Slot(s.name, s.dtype, np.shape(a), s.kind), False,
+                         f"argument {i + 1} ({s.name!r}) of {program.name}")
+            for a, (i, s) in zip(arrays, self._inputs, strict=True)
+        ]
+        last = program.slots[-1]
+        output = _output(Slot(last.name, last.dtype, found[0], last.kind))
+        slots = (ctypes.c_void_p * len(program.slots))(*map(_address, [*taken, output]))
+        sizes = (ctypes.c_int64 * 2)(*found[1:])
+        code = self._main(ctypes.addressof(slots), 0, ctypes.addressof(sizes))
+        if code:
+            self._raise(code, 0)
+        return [output]
 
 
 @dataclass(frozen=True, slots=True)

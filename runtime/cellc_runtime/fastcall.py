@@ -20,6 +20,7 @@ from .abi import Ext
 from .dtypes import ALL, DType
 from .platform import Scratch, address_of
 from .program import Program
+from .sized import LIMIT
 
 _C_CONTIGUOUS, _ALIGNED, _WRITEABLE = 0x1, 0x100, 0x400
 _METH_FASTCALL = 0x80
@@ -115,6 +116,7 @@ class _Context(ctypes.Structure):
           ("nargs", "nouts", "nslots", "release", "ready", "naliases", "nwritten")),
         *((name, ctypes.c_void_p) for name in
           ("args", "outs", "template", "aliases", "written", "free")),
+        ("sized", ctypes.c_int64), ("limit", ctypes.c_int64),
     ]  # fmt: skip
 
 
@@ -217,6 +219,8 @@ class Context:
         raw.template = ctypes.addressof(self.template)
         pairs = [(i, s.alias) for i, s in enumerate(program.slots) if s.alias is not None]
         raw.naliases, raw.aliases = len(pairs), self._pairs([n for p in pairs for n in p])
+        if program.sized:
+            raw.sized, raw.limit = 1, LIMIT
 
     def _specs(self, program: Program, indices: Sequence[int], written: set[int]) -> int:
         specs = (_Spec * max(len(indices), 1))()
@@ -228,6 +232,9 @@ class Context:
             spec.descr, spec.dims = id(descr), ctypes.addressof(dims)
             spec.ndim, spec.flags, spec.slot = len(slot.shape), flags, index
             spec.nbytes = slot.nbytes
+            if program.sized:  # any shape; how an input lies over the result, the output's elements
+                last = index == len(program.sized)
+                spec.ndim, spec.nbytes = -1, slot.dtype.itemsize if last else program.sized[index]
             self._keep += [dims, descr]
         self._keep.append(specs)
         return ctypes.addressof(specs)
@@ -239,10 +246,14 @@ class Context:
 
     def bind(
         self, bound: tuple[object, ...], addresses: Sequence[tuple[int, int]],
-        written: Sequence[tuple[int, int]], release: bool,
+        written: Sequence[tuple[int, int]], release: int,
     ) -> None:  # fmt: skip
         """Enter the addresses `(slot, address)` of what is bound, kept alive by `bound`, and
-        the ranges `(first, past)` that calls write."""
+        the ranges `(first, past)` that calls write.
+
+        `release`: whether calls release the interpreter lock; of a sized program, from how many
+        elements on.
+        """
         raw = self._raw
         raw.ready = 0
         for slot, address in addresses:
@@ -251,7 +262,7 @@ class Context:
             *(n for pair in written for n in pair)
         )
         raw.written, raw.nwritten = ctypes.addressof(self._written), len(written)
-        raw.bound, raw.release, raw.ready = id(bound), int(release), 1
+        raw.bound, raw.release, raw.ready = id(bound), release, 1
 
     def function(self, name: str, entry: int, owner: object) -> Callable[..., Any]:
         """The function over the entry at address `entry`; it keeps `owner` alive."""

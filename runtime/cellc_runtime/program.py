@@ -8,6 +8,7 @@ nothing: every bound is checked before it is used, so a damaged file is an `Arti
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,6 +20,7 @@ from .errors import RUN_ERRORS, ArtifactError
 from .image import Image, Segment
 from .packing import Packing
 from .records import dataclass, field
+from .sized import WAYS, measure
 from .target import TARGETS
 
 MAGIC = b"CELLCPRG"
@@ -148,6 +150,9 @@ class Program:
         messages: error code `n` of main is `messages[n - 1]`.
         callbacks: in the order of their table entries.
         cost: estimated cycles of a call on one core (decides whether to release the GIL).
+        sized: of a program for any sizes (`cellc_runtime.sized`), how each input lies over the
+            result. Its slots have stand-in shapes, its constants are their rows and columns, and
+            `cost` is that of an element.
     """
 
     name: str
@@ -162,6 +167,7 @@ class Program:
     ahead_arena_bytes: int = 0
     ahead: tuple[Ahead, ...] = ()
     unread: tuple[int, ...] = ()
+    sized: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         self.check()
@@ -221,6 +227,8 @@ class Program:
         if any(not is_count(i, len(self.slots) - 1) or self.slots[i].kind != "param"
                for i in self.unread):
             raise ArtifactError("a slot that is not read is no parameter")
+        if self.sized:
+            self._check_sized()
         written: set[int] = set()
         for index, slot in enumerate(self.slots):
             self._check_slot(index, slot, written)
@@ -229,6 +237,17 @@ class Program:
                 _check_shape(callback.name, dtype, shape)
         for message in self.messages:
             self._check_message(message)
+
+    def _check_sized(self) -> None:
+        kinds = ["input"] * len(self.sized) + ["output"]
+        if [s.kind for s in self.slots] != kinds or not set(self.sized) <= set(WAYS):
+            raise ArtifactError("a program for any sizes has inputs and one output alone")
+        found = measure(self.sized, [s.shape for s in self.slots[:-1]])
+        held = struct.pack("<qq", *found[1:]) if found is not None else b""
+        if found is None or found[0] != self.slots[-1].shape or self.constants != held:
+            raise ArtifactError("the inputs do not lie over the result as the program says")
+        if self.messages or self.callbacks or self.arena_bytes:
+            raise ArtifactError("a program for any sizes is one kernel")
 
     def _check_ahead(self, slot: int, ahead: Ahead) -> None:
         for source in ahead.sources:
@@ -289,6 +308,7 @@ class Program:
             "cost": float(self.cost),
             "ahead": [[a.key, list(a.sources), _packing_out(a.packing)] for a in self.ahead],
             "unread": list(self.unread),
+            "sized": list(self.sized),
             "image": image,
         }
         sections = [(f"segment{i}", data) for i, data in enumerate(parts)]
@@ -339,6 +359,7 @@ def _read(meta: Mapping[str, Any], sections: Mapping[str, memoryview]) -> Progra
         ahead_arena_bytes=_count(ahead_arena),
         ahead=tuple(_ahead(row) for row in meta["ahead"]),
         unread=tuple(_count(i) for i in meta["unread"]),
+        sized=tuple(_count(i) for i in meta["sized"]),
         constants=bytes(sections["constants"]),
         messages=tuple(_message_in(row) for row in meta["messages"]),
         callbacks=tuple(

@@ -60,7 +60,7 @@ class _Case(ctypes.Structure):
         ("total", ctypes.c_int64),
         *((name, ctypes.c_void_p) for name in ("arguments", "function", "capsule", "entry")),
         ("noperands", ctypes.c_int64), ("info", ctypes.c_void_p), ("params", ctypes.c_void_p),
-        ("nparams", ctypes.c_int64), ("epoch", ctypes.c_int64),
+        ("nparams", ctypes.c_int64), ("epoch", ctypes.c_int64), ("sized", ctypes.c_int64),
     ]  # fmt: skip
 
 
@@ -118,9 +118,9 @@ class Argument:
     """What one argument of a case has to be.
 
     Attributes:
-        kind: "same" (this very object), "equal" (its type and value), or "tensor" (a tensor of
-            a type).
-        value: the object; the numpy type and shape of the tensor.
+        kind: "same" (this very object), "equal" (its type and value), "tensor" (a tensor of a
+            type), or "any" (a tensor of any shape, for an entry that serves any).
+        value: the object; the numpy type and shape of the tensor; the numpy type.
         place: which operand of the entry it is, or -1.
         array, tensor: the operand that stands for an object.
     """
@@ -161,6 +161,7 @@ class _Kept:
         raw.info = id(info)
         raw.params, raw.nparams = ctypes.addressof(pairs), len(params)
         raw.epoch = epoch
+        raw.sized = int(bool(executable.program.sized))
 
     def _fill(self, spec: _Argument, argument: Argument) -> None:
         spec.place = argument.place
@@ -170,6 +171,9 @@ class _Kept:
             self.keep.append(dims)
             spec.kind, spec.object = 1, id(dtype)
             spec.ndim, spec.more = len(shape), ctypes.addressof(dims)
+            return
+        if argument.kind == "any":
+            spec.kind, spec.object = 3, id(argument.value)
             return
         spec.kind = 0 if argument.kind == "same" else 2
         spec.object, spec.more, spec.tensor = (

@@ -91,6 +91,9 @@ class Op:
     """Mixed-precision class: `"low"` (wants float16), `"high"` (wants float32), `"promote"`."""
     cost: ClassVar[str] = "cheap"
     """Recompute class: `"free"` (views), `"cheap"`, `"heavy"` (contractions)."""
+    elementwise: ClassVar[bool] = False
+    """Each element of the only result follows from those that the operands, broadcast, have at its
+    place, and from no size: PyNative compiles the op once for all shapes."""
     differentiable: ClassVar[bool] = True
     why_not: ClassVar[str] = ""
     """What the error says when a gradient of an op that is not differentiable is asked for; a

@@ -48,6 +48,7 @@ class Activation(Op):
 
     defaults: ClassVar[tuple[dict[str, Any], ...]] = ({},)
     """Attributes of the samples."""
+    elementwise = True
 
     def infer(self, x: TensorType, **attrs: Any) -> TensorType:
         check_dtype(self, x)

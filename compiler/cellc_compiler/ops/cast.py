@@ -50,6 +50,7 @@ class Cast(Op):
     attrs = {"dtype": REQUIRED}
     dtypes = ANY
     batch = pointwise
+    elementwise = True
 
     def infer(self, x: TensorType, *, dtype: DType) -> TensorType:
         if not isinstance(dtype, DType):
@@ -91,6 +92,7 @@ class Bitcast(Op):
     dtypes = FLOATS + INTS
     differentiable = False
     batch = pointwise
+    elementwise = True
 
     def infer(self, x: TensorType, *, dtype: DType) -> TensorType:
         check_dtype(self, x)

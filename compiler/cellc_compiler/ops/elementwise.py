@@ -90,6 +90,7 @@ class Elementwise(Op):
     """Base: one expression per element over broadcast operands."""
 
     batch = pointwise
+    elementwise = True
 
     def infer(self, *types: TensorType, **attrs: Any) -> TensorType:
         dtype = same_dtype(self.name, *types)
@@ -384,6 +385,7 @@ class Clamp(Op):
     name = "clamp"
     attrs = {"min": None, "max": None}
     dtypes = REAL
+    elementwise = True
 
     def infer(self, x: TensorType, **attrs: Any) -> TensorType:
         check_dtype(self, x)

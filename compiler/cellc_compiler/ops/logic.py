@@ -363,6 +363,7 @@ class Where(Op):
     operands = ("condition", "input", "other")
     dtypes = ANY
     batch = pointwise
+    elementwise = True
 
     def infer(self, c: TensorType, x: TensorType, y: TensorType) -> TensorType:
         if c.dtype is not dt.bool_:

@@ -520,6 +520,7 @@ class Trigamma(Op):
 
     name = "trigamma"
     amp = "high"
+    elementwise = True
     tolerance = 32.0
 
     def infer(self, x: TensorType) -> TensorType:
@@ -568,6 +569,7 @@ class Xlogy(Op):
     name = "xlogy"
     operands = ("input", "other")
     amp = "high"
+    elementwise = True
     primitive = "Xlogy"
 
     def infer(self, x: TensorType, y: TensorType) -> TensorType:

@@ -1,7 +1,8 @@
 """The eager engine: each op is a graph of one node, compiled once per types and attributes.
 
 The kernels are those of graph mode (chosen by op, shapes, dtypes and target alone), which is
-what makes the two modes equal to the bit.
+what makes the two modes equal to the bit. An elementwise op is compiled once for all shapes
+(`cellc_compiler.codegen.sized`): an element's arithmetic is the same for each.
 """
 
 from __future__ import annotations
@@ -12,8 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cellc_compiler.ir.graph import Builder, Graph
+from cellc_compiler.ir.op import lookup
+from cellc_runtime import sized
 from cellc_runtime.executable import Executable
 from cellc_runtime.lazy import lazy_module
+from cellc_runtime.program import Program
 from cellc_runtime.records import dataclass
 
 from ..common.parameter import Parameter
@@ -47,6 +51,7 @@ class EagerEngine:
 
     def __init__(self) -> None:
         self.entries: dict[Any, _Compiled] = {}
+        self.sized: dict[Any, _Compiled | None] = {}
         self.loops = Loops()
         self.last = sites.Last()
         self.site: sites.OpSite | None = None
@@ -61,7 +66,8 @@ class EagerEngine:
             attrs = {k: _frozen(v) for k, v in attrs.items()}
             return self.run(op, operands, attrs)
         if found is None:
-            found = self.entries[key] = self._build(op, operands, attrs)
+            found = self._any_size(op, operands, attrs) if lookup(op).elementwise else None
+            found = self.entries[key] = found or self._build(op, operands, attrs)
         out = found.entry(*arrays)
         if not found.single:
             many = tuple([Tensor._from_array(a) for a in out])
@@ -92,11 +98,32 @@ class EagerEngine:
         inputs = [graph.add_input(t._type, f"x{i}") for i, t in enumerate(operands)]
         out = Builder(graph).emit(op, *inputs, **attrs)
         graph.outputs = list(out) if isinstance(out, tuple) else [out]
-        executable = Executable(driver.compile_program(graph))
+        return self._loaded(driver.compile_program(graph), op, attrs, len(graph.outputs) == 1)
+
+    def _any_size(
+        self, op: str, operands: Sequence[Tensor], attrs: Mapping[str, Any]
+    ) -> _Compiled | None:
+        """The program that serves these shapes and all that lie alike, if there is one."""
+        arrays = [t._data for t in operands]
+        ways = sized.ways([a.shape for a in arrays])
+        if ways is None or max(a.size for a in arrays) >= sized.LIMIT:
+            return None
+        key = op, attrs_key(attrs), tuple([a.dtype for a in arrays]), ways
+        if key not in self.sized:
+            try:
+                program = driver.compile_sized(op, [t.dtype for t in operands], ways, attrs)
+            except (TypeError, ValueError):
+                return None  # the error is that of the operands as they are
+            self.sized[key] = None if program is None else self._loaded(program, op, attrs, True)
+        return self.sized[key]
+
+    def _loaded(
+        self, program: Program, op: str, attrs: Mapping[str, Any], single: bool
+    ) -> _Compiled:
+        executable = Executable(program)
         if not self.entries and executable.native is not None:
             self.site = sites.install(executable, self.last)
-        info = applied(op, attrs)
-        return _Compiled(executable.entry, executable, info, len(graph.outputs) == 1)
+        return _Compiled(executable.entry, executable, applied(op, attrs), single)
 
     def scan(
         self, key: Hashable, init: Sequence[Tensor], xs: Sequence[Tensor],

@@ -83,7 +83,7 @@ class OpSite:
         self._learnt[id(executable)] = times + 1
         self._budget -= 1
         arguments = [Argument("same", op)]
-        arguments += [Argument("tensor", _type(t), i) for i, t in enumerate(operands)]
+        arguments += [_operand(t, i, executable) for i, t in enumerate(operands)]
         arguments += [Argument("same" if type(v) is DType else "equal", v) for v in attrs.values()]
         self._site.learn(arguments, executable, info, tuple(attrs) or None, first=id(op))
 
@@ -138,7 +138,7 @@ class OperatorSite:
             call, last.call = last.call, None
             STATE.end()
         if call is not None and call.result is out:
-            arguments = _explained(args, call.operands)
+            arguments = _explained(args, call.operands, call.executable)
             if arguments is not None:
                 self._budget -= 1
                 self._site.learn(arguments, call.executable, call.info)
@@ -160,7 +160,16 @@ def _kind(x: Any) -> Any:
     return (type(x), x) if type(x) in (int, float) else type(x)
 
 
-def _explained(args: Sequence[Any], operands: Sequence[Tensor]) -> list[Argument] | None:
+def _operand(t: Tensor, place: int, executable: Executable) -> Argument:
+    """What a tensor has to be for an executable: of a type, or of any shape."""
+    if executable.program.sized:
+        return Argument("any", t._data.dtype, place)
+    return Argument("tensor", _type(t), place)
+
+
+def _explained(
+    args: Sequence[Any], operands: Sequence[Tensor], executable: Executable
+) -> list[Argument] | None:
     """The arguments as those of a case, if they account for every operand."""
     left = list(range(len(operands)))
     out: list[Argument] = []
@@ -170,7 +179,7 @@ def _explained(args: Sequence[Any], operands: Sequence[Tensor]) -> list[Argument
             if place is None or not plain(arg._data):
                 return None
             left.remove(place)
-            out.append(Argument("tensor", _type(arg), place))
+            out.append(_operand(arg, place, executable))
         elif type(arg) in (int, float):
             if not _settled(arg) or len(left) == 0:
                 return None

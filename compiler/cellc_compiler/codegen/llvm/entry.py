@@ -19,15 +19,18 @@ from cellc_runtime.abi import ENTRY, LARGE, MAIN
 from cellc_runtime.target import Target
 
 from .blocks import blocks_text
+from .measure import measure_text
 from .pool import TABLE_DECLARATION, fill, pool_text
 from .site import SITE_CODE
 
 _ENTRY = """
 ; main, slow, fail, grow, ndarray, bound, consts (pointers); nargs, nouts, nslots, release, ready,
-; naliases, nwritten; args, outs, template, aliases, written (tables); free (list of blocks)
+; naliases, nwritten; args, outs, template, aliases, written (tables); free (list of blocks);
+; sized (whether sizes come with the call), limit (elements of a result that is too large for that)
 %context = type { ptr, ptr, ptr, ptr, ptr, ptr, ptr, i64, i64, i64, i64, i64, i64, i64,
-                  ptr, ptr, ptr, ptr, ptr, ptr }
-; descr, dims; ndim, flags, slot, nbytes
+                  ptr, ptr, ptr, ptr, ptr, ptr, i64, i64 }
+; descr, dims; ndim (-1: any), flags, slot, nbytes (where sizes come with the call: how an argument
+; lies over the result, the size of an element of the result)
 %spec = type { ptr, ptr, i64, i64, i64, i64 }
 ; next, slots, arena, results
 %block = type { ptr, ptr, ptr, ptr }
@@ -51,7 +54,9 @@ is:
   %nd64 = sext i32 %nd to i64
   %want.nd.p = getelementptr %spec, ptr %spec, i32 0, i32 2
   %want.nd = load i64, ptr %want.nd.p
-  %samend = icmp eq i64 %nd64, %want.nd
+  %samend.sized = icmp eq i64 %nd64, %want.nd
+  %anynd = icmp slt i64 %want.nd, 0
+  %samend = or i1 %samend.sized, %anynd
   %flags.p = getelementptr %array, ptr %a, i32 0, i32 8
   %flags = load i32, ptr %flags.p
   %flags64 = zext i32 %flags to i64
@@ -277,8 +282,10 @@ out:
   ret void
 }
 
-; New arrays for the outputs; false with an exception set and nothing kept.
-define internal i1 @make_results(ptr %ctx, ptr %slots, ptr %results) nounwind {
+; New arrays for the outputs, like `lead` if there is one; false with an exception set and nothing
+; kept.
+define internal i1 @make_results(ptr %ctx, ptr %slots, ptr %results, ptr %lead,
+                                 ptr %sizes) nounwind {
 entry:
   %n.p = getelementptr %context, ptr %ctx, i32 0, i32 8
   %n = load i64, ptr %n.p
@@ -288,6 +295,7 @@ entry:
   %ndarray = load ptr, ptr %ndarray.p
   %inc = load ptr, ptr {INC_REF}
   %new = load ptr, ptr {NEW_FROM_DESCR}
+  %sized = icmp ne ptr %lead, null
   br label %head
 head:
   %i = phi i64 [ 0, %entry ], [ %i1, %keep ]
@@ -296,17 +304,31 @@ head:
 one:
   %spec = getelementptr %spec, ptr %specs, i64 %i
   %descr = load ptr, ptr %spec
-  %dims.p = getelementptr %spec, ptr %spec, i32 0, i32 1
-  %dims = load ptr, ptr %dims.p
+  %own.p = getelementptr %spec, ptr %spec, i32 0, i32 1
+  %own = load ptr, ptr %own.p
   %nd.p = getelementptr %spec, ptr %spec, i32 0, i32 2
   %nd64 = load i64, ptr %nd.p
-  %nd = trunc i64 %nd64 to i32
+  %nd.own = trunc i64 %nd64 to i32
   %slot.p = getelementptr %spec, ptr %spec, i32 0, i32 4
   %slot = load i64, ptr %slot.p
   ; The call takes over one reference to the element type.
   call void %inc(ptr %descr)
   %nbytes.p = getelementptr %spec, ptr %spec, i32 0, i32 5
-  %nbytes = load i64, ptr %nbytes.p
+  %nbytes.own = load i64, ptr %nbytes.p
+  br i1 %sized, label %like, label %shaped
+like:
+  %like.nd.p = getelementptr %array, ptr %lead, i32 0, i32 3
+  %like.nd = load i32, ptr %like.nd.p
+  %like.dims.p = getelementptr %array, ptr %lead, i32 0, i32 4
+  %like.dims = load ptr, ptr %like.dims.p
+  %count.p = getelementptr i64, ptr %sizes, i64 2
+  %count = load i64, ptr %count.p
+  %like.bytes = mul i64 %count, %nbytes.own
+  br label %shaped
+shaped:
+  %nd = phi i32 [ %nd.own, %one ], [ %like.nd, %like ]
+  %dims = phi ptr [ %own, %one ], [ %like.dims, %like ]
+  %nbytes = phi i64 [ %nbytes.own, %one ], [ %like.bytes, %like ]
   %handler = load ptr, ptr {DATA_HANDLER}
   %large = icmp sge i64 %nbytes, {LARGE}
   %can = icmp ne ptr %handler, null
@@ -384,17 +406,22 @@ out:
 }
 
 ; Run main, without the interpreter lock when the program is long enough to repay it.
-define internal i32 @run_main(ptr %ctx, ptr %block) nounwind {
+define internal i32 @run_main(ptr %ctx, ptr %block, i1 %sized, ptr %sizes) nounwind {
   %main = load ptr, ptr %ctx
   %slots.p = getelementptr %block, ptr %block, i32 0, i32 1
   %slots = load ptr, ptr %slots.p
   %arena.p = getelementptr %block, ptr %block, i32 0, i32 2
   %arena = load ptr, ptr %arena.p
   %consts.p = getelementptr %context, ptr %ctx, i32 0, i32 6
-  %consts = load ptr, ptr %consts.p
+  %consts.own = load ptr, ptr %consts.p
+  %consts = select i1 %sized, ptr %sizes, ptr %consts.own
   %release.p = getelementptr %context, ptr %ctx, i32 0, i32 10
   %release = load i64, ptr %release.p
-  %long = icmp ne i64 %release, 0
+  %count.p = getelementptr i64, ptr %sizes, i64 2
+  %count = load i64, ptr %count.p
+  %many = icmp sge i64 %count, %release
+  %set = icmp ne i64 %release, 0
+  %long = select i1 %sized, i1 %many, i1 %set
   br i1 %long, label %free, label %held
 held:
   %rc1 = call i32 %main(ptr %slots, ptr %arena, ptr %consts)
@@ -451,10 +478,22 @@ out:
 
 define hidden ptr @{ENTRY}(ptr %self, ptr %args, i64 %nargs) nounwind {
 entry:
+  %sizes = alloca [3 x i64]
+  %count.p = getelementptr i64, ptr %sizes, i64 2
+  store i64 0, ptr %count.p
   %get = load ptr, ptr {CAPSULE_GET_POINTER}
   %ctx = call ptr %get(ptr %self, ptr null)
   %usual = call i1 @usual(ptr %ctx, ptr %args, i64 %nargs)
-  br i1 %usual, label %fast, label %slow
+  br i1 %usual, label %known, label %slow
+known:
+  %sized.p = getelementptr %context, ptr %ctx, i32 0, i32 20
+  %sized.flag = load i64, ptr %sized.p
+  %sized = icmp ne i64 %sized.flag, 0
+  br i1 %sized, label %ask, label %fast
+ask:
+  %asked = call ptr @measure(ptr %ctx, ptr %args, i64 %nargs, ptr %sizes)
+  %misfit = icmp eq ptr %asked, null
+  br i1 %misfit, label %slow, label %fast
 slow:
   %slow.p = getelementptr %context, ptr %ctx, i32 0, i32 1
   %callable = load ptr, ptr %slow.p
@@ -462,6 +501,7 @@ slow:
   %answer = tail call ptr %vectorcall(ptr %callable, ptr %args, i64 %nargs, ptr null)
   ret ptr %answer
 fast:
+  %lead = phi ptr [ null, %known ], [ %asked, %ask ]
   %block = call ptr @take_block(ptr %ctx)
   %none = icmp eq ptr %block, null
   br i1 %none, label %error, label %fill
@@ -471,13 +511,13 @@ fill:
   %results.p = getelementptr %block, ptr %block, i32 0, i32 3
   %results = load ptr, ptr %results.p
   call void @fill_slots(ptr %ctx, ptr %slots, ptr %args)
-  %made = call i1 @make_results(ptr %ctx, ptr %slots, ptr %results)
+  %made = call i1 @make_results(ptr %ctx, ptr %slots, ptr %results, ptr %lead, ptr %sizes)
   br i1 %made, label %run, label %giveup
 giveup:
   call void @give_block(ptr %ctx, ptr %block)
   br label %error
 run:
-  %rc = call i32 @run_main(ptr %ctx, ptr %block)
+  %rc = call i32 @run_main(ptr %ctx, ptr %block, i1 %sized, ptr %sizes)
   %nouts.p = getelementptr %context, ptr %ctx, i32 0, i32 8
   %nouts = load i64, ptr %nouts.p
   %good = icmp eq i32 %rc, 0
@@ -529,7 +569,7 @@ def support_text(target: Target) -> str:
 
     It depends on the target alone, so it is compiled once and then found in the cache.
     """
-    code = fill(_ENTRY + SITE_CODE + _LIBC, target)
+    code = fill(_ENTRY + measure_text(target) + SITE_CODE + _LIBC, target)
     code = code.replace("{ENTRY}", ENTRY).replace("{LARGE}", str(LARGE))
     params = (("ptr", "slots"), ("ptr", "arena"), ("ptr", "consts"))
     windows = f"declare hidden i32 @{MAIN}(ptr, ptr, ptr)\n" + win64_text(MAIN, target, params)

@@ -63,7 +63,7 @@ def flat(nest: Nest, target: Target) -> Flat | None:
         return None
     if not all(_is_flat(e, here) for e in walk(list(nest.roots()))):
         return None
-    emitter = _FlatEmitter(nest, target)
+    emitter = FlatEmitter(nest, target)
     body = emitter.body()
     return Flat(body, tuple(emitter.buffers), lane.extent, emitter.chunk, emitter._cycles())
 
@@ -86,7 +86,7 @@ def many(kernels: Sequence[Flat]) -> tuple[Kernel, tuple[tuple[int, int], ...]]:
     return Kernel(kernels[0].body, first, words, cost), tuple(heads)
 
 
-class _FlatEmitter(NestEmitter):
+class FlatEmitter(NestEmitter):
     """Writes the kernel of a flat nest over a table of entries."""
 
     def __init__(self, nest: Nest, target: Target) -> None:

@@ -19,9 +19,11 @@ SITE_CODE = """
 %state = type { i64, ptr, ptr, i64 }
 ; state, slow, ndarray, tensor, parameter, offset, table, mask, guard, wanted
 %site = type { ptr, ptr, ptr, ptr, ptr, i64, ptr, i64, ptr, i64 }
-; next, nargs, kwnames, total, specs, fn, capsule, entry, noperands, info, params, nparams, epoch
-%case = type { ptr, i64, ptr, i64, ptr, ptr, ptr, ptr, i64, ptr, ptr, i64, i64 }
-; kind (0 the object, 1 a tensor, 2 an equal value), place among the operands or -1,
+; next, nargs, kwnames, total, specs, fn, capsule, entry, noperands, info, params, nparams, epoch,
+; sized (whether the entry serves any shapes)
+%case = type { ptr, i64, ptr, i64, ptr, ptr, ptr, ptr, i64, ptr, ptr, i64, i64, i64 }
+; kind (0 the object, 1 a tensor, 2 an equal value, 3 a tensor of any shape), place among the
+; operands or -1,
 ; object or descr, number of axes, dims or array, tensor
 %argument = type { i64, i64, ptr, i64, ptr, ptr }
 
@@ -70,7 +72,16 @@ entry:
   %c = load ptr, ptr %c.p
   %array.at = getelementptr ptr, ptr %arrays, i64 %place
   %tensor.at = getelementptr ptr, ptr %tensors, i64 %place
-  switch i64 %kind, label %equal [ i64 0, label %same i64 1, label %tensor ]
+  switch i64 %kind, label %equal [ i64 0, label %same i64 1, label %tensor i64 3, label %any ]
+any:
+  %b = call ptr @array_of(ptr %site, ptr %arg)
+  %lost = icmp eq ptr %b, null
+  br i1 %lost, label %no, label %element
+element:
+  %b.descr.p = getelementptr %array, ptr %b, i32 0, i32 7
+  %b.descr = load ptr, ptr %b.descr.p
+  %suited = icmp eq ptr %b.descr, %object
+  br i1 %suited, label %fits, label %no
 tensor:
   %a = call ptr @array_of(ptr %site, ptr %arg)
   %none = icmp eq ptr %a, null
@@ -104,7 +115,8 @@ dim:
   %like = icmp eq i64 %d, %w
   br i1 %like, label %head, label %no
 fits:
-  store ptr %a, ptr %array.at
+  %suitable = phi ptr [ %a, %head ], [ %b, %element ]
+  store ptr %suitable, ptr %array.at
   store ptr %arg, ptr %tensor.at
   ret i1 true
 same:
@@ -144,6 +156,7 @@ no:
 define internal i1 @applies(ptr %site, ptr %case, ptr %args, i64 %nargs, ptr %kwnames,
                             ptr %arrays, ptr %tensors) nounwind {
 entry:
+  %sizes = alloca [3 x i64]
   %nargs.p = getelementptr %case, ptr %case, i32 0, i32 1
   %want.nargs = load i64, ptr %nargs.p
   %counted = icmp eq i64 %nargs, %want.nargs
@@ -213,7 +226,23 @@ current:
   %any = icmp eq i64 %of, -1
   %present = icmp eq i64 %of, %epoch
   %valid = or i1 %any, %present
-  br i1 %valid, label %yes, label %no
+  br i1 %valid, label %whatever, label %no
+whatever:
+  %sized.p = getelementptr %case, ptr %case, i32 0, i32 13
+  %sized = load i64, ptr %sized.p
+  %certain = icmp eq i64 %sized, 0
+  br i1 %certain, label %yes, label %ask
+ask:
+  ; Do the operands lie over the result as the entry wants it?
+  %get = load ptr, ptr {CAPSULE_GET_POINTER}
+  %capsule.p = getelementptr %case, ptr %case, i32 0, i32 6
+  %capsule = load ptr, ptr %capsule.p
+  %ctx = call ptr %get(ptr %capsule, ptr null)
+  %n.p = getelementptr %case, ptr %case, i32 0, i32 8
+  %n = load i64, ptr %n.p
+  %lead = call ptr @measure(ptr %ctx, ptr %arrays, i64 %n, ptr %sizes)
+  %misfit = icmp eq ptr %lead, null
+  br i1 %misfit, label %no, label %yes
 yes:
   ret i1 true
 no:
