@@ -16,10 +16,15 @@ import pytest
 import cellc as ms
 from cellc import Tensor, nn, ops
 from cellc.core.structure import take_apart
+from cellc.pynative import backward
+from cellc_compiler import driver
+from cellc_compiler.autodiff import forward
 from cellc_compiler.autodiff.forward import tangent_graph
 from cellc_compiler.autodiff.reverse import gradient_graph
 from cellc_compiler.interpret import run
+from cellc_compiler.ir.graph import Builder, Graph
 from cellc_compiler.ir.op import Op, all_ops
+from cellc_compiler.ir.types import TensorType
 from cellc_compiler.ir.verify import verify
 from cellc_runtime import dtypes
 
@@ -50,11 +55,11 @@ def test_tangents_are_adjoint_to_gradients(op: Op) -> None:
             continue
         vs = [np.asarray(rng.standard_normal(arrays[i].shape)) for i in wanted]
         us = [np.asarray(rng.standard_normal(graph.outputs[i].shape)) for i in seeded]
-        forward = tangent_graph(graph, wanted, seeded)
-        verify(forward)
+        tangents = tangent_graph(graph, wanted, seeded)
+        verify(tangents)
         back = gradient_graph(graph, wanted, seeded=seeded, sens=True)
         n = len(graph.outputs)
-        pushed = run(forward, [*arrays, *vs], precise=True)[n:]
+        pushed = run(tangents, [*arrays, *vs], precise=True)[n:]
         pulled = run(back, [*arrays, *us], precise=True)[n:]
         left = sum(float((u * p).sum()) for u, p in zip(us, pushed, strict=True))
         right = sum(float((p * v).sum()) for p, v in zip(pulled, vs, strict=True))
@@ -174,6 +179,69 @@ def test_jacobians_agree(name: str, m: int) -> None:
         parts = [np.tensordot(back[2 * i + k], s, s.ndim) for k, s in enumerate(steps)]
         assert back[2 * i].shape == o.shape + (3,)
         np.testing.assert_allclose(moved[len(out) + i], sum(parts), rtol=1e-4, atol=1e-4)
+
+
+@BOTH
+@pytest.mark.parametrize("kind", ["jacrev", "jacfwd"])
+def test_rows_side_by_side_have_the_bits_of_single_ones(
+    kind: str, m: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All at once, in batches whose last one is filled up, and one after the other."""
+    rng = np.random.default_rng(4)
+    x, w, k = (Tensor(rng.standard_normal(s).astype(np.float32))
+               for s in ((2, 1, 6, 6), (9, 5), (3, 1, 4, 4)))
+
+    def fn(x: Any, w: Any) -> Any:
+        h = ops.conv2d(x, k).reshape(2, -1)[:, :9]
+        return ops.softmax(ops.matmul(ops.tanh(h), w)) + ops.cumsum(h, 1)[:, :5].max()
+
+    found, many = [], []
+    whole = forward._at_once
+    for together in (16 << 20, 8000, 1):
+        monkeypatch.setattr(forward, "_TOGETHER", together)
+        monkeypatch.setattr(forward, "_at_once",
+                            lambda body, n: many.append((whole(body, n), n)) or many[-1][0])
+        with mode(m):
+            # (a function of its own each time: nothing is compiled already)
+            found.append(arrays_of(getattr(ms, kind)(lambda x, w: fn(x, w), (0, 1))(x, w)))
+        backward._derived.clear()
+    assert {a == n for a, n in many} == {True, False}
+    assert {a for a, _ in many} >= {1} and any(n % a for a, n in many)
+    for other in found[1:]:
+        assert_same(found[0], other, kind)
+
+
+def test_tangents_cost_a_second_forward_run() -> None:
+    """What transposing twice computes for its own sake is dropped."""
+    graph = Graph("mlp")
+    b = Builder(graph)
+    h = graph.add_input(TensorType((8, 16), dtypes.float32), "x")
+    ws = [graph.add_input(TensorType((16, 16), dtypes.float32), f"w{i}") for i in range(4)]
+    for w in ws:
+        h = b.tanh(b.matmul(h, w))
+    graph.outputs = [h]
+
+    def products(g: Graph) -> int:
+        return sum(n.op == "matmul" for n in driver.optimize(g).walk())
+
+    assert products(tangent_graph(graph, [0], [0])) == 8
+    assert products(tangent_graph(graph, [0, 1, 2, 3, 4], [0])) == 12
+
+
+@BOTH
+def test_outputs_that_depend_on_nothing(m: int) -> None:
+    x, v = Tensor(np.array([1, 2], np.float32)), Tensor(np.array([3, 4], np.float32))
+
+    def fn(x: Any) -> Any:
+        return x * 2.0, ops.stop_gradient(x) * 3.0, v * 2.0
+
+    with mode(m):
+        for j in (ms.jacrev, ms.jacfwd):
+            a, b, c = arrays_of(j(fn)(x))
+            np.testing.assert_array_equal(a, np.eye(2) * 2)
+            assert not b.any() and not c.any() and b.shape == c.shape == (2, 2)
+        moved = arrays_of(ms.jvp(fn, x, v)[1])
+    np.testing.assert_array_equal(moved, [[6, 8], [0, 0], [0, 0]])
 
 
 def square(x: Any) -> Any:

@@ -230,6 +230,13 @@ def test_dump(net: Path, tmp_path: Path) -> None:
     assert (out / "00_traced.dot").read_text().startswith("digraph")
 
 
+def test_a_dump_that_fails_writes_nothing(net: Path, tmp_path: Path) -> None:
+    out = tmp_path / "dump"
+    said = cellc("dump", f"{net}:Net", "-i", "x=float32[2,4]", "--recompute-budget", "1B",
+                 "-o", out, code=2)
+    assert "least" in said and not out.exists()
+
+
 def test_verify(net: Path) -> None:
     text = cellc("verify", f"{net}:Net", "-i", "x=float32[2,4]", "--grad")
     assert "forward:" in text and "gradient:" in text and "nodes agree" in text and "ulps" in text

@@ -9,6 +9,7 @@ import cellc as ms
 from cellc import nn, ops
 from cellc.core.compiled import EntryTable
 from cellc.core.structure import tensors
+from cellc.pynative.recorder import recording
 
 MODES = [ms.GRAPH_MODE, ms.PYNATIVE_MODE]
 
@@ -494,3 +495,144 @@ def test_saved_graphs_of_marked_cells(tmp_path):
         ms.set_context(mode=mode)
         loaded = nn.GraphCell(ms.load(path))
         assert np.array_equal(loaded(x).asnumpy(), cell(x).asnumpy())
+
+
+# --- recordings: a marked call is one op of them --------------------------------------------------
+
+
+class Deep(nn.Cell):
+    """Equal blocks, marked or not."""
+
+    def __init__(self, mark, blocks=4):
+        super().__init__()
+        self.blocks = nn.CellList([Wave() for _ in range(blocks)])
+        if mark:
+            for block in self.blocks:
+                block.recompute()
+
+    def construct(self, x):
+        for block in self.blocks:
+            x = block(x) * x
+        return x.sum()
+
+
+def test_equal_blocks_are_one_graph_and_run_python_once(monkeypatch):
+    ms.set_context(mode=ms.PYNATIVE_MODE)
+    net, calls = Deep(True), []
+    construct = Wave.construct
+    monkeypatch.setattr(Wave, "construct", lambda self, x: calls.append(1) or construct(self, x))
+    x = ms.Tensor([0.3, 0.7])
+    ms.grad(net, 0, net.trainable_params())(x)
+    assert len(calls) == 4
+    with recording() as r:
+        r.track(x)
+        net(x)
+    r.absorb()
+    marked = [s for s in r.steps if s.applied is not None and s.applied.op == "recompute"]
+    assert len(marked) == 4 and len({s.applied for s in marked}) == 1
+    assert not r.custom
+    kept = [t.shape for t in r.tensors]
+    with recording() as plain:
+        plain.track(x)
+        Deep(False)(x)
+    plain.absorb()
+    assert len(kept) < len(plain.tensors)
+
+
+def test_a_marked_cell_among_gradients_of_the_users():
+    """The recording is walked op by op: the marked Cell is a program of its own in that."""
+    class Own(nn.Cell):
+        def construct(self, x):
+            return ops.sin(x)
+
+        def bprop(self, x, out, dout):
+            return (dout * 3.0,)
+
+    ms.set_context(mode=ms.PYNATIVE_MODE)
+    own, x = Own(), ms.Tensor([0.3, 0.7])
+    found = []
+    for mark in (False, True):
+        net = Deep(mark)
+        run = ms.value_and_grad(lambda x, net=net: net(own(x)) + net(x), 0, net.trainable_params())
+        value, (dx, grads) = run(x)
+        found.append([t.asnumpy() for t in (value, dx, *grads)])
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+class Again(nn.Cell):
+    """Gives results of every kind: an argument, one value twice, an integer."""
+
+    def __init__(self):
+        super().__init__()
+        self.w = ms.Parameter(np.array([1.5, 0.5], np.float32), name="w")
+        self.seen = ms.Parameter(np.ones(2, np.float32), name="seen", requires_grad=False)
+
+    def construct(self, x):
+        h = ops.sin(x) * self.w * self.seen
+        ops.assign(self.seen, self.seen * 2.0 + self.w)
+        return h, h, x, ops.argmax(x), h * self.seen
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_results_of_every_kind(mode):
+    ms.set_context(mode=mode)
+    found = []
+    for mark in (False, True):
+        cell = Again()
+        if mark:
+            cell.recompute()
+
+        def run(x, cell=cell):
+            a, b, c, i, d = cell(x)
+            e, *_ = cell(a)
+            return (a * a + b * 3.3 + a * b * c + d * e).sum() + i
+
+        value, (dx, (dw,)) = ms.value_and_grad(run, 0, [cell.w])(ms.Tensor([0.4, 0.9]))
+        found.append([t.asnumpy() for t in (value, dx, dw, cell.seen)])
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_numbers_drawn_in_a_marked_cell(mode):
+    """Draws that follow from nothing followed: kept if they are few, else drawn again."""
+    class Noisy(nn.Cell):
+        def construct(self, x):
+            return ops.sin(x * ops.rand(*x.shape)) * x
+
+    ms.set_context(mode=mode)
+    for size in (4, 40_000):
+        found = []
+        for mark in (False, True):
+            ms.set_seed(3)
+            cell = Noisy()
+            if mark:
+                cell.recompute()
+            x = ms.Tensor(np.linspace(0, 1, size).astype(np.float32))
+            value, dx = ms.value_and_grad(lambda x, cell=cell: cell(x).sum())(x)
+            found.append([value.asnumpy(), dx.asnumpy(), ops.rand(2).asnumpy()])
+        for a, b in zip(*found, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("how", ["jvp", "jacrev", "jacfwd", "vmap", "hessian"])
+def test_other_derivatives(mode, how):
+    ms.set_context(mode=mode)
+    found = []
+    x = ms.Tensor([0.3, 0.7])
+    for mark in (False, True):
+        cell = Wave()
+        if mark:
+            cell.recompute()
+        run = {
+            "jvp": lambda c=cell: ms.jvp(c, x, x),
+            "jacrev": lambda c=cell: ms.jacrev(c)(x),
+            "jacfwd": lambda c=cell: ms.jacfwd(c)(x),
+            "vmap": lambda c=cell: ms.vmap(ms.grad(lambda x: c(x).sum()))(ops.stack([x, x * 2])),
+            "hessian": lambda c=cell: ms.jacfwd(ms.jacrev(lambda x: c(x).sum()))(x),
+        }[how]
+        found.append([t.asnumpy() for t in tensors(run())])
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_array_equal(a, b)

@@ -30,12 +30,15 @@ class BatchingError(TypeError):
         self.node = node
 
 
-def batch_graph(graph: Graph, mapped: Flags, n: int) -> tuple[Graph, list[bool]]:
+def batch_graph(
+    graph: Graph, mapped: Flags, n: int, whole: bool = False
+) -> tuple[Graph, list[bool]]:
     """A graph of `n` examples.
 
     Args:
         graph: of one example; it is not changed.
         mapped: which inputs hold an example each.
+        whole: repeat the outputs that all examples share, so that all are mapped.
 
     Returns:
         The graph, with the examples along the first axis of mapped inputs and outputs; which
@@ -44,7 +47,7 @@ def batch_graph(graph: Graph, mapped: Flags, n: int) -> tuple[Graph, list[bool]]
     Raises:
         BatchingError: an op that cannot be batched, or a size found at run time.
     """
-    return _region(graph, mapped, n)
+    return _region(graph, mapped, n, [True] * len(graph.outputs) if whole else None)
 
 
 def example_type(ty: TensorType) -> TensorType:

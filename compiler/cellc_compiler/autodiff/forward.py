@@ -12,33 +12,32 @@ from collections.abc import Callable, Sequence
 
 from cellc_runtime import dtypes
 
-from ..ir.graph import Builder, Graph, Value, clone_into
+from ..ir.graph import Builder, Graph, Node, Value, clone_into
+from ..ir.op import has_effect
 from ..ir.types import TensorType
+from .batching import batch_graph
 from .reverse import Cotangents, accumulate, reverse
 
 Values = Sequence[Value]
 
+_TOGETHER = 16 << 20
+"""Bytes that the values of the passes of one batch may have, were all of them in memory."""
 
-class _Linearised:
-    """A graph copied into another, with the linear maps of its derivative.
+
+class Derivative:
+    """The linear maps of the derivative of some nodes.
 
     Args:
-        graph: it is not changed.
-        wanted: positions of the inputs to differentiate with respect to.
-        seeded: positions of the outputs that are differentiated.
-        name: of the new graph.
+        b: builds behind the nodes, which stand in its graph or give values that it may read.
+        forward: the nodes, in order.
+        inputs: what they are differentiated with respect to.
+        seeded: their results that are differentiated.
     """
 
-    def __init__(self, graph: Graph, wanted: Sequence[int], seeded: Sequence[int],
-                 name: str) -> None:
-        self.graph = Graph(name)
-        self.b = Builder(self.graph)
-        args = [self.graph.add_input(v.type, v.name, v.kind) for v in graph.inputs]
-        self.outputs, table = clone_into(self.b, graph, args)
-        self.graph.updates = [(table[old], table[new]) for old, new in graph.updates]
-        self.forward = list(self.graph.nodes)
-        self.inputs = [args[i] for i in wanted]
-        self.seeded = [self.outputs[i] for i in seeded]
+    def __init__(self, b: Builder, forward: Sequence[Node], inputs: Values,
+                 seeded: Values) -> None:
+        self.b, self.forward = b, forward
+        self.inputs, self.seeded = inputs, seeded
 
     def pull(self, b: Builder, cotangents: Sequence[Value | None]) -> list[Value | None]:
         """Cotangents of the inputs from those of the outputs; new nodes go to `b`."""
@@ -51,9 +50,9 @@ class _Linearised:
     def transpose(self) -> Callable[[Builder, Sequence[Value | None]], list[Value | None]]:
         """The map from tangents of the inputs to those of the outputs (None: zeros)."""
         us = [self.b.zeros_like(v) for v in self.seeded]
-        start = len(self.graph.nodes)
+        start = len(self.b.graph.nodes)
         pulled = self.pull(self.b, us)
-        linear = self.graph.nodes[start:]
+        linear = self.b.graph.nodes[start:]
 
         def push(b: Builder, tangents: Sequence[Value | None]) -> list[Value | None]:
             gathered: Cotangents = {}
@@ -63,6 +62,28 @@ class _Linearised:
             return reverse(b, linear, gathered, us)
 
         return push
+
+    def tangents(self, given: Values) -> list[Value]:
+        """Tangents of the outputs from those of the inputs."""
+        return _or_zeros(self.b, self.transpose()(self.b, given), self.seeded)
+
+    def jacobians(self, forward: bool) -> list[Value]:
+        """The Jacobian of each output, for each input; see `jacobian_graph`."""
+        return _columns(self) if forward else _rows(self)
+
+
+class _Copied:
+    """A graph copied, and its derivative behind it."""
+
+    def __init__(self, graph: Graph, wanted: Sequence[int], seeded: Sequence[int],
+                 name: str) -> None:
+        self.graph = Graph(name)
+        b = Builder(self.graph)
+        args = [self.graph.add_input(v.type, v.name, v.kind) for v in graph.inputs]
+        self.outputs, table = clone_into(b, graph, args)
+        self.graph.updates = [(table[old], table[new]) for old, new in graph.updates]
+        self.derivative = Derivative(b, list(self.graph.nodes), [args[i] for i in wanted],
+                                     [self.outputs[i] for i in seeded])
 
 
 def _or_zeros(b: Builder, values: Sequence[Value | None], like: Values) -> list[Value]:
@@ -85,11 +106,11 @@ def tangent_graph(graph: Graph, wanted: Sequence[int], seeded: Sequence[int]) ->
     Raises:
         GradientError: an op on the path has no gradient.
     """
-    map_ = _Linearised(graph, wanted, seeded, graph.name + "_jvp")
-    tangents = [map_.graph.add_input(v.type, f"tangent{i}") for i, v in enumerate(map_.inputs)]
-    found = map_.transpose()(map_.b, tangents)
-    map_.graph.outputs = [*map_.outputs, *_or_zeros(map_.b, found, map_.seeded)]
-    return map_.graph
+    copy = _Copied(graph, wanted, seeded, graph.name + "_jvp")
+    given = [copy.graph.add_input(v.type, f"tangent{i}")
+             for i, v in enumerate(copy.derivative.inputs)]
+    copy.graph.outputs = [*copy.outputs, *copy.derivative.tangents(given)]
+    return copy.graph
 
 
 def jacobian_graph(
@@ -97,8 +118,9 @@ def jacobian_graph(
 ) -> Graph:
     """A graph that gives the outputs of `graph` and Jacobians.
 
-    One pass for each element of an output (of an input, in forward mode); the passes are the
-    trips of a loop, so the size of the graph does not depend on shapes.
+    One pass for each element of an output (of an input, in forward mode). Passes run side by
+    side, as examples of one batch, as many as memory allows; then more of them in a loop, so the
+    size of the graph does not depend on shapes.
 
     Args:
         graph: the forward graph; it is not changed.
@@ -114,13 +136,12 @@ def jacobian_graph(
     Raises:
         GradientError: an op on the path has no gradient.
     """
-    map_ = _Linearised(graph, wanted, seeded, graph.name + "_jacobian")
-    found = _columns(map_) if forward else _rows(map_)
-    map_.graph.outputs = [*map_.outputs, *found]
-    return map_.graph
+    copy = _Copied(graph, wanted, seeded, graph.name + "_jacobian")
+    copy.graph.outputs = [*copy.outputs, *copy.derivative.jacobians(forward)]
+    return copy.graph
 
 
-def _rows(map_: _Linearised) -> list[Value]:
+def _rows(map_: Derivative) -> list[Value]:
     b, out = map_.b, []
     for number, output in enumerate(map_.seeded):
 
@@ -135,7 +156,7 @@ def _rows(map_: _Linearised) -> list[Value]:
     return out
 
 
-def _columns(map_: _Linearised) -> list[Value]:
+def _columns(map_: Derivative) -> list[Value]:
     b, push = map_.b, map_.transpose()
     by_input: list[list[Value]] = []
     for number, source in enumerate(map_.inputs):
@@ -180,7 +201,7 @@ def stack(
 ) -> list[Value]:
     """`build(builder, i)` for each element i of a tensor type, stacked along a new first axis.
 
-    A loop; what `build` reads of the graph of `b` becomes its captures.
+    What `build` reads of the graph of `b` becomes captures of a loop, or of a batch.
     """
     count = size(over)
     if count == 0:
@@ -188,9 +209,59 @@ def stack(
     body = Graph("pass")
     i = body.add_input(TensorType((), dtypes.int64), "i")
     body.outputs = build(Builder(body, span=b.span, scope=b.scope), i)
+    _drop_unread(body)
     captures = close(body)
-    attrs = {"carried": 0, "sequences": 0, "length": count, "stepwise": True}
-    return list(b.node("scan", captures, attrs, [body]).results)
+    many = _at_once(body, count)
+    if many == 1:
+        attrs = {"carried": 0, "sequences": 0, "length": count, "stepwise": True}
+        return list(b.node("scan", captures, attrs, [body]).results)
+    whole = batch_graph(body, [True, *(False for _ in captures)], many, whole=True)[0]
+    if many == count:
+        return clone_into(b, whole, [b.iota(shape=(count,)), *captures])[0]
+    return _in_batches(b, whole, captures, count, many)
+
+
+def _drop_unread(graph: Graph) -> None:
+    needed = set(graph.outputs)
+    for node in reversed(graph.nodes):
+        if has_effect(node) or any(r in needed for r in node.results):
+            needed.update(node.operands)
+    graph.nodes = [n for n in graph.nodes
+                   if has_effect(n) or any(r in needed for r in n.results)]
+
+
+def _at_once(body: Graph, count: int) -> int:
+    """How many passes make one batch: equal parts of `count` of a bounded number of bytes."""
+    if any(has_effect(n) for n in body.nodes):
+        return 1  # what they call is called once for each
+    if not all(isinstance(d, int) for n in body.nodes for r in n.results for d in r.shape):
+        return 1
+    each = sum(r.type.nbytes for n in body.nodes for r in n.results)
+    most = max(1, min(count, _TOGETHER // max(each, 1)))
+    return -(-count // -(-count // most))
+
+
+def _in_batches(
+    b: Builder, whole: Graph, captures: Values, count: int, many: int
+) -> list[Value]:
+    """A loop of batches of `many` passes; the last ones are repeated to fill the last batch."""
+    trips = -(-count // many)
+    body = Graph("batch")
+    inner = Builder(body, span=b.span, scope=b.scope)
+    trip = body.add_input(TensorType((), dtypes.int64), "i")
+    outer = [body.add_input(v.type, f"capture{i}") for i, v in enumerate(captures)]
+    first = inner.mul(trip, inner.literal(many, dtypes.int64))
+    places = inner.minimum(inner.add(inner.iota(shape=(many,)), first),
+                           inner.literal(count - 1, dtypes.int64))
+    body.outputs = clone_into(inner, whole, [places, *outer])[0]
+    attrs = {"carried": 0, "sequences": 0, "length": trips, "stepwise": True}
+    out = []
+    for v in b.node("scan", captures, attrs, [body]).results:
+        rest = v.shape[2:]
+        flat = b.reshape(v, shape=(trips * many, *rest))
+        out.append(flat if trips * many == count else b.slice(
+            flat, start=(0,) * (1 + len(rest)), stop=(count, *rest), step=None))
+    return out
 
 
 def close(graph: Graph) -> list[Value]:

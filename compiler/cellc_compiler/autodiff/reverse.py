@@ -220,18 +220,24 @@ def _recompute_rule(
     given = [dy for dy in dys if dy is not None]
     before = {i: cotangents[v] for i, v in enumerate(node.operands) if i in slots
               and v in cotangents}
-    graph, reached = _recomputed(node.regions[0], slots, results, tuple(before), kept, same)
+    graph, reached = recomputed(node.regions[0], slots, results, tuple(before), kept, same)
     again = [b.after(v, *given) for v in dict.fromkeys(node.operands)]
     stored = [node.results[k.result] for k in kept]
     out, _ = clone_into(b, graph, [*again, *given, *before.values(), *stored])
     cotangents.update((node.operands[i], grad) for i, grad in zip(reached, out, strict=True))
 
 
-def _recomputed(
+def recomputed(
     region: Graph, slots: Sequence[int], results: Sequence[int], before: Sequence[int],
     kept: Sequence[Kept], same: Sequence[int],
 ) -> tuple[Graph, list[int]]:
     """Inputs, cotangents of some results, those so far of some inputs, kept values -> the sums.
+
+    Args:
+        region: computed again in the graph.
+        slots: inputs whose cotangents are asked for; `before` are those that have one already.
+        results: outputs with cotangents.
+        kept, same: see `_backward_region`.
 
     Returns:
         The graph, and of which inputs its outputs are the cotangents.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import runpy
 import sys
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -183,41 +184,61 @@ def dump(args: argparse.Namespace) -> int:
     budget = least(_budget(args), traced.budget)
     if args.grad or budget is not None:
         graphs["grad_"] = _gradient(traced)
+    files: dict[str, str] = {}
+    lines: list[str] = []
+    try:
+        for prefix, graph in graphs.items():
+            files.update(_dumped(graph, prefix, budget, lines))
+    except BudgetError as e:
+        raise UserError(str(e)) from e
+    print("".join(f"{line}\n" for line in lines), end="")
     out = Path(args.output)
+    _write_all(out, files)
+    print(f"wrote {len(files)} files to {out}")
+    return 0
+
+
+def _write_all(out: Path, files: Mapping[str, str]) -> None:
+    """Write files into a folder, made if need be; they move there once all are written."""
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as e:
         raise UserError(f"{out}: no folder to write to ({e.strerror or e})") from e
     try:
-        for prefix, graph in graphs.items():
-            _dump_graph(graph, out, prefix, budget)
-    except BudgetError as e:
-        raise UserError(str(e)) from e
-    print(f"wrote {len(list(out.iterdir()))} files to {out}")
-    return 0
+        with tempfile.TemporaryDirectory(dir=out, prefix=".new_") as new:
+            for name, text in files.items():
+                (Path(new) / name).write_text(text, encoding="utf-8")
+            for name in files:
+                (Path(new) / name).replace(out / name)
+    except OSError as e:
+        raise UserError(f"{out}: cannot be written ({e.strerror or e})") from e
 
 
-def _dump_graph(graph: Graph, out: Path, prefix: str, budget: int | None) -> None:
+def _dumped(
+    graph: Graph, prefix: str, budget: int | None, lines: list[str]
+) -> dict[str, str]:
+    """Names and contents of the files about a graph; what is to be printed goes to `lines`."""
     steps: list[tuple[str, str, str]] = [("traced", print_graph(graph), graph_dot(graph))]
 
     def observe(name: str, g: Graph) -> None:
         steps.append((name, print_graph(g), graph_dot(g)))
 
     driver.optimize(graph, observe, context.numerics(), host_target())
+    files: dict[str, str] = {}
     for i, (name, text, dot) in enumerate(steps):
-        (out / f"{prefix}{i:02d}_{name}.txt").write_text(text, encoding="utf-8")
-        (out / f"{prefix}{i:02d}_{name}.dot").write_text(dot, encoding="utf-8")
+        files[f"{prefix}{i:02d}_{name}.txt"] = text
+        files[f"{prefix}{i:02d}_{name}.dot"] = dot
     report = driver.Report()
     driver.compile_program(
         graph, report=report, use_cache=False, numerics=context.numerics(), budget=budget
     )
     if report.recomputed is not None:
-        lines = budget_view.text(report.recomputed, full=True)
-        print("\n".join(budget_view.text(report.recomputed)))
-        (out / f"{prefix}recomputed.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-        (out / f"{prefix}recomputed.svg").write_text(
-            budget_view.svg(report.recomputed, graph.name), encoding="utf-8")
-    (out / f"{prefix}nests.txt").write_text("\n".join(report.nests), encoding="utf-8")
+        lines += budget_view.text(report.recomputed)
+        files[f"{prefix}recomputed.txt"] = \
+            "\n".join(budget_view.text(report.recomputed, full=True)) + "\n"
+        files[f"{prefix}recomputed.svg"] = budget_view.svg(report.recomputed, graph.name)
+    files[f"{prefix}nests.txt"] = "\n".join(report.nests)
+    return files
 
 
 def _gradient(traced: Traced) -> Graph:

@@ -1,8 +1,9 @@
 """`jvp`, `vjp`, `jacfwd` and `jacrev` in both modes.
 
 While a graph is traced the function becomes a region that autodiff transforms and that is
-inlined; eagerly it is recorded, and its recorded backward pass is recorded again where forward
-mode needs its transpose. Both do the same ops in the same order.
+inlined; eagerly it is recorded, and the recording is transformed in the same way into one program.
+Only where a recording holds Python (a `bprop`, hooks) it is walked row by row, and its backward
+pass recorded again where forward mode needs its transpose.
 """
 
 from __future__ import annotations
@@ -13,17 +14,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cellc_compiler.autodiff.forward import jacobian_graph, tangent_graph
-from cellc_compiler.ir.graph import Graph
+from cellc_compiler.autodiff.forward import Derivative, jacobian_graph, tangent_graph
+from cellc_compiler.ir.graph import Builder, Graph, Node, Value
 from cellc_compiler.ir.types import differentiable
 from cellc_runtime.lazy import lazy_module
 
 from .. import context
 from ..common.tensor import Tensor
+from ..pynative import backward
 from ..pynative.recorder import Recording, active_recordings, recording
 from .compiled import EntryTable, call_here
 from .dispatch import active_tracer, apply
 from .gradient import GradFunction, follow, make_request, zeros_of
+from .replay import replay
 from .structure import Box, Leaf, Structure, put_together, take_apart
 from .tracer import Tracer
 
@@ -202,8 +205,61 @@ def _stacked(rows: Sequence[Tensor], like: Tensor) -> Tensor:
     return out
 
 
+def _derived(
+    run: Recorded, kind: str, given: Sequence[Tensor],
+    build: Callable[[Derivative, Sequence[Value]], list[Value]],
+) -> tuple[list[int], list[Tensor]] | None:
+    """What `build` makes of a recorded run; None where that holds Python code.
+
+    Returns:
+        Which of the differentiated outputs depend on the inputs (`build` knows of those only), and
+        what it makes.
+    """
+    r, seeded = run.recording, run.out.seeded
+    found = [(i, n) for i, t in enumerate(seeded) if (n := r.value_of(t)) is not None]
+    if r.custom or r.hooked():
+        return None
+    if not found:
+        return [], []
+
+    def made(
+        b: Builder, nodes: Sequence[Node], inputs: Sequence[Value], outputs: Sequence[Value],
+        more: Sequence[Value],
+    ) -> list[Value]:
+        return build(Derivative(b, nodes, inputs, outputs), more)
+
+    plan = backward.derived(kind, r, [n for _, n in found], given, run.numbers, made)
+    if active_recordings():
+        return [i for i, _ in found], replay(plan.graph, plan.operands(r, given))
+    return [i for i, _ in found], plan.run(r, given)
+
+
+def _eager_tangents(run: Recorded, tangents: Sequence[Tensor]) -> list[Tensor]:
+    found = _derived(run, "jvp", tangents, lambda map_, given: map_.tangents(given))
+    if found is None:
+        return Transposed(run).push(tangents)
+    moved = dict(zip(*found, strict=True))
+    return [moved[i] if i in moved else zeros_of(t) for i, t in enumerate(run.out.seeded)]
+
+
 def _eager_jacobians(run: Recorded, chosen: Sequence[int], forward: bool) -> list[Tensor]:
     """For each differentiated output, for each chosen input: the Jacobian."""
+    found = _derived(run, "jacfwd" if forward else "jacrev", [],
+                     lambda map_, _: map_.jacobians(forward))
+    if found is None:
+        return _by_rows(run, chosen, forward)
+    rows = iter(found[1])
+    out: list[Tensor] = []
+    for i, t in enumerate(run.out.seeded):
+        for k in chosen:
+            shape = (*t.shape, *run.inputs[k].shape)
+            out.append(next(rows) if i in found[0] else
+                       Tensor._from_array(np.zeros(shape, run.inputs[k]._data.dtype)))
+    return out
+
+
+def _by_rows(run: Recorded, chosen: Sequence[int], forward: bool) -> list[Tensor]:
+    """`_eager_jacobians`, each row (column) by a walk of its own."""
     sources, seeded = [run.inputs[i] for i in chosen], run.out.seeded
     out: list[Tensor] = []
     if not forward:
@@ -332,7 +388,7 @@ def _jvp(fn: Any, has_aux: bool) -> Transformed:
                 lambda graph, out: tangent_graph(graph, chosen, out.seeds), tangents)
         else:
             run = Recorded("jvp", fn, args, chosen, has_aux)
-            out, tensors, moved = run.out, run.out.tensors, Transposed(run).push(tangents)
+            out, tensors, moved = run.out, run.out.tensors, _eager_tangents(run, tangents)
         return (out.value(tensors), out.shaped(moved), *out.aux(tensors))
 
     return Transformed("jvp", fn, evaluate)
@@ -414,7 +470,7 @@ class Pullback:
 
 
 def jacrev(fn: Any, grad_position: Any = 0, has_aux: bool = False) -> Transformed:
-    """The function that computes the Jacobian of `fn` in reverse mode, row by row.
+    """The function that computes the Jacobian of `fn` in reverse mode, many rows at once.
 
     Args:
         fn: a Cell or function of tensors that gives a Tensor or a tuple of them.
@@ -434,7 +490,7 @@ def jacrev(fn: Any, grad_position: Any = 0, has_aux: bool = False) -> Transforme
 
 
 def jacfwd(fn: Any, grad_position: Any = 0, has_aux: bool = False) -> Transformed:
-    """The function that computes the Jacobian of `fn` in forward mode, column by column.
+    """The function that computes the Jacobian of `fn` in forward mode, many columns at once.
 
     Better than `jacrev` where `fn` has more outputs than inputs; see there for the arguments.
 

@@ -1,17 +1,20 @@
 """Recomputation: what a marked Cell or op computes is not kept for its gradient.
 
 In a graph it is a `recompute` node, whose gradient computes the nested graph again. A recording
-of an eager run drops what the run recorded; its gradient runs the same Python code once more, on
-tensors and states as they were, and differentiates that.
+of an eager run makes such a node of what the run recorded and drops the tensors. Where that cannot
+be said as a graph (a `bprop` of the user's in it, hooks on tensors), its gradient runs the same
+Python code once more, on tensors and states as they were, and differentiates that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.types import differentiable
+from cellc_runtime.lazy import lazy_module
 from cellc_runtime.records import dataclass
 
 from ..common.tensor import Tensor
@@ -20,6 +23,13 @@ from . import dispatch, journal, writes
 from .journal import Array, Journal
 from .structure import Structure, put_together, take_apart
 from .tracer import GraphTensor, Tracer
+
+if TYPE_CHECKING:
+    from ..pynative import folding
+    from . import replay
+else:
+    folding = lazy_module("cellc.pynative.folding")
+    replay = lazy_module("cellc.core.replay")
 
 # --- in a graph -----------------------------------------------------------------------------------
 
@@ -39,41 +49,54 @@ def traced(tracer: Tracer, given: Any, call: Callable[[], Any], results: bool = 
     """
     mine = [t for t in take_apart(given)[1] if isinstance(t, GraphTensor)]
     before = [t._value for t in mine]
-    shape: list[tuple[Structure, list[GraphTensor], list[Tensor | None]]] = []
+    shape: list[tuple[Structure, list[GraphTensor], list[Tensor | tuple[int, int]]]] = []
 
     def run() -> list[Tensor]:
         structure, leaves = take_apart(call())
         written = [t for t, v in zip(mine, before, strict=True) if t._value is not v]
-        # What is handed through stays what it is: its cotangents are gathered outside.
-        through = [None if tracer.is_own(t) or any(t is w for w in written) else t
-                   for t in leaves]
-        shape.append((structure, written, through))
-        own = [t for t, known in zip(leaves, through, strict=True) if known is None]
-        return [*own, *[GraphTensor(t._value) for t in written]]
+        own: dict[Any, Tensor] = {}
+        places: list[Tensor | tuple[int, int]] = []
+        for t in leaves:
+            # What is handed through stays what it is: its cotangents are gathered outside. What is
+            # given twice is one result: its cotangents are gathered in one sum.
+            if tracer.is_own(t) or any(t is w for w in written):
+                key = t._value if isinstance(t, GraphTensor) else t
+                own.setdefault(key, t)
+                places.append((list(own).index(key), id(t)))
+            else:
+                places.append(t)
+        shape.append((structure, written, places))
+        return [*own.values(), *[GraphTensor(t._value) for t in written]]
 
     found = tracer.recomputed(run, results)
     for t, v in zip(mine, before, strict=True):
         t._value = v
-    structure, written, through = shape[-1]
+    structure, written, places = shape[-1]
     count = len(found) - len(written)
     for t, new in zip(written, found[count:], strict=True):
         t._value = tracer.lift(new)
-    own = iter(found[:count])
-    return put_together(structure, [next(own) if t is None else t for t in through])
+    same: dict[Any, Tensor] = {}  # who wrote into one of two tensors wrote into that one only
+    return put_together(structure, [
+        p if isinstance(p, Tensor) else same.setdefault(p, GraphTensor(tracer.lift(found[p[0]])))
+        for p in places])
 
 
 # --- eagerly --------------------------------------------------------------------------------------
+
+_PLAIN = dispatch.Scope(None, None, None, None)
 
 Call = Callable[[tuple[Any, ...], Mapping[str, Any]], Any]
 
 
 def recorded(
-    call: Call, args: tuple[Any, ...], kwargs: Mapping[str, Any], parameters: Sequence[Tensor]
+    call: Call, args: tuple[Any, ...], kwargs: Mapping[str, Any], parameters: Sequence[Tensor],
+    python: bool = False,
 ) -> Any:
     """`call(args, kwargs)`, of which recordings keep nothing but what it reads and gives.
 
     Args:
         parameters: tensors that it may read and that may change before it runs again.
+        python: gradients run the Python code again, whatever it is.
     """
     structure, leaves = take_apart((args, dict(kwargs)))
     marks = [(r, r.mark()) for r in active_recordings()]
@@ -86,8 +109,75 @@ def recorded(
     notes.before = {id(t): notes.before[id(t)] for t in written}
     again = Replay(call, structure, leaves, notes, dispatch.scope())
     for r, mark in marks:
-        again.note(r, mark, results, written, parameters)
+        if python or not _noted(r, mark, results, written):
+            again.note(r, mark, results, written, parameters)
     return out
+
+
+def _noted(
+    r: Recording, mark: Mark, results: Sequence[Tensor], written: Sequence[Tensor]
+) -> bool:
+    """Let a recording know what it has recorded since the mark as one op, if that can be."""
+    standing: dict[int, list[Tensor]] = {}
+    overwritten: list[tuple[Tensor, int]] = []
+    for t in results:
+        n = r.value_of(t)
+        if n is not None and n >= mark.tensors:
+            standing.setdefault(n, []).append(t)
+    for t in written:
+        n = r.value_of(t)
+        if n is not None and n >= mark.tensors and not any(
+                t is other for other in standing.get(n, ())):
+            overwritten.append((t, n))
+            standing.setdefault(n, []).append(Tensor._from_array(t._data))
+    found = folding.folded(r, mark, list(standing))
+    if found is None:
+        return False
+    held = {n: r.tensors[n] for n in found.reads}
+    r.forget(mark)
+    if not standing:
+        return True
+    operands = [n if n < mark.tensors else r.number(held[n]) for n in found.reads]
+    region = found.info.regions[0]
+
+    def rule(
+        operands: Sequence[Tensor], dys: Sequence[Tensor | None],
+        so_far: Sequence[Tensor | None], wanted: Sequence[bool],
+    ) -> Sequence[Tensor | None]:
+        if active_recordings():
+            return _step_by_step(region, operands, dys, so_far, wanted)
+        return folding.gradients(region, operands, dys, so_far, wanted)
+
+    r.note_again(found.info, operands, standing, Sums(rule))
+    for t, n in overwritten:
+        r.rebind(t, standing[n][-1])
+    return True
+
+
+def _step_by_step(
+    region: Graph, operands: Sequence[Tensor], dys: Sequence[Tensor | None],
+    so_far: Sequence[Tensor | None], wanted: Sequence[bool],
+) -> list[Tensor | None]:
+    """A stretch computed again and differentiated where recordings further out see each op."""
+    own = [Tensor._from_array(t._data) for t in operands]
+    with dispatch.like(_PLAIN), recording() as r:
+        for outer in active_recordings()[:-1]:
+            for t, o in zip(operands, own, strict=True):
+                n = outer.value_of(t)
+                if n is not None:
+                    outer.also(o, n)
+        numbers = [r.track(t) for t in own]
+        outs = replay.replay(region, own)
+        ends = [r.value_of(t) for t in outs]
+    chosen = [i for i, w in enumerate(wanted) if w]
+    seeds = [*((numbers[i], so_far[i]) for i in chosen), *zip(ends, dys, strict=True)]
+    given = [(n, t) for n, t in seeds if n is not None and t is not None]
+    found = r.gradients_of([n for n, _ in given], [t for _, t in given],
+                           [numbers[i] for i in chosen])
+    new: list[Tensor | None] = [None] * len(operands)
+    for i, grad in zip(chosen, found, strict=True):
+        new[i] = grad
+    return new
 
 
 @dataclass(eq=False, slots=True)

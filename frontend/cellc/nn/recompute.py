@@ -82,7 +82,8 @@ def recompute(
             return block(*given, **named)
 
     tensors = list(block.get_parameters()) if isinstance(block, Cell) else []
-    return recorded(call, args, kwargs, [*tensors, *_parameters((args, kwargs))])
+    return recorded(call, args, kwargs, [*tensors, *_parameters((args, kwargs))],
+                    python=context_fn is not None and not use_reentrant)
 
 
 def _parameters(given: Any) -> list[Any]:

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from cellc_compiler.ir.graph import Builder, Graph, Value
+from cellc_compiler.ir.graph import Builder, Graph, Node, Value
 from cellc_compiler.ir.op import lookup
 from cellc_compiler.ir.types import differentiable
 from cellc_runtime.executable import Executable
@@ -94,7 +94,7 @@ def run(
 ) -> list[Tensor | None] | None:
     """The cotangents of the wanted values by a compiled pass, or None to run it op by op."""
     key = _key(recording, seeds, sens, wanted)
-    plan, make = _plans.find(key, len(recording.steps))
+    plan, make = _plans.find(key, recording.size())
     if plan is None:
         if not make:
             return None
@@ -146,6 +146,69 @@ def _make(
         return _Plan(None, [], places, 0)
     executable = Executable(driver.compile_program(graph))
     return _Plan(executable, reads, places, len(outputs))
+
+
+# --- other derivatives ---------------------------------------------------------------------------
+
+Build = Callable[[Builder, Sequence[Node], Sequence[Value], Sequence[Value], Sequence[Value]],
+                 list[Value]]
+"""(builder, recorded nodes, values asked for, results to start from, given values) -> outputs."""
+
+
+@dataclass(slots=True)
+class Derived:
+    """A graph made of a recording.
+
+    Attributes:
+        reads: numbers of the recorded values that it reads, after those given.
+    """
+
+    graph: Graph
+    reads: list[int]
+    executable: Executable | None = None
+
+    def run(self, recording: Recording, given: Sequence[Tensor]) -> list[Tensor]:
+        """The outputs, by a compiled program."""
+        if self.executable is None:
+            self.executable = Executable(driver.compile_program(self.graph))
+        arrays = [t._data for t in self.operands(recording, given)]
+        out: Any = self.executable.entry(*arrays)
+        many = out if len(self.graph.outputs) > 1 else (out,)
+        return [Tensor._from_array(a) for a in many]
+
+    def operands(self, recording: Recording, given: Sequence[Tensor]) -> list[Tensor]:
+        """What the inputs of the graph stand for."""
+        return [*given, *(recording.tensors[n] for n in self.reads)]
+
+
+_derived: OrderedDict[Any, Derived] = OrderedDict()
+
+
+def derived(
+    kind: str, recording: Recording, seeds: Sequence[int], given: Sequence[Tensor],
+    wanted: Sequence[int], build: Build,
+) -> Derived:
+    """A graph made of a recording without custom rules, once for each structure.
+
+    Args:
+        kind: of what is made: with the structure it says all that `build` depends on.
+        seeds, wanted: numbers of results to start from and of values asked for.
+        given: what the graph takes beside recorded values.
+        build: gives the outputs.
+    """
+    recording.absorb()
+    key = kind, _key(recording, seeds, given, wanted)
+    found = _derived.get(key)
+    if found is None:
+        nodes, values, _ = recording.graph()
+        graph = Graph(kind)
+        more = [graph.add_input(t._type, f"given{i}") for i, t in enumerate(given)]
+        outputs = build(Builder(graph), nodes, [values[n] for n in wanted],
+                        [values[n] for n in seeds], more)
+        found = _derived[key] = Derived(graph, closed(graph, values, outputs))
+        while len(_derived) > _KEPT:
+            _derived.popitem(last=False)
+    return found
 
 
 def _outputs(

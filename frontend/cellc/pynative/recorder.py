@@ -106,7 +106,11 @@ def _exactly(value: Any) -> Any:
 
 @dataclass(eq=False, slots=True)
 class Step:
-    """An op of a recording: numbers of its operands and results."""
+    """An op of a recording: numbers of its operands and results.
+
+    One without `applied` is known by its rule alone; where both are given, the rule serves
+    gradients that run op by op.
+    """
 
     applied: Applied | None
     operands: list[int]
@@ -238,6 +242,29 @@ class Recording:
         self.steps.append(Step(None, list(operands), [self._bind(t) for t in results], rule))
         self.custom = True
 
+    def note_again(
+        self, info: Applied, operands: Iterable[int], results: Mapping[int, Sequence[Tensor]],
+        rule: Sums,
+    ) -> None:
+        """Record a stretch as one op.
+
+        Args:
+            results: the tensors that stand for each of its results.
+            rule: its gradient where the recording is not differentiated as a whole.
+        """
+        self.absorb()
+        numbers: list[int] = []
+        for many in results.values():
+            numbers.append(self._bind(many[0]))
+            for t in many[1:]:
+                self.also(t, numbers[-1])
+        self.steps.append(Step(info, list(operands), numbers, rule))
+
+    def size(self) -> int:
+        """The number of ops, those of stretches among them."""
+        return sum(1 if s.applied is None else
+                   1 + sum(len(g.nodes) for g in s.applied.regions) for s in self.steps)
+
     def before_overwrite(self, tensor: Tensor) -> None:
         """Keep the elements of a followed tensor whose buffer is about to change."""
         self.absorb()
@@ -273,7 +300,7 @@ class Recording:
 
     # --- gradients ------------------------------------------------------------------------------
 
-    def _hooked(self) -> dict[int, Tensor]:
+    def hooked(self) -> dict[int, Tensor]:
         """The tensors with hooks, by number."""
         if not tensor_hooks:
             return {}
@@ -296,7 +323,7 @@ class Recording:
     ) -> list[Tensor | None]:
         """`gradients` of values by number; None counts for nothing."""
         self.absorb()
-        hooked = self._hooked()
+        hooked = self.hooked()
         if not _active.stack and not self.custom and not hooked:
             found = backward.run(self, seeds, sens, wanted)
             if found is not None:
