@@ -193,6 +193,30 @@ def test_exact_two_arguments(name: str, reference: Any, dtype: Any) -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", ["maximum", "minimum"])
+def test_extremes_beside_a_number_are_those_of_two_values(name: str, dtype: Any) -> None:
+    """Short code for a known number: zeros keep their rule (the second operand wins), NaNs stay."""
+    x = np.concatenate([specials(dtype), [6.0, -6.0, -0.0, 0.0, np.nan]]).astype(dtype)
+    x = np.resize(x, -(-len(x) // 16) * 16)
+    kind, ty = f"u{x.itemsize}", "double" if dtype is np.float64 else "float"
+    for number in (0.0, -0.0, 6.0, -np.inf):
+        for first in (False, True):
+            def rule(f: Function, args: list[V]) -> V:
+                c = f.const(args[0].ty, number)  # noqa: B023
+                return math.emit(f, name, *((c, args[0]) if first else (args[0], c)))  # noqa: B023
+
+            text = map_text(rule, [ty], 16, host_target())
+            got, same = np.empty_like(x), np.full_like(x, number)
+            compile_text(text)([x, got], 0, len(x) // 16)
+            want = compute(name, *((same, x) if first else (x, same)))
+            np.testing.assert_array_equal(np.isnan(got), np.isnan(want))
+            real = ~np.isnan(got)
+            np.testing.assert_array_equal(got[real].view(kind), want[real].view(kind))
+            if number == 6.0:
+                assert "cmpunord" not in assembly(text, host_target())
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_floor_division_of_floats_is_of_the_exact_quotient(dtype: Any) -> None:
     rng = np.random.default_rng(5)
     x = np.concatenate([rng.integers(-30, 30, 4096), rng.standard_normal(4096) * 9]).astype(dtype)

@@ -6,6 +6,9 @@ no input traps. A shift by a negative amount or by the width or more shifts ever
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+
 from .math_lanes import X
 from .text import V, element, is_float
 
@@ -59,7 +62,7 @@ def maximum(a: X, b: X, signed: bool) -> X:
         return a | b
     if not _float(a):
         return a.cmp("sgt" if signed else "ugt", b).where(a, b)
-    return a.isnan().where(a, a.gt(b).where(a, b))
+    return _extreme(a, b, X.gt)
 
 
 def minimum(a: X, b: X, signed: bool) -> X:
@@ -68,7 +71,22 @@ def minimum(a: X, b: X, signed: bool) -> X:
         return a & b
     if not _float(a):
         return a.cmp("slt" if signed else "ult", b).where(a, b)
-    return a.isnan().where(a, a.lt(b).where(a, b))
+    return _extreme(a, b, X.lt)
+
+
+def _extreme(a: X, b: X, beats: Callable[[X, X], X]) -> X:
+    """`a` where it beats `b`, else `b`; NaN if either is.
+
+    Beside a number that is known, a comparison that fails for NaN and a selection do: x86 has one
+    instruction for both.
+    """
+    if not math.isnan(a.number):
+        return beats(a, b).where(a, b)
+    if b.number == 0 and math.copysign(1.0, b.number) > 0:
+        a = a + 0.0  # of zeros `b` is the result, and -0.0 + 0.0 is 0.0
+    elif math.isnan(b.number) or b.number == 0:
+        return a.isnan().where(a, beats(a, b).where(a, b))
+    return beats(b, a).where(b, a)
 
 
 def trunc_div(a: X, b: X, signed: bool) -> X:

@@ -8,6 +8,8 @@ what makes a scalar tail equal a vector body bit for bit.
 
 from __future__ import annotations
 
+import math
+import re
 import struct
 from collections.abc import Sequence
 
@@ -46,6 +48,9 @@ class Format:
 F32 = Format("float", "i32", 23, 127)
 F64 = Format("double", "i64", 52, 1023)
 
+_NUMBER = re.compile(r"(?:splat \((?:float|double) )?0x([0-9A-F]{16})\)?")
+"""How `float_literal` writes one, and `Function.const` many lanes of it."""
+
 
 @dataclass(frozen=True, slots=True)
 class X:
@@ -58,6 +63,13 @@ class X:
     def fmt(self) -> Format:
         """The floating-point format of the value, or of the floats of its size."""
         return F64 if sizeof(element(self.v.ty)) == 8 else F32
+
+    @property
+    def number(self) -> float:
+        """The number in every lane, if it is written as a constant; else NaN."""
+        found = _NUMBER.fullmatch(self.v.ref)
+        return math.nan if found is None else float(struct.unpack("<d", struct.pack(
+            "<Q", int(found[1], 16)))[0])
 
     def const(self, value: float | int | bool) -> X:
         """A constant of this type."""
