@@ -7,11 +7,13 @@ Run from the repository root with an environment that has llvmlite (and torch to
 Prints the best of a few rounds in microseconds, the share of the FMA count per nanosecond and
 the ratio torch / cellc (above 1: cellc is faster). All steps of a plan are timed, packing too;
 but of `block`, the forward convolution over blocked channels that inference uses, only the
-convolution. Its weights come from beyond the second-level cache, as in a network.
+convolution. Its weights come from beyond the second-level cache, as in a network. The cases of
+`PAIRS` are a convolution and the depthwise one behind it, as two kernels and as one.
 """
 
 from __future__ import annotations
 
+import functools
 import sys
 import time
 from collections.abc import Callable
@@ -20,7 +22,7 @@ from typing import Any
 import numpy as np
 from jit import compile_kernel
 
-from cellc_compiler.codegen.llvm.kernels import conv_block
+from cellc_compiler.codegen.llvm.kernels import conv_block, conv_block_pair
 from cellc_compiler.codegen.llvm.kernels.conv import (
     ConvSpec,
     Plan,
@@ -60,6 +62,15 @@ CASES: dict[str, ConvSpec] = {
     "depthwise 96 s2": spec(1, 96, 112, 96, 3, 2, 1, 96),
 }
 
+PAIRS: dict[str, tuple[ConvSpec, ConvSpec]] = {
+    f"pair {c}-{wide} {h}x{h} s{s}": (spec(1, c, h, wide, 1, 1, 0),
+                                      spec(1, wide, h, wide, 3, s, 1, wide))
+    for c, wide, h, s in [(16, 96, 112, 2), (24, 144, 56, 1), (24, 144, 56, 2), (32, 192, 28, 1),
+                          (32, 192, 28, 2), (64, 384, 14, 1), (96, 576, 14, 1), (96, 576, 14, 2),
+                          (160, 960, 7, 1)]
+}
+PAIRS["pair stem 3-32 112x112 s1"] = spec(1, 3, 224, 32, 3, 2, 1), spec(1, 32, 112, 32, 3, 1, 1, 32)
+
 
 class Runner:
     """A compiled plan bound to buffers."""
@@ -86,18 +97,21 @@ class Runner:
         return out
 
 
+def blocked(s: ConvSpec, border: tuple[int, int, int, int] = (0, 0, 0, 0)) -> conv_block.BlockConv:
+    """A convolution over an image that carries its padding."""
+    b = host_target().lanes(4)
+    return conv_block.BlockConv(
+        n=s.n, c=s.c, oc=s.oc, bi=b if s.c >= b else 1, bo=b,
+        ph=s.h + s.pads[0] + s.pads[1], pw=s.w + s.pads[2] + s.pads[3], oh=s.oh, ow=s.ow,
+        kh=s.kh, kw=s.kw, stride=s.stride, dilation=s.dilation, origin=(0, 0), border=border,
+        depthwise=s.groups > 1, dtype=s.dtype)
+
+
 class Blocked:
     """The blocked forward convolution, with copies of the weights that take turns."""
 
     def __init__(self, s: ConvSpec) -> None:
-        target = host_target()
-        b = target.lanes(4)
-        depthwise = s.groups > 1
-        p = conv_block.BlockConv(
-            n=s.n, c=s.c, oc=s.oc, bi=b if s.c >= b else 1, bo=b,
-            ph=s.h + s.pads[0] + s.pads[1], pw=s.w + s.pads[2] + s.pads[3], oh=s.oh, ow=s.ow,
-            kh=s.kh, kw=s.kw, stride=s.stride, dilation=s.dilation, origin=(0, 0),
-            border=(0, 0, 0, 0), depthwise=depthwise, dtype=s.dtype)
+        target, p = host_target(), blocked(s)
         kernel = conv_block.block_kernel(p, conv_block.choose_tile(p, target), target)
         self.tasks, self.call = kernel.ntasks, compile_kernel(kernel, target)
         nbytes = conv_block.packed_bytes(p)
@@ -111,6 +125,46 @@ class Blocked:
     def __call__(self) -> None:
         self.turn = (self.turn + 1) % len(self.bufs)
         self.call(self.bufs[self.turn], 0, self.tasks)
+
+
+class Paired:
+    """A convolution and a depthwise one: as two kernels, and as one."""
+
+    def __init__(self, first: ConvSpec, second: ConvSpec) -> None:
+        target = host_target()
+        ps = blocked(first, second.pads), blocked(second)
+        self.pair = conv_block_pair.choose_pair(*ps, target)
+        kernels = [conv_block.block_kernel(p, conv_block.choose_tile(p, target), target)
+                   for p in ps]
+        kernels.append(conv_block_pair.pair_kernel(self.pair, target, (None, None), 0))
+        rng = np.random.default_rng(0)
+
+        def image(p: conv_block.BlockConv, out: bool) -> np.ndarray[Any, Any]:
+            h, w = p.out_plane
+            size = p.out_blocks * h * w * p.bo if out else p.in_blocks * p.ph * p.pw * p.bi
+            return rng.standard_normal(p.n * size).astype(np.float32)
+
+        x, wide, out = image(ps[0], False), image(ps[0], True), image(ps[1], True)
+        w = [rng.standard_normal(conv_block.packed_bytes(p) // 4).astype(np.float32) for p in ps]
+        bufs = [[x, w[0], wide], [wide, w[1], out], [x, *w, out]]
+        self.parts = [functools.partial(compile_kernel(k, target), b, 0, k.ntasks)
+                      for k, b in zip(kernels, bufs, strict=True)]
+        self.tasks = kernels[-1].ntasks
+
+    def apart(self) -> None:
+        """Two kernels."""
+        for part in self.parts[:2]:
+            part()
+
+    def show(self, name: str, fma: int) -> None:
+        """Time both ways; the times of the two kernels apart."""
+        t = best({"apart": self.apart, "pair": self.parts[2]}, rounds=15)
+        each = best({"first": self.parts[0], "second": self.parts[1]})
+        p = self.pair
+        print(f"{name:26} apart {t['apart']:7.0f} us ({each['first']:.0f} + {each['second']:.0f})"
+              f"  pair {t['pair']:7.0f} us {fma / t['pair'] / 1e3:6.1f} FMA/ns  ratio "
+              f"{t['apart'] / t['pair']:5.2f}  {p.groups} groups {p.bands} bands {self.tasks} tasks"
+              f"  {'taken' if conv_block_pair.pays(p, host_target()) else 'not taken'}", flush=True)
 
 
 def best(fns: dict[str, Callable[[], Any]], rounds: int = 7) -> dict[str, float]:
@@ -177,6 +231,9 @@ def main(names: list[str]) -> None:
             if isinstance(run, Runner):
                 line += "  steps " + " ".join(f"{p:.0f}" for p in run.parts())
             print(line, flush=True)
+    for name, (a, b) in PAIRS.items():
+        if not names or any(n in name for n in names):
+            Paired(a, b).show(name, sum(s.n * s.oc * s.oh * s.ow * s.icg * s.taps for s in (a, b)))
 
 
 if __name__ == "__main__":

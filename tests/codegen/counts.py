@@ -78,6 +78,8 @@ NETWORKS: dict[str, Callable[[], tuple[Any, tuple[Any, ...]]]] = {
     "lenet training": _training("lenet", "LeNet5"),
     "mlp training": _training("mlp", "MLP", dropout=0.0),
     "resnet18 inference": _inference("resnet", "ResNet18"),
+    "mobilenet inference": _inference("mobilenet", "MobileNetV2", plan=((1, 16, 1, 1),
+                                                                        (6, 24, 2, 2)), last=64),
     "gpt training": _training("gpt", "GPT", depth=2, dropout=0.0),
     "lstm inference": _inference("lstm", "LSTMClassifier", dropout=0.0),
     "chain": lambda: (Chain(), (ms.Tensor(shape=(4096, 4096), dtype=ms.float32,

@@ -43,7 +43,7 @@ def find_epilogues(graph: Graph, schedule: Schedule) -> dict[int, Attached]:
         node = cluster.nodes[0]
         if cluster.domain is not None or not _takes(node) or node.result in results:
             continue
-        readers = _readers(users, schedule, home, node.result)
+        readers = readers_of(users, schedule, home, node.result)
         if len(readers) != 1 or None in readers:
             continue
         (reader,) = readers
@@ -59,7 +59,7 @@ def _takes(node: Node) -> bool:
     return node.op in _AXES or node.op in _BLOCKED
 
 
-def _readers(
+def readers_of(
     users: dict[Value, list[Node]], schedule: Schedule, home: dict[Node, Cluster], value: Value
 ) -> set[Cluster | None]:
     """The clusters that read a value, through inlining; None if an alias or region reads it."""

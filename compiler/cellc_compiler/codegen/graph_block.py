@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from cellc_runtime.packing import Packing
 from cellc_runtime.target import Target
 
 from ..ir.graph import Graph, Node, Value
@@ -28,6 +27,7 @@ from . import checks
 from .ahead import FROZEN, REUSED, packs_apart
 from .alike import Laid, Made, cluster_key
 from .attention import Attention, AttentionFinder
+from .conv_pairs import ConvPair, find_pairs
 from .epilogues import Attached, find_epilogues, signature
 from .instructions import Call, Callback, Check, Copy, For, If, Instruction, Loop, Place, Tasks
 from .kernel import Kernel
@@ -183,6 +183,10 @@ class GraphBlock:
             self.wanted.setdefault(self.root(value), place)
         self.epilogues = find_epilogues(graph, self.schedule)
         self.absorbed = {a.contraction for a in self.epilogues.values()}
+        self.pairs = find_pairs(graph, self.schedule, self.epilogues, low.target, low.plans)
+        for pair in self.pairs.values():
+            self.epilogues.pop(pair.first.cluster.number, None)
+            self.absorbed.add(pair.first.cluster.nodes[0])
         self.attention = AttentionFinder(
             graph, self.schedule, self.absorbed, self.nest_of, low.target, low.attention).find()
         for a in self.attention.values():
@@ -199,7 +203,9 @@ class GraphBlock:
             self.position = position
             if self.waiting.stands_in_way(self.needs(cluster), self.replaces(cluster)):
                 self._update_waiting(position - 1)
-            if cluster.number in self.epilogues:
+            if cluster.number in self.pairs:
+                self._pair(self.pairs[cluster.number], cluster)
+            elif cluster.number in self.epilogues:
                 self._with_epilogue(self.epilogues[cluster.number], cluster)
             elif cluster.number in self.attention:
                 self._attention(self.attention[cluster.number], cluster)
@@ -241,7 +247,9 @@ class GraphBlock:
 
     def nodes_of(self, cluster: Cluster) -> list[Node]:
         """The nodes that run with a cluster: its own, and a contraction it is the epilogue of, or
-        the rest of an attention it ends."""
+        the rest of an attention or a pair of convolutions it ends."""
+        if cluster.number in self.pairs:
+            return self.pairs[cluster.number].nodes
         attached = self.epilogues.get(cluster.number)
         whole = self.attention.get(cluster.number)
         if whole is not None:
@@ -422,6 +430,20 @@ class GraphBlock:
         self.low.nests.append((f"{label} (in the tile stores)", shown))
         self._run_plan(plan, table, label, (node, *cluster.nodes), node.operands)
 
+    def _pair(self, pair: ConvPair, cluster: Cluster) -> None:
+        """A convolution and the depthwise one that reads it."""
+        table = {f"in{i}": self.place(v) for i, v in enumerate(pair.operands)}
+        table["out0"] = self.new_place(pair.second.result, cluster, None)
+        for i, v in enumerate((*pair.first.operands, *pair.second.operands)):
+            table[f"epilogue{i}"] = self.place(v)
+        label = "+".join(n.op for n in pair.nodes)
+        for stage in (pair.first, pair.second):
+            if stage.fused is not None:
+                store = Store(stage.result, Index.of(0), stage.fused.root)
+                shown = Nest("row", (), [Phase((), [store])])
+                self.low.nests.append((f"{label} (in the tile stores)", shown))
+        self._run_plan(pair.plan, table, label, tuple(pair.nodes), pair.operands)
+
     def _attention(self, whole: Attention, cluster: Cluster) -> None:
         """Two products and the rows between them as one kernel."""
         operands = (*whole.scores.operands, whole.mix.operands[1])
@@ -442,7 +464,7 @@ class GraphBlock:
     ) -> None:
         """Run the steps of a plan; roles `in0`, `in1`, ... are `operands`."""
         scratch = dict(plan.scratch)
-        steps = [s for s in plan.steps if not self._ahead(s, table, scratch, label, plan.packing)
+        steps = [s for s in plan.steps if not self._ahead(s, table, scratch, label, plan)
                  and not self._before_loop(s, table, scratch, label, nodes)
                  and not self._shared(s, table, scratch, label, nodes, operands)]
         for role, nbytes in scratch.items():
@@ -457,7 +479,7 @@ class GraphBlock:
 
     def _ahead(
         self, step: Step, table: dict[str, Place], scratch: dict[str, int], label: str,
-        packing: Packing | None,
+        plan: KernelPlan,
     ) -> bool:
         """Move a step that packs what never changes out of the call; whether it could be."""
         *reads, packed = step.roles
@@ -468,7 +490,7 @@ class GraphBlock:
             return False
         sources = tuple(table[r] for r in reads)
         table[packed] = kept.packed(
-            step, sources, scratch.pop(packed), f"{label} (weights)", packing)
+            step, sources, scratch.pop(packed), f"{label} (weights)", plan.packing.get(packed))
         return True
 
     def _before_loop(

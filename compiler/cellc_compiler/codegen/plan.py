@@ -30,9 +30,9 @@ class KernelPlan:
     """Kernels in order, and the bytes of each scratch buffer they share.
 
     Attributes:
-        packing: the layout that the packing step gives an operand, if it changes no element.
+        packing: the layouts of the packed buffers whose step changes no element.
     """
 
     steps: tuple[Step, ...]
     scratch: dict[str, int] = field(default_factory=dict)
-    packing: Packing | None = None
+    packing: dict[str, Packing] = field(default_factory=dict)

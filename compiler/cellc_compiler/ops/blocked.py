@@ -231,7 +231,7 @@ class Conv2dBlocked(_Internal):
         steps = (Step(conv_block.pack_kernel(p, tile.ov, target), ("in1", "packed_w")),
                  Step(kernel, ("in0", "packed_w", "out0", *extra)))
         return KernelPlan(steps, {"packed_w": conv_block.packed_bytes(p)},
-                          conv_block.packing(p, tile.ov))
+                          conv_block.packing(p, tile.ov, "packed_w"))
 
     def samples(self) -> Sequence[Sample]:
         def pair(x: tuple[int, ...], w: tuple[int, ...], **attrs: Any) -> Sample:

@@ -135,7 +135,7 @@ class Matmul(Op):
         plan = gemm.matmul_kernels(spec, target)
         names = {"a": "in0", "b": "in1", "out": "out0"}
         steps = [Step(k, tuple(names.get(r, r) for r in roles)) for k, roles in plan.kernels]
-        return KernelPlan(tuple(steps), dict(plan.scratch), plan.packing)
+        return KernelPlan(tuple(steps), dict(plan.scratch), dict(plan.packing))
 
     def samples(self) -> Sequence[Sample]:
         def pair(a: tuple[int, ...], c: tuple[int, ...], **attrs: bool) -> Sample:

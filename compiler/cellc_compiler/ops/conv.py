@@ -130,7 +130,7 @@ def _pointwise_plan(
     )
     names = {"a": "in1", "b": "in0", "out": "out0"}
     steps = [Step(k, tuple(names.get(r, r) for r in roles)) for k, roles in plan.kernels]
-    return KernelPlan(tuple(steps), dict(plan.scratch), plan.packing)
+    return KernelPlan(tuple(steps), dict(plan.scratch), dict(plan.packing))
 
 
 def adopt(plan: families.Plan, names: dict[str, str]) -> KernelPlan:

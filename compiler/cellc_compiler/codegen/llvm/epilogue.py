@@ -208,10 +208,15 @@ class BlockFused:
         return self.root.op == "load" and self.root.payload.buffer is self.source
 
     def emit(
-        self, f: Function, target: Target, acc: V, spot: Spot, at: tuple[int, int, int]
+        self, f: Function, target: Target, acc: V, spot: Spot, at: tuple[int, int, int],
+        first: int = OPERANDS_AT,
     ) -> V:
-        """Apply to the accumulator at (block, row, column within the tile)."""
-        return _BlockEmitter(f, target, self, acc, spot, at).result()
+        """Apply to the accumulator at (block, row, column within the tile).
+
+        Args:
+            first: where the kernel has the operands among its buffers.
+        """
+        return _BlockEmitter(f, target, self, acc, spot, at, first).result()
 
 
 class _BlockEmitter(_OnAccumulator):
@@ -219,10 +224,10 @@ class _BlockEmitter(_OnAccumulator):
 
     def __init__(
         self, f: Function, target: Target, fused: BlockFused, acc: V, spot: Spot,
-        at: tuple[int, int, int],
+        at: tuple[int, int, int], first: int,
     ) -> None:
         super().__init__(f, target, fused.root, acc, fused.source.shape[-1], None)
-        self.fused, self.spot, self.at = fused, spot, at
+        self.fused, self.spot, self.at, self.first = fused, spot, at, first
 
     def _load(self, e: Expr, scope: Scope) -> V:
         access = e.payload
@@ -233,7 +238,7 @@ class _BlockEmitter(_OnAccumulator):
         key = ("operand", number)
         base = self.spot.memo.get(key)
         if base is None:
-            base = f.load("ptr", f.gep(f.arg("bufs"), OPERANDS_AT + number, "ptr"))
+            base = f.load("ptr", f.gep(f.arg("bufs"), self.first + number, "ptr"))
             self.spot.memo[key] = base
         where = self.fused.loads[id(e)]
         pointer = self.spot.pointer(f, base, where.steps, self.at, memory)

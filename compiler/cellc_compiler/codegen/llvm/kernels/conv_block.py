@@ -71,6 +71,7 @@ class BlockConv:
         spread: rows and columns of the output that one pixel of the convolution becomes: its blocks
             of channels are those of the first of these places, of the next in the row, and so on
             (a transposed convolution whose windows do not overlap). `oc` counts all of them.
+        by_rows: a tile stays within one row of the output.
     """
 
     n: int
@@ -91,6 +92,7 @@ class BlockConv:
     depthwise: bool
     dtype: DType
     spread: tuple[int, int] = (1, 1)
+    by_rows: bool = False
 
     @property
     def taps(self) -> int:
@@ -131,8 +133,8 @@ class BlockConv:
     @property
     def flat(self) -> bool:
         """Whether windows of consecutive pixels are consecutive across rows."""
-        return (self.taps, self.stride, self.origin) == (1, (1, 1), (0, 0)) and (
-            self.ph, self.pw) == (self.oh, self.ow)
+        return not self.by_rows and (self.taps, self.stride, self.origin) == (
+            1, (1, 1), (0, 0)) and (self.ph, self.pw) == (self.oh, self.ow)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,17 +162,17 @@ def _step_cycles(ov: int, pixels: int) -> float:
     return max(fmas / 2, loads / 2, (fmas + loads + 1) / 5.0, 4.0) + 0.12 * ov
 
 
-def choose_tile(p: BlockConv, target: Target) -> Tile:
-    """The cheapest tile that divides the blocks of output channels."""
+def choose_tile(p: BlockConv, target: Target, widest: int = _MAX_VECTORS) -> Tile:
+    """The cheapest tile that divides the blocks of output channels, of `widest` at most."""
     rows, cols = (1, p.oh * p.ow) if p.flat else (p.oh, p.ow)
     best: Tile | None = None
     # Of 16 registers one stays free: there a multiply-add takes no element of memory for all lanes.
     free = target.vector_registers - (target.vector_registers == 16 and not p.depthwise)
-    for ov in range(1, min(_MAX_VECTORS, p.out_blocks) + 1):
+    for ov in range(1, min(widest, p.out_blocks) + 1):
         if p.image_blocks % ov or (p.depthwise and ov > 1):
             continue
         most = (free - 1 - ov) // ov
-        for tr in range(1, min(rows, most) + 1):
+        for tr in range(1, min(1 if p.by_rows else rows, most) + 1):
             tc = min(cols, most // tr)
             if tc < cols and tr > 1:
                 continue  # several rows only where a row is short
@@ -254,12 +256,12 @@ def packed_bytes(p: BlockConv) -> int:
     return p.out_blocks * p.bo * p.chain * acc_size(p.dtype)
 
 
-def packing(p: BlockConv, ov: int) -> Packing | None:
-    """The layout of the packed weights, if packing changes no element."""
+def packing(p: BlockConv, ov: int, role: str) -> dict[str, Packing]:
+    """The layout of the packed weights in the buffer `role`, if packing changes no element."""
     size = p.dtype.itemsize
     layout = Packing(1, p.oc, p.chain, ov * p.bo, True, size)
     same = acc_size(p.dtype) == size and layout.packed_bytes == packed_bytes(p)
-    return layout if same else None
+    return {role: layout} if same else {}
 
 
 def pack_kernel(p: BlockConv, ov: int, target: Target) -> Kernel:
@@ -304,14 +306,14 @@ def pack_kernel(p: BlockConv, ov: int, target: Target) -> Kernel:
 # --- the tile ------------------------------------------------------------------------------------
 
 
-def _tile_start(f: Function, index: V, tile: int, total: int) -> V:
+def tile_start(f: Function, index: V, tile: int, total: int) -> V:
     """First position of a tile; the last one overlaps its neighbour rather than being short."""
     at = f.mul(index, f.i64(tile))
     return at if total % tile == 0 else minimum(f, at, f.i64(total - tile))
 
 
 @dataclass(slots=True)
-class _Writer:
+class Writer:
     """Writes the kernel of one problem."""
 
     p: BlockConv
@@ -352,9 +354,9 @@ class _Writer:
         t, f = self.t, self.f
         row, col = self._start(index)
         block = f.mul(group, f.i64(t.ov))
-        w = self._weights(group)
+        w = self.weights(group)
         start = [f.const(self.vec, 0.0)] * (t.ov * t.pixels)
-        accs = self._chain(self._source(n, block, row, col), w, index, start)
+        accs = self.chain(self.source(n, block, row, col), w, index, start)
         self._finish(n, block, index, (row, col), accs)
 
     def stretches(self, n: V, group: V, first: V, last: V, stretch: int, waiting: V) -> None:
@@ -380,9 +382,9 @@ class _Writer:
             stop = minimum(f, f.add(start, f.i64(stretch)), f.i64(p.c))
 
             def one(index: V, _: list[V]) -> None:
-                x = self._source(n, block, *self._start(index))
+                x = self.source(n, block, *self._start(index))
                 accs = [f.load(self.vec, place) for place in places(index)]
-                accs = self._chain(x, c[0], f.sub(index, first), accs, (start, stop, stretch))
+                accs = self.chain(x, c[0], f.sub(index, first), accs, (start, stop, stretch))
                 for acc, place in zip(accs, places(index), strict=True):
                     f.store(acc, place)
 
@@ -394,7 +396,7 @@ class _Writer:
                          [f.load(self.vec, place) for place in places(index)])
 
         f.loop(first, last, 1, [], clear)
-        f.loop(0, p.c, stretch, [self._weights(group)], stretched)
+        f.loop(0, p.c, stretch, [self.weights(group)], stretched)
         f.loop(first, last, 1, [], finish)
 
     def _start(self, index: V) -> tuple[V, V]:
@@ -403,10 +405,10 @@ class _Writer:
         down, across = self.grid
         i, j = divmod_const(f, index, across) if down > 1 else (f.i64(0), index)
         if p.flat:
-            return f.i64(0), _tile_start(f, j, t.tc, p.oh * p.ow)
-        return _tile_start(f, i, t.tr, p.oh), _tile_start(f, j, t.tc, p.ow)
+            return f.i64(0), tile_start(f, j, t.tc, p.oh * p.ow)
+        return tile_start(f, i, t.tr, p.oh), tile_start(f, j, t.tc, p.ow)
 
-    def _weights(self, group: V) -> V:
+    def weights(self, group: V) -> V:
         """The packed weights of a group."""
         size = self.t.ov * self.p.bo * self.p.chain
         return self.f.gep(self.bufs[1], self.f.mul(group, self.f.i64(size)), self.ty)
@@ -423,18 +425,21 @@ class _Writer:
                         divmod_const(f, place, p.spread[1]))
         top, _, left, _ = p.border
         out = f.gep(self.bufs[2], top * self.out_steps[2] + left * p.bo, self.ty)
-        for at, acc in zip(self._places(), accs, strict=True):
-            if self.epilogue is not None:
-                acc = self.epilogue(f, acc, spot, at)
-            f.store(acc, spot.pointer(f, out, self.out_steps, at, self.ty))
+        self.stores(spot, accs, lambda at: spot.pointer(f, out, self.out_steps, at, self.ty))
         if any(p.border):
-            f.when(f.cmp("eq", index, f.i64(0)), lambda: self._border(n, block))
+            f.when(f.cmp("eq", index, f.i64(0)), lambda: self.write_border(n, block))
 
-    def _places(self) -> list[tuple[int, int, int]]:
+    def stores(self, spot: Spot, accs: Sequence[V],
+               place: Callable[[tuple[int, int, int]], V]) -> None:
+        """The epilogue of the accumulators of a tile; each is stored at its place."""
         t = self.t
-        return [(j, r, c) for j in range(t.ov) for r in range(t.tr) for c in range(t.tc)]
+        places = [(j, r, c) for j in range(t.ov) for r in range(t.tr) for c in range(t.tc)]
+        for at, acc in zip(places, accs, strict=True):
+            if self.epilogue is not None:
+                acc = self.epilogue(self.f, acc, spot, at)
+            self.f.store(acc, place(at))
 
-    def _source(self, n: V, block: V, row: V, col: V) -> V:
+    def source(self, n: V, block: V, row: V, col: V) -> V:
         """Where the windows of a tile start, for the first input channel it reads."""
         p, f = self.p, self.f
         plane = p.ph * p.pw * p.bi
@@ -456,7 +461,7 @@ class _Writer:
         y = r * p.stride[0] + a * p.dilation[0]
         return (y * p.pw + c * p.stride[1] + b * p.dilation[1]) * p.bi
 
-    def _chain(self, x: V, w: V, part: V, accs: Sequence[V],
+    def chain(self, x: V, w: V, part: V, accs: Sequence[V],
                stretch: tuple[V, V, int] | None = None) -> list[V]:
         """The accumulators of a tile after a chain, or after a stretch of it.
 
@@ -520,18 +525,18 @@ class _Writer:
         p, f = self.p, self.f
         if p.taps * self.t.ov * self.t.pixels <= _UNROLLED_FMAS:
             for a in range(p.kh):
-                accs = self._row_taps(x, w, accs, a)
+                accs = self.row_taps(x, w, accs, a)
             return accs
         line = p.kw * self.t.ov * p.bo
 
         def row(_: V, c: list[V]) -> list[V]:
-            done = self._row_taps(c[0], c[1], c[2:], 0)
+            done = self.row_taps(c[0], c[1], c[2:], 0)
             return [f.gep(c[0], p.dilation[0] * p.pw * p.bi, self.ty),
                     f.gep(c[1], line, self.ty), *done]
 
         return f.loop(0, p.kh, 1, [x, w, *accs], row)[2:]
 
-    def _row_taps(self, x: V, w: V, accs: list[V], a: int) -> list[V]:
+    def row_taps(self, x: V, w: V, accs: list[V], a: int) -> list[V]:
         """The steps of one row of the kernel window."""
         p, f = self.p, self.f
         fmas = self.t.ov * self.t.pixels
@@ -569,7 +574,7 @@ class _Writer:
                     out[k] = f.fma(value, weights[j], out[k])
         return out
 
-    def _border(self, n: V, block: V) -> None:
+    def write_border(self, n: V, block: V) -> None:
         """Zeros around the output of the tile's blocks."""
         p, f = self.p, self.f
         _, w = p.out_plane
@@ -599,7 +604,7 @@ class _Writer:
         f.loop(0, self.t.ov, 1, [], plane)
 
 
-def _chunks(total: int, wanted: int) -> tuple[int, int]:
+def chunks(total: int, wanted: int) -> tuple[int, int]:
     """`total` things in at most `wanted` equal parts: `(parts, things per part)`."""
     per = -(-total // max(1, min(wanted, total)))
     return -(-total // per), per
@@ -640,24 +645,24 @@ def choose_split(p: BlockConv, t: Tile, tiles: int) -> Split:
     groups = p.out_blocks // t.ov
     wanted = -(-_UNITS // p.n)
     if p.depthwise:
-        parts, per = _chunks(tiles, -(-wanted // groups))
+        parts, per = chunks(tiles, -(-wanted // groups))
         return Split(groups, 1, parts, per, 0, True)
     small = packed_bytes(p) <= _L2_BYTES
     stretch = _stretch(p, t)
     if tiles > 1 and 2 * p.c >= 3 * stretch and not (small and p.n * p.oh * p.ow > _FEW_PIXELS):
         most = max(2, _WAITING_BYTES // (t.ov * t.pixels * p.bo * acc_size(p.dtype)))
         fewest = -(-tiles // min(tiles, most))
-        parts, per = _chunks(tiles, max(fewest, min(-(-wanted // groups),
+        parts, per = chunks(tiles, max(fewest, min(-(-wanted // groups),
                                                     tiles // _FEWEST_SHARING)))
-        group_parts, group_per = _chunks(groups, -(-wanted // parts))
+        group_parts, group_per = chunks(groups, -(-wanted // parts))
         return Split(group_parts, group_per, parts, per, stretch, False)
     # Small weights stay in the cache while pixels pass by, else pixels while weights do.
     if small:
-        parts, per = _chunks(tiles, wanted)
-        group_parts, group_per = _chunks(groups, -(-wanted // parts))
+        parts, per = chunks(tiles, wanted)
+        group_parts, group_per = chunks(groups, -(-wanted // parts))
         return Split(group_parts, group_per, parts, per, 0, True)
-    group_parts, group_per = _chunks(groups, wanted)
-    parts, per = _chunks(tiles, -(-_UNITS // (p.n * group_parts)))
+    group_parts, group_per = chunks(groups, wanted)
+    parts, per = chunks(tiles, -(-_UNITS // (p.n * group_parts)))
     return Split(group_parts, group_per, parts, per, 0, False)
 
 
@@ -665,7 +670,7 @@ def block_kernel(
     p: BlockConv, t: Tile, target: Target, epilogue: BlockEpilogue | None = None, extra: int = 0
 ) -> Kernel:
     """Kernel over (x, packed weights, out, *extra)."""
-    probe = _Writer(p, t, Function("", [], target), [], None)
+    probe = Writer(p, t, Function("", [], target), [], None)
     tiles = probe.grid[0] * probe.grid[1]
     groups = p.out_blocks // t.ov
     s = choose_split(p, t, tiles)
@@ -674,7 +679,7 @@ def block_kernel(
     ahead = 0 if s.weights_stay else 1 << (min(sharing, 16).bit_length() - 1)
 
     def body(f: Function, bufs: list[V], unit: V) -> None:
-        writer = _Writer(p, t, f, bufs, epilogue, ahead)
+        writer = Writer(p, t, f, bufs, epilogue, ahead)
         n, g, c = split_index(f, unit, [p.n, s.group_parts, s.tile_parts])
         g0, t0 = f.mul(g, f.i64(s.group_per)), f.mul(c, f.i64(s.tile_per))
         g1 = minimum(f, f.add(g0, f.i64(s.group_per)), f.i64(groups))

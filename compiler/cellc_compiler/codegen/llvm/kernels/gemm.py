@@ -107,12 +107,12 @@ class MatmulPlan:
             is computed transposed), `epilogue0`, `epilogue1`, ..., `accumulator`. A step that
             writes `packed_*` reads one input only and can be done ahead of time.
         scratch: bytes of each scratch role; 64-byte aligned.
-        packing: the layout of `packed_*`, if packing changes no element.
+        packing: the layout of `packed_*`, if packing changes no element, by role.
     """
 
     kernels: list[Step] = field(default_factory=list)
     scratch: dict[str, int] = field(default_factory=dict)
-    packing: Packing | None = None
+    packing: dict[str, Packing] = field(default_factory=dict)
 
 
 def matmul_kernels(spec: MatmulSpec, target: Target) -> MatmulPlan:
@@ -243,7 +243,9 @@ class GemmWriter:
             packer = PackWriter(self.p, self.panels, self.target)
             plan.scratch[packed] = self.p.b_matrices * self.matrix_bytes()
             plan.kernels.append((packer.kernel(), (source, packed)))
-            plan.packing = self._packing()
+            layout = self._packing()
+            if layout is not None:
+                plan.packing[packed] = layout
             roles[1] = packed
         if self.blocks > 1 and not self.arith.carries_in_out:
             roles.append("accumulator")
