@@ -62,8 +62,7 @@ def packs_apart(value: Value) -> bool:
 def split(graph: Graph) -> Split:
     """Cut a graph of core ops; the graph itself is left as it is."""
     main = copy_graph(graph)
-    written = {old for old, _ in main.updates}
-    params = [v for v in main.inputs if v.kind == "param" and v not in written]
+    params = main.frozen_parameters()
     for v in params:
         v.kind = FROZEN
     ahead = _computable(main, params)

@@ -144,6 +144,11 @@ class Graph:
         """Everything that must be computed: outputs, then updated values."""
         return self.outputs + [new for _, new in self.updates]
 
+    def frozen_parameters(self) -> list[Value]:
+        """The parameters that the graph does not update: the same from call to call."""
+        written = {old for old, _ in self.updates}
+        return [v for v in self.inputs if v.kind == "param" and v not in written]
+
     def walk(self) -> Iterator[Node]:
         """All nodes, nested graphs included, in order."""
         for node in self.nodes:

@@ -20,10 +20,10 @@ from .base import Pass, rewrite
 
 Array = np.ndarray[Any, Any]
 
+
 def frozen_values(graph: Graph) -> set[Value]:
     """The values that depend on constants and on parameters the graph does not update."""
-    written = {old for old, _ in graph.updates}
-    frozen = {v for v in graph.inputs if v.kind == "param" and v not in written}
+    frozen = set(graph.frozen_parameters())
     for node in graph.nodes:
         if node.op == "constant" or (
             node.operands and not node.regions and not lookup(node.op).effect

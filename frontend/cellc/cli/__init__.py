@@ -5,9 +5,39 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from . import commands
 from .loading import UserError
+
+if TYPE_CHECKING:
+    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+
+def _network(commands: Commands, name: str, text: str) -> argparse.ArgumentParser:
+    """A command that reads a network."""
+    p = commands.add_parser(name, help=text, description=text)
+    p.add_argument("network", metavar="FILE.py:NAME", help="a Cell class, Cell or function")
+    p.add_argument(
+        "--input", "-i", action="append", default=[], metavar="NAME=SPEC",
+        help="an input: float32[1,1,32,32], or @file.npy; in the order of construct",
+    )
+    return p
+
+
+def _numerics(p: argparse.ArgumentParser) -> None:
+    p.add_argument("--numerics", choices=("strict", "fast"), default="strict",
+                   help="fast: rewrite arithmetic in ways that change the last digits")
+
+
+def _budget(p: argparse.ArgumentParser) -> None:
+    p.add_argument("--recompute-budget", metavar="BYTES", help="compute forward values again "
+                   "for the gradient, so that temporaries take at most this: 256MiB, say")
+
+
+def _checkpoint(p: argparse.ArgumentParser) -> None:
+    p.add_argument("--checkpoint", metavar="FILE",
+                   help="load parameters (.ckpt of MindSpore or safetensors) first")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -16,47 +46,25 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="store_true", help="print the version and leave")
     sub = parser.add_subparsers(dest="command", metavar="COMMAND")
-
-    def network(name: str, text: str) -> argparse.ArgumentParser:
-        p = sub.add_parser(name, help=text, description=text)
-        p.add_argument("network", metavar="FILE.py:NAME", help="a Cell class, Cell or function")
-        p.add_argument(
-            "--input", "-i", action="append", default=[], metavar="NAME=SPEC",
-            help="an input: float32[1,1,32,32], or @file.npy; in the order of construct",
-        )
-        return p
-
-    def numerics(p: argparse.ArgumentParser) -> None:
-        p.add_argument("--numerics", choices=("strict", "fast"), default="strict",
-                       help="fast: rewrite arithmetic in ways that change the last digits")
-
-    def budget(p: argparse.ArgumentParser) -> None:
-        p.add_argument("--recompute-budget", metavar="BYTES", help="compute forward values again "
-                       "for the gradient, so that temporaries take at most this: 256MiB, say")
-
-    def checkpoint(p: argparse.ArgumentParser) -> None:
-        p.add_argument("--checkpoint", metavar="FILE",
-                       help="load parameters (.ckpt of MindSpore or safetensors) first")
-
-    p = network("compile", "compile a network ahead of time into one artifact")
+    p = _network(sub, "compile", "compile a network ahead of time into one artifact")
     p.add_argument("--output", "-o", required=True, metavar="NET.cellc")
     p.add_argument("--train", metavar="NAME", help="also compile a training step: a function of "
                    "FILE.py that takes the network and returns the step as a Cell")
     p.add_argument("--train-input", action="append", default=[], metavar="NAME=SPEC",
                    help="inputs of the training step")
-    budget(p)
-    checkpoint(p)
+    _budget(p)
+    _checkpoint(p)
     p.add_argument("--target", action="append", default=[], help="x86_64-avx512, x86_64-avx2 or "
                    "aarch64-neon (repeatable; default: this machine)")
-    numerics(p)
-    p = network("export", "write a network for other runtimes (ONNX), or as a portable file")
+    _numerics(p)
+    p = _network(sub, "export", "write a network for other runtimes (ONNX), or as a portable file")
     p.add_argument("--output", "-o", required=True, metavar="NET.onnx|NET.mindir")
     p.add_argument("--opset", type=int, help="ONNX's op set, 17 to 21 (default 20)")
-    checkpoint(p)
+    _checkpoint(p)
     p = sub.add_parser("run", help="run an artifact on inputs, or a MindSpore script with cellc")
     p.add_argument("program", metavar="NET.cellc|SCRIPT.py")
     p.add_argument("rest", nargs=argparse.REMAINDER, help="--input x=@x.npy ... | script arguments")
-    p = network("profile", "time every kernel of a network: by op, Cell and line")
+    p = _network(sub, "profile", "time every kernel of a network: by op, Cell and line")
     p.add_argument("--train", metavar="NAME", help="profile a training step: a function of "
                    "FILE.py that takes the network and returns the step as a Cell")
     p.add_argument("--by", choices=("call", "op", "cell", "line", "family"), default="call")
@@ -64,20 +72,20 @@ def _parser() -> argparse.ArgumentParser:
     p.add_argument("--limit", type=int, default=25, help="rows of the table (default 25)")
     p.add_argument("--trace", metavar="FILE.json", help="also write the timeline of a call, with "
                    "a row for each thread, for ui.perfetto.dev or chrome://tracing")
-    numerics(p)
-    budget(p)
-    p = network("dump", "write the graph after each pass as text and DOT, and the loop nests")
+    _numerics(p)
+    _budget(p)
+    p = _network(sub, "dump", "write the graph after each pass as text and DOT, and the loop nests")
     p.add_argument("--output", "-o", default="cellc_dump", metavar="DIR")
     p.add_argument("--grad", action="store_true", help="dump the gradient with respect to the "
                    "parameters too")
-    budget(p)
-    checkpoint(p)
-    numerics(p)
-    p = network("verify", "compare graph, eager and reference, node by node")
+    _budget(p)
+    _checkpoint(p)
+    _numerics(p)
+    p = _network(sub, "verify", "compare graph, eager and reference, node by node")
     p.add_argument("--seed", type=int, default=0, help="seed of the random inputs")
     p.add_argument("--grad", action="store_true", help="verify the gradient graph too")
-    checkpoint(p)
-    network("check", "report every error of a network")
+    _checkpoint(p)
+    _network(sub, "check", "report every error of a network")
     p = sub.add_parser("cache", help="show or clear the cache of compiled code")
     p.add_argument("action", choices=("show", "clear"), nargs="?", default="show")
     p = sub.add_parser("explain", help="what an error code means")

@@ -89,30 +89,27 @@ def _scaled(function: Any) -> Any:
     return call
 
 
-def _table() -> Table:
-    same = ("abs", "acos", "acosh", "arccos", "arccosh", "arcsin", "arcsinh", "arctan",
-            "arctan2", "arctanh", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and",
-            "bitwise_not", "bitwise_or", "bitwise_xor", "broadcast_to", "ceil", "cos", "cosh",
-            "clamp", "clip", "dot", "eq", "erf", "erfc", "erfinv", "exp", "exp2", "expm1",
-            "float_power", "floor", "fmod", "ge", "greater", "greater_equal", "gt", "hstack",
-            "imag", "isclose", "isfinite", "isinf", "isneginf", "le", "lerp", "less",
-            "less_equal", "log", "log10", "log1p", "log2", "logaddexp", "logaddexp2",
-            "logical_and", "logical_not", "logical_or", "logical_xor", "logsumexp", "lt",
-            "masked_select", "matmul", "maximum", "minimum", "mm", "mul", "nan_to_num", "ne",
-            "neg", "negative", "nonzero", "not_equal", "outer", "polar", "pow", "ravel", "real",
-            "reciprocal", "remainder", "reshape", "round", "rsqrt", "searchsorted", "sigmoid",
-            "sign", "sin", "sinc", "sinh", "square", "sum", "swapaxes", "t", "take", "tan",
-            "tanh", "tile", "trace", "trunc", "unsqueeze", "where", "xlogy", "cross",
-            "absolute", "multiply", "flip", "histc", "addmm", "addmv",
-            "addbmm", "argmax", "roll", "unbind", "vstack", "dstack")
-    shared = {n: getattr(ops, n) for n in same if hasattr(ops, n)}
+_SAME = ("abs", "acos", "acosh", "arccos", "arccosh", "arcsin", "arcsinh", "arctan",
+         "arctan2", "arctanh", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and",
+         "bitwise_not", "bitwise_or", "bitwise_xor", "broadcast_to", "ceil", "cos", "cosh",
+         "clamp", "clip", "dot", "eq", "erf", "erfc", "erfinv", "exp", "exp2", "expm1",
+         "float_power", "floor", "fmod", "ge", "greater", "greater_equal", "gt", "hstack",
+         "imag", "isclose", "isfinite", "isinf", "isneginf", "le", "lerp", "less",
+         "less_equal", "log", "log10", "log1p", "log2", "logaddexp", "logaddexp2",
+         "logical_and", "logical_not", "logical_or", "logical_xor", "logsumexp", "lt",
+         "masked_select", "matmul", "maximum", "minimum", "mm", "mul", "nan_to_num", "ne",
+         "neg", "negative", "nonzero", "not_equal", "outer", "polar", "pow", "ravel", "real",
+         "reciprocal", "remainder", "reshape", "round", "rsqrt", "searchsorted", "sigmoid",
+         "sign", "sin", "sinc", "sinh", "square", "sum", "swapaxes", "t", "take", "tan",
+         "tanh", "tile", "trace", "trunc", "unsqueeze", "where", "xlogy", "cross",
+         "absolute", "multiply", "flip", "histc", "addmm", "addmv",
+         "addbmm", "argmax", "roll", "unbind", "vstack", "dstack")
+"""Functions that are those of `ops`, parameters included."""
+
+
+def _arithmetic() -> Table:
+    """Element by element, and products."""
     return {
-        **shared, **_random.TABLE, **_more.TABLE, "gcd": gcd,
-        "inverse": inv, "triangular_solve": ops.triangular_solve,
-        "conv2d": _windows.conv2d, "conv_tbc": _windows.conv_tbc,
-        "batch_norm_stats": _norms.batch_norm_stats,
-        "batch_norm_elemt": _norms.batch_norm_elemt,
-        "batch_norm_gather_stats_with_counts": _norms.batch_norm_gather_stats_with_counts,
         "add": _scaled(ops.add), "sub": _scaled(ops.sub),
         "div": lambda input, other, *, rounding_mode=None: ops.div(
             input, other, rounding_mode=rounding_mode),
@@ -131,6 +128,12 @@ def _table() -> Table:
         "bmm": lambda input, mat2: ops.bmm(input, mat2),
         "mv": lambda input, vec: ops.mv(input, vec),
         "vdot": lambda input, other: ops.vecdot(input, other),
+    }
+
+
+def _arranged() -> Table:
+    """Elements put together, apart, elsewhere, and chosen by position."""
+    return {
         "cat": _cat, "concat": _cat, "stack": lambda tensors, dim=0: ops.stack(tensors, dim),
         "split": _split, "chunk": lambda input, chunks, dim=0: ops.chunk(input, chunks, dim),
         "narrow": lambda input, dim, start, length: ops.narrow(input, dim, start, length),
@@ -157,6 +160,12 @@ def _table() -> Table:
             input, index, source if alpha == 1 else ops.mul(source, alpha), dim),
         "repeat_interleave": lambda input, repeats, dim=None, *, output_size=None:
             ops.repeat_interleave(input, repeats, dim),
+    }
+
+
+def _reduced() -> Table:
+    """Reductions, orders and running sums along an axis."""
+    return {
         "all": lambda input, dim=None, keepdim=False: ops.all(input, dim, keepdim),
         "any": lambda input, dim=None, keepdim=False: ops.any(input, dim, keepdim),
         "allclose": lambda input, other, rtol=1e-05, atol=1e-08, equal_nan=False: bool(
@@ -185,6 +194,14 @@ def _table() -> Table:
         "count_nonzero": lambda input, dim=None: ops.count_nonzero(
             input, () if dim is None else dim, dtype=int64),
         "softmax": lambda input, dim, *, dtype=None: ops.softmax(input, dim, dtype=dtype),
+        "unique_consecutive": lambda input, return_inverse=False, return_counts=False, dim=None:
+            ops.unique_consecutive(input, return_inverse, return_counts, dim),
+    }
+
+
+def _created() -> Table:
+    """Tensors from sizes and numbers."""
+    return {
         "arange": _arange,
         "zeros": lambda *size, dtype=None: ops.zeros(_size(size), dtype or float32),
         "ones": lambda *size, dtype=None: ops.ones(_size(size), dtype or float32),
@@ -199,8 +216,19 @@ def _table() -> Table:
         "eye": lambda n, m=None, dtype=None: ops.eye(n, m, dtype),
         "linspace": lambda start, end, steps, *, dtype=None: _cast(
             ops.linspace(start, end, steps), dtype),
-        "unique_consecutive": lambda input, return_inverse=False, return_counts=False, dim=None:
-            ops.unique_consecutive(input, return_inverse, return_counts, dim),
+    }
+
+
+def _table() -> Table:
+    shared = {n: getattr(ops, n) for n in _SAME if hasattr(ops, n)}
+    return {
+        **shared, **_random.TABLE, **_more.TABLE, "gcd": gcd,
+        "inverse": inv, "triangular_solve": ops.triangular_solve,
+        "conv2d": _windows.conv2d, "conv_tbc": _windows.conv_tbc,
+        "batch_norm_stats": _norms.batch_norm_stats,
+        "batch_norm_elemt": _norms.batch_norm_elemt,
+        "batch_norm_gather_stats_with_counts": _norms.batch_norm_gather_stats_with_counts,
+        **_arithmetic(), **_arranged(), **_reduced(), **_created(),
     }
 
 

@@ -11,6 +11,7 @@ compiled and eager results equal to the bit. The only fused operation is an expl
 
 from __future__ import annotations
 
+import operator
 import struct
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -159,15 +160,10 @@ class Function:
 
     def add(self, a: V, b: V) -> V:
         """a + b for floats or integers; folds integer constants."""
-        if not is_float(a.ty):
-            folded = _fold(a, b, lambda x, y: x + y)
-            if folded is not None:
-                return folded
-            if b.ref == "0":
-                return a
-            if a.ref == "0":
-                return b
-        return self.binary("fadd" if is_float(a.ty) else "add", a, b)
+        if is_float(a.ty):
+            return self.binary("fadd", a, b)
+        known = _fold(a, b, operator.add, "0")
+        return self.binary("add", a, b) if known is None else known
 
     def sub(self, a: V, b: V) -> V:
         """a - b."""
@@ -177,15 +173,10 @@ class Function:
 
     def mul(self, a: V, b: V) -> V:
         """a * b; folds integer constants."""
-        if not is_float(a.ty):
-            folded = _fold(a, b, lambda x, y: x * y)
-            if folded is not None:
-                return folded
-            if b.ref == "1":
-                return a
-            if a.ref == "1":
-                return b
-        return self.binary("fmul" if is_float(a.ty) else "mul", a, b)
+        if is_float(a.ty):
+            return self.binary("fmul", a, b)
+        known = _fold(a, b, operator.mul, "1")
+        return self.binary("mul", a, b) if known is None else known
 
     def fdiv(self, a: V, b: V) -> V:
         """Floating-point a / b."""
@@ -544,7 +535,10 @@ def module(functions: Sequence[Function], extra: str = "") -> str:
     return "\n".join(p for p in parts if p) + "\n"
 
 
-def _fold(a: V, b: V, fn: Callable[[int, int], int]) -> V | None:
+def _fold(a: V, b: V, fn: Callable[[int, int], int], neutral: str) -> V | None:
+    """What two integers give without an instruction: both are constants, or one changes nothing."""
     if a.ref.lstrip("-").isdigit() and b.ref.lstrip("-").isdigit():
         return V(a.ty, str(fn(int(a.ref), int(b.ref))))
-    return None
+    if b.ref == neutral:
+        return a
+    return b if a.ref == neutral else None

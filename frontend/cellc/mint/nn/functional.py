@@ -27,15 +27,9 @@ def _into(input: Tensor, out: Tensor, inplace: bool) -> Tensor:
     return input.copy_(out) if inplace else out
 
 
-def _table() -> Table:
-    shared = {n: getattr(ops, n) for n in (
-        "hardsigmoid", "hardswish", "hardshrink", "l1_loss", "mse_loss",
-        "normalize", "pixel_shuffle", "prelu", "sigmoid", "softplus", "tanh",
-        "soft_margin_loss", "adaptive_avg_pool1d", "adaptive_avg_pool2d",
-        "adaptive_avg_pool3d", "adaptive_max_pool2d", "cosine_embedding_loss", "group_norm",
-        "grid_sample", "relu")}
+def _activations() -> Table:
+    """Activations, and those that write into their operand."""
     return {
-        **shared,
         "relu6": lambda input, inplace=False: _into(input, ops.relu6(input), inplace),
         "silu": lambda input, inplace=False: _into(input, ops.silu(input), inplace),
         "elu": lambda input, alpha=1.0, inplace=False: _into(
@@ -45,9 +39,6 @@ def _table() -> Table:
         "threshold": lambda input, threshold, value, inplace=False: _into(
             input, ops.threshold(input, threshold, value), inplace),
         "mish": lambda input: ops.mish(input), "selu": lambda input: ops.selu(input),
-        "clamp": lambda input, min=None, max=None: ops.clamp(input, min, max),
-        "flatten": lambda input, start_dim=0, end_dim=-1: ops.flatten(
-            input, start_dim=start_dim, end_dim=end_dim),
         "leaky_relu": lambda input, negative_slope=0.01: ops.leaky_relu(input, negative_slope),
         "logsigmoid": lambda input: ops.logsigmoid(input),
         "softshrink": lambda input, lambd=0.5: ops.softshrink(input, lambd),
@@ -55,6 +46,46 @@ def _table() -> Table:
         "softmax": _softmax,
         "log_softmax": lambda input, dim=None, *, dtype=None: ops.log_softmax(
             input if dtype is None else ops.cast(input, dtype), _last(input, dim)),
+        "gelu": lambda input, *, approximate="none": ops.gelu(input, approximate),
+        "relu_": lambda input: input.copy_(ops.relu(input)),
+        "sigmoid_": lambda input: input.copy_(ops.sigmoid(input)),
+        "elu_": lambda input, alpha=1.0: input.copy_(ops.elu(input, alpha)),
+        "hardtanh_": lambda input, min_val=-1, max_val=1: input.copy_(
+            ops.hardtanh(input, min_val, max_val)),
+        "threshold_": lambda input, threshold, value: input.copy_(
+            ops.threshold(input, threshold, value)),
+    }
+
+
+def _losses() -> Table:
+    """Losses."""
+    return {
+        "cross_entropy": ops.cross_entropy,
+        "nll_loss": lambda input, target, weight=None, ignore_index=-100, reduction="mean":
+            ops.nll_loss(input, target, weight, ignore_index, reduction),
+        "binary_cross_entropy": lambda input, target, weight=None, reduction="mean":
+            ops.binary_cross_entropy(input, target, weight, reduction),
+        "binary_cross_entropy_with_logits": lambda input, target, weight=None, reduction="mean",
+        pos_weight=None: ops.binary_cross_entropy_with_logits(
+            input, target, weight, pos_weight, reduction),
+        "smooth_l1_loss": lambda input, target, reduction="mean", beta=1.0: ops.smooth_l1_loss(
+            input, target, beta, reduction),
+        "kl_div": _kl_div,
+    }
+
+
+def _table() -> Table:
+    shared = {n: getattr(ops, n) for n in (
+        "hardsigmoid", "hardswish", "hardshrink", "l1_loss", "mse_loss",
+        "normalize", "pixel_shuffle", "prelu", "sigmoid", "softplus", "tanh",
+        "soft_margin_loss", "adaptive_avg_pool1d", "adaptive_avg_pool2d",
+        "adaptive_avg_pool3d", "adaptive_max_pool2d", "cosine_embedding_loss", "group_norm",
+        "grid_sample", "relu")}
+    return {
+        **shared, **_activations(), **_losses(),
+        "clamp": lambda input, min=None, max=None: ops.clamp(input, min, max),
+        "flatten": lambda input, start_dim=0, end_dim=-1: ops.flatten(
+            input, start_dim=start_dim, end_dim=end_dim),
         "linear": lambda input, weight, bias=None: ops.dense(input, weight, bias),
         "embedding": lambda input, weight, padding_idx=None, max_norm=None, norm_type=2.0,
         scale_grad_by_freq=False: ops.embedding(
@@ -68,16 +99,6 @@ def _table() -> Table:
                            ops.ones(normalized_shape, input.dtype) if weight is None else weight,
                            ops.zeros(normalized_shape, input.dtype) if bias is None else bias,
                            eps),
-        "cross_entropy": ops.cross_entropy,
-        "nll_loss": lambda input, target, weight=None, ignore_index=-100, reduction="mean":
-            ops.nll_loss(input, target, weight, ignore_index, reduction),
-        "binary_cross_entropy": lambda input, target, weight=None, reduction="mean":
-            ops.binary_cross_entropy(input, target, weight, reduction),
-        "binary_cross_entropy_with_logits": lambda input, target, weight=None, reduction="mean",
-        pos_weight=None: ops.binary_cross_entropy_with_logits(
-            input, target, weight, pos_weight, reduction),
-        "smooth_l1_loss": lambda input, target, reduction="mean", beta=1.0: ops.smooth_l1_loss(
-            input, target, beta, reduction),
         "pad": lambda input, pad, mode="constant", value=None: ops.pad(input, pad, mode, value),
         "unfold": _unfold, "fold": _fold,
         "interpolate": ops.interpolate_ext,
@@ -88,18 +109,10 @@ def _table() -> Table:
         "max_unpool2d": _windows.max_unpool2d,
         "adaptive_max_pool1d": _windows.adaptive_max_pool1d,
         "batch_norm": _norms.batch_norm,
-        "kl_div": _kl_div, "one_hot": _one_hot,
-        "gelu": lambda input, *, approximate="none": ops.gelu(input, approximate),
+        "one_hot": _one_hot,
         "upsample": lambda input, size=None, scale_factor=None, mode="nearest",
         align_corners=None: ops.interpolate_ext(
             input, size, scale_factor, mode, align_corners),
-        "relu_": lambda input: input.copy_(ops.relu(input)),
-        "sigmoid_": lambda input: input.copy_(ops.sigmoid(input)),
-        "elu_": lambda input, alpha=1.0: input.copy_(ops.elu(input, alpha)),
-        "hardtanh_": lambda input, min_val=-1, max_val=1: input.copy_(
-            ops.hardtanh(input, min_val, max_val)),
-        "threshold_": lambda input, threshold, value: input.copy_(
-            ops.threshold(input, threshold, value)),
     }
 
 

@@ -160,14 +160,15 @@ class Conv2d(_Conv):
                           self.dilation, self.group)
 
 
-class Conv1d(_Conv):
-    """1-D convolution of (N, C, L). Source: `mindspore.nn.Conv1d`.
+def _with_row(init: Any) -> Any:
+    """A weight (out, in, k) given as a Tensor, with the axis of one row."""
+    if isinstance(init, Tensor) and init.ndim == 3:
+        return ops.expand_dims(init, 2)
+    return init
 
-    Args:
-        in_channels, out_channels, pad_mode, group, has_bias, weight_init, bias_init, dtype: as in
-            `Conv2d`; the weight has the shape (out, in / group, 1, k).
-        kernel_size, stride, padding, dilation: ints.
-    """
+
+class _OnLines(_Conv):
+    """Convolutions of (N, C, L), which are those of images of one row."""
 
     def __init__(
         self, in_channels: int, out_channels: int, kernel_size: int, stride: int = 1,
@@ -183,18 +184,21 @@ class Conv1d(_Conv):
                       _row(dilation, "dilation", what), group, has_bias, 2)
         self._parameters(_with_row(weight_init), bias_init, dtype)
 
+
+class Conv1d(_OnLines):
+    """1-D convolution of (N, C, L). Source: `mindspore.nn.Conv1d`.
+
+    Args:
+        in_channels, out_channels, pad_mode, group, has_bias, weight_init, bias_init, dtype: as in
+            `Conv2d`; the weight has the shape (out, in / group, 1, k).
+        kernel_size, stride, padding, dilation: ints.
+    """
+
     def construct(self, x: Tensor) -> Tensor:
         """(N, in_channels, L) to (N, out_channels, L')."""
         out = ops.conv2d(ops.expand_dims(x, 2), self.weight, self.bias, self.stride,
                          self.pad_mode, self.padding, self.dilation, self.group)
         return ops.squeeze(out, 2)
-
-
-def _with_row(init: Any) -> Any:
-    """A weight (out, in, k) given as a Tensor, with the axis of one row."""
-    if isinstance(init, Tensor) and init.ndim == 3:
-        return ops.expand_dims(init, 2)
-    return init
 
 
 class Conv3d(_Conv):
@@ -282,7 +286,7 @@ def _transposed_size(
     return tuple(out)
 
 
-class Conv1dTranspose(_Conv):
+class Conv1dTranspose(_OnLines):
     """The adjoint of `Conv1d`, (N, C, L). Source: `mindspore.nn.Conv1dTranspose`.
 
     Args:
@@ -290,20 +294,6 @@ class Conv1dTranspose(_Conv):
     """
 
     transposed = True
-
-    def __init__(
-        self, in_channels: int, out_channels: int, kernel_size: int, stride: int = 1,
-        pad_mode: str = "same", padding: int = 0, dilation: int = 1, group: int = 1,
-        has_bias: bool = False, weight_init: Any = None, bias_init: Any = None,
-        dtype: DType = float32,
-    ) -> None:
-        super().__init__()
-        what = self.cls_name
-        pads = (0, 0, padding, padding) if _check.is_int(padding) else padding
-        self._options(in_channels, out_channels, _row(kernel_size, "kernel_size", what),
-                      _row(stride, "stride", what), pad_mode, pads,
-                      _row(dilation, "dilation", what), group, has_bias, 2)
-        self._parameters(_with_row(weight_init), bias_init, dtype)
 
     def construct(self, x: Tensor) -> Tensor:
         """(N, in_channels, L) to (N, out_channels, L')."""

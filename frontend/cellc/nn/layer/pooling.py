@@ -65,6 +65,14 @@ class _Pool(Cell):
                 f"'pad', but got pad_mode: {pad_mode}."
             )
 
+    def _pooled(self, kind: str, x: Tensor) -> Tensor:
+        """(N, C, H, W) or (C, H, W) pooled in the modes without padding of one's own."""
+        if x.ndim == 3:
+            image = ops.expand_dims(x, 0)
+            return ops.squeeze(
+                ops.pool2d(kind, image, self.kernel_size, self.stride, self.pad_mode), 0)
+        return ops.pool2d(kind, x, self.kernel_size, self.stride, self.pad_mode)
+
     def extend_repr(self) -> str:
         """The window."""
         return f"kernel_size={self.kernel_size}, stride={self.stride}, pad_mode={self.pad_mode}"
@@ -107,11 +115,7 @@ class MaxPool2d(_Pool):
         if self.is_expand:
             return ops.max_pool2d(x, self.kernel_size, self.stride, self.padding, self.dilation,
                                   self.return_indices, self.ceil_mode)
-        if x.ndim == 3:
-            image = ops.expand_dims(x, 0)
-            return ops.squeeze(
-                ops.pool2d("max", image, self.kernel_size, self.stride, self.pad_mode), 0)
-        return ops.pool2d("max", x, self.kernel_size, self.stride, self.pad_mode)
+        return self._pooled("max", x)
 
 
 class MaxPool1d(_Pool):
@@ -158,7 +162,24 @@ def _line(x: Tensor, rank: int) -> Tensor:
     return x
 
 
-class AvgPool2d(_Pool):
+class _AvgPool(_Pool):
+    """Mean pooling: what a sum is divided by."""
+
+    def _counts(
+        self, padding: Any, ceil_mode: bool, count_include_pad: bool, divisor_override: int | None
+    ) -> None:
+        if divisor_override is not None and divisor_override <= 0:
+            raise ValueError(
+                f"For '{self.cls_name}', the 'divisor_override' must be > 0, but got "
+                f"{divisor_override}."
+            )
+        self.padding = padding
+        self.ceil_mode = ceil_mode
+        self.count_include_pad = count_include_pad
+        self.divisor_override = divisor_override or 0
+
+
+class AvgPool2d(_AvgPool):
     """The mean of each window of (N, C, H, W) or (C, H, W). Source: `mindspore.nn.AvgPool2d`.
 
     Args:
@@ -182,25 +203,14 @@ class AvgPool2d(_Pool):
         extras = padding != 0 or ceil_mode or divisor_override is not None
         self._window(kernel_size, stride, pad_mode, extras)
         _check.boolean(ceil_mode, "ceil_mode", self.cls_name)
-        if divisor_override is not None and divisor_override <= 0:
-            raise ValueError(
-                f"For 'AvgPool2d', the 'divisor_override' must be > 0, but got {divisor_override}."
-            )
-        self.padding = padding
-        self.ceil_mode = ceil_mode
-        self.count_include_pad = count_include_pad
-        self.divisor_override = divisor_override or 0
+        self._counts(padding, ceil_mode, count_include_pad, divisor_override)
 
     def construct(self, x: Tensor) -> Tensor:
         """(N, C, H, W) to (N, C, H', W')."""
         if self.is_expand:
             return ops.avg_pool2d(x, self.kernel_size, self.stride, self.padding, self.ceil_mode,
                                   self.count_include_pad, self.divisor_override)
-        if x.ndim == 3:
-            image = ops.expand_dims(x, 0)
-            return ops.squeeze(
-                ops.pool2d("avg", image, self.kernel_size, self.stride, self.pad_mode), 0)
-        return ops.pool2d("avg", x, self.kernel_size, self.stride, self.pad_mode)
+        return self._pooled("avg", x)
 
 
 class AvgPool1d(_Pool):
@@ -273,7 +283,7 @@ class MaxPool3d(_Pool):
         return ops.pool3d("max", x, self.kernel_size, self.stride, self.pad_mode)
 
 
-class AvgPool3d(_Pool):
+class AvgPool3d(_AvgPool):
     """The mean of each window of (N, C, D, H, W). Source: `mindspore.nn.AvgPool3d`.
 
     Args:
@@ -290,14 +300,7 @@ class AvgPool3d(_Pool):
         super().__init__()
         extras = padding != 0 or ceil_mode or divisor_override is not None
         self._window(kernel_size, stride, pad_mode, extras)
-        if divisor_override is not None and divisor_override <= 0:
-            raise ValueError(
-                f"For 'AvgPool3d', the 'divisor_override' must be > 0, but got {divisor_override}."
-            )
-        self.padding = padding
-        self.ceil_mode = ceil_mode
-        self.count_include_pad = count_include_pad
-        self.divisor_override = divisor_override or 0
+        self._counts(padding, ceil_mode, count_include_pad, divisor_override)
 
     def construct(self, x: Tensor) -> Tensor:
         """(N, C, D, H, W) to (N, C, D', H', W')."""

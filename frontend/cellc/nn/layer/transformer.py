@@ -194,7 +194,7 @@ def _activation(activation: Any) -> Any:
 
 
 class _Layer(Cell):
-    """What encoder and decoder layers share: two dense layers, norms and dropouts."""
+    """What encoder and decoder layers share: attention, two dense layers, norms and dropouts."""
 
     def _feed_forward(
         self, d_model: int, dim_feedforward: int, dropout: float, activation: Any, dtype: DType
@@ -214,6 +214,11 @@ class _Layer(Cell):
             setattr(self, f"norm{i}", LayerNorm((d_model,), epsilon=eps, dtype=dtype))
         for i in range(1, count + 1):
             setattr(self, f"dropout{i}", Dropout(p=dropout))
+
+    def _attended(self, x: Tensor, mask: Any, padding: Any) -> Tensor:
+        out = self.self_attn(x, x, x, attn_mask=mask, key_padding_mask=padding,
+                             need_weights=False)[0]
+        return self.dropout1(out)
 
     def _ff_block(self, x: Tensor) -> Tensor:
         return self.dense2(self.dropout(self.activation1(self.dense1(x))))
@@ -243,11 +248,6 @@ class TransformerEncoderLayer(_Layer):
             d_model, nhead, dropout=dropout, batch_first=batch_first, dtype=dtype)
         self._feed_forward(d_model, dim_feedforward, dropout, activation, dtype)
         self._norms(2, d_model, layer_norm_eps, dropout, norm_first, dtype)
-
-    def _attended(self, x: Tensor, mask: Any, padding: Any) -> Tensor:
-        out = self.self_attn(x, x, x, attn_mask=mask, key_padding_mask=padding,
-                             need_weights=False)[0]
-        return self.dropout1(out)
 
     def construct(
         self, src: Tensor, src_mask: Any = None, src_key_padding_mask: Any = None
@@ -279,11 +279,6 @@ class TransformerDecoderLayer(_Layer):
             d_model, nhead, dropout=dropout, batch_first=batch_first, dtype=dtype)
         self._feed_forward(d_model, dim_feedforward, dropout, activation, dtype)
         self._norms(3, d_model, layer_norm_eps, dropout, norm_first, dtype)
-
-    def _attended(self, x: Tensor, mask: Any, padding: Any) -> Tensor:
-        out = self.self_attn(x, x, x, attn_mask=mask, key_padding_mask=padding,
-                             need_weights=False)[0]
-        return self.dropout1(out)
 
     def _crossed(self, x: Tensor, memory: Tensor, mask: Any, padding: Any) -> Tensor:
         out = self.multihead_attn(x, memory, memory, attn_mask=mask, key_padding_mask=padding,
