@@ -5,46 +5,70 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 
 import pytest
 
+import cellc as ms
 from cellc_runtime import loader
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _session_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """The user's own cache is neither read nor written, by subprocesses of tests either."""
-    old = os.environ.get("CELLC_CACHE_DIR")
-    os.environ["CELLC_CACHE_DIR"] = str(tmp_path_factory.mktemp("cellc_cache"))
-    yield
-    if old is None:
-        os.environ.pop("CELLC_CACHE_DIR", None)
-    else:
-        os.environ["CELLC_CACHE_DIR"] = old
+    """One cache for all processes of the session; the user's own is neither read nor written.
+
+    What one worker of pytest-xdist has compiled, the others find: tests of one file go to all.
+    """
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CELLC_CACHE_DIR", str(shared / "cellc_cache"))
+        yield
 
 
 @pytest.fixture(autouse=True)
 def _same_context_after() -> Iterator[None]:
-    """A test that sets the mode leaves it as it was."""
-    from cellc import context  # the tests of the compiler alone need not import the frontend first
-
-    mode = context.get_context("mode")
+    """Each test leaves the mode, the numerics and the number of threads as they were."""
+    before = {key: ms.get_context(key) for key in ("mode", "numerics")}
+    threads = loader.num_threads()
     yield
-    context.set_context(mode=mode)
+    ms.set_context(**before)
+    if loader.num_threads() != threads:
+        loader.set_num_threads(threads)
+
+
+@pytest.fixture(params=["graph", "pynative"])
+def mode(request: pytest.FixtureRequest) -> int:
+    """A test runs in graph mode and in PyNative mode; the mode's number."""
+    value: int = ms.GRAPH_MODE if request.param == "graph" else ms.PYNATIVE_MODE
+    ms.set_context(mode=value)
+    return value
 
 
 @pytest.fixture
-def threads() -> Iterator[Callable[[int], AbstractContextManager[None]]]:
+def graph_mode() -> None:
+    """A test runs in graph mode."""
+    ms.set_context(mode=ms.GRAPH_MODE)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A test runs in an empty folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def threads() -> Callable[[int], AbstractContextManager[None]]:
     """`with threads(n):` runs compiled code on n threads."""
-    before = loader.num_threads()
 
     @contextmanager
     def use(count: int) -> Iterator[None]:
+        before = loader.num_threads()
         loader.set_num_threads(count)
         try:
             yield
         finally:
             loader.set_num_threads(before)
 
-    yield use
-    loader.set_num_threads(before)
+    return use

@@ -97,17 +97,12 @@ def weighed(values: Sequence[Tensor]) -> Tensor:
 
 
 def in_mode(mode: int, fn: Callable[..., Any], order: int) -> list[np.ndarray[Any, Any]]:
-    before = ms.get_context("mode")
-    ms.set_context(mode=mode)
-    try:
-        def first(*args: Tensor) -> Tensor:
-            return weighed(ms.grad(fn, tuple(range(6)))(*args))
+    def first(*args: Tensor) -> Tensor:
+        return weighed(ms.grad(fn, tuple(range(6)))(*args))
 
-        given = operands()
-        out = ms.grad(fn if order == 1 else first, tuple(range(6)))(*given)
-        return [np.array(t._data) for t in take_apart(out)[1]]
-    finally:
-        ms.set_context(mode=before)
+    ms.set_context(mode=mode)
+    out = ms.grad(fn if order == 1 else first, tuple(range(6)))(*operands())
+    return [np.array(t._data) for t in take_apart(out)[1]]
 
 
 @pytest.mark.parametrize("order", [1, 2])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -110,13 +109,6 @@ WHOLE = {"mixed": MIXED, "flipped": FLIPPED, "turned": TURNED, "scores": SCORES,
 def tasks_of(graph: Graph, target: Target) -> list[Tasks]:
     lowered = lowering.lower(driver.optimize(graph, target=target), target)
     return [i for i in walk(lowered.instructions) if isinstance(i, Tasks)]
-
-
-@pytest.fixture(autouse=True)
-def same_threads() -> Iterator[None]:
-    before = cellc_runtime.num_threads()
-    yield
-    cellc_runtime.set_num_threads(before)
 
 
 def results(graph: Graph, target: Target, threads: int = 2) -> list[np.ndarray[Any, Any]]:

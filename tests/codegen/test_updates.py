@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -27,13 +26,6 @@ from .plans import guarded
 
 TARGETS = list(host_targets())
 SIZES = (2, 15, 16, 17, 31, 63, 64, 65, 300, 4097, 9000)
-
-
-@pytest.fixture(autouse=True)
-def same_threads() -> Iterator[None]:
-    before = cellc_runtime.num_threads()
-    yield
-    cellc_runtime.set_num_threads(before)
 
 
 def updates(*shapes: tuple[int, ...], more: str = "", returns: str = "%r") -> Graph:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,13 +13,7 @@ from cellc import Tensor, nn, ops
 
 from .networks import floats, open_tensor
 
-
-@pytest.fixture(autouse=True)
-def graph_mode() -> Iterator[None]:
-    """Graph mode within a test."""
-    ms.set_context(mode=ms.GRAPH_MODE)
-    yield
-    ms.set_context(mode=ms.PYNATIVE_MODE)
+pytestmark = pytest.mark.usefixtures("graph_mode")
 
 
 class Rows(nn.Cell):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,13 +14,7 @@ from cellc import Tensor, nn, ops
 from .networks import floats, open_tensor
 from .test_open_sizes import assert_same, eagerly
 
-
-@pytest.fixture(autouse=True)
-def graph_mode() -> Iterator[None]:
-    """Graph mode within a test."""
-    ms.set_context(mode=ms.GRAPH_MODE)
-    yield
-    ms.set_context(mode=ms.PYNATIVE_MODE)
+pytestmark = pytest.mark.usefixtures("graph_mode")
 
 
 def spread(x: Tensor) -> Tensor:

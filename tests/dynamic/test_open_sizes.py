@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,13 +14,7 @@ from cellc.core.structure import tensors
 
 from .networks import CASES, Case, Mlp, floats, open_tensor
 
-
-@pytest.fixture(autouse=True)
-def graph_mode() -> Iterator[None]:
-    """Graph mode within a test."""
-    ms.set_context(mode=ms.GRAPH_MODE)
-    yield
-    ms.set_context(mode=ms.PYNATIVE_MODE)
+pytestmark = pytest.mark.usefixtures("graph_mode")
 
 
 def eagerly(fn: Any, *args: Any) -> Any:

@@ -247,15 +247,11 @@ class State(nn.Cell):
 def test_parameters_are_written_in_program_order() -> None:
     nets = State(), State()
     outs: list[list[Array]] = [[], []]
-    before = ms.get_context("mode")
     for k, mode in enumerate((ms.PYNATIVE_MODE, ms.GRAPH_MODE)):
         ms.set_context(mode=mode)
-        try:
-            for step in range(3):
-                x = ms.Tensor(np.full(4, 1.0 - step, np.float32))
-                outs[k] += [t.asnumpy() for t in nets[k](x, ms.Tensor(step))]
-        finally:
-            ms.set_context(mode=before)
+        for step in range(3):
+            x = ms.Tensor(np.full(4, 1.0 - step, np.float32))
+            outs[k] += [t.asnumpy() for t in nets[k](x, ms.Tensor(step))]
     for a, b in zip(*outs, strict=True):
         assert np.array_equal(a, b)
     assert np.array_equal(nets[0].state.asnumpy(), nets[1].state.asnumpy())
@@ -335,14 +331,10 @@ def test_positions_of_a_tensor_of_open_length() -> None:
     net = Net()
     net.set_inputs(ms.Tensor(shape=[None, 3], dtype=ms.float32),
                    ms.Tensor(shape=[2], dtype=ms.int64))
-    before = ms.get_context("mode")
     for rows in (2, 5, 3):
         outs = []
         for mode in (ms.GRAPH_MODE, ms.PYNATIVE_MODE):
             ms.set_context(mode=mode)
-            try:
-                x = ms.Tensor(np.arange(rows * 3, dtype=np.float32).reshape(rows, 3))
-                outs.append([t.asnumpy() for t in net(x, ms.Tensor([0, 1]))])
-            finally:
-                ms.set_context(mode=before)
+            x = ms.Tensor(np.arange(rows * 3, dtype=np.float32).reshape(rows, 3))
+            outs.append([t.asnumpy() for t in net(x, ms.Tensor([0, 1]))])
         assert all(np.array_equal(a, b) for a, b in zip(*outs, strict=True))

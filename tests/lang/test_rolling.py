@@ -6,8 +6,7 @@ numbers and rows); all of them must agree in the three ways of running them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,18 +17,9 @@ from cellc import Parameter, Tensor, nn, ops
 from cellc.core.compiled import trace
 from cellc.lang import rolling
 
+from ..modes.law import mode
+
 TRIPS = 12
-
-
-@contextmanager
-def mode(value: int) -> Iterator[None]:
-    """Within the block, this mode."""
-    before = ms.get_context("mode")
-    ms.set_context(mode=value)
-    try:
-        yield
-    finally:
-        ms.set_context(mode=before)
 
 
 def numbers(x, w):

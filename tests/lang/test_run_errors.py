@@ -320,13 +320,6 @@ class Counter(nn.Cell):
         return x * self.early
 
 
-@pytest.fixture
-def graph_mode() -> Any:
-    ms.set_context(mode=ms.GRAPH_MODE)
-    yield
-    ms.set_context(mode=ms.PYNATIVE_MODE)
-
-
 def test_a_failing_call_writes_nothing(graph_mode: None, capsys: Any) -> None:
     """Not even what stands before the check; what it has printed stays printed."""
     net, x = Counter(), Tensor(np.ones(3, np.float32))

@@ -14,6 +14,7 @@ from cellc import Tensor
 from cellc.common.parameter import Parameter
 from cellc.core.structure import take_apart
 from cellc_compiler.ir.op import Op, Sample, Spec
+from cellc_compiler.ir.types import TensorType
 from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
 
@@ -129,3 +130,8 @@ def operands(op: Op, sample: Sample, dtype: DType) -> list[Array]:
 def dtype_of(a: Array) -> DType:
     """The element type of an array."""
     return dtypes.from_numpy(a.dtype)
+
+
+def type_of(a: Array) -> TensorType:
+    """The tensor type of an array."""
+    return TensorType(a.shape, dtype_of(a))

@@ -19,11 +19,10 @@ from cellc.core.dispatch import apply
 from cellc_compiler.driver import compile_graph
 from cellc_compiler.ir.graph import Builder, Graph, Value
 from cellc_compiler.ir.op import Op, Sample, all_ops
-from cellc_compiler.ir.types import TensorType
 from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
 
-from .law import Array, arrays_of, assert_same, dtype_of, mode, operands
+from .law import Array, arrays_of, assert_same, dtype_of, mode, operands, type_of
 
 OPS = [pytest.param(op, id=op.name) for op in all_ops() if op.samples()]
 GRADS = [pytest.param(op, id=op.name) for op in all_ops()
@@ -32,11 +31,6 @@ OTHERS = (dtypes.bfloat16, dtypes.int32, dtypes.complex64, dtypes.bool_, dtypes.
 EVERYTHING = "CELLC_TEST_EVERYTHING" in os.environ
 """All samples of an op, not its first few: some ten minutes."""
 SAMPLES, GRADIENTS = (None, None) if EVERYTHING else (5, 1)
-
-
-def type_of(a: Array) -> TensorType:
-    """The tensor type of an array."""
-    return TensorType(a.shape, dtype_of(a))
 
 
 def admissible(op: Op, arrays: Sequence[Array], attrs: Mapping[str, Any]) -> bool:

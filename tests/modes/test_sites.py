@@ -17,10 +17,8 @@ from cellc_runtime.site import STATE
 
 @pytest.fixture(autouse=True)
 def _pynative() -> Any:
-    mode = ms.get_context("mode")
     ms.set_context(mode=ms.PYNATIVE_MODE)
     yield
-    ms.set_context(mode=mode)
     assert STATE.raw.busy == 0 and not STATE.raw.tape
 
 

@@ -6,14 +6,12 @@ import json
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
-
-import cellc as ms
 
 from .programs import for_mindspore
 
@@ -39,11 +37,3 @@ def oracle() -> Any:
     if not ORACLE:
         pytest.skip("CELLC_ORACLE_PYTHON is not set")
     return ask_mindspore
-
-
-@pytest.fixture(autouse=True)
-def _mode() -> Iterator[None]:
-    """Each test leaves the mode as it was."""
-    before = ms.get_context("mode")
-    yield
-    ms.set_context(mode=before)

@@ -46,12 +46,8 @@ def _in_layout(t: Array, layout: str) -> Array:
 
 
 def _run(mode: int, fn: Callable[..., Any], *args: Any) -> Any:
-    saved = ms.get_context("mode")
     ms.set_context(mode=mode)
-    try:
-        return ms.jit(fn)(*args) if mode == ms.GRAPH_MODE else fn(*args)
-    finally:
-        ms.set_context(mode=saved)
+    return ms.jit(fn)(*args) if mode == ms.GRAPH_MODE else fn(*args)
 
 
 @MODES

@@ -16,11 +16,6 @@ MATRICES = RANDOM.randn(3, 4, 4).astype(np.float32)
 MODES = [ms.PYNATIVE_MODE, ms.GRAPH_MODE]
 
 
-@pytest.fixture(params=MODES, ids=["pynative", "graph"])
-def mode(request: Any) -> None:
-    ms.set_context(mode=request.param)
-
-
 class _Calls(nn.Cell):
     def __init__(self, function: Any) -> None:
         super().__init__()

@@ -34,14 +34,6 @@ class Outer(nn.Cell):
         return self.inner(x) * self.scale
 
 
-@pytest.fixture(params=["graph", "pynative"])
-def mode(request: pytest.FixtureRequest) -> Any:
-    before = ms.get_context("mode")
-    ms.set_context(mode=ms.GRAPH_MODE if request.param == "graph" else ms.PYNATIVE_MODE)
-    yield request.param
-    ms.set_context(mode=before)
-
-
 def test_paths() -> None:
     net = Outer()
     assert list(net.state_dict()) == ["scale", "inner.w", "inner.shift"]

@@ -28,6 +28,8 @@ from cellc_compiler.ir.verify import verify
 from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
 
+from ..modes.law import bits, operands, type_of
+
 Array = np.ndarray[Any, Any]
 
 # Ops that stand for regions, effects or literals are tested where they live. May only shrink.
@@ -60,33 +62,9 @@ class Case:
         return f"{self.op.name}({given}) {self.attrs}"
 
 
-def type_of(a: Array) -> TensorType:
-    """The tensor type of an array."""
-    return TensorType(a.shape, dtypes.from_numpy(a.dtype))
-
-
-def draw(spec: Spec | Array, dtype: DType, rng: np.random.Generator) -> Array:
-    """An operand of a sample; exact arrays stay as they are."""
-    if not isinstance(spec, Spec):
-        return np.asarray(spec)
-    kind = spec.dtype or dtype
-    if kind.kind == "bool":
-        return np.asarray(rng.integers(0, 2, spec.shape), np.bool_)
-    if kind.is_integer:
-        low = int(np.ceil(max(spec.low, 0) if kind.kind == "uint" else spec.low))
-        return np.asarray(rng.integers(low, max(int(np.ceil(spec.high)), low + 1), spec.shape),
-                          kind.numpy)
-    a = np.asarray(rng.uniform(spec.low, spec.high, spec.shape))
-    if kind.is_complex:
-        a = a + 1j * rng.uniform(spec.low, spec.high, spec.shape)
-    return np.asarray(a, kind.numpy)
-
-
 def make(op: Op, sample: Sample, dtype: DType) -> Case:
     """A sample with its operands drawn; the same every time."""
-    rng = np.random.default_rng(sum(op.name.encode()))
-    arrays = tuple(draw(s, dtype, rng) for s in sample.operands)
-    return Case(op, arrays, dict(sample.attrs), sample.grad, dtype)
+    return Case(op, tuple(operands(op, sample, dtype)), dict(sample.attrs), sample.grad, dtype)
 
 
 def cases(op: Op, kinds: Sequence[DType], most: int | None = None) -> Iterator[Case]:
@@ -353,16 +331,6 @@ def test_compiled(op: Op) -> None:
         want = run(case.graph(), case.arrays, precise=True)
         for v, mine, w in zip(case.graph().outputs, got, want, strict=True):
             assert_close(case, v.type, mine, w)
-
-
-def bits(a: Array) -> bytes:
-    """The bytes of an array, every NaN alike."""
-    a = np.atleast_1d(np.ascontiguousarray(a))
-    if is_inexact(a):
-        parts = a.view(a.real.dtype) if a.dtype.kind == "c" else a
-        parts = np.where(np.isnan(parts), np.asarray(np.nan, parts.dtype), parts)
-        return parts.tobytes()
-    return a.tobytes()
 
 
 @every

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -82,13 +81,6 @@ def test_constants_meet() -> None:
     program = driver.compile_program(g, numerics="fast")
     assert program.target
     np.testing.assert_allclose(Executable(program).entry(x), x * 3 / 7 - 4, rtol=1e-6)
-
-
-@pytest.fixture
-def graph_mode() -> Iterator[None]:
-    ms.set_context(mode=ms.GRAPH_MODE)
-    yield
-    ms.set_context(mode=ms.PYNATIVE_MODE, numerics="strict")
 
 
 class Net(nn.Cell):

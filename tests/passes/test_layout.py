@@ -20,6 +20,8 @@ from cellc_compiler.passes.base import copy_graph
 from cellc_compiler.passes.layout import Layout
 from cellc_runtime.target import AVX2, AVX512, NEON, Target
 
+from ..modes.law import MODES, mode
+
 Array = np.ndarray[Any, Any]
 TARGETS = pytest.mark.parametrize("target", [AVX512, AVX2, NEON], ids=lambda t: t.name)
 
@@ -86,25 +88,11 @@ def test_the_interpreter_gives_the_same_after_the_pass(target: Target, width: in
 def test_both_modes_give_the_same_bits(width: int) -> None:
     net, x = network(width)
     got = []
-    for mode in (ms.GRAPH_MODE, ms.PYNATIVE_MODE):
-        with _mode(mode):
+    for m in MODES:
+        with mode(m):
             got.append([t.asnumpy() for t in net(x)])
     for a, b in zip(*got, strict=True):
         np.testing.assert_array_equal(a.view(np.uint32), b.view(np.uint32))
-
-
-class _mode:
-    """A mode for a block."""
-
-    def __init__(self, mode: int):
-        self.mode = mode
-
-    def __enter__(self) -> None:
-        self.saved = ms.get_context("mode")
-        ms.set_context(mode=self.mode)
-
-    def __exit__(self, *_: object) -> None:
-        ms.set_context(mode=self.saved)
 
 
 def test_borders_are_written_by_the_tile_stores() -> None:
@@ -200,8 +188,8 @@ def test_transposed_convolutions_write_blocked_images(name: str, target: Target)
 def test_transposed_convolutions_keep_their_bits(name: str, n: int) -> None:
     net, x = decoder(name, n)
     got = []
-    for mode in (ms.GRAPH_MODE, ms.PYNATIVE_MODE):
-        with _mode(mode):
+    for m in MODES:
+        with mode(m):
             got.append(net(x).asnumpy())
     np.testing.assert_array_equal(got[0].view(np.uint32), got[1].view(np.uint32))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -21,13 +20,6 @@ from cellc_runtime import dtypes
 from cellc_runtime.executable import Executable
 from cellc_runtime.program import Program, Slot
 from cellc_runtime.target import host_target
-
-
-@pytest.fixture(autouse=True)
-def _threads() -> Iterator[None]:
-    before = cellc_runtime.num_threads()
-    yield
-    cellc_runtime.set_num_threads(before)
 
 
 def expected(n: int, regions: int = 1) -> np.ndarray:

@@ -39,20 +39,6 @@ def inputs(seed=0):
     return x, (a, b)
 
 
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-@pytest.fixture(params=[ms.GRAPH_MODE, ms.PYNATIVE_MODE], ids=["graph", "pynative"])
-def mode(request):
-    before = ms.get_context("mode")
-    ms.set_context(mode=request.param)
-    yield request.param
-    ms.set_context(mode=before)
-
-
 def flat(out):
     return [out["y"].asnumpy(), out["more"][0].asnumpy(), out["more"][1],
             out["more"][2][0].asnumpy()]

@@ -20,13 +20,7 @@ from cellc.train import (
     data_sink,
 )
 
-
-@pytest.fixture(autouse=True, params=[ms.GRAPH_MODE, ms.PYNATIVE_MODE], ids=["graph", "pynative"])
-def mode(request):
-    before = ms.get_context("mode")
-    ms.set_context(mode=request.param)
-    yield request.param
-    ms.set_context(mode=before)
+pytestmark = pytest.mark.usefixtures("mode")
 
 
 X = np.random.RandomState(0).randn(8, 4).astype(np.float32)

@@ -15,12 +15,7 @@ from cellc import Parameter, Tensor, amp, nn, ops
 ORACLE = os.environ.get("CELLC_ORACLE_PYTHON")
 
 
-@pytest.fixture(autouse=True, params=[ms.GRAPH_MODE, ms.PYNATIVE_MODE], ids=["graph", "pynative"])
-def mode(request):
-    before = ms.get_context("mode")
-    ms.set_context(mode=request.param)
-    yield request.param
-    ms.set_context(mode=before)
+pytestmark = pytest.mark.usefixtures("mode")
 
 
 def test_a_static_scale():

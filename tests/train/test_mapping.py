@@ -11,13 +11,7 @@ from cellc.ops import composite as C
 from cellc.ops import functional as F
 from cellc.ops import operations as P
 
-
-@pytest.fixture(autouse=True, params=[ms.GRAPH_MODE, ms.PYNATIVE_MODE], ids=["graph", "pynative"])
-def mode(request):
-    before = ms.get_context("mode")
-    ms.set_context(mode=request.param)
-    yield request.param
-    ms.set_context(mode=before)
+pytestmark = pytest.mark.usefixtures("mode")
 
 
 choose = C.MultitypeFuncGraph("choose")

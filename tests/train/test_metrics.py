@@ -121,26 +121,21 @@ def test_chosen_inputs():
         metrics.Accuracy().set_indexes((0, 1))
 
 
-@pytest.mark.parametrize("mode", [ms.GRAPH_MODE, ms.PYNATIVE_MODE])
-def test_occlusion(mode):
-    before = ms.get_context("mode")
-    ms.set_context(mode=mode)
-    try:
-        weight = np.array([[0.1, 0.8, 0.1, 0.1], [1, 1, 1, 1]], np.float32)
-        net = nn.Dense(4, 2, weight_init=Tensor(weight),
-                       bias_init=Tensor(np.array([0.3, 0.6], np.float32)))
-        image = np.array([[0.1, 0.2, 0.3, 0.4]], np.float32)
-        metric = metrics.OcclusionSensitivity()
-        metric.update(net, image, np.array(1, np.int32))
-        assert np.allclose(metric.eval(), [0.3, 0.6, 1.0, 0.9])
-        small = metrics.OcclusionSensitivity(margin=1, n_batch=3)
-        small.update(net, image, np.array(1))
-        assert np.allclose(small.eval(), [0.1, 0.3, 0.5, 0.7], atol=1e-6)
-        box = metrics.OcclusionSensitivity(margin=1, b_box=[1, 2])
-        box.update(net, image, np.array(1))
-        assert np.allclose(box.eval(), [0.3, 0.5], atol=1e-6)
-    finally:
-        ms.set_context(mode=before)
+@pytest.mark.usefixtures("mode")
+def test_occlusion():
+    weight = np.array([[0.1, 0.8, 0.1, 0.1], [1, 1, 1, 1]], np.float32)
+    net = nn.Dense(4, 2, weight_init=Tensor(weight),
+                   bias_init=Tensor(np.array([0.3, 0.6], np.float32)))
+    image = np.array([[0.1, 0.2, 0.3, 0.4]], np.float32)
+    metric = metrics.OcclusionSensitivity()
+    metric.update(net, image, np.array(1, np.int32))
+    assert np.allclose(metric.eval(), [0.3, 0.6, 1.0, 0.9])
+    small = metrics.OcclusionSensitivity(margin=1, n_batch=3)
+    small.update(net, image, np.array(1))
+    assert np.allclose(small.eval(), [0.1, 0.3, 0.5, 0.7], atol=1e-6)
+    box = metrics.OcclusionSensitivity(margin=1, b_box=[1, 2])
+    box.update(net, image, np.array(1))
+    assert np.allclose(box.eval(), [0.3, 0.5], atol=1e-6)
     for bad in ((net, image[0], 1), (net, np.vstack([image, image]), 1), (net, image, [1, 2])):
         with pytest.raises(RuntimeError):
             metrics.OcclusionSensitivity().update(*bad)

@@ -13,12 +13,7 @@ from cellc_compiler.ir.text import print_graph
 MODES = {"graph": ms.GRAPH_MODE, "pynative": ms.PYNATIVE_MODE}
 
 
-@pytest.fixture(autouse=True, params=list(MODES), ids=list(MODES))
-def mode(request):
-    before = ms.get_context("mode")
-    ms.set_context(mode=MODES[request.param])
-    yield MODES[request.param]
-    ms.set_context(mode=before)
+pytestmark = pytest.mark.usefixtures("mode")
 
 
 X = Tensor(np.linspace(-1, 1, 6).reshape(2, 3).astype(np.float32))

@@ -40,18 +40,7 @@ LOSSES = [3.138002395629883, 0.8971541523933411, 2.7788915634155273, 0.875228285
           2.205817461013794, 0.8667999505996704]
 
 
-@pytest.fixture(autouse=True, params=[ms.GRAPH_MODE, ms.PYNATIVE_MODE], ids=["graph", "pynative"])
-def mode(request):
-    before = ms.get_context("mode")
-    ms.set_context(mode=request.param)
-    yield request.param
-    ms.set_context(mode=before)
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("mode")
 
 
 def make(**options):

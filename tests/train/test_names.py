@@ -122,16 +122,12 @@ def test_collectives_of_one_process():
     assert comm_func.barrier() is None
 
 
-def test_a_network_may_ask_for_its_rank_and_reduce():
+def test_a_network_may_ask_for_its_rank_and_reduce(mode):
     class Net(nn.Cell):
         def construct(self, x):
             return comm_func.all_reduce(x)[0] * (communication.get_rank() + 1)
 
-    before = ms.get_context("mode")
-    for mode in (ms.GRAPH_MODE, ms.PYNATIVE_MODE):
-        ms.set_context(mode=mode)
-        assert Net()(ms.Tensor([2.0])).asnumpy().tolist() == [2.0]
-    ms.set_context(mode=before)
+    assert Net()(ms.Tensor([2.0])).asnumpy().tolist() == [2.0]
 
 
 def test_settings_of_parallel_training():

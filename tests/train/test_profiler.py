@@ -17,15 +17,6 @@ from cellc.profiler import (
     tensorboard_trace_handler,
 )
 
-
-@pytest.fixture(params=[ms.GRAPH_MODE, ms.PYNATIVE_MODE], ids=["graph", "pynative"])
-def mode(request):
-    before = ms.get_context("mode")
-    ms.set_context(mode=request.param)
-    yield request.param
-    ms.set_context(mode=before)
-
-
 X = ms.Tensor(np.ones((2, 4), np.float32))
 
 

@@ -14,15 +14,6 @@ from cellc import nn, ops
 from cellc.train import Model, SummaryCollector, SummaryRecord
 from cellc.train.summary import events
 
-
-@pytest.fixture(params=[ms.GRAPH_MODE, ms.PYNATIVE_MODE], ids=["graph", "pynative"])
-def mode(request):
-    before = ms.get_context("mode")
-    ms.set_context(mode=request.param)
-    yield request.param
-    ms.set_context(mode=before)
-
-
 # --- a reader of its own ------------------------------------------------------------------------
 
 
