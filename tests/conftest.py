@@ -11,6 +11,7 @@ import pytest
 
 import cellc as ms
 from cellc_runtime import loader
+from cellc_runtime.platform import usable_cpus
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -23,6 +24,10 @@ def _session_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CELLC_CACHE_DIR", str(shared / "cellc_cache"))
+        if int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) >= usable_cpus()[0]:
+            # Every processor has a worker of pytest's: processes that compile for a worker would
+            # only add what it takes to start them, half of the time of a test of small networks.
+            patch.setenv("CELLC_COMPILE_JOBS", "1")
         yield
 
 

@@ -219,6 +219,11 @@ for n in range(1, 10_000):
 """
 
 
+def _busy_environment(cache_dir: Path) -> dict[str, str]:
+    """Where the busy program has processes that compile for it, and a cache of its own."""
+    return {**os.environ, "CELLC_CACHE_DIR": str(cache_dir), "CELLC_COMPILE_JOBS": "2"}
+
+
 def _interruptible() -> None:
     """Interrupts end the child, also where whoever runs these tests ignores them."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -243,7 +248,7 @@ def _interrupt(child: subprocess.Popen[str]) -> str:
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX's")
 def test_ctrl_c_while_compiling(tmp_path: Path) -> None:
     """The process ends as interrupted ones do, soon, and the cache is whole."""
-    env = {**os.environ, "CELLC_CACHE_DIR": str(tmp_path / "cache")}
+    env = _busy_environment(tmp_path / "cache")
     (tmp_path / "busy.py").write_text(BUSY)
     for compiled, delay in ((0, 0.15), (1, 0.1), (2, 0.03)):
         child = subprocess.Popen([sys.executable, tmp_path / "busy.py"], env=env, text=True,
@@ -269,7 +274,7 @@ def test_ctrl_c_while_compiling(tmp_path: Path) -> None:
 def test_ctrl_c_on_the_command_line(tmp_path: Path) -> None:
     (tmp_path / "busy.py").write_text(BUSY)
     child = subprocess.Popen([sys.executable, "-m", "cellc", "run", str(tmp_path / "busy.py")],
-                             preexec_fn=_interruptible,
+                             preexec_fn=_interruptible, env=_busy_environment(tmp_path / "cache"),
                              text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                              start_new_session=True)
     assert child.stdout is not None and child.stdout.readline() == "ready\n"

@@ -8,6 +8,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+import pytest
 
 import cellc as ms
 from cellc import Tensor
@@ -20,6 +21,8 @@ from cellc_runtime.dtypes import DType
 
 Array = np.ndarray[Any, Any]
 MODES = (ms.PYNATIVE_MODE, ms.GRAPH_MODE)
+ONCE = pytest.mark.parametrize("mode", ["both"])
+"""For a test that sets the modes itself, in a module whose tests run in each."""
 
 
 @contextmanager

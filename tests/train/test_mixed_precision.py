@@ -10,8 +10,7 @@ from cellc import Parameter, Tensor, amp, nn, ops
 from cellc.core.compiled import trace
 from cellc_compiler.ir.text import print_graph
 
-MODES = {"graph": ms.GRAPH_MODE, "pynative": ms.PYNATIVE_MODE}
-
+from ..modes.law import ONCE
 
 pytestmark = pytest.mark.usefixtures("mode")
 
@@ -144,7 +143,8 @@ LAYERS = {
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("dtype", [ms.float16, ms.bfloat16], ids=str)
 @pytest.mark.parametrize("layer", LAYERS)
-def test_layers_in_low_precision(mode, layer, dtype, training):
+@ONCE
+def test_layers_in_low_precision(layer, dtype, training):
     """Results and gradients in low precision, near those in float32; equal bits in both modes."""
     make, shape = LAYERS[layer]
     x = Tensor(np.random.default_rng(0).normal(size=shape).astype(np.float32))
@@ -169,7 +169,6 @@ def test_layers_in_low_precision(mode, layer, dtype, training):
         moved = [p.asnumpy().copy() for p in net.untrainable_params()]
         found.append([low.astype(ms.float32).asnumpy(), grads[0].asnumpy(),
                       *(g.asnumpy() for g in grads[1]), *moved])
-    ms.set_context(mode=mode)
     for a, b in zip(*found, strict=True):
         assert np.array_equal(a, b, equal_nan=True)
 
@@ -292,7 +291,8 @@ def test_automatic_functions():
     assert kinds(run(X)) == ["Float32", "Float32"]
 
 
-def test_both_modes_give_the_same_bits(mode):
+@ONCE
+def test_both_modes_give_the_same_bits():
     for level in ("O1", "O2", "O3", "auto"):
         found = []
         for each in (ms.GRAPH_MODE, ms.PYNATIVE_MODE):
@@ -305,7 +305,6 @@ def test_both_modes_give_the_same_bits(mode):
                 lambda x, low=low: low(x)[-1].sum(), None, tuple(net.trainable_params()))(IMAGE)
             found.append([value.asnumpy(), *(g.asnumpy() for g in grads),
                           *(p.asnumpy().copy() for p in net.untrainable_params())])
-        ms.set_context(mode=mode)
         assert all(np.array_equal(a, b) for a, b in zip(*found, strict=True)), level
 
 

@@ -32,13 +32,14 @@ from cellc.train import (
     TimeMonitor,
 )
 
+from ..modes.law import ONCE
+
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(8, 4)).astype(np.float32)
 Y = RNG.integers(0, 3, 8).astype(np.int32)
 BATCHES = [(X[:4], Y[:4]), (X[4:], Y[4:])]
 LOSSES = [3.138002395629883, 0.8971541523933411, 2.7788915634155273, 0.8752282857894897,
           2.205817461013794, 0.8667999505996704]
-
 
 pytestmark = pytest.mark.usefixtures("mode")
 
@@ -246,14 +247,14 @@ def test_prediction_is_in_eval_mode():
         model.predict(Tensor(X), backend="lite")
 
 
-def test_both_modes_train_alike(mode):
+@ONCE
+def test_both_modes_train_alike():
     results = []
     for each in (ms.GRAPH_MODE, ms.PYNATIVE_MODE):
         ms.set_context(mode=each)
         net, model = make()
         model.train(4, BATCHES)
         results.append(net.weight.asnumpy().copy())
-    ms.set_context(mode=mode)
     assert np.array_equal(*results)
 
 
