@@ -20,7 +20,7 @@ from cellc_runtime import dtypes
 
 from ..ir.graph import Builder, Graph, Node, Value, clone_into
 from ..ir.op import lookup
-from ..ir.types import TensorType, differentiable
+from ..ir.types import TensorType, differentiable, seedable
 from ..passes.base import copy_graph
 from .again import compute_again
 from .effects import Kept, keep_calls, silent, take_kept, without_effects
@@ -46,11 +46,12 @@ def reverse(
     Raises:
         GradientError: an op on the path has no gradient.
     """
-    active = _reached(nodes, wanted)
+    active = reached(nodes, wanted)
     start, seeds = len(b.graph.nodes), list(cotangents.values())
     for node in reversed(nodes):
         dys = [cotangents.get(r) for r in node.results]
-        if all(dy is None for dy in dys) or not any(v in active for v in node.operands):
+        if not any(dy is not None and r in active
+                   for dy, r in zip(dys, node.results, strict=True)):
             continue
         with b.at(span=node.span, scope=node.scope):
             _step(b, node, dys, cotangents, active)
@@ -58,12 +59,13 @@ def reverse(
     return [cotangents.get(v) for v in wanted]
 
 
-def _reached(nodes: Sequence[Node], wanted: Sequence[Value]) -> set[Value]:
-    """Values with a differentiable path from `wanted`."""
-    active = {v for v in wanted if differentiable(v.type)}
+def reached(nodes: Sequence[Node], wanted: Sequence[Value]) -> set[Value]:
+    """Values with a differentiable path from `wanted`, integers only if some are among those."""
+    carries = seedable if any(v.dtype.is_integer for v in wanted) else differentiable
+    active = {v for v in wanted if carries(v.type)}
     for node in nodes:
         if node.op != "stop_gradient" and any(v in active for v in node.operands):
-            active.update(r for r in node.results if differentiable(r.type))
+            active.update(r for r in node.results if carries(r.type))
     return active
 
 
@@ -77,12 +79,19 @@ def _step(
     op = lookup(node.op)
     if not op.has_gradient():
         if op.expand is None or not op.differentiable:
+            if not any(differentiable(v.type) for v in node.operands if v in active):
+                return  # a function of integers that jumps
             raise GradientError(
                 op.why_not.format(**node.attrs) or f"{node.op} is not differentiable", node
             )
         _through_expansion(b, node, dys, cotangents, active)
         return
-    grads = op.gradient(b, node, dys)
+    try:
+        grads = op.gradient(b, node, dys)
+    except TypeError:
+        if all(r.dtype.is_inexact for r in node.results):
+            raise
+        raise GradientError(f"the gradient of {node.op} is not known for integers", node) from None
     for operand, grad in zip(node.operands, grads, strict=True):
         if grad is not None and operand in active:
             accumulate(b, cotangents, operand, grad)
@@ -145,8 +154,8 @@ def _cond_rule(
     captures = node.operands[1:]
     same = _first_places(captures)
     slots = [i for i, v in enumerate(captures) if v in active and same[i] == i]
-    results = [i for i, r in enumerate(node.results) if differentiable(r.type)]
-    given = [zero_cotangent(b, dys[i], node.results[i]) for i in results]
+    results = [i for i, dy in enumerate(dys) if dy is not None]
+    given = [dy for dy in dys if dy is not None]
     before = [start_cotangent(b, cotangents, captures[i]) for i in slots]
     kept = keep_calls(node)
     regions = []
@@ -201,7 +210,7 @@ def _custom_rule(
     given = [zero_cotangent(b, dy, r) for dy, r in zip(dys, node.results, strict=True)]
     grads, _ = clone_into(b, node.regions[1], [*node.operands, *node.results, *given])
     for i, (operand, grad) in enumerate(zip(node.operands, grads, strict=True)):
-        if operand in active and i not in node.attrs["none"]:
+        if operand in active and i not in node.attrs["none"] and differentiable(operand.type):
             accumulate(b, cotangents, operand, grad)
 
 
@@ -272,6 +281,7 @@ def _scan_rule(
     if stepwise:
         floats = _reaching(node.regions[0], n, floats, tuple(
             i for i in range(len(dys)) if dys[i] is not None))
+    active = {v for v in node.operands if v in active and differentiable(v.type)}
     rows = tuple(i for i in range(k) if xs[i] in active)
     plan = scan_gradient(
         node.regions[0], n, k, floats, rows,
@@ -442,7 +452,7 @@ def _while_rule(
     init, captures = node.operands[:n], node.operands[n:]
     body = silent(node.regions[1])
     floats = [i for i in range(n) if differentiable(init[i].type)]
-    caps = [i for i, v in enumerate(captures) if v in active]
+    caps = [i for i, v in enumerate(captures) if v in active and differentiable(v.type)]
     trips = _count_trips(b, node, n)
     some = b.gt(trips, b.literal(0, dtypes.int64))
     entered = b.node("cond", [some, *node.operands], {}, [body, _first_inputs(body, n)]).results
@@ -465,7 +475,7 @@ def _while_rule(
             gathered[captures[i]] = grad
         else:
             accumulate(b, gathered, captures[i], grad)
-    wanted = [v for v in dict.fromkeys(node.operands) if v in active]
+    wanted = [v for v in dict.fromkeys(node.operands) if v in active and differentiable(v.type)]
     before = [start_cotangent(b, gathered, v) for v in wanted]
     regions = [_first_step(body if taken else None, node.operands, wanted, floats, grads[:split])
                for taken in (True, False)]
@@ -565,7 +575,7 @@ def gradient_graph(
         v = outputs[i]
         if sens:
             seed = out.add_input(v.type, f"sens{i}")
-        elif differentiable(v.type):
+        elif seedable(v.type):
             seed = b.full(v.type, 1)
         else:
             continue

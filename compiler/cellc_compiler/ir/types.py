@@ -143,3 +143,8 @@ def normalize_axes(axes: int | tuple[int, ...] | None, rank: int) -> tuple[int, 
 def differentiable(ty: TensorType) -> bool:
     """Whether values of this type carry gradients."""
     return ty.dtype.is_inexact
+
+
+def seedable(ty: TensorType) -> bool:
+    """Whether gradients may start from values of this type, or be asked for: integers too."""
+    return ty.dtype.is_inexact or ty.dtype.is_integer

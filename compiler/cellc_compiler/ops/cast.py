@@ -67,7 +67,10 @@ class Cast(Op):
 
     def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
         source = node.operands[0].dtype
-        if not (source.is_inexact and node.attrs["dtype"].is_inexact):
+        target = node.attrs["dtype"]
+        if not (source.is_inexact and target.is_inexact) and not (
+            source.is_integer and (target.is_inexact or target.is_integer)
+        ):  # (rounding has no gradient; that of integers is an integer)
             return [None]
         return [b.cast(dys[0], dtype=source)]
 

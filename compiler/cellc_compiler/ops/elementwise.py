@@ -530,6 +530,8 @@ class Pow(Binary):
         zero, one = b.scalar(0, like=x), b.scalar(1, like=x)
         slope = conj(b, b.mul(y, b.pow(x, b.sub(y, one))))
         dx = b.where(b.eq(y, zero), zero, b.mul(dy, slope))
+        if x.dtype.is_integer:  # no logarithm: nothing for the exponent
+            return [both(b, node, dx, dx)[0], None]
         flat = b.eq(x, zero)
         log = b.log(b.where(flat, one, x))
         dexp = b.where(flat, zero, b.mul(dy, conj(b, b.mul(node.result, log))))

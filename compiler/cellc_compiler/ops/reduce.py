@@ -162,7 +162,8 @@ class ReduceProd(Reduce):
         others = b.reduce_prod(safe, axes=axes, keepdims=True)
         # A factor's slope is the product of the rest: 0 if a zero is among the rest.
         rest = b.sub(zeros, b.cast(is_zero, dtype=dt.int32))
-        slope = b.where(b.eq(rest, b.scalar(0, like=rest)), b.div(others, safe),
+        divided = b.trunc_div if x.dtype.is_integer else b.div
+        slope = b.where(b.eq(rest, b.scalar(0, like=rest)), divided(others, safe),
                         b.scalar(0, like=x))
         return [b.mul(spread(b, dy, x.type, axes), slope)]
 
@@ -188,7 +189,8 @@ class _Extreme(Reduce):
         assert dy is not None
         chosen = b.eq(x, spread(b, node.result, x.type, axes))
         ties = b.reduce_sum(b.cast(chosen, dtype=x.dtype), axes=axes, keepdims=True)
-        share = b.div(spread(b, dy, x.type, axes), ties)
+        divided = b.trunc_div if x.dtype.is_integer else b.div
+        share = divided(spread(b, dy, x.type, axes), ties)
         return [b.where(chosen, share, b.scalar(0, like=x))]
 
     def small_samples(self) -> tuple[Sample, ...]:

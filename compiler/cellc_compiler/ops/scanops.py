@@ -137,7 +137,8 @@ class CumProd(_Running):
         back = {**node.attrs, "reverse": not node.attrs["reverse"]}
         along = {"axis": node.attrs["axis"], "reverse": node.attrs["reverse"]}
         zero, nothing, ones = b.eq(x, b.zeros_like(x)), b.zeros_like(x), b.full(x.type, 1)
-        usual = b.div(b.cumsum(b.mul(dy, node.result), **back), b.where(zero, ones, x))
+        divided = b.trunc_div if x.dtype.is_integer else b.div
+        usual = divided(b.cumsum(b.mul(dy, node.result), **back), b.where(zero, ones, x))
         seen = b.cumsum(b.cast(zero, dtype=dtypes.int32), **along)
         first = b.logical_and(zero, b.eq(seen, b.scalar(1, like=seen)))
         without = b.cumprod(b.where(first, ones, x), **node.attrs)

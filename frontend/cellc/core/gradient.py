@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cellc_compiler.ir.types import differentiable
+from cellc_compiler.ir.types import seedable
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.records import dataclass, field, replace
 
@@ -133,10 +133,10 @@ def _seeds(out: Any, request: Request, sens: Any) -> tuple[Structure, list[Tenso
             raise ValueError("with has_aux the function must give more than one output: "
                              "(output, *auxiliary)")
         first = [leaf.number for leaf in _leaves(structure.parts[0])]
-    seeds = [i for i in first if differentiable(tensors[i]._type)]
+    seeds = [i for i in first if seedable(tensors[i]._type)]
     if not seeds:
         kinds = ", ".join(str(t._type) for t in tensors) or "no tensor"
-        raise TypeError(f"only a floating-point output can be differentiated, got {kinds}")
+        raise TypeError(f"only an output of numbers can be differentiated, got {kinds}")
     if sens is not None:
         _check_sens(take_apart(sens)[1], [tensors[i] for i in seeds])
     return structure, tensors, seeds

@@ -16,7 +16,7 @@ import numpy as np
 
 from cellc_compiler.autodiff.forward import Derivative, jacobian_graph, tangent_graph
 from cellc_compiler.ir.graph import Builder, Graph, Node, Value
-from cellc_compiler.ir.types import differentiable
+from cellc_compiler.ir.types import differentiable, seedable
 from cellc_runtime.lazy import lazy_module
 
 from .. import context
@@ -111,11 +111,12 @@ class Outputs:
             raise TypeError(f"For '{name}', 'fn' must give a Tensor or a tuple of Tensors.")
         self.seeds = [p.number for p in parts]
         for i in self.seeds:
-            if not differentiable(self.tensors[i]._type):
-                raise TypeError(
-                    f"For '{name}', only a floating-point output can be differentiated, but got "
-                    f"{self.tensors[i]._type}."
-                )
+            wanted = differentiable if name.startswith("jac") else seedable
+            if not wanted(self.tensors[i]._type):
+                kind = "a floating-point output" if name.startswith("jac") else \
+                    "an output of numbers"
+                raise TypeError(f"For '{name}', only {kind} can be differentiated, but got "
+                                f"{self.tensors[i]._type}.")
 
     @property
     def seeded(self) -> list[Tensor]:
@@ -348,8 +349,8 @@ def jvp(fn: Any, inputs: Any, v: Any, has_aux: bool = False) -> Any:
                          f"got {len(tangents)}.")
     for i, (x, t) in enumerate(zip(args, tangents, strict=True)):
         check_like(f"For 'jvp', tensor {i} of 'v'", t, x, "the input")
-        if not differentiable(x._type):
-            raise TypeError(f"For 'jvp', the inputs must be floating-point tensors, but got "
+        if not seedable(x._type):
+            raise TypeError(f"For 'jvp', the inputs must be tensors of numbers, but got "
                             f"{x._type}.")
     return _jvp(fn, has_aux)(args, tangents)
 

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from cellc_compiler.ir.graph import Graph
-from cellc_compiler.ir.types import differentiable
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.records import dataclass
 
@@ -240,8 +239,7 @@ class Replay:
                 out = take_apart(self.call(args, kwargs))[1]
                 results = list({id(t): t for t in out}.values())
                 ends = [*(r.value_of(results[i]) for i in own), *map(r.value_of, changed)]
-            chosen = [i for i, (w, n) in enumerate(zip(wanted, numbers, strict=True))
-                      if w and differentiable(r.tensors[n]._type)]
+            chosen = [i for i, w in enumerate(wanted) if w]
             seeds: list[tuple[int | None, Tensor | None]] = [
                 (numbers[i], so_far[i]) for i in chosen]
             seeds += list(zip(ends, dys, strict=True))

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from cellc_compiler.ir.types import differentiable
+from cellc_compiler.ir.types import seedable
 from cellc_runtime.records import dataclass, field
 
 from .. import context
@@ -102,8 +102,8 @@ def call(cell: Any, run: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) 
     own = [Tensor._from_array(t._data) for t in leaves]
     parameters = list(cell.get_parameters())
     with recording() as r:
-        numbers = [r.track(t) if differentiable(t._type) else None for t in own]
-        weights = {id(p): r.track(p) for p in parameters if differentiable(p._type)}
+        numbers = [r.track(t) if seedable(t._type) else None for t in own]
+        weights = {id(p): r.track(p) for p in parameters if seedable(p._type)}
         out, results = take_apart(run(*put_together(structure, own)))
     given = [Tensor._from_array(t._data) for t in results]
     found = Run(r, structure, leaves, numbers, weights, parameters, out, results, given)

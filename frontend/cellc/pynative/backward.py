@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from cellc_compiler.ir.graph import Builder, Graph, Node, Value
 from cellc_compiler.ir.op import lookup
-from cellc_compiler.ir.types import differentiable
+from cellc_compiler.ir.types import seedable
 from cellc_runtime.executable import Executable
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.records import dataclass
@@ -132,7 +132,7 @@ def _make(
     cotangents: Cotangents = {}
     for i, number in enumerate(seeds):
         given = None if sens is None else graph.add_input(sens[i]._type, f"sens{i}")
-        if number is not None and differentiable(values[number].type):
+        if number is not None and seedable(values[number].type):
             value = values[number]
             seed = given if given is not None else b.full(value.type, 1)
             autodiff.accumulate(b, cotangents, value, seed)

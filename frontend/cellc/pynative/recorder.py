@@ -16,7 +16,7 @@ import numpy as np
 
 from cellc_compiler.ir.graph import Builder, Graph, Node, Value
 from cellc_compiler.ir.op import lookup
-from cellc_compiler.ir.types import differentiable
+from cellc_compiler.ir.types import differentiable, seedable
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.records import dataclass
 from cellc_runtime.site import STATE
@@ -332,7 +332,7 @@ class Recording:
         walk = _BackwardWalk(nodes, custom, dict(zip(values, self.tensors, strict=True)),
                              {values[n]: t for n, t in hooked.items()})
         for i, number in enumerate(seeds):
-            if number is not None and differentiable(values[number].type):
+            if number is not None and seedable(values[number].type):
                 seed = sens[i] if sens is not None else ones_like(self.tensors[number])
                 cotangent = walk.constant(seed)
                 autodiff.accumulate(walk.builder, walk.cotangents, values[number], cotangent)
@@ -371,7 +371,7 @@ class _BackwardWalk:
         """Walk the recording backwards."""
         nodes = self.nodes
         stretch: list[Node] = []
-        active = self._active(nodes, wanted)
+        active = autodiff.reached(nodes, wanted)
         for node in reversed(nodes):
             seen = [r for r in node.results if r in self.hooked] if self.hooked else ()
             if seen:  # all that reads them has been walked over
@@ -398,14 +398,6 @@ class _BackwardWalk:
             self._execute()
             self.cotangents[v] = self.constant(tensor_hooks[0](self.env[grad], tensor))
 
-    @staticmethod
-    def _active(nodes: Sequence[Node], wanted: Sequence[Value]) -> set[Value]:
-        active = {v for v in wanted if differentiable(v.type)}
-        for node in nodes:
-            if node.op != "stop_gradient" and any(v in active for v in node.operands):
-                active.update(r for r in node.results if differentiable(r.type))
-        return active
-
     def _stretch(
         self, backwards: Sequence[Node], wanted: Sequence[Value], active: set[Value]
     ) -> None:
@@ -430,7 +422,7 @@ class _BackwardWalk:
         results = [self.env[r] for r in node.results]
         grads = rule(operands, results, given)
         for operand, grad in zip(node.operands, grads, strict=True):
-            if operand in active and grad is not None:
+            if operand in active and grad is not None and differentiable(operand.type):
                 autodiff.accumulate(self.builder, self.cotangents, operand, self.constant(grad))
 
     def _sums(
