@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-ABI_VERSION = 6
+ABI_VERSION = 7
 
 
 class Ext(IntEnum):
@@ -57,6 +57,7 @@ class Ext(IntEnum):
     LIST_APPEND = 33
     RICH_COMPARE_BOOL = 34
     THREAD_STATE_GET = 35
+    TUPLE_GET_ITEM = 36
 
 
 FIRST_CALLBACK = 40

@@ -89,7 +89,7 @@ ALL: tuple[DType, ...] = (
 )
 BY_NAME: dict[str, DType] = {d.name: d for d in ALL} | {"bool": bool_}
 _BY_NUMPY: dict[np.dtype[Any], DType] = {d.numpy: d for d in ALL}
-_OWN: dict[int, DType] = {id(d.numpy): d for d in ALL}
+OWN: dict[int, DType] = {id(d.numpy): d for d in ALL}
 """By the identity of the numpy type that `DType.numpy` holds: the usual one, found fastest."""
 
 
@@ -99,7 +99,7 @@ def from_numpy(dtype: Any) -> DType:
     Raises:
         TypeError: no tensor has this element type.
     """
-    own = _OWN.get(id(dtype))
+    own = OWN.get(id(dtype))
     if own is not None:
         return own
     dt: np.dtype[Any] = np.dtype(dtype)

@@ -43,7 +43,7 @@ _PYTHON = {
     Ext.RESTORE_THREAD: "PyEval_RestoreThread", Ext.LONG_FROM_LONG: "PyLong_FromLong",
     Ext.LONG_AS_VOID_PTR: "PyLong_AsVoidPtr", Ext.GENERIC_ALLOC: "PyType_GenericAlloc",
     Ext.LIST_APPEND: "PyList_Append", Ext.RICH_COMPARE_BOOL: "PyObject_RichCompareBool",
-    Ext.THREAD_STATE_GET: "PyThreadState_Get",
+    Ext.THREAD_STATE_GET: "PyThreadState_Get", Ext.TUPLE_GET_ITEM: "PyTuple_GetItem",
 }  # fmt: skip
 
 

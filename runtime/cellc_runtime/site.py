@@ -61,6 +61,7 @@ class _Case(ctypes.Structure):
         *((name, ctypes.c_void_p) for name in ("arguments", "function", "capsule", "entry")),
         ("noperands", ctypes.c_int64), ("info", ctypes.c_void_p), ("params", ctypes.c_void_p),
         ("nparams", ctypes.c_int64), ("epoch", ctypes.c_int64), ("sized", ctypes.c_int64),
+        ("nouts", ctypes.c_int64),
     ]  # fmt: skip
 
 
@@ -118,8 +119,8 @@ class Argument:
     """What one argument of a case has to be.
 
     Attributes:
-        kind: "same" (this very object), "equal" (its type and value), "tensor" (a tensor of a
-            type), or "any" (a tensor of any shape, for an entry that serves any).
+        kind: "same" (this very object), "equal" (its type and value, of a float its bits), "tensor"
+            (a tensor of a type), or "any" (a tensor of any shape, for an entry that serves any).
         value: the object; the numpy type and shape of the tensor; the numpy type.
         place: which operand of the entry it is, or -1.
         array, tensor: the operand that stands for an object.
@@ -162,6 +163,7 @@ class _Kept:
         raw.params, raw.nparams = ctypes.addressof(pairs), len(params)
         raw.epoch = epoch
         raw.sized = int(bool(executable.program.sized))
+        raw.nouts = len(executable.program.of_kind("output"))
 
     def _fill(self, spec: _Argument, argument: Argument) -> None:
         spec.place = argument.place
@@ -175,7 +177,7 @@ class _Kept:
         if argument.kind == "any":
             spec.kind, spec.object = 3, id(argument.value)
             return
-        spec.kind = 0 if argument.kind == "same" else 2
+        spec.kind = 0 if argument.kind == "same" else 4 if type(argument.value) is float else 2
         spec.object, spec.more, spec.tensor = (
             id(argument.value), id(argument.array), id(argument.tensor)
         )
@@ -199,7 +201,7 @@ class Sites:
 
     def usable(self) -> bool:
         """Whether Tensors are laid out so that a site can read them."""
-        return self.offset > 0 and self.home.native is not None
+        return self.offset > 0 and self.home.native is not None and _float_holds()
 
     def make(
         self, name: str, slow: Callable[..., Any], buckets: int = 1,
@@ -267,7 +269,7 @@ class Site:
 
         Args:
             arguments: positional ones, then those of `kwnames`.
-            executable: answers with one array; operands in the order of `place`.
+            executable: answers; operands in the order of `place`.
             info: what the tape gets before the result and the operands.
             params: (tensor, array it must still hold).
             first: address of the first argument, for more than one bucket.
@@ -301,6 +303,12 @@ class Site:
 def plain(array: Any) -> bool:
     """Whether an array is one that cases can match: exactly numpy's, of numpy's own type."""
     return type(array) is np.ndarray and canonical(array.dtype)
+
+
+def _float_holds() -> bool:
+    """Whether a float keeps its number where native code looks for it."""
+    x = 1.25e-7
+    return float.__basicsize__ == 24 and ctypes.c_double.from_address(id(x) + 16).value == x
 
 
 def _offset(sample: object, array: object) -> int:

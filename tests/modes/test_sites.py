@@ -39,7 +39,7 @@ def test_the_usual_call_does_not_reach_the_engine(monkeypatch: pytest.MonkeyPatc
     wanted = [x + y, x * 2.5, ops.relu(x), 3 - x, x @ y.T]
     for _ in range(2):
         [x + y, x * 2.5, ops.relu(x), 3 - x, x @ y.T]
-    if dispatch._route[0] is dispatch.plain_apply:
+    if not dispatch.routed():
         pytest.skip("no native sites on this interpreter")
     monkeypatch.setattr(dispatch, "_engine", [])
     got = [x + y, x * 2.5, ops.relu(x), 3 - x]
@@ -316,3 +316,54 @@ def test_an_optimizer_in_one_program_has_the_bits_of_single_ops() -> None:
         return [p.asnumpy().tobytes() for p in net.trainable_params()]
 
     assert train(True) == train(False)
+
+
+def test_floats_are_told_apart_by_their_bits() -> None:
+    """0.0 and -0.0 are equal, and NaN equals nothing: cases of each are of their own."""
+    x = ms.Tensor(np.array([-1.0, 0.5, 3.0], np.float32))
+    for _ in range(3):
+        for low in (0.0, -0.0):
+            got = ops.clamp(x, low, 1.0).asnumpy()
+            assert got.tolist() == [0.0, 0.5, 1.0] and np.signbit(got[0]) == np.signbit(low)
+            assert np.signbit((x * low).asnumpy()).tolist() == [low == 0 and not np.signbit(low),
+                                                                *[bool(np.signbit(low))] * 2]
+        assert np.isnan((x + float("nan")).asnumpy()).all()
+
+
+def test_several_results_are_answered_natively(monkeypatch: pytest.MonkeyPatch) -> None:
+    site = getattr(dispatch._engine[0], "site", None)
+    if site is None:
+        pytest.skip("no native sites on this interpreter")
+    monkeypatch.setattr(site, "_budget", 64)
+    x, g, b = _random(4, 6), _random(6), _random(6)
+    both = ms.value_and_grad(lambda v: sum((i + 2) * p.sum() for i, p in enumerate(
+        ops.split(v, 2, 1))))
+    want = ops.split(x, 2, 1), ops.layer_norm(x, (6,), g, b), both(x)[1]
+    for _ in range(2):
+        ops.split(x, 2, 1), ops.layer_norm(x, (6,), g, b)
+    engine = dispatch._engine[0]
+    monkeypatch.setattr(dispatch, "_engine", [])
+    got, normal = ops.split(x, 2, 1), ops.layer_norm(x, (6,), g, b)
+    monkeypatch.setattr(dispatch, "_engine", [engine])
+    assert type(got) is tuple and len(got) == 3
+    for p, q in zip(got, want[0], strict=True):
+        assert type(p) is ms.Tensor
+        _same(p, q)
+    _same(normal, want[1])
+    _same(both(x)[1], want[2])
+
+
+def test_a_part_is_one_op_and_remembers_its_whole() -> None:
+    x = _random(3, 4)
+    a = x.asnumpy().copy()
+    for key in (0, -1, (slice(None), 2), (1, slice(None, None, -1)), (None, 2, slice(1, 3)),
+                slice(1, 3), Ellipsis, (2, 3)):
+        part = x[key]
+        assert part.asnumpy().tolist() == a[key].tolist() and part.shape == a[key].shape
+    grad = ms.grad(lambda v: (v[1] * v[1]).sum() + v[2, 3] * 5.0)(x).asnumpy()
+    want = np.zeros_like(a)
+    want[1] = 2 * a[1]
+    want[2, 3] = 5.0
+    assert np.array_equal(grad, want)
+    x[1][2] = 9.0
+    assert x.asnumpy()[1, 2] == 9.0

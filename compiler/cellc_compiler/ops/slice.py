@@ -125,6 +125,37 @@ class Slice(Op):
                 Sample((Spec(()),), {"start": (), "stop": ()}))
 
 
+@register
+class Part(Composite):
+    """A slice under another shape: what `x[1, :3]` reads, as one op of PyNative.
+
+    Attributes:
+        start, stop, step: as those of `slice`.
+        shape: of the result, with as many elements.
+    """
+
+    name = "part"
+    attrs = {"start": REQUIRED, "stop": REQUIRED, "step": None, "shape": REQUIRED}
+    dtypes = ANY
+    cost = "free"
+
+    def expand(self, b: Builder, x: Value, *, start: Ints, stop: Ints, step: Ints | None,
+               shape: Ints) -> Value:
+        out: Value = b.reshape(b.slice(x, start=start, stop=stop, step=step), shape=shape)
+        return out
+
+    def reference(self, x: Array, *, start: Ints, stop: Ints, step: Ints | None,
+                  shape: Ints) -> Array:
+        return x[_np_slices(start, stop, step)].reshape(shape)
+
+    def samples(self) -> Sequence[Sample]:
+        x = Spec((5, 7))
+        return (Sample((x,), {"start": (1, 2), "stop": (2, 7), "shape": (5,)}),
+                Sample((x,), {"start": (4, 3), "stop": (-1, 4), "step": (-2, 1), "shape": (1, 3)}),
+                Sample((x,), {"start": (2, 3), "stop": (3, 4), "shape": ()}),
+                Sample((Spec((0, 3)),), {"start": (0, 1), "stop": (0, 2), "shape": (0,)}))
+
+
 class _Join(Op):
     """Base of concat and the two ops it becomes."""
 

@@ -374,11 +374,19 @@ def checked(index: Tensor, d: int, axis: int) -> Tensor:
     if elements is not None and type(d) is int:
         if not elements.size:
             return index
-        low = int(elements.min())
-        if low >= -d and int(elements.max()) < d:
+        low, high = _extremes(elements)
+        if low >= -d and high < d:
             return index if low >= 0 else _wrapped(elements, d)
     check_range(index, -d, d, "index ", 0, f" is out of bounds for axis {axis} with size {d}")
     return index
+
+
+def _extremes(elements: Array) -> tuple[int, int]:
+    """The least and the greatest element; of a few elements Python finds them sooner."""
+    if elements.size <= 32:
+        few = elements.ravel().tolist()
+        return min(few), max(few)
+    return int(elements.min()), int(elements.max())
 
 
 def _wrapped(elements: Array, d: int) -> Tensor:

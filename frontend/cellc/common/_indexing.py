@@ -111,19 +111,25 @@ def _from_hashable(key: Any) -> Any:
 
 
 @lru_cache(maxsize=4096)
-def _basic_plan(shape: Ints, key: Any) -> tuple[Plan, dict[str, Ints] | None, Ints]:
-    """The plan of a key of ints, slices, None and Ellipsis, its slice and the shape it gives."""
+def _basic_plan(shape: Ints, key: Any) -> tuple[Plan, str, dict[str, Ints]]:
+    """The plan of a key of ints, slices, None and Ellipsis, and the op that reads it ("": it is
+    the whole tensor)."""
     plan = make_plan(shape, entries(_from_hashable(key)))
-    return (plan, None if _whole(plan.spans, shape) else _slice_attrs(plan.spans),
-            plan.viewed_shape())
+    viewed = plan.viewed_shape()
+    if _whole(plan.spans, shape):
+        return plan, "" if viewed == shape else "reshape", {"shape": viewed}
+    cut = _slice_attrs(plan.spans)
+    if viewed == plan.basic_shape():
+        return plan, "slice", cut
+    return plan, "part", {**cut, "shape": viewed}
 
 
-def _known_plan(x: Tensor, key: Any) -> tuple[Plan, dict[str, Ints] | None, Ints] | None:
+def _known_plan(x: Tensor, key: Any) -> tuple[Plan, str, dict[str, Ints]] | None:
     """`_basic_plan`, where tensors run eagerly (a graph may have sizes that are not known)."""
     if active_tracer() is not None:
         return None
-    short = _hashable(key)
-    return None if short is NotImplemented else _basic_plan(x.shape, short)
+    short = key if type(key) is int else _hashable(key)
+    return None if short is NotImplemented else _basic_plan(x._data.shape, short)
 
 
 def _starts(plan: Plan, rank: int) -> Tensor:
@@ -243,9 +249,9 @@ def taken(x: Tensor, key: Any) -> Tensor:
         raise TypeError("a tensor of no axes cannot be indexed by an int")
     known = _known_plan(x, key)
     if known is not None:
-        _, cut, shape = known
-        part = x if cut is None else apply("slice", x, **cut)
-        return _reshape(part, shape)
+        _, op, attrs = known
+        part: Tensor = apply(op, x, **attrs) if op else x
+        return part
     if type(key) is Tensor and key.dtype.is_integer and x.ndim:
         rows: Tensor = apply("gather", x, checked(key, x.shape[0], 0), axis=0)
         return rows
@@ -353,7 +359,7 @@ def setitem(x: Tensor, key: Any, value: Any) -> Tensor:
     new = _value(value, x)
     known = _known_plan(x, key)
     if known is not None:
-        return _write_view(x, known[0], _fitted(new, known[2]))
+        return _write_view(x, known[0], _fitted(new, known[0].viewed_shape()))
     mask = _lone_mask(key, x)
     if mask is not None and math.prod(new.shape) == 1:
         cell = _reshape(new, ())

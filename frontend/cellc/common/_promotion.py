@@ -8,6 +8,7 @@ meet only themselves and bool. One extension: they also accept Python ints.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import cache, lru_cache
 from typing import Any
 
@@ -179,12 +180,20 @@ def _mixed(what: str, x: Any, y: Any) -> tuple[Tensor, Tensor]:
     return constant(x, dtype), constant(y, dtype)
 
 
+def alike(xs: Sequence[Any]) -> bool:
+    """Whether these are eager Tensors (not Parameters) of one element type."""
+    kinds = {x._data.dtype if type(x) is Tensor else None for x in xs}
+    return len(kinds) == 1 and None not in kinds
+
+
 def common(what: str, *xs: Any) -> list[Tensor]:
     """Any number of operands as Tensors of one element type; numbers are weak.
 
     Raises:
         TypeError: as `operands`.
     """
+    if alike(xs):
+        return list(xs)
     tensors = [x for x in xs if isinstance(x, Tensor) and x._number is None]
     if len(tensors) == len(xs) and len({x.dtype for x in tensors}) == 1:
         return tensors  # the usual case

@@ -24,6 +24,7 @@ from .symbol import ANY_RANK, Axis, Described, Symbol, checked_axes, describes
 
 Array = np.ndarray[Any, Any]
 
+_OWN = dtypes.OWN
 _numbers = count(-1, -1)
 """Of tensors that were asked for one; Parameters have numbers from 0 on."""
 
@@ -248,7 +249,8 @@ class Tensor:
     @property
     def dtype(self) -> DType:
         """Element type."""
-        return dtypes.from_numpy(self._data.dtype)
+        kind = self._data.dtype
+        return _OWN.get(id(kind)) or dtypes.from_numpy(kind)
 
     @property
     def ndim(self) -> int:

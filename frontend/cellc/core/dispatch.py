@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from cellc_compiler.ir.op import lookup
@@ -107,14 +108,6 @@ def tracing(tracer: Tracer | None) -> Iterator[None]:
     finally:
         _state.tracer = saved
         STATE.end()
-
-
-def apply(op: str, *operands: Tensor, **attrs: Any) -> Any:
-    """Apply a registered op: a Tensor, or a tuple of them if the op has several results.
-
-    Operands are Tensors of the dtypes the op wants (promotion is the caller's work).
-    """
-    return _route[0](op, *operands, **attrs)
 
 
 @contextmanager
@@ -227,7 +220,11 @@ def _cast(tensor: Tensor, dtype: DType) -> Tensor:
 
 
 def plain_apply(op: str, *operands: Tensor, **attrs: Any) -> Any:
-    """`apply` without a native site before it."""
+    """Apply a registered op: a Tensor, or a tuple of them if the op has several results.
+
+    Operands are Tensors of the dtypes the op wants (promotion is the caller's work). This is
+    `apply` without a native site before it.
+    """
     if _state.read is not None:
         operands = tuple(map(_state.read, operands))
     if _state.precision is not None or _state.auto is not None:
@@ -240,12 +237,20 @@ def plain_apply(op: str, *operands: Tensor, **attrs: Any) -> Any:
     return _engine[0].run(op, operands, attrs)
 
 
-_route: list[Callable[..., Any]] = [plain_apply]
+apply: Any = partial(plain_apply)
+"""How library code applies ops. Everyone imports it before there is a native site to send calls
+to; a `partial` can be sent elsewhere later, and passes arguments on as they are, which a Python
+function would pack and unpack."""
 
 
 def route(function: Callable[..., Any]) -> None:
     """Send every op call to `function` first; it falls back to `plain_apply`."""
-    _route[0] = function
+    apply.__setstate__((function, (), {}, None))
+
+
+def routed() -> bool:
+    """Whether calls go to a native site first."""
+    return apply.func is not plain_apply
 
 
 def assign(parameter: Parameter, value: Tensor) -> None:

@@ -14,6 +14,7 @@ from cellc_runtime.dtypes import ALL, DType
 from ..common.tensor import Tensor
 
 Ints = tuple[int, ...]
+_INT = frozenset((int,))
 
 
 def tensor(x: Any, what: str, name: str = "input") -> Tensor:
@@ -78,6 +79,8 @@ def ints(x: Any, what: str, name: str) -> Ints:
     Raises:
         TypeError: it is something else.
     """
+    if type(x) is tuple and _INT.issuperset(map(type, x)):
+        return x
     if isinstance(x, Tensor):
         x = x.tolist()
     if not isinstance(x, (list, tuple)):
@@ -114,6 +117,8 @@ def axis_of(axis: Any, rank: int, what: str, name: str = "axis") -> int:
         TypeError: not an int.
         ValueError: out of range.
     """
+    if type(axis) is int and -rank <= axis < rank:
+        return axis if axis >= 0 else axis + rank
     a = integer(axis, what, name)
     try:
         return normalize_axis(a, rank)
@@ -130,6 +135,8 @@ def axes_of(axis: Any, rank: int, what: str, name: str = "axis") -> Ints:
         TypeError: neither an int nor ints.
         ValueError: out of range, or one twice.
     """
+    if type(axis) is int and -rank <= axis < rank:
+        return (axis if axis >= 0 else axis + rank,)
     if axis is None or (isinstance(axis, (list, tuple)) and not axis):
         return tuple(range(rank))
     given = ints_or_int(axis, what, name)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import builtins
 import math
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,7 @@ import numpy as np
 from cellc_compiler.ir.types import broadcast_all
 from cellc_runtime.dtypes import DType, bool_, int64
 
-from ..common._promotion import common, default_dtype
+from ..common._promotion import alike, common, default_dtype
 from ..common.tensor import Tensor
 from ..core.dispatch import apply
 from . import functional_math as m
@@ -92,20 +94,32 @@ def reshape(input: Tensor, shape: Any) -> Tensor:
         ValueError: the numbers of elements differ, or more than one -1.
     """
     x = tensor(input, "reshape")
-    dims = list(ints(shape, "reshape", "shape"))
+    dims = ints(shape, "reshape", "shape")
+    return _to_shape(x, _known_dims(x._data.size, dims) if x._eager else _worked_out(x.size, dims))
+
+
+def _worked_out(size: int, given: Ints) -> Ints:
+    """The shape of a tensor of so many elements, where -1 stands for what is left.
+
+    Raises:
+        ValueError: there is none.
+    """
+    dims = list(given)
     if dims.count(-1) > 1:
         raise ValueError("For 'reshape', only one dimension can be inferred.")
     if builtins.any(d < -1 for d in dims):
-        raise ValueError(f"For 'reshape', dimensions must be -1 or more, but got {tuple(dims)}.")
+        raise ValueError(f"For 'reshape', dimensions must be -1 or more, but got {given}.")
     known = math.prod(d for d in dims if d != -1)
-    if -1 in dims and known and x.size % known == 0:
-        dims[dims.index(-1)] = x.size // known
-    if -1 in dims or math.prod(dims) != x.size:
+    if -1 in dims and known and size % known == 0:
+        dims[dims.index(-1)] = size // known
+    if -1 in dims or math.prod(dims) != size:
         raise ValueError(
-            f"For 'reshape', the shape {tuple(shape) if not isinstance(shape, Tensor) else dims} "
-            f"is invalid for input of size {x.size}."
-        )
-    return _to_shape(x, tuple(dims))
+            f"For 'reshape', the shape {given} is invalid for input of size {size}.")
+    return tuple(dims)
+
+
+_known_dims = lru_cache(maxsize=4096)(_worked_out)
+"""Where sizes are ints."""
 
 
 def view(input: Tensor, *shape: Any) -> Tensor:
@@ -167,15 +181,37 @@ def transpose(input: Tensor, dims: Any) -> Tensor:
         ValueError: `dims` is no permutation of the axes.
     """
     x = tensor(input, "transpose")
-    given = ints(dims, "transpose", "dims")
-    if len(given) != x.ndim:
+    return _permuted(x, _permutation(ints(dims, "transpose", "dims"), x.ndim))
+
+
+@lru_cache(maxsize=1024)
+def _permutation(given: Ints, rank: int) -> Ints | None:
+    """Where the axes come from; None if they stay.
+
+    Raises:
+        ValueError: it is no permutation.
+    """
+    if len(given) != rank:
         raise ValueError(
-            f"For 'transpose', 'dims' must name all {x.ndim} axes of the input, but got {given}."
+            f"For 'transpose', 'dims' must name all {rank} axes of the input, but got {given}."
         )
-    perm = tuple(axis_of(a, x.ndim, "transpose", "dims") for a in given)
+    perm = tuple(axis_of(a, rank, "transpose", "dims") for a in given)
     if len(set(perm)) != len(perm):
         raise ValueError(f"For 'transpose', 'dims' must be distinct, but got {given}.")
-    if perm == tuple(_range(x.ndim)):
+    return None if perm == tuple(_range(rank)) else perm
+
+
+@lru_cache(maxsize=1024)
+def _exchange(a: int, b: int, rank: int) -> Ints | None:
+    """The permutation that exchanges two axes; None if they stay."""
+    perm = list(_range(rank))
+    if perm:
+        perm[a], perm[b] = perm[b], perm[a]
+    return None if a == b or not perm else tuple(perm)
+
+
+def _permuted(x: Tensor, perm: Ints | None) -> Tensor:
+    if perm is None:
         return x
     out: Tensor = apply("transpose", x, perm=perm)
     return out
@@ -189,11 +225,9 @@ def permute(input: Tensor, axis: Any) -> Tensor:
 def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
     """Two axes exchanged."""
     x = tensor(input, "swapaxes")
-    a, b = (axis_of(v, x.ndim, "swapaxes") for v in (axis0, axis1))
-    perm = list(_range(x.ndim))
-    if perm:
-        perm[a], perm[b] = perm[b], perm[a]
-    return transpose(x, tuple(perm))
+    rank = x.ndim
+    return _permuted(x, _exchange(axis_of(axis0, rank, "swapaxes"),
+                                  axis_of(axis1, rank, "swapaxes"), rank))
 
 
 def swapdims(input: Tensor, dim0: int, dim1: int) -> Tensor:
@@ -408,12 +442,17 @@ def concat(tensors: Any, axis: int = 0) -> Tensor:
     if len(parts) == 1:
         return parts[0]
     a = axis_of(axis, parts[0].ndim, "concat")
-    out: Tensor = apply("concat", *common("concat", *parts), axis=a)
+    out: Tensor = apply("concat", *parts, axis=a)
     return out
 
 
-def _parts(xs: Any, what: str) -> list[Tensor]:
-    return tensors(xs, what)
+def _parts(xs: Any, what: str) -> Sequence[Tensor]:
+    """The tensors of a list or tuple, in one element type."""
+    if type(xs) in (list, tuple) and alike(xs):
+        same: Sequence[Tensor] = xs
+        return same
+    parts = tensors(xs, what)
+    return parts if len(parts) == 1 else common(what, *parts)
 
 
 cat = concat
@@ -427,7 +466,7 @@ def stack(tensors: Any, axis: int = 0) -> Tensor:
     """
     parts = _parts(tensors, "stack")
     a = axis_of(axis, parts[0].ndim + 1, "stack")
-    out: Tensor = apply("stack", *common("stack", *parts), axis=a)
+    out: Tensor = apply("stack", *parts, axis=a)
     return out
 
 

@@ -331,6 +331,9 @@ def fmin(input: Any, other: Any) -> Tensor:
     return _ignoring_nan("minimum", input, other)
 
 
+_PLAIN = (int, float, type(None))
+
+
 def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
     """Each element brought into [min, max]; where min > max the result is max.
 
@@ -340,6 +343,10 @@ def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
     x = tensor(input, "clamp")
     if min is None and max is None:
         raise ValueError("For 'clamp', at least one of 'min' and 'max' must not be None.")
+    if type(min) in _PLAIN and type(max) in _PLAIN and x.dtype.is_float:  # the usual case
+        clamped: Tensor = apply("clamp", x, min=min if min is None else float(min),
+                                max=max if max is None else float(max))
+        return clamped
     if (min is None or is_scalar(min)) and (max is None or is_scalar(max)):
         for bound in (min, max):
             x = x if bound is None else cast_to(x, weak(x.dtype, bound))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -99,14 +100,41 @@ def conv2d(
         ValueError: shapes or options that do not fit.
     """
     x, w = operands("conv2d", _image(input, 2, "conv2d"), tensor(weight, "conv2d", "weight"))
-    if w.ndim != 4:
-        raise ValueError(f"For 'conv2d', 'weight' must have 4 axes, but has shape {w.shape}.")
+    known = x._eager and w._eager and type(pad_mode) is str and all(
+        map(_is_plain, (stride, padding, dilation, groups)))
+    attrs = (_known_conv2d if known else _conv2d_attrs)(
+        x.shape, w.shape, stride, pad_mode, padding, dilation, groups)
+    out: Tensor = apply("conv2d", x, w, **attrs)
+    return _biased(out, bias, "conv2d")
+
+
+def _is_plain(option: Any) -> bool:
+    """Whether an option is an int or a tuple of ints (equal ones then mean the same)."""
+    return type(option) is int or (type(option) is tuple and _INT.issuperset(map(type, option)))
+
+
+_INT = frozenset((int,))
+
+
+def _conv2d_attrs(
+    x: Ints, w: Ints, stride: Any, pad_mode: str, padding: Any, dilation: Any, groups: Any
+) -> dict[str, Any]:
+    """The attributes of a convolution of an image and weights of these shapes.
+
+    Raises:
+        ValueError: what does not fit.
+    """
+    if len(w) != 4:
+        raise ValueError(f"For 'conv2d', 'weight' must have 4 axes, but has shape {w}.")
     steps = _positive(repeated(stride, 2, "conv2d", "stride"), "conv2d", "stride")
     gaps = _positive(repeated(dilation, 2, "conv2d", "dilation"), "conv2d", "dilation")
-    count = _groups(x.shape[1], w.shape, groups, "conv2d")
-    pads = _pads(pad_mode, padding, x.shape[2:], w.shape[2:], steps, gaps, "conv2d")
-    out: Tensor = apply("conv2d", x, w, stride=steps, pads=pads, dilation=gaps, groups=count)
-    return _biased(out, bias, "conv2d")
+    count = _groups(x[1], w, groups, "conv2d")
+    pads = _pads(pad_mode, padding, x[2:], w[2:], steps, gaps, "conv2d")
+    return {"stride": steps, "pads": pads, "dilation": gaps, "groups": count}
+
+
+_known_conv2d = lru_cache(maxsize=1024)(_conv2d_attrs)
+"""Where sizes are ints."""
 
 
 def _groups(channels: int, weight: Ints, groups: Any, what: str) -> int:

@@ -98,11 +98,9 @@ def _type(t: Tensor) -> tuple[Any, tuple[int, ...]]:
 
 def _settled(value: Any) -> bool:
     """Whether equal values of this one's type mean the same attribute."""
-    if type(value) is float:
-        return value != 0.0 and value == value  # 0.0 == -0.0, and NaN equals nothing
     if type(value) is tuple:
         return all(type(v) in (int, str) for v in value)
-    return type(value) in (int, str, bool, DType) or value is None
+    return type(value) in (int, float, str, bool, DType) or value is None
 
 
 class OperatorSite:

@@ -20,10 +20,10 @@ SITE_CODE = """
 ; state, slow, ndarray, tensor, parameter, offset, table, mask, guard, wanted
 %site = type { ptr, ptr, ptr, ptr, ptr, i64, ptr, i64, ptr, i64 }
 ; next, nargs, kwnames, total, specs, fn, capsule, entry, noperands, info, params, nparams, epoch,
-; sized (whether the entry serves any shapes)
-%case = type { ptr, i64, ptr, i64, ptr, ptr, ptr, ptr, i64, ptr, ptr, i64, i64, i64 }
-; kind (0 the object, 1 a tensor, 2 an equal value, 3 a tensor of any shape), place among the
-; operands or -1,
+; sized (whether the entry serves any shapes), nouts (results of the entry)
+%case = type { ptr, i64, ptr, i64, ptr, ptr, ptr, ptr, i64, ptr, ptr, i64, i64, i64, i64 }
+; kind (0 the object, 1 a tensor, 2 an equal value, 3 a tensor of any shape, 4 a float of the same
+; bits), place among the operands or -1,
 ; object or descr, number of axes, dims or array, tensor
 %argument = type { i64, i64, ptr, i64, ptr, ptr }
 
@@ -72,7 +72,22 @@ entry:
   %c = load ptr, ptr %c.p
   %array.at = getelementptr ptr, ptr %arrays, i64 %place
   %tensor.at = getelementptr ptr, ptr %tensors, i64 %place
-  switch i64 %kind, label %equal [ i64 0, label %same i64 1, label %tensor i64 3, label %any ]
+  switch i64 %kind, label %equal [ i64 0, label %same i64 1, label %tensor i64 3, label %any
+                                i64 4, label %float ]
+float:
+  %f.type.p = getelementptr %array, ptr %arg, i32 0, i32 1
+  %f.type = load ptr, ptr %f.type.p
+  %f.want.p = getelementptr %array, ptr %object, i32 0, i32 1
+  %f.want = load ptr, ptr %f.want.p
+  %f.kin = icmp eq ptr %f.type, %f.want
+  br i1 %f.kin, label %digits, label %no
+digits:
+  %f.bits.p = getelementptr i8, ptr %arg, i64 16
+  %f.bits = load i64, ptr %f.bits.p
+  %f.known.p = getelementptr i8, ptr %object, i64 16
+  %f.known = load i64, ptr %f.known.p
+  %f.same = icmp eq i64 %f.bits, %f.known
+  br i1 %f.same, label %known, label %no
 any:
   %b = call ptr @array_of(ptr %site, ptr %arg)
   %lost = icmp eq ptr %b, null
@@ -309,7 +324,61 @@ no:
   ret i1 false
 }
 
-; Call the entry of a case and make a Tensor of its array.
+; A Tensor of an array, whose reference it takes over; null with an exception set.
+define internal ptr @wrapped(ptr %site, ptr %array) nounwind {
+entry:
+  %tensor.p = getelementptr %site, ptr %site, i32 0, i32 3
+  %tensor = load ptr, ptr %tensor.p
+  %offset.p = getelementptr %site, ptr %site, i32 0, i32 5
+  %offset = load i64, ptr %offset.p
+  %alloc = load ptr, ptr {GENERIC_ALLOC}
+  %t = call ptr %alloc(ptr %tensor, i64 0)
+  %none = icmp eq ptr %t, null
+  br i1 %none, label %drop, label %fill
+drop:
+  %dec = load ptr, ptr {DEC_REF}
+  call void %dec(ptr %array)
+  ret ptr null
+fill:
+  %slot = getelementptr i8, ptr %t, i64 %offset
+  store ptr %array, ptr %slot
+  ret ptr %t
+}
+
+; The results of an entry as Tensors: of one array, or in a tuple that nobody else holds yet.
+define internal ptr @wrap_all(ptr %site, ptr %results, i64 %n) nounwind {
+entry:
+  %single = icmp eq i64 %n, 1
+  br i1 %single, label %one, label %head
+one:
+  %only = call ptr @wrapped(ptr %site, ptr %results)
+  ret ptr %only
+head:
+  %i = phi i64 [ 0, %entry ], [ %i1, %put ]
+  %more = icmp slt i64 %i, %n
+  br i1 %more, label %item, label %out
+item:
+  %get = load ptr, ptr {TUPLE_GET_ITEM}
+  %array = call ptr %get(ptr %results, i64 %i)
+  %inc = load ptr, ptr {INC_REF}
+  call void %inc(ptr %array)
+  %t = call ptr @wrapped(ptr %site, ptr %array)
+  %none = icmp eq ptr %t, null
+  br i1 %none, label %drop, label %put
+put:
+  %set = load ptr, ptr {TUPLE_SET_ITEM}
+  %rc = call i32 %set(ptr %results, i64 %i, ptr %t)
+  %i1 = add i64 %i, 1
+  br label %head
+drop:
+  %dec = load ptr, ptr {DEC_REF}
+  call void %dec(ptr %results)
+  ret ptr null
+out:
+  ret ptr %results
+}
+
+; Call the entry of a case and make Tensors of its arrays.
 define internal ptr @answer(ptr %site, ptr %case, ptr %arrays, ptr %tensors, ptr %tape) nounwind {
 entry:
   %fn.p = getelementptr %case, ptr %case, i32 0, i32 5
@@ -334,35 +403,26 @@ entry:
   call void @hold(ptr %kept, i64 3, i1 true)
   call void @hold(ptr %arrays, i64 %n, i1 true)
   call void @hold(ptr %tensors, i64 %n, i1 true)
-  %tensor.p = getelementptr %site, ptr %site, i32 0, i32 3
-  %tensor = load ptr, ptr %tensor.p
-  %offset.p = getelementptr %site, ptr %site, i32 0, i32 5
-  %offset = load i64, ptr %offset.p
   %array = call ptr %fn(ptr %capsule, ptr %arrays, i64 %n)
   %failed = icmp eq ptr %array, null
   br i1 %failed, label %done, label %wrap
 wrap:
-  %alloc = load ptr, ptr {GENERIC_ALLOC}
-  %dec = load ptr, ptr {DEC_REF}
-  %t = call ptr %alloc(ptr %tensor, i64 0)
+  %nouts.p = getelementptr %case, ptr %case, i32 0, i32 14
+  %nouts = load i64, ptr %nouts.p
+  %t = call ptr @wrap_all(ptr %site, ptr %array, i64 %nouts)
   %none = icmp eq ptr %t, null
-  br i1 %none, label %drop, label %fill
-drop:
-  call void %dec(ptr %array)
-  br label %done
-fill:
-  %slot = getelementptr i8, ptr %t, i64 %offset
-  store ptr %array, ptr %slot
-  br i1 %taped, label %tell, label %done
+  %quiet = xor i1 %taped, true
+  %settled = or i1 %none, %quiet
+  br i1 %settled, label %done, label %tell
 tell:
   %ok = call i1 @record(ptr %tape, ptr %info, ptr %t, ptr %tensors, i64 %n)
   br i1 %ok, label %done, label %undo
 undo:
+  %dec = load ptr, ptr {DEC_REF}
   call void %dec(ptr %t)
   br label %done
 done:
-  %result = phi ptr [ null, %entry ], [ null, %drop ], [ %t, %fill ], [ %t, %tell ],
-                    [ null, %undo ]
+  %result = phi ptr [ null, %entry ], [ %t, %wrap ], [ %t, %tell ], [ null, %undo ]
   call void @hold(ptr %tensors, i64 %n, i1 false)
   call void @hold(ptr %arrays, i64 %n, i1 false)
   call void @hold(ptr %kept, i64 3, i1 false)
