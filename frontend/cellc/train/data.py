@@ -34,6 +34,8 @@ class Batches:
             )
         self.source, self.what = source, what
         self._epochs = 0
+        self._iterator: Any = None
+        self._over = True
 
     def __len__(self) -> int:
         """Batches of an epoch; 0 if that is not known."""
@@ -58,6 +60,7 @@ class Batches:
             count += 1
             yield as_batch(element)
         self._epochs += 1
+        self._over = True
         if count == 0:
             hint = ""
             if self._epochs > 1 and isinstance(self.source, Iterator):
@@ -68,7 +71,12 @@ class Batches:
     def _iterate(self) -> Iterable[Any]:
         source = self.source
         if hasattr(source, "create_tuple_iterator"):
-            return source.create_tuple_iterator(num_epochs=1)  # type: ignore[no-any-return]
+            # One iterator for all epochs, so that each has another order under a seed; a new one
+            # where an epoch was not gone through.
+            if self._iterator is None or not self._over:
+                self._iterator = source.create_tuple_iterator(num_epochs=-1)
+            self._over = False
+            return self._iterator  # type: ignore[no-any-return]
         if isinstance(source, Iterable):
             return source
         return source()  # type: ignore[no-any-return]

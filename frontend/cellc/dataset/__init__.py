@@ -1,0 +1,69 @@
+"""Input pipelines: `cellc.dataset`, under the names of `mindspore.dataset`.
+
+Rows are numpy arrays from sources through operations to iterators, which give Tensors. All of it
+is Python over numpy and runs when rows are asked for; `pipeline` says how it fits together.
+"""
+
+from __future__ import annotations
+
+from . import config
+from .batching import BatchInfo
+from .iterators import DictIterator, TupleIterator
+from .pictures import (
+    Cifar10Dataset,
+    Cifar100Dataset,
+    FashionMnistDataset,
+    ImageFolderDataset,
+    KMnistDataset,
+    MnistDataset,
+)
+from .pipeline import (
+    BatchDataset,
+    ConcatDataset,
+    Dataset,
+    FilterDataset,
+    MapDataset,
+    ProjectDataset,
+    RenameDataset,
+    RepeatDataset,
+    ShuffleDataset,
+    SkipDataset,
+    SyncWaitDataset,
+    TakeDataset,
+    TransferDataset,
+    ZipDataset,
+)
+from .pipeline import zip_datasets as zip
+from .samplers import (
+    BuiltinSampler,
+    DistributedSampler,
+    IterSampler,
+    PKSampler,
+    RandomSampler,
+    Sampler,
+    SequentialSampler,
+    Shuffle,
+    SubsetRandomSampler,
+    SubsetSampler,
+    WeightedRandomSampler,
+)
+from .sources import (
+    GeneratorDataset,
+    MappableDataset,
+    NumpySlicesDataset,
+    PaddedDataset,
+    SourceDataset,
+)
+from .texts import CSVDataset, TextFileDataset
+
+__all__ = [
+    "BatchDataset", "BatchInfo", "BuiltinSampler", "CSVDataset", "Cifar100Dataset",
+    "Cifar10Dataset", "ConcatDataset", "Dataset", "DictIterator", "DistributedSampler",
+    "FashionMnistDataset", "FilterDataset", "GeneratorDataset", "ImageFolderDataset",
+    "IterSampler", "KMnistDataset", "MapDataset", "MappableDataset", "MnistDataset",
+    "NumpySlicesDataset", "PKSampler", "PaddedDataset", "ProjectDataset", "RandomSampler",
+    "RenameDataset", "RepeatDataset", "Sampler", "SequentialSampler", "Shuffle", "ShuffleDataset",
+    "SkipDataset", "SourceDataset", "SubsetRandomSampler", "SubsetSampler", "SyncWaitDataset",
+    "TakeDataset", "TextFileDataset", "TransferDataset", "TupleIterator", "WeightedRandomSampler",
+    "ZipDataset", "config", "zip",
+]

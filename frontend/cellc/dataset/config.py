@@ -1,0 +1,337 @@
+"""Settings of pipelines: `cellc.dataset.config`.
+
+The seed decides what is drawn. The others are kept and checked for the scripts that set them:
+pipelines run in the process that asks for rows, when it asks, so there are no workers, queues or
+timeouts to set. Source: `mindspore.dataset.config`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+
+from ..common.seed import get_seed as _global_seed
+from .checks import INT32_MAX, UINT32_MAX
+
+_DEFAULT_SEED = 5489
+
+
+class ErrorSamplesMode(IntEnum):
+    """What to do with rows whose operations fail. Source: `mindspore.dataset.config`."""
+
+    RETURN = 0
+    REPLACE = 1
+    SKIP = 2
+
+
+class _Settings:
+    """The one set of settings of the process."""
+
+    seed: int | None = None
+    seed_before: int | None = None
+    """What `set_seed` of cellc had been given when this seed was set."""
+    kept: dict[str, Any] = {}
+
+
+_KEPT: dict[str, Any] = {
+    "prefetch_size": 16, "num_parallel_workers": max(1, (os.cpu_count() or 1)),
+    "numa_enable": False, "monitor_sampling_interval": 1000, "callback_timeout": 60,
+    "auto_num_workers": False, "enable_shared_mem": True, "enable_autotune": False,
+    "autotune_interval": 0, "auto_offload": False, "enable_watchdog": True, "fast_recovery": True,
+    "debug_mode": False, "error_samples_mode": ErrorSamplesMode.RETURN,
+    "multiprocessing_timeout_interval": 300, "multiprocessing_start_method": "fork",
+    "sending_batches": 0,
+}
+
+
+def _get(name: str) -> Any:
+    return _Settings.kept.get(name, _KEPT[name])
+
+
+def _keep_bool(name: str, argument: str, value: Any) -> None:
+    if not isinstance(value, bool):
+        raise TypeError(f"{argument} must be of type bool, but got {type(value).__name__}.")
+    _Settings.kept[name] = value
+
+
+def _keep_int(name: str, argument: str, value: Any, low: int = 1) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{argument} isn't of type int, but got {type(value).__name__}.")
+    if not low <= value <= INT32_MAX:
+        raise ValueError(f"{argument} given is not within the required range "
+                         f"[{low}, INT32_MAX({INT32_MAX})].")
+    _Settings.kept[name] = value
+
+
+def set_seed(seed: int) -> None:
+    """Make draws of pipelines reproducible; `random` and numpy's generator are seeded too.
+
+    Raises:
+        TypeError: no int.
+        ValueError: negative, or 2**32 or more.
+
+    Source: `mindspore.dataset.config.set_seed`.
+    """
+    if isinstance(seed, bool) or not isinstance(seed, int):
+        raise TypeError("seed isn't of type int.")
+    if not 0 <= seed <= UINT32_MAX:
+        raise ValueError(
+            f"seed given is not within the required range [0, UINT32_MAX({UINT32_MAX})].")
+    _Settings.seed, _Settings.seed_before = seed, _global_seed()
+    random.seed(seed)
+    np.random.seed(seed)
+
+
+def chosen_seed() -> int | None:
+    """The seed that was set here or by `cellc.set_seed`, the later of the two; or None."""
+    whole = _global_seed()
+    if _Settings.seed is None or whole != _Settings.seed_before:
+        return whole
+    return _Settings.seed
+
+
+def get_seed() -> int:
+    """The seed; 5489 if none was set. Source: `mindspore.dataset.config.get_seed`."""
+    seed = chosen_seed()
+    return _DEFAULT_SEED if seed is None else seed
+
+
+def set_prefetch_size(size: int) -> None:
+    """Keep how many rows to prepare ahead. Raises: TypeError, ValueError for no positive int."""
+    _keep_int("prefetch_size", "size", size)
+
+
+def get_prefetch_size() -> int:
+    """What `set_prefetch_size` was given."""
+    return int(_get("prefetch_size"))
+
+
+def set_num_parallel_workers(num: int) -> None:
+    """Keep how many workers to use. Raises: TypeError, ValueError for no positive int."""
+    _keep_int("num_parallel_workers", "num", num)
+
+
+def get_num_parallel_workers() -> int:
+    """What `set_num_parallel_workers` was given; else the number of processors."""
+    return int(_get("num_parallel_workers"))
+
+
+def set_numa_enable(numa_enable: bool) -> None:
+    """Keep whether to bind to a node. Raises: TypeError for no bool."""
+    _keep_bool("numa_enable", "numa_enable", numa_enable)
+
+
+def get_numa_enable() -> bool:
+    """What `set_numa_enable` was given."""
+    return bool(_get("numa_enable"))
+
+
+def set_monitor_sampling_interval(interval: int) -> None:
+    """Keep an interval in milliseconds. Raises: TypeError, ValueError for no positive int."""
+    _keep_int("monitor_sampling_interval", "interval", interval)
+
+
+def get_monitor_sampling_interval() -> int:
+    """What `set_monitor_sampling_interval` was given."""
+    return int(_get("monitor_sampling_interval"))
+
+
+def set_callback_timeout(timeout: int) -> None:
+    """Keep a timeout in seconds. Raises: TypeError, ValueError for no positive int."""
+    _keep_int("callback_timeout", "timeout", timeout)
+
+
+def get_callback_timeout() -> int:
+    """What `set_callback_timeout` was given."""
+    return int(_get("callback_timeout"))
+
+
+def set_auto_num_workers(enable: bool) -> None:
+    """Keep whether to choose workers. Raises: TypeError for no bool."""
+    _keep_bool("auto_num_workers", "enable", enable)
+
+
+def get_auto_num_workers() -> bool:
+    """What `set_auto_num_workers` was given."""
+    return bool(_get("auto_num_workers"))
+
+
+def set_enable_shared_mem(enable: bool) -> None:
+    """Keep whether workers share memory. Raises: TypeError for no bool."""
+    _keep_bool("enable_shared_mem", "enable", enable)
+
+
+def get_enable_shared_mem() -> bool:
+    """What `set_enable_shared_mem` was given."""
+    return bool(_get("enable_shared_mem"))
+
+
+def set_enable_autotune(enable: bool, filepath_prefix: str | None = None) -> None:
+    """Keep whether to tune. Raises: TypeError for no bool."""
+    _keep_bool("enable_autotune", "enable", enable)
+
+
+def get_enable_autotune() -> bool:
+    """What `set_enable_autotune` was given."""
+    return bool(_get("enable_autotune"))
+
+
+def set_autotune_interval(interval: int) -> None:
+    """Keep an interval in steps. Raises: TypeError, ValueError for no int of 0 or more."""
+    _keep_int("autotune_interval", "interval", interval, 0)
+
+
+def get_autotune_interval() -> int:
+    """What `set_autotune_interval` was given."""
+    return int(_get("autotune_interval"))
+
+
+def set_auto_offload(offload: bool) -> None:
+    """Keep whether to move operations to a device. Raises: TypeError for no bool."""
+    _keep_bool("auto_offload", "offload", offload)
+
+
+def get_auto_offload() -> bool:
+    """What `set_auto_offload` was given."""
+    return bool(_get("auto_offload"))
+
+
+def set_enable_watchdog(enable: bool) -> None:
+    """Keep whether workers are watched. Raises: TypeError for no bool."""
+    _keep_bool("enable_watchdog", "enable", enable)
+
+
+def get_enable_watchdog() -> bool:
+    """What `set_enable_watchdog` was given."""
+    return bool(_get("enable_watchdog"))
+
+
+def set_fast_recovery(fast_recovery: bool) -> None:
+    """Keep how to recover. Raises: TypeError for no bool."""
+    _keep_bool("fast_recovery", "fast_recovery", fast_recovery)
+
+
+def get_fast_recovery() -> bool:
+    """What `set_fast_recovery` was given."""
+    return bool(_get("fast_recovery"))
+
+
+def set_debug_mode(debug_mode_flag: bool, debug_hook_list: list[Any] | None = None) -> None:
+    """Keep whether to debug: pipelines always run in order, in the calling thread.
+
+    Raises:
+        TypeError: no bool.
+        ValueError: hooks are given; a function in `map` sees the same.
+    """
+    if debug_hook_list:
+        raise ValueError("debug_hook_list is not supported: put a function that prints what it is "
+                         "given into 'map'.")
+    _keep_bool("debug_mode", "debug_mode_flag", debug_mode_flag)
+
+
+def get_debug_mode() -> bool:
+    """What `set_debug_mode` was given."""
+    return bool(_get("debug_mode"))
+
+
+def set_error_samples_mode(error_samples_mode: ErrorSamplesMode) -> None:
+    """What `map` does with rows whose operations fail: raise, use another row, or leave them out.
+
+    Raises:
+        TypeError: no ErrorSamplesMode.
+    """
+    if not isinstance(error_samples_mode, ErrorSamplesMode):
+        raise TypeError("error_samples_mode is not of type ErrorSamplesMode, but got "
+                        f"{type(error_samples_mode).__name__}.")
+    _Settings.kept["error_samples_mode"] = error_samples_mode
+
+
+def get_error_samples_mode() -> ErrorSamplesMode:
+    """What `set_error_samples_mode` was given."""
+    return ErrorSamplesMode(_get("error_samples_mode"))
+
+
+def set_multiprocessing_timeout_interval(interval: int) -> None:
+    """Keep a timeout in seconds. Raises: TypeError, ValueError for no positive int."""
+    _keep_int("multiprocessing_timeout_interval", "interval", interval)
+
+
+def get_multiprocessing_timeout_interval() -> int:
+    """What `set_multiprocessing_timeout_interval` was given."""
+    return int(_get("multiprocessing_timeout_interval"))
+
+
+def set_multiprocessing_start_method(start_method: str = "fork") -> None:
+    """Keep how workers start. Raises: TypeError, ValueError for neither "fork" nor "spawn"."""
+    if not isinstance(start_method, str):
+        raise TypeError("start_method isn't of type str.")
+    if start_method not in ("fork", "spawn"):
+        raise ValueError(f"start_method must be 'fork' or 'spawn', but got {start_method!r}.")
+    _Settings.kept["multiprocessing_start_method"] = start_method
+
+
+def get_multiprocessing_start_method() -> str:
+    """What `set_multiprocessing_start_method` was given."""
+    return str(_get("multiprocessing_start_method"))
+
+
+def set_iterator_mode(do_copy: bool = False, parallel_convert: bool = False) -> None:
+    """Keep how iterators convert rows. Raises: TypeError for no bool."""
+    _keep_iterator = {"do_copy": do_copy, "parallel_convert": parallel_convert}
+    for name, value in _keep_iterator.items():
+        if not isinstance(value, bool):
+            raise TypeError(f"{name} must be of type bool, but got {type(value).__name__}.")
+    _Settings.kept["iterator_mode"] = _keep_iterator
+
+
+def get_iterator_mode() -> dict[str, bool]:
+    """What `set_iterator_mode` was given."""
+    return dict(_Settings.kept.get("iterator_mode", {"do_copy": False, "parallel_convert": False}))
+
+
+def set_sending_batches(batch_num: int) -> None:
+    """Keep how many batches to send. Raises: TypeError, ValueError for no int of 0 or more."""
+    _keep_int("sending_batches", "batch_num", batch_num, 0)
+
+
+def load(file: str) -> None:
+    """Set what a JSON file names: `seed`, `numParallelWorkers`, `prefetchSize` and their like.
+
+    Raises:
+        RuntimeError: it cannot be read, or holds no JSON object.
+
+    Source: `mindspore.dataset.config.load`.
+    """
+    try:
+        with open(file, encoding="utf-8") as stream:
+            found = json.load(stream)
+    except (OSError, ValueError) as error:
+        raise RuntimeError(f"Unable to load the configuration {file!r}: {error}") from error
+    if not isinstance(found, dict):
+        raise RuntimeError(f"The configuration {file!r} must hold a JSON object.")
+    setters = {"seed": set_seed, "numParallelWorkers": set_num_parallel_workers,
+               "prefetchSize": set_prefetch_size, "callbackTimeout": set_callback_timeout,
+               "monitorSamplingInterval": set_monitor_sampling_interval}
+    for name, setter in setters.items():
+        if name in found:
+            setter(found[name])
+
+__all__ = [
+    "ErrorSamplesMode",
+    "get_auto_num_workers", "get_auto_offload", "get_autotune_interval", "get_callback_timeout",
+    "get_debug_mode", "get_enable_autotune", "get_enable_shared_mem", "get_enable_watchdog",
+    "get_error_samples_mode", "get_fast_recovery", "get_iterator_mode",
+    "get_monitor_sampling_interval", "get_multiprocessing_start_method",
+    "get_multiprocessing_timeout_interval", "get_num_parallel_workers", "get_numa_enable",
+    "get_prefetch_size", "get_seed", "load", "set_auto_num_workers", "set_auto_offload",
+    "set_autotune_interval", "set_callback_timeout", "set_debug_mode", "set_enable_autotune",
+    "set_enable_shared_mem", "set_enable_watchdog", "set_error_samples_mode", "set_fast_recovery",
+    "set_iterator_mode", "set_monitor_sampling_interval", "set_multiprocessing_start_method",
+    "set_multiprocessing_timeout_interval", "set_num_parallel_workers", "set_numa_enable",
+    "set_prefetch_size", "set_seed", "set_sending_batches",
+]

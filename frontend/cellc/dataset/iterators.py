@@ -1,0 +1,86 @@
+"""Iterators over the rows of a pipeline, epoch after epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from .operations import Input
+from .rows import Row, Run, Value, places_of, to_tensor
+
+
+class RowIterator:
+    """Base of iterators: rows of one epoch until StopIteration, then of the next.
+
+    Args:
+        dataset: the pipeline.
+        columns: which of them, in which order; None for all.
+        num_epochs: how many epochs; -1 for any number.
+        as_numpy: whether values are numpy arrays instead of Tensors.
+
+    Raises:
+        RuntimeError: a column is not there, or there are no more epochs (at the call).
+    """
+
+    def __init__(
+        self, dataset: Input, columns: Sequence[str] | None, num_epochs: int, as_numpy: bool
+    ) -> None:
+        self._dataset, self._as_numpy = dataset, as_numpy
+        found = dataset.get_col_names()
+        self._columns = list(columns) if columns else list(found)
+        self._places = places_of(self._columns, found, "create_tuple_iterator") if columns else None
+        self._left, self._epoch = num_epochs, 0
+        self._rows: Iterator[Row] | None = None
+
+    def __iter__(self) -> Any:
+        return self
+
+    def __next__(self) -> Any:
+        if self._rows is None:
+            if self._left == 0:
+                raise RuntimeError(
+                    f"the iterator was made for {self._epoch} epoch(s), which are over: ask for "
+                    "more with 'num_epochs', or make another one.")
+            self._left -= self._left > 0
+            self._rows = self._dataset.rows(Run(self._epoch))
+            self._epoch += 1
+        try:
+            row = next(self._rows)
+        except StopIteration:
+            self._rows = None
+            raise
+        return self._given(row)
+
+    def _given(self, row: Row) -> Any:
+        chosen = row if self._places is None else [row[p] for p in self._places]
+        return [self._value(v) for v in chosen]
+
+    def _value(self, value: Value) -> Any:
+        if not self._as_numpy:
+            return to_tensor(value)
+        return value if isinstance(value, dict) or value.ndim else np.asarray(value)
+
+    def get_next(self) -> Any:
+        """The next row."""
+        return self.__next__()
+
+    def stop(self) -> None:
+        """Give no more rows."""
+        self._rows, self._left = None, 0
+
+    def release(self) -> None:
+        """Give no more rows."""
+        self.stop()
+
+
+class TupleIterator(RowIterator):
+    """Rows as lists, a value for each column. Source: `mindspore.dataset.TupleIterator`."""
+
+
+class DictIterator(RowIterator):
+    """Rows as dicts by column name. Source: `mindspore.dataset.DictIterator`."""
+
+    def _given(self, row: Row) -> Any:
+        return dict(zip(self._columns, super()._given(row), strict=True))

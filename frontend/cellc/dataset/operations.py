@@ -1,0 +1,436 @@
+"""What a pipeline does with rows: map, filter, shuffle, repeat and the operations on columns.
+
+An operation is given the datasets before it, and says which columns it gives, how many rows, and
+the rows of an epoch. `batching` has those that put rows together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import Any, Protocol
+
+import numpy as np
+
+from . import config
+from .rows import Row, Run, Value, failed, places_of, to_value
+
+
+class Input(Protocol):
+    """A dataset, as operations see it."""
+
+    def get_col_names(self) -> list[str]:
+        """The columns."""
+
+    def get_dataset_size(self) -> int:
+        """How many rows an epoch has."""
+
+    def rows(self, run: Run) -> Iterator[Row]:
+        """The rows of an epoch."""
+
+
+class Operation:
+    """Base of operations; this one changes nothing."""
+
+    def columns(self, inputs: Sequence[Input]) -> list[str]:
+        """The columns it gives."""
+        return inputs[0].get_col_names()
+
+    def size(self, inputs: Sequence[Input]) -> int:
+        """How many rows it gives."""
+        return inputs[0].get_dataset_size()
+
+    def rows(self, inputs: Sequence[Input], run: Run) -> Iterator[Row]:
+        """The rows of an epoch."""
+        return inputs[0].rows(run)
+
+    def counted(self, inputs: Sequence[Input]) -> int:
+        """How many rows there are, by going through them."""
+        return sum(1 for _ in self.rows(inputs, Run()))
+
+
+class Columns:
+    """Which columns a function takes and gives, and where the others go.
+
+    Args:
+        what: the operation, for errors.
+        taken: the names it takes.
+        given: the names it gives; None for the same.
+    """
+
+    def __init__(self, what: str, taken: Sequence[str], given: Sequence[str] | None) -> None:
+        self.what, self.taken = what, list(taken)
+        self.given = list(taken) if given is None else list(given)
+
+    def after(self, columns: Sequence[str]) -> list[str]:
+        """The columns afterwards: each in the place of the one it was made of where there are as
+        many as before, else the new ones first.
+
+        Raises:
+            RuntimeError: a column is not there, or would be there twice.
+        """
+        places = places_of(self.taken, columns, self.what)
+        if len(self.given) == len(self.taken):
+            found = list(columns)
+            for place, name in zip(places, self.given, strict=True):
+                found[place] = name
+        else:
+            found = self.given + [c for c in columns if c not in self.taken]
+        twice = [c for c in found if found.count(c) > 1]
+        if twice:
+            raise RuntimeError(f"{self.what}: column {twice[0]!r} would be there twice.")
+        return found
+
+    def put(self, row: Sequence[Value], places: Sequence[int], made: Sequence[Value]) -> Row:
+        """A row with what the function made of the values at `places`."""
+        if len(self.given) == len(self.taken):
+            found = list(row)
+            for place, value in zip(places, made, strict=True):
+                found[place] = value
+            return tuple(found)
+        return (*made, *(v for i, v in enumerate(row) if i not in places))
+
+    def checked(self, result: Any, by: str) -> tuple[Any, ...]:
+        """What a function gave, as one value for each column.
+
+        Raises:
+            RuntimeError: there are more or fewer.
+        """
+        values = result if isinstance(result, tuple) else (result,)
+        if len(values) != len(self.given):
+            raise RuntimeError(
+                f"{self.what}: the number of columns returned in {by} should match the number of "
+                f"'output_columns' {self.given}, but got {len(values)} of them.")
+        return values
+
+
+def name_of(operation: Any) -> str:
+    """How errors call a function or transform."""
+    return str(getattr(operation, "__name__", None) or type(operation).__name__)
+
+
+class Map(Operation):
+    """Functions on some columns of each row.
+
+    Args:
+        functions: called one after the other, each with what the one before gave.
+        taken: the columns; None for the first.
+        given: the columns afterwards; None for the same.
+    """
+
+    def __init__(
+        self, functions: Sequence[Callable[..., Any]], taken: list[str] | None,
+        given: list[str] | None,
+    ) -> None:
+        self.functions, self.taken, self.given = list(functions), taken, given
+
+    def columns(self, inputs: Sequence[Input]) -> list[str]:
+        """With the given names."""
+        return self._columns(inputs).after(inputs[0].get_col_names())
+
+    def _columns(self, inputs: Sequence[Input]) -> Columns:
+        taken = self.taken or inputs[0].get_col_names()[:1]
+        return Columns("map", taken, self.given)
+
+    def rows(self, inputs: Sequence[Input], run: Run) -> Iterator[Row]:
+        """Each row with its new values."""
+        spec = self._columns(inputs)
+        spec.after(inputs[0].get_col_names())
+        places = places_of(spec.taken, inputs[0].get_col_names(), "map")
+        random = run.stream()
+        functions = [f.bound(random) if hasattr(f, "bound") else f for f in self.functions]
+        mode, spare, waiting = config.get_error_samples_mode(), None, 0
+        for number, row in enumerate(inputs[0].rows(run)):
+            try:
+                made = self._apply(functions, [row[p] for p in places], spec, number)
+            except RuntimeError:
+                if mode is config.ErrorSamplesMode.RETURN:
+                    raise
+                waiting += mode is config.ErrorSamplesMode.REPLACE and spare is None
+                if mode is config.ErrorSamplesMode.REPLACE and spare is not None:
+                    yield spare
+                continue
+            spare = spec.put(row, places, made)
+            yield spare
+            for _ in range(waiting):
+                yield spare
+            waiting = 0
+
+    def _apply(
+        self, functions: Sequence[Callable[..., Any]], values: Sequence[Value], spec: Columns,
+        number: int,
+    ) -> list[Value]:
+        result: Any = tuple(values)
+        for function in functions:
+            try:
+                result = function(*result) if isinstance(result, tuple) else function(result)
+            except Exception as error:
+                raise failed(f"map operation {name_of(function)!r} on column(s) {spec.taken} of "
+                             f"row {number}", error) from error
+        made = spec.checked(result, "'map' operations")
+        by = name_of(functions[-1])
+        return [_made_by(v, f"map operation {by!r}, column {c!r}")
+                for v, c in zip(made, spec.given, strict=True)]
+
+
+def _made_by(value: Any, where: str) -> Value:
+    try:
+        return to_value(value, where)
+    except TypeError as error:
+        raise RuntimeError(str(error)) from error
+
+
+class Filter(Operation):
+    """The rows a function says yes to.
+
+    Args:
+        predicate: called with the columns.
+        taken: the columns; None for all.
+    """
+
+    def __init__(self, predicate: Callable[..., Any], taken: list[str] | None) -> None:
+        self.predicate, self.taken = predicate, taken
+
+    def size(self, inputs: Sequence[Input]) -> int:
+        """Known only by going through the rows."""
+        return self.counted(inputs)
+
+    def rows(self, inputs: Sequence[Input], run: Run) -> Iterator[Row]:
+        """The rows that stay."""
+        columns = inputs[0].get_col_names()
+        taken = self.taken or columns
+        places = places_of(taken, columns, "filter")
+        for number, row in enumerate(inputs[0].rows(run)):
+            try:
+                stays = bool(self.predicate(*(row[p] for p in places)))
+            except Exception as error:
+                raise failed(f"filter predicate {name_of(self.predicate)!r} on column(s) {taken} "
+                             f"of row {number}", error) from error
+            if stays:
+                yield row
+
+
+class Shuffle(Operation):
+    """Rows drawn from a buffer that is filled up again.
+
+    Args:
+        buffer_size: how many rows the buffer holds.
+    """
+
+    def __init__(self, buffer_size: int) -> None:
+        self.buffer_size = buffer_size
+
+    def rows(self, inputs: Sequence[Input], run: Run) -> Iterator[Row]:
+        """The rows in their new order."""
+        random = run.stream()
+        rows = inputs[0].rows(run)
+        buffer = list(islice(rows, self.buffer_size))
+        for row in rows:
+            place = int(random.integers(len(buffer)))
+            drawn, buffer[place] = buffer[place], row
+            yield drawn
+        for place in random.permutation(len(buffer)):
+            yield buffer[place]
+
+
+class Repeat(Operation):
+    """The rows several times over.
+
+    Args:
+        count: how often; -1 for without end.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def size(self, inputs: Sequence[Input]) -> int:
+        """As often; without end it counts once."""
+        return inputs[0].get_dataset_size() * max(1, self.count)
+
+    def rows(self, inputs: Sequence[Input], run: Run) -> Iterator[Row]:
+        """The rows; random operations before draw anew each time."""
+        done = 0
+        while done != self.count:
+            empty = True
+            for row in inputs[0].rows(run):
+                empty = False
+                yield row
+            if empty:
+                return
+            done += 1
+
+
+class Take(Operation):
+    """The first rows.
+
+    Args:
+        count: how many; -1 for all.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def size(self, inputs: Sequence[Input]) -> int:
+        """At most as many."""
+        size = inputs[0].get_dataset_size()
+        return size if self.count < 0 else min(size, self.count)
+
+    def rows(self, inputs: Sequence[Input], run: Run) -> Iterator[Row]:
+        """The first rows."""
+        rows = inputs[0].rows(run)
+        return rows if self.count < 0 else islice(rows, self.count)
+
+
+class Skip(Operation):
+    """All but the first rows.
+
+    Args:
+        count: how many to leave out.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def size(self, inputs: Sequence[Input]) -> int:
+        """What is left."""
+        return max(0, inputs[0].get_dataset_size() - self.count)
+
+    def rows(self, inputs: Sequence[Input], run: Run) -> Iterator[Row]:
+        """The other rows."""
+        return islice(inputs[0].rows(run), self.count, None)
+
+
+class Fixed(Operation):
+    """Rows in an order that is the same in each epoch: for parts that share them.
+
+    Args:
+        seed: what operations before draw from.
+        shuffled: whether all rows are shuffled.
+    """
+
+    def __init__(self, seed: int, shuffled: bool) -> None:
+        self.seed, self.shuffled = seed, shuffled
+
+    def rows(self, inputs: Sequence[Input], run: Run) -> Iterator[Row]:
+        """The rows."""
+        rows = inputs[0].rows(Run(0, self.seed))
+        if not self.shuffled:
+            return rows
+        kept = list(rows)
+        return (kept[p] for p in np.random.default_rng(self.seed).permutation(len(kept)))
+
+
+class Zip(Operation):
+    """The columns of several datasets side by side; as long as the shortest."""
+
+    def columns(self, inputs: Sequence[Input]) -> list[str]:
+        """All columns."""
+        found = [c for each in inputs for c in each.get_col_names()]
+        twice = [c for c in found if found.count(c) > 1]
+        if twice:
+            raise RuntimeError(f"zip: duplicate column {twice[0]!r} already exists when zipping "
+                               "datasets: rename it in one of them.")
+        return found
+
+    def size(self, inputs: Sequence[Input]) -> int:
+        """That of the shortest."""
+        return min(each.get_dataset_size() for each in inputs)
+
+    def rows(self, inputs: Sequence[Input], run: Run) -> Iterator[Row]:
+        """The rows side by side."""
+        self.columns(inputs)
+        for parts in zip(*(each.rows(run) for each in inputs), strict=False):
+            yield tuple(value for part in parts for value in part)
+
+
+class Concat(Operation):
+    """The rows of several datasets, one after the other."""
+
+    def columns(self, inputs: Sequence[Input]) -> list[str]:
+        """Those of the first, which the others must have too."""
+        first = inputs[0].get_col_names()
+        for each in inputs[1:]:
+            if each.get_col_names() != first:
+                raise RuntimeError("concat: 'column name' or 'column order' of concat datasets "
+                                   f"should be the same, but got {first} and "
+                                   f"{each.get_col_names()}.")
+        return first
+
+    def size(self, inputs: Sequence[Input]) -> int:
+        """All rows."""
+        return sum(each.get_dataset_size() for each in inputs)
+
+    def rows(self, inputs: Sequence[Input], run: Run) -> Iterator[Row]:
+        """The rows; each column keeps its dtype and number of axes."""
+        columns = self.columns(inputs)
+        kinds: list[tuple[Any, int] | None] | None = None
+        for each in inputs:
+            for row in each.rows(run):
+                found = [_kind(v) for v in row]
+                if kinds is None:
+                    kinds = found
+                elif found != kinds:
+                    i = next(i for i, k in enumerate(found) if k != kinds[i])
+                    raise RuntimeError(
+                        "concat: 'data type' and 'rank' of concat datasets should be the same, but "
+                        f"column {columns[i]!r} has {_told(kinds[i])} and {_told(found[i])}.")
+                yield row
+
+
+def _kind(value: Value) -> tuple[Any, int] | None:
+    if isinstance(value, dict):
+        return None
+    return value.dtype.kind if value.dtype.kind in "US" else value.dtype, value.ndim
+
+
+def _told(kind: tuple[Any, int] | None) -> str:
+    return "dicts" if kind is None else f"{kind[0]} of {kind[1]} axes"
+
+
+class Project(Operation):
+    """Some columns, in a new order.
+
+    Args:
+        names: the columns.
+    """
+
+    def __init__(self, names: list[str]) -> None:
+        self.names = names
+
+    def columns(self, inputs: Sequence[Input]) -> list[str]:
+        """Those."""
+        places_of(self.names, inputs[0].get_col_names(), "project")
+        return list(self.names)
+
+    def rows(self, inputs: Sequence[Input], run: Run) -> Iterator[Row]:
+        """The rows with those columns."""
+        places = places_of(self.names, inputs[0].get_col_names(), "project")
+        for row in inputs[0].rows(run):
+            yield tuple(row[p] for p in places)
+
+
+class Rename(Operation):
+    """Other names for some columns.
+
+    Args:
+        before, after: the names.
+    """
+
+    def __init__(self, before: list[str], after: list[str]) -> None:
+        self.before, self.after = before, after
+
+    def columns(self, inputs: Sequence[Input]) -> list[str]:
+        """With the new names."""
+        return Columns("rename", self.before, self.after).after(inputs[0].get_col_names())
+
+
+class SyncWait(Operation):
+    """A place in the pipeline that a training loop sends news to.
+
+    Args:
+        condition_name: what it is called.
+        callback: called with the news.
+    """
+
+    def __init__(self, condition_name: str, callback: Callable[..., Any] | None) -> None:
+        self.condition_name, self.callback = condition_name, callback

@@ -1,0 +1,734 @@
+"""`Dataset`: rows of named columns, and the methods that make one dataset from another.
+
+A pipeline is a tree of datasets. Nothing runs until rows are asked for; then each operation asks
+those before it, row by row, in the thread that asked. So an error carries the whole stack, and
+there is nothing to close. Source: `mindspore.dataset`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from . import batching, checks, config
+from . import operations as _operations
+from .iterators import DictIterator, TupleIterator
+from .operations import Operation
+from .rows import Row, Run
+
+
+class Dataset:
+    """Base of datasets.
+
+    Args:
+        children: the datasets it is made from.
+        num_parallel_workers: accepted for compatibility.
+        cache: must be None.
+
+    Source: `mindspore.dataset.Dataset`.
+    """
+
+    def __init__(
+        self, children: Any = None, num_parallel_workers: int | None = None, cache: Any = None
+    ) -> None:
+        checks.workers(num_parallel_workers)
+        if cache is not None:
+            raise ValueError("cache must be None: there is no cache server; keep what is costly in "
+                             "a list and give it to NumpySlicesDataset or GeneratorDataset.")
+        many = children if isinstance(children, (list, tuple)) else [children]
+        self.children: list[Dataset] = [c for c in many if c is not None]
+        self.num_parallel_workers = num_parallel_workers
+        self._input_indexs: Any = ()
+        self._size: int | None = None
+
+    # --- what there is ---------------------------------------------------------------------------
+
+    def rows(self, run: Run) -> Iterator[Row]:
+        """The rows of an epoch, as numpy values; iterators give them as Tensors."""
+        raise TypeError(f"{type(self).__name__} gives no rows: use GeneratorDataset or another of "
+                        "the datasets.")
+
+    def get_col_names(self) -> list[str]:
+        """The names of the columns, in order."""
+        return self.children[0].get_col_names()
+
+    def get_dataset_size(self) -> int:
+        """How many rows an epoch has; where only they know, they are gone through once."""
+        if self._size is None:
+            self._size = self._find_size()
+        return self._size
+
+    def _find_size(self) -> int:
+        return sum(1 for _ in self.rows(Run()))
+
+    def __len__(self) -> int:
+        return self.get_dataset_size()
+
+    def get_batch_size(self) -> int:
+        """Rows of a batch; 1 without batches, -1 where a function says it."""
+        return self.children[0].get_batch_size() if self.children else 1
+
+    def get_repeat_count(self) -> int:
+        """What `repeat` was given last; 1 without it."""
+        return self.children[0].get_repeat_count() if self.children else 1
+
+    def num_classes(self) -> int | None:
+        """How many classes there are; None if the source does not know."""
+        return self.children[0].num_classes() if self.children else None
+
+    def get_class_indexing(self) -> dict[str, Any]:
+        """Numbers of the classes by name; empty if the source does not know."""
+        return self.children[0].get_class_indexing() if self.children else {}
+
+    @property
+    def input_indexs(self) -> Any:
+        """Which columns a network takes; kept for the scripts that set it."""
+        return self._input_indexs
+
+    @input_indexs.setter
+    def input_indexs(self, value: Any) -> None:
+        self._input_indexs = value
+
+    def output_shapes(self, estimate: bool = False) -> list[list[int | None]]:
+        """The shapes of the columns, of the first row.
+
+        Args:
+            estimate: look at all rows, and give None for lengths that differ.
+        """
+        checks.of_type("estimate", estimate, bool)
+        rows = self.rows(Run())
+        shapes: list[list[int | None]] = [list(np.shape(v)) for v in next(rows, ())]
+        for row in rows if estimate else ():
+            for shape, value in zip(shapes, row, strict=True):
+                for i, length in enumerate(np.shape(value)[: len(shape)]):
+                    shape[i] = shape[i] if shape[i] == length else None
+        return shapes
+
+    def output_types(self) -> list[Any]:
+        """The numpy dtypes of the columns, of the first row."""
+        first = next(self.rows(Run()), ())
+        dtypes = [np.asarray(v).dtype for v in first]
+        return [np.dtype(d.kind) if d.kind in "US" else d for d in dtypes]
+
+    # --- going through it ------------------------------------------------------------------------
+
+    def create_tuple_iterator(
+        self, columns: Any = None, num_epochs: int = -1, output_numpy: bool = False,
+        do_copy: bool = False,
+    ) -> TupleIterator:
+        """An iterator of rows as lists.
+
+        Args:
+            columns: which columns, in which order; None for all.
+            num_epochs: how often it can be gone through; -1 for any number.
+            output_numpy: whether values are numpy arrays instead of Tensors.
+            do_copy: accepted for compatibility: values are always the caller's own.
+
+        Raises:
+            TypeError, ValueError: an argument is wrong.
+        """
+        _check_iterator(num_epochs, output_numpy, do_copy)
+        names = None if columns is None else checks.names("columns", columns)
+        return TupleIterator(self, names, num_epochs, output_numpy)
+
+    def create_dict_iterator(
+        self, num_epochs: int = -1, output_numpy: bool = False, do_copy: bool = False
+    ) -> DictIterator:
+        """An iterator of rows as dicts; see `create_tuple_iterator`."""
+        _check_iterator(num_epochs, output_numpy, do_copy)
+        return DictIterator(self, None, num_epochs, output_numpy)
+
+    def __iter__(self) -> TupleIterator:
+        return self.create_tuple_iterator(num_epochs=1)
+
+    def reset(self) -> None:
+        """Accepted for compatibility: each iterator starts at the beginning."""
+
+    def close(self) -> None:
+        """Accepted for compatibility: there is nothing to close."""
+
+    # --- rows together ---------------------------------------------------------------------------
+
+    def batch(
+        self, batch_size: int | Callable[[batching.BatchInfo], int], drop_remainder: bool = False,
+        num_parallel_workers: int | None = None, **kwargs: Any,
+    ) -> Dataset:
+        """Rows put together, some at a time.
+
+        Args:
+            batch_size: rows of a batch, or a function of a `BatchInfo` that says it.
+            drop_remainder: whether a last batch with fewer rows is left out.
+            num_parallel_workers: accepted for compatibility.
+            kwargs: `per_batch_map`, called with a list for each column and a `BatchInfo`;
+                `input_columns`, which of them it takes; `output_columns`, what its results are
+                called; `python_multiprocessing` and `max_rowsize` for compatibility.
+
+        Raises:
+            TypeError, ValueError: an argument is wrong.
+            RuntimeError: (when rows are asked for) shapes differ, or a function fails.
+        """
+        checks.workers(num_parallel_workers)
+        size = _batch_size(batch_size)
+        checks.of_type("drop_remainder", drop_remainder, bool)
+        _only("batch", kwargs, "per_batch_map", "input_columns", "output_columns",
+              "python_multiprocessing", "max_rowsize")
+        function, taken = kwargs.get("per_batch_map"), kwargs.get("input_columns")
+        given = kwargs.get("output_columns")
+        if function is not None and not callable(function):
+            raise TypeError("per_batch_map should be a function, but got "
+                            f"{type(function).__name__}.")
+        if function is None and (taken is not None or given is not None):
+            raise ValueError("input_columns and output_columns of 'batch' need a per_batch_map.")
+        return BatchDataset(self, batching.Batch(
+            size, drop_remainder, function,
+            None if taken is None else checks.names("input_columns", taken),
+            None if given is None else checks.names("output_columns", given)))
+
+    def padded_batch(
+        self, batch_size: int | Callable[[batching.BatchInfo], int], drop_remainder: bool = False,
+        num_parallel_workers: int | None = None, pad_info: Any = None,
+    ) -> Dataset:
+        """Rows padded to one shape, and put together.
+
+        Args:
+            batch_size, drop_remainder, num_parallel_workers: as for `batch`.
+            pad_info: (shape, fill) by column; None in a shape, or for it, means the longest of
+                the batch; `{}` means that of all columns, filled up with 0.
+
+        Raises:
+            TypeError, ValueError: an argument is wrong.
+        """
+        checks.workers(num_parallel_workers)
+        checks.of_type("drop_remainder", drop_remainder, bool)
+        size = _batch_size(batch_size)
+        return BatchDataset(self, batching.PaddedBatch(size, drop_remainder, _pad_info(pad_info)))
+
+    def bucket_batch_by_length(
+        self, column_names: Any, bucket_boundaries: Sequence[int],
+        bucket_batch_sizes: Sequence[int], element_length_function: Any = None,
+        pad_info: Any = None, pad_to_bucket_boundary: bool = False, drop_remainder: bool = False,
+    ) -> Dataset:
+        """Rows put together with rows of about their length, padded.
+
+        Args:
+            column_names: what the length is found from.
+            bucket_boundaries: increasing; bucket i has lengths below boundary i.
+            bucket_batch_sizes: rows of a batch; one more than there are boundaries.
+            element_length_function: of the columns; None: the first axis of the only one.
+            pad_info: as for `padded_batch`.
+            pad_to_bucket_boundary: whether None in shapes means the boundary - 1.
+            drop_remainder: whether batches with fewer rows are left out.
+
+        Raises:
+            TypeError, ValueError: an argument is wrong.
+        """
+        names = checks.names("column_names", column_names)
+        for what, values in (("bucket_boundaries", bucket_boundaries),
+                             ("bucket_batch_sizes", bucket_batch_sizes)):
+            checks.of_type(what, values, (list, tuple))
+            if not values:
+                raise ValueError(f"{what} cannot be empty.")
+            for i, each in enumerate(values):
+                checks.integer(f"{what}[{i}]", each, 1)
+        if any(a >= b for a, b in pairwise(bucket_boundaries)):
+            raise ValueError("bucket_boundaries should be strictly increasing.")
+        if len(bucket_batch_sizes) != len(bucket_boundaries) + 1:
+            raise ValueError(
+                "bucket_batch_sizes must contain one element more than bucket_boundaries.")
+        if element_length_function is None and len(names) != 1:
+            raise ValueError("If element_length_function is not specified, exactly one column name "
+                             f"should be passed, but got {names}.")
+        checks.of_type("pad_to_bucket_boundary", pad_to_bucket_boundary, bool)
+        checks.of_type("drop_remainder", drop_remainder, bool)
+        return BatchDataset(self, batching.Buckets(
+            names, list(bucket_boundaries), list(bucket_batch_sizes), element_length_function,
+            _pad_info(pad_info), pad_to_bucket_boundary, drop_remainder))
+
+    # --- rows ------------------------------------------------------------------------------------
+
+    def map(
+        self, operations: Any, input_columns: Any = None, output_columns: Any = None,
+        num_parallel_workers: int | None = None, **kwargs: Any,
+    ) -> Dataset:
+        """Functions on some columns of each row.
+
+        Args:
+            operations: a function or transform, or a list of them.
+            input_columns: what the first takes; None for the first column.
+            output_columns: what the results of the last are called; None for the same. With as
+                many as were taken, each is in its column's place; else the new ones come first.
+            num_parallel_workers: accepted for compatibility.
+            kwargs: `callbacks` (must be None), and for compatibility `python_multiprocessing`,
+                `max_rowsize`, `cache`, `offload`.
+
+        Raises:
+            TypeError, ValueError: an argument is wrong.
+            RuntimeError: (when rows are asked for) a function fails.
+        """
+        checks.workers(num_parallel_workers)
+        _only("map", kwargs, "python_multiprocessing", "max_rowsize", "cache", "callbacks",
+              "offload")
+        if kwargs.get("cache") is not None or kwargs.get("callbacks") is not None:
+            raise ValueError("map: 'cache' and 'callbacks' must be None.")
+        functions = operations if isinstance(operations, (list, tuple)) else [operations]
+        if not functions:
+            raise ValueError("Parameter operations of method map cannot be empty.")
+        for each in functions:
+            if not callable(each):
+                raise ValueError("Parameter operations's element of method map should be a python "
+                                 "function or class method which should be callable, but got: "
+                                 f"{each}.")
+        taken = None if input_columns is None else checks.names("input_columns", input_columns)
+        given = None if output_columns is None else checks.names("output_columns", output_columns)
+        return MapDataset(self, _operations.Map(functions, taken, given))
+
+    def filter(
+        self, predicate: Callable[..., Any], input_columns: Any = None,
+        num_parallel_workers: int | None = None,
+    ) -> Dataset:
+        """The rows that a function says yes to.
+
+        Args:
+            predicate: called with the columns.
+            input_columns: which of them; None for all.
+            num_parallel_workers: accepted for compatibility.
+
+        Raises:
+            TypeError: an argument is wrong.
+        """
+        checks.workers(num_parallel_workers)
+        if not callable(predicate):
+            raise TypeError("Predicate should be a Python function or a callable Python object.")
+        taken = None if input_columns is None else checks.names("input_columns", input_columns)
+        return FilterDataset(self, _operations.Filter(predicate, taken))
+
+    def shuffle(self, buffer_size: int) -> Dataset:
+        """Rows drawn at random from a buffer of so many.
+
+        Raises:
+            TypeError, ValueError: no int of 2 or more.
+        """
+        checks.integer("buffer_size", buffer_size, 2)
+        return ShuffleDataset(self, _operations.Shuffle(buffer_size))
+
+    def repeat(self, count: int | None = None) -> Dataset:
+        """The rows `count` times over; without end for None and -1.
+
+        Raises:
+            TypeError, ValueError: no positive int, nor -1.
+        """
+        if count is not None:
+            checks.of_type("count", count, int)
+        if count is not None and (count < -1 or count == 0):
+            raise ValueError(
+                "count should be either -1 or positive integer, range[1, INT32_MAX].")
+        return RepeatDataset(self, _operations.Repeat(-1 if count is None else count))
+
+    def take(self, count: int = -1) -> Dataset:
+        """The first `count` rows; all for -1.
+
+        Raises:
+            TypeError, ValueError: no positive int, nor -1.
+        """
+        return TakeDataset(self, _operations.Take(checks.count_or_all("count", count)))
+
+    def skip(self, count: int) -> Dataset:
+        """All but the first `count` rows.
+
+        Raises:
+            TypeError, ValueError: no int of 0 or more.
+        """
+        return SkipDataset(self, _operations.Skip(checks.integer("count", count, 0)))
+
+    def flat_map(self, func: Callable[..., Dataset]) -> Dataset:
+        """The rows of the datasets that a function makes of each row.
+
+        Args:
+            func: called with the columns as Tensors; gives a dataset.
+
+        Raises:
+            TypeError: no function, no row, or what it gives is no dataset.
+        """
+        if not callable(func):
+            raise TypeError(f"func must be a function, but got {type(func).__name__}.")
+        made = []
+        for row in self:
+            each = func(*row)
+            if not isinstance(each, Dataset):
+                raise TypeError(f"flat_map: func must return a dataset, but got {type(each)}.")
+            made.append(each)
+        if not made:
+            raise TypeError("flat_map: there are no rows to make datasets of.")
+        return made[0].concat(made[1:]) if len(made) > 1 else made[0]
+
+    def split(self, sizes: Any, randomize: bool = True) -> tuple[Dataset, ...]:
+        """Parts without rows in common.
+
+        Args:
+            sizes: how many rows each has (ints that add up to the size), or which part of the rows
+                (floats that add up to 1).
+            randomize: whether the rows of the parts are drawn at random. Which rows a part has
+                stays as it is over the epochs.
+
+        Raises:
+            TypeError, ValueError: an argument is wrong.
+            RuntimeError: the sizes do not fit.
+        """
+        checks.of_type("randomize", randomize, bool)
+        counts = _split_counts(sizes, self.get_dataset_size())
+        chosen = config.chosen_seed()
+        seed = int.from_bytes(os.urandom(4), "little") if chosen is None else chosen
+        starts = np.cumsum([0, *counts]).tolist()
+        return tuple(self._part(start, count, seed, randomize)
+                     for start, count in zip(starts, counts, strict=False))
+
+    def _part(self, start: int, count: int, seed: int, shuffled: bool) -> Dataset:
+        fixed = _Derived(self, _operations.Fixed(seed, shuffled))
+        return fixed.skip(start).take(count)
+
+    # --- several datasets ------------------------------------------------------------------------
+
+    def zip(self, datasets: Any) -> Dataset:
+        """This and other datasets side by side, as long as the shortest.
+
+        Args:
+            datasets: a dataset, or a tuple of them; no two have a column of the same name.
+
+        Raises:
+            TypeError: something else.
+        """
+        if isinstance(datasets, tuple):
+            return zip_datasets((self, *datasets))
+        if isinstance(datasets, Dataset):
+            return zip_datasets((self, datasets))
+        raise TypeError(f"Invalid datasets, expected Dataset object or tuple of Dataset, but got "
+                        f"{datasets!r}!")
+
+    def concat(self, datasets: Any) -> Dataset:
+        """This dataset's rows, then those of others with the same columns.
+
+        Raises:
+            TypeError: no dataset, nor a list of them.
+        """
+        many = [datasets] if isinstance(datasets, Dataset) else datasets
+        if not isinstance(many, list) or not all(isinstance(d, Dataset) for d in many):
+            raise TypeError(f"Argument datasets with value {datasets!r} is not of type "
+                            f"['list', 'Dataset'], but got {type(datasets)}.")
+        return ConcatDataset([self, *many], _operations.Concat())
+
+    def __add__(self, datasets: Any) -> Dataset:
+        return self.concat(datasets)
+
+    def apply(self, apply_func: Callable[[Dataset], Dataset]) -> Dataset:
+        """What a function makes of this dataset.
+
+        Raises:
+            TypeError: no function, or it gives no dataset.
+        """
+        if not callable(apply_func):
+            raise TypeError("apply_func must be a function.")
+        made = apply_func(self)
+        if not isinstance(made, Dataset):
+            raise TypeError("apply_func must return a dataset.")
+        return made
+
+    # --- columns ---------------------------------------------------------------------------------
+
+    def project(self, columns: Any) -> Dataset:
+        """Some columns, in the order given.
+
+        Raises:
+            TypeError, ValueError: no names.
+        """
+        return ProjectDataset(self, _operations.Project(checks.names("columns", columns)))
+
+    def rename(self, input_columns: Any, output_columns: Any) -> Dataset:
+        """Other names for some columns.
+
+        Raises:
+            TypeError, ValueError: no names, or not equally many.
+        """
+        before = checks.names("input_columns", input_columns)
+        after = checks.names("output_columns", output_columns)
+        if len(before) != len(after):
+            raise ValueError("Number of column in input_columns and output_columns is not equal.")
+        return RenameDataset(self, _operations.Rename(before, after))
+
+    # --- the training loop -----------------------------------------------------------------------
+
+    def sync_wait(
+        self, condition_name: str, num_batch: int = 1, callback: Callable[..., Any] | None = None
+    ) -> Dataset:
+        """A place in the pipeline that `sync_update` sends news to.
+
+        Args:
+            condition_name: what it is called.
+            num_batch: accepted for compatibility: rows are made when they are asked for, so none
+                is made before the news that come before it.
+            callback: called with the news.
+
+        Raises:
+            TypeError, ValueError, RuntimeError: an argument is wrong, or the name is taken.
+        """
+        checks.of_type("condition_name", condition_name, str)
+        checks.integer("num_batch", num_batch, 1)
+        if callback is not None and not callable(callback):
+            raise TypeError("callback must be a function.")
+        if condition_name in (place.condition_name for place in self._sync_places()):
+            raise RuntimeError(f"Condition name is already in use: {condition_name!r}.")
+        return SyncWaitDataset(self, _operations.SyncWait(condition_name, callback))
+
+    def sync_update(self, condition_name: str, num_batch: Any = None, data: Any = None) -> None:
+        """Send news to a `sync_wait`.
+
+        Args:
+            condition_name: what it is called.
+            num_batch: None or a positive int; accepted for compatibility.
+            data: what its callback is given.
+
+        Raises:
+            TypeError, ValueError, RuntimeError: an argument is wrong, or there is no such place.
+        """
+        if num_batch is not None:
+            checks.integer("num_batch", num_batch, 1)
+        found = [p for p in self._sync_places() if p.condition_name == condition_name]
+        if not found:
+            raise RuntimeError(f"Condition name not found: {condition_name!r}.")
+        if found[0].callback is not None:
+            found[0].callback(data)
+
+    def _sync_places(self) -> list[Any]:
+        return [place for child in self.children for place in child._sync_places()]
+
+    def device_que(
+        self, send_epoch_end: bool = True, create_data_info_queue: bool = False,
+        queue_name: str = "",
+    ) -> Dataset:
+        """The dataset, for a device that fetches it: there is one memory, so it stays as it is."""
+        return TransferDataset(self, Operation())
+
+    def save(self, file_name: str, num_files: int = 1, file_type: str = "mindrecord") -> None:
+        """Refused: MindRecord files are not written.
+
+        Raises:
+            RuntimeError: always; it says what to do.
+        """
+        raise RuntimeError(
+            f"Dataset.save({file_name!r}): MindRecord and TFRecord files are not written. Save the "
+            "columns with numpy.savez, and read them with NumpySlicesDataset.")
+
+    def to_json(self, filename: str = "") -> dict[str, Any]:
+        """Refused: a pipeline holds Python functions.
+
+        Raises:
+            RuntimeError: always; it says what to do.
+        """
+        raise RuntimeError("Dataset.to_json: pipelines hold Python functions and are not written "
+                           "as JSON. Keep the Python function that makes the pipeline.")
+
+
+class _Derived(Dataset):
+    """A dataset made by an operation from others."""
+
+    def __init__(self, children: Any, operation: Operation) -> None:
+        super().__init__(children)
+        self.operation = operation
+
+    def rows(self, run: Run) -> Iterator[Row]:
+        """The rows of an epoch."""
+        return self.operation.rows(self.children, run)
+
+    def get_col_names(self) -> list[str]:
+        """The names of the columns, in order."""
+        return self.operation.columns(self.children)
+
+    def _find_size(self) -> int:
+        return self.operation.size(self.children)
+
+
+class BatchDataset(_Derived):
+    """What `batch`, `padded_batch` and `bucket_batch_by_length` give."""
+
+    def get_batch_size(self) -> int:
+        """Rows of a batch; -1 where they differ."""
+        size = getattr(self.operation, "batch_size", -1)
+        return -1 if callable(size) else int(size)
+
+
+class MapDataset(_Derived):
+    """What `map` gives."""
+
+
+class FilterDataset(_Derived):
+    """What `filter` gives."""
+
+
+class ShuffleDataset(_Derived):
+    """What `shuffle` gives."""
+
+
+class RepeatDataset(_Derived):
+    """What `repeat` gives."""
+
+    def get_repeat_count(self) -> int:
+        """How often; -1 for without end."""
+        return int(getattr(self.operation, "count", 1))
+
+
+class TakeDataset(_Derived):
+    """What `take` gives."""
+
+
+class SkipDataset(_Derived):
+    """What `skip` gives."""
+
+
+class ZipDataset(_Derived):
+    """What `zip` gives."""
+
+
+class ConcatDataset(_Derived):
+    """What `concat` gives."""
+
+
+class ProjectDataset(_Derived):
+    """What `project` gives."""
+
+
+class RenameDataset(_Derived):
+    """What `rename` gives."""
+
+
+class SyncWaitDataset(_Derived):
+    """What `sync_wait` gives."""
+
+    def _sync_places(self) -> list[Any]:
+        return [self.operation, *super()._sync_places()]
+
+
+class TransferDataset(_Derived):
+    """What `device_que` gives."""
+
+    def send(self, num_epochs: int = -1) -> None:
+        """Accepted for compatibility: rows are made when they are asked for."""
+
+    def stop_send(self) -> None:
+        """Accepted for compatibility."""
+
+    def continue_send(self) -> None:
+        """Accepted for compatibility."""
+
+    def release(self) -> None:
+        """Accepted for compatibility."""
+
+    def get_data_info(self) -> tuple[list[Any], list[list[int | None]]]:
+        """The dtypes and shapes of a row."""
+        return self.output_types(), self.output_shapes()
+
+
+def zip_datasets(datasets: tuple[Dataset, ...]) -> Dataset:
+    """Datasets side by side, as long as the shortest.
+
+    Args:
+        datasets: two or more; no two have a column of the same name.
+
+    Raises:
+        TypeError: no tuple of datasets.
+        ValueError: fewer than two.
+
+    Source: `mindspore.dataset.zip`.
+    """
+    checks.of_type("datasets", datasets, tuple)
+    if len(datasets) <= 1:
+        raise ValueError("Can't zip empty or just one dataset!")
+    for each in datasets:
+        checks.of_type("datasets", each, Dataset)
+    return ZipDataset(list(datasets), _operations.Zip())
+
+
+def _check_iterator(num_epochs: Any, output_numpy: Any, do_copy: Any) -> None:
+    checks.of_type("num_epochs", num_epochs, int)
+    if num_epochs != -1 and num_epochs < 1:
+        raise RuntimeError("num_epochs should be either -1 or positive integer, num_epochs: "
+                           f"{num_epochs}")
+    checks.of_type("output_numpy", output_numpy, bool)
+    checks.of_type("do_copy", do_copy, bool)
+
+
+def _batch_size(size: Any) -> Any:
+    if callable(size):
+        return size
+    if isinstance(size, bool) or not isinstance(size, (int, np.integer)):
+        raise TypeError(f"batch_size should either be an int or a callable, but got {size!r}.")
+    return checks.integer("batch_size", size, 1)
+
+
+def _pad_info(info: Any) -> Any:
+    if info is None:
+        return None
+    checks.of_type("pad_info", info, dict)
+    for name, each in info.items():
+        checks.of_type("key in pad_info", name, str)
+        if not isinstance(each, tuple) or len(each) != 2:
+            raise TypeError(f"pad_info[{name!r}] should be a tuple (shape, value), but got "
+                            f"{each!r}.")
+        shape = each[0]
+        if shape is not None:
+            checks.of_type(f"pad_info[{name!r}][0]", shape, (list, tuple))
+            for length in shape:
+                if length is not None:
+                    checks.integer("each length in pad_shape", length, 1)
+    return info
+
+
+def _only(what: str, given: dict[str, Any], *known: str) -> None:
+    for name in given:
+        if name not in known:
+            raise TypeError(f"{what}() got an unexpected keyword argument {name!r}; there are "
+                            f"{', '.join(known)}.")
+
+
+def _split_counts(sizes: Any, size: int) -> list[int]:
+    checks.of_type("sizes", sizes, (list, tuple))
+    if not sizes:
+        raise ValueError("sizes cannot be empty.")
+    if size <= 0:
+        raise RuntimeError("Dataset size is 0, so it cannot be split.")
+    if all(isinstance(s, (int, np.integer)) and not isinstance(s, bool) for s in sizes):
+        if any(s <= 0 for s in sizes):
+            raise ValueError("there should be no negative or zero numbers in sizes.")
+        if sum(sizes) != size:
+            raise RuntimeError(f"Sum of split sizes {sum(sizes)} is not equal to dataset size "
+                               f"{size}.")
+        return [int(s) for s in sizes]
+    if not all(isinstance(s, (float, np.floating)) for s in sizes):
+        raise ValueError("sizes should be list of int or list of float.")
+    if any(not 0 < s <= 1 for s in sizes):
+        raise ValueError("sizes is a list of float, but there should be numbers between (0, 1].")
+    if abs(sum(sizes) - 1) > 1e-6:
+        raise ValueError("sizes is a list of float, but the percentages do not sum up to 1.")
+    return _rounded([float(s) * size for s in sizes], size)
+
+
+def _rounded(wanted: list[float], size: int) -> list[int]:
+    """Whole numbers near the wanted ones that add up to `size`: what is left over goes to the
+    first, what is too much is taken from the first that keep at least one."""
+    counts = [round(w) for w in wanted]
+    if any(c == 0 for c in counts):
+        raise RuntimeError(f"The size of split {counts.index(0)} is 0, please provide other "
+                           "sizes.")
+    surplus = size - sum(counts)
+    if surplus > 0:
+        counts[0] += surplus
+    for i, count in enumerate(counts):
+        if surplus < 0:
+            taken = min(count - 1, -surplus)
+            counts[i] -= taken
+            surplus += taken
+    if surplus < 0:
+        raise RuntimeError(f"{size} rows cannot be split into {len(counts)} parts.")
+    return counts

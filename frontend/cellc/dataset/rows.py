@@ -1,0 +1,99 @@
+"""What flows through a pipeline: rows of numpy values; and what a pass over it draws from."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..common.tensor import Tensor
+from . import config
+
+Value = Any
+"""A numpy array (of numbers, strings or bytes), or a dict of values."""
+Row = tuple[Value, ...]
+"""The values of one row, one for each column."""
+
+
+class Run:
+    """One epoch of a pipeline: which it is, and the random streams of its operations.
+
+    Each operation that draws takes a stream of its own when it starts, so what one draws does not
+    change what another does. With a seed set, two iterators draw the same.
+
+    Args:
+        epoch: counted from 0.
+        seed: None: the configured one, or the system's randomness if none was set.
+    """
+
+    def __init__(self, epoch: int = 0, seed: int | None = None) -> None:
+        self.epoch = epoch
+        chosen = config.chosen_seed() if seed is None else seed
+        self._streams = np.random.SeedSequence(
+            None if chosen is None else [chosen, epoch])
+
+    def stream(self) -> np.random.Generator:
+        """The next random stream."""
+        return np.random.default_rng(self._streams.spawn(1)[0])
+
+
+def to_value(given: Any, where: str) -> Value:
+    """What a user's function or source gave, as a value of a row.
+
+    Args:
+        given: an array, Tensor, number, string, bytes, list of them, or a dict.
+        where: which column and function, for errors.
+
+    Raises:
+        TypeError: something else, or values that make no array.
+    """
+    if isinstance(given, Tensor):
+        return given.asnumpy()
+    if isinstance(given, dict):
+        return {k: to_value(v, f"{where}, key {k!r}") for k, v in given.items()}
+    try:
+        array = given if isinstance(given, np.ndarray) else np.asarray(given)
+    except ValueError as error:
+        raise TypeError(f"{where}: {given!r} makes no array: {error}") from None
+    if array.dtype.kind in "OMm":
+        raise TypeError(
+            f"{where}: expected an array, number, string or bytes, but got "
+            f"{'an array of ' + str(array.dtype) if isinstance(given, np.ndarray) else given!r}")
+    return array
+
+
+def own_value(given: Any, where: str) -> Value:
+    """As `to_value`, and nothing the caller keeps shares its memory."""
+    value = to_value(given, where)
+    return value.copy() if value is given or isinstance(given, Tensor) else value
+
+
+def to_tensor(value: Value) -> Any:
+    """A value as iterators give it: a Tensor; strings stay arrays."""
+    if isinstance(value, dict):
+        return {k: to_tensor(v) for k, v in value.items()}
+    if value.dtype.kind in "US":
+        return value
+    return Tensor(value)
+
+
+def failed(what: str, error: BaseException) -> RuntimeError:
+    """The error that says in which operation a user's function failed, and where."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
+    return RuntimeError(f"{what} failed: {type(error).__name__}: {error}{place}")
+
+
+def places_of(names: Sequence[str], columns: Sequence[str], what: str) -> list[int]:
+    """Where the named columns are.
+
+    Raises:
+        RuntimeError: one is not there.
+    """
+    missing = [n for n in names if n not in columns]
+    if missing:
+        raise RuntimeError(f"{what}: column {missing[0]!r} doesn't exist in the dataset columns "
+                           f"{list(columns)}.")
+    return [columns.index(n) for n in names]

@@ -1,0 +1,469 @@
+"""Samplers: which rows of a source an epoch has, and in which order.
+
+A sampler may have a child; it then chooses among what the child chose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+
+from . import config
+from .checks import INT32_MAX, indices, integer, of_type
+
+Ids = Sequence[int]
+
+
+class Shuffle(StrEnum):
+    """How a source of files is shuffled. Source: `mindspore.dataset.Shuffle`."""
+
+    FALSE = "false"
+    ADAPTIVE = "adaptive"
+    GLOBAL = "global"
+    PARTIAL = "partial"
+    FILES = "files"
+    INFILE = "infile"
+
+
+class Draw:
+    """What a sampler may draw from in one epoch.
+
+    Args:
+        random: a stream.
+        epoch: how often the source has been gone through.
+        labels: the labels of all rows, by column name.
+    """
+
+    def __init__(
+        self, random: np.random.Generator, epoch: int, labels: Callable[[str], Any]
+    ) -> None:
+        self.random, self.epoch, self.labels = random, epoch, labels
+
+
+class Sampler:
+    """Base of samplers: a subclass gives positions of rows in `__iter__`.
+
+    Args:
+        num_samples: at most so many; None for all.
+
+    Attributes:
+        dataset_size: how many rows there are to choose among.
+
+    Raises:
+        TypeError, ValueError: `num_samples` is no int, or negative.
+
+    Source: `mindspore.dataset.Sampler`.
+    """
+
+    def __init__(self, num_samples: int | None = None) -> None:
+        if num_samples is not None:
+            integer("num_samples", num_samples, 0)
+        self.num_samples = num_samples
+        self.dataset_size = 0
+        self.child_sampler: Sampler | None = None
+
+    def __iter__(self) -> Iterator[Any]:
+        """The positions of an epoch, for a subclass to give."""
+        raise TypeError(f"the sampler {type(self).__name__} must define __iter__, which gives the "
+                        "positions of rows.")
+
+    def add_child(self, sampler: Sampler) -> None:
+        """Choose among what `sampler` chooses.
+
+        Raises:
+            TypeError: no sampler.
+            RuntimeError: there is a child already.
+        """
+        if sampler is not None and self.child_sampler is not None:
+            raise RuntimeError("Cannot add child sampler, this sampler already has a child.")
+        if sampler is not None:
+            of_type("sampler", sampler, Sampler)
+        self.child_sampler = sampler
+
+    def get_child(self) -> Sampler | None:
+        """The child; None if there is none."""
+        return self.child_sampler
+
+    def get_num_samples(self) -> int | None:
+        """At most how many rows are chosen, as far as the arguments say; None for all."""
+        own, child = self._limit(), self.child_sampler
+        below = child.get_num_samples() if child is not None else None
+        return own if below is None else below if own is None else min(own, below)
+
+    def reset(self) -> None:
+        """For a subclass: called before each epoch."""
+
+    def is_shuffled(self) -> bool:
+        """Whether rows come in random order."""
+        return self.child_sampler is not None and self.child_sampler.is_shuffled()
+
+    def is_sharded(self) -> bool:
+        """Whether this is a part of the data for one of several processes."""
+        return self.child_sampler is not None and self.child_sampler.is_sharded()
+
+    def select(self, size: int, draw: Draw) -> Ids:
+        """Which rows, in order, of a source with `size` rows.
+
+        Raises:
+            RuntimeError: a position is out of range.
+        """
+        ids: Ids = self.child_sampler.select(size, draw) if self.child_sampler else range(size)
+        self.dataset_size = len(ids)
+        chosen = self._positions(ids, draw)
+        if self.num_samples:
+            chosen = chosen[: self.num_samples]
+        for p in chosen:
+            if not 0 <= p < len(ids):
+                raise RuntimeError(f"{type(self).__name__}: Sample ID ({p}) is out of bound, "
+                                   f"expected range [0, {len(ids) - 1}].")
+        return [ids[p] for p in chosen]
+
+    def _limit(self) -> int | None:
+        return self.num_samples or None
+
+    def _positions(self, ids: Ids, draw: Draw) -> Ids:
+        self.reset()
+        found: list[int] = []
+        for each in self:
+            found.extend(indices(np.asarray(each).tolist(), type(self).__name__))
+            if self.num_samples and len(found) >= self.num_samples:
+                break
+        return found
+
+
+class BuiltinSampler(Sampler):
+    """Base of the samplers that need no Python of the user's."""
+
+    def __iter__(self) -> Iterator[Any]:
+        """The positions in `dataset_size` rows, in an order of its own draw."""
+        def no_labels(column: str) -> Any:
+            raise RuntimeError(f"{type(self).__name__} needs a source with a column {column!r}.")
+
+        draw = Draw(np.random.default_rng(config.chosen_seed()), 0, no_labels)
+        return iter(self._positions(range(self.dataset_size), draw))
+
+
+class SequentialSampler(BuiltinSampler):
+    """Rows in order.
+
+    Args:
+        start_index: the first; None for 0.
+        num_samples: at most so many; None for all.
+
+    Source: `mindspore.dataset.SequentialSampler`.
+    """
+
+    def __init__(self, start_index: int | None = None, num_samples: int | None = None) -> None:
+        if start_index is not None:
+            integer("start_index", start_index, 0)
+        self.start_index = start_index
+        super().__init__(num_samples)
+
+    def _positions(self, ids: Ids, draw: Draw) -> Ids:
+        start = self.start_index or 0
+        if start and start >= len(ids):
+            raise RuntimeError("SequentialSampler: start_index must be less than the number of "
+                               f"rows, but got start_index: {start}, rows: {len(ids)}.")
+        return range(start, len(ids))
+
+
+class RandomSampler(BuiltinSampler):
+    """Rows in random order.
+
+    Args:
+        replacement: whether a row may come more than once.
+        num_samples: at most so many; None for all.
+        shuffle: accepted for compatibility.
+
+    Source: `mindspore.dataset.RandomSampler`.
+    """
+
+    def __init__(
+        self, replacement: bool = False, num_samples: int | None = None,
+        shuffle: Shuffle = Shuffle.GLOBAL,
+    ) -> None:
+        of_type("replacement", replacement, bool)
+        self.replacement, self.shuffle = replacement, shuffle
+        super().__init__(num_samples)
+
+    def is_shuffled(self) -> bool:
+        """True."""
+        return True
+
+    def _positions(self, ids: Ids, draw: Draw) -> Ids:
+        if self.replacement:
+            return _listed(draw.random.integers(0, max(1, len(ids)), len(ids)))
+        return _listed(draw.random.permutation(len(ids)))
+
+
+class DistributedSampler(BuiltinSampler):
+    """The rows of one of several processes: all take part, in turn.
+
+    Args:
+        num_shards: how many processes.
+        shard_id: which of them.
+        shuffle: whether rows are shuffled first; the same way in all processes, which have the
+            same seed.
+        num_samples: at most so many; None for all.
+        offset: -1: each process gets equally many rows, some of them twice. Otherwise the process
+            that gets the first row; then some processes may get fewer.
+
+    Source: `mindspore.dataset.DistributedSampler`.
+    """
+
+    def __init__(
+        self, num_shards: int, shard_id: int, shuffle: bool = True,
+        num_samples: int | None = None, offset: int = -1,
+    ) -> None:
+        integer("num_shards", num_shards, 1)
+        integer("shard_id", shard_id, 0)
+        of_type("shuffle", shuffle, bool)
+        of_type("offset", offset, int)
+        if shard_id >= num_shards:
+            raise ValueError(f"shard_id should be less than num_shards, but got shard_id: "
+                             f"{shard_id}, num_shards: {num_shards}.")
+        if not -1 <= offset < num_shards:
+            raise ValueError(f"offset should be -1 or below num_shards, but got offset: {offset}, "
+                             f"num_shards: {num_shards}.")
+        self.num_shards, self.shard_id = num_shards, shard_id
+        self.shuffle, self.offset = shuffle, offset
+        super().__init__(num_samples)
+
+    def is_shuffled(self) -> bool:
+        """Whether it shuffles, or its child does."""
+        return self.shuffle or super().is_shuffled()
+
+    def is_sharded(self) -> bool:
+        """Whether there are several processes."""
+        return self.num_shards > 1 or super().is_sharded()
+
+    def _positions(self, ids: Ids, draw: Draw) -> Ids:
+        order: Any = np.arange(len(ids))
+        if self.shuffle:
+            # Not of the pipeline's stream: all processes must draw the same.
+            order = np.random.default_rng([config.get_seed(), draw.epoch]).permutation(len(ids))
+        if self.offset >= 0:
+            first = (self.shard_id - self.offset) % self.num_shards
+            return _listed(order[first :: self.num_shards])
+        each = -(-len(ids) // self.num_shards)
+        turns = self.shard_id + self.num_shards * np.arange(each)
+        return _listed(order[turns % len(ids)]) if len(ids) else []
+
+
+class SubsetSampler(BuiltinSampler):
+    """Rows at given positions.
+
+    Args:
+        indices: the positions.
+        num_samples: at most so many; None for all.
+
+    Source: `mindspore.dataset.SubsetSampler`.
+    """
+
+    def __init__(self, indices: Any, num_samples: int | None = None) -> None:
+        self.indices = _indices(indices, type(self).__name__)
+        super().__init__(num_samples)
+
+    def _limit(self) -> int | None:
+        return min(len(self.indices), self.num_samples or INT32_MAX)
+
+    def _positions(self, ids: Ids, draw: Draw) -> Ids:
+        return self.indices
+
+
+class SubsetRandomSampler(SubsetSampler):
+    """Rows at given positions, in random order.
+
+    Args:
+        indices: the positions.
+        num_samples: at most so many; None for all.
+
+    Source: `mindspore.dataset.SubsetRandomSampler`.
+    """
+
+    def is_shuffled(self) -> bool:
+        """True."""
+        return True
+
+    def _positions(self, ids: Ids, draw: Draw) -> Ids:
+        return [self.indices[p] for p in draw.random.permutation(len(self.indices))]
+
+
+class WeightedRandomSampler(BuiltinSampler):
+    """Rows drawn with given weights.
+
+    Args:
+        weights: of the rows, need not add up to 1.
+        num_samples: how many; None for as many as there are weights.
+        replacement: whether a row may come more than once.
+
+    Source: `mindspore.dataset.WeightedRandomSampler`.
+    """
+
+    def __init__(
+        self, weights: Any, num_samples: int | None = None, replacement: bool = True
+    ) -> None:
+        of_type("weights", weights, (list, tuple, np.ndarray))
+        self.weights = [float(w) for w in weights]
+        if not self.weights or min(self.weights) < 0 or not sum(self.weights) > 0:
+            raise ValueError("WeightedRandomSampler: weights must be at least one number of 0 or "
+                             "more, not all of them 0.")
+        of_type("replacement", replacement, bool)
+        self.replacement = replacement
+        super().__init__(num_samples)
+
+    def is_shuffled(self) -> bool:
+        """True."""
+        return True
+
+    def _limit(self) -> int | None:
+        return self.num_samples or len(self.weights)
+
+    def _positions(self, ids: Ids, draw: Draw) -> Ids:
+        if len(self.weights) > len(ids):
+            raise RuntimeError("WeightedRandomSampler: there are more weights "
+                               f"({len(self.weights)}) than rows ({len(ids)}).")
+        many = min(self.num_samples or len(self.weights), len(ids))
+        weights = np.array(self.weights)
+        if self.replacement:
+            return _listed(draw.random.choice(len(weights), many, p=weights / weights.sum()))
+        # The order of exponential clocks is a draw without replacement (Efraimidis, Spirakis,
+        # 2006); clocks of weight 0 ring last.
+        with np.errstate(divide="ignore"):
+            clocks = draw.random.exponential(size=len(weights)) / weights
+        return _listed(np.argsort(clocks, kind="stable")[:many])
+
+
+class PKSampler(BuiltinSampler):
+    """Some rows of each of some classes.
+
+    Args:
+        num_val: rows of each class.
+        num_class: how many classes; must be None, for all.
+        shuffle: whether the classes come in random order.
+        class_column: the labels.
+        num_samples: at most so many; None for all.
+
+    Source: `mindspore.dataset.PKSampler`.
+    """
+
+    def __init__(
+        self, num_val: int, num_class: int | None = None, shuffle: bool = False,
+        class_column: str = "label", num_samples: int | None = None,
+    ) -> None:
+        integer("num_val", num_val, 1)
+        if num_class is not None:
+            raise ValueError("PKSampler: num_class must be None, which means all classes, as in "
+                             "MindSpore.")
+        of_type("shuffle", shuffle, bool)
+        of_type("class_column", class_column, str)
+        self.num_val, self.shuffle, self.class_column = num_val, shuffle, class_column
+        super().__init__(num_samples)
+
+    def is_shuffled(self) -> bool:
+        """Whether the classes come in random order, or the child's rows do."""
+        return self.shuffle or super().is_shuffled()
+
+    def _positions(self, ids: Ids, draw: Draw) -> Ids:
+        labels = np.asarray(draw.labels(self.class_column))[np.asarray(ids, np.int64)]
+        classes = np.unique(labels)
+        if self.shuffle:
+            classes = draw.random.permutation(classes)
+        found: list[int] = []
+        for each in classes:
+            rows = np.flatnonzero(labels == each)
+            found += draw.random.choice(rows, self.num_val, len(rows) < self.num_val).tolist()
+        return found
+
+
+class IterSampler(Sampler):
+    """Positions from something iterable.
+
+    Args:
+        sampler: gives them, epoch after epoch.
+        num_samples: at most so many; None for all.
+
+    Source: `mindspore.dataset.IterSampler`.
+    """
+
+    def __init__(self, sampler: Any, num_samples: int | None = None) -> None:
+        if not hasattr(sampler, "__iter__"):
+            raise TypeError(f"IterSampler: sampler must be iterable, but got {type(sampler)}.")
+        super().__init__(num_samples)
+        self.sampler = sampler
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.sampler)
+
+
+class FixedSampler(BuiltinSampler):
+    """What another sampler chooses, the same in each epoch.
+
+    Args:
+        sampler: the other.
+        seed: what it draws from.
+        shuffled: whether its rows are shuffled, once for all.
+    """
+
+    def __init__(self, sampler: Sampler, seed: int, shuffled: bool) -> None:
+        super().__init__()
+        self.fixed, self.seed, self.shuffled = sampler, seed, shuffled
+
+    def select(self, size: int, draw: Draw) -> Ids:
+        """As the other does, with a stream that starts anew each time."""
+        random = np.random.default_rng(self.seed)
+        ids = self.fixed.select(size, Draw(random, 0, draw.labels))
+        return [ids[p] for p in random.permutation(len(ids))] if self.shuffled else ids
+
+
+def _listed(positions: Any) -> list[int]:
+    return list(positions.tolist())
+
+
+def _indices(value: Any, who: str) -> list[int]:
+    return indices(value, who)
+
+
+def as_sampler(given: Any) -> Sampler:
+    """What a user gave as `sampler`.
+
+    Raises:
+        TypeError: no sampler, nor positions.
+    """
+    if isinstance(given, Sampler):
+        return given
+    if isinstance(given, (list, tuple, np.ndarray)):
+        return SubsetSampler(given)
+    if isinstance(given, int) and not isinstance(given, bool):
+        return SubsetSampler([given])
+    if hasattr(given, "__iter__") and not isinstance(given, (str, bytes)):
+        return IterSampler(given)
+    raise TypeError(f"Unsupported sampler object of type {type(given)}: expected a Sampler, a list "
+                    "of positions, or something iterable that gives them.")
+
+
+def choose(
+    num_samples: int | None, sampler: Any, shuffle: Any, num_shards: int | None,
+    shard_id: int | None,
+) -> Sampler:
+    """The sampler that a source's arguments ask for.
+
+    Raises:
+        ValueError: a sampler, and what it takes the place of.
+    """
+    if sampler is not None:
+        if any(x is not None for x in (num_samples, shuffle, num_shards, shard_id)):
+            raise ValueError(
+                "Conflicting arguments during sampler assignments. num_samples: "
+                f"{num_samples}, num_shards: {num_shards}, shard_id: {shard_id}, shuffle: "
+                f"{shuffle}.")
+        return as_sampler(sampler)
+    mixed = shuffle is None or (shuffle != Shuffle.FALSE if isinstance(shuffle, Shuffle)
+                                else bool(shuffle))
+    many = num_samples or None
+    if num_shards is not None and shard_id is not None:
+        return DistributedSampler(num_shards, shard_id, mixed, many)
+    return RandomSampler(num_samples=many) if mixed else SequentialSampler(num_samples=many)

@@ -1,0 +1,401 @@
+"""Datasets of the user's own data: functions, objects, arrays."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..common import dtype as dtypes
+from . import checks
+from .batching import BatchInfo, _column, stack
+from .operations import name_of
+from .pipeline import Dataset
+from .rows import Row, Run, failed, own_value
+from .samplers import Draw, FixedSampler, Sampler, SequentialSampler, as_sampler, choose
+
+
+class SourceDataset(Dataset):
+    """Base of datasets that are made from no others. Source: `mindspore.dataset`."""
+
+
+class MappableDataset(SourceDataset):
+    """Base of sources whose rows have positions, so samplers choose among them.
+
+    Args:
+        sampler: which rows, in which order.
+        num_parallel_workers, cache: see `Dataset`.
+    """
+
+    def __init__(
+        self, sampler: Sampler | None, num_parallel_workers: int | None = None, cache: Any = None
+    ) -> None:
+        super().__init__(None, num_parallel_workers, cache)
+        self.sampler = sampler
+        self._passes = 0
+
+    def _count(self) -> int:
+        """How many rows there are to choose among."""
+        raise TypeError(f"{type(self).__name__} must say how many rows it has.")
+
+    def _row(self, place: int) -> Row:
+        """The row at a position."""
+        raise TypeError(f"{type(self).__name__} must give rows.")
+
+    def _labels(self, column: str) -> Any:
+        """The values of a column in all rows, for PKSampler."""
+        names = self.get_col_names()
+        if column not in names:
+            raise RuntimeError(f"PKSampler: there is no column {column!r} among {names}.")
+        return np.array([int(self._row(i)[names.index(column)]) for i in range(self._count())])
+
+    def _selected(self, draw: Draw) -> Sequence[int]:
+        count = self._count()
+        return range(count) if self.sampler is None else self.sampler.select(count, draw)
+
+    def rows(self, run: Run) -> Iterator[Row]:
+        """The rows that the sampler chooses."""
+        draw = Draw(run.stream(), self._passes, self._labels)
+        self._passes += 1
+        for place in self._selected(draw):
+            yield self._row(place)
+
+    def _find_size(self) -> int:
+        return len(self._selected(Draw(np.random.default_rng(0), 0, self._labels)))
+
+    def use_sampler(self, new_sampler: Any) -> None:
+        """Choose rows by another sampler; None for all, in order.
+
+        Raises:
+            TypeError: no sampler.
+        """
+        self.sampler = None if new_sampler is None else as_sampler(new_sampler)
+        self._size = None
+
+    def add_sampler(self, new_sampler: Any) -> None:
+        """Choose by another sampler among what the present one chooses.
+
+        Raises:
+            TypeError: no sampler.
+            RuntimeError: it has a child already.
+        """
+        if new_sampler is None:
+            return
+        added = as_sampler(new_sampler)
+        if self.sampler is not None:
+            added.add_child(self.sampler)
+        self.sampler, self._size = added, None
+
+    def is_shuffled(self) -> bool:
+        """Whether rows come in random order."""
+        return self.sampler is not None and self.sampler.is_shuffled()
+
+    def is_sharded(self) -> bool:
+        """Whether this is the part of one of several processes."""
+        return self.sampler is not None and self.sampler.is_sharded()
+
+    def _part(self, start: int, count: int, seed: int, shuffled: bool) -> Dataset:
+        """A part for `split`: the same kind of dataset, with a sampler that chooses it."""
+        part = copy.copy(self)
+        part.sampler, part._size = None, None
+        part.add_sampler(FixedSampler(self.sampler or SequentialSampler(), seed, shuffled))
+        part.add_sampler(SequentialSampler(start, count))
+        return part
+
+
+class ArrayDataset(MappableDataset):
+    """A source of columns that are held in memory."""
+
+    _arrays: Mapping[str, Any]
+
+    def get_col_names(self) -> list[str]:
+        """The names of the columns, in order."""
+        return list(self._arrays)
+
+    def _count(self) -> int:
+        return len(next(iter(self._arrays.values())))
+
+    def _row(self, place: int) -> Row:
+        return tuple(own_value(values[place], f"column {name!r}, row {place}")
+                     for name, values in self._arrays.items())
+
+    def _labels(self, column: str) -> Any:
+        found = self._arrays.get(column)
+        return super()._labels(column) if found is None else np.asarray(found)
+
+
+class GeneratorDataset(MappableDataset):
+    """Rows from Python: a function that gives an iterator, something iterable, or an object with
+    `__getitem__` and `__len__`.
+
+    Args:
+        source: gives rows: tuples with a value for each column, or a single value.
+        column_names: one or several.
+        column_types: the dtypes the values must have; None for any.
+        schema: must be None.
+        num_samples: at most so many rows; None for all.
+        num_parallel_workers, python_multiprocessing, max_rowsize: accepted for compatibility.
+        shuffle: whether rows come in random order; None: if they have positions.
+        sampler: which rows, in which order; for rows with positions.
+        num_shards, shard_id: take the part of one of several processes; for rows with positions.
+        batch_sampler: gives lists of positions, each of which is a batch.
+        collate_fn: with `batch_sampler`: called with a list for each column and a `BatchInfo`.
+
+    Raises:
+        TypeError, ValueError: an argument is wrong.
+        RuntimeError: (when rows are asked for) the source fails, or its rows do not fit.
+
+    Source: `mindspore.dataset.GeneratorDataset`.
+    """
+
+    def __init__(
+        self, source: Any, column_names: Any = None, column_types: Any = None, schema: Any = None,
+        num_samples: int | None = None, num_parallel_workers: int = 1, shuffle: Any = None,
+        sampler: Any = None, num_shards: int | None = None, shard_id: int | None = None,
+        python_multiprocessing: bool = True, max_rowsize: Any = None, batch_sampler: Any = None,
+        collate_fn: Callable[..., Any] | None = None,
+    ) -> None:
+        if not (callable(source) or hasattr(source, "__getitem__")
+                or hasattr(source, "__iter__") or hasattr(source, "__next__")):
+            raise TypeError(
+                "Input `source` function of GeneratorDataset should be callable, iterable or "
+                "random accessible, commonly it should implement one of the method like yield, "
+                f"__getitem__ or __next__(__iter__), but got {type(source)}.")
+        if schema is not None:
+            raise ValueError("GeneratorDataset: schema must be None: give column_names, and "
+                             "column_types where types are to be checked.")
+        if column_names is None:
+            raise ValueError("Neither columns_names nor schema are provided.")
+        self.source, self.column_names = source, checks.names("column_names", column_names)
+        self.column_types = _types(column_types, self.column_names)
+        self._places = hasattr(source, "__getitem__") and hasattr(source, "__len__")
+        _check_source(num_samples, shuffle, num_shards, shard_id)
+        if not self._places:
+            for name, value in (("sampler", sampler), ("num_shards", num_shards),
+                                ("batch_sampler", batch_sampler)):
+                if value is not None:
+                    raise ValueError(f"{name} is not supported if source does not have attribute "
+                                     "'__getitem__'.")
+        if collate_fn is not None and batch_sampler is None:
+            raise ValueError("collate_fn can be specified only when batch_sampler is set.")
+        if batch_sampler is not None and any(
+                x is not None for x in (num_samples, shuffle, num_shards, shard_id, sampler)):
+            raise ValueError("batch_sampler is mutually exclusive with num_samples, shuffle, "
+                             "num_shards, shard_id and sampler.")
+        self.num_samples, self.batch_sampler, self.collate_fn = (
+            num_samples, batch_sampler, collate_fn)
+        chosen = None
+        if self._places and batch_sampler is None:
+            # A sampler beside shuffle=False is what MindSpore accepts here too.
+            mixed = None if sampler is not None and shuffle is False else shuffle
+            chosen = choose(num_samples, sampler, mixed, num_shards, shard_id)
+            if type(chosen).__name__ == "PKSampler":
+                raise ValueError("GeneratorDataset doesn't support PKSampler.")
+        super().__init__(chosen, num_parallel_workers)
+
+    def get_col_names(self) -> list[str]:
+        """The names of the columns, in order."""
+        return list(self.column_names)
+
+    def _count(self) -> int:
+        return len(self.source)
+
+    def _find_size(self) -> int:
+        if self.batch_sampler is not None:
+            return len(self.batch_sampler) if hasattr(self.batch_sampler, "__len__") else \
+                sum(1 for _ in self.batch_sampler)
+        if self._places:
+            return super()._find_size()
+        if hasattr(self.source, "__len__"):
+            size = len(self.source)
+            return min(size, self.num_samples) if self.num_samples else size
+        return sum(1 for _ in self.rows(Run()))
+
+    def get_batch_size(self) -> int:
+        """1; -1 with a batch_sampler."""
+        return 1 if self.batch_sampler is None else -1
+
+    def rows(self, run: Run) -> Iterator[Row]:
+        """The rows of an epoch."""
+        if self.batch_sampler is not None:
+            return self._batches(run)
+        return super().rows(run) if self._places else self._in_turn()
+
+    def _row(self, place: int) -> Row:
+        try:
+            element = self.source[place]
+        except Exception as error:
+            raise failed(f"GeneratorDataset: the source's __getitem__({place}) for column(s) "
+                         f"{self.column_names}", error) from error
+        return self._as_row(element, place)
+
+    def _in_turn(self) -> Iterator[Row]:
+        what = f"GeneratorDataset: the source {name_of(self.source)!r} for column(s) " \
+            f"{self.column_names}"
+        number = 0
+        try:
+            iterator = _iterator_of(self.source)
+        except Exception as error:
+            raise failed(what, error) from error
+        while not self.num_samples or number < self.num_samples:
+            try:
+                element = next(iterator)
+            except StopIteration:
+                return
+            except Exception as error:
+                raise failed(f"{what}, row {number},", error) from error
+            yield self._as_row(element, number)
+            number += 1
+
+    def _batches(self, run: Run) -> Iterator[Row]:
+        for number, places in enumerate(self.batch_sampler):
+            part = [self._row(int(p)) for p in places]
+            columns = [[r[i] for r in part] for i in range(len(self.column_names))]
+            if self.collate_fn is None:
+                yield tuple(stack(v, c, "GeneratorDataset")
+                            for v, c in zip(columns, self.column_names, strict=True))
+                continue
+            try:
+                made = self.collate_fn(*columns, BatchInfo(number, run.epoch))
+            except Exception as error:
+                raise failed(f"GeneratorDataset: collate_fn on batch {number}", error) from error
+            made = made if isinstance(made, tuple) else (made,)
+            self._check_width(len(made), number)
+            yield tuple(_column(v, c) for v, c in zip(made, self.column_names, strict=True))
+
+    def _check_width(self, width: int, number: int) -> None:
+        if width != len(self.column_names):
+            raise RuntimeError(
+                "Invalid Python function, the 'source' of 'GeneratorDataset' should return same "
+                "number of NumPy arrays as specified in column_names, the size of column_names is: "
+                f"{len(self.column_names)} and number of returned NumPy array is: {width} (row "
+                f"{number}, columns {self.column_names}).")
+
+    def _as_row(self, element: Any, number: int) -> Row:
+        several = isinstance(element, tuple) or (
+            isinstance(element, list) and len(self.column_names) > 1)
+        values = element if several else (element,)
+        self._check_width(len(values), number)
+        try:
+            row = tuple(own_value(v, f"GeneratorDataset: column {c!r} of row {number}")
+                        for v, c in zip(values, self.column_names, strict=True))
+        except TypeError as error:
+            raise RuntimeError(str(error)) from error
+        for value, wanted, column in zip(row, self.column_types or (), self.column_names,
+                                         strict=False):
+            if isinstance(value, dict) or value.dtype != wanted:
+                raise RuntimeError(
+                    f"GeneratorDataset: column {column!r} of row {number} should be {wanted} as "
+                    f"column_types says, but is {getattr(value, 'dtype', 'a dict')}.")
+        return row
+
+
+def _iterator_of(source: Any) -> Iterator[Any]:
+    """What gives the rows of the next epoch."""
+    if hasattr(source, "__iter__"):
+        return iter(source)
+    if hasattr(source, "__next__"):
+        return source  # type: ignore[no-any-return]
+    if callable(source):
+        return iter(source())
+    return iter(source)  # by __getitem__, up to IndexError
+
+
+def _types(given: Any, names: list[str]) -> list[Any] | None:
+    if given is None:
+        return None
+    many = given if isinstance(given, (list, tuple)) else [given]
+    if len(many) != len(names):
+        raise ValueError(f"column_types has {len(many)} types for {len(names)} columns.")
+    return [np.dtype(dtypes.dtype_to_nptype(dtypes.convert(t, "column_types"))) for t in many]
+
+
+def _check_source(num_samples: Any, shuffle: Any, num_shards: Any, shard_id: Any) -> None:
+    if num_samples is not None:
+        checks.integer("num_samples", num_samples, 0)
+    if shuffle is not None and not isinstance(shuffle, str):
+        checks.of_type("shuffle", shuffle, bool)
+    checks.shards(num_shards, shard_id)
+
+
+class NumpySlicesDataset(ArrayDataset):
+    """Rows of arrays: one for each position along the first axis.
+
+    Args:
+        data: an array or list (one column), a tuple of them (several), or a dict by column name.
+        column_names: None: those of the dict, or column_0, column_1 and so on.
+        num_samples: at most so many rows; None for all.
+        num_parallel_workers: accepted for compatibility.
+        shuffle: whether rows come in random order; None: yes.
+        sampler: which rows, in which order.
+        num_shards, shard_id: take the part of one of several processes.
+
+    Raises:
+        TypeError, ValueError: an argument is wrong, or columns are of different lengths.
+
+    Source: `mindspore.dataset.NumpySlicesDataset`.
+    """
+
+    def __init__(
+        self, data: Any, column_names: Any = None, num_samples: int | None = None,
+        num_parallel_workers: int = 1, shuffle: Any = None, sampler: Any = None,
+        num_shards: int | None = None, shard_id: int | None = None,
+    ) -> None:
+        checks.of_type("data", data, (list, tuple, dict, np.ndarray))
+        if not len(data):
+            raise ValueError("NumpySlicesDataset: data cannot be empty.")
+        _check_source(num_samples, shuffle, num_shards, shard_id)
+        columns = list(data.values()) if isinstance(data, dict) else \
+            list(data) if isinstance(data, tuple) else [data]
+        names = _column_names(column_names, data, len(columns))
+        for name, column in zip(names, columns, strict=True):
+            if not hasattr(column, "__len__") or not hasattr(column, "__getitem__"):
+                raise TypeError(f"NumpySlicesDataset: column {name!r} should be an array or list, "
+                                f"but got {type(column)}.")
+        if len({len(c) for c in columns}) > 1:
+            raise ValueError("Data length in each column is not equal: "
+                             f"{ {n: len(c) for n, c in zip(names, columns, strict=True)} }.")
+        self._arrays = dict(zip(names, columns, strict=True))
+        super().__init__(choose(num_samples, sampler, shuffle, num_shards, shard_id),
+                         num_parallel_workers)
+
+
+def _column_names(given: Any, data: Any, count: int) -> list[str]:
+    if given is None:
+        if isinstance(data, dict):
+            return checks.names("keys of data", list(data))
+        return [f"column_{i}" for i in range(count)]
+    names = checks.names("column_names", given)
+    if len(names) != count:
+        raise ValueError(f"Num of input column names is {len(names)}, but required is {count}.")
+    return names
+
+
+class PaddedDataset(ArrayDataset):
+    """Given rows, for filling up data so that all processes have equally many.
+
+    Args:
+        padded_samples: the rows, as dicts by column name.
+
+    Raises:
+        TypeError, ValueError: no list of dicts with the same keys.
+
+    Source: `mindspore.dataset.PaddedDataset`.
+    """
+
+    def __init__(self, padded_samples: Any) -> None:
+        checks.of_type("padded_samples", padded_samples, (list, tuple))
+        if not padded_samples:
+            raise ValueError("padded_samples cannot be empty.")
+        for each in padded_samples:
+            checks.of_type("padded_samples", each, dict)
+            if each.keys() != padded_samples[0].keys():
+                raise ValueError("padded_samples must all have the keys "
+                                 f"{list(padded_samples[0])}, but got {list(each)}.")
+        self.padded_samples = padded_samples
+        self._arrays = {name: [row[name] for row in padded_samples] for name in padded_samples[0]}
+        super().__init__(None)
+
+

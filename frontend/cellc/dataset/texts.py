@@ -1,0 +1,213 @@
+"""Datasets of text in files: lines, and tables of comma-separated values."""
+
+from __future__ import annotations
+
+import csv
+import glob
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from . import checks
+from .rows import Row, Run
+from .samplers import Shuffle
+from .sources import SourceDataset, _check_source
+
+
+class _FileDataset(SourceDataset):
+    """Base of datasets whose files are read from the start to the end.
+
+    Without shuffling, rows of several files come in turn, one of each; a shard is a run of rows,
+    and the last one goes on at the beginning so that all are equally long. Both as in MindSpore.
+    """
+
+    def __init__(
+        self, dataset_files: Any, num_samples: int | None, num_parallel_workers: int | None,
+        shuffle: Any, num_shards: int | None, shard_id: int | None, cache: Any,
+    ) -> None:
+        super().__init__(None, num_parallel_workers, cache)
+        self.dataset_files = _paths(dataset_files)
+        if not isinstance(shuffle, Shuffle):
+            checks.of_type("shuffle", shuffle, (bool, Shuffle))
+        _check_source(num_samples, None, num_shards, shard_id)
+        self._mode = shuffle if isinstance(shuffle, Shuffle) else \
+            Shuffle.GLOBAL if shuffle else Shuffle.FALSE
+        self.num_samples, self.num_shards, self.shard_id = num_samples, num_shards, shard_id
+        self._read_files: list[list[Row]] | None = None
+
+    def _read(self, path: str) -> list[Row]:
+        """The rows of a file."""
+        raise TypeError(f"{type(self).__name__} must read its files.")
+
+    def _files(self) -> list[list[Row]]:
+        if self._read_files is None:
+            self._read_files = [self._read(path) for path in self.dataset_files]
+        return self._read_files
+
+    def _find_size(self) -> int:
+        rows = sum(len(rows) for rows in self._files())
+        each = -(-rows // (self.num_shards or 1))
+        return min(each, self.num_samples) if self.num_samples else each
+
+    def rows(self, run: Run) -> Iterator[Row]:
+        """The rows of an epoch."""
+        files = list(range(len(self.dataset_files)))
+        if self._mode is Shuffle.FILES:
+            files = run.stream().permutation(len(files)).tolist()
+        numbered = [(i, row) for i in files for row in self._files()[i]]
+        if self.num_shards is not None and self.shard_id is not None and numbered:
+            each = -(-len(numbered) // self.num_shards)
+            start = each * self.shard_id
+            numbered = [numbered[(start + i) % len(numbered)] for i in range(each)]
+        rows = _in_turn(numbered)
+        if self._mode not in (Shuffle.FALSE, Shuffle.FILES):
+            rows = [rows[p] for p in run.stream().permutation(len(rows))]
+        return iter(rows[: self.num_samples] if self.num_samples else rows)
+
+
+def _paths(given: Any) -> list[str]:
+    """The files that paths and patterns name, sorted."""
+    many = [given] if isinstance(given, (str, os.PathLike)) else given
+    checks.of_type("dataset_files", many, (list, tuple))
+    found: list[str] = []
+    missing = []
+    for each in many:
+        checks.of_type("dataset_files", each, (str, os.PathLike))
+        matched = [p for p in glob.glob(os.fspath(each)) if os.path.isfile(p)]
+        missing += [] if matched else [os.fspath(each)]
+        found += matched
+    if missing or not found:
+        raise ValueError(f"The following patterns did not match any files: {missing}.")
+    return sorted(found)
+
+
+def _in_turn(numbered: list[tuple[int, Row]]) -> list[Row]:
+    """Rows of several files, one of each in turn."""
+    by_file: dict[int, list[Row]] = {}
+    for number, row in numbered:
+        by_file.setdefault(number, []).append(row)
+    waiting = list(by_file.values())
+    longest = max((len(rows) for rows in waiting), default=0)
+    return [rows[i] for i in range(longest) for rows in waiting if i < len(rows)]
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", newline="") as stream:
+            return stream.read()
+    except (OSError, UnicodeDecodeError) as error:
+        raise RuntimeError(f"Invalid file, {path} cannot be read as UTF-8: {error}") from error
+
+
+class TextFileDataset(_FileDataset):
+    """The lines of text files that are not empty: a column text.
+
+    Args:
+        dataset_files: a path or pattern, or a list of them.
+        num_samples: at most so many rows; None for all.
+        num_parallel_workers: accepted for compatibility.
+        shuffle: `Shuffle.GLOBAL` (or True): all lines; `Shuffle.FILES`: only the order of files;
+            False: neither.
+        num_shards, shard_id: take the part of one of several processes.
+        cache: must be None.
+
+    Raises:
+        TypeError, ValueError: an argument is wrong, or there is no such file.
+
+    Source: `mindspore.dataset.TextFileDataset`.
+    """
+
+    def __init__(
+        self, dataset_files: Any, num_samples: int | None = None,
+        num_parallel_workers: int | None = None, shuffle: Any = Shuffle.GLOBAL,
+        num_shards: int | None = None, shard_id: int | None = None, cache: Any = None,
+    ) -> None:
+        super().__init__(dataset_files, num_samples, num_parallel_workers, shuffle, num_shards,
+                         shard_id, cache)
+
+    def get_col_names(self) -> list[str]:
+        """The names of the columns, in order."""
+        return ["text"]
+
+    def _read(self, path: str) -> list[Row]:
+        return [(np.array(line),) for line in _text(path).split("\n") if line]
+
+
+class CSVDataset(_FileDataset):
+    """The rows of files of comma-separated values.
+
+    Args:
+        dataset_files: a path or pattern, or a list of them.
+        field_delim: what is between the fields.
+        column_defaults: a value for each column that says its type: int (int32), float (float32)
+            or str; None: all are strings.
+        column_names: None: the first line of each file has them.
+        num_samples, num_parallel_workers, shuffle, num_shards, shard_id, cache: as for
+            `TextFileDataset`.
+
+    Raises:
+        TypeError, ValueError: an argument is wrong, or there is no such file.
+        RuntimeError: (when rows are asked for) a line does not fit.
+
+    Source: `mindspore.dataset.CSVDataset`.
+    """
+
+    def __init__(
+        self, dataset_files: Any, field_delim: str = ",", column_defaults: Any = None,
+        column_names: Any = None, num_samples: int | None = None,
+        num_parallel_workers: int | None = None, shuffle: Any = Shuffle.GLOBAL,
+        num_shards: int | None = None, shard_id: int | None = None, cache: Any = None,
+    ) -> None:
+        checks.of_type("field_delim", field_delim, str)
+        if len(field_delim) != 1 or field_delim in '"\r\n':
+            raise ValueError("field_delim should be one character, no quote and no line end, but "
+                             f"got {field_delim!r}.")
+        if column_defaults is not None:
+            checks.of_type("column_defaults", column_defaults, (list, tuple))
+            for i, each in enumerate(column_defaults):
+                checks.of_type(f"column_defaults[{i}]", each, (int, float, str))
+        self.field_delim, self.column_defaults = field_delim, column_defaults
+        self.column_names = None if column_names is None else \
+            checks.names("column_names", column_names)
+        self._header = column_names is None
+        super().__init__(dataset_files, num_samples, num_parallel_workers, shuffle, num_shards,
+                         shard_id, cache)
+
+    def get_col_names(self) -> list[str]:
+        """The names of the columns, in order."""
+        if self.column_names is None:
+            with open(self.dataset_files[0], encoding="utf-8", newline="") as stream:
+                first = next(csv.reader(stream, delimiter=self.field_delim), [])
+            self.column_names = checks.names("the first line's names", first)
+        return list(self.column_names)
+
+    def _read(self, path: str) -> list[Row]:
+        names = self.get_col_names()
+        rows = []
+        reader = csv.reader(_text(path).splitlines(keepends=True), delimiter=self.field_delim)
+        for number, fields in enumerate(reader):
+            if not fields or (self._header and number == 0):
+                continue
+            if len(fields) != len(names):
+                raise RuntimeError(
+                    f"Invalid csv, {path} at line {reader.line_num}: {len(fields)} fields for the "
+                    f"{len(names)} columns {names}.")
+            rows.append(tuple(self._field(text, i, f"{path} at line {reader.line_num}")
+                              for i, text in enumerate(fields)))
+        return rows
+
+    def _field(self, text: str, column: int, place: str) -> np.ndarray[Any, Any]:
+        defaults = self.column_defaults or []
+        kind = type(defaults[column]) if column < len(defaults) else str
+        if kind is str:
+            return np.array(text)
+        try:
+            return np.array(int(text), np.int32) if kind is int else \
+                np.array(float(text), np.float32)
+        except (ValueError, OverflowError) as error:
+            raise RuntimeError(
+                f"Invalid csv, {place}: type does not match: column "
+                f"{self.get_col_names()[column]!r} should be {kind.__name__}, but is {text!r}."
+            ) from error
