@@ -35,7 +35,6 @@ class Batches:
         self.source, self.what = source, what
         self._epochs = 0
         self._iterator: Any = None
-        self._over = True
 
     def __len__(self) -> int:
         """Batches of an epoch; 0 if that is not known."""
@@ -60,7 +59,6 @@ class Batches:
             count += 1
             yield as_batch(element)
         self._epochs += 1
-        self._over = True
         if count == 0:
             hint = ""
             if self._epochs > 1 and isinstance(self.source, Iterator):
@@ -71,15 +69,23 @@ class Batches:
     def _iterate(self) -> Iterable[Any]:
         source = self.source
         if hasattr(source, "create_tuple_iterator"):
-            # One iterator for all epochs, so that each has another order under a seed; a new one
-            # where an epoch was not gone through.
-            if self._iterator is None or not self._over:
-                self._iterator = source.create_tuple_iterator(num_epochs=-1)
-            self._over = False
-            return self._iterator  # type: ignore[no-any-return]
+            return self._of_dataset()
         if isinstance(source, Iterable):
             return source
         return source()  # type: ignore[no-any-return]
+
+    def _of_dataset(self) -> Iterator[Any]:
+        """Rows of one iterator for all epochs, so that each has another order under a seed; of a
+        new one where the last epoch was not gone through, or the old one has nothing more."""
+        kept, self._iterator = self._iterator, None
+        found = False
+        for element in kept or ():
+            found = True
+            yield element
+        if not found:
+            kept = self.source.create_tuple_iterator(num_epochs=-1)
+            yield from kept
+        self._iterator = kept
 
 
 def as_batch(element: Any) -> Batch:
