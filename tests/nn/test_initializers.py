@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+import threading
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +13,7 @@ import pytest
 
 import cellc as ms
 from cellc import nn
+from cellc.common import absent
 from cellc.common import initializer as init
 from cellc.common.initializer import initializer
 
@@ -84,3 +89,124 @@ def test_values_come_late() -> None:
 def test_wrong_arguments(what: Any, shape: Any, error: type[Exception]) -> None:
     with pytest.raises(error):
         initializer(what, shape).init_data()
+
+
+# --- values that are drawn when they are asked for -----------------------------------------------
+
+LATER = [
+    "normal", init.Normal(0.5, 2.0), "uniform", "he_normal", "he_uniform", "xavier_normal",
+    "xavier_uniform", init.TruncatedNormal(1.0, 0.5, -1.0, 2.0), init.VarianceScaling(),
+    init.VarianceScaling(distribution="uniform"),
+    init.VarianceScaling(distribution="untruncated_normal"),
+]
+WIDE = (150, 120)
+
+
+def undrawn(p: Any) -> bool:
+    """Whether a parameter's initial values have not been made yet."""
+    return isinstance(p.__dict__.get("_elements"), absent.Undrawn)
+
+
+def test_values_drawn_late_are_those_drawn_at_once() -> None:
+    """In any order, whatever is drawn or seeded meanwhile; in each float type."""
+    kinds = [(what, dtype) for what in LATER for dtype in (ms.float32, ms.float64, ms.float16)]
+    ms.set_seed(5)
+    at_once = [initializer(what, WIDE, dtype).init_data().asnumpy() for what, dtype in kinds]
+    after = ms.ops.rand(3).asnumpy()
+    ms.set_seed(5)
+    late = [ms.Parameter(initializer(what, WIDE, dtype)) for what, dtype in kinds]
+    assert all(
+        undrawn(p) == (p.nbytes >= absent.LEAST) and (p.shape, p.dtype) == (WIDE, dtype)
+        for p, (_, dtype) in zip(late, kinds, strict=True))
+    np.testing.assert_array_equal(ms.ops.rand(3).asnumpy(), after)
+    ms.set_seed(6)
+    for p, want in reversed(list(zip(late, at_once, strict=True))):
+        np.testing.assert_array_equal(p.asnumpy(), want)
+        assert not undrawn(p) and type(p) is ms.Parameter
+
+
+def test_what_is_replaced_is_not_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = (nn.Dense(*WIDE) for _ in range(2))
+    ms.save_checkpoint(first, str(tmp_path / "w.ckpt"))
+
+    def never(_: Any) -> Any:
+        raise AssertionError("drawn, though nobody asks for it")
+
+    monkeypatch.setattr(absent.Undrawn, "array", never)
+    assert undrawn(second.weight)
+    assert ms.load_param_into_net(second, ms.load_checkpoint(str(tmp_path / "w.ckpt"))) == ([], [])
+    np.testing.assert_array_equal(second.weight.asnumpy(), first.weight.asnumpy())
+    third = nn.Dense(*WIDE)
+    assert repr(third.weight).startswith("Parameter (name=weight, shape=(120, 150)")
+    assert third.weight.size == 18000 and not third.weight.has_init
+    third.weight.set_data(first.weight)
+    assert (third.weight == first.weight).all()
+    with pytest.raises(AssertionError, match="drawn"):
+        nn.Dense(*WIDE).weight.asnumpy()  # the check above can fail
+
+
+def test_copies_of_values_drawn_late() -> None:
+    def made() -> Any:
+        ms.set_seed(9)
+        p = nn.Dense(*WIDE).weight
+        assert undrawn(p)
+        return p
+
+    want = made().asnumpy()
+    for copied in (copy.copy, copy.deepcopy, lambda p: pickle.loads(pickle.dumps(p)),
+                   lambda p: p.clone(), lambda p: ms.Parameter(p), lambda p: ms.Tensor(p),
+                   lambda p: p.value(), lambda p: p + 0):
+        p = made()
+        np.testing.assert_array_equal(copied(p).asnumpy(), want)
+        np.testing.assert_array_equal(p.asnumpy(), want)
+    p = made()
+    p[0, 0] = 5
+    assert p.asnumpy()[0, 0] == 5 and (p.asnumpy()[1:] == want[1:]).all()
+    zeros = made().clone(init="zeros")
+    assert zeros.shape == want.shape and not zeros.asnumpy().any()
+    fresh = made().clone(init="normal")
+    assert fresh.name == "weight" and 0.0099 < fresh.asnumpy().std() < 0.0101
+
+
+def test_both_modes_call_with_values_drawn_late() -> None:
+    x = ms.Tensor(np.ones((2, WIDE[0]), np.float32))
+    found = []
+    for mode in (ms.GRAPH_MODE, ms.PYNATIVE_MODE):
+        ms.set_context(mode=mode)
+        ms.set_seed(4)
+        found.append(nn.Dense(*WIDE)(x).asnumpy())
+    np.testing.assert_array_equal(*found)
+
+
+def test_threads_that_ask_at_once_get_one_array() -> None:
+    p = nn.Dense(600, 700).weight
+    found: list[Any] = []
+    threads = [threading.Thread(target=lambda: found.append(p._data)) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert all(a is found[0] for a in found) and found[0].any()
+
+
+def test_the_users_own_initializers_run_when_the_parameter_is_made() -> None:
+    class Mine(init.Normal):
+        """Counts its calls."""
+
+        calls = 0
+
+        def _initialize(self, arr: Any) -> None:
+            Mine.calls += 1
+            super()._initialize(arr)
+
+    p = ms.Parameter(initializer(Mine(2.0), WIDE))
+    assert Mine.calls == 1 and not undrawn(p) and 1.9 < p.asnumpy().std() < 2.1
+
+
+@pytest.mark.parametrize("bad", [
+    init.TruncatedNormal(1.0, 0.0, 2.0, 2.0), init.TruncatedNormal(0.0), init.Normal("wide"),
+    init.HeNormal(mode="fan"), init.HeUniform(nonlinearity="none"),
+])  # fmt: skip
+def test_bad_arguments_are_noticed_when_the_parameter_is_made(bad: Any) -> None:
+    with pytest.raises((ValueError, TypeError, ZeroDivisionError)):
+        ms.Parameter(initializer(bad, WIDE))

@@ -8,6 +8,8 @@ its own. Source: `mindspore.common.initializer`.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,8 @@ from .seed import default_generator
 from .tensor import Tensor
 
 Array = np.ndarray[Any, Any]
+Draw = Callable[[np.random.Generator, Array], None]
+"""Fills an array with draws of a generator."""
 _MODES = ("fan_in", "fan_out")
 
 
@@ -61,6 +65,49 @@ class Initializer:
             return np.random.Generator(np.random.Philox(key=self._seed))
         return _generator()
 
+    def later(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Callable[[Array], None] | None:
+        """What gives an array of zeros the values it would get now, whenever it is called.
+
+        Args:
+            shape, dtype: of the array.
+
+        Returns:
+            None where that is not known: a subclass may do anything.
+        """
+        return None
+
+
+class _Drawn(Initializer):
+    """One whose elements are draws of one generator: `_draws` says how."""
+
+    def _draws(self, shape: tuple[int, ...]) -> Draw:
+        raise NotImplementedError
+
+    def _initialize(self, arr: Array) -> None:
+        draw = self._draws(arr.shape)
+        draw(self._random(), arr)
+
+    def later(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Callable[[Array], None] | None:
+        """See `Initializer.later`: the generator's key is taken now, so the draws are those of now.
+
+        Raises:
+            ValueError, TypeError: as drawing now would.
+        """
+        cls = type(self)
+        if cls._initialize is not _Drawn._initialize or cls.__call__ is not Initializer.__call__:
+            return None
+        draw = self._draws(shape)
+        # Arguments that cannot be drawn with are noticed here and not at some later reading.
+        draw(np.random.Generator(np.random.Philox(key=0)), np.zeros((1,) * len(shape), dtype))
+        state: Any = self._random().bit_generator.state
+
+        def fill(arr: Array) -> None:
+            again = np.random.Philox(key=0)
+            again.state = state
+            draw(np.random.Generator(again), arr)
+
+        return fill
+
 
 # --- constants -----------------------------------------------------------------------------------
 
@@ -70,6 +117,13 @@ class Zero(Initializer):
 
     def _initialize(self, arr: Array) -> None:
         arr[...] = 0
+
+    def later(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Callable[[Array], None] | None:
+        """See `Initializer.later`: zeros are there."""
+        cls = type(self)
+        if cls._initialize is not Zero._initialize or cls.__call__ is not Initializer.__call__:
+            return None
+        return lambda arr: None
 
 
 class One(Initializer):
@@ -156,7 +210,7 @@ class Dirac(Initializer):
 # --- plain distributions -------------------------------------------------------------------------
 
 
-class Normal(Initializer):
+class Normal(_Drawn):
     """The normal distribution.
 
     Args:
@@ -168,11 +222,11 @@ class Normal(Initializer):
         super().__init__(sigma=sigma, mean=mean)
         self.sigma, self.mean = sigma, mean
 
-    def _initialize(self, arr: Array) -> None:
-        fill_normal(self._random(), arr, self.mean, self.sigma)
+    def _draws(self, shape: tuple[int, ...]) -> Draw:
+        return partial(fill_normal, mean=self.mean, sigma=self.sigma)
 
 
-class Uniform(Initializer):
+class Uniform(_Drawn):
     """The uniform distribution on [-scale, scale).
 
     Args:
@@ -183,11 +237,11 @@ class Uniform(Initializer):
         super().__init__(scale=scale)
         self.scale = scale
 
-    def _initialize(self, arr: Array) -> None:
-        fill_uniform(self._random(), arr, -self.scale, self.scale)
+    def _draws(self, shape: tuple[int, ...]) -> Draw:
+        return partial(fill_uniform, low=-self.scale, high=self.scale)
 
 
-class TruncatedNormal(Initializer):
+class TruncatedNormal(_Drawn):
     """The normal distribution restricted to [a, b].
 
     Args:
@@ -201,10 +255,14 @@ class TruncatedNormal(Initializer):
         super().__init__(sigma=sigma, mean=mean, a=a, b=b)
         self.sigma, self.mean, self.a, self.b = sigma, mean, a, b
 
-    def _initialize(self, arr: Array) -> None:
-        arr[...] = truncated_normal(
-            self._random(), arr.shape, self.mean, self.sigma, self.a, self.b
-        )
+    def _draws(self, shape: tuple[int, ...]) -> Draw:
+        return partial(_fill_truncated, mean=self.mean, sigma=self.sigma, low=self.a, high=self.b)
+
+
+def _fill_truncated(
+    random: np.random.Generator, arr: Array, mean: float, sigma: float, low: float, high: float
+) -> None:
+    arr[...] = truncated_normal(random, arr.shape, mean, sigma, low, high)
 
 
 def truncated_normal(
@@ -332,7 +390,7 @@ def _gain(nonlinearity: str, param: Any = None) -> float:
     raise ValueError(f"the gain of the nonlinearity {nonlinearity!r} is not known")
 
 
-class _He(Initializer):
+class _He(_Drawn):
     def __init__(
         self, negative_slope: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu"
     ) -> None:
@@ -357,19 +415,19 @@ class HeNormal(_He):
         nonlinearity: `"leaky_relu"` or `"relu"`.
     """
 
-    def _initialize(self, arr: Array) -> None:
-        fill_normal(self._random(), arr, 0.0, self._std(arr.shape))
+    def _draws(self, shape: tuple[int, ...]) -> Draw:
+        return partial(fill_normal, mean=0.0, sigma=self._std(shape))
 
 
 class HeUniform(_He):
     """Uniform with the variance of `HeNormal`; the same arguments."""
 
-    def _initialize(self, arr: Array) -> None:
-        bound = math.sqrt(3.0) * self._std(arr.shape)
-        fill_uniform(self._random(), arr, -bound, bound)
+    def _draws(self, shape: tuple[int, ...]) -> Draw:
+        bound = math.sqrt(3.0) * self._std(shape)
+        return partial(fill_uniform, low=-bound, high=bound)
 
 
-class _Xavier(Initializer):
+class _Xavier(_Drawn):
     def __init__(self, gain: float = 1) -> None:
         super().__init__(gain=gain)
         self.gain = gain
@@ -385,19 +443,19 @@ class XavierNormal(_Xavier):
         gain: factor.
     """
 
-    def _initialize(self, arr: Array) -> None:
-        fill_normal(self._random(), arr, 0.0, self._std(arr.shape))
+    def _draws(self, shape: tuple[int, ...]) -> Draw:
+        return partial(fill_normal, mean=0.0, sigma=self._std(shape))
 
 
 class XavierUniform(_Xavier):
     """Uniform with the variance of `XavierNormal`; the same argument."""
 
-    def _initialize(self, arr: Array) -> None:
-        bound = math.sqrt(3.0) * self._std(arr.shape)
-        fill_uniform(self._random(), arr, -bound, bound)
+    def _draws(self, shape: tuple[int, ...]) -> Draw:
+        bound = math.sqrt(3.0) * self._std(shape)
+        return partial(fill_uniform, low=-bound, high=bound)
 
 
-class VarianceScaling(Initializer):
+class VarianceScaling(_Drawn):
     """Draws whose variance is scale / n, with n the number of connections.
 
     Args:
@@ -425,20 +483,22 @@ class VarianceScaling(Initializer):
             )
         self.scale, self.mode, self.distribution = scale, mode, distribution
 
-    def _initialize(self, arr: Array) -> None:
-        fan_in, fan_out = fans(arr.shape)
+    def _draws(self, shape: tuple[int, ...]) -> Draw:
+        fan_in, fan_out = fans(shape)
         n = {"fan_in": fan_in, "fan_out": fan_out, "fan_avg": (fan_in + fan_out) / 2}[self.mode]
         std = math.sqrt(self.scale / max(1.0, n))
-        random = self._random()
-        if self.distribution == "untruncated_normal":
-            arr[...] = random.normal(0.0, std, arr.shape)
-        elif self.distribution == "uniform":
-            bound = math.sqrt(3.0) * std
-            arr[...] = random.uniform(-bound, bound, arr.shape)
-        else:
+        if self.distribution == "truncated_normal":
             # A standard normal cut at two deviations has this standard deviation.
             wide = std / 0.87962566103423978
-            arr[...] = truncated_normal(random, arr.shape, 0.0, wide, -2 * wide, 2 * wide)
+            return partial(_fill_truncated, mean=0.0, sigma=wide, low=-2 * wide, high=2 * wide)
+        bound = math.sqrt(3.0) * std
+        normal = self.distribution == "untruncated_normal"
+
+        def draw(random: np.random.Generator, arr: Array) -> None:
+            arr[...] = random.normal(0.0, std, arr.shape) if normal else \
+                random.uniform(-bound, bound, arr.shape)
+
+        return draw
 
 
 class BilinearFiller(Initializer):

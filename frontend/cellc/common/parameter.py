@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,8 +21,10 @@ from ..core.dispatch import active_tracer, assign, precision
 from .tensor import Array, Tensor, aligned_copy, aligned_zeros, cast_array
 
 if TYPE_CHECKING:
+    from . import absent
     from . import initializer as initializers
-else:  # few programs fill a clone anew
+else:  # few programs fill a clone anew; parameters without an array are made of this class
+    absent = lazy_module("cellc.common.absent")
     initializers = lazy_module("cellc.common.initializer")
 
 PARAMETER_NAME_DEFAULT = "Parameter"
@@ -143,7 +146,7 @@ class Parameter(Tensor):
         self._serial = next(_serial)
         self.name = name
         if isinstance(default_input, Tensor) and callable(default_input.init):
-            self._begin(default_input)
+            self._begin(default_input, not _skipping)
         else:
             self._data = aligned_copy(_initial(default_input)._data)
         self.requires_grad = requires_grad
@@ -154,12 +157,28 @@ class Parameter(Tensor):
 
     __hash__ = object.__hash__
 
-    def _begin(self, pending: Tensor) -> None:
-        """Take memory for what an initializer fills; filled now unless that is put off."""
-        self._data = aligned_zeros(pending._data.shape, pending._data.dtype)
+    def _begin(self, pending: Tensor, now: bool) -> None:
+        """Take the values of an initializer, which are made when somebody asks for them if they
+        are many and do not depend on when that is.
+
+        Args:
+            pending: has the initializer.
+            now: not only when `init_data` is called.
+        """
+        shape, dtype = pending._data.shape, pending._data.dtype
         self.init = pending.init
-        if not _skipping:
+        if now:
             pending.init = None
+            later = getattr(type(self.init), "later", None)
+            if later is not None and type(self) is Parameter and \
+                    math.prod(shape) * dtype.itemsize >= absent.LEAST:
+                fill = later(self.init, shape, dtype)
+                if fill is not None:
+                    self.init = None
+                    absent.become_absent(self, absent.Undrawn(shape, dtype, fill))
+                    return
+        self._data = aligned_zeros(shape, dtype)
+        if now:
             super().init_data()
 
     # --- name and flags -------------------------------------------------------------------------
@@ -331,8 +350,11 @@ class Parameter(Tensor):
             out._data = aligned_copy(self._snapshot())
             out.init = self.init
         else:
-            filled = initializers.initializer(init, self.shape, self.dtype).init_data()
-            out._data = aligned_copy(cast_array(filled._data, self.dtype))
+            filled = initializers.initializer(init, self.shape, self.dtype)
+            if callable(filled.init) and filled.dtype is self.dtype:
+                out._begin(filled, True)
+            else:
+                out._data = aligned_copy(cast_array(filled.init_data()._data, self.dtype))
         return out
 
     def copy(self) -> Parameter:

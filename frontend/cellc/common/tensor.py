@@ -343,6 +343,10 @@ class Tensor:
         """The elements, for someone who reads them now and keeps nothing."""
         return self._data
 
+    def _overwritten(self) -> Array:
+        """The array, for someone who writes all of it now: what it holds may be anything."""
+        return self._data
+
     def _number_of(self) -> int:
         """A number that no other tensor of this process has or will have."""
         number: int | None = self.__dict__.get("_serial")

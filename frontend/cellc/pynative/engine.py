@@ -150,7 +150,7 @@ class EagerEngine:
         journal.before_write(parameter)
         for r in active_recordings():
             r.before_overwrite(parameter)
-        array = parameter._data  # held until the new version says that it has changed
+        array = parameter._overwritten()  # held until the new version says that it has changed
         np.copyto(array, value._data)
         writes.written((parameter,))
         del array
