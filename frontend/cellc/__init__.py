@@ -6,76 +6,76 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from cellc_runtime.lazy import lazy_names as _lazy_names
 
-from . import common, context, nn, ops
-from .common import dtype
-from .common.dtype import *  # noqa: F403
-from .common.parameter import Parameter, ParameterTuple
-from .common.seed import Generator, default_generator, get_seed, manual_seed, seed, set_seed
-from .common.symbol import Symbol
-from .common.tensor import Tensor
-from .compat import (
-    JitConfig,
-    from_numpy,
-    get_py_obj_dtype,
-    get_rng_state,
-    initial_seed,
-    is_tensor,
-    jit_class,
-    lazy_inline,
-    mutable,
-    no_inline,
-    run_check,
-    set_rng_state,
-    tensor,
-)
-from .context import (
-    COMPATIBLE,
-    GRAPH_MODE,
-    LAX,
-    PYNATIVE_MODE,
-    STRICT,
-    get_context,
-    get_current_device,
-    set_context,
-    set_deterministic,
-    set_device,
-    set_recursion_limit,
-)
-from .core.dispatch import install as _install
-from .core.gradient import get_grad, grad, value_and_grad
-from .jit import enable_dynamic, jit
-from .nn.recompute import recompute
-from .pynative.engine import EagerEngine as _EagerEngine
+TYPE_CHECKING = False  # `typing` would cost more than all the rest; type checkers know the name
 
 if TYPE_CHECKING:
     from . import (
         amp,
         boost,
+        common,
         communication,
+        context,
         dataset,
         device_context,
         experimental,
         hal,
         log,
         mint,
+        nn,
         numpy,
+        ops,
         parallel,
         profiler,
         runtime,
         train,
     )
     from .amp import DynamicLossScaleManager, FixedLossScaleManager
+    from .common import dtype
+    from .common.dtype import *  # noqa: F403
+    from .common.parameter import Parameter, ParameterTuple
+    from .common.seed import Generator, default_generator, get_seed, manual_seed, seed, set_seed
     from .common.sharing import from_dlpack, frombuffer, swap_tensors, to_dlpack
+    from .common.symbol import Symbol
+    from .common.tensor import Tensor
+    from .compat import (
+        JitConfig,
+        from_numpy,
+        get_py_obj_dtype,
+        get_rng_state,
+        initial_seed,
+        is_tensor,
+        jit_class,
+        lazy_inline,
+        mutable,
+        no_inline,
+        run_check,
+        set_rng_state,
+        tensor,
+    )
+    from .context import (
+        COMPATIBLE,
+        GRAPH_MODE,
+        LAX,
+        PYNATIVE_MODE,
+        STRICT,
+        get_context,
+        get_current_device,
+        set_context,
+        set_deterministic,
+        set_device,
+        set_recursion_limit,
+    )
     from .core.explaining import explain
     from .core.function import _Function as _Function
+    from .core.gradient import get_grad, grad, value_and_grad
     from .core.jacobian import jacfwd, jacrev, jvp, vjp
     from .core.saved import register_saved_tensors_hooks, saved_tensors_hooks
     from .core.vmap import vmap
+    from .jitted import enable_dynamic, jit
     from .log import get_level, get_log_config
+    from .nn.recompute import recompute
     from .parallel import *  # noqa: F403
     from .parallel.settings import *  # noqa: F403
     from .profiler import Profiler
@@ -85,14 +85,44 @@ if TYPE_CHECKING:
 
 _LATER = {
     ".amp": ("DynamicLossScaleManager", "FixedLossScaleManager"),
+    ".common": ("dtype",),
+    ".common.dtype": (
+        "DType", "Type", "all_types", "bfloat16", "bool", "bool_", "byte", "cdouble", "cfloat",
+        "complex128", "complex64", "convert", "double", "dtype_to_nptype", "dtype_to_pytype",
+        "float", "float16", "float32", "float64", "float_", "float_type", "half", "int", "int16",
+        "int32", "int64", "int8", "int_", "int_type", "intc", "intp", "list_", "long", "number",
+        "number_type", "pytype_to_dtype", "short", "single", "string", "tensor_type", "tuple_",
+        "type_none", "ubyte", "uint", "uint16", "uint32", "uint64", "uint8", "uint_type", "uintc",
+        "uintp", "ushort",
+    ),
+    ".common.parameter": ("Parameter", "ParameterTuple"),
+    ".common.seed": (
+        "Generator", "default_generator", "get_seed", "manual_seed", "seed", "set_seed",
+    ),
     ".common.sharing": ("from_dlpack", "frombuffer", "swap_tensors", "to_dlpack"),
+    ".common.symbol": ("Symbol",),
+    ".common.tensor": ("Tensor",),
+    ".compat": (
+        "JitConfig", "from_numpy", "get_py_obj_dtype", "get_rng_state", "initial_seed",
+        "is_tensor", "jit_class", "lazy_inline", "mutable", "no_inline", "run_check",
+        "set_rng_state", "tensor",
+    ),
+    ".context": (
+        "COMPATIBLE", "GRAPH_MODE", "LAX", "PYNATIVE_MODE", "STRICT", "get_context",
+        "get_current_device", "set_context", "set_deterministic", "set_device",
+        "set_recursion_limit",
+    ),
     ".core.explaining": ("explain",),
     ".core.function": ("_Function",),
+    ".core.gradient": ("get_grad", "grad", "value_and_grad"),
     ".core.jacobian": ("jacfwd", "jacrev", "jvp", "vjp"),
     ".core.saved": ("register_saved_tensors_hooks", "saved_tensors_hooks"),
     ".core.vmap": ("vmap",),
     ".dataset": (), ".device_context": (), ".experimental": (), ".hal": (),
     ".mint": (), ".numpy": (),
+    ".jitted": ("enable_dynamic", "jit"),
+    ".nn": (), ".ops": (),
+    ".nn.recompute": ("recompute",),
     ".profiler": ("Profiler",),
     ".profiles": ("profile",),
     ".boost": (), ".communication": (),
@@ -133,8 +163,8 @@ _LATER = {
         "save_checkpoint",
     ),
 }  # fmt: skip
-"""Modules that load when they, or names of theirs, are first asked for: importing cellc stays
-fast."""
+"""Modules that load when they, or names of theirs, are first asked for. Importing cellc itself
+loads none of them, nor numpy."""
 __getattr__ = _lazy_names(__name__, {home: " ".join(names) for home, names in _LATER.items()})
 
 
@@ -142,12 +172,10 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-_install(_EagerEngine())
-
 __version__ = "0.1.0"
 
 __all__ = [
-    *dtype.__all__,
+    *_LATER[".common.dtype"],
     "COMPATIBLE", "F1", "GRAPH_MODE", "LAX", "MAE", "MSE", "PYNATIVE_MODE", "ROC", "STRICT",
     "Accuracy", "BackupAndRestore", "BleuScore", "Callback", "CheckpointConfig",
     "ConfusionMatrix", "ConfusionMatrixMetric", "ConvertModelUtils", "ConvertNetUtils",

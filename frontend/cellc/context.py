@@ -5,6 +5,8 @@ Source: `mindspore.set_context`, `mindspore.context`.
 
 from __future__ import annotations
 
+from . import common as _common  # noqa: F401  isort: skip (first of all)
+
 import threading
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple

@@ -11,10 +11,16 @@ Importers see an ordinary module; what it costs to load is paid by the first att
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
 from importlib import import_module
-from types import ModuleType
-from typing import Any
+
+TYPE_CHECKING = False  # `typing` would cost more than all the rest; type checkers know the name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from types import ModuleType
+    from typing import Any
+else:
+    ModuleType = type(sys)
 
 
 class _Lazy(ModuleType):

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,7 +28,7 @@ _LATER = (
 )  # fmt: skip
 """Modules that stay out until something needs them."""
 _MOST = 176
-"""Modules of cellc's own that importing it may load."""
+"""Modules of cellc's own that a name of it may load."""
 
 
 def loaded(program: str, **env: str) -> set[str]:
@@ -42,11 +43,75 @@ def loaded(program: str, **env: str) -> set[str]:
     return set(done.stdout.split())
 
 
-def test_import_loads_few_modules() -> None:
-    found = loaded("import cellc")
+def test_import_loads_nothing() -> None:
+    """Neither numpy nor any part of cellc, until a name is asked for."""
+    text = "import sys; before = set(sys.modules); import cellc; print(*set(sys.modules) - before)"
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
+    found = set(done.stdout.split())
+    assert {m for m in found if m.startswith("cellc")} == {
+        "cellc", "cellc_runtime", "cellc_runtime.lazy"}
+    assert "numpy" not in found and len(found) < 15
+
+
+def test_names_load_few_modules() -> None:
+    found = loaded("from cellc import Tensor, nn, ops")
     early = {m for m in found for name in _LATER if m == name or m.startswith(name + ".")}
     assert not early
     assert len([m for m in found if m.startswith("cellc")]) <= _MOST
+
+
+_ENTRIES = (
+    "common", "common.seed", "context", "core.compiled", "core.writes", "jitted", "lang.trust",
+    "mint", "nn", "nn.recompute", "numpy", "ops.functional_math", "pynative.sites", "train",
+)
+"""Modules on different sides of the packages that know one another."""
+
+
+def test_any_module_may_be_the_first() -> None:
+    """Each in a process of its own that has loaded nothing but numpy."""
+    check = (
+        "import cellc as ms\n"
+        "assert isinstance(ms.Tensor([1.0]), ms.Tensor) and ms.Tensor.reshape and ms.ops.relu\n"
+        "assert ms.core.dispatch._engine and callable(ms.jit) and ms.nn.Cell and ms.float32\n"
+    )
+    program = (
+        "import os, numpy, ml_dtypes\n"
+        f"for name in {_ENTRIES}:\n"
+        "    child = os.fork()\n"
+        "    if not child:\n"
+        "        try:\n"
+        f"            exec('import cellc.' + name + {chr(10) + check!r})\n"
+        "            os._exit(0)\n"
+        "        except BaseException as error:\n"
+        "            print(name, repr(error), flush=True)\n"
+        "            os._exit(1)\n"
+        "    os.waitpid(child, 0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_what_type_checkers_see_of_the_package_is_there() -> None:
+    """The table of names that load later, and the imports that say their types."""
+    (block,) = (n for n in ast.parse(inspect.getsource(cellc)).body
+                if isinstance(n, ast.If) and getattr(n.test, "id", "") == "TYPE_CHECKING")
+    stated: dict[str, set[str]] = {}
+    for n in block.body:
+        assert isinstance(n, ast.ImportFrom)
+        stated.setdefault("." + (n.module or ""), set()).update(a.name for a in n.names)
+    assert stated.pop(".") == {
+        home[1:] for home in cellc._LATER if "." not in home[1:]
+    } - {"compat", "jitted", "profiles"}
+    for home, names in stated.items():
+        assert names in ({"*"}, set(cellc._LATER[home])), home
+    assert set(cellc._LATER[".common.dtype"]) == set(cellc.common.dtype.__all__)
+
+
+def test_star_and_dir_have_every_name() -> None:
+    space: dict[str, Any] = {}
+    exec("from cellc import *", space)
+    assert set(cellc.__all__) <= set(space) & set(dir(cellc))
+    assert space["Tensor"] is cellc.Tensor and space["jit"] is cellc.jit
 
 
 def test_a_name_loads_what_it_needs() -> None:

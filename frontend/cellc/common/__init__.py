@@ -14,7 +14,7 @@ __all__ = ["Parameter", "ParameterTuple", "Tensor", "get_seed", "set_seed"]
 _HOMES = {
     **dict.fromkeys(("Generator", "default_generator", "manual_seed", "seed"), ".seed"),
     "Symbol": ".symbol", "_Function": "._grad_function",
-    **dict.fromkeys(("enable_dynamic", "jit"), "..jit"), "recompute": "..nn.recompute",
+    **dict.fromkeys(("enable_dynamic", "jit"), "..jitted"), "recompute": "..nn.recompute",
     **dict.fromkeys(
         ("JitConfig", "from_numpy", "get_py_obj_dtype", "get_rng_state", "initial_seed",
          "is_tensor", "jit_class", "lazy_inline", "mutable", "no_inline", "set_rng_state",
@@ -38,3 +38,15 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *_HOMES, *dtype.__all__})
+
+
+# These stand on what is above, and some of them on one another. They begin by importing this
+# package, so whichever is asked for first, all load in this order: whoever has a Tensor has its
+# methods, and an engine that runs them.
+from .. import context as _context  # noqa: E402, F401
+from .. import nn as _nn  # noqa: E402, F401
+from .. import ops as _ops  # noqa: E402, F401
+from ..core.dispatch import install as _install  # noqa: E402
+from ..pynative.engine import EagerEngine as _EagerEngine  # noqa: E402
+
+_install(_EagerEngine())

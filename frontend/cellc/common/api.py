@@ -1,5 +1,5 @@
 """MindSpore's import path for `jit`."""
 
-from ..jit import jit
+from ..jitted import jit
 
 __all__ = ["jit"]

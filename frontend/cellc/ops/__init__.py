@@ -6,6 +6,8 @@ written by family in `functional_*`, which takes precedence.
 
 from __future__ import annotations
 
+from .. import common as _common  # noqa: F401  isort: skip (first of all)
+
 from importlib import import_module
 from types import ModuleType
 from typing import Any

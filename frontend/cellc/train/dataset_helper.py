@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..common.tensor import Tensor
-from ..jit import jit
+from ..jitted import jit
 from ..nn.cell import Cell
 from .data import Batch, Batches
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from cellc_runtime.dtypes import ALL, DType
 
+from ... import context
 from ...common.parameter import Parameter
 from ...common.tensor import Tensor, cast_array
-from ...context import check_device
 from ...core.watch import changed
 from . import _state
 
@@ -41,7 +41,7 @@ def destination(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[DType
         raise TypeError(f"Cell.to: a device is a str, but got {type(device).__name__}.")
     if tensor is not None and not isinstance(tensor, Tensor):
         raise TypeError(f"Cell.to: 'tensor' must be a Tensor, but got {type(tensor).__name__}.")
-    check_device(device)
+    context.check_device(device)
     dtype: Any = tensor.dtype if tensor is not None else given.get("dtype")
     if dtype is not None and (dtype not in ALL or not (dtype.is_float or dtype.is_complex)):
         raise TypeError(f"Cell.to takes a floating point or complex dtype, but got {dtype}.")

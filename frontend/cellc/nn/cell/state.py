@@ -6,9 +6,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self
 
+from ... import context
 from ...common.handles import Handle, add_hook
 from ...common.tensor import Tensor
-from ...context import check_device
 from ...core.watch import changed
 from . import _moving, _state
 from ._state import EXTRA, IncompatibleKeys
@@ -209,6 +209,6 @@ class State(Parameters):
         Raises:
             ValueError, RuntimeError: as `to`.
         """
-        check_device(device)
+        context.check_device(device)
         _moving.empty(as_cell(self), recurse)
         return self
