@@ -1,32 +1,28 @@
-"""Worker processes that turn texts into objects while the compiler still writes texts.
+"""Texts become objects in other processes while the compiler still writes texts.
 
-llvmlite holds one lock for a whole process, so texts are compiled by processes of their own. They
-are started with a fresh interpreter (a fork of a process with threads may deadlock), take texts
-from one queue, the longest first, and end with the crew.
+llvmlite holds one lock for a whole process, so texts are compiled by processes of their own
+(`workers.py`). They have a fresh interpreter (a fork of a process with threads may deadlock) and
+take texts from one queue, the longest first.
 
-The process that waits compiles too only if fewer workers run than processes are allowed: then it
-need not load LLVM, which takes 100 MB, and nobody waits for a processor.
+The process that waits compiles only where no worker can: it need not load LLVM, which takes 100
+MB, and nobody waits for a processor.
 """
 
 from __future__ import annotations
 
 import heapq
-import os
-import subprocess
-import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
-from contextlib import suppress
-from pathlib import Path
+from collections.abc import Callable
 
-import cellc_runtime
 from cellc_runtime.target import Target
 
-from .compile_worker import HELLO, OK, receive, request, send
+from . import workers
+from .compile_worker import GOODBYE, OK
+from .workers import Worker
 
-_FIRST, _NEXT = 4, 3
-"""Texts that repay the first worker and each further one: 0.1 s of interpreter and LLVM."""
+_NEXT = 3
+"""Texts that repay each further worker: 0.1 s of interpreter and LLVM."""
 _AHEAD = 2
 """Texts a worker holds while texts are written: it must not wait for this process's lock."""
 
@@ -46,32 +42,33 @@ class WorkerError(Exception):
 
 
 class Crew:
-    """Workers and a queue; leaving the context ends the workers whatever happened.
+    """Workers and a queue.
+
+    Leaving the context hands the workers back; if not all is done, it ends them.
 
     Args:
         target: what to compile for.
-        processes: that may compile at once, this one included.
-        many: many texts will come, so start workers at once.
+        processes: that may compile at once; with one, this process does it.
         here: compiles a text in this process.
         made: called for each object made, in any thread, one call at a time.
     """
 
     def __init__(
-        self, target: Target, processes: int, many: bool,
+        self, target: Target, processes: int,
         here: Callable[[str], bytes], made: Callable[[str, bytes], None],
     ) -> None:
         self._target = target
-        self._limit = processes if processes > 1 and sys.executable else 0
-        self._first = 1 if many else _FIRST
+        self._limit = processes if processes > 1 and workers.able() else 0
         self._here = here
         self._made = made
         self._queue: list[tuple[int, int, str]] = []
         self._count = 0
         self._left = 0
         self._complete = False
+        self._ended = False
         self._error: BaseException | None = None
         self._changed = threading.Condition()
-        self._processes: list[subprocess.Popen[bytes]] = []
+        self._workers: list[Worker] = []
         self._threads: list[threading.Thread] = []
         self._working = 0
 
@@ -80,18 +77,17 @@ class Crew:
 
     def __exit__(self, *_: object) -> None:
         with self._changed:
-            self._complete, self._queue = True, []
+            done = not self._left and self._error is None
+            self._complete, self._ended, self._queue = True, not done, []
             self._changed.notify_all()
-        for process in self._processes:
-            process.kill()
+        if done:
+            return  # their threads hand the workers back, those that still begin a moment later
+        for worker in list(self._workers):
+            worker.kill()
         for thread in self._threads:
             thread.join()  # their reads have ended with the processes; now streams may be closed
-        for process in self._processes:
-            process.wait()
-            for stream in (process.stdin, process.stdout):
-                if stream is not None:
-                    with suppress(BrokenPipeError):  # what was left to send to a dead worker
-                        stream.close()
+        for worker in self._workers:
+            worker.end()
 
     def add(self, text: str) -> None:
         """Queue a text."""
@@ -100,12 +96,16 @@ class Crew:
             self._count += 1
             self._left += 1
             self._changed.notify()
-        wanted = 0 if self._count < self._first else 1 + (self._count - self._first) // _NEXT
-        if len(self._processes) < min(wanted, self._limit):
-            self._start()
+        if len(self._workers) < self._limit:
+            wanted = 1 + (self._count - 1) // _NEXT
+            worker = workers.idle() or (_new() if len(self._workers) < wanted else None)
+            if worker is not None:
+                self._employ(worker)
+            elif not self._workers:
+                self._limit = 0  # there can be no process
 
     def finish(self) -> None:
-        """Wait until every text is an object, helping if workers are few.
+        """Wait until every text is an object.
 
         Raises:
             WorkerError: a worker could not compile a text; or what `here` raised.
@@ -121,10 +121,10 @@ class Crew:
     # --- the queue ------------------------------------------------------------------------------
 
     def _take_here(self) -> str | None:
-        """A text for this process, once there is one it should compile; None at the end."""
+        """A text for this process, where no worker takes it; None at the end."""
         with self._changed:
             while self._left and self._error is None:
-                if self._queue and self._working < max(self._limit, 1):
+                if self._queue and not self._working:
                     return heapq.heappop(self._queue)[2]
                 self._changed.wait()
             return None
@@ -148,53 +148,83 @@ class Crew:
 
     # --- workers --------------------------------------------------------------------------------
 
-    def _start(self) -> None:
-        try:
-            process = start_worker()
-        except OSError:  # no more processes: fewer workers, or none
-            self._limit = len(self._processes)
-            return
-        self._processes.append(process)
+    def _employ(self, worker: Worker) -> None:
+        self._workers.append(worker)
         self._working += 1
-        self._threads.append(threading.Thread(target=self._serve, args=(process,), daemon=True))
-        self._threads[-1].start()
+        worker.thread = threading.Thread(target=self._serve, args=(worker,), daemon=True)
+        self._threads.append(worker.thread)
+        worker.thread.start()
 
-    def _serve(self, process: subprocess.Popen[bytes]) -> None:
+    def _serve(self, worker: Worker) -> None:
+        serving: Worker | None = worker
         try:
-            self._feed(process)
+            while serving is not None:
+                serving = self._feed(serving)
+        except BaseException as error:  # whoever waits must hear of it
+            self._fail(error)
         finally:
             with self._changed:
                 self._working -= 1
                 self._changed.notify_all()
 
-    def _feed(self, process: subprocess.Popen[bytes]) -> None:
-        assert process.stdin is not None and process.stdout is not None
-        if receive(process.stdout) != HELLO:
-            return  # it could not start: the others do its part
+    def _feed(self, worker: Worker) -> Worker | None:
+        """Give a worker texts while there are any; another one in its place if it has ended
+        itself, for nobody had asked it for too long."""
+        if not worker.begins():
+            if not self._ended:
+                workers.unable()
+            return None  # the others do its part, or this process
         sent: deque[str] = deque()
         while True:
-            answer = None
             try:
                 while len(sent) < (1 if self._complete else _AHEAD):
                     text = self._take(wait=not sent)
                     if text is None:
                         break
                     sent.append(text)
-                    send(process.stdin, request(self._target.name, text))
-                if not sent:
-                    return
-                answer = receive(process.stdout)
-            except (OSError, ValueError):
-                pass
+                    worker.ask(self._target, text)
+            except OSError:
+                pass  # it has ended; what it said before that tells why
+            if not sent:
+                self._hand_back(worker)
+                return None
+            answer = worker.answer()
+            if answer == GOODBYE:
+                return self._replaced(worker, sent)
             if answer is None:
                 # LLVM ends the process on some errors: say so instead of trying it here.
                 self._fail(WorkerError(sent[0], "the compiling process ended"))
-                return
+                return None
             text = sent.popleft()
             if answer[0] != OK:
                 self._fail(WorkerError(text, answer[1:].decode(errors="replace")))
-                return
+                return None
             self._done(text, answer[1:])
+
+    def _hand_back(self, worker: Worker) -> None:
+        with self._changed:
+            if self._ended or self._error is not None:
+                return
+            self._workers.remove(worker)
+        workers.give_back(worker)
+
+    def _replaced(self, worker: Worker, sent: deque[str]) -> Worker | None:
+        """A new worker for the texts that one did not compile; None if there can be none."""
+        new = _new()
+        with self._changed:
+            stays = new if not self._ended else None
+            for text in sent:
+                self._count += 1
+                heapq.heappush(self._queue, (-len(text), self._count, text))
+            if stays is not None:
+                stays.thread = worker.thread
+                self._workers.append(stays)
+            self._workers.remove(worker)
+            self._changed.notify_all()
+        worker.end()
+        if new is not None and stays is None:
+            new.end()
+        return stays
 
     def _fail(self, error: BaseException) -> None:
         with self._changed:
@@ -202,18 +232,8 @@ class Crew:
             self._changed.notify_all()
 
 
-def start_worker() -> subprocess.Popen[bytes]:
-    """A process that answers requests; see `compile_worker`."""
-    env = dict(os.environ)
-    env["PYTHONPATH"] = os.pathsep.join([*_roots(), *filter(None, [env.get("PYTHONPATH")])])
-    # A process group of its own: the terminal's Ctrl-C reaches the parent, which ends workers.
-    group = -1 if sys.platform == "win32" else 0
-    return subprocess.Popen(
-        [sys.executable, "-m", "cellc_compiler.compile_worker"],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env,
-        process_group=group,
-    )  # fmt: skip
-
-
-def _roots() -> Iterable[str]:
-    return (str(Path(__file__).parent.parent), str(Path(cellc_runtime.__file__).parent.parent))
+def _new() -> Worker | None:
+    try:
+        return Worker()
+    except OSError:  # no more processes: fewer workers, or none
+        return None

@@ -1,9 +1,10 @@
 """A process that turns LLVM text into objects, asked over its standard input.
 
-A request is the name of a target, a line feed and the text; an answer is a status byte and the
-object, or the error text. Both are preceded by their length. The process ends when its input does.
-Before the first request it says hello, so that a process that could not start is told from one
-that LLVM ended. Requests are read while one is compiled: whoever sends them never waits.
+A request is what LLVM wants to know of a target, a line each, and the text; an answer is a status
+byte and the object, or the error text. Both are preceded by their length. The process ends when its
+input does, or, saying goodbye, when nothing has been asked for a while. Before the first request it
+says hello, so that a process that could not start is told from one that LLVM ended. Requests are
+read while one is compiled: whoever sends them never waits.
 """
 
 from __future__ import annotations
@@ -12,20 +13,25 @@ import os
 import struct
 import sys
 import threading
-from queue import SimpleQueue
-from typing import IO
+from queue import Empty, SimpleQueue
+from typing import IO, TYPE_CHECKING
 
-from cellc_runtime.target import TARGETS
+from .emit_object import EmitError, Machine, emit_object, load_llvm
 
-from .emit_object import EmitError, emit_object
+if TYPE_CHECKING:  # what targets are made of would take as long to load as half of LLVM
+    from cellc_runtime.target import Target
 
 OK, FAILED = 0, 1
 HELLO = b"cellc"
+GOODBYE = b"goodbye"
+"""Instead of an answer: requests that it has not answered must go to another process."""
+PATIENCE = 5.0
+"""Seconds without a request after which it ends: it holds 100 MB."""
 
 
-def request(target: str, text: str) -> bytes:
+def request(target: Target, text: str) -> bytes:
     """The message that asks for an object."""
-    return f"{target}\n{text}".encode()
+    return f"{target.triple}\n{target.cpu}\n{target.features}\n{text}".encode()
 
 
 def send(stream: IO[bytes], data: bytes) -> None:
@@ -47,9 +53,9 @@ def receive(stream: IO[bytes]) -> bytes | None:
 
 def answer(message: bytes) -> bytes:
     """What is sent back for a request."""
-    target, _, text = message.decode().partition("\n")
+    triple, cpu, features, text = message.decode().split("\n", 3)
     try:
-        return bytes([OK]) + emit_object(text, TARGETS[target])
+        return bytes([OK]) + emit_object(text, Machine(triple, cpu, features))
     except EmitError as error:
         return bytes([FAILED]) + str(error).encode()
 
@@ -73,10 +79,15 @@ def _serve() -> None:
         requests.put(None)
 
     answers = sys.stdout.buffer
+    load_llvm()
     send(answers, HELLO)
     threading.Thread(target=read, daemon=True).start()
-    while (message := requests.get()) is not None:
-        send(answers, answer(message))
+    try:
+        while (message := requests.get(timeout=PATIENCE)) is not None:
+            send(answers, answer(message))
+    except Empty:
+        send(answers, GOODBYE)
+        os._exit(0)  # at an ordinary end Python wants the input that a thread waits for
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import hashlib
     import pathlib
 
-    from . import llvm_version, objects
+    from . import llvm_version, objects, workers
     from .codegen import budget as budgets
     from .codegen import checks, instructions, lowering, main, memory, recording, sized
     from .codegen.lowered import KeptBlock, Lowered
@@ -41,10 +41,10 @@ else:  # a program found in the cache needs none of these
     hashlib = lazy_module("hashlib")
     pathlib = lazy_module("pathlib")
     llvm_version = lazy_module("cellc_compiler.llvm_version")
-    objects, budgets, checks, memory, instructions, lowering, main, recording, sized, nest, \
-            base, pipeline = (
+    objects, workers, budgets, checks, memory, instructions, lowering, main, recording, sized, \
+            nest, base, pipeline = (
         lazy_module(f"cellc_compiler.{name}")
-        for name in ("objects", "codegen.budget", "codegen.checks", "codegen.memory",
+        for name in ("objects", "workers", "codegen.budget", "codegen.checks", "codegen.memory",
                      "codegen.instructions", "codegen.lowering", "codegen.main",
                      "codegen.recording", "codegen.sized", "loops.nest", "passes.base",
                      "passes.pipeline")
@@ -157,6 +157,7 @@ def compile_program(
             report.cached, report.arena_bytes = True, found.arena_bytes
             report.kept_bytes, report.spare_bytes = found.kept_bytes, found.spare_bytes
             return found
+    workers.prepare(1 if len(graph.nodes) < _MANY else 2)
     say("passes")
     start = time.perf_counter()
     optimized, report.recomputed = _optimized(graph, target, numerics, budget)
@@ -240,7 +241,7 @@ def compile_recorded(
     if budget is not None and not has_gradient(graph):
         budget = None
     optimized, _ = _optimized(graph, target, numerics, budget)
-    with objects.Builder(target, many=len(optimized.nodes) >= _MANY) as builder:
+    with objects.Builder(target) as builder:
         lowered = lowering.lower(optimized, target, lambda kernel: builder.add(kernel.body))
         arena = memory.plan(b for b in lowered.buffers if b.first >= 0)
         kernels = main.Kernels()
@@ -255,7 +256,7 @@ def _generate(
     """Lower a graph, with kernels compiled as they come, and put everything together."""
     say("code generation")
     start = time.perf_counter()
-    with objects.Builder(target, many=len(graph.nodes) >= _MANY) as builder:
+    with objects.Builder(target) as builder:
         lowered = lowering.lower(graph, target, lambda kernel: builder.add(kernel.body))
         report.seconds["lowering"] = time.perf_counter() - start
         say("native code")
@@ -276,7 +277,7 @@ _MUCH = 8 << 20
 
 
 _MANY = 24
-"""Nodes of a graph that will have kernels enough for processes that compile them."""
+"""Nodes of a graph that will have kernels enough for more than one process that compiles them."""
 
 
 def _assemble(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cellc_runtime.target import Target
+if TYPE_CHECKING:  # a process that compiles imports little but LLVM
+    from cellc_runtime.target import Target
 
 OPTIONS = ("-disable-lsr",)
 """Options of LLVM's code generator. Emitters write the addresses they want: strength reduction of
@@ -16,12 +17,21 @@ QUICK = "; quick\n"
 """First line of a module that is long and runs but a moment: compiled at level 0."""
 
 
+class Machine(NamedTuple):
+    """What LLVM wants to know of a `Target`."""
+
+    triple: str
+    cpu: str
+    features: str
+
+
 class EmitError(Exception):
     """LLVM refused a module; the text is LLVM's."""
 
 
 @cache
-def _llvm() -> Any:
+def load_llvm() -> Any:
+    """llvmlite, ready to compile."""
     # llvmlite loads 100 MB of LLVM: only a process that really compiles pays for it.
     import llvmlite.binding as llvm
 
@@ -32,7 +42,7 @@ def _llvm() -> Any:
     return llvm
 
 
-def emit_object(text: str, target: Target) -> bytes:
+def emit_object(text: str, target: Target | Machine) -> bytes:
     """Compile a module to a relocatable object (position-independent, no pass pipeline).
 
     Raises:
@@ -45,7 +55,7 @@ def emit_object(text: str, target: Target) -> bytes:
         raise EmitError(str(error)) from None
 
 
-def assembly(text: str, target: Target) -> str:
+def assembly(text: str, target: Target | Machine) -> str:
     """The same code as assembly, for people and for counting.
 
     Raises:
@@ -58,9 +68,9 @@ def assembly(text: str, target: Target) -> str:
         raise EmitError(str(error)) from None
 
 
-def _verified(text: str, target: Target) -> tuple[Any, Any]:
+def _verified(text: str, target: Target | Machine) -> tuple[Any, Any]:
     """A code generator for the target and the module."""
-    llvm = _llvm()
+    llvm = load_llvm()
     module = llvm.parse_assembly(text)
     machine = llvm.Target.from_triple(target.triple).create_target_machine(
         cpu=target.cpu, features=target.features, opt=0 if text.startswith(QUICK) else 3,

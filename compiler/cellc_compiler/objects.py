@@ -8,11 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cellc_runtime import cache as disk
-from cellc_runtime import knobs
 from cellc_runtime.abi import AHEAD, FIRST_CALLBACK, MAIN, WIN64
 from cellc_runtime.image import Image
 from cellc_runtime.lazy import lazy_module
-from cellc_runtime.platform import usable_cpus
 from cellc_runtime.target import Target
 
 from .codegen.kernel import PLACEHOLDER
@@ -21,6 +19,7 @@ from .compile_crew import Crew, WorkerError
 from .emit_object import OPTIONS, EmitError, emit_object
 from .link import LinkInput, link
 from .llvm_version import llvm_version
+from .workers import compile_jobs
 
 if TYPE_CHECKING:
     import tempfile
@@ -126,21 +125,20 @@ def compile_texts(texts: Sequence[str], target: Target, jobs: int | None = None)
 class Builder:
     """Makes objects of texts that are handed in one by one, while the caller writes the next.
 
-    Leaving the context ends the processes it started, whatever happened.
+    Leaving the context ends the processes that still compile, whatever happened.
 
     Args:
         target: what to compile for.
         jobs: processes that compile at once; the knob or the processors when None.
-        many: many texts will come.
     """
 
-    def __init__(self, target: Target, jobs: int | None = None, many: bool = False) -> None:
+    def __init__(self, target: Target, jobs: int | None = None) -> None:
         self._target = target
         self._store = disk.default()
         self._keys: dict[str, str] = {}
         self._objects: dict[str, bytes] = {}
         self._crew = Crew(
-            target, jobs or knobs.read().compile_jobs or usable_cpus()[0], many,
+            target, jobs or compile_jobs(),
             lambda text: _compile_here(text, target), self._keep,
         )
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 from helpers import mark_kernel
 
-from cellc_compiler import compile_crew, compile_worker, objects, relocate
+from cellc_compiler import compile_crew, compile_worker, objects, relocate, workers
 from cellc_compiler.link import LinkError, LinkInput, link
 from cellc_compiler.objects import CompilerBug, build_image, compile_kernels, compile_module
 from cellc_runtime import dtypes, knobs
@@ -246,7 +247,7 @@ def test_a_second_compile_needs_no_llvm(
         def never(*_: object) -> bytes:
             raise AssertionError("compiled again")
 
-        monkeypatch.setattr(objects, "emit_object", never)
+        monkeypatch.setattr(compile_crew.Crew, "add", never)
         assert build_image(MAIN, kernels(3), target) == first
 
 
@@ -256,7 +257,7 @@ def test_a_warm_start_imports_no_llvmlite(cache_dir: Path) -> None:
         "from cellc_runtime.target import host_target;"
         f"build_image({MAIN!r}, [], host_target()); print('llvmlite' in sys.modules)"
     )
-    env = {**os.environ, "CELLC_CACHE_DIR": str(cache_dir)}
+    env = {**os.environ, "CELLC_CACHE_DIR": str(cache_dir), "CELLC_COMPILE_JOBS": "1"}
     for want in ("True", "False"):
         done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
         assert done.stdout.strip() == want, done.stderr
@@ -279,7 +280,7 @@ def test_workers_make_the_same_objects(target: Target, monkeypatch: pytest.Monke
 def test_texts_are_compiled_while_more_are_written() -> None:
     bodies = [body for _, body in kernels(8)]
     made: list[str] = []
-    with knobs.override(cache_size=0), objects.Builder(AVX2, 2, many=True) as builder:
+    with knobs.override(cache_size=0), objects.Builder(AVX2, 2) as builder:
         builder._crew._made = lambda text, obj: made.append(text)
         builder.add(bodies[0])
         builder.add(bodies[0])
@@ -293,13 +294,91 @@ def test_texts_are_compiled_while_more_are_written() -> None:
     assert sorted(made) == sorted(bodies)
 
 
-def test_few_texts_start_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused() -> subprocess.Popen[bytes]:
-        raise AssertionError("a process for two texts")
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """The processes that are started from now on; none is idle before and afterwards."""
+    found: list[subprocess.Popen[bytes]] = []
+    start = workers.start_worker
 
-    monkeypatch.setattr(compile_crew, "start_worker", refused)
+    def remember() -> subprocess.Popen[bytes]:
+        found.append(start())
+        return found[-1]
+
+    workers.end_idle()
+    monkeypatch.setattr(workers, "start_worker", remember)
+    monkeypatch.setattr(workers, "_able", True)
+    yield found
+    workers.end_idle()
+
+
+def idle_again() -> None:
+    """Wait until a crew's threads have handed its workers back."""
+    deadline = time.monotonic() + 60
+    while any(w.thread is not None for w in workers._living) and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
+def test_a_worker_is_used_again(started: list[subprocess.Popen[bytes]]) -> None:
+    bodies = [body for _, body in kernels(4)]
     with knobs.override(cache_size=0):
-        assert len(objects.compile_texts([body for _, body in kernels(2)], AVX2, jobs=3)) == 2
+        alone = objects.compile_texts(bodies, AVX2, jobs=1)
+        assert not started
+        workers.prepare(1)
+        for body, obj in zip(bodies, alone, strict=True):
+            assert objects.compile_texts([body], AVX2, jobs=2) == [obj]
+            idle_again()
+    assert len(started) == 1
+
+
+def test_a_worker_that_has_ended_itself_is_replaced(
+    started: list[subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that says goodbye between the question whether it lives and the request."""
+    bodies = [body for _, body in kernels(2)]
+    code = "from cellc_compiler import compile_worker as w; w.PATIENCE = 0.0; w.main()"
+
+    def hasty() -> subprocess.Popen[bytes]:
+        started.append(subprocess.Popen(
+            [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE))
+        return started[-1]
+
+    remember = workers.start_worker
+    monkeypatch.setattr(workers, "start_worker", hasty)
+    workers.prepare(1)
+    (worker,) = workers._idle
+    assert worker.begins() and worker.process.wait(60) == 0
+    monkeypatch.setattr(worker.process, "poll", lambda: None)
+    monkeypatch.setattr(workers, "start_worker", remember)
+    with knobs.override(cache_size=0):
+        alone = objects.compile_texts(bodies, AVX2, jobs=1)
+        assert objects.compile_texts(bodies, AVX2, jobs=2) == alone
+    idle_again()
+    assert len(started) == 2 and worker not in workers._living
+
+
+def test_workers_that_wait_end_with_the_process(tmp_path: Path) -> None:
+    code = ("from cellc_compiler import workers\nworkers.prepare(1)\n"
+            "print(*(w.process.pid for w in workers._living), flush=True)")
+    for begun in ("", "\nassert all(w.begins() for w in workers._living)"):
+        done = subprocess.run(
+            [sys.executable, "-X", "dev", "-c", code + begun], text=True, capture_output=True,
+            check=False, env=os.environ | {"CELLC_COMPILE_JOBS": "2"})
+        assert (done.returncode, done.stderr) == (0, "")
+        (pid,) = done.stdout.split()
+        with pytest.raises(OSError, match="No such process"):
+            os.kill(int(pid), 0)
+
+
+def test_a_child_made_by_fork_has_workers_of_its_own(
+    started: list[subprocess.Popen[bytes]]
+) -> None:
+    workers.prepare(1)
+    child = os.fork()
+    if not child:
+        os._exit(0 if workers.idle() is None and not workers._living else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    (worker,) = workers._idle
+    assert worker.begins()
 
 
 def test_an_error_in_a_worker_is_the_callers() -> None:
@@ -312,7 +391,9 @@ def test_an_error_in_a_worker_is_the_callers() -> None:
             path.unlink()
 
 
-def test_workers_that_cannot_start_are_done_without(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_that_cannot_start_are_done_without(
+    started: list[subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     bodies = [body for _, body in kernels(14)]
 
     def broken() -> subprocess.Popen[bytes]:
@@ -323,23 +404,18 @@ def test_workers_that_cannot_start_are_done_without(monkeypatch: pytest.MonkeyPa
         raise OSError("no more processes")
 
     for start in (broken, refused):
-        monkeypatch.setattr(compile_crew, "start_worker", start)
+        monkeypatch.setattr(workers, "start_worker", start)
+        monkeypatch.setattr(workers, "_able", True)
         with knobs.override(cache_size=0):
             assert len(set(objects.compile_texts(bodies, AVX2, jobs=3))) == 14
 
 
-def test_workers_end_with_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
-    started: list[subprocess.Popen[bytes]] = []
-    start = compile_crew.start_worker
-
-    def remember() -> subprocess.Popen[bytes]:
-        started.append(start())
-        return started[-1]
-
+def test_workers_end_with_an_interrupt(
+    started: list[subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     def interrupted(*_: object) -> bytes:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(compile_crew, "start_worker", remember)
     monkeypatch.setattr(compile_crew.Crew, "_take_here", interrupted)
     bodies = [body for _, body in kernels(14)]
     with knobs.override(cache_size=0), pytest.raises(KeyboardInterrupt):
@@ -356,7 +432,7 @@ def test_a_worker_nobody_listens_to_ends_quietly() -> None:
         assert worker.stdin is not None and worker.stdout is not None and worker.stderr is not None
         if waits:
             assert compile_worker.receive(worker.stdout) == compile_worker.HELLO
-            compile_worker.send(worker.stdin, compile_worker.request(AVX2.name, MAIN))
+            compile_worker.send(worker.stdin, compile_worker.request(AVX2, MAIN))
         worker.stdout.close()
         worker.stdin.close()
         assert (worker.wait(60), worker.stderr.read()) == (0, b"")
@@ -385,11 +461,13 @@ define hidden i32 @cellc_main(ptr %slots, ptr %a, ptr %c) {{
     np.testing.assert_array_equal(w, np.arange(width) + 1)
 
 
-def test_a_crew_that_ends_before_its_workers_begin_leaves_no_thread() -> None:
+def test_a_crew_that_ends_before_its_workers_begin_leaves_no_thread(
+    started: list[subprocess.Popen[bytes]]
+) -> None:
     (text,) = (body for _, body in kernels(1))
     before = threading.active_count()
     for _ in range(4):
-        with compile_crew.Crew(host_target(), 2, True, lambda t: b"", lambda t, o: None) as crew:
+        with compile_crew.Crew(host_target(), 2, lambda t: b"", lambda t, o: None) as crew:
             crew.add(text)
             crew.add(text + "\n")
             threads = list(crew._threads)

@@ -1,0 +1,199 @@
+"""Processes that compile, seen from the process that asks: started ahead, used again, ended.
+
+LLVM lives in them alone, so what a network needs in memory does not grow by LLVM's 100 MB while it
+is compiled, and the 0.1 s that an interpreter and LLVM take to load pass while this process still
+traces. A worker that nobody asks for a while ends itself (`compile_worker.py`), and all end with
+this process.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+import cellc_runtime
+from cellc_runtime import knobs
+from cellc_runtime.platform import usable_cpus
+from cellc_runtime.target import Target
+
+from .compile_worker import HELLO, receive, request, send
+
+
+class Worker:
+    """A process that compiles.
+
+    Raises:
+        OSError: it cannot be started.
+    """
+
+    def __init__(self) -> None:
+        self.process = start_worker()
+        self.thread: threading.Thread | None = None
+        self._greeted = False
+        with _lock:
+            _living.add(self)
+
+    def begins(self) -> bool:
+        """Wait until it can be asked; whether it can."""
+        stream = self.process.stdout
+        assert stream is not None
+        self._greeted = self._greeted or receive(stream) == HELLO
+        return self._greeted
+
+    def ask(self, target: Target, text: str) -> None:
+        """Ask for the object of a text.
+
+        Raises:
+            OSError: it has ended.
+        """
+        stream = self.process.stdin
+        assert stream is not None
+        send(stream, request(target, text))
+
+    def answer(self) -> bytes | None:
+        """Its next answer; None when there will be none."""
+        stream = self.process.stdout
+        assert stream is not None
+        try:
+            return receive(stream)
+        except (OSError, ValueError):
+            return None
+
+    def kill(self) -> None:
+        """End it; who waits for its answer gets none."""
+        self.process.kill()
+
+    def end(self) -> None:
+        """End it and let go of it; nobody waits for it."""
+        with _lock:
+            _living.discard(self)
+        self.process.kill()
+        self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout):
+            if stream is not None:
+                with suppress(OSError):  # what was left to send to a dead worker
+                    stream.close()
+
+
+_lock = threading.RLock()
+_living: set[Worker] = set()
+_idle: list[Worker] = []
+_able = not getattr(sys, "frozen", False)
+"""Whether workers can be started: an executable with Python inside would run itself again."""
+
+
+def idle() -> Worker | None:
+    """A worker that has nothing to do, if there is one: it is the caller's now."""
+    while True:
+        with _lock:
+            worker = _idle.pop() if _idle else None
+        if worker is None or worker.process.poll() is None:
+            return worker
+        worker.end()
+
+
+def give_back(worker: Worker) -> None:
+    """A worker has nothing to do: somebody else may use it."""
+    with _lock:
+        worker.thread = None
+        _idle.append(worker)
+
+
+def able() -> bool:
+    """Whether this process can have workers at all."""
+    return _able and bool(sys.executable)
+
+
+def unable() -> None:
+    """A worker could not begin: no further one is tried."""
+    global _able
+    _able = False
+
+
+def compile_jobs() -> int:
+    """Processes that may compile at once; with one, this process does it."""
+    return knobs.read().compile_jobs or usable_cpus()[0]
+
+
+_SEVERAL = 4
+_programs = 0
+"""How many programs workers were prepared for."""
+
+
+def prepare(count: int) -> None:
+    """A program is going to be compiled: start workers now, as far as none are idle.
+
+    Where program follows program (PyNative mode) a second worker pays for small ones too: most
+    have two texts or three.
+    """
+    global _programs
+    _programs += 1
+    jobs = compile_jobs() if able() else 1
+    count = max(count, 2 if _programs >= _SEVERAL else 1)
+    for _ in range(min(count, jobs) - len(_idle) if jobs > 1 else 0):
+        try:
+            give_back(Worker())
+        except OSError:
+            return
+
+
+def end_idle() -> None:
+    """End the workers that have nothing to do."""
+    while (worker := idle()) is not None:
+        worker.end()
+
+
+def _end_all() -> None:
+    """At the end of this process: no worker stays, no thread waits for one."""
+    with _lock:
+        living = list(_living)
+        _idle.clear()
+    for worker in living:
+        worker.kill()
+    for worker in living:
+        thread = worker.thread
+        if thread is not None:
+            thread.join(1.0)  # its read has ended with the process
+        worker.end()
+
+
+def _forget() -> None:
+    """In a child made by fork: the workers are its parent's. They end when they are idle."""
+    global _lock
+    _lock = threading.RLock()
+    _idle.clear()
+    for worker in _living:
+        worker.process.returncode = 0  # not this process's to wait for
+    _parents.extend(_living)
+    _living.clear()
+
+
+_parents: list[Worker] = []
+"""In a child made by fork: workers of its parent, whose streams must not be touched."""
+
+atexit.register(_end_all)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
+
+
+def start_worker() -> subprocess.Popen[bytes]:
+    """A process that answers requests; see `compile_worker`."""
+    env = dict(os.environ)
+    env["PYTHONPATH"] = os.pathsep.join([*_roots(), *filter(None, [env.get("PYTHONPATH")])])
+    # A process group of its own: the terminal's Ctrl-C reaches the parent, which ends workers.
+    group = -1 if sys.platform == "win32" else 0
+    return subprocess.Popen(
+        [sys.executable, "-m", "cellc_compiler.compile_worker"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env,
+        process_group=group,
+    )  # fmt: skip
+
+
+def _roots() -> Iterable[str]:
+    return (str(Path(__file__).parent.parent), str(Path(cellc_runtime.__file__).parent.parent))
