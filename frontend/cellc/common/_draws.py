@@ -74,7 +74,8 @@ def _fill(
         draw(stream, flat[number * _BLOCK : (number + 1) * _BLOCK])
 
     blocks = range(-(-flat.size // _BLOCK))
-    threads = min(usable_cpus()[0], len(blocks))
+    # (One block needs no thread, and asking the system for its processors takes 2 ms.)
+    threads = min(usable_cpus()[0], len(blocks)) if len(blocks) > 1 else 1
     if threads > 1:
         # The import takes as long as a block, and small networks have no use for it.
         from concurrent.futures import ThreadPoolExecutor
