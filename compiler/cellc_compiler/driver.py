@@ -194,6 +194,7 @@ def compile_sized(
     found = _from_cache(payload)
     if found is not None or payload == _NO_PROGRAM:
         return found
+    workers.prepare(1)
     code = sized.sized(optimize(graph, target=target), target)
     if code is None:
         store.put(key, _NO_PROGRAM)

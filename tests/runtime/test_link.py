@@ -307,6 +307,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[subprocess.Popen[b
     workers.end_idle()
     monkeypatch.setattr(workers, "start_worker", remember)
     monkeypatch.setattr(workers, "_able", True)
+    monkeypatch.setattr(workers, "_programs", 0)
     yield found
     workers.end_idle()
 
