@@ -8,6 +8,7 @@ writes the nests of one.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from typing import Protocol
 
 from cellc_runtime.records import dataclass, field
 from cellc_runtime.target import Target
@@ -40,6 +41,13 @@ class Made:
         if not self.any_length:
             self.any_length.append(flat(self.nest, target))
         return self.any_length[0]
+
+
+class Placing(Protocol):
+    """What decides where a cluster's results may be."""
+
+    def same_element(self, old: Value, new: Value) -> bool:
+        """Whether `old` is read only at the element where `new` is written, before it is."""
 
 
 @dataclass(frozen=True, slots=True)

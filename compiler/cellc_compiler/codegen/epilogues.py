@@ -1,19 +1,22 @@
 """Which clusters become epilogues of contractions.
 
-A nest that has no reduction, stores one value of the contraction's own type, and is the only
-reader of its result goes into the contraction's tile stores.
+A nest that has no reduction, stores values of the contraction's own type (one, but for matrix
+products), and is the only reader of its result goes into the contraction's tile stores.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from cellc_runtime.records import dataclass
 
 from ..ir.graph import Graph, Node, Value
 from ..ir.op import lookup
+from ..ir.types import prod
 from ..loops.build import Domain, Incompatible, NestBuilder
 from ..loops.expr import Access, Expr
+from ..loops.index import Index, ravel, unravel
 from ..loops.nest import walk
 from ..passes.fusion import Cluster, Schedule
 from .ahead import packs_apart
@@ -21,22 +24,46 @@ from .llvm.epilogue import BlockFused, Fused, classify, classify_blocked
 
 _AXES = {"matmul": (-1, True), "conv2d": (1, False), "winograd_output": (1, False)}
 """Op -> the axis whose position its kernels know, and whether lanes run along it."""
+_MOST_RESULTS = 4
+"""Results of one epilogue at most: a weight with the moments of an optimizer."""
 _BLOCKED = ("conv2d_blocked", "max_pool2d_blocked")
 
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """An epilogue with the contraction it belongs to and the value it computes."""
+    """An epilogue with the contraction it belongs to and the values it computes."""
 
     contraction: Node
     fused: Fused | BlockFused
-    result: Value
+    results: tuple[Value, ...]
+
+    @property
+    def result(self) -> Value:
+        """The value that is stored where the contraction's would be."""
+        return self.results[0]
+
+
+@dataclass(frozen=True, slots=True)
+class InTiles:
+    """What an epilogue does at an element, for the question whether it may work in place.
+
+    Attributes:
+        read: values with buffers that the contraction itself reads.
+    """
+
+    fused: Fused
+    read: Collection[Value]
+
+    def same_element(self, old: Value, new: Value) -> bool:
+        """Whether the kernel reads `old` only at the element where it writes `new`."""
+        return old not in self.read and self.fused.elementwise(old)
 
 
 def find_epilogues(graph: Graph, schedule: Schedule) -> dict[int, Attached]:
     """Cluster number -> epilogue; the contraction's own cluster is then not run by itself."""
     home = {n: c for c in schedule.clusters for n in c.nodes}
     results = set(graph.results())
+    updated = {new for _, new in graph.updates}
     found: dict[int, Attached] = {}
     users = graph.users()
     for cluster in schedule.clusters:
@@ -48,8 +75,10 @@ def find_epilogues(graph: Graph, schedule: Schedule) -> dict[int, Attached]:
             continue
         (reader,) = readers
         assert reader is not None
-        rule = _attach_blocked if node.op in _BLOCKED else _attach
-        attached = rule(node, reader, schedule)
+        if node.op in _BLOCKED:
+            attached = _attach_blocked(node, reader, schedule)
+        else:
+            attached = _attach(node, reader, schedule, updated)
         if attached is not None and reader.number not in found:
             found[reader.number] = attached
     return found
@@ -76,33 +105,62 @@ def readers_of(
     return out
 
 
-def _attach(node: Node, reader: Cluster, schedule: Schedule) -> Attached | None:
+def _attach(
+    node: Node, reader: Cluster, schedule: Schedule, updated: Collection[Value]
+) -> Attached | None:
     source = node.result
     stored = [r for n in reader.nodes for r in n.results if r in schedule.stored]
     usable = (
-        reader.domain is not None and not reader.domain.accumulate and len(stored) == 1
-        and stored[0].type == source.type and source.dtype.is_float
+        reader.domain is not None and not reader.domain.accumulate
+        and 1 <= len(stored) <= (_MOST_RESULTS if node.op == "matmul" else 1)
+        and all(v.dtype == source.dtype for v in stored) and source.dtype.is_float
         and source.dtype.itemsize >= 4 and source.type.size > 0
         and not any(lookup(n.op).reduction for n in reader.nodes)
         and (node.op != "matmul" or source.shape[-1] > 1)
     )
     if not usable:
         return None
+    roots = _roots(reader, stored, schedule)
+    if roots is None:
+        return None
+    assert reader.domain is not None
+    full = _place(reader.domain, source)
+    if full is None or any(_place(reader.domain, v) is None for v in stored):
+        return None
+    axis, along = _AXES[node.op]
+    replaces = node.op == "matmul" and any(v in updated for v in stored)
+    fused = classify(roots, source, full, axis % source.type.rank, along, replaces)
+    return Attached(node, fused, tuple(stored)) if fused is not None else None
+
+
+def _place(domain: Domain, value: Value) -> tuple[Index, ...] | None:
+    """The index of a value of as many elements as the domain, in the same order; else None."""
+    builder = NestBuilder(domain, (), set())
+    if value.type.size != prod(domain.shape):
+        return None
+    return builder.canonical(value.shape) or unravel(
+        ravel(builder.full, domain.shape), value.shape)
+
+
+def _roots(
+    reader: Cluster, stored: list[Value], schedule: Schedule
+) -> tuple[Expr, ...] | None:
+    """What a nest stores, as expressions; None where it has no such form."""
     assert reader.domain is not None
     builder = NestBuilder(reader.domain, reader.nodes, schedule.inline)
+    roots: list[Expr] = []
     try:
         for n in reader.nodes:
             builder.member(n)
-        root = builder.member(stored[0].node)[stored[0].index] if stored[0].node else None
+        for v in stored:
+            root = builder.member(v.node)[v.index] if v.node else None
+            if not isinstance(root, Expr):
+                return None
+            roots.append(root)
     except Incompatible:
         return None
-    full = builder.canonical(source.shape)
-    if not isinstance(root, Expr) or full is None:
-        return None
-    _resolve(root, schedule)
-    axis, along = _AXES[node.op]
-    fused = classify(root, source, full, axis % source.type.rank, along)
-    return Attached(node, fused, stored[0]) if fused is not None else None
+    _resolve(roots, schedule)
+    return tuple(roots)
 
 
 def _attach_blocked(node: Node, reader: Cluster, schedule: Schedule) -> Attached | None:
@@ -128,11 +186,11 @@ def _attach_blocked(node: Node, reader: Cluster, schedule: Schedule) -> Attached
         return None
     if not isinstance(root, Expr):
         return None
-    _resolve(root, schedule)
+    _resolve([root], schedule)
     fused = classify_blocked(root, source, builder.full, border)
     if fused is None or (node.op != "conv2d_blocked" and not fused.bare):
         return None  # a pool writes a border, and computes nothing more
-    return Attached(node, fused, result)
+    return Attached(node, fused, (result,))
 
 
 def _border(node: Node) -> tuple[int, int, int, int] | None:
@@ -145,8 +203,8 @@ def _border(node: Node) -> tuple[int, int, int, int] | None:
     return low[2], high[2], low[3], high[3]
 
 
-def _resolve(root: Expr, schedule: Schedule) -> None:
-    for e in walk([root]):
+def _resolve(roots: list[Expr], schedule: Schedule) -> None:
+    for e in walk(roots):
         if e.op == "load":
             access: Access = e.payload
             value = access.buffer
@@ -163,7 +221,7 @@ def signature(fused: Fused | BlockFused) -> tuple[Any, ...] | None:
     """
     number: dict[int, int] = {}
     rows: list[tuple[Any, ...]] = []
-    for e in walk([fused.root]):
+    for e in walk(fused.roots):
         number[id(e)] = len(rows)
         about: Any = e.payload
         if e.op == "load":
@@ -176,8 +234,9 @@ def signature(fused: Fused | BlockFused) -> tuple[Any, ...] | None:
                      about))
     operands = tuple((v.type, packs_apart(v)) for v in fused.operands)
     shape = ((fused.border,) if isinstance(fused, BlockFused)
-             else (fused.axis, fused.lanes_along_axis))
-    found = (type(fused), tuple(rows), fused.source.type, operands, shape)
+             else (fused.axis, fused.lanes_along_axis, fused.replaces))
+    stored = tuple(number[id(e)] for e in fused.roots)
+    found = (type(fused), tuple(rows), stored, fused.source.type, operands, shape)
     try:
         hash(found)
     except TypeError:

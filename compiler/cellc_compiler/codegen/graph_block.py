@@ -25,13 +25,14 @@ from ..loops.reuse import keep_expensive
 from ..passes.fusion import Cluster, Schedule, as_group, fuse
 from . import checks
 from .ahead import FROZEN, REUSED, packs_apart
-from .alike import Laid, Made, cluster_key
+from .alike import Laid, Made, Placing, cluster_key
 from .attention import Attention, AttentionFinder
 from .conv_pairs import ConvPair, find_pairs
-from .epilogues import Attached, find_epilogues, signature
+from .epilogues import Attached, InTiles, find_epilogues, signature
 from .instructions import Call, Callback, Check, Copy, For, If, Instruction, Loop, Place, Tasks
 from .kernel import Kernel
 from .llvm import nest_tiles
+from .llvm.epilogue import Fused
 from .llvm.nest_many import many
 from .llvm.scalar import cycles
 from .loop_rows import RowLoop, Trips, split_rows
@@ -145,7 +146,8 @@ class Lowering:
 
     def block(
         self, graph: Graph, env: dict[Value, Place], wanted: dict[Value, Place],
-        may_write: Callable[[GraphBlock, Value, Cluster, Laid | None], Place | None] | None = None,
+        may_write: (
+            Callable[[GraphBlock, Value, Cluster, Placing | None], Place | None] | None) = None,
     ) -> tuple[list[Instruction], GraphBlock]:
         """Lower the nodes of a graph.
 
@@ -169,7 +171,7 @@ class GraphBlock:
 
     def __init__(
         self, low: Lowering, graph: Graph, env: dict[Value, Place], wanted: dict[Value, Place],
-        may_write: Callable[[GraphBlock, Value, Cluster, Laid | None], Place | None] | None,
+        may_write: Callable[[GraphBlock, Value, Cluster, Placing | None], Place | None] | None,
     ) -> None:
         self.low = low
         self.graph = graph
@@ -235,7 +237,7 @@ class GraphBlock:
             found = self.env[value] = self.low.constant(value)
         return found
 
-    def new_place(self, value: Value, cluster: Cluster, laid: Laid | None) -> Place:
+    def new_place(self, value: Value, cluster: Cluster, laid: Placing | None) -> Place:
         """Where a value will be computed."""
         found = self.wanted.get(value)
         if found is None and self.may_write is not None:
@@ -263,7 +265,7 @@ class GraphBlock:
         return self.last_read.get(value, -1) > self.position
 
     def may_replace(
-        self, old: Value, new: Value, cluster: Cluster, laid: Laid | None
+        self, old: Value, new: Value, cluster: Cluster, laid: Placing | None
     ) -> bool:
         """Whether `new`, computed by a cluster, may overwrite the buffer of `old`."""
         if any(self.root(v) is old for v in self.graph.results()) or self.reads_later(old):
@@ -421,12 +423,16 @@ class GraphBlock:
             if fused is not None:
                 self.low.plans[key] = plan
         table = {f"in{i}": self.place(v) for i, v in enumerate(node.operands)}
-        table["out0"] = self.new_place(attached.result, cluster, None)
-        for i, v in enumerate(attached.fused.operands):
-            table[f"epilogue{i}"] = self.place(v)
+        tiles = InTiles(attached.fused, self.reads(node)) \
+            if isinstance(attached.fused, Fused) and attached.fused.replaces else None
+        places = [self.new_place(v, cluster, tiles) for v in attached.results]
+        table["out0"] = places[0]
+        extra = [*(self.place(v) for v in attached.fused.operands), *places[1:]]
+        table.update((f"epilogue{i}", p) for i, p in enumerate(extra))
         label = "+".join([node.op, *(n.op for n in cluster.nodes)])
-        store = Store(attached.result, Index.of(0), attached.fused.root)
-        shown = Nest("row", (), [Phase((), [store])])
+        stores = [Store(v, Index.of(0), e)
+                  for v, e in zip(attached.results, attached.fused.roots, strict=True)]
+        shown = Nest("row", (), [Phase((), stores)])
         self.low.nests.append((f"{label} (in the tile stores)", shown))
         self._run_plan(plan, table, label, (node, *cluster.nodes), node.operands)
 
@@ -590,7 +596,7 @@ class GraphBlock:
                 wanted[v] = p
 
         def in_place(
-            block: GraphBlock, value: Value, cluster: Cluster, laid: Laid | None
+            block: GraphBlock, value: Value, cluster: Cluster, laid: Placing | None
         ) -> Place | None:
             """The place of a carried value that nothing reads any more, for its next value."""
             for v, target in zip(region.outputs, targets, strict=True):

@@ -14,7 +14,7 @@ from ..ir.graph import Graph, Value
 from ..passes.fusion import Cluster
 from . import checks
 from .ahead import Split, is_frozen, split
-from .alike import Laid
+from .alike import Placing
 from .graph_block import GraphBlock, Lowering
 from .instructions import Call, Instruction, Place
 from .kernel import Kernel
@@ -61,7 +61,7 @@ def _lower_main(
             wanted.setdefault(v, Place(first + i))
     replaced = {new: old for old, new in graph.updates}
 
-    def in_place(block: GraphBlock, value: Value, cluster: Cluster, laid: Laid | None) -> (
+    def in_place(block: GraphBlock, value: Value, cluster: Cluster, laid: Placing | None) -> (
         Place | None
     ):
         old = replaced.get(value)

@@ -29,6 +29,10 @@ else:  # kernel families load when one is generated
     gemm = lazy_module("cellc_compiler.codegen.llvm.kernels.gemm")
 
 
+_FETCHED_BYTES = 1 << 18
+"""What is smaller and read by an epilogue is likely to be near."""
+
+
 def batch_strides(own: tuple[int, ...], out: tuple[int, ...]) -> tuple[int, ...]:
     """Matrices of an operand per step of each output batch dimension (0: broadcast)."""
     padded = (1,) * (len(out) - len(own)) + own
@@ -42,7 +46,10 @@ def _tile_epilogue(fused: Fused, n: int, target: Target) -> gemm.Epilogue:
         flat = f.add(f.mul(row, f.i64(n)), col)
         return fused.emit(f, target, acc, flat, col, lanes, mask)
 
-    return gemm.Epilogue(fused.key, emit, len(fused.operands))
+    near = tuple(i for i, v in enumerate(fused.operands)
+                 if v.type.nbytes == fused.source.type.nbytes >= _FETCHED_BYTES
+                 and fused.elementwise(v))
+    return gemm.Epilogue(fused.key, emit, fused.buffers, fused.replaces, len(fused.roots) > 1, near)
 
 
 def matmul_spec(node: Node, epilogue: gemm.Epilogue | None = None) -> gemm.MatmulSpec:

@@ -120,7 +120,7 @@ def _pointwise_plan(
         flat = f.add(f.mul(row, f.i64(pixels)), col)
         return fused.emit(f, target, acc, flat, channel, lanes, mask)
 
-    epilogue = None if fused is None else gemm.Epilogue(fused.key, emit, len(fused.operands))
+    epilogue = None if fused is None else gemm.Epilogue(fused.key, emit, fused.buffers)
     plan = gemm.matmul_kernels(
         gemm.MatmulSpec(
             m=spec.oc, n=pixels, k=spec.c, dtype=spec.dtype, batch=(spec.n,),

@@ -7,6 +7,10 @@ type of the stored element, so the bits are those of the separate ops.
 A fused expression may read, besides the accumulator: a tensor of the result's own shape at the
 same element, a vector along the last axis (matrix products) or along the channels
 (convolutions), and scalars. Anything else is left to a nest of its own.
+
+An epilogue of a matrix product may store several results: an optimizer's step on a weight stores
+the weight and its moments where the product that is its gradient would be stored, so the gradient
+is never in memory. Where results replace operands each element is read before it is written.
 """
 
 from __future__ import annotations
@@ -20,13 +24,14 @@ from ...ir.graph import Value
 from ...loops.expr import Expr
 from ...loops.index import Index, Var, ravel, variables
 from ...loops.nest import walk
-from .convert import from_memory, memory_type
+from .convert import from_memory, memory_type, to_memory
 from .kernels.conv_block import Spot
 from .nest import NestEmitter, Scope
-from .text import Function, V, vector
+from .text import Function, V, lanes_of, vector
 
 OPERANDS_AT = 3
-"""Where a contraction's kernel has the epilogue's operands among its buffers."""
+"""Where a contraction's kernel has the epilogue's operands among its buffers, and behind them
+all results but the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,53 +39,69 @@ class Fused:
     """An epilogue.
 
     Attributes:
-        root: the expression stored; loads of `source` are the accumulator.
+        roots: the expressions stored; loads of `source` are the accumulator.
         source: the contraction's result.
         operands: the values it reads, in the order of the kernel's extra buffers.
         kinds: how each load (by identity) is addressed: `same`, `axis` or `scalar`.
         axis: the variable that `axis` loads follow.
         lanes_along_axis: whether lanes run along that axis (matrix products).
+        replaces: whether results may be stored where operands are read.
     """
 
-    root: Expr
+    roots: tuple[Expr, ...]
     source: Value
     operands: tuple[Value, ...]
     kinds: dict[int, str]
     axis: Var | None
     lanes_along_axis: bool
+    replaces: bool = False
 
     @property
     def key(self) -> str:
         """A name of the computation."""
-        return ",".join(e.op for e in walk([self.root]))
+        return ",".join(e.op for e in walk(self.roots))
+
+    @property
+    def buffers(self) -> int:
+        """Operands, and results but the first."""
+        return len(self.operands) + len(self.roots) - 1
+
+    def elementwise(self, value: Value) -> bool:
+        """Whether an operand is read only at the element that is stored."""
+        return all(self.kinds[id(e)] == "same" for e in walk(self.roots)
+                   if e.op == "load" and e.payload.buffer is value)
 
     def emit(
         self, f: Function, target: Target, acc: V, flat: V, axis: V, lanes: int, mask: V | None
     ) -> V:
-        """Apply to an accumulator vector.
+        """Apply to an accumulator vector: the first result; the others are stored.
 
         Args:
             flat: flat index of lane 0 in the result (i64).
             axis: the axis position of lane 0 (i64).
         """
-        return _Emitter(f, target, self, acc, flat, axis, lanes, mask).result()
+        emitter = _Emitter(f, target, self, acc, flat, axis, lanes, mask)
+        first, *rest = [emitter.result(root) for root in self.roots]
+        for i, v in enumerate(rest):
+            emitter.store(i, v)
+        return first
 
 
 class _OnAccumulator(NestEmitter):
     """Evaluates one expression on accumulators, in a function of a kernel family."""
 
     def __init__(
-        self, f: Function, target: Target, root: Expr, acc: V, lanes: int, mask: V | None
+        self, f: Function, target: Target, acc: V, lanes: int, mask: V | None
     ) -> None:
         self.f = f
         self.target = target
-        self.root, self.acc, self.mask = root, acc, mask
+        self.acc, self.mask = acc, mask
         self.dependence = {}
         self.scope = Scope(lanes, None, None, mask)
 
-    def result(self) -> V:
+    def result(self, root: Expr) -> V:
         """The value to store, in accumulator type."""
-        return self._wide(self.root, self.scope)
+        return self._wide(root, self.scope)
 
 
 class _Emitter(_OnAccumulator):
@@ -90,8 +111,21 @@ class _Emitter(_OnAccumulator):
         self, f: Function, target: Target, fused: Fused, acc: V, flat: V, axis: V, lanes: int,
         mask: V | None,
     ) -> None:
-        super().__init__(f, target, fused.root, acc, lanes, mask)
+        super().__init__(f, target, acc, lanes, mask)
         self.fused, self.flat, self.axis = fused, flat, axis
+
+    def store(self, number: int, value: V) -> None:
+        """Store one of the results behind the first."""
+        f, fused = self.f, self.fused
+        dtype = fused.roots[number + 1].dtype
+        raw = to_memory(f, value, dtype)
+        at = OPERANDS_AT + len(fused.operands) + number
+        base = f.load("ptr", f.gep(f.arg("bufs"), at, "ptr"))
+        pointer = f.gep(base, self.flat, memory_type(dtype))
+        if self.mask is None or lanes_of(raw.ty) == 1:
+            f.store(raw, pointer)
+        else:
+            f.masked_store(raw, pointer, self.mask)
 
     def _load(self, e: Expr, scope: Scope) -> V:
         access = e.payload
@@ -119,22 +153,24 @@ class _Emitter(_OnAccumulator):
 
 
 def classify(
-    root: Expr, source: Value, full: tuple[Index, ...], axis: int, lanes_along_axis: bool
+    roots: tuple[Expr, ...], source: Value, full: tuple[Index, ...], axis: int,
+    lanes_along_axis: bool, replaces: bool = False,
 ) -> Fused | None:
-    """The epilogue for an expression over the result's index space; None if it reads otherwise.
+    """The epilogue for expressions over the result's index space; None if they read otherwise.
 
     Args:
-        root: the stored expression.
+        roots: the stored expressions.
         source: the contraction's result.
         full: the canonical index of the result.
         axis: which axis the kernel family gives the position of.
         lanes_along_axis: whether lanes run along it.
+        replaces: whether results may be stored where operands are read.
     """
     flat = ravel(full, source.shape)
-    along = next(iter(variables(full[axis])), None)
+    along = next((v for v in variables(full[axis]) if full[axis] == Index.of(v)), None)
     kinds: dict[int, str] = {}
     operands: dict[Any, None] = {}
-    for e in walk([root]):
+    for e in walk(roots):
         if e.op == "index":
             return None
         if e.op != "load":
@@ -150,7 +186,7 @@ def classify(
             return None
         kinds[id(e)] = kind
         operands.setdefault(e.payload.buffer)
-    return Fused(root, source, tuple(operands), kinds, along, lanes_along_axis)
+    return Fused(roots, source, tuple(operands), kinds, along, lanes_along_axis, replaces)
 
 
 def _kind(offset: Index, flat: Index, along: Var | None, lanes_along_axis: bool) -> str | None:
@@ -203,6 +239,11 @@ class BlockFused:
     border: tuple[int, int, int, int]
 
     @property
+    def roots(self) -> tuple[Expr, ...]:
+        """The expression, as `Fused` has them."""
+        return (self.root,)
+
+    @property
     def bare(self) -> bool:
         """Whether it stores the result as it is."""
         return self.root.op == "load" and self.root.payload.buffer is self.source
@@ -216,7 +257,7 @@ class BlockFused:
         Args:
             first: where the kernel has the operands among its buffers.
         """
-        return _BlockEmitter(f, target, self, acc, spot, at, first).result()
+        return _BlockEmitter(f, target, self, acc, spot, at, first).result(self.root)
 
 
 class _BlockEmitter(_OnAccumulator):
@@ -226,7 +267,7 @@ class _BlockEmitter(_OnAccumulator):
         self, f: Function, target: Target, fused: BlockFused, acc: V, spot: Spot,
         at: tuple[int, int, int], first: int,
     ) -> None:
-        super().__init__(f, target, fused.root, acc, fused.source.shape[-1], None)
+        super().__init__(f, target, acc, fused.source.shape[-1], None)
         self.fused, self.spot, self.at, self.first = fused, spot, at, first
 
     def _load(self, e: Expr, scope: Scope) -> V:

@@ -181,6 +181,8 @@ class GemmWriter:
         self.blocks = ceil_div(p.k, s.kc)
         self.row_tiles = ceil_div(p.m, s.rows)
         self.block = block_bytes(p, arith, ceil_div(self.row_tiles, s.row_groups) * s.rows, s.kc)
+        in_place = epilogue is not None and epilogue.in_place
+        self.carries_in_out = arith.carries_in_out and not in_place
         self.layout = self._layout(epilogue)
         self.f = _entry(target)
         self.prefix = ""
@@ -203,10 +205,11 @@ class GemmWriter:
             n=p.n,
             m_last=p.swapped,
             blocked=self.blocks > 1,
-            carry=OUT_BUFFER if arith.carries_in_out else len(self.roles),
+            carry=OUT_BUFFER if self.carries_in_out else len(self.roles),
             unroll=self._unroll(),
             epilogue=epilogue,
             prefetch=self._prefetch(),
+            steps=self.s.kc // self._unroll(),
         )
 
     def _unroll(self) -> int:
@@ -247,7 +250,7 @@ class GemmWriter:
             if layout is not None:
                 plan.packing[packed] = layout
             roles[1] = packed
-        if self.blocks > 1 and not self.arith.carries_in_out:
+        if self.blocks > 1 and not self.carries_in_out:
             roles.append("accumulator")
             elements = self.p.matrices * self.p.m * self.p.n
             plan.scratch["accumulator"] = elements * self.arith.acc_size * self.arith.parts

@@ -18,6 +18,7 @@ from cellc_compiler.codegen.llvm.kernels.gemm_arith import (
     storage_type,
     store_part,
 )
+from cellc_compiler.codegen.llvm.kernels.gemm_pack import LINE
 from cellc_compiler.codegen.llvm.text import Function, V, lanes_of, sizeof, vector
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
@@ -40,13 +41,20 @@ class Epilogue:
             index is `row * n + col`; `mask` is None, or an <lanes x i1> of the valid lanes. The
             result is a vector of the accumulator's type, converted then to the output's, or
             of the output's stored type (`i16` for bfloat16) with any rounding already done.
-        buffers: number of operands it reads, at `operand(f, 0..buffers-1)`. They must not
-            share memory with the output.
+        buffers: number of operands it reads and of further outputs it stores, at
+            `operand(f, 0..buffers-1)`.
+        in_place: the output may be the memory of an operand that is read at the element that is
+            stored. Without it they must not share memory.
+        long: it is written once for a row of the tile, not for each vector of it.
+        fetched: operands of the output's shape that are fetched while the tile is computed.
     """
 
     key: str
     emit: Emit
     buffers: int = 0
+    in_place: bool = False
+    long: bool = False
+    fetched: tuple[int, ...] = ()
 
     @staticmethod
     def operand(f: Function, index: int) -> V:
@@ -97,6 +105,7 @@ class TileLayout:
         unroll: k per iteration of the main loop.
         epilogue: applied before the store.
         prefetch: what is fetched ahead, if anything.
+        steps: iterations of the main loop in a block of k.
     """
 
     arith: Arith
@@ -113,6 +122,7 @@ class TileLayout:
     unroll: int
     epilogue: Epilogue | None
     prefetch: Prefetch | None = None
+    steps: int = 0
 
 
 def tile_function(name: str, lay: TileLayout, rows: int, columns: int) -> Function:
@@ -164,12 +174,15 @@ class _Tile:
         f, lay, u = self.f, self.lay, self.lay.unroll
         kc = f.arg("kc")
         whole = f.binary("and", kc, f.i64(-u))
+        beside = self.beside()
 
         def body(count: int) -> Callable[[V, list[V]], list[V]]:
             def steps(k: V, carried: list[V]) -> list[V]:
                 a, b, *acc = carried
                 if lay.prefetch and count == u:
                     lay.prefetch.emit(f, f.arg("next"), f.binary("udiv", k, f.i64(u)))
+                if count == u:
+                    self.fetch(k, beside)
                 for s in range(count):
                     acc = self.step(f.gep(a, s * lay.a_k), f.gep(b, s * lay.b_k), acc)
                 return [f.gep(a, count * lay.a_k), f.gep(b, count * lay.b_k), *acc]
@@ -180,6 +193,29 @@ class _Tile:
         if u > 1:
             state = f.loop(whole, kc, 1, state, body(1))
         return state[2:]
+
+    def beside(self) -> list[V]:
+        """Where the tile begins in the operands of the epilogue that are fetched."""
+        f, ep = self.f, self.lay.epilogue
+        if ep is None or not ep.fetched or self.lay.m_last or self.lay.steps < self.rows:
+            return []
+        size = self.arith.out.itemsize
+        at = f.mul(f.add(f.mul(f.arg("row"), f.i64(self.lay.n)), f.arg("col")), f.i64(size))
+        return [f.gep(ep.operand(f, i), at) for i in ep.fetched]
+
+    def fetch(self, k: V, beside: list[V]) -> None:
+        """Ask for a row of what the epilogue reads; each row for as many iterations as fit."""
+        f, size = self.f, self.arith.out.itemsize
+        if not beside:
+            return
+        each = max(1, self.lay.steps // self.rows) * self.lay.unroll
+        row = f.intrinsic("smin", "i64", f.binary("udiv", k, f.i64(each)), f.i64(self.rows - 1))
+        at = f.mul(row, f.i64(self.lay.n * size))
+        if self.lay.blocked:  # only the last block's tiles are stored
+            at = f.mul(at, f.arg("last"))
+        for base in beside:
+            for line in range(0, self.columns * size, LINE):
+                f.prefetch(f.gep(f.gep(base, at), line))
 
     def step(self, a: V, b: V, accs: list[V]) -> list[V]:
         """One k: load the row of B, then row by row broadcast A and accumulate."""
@@ -244,12 +280,39 @@ class _Tile:
     def finish(self, accs: list[V]) -> None:
         """Epilogue, conversion and store of the final values."""
         f, arith, p = self.f, self.arith, self.arith.parts
+        if self.lay.epilogue and self.lay.epilogue.long and not self.lay.m_last:
+            self.finish_rows(accs)
+            return
         where = self.address(OUT_BUFFER, arith.out.itemsize)
         for i, (r, v) in enumerate(self.vectors()):
             whole = arith.join(f, accs[i * p : (i + 1) * p])
             row = f.add(f.arg("row"), f.i64(r))
             col = f.add(f.arg("col"), f.i64(v * self.lanes))
             store_result(f, self.lay, whole, where[i], row, col, self.count(v))
+
+
+    def finish_rows(self, accs: list[V]) -> None:
+        """The same by a loop over rows: what is long is written once, and has all registers."""
+        f, size, parts = self.f, self.arith.out.itemsize, self.arith.parts
+        wholes = [self.arith.join(f, accs[i * parts : (i + 1) * parts])
+                  for i in range(len(self.vectors()))]
+        nbytes = sizeof(wholes[0].ty)
+        stack = f.alloca(len(wholes) * nbytes)
+        for i, whole in enumerate(wholes):
+            f.store(whole, f.gep(stack, i * nbytes), nbytes)
+        out = f.load("ptr", f.gep(f.arg("bufs"), OUT_BUFFER, "ptr"))
+
+        def row(r: V, _: list[V]) -> None:
+            here = f.add(f.arg("row"), r)
+            for v in range(self.vecs):
+                at = f.add(f.mul(r, f.i64(self.vecs)), f.i64(v))
+                acc = f.load(wholes[0].ty, f.gep(stack, f.mul(at, f.i64(nbytes))), nbytes)
+                col = f.add(f.arg("col"), f.i64(v * self.lanes))
+                flat = f.add(f.mul(here, f.i64(self.lay.n)), col)
+                store_result(f, self.lay, acc, f.gep(out, f.mul(flat, f.i64(size))), here, col,
+                             self.count(v))
+
+        f.loop(0, self.rows, 1, [], row)
 
 
 def store_result(f: Function, lay: TileLayout, acc: V, ptr: V, row: V, col: V, count: int) -> None:
