@@ -12,7 +12,7 @@ import cellc_runtime
 from cellc import nn
 from cellc.core.compiled import trace
 from cellc_compiler import driver
-from cellc_compiler.codegen import lowering
+from cellc_compiler.codegen import epilogues, lowering
 from cellc_compiler.codegen.instructions import Call, Copy, walk
 from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.text import parse_graph
@@ -21,8 +21,8 @@ from cellc_runtime.target import AVX512, Target, host_targets
 from .plans import guarded
 
 TARGETS = list(host_targets())
-SHAPES = ((5, 17, 33), (1, 6, 40), (40, 1, 19), (128, 70, 65), (3, 29, 2), (2600, 37, 50))
-"""(k, m, n); the last one is computed in blocks of k."""
+SHAPES = ((5, 17, 33), (1, 6, 40), (40, 1, 19), (128, 70, 65), (3, 29, 2), (256, 37, 50))
+"""(k, m, n)."""
 
 
 @pytest.fixture(autouse=True)
@@ -90,13 +90,25 @@ def test_other_operands_and_types() -> None:
     check(graph, TARGETS[0], step(40, 33, 18, "float64", returns="%g", transposed=False))
 
 
-def test_accumulators_do_not_wait_where_operands_are() -> None:
+def test_long_products_leave_the_step_to_a_pass_of_its_own() -> None:
+    calls = [i for i in instructions(step(300, 37, 50)) if isinstance(i, Call)]
+    assert [bool(c.heads) for c in calls if not c.label.endswith("(part)")][-1]
+    assert not any(c.label == "matmul+mul+add+mul+sub" for c in calls)
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda t: t.name)
+def test_accumulators_do_not_wait_where_operands_are(
+    target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In blocks of k the partial sums have memory of their own: the weight is still to be read."""
-    graph = step(2600, 37, 50)
-    (call,) = (i for i in instructions(graph) if isinstance(i, Call) and len(i.places) >= 5)
+    monkeypatch.setattr(epilogues, "_SHORT", 10_000)
+    graph = step(2600, 150, 50)
+    (call,) = (i for i in instructions(graph, target) if isinstance(i, Call)
+               and len(i.places) >= 7)
     slots = [p.base for p in call.places]
     assert not isinstance(slots[-1], int)
     assert 3 in slots and 4 in slots
+    check(graph, target, step(2600, 150, 50, returns="%g"))
 
 
 def test_what_is_read_later_is_not_replaced() -> None:

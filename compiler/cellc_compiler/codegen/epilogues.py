@@ -24,8 +24,13 @@ from .llvm.epilogue import BlockFused, Fused, classify, classify_blocked
 
 _AXES = {"matmul": (-1, True), "conv2d": (1, False), "winograd_output": (1, False)}
 """Op -> the axis whose position its kernels know, and whether lanes run along it."""
-_MOST_RESULTS = 4
-"""Results of one epilogue at most: a weight with the moments of an optimizer."""
+_MOST_RESULTS = 2
+"""Results of a product's epilogue at most: a tile writes short runs, far apart, of each."""
+_MOST_UPDATES = 4
+"""The same of results that replace what is read: a weight with the moments of an optimizer."""
+_SHORT = 256
+"""Steps of a product up to which an update is worth making in its tile stores: in longer ones it
+is a small part, and a pass of its own reads and writes longer runs."""
 _BLOCKED = ("conv2d_blocked", "max_pool2d_blocked")
 
 
@@ -110,9 +115,10 @@ def _attach(
 ) -> Attached | None:
     source = node.result
     stored = [r for n in reader.nodes for r in n.results if r in schedule.stored]
+    replaces = node.op == "matmul" and any(v in updated for v in stored)
     usable = (
         reader.domain is not None and not reader.domain.accumulate
-        and 1 <= len(stored) <= (_MOST_RESULTS if node.op == "matmul" else 1)
+        and 1 <= len(stored) <= _most_results(node, replaces)
         and all(v.dtype == source.dtype for v in stored) and source.dtype.is_float
         and source.dtype.itemsize >= 4 and source.type.size > 0
         and not any(lookup(n.op).reduction for n in reader.nodes)
@@ -128,9 +134,18 @@ def _attach(
     if full is None or any(_place(reader.domain, v) is None for v in stored):
         return None
     axis, along = _AXES[node.op]
-    replaces = node.op == "matmul" and any(v in updated for v in stored)
     fused = classify(roots, source, full, axis % source.type.rank, along, replaces)
     return Attached(node, fused, tuple(stored)) if fused is not None else None
+
+
+def _most_results(node: Node, replaces: bool) -> int:
+    """How many results an epilogue of the node may have."""
+    if node.op != "matmul":
+        return 1
+    if not replaces:
+        return _MOST_RESULTS
+    x, transposed = node.operands[0].type, node.attrs["transpose_a"]
+    return _MOST_UPDATES if x.dims[-2 if transposed else -1] <= _SHORT else 0
 
 
 def _place(domain: Domain, value: Value) -> tuple[Index, ...] | None:
