@@ -10,7 +10,10 @@ from typing import Any
 import numpy as np
 from llvmlite import binding as llvm
 
+from cellc_compiler.codegen import lowering
+from cellc_compiler.codegen.instructions import Call
 from cellc_compiler.codegen.llvm.kernels.conv_vec import Plan
+from cellc_compiler.ir.graph import Graph
 from cellc_runtime.target import AVX2, AVX512, NEON, Target, host_targets
 
 from .jit import compile_kernel, machine
@@ -51,6 +54,27 @@ def run_plan(plan: Plan, target: Target, arrays: dict[str, Array], at_end: bool 
             fn([bufs[r] for r in roles], task, task + 1)
     for k, a in arrays.items():
         a[...] = bufs[k]
+
+
+def run_calls(graph: Graph, target: Target, inputs: list[Array]) -> list[Array]:
+    """The outputs of an optimized graph of kernel calls alone, run one after the other.
+
+    Every buffer ends before an unreadable page; scratch and results start as NaN.
+    """
+    low = lowering.lower(graph, target)
+    slots = [guarded(a) for a in inputs]
+    outs = [guarded(np.full(v.shape, np.nan, v.dtype.numpy)) for v in graph.outputs]
+    slots += outs
+    scratch = {b: guarded(np.full(b.nbytes, 0xFF, np.uint8)) for b in low.buffers}
+    assert not low.constants
+    for call in low.instructions:
+        assert isinstance(call, Call)
+        kernel = compile_kernel(call.kernel, target)
+        bufs = [slots[p.base] if isinstance(p.base, int) else scratch[p.base]  # type: ignore[index]
+                for p in call.places]
+        for task in reversed(range(call.kernel.ntasks)):
+            kernel(bufs, task, task + 1)
+    return outs
 
 
 def x86_targets() -> list[Target]:

@@ -16,8 +16,7 @@ from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.text import parse_graph
 from cellc_runtime.target import AVX2, Target, host_targets
 
-from .jit import compile_kernel
-from .plans import guarded, x86_targets
+from .plans import run_calls, x86_targets
 
 Array = np.ndarray[Any, Any]
 
@@ -61,21 +60,8 @@ def fused(graph: Graph, target: Target) -> list[str]:
 
 
 def run(graph: Graph, target: Target, inputs: list[Array]) -> list[Array]:
-    """Run the kernels one after the other, every buffer before an unreadable page."""
-    low = lowering.lower(driver.optimize(graph), target)
-    slots = [guarded(a) for a in inputs]
-    outs = [guarded(np.full(v.shape, np.nan, v.dtype.numpy)) for v in graph.outputs]
-    slots += outs
-    scratch = {b: guarded(np.full(b.nbytes, 0xFF, np.uint8)) for b in low.buffers}
-    assert not low.constants
-    for call in low.instructions:
-        assert isinstance(call, Call)
-        kernel = compile_kernel(call.kernel, target)
-        bufs = [slots[p.base] if isinstance(p.base, int) else scratch[p.base]  # type: ignore[index]
-                for p in call.places]
-        for task in reversed(range(call.kernel.ntasks)):
-            kernel(bufs, task, task + 1)
-    return outs
+    """The kernels' results; see `run_calls`."""
+    return run_calls(driver.optimize(graph), target, inputs)
 
 
 def separate(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,8 +17,8 @@ from cellc_runtime.dtypes import DType, float32, float64
 from cellc_runtime.records import dataclass, replace
 from cellc_runtime.target import AVX2, AVX512, NEON, Target
 
-from .jit import compile_kernel, machine
-from .plans import guarded, llvm, x86_targets
+from .jit import machine
+from .plans import llvm, run_calls, x86_targets
 
 Array = np.ndarray[Any, Any]
 TARGETS = pytest.mark.parametrize("target", x86_targets(), ids=lambda t: t.name)
@@ -120,21 +120,8 @@ def paired(found: list[Call]) -> int:
 
 
 def run(graph: Graph, target: Target, inputs: list[Array]) -> list[Array]:
-    """Run the kernels one after the other, every buffer before an unreadable page."""
-    low = lowering.lower(driver.optimize(graph, target=target), target)
-    slots = [guarded(a) for a in inputs]
-    outs = [guarded(np.full(v.shape, np.nan, v.dtype.numpy)) for v in graph.outputs]
-    slots += outs
-    scratch = {b: guarded(np.full(b.nbytes, 0xFF, np.uint8)) for b in low.buffers}
-    assert not low.constants
-    for call in low.instructions:
-        assert isinstance(call, Call)
-        kernel = compile_kernel(call.kernel, target)
-        bufs = [slots[p.base] if isinstance(p.base, int) else scratch[p.base]  # type: ignore[index]
-                for p in call.places]
-        for task in reversed(range(call.kernel.ntasks)):
-            kernel(bufs, task, task + 1)
-    return outs
+    """The kernels' results; see `run_calls`."""
+    return run_calls(driver.optimize(graph, target=target), target, inputs)
 
 
 @TARGETS

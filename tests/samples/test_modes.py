@@ -82,7 +82,10 @@ def test_forward(sample: Sample, training: bool) -> None:
     assert graph[0].any()
 
 
-def test_gradient(sample: Sample) -> None:
+@pytest.mark.parametrize("name", ["mlp", "lenet", "lstm", "gpt", "unet", "resnet18"])
+def test_gradient(name: str) -> None:
+    """Those of inputs too; the others' blocks are in these, and their training steps below."""
+    sample = NETWORKS[name]
     graph, eager = (gradients(sample, mode) for mode in MODES)
     assert_same_bits(graph, eager)
     assert sum(bool(g.any()) for g in graph) > 0.8 * len(graph)

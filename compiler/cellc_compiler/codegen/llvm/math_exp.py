@@ -387,9 +387,3 @@ def atanh(x: X) -> X:
     t = a.lt(0.5).where(twice + twice * a / rest, twice / rest)
     y = (0.5 * log1p(t)).copysign(x)
     return a.lt(2.0**-28).where(x, y)
-
-
-def log_near_one(f: X) -> X:
-    """log(1 + f) for a float64 f in [sqrt(1/2) - 1, sqrt(2) - 1]."""
-    h, t = _log_parts(f)
-    return f - (h - t)

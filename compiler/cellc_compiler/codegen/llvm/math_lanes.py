@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from cellc_runtime.records import dataclass
 
-from .text import Function, V, element, is_float, lanes_of, sizeof, vector
+from .text import Function, V, element, is_float, lanes_of, sizeof
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,11 +206,6 @@ class X:
         if n == 1:
             return self.v
         return self.f.call(f"llvm.vector.reduce.or.v{n}i1", "i1", self.v)
-
-    @property
-    def mask_type(self) -> str:
-        """The type of a mask over these lanes."""
-        return vector("i1", lanes_of(self.v.ty))
 
 
 def poly(x: X, coefficients: Sequence[float]) -> X:

@@ -23,8 +23,6 @@ from __future__ import annotations
 from cellc_runtime.abi import FIRST_CALLBACK, TABLE, Ext
 from cellc_runtime.target import Target
 
-MAX_WORKERS = 1024
-
 _STATE = """
 ; One cache line pair for each thing that different threads write.
 %pool = type { i64, [120 x i8],

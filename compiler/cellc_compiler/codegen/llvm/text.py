@@ -253,12 +253,6 @@ class Function:
 
     # --- memory -----------------------------------------------------------------------------
 
-    def opaque(self, ptr: V) -> V:
-        """The same pointer, its origin hidden: LLVM then does not see that a load through it
-        repeats an earlier one, and cannot keep that one in a register until here (a tile has
-        none to spare, so it would spill). An empty inline assembly: no instruction."""
-        return self.emit("ptr", f'call ptr asm "", "=r,0"({ptr})')
-
     def fence(self, *done: V) -> None:
         """Keep the loads and stores written from here on behind those before, and behind the
         computation of `done` (vectors; wider ones than a register's are passed over). An empty
