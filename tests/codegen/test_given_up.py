@@ -413,3 +413,21 @@ def test_the_code_of_llvm_goes_and_comes_back() -> None:
     assert platform.release_code("no such library") == 0
     platform.trim_memory()
     assert emit_object(text, host_target()) == first
+
+
+def test_a_weight_that_is_replaced_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+    net, inputs, _ = layers()
+    p = net.first.weight
+    before, new = p.clone(), ms.Tensor(np.ones(p.shape, np.float32))
+    assert given_up(p)
+    p.set_data(p)  # itself: its elements are needed
+    np.testing.assert_array_equal(p.asnumpy(), before.asnumpy())
+    net(*inputs)
+    net.first.weight.set_data(before)
+    net(*inputs)
+    assert given_up(p)
+    monkeypatch.setattr(packed.Packed, "array", lambda self: pytest.fail("unpacked"))
+    p.set_data(new)
+    monkeypatch.undo()
+    np.testing.assert_array_equal(p.asnumpy(), new.asnumpy())
+    same_in_both_modes(net, inputs)

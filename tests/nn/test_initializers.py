@@ -162,6 +162,11 @@ def test_copies_of_values_drawn_late() -> None:
     p = made()
     p[0, 0] = 5
     assert p.asnumpy()[0, 0] == 5 and (p.asnumpy()[1:] == want[1:]).all()
+    for write in (lambda p: p.set_data(p), lambda p: ms.ops.assign(p, p),
+                  lambda p: p.set_data(p.value())):
+        p = made()
+        write(p)
+        np.testing.assert_array_equal(p.asnumpy(), want)
     zeros = made().clone(init="zeros")
     assert zeros.shape == want.shape and not zeros.asnumpy().any()
     fresh = made().clone(init="normal")

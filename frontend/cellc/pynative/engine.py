@@ -150,8 +150,9 @@ class EagerEngine:
         journal.before_write(parameter)
         for r in active_recordings():
             r.before_overwrite(parameter)
+        given = value._data  # first: it may be the parameter itself
         array = parameter._overwritten()  # held until the new version says that it has changed
-        np.copyto(array, value._data)
+        np.copyto(array, given)
         writes.written((parameter,))
         del array
         for r in active_recordings():
