@@ -182,14 +182,18 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget)
 
 
-def start_worker() -> subprocess.Popen[bytes]:
-    """A process that answers requests; see `compile_worker`."""
+def start_worker(*program: str) -> subprocess.Popen[bytes]:
+    """A process that answers requests; see `compile_worker`.
+
+    Args:
+        program: what its interpreter runs instead.
+    """
     env = dict(os.environ)
     env["PYTHONPATH"] = os.pathsep.join([*_roots(), *filter(None, [env.get("PYTHONPATH")])])
     # A process group of its own: the terminal's Ctrl-C reaches the parent, which ends workers.
     group = -1 if sys.platform == "win32" else 0
     return subprocess.Popen(
-        [sys.executable, "-m", "cellc_compiler.compile_worker"],
+        [sys.executable, *(program or ("-m", "cellc_compiler.compile_worker"))],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env,
         process_group=group,
     )  # fmt: skip

@@ -294,14 +294,20 @@ def test_texts_are_compiled_while_more_are_written() -> None:
     assert sorted(made) == sorted(bodies)
 
 
+def patient(seconds: float) -> str:
+    """A program that compiles until nobody has asked for so long."""
+    return f"from cellc_compiler import compile_worker as w; w.PATIENCE = {seconds}; w.main()"
+
+
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """The processes that are started from now on; none is idle before and afterwards."""
+    """The processes that are started from now on, which wait for long; none is idle before and
+    afterwards."""
     found: list[subprocess.Popen[bytes]] = []
     start = workers.start_worker
 
     def remember() -> subprocess.Popen[bytes]:
-        found.append(start())
+        found.append(start("-c", patient(600)))
         return found[-1]
 
     workers.end_idle()
@@ -336,15 +342,11 @@ def test_a_worker_that_has_ended_itself_is_replaced(
 ) -> None:
     """One that says goodbye between the question whether it lives and the request."""
     bodies = [body for _, body in kernels(2)]
-    code = "from cellc_compiler import compile_worker as w; w.PATIENCE = 0.0; w.main()"
-
-    def hasty() -> subprocess.Popen[bytes]:
-        started.append(subprocess.Popen(
-            [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE))
-        return started[-1]
-
     remember = workers.start_worker
-    monkeypatch.setattr(workers, "start_worker", hasty)
+    hasty = subprocess.Popen([sys.executable, "-c", patient(0)], stdin=subprocess.PIPE,
+                             stdout=subprocess.PIPE)  # fmt: skip
+    started.append(hasty)
+    monkeypatch.setattr(workers, "start_worker", lambda: hasty)
     workers.prepare(1)
     (worker,) = workers._idle
     assert worker.begins() and worker.process.wait(60) == 0
