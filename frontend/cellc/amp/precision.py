@@ -19,9 +19,9 @@ from ..ops.primitive import Primitive
 LEVELS = ("O0", "O1", "O2", "O3", "auto")
 
 _WHITE: tuple[type, ...] = (
-    nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Conv1dTranspose, nn.Conv2dTranspose, nn.Dense,
-    nn.LSTMCell, nn.RNNCell, nn.GRUCell, ops.Conv2D, ops.Conv2DTranspose, ops.MatMul,
-    ops.BatchMatMul, ops.PReLU, ops.ReLU, ops.Ger,
+    nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Conv1dTranspose, nn.Conv2dTranspose, nn.Conv3dTranspose,
+    nn.Dense, nn.LSTMCell, nn.RNNCell, nn.GRUCell, ops.Conv2D, ops.Conv3D, ops.Conv2DTranspose,
+    ops.Conv3DTranspose, ops.MatMul, ops.BatchMatMul, ops.PReLU, ops.ReLU, ops.Ger,
 )
 _BLACK: tuple[type, ...] = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.LayerNorm)
 

@@ -17,3 +17,16 @@ def gcd(input: Any, other: Any) -> Any:
     while _parts.some(y):
         x, y = _parts.euclid(x, y)
     return _parts.divisor(x, shown, None)
+
+
+def lcm(input: Any, other: Any) -> Any:
+    """The least common multiples of ints, not negative. Source: `mindspore.ops.lcm`.
+
+    Args:
+        input, other: Tensors of ints (or one int) that broadcast.
+    """
+    x, y, shown = _parts.whole("lcm", input, other)
+    left, right = x, y
+    while _parts.some(y):
+        x, y = _parts.euclid(x, y)
+    return _parts.multiple(left, right, x, shown, None)

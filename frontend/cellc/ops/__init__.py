@@ -77,17 +77,24 @@ def _primitives() -> dict[str, Any]:
     """The primitive classes: many, and seldom needed, so they are made when first asked for."""
     module = import_module(".primitives", __name__)
     more = import_module(".primitives_more", __name__)
+    space = import_module(".primitives_space", __name__)
+    steps = import_module(".primitives_optim", __name__)
     host = import_module(".host_primitives", __name__)
     summary = import_module(".summary", __name__)
     mapping = import_module(".mapping", __name__)
     base = import_module(".primitive", __name__)
     return {**_public(base), **_public(module), **module.PRIMITIVES, **more.PRIMITIVES,
-            **_public(host), **_public(summary), **_public(mapping)}
+            **space.PRIMITIVES, **steps.PRIMITIVES, **_public(host), **_public(summary),
+            **_public(mapping)}
 
 
 _LATER = {
     "..core.jacobian": "jacfwd jacrev jvp vjp", "..core.taylor": "derivative jet",
-    "..core.vmap": "vmap", ".functional_orthogonal": "qr singular_values triangular_solve",
+    "..core.vmap": "vmap", "..mint.applied": "gcd lcm",
+    ".functional_fourier": "fft fft2 fftfreq fftn fftshift hfft hfft2 hfftn ifft ifft2 ifftn "
+                           "ifftshift ihfft ihfft2 ihfftn irfft irfft2 irfftn rfft rfft2 rfftfreq "
+                           "rfftn",
+    ".functional_orthogonal": "pinv qr singular_values svd triangular_solve",
 }
 _LATER_NAMES = " ".join(_LATER.values()).split()
 _load = lazy_names(__name__, _LATER)

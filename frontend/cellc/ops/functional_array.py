@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from cellc_compiler.ir.types import broadcast_all
-from cellc_runtime.dtypes import DType, bool_, int64
+from cellc_runtime.dtypes import DType, bool_, int64, uint8, uint16, uint32, uint64
 
 from ..common._promotion import alike, common, default_dtype
 from ..common.tensor import Tensor
@@ -123,9 +123,51 @@ _known_dims = lru_cache(maxsize=4096)(_worked_out)
 
 
 def view(input: Tensor, *shape: Any) -> Tensor:
-    """`reshape` with the dimensions as arguments."""
+    """`reshape` with the dimensions as arguments; or, given an element type, the same bytes as it.
+
+    Of a type of another size, the last axis has more or fewer elements (the lowest bytes first).
+
+    Raises:
+        TypeError: an element type of bools or complex numbers.
+        ValueError: the last axis cannot be divided.
+    """
+    if len(shape) == 1 and isinstance(shape[0], DType):
+        return _same_bytes(tensor(input, "view"), shape[0])
     dims = shape[0] if len(shape) == 1 and not is_int(shape[0]) else shape
     return reshape(input, dims)
+
+
+_UNSIGNED = {d.itemsize: d for d in (uint8, uint16, uint32, uint64)}
+
+
+def _same_bytes(x: Tensor, dtype: DType) -> Tensor:
+    if not all(d.is_integer or d.is_float for d in (x.dtype, dtype)):
+        raise TypeError(
+            f"For 'view', integers or floats are needed, but got {x.dtype} and {dtype}.")
+    old, new = x.dtype.itemsize, dtype.itemsize
+    bits: Tensor = apply("bitcast", x, dtype=_UNSIGNED[old])
+    if old == new:
+        return x if dtype is x.dtype else apply("bitcast", bits, dtype=dtype)
+    last = x.shape[-1] if x.ndim else 0
+    if not x.ndim or last * old % new:
+        raise ValueError(f"For 'view', the last axis of {x.shape} {x.dtype} cannot be divided into "
+                         f"elements of {dtype}.")
+    narrow = min(old, new)
+    shifts = [8 * narrow * k for k in _range(max(old, new) // narrow)]
+    if new < old:
+        parts = [m.cast(m.bitwise_right_shift(bits, Tensor(k, bits.dtype)), _UNSIGNED[new])
+                 for k in shifts]
+        bits = _to_shape(stack(parts, -1), (*x.shape[:-1], last * old // new))
+    else:
+        rows = m.cast(_to_shape(bits, (*x.shape[:-1], last * old // new, len(shifts))),
+                      _UNSIGNED[new])
+        total = Tensor(0, rows.dtype)
+        for i, k in enumerate(shifts):
+            one = squeeze(part(rows, rows.ndim - 1, i, i + 1), -1)
+            total = m.bitwise_or(m.bitwise_left_shift(one, Tensor(k, rows.dtype)), total)
+        bits = total
+    out: Tensor = bits if dtype is bits.dtype else apply("bitcast", bits, dtype=dtype)
+    return out
 
 
 def flatten(

@@ -17,6 +17,7 @@ from ..common.tensor import Tensor
 from ..core.dispatch import apply, scan
 from . import functional_array as fa
 from . import functional_create as fc
+from . import functional_index as fi
 from . import functional_linalg as fl
 from . import functional_math as m
 from . import functional_reduce as fr
@@ -210,23 +211,152 @@ def singular_values(input: Tensor) -> Tensor:
     if x.shape[-1] > x.shape[-2]:
         x = fa.swapaxes(x, -1, -2)
     flat = as_batch(x)
-    batch, rows, n = flat.shape
+    n = flat.shape[2]
     if not flat.size:
         return cast_to(fc.zeros((*x.shape[:-2], n), x.dtype), kind)
-    v = fa.broadcast_to(fc.eye(n, None, x.dtype), (batch, n, n))
+    turned = fl.matmul(flat, _rotation(flat))
+    length = m.sqrt(_total(m.mul(turned, turned), 1))
+    u = apply("stop_gradient", m.div(turned, m.where(m.eq(length, 0.0), 1.0, length)))
+    return cast_to(fa.reshape(fr.sum(m.mul(u, turned), 1), (*x.shape[:-2], n)), kind)
+
+
+def _rotation(flat: Tensor) -> Tensor:
+    """The rotation (B, n, n) that brings the columns of (B, m, n), m >= n, to right angles.
+
+    A constant to gradients.
+    """
+    batch, rows, n = flat.shape
+    v = fa.broadcast_to(fc.eye(n, None, flat.dtype), (batch, n, n))
     fixed: Tensor = apply("stop_gradient", flat)
     z = fa.concat((fixed, v), 1)
     even = n + n % 2
     if even != n:
         z = fa.pad(z, (0, 1))
     above = Tensor._from_array(
-        (np.arange(rows + n) < rows).astype(x.dtype.numpy).reshape(1, rows + n, 1))
-    trips = (even - 1) * _SWEEPS[x.dtype] if n > 1 else 0
+        (np.arange(rows + n) < rows).astype(flat.dtype.numpy).reshape(1, rows + n, 1))
+    trips = (even - 1) * _SWEEPS[flat.dtype] if n > 1 else 0
     if trips:
         (z,), _ = scan(("rotate", rows), [z], [], [above, Tensor._from_array(_round(even))], trips,
                        _rotate)
-    turned = fl.matmul(flat, apply("stop_gradient", fa.part(fa.part(z, 2, 0, n), 1, rows,
-                                                            rows + n)))
-    length = m.sqrt(_total(m.mul(turned, turned), 1))
-    u = apply("stop_gradient", m.div(turned, m.where(m.eq(length, 0.0), 1.0, length)))
-    return cast_to(fa.reshape(fr.sum(m.mul(u, turned), 1), (*x.shape[:-2], n)), kind)
+    out: Tensor = apply("stop_gradient", fa.part(fa.part(z, 2, 0, n), 1, rows, rows + n))
+    return out
+
+
+def svd(input: Tensor, full_matrices: bool = False, compute_uv: bool = True) -> Any:
+    """The singular value decomposition u diag(s) v^T of matrices (..., m, n).
+
+    Args:
+        input: float32 or float64.
+        full_matrices: u (..., m, m) and v (..., n, n), else u (..., m, k) and v (..., n, k), k the
+            smaller of m and n.
+        compute_uv: whether u and v are asked for.
+
+    Returns:
+        s (..., k), the largest first, u and v; s alone without `compute_uv`. Columns of u and v
+        may have either sign. Gradients are those of first order.
+
+    Raises:
+        TypeError: no Tensor of those types; an option is no bool.
+        ValueError: fewer than two axes.
+
+    Source: `mindspore.ops.svd`.
+    """
+    x = _matrices(input, "svd", "input")
+    boolean(full_matrices, "svd", "full_matrices")
+    if not boolean(compute_uv, "svd", "compute_uv"):
+        return fr.sort(singular_values(x), -1, True)[0]
+    lead, (rows, columns) = x.shape[:-2], x.shape[-2:]
+    wide = columns > rows
+    flat = as_batch(fa.swapaxes(x, -1, -2) if wide else x)
+    s, u, v = _decomposed(flat, full_matrices)
+    u, v = (v, u) if wide else (u, v)
+    return (fa.reshape(s, (*lead, *s.shape[1:])), fa.reshape(u, (*lead, *u.shape[1:])),
+            fa.reshape(v, (*lead, *v.shape[1:])))
+
+
+def _decomposed(flat: Tensor, full: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """s (B, n), u (B, m, n or m) and v (B, n, n) of (B, m, n), m >= n."""
+    n = flat.shape[2]
+    if not flat.size:
+        batch, rows = flat.shape[:2]
+        ones = fc.eye(rows, rows if full else n, flat.dtype)
+        return (fc.zeros((batch, n), flat.dtype),
+                fa.broadcast_to(ones, (batch, *ones.shape)),
+                fa.broadcast_to(fc.eye(n, None, flat.dtype), (batch, n, n)))
+    fixed: Tensor = apply("stop_gradient", flat)
+    v = _rotation(flat)
+    turned = fl.matmul(fixed, v)
+    _, order = fr.sort(m.sqrt(fr.sum(m.mul(turned, turned), 1)), -1, True)
+    pick = fa.expand_dims(order, 1)
+    v = fi.gather_elements(v, 2, fa.broadcast_to(pick, v.shape))
+    # Q of columns at right angles is those of length one, and others where a column is zero.
+    q, r = qr(fl.matmul(fixed, v), "complete" if full else "reduced")
+    size = fa.diagonal(r, 0, 1, 2)
+    sign = m.where(m.lt(size, 0.0), -1.0, fc.ones_like(size))
+    q, s, v = (apply("stop_gradient", t) for t in (q, m.abs(size), v))
+    flip = fa.expand_dims(sign, 1)
+    u = m.mul(fa.part(q, 2, 0, n), flip)
+    s, u_moved, v = _first_order(m.sub(flat, fixed), s, u, v)
+    return s, fa.concat((u_moved, fa.part(q, 2, n, q.shape[2])), 2) if full else u_moved, v
+
+
+def _first_order(
+    change: Tensor, s: Tensor, u: Tensor, v: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The decomposition with what a small change of the matrix, which is zero, does to it.
+
+    So gradients are those of u, s and v (Townsend, 2016); of equal singular values the vectors
+    have none.
+    """
+    across = fa.swapaxes(u, 1, 2)
+    p = fl.matmul(fl.matmul(across, change), v)
+    row, column = fa.expand_dims(s, 1), fa.expand_dims(s, 2)
+    gap = m.sub(m.mul(row, row), m.mul(column, column))
+    apart = m.ne(gap, 0.0)
+    f = m.where(apart, m.div(1.0, m.where(apart, gap, 1.0)), 0.0)
+    back = fa.swapaxes(p, 1, 2)
+    of_u = fl.matmul(u, m.mul(f, m.add(m.mul(p, row), m.mul(column, back))))
+    of_v = fl.matmul(v, m.mul(f, m.add(m.mul(column, p), m.mul(back, row))))
+    if u.shape[1] > u.shape[2]:
+        inverse = m.where(m.gt(row, 0.0), m.div(1.0, m.where(m.gt(row, 0.0), row, 1.0)), 0.0)
+        reached = m.mul(fl.matmul(change, v), inverse)
+        of_u = m.add(of_u, m.sub(reached, fl.matmul(u, fl.matmul(across, reached))))
+    return m.add(s, fa.diagonal(p, 0, 1, 2)), m.add(u, of_u), m.add(v, of_v)
+
+
+def pinv(x: Tensor, *, atol: Any = None, rtol: Any = None, hermitian: bool = False) -> Tensor:
+    """The pseudo-inverses (Moore, Penrose) of matrices (..., m, n): (..., n, m).
+
+    Args:
+        x: float32 or float64.
+        atol, rtol: a singular value of at most max(atol, rtol * the largest one) counts as zero.
+            By default atol is 0, and rtol the larger of m and n times the machine's precision,
+            or 0 where atol is given and above 0.
+        hermitian: whether the matrices are symmetric (which changes nothing here).
+
+    Raises:
+        TypeError: no Tensor of those types; `hermitian` is no bool.
+        ValueError: fewer than two axes.
+
+    Source: `mindspore.ops.pinv`.
+    """
+    t = _matrices(x, "pinv", "x")
+    boolean(hermitian, "pinv", "hermitian")
+    if rtol is None:
+        precise = float(np.finfo(t.dtype.numpy).eps)
+        default = max(t.shape[-2:]) * precise
+        rtol = default if atol is None else m.where(m.gt(atol, 0.0), 0.0, default) \
+            if isinstance(atol, Tensor) else 0.0 if atol > 0 else default
+    s, u, v = svd(t)
+    if not t.size:
+        return fa.swapaxes(t, -1, -2)
+    largest = fr.amax(s, -1, True)
+    limit = m.maximum(m.mul(largest, _column(rtol)), 0.0 if atol is None else _column(atol))
+    kept = m.gt(s, limit)
+    inverse = m.where(kept, m.div(1.0, m.where(kept, s, 1.0)), 0.0)
+    return fl.matmul(m.mul(v, fa.expand_dims(inverse, -2)), fa.swapaxes(u, -1, -2))
+
+
+def _column(limit: Any) -> Any:
+    """A limit per matrix beside singular values; a number as it is."""
+    return fa.expand_dims(limit, -1) if isinstance(limit, Tensor) and limit.ndim else limit

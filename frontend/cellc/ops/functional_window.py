@@ -518,14 +518,19 @@ def _centers(
 
 
 def _resize_axis(
-    x: Tensor, axis: int, n: int, mode: str, align: bool, step: float | None = None
+    x: Tensor, axis: int, n: int, mode: str, align: bool, step: float | None = None,
+    half: bool | None = None,
 ) -> Tensor:
+    """One axis of another length; `half` is where pixels of the modes beside nearest are."""
     d = x.shape[axis]
     if mode in ("nearest", "nearest-exact"):
-        at = np.floor(_centers(d, n, align, False, step)
-                      + (0.5 * d / n if mode != "nearest" else 0))
-        return _take(x, axis, np.clip(at, 0, d - 1))
-    at = _centers(d, n, align, True, step)
+        at = _centers(d, n, align, False, step)
+        if align:
+            at = at + 0.5
+        elif half or mode != "nearest":
+            at = at + 0.5 * d / n
+        return _take(x, axis, np.clip(np.floor(at), 0, d - 1))
+    at = _centers(d, n, align, half is not False, step)
     if mode == "bicubic":
         return _cubic(x, axis, at)
     at = np.clip(at, 0, d - 1)

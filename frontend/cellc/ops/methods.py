@@ -426,11 +426,6 @@ def new_ones(self: Tensor, size: Any, dtype: DType | None = None) -> Tensor:
     return fc.ones(size, dtype or self.dtype)
 
 
-def bernoulli(self: Tensor, p: Any = None, seed: int | None = None) -> Tensor:
-    """1 with probability p (or with that of each element), else 0."""
-    return rnd.bernoulli(self, self if p is None else p, seed)
-
-
 # --- methods that change the tensor ---------------------------------------------------------------
 
 
@@ -501,7 +496,7 @@ _AS_THEY_ARE: tuple[Any, ...] = (
     m.abs, m.atan2, m.addcdiv, m.addcmul, m.angle, m.bitwise_and, m.bitwise_left_shift,
     m.bitwise_not,
     m.bitwise_or, m.bitwise_right_shift, m.bitwise_xor, m.ceil, m.clamp, m.clip, m.conj,
-    m.copysign, m.deg2rad, m.div, m.eq, m.float_power, m.floor, m.floor_divide, m.fmax, m.fmin,
+    m.copysign, m.deg2rad, m.div, m.eq, m.floor, m.floor_divide, m.fmax, m.fmin,
     m.fmod, m.frac, m.ge, m.gt, m.heaviside, m.hypot, m.imag, m.isclose, m.isfinite, m.isinf,
     m.isnan, m.isneginf, m.isposinf, m.isreal, m.le, m.lerp, m.logaddexp, m.logaddexp2,
     m.logical_and, m.logical_not, m.logical_or, m.logical_xor, m.logit, m.lt, m.masked_fill,
@@ -510,20 +505,20 @@ _AS_THEY_ARE: tuple[Any, ...] = (
     m.subtract, m.true_divide, m.trunc, m.xdivy, m.xlogy,
     fr.amax, fr.amin, fr.aminmax, fr.bincount, fr.cummax, fr.cummin,
     fr.cumprod, fr.diff, fr.kthvalue, fr.logcumsumexp, fr.logsumexp, fr.masked_select,
-    fr.msort, fr.nanmean, fr.nonzero, fr.norm, fr.searchsorted,
+    fr.msort, fr.nanmean, fr.nonzero, fr.norm,
     fr.topk, fr.unique, fr.unique_consecutive,
-    fa.broadcast_to, fa.diag, fa.diagflat, fa.diagonal, fa.dsplit,
+    fa.broadcast_to, fa.diag, fa.diagflat, fa.dsplit,
     fa.expand_dims, fa.fliplr, fa.flipud, fa.hsplit, fa.is_complex, fa.is_floating_point,
     fa.moveaxis, fa.narrow, fa.ravel, fa.roll, fa.rot90, fa.squeeze, fa.swapaxes,
-    fa.swapdims, fa.t, fa.tensor_split, fa.trace, fa.tril, fa.triu, fa.unbind, fa.unsqueeze,
+    fa.swapdims, fa.t, fa.tensor_split, fa.tril, fa.triu, fa.unbind, fa.unsqueeze,
     fa.view, fa.vsplit, fa.reverse,
     fi.gather_elements, fi.gather_nd, fi.index_fill, fi.index_select,
     fi.inplace_update, fi.unsorted_segment_max, fi.unsorted_segment_min, fi.unsorted_segment_prod,
-    fs.argwhere, fs.select_scatter, fs.slice_scatter, fs.diagonal_scatter, fs.reverse_sequence,
+    fs.argwhere, fs.select_scatter, fs.slice_scatter, fs.diagonal_scatter,
     fw.unfold,
-    fl.addbmm, fl.addmm, fl.addmv, fl.addr, fl.baddbmm, fl.bmm, fl.dot, fl.cross, fl.ger, fl.inner,
+    fl.addbmm, fl.addmm, fl.addmv, fl.addr, fl.baddbmm, fl.bmm, fl.dot, fl.cross, fl.inner,
     fl.matmul, fl.mm, fl.outer, fn.softmax, rnd.multinomial,
-    fm.adjoint, fm.approximate_equal, fm.cov, fm.histc, fm.ldexp, fm.matrix_power, fm.nanquantile,
+    fm.adjoint, fm.cov, fm.histc, fm.ldexp, fm.matrix_power, fm.nanquantile,
     fm.quantile, fm.renorm, fm.top_k, fw.fold,
 )
 
@@ -536,12 +531,12 @@ _METHODS: dict[str, Any] = {
     "max": _extreme_method(fr.max, fr.amax), "min": _extreme_method(fr.min, fr.amin),
     "where": where, "select": select, "gather": gather, "take": take,
     "scatter_add": scatter_add, "split": split, "new_full": new_full, "new_zeros": new_zeros,
-    "new_ones": new_ones, "bernoulli": bernoulli, "copy_": copy_, "fill_": fill_,
+    "new_ones": new_ones, "copy_": copy_, "fill_": fill_,
     "zero_": zero_, "itemset": itemset,
     "scatter_sub": fi.tensor_scatter_sub, "scatter_mul": fi.tensor_scatter_mul,
     "scatter_div": fi.tensor_scatter_div, "scatter_max": fi.tensor_scatter_max,
     "scatter_min": fi.tensor_scatter_min,
-    "multiply": m.mul, "divide": m.div, "absolute": m.abs,
+    "divide": m.div, "absolute": m.abs,
     "negative": m.neg, "equal": m.eq, "not_equal": m.ne, "less": m.lt, "less_equal": m.le,
     "greater": m.gt, "greater_equal": m.ge, "invert": m.bitwise_not,
     "movedim": fa.moveaxis, "arctan2": m.atan2, "fills": fc.fills, "fill": fc.fills,

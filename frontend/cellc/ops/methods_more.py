@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -23,11 +24,17 @@ from ..core import writes
 from ..core.dispatch import apply
 from ..core.hooks import register_on_tensor
 from . import functional_array as fa
+from . import functional_band as band
+from . import functional_classes as classes
 from . import functional_create as fc
 from . import functional_index as fi
+from . import functional_linalg as fl
 from . import functional_math as m
+from . import functional_more as more
 from . import functional_random as rnd
 from . import functional_reduce as fr
+from . import functional_scatter as fs
+from . import functional_solve as solve
 from ._args import is_int
 
 Method = Callable[..., Any]
@@ -371,6 +378,54 @@ def new_empty(self: Tensor, size: Any, *, dtype: DType | None = None, device: An
 
 _AXES = {"dim": "axis", "keepdim": "keepdims"}
 
+
+def _later(name: str) -> Method:
+    """A function of `ops` whose module loads when it is first called, as a method."""
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
+        return getattr(import_module(__package__), name)(self, *args, **kwargs)
+
+    method.__name__, method.__doc__ = name, f"`ops.{name}` of this tensor."
+    return method
+
+
+def searchsorted(
+    self: Tensor, v: Any = None, side: str = "left", sorter: Tensor | None = None, **more: Any
+) -> Tensor:
+    """Where values `v` (or `values`) belong in this ordered tensor; see `ops.searchsorted`."""
+    values = more.pop("values", v)
+    if more.get("right"):
+        side = more.pop("right") and "right"
+    return fr.searchsorted(self, values, side=side, sorter=sorter, **more)
+
+
+def trace(
+    self: Tensor, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: DType | None = None
+) -> Tensor:
+    """The sums of the diagonals of two axes (of a matrix by default).
+
+    Args:
+        offset: how far above the main diagonal.
+        axis1, axis2: the axes.
+        dtype: element type to convert to first.
+    """
+    x = self if dtype is None else cast_to(self, dtype)
+    line = fa.diagonal(x, offset, axis1, axis2)
+    out: Tensor = apply("reduce_sum", line, axes=(line.ndim - 1,), keepdims=False)
+    return out
+
+
+def reverse_sequence(
+    self: Tensor, seq_lengths: Tensor, seq_dim: int = 0, batch_dim: int = 0
+) -> Tensor:
+    """The first elements of each row in reverse order; see `ops.reverse_sequence`."""
+    return fs.reverse_sequence(self, seq_lengths, seq_dim, batch_dim)
+
+
+def bernoulli(self: Tensor, p: Any = None, seed: Any = None, *, generator: Any = None) -> Tensor:
+    """1 with probability p (or with that of each element), else 0."""
+    return rnd.bernoulli(self, self if p is None else p, seed if generator is None else generator)
+
+
 def register_hook(input: Tensor, hook: Callable[..., Any]) -> Any:
     """Pass every gradient of this tensor through a function.
 
@@ -392,6 +447,20 @@ def register_hook(input: Tensor, hook: Callable[..., Any]) -> Any:
 
 METHODS: dict[str, Any] = {
     "register_hook": register_hook,
+    "searchsorted": searchsorted, "trace": trace, "reverse_sequence": reverse_sequence,
+    "bernoulli": bernoulli, "diagonal": aliased(fa.diagonal, axis1="dim1", axis2="dim2"),
+    "float_power": aliased(m.float_power, other="exponent"),
+    "multiply": aliased(m.mul, value="other"),
+    "approximate_equal": aliased(more.approximate_equal, other="y"),
+    "cholesky": solve.cholesky, "cholesky_inverse": solve.cholesky_inverse,
+    "cholesky_solve": solve.cholesky_solve, "col2im": band.col2im, "det": solve.det,
+    "ger": fl.ger, "igamma": classes.igamma, "igammac": classes.igammac, "inv": solve.inverse,
+    "inverse": solve.inverse, "logdet": solve.logdet, "slogdet": solve.slogdet,
+    "matrix_determinant": solve.matrix_determinant,
+    "log_matrix_determinant": solve.log_matrix_determinant,
+    "random_categorical": rnd.random_categorical,
+    "qr": _later("qr"), "svd": _later("svd"), "triangular_solve": _later("triangular_solve"),
+    "gcd": _later("gcd"), "lcm": _later("lcm"),
     "add": add, "sub": m.subtract, "flatten": flatten, "repeat_interleave": repeat_interleave,
     "allclose": allclose, "argmax_with_value": argmax_with_value,
     "argmin_with_value": argmin_with_value, "ptp": ptp, "choose": choose,
@@ -417,6 +486,6 @@ METHODS: dict[str, Any] = {
                                                                       value="src")),
     "scatter_add_": in_place(fi.scatter_add_ext), "index_put_": in_place(index_put),
     "masked_scatter_": in_place(masked_scatter), "fill_diagonal_": in_place(fill_diagonal),
-    "put_": in_place(put), "index_copy_": in_place(index_copy),
+    "bernoulli_": in_place(bernoulli), "put_": in_place(put), "index_copy_": in_place(index_copy),
 }
 """Methods by name, as `Tensor` gets them."""

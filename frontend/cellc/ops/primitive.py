@@ -81,6 +81,28 @@ class Primitive:
         changed(self, "recomputed")
         return self
 
+    def del_prim_attr(self, name: str) -> Primitive:
+        """Forget an attribute that `add_prim_attr` has set; itself."""
+        self.__dict__.get("extra", {}).pop(name, None)
+        return self
+
+    def init_prim_io_names(self, inputs: Any, outputs: Any) -> None:
+        """Remember names of inputs and outputs, which have no effect."""
+        self.add_prim_attr("input_names", inputs)
+        self.add_prim_attr("output_names", outputs)
+
+    def set_prim_instance_name(self, name: str) -> Primitive:
+        """Remember a name, which has no effect; itself."""
+        return self.add_prim_attr("instance_name", name)
+
+    def set_stage(self, stage: int) -> Primitive:
+        """Remember a stage of a pipeline, which one process has not; itself."""
+        return self.add_prim_attr("stage", stage)
+
+    def place(self, role: str, rank_id: int) -> Primitive:
+        """Accepted for compatibility (there is one process); itself."""
+        return self
+
     def add_prim_attr(self, name: str, value: Any) -> Primitive:
         """Remember an attribute that has no effect; itself."""
         self.__dict__.setdefault("extra", {})[name] = value
@@ -129,4 +151,9 @@ def _bind(
     for key, value in full.items():
         if value is REQUIRED:
             raise TypeError(f"{name} is missing the argument {key!r}")
+        kind = type(parameters[key])
+        if (kind is bool and not isinstance(value, bool)) or (
+                kind is int and isinstance(value, str)):
+            raise TypeError(f"For '{name}', the type of '{key}' should be '{kind.__name__}', but "
+                            f"got type '{type(value).__name__}'.")
     return full

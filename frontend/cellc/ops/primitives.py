@@ -33,6 +33,7 @@ from . import functional_reduce as fr
 from . import functional_scatter as fs
 from . import functional_window as win
 from . import methods_more
+from ._args import axis_of
 from ._generated import make_function
 from .primitive import Primitive as Primitive
 from .primitive import SeededPrimitive
@@ -106,7 +107,7 @@ def _matmul(x: Tensor, y: Tensor, transpose_a: bool, transpose_b: bool) -> Tenso
 
 def _running_sum(op: str) -> Callable[..., Tensor]:
     def function(x: Tensor, axis: int, exclusive: bool, reverse: bool) -> Tensor:
-        out: Tensor = apply(op, x, axis=axis % max(x.ndim, 1), exclusive=bool(exclusive),
+        out: Tensor = apply(op, x, axis=axis_of(axis, x.ndim, op), exclusive=bool(exclusive),
                             reverse=bool(reverse))
         return out
 
