@@ -19,9 +19,15 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def tensor(
     input_data: Any = None, dtype: Any = None, shape: Any = None, init: Any = None,
-    const_arg: bool = False,
+    const_arg: bool = False, device: str | None = None,
 ) -> Tensor:
-    """A Tensor from data; see `Tensor`. Source: `mindspore.tensor`."""
+    """A Tensor from data; see `Tensor`. Source: `mindspore.tensor`.
+
+    Raises:
+        ValueError: `device` is another one than the CPU.
+    """
+    if device is not None and str(device).split(":")[0].upper() != "CPU":
+        raise ValueError(f"For 'tensor', 'device' must be 'CPU' or None, but got {device!r}.")
     return Tensor(input_data, dtype, shape, init, const_arg=const_arg)
 
 
@@ -102,9 +108,12 @@ def lazy_inline(fn: F | None = None, attrs: Any = None, policy: Any = None) -> A
     return fn if fn is not None else lambda inner: inner
 
 
-def no_inline(fn: F) -> F:
-    """The function itself. Source: `mindspore.no_inline`."""
-    return fn
+def no_inline(fn: Any = None) -> Any:
+    """The function itself (without one, a decorator that gives it).
+
+    Source: `mindspore.no_inline`.
+    """
+    return no_inline if fn is None else fn
 
 
 class JitConfig:

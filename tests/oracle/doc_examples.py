@@ -11,6 +11,7 @@ prints every example that differs (those whose name contains a part, in full).
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -26,9 +27,10 @@ WORKER = Path(__file__).with_name("example_worker.py")
 NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*(?:e[-+]?\d+)?|\.\d+(?:e[-+]?\d+)?|\binf\b|\bnan\b)", re.I)
 SEED = re.compile(r"(?<!random\.)(\b(?:set_)?seed\w*\s*[=(]\s*)(\d+)")
 TOLERANCE = 1e-4
+PATIENCE = 90  # seconds
 _NAMES = (
-    "import json, cellc.shim as s; s.install(); import example_worker as w; "
-    "print(json.dumps({x: w.public_names(x) for x in w.SCOPES}))"
+    "import json, sys, cellc.shim as s; s.install(); import example_worker as w; "
+    "print(json.dumps([n for n in json.load(sys.stdin) if w.has(n)]))"
 )
 
 
@@ -57,21 +59,21 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "GLOG_v": "4", "PYTHONPATH": path}
 
 
-def collect(oracle: str) -> dict[str, str]:
-    """The examples of every name that cellc has too, by name."""
-    names = subprocess.run(
-        [sys.executable, "-c", _NAMES], env=_environment(), capture_output=True, text=True,
-        check=True,
-    ).stdout
+def collect(oracle: str, everything: bool = False) -> dict[str, str]:
+    """The examples by name: of the names that cellc has too, or of all of them."""
     with tempfile.TemporaryDirectory() as folder:
-        given, found = Path(folder, "names.json"), Path(folder, "examples.json")
-        given.write_text(names, encoding="utf-8")
+        path = Path(folder, "examples.json")
         subprocess.run(
-            [oracle, WORKER, "extract", given, found], env=_environment(), capture_output=True,
-            check=True,
+            [oracle, WORKER, "extract", path], env=_environment(), capture_output=True, check=True,
         )
-        examples: dict[str, str] = json.loads(found.read_text(encoding="utf-8"))
-    return examples
+        examples: dict[str, str] = json.loads(path.read_text(encoding="utf-8"))
+    if everything:
+        return examples
+    names = subprocess.run(
+        [sys.executable, "-c", _NAMES], input=json.dumps(list(examples)), env=_environment(),
+        capture_output=True, text=True, check=True,
+    ).stdout
+    return {n: examples[n] for n in json.loads(names)}
 
 
 def _read(path: Path) -> dict[str, Outcome]:
@@ -82,6 +84,18 @@ def _read(path: Path) -> dict[str, Outcome]:
     return done
 
 
+def _watch(process: subprocess.Popen[bytes], results: Path) -> None:
+    """Wait for a process; one that has written nothing for long hangs in native code: end it."""
+    size, since = -1, 0
+    while process.poll() is None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(1)
+        now = results.stat().st_size if results.exists() else 0
+        size, since = now, since + 1 if now == size else 0
+        if since > PATIENCE:
+            process.kill()
+
+
 def outcomes(python: str, provider: str, examples: Mapping[str, str]) -> dict[str, Outcome]:
     """Run examples in processes of `python`, a new one after each that dies."""
     done: dict[str, Outcome] = {}
@@ -90,10 +104,10 @@ def outcomes(python: str, provider: str, examples: Mapping[str, str]) -> dict[st
         while len(done) < len(examples):
             left = {n: t for n, t in examples.items() if n not in done}
             given.write_text(json.dumps(left), encoding="utf-8")
-            subprocess.run(
+            _watch(subprocess.Popen(
                 [python, WORKER, "run", provider, given, results], cwd=folder,
-                env=_environment(), capture_output=True, check=False,
-            )
+                env=_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            ), results)
             before = len(done)
             done = _read(results) if results.exists() else {}
             if len(done) == before:

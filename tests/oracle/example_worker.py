@@ -1,6 +1,6 @@
 """Collects and runs documentation examples, in a process of MindSpore's or of cellc's Python.
 
-    python example_worker.py extract NAMES.json EXAMPLES.json
+    python example_worker.py extract EXAMPLES.json
     python example_worker.py run mindspore|cellc EXAMPLES.json RESULTS.jsonl
 
 Standard library only at the top, since it runs in both installations.
@@ -21,25 +21,48 @@ import re
 import signal
 import sys
 import warnings
+from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
 SECONDS = 20
-SCOPES = ("mindspore.ops", "mindspore.nn", "mindspore.Tensor", "mindspore", "mindspore.numpy",
-          "mindspore.mint", "mindspore.mint.nn.functional")
+SCOPES = (
+    "mindspore.ops", "mindspore.nn", "mindspore.Tensor", "mindspore", "mindspore.numpy",
+    "mindspore.mint", "mindspore.mint.nn.functional", "mindspore.mint.nn", "mindspore.mint.optim",
+    "mindspore.mint.linalg", "mindspore.mint.special", "mindspore.train", "mindspore.amp",
+    "mindspore.common.initializer", "mindspore.common", "mindspore.experimental.optim",
+    "mindspore.experimental.optim.lr_scheduler", "mindspore.parallel", "mindspore.communication",
+    "mindspore.communication.comm_func", "mindspore.communication.management",
+    "mindspore.context", "mindspore.runtime", "mindspore.hal", "mindspore.profiler",
+    "mindspore.ops.operations", "mindspore.ops.functional", "mindspore.nn.utils",
+    "mindspore.utils", "mindspore.ops.auto_generate", "mindspore.mint.distributed",
+)
+"""Where the documented names are."""
+LASTING = re.compile(r"device_target|set_device|parallel_context|\binit\(|init_process_group")
+"""Settings that no later example can take back: after such a one the process ends."""
+GIVEN = ("LeNet5", "Net", "create_dataset")
+"""What examples use without defining it."""
 
 
 def owner(scope: str) -> Any:
     """The module or class that a dotted name means."""
-    package = importlib.import_module("mindspore")
-    for part in scope.split(".")[1:]:
-        package = getattr(package, part)
-    return package
+    parts = scope.split(".")
+    value = importlib.import_module(parts[0])
+    for n, part in enumerate(parts[1:], 2):
+        with contextlib.suppress(ImportError):  # a module, perhaps one that loads when asked for
+            value = importlib.import_module(".".join(parts[:n]))
+            continue
+        value = getattr(value, part)
+    return value
 
 
-def public_names(scope: str) -> list[str]:
-    """What a scope offers."""
-    return sorted(n for n in dir(owner(scope)) if not n.startswith("_"))
+def has(name: str) -> bool:
+    """Whether there is something of this dotted name."""
+    try:
+        owner(name)
+    except (AttributeError, ImportError):
+        return False
+    return True
 
 
 def source_of(doc: str | None) -> str:
@@ -50,14 +73,27 @@ def source_of(doc: str | None) -> str:
         return ""
 
 
-def extract(names: dict[str, list[str]]) -> dict[str, str]:
+def _members(name: str, value: Any) -> Iterator[tuple[str, str | None]]:
+    """The public methods and properties that a class defines itself, with their texts."""
+    if isinstance(value, type) and value.__module__.startswith("mindspore"):
+        for key, member in vars(value).items():
+            if not key.startswith("_"):
+                yield f"{name}.{key}", getattr(member, "__doc__", None)
+
+
+def extract() -> dict[str, str]:
     """Examples by dotted name; each program once, under the first name that has it."""
     found: dict[str, str] = {}
-    for scope, offered in names.items():
-        for name in offered:
-            text = source_of(getattr(getattr(owner(scope), name, None), "__doc__", None))
-            if text and text not in found.values():
-                found[f"{scope}.{name}"] = text
+    seen = set()
+    for scope in SCOPES:
+        home = owner(scope)
+        for name in sorted(n for n in dir(home) if not n.startswith("_")):
+            value = getattr(home, name, None)
+            for inner, doc in ((name, getattr(value, "__doc__", None)), *_members(name, value)):
+                text = source_of(doc)
+                if text and text not in seen:
+                    seen.add(text)
+                    found[f"{scope}.{inner}"] = text
     return found
 
 
@@ -74,7 +110,14 @@ def _statements(text: str, name: str) -> None:
     with open(path, "w", encoding="utf-8") as f:
         f.write(text)
     linecache.checkcache(path)
-    space: dict[str, Any] = {"__name__": "__main__", "__file__": path}
+    ms: Any = importlib.import_module("mindspore")
+    space: dict[str, Any] = {
+        "__name__": "__main__", "__file__": path, "mindspore": ms, "ms": ms, "Tensor": ms.Tensor,
+        "Parameter": ms.Parameter, "nn": ms.nn, "ops": ms.ops, "mint": ms.mint,
+        "np": importlib.import_module("numpy"),
+    }  # most examples import what they use, and some forget it
+    network = importlib.import_module("example_network")
+    space |= {n: getattr(network, n) for n in GIVEN if re.search(rf"\b{n}\(", text)}
     for node in ast.parse(text, path).body:
         exec(compile(ast.Interactive([node]), os.path.abspath(path), "single"), space)
 
@@ -107,9 +150,8 @@ def run_one(name: str, text: str) -> dict[str, str]:
 def main() -> None:
     """Do what the command line says."""
     if sys.argv[1] == "extract":
-        with open(sys.argv[2], encoding="utf-8") as f:
-            found = extract(json.load(f))
-        with open(sys.argv[3], "w", encoding="utf-8") as f:
+        found = extract()
+        with open(sys.argv[2], "w", encoding="utf-8") as f:
             json.dump(found, f)
         return
     if sys.argv[2] == "cellc":
@@ -123,6 +165,8 @@ def main() -> None:
             results.flush()
             results.write(json.dumps(run_one(name, text)) + "\n")
             results.flush()
+            if LASTING.search(text):
+                return
 
 
 if __name__ == "__main__":

@@ -95,6 +95,8 @@ def dtype_to_pytype(type_: DType) -> type:
     Raises:
         KeyError: `type_` has no Python type.
     """
+    if not isinstance(type_, DType):
+        raise KeyError(type_)
     for python, dtype in _PYTHON.items():
         if dtype is type_:
             return python
@@ -108,12 +110,17 @@ def pytype_to_dtype(obj: Any) -> DType:
     """The element type of a Python type, numpy type or element type.
 
     Raises:
+        TypeError: `obj` is no type.
         NotImplementedError: there is none.
     """
     if isinstance(obj, DType):
         return obj
-    if obj in _PYTHON:
-        return _PYTHON[obj]
+    if not isinstance(obj, (type, np.dtype)):
+        raise TypeError("For 'pytype_to_dtype', 'obj' must be a Python type such as int or a numpy "
+                        f"type, but got {obj!r}.")
+    known = _PYTHON.get(obj) if isinstance(obj, type) else None
+    if known is not None:
+        return known
     try:
         return from_numpy(obj)
     except TypeError:

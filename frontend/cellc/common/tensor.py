@@ -556,6 +556,6 @@ class OpenTensor(Tensor, Described):
 
     def __repr__(self) -> str:
         dims = ", ".join(map(str, self.shape))
-        return f"Tensor(shape=[{dims}], dtype={str(self.element).capitalize()}, value= <not given>)"
+        return f"Tensor(shape=[{dims}], dtype={str(self.element).capitalize()}, value=\n)"
 
     __str__ = __repr__

@@ -344,7 +344,7 @@ def _check_file(file: Any, format: str) -> None:
             "For 'load_checkpoint', the argument 'ckpt_file_name' must be string, "
             f"but got {type(file)}."
         )
-    if not file.endswith("." + format):
+    if not file.endswith(format):
         raise ValueError(
             "For 'load_checkpoint', the checkpoint file format must same with 'format', "
             f"but got file_name:'{file}', format:'{format}'"

@@ -138,8 +138,8 @@ class LRScheduler:
         """The rates that were assigned last."""
         return list(self._last_lr)
 
-    def step(self, epoch: int | None = None) -> None:
-        """Go on to the next epoch, or to a given one, and assign its rates.
+    def step(self, epoch: int | None = None) -> bool:
+        """Go on to the next epoch, or to a given one, and assign its rates; True.
 
         Raises:
             TypeError: the epoch is no int.
@@ -152,6 +152,7 @@ class LRScheduler:
             self.last_epoch = _int(epoch, "epoch", type(self).__name__)
             rates = self._direct()
         self._last_lr = _assign(self.optimizer, rates)
+        return True
 
     def _direct(self) -> list[Any]:
         """The rates at `last_epoch`, whatever the present ones are, where there is a formula."""
@@ -421,7 +422,9 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         wave = (1.0 + math.cos(math.pi * self.T_cur / self.T_i)) / 2.0
         return [self.eta_min + (rate - self.eta_min) * wave for rate in self._base()]
 
-    def step(self, epoch: float | None = None) -> None:
+    def step(  # type: ignore[override]  # MindSpore's gives None here, True elsewhere
+        self, epoch: float | None = None
+    ) -> None:
         """Go on to the next epoch, or to a given one (parts of epochs too)."""
         if epoch is None:
             epoch = max(self.last_epoch + 1, 0)
@@ -613,8 +616,8 @@ class ReduceLROnPlateau:
             bound = self.best + sign * self.threshold
         return value < bound if self.mode == "min" else value > bound
 
-    def step(self, metrics: Any) -> None:
-        """Take in the metric of an epoch."""
+    def step(self, metrics: Any) -> bool:
+        """Take in the metric of an epoch; True."""
         value = _number(metrics)
         self.last_epoch += 1
         if self._is_improvement(value):
@@ -629,6 +632,7 @@ class ReduceLROnPlateau:
             self.cooldown_counter = self.cooldown
             self.wait = 0
         self._last_lr = [Tensor(np.float32(rate)) for rate in _rates(self.optimizer)]
+        return True
 
     def _reduce_lr(self) -> None:
         rates = []
