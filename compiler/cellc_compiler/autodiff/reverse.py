@@ -23,6 +23,16 @@ from ..ir.op import lookup
 from ..ir.types import TensorType, differentiable, seedable
 from ..passes.base import copy_graph
 from .again import compute_again
+from .doubt import (
+    Contributed,
+    Doubts,
+    chosen,
+    contributed,
+    flag,
+    settle_step,
+    settled,
+    sure_results,
+)
 from .effects import Kept, keep_calls, silent, take_kept, without_effects
 from .errors import GradientError
 from .loops import BackwardLoop, LoopPlan, Origin, Term
@@ -33,7 +43,8 @@ Cotangents = dict[Value, Value]
 
 
 def reverse(
-    b: Builder, nodes: Sequence[Node], cotangents: Cotangents, wanted: Sequence[Value]
+    b: Builder, nodes: Sequence[Node], cotangents: Cotangents, wanted: Sequence[Value],
+    doubts: Doubts | None = None,
 ) -> list[Value | None]:
     """Append to `b` the backward nodes of `nodes`; the cotangents of `wanted` (None: no path).
 
@@ -42,10 +53,14 @@ def reverse(
         nodes: forward nodes in order.
         cotangents: of the results to start from, and of values as gathered so far; updated.
         wanted: values whose cotangents are asked for.
+        doubts: flags of values in doubt; updated. Without them, zeros are given where nothing
+            contributed when it ran.
 
     Raises:
         GradientError: an op on the path has no gradient.
     """
+    whole = doubts is None
+    doubts = {} if doubts is None else doubts
     active = reached(nodes, wanted)
     start, seeds = len(b.graph.nodes), list(cotangents.values())
     for node in reversed(nodes):
@@ -54,9 +69,12 @@ def reverse(
                    for dy, r in zip(dys, node.results, strict=True)):
             continue
         with b.at(span=node.span, scope=node.scope):
-            _step(b, node, dys, cotangents, active)
+            _sure_step(b, node, dys, cotangents, active, doubts)
     compute_again(b, start, nodes, seeds)
-    return [cotangents.get(v) for v in wanted]
+    found = [cotangents.get(v) for v in wanted]
+    if not whole or not doubts:
+        return found
+    return [settled(b, v, doubts.get(w)) for v, w in zip(found, wanted, strict=True)]
 
 
 def reached(nodes: Sequence[Node], wanted: Sequence[Value]) -> set[Value]:
@@ -69,13 +87,28 @@ def reached(nodes: Sequence[Node], wanted: Sequence[Value]) -> set[Value]:
     return active
 
 
+def _sure_step(
+    b: Builder, node: Node, dys: list[Value | None], cotangents: Cotangents, active: set[Value],
+    doubts: Doubts,
+) -> None:
+    """`_step`, with what the run decides on kept apart; see `doubt`."""
+    special = _REGION_RULES.get(node.op)
+    if special is None and not doubts:
+        _step(b, node, dys, cotangents, active)
+        return
+    dys, some = sure_results(b, node, dys, doubts)
+    before = {v: cotangents.get(v) for v in node.operands}
+    found: Mapping[Value, Value] = {}
+    if special is None:
+        _step(b, node, dys, cotangents, active)
+    else:
+        found = special(b, node, dys, cotangents, active)
+    settle_step(b, cotangents, before, some, found, doubts)
+
+
 def _step(
     b: Builder, node: Node, dys: list[Value | None], cotangents: Cotangents, active: set[Value]
 ) -> None:
-    special = _REGION_RULES.get(node.op)
-    if special is not None:
-        special(b, node, dys, cotangents, active)
-        return
     op = lookup(node.op)
     if not op.has_gradient():
         if op.expand is None or not op.differentiable:
@@ -150,7 +183,7 @@ def _first_places(values: Values) -> list[int]:
 
 def _cond_rule(
     b: Builder, node: Node, dys: list[Value | None], cotangents: Cotangents, active: set[Value]
-) -> None:
+) -> Doubts:
     captures = node.operands[1:]
     same = _first_places(captures)
     slots = [i for i, v in enumerate(captures) if v in active and same[i] == i]
@@ -158,24 +191,47 @@ def _cond_rule(
     given = [dy for dy in dys if dy is not None]
     before = [start_cotangent(b, cotangents, captures[i]) for i in slots]
     kept = keep_calls(node)
-    regions = []
-    for i, region in enumerate(node.regions):
-        regions.append(_backward_region(region, slots, results, same, kept, i))
+    backward = [_backward_region(region, slots, results, same, kept, i)
+                for i, region in enumerate(node.regions)]
     operands = [node.operands[0], *dict.fromkeys(captures), *given, *before]
     operands += [node.results[k.result] for k in kept]
-    new = b.node("cond", operands, {}, regions)
-    for i, value in zip(slots, new.results, strict=True):
-        cotangents[captures[i]] = value
+    return _branched(b, node.operands[0], operands, backward, [captures[i] for i in slots],
+                     cotangents)
+
+
+def _branched(
+    b: Builder, pred: Value, operands: Values, branches: Sequence[tuple[Graph, list[Contributed]]],
+    wanted: Values, cotangents: Cotangents,
+) -> Doubts:
+    """A cond of backward regions, which give the cotangents of `wanted`; the flags of those."""
+    answers = list(zip(*(c for _, c in branches), strict=True))
+    open_ = [i for i, pair in enumerate(answers) if not all(isinstance(a, bool) for a in pair)]
+    for graph, found in branches:
+        graph.outputs += [flag(Builder(graph), found[i]) for i in open_]
+    new = b.node("cond", operands, {}, [graph for graph, _ in branches]).results
+    flags: dict[int, Contributed] = dict(zip(open_, new[len(wanted):], strict=True))
+    doubts: Doubts = {}
+    for i, (v, grad) in enumerate(zip(wanted, new, strict=False)):
+        answer = flags[i] if i in flags else chosen(b, pred, *answers[i])
+        if answer is False:
+            continue
+        cotangents[v] = grad
+        if answer is not True:
+            doubts[v] = answer
+    return doubts
 
 
 def _backward_region(
     region: Graph, slots: Sequence[int], results: Sequence[int], same: Sequence[int],
     kept: Sequence[Kept] = (), branch: int = 0,
-) -> Graph:
+) -> tuple[Graph, list[Contributed]]:
     """Inputs, cotangents of some results, cotangents so far of some inputs -> the latter's sums.
 
     With `kept`, further inputs are those values, of which the ones of `branch` are used. The
     region's inputs at `same` places (see `_first_places`) are one input.
+
+    Returns:
+        The graph, and to which of the inputs it contributes.
     """
     graph = Graph(region.name + "_grad")
     b = Builder(graph)
@@ -186,13 +242,35 @@ def _backward_region(
     forward = list(graph.nodes)
     take_kept(graph, kept, branch, table)
     without_effects(graph)
-    cotangents: Cotangents = {args[i]: v for i, v in zip(slots, before, strict=True)}
-    for i, dy in zip(results, dys, strict=True):
-        accumulate(b, cotangents, outputs[i], dy)
-    graph.outputs = [
-        v for v in reverse(b, forward, cotangents, [args[i] for i in slots]) if v is not None
-    ]
-    return graph
+    return graph, _sums(b, forward, [outputs[i] for i in results], dys, [args[i] for i in slots],
+                        before)
+
+
+def _sums(
+    b: Builder, forward: Sequence[Node], outputs: Values, dys: Values, wanted: Values,
+    before: Values,
+) -> list[Contributed]:
+    """Complete a backward region: it gives the cotangents of `wanted`, `before` at first.
+
+    Returns:
+        To which of them it contributes.
+    """
+    cotangents: Cotangents = dict(zip(wanted, before, strict=True))
+    doubts: Doubts = dict.fromkeys(wanted, b.literal(False, dtypes.bool_))
+    for output, dy in zip(outputs, dys, strict=True):
+        _give(b, cotangents, output, dy, doubts)
+    grads = reverse(b, forward, cotangents, wanted, doubts)
+    b.graph.outputs = [v for v in grads if v is not None]
+    return [contributed(v, old, new, doubts)
+            for v, old, new in zip(wanted, before, grads, strict=True)]
+
+
+def _give(
+    b: Builder, cotangents: Cotangents, value: Value, grad: Value, doubts: Doubts
+) -> None:
+    """Add a contribution that is sure."""
+    accumulate(b, cotangents, value, grad)
+    doubts.pop(value, None)
 
 
 def _shared_inputs(graph: Graph, region: Graph, same: Sequence[int]) -> list[Value]:
@@ -206,17 +284,18 @@ def _shared_inputs(graph: Graph, region: Graph, same: Sequence[int]) -> list[Val
 
 def _custom_rule(
     b: Builder, node: Node, dys: list[Value | None], cotangents: Cotangents, active: set[Value]
-) -> None:
+) -> Doubts:
     given = [zero_cotangent(b, dy, r) for dy, r in zip(dys, node.results, strict=True)]
     grads, _ = clone_into(b, node.regions[1], [*node.operands, *node.results, *given])
     for i, (operand, grad) in enumerate(zip(node.operands, grads, strict=True)):
         if operand in active and i not in node.attrs["none"] and differentiable(operand.type):
             accumulate(b, cotangents, operand, grad)
+    return {}
 
 
 def _recompute_rule(
     b: Builder, node: Node, dys: list[Value | None], cotangents: Cotangents, active: set[Value]
-) -> None:
+) -> Doubts:
     """Compute the region again, from its operands once the results' cotangents are known.
 
     So nothing in the region lives from the forward to the backward part. Contributions are added
@@ -229,17 +308,19 @@ def _recompute_rule(
     given = [dy for dy in dys if dy is not None]
     before = {i: cotangents[v] for i, v in enumerate(node.operands) if i in slots
               and v in cotangents}
-    graph, reached = recomputed(node.regions[0], slots, results, tuple(before), kept, same)
+    graph, reached, open_ = recomputed(
+        node.regions[0], slots, results, tuple(before), kept, same)
     again = [b.after(v, *given) for v in dict.fromkeys(node.operands)]
     stored = [node.results[k.result] for k in kept]
     out, _ = clone_into(b, graph, [*again, *given, *before.values(), *stored])
-    cotangents.update((node.operands[i], grad) for i, grad in zip(reached, out, strict=True))
+    cotangents.update((node.operands[i], grad) for i, grad in zip(reached, out, strict=False))
+    return {node.operands[i]: v for i, v in zip(open_, out[len(reached):], strict=True)}
 
 
 def recomputed(
     region: Graph, slots: Sequence[int], results: Sequence[int], before: Sequence[int],
     kept: Sequence[Kept], same: Sequence[int],
-) -> tuple[Graph, list[int]]:
+) -> tuple[Graph, list[int], list[int]]:
     """Inputs, cotangents of some results, those so far of some inputs, kept values -> the sums.
 
     Args:
@@ -249,7 +330,8 @@ def recomputed(
         kept, same: see `_backward_region`.
 
     Returns:
-        The graph, and of which inputs its outputs are the cotangents.
+        The graph, of which inputs its outputs are the cotangents, and for which of them flags
+        follow (see `doubt`).
     """
     graph = Graph(region.name + "_grad")
     b = Builder(graph)
@@ -261,17 +343,22 @@ def recomputed(
     take_kept(graph, kept, 0, table)
     without_effects(graph)
     cotangents: Cotangents = {args[i]: v for i, v in zip(before, had, strict=True)}
+    doubts: Doubts = dict.fromkeys((args[i] for i in before), b.literal(False, dtypes.bool_))
     for i, dy in zip(results, dys, strict=True):
-        accumulate(b, cotangents, outputs[i], dy)
-    grads = reverse(b, forward, cotangents, [args[i] for i in slots])
-    found = [(i, v) for i, v in zip(slots, grads, strict=True) if v is not None]
-    graph.outputs = [v for _, v in found]
-    return graph, [i for i, _ in found]
+        _give(b, cotangents, outputs[i], dy, doubts)
+    grads = reverse(b, forward, cotangents, [args[i] for i in slots], doubts)
+    old = dict(zip(before, had, strict=True))
+    found = [(i, v, contributed(args[i], old.get(i), v, doubts))
+             for i, v in zip(slots, grads, strict=True)]
+    given = [(i, v) for i, v, answer in found if v is not None and answer is not False]
+    unsure = [(i, answer) for i, _, answer in found if not isinstance(answer, bool)]
+    graph.outputs = [*(v for _, v in given), *(v for _, v in unsure)]
+    return graph, [i for i, _ in given], [i for i, _ in unsure]
 
 
 def _scan_rule(
     b: Builder, node: Node, dys: list[Value | None], cotangents: Cotangents, active: set[Value]
-) -> None:
+) -> Doubts:
     """Walk the steps backwards over what the forward loop saved; see `loops`."""
     n, k, length = (node.attrs[a] for a in ("carried", "sequences", "length"))
     limit = node.operands[n + k : n + k + node.attrs["limited"]]
@@ -331,6 +418,7 @@ def _scan_rule(
         parts = [out[i] if kind == "output" else stacked((kind, i)) for kind, i in term.rows]
         accumulate(b, cotangents, captures[term.capture],
                    _over_all_steps(b, term, parts, captures[term.capture]))
+    return {}
 
 
 def _over_all_steps(b: Builder, term: Term, parts: Sequence[Value], like: Value) -> Value:
@@ -442,7 +530,7 @@ def _reaching(body: Graph, n: int, floats: tuple[int, ...], seeded: tuple[int, .
 
 def _while_rule(
     b: Builder, node: Node, dys: list[Value | None], cotangents: Cotangents, active: set[Value]
-) -> None:
+) -> Doubts:
     """Count the trips, walk them backwards but for the first (see `unbounded`), then the first.
 
     The first step reads the values that enter the loop, which other nodes and the other steps
@@ -456,7 +544,7 @@ def _while_rule(
     trips = _count_trips(b, node, n)
     some = b.gt(trips, b.literal(0, dtypes.int64))
     entered = b.node("cond", [some, *node.operands], {}, [body, _first_inputs(body, n)]).results
-    sub = _backward_region(body, [*floats, *(n + i for i in caps)], floats,
+    sub, _ = _backward_region(body, [*floats, *(n + i for i in caps)], floats,
                            range(n + len(captures)))
     same = _first_places(captures)
     split = len(floats)
@@ -477,11 +565,10 @@ def _while_rule(
             accumulate(b, gathered, captures[i], grad)
     wanted = [v for v in dict.fromkeys(node.operands) if v in active and differentiable(v.type)]
     before = [start_cotangent(b, gathered, v) for v in wanted]
-    regions = [_first_step(body if taken else None, node.operands, wanted, floats, grads[:split])
-               for taken in (True, False)]
+    branches = [_first_step(body if taken else None, node.operands, wanted, floats, grads[:split])
+                for taken in (True, False)]
     operands = [some, *dict.fromkeys(node.operands), *grads[:split], *before]
-    new = b.node("cond", operands, {}, regions)
-    cotangents.update(zip(wanted, new.results, strict=True))
+    return _branched(b, some, operands, branches, wanted, cotangents)
 
 
 def _first_inputs(body: Graph, n: int) -> Graph:
@@ -494,7 +581,7 @@ def _first_inputs(body: Graph, n: int) -> Graph:
 
 def _first_step(
     body: Graph | None, operands: Values, wanted: Values, floats: Sequence[int], dys: Values
-) -> Graph:
+) -> tuple[Graph, list[Contributed]]:
     """The backward part of the first step of a loop (no step: `body` is None).
 
     It takes the distinct operands, cotangents of what the step gives and those so far of
@@ -509,11 +596,9 @@ def _first_step(
     outputs = clone_into(b, body, args)[0] if body is not None else args
     forward = list(graph.nodes)
     asked = [table[v] for v in wanted]
-    cotangents: Cotangents = dict(zip(asked, before, strict=True))
-    for i, dy in zip(floats, given, strict=True):
-        accumulate(b, cotangents, outputs[i], dy)
-    graph.outputs = [v for v in reverse(b, forward, cotangents, asked) if v is not None]
-    return graph
+    found = _sums(b, forward, [outputs[i] for i in floats], given, asked, before)
+    # Where a branch in the first step says no, other steps may have said yes.
+    return graph, [answer if isinstance(answer, bool) else True for answer in found]
 
 
 def _with_counter(region: Graph, n: int, count: bool) -> Graph:
@@ -536,7 +621,7 @@ def _count_trips(b: Builder, node: Node, n: int) -> Value:
 
 
 _REGION_RULES: Mapping[
-    str, Callable[[Builder, Node, list[Value | None], Cotangents, set[Value]], None]
+    str, Callable[[Builder, Node, list[Value | None], Cotangents, set[Value]], Doubts]
 ] = {"cond": _cond_rule, "custom_grad": _custom_rule, "recompute": _recompute_rule,
      "scan": _scan_rule, "while": _while_rule}
 

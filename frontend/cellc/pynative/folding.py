@@ -126,7 +126,7 @@ def gradients(
     key = region, slots, results, before
     plan = _plans.get(key)
     if plan is None:
-        graph, reached = autodiff.recomputed(region, slots, results, before, (),
+        graph, reached, _ = autodiff.recomputed(region, slots, results, before, (),
                                              range(len(operands)))
         plan = _plans[key] = Executable(driver.compile_program(graph)), tuple(reached)
     executable, reached_by = plan
