@@ -138,6 +138,10 @@ def problem_of(spec: MatmulSpec) -> Problem:
 
 
 _DOT_TASKS = 64
+_FAR_BYTES = 1 << 20
+"""A matrix of more bytes comes from beyond the second-level cache."""
+_FAR_PER_CYCLE = 6
+"""Bytes of it that a core reads in a cycle."""
 _PACK_ROWS = 16
 """Rows of B stored `[k][n]` that one task packs."""
 _PACK_ELEMENTS = 16384
@@ -493,6 +497,9 @@ class _DotWriter:
         """One kernel, no scratch."""
         p, f = self.p, _entry(self.target)
         cycles = p.matrices * p.n * (p.k / self.arith.lanes + 12)
+        nbytes = p.b_matrices * p.n * p.k * self.arith.dtype.itemsize
+        if nbytes > _FAR_BYTES:  # the bandwidth decides: tasks of that length, not of a few more
+            cycles = max(cycles, nbytes / _FAR_PER_CYCLE)
         groups = ceil_div(p.n, DOT_ROWS)
         wanted = max(1, min(_DOT_TASKS, round(cycles / 20_000)))
         per_matrix = min(groups, ceil_div(wanted, p.matrices))
