@@ -30,6 +30,7 @@ from cellc_compiler.codegen.llvm.kernels.conv import (
     conv_backward_weight,
     conv_forward,
 )
+from cellc_compiler.ops.blocked import groups_fit
 from cellc_runtime.dtypes import float32
 from cellc_runtime.target import host_target
 
@@ -58,6 +59,9 @@ CASES: dict[str, ConvSpec] = {
     "1x1 512-2048 7x7": spec(1, 512, 7, 2048, 1, 1, 0),
     "1x1 960-160 7x7": spec(1, 960, 7, 160, 1, 1, 0),
     "1x1 24-144 56x56": spec(1, 24, 56, 144, 1, 1, 0),
+    "3x3 128 56x56 g32": spec(1, 128, 56, 128, 3, 1, 1, 32),
+    "3x3 256 28x28 g32": spec(1, 256, 28, 256, 3, 1, 1, 32),
+    "3x3 512 14x14 g32": spec(1, 512, 14, 512, 3, 1, 1, 32),
     "depthwise 96 s1": spec(1, 96, 112, 96, 3, 1, 1, 96),
     "depthwise 96 s2": spec(1, 96, 112, 96, 3, 2, 1, 96),
 }
@@ -104,7 +108,7 @@ def blocked(s: ConvSpec, border: tuple[int, int, int, int] = (0, 0, 0, 0)) -> co
         n=s.n, c=s.c, oc=s.oc, bi=b if s.c >= b else 1, bo=b,
         ph=s.h + s.pads[0] + s.pads[1], pw=s.w + s.pads[2] + s.pads[3], oh=s.oh, ow=s.ow,
         kh=s.kh, kw=s.kw, stride=s.stride, dilation=s.dilation, origin=(0, 0), border=border,
-        depthwise=s.groups > 1, dtype=s.dtype)
+        groups=s.groups, dtype=s.dtype)
 
 
 class Blocked:
@@ -216,7 +220,7 @@ def main(names: list[str]) -> None:
             "weight": Runner(conv_backward_weight(s, target),
                              {"x": x, "dy": dy, "out": np.zeros_like(w)}),
         }
-        if s.groups in (1, s.c):
+        if groups_fit(s.c, s.oc, s.groups, host_target().lanes(4)):
             ours["block"] = Blocked(s)
         theirs = torch_fns(s, x, w, dy)
         fma = s.n * s.oc * s.oh * s.ow * s.icg * s.taps

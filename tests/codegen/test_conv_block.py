@@ -45,6 +45,12 @@ SPECS: dict[str, ConvSpec] = {
     "3x2 s23 d12": spec(1, 18, (13, 17), 16, (3, 2), s=(2, 3), d=(1, 2), p=(0, 1, 2, 1)),
     "depthwise": spec(2, 20, (9, 33), 20, (3, 3), p=(1, 1, 1, 1), g=20),
     "depthwise s2": spec(1, 32, (13, 9), 32, (5, 5), s=(2, 2), p=(2, 2, 2, 2), g=32),
+    "groups of 4": spec(2, 20, (7, 19), 20, (3, 3), p=(1, 1, 1, 1), g=5),
+    "groups of 2 s2": spec(1, 16, (9, 9), 16, (5, 3), s=(2, 2), d=(1, 2), p=(2, 2, 2, 2), g=8),
+    "groups of blocks": spec(2, 64, (6, 9), 128, (3, 3), p=(1, 1, 1, 1), g=2),
+    "groups of a block": spec(1, 96, (7, 7), 48, (1, 1), g=3),
+    "groups stretched": spec(1, 384, (7, 7), 192, (3, 3), p=(1, 1, 1, 1), g=2),
+    "f64 groups": spec(1, 8, (6, 7), 8, (3, 3), p=(1, 1, 1, 1), g=4, dtype=float64),
     "f64": spec(1, 9, (8, 13), 17, (3, 3), p=(1, 1, 1, 1), dtype=float64),
     "f64 1x1": spec(1, 21, (6, 7), 24, (1, 1), dtype=float64),
 }
@@ -58,7 +64,7 @@ def problem(s: ConvSpec, target: Target, border: tuple[int, int, int, int], bi: 
     return conv_block.BlockConv(
         n=s.n, c=s.c, oc=s.oc, bi=bi or block, bo=block, ph=s.h + s.pads[0] + s.pads[1],
         pw=s.w + s.pads[2] + s.pads[3], oh=s.oh, ow=s.ow, kh=s.kh, kw=s.kw, stride=s.stride,
-        dilation=s.dilation, origin=(0, 0), border=border, depthwise=s.groups > 1, dtype=s.dtype)
+        dilation=s.dilation, origin=(0, 0), border=border, groups=s.groups, dtype=s.dtype)
 
 
 def plan(p: conv_block.BlockConv, target: Target) -> Plan:

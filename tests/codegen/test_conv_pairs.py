@@ -148,17 +148,17 @@ def problems(c: Case, target: Target) -> tuple[conv_block.BlockConv, conv_block.
 
     def problem(c_: int, hw: tuple[int, int], k: tuple[int, int], s: tuple[int, int],
                 d: tuple[int, int], pads: tuple[int, int, int, int],
-                border: tuple[int, int, int, int], depthwise: bool) -> conv_block.BlockConv:
+                border: tuple[int, int, int, int], groups: int) -> conv_block.BlockConv:
         return conv_block.BlockConv(
             n=n, c=c_, oc=c.wide, bi=block if c_ >= block else 1, bo=block,
             ph=hw[0] + pads[0] + pads[1], pw=hw[1] + pads[2] + pads[3],
             oh=size(hw[0], k[0], s[0], d[0], pads[0] + pads[1]),
             ow=size(hw[1], k[1], s[1], d[1], pads[2] + pads[3]), kh=k[0], kw=k[1], stride=s,
-            dilation=d, origin=(0, 0), border=border, depthwise=depthwise, dtype=c.dtype)
+            dilation=d, origin=(0, 0), border=border, groups=groups, dtype=c.dtype)
 
-    first = problem(ic, (h, w), c.kernel, c.stride, ONE, c.pads, c.around, False)
+    first = problem(ic, (h, w), c.kernel, c.stride, ONE, c.pads, c.around, 1)
     return first, problem(c.wide, (first.oh, first.ow), c.window, c.step, c.dilation, c.around,
-                          (0, 0, 0, 0), True)
+                          (0, 0, 0, 0), c.wide)
 
 
 LARGE = {

@@ -209,3 +209,50 @@ def test_overlapping_windows_stay_nchw() -> None:
     graph = optimize(trace(net.set_train(False), (x,), {}).graph)
     Layout(AVX512).run(graph)
     assert "conv2d_backward_data" in {n.op for n in graph.nodes}
+
+
+class Grouped(nn.Cell):
+    """Groups that fill blocks, and groups of which blocks hold several (or that do neither)."""
+
+    def __init__(self, groups: tuple[int, int], channels: int = 32):
+        super().__init__()
+        self.first = nn.Conv2d(8, channels, 1)
+        self.middle = nn.Conv2d(channels, channels, 3, group=groups[0])
+        self.wide = nn.Conv2d(channels, 2 * channels, 3, 2, group=groups[1])
+        self.last = nn.Conv2d(2 * channels, channels, 1)
+
+    def construct(self, x):
+        x = ops.relu(self.first(x))
+        return self.last(ops.relu(self.wide(ops.relu(self.middle(x)) + x)))
+
+
+def grouped_image() -> Any:
+    x = np.random.default_rng(4).standard_normal((1, 8, 28, 31)).astype(np.float32)
+    return ms.Tensor(x)
+
+
+@TARGETS
+def test_grouped_convolutions_are_blocked(target: Target) -> None:
+    x = grouped_image()
+    net = Grouped((8, 2)).set_train(False)
+    graph = trace(net, (x,), {}).graph
+    before, after = optimize(graph), optimize(graph, target=target)
+    found = [n.op for n in after.nodes]
+    assert found.count("conv2d_blocked") == 4 and "conv2d" not in found
+    verify(parse_graph(print_graph(after)))
+    given = parameters(graph, net, x)
+    for a, b in zip(run(before, given, precise=True), run(after, given, precise=True),
+                    strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
+    odd = trace(Grouped((4, 1), 24).set_train(False), (x,), {}).graph  # six channels of a group
+    assert [n.op for n in optimize(odd, target=target).nodes].count("conv2d") == 1
+
+
+def test_grouped_convolutions_have_the_same_bits_in_both_modes() -> None:
+    x = grouped_image()
+    for groups in ((8, 2), (2, 1)):
+        net, got = Grouped(groups).set_train(False), []
+        for m in MODES:
+            with mode(m):
+                got.append(net(x).asnumpy())
+        np.testing.assert_array_equal(got[0].view(np.uint32), got[1].view(np.uint32))

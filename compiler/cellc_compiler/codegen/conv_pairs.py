@@ -105,7 +105,7 @@ def find_pairs(
         plans: kernels by their parts, kept by the caller.
     """
     stages = _stages(schedule, epilogues)
-    if not any(s.node.attrs["depthwise"] for s in stages.values()):
+    if not any(_depthwise(n) for n in stages):
         return {}
     users, results = graph.users(), set(graph.results())
     home = {n: c for c in schedule.clusters for n in c.nodes}
@@ -113,7 +113,7 @@ def find_pairs(
     found: dict[int, ConvPair] = {}
     for second in stages.values():
         first = made.get(second.node.operands[0])
-        if first is None or not second.node.attrs["depthwise"] or first.result in results \
+        if first is None or not _depthwise(second.node) or first.result in results \
                 or first.result in (second.node.operands[1], *second.operands) \
                 or readers_of(users, schedule, home, first.result) != {home[second.node]}:
             continue
@@ -121,6 +121,10 @@ def find_pairs(
         if plan is not None:
             found[second.cluster.number] = ConvPair(first, second, plan)
     return found
+
+
+def _depthwise(node: Node) -> bool:
+    return 1 < int(node.attrs["groups"]) == node.operands[1].shape[0]
 
 
 def _stages(schedule: Schedule, epilogues: dict[int, Attached]) -> dict[Node, Stage]:

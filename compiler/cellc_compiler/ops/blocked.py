@@ -41,6 +41,13 @@ def blocks(channels: int, block: int) -> int:
     return -(-channels // block)
 
 
+def groups_fit(channels: int, outputs: int, groups: int, block: int) -> bool:
+    """Whether a convolution of blocked images may have so many groups: the channels of each fill
+    blocks, or blocks hold whole groups with as many channels in as out."""
+    c, oc = channels // groups, outputs // groups
+    return groups == 1 or (c % block == 0 == oc % block) or (c == oc and block % c == 0)
+
+
 def to_blocks(x: Array, block: int) -> Array:
     """Reference: NCHW to blocks, missing channels as zeros."""
     n, c, h, w = x.shape
@@ -149,36 +156,36 @@ class FromBlocked(_Internal):
 @register
 class Conv2dBlocked(_Internal):
     """`conv2d` of a blocked image, to a blocked image. Operands: x `[N, C / b, H, W, b]` (b = 1 is
-    NCHW) and weights `(O, C / groups, kH, kW)`, where the groups are 1, or one for each channel.
+    NCHW) and weights `(O, C / groups, kH, kW)`. See `groups_fit` for groups.
 
     Attributes:
         block: channels of a block of the result.
         size: rows and columns of the result.
         origin: row and column of x where the first window starts.
         stride, dilation: as in `conv2d`.
-        depthwise: one group for each channel.
+        groups: independent groups of channels.
         spread: rows and columns that a pixel becomes in the result, whose channels are one of so
-            many parts of those of the weights (in order of rows, then columns). Not depthwise.
+            many parts of those of the weights (in order of rows, then columns). Without groups.
     """
 
     name = "conv2d_blocked"
     operands = ("input", "weight")
     attrs = {"block": REQUIRED, "size": REQUIRED, "origin": (0, 0), "stride": (1, 1),
-             "dilation": (1, 1), "depthwise": False, "spread": (1, 1)}
+             "dilation": (1, 1), "groups": 1, "spread": (1, 1)}
     cost = "heavy"
     tolerance = 16.0
 
     def infer(self, x: TensorType, w: TensorType, *, block: int, size: Pair, origin: Pair,
-              stride: Pair, dilation: Pair, depthwise: bool, spread: Pair) -> TensorType:
+              stride: Pair, dilation: Pair, groups: int, spread: Pair) -> TensorType:
         same_dtype(self.name, x, w)
         _check_image(self, x, 5)
         _check_image(self, w, 4)
         (oc, ic, *kernel), (n, cb, _, _, b) = w.dims, x.dims
-        channels = oc if depthwise else ic
-        if blocks(channels, b) != cb or (depthwise and (ic != 1 or b != block)):
+        if blocks(ic * groups, b) != cb or (groups > 1 and (
+                b != block or not groups_fit(ic * groups, oc, groups, block))):
             raise ValueError(f"conv2d_blocked of {x} cannot take weights {w}")
         places = spread[0] * spread[1]
-        if places > 1 and (depthwise or oc % (places * block)):
+        if places > 1 and (groups > 1 or oc % (places * block)):
             raise ValueError(f"conv2d_blocked cannot spread {oc} channels over {spread} places")
         reach = tuple((o - 1) * s + (k - 1) * d + 1 for o, s, k, d in
                       zip(size, stride, kernel, dilation, strict=True))
@@ -187,16 +194,17 @@ class Conv2dBlocked(_Internal):
                              size[1] * spread[1], block))
 
     def reference(self, x: Array, w: Array, *, block: int, size: Pair, origin: Pair,
-                  stride: Pair, dilation: Pair, depthwise: bool, spread: Pair) -> Array:
+                  stride: Pair, dilation: Pair, groups: int, spread: Pair) -> Array:
         (oc, ic, *kernel) = w.shape
         # What fills the last block up is computed too, with weights of zero.
         w = np.pad(w, ((0, -oc % block), *((0, 0),) * 3))
-        channels = len(w) if depthwise else ic
+        groups = groups * len(w) // oc if groups > 1 else 1
+        channels = ic * groups
         ends = [y + (o - 1) * s + (k - 1) * d + 1 for y, o, s, k, d in
                 zip(origin, size, stride, kernel, dilation, strict=True)]
         image = from_blocks(x[:, :, origin[0]: ends[0], origin[1]: ends[1]], channels)
         out = Conv2d().reference(image, w, stride=stride, pads=(0, 0, 0, 0), dilation=dilation,
-                                 groups=channels if depthwise else 1)
+                                 groups=groups)
         n, parts, (h, w_) = len(out), out.shape[1] // (spread[0] * spread[1]), out.shape[2:]
         out = out.reshape(n, *spread, parts, h, w_).transpose(0, 3, 4, 1, 5, 2)
         return to_blocks(out.reshape(n, parts, h * spread[0], w_ * spread[1]), block)
@@ -207,9 +215,9 @@ class Conv2dBlocked(_Internal):
         oc, ic, kh, kw = w
         oh, ow = a["size"]
         return conv_block.BlockConv(
-            n=x[0], c=oc if a["depthwise"] else ic, oc=oc, bi=x[4], bo=a["block"], ph=x[2],
+            n=x[0], c=ic * a["groups"], oc=oc, bi=x[4], bo=a["block"], ph=x[2],
             pw=x[3], oh=oh, ow=ow, kh=kh, kw=kw, stride=a["stride"], dilation=a["dilation"],
-            origin=a["origin"], border=border, depthwise=a["depthwise"], dtype=node.result.dtype,
+            origin=a["origin"], border=border, groups=a["groups"], dtype=node.result.dtype,
             spread=a["spread"])
 
     def kernels(self, node: Node, target: Target, epilogue: BlockFused | None = None) -> KernelPlan:
@@ -241,7 +249,9 @@ class Conv2dBlocked(_Internal):
                 pair((2, 3, 7, 8, 1), (5, 3, 3, 2), block=8, size=(3, 3), stride=(2, 2),
                      origin=(0, 1), dilation=(1, 2)),
                 pair((1, 2, 5, 5, 4), (6, 7, 1, 1), block=4, size=(5, 5)),
-                pair((1, 2, 6, 6, 8), (13, 1, 3, 3), block=8, size=(4, 4), depthwise=True),
+                pair((1, 2, 6, 6, 8), (13, 1, 3, 3), block=8, size=(4, 4), groups=13),
+                pair((1, 2, 6, 5, 8), (12, 4, 3, 3), block=8, size=(4, 3), groups=3),
+                pair((1, 4, 5, 5, 4), (32, 8, 1, 2), block=4, size=(5, 4), groups=2),
                 pair((2, 2, 5, 4, 8), (48, 13, 1, 1), block=8, size=(5, 4), spread=(3, 2)),
                 pair((1, 1, 6, 6, 16), (128, 16, 1, 1), block=16, size=(4, 5), origin=(1, 1),
                      spread=(2, 2)))

@@ -22,7 +22,7 @@ from cellc_runtime.target import Target
 from ..ir.graph import Builder, Graph, Node, Value
 from ..ir.op import lookup
 from ..ir.types import prod
-from ..ops.blocked import BLOCK_DTYPES, blocks
+from ..ops.blocked import BLOCK_DTYPES, blocks, groups_fit
 from ..ops.elementwise import Elementwise
 from .base import Pass
 from .cleanup import Dce, Simplify
@@ -37,8 +37,9 @@ _FEWEST_PIXELS = 8
 _PLAIN_SHARE = 0.6
 """Share of the peak that the NCHW kernels reach, and blocked ones with full vectors."""
 _BLOCKED_SHARE = 0.85
-_PLAIN_DEPTHWISE = 0.2
-_BLOCKED_DEPTHWISE = 0.4
+_DEPTHWISE_SHARES = (0.2, 0.4)
+_NARROW_SHARES = (0.38, 0.42)
+"""The same of both kinds where a block holds several groups."""
 _REORDER_CYCLES = 0.35
 """Cycles to reorder one element."""
 
@@ -165,8 +166,8 @@ class Choice:
             return False
         n, oc, oh, ow = node.result.shape
         block = self.block(x)
-        depthwise = node.attrs["groups"] > 1
-        if depthwise and not node.attrs["groups"] == x.shape[1] == oc:
+        groups = node.attrs["groups"]
+        if not groups_fit(x.shape[1], oc, groups, block):
             return False
         if node.op != "conv2d":  # each pixel that is read gives a window of the result
             oh, ow = x.shape[2:]
@@ -174,13 +175,14 @@ class Choice:
             return False
         work = n * oh * ow * prod(w.shape) / (2 * block)
         filled = oc / (blocks(oc, block) * block)
-        if depthwise:
-            plain, blocked = work / _PLAIN_DEPTHWISE, work / (_BLOCKED_DEPTHWISE * filled)
+        if groups > 1 and w.shape[1] < block:
+            shares = _DEPTHWISE_SHARES if w.shape[1] == 1 else _NARROW_SHARES
+            plain, blocked = work / shares[0], work / (shares[1] * filled)
         else:
             plain, blocked = work / _PLAIN_SHARE, work / (_BLOCKED_SHARE * filled)
         if x in self.blocked:
             plain += _REORDER_CYCLES * x.type.size
-        elif x.shape[1] >= block or depthwise:
+        elif x.shape[1] >= block or groups > 1:
             blocked += _REORDER_CYCLES * x.type.size
         if node.result in self.results or not any(
                 self._carries(u) for u in self.users.get(node.result, ())):
@@ -273,17 +275,17 @@ class _Rewriter:
     def _convolution(self, node: Node) -> Value:
         (x, w), a = node.operands, node.attrs
         block = self.choice.block(x)
-        im = self._source(x, a["pads"], a["groups"] > 1)
+        im = self._source(x, a["pads"], a["groups"])
         origin = (im.border[0] - a["pads"][0], im.border[2] - a["pads"][2])
         out: Value = self.b.conv2d_blocked(
             im.value, self.nchw(w), block=block, size=node.result.shape[2:], origin=origin,
-            stride=a["stride"], dilation=a["dilation"], depthwise=a["groups"] > 1)
+            stride=a["stride"], dilation=a["dilation"], groups=a["groups"])
         return out
 
     def _transposed(self, node: Node) -> Value:
         (x, w), block = node.operands, self.choice.block(node.result)
         ic, oc, kh, kw = w.shape
-        im = self._source(x, (0, 0, 0, 0), False)
+        im = self._source(x, (0, 0, 0, 0), 1)
         weights = self.b.transpose(self.nchw(w), perm=(2, 3, 1, 0))
         if oc % block:
             weights = self.b.pad(weights, low=(0,) * 4, high=(0, 0, -oc % block, 0))
@@ -293,12 +295,12 @@ class _Rewriter:
             origin=(im.border[0], im.border[2]), spread=(kh, kw))
         return out
 
-    def _source(self, x: Value, pads: Border, depthwise: bool) -> Image:
+    def _source(self, x: Value, pads: Border, groups: int) -> Image:
         """The image a convolution reads, with at least its border."""
         if x in self.images and x in self.choice.blocked:
             return self.images[x]
         _, c, h, w = x.shape
-        if c < self.choice.block(x) and not depthwise:  # NCHW is blocks of one channel
+        if c < self.choice.block(x) and groups == 1:  # NCHW is blocks of one channel
             top, bottom, left, right = pads
             if any(pads):
                 x = self.b.pad(x, low=(0, 0, top, left), high=(0, 0, bottom, right))

@@ -66,7 +66,8 @@ class BlockConv:
         stride, dilation: (rows, columns).
         origin: row and column of the input image where the first window starts.
         border: zeros written around the output (top, bottom, left, right).
-        depthwise: every channel is filtered by itself (`c == oc`, `bi == bo`).
+        groups: channels are convolved in so many groups, each by itself. Those of a group fill
+            blocks, or blocks hold whole groups with as many channels in as out (`bi == bo`).
         dtype: float32 or float64.
         spread: rows and columns of the output that one pixel of the convolution becomes: its blocks
             of channels are those of the first of these places, of the next in the row, and so on
@@ -89,7 +90,7 @@ class BlockConv:
     dilation: tuple[int, int]
     origin: tuple[int, int]
     border: tuple[int, int, int, int]
-    depthwise: bool
+    groups: int
     dtype: DType
     spread: tuple[int, int] = (1, 1)
     by_rows: bool = False
@@ -100,9 +101,29 @@ class BlockConv:
         return self.kh * self.kw
 
     @property
+    def depthwise(self) -> bool:
+        """Whether every channel is filtered by itself."""
+        return 1 < self.groups == self.c == self.oc
+
+    @property
+    def narrow(self) -> bool:
+        """Whether a block holds several groups, of more channels than one."""
+        return self.groups > 1 and not self.depthwise and self.oc // self.groups < self.bo
+
+    @property
+    def slides(self) -> bool:
+        """Whether the weights of a row of the window stay in registers while pixels pass by."""
+        return self.narrow and self.kw <= 5
+
+    @property
+    def depth(self) -> int:
+        """Input channels of an element's chain."""
+        return self.c // self.groups
+
+    @property
     def chain(self) -> int:
         """Steps of an element's chain."""
-        return self.taps if self.depthwise else self.c * self.taps
+        return self.depth * self.taps
 
     @property
     def out_blocks(self) -> int:
@@ -155,9 +176,10 @@ class Tile:
         return self.tr * self.tc
 
 
-def _step_cycles(ov: int, pixels: int) -> float:
-    """Estimated cycles of one step of the chain: multiply-adds against loads."""
-    fmas = ov * pixels
+def _step_cycles(ov: int, pixels: int, shuffles: float) -> float:
+    """Estimated cycles of one step of the chain: multiply-adds, and the shuffles for each of them,
+    against loads."""
+    fmas = ov * pixels * (1 + shuffles)
     loads = ov + pixels
     return max(fmas / 2, loads / 2, (fmas + loads + 1) / 5.0, 4.0) + 0.12 * ov
 
@@ -168,9 +190,10 @@ def choose_tile(p: BlockConv, target: Target, widest: int = _MAX_VECTORS) -> Til
     best: Tile | None = None
     # Of 16 registers one stays free: there a multiply-add takes no element of memory for all lanes.
     free = target.vector_registers - (target.vector_registers == 16 and not p.depthwise)
+    free -= p.slides * p.kw
     for ov in range(1, min(widest, p.out_blocks) + 1):
-        if p.image_blocks % ov or (p.depthwise and ov > 1):
-            continue
+        if p.image_blocks % ov or (p.groups > 1 and max(1, p.out_blocks // p.groups) % ov):
+            continue  # a tile is of one group
         most = (free - 1 - ov) // ov
         for tr in range(1, min(1 if p.by_rows else rows, most) + 1):
             tc = min(cols, most // tr)
@@ -179,7 +202,8 @@ def choose_tile(p: BlockConv, target: Target, widest: int = _MAX_VECTORS) -> Til
             across = -(-cols // tc)
             tc = -(-cols // across)
             tiles = -(-rows // tr) * across * (p.out_blocks // ov)
-            cycles = tiles * (p.chain * _step_cycles(ov, tr * tc) + 20.0 + 3.0 * ov * tr * tc)
+            step = _step_cycles(ov, tr * tc, p.narrow / (p.kw if p.slides else 1))
+            cycles = tiles * (p.chain * step + 20.0 + 3.0 * ov * tr * tc)
             if best is None or cycles < best.cycles * 0.995:
                 best = Tile(ov, tr, tc, cycles)
     assert best is not None
@@ -379,7 +403,7 @@ class Writer:
                 f.store(f.zero(self.vec), place)
 
         def stretched(start: V, c: list[V]) -> list[V]:
-            stop = minimum(f, f.add(start, f.i64(stretch)), f.i64(p.c))
+            stop = minimum(f, f.add(start, f.i64(stretch)), f.i64(p.depth))
 
             def one(index: V, _: list[V]) -> None:
                 x = self.source(n, block, *self._start(index))
@@ -396,7 +420,7 @@ class Writer:
                          [f.load(self.vec, place) for place in places(index)])
 
         f.loop(first, last, 1, [], clear)
-        f.loop(0, p.c, stretch, [self.weights(group)], stretched)
+        f.loop(0, p.depth, stretch, [self.weights(group)], stretched)
         f.loop(first, last, 1, [], finish)
 
     def _start(self, index: V) -> tuple[V, V]:
@@ -444,8 +468,11 @@ class Writer:
         p, f = self.p, self.f
         plane = p.ph * p.pw * p.bi
         first = f.mul(n, f.i64(p.in_blocks))
-        if p.depthwise:
+        if p.depthwise or p.narrow:
             first = f.add(first, block)
+        elif p.groups > 1:
+            part, _ = divmod_const(f, block, p.out_blocks // p.groups)
+            first = f.add(first, f.mul(part, f.i64(p.in_blocks // p.groups)))
         if p.flat:
             pixel = col
         else:
@@ -472,15 +499,19 @@ class Writer:
             stretch: the first channel, that after the last, and the channels of a whole stretch.
         """
         p, f = self.p, self.f
-        if p.depthwise:
-            return self._taps(x, w, list(accs))
+        if p.depthwise or p.narrow:
+            found = list(accs)
+            for number in range(p.depth):
+                at = f.gep(w, number * p.taps * p.bo, self.ty)
+                found = self._taps(x, at, found, number)
+            return found
         fetch = w
-        size = self.t.ov * p.bo * p.taps * (stretch[2] if stretch else p.c)
+        size = self.t.ov * p.bo * p.taps * (stretch[2] if stretch else p.depth)
         if self.ahead:
             part = f.binary("and", part, f.i64(self.ahead - 1)) if stretch else part
             fetch = f.gep(w, f.add(f.mul(part, f.i64(size // self.ahead)), f.i64(size)), self.ty)
         first: V | int = stretch[0] if stretch else 0
-        last: V | int = stretch[1] if stretch else p.c
+        last: V | int = stretch[1] if stretch else p.depth
         if stretch is not None:
             i, inside = divmod_const(f, stretch[0], p.bi)
             x = f.gep(x, f.add(f.mul(i, f.i64(p.ph * p.pw * p.bi)), inside), self.ty)
@@ -506,7 +537,7 @@ class Writer:
         p = self.p
         fmas = self.t.ov * self.t.pixels * p.taps
         unroll = 1
-        while (p.bi % (2 * unroll) == 0 and p.c % (2 * unroll) == 0
+        while (p.bi % (2 * unroll) == 0 and p.depth % (2 * unroll) == 0
                and 2 * unroll * fmas <= _STEP_FMAS):
             unroll *= 2
         return unroll
@@ -520,42 +551,69 @@ class Writer:
         inside = f.binary("and", f.add(at, f.i64(step)), f.i64(p.bi - 1))
         return f.select(f.cmp("eq", inside, f.i64(0)), f.i64(jump), f.i64(step))
 
-    def _taps(self, x: V, w: V, accs: list[V]) -> list[V]:
-        """The steps of one input channel (or of a depthwise block)."""
+    def _taps(self, x: V, w: V, accs: list[V], channel: int = 0) -> list[V]:
+        """The steps of one input channel; of number `channel` of each group of a block."""
         p, f = self.p, self.f
         if p.taps * self.t.ov * self.t.pixels <= _UNROLLED_FMAS:
             for a in range(p.kh):
-                accs = self.row_taps(x, w, accs, a)
+                accs = self.row_taps(x, w, accs, a, channel)
             return accs
         line = p.kw * self.t.ov * p.bo
 
         def row(_: V, c: list[V]) -> list[V]:
-            done = self.row_taps(c[0], c[1], c[2:], 0)
+            done = self.row_taps(c[0], c[1], c[2:], 0, channel)
             return [f.gep(c[0], p.dilation[0] * p.pw * p.bi, self.ty),
                     f.gep(c[1], line, self.ty), *done]
 
         return f.loop(0, p.kh, 1, [x, w, *accs], row)[2:]
 
-    def row_taps(self, x: V, w: V, accs: list[V], a: int) -> list[V]:
+    def row_taps(self, x: V, w: V, accs: list[V], a: int, channel: int = 0) -> list[V]:
         """The steps of one row of the kernel window."""
         p, f = self.p, self.f
+        if p.slides:
+            return self._slide(x, w, accs, a, channel)
         fmas = self.t.ov * self.t.pixels
         group = max(d for d in range(1, p.kw + 1)
                     if p.kw % d == 0 and (d * fmas <= _UNROLLED_FMAS or d == 1))
         if group == p.kw:
-            return self._tap_run(x, w, accs, a, group)
+            return self._tap_run(x, w, accs, a, group, channel)
 
         def run(_: V, c: list[V]) -> list[V]:
-            done = self._tap_run(c[0], c[1], c[2:], a, group)
+            done = self._tap_run(c[0], c[1], c[2:], a, group, channel)
             return [f.gep(c[0], group * p.dilation[1] * p.bi, self.ty),
                     f.gep(c[1], group * self.t.ov * p.bo, self.ty), *done]
 
         return f.loop(0, p.kw, group, [x, w, *accs], run)[2:]
 
-    def _tap_run(self, x: V, w: V, accs: list[V], a: int, count: int) -> list[V]:
+    def _slide(self, x: V, w: V, accs: list[V], a: int, channel: int) -> list[V]:
+        """The steps of row `a` of the kernel window, a pixel of the input after the other: each is
+        loaded and shuffled once for all windows it is in."""
+        p, t, f = self.p, self.t, self.f
+        (_, stride), (_, step) = p.stride, p.dilation
+        out = list(accs)
+        lanes = [lane // p.depth * p.depth + channel for lane in range(p.bo)]
+        weights = [f.load(self.vec, f.gep(w, (a * p.kw + b) * p.bo, self.ty))
+                   for b in range(p.kw)]
+        for r in range(t.tr):
+            for q in range((t.tc - 1) * stride + (p.kw - 1) * step + 1):
+                uses = [(b, (q - b * step) // stride) for b in range(p.kw)
+                        if (q - b * step) % stride == 0 <= q - b * step < t.tc * stride]
+                if not uses:
+                    continue
+                if q % 4 == 0:
+                    f.fence(out[r * t.tc + uses[0][1]])
+                value = f.load(self.vec, f.gep(x, self._pixel(r, 0, a, 0) + q * p.bi, self.ty))
+                value = f.shuffle(value, f.undef(self.vec), lanes)
+                for b, c in uses:
+                    k = r * t.tc + c
+                    out[k] = f.fma(value, weights[b], out[k])
+        return out
+
+    def _tap_run(self, x: V, w: V, accs: list[V], a: int, count: int, channel: int) -> list[V]:
         """The steps of `count` taps of row `a` of the kernel window."""
         p, t, f = self.p, self.t, self.f
         out = list(accs)
+        lanes = [lane // p.depth * p.depth + channel for lane in range(p.bo)]
         for b in range(count):
             # A window's pixels are its neighbour's at another tap: do not keep them, nor load
             # weights ahead: there is no register left.
@@ -565,8 +623,10 @@ class Writer:
             for i in range(t.pixels):
                 r, c = divmod(i, t.tc)
                 ptr = f.gep(x, self._pixel(r, c, a, b), self.ty)
-                if p.depthwise:
+                if p.depthwise or p.narrow:
                     value = f.load(self.vec, ptr)
+                    if p.narrow:
+                        value = f.shuffle(value, f.undef(self.vec), lanes)
                 else:
                     value = f.splat(f.load(self.ty, ptr), p.bo)
                 for j in range(t.ov):
@@ -644,12 +704,12 @@ def choose_split(p: BlockConv, t: Tile, tiles: int) -> Split:
     """The split of a problem whose images have so many tiles."""
     groups = p.out_blocks // t.ov
     wanted = -(-_UNITS // p.n)
-    if p.depthwise:
+    if p.depthwise or p.narrow:
         parts, per = chunks(tiles, -(-wanted // groups))
         return Split(groups, 1, parts, per, 0, True)
     small = packed_bytes(p) <= _L2_BYTES
     stretch = _stretch(p, t)
-    if tiles > 1 and 2 * p.c >= 3 * stretch and not (small and p.n * p.oh * p.ow > _FEW_PIXELS):
+    if tiles > 1 and 2 * p.depth >= 3 * stretch and not (small and p.n * p.oh * p.ow > _FEW_PIXELS):
         most = max(2, _WAITING_BYTES // (t.ov * t.pixels * p.bo * acc_size(p.dtype)))
         fewest = -(-tiles // min(tiles, most))
         parts, per = chunks(tiles, max(fewest, min(-(-wanted // groups),
