@@ -6,7 +6,7 @@ is Python over numpy and runs when rows are asked for; `pipeline` says how it fi
 
 from __future__ import annotations
 
-from . import config
+from . import config, transforms, vision
 from .batching import BatchInfo
 from .iterators import DictIterator, TupleIterator
 from .pictures import (
@@ -65,5 +65,5 @@ __all__ = [
     "RenameDataset", "RepeatDataset", "Sampler", "SequentialSampler", "Shuffle", "ShuffleDataset",
     "SkipDataset", "SourceDataset", "SubsetRandomSampler", "SubsetSampler", "SyncWaitDataset",
     "TakeDataset", "TextFileDataset", "TransferDataset", "TupleIterator", "WeightedRandomSampler",
-    "ZipDataset", "config", "zip",
+    "ZipDataset", "config", "transforms", "vision", "zip",
 ]

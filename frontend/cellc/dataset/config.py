@@ -36,6 +36,9 @@ class _Settings:
     seed_before: int | None = None
     """What `set_seed` of cellc had been given when this seed was set."""
     kept: dict[str, Any] = {}
+    stream: np.random.Generator | None = None
+    """Of transforms that are called outside of a pipeline."""
+    stream_seed: int | None = None
 
 
 _KEPT: dict[str, Any] = {
@@ -83,6 +86,7 @@ def set_seed(seed: int) -> None:
         raise ValueError(
             f"seed given is not within the required range [0, UINT32_MAX({UINT32_MAX})].")
     _Settings.seed, _Settings.seed_before = seed, _global_seed()
+    _Settings.stream = None
     random.seed(seed)
     np.random.seed(seed)
 
@@ -93,6 +97,14 @@ def chosen_seed() -> int | None:
     if _Settings.seed is None or whole != _Settings.seed_before:
         return whole
     return _Settings.seed
+
+
+def chosen_stream() -> np.random.Generator:
+    """What transforms draw from outside of a pipeline: one stream, which a new seed restarts."""
+    seed = chosen_seed()
+    if _Settings.stream is None or _Settings.stream_seed != seed:
+        _Settings.stream, _Settings.stream_seed = np.random.default_rng(seed), seed
+    return _Settings.stream
 
 
 def get_seed() -> int:

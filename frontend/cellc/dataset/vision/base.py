@@ -1,0 +1,153 @@
+"""What image transforms share: their arguments, and pictures of Pillow beside numpy arrays."""
+
+from __future__ import annotations
+
+from enum import IntEnum, StrEnum
+from typing import Any
+
+import numpy as np
+
+from .. import checks
+from ..pictures import pillow
+from ..transforms import RandomTransform, Transform
+
+
+class Inter(IntEnum):
+    """How pixels between pixels are found. Source: `mindspore.dataset.vision.Inter`."""
+
+    NEAREST = 0
+    ANTIALIAS = 1
+    BILINEAR = 2
+    LINEAR = 2
+    BICUBIC = 3
+    CUBIC = 3
+    AREA = 4
+    PILCUBIC = 5
+
+
+class Border(StrEnum):
+    """What is beyond the edge of an image. Source: `mindspore.dataset.vision.Border`."""
+
+    CONSTANT = "constant"
+    EDGE = "edge"
+    REFLECT = "reflect"
+    SYMMETRIC = "symmetric"
+
+
+def is_picture(image: Any) -> bool:
+    """Whether it is an image of Pillow."""
+    return type(image).__module__.startswith("PIL.")
+
+
+class ImageTransform(Transform):
+    """Base of transforms of an image: an array [height, width] or [height, width, channels], or a
+    picture of Pillow, which stays one.
+    """
+
+    def __call__(self, *args: Any) -> Any:
+        """The image's transform; of several images each, with the same draws for all."""
+        if len(args) == 1:
+            return self._one(args[0])
+        self._draw()
+        return tuple(self._one(a, False) for a in args)
+
+    def _one(self, image: Any, draws: bool = True) -> Any:
+        picture = is_picture(image)
+        if not picture and not isinstance(image, np.ndarray):
+            raise TypeError(f"Input should be NumPy or PIL image, got {type(image)}.")
+        array = np.asarray(image)
+        if array.ndim not in (2, 3) or not array.size:
+            raise self._refused("an image should have the shape [height, width] or [height, width, "
+                                f"channels], but has {array.shape}.")
+        if draws:
+            self._draw()
+        made = self._apply(array)
+        if picture and self._keeps(made):
+            return pillow(type(self).__name__).fromarray(made)
+        return made
+
+    def _draw(self) -> None:
+        """For random ones: what is the same for all images of a call."""
+
+    def _keeps(self, made: Any) -> bool:
+        return isinstance(made, np.ndarray) and made.dtype == np.uint8
+
+
+class RandomImageTransform(ImageTransform, RandomTransform):
+    """Base of image transforms that draw."""
+
+
+class Perhaps(RandomImageTransform):
+    """Base of transforms that are applied or not.
+
+    Args:
+        prob: how likely it is that they are.
+    """
+
+    def __init__(self, prob: float = 0.5) -> None:
+        self.prob = checks.number("prob", prob, 0.0, 1.0)
+        self._happens = False
+
+    def _draw(self) -> None:
+        self._happens = bool(self.random.random() < self.prob)
+
+    def _apply(self, *args: Any) -> Any:
+        return self._done(args[0]) if self._happens else args[0]
+
+    def _done(self, image: Any) -> Any:
+        """The work, for a subclass to do."""
+        raise TypeError(f"{type(self).__name__} is no transform by itself.")
+
+
+def pair(size: Any, name: str = "size") -> tuple[int, int]:
+    """A height and a width; an int means both.
+
+    Raises:
+        TypeError, ValueError: something else, or not positive.
+    """
+    checks.of_type(name, size, (int, list, tuple))
+    many = (size, size) if isinstance(size, int) else tuple(size)
+    if len(many) != 2:
+        raise TypeError("Size should be a single integer or a list/tuple (h, w) of length 2.")
+    return (checks.integer(name, many[0], 1, 16777216), checks.integer(name, many[1], 1, 16777216))
+
+
+def padding_of(padding: Any) -> tuple[int, int, int, int]:
+    """How many pixels are added (left, top, right, bottom): one number for all, two for (left and
+    right, top and bottom), or four.
+
+    Raises:
+        TypeError, ValueError: something else, or negative.
+    """
+    checks.of_type("padding", padding, (int, list, tuple))
+    many = [padding] if isinstance(padding, int) else list(padding)
+    if len(many) not in (1, 2, 4) or (len(many) == 1 and not isinstance(padding, int)):
+        raise ValueError("The size of the padding list or tuple should be 2 or 4.")
+    found = [checks.integer("padding", p, 0) for p in many]
+    left, top, right, bottom = (found * 4)[:4] if len(found) < 4 else found
+    return left, top, right, bottom
+
+
+def fill_of(value: Any) -> tuple[int, int, int]:
+    """A colour: one number for all channels, or three.
+
+    Raises:
+        TypeError, ValueError: something else, or not from 0 to 255.
+    """
+    checks.of_type("fill_value", value, (int, list, tuple))
+    many = (value,) * 3 if isinstance(value, int) else tuple(value)
+    if len(many) != 3:
+        raise TypeError("fill_value should be a single integer or a 3-tuple.")
+    for each in many:
+        checks.integer("fill_value", each, 0, 255)
+    return many
+
+
+def inter_of(value: Any, name: str = "interpolation") -> Inter:
+    """An `Inter`.
+
+    Raises:
+        TypeError: something else.
+    """
+    checks.of_type(name, value, Inter)
+    return Inter(value)

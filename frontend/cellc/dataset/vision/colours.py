@@ -1,0 +1,281 @@
+"""Image transforms that change values: scaling, normalising, colours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import checks
+from ..transforms import numpy_type
+from .base import ImageTransform, Perhaps, RandomImageTransform
+
+Array = np.ndarray[Any, Any]
+
+
+class Rescale(ImageTransform):
+    """Values times a number plus another, as float32, rounded once.
+
+    Args:
+        rescale: the factor.
+        shift: what is added.
+
+    Source: `mindspore.dataset.vision.Rescale`.
+    """
+
+    def __init__(self, rescale: float, shift: float) -> None:
+        self.rescale = checks.number("rescale", rescale, -float("inf"))
+        self.shift = checks.number("shift", shift, -float("inf"))
+
+    def _apply(self, *args: Any) -> Any:
+        # Exact in double precision for float32, so this is a fused multiply and add.
+        exact = args[0].astype(np.float32).astype(np.float64)
+        factor, shift = (float(np.float32(v)) for v in (self.rescale, self.shift))
+        return (exact * factor + shift).astype(np.float32)
+
+    def _keeps(self, made: Any) -> bool:
+        return False
+
+
+class Normalize(ImageTransform):
+    """Less a mean and divided by a deviation, for each channel, as float32.
+
+    Args:
+        mean, std: one number for each channel, or one for all.
+        is_hwc: whether channels are last; else first.
+
+    Raises:
+        RuntimeError: (when called) there are more or fewer channels.
+
+    Source: `mindspore.dataset.vision.Normalize`.
+    """
+
+    def __init__(self, mean: Any, std: Any, is_hwc: bool = True) -> None:
+        for name, values in (("mean", mean), ("std", std)):
+            checks.of_type(name, values, (list, tuple, np.ndarray))
+        if len(mean) != len(std):
+            raise ValueError("Length of mean and std must be equal.")
+        if not len(mean):
+            raise ValueError("mean and std cannot be empty.")
+        for i, (m, s) in enumerate(zip(mean, std, strict=True)):
+            checks.number(f"mean[{i}]", m, 0.0, 255.0)
+            if checks.number(f"std[{i}]", s, 0.0, 255.0) == 0:
+                raise ValueError(f"Input std[{i}] is not within the required interval of (0, 255].")
+        checks.of_type("is_hwc", is_hwc, bool)
+        self.mean, self.std = np.array(mean, np.float32), np.array(std, np.float32)
+        self.is_hwc = is_hwc
+
+    def _apply(self, *args: Any) -> Any:
+        (image,) = args
+        axis = 2 if self.is_hwc else 0
+        channels = image.shape[axis] if image.ndim == 3 else 1
+        if len(self.mean) not in (1, channels):
+            raise self._refused(f"the image has {channels} channels, but there are "
+                                f"{len(self.mean)} means.")
+        shape = [-1 if i == axis else 1 for i in range(3)] if image.ndim == 3 else [1, 1]
+        return (image.astype(np.float32) - self.mean.reshape(shape)) / self.std.reshape(shape)
+
+    def _keeps(self, made: Any) -> bool:
+        return False
+
+
+class NormalizePad(Normalize):
+    """As `Normalize`, and a channel of zeros after the others.
+
+    Args:
+        mean, std, is_hwc: see `Normalize`.
+        dtype: "float32" or "float16".
+
+    Source: `mindspore.dataset.vision.NormalizePad`.
+    """
+
+    def __init__(self, mean: Any, std: Any, dtype: str = "float32", is_hwc: bool = True) -> None:
+        super().__init__(mean, std, is_hwc)
+        if dtype not in ("float32", "float16"):
+            raise ValueError("dtype is not float32 or float16.")
+        self.dtype = numpy_type(np.dtype(dtype), "dtype")
+
+    def _apply(self, *args: Any) -> Any:
+        made = super()._apply(*args).astype(self.dtype)
+        axis = 2 if self.is_hwc else 0
+        blank = np.zeros_like(np.take(made, [0], axis))
+        return np.concatenate([made, blank], axis)
+
+
+def inverted(image: Array) -> Array:
+    """255 less the values."""
+    return np.asarray(255 - image, image.dtype)
+
+
+class Invert(ImageTransform):
+    """255 less the values, of images of 3 channels. Source: `mindspore.dataset.vision.Invert`."""
+
+    def _apply(self, *args: Any) -> Any:
+        (image,) = args
+        if image.ndim != 3:
+            raise self._refused(f"an image [height, width, channels] is wanted, but it has "
+                                f"{image.shape}.")
+        return inverted(image)
+
+
+class RandomInvert(Perhaps):
+    """Perhaps 255 less the values.
+
+    Args:
+        prob: how likely it is.
+
+    Source: `mindspore.dataset.vision.RandomInvert`.
+    """
+
+    def _done(self, image: Any) -> Any:
+        return inverted(image)
+
+
+def grey(image: Array) -> Array:
+    """The brightness of an image of 3 channels, as MindSpore's PIL transforms find it."""
+    weights = np.array([19595, 38470, 7471])  # of 0.299, 0.587 and 0.114 in 16 bits, as Pillow
+    return np.asarray((image.astype(np.int64) @ weights + 0x8000) >> 16, image.dtype)
+
+
+class Grayscale(ImageTransform):
+    """The brightness of an image of 3 channels, for uint8.
+
+    Args:
+        num_output_channels: 1, or 3 of the same.
+
+    Source: `mindspore.dataset.vision.Grayscale`.
+    """
+
+    def __init__(self, num_output_channels: int = 1) -> None:
+        if num_output_channels not in (1, 3):
+            raise ValueError("Number of channels should be either 1 or 3, but got "
+                             f"{num_output_channels!r}.")
+        self.num_output_channels = num_output_channels
+
+    def _apply(self, *args: Any) -> Any:
+        (image,) = args
+        if image.dtype != np.uint8:
+            raise self._refused(f"an image of uint8 is wanted, but it is {image.dtype}.")
+        one = image if image.ndim == 2 else image[..., 0] if image.shape[2] == 1 else \
+            grey(image[..., :3])
+        return one if self.num_output_channels == 1 else np.repeat(one[..., None], 3, -1)
+
+
+class RandomGrayscale(Perhaps):
+    """Perhaps the brightness in each channel.
+
+    Args:
+        prob: how likely it is.
+
+    Source: `mindspore.dataset.vision.RandomGrayscale`.
+    """
+
+    def __init__(self, prob: float = 0.1) -> None:
+        super().__init__(prob)
+
+    def _done(self, image: Any) -> Any:
+        return Grayscale(3)._apply(image) if image.ndim == 3 and image.shape[2] == 3 else image
+
+
+class AdjustBrightness(ImageTransform):
+    """Values times a factor, within 0 to 255 for uint8.
+
+    Args:
+        brightness_factor: 0 is black, 1 the image.
+
+    Source: `mindspore.dataset.vision.AdjustBrightness`.
+    """
+
+    def __init__(self, brightness_factor: float) -> None:
+        self.brightness_factor = checks.number("brightness_factor", brightness_factor, 0.0)
+
+    def _apply(self, *args: Any) -> Any:
+        (image,) = args
+        made = image.astype(np.float32) * np.float32(self.brightness_factor)
+        if image.dtype.kind in "iu":
+            bounds = np.iinfo(image.dtype)
+            made = np.clip(np.rint(made), bounds.min, bounds.max)
+        return made.astype(image.dtype)
+
+
+class Solarize(ImageTransform):
+    """Values within a range inverted, for uint8.
+
+    Args:
+        threshold: (least, greatest); one number for both.
+
+    Source: `mindspore.dataset.vision.Solarize`.
+    """
+
+    def __init__(self, threshold: Any) -> None:
+        many = (threshold, threshold) if isinstance(threshold, (int, float)) else tuple(threshold)
+        if len(many) != 2:
+            raise TypeError("threshold must be a single number or sequence of two numbers.")
+        self.low, self.high = (checks.number("threshold", t, 0.0, 255.0) for t in many)
+        if self.low > self.high:
+            raise ValueError("threshold must be in order of (min, max).")
+
+    def _apply(self, *args: Any) -> Any:
+        (image,) = args
+        inside = (image >= self.low) & (image <= self.high)
+        return np.where(inside, 255 - image, image).astype(image.dtype)
+
+
+class Erase(ImageTransform):
+    """A part of the image filled with a value.
+
+    Args:
+        top, left, height, width: which part.
+        value: one number, or one for each channel.
+        inplace: accepted for compatibility: the image given stays as it is.
+
+    Source: `mindspore.dataset.vision.Erase`.
+    """
+
+    def __init__(
+        self, top: int, left: int, height: int, width: int, value: Any = 0, inplace: bool = False
+    ) -> None:
+        self.top, self.left = checks.integer("top", top, 0), checks.integer("left", left, 0)
+        self.height = checks.integer("height", height, 1)
+        self.width = checks.integer("width", width, 1)
+        checks.of_type("value", value, (int, float, list, tuple))
+        checks.of_type("inplace", inplace, bool)
+        self.value = value
+
+    def _apply(self, *args: Any) -> Any:
+        made = args[0].copy()
+        made[self.top : self.top + self.height, self.left : self.left + self.width] = self.value
+        return made
+
+
+class CutOut(RandomImageTransform):
+    """Squares at random places set to 0.
+
+    Args:
+        length: their edges.
+        num_patches: how many.
+        is_hwc: whether channels are last; else first.
+
+    Source: `mindspore.dataset.vision.CutOut`.
+    """
+
+    def __init__(self, length: int, num_patches: int = 1, is_hwc: bool = True) -> None:
+        self.length = checks.integer("length", length, 1)
+        self.num_patches = checks.integer("num_patches", num_patches, 1)
+        checks.of_type("is_hwc", is_hwc, bool)
+        self.is_hwc = is_hwc
+        self._at: Any = ()
+
+    def _draw(self) -> None:
+        self._at = self.random.random((self.num_patches, 2))
+
+    def _apply(self, *args: Any) -> Any:
+        made = args[0].copy()
+        plane = made if self.is_hwc or made.ndim == 2 else made.transpose(1, 2, 0)
+        for down, across in self._at:
+            height, width = plane.shape[:2]
+            top = int(down * height) - self.length // 2
+            left = int(across * width) - self.length // 2
+            plane[max(0, top) : max(0, top + self.length),
+                  max(0, left) : max(0, left + self.length)] = 0
+        return made

@@ -1,0 +1,478 @@
+"""Image transforms that move pixels: flips, crops, padding, resizing, rotation, axes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .. import checks
+from ..pictures import decoded, pillow
+from ..transforms import Transform, numpy_type
+from .base import (
+    Border,
+    ImageTransform,
+    Inter,
+    Perhaps,
+    RandomImageTransform,
+    fill_of,
+    inter_of,
+    is_picture,
+    padding_of,
+    pair,
+)
+from .resizing import resized
+from .warping import rotated
+
+Array = np.ndarray[Any, Any]
+_NUMPY_BORDERS = {Border.EDGE: "edge", Border.REFLECT: "reflect", Border.SYMMETRIC: "symmetric"}
+
+
+def cropped(image: Array, top: int, left: int, height: int, width: int) -> Array:
+    """A part of an image."""
+    return np.ascontiguousarray(image[top : top + height, left : left + width])
+
+
+def with_border(
+    image: Array, padding: tuple[int, int, int, int], fill: tuple[int, int, int], mode: Border
+) -> Array:
+    """An image with pixels added at its edges."""
+    left, top, right, bottom = padding
+    edges = [(top, bottom), (left, right)]
+    if mode is not Border.CONSTANT:
+        beyond = edges + [(0, 0)] * (image.ndim - 2)
+        how: Any = _NUMPY_BORDERS[mode]
+        return np.pad(image, beyond, how)
+    shape = (image.shape[0] + top + bottom, image.shape[1] + left + right, *image.shape[2:])
+    colours = np.array(fill, image.dtype)
+    value = colours[: image.shape[2]] if image.ndim == 3 and image.shape[2] <= 3 else colours[0]
+    made = np.empty(shape, image.dtype)
+    made[...] = value
+    made[top : top + image.shape[0], left : left + image.shape[1]] = image
+    return made
+
+
+class HorizontalFlip(ImageTransform):
+    """The image mirrored left to right. Source: `mindspore.dataset.vision.HorizontalFlip`."""
+
+    def _apply(self, *args: Any) -> Any:
+        return np.ascontiguousarray(args[0][:, ::-1])
+
+
+class VerticalFlip(ImageTransform):
+    """The image upside down. Source: `mindspore.dataset.vision.VerticalFlip`."""
+
+    def _apply(self, *args: Any) -> Any:
+        return np.ascontiguousarray(args[0][::-1])
+
+
+class RandomHorizontalFlip(Perhaps):
+    """Perhaps the image mirrored left to right.
+
+    Args:
+        prob: how likely it is.
+
+    Source: `mindspore.dataset.vision.RandomHorizontalFlip`.
+    """
+
+    def _done(self, image: Any) -> Any:
+        return np.ascontiguousarray(image[:, ::-1])
+
+
+class RandomVerticalFlip(Perhaps):
+    """Perhaps the image upside down.
+
+    Args:
+        prob: how likely it is.
+
+    Source: `mindspore.dataset.vision.RandomVerticalFlip`.
+    """
+
+    def _done(self, image: Any) -> Any:
+        return np.ascontiguousarray(image[::-1])
+
+
+class Crop(ImageTransform):
+    """A part of the image.
+
+    Args:
+        coordinates: its upper left corner (top, left).
+        size: an int, or (height, width).
+
+    Raises:
+        RuntimeError: (when called) it is not within the image.
+
+    Source: `mindspore.dataset.vision.Crop`.
+    """
+
+    def __init__(self, coordinates: Any, size: Any) -> None:
+        checks.of_type("coordinates", coordinates, (list, tuple))
+        if len(coordinates) != 2:
+            raise TypeError("Coordinates should be a list/tuple (y, x) of length 2.")
+        self.top, self.left = (checks.integer("coordinates", c, 0) for c in coordinates)
+        self.size = pair(size)
+
+    def _apply(self, *args: Any) -> Any:
+        (image,) = args
+        if self.top + self.size[0] > image.shape[0] or self.left + self.size[1] > image.shape[1]:
+            raise self._refused(f"the part {self.size} at {(self.top, self.left)} is not within an "
+                                f"image of {image.shape[:2]}.")
+        return cropped(image, self.top, self.left, *self.size)
+
+
+class CenterCrop(ImageTransform):
+    """The middle of the image; what is beyond its edges is 0.
+
+    Args:
+        size: an int, or (height, width).
+
+    Source: `mindspore.dataset.vision.CenterCrop`.
+    """
+
+    def __init__(self, size: Any) -> None:
+        self.size = pair(size)
+
+    def _apply(self, *args: Any) -> Any:
+        (image,) = args
+        for axis, wanted in enumerate(self.size):
+            have = image.shape[axis]
+            if have < wanted:
+                before = (wanted - have + 1) // 2
+                edges = [(0, 0)] * image.ndim
+                edges[axis] = (before, wanted - have - before)
+                image = np.pad(image, edges)
+            else:
+                start = (have - wanted) // 2
+                image = image[(slice(None),) * axis + (slice(start, start + wanted),)]
+        return np.ascontiguousarray(image)
+
+
+class Pad(ImageTransform):
+    """Pixels added at the edges.
+
+    Args:
+        padding: how many: an int, (left and right, top and bottom), or (left, top, right, bottom).
+        fill_value: of `Border.CONSTANT`: one number, or one for each channel.
+        padding_mode: a `Border`.
+
+    Source: `mindspore.dataset.vision.Pad`.
+    """
+
+    def __init__(
+        self, padding: Any, fill_value: Any = 0, padding_mode: Border = Border.CONSTANT
+    ) -> None:
+        checks.of_type("padding_mode", padding_mode, Border)
+        self.padding, self.fill_value = padding_of(padding), fill_of(fill_value)
+        self.padding_mode = padding_mode
+
+    def _apply(self, *args: Any) -> Any:
+        return with_border(args[0], self.padding, self.fill_value, self.padding_mode)
+
+
+class RandomCrop(RandomImageTransform):
+    """A part of the image at a random place.
+
+    Args:
+        size: an int, or (height, width).
+        padding: added at the edges before; see `Pad`. None for none.
+        pad_if_needed: whether a smaller image is padded on both sides until it is large enough.
+        fill_value, padding_mode: see `Pad`.
+
+    Raises:
+        RuntimeError: (when called) the image is smaller.
+
+    Source: `mindspore.dataset.vision.RandomCrop`.
+    """
+
+    def __init__(
+        self, size: Any, padding: Any = None, pad_if_needed: bool = False, fill_value: Any = 0,
+        padding_mode: Border = Border.CONSTANT,
+    ) -> None:
+        checks.of_type("pad_if_needed", pad_if_needed, bool)
+        checks.of_type("padding_mode", padding_mode, Border)
+        self.size, self.padding_mode = pair(size), padding_mode
+        self.padding = padding_of(0 if padding is None else padding)
+        self.pad_if_needed, self.fill_value = pad_if_needed, fill_of(fill_value)
+        self._at = (0.0, 0.0)
+
+    def _draw(self) -> None:
+        self._at = (float(self.random.random()), float(self.random.random()))
+
+    def _apply(self, *args: Any) -> Any:
+        image = with_border(args[0], self.padding, self.fill_value, self.padding_mode)
+        if self.pad_if_needed:
+            down, across = (max(0, want - have) for want, have in
+                            zip(self.size, image.shape[:2], strict=True))
+            # As MindSpore: what is missing is added at both sides, and the crop falls within.
+            image = with_border(image, (across, down, across, down), self.fill_value,
+                                self.padding_mode)
+        spare = [have - want for have, want in zip(image.shape[:2], self.size, strict=True)]
+        if min(spare) < 0:
+            raise self._refused(f"the crop {self.size} is larger than the image "
+                                f"{image.shape[:2]}: give a padding, or pad_if_needed.")
+        top, left = (int(at * (n + 1)) for at, n in zip(self._at, spare, strict=True))
+        return cropped(image, top, left, *self.size)
+
+
+class Resize(ImageTransform):
+    """Another size.
+
+    Args:
+        size: (height, width); an int: the length of the shorter edge, in proportion.
+        interpolation: an `Inter`; ANTIALIAS is for pictures of Pillow, PILCUBIC for uint8.
+
+    Source: `mindspore.dataset.vision.Resize`.
+    """
+
+    def __init__(self, size: Any, interpolation: Inter = Inter.BILINEAR) -> None:
+        self.shorter = isinstance(size, int) and not isinstance(size, bool)
+        self.size, self.interpolation = pair(size), inter_of(interpolation)
+
+    def _one(self, image: Any, draws: bool = True) -> Any:
+        if not is_picture(image):
+            return super()._one(image, draws)
+        library = pillow("Resize")
+        how = {Inter.NEAREST: library.NEAREST, Inter.ANTIALIAS: library.LANCZOS,
+               Inter.BILINEAR: library.BILINEAR, Inter.AREA: library.BOX}
+        height, width = self._wanted((image.height, image.width))
+        return image.resize((width, height), how.get(self.interpolation, library.BICUBIC))
+
+    def _apply(self, *args: Any) -> Any:
+        return resized(args[0], *self._wanted(args[0].shape[:2]), self.interpolation)
+
+    def _wanted(self, have: tuple[int, int]) -> tuple[int, int]:
+        if not self.shorter:
+            return self.size
+        height, width = have
+        edge = self.size[0]
+        if height < width:
+            return edge, max(1, int(edge / height * width))
+        return max(1, int(edge / width * height)), edge
+
+
+class RandomResizedCrop(RandomImageTransform):
+    """A part of the image of random size, shape and place, resized.
+
+    Args:
+        size: of the result: an int, or (height, width).
+        scale: from which to which part of the image's area.
+        ratio: from which to which width, relative to the height.
+        interpolation: an `Inter`.
+        max_attempts: how often to draw before the middle is taken.
+
+    Source: `mindspore.dataset.vision.RandomResizedCrop`.
+    """
+
+    def __init__(
+        self, size: Any, scale: Any = (0.08, 1.0), ratio: Any = (3.0 / 4.0, 4.0 / 3.0),
+        interpolation: Inter = Inter.BILINEAR, max_attempts: int = 10,
+    ) -> None:
+        self.size, self.interpolation = pair(size), inter_of(interpolation)
+        self.scale, self.ratio = _bounds("scale", scale, 0.0), _bounds("ratio", ratio, 1e-9)
+        self.max_attempts = checks.integer("max_attempts", max_attempts, 1)
+        self._seed = 0
+
+    def _draw(self) -> None:
+        self._seed = int(self.random.integers(2**63))
+
+    def _apply(self, *args: Any) -> Any:
+        (image,) = args
+        part = cropped(image, *self._part(*image.shape[:2]))
+        return resized(part, *self.size, self.interpolation)
+
+    def _part(self, height: int, width: int) -> tuple[int, int, int, int]:
+        random = np.random.default_rng(self._seed)
+        for _ in range(self.max_attempts):
+            area = height * width * random.uniform(*self.scale)
+            shape = math.exp(random.uniform(math.log(self.ratio[0]), math.log(self.ratio[1])))
+            w, h = round(math.sqrt(area * shape)), round(math.sqrt(area / shape))
+            if 0 < w <= width and 0 < h <= height:
+                return (int(random.integers(height - h + 1)), int(random.integers(width - w + 1)),
+                        h, w)
+        now = width / height
+        w = width if now < self.ratio[0] else min(width, round(height * self.ratio[1]))
+        h = height if now > self.ratio[1] else min(height, round(w / min(max(
+            w / height, self.ratio[0]), self.ratio[1])))
+        return (height - h) // 2, (width - w) // 2, h, w
+
+
+def _bounds(name: str, value: Any, low: float) -> tuple[float, float]:
+    checks.of_type(name, value, (list, tuple))
+    if len(value) != 2:
+        raise TypeError(f"{name} should be a list/tuple of length 2.")
+    first, last = (checks.number(name, v, low) for v in value)
+    if first > last or last <= 0:
+        raise ValueError(f"{name} should be in (min, max) format. Got (max, min).")
+    return first, last
+
+
+class Rotate(ImageTransform):
+    """The image rotated counter-clockwise.
+
+    Args:
+        degrees: by how much.
+        resample: `Inter.NEAREST` or `Inter.BILINEAR`.
+        expand: whether the result is as large as the rotated image.
+        center: about which pixel (x, y); None for the middle. Not with `expand`.
+        fill_value: of what is beyond the edges.
+
+    Source: `mindspore.dataset.vision.Rotate`.
+    """
+
+    def __init__(
+        self, degrees: float, resample: Inter = Inter.NEAREST, expand: bool = False,
+        center: Any = None, fill_value: Any = 0,
+    ) -> None:
+        self.degrees = checks.number("degrees", degrees, -math.inf)
+        self._options(resample, expand, center, fill_value)
+
+    def _options(self, resample: Inter, expand: bool, center: Any, fill_value: Any) -> None:
+        self.resample = inter_of(resample, "resample")
+        if self.resample not in (Inter.NEAREST, Inter.BILINEAR):
+            raise ValueError("resample should be Inter.NEAREST or Inter.BILINEAR, but got "
+                             f"{self.resample!r}.")
+        checks.of_type("expand", expand, bool)
+        if center is not None:
+            checks.of_type("center", center, (list, tuple))
+            if len(center) != 2:
+                raise TypeError("Value center needs to be a 2-tuple.")
+        self.expand, self.center, self.fill_value = expand, center, fill_of(fill_value)
+
+    def _apply(self, *args: Any) -> Any:
+        return rotated(args[0], self.degrees, self.resample, self.expand, self.center,
+                       self.fill_value)
+
+
+class RandomRotation(Rotate, RandomImageTransform):
+    """The image rotated by a random angle.
+
+    Args:
+        degrees: between which angles; a number means from minus to plus that.
+        resample, expand, center, fill_value: see `Rotate`.
+
+    Source: `mindspore.dataset.vision.RandomRotation`.
+    """
+
+    def __init__(
+        self, degrees: Any, resample: Inter = Inter.NEAREST, expand: bool = False,
+        center: Any = None, fill_value: Any = 0,
+    ) -> None:
+        checks.of_type("degrees", degrees, (int, float, list, tuple))
+        if isinstance(degrees, (int, float)):
+            checks.number("degrees", degrees, 0.0)
+            degrees = (-degrees, degrees)
+        if len(degrees) != 2:
+            raise TypeError("If degrees is a sequence, the length must be 2.")
+        low, high = (checks.number("degrees", d, -math.inf) for d in degrees)
+        self.range = (low, high)
+        if low > high:
+            raise ValueError("degrees should be in (min, max) format. Got (max, min).")
+        self._options(resample, expand, center, fill_value)
+
+    def _draw(self) -> None:
+        self.degrees = float(self.random.uniform(*self.range))
+
+
+class HWC2CHW(ImageTransform):
+    """Channels first; an image without channels stays. Source: `mindspore.dataset.vision`."""
+
+    def _apply(self, *args: Any) -> Any:
+        (image,) = args
+        return np.ascontiguousarray(image.transpose(2, 0, 1)) if image.ndim == 3 else image
+
+    def _keeps(self, made: Any) -> bool:
+        return False
+
+
+class ToTensor(ImageTransform):
+    """Channels first, from 0 to 1: `[channels, height, width]`, divided by 255.
+
+    Args:
+        output_type: the dtype of the result.
+
+    Source: `mindspore.dataset.vision.ToTensor`.
+    """
+
+    def __init__(self, output_type: Any = np.float32) -> None:
+        self.output_type = numpy_type(output_type, "output_type")
+
+    def _apply(self, *args: Any) -> Any:
+        image = args[0] if args[0].ndim == 3 else args[0][..., None]
+        scaled = image.transpose(2, 0, 1).astype(np.float32) * np.float32(1 / 255)
+        return np.ascontiguousarray(scaled.astype(self.output_type))
+
+    def _keeps(self, made: Any) -> bool:
+        return False
+
+
+class ToType(Transform):
+    """Another element type.
+
+    Args:
+        data_type: a dtype of numpy or cellc.
+
+    Source: `mindspore.dataset.vision.ToType`.
+    """
+
+    def __init__(self, data_type: Any) -> None:
+        self.data_type = numpy_type(data_type, "data_type")
+
+    def _apply(self, *args: Any) -> Any:
+        return args[0].astype(self.data_type)
+
+
+class Decode(Transform):
+    """A picture file's bytes as uint8[height, width, 3].
+
+    Args:
+        to_pil: whether the result is a picture of Pillow.
+
+    Raises:
+        ModuleNotFoundError: Pillow is not installed.
+        TypeError, RuntimeError: (when called) no bytes, or no picture.
+
+    Source: `mindspore.dataset.vision.Decode`.
+    """
+
+    def __init__(self, to_pil: bool = False) -> None:
+        checks.of_type("to_pil", to_pil, bool)
+        pillow("Decode")
+        self.to_pil = to_pil
+
+    def __call__(self, *args: Any) -> Any:
+        """The picture."""
+        (data,) = args
+        if isinstance(data, np.ndarray):
+            if data.ndim > 1:
+                raise TypeError("The number of array dimensions of the encoded image should be 1, "
+                                f"but got {data.ndim}.")
+            data = data.tobytes()
+        if not isinstance(data, bytes):
+            raise TypeError(f"Decode: expected the bytes of a picture, but got {type(data)}.")
+        image = decoded(data, "Decode").copy()
+        return pillow("Decode").fromarray(image) if self.to_pil else image
+
+
+class ToPIL(Transform):
+    """A picture of Pillow. Source: `mindspore.dataset.vision.ToPIL`."""
+
+    def __init__(self) -> None:
+        pillow("ToPIL")
+
+    def __call__(self, *args: Any) -> Any:
+        """The picture."""
+        (image,) = args
+        if is_picture(image):
+            return image
+        array = self._array(image)
+        if array.ndim == 3 and array.shape[2] == 1:
+            array = array[..., 0]
+        return pillow("ToPIL").fromarray(array)
+
+
+class ToNumpy(Transform):
+    """The array of a picture of Pillow. Source: `mindspore.dataset.vision.ToNumpy`."""
+
+    def _apply(self, *args: Any) -> Any:
+        return args[0].copy()
