@@ -217,7 +217,7 @@ def test_errors():
         (lambda: vision.Resize(3, Inter.ANTIALIAS)(SMALL), RuntimeError, "ANTIALIAS for PIL"),
         (lambda: vision.RandomResizedCrop(3, scale=(2, 1)), ValueError, "min, max"),
         (lambda: vision.Rotate(3, Inter.AREA), ValueError, "resample should be"),
-        (lambda: vision.ToTensor("q"), TypeError, "output_type should be a dtype"),
+        (lambda: vision.ToTensor("no type"), TypeError, "output_type should be a dtype"),
         (lambda: vision.Pad((1, 2, 3)), ValueError, "2 or 4"),
     ):
         with pytest.raises(kind, match=message):
