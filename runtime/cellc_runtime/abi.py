@@ -88,3 +88,39 @@ LARGE = 1 << 16
 memory is worth keeping."""
 
 MAX_CALLBACKS = 4096
+
+
+def _fields(*groups: str) -> tuple[tuple[str, str], ...]:
+    """`(field, kind)` of groups like `"i64 nargs nouts"`."""
+    parts = [group.split() for group in groups]
+    return tuple((name, kind) for kind, *names in parts for name in names)
+
+
+STRUCTURES = {
+    # A native entry: functions and objects, counts, tables, the list of free blocks; whether sizes
+    # come with the call, and from how many elements on a result is too large for that.
+    "context": _fields(
+        "ptr main slow fail grow ndarray bound consts",
+        "i64 nargs nouts nslots release ready naliases nwritten",
+        "ptr args outs template aliases written free", "i64 sized limit"),
+    # An argument or output (`ndim` -1: any). Where sizes come with the call, `nbytes` is how an
+    # argument lies over the result, or the size of an element of the result.
+    "spec": _fields("ptr descr dims", "i64 ndim flags slot nbytes"),
+    # What one call needs for itself.
+    "block": _fields("ptr next slots arena results"),
+    # What makes calls unusual, and the tape of the thread that records.
+    "state": _fields("i64 busy", "ptr tape thread", "i64 epoch"),
+    "site": _fields("ptr state slow ndarray tensor parameter", "i64 offset", "ptr table",
+                    "i64 mask", "ptr guard", "i64 wanted"),
+    # A usual call; `sized`: the entry serves any shapes.
+    "case": _fields("ptr next", "i64 nargs", "ptr kwnames", "i64 total",
+                    "ptr arguments function capsule entry", "i64 noperands", "ptr info params",
+                    "i64 nparams epoch sized nouts"),
+    # kind: 0 the object, 1 a tensor, 2 an equal value, 3 a tensor of any shape, 4 a float of the
+    # same bits; place among the operands or -1; object or element type; dims or array.
+    "argument": _fields("i64 kind place", "ptr object", "i64 ndim", "ptr more tensor"),
+    # numpy's `PyArrayObject`.
+    "array": _fields("i64 refcnt", "ptr type data", "i32 nd", "ptr dims strides base descr",
+                     "i32 flags"),
+}  # fmt: skip
+"""The structures that generated code and the runtime share: fields in order, with their kind."""

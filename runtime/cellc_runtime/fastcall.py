@@ -1,9 +1,8 @@
 """The native entry: an interpreter-level function over an image's `cellc_entry`.
 
-The image's code does the usual call by itself, from a context this module fills (its layout is
-that of `%context` in the entry's LLVM text). It is used where its assumptions hold on this very
-interpreter and numpy, which `supported` verifies on a live array; everywhere else the Python
-path serves alone.
+The image's code does the usual call by itself, from a context this module fills. It is used where
+its assumptions hold on this very interpreter and numpy, which `supported` verifies on a live array;
+everywhere else the Python path serves alone.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from .abi import Ext
+from .abi import STRUCTURES, Ext
 from .dtypes import ALL, DType
 from .platform import Scratch, address_of
 from .program import Program
@@ -101,27 +100,24 @@ def _numpy_table() -> Any:
     return (ctypes.c_void_p * 400).from_address(get(capsule, None))
 
 
+_KINDS = {"ptr": ctypes.c_void_p, "i64": ctypes.c_int64, "i32": ctypes.c_int32}
+
+
+def layout(name: str) -> list[tuple[str, Any]]:
+    """The fields of a structure that generated code reads, for `ctypes`."""
+    return [(field, _KINDS[kind]) for field, kind in STRUCTURES[name]]
+
+
 class _Spec(ctypes.Structure):
-    _fields_ = [
-        ("descr", ctypes.c_void_p), ("dims", ctypes.c_void_p), ("ndim", ctypes.c_int64),
-        ("flags", ctypes.c_int64), ("slot", ctypes.c_int64), ("nbytes", ctypes.c_int64),
-    ]  # fmt: skip
+    _fields_ = layout("spec")
 
 
 class _Context(ctypes.Structure):
-    _fields_ = [
-        *((name, ctypes.c_void_p) for name in
-          ("main", "slow", "fail", "grow", "ndarray", "bound", "consts")),
-        *((name, ctypes.c_int64) for name in
-          ("nargs", "nouts", "nslots", "release", "ready", "naliases", "nwritten")),
-        *((name, ctypes.c_void_p) for name in
-          ("args", "outs", "template", "aliases", "written", "free")),
-        ("sized", ctypes.c_int64), ("limit", ctypes.c_int64),
-    ]  # fmt: skip
+    _fields_ = layout("context")
 
 
 class _Block(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_void_p) for name in ("next", "slots", "arena", "results")]
+    _fields_ = layout("block")
 
 
 class MethodDef(ctypes.Structure):

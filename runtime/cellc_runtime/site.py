@@ -1,9 +1,9 @@
 """Native call sites: functions over Tensors that answer usual calls without the interpreter.
 
-The code is `cellc_site` of any image (`cellc_compiler.codegen.llvm.site`, which has the same
-layout). A site learns cases from calls that went the long way: what the arguments were, and the
-native entry that answers such a call. A case is only ever added for what determines the call
-completely, so a site gives what its Python callable would give.
+The code is `cellc_site` of any image (`cellc_compiler.codegen.llvm.site`). A site learns cases from
+calls that went the long way: what the arguments were, and the native entry that answers such a
+call. A case is only ever added for what determines the call completely, so a site gives what its
+Python callable would give.
 
 `STATE` is read by every site: whether some thread traces or records (then calls are not usual),
 and the tape of the one thread that records. The interpreter lock guards all of it.
@@ -21,7 +21,7 @@ import numpy as np
 
 from .abi import SITE
 from .executable import Executable
-from .fastcall import MethodDef, canonical
+from .fastcall import MethodDef, canonical, layout
 from .platform import address_of
 from .records import dataclass
 
@@ -32,37 +32,19 @@ _FASTCALL_KEYWORDS = 0x80 | 0x02
 
 
 class _State(ctypes.Structure):
-    _fields_ = [
-        ("busy", ctypes.c_int64), ("tape", ctypes.c_void_p), ("thread", ctypes.c_void_p),
-        ("epoch", ctypes.c_int64),
-    ]  # fmt: skip
+    _fields_ = layout("state")
 
 
 class _Site(ctypes.Structure):
-    _fields_ = [
-        *((name, ctypes.c_void_p) for name in
-          ("state", "slow", "ndarray", "tensor", "parameter")),
-        ("offset", ctypes.c_int64), ("table", ctypes.c_void_p), ("mask", ctypes.c_int64),
-        ("guard", ctypes.c_void_p), ("wanted", ctypes.c_int64),
-    ]  # fmt: skip
+    _fields_ = layout("site")
 
 
 class _Argument(ctypes.Structure):
-    _fields_ = [
-        ("kind", ctypes.c_int64), ("place", ctypes.c_int64), ("object", ctypes.c_void_p),
-        ("ndim", ctypes.c_int64), ("more", ctypes.c_void_p), ("tensor", ctypes.c_void_p),
-    ]  # fmt: skip
+    _fields_ = layout("argument")
 
 
 class _Case(ctypes.Structure):
-    _fields_ = [
-        ("next", ctypes.c_void_p), ("nargs", ctypes.c_int64), ("kwnames", ctypes.c_void_p),
-        ("total", ctypes.c_int64),
-        *((name, ctypes.c_void_p) for name in ("arguments", "function", "capsule", "entry")),
-        ("noperands", ctypes.c_int64), ("info", ctypes.c_void_p), ("params", ctypes.c_void_p),
-        ("nparams", ctypes.c_int64), ("epoch", ctypes.c_int64), ("sized", ctypes.c_int64),
-        ("nouts", ctypes.c_int64),
-    ]  # fmt: skip
+    _fields_ = layout("case")
 
 
 class Activity:

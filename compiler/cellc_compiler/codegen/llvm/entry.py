@@ -1,8 +1,8 @@
 """The native entry of a program, as LLVM text: a `METH_FASTCALL` function over numpy arrays.
 
 One text serves every program: what differs (shapes, element types, places in the slot table) is
-in a context the runtime fills (`cellc_runtime.entry` has the same layout). The entry does the
-usual call alone: exact `ndarray`s of the expected element type and shape, contiguous and aligned
+in a context the runtime fills (`structures` has the layout of both). The entry does the usual call
+alone: exact `ndarray`s of the expected element type and shape, contiguous and aligned
 (and writeable where they are updated). Anything else goes to the Python callable of the context,
 which converts or explains.
 
@@ -22,56 +22,36 @@ from .blocks import blocks_text
 from .measure import measure_text
 from .pool import TABLE_DECLARATION, fill, pool_text
 from .site import SITE_CODE
+from .structures import declarations, expand
 
 _ENTRY = """
-; main, slow, fail, grow, ndarray, bound, consts (pointers); nargs, nouts, nslots, release, ready,
-; naliases, nwritten; args, outs, template, aliases, written (tables); free (list of blocks);
-; sized (whether sizes come with the call), limit (elements of a result that is too large for that)
-%context = type { ptr, ptr, ptr, ptr, ptr, ptr, ptr, i64, i64, i64, i64, i64, i64, i64,
-                  ptr, ptr, ptr, ptr, ptr, ptr, i64, i64 }
-; descr, dims; ndim (-1: any), flags, slot, nbytes (where sizes come with the call: how an argument
-; lies over the result, the size of an element of the result)
-%spec = type { ptr, ptr, i64, i64, i64, i64 }
-; next, slots, arena, results
-%block = type { ptr, ptr, ptr, ptr }
-; refcnt, type, data, nd, dims, strides, base, descr, flags
-%array = type { i64, ptr, ptr, i32, ptr, ptr, ptr, ptr, i32 }
-
 ; Whether an argument is what its spec says.
 define internal i1 @fits(ptr %a, ptr %spec, ptr %ndarray) nounwind alwaysinline {
 entry:
-  %type.p = getelementptr %array, ptr %a, i32 0, i32 1
-  %type = load ptr, ptr %type.p
+  %type = field %array.type, ptr %a
   %exact = icmp eq ptr %type, %ndarray
   br i1 %exact, label %is, label %no
 is:
-  %descr.p = getelementptr %array, ptr %a, i32 0, i32 7
-  %descr = load ptr, ptr %descr.p
+  %descr = field %array.descr, ptr %a
   %want.descr = load ptr, ptr %spec
   %same = icmp eq ptr %descr, %want.descr
-  %nd.p = getelementptr %array, ptr %a, i32 0, i32 3
-  %nd = load i32, ptr %nd.p
+  %nd = field %array.nd, ptr %a
   %nd64 = sext i32 %nd to i64
-  %want.nd.p = getelementptr %spec, ptr %spec, i32 0, i32 2
-  %want.nd = load i64, ptr %want.nd.p
+  %want.nd = field %spec.ndim, ptr %spec
   %samend.sized = icmp eq i64 %nd64, %want.nd
   %anynd = icmp slt i64 %want.nd, 0
   %samend = or i1 %samend.sized, %anynd
-  %flags.p = getelementptr %array, ptr %a, i32 0, i32 8
-  %flags = load i32, ptr %flags.p
+  %flags = field %array.flags, ptr %a
   %flags64 = zext i32 %flags to i64
-  %want.flags.p = getelementptr %spec, ptr %spec, i32 0, i32 3
-  %want.flags = load i64, ptr %want.flags.p
+  %want.flags = field %spec.flags, ptr %spec
   %set = and i64 %flags64, %want.flags
   %flagged = icmp eq i64 %set, %want.flags
   %two = and i1 %same, %samend
   %three = and i1 %two, %flagged
   br i1 %three, label %shape, label %no
 shape:
-  %dims.p = getelementptr %array, ptr %a, i32 0, i32 4
-  %dims = load ptr, ptr %dims.p
-  %want.dims.p = getelementptr %spec, ptr %spec, i32 0, i32 1
-  %want.dims = load ptr, ptr %want.dims.p
+  %dims = field %array.dims, ptr %a
+  %want.dims = field %spec.dims, ptr %spec
   br label %head
 head:
   %i = phi i64 [ 0, %shape ], [ %i1, %dim ]
@@ -94,10 +74,9 @@ no:
 ; Whether memory of an argument overlaps a range that the program writes in place.
 define internal i1 @overlaps(ptr %a, ptr %spec, ptr %ranges, i64 %count) nounwind {
 entry:
-  %data.p = getelementptr %array, ptr %a, i32 0, i32 2
+  %data.p = place %array.data, ptr %a
   %lo = load i64, ptr %data.p
-  %nbytes.p = getelementptr %spec, ptr %spec, i32 0, i32 5
-  %nbytes = load i64, ptr %nbytes.p
+  %nbytes = field %spec.nbytes, ptr %spec
   %hi = add i64 %lo, %nbytes
   br label %head
 head:
@@ -123,23 +102,17 @@ no:
 ; Whether all arguments can be used as they are.
 define internal i1 @usual(ptr %ctx, ptr %args, i64 %nargs) nounwind {
 entry:
-  %want.p = getelementptr %context, ptr %ctx, i32 0, i32 7
-  %want = load i64, ptr %want.p
-  %ready.p = getelementptr %context, ptr %ctx, i32 0, i32 11
-  %ready = load i64, ptr %ready.p
+  %want = field %context.nargs, ptr %ctx
+  %ready = field %context.ready, ptr %ctx
   %bound = icmp ne i64 %ready, 0
   %right = icmp eq i64 %want, %nargs
   %go = and i1 %bound, %right
   br i1 %go, label %begin, label %no
 begin:
-  %ndarray.p = getelementptr %context, ptr %ctx, i32 0, i32 4
-  %ndarray = load ptr, ptr %ndarray.p
-  %specs.p = getelementptr %context, ptr %ctx, i32 0, i32 14
-  %specs = load ptr, ptr %specs.p
-  %nwritten.p = getelementptr %context, ptr %ctx, i32 0, i32 13
-  %nwritten = load i64, ptr %nwritten.p
-  %written.p = getelementptr %context, ptr %ctx, i32 0, i32 18
-  %written = load ptr, ptr %written.p
+  %ndarray = field %context.ndarray, ptr %ctx
+  %specs = field %context.args, ptr %ctx
+  %nwritten = field %context.nwritten, ptr %ctx
+  %written = field %context.written, ptr %ctx
   %pure = icmp eq i64 %nwritten, 0
   br label %head
 head:
@@ -170,13 +143,12 @@ no:
 ; exception set.
 define internal ptr @take_block(ptr %ctx) nounwind {
 entry:
-  %free.p = getelementptr %context, ptr %ctx, i32 0, i32 19
+  %free.p = place %context.free, ptr %ctx
   %first = load ptr, ptr %free.p
   %empty = icmp eq ptr %first, null
   br i1 %empty, label %grow, label %take
 grow:
-  %grow.p = getelementptr %context, ptr %ctx, i32 0, i32 3
-  %callable = load ptr, ptr %grow.p
+  %callable = field %context.grow, ptr %ctx
   %call = load ptr, ptr {CALL_NO_ARGS}
   %number = call ptr %call(ptr %callable)
   %failed = icmp eq ptr %number, null
@@ -196,7 +168,7 @@ none:
 }
 
 define internal void @give_block(ptr %ctx, ptr %block) nounwind {
-  %free.p = getelementptr %context, ptr %ctx, i32 0, i32 19
+  %free.p = place %context.free, ptr %ctx
   %first = load ptr, ptr %free.p
   store ptr %first, ptr %block
   store ptr %block, ptr %free.p
@@ -224,18 +196,12 @@ out:
 ; Fill the slots: what is bound, the arguments, and what is updated in place.
 define internal void @fill_slots(ptr %ctx, ptr %slots, ptr %args) nounwind {
 entry:
-  %n.p = getelementptr %context, ptr %ctx, i32 0, i32 9
-  %n = load i64, ptr %n.p
-  %template.p = getelementptr %context, ptr %ctx, i32 0, i32 16
-  %template = load ptr, ptr %template.p
-  %nargs.p = getelementptr %context, ptr %ctx, i32 0, i32 7
-  %nargs = load i64, ptr %nargs.p
-  %specs.p = getelementptr %context, ptr %ctx, i32 0, i32 14
-  %specs = load ptr, ptr %specs.p
-  %naliases.p = getelementptr %context, ptr %ctx, i32 0, i32 12
-  %naliases = load i64, ptr %naliases.p
-  %aliases.p = getelementptr %context, ptr %ctx, i32 0, i32 17
-  %aliases = load ptr, ptr %aliases.p
+  %n = field %context.nslots, ptr %ctx
+  %template = field %context.template, ptr %ctx
+  %nargs = field %context.nargs, ptr %ctx
+  %specs = field %context.args, ptr %ctx
+  %naliases = field %context.naliases, ptr %ctx
+  %aliases = field %context.aliases, ptr %ctx
   br label %copy
 copy:
   %i = phi i64 [ 0, %entry ], [ %i1, %word ]
@@ -255,10 +221,8 @@ arg:
 one:
   %a.p = getelementptr ptr, ptr %args, i64 %j
   %a = load ptr, ptr %a.p
-  %data.p = getelementptr %array, ptr %a, i32 0, i32 2
-  %data = load ptr, ptr %data.p
-  %slot.p = getelementptr %spec, ptr %specs, i64 %j, i32 4
-  %slot = load i64, ptr %slot.p
+  %data = field %array.data, ptr %a
+  %slot = field %spec.slot, ptr %specs[%j]
   %place = getelementptr ptr, ptr %slots, i64 %slot
   store ptr %data, ptr %place
   %j1 = add i64 %j, 1
@@ -287,12 +251,9 @@ out:
 define internal i1 @make_results(ptr %ctx, ptr %slots, ptr %results, ptr %lead,
                                  ptr %sizes) nounwind {
 entry:
-  %n.p = getelementptr %context, ptr %ctx, i32 0, i32 8
-  %n = load i64, ptr %n.p
-  %specs.p = getelementptr %context, ptr %ctx, i32 0, i32 15
-  %specs = load ptr, ptr %specs.p
-  %ndarray.p = getelementptr %context, ptr %ctx, i32 0, i32 4
-  %ndarray = load ptr, ptr %ndarray.p
+  %n = field %context.nouts, ptr %ctx
+  %specs = field %context.outs, ptr %ctx
+  %ndarray = field %context.ndarray, ptr %ctx
   %inc = load ptr, ptr {INC_REF}
   %new = load ptr, ptr {NEW_FROM_DESCR}
   %sized = icmp ne ptr %lead, null
@@ -304,23 +265,17 @@ head:
 one:
   %spec = getelementptr %spec, ptr %specs, i64 %i
   %descr = load ptr, ptr %spec
-  %own.p = getelementptr %spec, ptr %spec, i32 0, i32 1
-  %own = load ptr, ptr %own.p
-  %nd.p = getelementptr %spec, ptr %spec, i32 0, i32 2
-  %nd64 = load i64, ptr %nd.p
+  %own = field %spec.dims, ptr %spec
+  %nd64 = field %spec.ndim, ptr %spec
   %nd.own = trunc i64 %nd64 to i32
-  %slot.p = getelementptr %spec, ptr %spec, i32 0, i32 4
-  %slot = load i64, ptr %slot.p
+  %slot = field %spec.slot, ptr %spec
   ; The call takes over one reference to the element type.
   call void %inc(ptr %descr)
-  %nbytes.p = getelementptr %spec, ptr %spec, i32 0, i32 5
-  %nbytes.own = load i64, ptr %nbytes.p
+  %nbytes.own = field %spec.nbytes, ptr %spec
   br i1 %sized, label %like, label %shaped
 like:
-  %like.nd.p = getelementptr %array, ptr %lead, i32 0, i32 3
-  %like.nd = load i32, ptr %like.nd.p
-  %like.dims.p = getelementptr %array, ptr %lead, i32 0, i32 4
-  %like.dims = load ptr, ptr %like.dims.p
+  %like.nd = field %array.nd, ptr %lead
+  %like.dims = field %array.dims, ptr %lead
   %count.p = getelementptr i64, ptr %sizes, i64 2
   %count = load i64, ptr %count.p
   %like.bytes = mul i64 %count, %nbytes.own
@@ -359,8 +314,7 @@ have:
 keep:
   %r.p = getelementptr ptr, ptr %results, i64 %i
   store ptr %a, ptr %r.p
-  %data.p = getelementptr %array, ptr %a, i32 0, i32 2
-  %data = load ptr, ptr %data.p
+  %data = field %array.data, ptr %a
   %place = getelementptr ptr, ptr %slots, i64 %slot
   store ptr %data, ptr %place
   %i1 = add i64 %i, 1
@@ -408,15 +362,11 @@ out:
 ; Run main, without the interpreter lock when the program is long enough to repay it.
 define internal i32 @run_main(ptr %ctx, ptr %block, i1 %sized, ptr %sizes) nounwind {
   %main = load ptr, ptr %ctx
-  %slots.p = getelementptr %block, ptr %block, i32 0, i32 1
-  %slots = load ptr, ptr %slots.p
-  %arena.p = getelementptr %block, ptr %block, i32 0, i32 2
-  %arena = load ptr, ptr %arena.p
-  %consts.p = getelementptr %context, ptr %ctx, i32 0, i32 6
-  %consts.own = load ptr, ptr %consts.p
+  %slots = field %block.slots, ptr %block
+  %arena = field %block.arena, ptr %block
+  %consts.own = field %context.consts, ptr %ctx
   %consts = select i1 %sized, ptr %sizes, ptr %consts.own
-  %release.p = getelementptr %context, ptr %ctx, i32 0, i32 10
-  %release = load i64, ptr %release.p
+  %release = field %context.release, ptr %ctx
   %count.p = getelementptr i64, ptr %sizes, i64 2
   %count = load i64, ptr %count.p
   %many = icmp sge i64 %count, %release
@@ -428,8 +378,7 @@ held:
   ret i32 %rc1
 free:
   ; Another thread may bind other parameters meanwhile: keep these alive.
-  %bound.p = getelementptr %context, ptr %ctx, i32 0, i32 5
-  %bound = load ptr, ptr %bound.p
+  %bound = field %context.bound, ptr %ctx
   %inc = load ptr, ptr {INC_REF}
   call void %inc(ptr %bound)
   %save = load ptr, ptr {SAVE_THREAD}
@@ -453,7 +402,7 @@ entry:
   %failed = icmp eq ptr %number, null
   br i1 %failed, label %out, label %where
 where:
-  %arena.p = getelementptr %block, ptr %block, i32 0, i32 2
+  %arena.p = place %block.arena, ptr %block
   %arena = load i64, ptr %arena.p
   %address = call ptr %long(i64 %arena)
   %lost = icmp eq ptr %address, null
@@ -462,8 +411,7 @@ tell:
   store ptr %number, ptr %args
   %second = getelementptr [2 x ptr], ptr %args, i64 0, i64 1
   store ptr %address, ptr %second
-  %fail.p = getelementptr %context, ptr %ctx, i32 0, i32 2
-  %callable = load ptr, ptr %fail.p
+  %callable = field %context.fail, ptr %ctx
   %call = load ptr, ptr {VECTORCALL}
   %result = call ptr %call(ptr %callable, ptr %args, i64 2, ptr null)
   call void %dec(ptr %address)
@@ -486,8 +434,7 @@ entry:
   %usual = call i1 @usual(ptr %ctx, ptr %args, i64 %nargs)
   br i1 %usual, label %known, label %slow
 known:
-  %sized.p = getelementptr %context, ptr %ctx, i32 0, i32 20
-  %sized.flag = load i64, ptr %sized.p
+  %sized.flag = field %context.sized, ptr %ctx
   %sized = icmp ne i64 %sized.flag, 0
   br i1 %sized, label %ask, label %fast
 ask:
@@ -495,8 +442,7 @@ ask:
   %misfit = icmp eq ptr %asked, null
   br i1 %misfit, label %slow, label %fast
 slow:
-  %slow.p = getelementptr %context, ptr %ctx, i32 0, i32 1
-  %callable = load ptr, ptr %slow.p
+  %callable = field %context.slow, ptr %ctx
   %vectorcall = load ptr, ptr {VECTORCALL}
   %answer = tail call ptr %vectorcall(ptr %callable, ptr %args, i64 %nargs, ptr null)
   ret ptr %answer
@@ -506,10 +452,8 @@ fast:
   %none = icmp eq ptr %block, null
   br i1 %none, label %error, label %fill
 fill:
-  %slots.p = getelementptr %block, ptr %block, i32 0, i32 1
-  %slots = load ptr, ptr %slots.p
-  %results.p = getelementptr %block, ptr %block, i32 0, i32 3
-  %results = load ptr, ptr %results.p
+  %slots = field %block.slots, ptr %block
+  %results = field %block.results, ptr %block
   call void @fill_slots(ptr %ctx, ptr %slots, ptr %args)
   %made = call i1 @make_results(ptr %ctx, ptr %slots, ptr %results, ptr %lead, ptr %sizes)
   br i1 %made, label %run, label %giveup
@@ -518,8 +462,7 @@ giveup:
   br label %error
 run:
   %rc = call i32 @run_main(ptr %ctx, ptr %block, i1 %sized, ptr %sizes)
-  %nouts.p = getelementptr %context, ptr %ctx, i32 0, i32 8
-  %nouts = load i64, ptr %nouts.p
+  %nouts = field %context.nouts, ptr %ctx
   %good = icmp eq i32 %rc, 0
   br i1 %good, label %result, label %bad
 result:
@@ -569,7 +512,8 @@ def support_text(target: Target) -> str:
 
     It depends on the target alone, so it is compiled once and then found in the cache.
     """
-    code = fill(_ENTRY + measure_text(target) + SITE_CODE + _LIBC, target)
+    code = expand(_ENTRY + measure_text(target) + SITE_CODE)
+    code = fill(declarations() + code + _LIBC, target)
     code = code.replace("{ENTRY}", ENTRY).replace("{LARGE}", str(LARGE))
     params = (("ptr", "slots"), ("ptr", "arena"), ("ptr", "consts"))
     windows = f"declare hidden i32 @{MAIN}(ptr, ptr, ptr)\n" + win64_text(MAIN, target, params)

@@ -16,10 +16,8 @@ _MEASURE = """
 ; say; `sizes` becomes rows, columns and elements.
 define internal ptr @measure(ptr %ctx, ptr %args, i64 %nargs, ptr %sizes) nounwind {
 entry:
-  %specs.p = getelementptr %context, ptr %ctx, i32 0, i32 14
-  %specs = load ptr, ptr %specs.p
-  %limit.p = getelementptr %context, ptr %ctx, i32 0, i32 21
-  %limit = load i64, ptr %limit.p
+  %specs = field %context.args, ptr %ctx
+  %limit = field %context.limit, ptr %ctx
   br label %head
 head:
   %i = phi i64 [ 0, %entry ], [ %i1, %next ]
@@ -28,13 +26,11 @@ head:
   %more = icmp slt i64 %i, %nargs
   br i1 %more, label %one, label %found
 one:
-  %way.p = getelementptr %spec, ptr %specs, i64 %i, i32 5
-  %way = load i64, ptr %way.p
+  %way = field %spec.nbytes, ptr %specs[%i]
   %whole = icmp eq i64 %way, {WHOLE}
   %a.p = getelementptr ptr, ptr %args, i64 %i
   %a = load ptr, ptr %a.p
-  %and.p = getelementptr %array, ptr %a, i32 0, i32 3
-  %and32 = load i32, ptr %and.p
+  %and32 = field %array.nd, ptr %a
   %and = sext i32 %and32 to i64
   %longer = icmp sgt i64 %and, %most
   %better = and i1 %whole, %longer
@@ -48,8 +44,7 @@ found:
   %none = icmp eq ptr %lead, null
   br i1 %none, label %no, label %total
 total:
-  %xdims.p = getelementptr %array, ptr %lead, i32 0, i32 4
-  %xdims = load ptr, ptr %xdims.p
+  %xdims = field %array.dims, ptr %lead
   br label %thead
 thead:
   %t = phi i64 [ 0, %total ], [ %t1, %dim ]
@@ -71,16 +66,13 @@ ohead:
   %omore = icmp slt i64 %o, %nargs
   br i1 %omore, label %operand, label %sized
 operand:
-  %ow.p = getelementptr %spec, ptr %specs, i64 %o, i32 5
-  %ow = load i64, ptr %ow.p
+  %ow = field %spec.nbytes, ptr %specs[%o]
   %b.p = getelementptr ptr, ptr %args, i64 %o
   %b = load ptr, ptr %b.p
-  %bnd.p = getelementptr %array, ptr %b, i32 0, i32 3
-  %bnd32 = load i32, ptr %bnd.p
+  %bnd32 = field %array.nd, ptr %b
   %bnd = sext i32 %bnd32 to i64
   %off = sub i64 %most, %bnd
-  %bdims.p = getelementptr %array, ptr %b, i32 0, i32 4
-  %bdims = load ptr, ptr %bdims.p
+  %bdims = field %array.dims, ptr %b
   %iswhole = icmp eq i64 %ow, {WHOLE}
   %isrow = icmp eq i64 %ow, {ROW}
   %iscolumn = icmp eq i64 %ow, {COLUMN}

@@ -4,7 +4,7 @@ A site is a `METH_FASTCALL | METH_KEYWORDS` function over Tensors. It holds case
 arguments of an earlier call were (element type and shape of a tensor, identity or value of
 anything else) and the native entry that answered it. A call that fits a case takes the arrays
 out of the Tensors, calls the entry and wraps its result; every other call goes to the Python
-callable of the site, which teaches it a new case (`cellc_runtime.site` has the same layout).
+callable of the site, which teaches it a new case.
 
 While a thread traces a graph, no call is usual. While exactly one thread records for gradients
 and it is the caller's, the call is appended to its tape.
@@ -15,43 +15,25 @@ from __future__ import annotations
 from cellc_runtime.abi import SITE
 
 SITE_CODE = """
-; busy, tape, thread, epoch
-%state = type { i64, ptr, ptr, i64 }
-; state, slow, ndarray, tensor, parameter, offset, table, mask, guard, wanted
-%site = type { ptr, ptr, ptr, ptr, ptr, i64, ptr, i64, ptr, i64 }
-; next, nargs, kwnames, total, specs, fn, capsule, entry, noperands, info, params, nparams, epoch,
-; sized (whether the entry serves any shapes), nouts (results of the entry)
-%case = type { ptr, i64, ptr, i64, ptr, ptr, ptr, ptr, i64, ptr, ptr, i64, i64, i64, i64 }
-; kind (0 the object, 1 a tensor, 2 an equal value, 3 a tensor of any shape, 4 a float of the same
-; bits), place among the operands or -1,
-; object or descr, number of axes, dims or array, tensor
-%argument = type { i64, i64, ptr, i64, ptr, ptr }
-
 ; The array of a Tensor or Parameter, or null.
 define internal ptr @array_of(ptr %site, ptr %t) nounwind {
 entry:
-  %type.p = getelementptr %array, ptr %t, i32 0, i32 1
-  %type = load ptr, ptr %type.p
-  %tensor.p = getelementptr %site, ptr %site, i32 0, i32 3
-  %tensor = load ptr, ptr %tensor.p
-  %parameter.p = getelementptr %site, ptr %site, i32 0, i32 4
-  %parameter = load ptr, ptr %parameter.p
+  %type = field %array.type, ptr %t
+  %tensor = field %site.tensor, ptr %site
+  %parameter = field %site.parameter, ptr %site
   %is1 = icmp eq ptr %type, %tensor
   %is2 = icmp eq ptr %type, %parameter
   %is = or i1 %is1, %is2
   br i1 %is, label %read, label %no
 read:
-  %offset.p = getelementptr %site, ptr %site, i32 0, i32 5
-  %offset = load i64, ptr %offset.p
+  %offset = field %site.offset, ptr %site
   %slot = getelementptr i8, ptr %t, i64 %offset
   %a = load ptr, ptr %slot
   %unset = icmp eq ptr %a, null
   br i1 %unset, label %no, label %exact
 exact:
-  %atype.p = getelementptr %array, ptr %a, i32 0, i32 1
-  %atype = load ptr, ptr %atype.p
-  %ndarray.p = getelementptr %site, ptr %site, i32 0, i32 2
-  %ndarray = load ptr, ptr %ndarray.p
+  %atype = field %array.type, ptr %a
+  %ndarray = field %site.ndarray, ptr %site
   %plain = icmp eq ptr %atype, %ndarray
   br i1 %plain, label %yes, label %no
 yes:
@@ -64,21 +46,16 @@ no:
 define internal i1 @suits(ptr %site, ptr %want, ptr %arg, ptr %arrays, ptr %tensors) nounwind {
 entry:
   %kind = load i64, ptr %want
-  %place.p = getelementptr %argument, ptr %want, i32 0, i32 1
-  %place = load i64, ptr %place.p
-  %object.p = getelementptr %argument, ptr %want, i32 0, i32 2
-  %object = load ptr, ptr %object.p
-  %c.p = getelementptr %argument, ptr %want, i32 0, i32 4
-  %c = load ptr, ptr %c.p
+  %place = field %argument.place, ptr %want
+  %object = field %argument.object, ptr %want
+  %c = field %argument.more, ptr %want
   %array.at = getelementptr ptr, ptr %arrays, i64 %place
   %tensor.at = getelementptr ptr, ptr %tensors, i64 %place
   switch i64 %kind, label %equal [ i64 0, label %same i64 1, label %tensor i64 3, label %any
                                 i64 4, label %float ]
 float:
-  %f.type.p = getelementptr %array, ptr %arg, i32 0, i32 1
-  %f.type = load ptr, ptr %f.type.p
-  %f.want.p = getelementptr %array, ptr %object, i32 0, i32 1
-  %f.want = load ptr, ptr %f.want.p
+  %f.type = field %array.type, ptr %arg
+  %f.want = field %array.type, ptr %object
   %f.kin = icmp eq ptr %f.type, %f.want
   br i1 %f.kin, label %digits, label %no
 digits:
@@ -93,8 +70,7 @@ any:
   %lost = icmp eq ptr %b, null
   br i1 %lost, label %no, label %element
 element:
-  %b.descr.p = getelementptr %array, ptr %b, i32 0, i32 7
-  %b.descr = load ptr, ptr %b.descr.p
+  %b.descr = field %array.descr, ptr %b
   %suited = icmp eq ptr %b.descr, %object
   br i1 %suited, label %fits, label %no
 tensor:
@@ -102,20 +78,16 @@ tensor:
   %none = icmp eq ptr %a, null
   br i1 %none, label %no, label %typed
 typed:
-  %descr.p = getelementptr %array, ptr %a, i32 0, i32 7
-  %descr = load ptr, ptr %descr.p
+  %descr = field %array.descr, ptr %a
   %right = icmp eq ptr %descr, %object
-  %nd.p = getelementptr %array, ptr %a, i32 0, i32 3
-  %nd32 = load i32, ptr %nd.p
+  %nd32 = field %array.nd, ptr %a
   %nd = sext i32 %nd32 to i64
-  %want.nd.p = getelementptr %argument, ptr %want, i32 0, i32 3
-  %want.nd = load i64, ptr %want.nd.p
+  %want.nd = field %argument.ndim, ptr %want
   %ranked = icmp eq i64 %nd, %want.nd
   %both = and i1 %right, %ranked
   br i1 %both, label %shape, label %no
 shape:
-  %dims.p = getelementptr %array, ptr %a, i32 0, i32 4
-  %dims = load ptr, ptr %dims.p
+  %dims = field %array.dims, ptr %a
   br label %head
 head:
   %i = phi i64 [ 0, %shape ], [ %i1, %dim ]
@@ -141,10 +113,8 @@ equal:
   %alike = icmp eq ptr %arg, %object
   br i1 %alike, label %known, label %compare
 compare:
-  %type.p = getelementptr %array, ptr %arg, i32 0, i32 1
-  %type = load ptr, ptr %type.p
-  %want.type.p = getelementptr %array, ptr %object, i32 0, i32 1
-  %want.type = load ptr, ptr %want.type.p
+  %type = field %array.type, ptr %arg
+  %want.type = field %array.type, ptr %object
   %kin = icmp eq ptr %type, %want.type
   br i1 %kin, label %ask, label %no
 ask:
@@ -156,8 +126,7 @@ known:
   %used = icmp sge i64 %place, 0
   br i1 %used, label %operand, label %yes
 operand:
-  %t.p = getelementptr %argument, ptr %want, i32 0, i32 5
-  %t = load ptr, ptr %t.p
+  %t = field %argument.tensor, ptr %want
   store ptr %c, ptr %array.at
   store ptr %t, ptr %tensor.at
   br label %yes
@@ -172,13 +141,11 @@ define internal i1 @applies(ptr %site, ptr %case, ptr %args, i64 %nargs, ptr %kw
                             ptr %arrays, ptr %tensors) nounwind {
 entry:
   %sizes = alloca [3 x i64]
-  %nargs.p = getelementptr %case, ptr %case, i32 0, i32 1
-  %want.nargs = load i64, ptr %nargs.p
+  %want.nargs = field %case.nargs, ptr %case
   %counted = icmp eq i64 %nargs, %want.nargs
   br i1 %counted, label %names, label %no
 names:
-  %names.p = getelementptr %case, ptr %case, i32 0, i32 2
-  %want.names = load ptr, ptr %names.p
+  %want.names = field %case.kwnames, ptr %case
   %same = icmp eq ptr %kwnames, %want.names
   br i1 %same, label %begin, label %both
 both:
@@ -192,10 +159,8 @@ compare:
   %agreed = icmp eq i32 %answer, 1
   br i1 %agreed, label %begin, label %no
 begin:
-  %total.p = getelementptr %case, ptr %case, i32 0, i32 3
-  %total = load i64, ptr %total.p
-  %specs.p = getelementptr %case, ptr %case, i32 0, i32 4
-  %specs = load ptr, ptr %specs.p
+  %total = field %case.total, ptr %case
+  %specs = field %case.arguments, ptr %case
   br label %head
 head:
   %i = phi i64 [ 0, %begin ], [ %i1, %one ]
@@ -210,12 +175,9 @@ one:
   br i1 %ok, label %head, label %no
 bound:
   ; The entry was bound to these arrays: do the tensors still hold them?
-  %offset.p = getelementptr %site, ptr %site, i32 0, i32 5
-  %offset = load i64, ptr %offset.p
-  %params.p = getelementptr %case, ptr %case, i32 0, i32 10
-  %params = load ptr, ptr %params.p
-  %nparams.p = getelementptr %case, ptr %case, i32 0, i32 11
-  %nparams = load i64, ptr %nparams.p
+  %offset = field %site.offset, ptr %site
+  %params = field %case.params, ptr %case
+  %nparams = field %case.nparams, ptr %case
   br label %param
 param:
   %j = phi i64 [ 0, %bound ], [ %j1, %check ]
@@ -234,27 +196,22 @@ check:
 current:
   ; What was computed from them ahead is of this epoch, or there is nothing such (-1).
   %state = load ptr, ptr %site
-  %epoch.p = getelementptr %state, ptr %state, i32 0, i32 3
-  %epoch = load i64, ptr %epoch.p
-  %of.p = getelementptr %case, ptr %case, i32 0, i32 12
-  %of = load i64, ptr %of.p
+  %epoch = field %state.epoch, ptr %state
+  %of = field %case.epoch, ptr %case
   %any = icmp eq i64 %of, -1
   %present = icmp eq i64 %of, %epoch
   %valid = or i1 %any, %present
   br i1 %valid, label %whatever, label %no
 whatever:
-  %sized.p = getelementptr %case, ptr %case, i32 0, i32 13
-  %sized = load i64, ptr %sized.p
+  %sized = field %case.sized, ptr %case
   %certain = icmp eq i64 %sized, 0
   br i1 %certain, label %yes, label %ask
 ask:
   ; Do the operands lie over the result as the entry wants it?
   %get = load ptr, ptr {CAPSULE_GET_POINTER}
-  %capsule.p = getelementptr %case, ptr %case, i32 0, i32 6
-  %capsule = load ptr, ptr %capsule.p
+  %capsule = field %case.capsule, ptr %case
   %ctx = call ptr %get(ptr %capsule, ptr null)
-  %n.p = getelementptr %case, ptr %case, i32 0, i32 8
-  %n = load i64, ptr %n.p
+  %n = field %case.noperands, ptr %case
   %lead = call ptr @measure(ptr %ctx, ptr %arrays, i64 %n, ptr %sizes)
   %misfit = icmp eq ptr %lead, null
   br i1 %misfit, label %no, label %yes
@@ -327,10 +284,8 @@ no:
 ; A Tensor of an array, whose reference it takes over; null with an exception set.
 define internal ptr @wrapped(ptr %site, ptr %array) nounwind {
 entry:
-  %tensor.p = getelementptr %site, ptr %site, i32 0, i32 3
-  %tensor = load ptr, ptr %tensor.p
-  %offset.p = getelementptr %site, ptr %site, i32 0, i32 5
-  %offset = load i64, ptr %offset.p
+  %tensor = field %site.tensor, ptr %site
+  %offset = field %site.offset, ptr %site
   %alloc = load ptr, ptr {GENERIC_ALLOC}
   %t = call ptr %alloc(ptr %tensor, i64 0)
   %none = icmp eq ptr %t, null
@@ -381,19 +336,14 @@ out:
 ; Call the entry of a case and make Tensors of its arrays.
 define internal ptr @answer(ptr %site, ptr %case, ptr %arrays, ptr %tensors, ptr %tape) nounwind {
 entry:
-  %fn.p = getelementptr %case, ptr %case, i32 0, i32 5
-  %fn = load ptr, ptr %fn.p
-  %capsule.p = getelementptr %case, ptr %case, i32 0, i32 6
-  %capsule = load ptr, ptr %capsule.p
-  %n.p = getelementptr %case, ptr %case, i32 0, i32 8
-  %n = load i64, ptr %n.p
+  %fn = field %case.function, ptr %case
+  %capsule = field %case.capsule, ptr %case
+  %n = field %case.noperands, ptr %case
   ; The entry may let other threads run: what it needs, and what is recorded, stays alive.
   %kept = alloca [3 x ptr]
-  %owner.p = getelementptr %case, ptr %case, i32 0, i32 7
-  %owner = load ptr, ptr %owner.p
+  %owner = field %case.entry, ptr %case
   store ptr %owner, ptr %kept
-  %info.p = getelementptr %case, ptr %case, i32 0, i32 9
-  %info = load ptr, ptr %info.p
+  %info = field %case.info, ptr %case
   %kept1 = getelementptr ptr, ptr %kept, i64 1
   store ptr %info, ptr %kept1
   %taped = icmp ne ptr %tape, null
@@ -407,8 +357,7 @@ entry:
   %failed = icmp eq ptr %array, null
   br i1 %failed, label %done, label %wrap
 wrap:
-  %nouts.p = getelementptr %case, ptr %case, i32 0, i32 14
-  %nouts = load i64, ptr %nouts.p
+  %nouts = field %case.nouts, ptr %case
   %t = call ptr @wrap_all(ptr %site, ptr %array, i64 %nouts)
   %none = icmp eq ptr %t, null
   %quiet = xor i1 %taped, true
@@ -436,11 +385,9 @@ entry:
   %get = load ptr, ptr {CAPSULE_GET_POINTER}
   %site = call ptr %get(ptr %self, ptr null)
   %state = load ptr, ptr %site
-  %guard.p = getelementptr %site, ptr %site, i32 0, i32 8
-  %guard = load ptr, ptr %guard.p
+  %guard = field %site.guard, ptr %site
   %now = load i64, ptr %guard
-  %wanted.p = getelementptr %site, ptr %site, i32 0, i32 9
-  %wanted = load i64, ptr %wanted.p
+  %wanted = field %site.wanted, ptr %site
   %may = icmp eq i64 %now, %wanted
   %some = icmp sgt i64 %nargs, 0
   %try = and i1 %may, %some
@@ -450,15 +397,13 @@ mode:
   %idle = icmp eq i64 %busy, 0
   br i1 %idle, label %look, label %taping
 taping:
-  %tape.p = getelementptr %state, ptr %state, i32 0, i32 1
-  %taped = load ptr, ptr %tape.p
+  %taped = field %state.tape, ptr %state
   %has = icmp ne ptr %taped, null
   %once = icmp eq i64 %busy, 1
   %lent = and i1 %has, %once
   br i1 %lent, label %mine, label %slow
 mine:
-  %thread.p = getelementptr %state, ptr %state, i32 0, i32 2
-  %thread = load ptr, ptr %thread.p
+  %thread = field %state.thread, ptr %state
   %current = load ptr, ptr {THREAD_STATE_GET}
   %me = call ptr %current()
   %own = icmp eq ptr %me, %thread
@@ -468,11 +413,9 @@ look:
   %first = load ptr, ptr %args
   %number = ptrtoint ptr %first to i64
   %shifted = lshr i64 %number, 4
-  %mask.p = getelementptr %site, ptr %site, i32 0, i32 7
-  %mask = load i64, ptr %mask.p
+  %mask = field %site.mask, ptr %site
   %bucket = and i64 %shifted, %mask
-  %table.p = getelementptr %site, ptr %site, i32 0, i32 6
-  %table = load ptr, ptr %table.p
+  %table = field %site.table, ptr %site
   %head.p = getelementptr ptr, ptr %table, i64 %bucket
   br label %head
 head:
@@ -490,8 +433,7 @@ run:
   %result = call ptr @answer(ptr %site, ptr %case, ptr %arrays, ptr %tensors, ptr %tape)
   ret ptr %result
 slow:
-  %slow.p = getelementptr %site, ptr %site, i32 0, i32 1
-  %callable = load ptr, ptr %slow.p
+  %callable = field %site.slow, ptr %site
   %vectorcall = load ptr, ptr {VECTORCALL}
   %reply = tail call ptr %vectorcall(ptr %callable, ptr %args, i64 %nargs, ptr %kwnames)
   ret ptr %reply
