@@ -81,7 +81,12 @@ class Crew:
             self._complete, self._ended, self._queue = True, not done, []
             self._changed.notify_all()
         if done:
-            return  # their threads hand the workers back, those that still begin a moment later
+            # Their threads hand the workers back: at once, or when they have begun.
+            for worker in list(self._workers):
+                thread = worker.thread
+                if worker.begun and thread is not None:
+                    thread.join()
+            return
         for worker in list(self._workers):
             worker.kill()
         for thread in self._threads:
@@ -98,7 +103,10 @@ class Crew:
             self._changed.notify()
         if len(self._workers) < self._limit:
             wanted = 1 + (self._count - 1) // _NEXT
-            worker = workers.idle() or (_new() if len(self._workers) < wanted else None)
+            worker = workers.idle()
+            if worker is None and len(self._workers) < wanted and (
+                    not self._workers or workers.living() < self._limit):
+                worker = _new()
             if worker is not None:
                 self._employ(worker)
             elif not self._workers:

@@ -35,7 +35,8 @@ class Worker:
     def __init__(self) -> None:
         self.process = start_worker()
         self.thread: threading.Thread | None = None
-        self._greeted = False
+        self.begun = False
+        """Whether it has said that it can be asked."""
         with _lock:
             _living.add(self)
 
@@ -43,8 +44,8 @@ class Worker:
         """Wait until it can be asked; whether it can."""
         stream = self.process.stdout
         assert stream is not None
-        self._greeted = self._greeted or receive(stream) == HELLO
-        return self._greeted
+        self.begun = self.begun or receive(stream) == HELLO
+        return self.begun
 
     def ask(self, target: Target, text: str) -> None:
         """Ask for the object of a text.
@@ -116,6 +117,16 @@ def unable() -> None:
     _able = False
 
 
+def living() -> int:
+    """How many workers there are, those that have not begun yet among them."""
+    with _lock:
+        gone = [w for w in _idle if w.process.poll() is not None]
+        _idle[:] = [w for w in _idle if w not in gone]
+    for worker in gone:
+        worker.end()
+    return len(_living)
+
+
 def compile_jobs() -> int:
     """Processes that may compile at once; with one, this process does it."""
     return knobs.read().compile_jobs or usable_cpus()[0]
@@ -127,7 +138,7 @@ _programs = 0
 
 
 def prepare(count: int) -> None:
-    """A program is going to be compiled: start workers now, as far as none are idle.
+    """A program is going to be compiled: start workers now, as far as there are none.
 
     Where program follows program (PyNative mode) a second worker pays for small ones too: most
     have two texts or three.
@@ -136,7 +147,7 @@ def prepare(count: int) -> None:
     _programs += 1
     jobs = compile_jobs() if able() else 1
     count = max(count, 2 if _programs >= _SEVERAL else 1)
-    for _ in range(min(count, jobs) - len(_idle) if jobs > 1 else 0):
+    for _ in range(min(count, jobs) - living() if jobs > 1 else 0):
         try:
             give_back(Worker())
         except OSError:
@@ -190,10 +201,11 @@ def start_worker(*program: str) -> subprocess.Popen[bytes]:
     """
     env = dict(os.environ)
     env["PYTHONPATH"] = os.pathsep.join([*_roots(), *filter(None, [env.get("PYTHONPATH")])])
+    # -P: a module of the folder where the user happens to be must not stand for one of Python's.
     # A process group of its own: the terminal's Ctrl-C reaches the parent, which ends workers.
     group = -1 if sys.platform == "win32" else 0
     return subprocess.Popen(
-        [sys.executable, *(program or ("-m", "cellc_compiler.compile_worker"))],
+        [sys.executable, "-P", *(program or ("-m", "cellc_compiler.compile_worker"))],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env,
         process_group=group,
     )  # fmt: skip

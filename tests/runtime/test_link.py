@@ -318,23 +318,19 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[subprocess.Popen[b
     workers.end_idle()
 
 
-def idle_again() -> None:
-    """Wait until a crew's threads have handed its workers back."""
-    deadline = time.monotonic() + 60
-    while any(w.thread is not None for w in workers._living) and time.monotonic() < deadline:
-        time.sleep(0.01)
-
-
 def test_a_worker_is_used_again(started: list[subprocess.Popen[bytes]]) -> None:
-    bodies = [body for _, body in kernels(4)]
-    with knobs.override(cache_size=0):
+    bodies = [body for _, body in kernels(workers._SEVERAL - 1)]
+    with knobs.override(cache_size=0, compile_jobs=2):
         alone = objects.compile_texts(bodies, AVX2, jobs=1)
         assert not started
-        workers.prepare(1)
         for body, obj in zip(bodies, alone, strict=True):
+            workers.prepare(1)
             assert objects.compile_texts([body], AVX2, jobs=2) == [obj]
-            idle_again()
-    assert len(started) == 1
+            assert len(workers._idle) == 1
+        assert len(started) == 1
+        for _ in range(3):  # where program follows program there are two, and no more
+            workers.prepare(1)
+        assert len(started) == workers.living() == 2
 
 
 def test_a_worker_that_has_ended_itself_is_replaced(
@@ -355,7 +351,6 @@ def test_a_worker_that_has_ended_itself_is_replaced(
     with knobs.override(cache_size=0):
         alone = objects.compile_texts(bodies, AVX2, jobs=1)
         assert objects.compile_texts(bodies, AVX2, jobs=2) == alone
-    idle_again()
     assert len(started) == 2 and worker not in workers._living
 
 
@@ -370,6 +365,16 @@ def test_workers_that_wait_end_with_the_process(tmp_path: Path) -> None:
         (pid,) = done.stdout.split()
         with pytest.raises(OSError, match="No such process"):
             os.kill(int(pid), 0)
+
+
+def test_modules_of_the_present_folder_are_not_taken_for_pythons(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "queue.py").write_text("raise SystemExit('the wrong one')")
+    monkeypatch.chdir(tmp_path)
+    worker = workers.Worker()
+    assert worker.begins()
+    worker.end()
 
 
 def test_a_child_made_by_fork_has_workers_of_its_own(
