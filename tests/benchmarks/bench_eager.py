@@ -35,7 +35,9 @@ def arrays() -> dict[str, Any]:
     return {
         "x": new(4, 8), "y": new(4, 8), "w": new(8, 8), "b": new(8), "g": new(8),
         "image": new(1, 3, 8, 8), "kernel": new(4, 3, 3, 3),
-        "mask": new(4, 8) > 0.5, "index": np.array([0, 2]),
+        "mask": new(4, 8) > 0.5, "index": np.array([0, 2]), "table": new(16, 8),
+        "ids": rng.integers(0, 16, (2, 4)), "labels": rng.integers(0, 8, 4),
+        "rows": rng.integers(0, 4, (4, 8)), "n": new(1), "third": new(2, 4, 8), "u": new(4, 1),
     }  # fmt: skip
 
 
@@ -48,7 +50,44 @@ def alike(x: Any, y: Any) -> dict[str, Case]:
         "x.max()": lambda: x.max(), "x.argmax(1)": lambda: x.argmax(1),
         "x.reshape": lambda: x.reshape(8, 4), "x[0]": lambda: x[0], "x[1:3]": lambda: x[1:3],
         "x[:, 2]": lambda: x[:, 2], "x.shape": lambda: x.shape, "x.abs()": lambda: x.abs(),
+        "x - y": lambda: x - y, "1 / x": lambda: 1 / x, "x == y": lambda: x == y,
+        "x >= 0.5": lambda: x >= 0.5, "x @ y.T": lambda: x @ y.T, "x.dtype": lambda: x.dtype,
+        "x.var(1)": lambda: x.var(1), "x.sqrt()": lambda: x.sqrt(), "x.tanh()": lambda: x.tanh(),
     }  # fmt: skip
+
+
+def grown(x: Any, y: Any) -> Case:
+    """`+=` on a tensor that is kept."""
+    kept = [x * 1]
+
+    def run() -> None:
+        z = kept[0]
+        z += y
+        kept[0] = z
+
+    return run
+
+
+def written(x: Any) -> Case:
+    """Rows that are overwritten."""
+    z = x * 1
+
+    def run() -> None:
+        z[1] = 2.0
+
+    return run
+
+
+def lengths(x: Any) -> Case:
+    """Elementwise work on parts of ever other lengths, as in a loop over sequences."""
+    long = x.reshape(-1)
+    parts = [long[:n] for n in range(1, 33)]
+
+    def run() -> None:
+        for p in parts:
+            p + p
+
+    return run
 
 
 def of_cellc() -> dict[str, Case]:
@@ -59,6 +98,10 @@ def of_cellc() -> dict[str, Case]:
     ms.set_context(mode=ms.PYNATIVE_MODE)
     t = {name: ms.Tensor(a) for name, a in arrays().items()}
     x, y, w, b, g = (t[n] for n in "xywbg")
+    labels, conv = t["labels"].astype(ms.int32), nn.Conv2d(3, 4, 3, pad_mode="valid")
+    net = nn.SequentialCell(nn.Dense(8, 8), nn.ReLU(), nn.LayerNorm((8,)), nn.Dense(8, 8))
+    learn = ms.value_and_grad(lambda v: ops.cross_entropy(net(v), labels), None,
+                              net.trainable_params())
     dense, relu = nn.Dense(8, 8), nn.ReLU()
     trained = nn.Dense(8, 1)
     step = nn.SGD(trained.trainable_params(), 0.1)
@@ -76,7 +119,21 @@ def of_cellc() -> dict[str, Case]:
         "clamp": lambda: ops.clamp(x, 0.0, 1.0), "gelu": lambda: ops.gelu(x),
         "expand_dims": lambda: ops.expand_dims(x, 0), "layer: Dense": lambda: dense(x),
         "layer: ReLU": lambda: relu(x), "value_and_grad": lambda: both(x),
-        "optimizer step": lambda: step(grads),
+        "optimizer step": lambda: step(grads), "x += y": grown(x, y), "x[1] = 2": written(x),
+        "32 lengths": lengths(x), "item()": lambda: t["n"].item(),
+        "float(t)": lambda: float(t["n"]), "x + row": lambda: x + b,
+        "x * column": lambda: x * t["u"], "batched matmul": lambda: ops.matmul(t["third"], w),
+        "addmm": lambda: ops.addmm(b, x, w),
+        "gather": lambda: ops.gather_elements(x, 0, t["rows"]),
+        "embedding": lambda: ops.embedding(t["ids"], t["table"]),
+        "dropout": lambda: ops.dropout(x, 0.5),
+        "cross_entropy": lambda: ops.cross_entropy(x, labels),
+        "masked_fill": lambda: ops.masked_fill(x, t["mask"], 0.0), "silu": lambda: ops.silu(x),
+        "log_softmax": lambda: ops.log_softmax(x, -1), "cumsum": lambda: ops.cumsum(x, 1),
+        "topk": lambda: ops.topk(x, 2), "zeros_like": lambda: ops.zeros_like(x),
+        "max_pool2d": lambda: ops.max_pool2d(t["image"], 2),
+        "layer: Conv2d": lambda: conv(t["image"]), "net of 4 layers": lambda: net(x),
+        "its gradient": lambda: learn(x),
     }  # fmt: skip
 
 
@@ -88,6 +145,9 @@ def of_torch() -> dict[str, Case]:
     torch.set_num_threads(1)
     t = {name: torch.from_numpy(a) for name, a in arrays().items()}
     x, y, w, b, g = (t[n] for n in "xywbg")
+    labels, conv = t["labels"], torch.nn.Conv2d(3, 4, 3, bias=False).requires_grad_(False)
+    net = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.LayerNorm(8),
+                              torch.nn.Linear(8, 8))
     dense, relu = torch.nn.Linear(8, 8).requires_grad_(False), torch.nn.ReLU()
     trained = torch.nn.Linear(8, 1)
     step = torch.optim.SGD(trained.parameters(), 0.1)
@@ -95,6 +155,14 @@ def of_torch() -> dict[str, Case]:
     def both() -> None:
         step.zero_grad()
         trained(x).sum().backward()
+
+    def learn() -> None:
+        net.zero_grad()
+        F.cross_entropy(net(x), labels).backward()
+
+    def forward() -> Any:
+        with torch.no_grad():
+            return net(x)
 
     both()
     return {
@@ -109,6 +177,19 @@ def of_torch() -> dict[str, Case]:
         "clamp": lambda: torch.clamp(x, 0.0, 1.0), "gelu": lambda: F.gelu(x),
         "expand_dims": lambda: x.unsqueeze(0), "layer: Dense": lambda: dense(x),
         "layer: ReLU": lambda: relu(x), "value_and_grad": both, "optimizer step": step.step,
+        "x += y": grown(x, y), "x[1] = 2": written(x), "32 lengths": lengths(x),
+        "item()": lambda: t["n"].item(), "float(t)": lambda: float(t["n"]),
+        "x + row": lambda: x + b, "x * column": lambda: x * t["u"],
+        "batched matmul": lambda: torch.matmul(t["third"], w),
+        "addmm": lambda: torch.addmm(b, x, w), "gather": lambda: torch.gather(x, 0, t["rows"]),
+        "embedding": lambda: F.embedding(t["ids"], t["table"]),
+        "dropout": lambda: F.dropout(x, 0.5), "cross_entropy": lambda: F.cross_entropy(x, labels),
+        "masked_fill": lambda: torch.masked_fill(x, t["mask"], 0.0), "silu": lambda: F.silu(x),
+        "log_softmax": lambda: torch.log_softmax(x, -1), "cumsum": lambda: torch.cumsum(x, 1),
+        "topk": lambda: torch.topk(x, 2), "zeros_like": lambda: torch.zeros_like(x),
+        "max_pool2d": lambda: F.max_pool2d(t["image"], 2),
+        "layer: Conv2d": lambda: conv(t["image"]), "net of 4 layers": forward,
+        "its gradient": learn,
     }  # fmt: skip
 
 

@@ -32,3 +32,7 @@ class ReferenceEngine:
     def assign(self, parameter: Parameter, value: Tensor) -> None:
         """Overwrite a buffer."""
         np.copyto(parameter._data, value._data)
+
+    def assign_part(self, tensor: Tensor, where: tuple[slice, ...], array: Any) -> None:
+        """Overwrite a part of a buffer."""
+        tensor._data[where] = array

@@ -367,3 +367,34 @@ def test_a_part_is_one_op_and_remembers_its_whole() -> None:
     assert np.array_equal(grad, want)
     x[1][2] = 9.0
     assert x.asnumpy()[1, 2] == 9.0
+
+
+def test_a_part_is_overwritten_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While nothing is recorded no other element is touched; a recording keeps what it read."""
+    a = np.arange(20, dtype=np.float32).reshape(4, 5)
+    x, parameter = ms.Tensor(a), ms.Parameter(ms.Tensor(a), name="p")
+    held, version = x._data, parameter._version
+    with monkeypatch.context() as patch:
+        patch.setattr(type(dispatch._engine[0]), "assign", None)
+        for key, value in ((1, 2.5), ((slice(None, None, -2), 3), ms.Tensor([7.0, 8.0])),
+                           ((None, slice(2, 2)), 1), ((Ellipsis, -1), [1.0, 2.0, 3.0, 4.0]),
+                           (slice(1, None), x[:-1])):
+            x[key] = parameter[key] = value
+            a[key] = value.asnumpy() if isinstance(value, ms.Tensor) else value
+            assert np.array_equal(x.asnumpy(), a) and np.array_equal(parameter.asnumpy(), a)
+    assert x._data is held and parameter._version > version
+    for key, value, kind in ((4, 1.0, IndexError), (0, [1.0, 2.0], ValueError),
+                             (0, "text", TypeError), ((0, 0, 0), 1.0, IndexError)):
+        with pytest.raises(kind):
+            x[key] = value
+    assert np.array_equal(x.asnumpy(), a)
+
+    def loss(v: Any) -> Any:
+        y = v * 1.0
+        squared = y * y
+        y[0] = 0.0
+        return (squared + y).sum()
+
+    want = 2 * a + 1
+    want[0] -= 1
+    assert np.array_equal(ms.grad(loss)(ms.Tensor(a)).asnumpy(), want)

@@ -108,7 +108,7 @@ def check_range(index: Tensor, low: int, high: int, *parts: str | int) -> None:
     if known is None:
         assert tracer is not None
         tracer.check(index, "IndexError", parts, low=low, high=high)
-    elif known.size and not (low <= int(known.min()) and int(known.max()) < high):
+    elif known.size and not (low <= (found := _extremes(known))[0] and found[1] < high):
         bad = known[(known < low) | (known >= high)].flat[0]
         text = message_text(parts, bad, (), str)
         raise run_error("IndexError", text, "", 0) if tracer is None else IndexError(text)

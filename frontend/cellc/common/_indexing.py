@@ -22,8 +22,9 @@ import numpy as np
 from cellc_compiler.ir.dims import is_symbolic, surely_equal
 from cellc_compiler.ir.types import broadcast_all
 from cellc_runtime.dtypes import bool_, int64
+from cellc_runtime.site import STATE
 
-from ..core.dispatch import active_tracer, apply, assign
+from ..core.dispatch import active_tracer, apply, assign, assign_part
 from . import _index_runtime
 from ._found import true_positions, unraveled
 from ._index_plan import (
@@ -506,7 +507,27 @@ def write(x: Tensor, key: Any, value: Any) -> None:
 
     So do the tensors it was taken from.
     """
-    _write(x, lambda t: setitem(t, key, value))
+    if not _overwritten(x, key, value):
+        _write(x, lambda t: setitem(t, key, value))
+
+
+def _overwritten(x: Tensor, key: Any, value: Any) -> bool:
+    """Write the part alone, where no thread traces, records or changes how ops run."""
+    if not STATE.idle() or type(x) not in (Tensor, Parameter) or not x._data.ndim \
+            or x.__dict__.get("_above"):
+        return False
+    short = _hashable(key)
+    if short is NotImplemented:
+        return False
+    new = _value(value, x)
+    plan = _basic_plan(x._data.shape, short)[0]
+    array = new._data
+    if array.ndim:
+        array = _fitted(new, plan.viewed_shape())._data.reshape(plan.basic_shape())
+    where = tuple([slice(a, a + n * s if a + n * s >= 0 else None, s) if n else slice(0, 0)
+                   for a, n, s in plan.spans])
+    assign_part(x, where, array)
+    return True
 
 
 def write_update(x: Tensor, key: Any, operate: Callable[[Any, Any], Any], value: Any) -> None:

@@ -385,6 +385,8 @@ class Tensor:
         Raises:
             ValueError: there is not exactly one element.
         """
+        if self._eager and self._data.size == 1:
+            return self._data.item()
         return self._one().item()
 
     def tolist(self) -> Any:
@@ -406,6 +408,8 @@ class Tensor:
         return int(self._scalar())
 
     def __float__(self) -> float:
+        if self._eager and self._data.size == 1 and self._data.dtype.kind != "c":
+            return float(self._data.item())
         return float(self._scalar())
 
     def __complex__(self) -> complex:

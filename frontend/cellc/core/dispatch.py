@@ -42,6 +42,9 @@ class Engine(Protocol):
     def assign(self, parameter: Parameter, value: Tensor) -> None:
         """Overwrite a parameter's buffer."""
 
+    def assign_part(self, tensor: Tensor, where: tuple[slice, ...], array: Any) -> None:
+        """Overwrite a part of a tensor's buffer while nothing is recorded."""
+
     def scan(
         self, key: Hashable, init: Sequence[Tensor], xs: Sequence[Tensor],
         captures: Sequence[Tensor], length: int, body: Body,
@@ -267,6 +270,16 @@ def assign(parameter: Parameter, value: Tensor) -> None:
     else:
         _engine[0].assign(parameter, value)
 
+
+
+def assign_part(tensor: Tensor, where: tuple[slice, ...], array: Any) -> None:
+    """Overwrite a part of a tensor eagerly, while `STATE.idle()`.
+
+    Args:
+        where: a slice for each axis.
+        array: of the part's shape or without axes, and of the tensor's element type.
+    """
+    _engine[0].assign_part(tensor, where, array)
 
 
 def scan(

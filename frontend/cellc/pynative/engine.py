@@ -21,7 +21,7 @@ from cellc_runtime.program import Program
 from cellc_runtime.records import dataclass
 
 from ..common.parameter import Parameter
-from ..common.tensor import Tensor
+from ..common.tensor import Array, Tensor
 from ..core import journal, writes
 from ..core.dispatch import Body
 from . import sites
@@ -157,6 +157,15 @@ class EagerEngine:
         del array
         for r in active_recordings():
             r.rebind(parameter, value)
+
+
+    def assign_part(self, tensor: Tensor, where: tuple[slice, ...], array: Array) -> None:
+        """Overwrite a part of a tensor's buffer; nothing is recorded now."""
+        journal.before_write(tensor)
+        held = tensor._data  # until the new version says that it has changed
+        held[where] = array
+        writes.written((tensor,))
+        del held
 
 
 def _frozen(value: Any) -> Any:

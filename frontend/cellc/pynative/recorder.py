@@ -175,7 +175,7 @@ class Recording:
             return
         tape = self.tape[:]
         del self.tape[: len(tape)]  # in place: native sites hold the list
-        numbers = self._numbers
+        numbers, tensors, steps = self._numbers, self.tensors, self.steps
         for info, result, *operands in tape:
             if info is None or (type(result) is tuple and not result):
                 continue  # the call of a compiled Cell, which no recording follows, or a check
@@ -184,8 +184,11 @@ class Recording:
                 continue
             used = [f[1] if f is not None else self._number(t)
                     for f, t in zip(found, operands, strict=True)]
-            results = result if type(result) is tuple else (result,)
-            self.steps.append(Step(info, used, [self._bind(t) for t in results]))
+            first = len(tensors)
+            for t in result if type(result) is tuple else (result,):
+                numbers[id(t)] = t, len(tensors)
+                tensors.append(t)
+            steps.append(Step(info, used, list(range(first, len(tensors)))))
 
     def _number(self, tensor: Tensor) -> int:
         found = self._numbers.get(id(tensor))
