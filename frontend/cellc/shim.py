@@ -16,6 +16,10 @@ from types import ModuleType
 
 _PREFIX = "mindspore"
 _ELSEWHERE = {
+    "dataset.core.config": "dataset.config", "dataset.engine": "dataset",
+    "dataset.engine.datasets": "dataset", "dataset.engine.samplers": "dataset.samplers",
+    "dataset.transforms.transforms": "dataset.transforms",
+    "dataset.vision.transforms": "dataset.vision", "dataset.vision.utils": "dataset.vision",
     "nn.layer.channel_shuffle": "nn.layer.basic", "nn.layer.dense": "nn.layer.basic",
     "nn.layer.rnn_cells": "nn.layer.rnn", "nn.layer.rnns": "nn.layer.rnn",
     "nn.metrics": "train.metrics",

@@ -29,6 +29,21 @@ BEFORE = {
     "from cellc.train import": """
         train_batches = valid_batches = test_batches = [(images.asnumpy(), labels.asnumpy())]
     """,
+    "import cellc.dataset as ds": """
+        import struct
+        from pathlib import Path
+        Path("MNIST_Data").mkdir()
+        for part, magic, lengths in (("images-idx3", 0x803, (70, 28, 28)),
+                                     ("labels-idx1", 0x801, (70,))):
+            header = struct.pack(f">{1 + len(lengths)}I", magic, *lengths)
+            file = Path(f"MNIST_Data/train-{part}-ubyte")
+            file.write_bytes(header + bytes(int(np.prod(lengths))))
+        kept = net, step, model
+        net = nn.SequentialCell(nn.Flatten(), nn.Dense(784, 2))
+        step = nn.TrainOneStepCell(nn.WithLossCell(net, loss), nn.SGD(net.trainable_params()))
+        model = Model(net, loss, nn.SGD(net.trainable_params()), metrics={"acc"})
+        valid_data = [(np.zeros((1, 1, 28, 28), np.float32), np.zeros(1, np.int32))]
+    """,
     "net.to_float(ms.float16)": """
         net = nn.SequentialCell(nn.Dense(4, 2), nn.LayerNorm((2,)))
         net.norm = net[1]
@@ -87,6 +102,10 @@ AFTER = {
         assert (net.fc1.weight.asnumpy() == old).all()
         by_hand(images, labels)
         assert (net.fc1.weight.asnumpy() != old).any()
+    """,
+    "import cellc.dataset as ds": """
+        assert (data.get_dataset_size(), label.dtype) == (2, ms.int32)
+        net, step, model = kept
     """,
     "net.to_float(ms.float16)": "assert np.isfinite(step(images, labels)[0].asnumpy())",
     "step = ms.recompute(": "step(x)",

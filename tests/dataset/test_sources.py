@@ -245,3 +245,10 @@ def test_tables(tmp_path):
     assert listed(data)[0] == [("int32", 1), ("float32", 2.5), ("str32", "x")]
     other = ds.CSVDataset(str(path), field_delim=";", shuffle=False)
     assert column(other, "id,val,name") == ["1,2.5,x", "2,3.5,y"]
+
+
+def test_names_that_are_not_there_say_what_to_use():
+    for name, hint in (("text", "functions in map"), ("CocoDataset", "use GeneratorDataset"),
+                       ("MindDataset", r"numpy\.savez")):
+        with pytest.raises(AttributeError, match=hint):
+            getattr(ds, name)

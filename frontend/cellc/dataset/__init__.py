@@ -67,3 +67,17 @@ __all__ = [
     "TakeDataset", "TextFileDataset", "TransferDataset", "TupleIterator", "WeightedRandomSampler",
     "ZipDataset", "config", "transforms", "vision", "zip",
 ]
+
+_ELSEWHERE = {
+    "MindDataset": "numpy.savez and NumpySlicesDataset", "TFRecordDataset": "GeneratorDataset",
+    "Schema": "column_names and column_types of GeneratorDataset",
+    "DSCallback": "a function in map", "DatasetCache": "a list and NumpySlicesDataset",
+    "text": "Python functions in map", "audio": "Python functions in map",
+}
+"""Names of MindSpore that are not here, and what does their work."""
+
+
+def __getattr__(name: str) -> object:
+    instead = _ELSEWHERE.get(name) or ("GeneratorDataset" if name.endswith("Dataset") else "")
+    hint = f": cellc has not got it; use {instead}" if instead else ""
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
