@@ -261,7 +261,7 @@ def test_the_prompt() -> None:
 
     def until(mark: bytes) -> None:
         nonlocal out
-        start, end = len(out), time.monotonic() + 60
+        start, end = len(out), time.monotonic() + 300
         while mark not in out[start:] and time.monotonic() < end:
             if select.select([terminal], [], [], 0.2)[0]:
                 out += os.read(terminal, 65536)
