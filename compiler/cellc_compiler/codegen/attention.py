@@ -173,7 +173,8 @@ def _by_rows(nest: Nest, source: Value, weights: Value, local: bool) -> bool:
     """Whether row r of the nest reads row r of the scores and writes row r of the weights, each
     element where it is read, so that both may share one block of memory."""
     columns = weights.shape[-1]
-    if nest.mode != "row" or prod(v.extent for v in nest.rows) * columns != weights.type.size:
+    if nest.mode != "row" or nest.block \
+            or prod(v.extent for v in nest.rows) * columns != weights.type.size:
         return False
     row, step = Index.of(0), columns
     for v in reversed(nest.rows):

@@ -27,12 +27,14 @@ class Incompatible(Exception):
 class Domain:
     """An iteration space: a shape and the axes that reductions run over.
 
-    `accumulate` is the size in bytes of the accumulators (0 where nothing is reduced).
+    `accumulate` is the size in bytes of the accumulators (0 where nothing is reduced); `block`
+    the rows that sums over blocks of rows take (see `block_rows`), 0 without such sums.
     """
 
     shape: tuple[int, ...]
     axes: tuple[int, ...] = ()
     accumulate: int = 0
+    block: int = 0
 
     @property
     def kept(self) -> tuple[int, ...]:
@@ -50,6 +52,50 @@ class Domain:
         live = [i for i, d in enumerate(self.shape) if d != 1]
         reduced = [i for i in live if i in self.axes]
         return "column" if reduced and live and live[-1] not in self.axes else "row"
+
+
+LEAST_BLOCK, MOST_BLOCK = 16, 64
+"""Rows of a block whose sum a nest of rows makes on the way."""
+BLOCKED_ELEMENTS = 1 << 18
+"""Elements from which on a sum over rows is one of blocks."""
+_SUMS_BYTES = 32 * 1024
+"""Bytes of the sums of a block at most: they stay in the first-level cache."""
+
+
+def block_rows(node: Node) -> int:
+    """Rows of a block if the node sums blocks of rows, (blocks, rows, columns) over the rows, and
+    a nest of rows should make the sums on its way; else 0."""
+    if node.op != "reduce_sum" or node.attrs["axes"] != (1,):
+        return 0
+    x = node.operands[0].type
+    if x.rank < 3 or x.dtype.is_complex or x.dtype.itemsize < 4:
+        return 0
+    blocks, rows, *columns = x.dims
+    fits = LEAST_BLOCK <= rows <= MOST_BLOCK <= prod(columns) and blocks >= 4 \
+        and prod(columns) * x.dtype.itemsize <= _SUMS_BYTES and x.size >= BLOCKED_ELEMENTS
+    return rows if fits else 0
+
+
+def joined(a: Domain, b: Domain) -> Domain | None:
+    """The space of two nests of which one at least sums blocks of rows; None if they differ."""
+    sums, other = (a, b) if a.block else (b, a)
+    if other.block not in (0, sums.block):
+        return None
+    if other.accumulate and other.accumulate != sums.accumulate:
+        return None
+    columns = prod(sums.shape[i] for i in sums.axes)
+    axes, inner = other.axes, 1
+    if not axes:
+        first = len(other.shape)
+        while first and inner < columns:
+            first -= 1
+            inner *= other.shape[first]
+        axes = tuple(range(first, len(other.shape)))
+    trailing = axes == tuple(range(len(other.shape) - len(axes), len(other.shape)))
+    if not trailing or prod(other.shape[i] for i in axes) != columns \
+            or prod(other.shape) != prod(sums.shape):
+        return None
+    return Domain(other.shape, axes, sums.accumulate, sums.block)
 
 
 _RUN = 16
@@ -129,7 +175,21 @@ class NestBuilder:
             fitted = _fit(shape, source)
             if fitted is not None:
                 return fitted
+        if self.domain.block and prod(shape) == prod(self.domain.shape):
+            return unravel(self._row() * self._columns() + self._column(), shape)
         return None
+
+    def _row(self) -> Index:
+        """The number of the row."""
+        return ravel(tuple(Index.of(v) for v in self.rows), self.domain.kept)
+
+    def _columns(self) -> int:
+        return prod(self.domain.shape[i] for i in self.domain.axes)
+
+    def _column(self) -> Index:
+        """The position in a row."""
+        axes = self.domain.axes
+        return ravel(tuple(self.full[i] for i in axes), tuple(self.domain.shape[i] for i in axes))
 
     def is_full(self, shape: tuple[int, ...]) -> bool:
         """Whether a member of this shape is computed inside the loops (else once per row)."""
@@ -148,6 +208,8 @@ class NestBuilder:
     def _read(self, value: Value, idx: tuple[Index, ...], where: Expr | None) -> Element:
         node = value.node
         if node is not None and node in self.members:
+            if self.domain.block and block_rows(node):
+                raise Incompatible("a sum of a block is read before the block is done")
             if idx != self.canonical(value.shape):
                 raise Incompatible(f"{node.op} is read at another element of the same nest")
             if value in self.refs:
@@ -236,6 +298,25 @@ class NestBuilder:
             out.append((at, self.read(v, idx, None)))
         return out
 
+    def block_sum(self, node: Node) -> tuple[Index, Expr]:
+        """Where a row's element goes in the sums of its block, and the element.
+
+        Raises:
+            Incompatible: the node sums something else.
+        """
+        rule = lookup(node.op).reduction
+        assert rule is not None
+        spec = rule(node)
+        blocks, rows, *columns = spec.shape
+        if rows != self.domain.block or blocks * rows != self.domain.rows \
+                or prod(columns) != self._columns():
+            raise Incompatible("blocks of another space are summed")
+        block, row = self._row().split(rows)
+        at = unravel(self._column(), tuple(columns))
+        element = spec.value(self.reader(node), (block, row, *at))
+        assert isinstance(element, Expr)
+        return ravel((block, *at), (blocks, *columns)), E.cast(element, spec.accumulate)
+
     def reduce(self, node: Node) -> list[Reduce]:
         """The reduction of a member node; its result becomes a ref.
 
@@ -320,6 +401,12 @@ def build_nest(
                 part = node.operands[0].shape
                 _add_store(builder, node.result, element, depth, phases, row_phases, at, part)
             continue
+        if group.domain.block and block_rows(node):
+            if node.result in stored:
+                at_sum, term = builder.block_sum(node)
+                phase = phases.setdefault(_level([term], depth), Phase(builder.loops))
+                phase.stores.append(Store(node.result, at_sum, term, adds=True))
+            continue
         if lookup(node.op).reduction is not None:
             for red in builder.reduce(node):
                 level = _level([red.value], depth)
@@ -336,7 +423,8 @@ def build_nest(
     for level in sorted({*phases, *row_phases}):
         # What belongs to the row at this level needs only reductions of earlier levels.
         ordered += [p for p in (row_phases.get(level), phases.get(level)) if p is not None]
-    nest = Nest(group.domain.mode, builder.rows, ordered, group.domain.accumulate or 4)
+    nest = Nest(group.domain.mode, builder.rows, ordered, group.domain.accumulate or 4,
+                group.domain.block)
     if nest.mode == "row" and not builder.loops:
         _lane_last_row(nest)
     else:

@@ -8,6 +8,11 @@ In mode `row` a row is one point of the kept axes and the vector lanes run along
 axis. In mode `column` the last axis is kept: the lanes run along it, and a row is a strip of
 lanes. The mode, the lanes and the order of accumulation follow from the reduced shape alone, so
 a reduction gives the same bits whatever is fused around it.
+
+Sums over blocks of rows (what `passes/split.py` makes of a sum over many rows) need no nest of
+mode `column`: a nest of rows adds each row to the sums of its block, which stay in the first-level
+cache. An element is the same chain either way. So the gradient of a layer normalisation reads its
+operands once, for the rows and for the sums over them.
 """
 
 from __future__ import annotations
@@ -32,12 +37,16 @@ class Scratch:
 
 @dataclass(slots=True)
 class Store:
-    """Write an expression to a buffer at a linear element offset (part as in `Access`)."""
+    """Write an expression to a buffer at a linear element offset (part as in `Access`).
+
+    With `adds` it is added to what is there, and a block of rows begins with zeros there.
+    """
 
     buffer: Any
     offset: Index
     value: Expr
     part: int | None = None
+    adds: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -70,12 +79,15 @@ class Nest:
         rows: row variables, outer to inner; in mode `column` the last one carries the lanes.
         phases: in order.
         accumulate: size in bytes of the accumulators (it sets the lanes of reductions).
+        block: rows over which stores that add do so, a divisor of the number of rows; 0 without
+            such stores. A task does whole blocks.
     """
 
     mode: str
     rows: tuple[Var, ...]
     phases: list[Phase]
     accumulate: int = 4
+    block: int = 0
 
     def roots(self) -> Iterator[Expr]:
         """Every stored or reduced expression."""
@@ -254,7 +266,8 @@ def print_nest(nest: Nest, names: Callable[[Any], str] | None = None) -> str:
             table[id(e)] = f"t{len(table)}"
             lines.append(f"    {table[id(e)]}: {e.dtype.name} = {text}")
         for s in phase.stores:
-            lines.append(f"    {name(s.buffer)}[{show(s.offset)}] = {table[id(s.value)]}")
+            sign = "+=" if s.adds else "="
+            lines.append(f"    {name(s.buffer)}[{show(s.offset)}] {sign} {table[id(s.value)]}")
         for r in phase.reduces:
             table[id(r.result)] = f"t{len(table)}"
             lines.append(f"    {table[id(r.result)]} = {r.kind} {table[id(r.value)]}")

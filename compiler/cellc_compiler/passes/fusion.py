@@ -15,7 +15,16 @@ from cellc_runtime.records import dataclass, field
 from ..ir.graph import Graph, Node, Value
 from ..ir.op import Op, has_effect, lookup
 from ..ir.types import prod
-from ..loops.build import RENAMES, Domain, Group, Incompatible, NestBuilder, piece
+from ..loops.build import (
+    RENAMES,
+    Domain,
+    Group,
+    Incompatible,
+    NestBuilder,
+    block_rows,
+    joined,
+    piece,
+)
 from . import regroup
 
 CHEAP = frozenset({
@@ -332,6 +341,9 @@ def _add(builder: NestBuilder, node: Node) -> None:
     if lookup(node.op).reduction is None:
         builder.member(node)
         return
+    if builder.domain.block and block_rows(node):
+        builder.block_sum(node)
+        return
     if builder.canonical(node.results[0].shape) is None:
         raise Incompatible("the result has no place")
     builder.reduce(node)
@@ -346,7 +358,9 @@ def own_domain(node: Node) -> Domain:
     if rule is None:
         return Domain(node.results[0].shape)
     spec = rule(node)
-    return Domain(spec.shape, spec.axes, max(spec.accumulate.itemsize, 4))
+    block = block_rows(node)
+    axes = tuple(range(2, len(spec.shape))) if block else spec.axes
+    return Domain(spec.shape, axes, max(spec.accumulate.itemsize, 4), block)
 
 
 def _joined(domain: Domain, node: Node) -> Domain | None:
@@ -358,6 +372,8 @@ def _joined(domain: Domain, node: Node) -> Domain | None:
         return domain if _squeezed(own.shape) == _squeezed(domain.shape) else None
     if own == domain:
         return domain
+    if own.block or domain.block:
+        return joined(domain, own)
     if domain.accumulate == 0 and own.shape == domain.shape:
         serial = own.rows < 4 and prod(own.shape) > SERIAL_LIMIT
         return None if serial else own

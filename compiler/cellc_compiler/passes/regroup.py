@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..ir.graph import Node, Value
-from ..loops.build import Domain, Incompatible, NestBuilder
+from ..loops.build import Domain, Incompatible, NestBuilder, joined
 
 if TYPE_CHECKING:
     from .fusion import Cluster, Fuser
@@ -155,11 +155,14 @@ def _touched(fuser: Fuser, cluster: Cluster) -> set[Value]:
 def _common(a: Cluster, b: Cluster) -> Domain | None:
     """The space of two nests as one; None if they differ."""
     one, two = a.domain, b.domain
-    if one is None or two is None or one.shape != two.shape \
-            or len(a.nodes) + len(b.nodes) > MOST_NODES:
+    if one is None or two is None or len(a.nodes) + len(b.nodes) > MOST_NODES:
         return None
     if one == two:
         return one
+    if (one.block or two.block) and one.axes and two.axes:
+        return joined(one, two)
+    if one.shape != two.shape:
+        return None
     # What has no reduction takes on the order of what has one, unless that is a few long rows.
     plain, reduced = (one, two) if not one.accumulate else (two, one)
     if plain.accumulate or reduced.mode == "column" or reduced.rows < 64:

@@ -1,4 +1,7 @@
-"""Large reductions to few results are cut into parts that run in parallel.
+"""Large reductions are cut into parts.
+
+Those to few results, so that the parts run in parallel; sums over many rows, so that a nest that
+goes over the rows anyway can make the sums of its rows on the way (`loops/nest.py`).
 
 The cut follows from the shape alone (so both modes make it, and the number of threads does
 not matter): partial results of equal blocks, then a reduction of those.
@@ -11,11 +14,14 @@ from collections.abc import Sequence
 from ..ir.graph import Builder, Graph, Node, Value
 from ..ir.op import lookup
 from ..ir.types import prod
+from ..loops.build import BLOCKED_ELEMENTS, LEAST_BLOCK, MOST_BLOCK
 from .base import Pass, rewrite
 
 BLOCK = 16384
 """Elements that one task reduces at least."""
 FEW_ROWS = 8
+MANY_ROWS = 256
+"""Rows from which on a sum over them is cut into blocks."""
 _KINDS = frozenset({"sum", "prod", "max", "min", "any", "all"})
 
 
@@ -42,6 +48,8 @@ def _split(b: Builder, node: Node) -> Sequence[Value] | None:
     axes = [i for i in live if i in spec.axes]
     if not axes:
         return None
+    if node.op == "reduce_sum" and (found := _by_blocks(b, node, live, axes)):
+        return found
     rows = prod(spec.shape) // max(prod(spec.shape[i] for i in axes), 1)
     inner = prod(spec.shape[i] for i in axes)
     if live[-1] not in spec.axes:
@@ -62,6 +70,30 @@ def _split(b: Builder, node: Node) -> Sequence[Value] | None:
     where = axis - sum(1 for i in spec.axes if i < axis)
     total = b.emit(node.op, partial, axes=(where,), keepdims=False)
     return [b.reshape(total, shape=node.result.type.shape)]
+
+
+def _by_blocks(
+    b: Builder, node: Node, live: list[int], axes: list[int]
+) -> Sequence[Value] | None:
+    """A sum over many rows, with columns behind them, as one of sums of blocks."""
+    (x,) = node.operands
+    first, last = axes[0], axes[-1]
+    if live[-1] in axes or any(first <= i <= last and i not in axes for i in live):
+        return None
+    dims = x.type.dims
+    before, behind = dims[:first], dims[last + 1 :]
+    rows, columns = prod(dims[i] for i in axes), prod(behind)
+    if rows < MANY_ROWS or rows * columns < BLOCKED_ELEMENTS or columns < MOST_BLOCK:
+        return None
+    block = next((n for n in range(MOST_BLOCK, LEAST_BLOCK - 1, -1) if rows % n == 0), 0)
+    if not block:
+        return None
+    cut = b.reshape(x, shape=(*before, rows // block, block, *behind))
+    partial = b.reduce_sum(cut, axes=(first + 1,), keepdims=False)
+    total = b.reduce_sum(partial, axes=(first,), keepdims=False)
+    assert total.node is not None
+    again = _split(b, total.node)  # there may be many blocks, too
+    return [b.reshape(again[0] if again else total, shape=node.result.type.shape)]
 
 
 def _parts(extent: int, inner: int) -> int:

@@ -16,7 +16,7 @@ from cellc_runtime.records import dataclass, field
 from cellc_runtime.target import Target
 
 from ...ir.types import prod
-from ...loops.expr import Expr
+from ...loops.expr import Expr, const
 from ...loops.index import Dyn, Index, Quot, Var
 from ...loops.nest import Nest, Phase, Reduce, Scratch, Store, children, depends_on, walk
 from ..kernel import PLACEHOLDER, Kernel
@@ -141,7 +141,8 @@ class NestEmitter:
             return Split(rows, 1, chunk, -(-inner // chunk))
         tasks = -(-rows // max(1, int(GRAIN_CYCLES // per_row)))
         tasks += tasks > 1 and tasks % 2  # few tasks, of one size: two threads end together
-        return Split(rows, max(1, -(-rows // max(tasks, 1))), 0, 1)
+        per, block = max(1, -(-rows // max(tasks, 1))), max(nest.block, 1)
+        return Split(rows, -(-per // block) * block, 0, 1)
 
     def kernel(self) -> Kernel:
         """The finished kernel; `buffers` holds its buffers in order."""
@@ -157,7 +158,7 @@ class NestEmitter:
             hi = f.mul(f.arg("hi"), f.i64(per))
             if self.split.rows % per:
                 hi = f.intrinsic("smin", "i64", hi, f.i64(self.split.rows))
-            f.loop(lo, hi, 1, [], self._row)
+            f.loop(lo, hi, self.nest.block or 1, [], self._block if self.nest.block else self._row)
         f.ret_()
         extra = "!0 = !{i32 1}" if self.streams else ""
         return Kernel(module([f], extra), self.split.ntasks, len(self.buffers), self.cost)
@@ -184,6 +185,16 @@ class NestEmitter:
         scope = self._row_scope(row)
         for phase in self.nest.phases:
             self._phase(phase, scope, None)
+
+    def _block(self, first: V, _: list[V]) -> None:
+        """A block of rows: its sums begin with zeros."""
+        f, scope = self.f, self._row_scope(first)
+        for phase in self.nest.phases:
+            zeros = [Store(s.buffer, s.offset, const(0, s.value.dtype))
+                     for s in phase.stores if s.adds]
+            if zeros:
+                self._phase(Phase(phase.loops, zeros), scope, None)
+        f.loop(first, f.add(first, f.i64(self.nest.block)), 1, [], self._row, runs=True)
 
     def _chunk_task(self, task: V, _: list[V]) -> None:
         f = self.f
@@ -584,6 +595,10 @@ class NestEmitter:
         raw = scalar.to_memory(f, wide, dtype)
         if offset.coefficient(scope.lane) == 1:
             p = f.gep(pointer, self._index(offset, scope), memory)
+            if s.adds:
+                old = f.load(raw.ty, p) if scope.mask is None \
+                    else f.masked_load(raw.ty, p, scope.mask, f.zero(raw.ty))
+                (raw,) = reduction.combine(f, "sum", dtype, [old], [raw])
             if scope.mask is None:
                 self._store_vector(s, raw, p, scope)
             else:
