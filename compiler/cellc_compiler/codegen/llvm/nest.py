@@ -158,7 +158,8 @@ class NestEmitter:
             hi = f.mul(f.arg("hi"), f.i64(per))
             if self.split.rows % per:
                 hi = f.intrinsic("smin", "i64", hi, f.i64(self.split.rows))
-            f.loop(lo, hi, self.nest.block or 1, [], self._block if self.nest.block else self._row)
+            block = self.nest.block
+            f.loop(lo, hi, block or 1, [], self._rows_of_block if block else self._row)
         f.ret_()
         extra = "!0 = !{i32 1}" if self.streams else ""
         return Kernel(module([f], extra), self.split.ntasks, len(self.buffers), self.cost)
@@ -186,7 +187,7 @@ class NestEmitter:
         for phase in self.nest.phases:
             self._phase(phase, scope, None)
 
-    def _block(self, first: V, _: list[V]) -> None:
+    def _rows_of_block(self, first: V, _: list[V]) -> None:
         """A block of rows: its sums begin with zeros."""
         f, scope = self.f, self._row_scope(first)
         for phase in self.nest.phases:
