@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -37,12 +38,19 @@ def _whole_number(x: Any, beside: Any) -> bool:
     return isinstance(x, int) and isinstance(beside, Tensor) and beside.dtype.is_integer
 
 
+@cache
+def _limits(dtype: DType) -> tuple[int, int]:
+    """The least and the greatest number of an element type of ints."""
+    info = np.iinfo(dtype.numpy)
+    return int(info.min), int(info.max)
+
+
 def compare(op: str, input: Any, other: Any) -> Tensor:
     """A comparison; an int is compared as it is, also where it does not fit the tensor's type."""
     for a, b, first in ((input, other, True), (other, input, False)):
         if _whole_number(b, a):
-            info = np.iinfo(a.dtype.numpy)
-            if not info.min <= b <= info.max:
+            least, most = _limits(a.dtype)
+            if not least <= b <= most:
                 wide = int64 if -(2**63) <= b < 2**63 and a.dtype is not uint64 else float64
                 x, y = cast_to(a, wide), constant(b, wide)
                 out: Tensor = apply(op, x, y) if first else apply(op, y, x)
