@@ -35,9 +35,17 @@ MADE = {
     "smooth": vision.Rotate(-45, Inter.BILINEAR), "expand": vision.Rotate(30, expand=True),
     "flip": vision.HorizontalFlip(), "upside down": vision.VerticalFlip(),
     "channels first": vision.HWC2CHW(), "bright": vision.AdjustBrightness(1.3),
+    "contrast": vision.AdjustContrast(1.3), "saturation": vision.AdjustSaturation(0.3),
+    "hue": vision.AdjustHue(-0.2), "bits": vision.Posterize(3),
 }
 
 FACTS = {
+    ("contrast", "colour"): ("uint8", (13, 17, 3), 1646930234),
+    ("saturation", "colour"): ("uint8", (13, 17, 3), 388458666),
+    ("hue", "colour"): ("uint8", (13, 17, 3), 4118880670),
+    ("bits", "colour"): ("uint8", (13, 17, 3), 1698223758),
+    ("bits", "grey"): ("uint8", (9, 8), 3939376143),
+    ("bits", "one"): ("uint8", (28, 20, 1), 3650815366),
     ("rescale", "colour"): ("float32", (13, 17, 3), 2327451452),
     ("rescale", "grey"): ("float32", (9, 8), 2622541461),
     ("rescale", "one"): ("float32", (28, 20, 1), 3102113253),
@@ -180,6 +188,10 @@ def test_random_ones():
     assert vision.RandomInvert(1.0)(SMALL)[0, 0, 0] == 255
     assert len(set(vision.RandomGrayscale(1.0)(SMALL)[0, 0].tolist())) == 1
     assert vision.CutOut(2)(np.full((8, 8, 3), 9, np.uint8)).min() == 0
+    adjust = vision.RandomColorAdjust(0.4, 0.4, (0.5, 2), 0.1)
+    assert len({adjust(SMALL).tobytes() for _ in range(9)}) > 1
+    assert vision.RandomColorAdjust()(SMALL).tolist() == SMALL.tolist()
+    assert vision.RandomColorAdjust((2, 2))(SMALL)[0, 0].tolist() == [0, 40, 80]
     pair = vision.RandomCrop(2)(numbered, numbered)
     assert np.array_equal(*pair)
 
@@ -218,6 +230,10 @@ def test_errors():
         (lambda: vision.RandomResizedCrop(3, scale=(2, 1)), ValueError, "min, max"),
         (lambda: vision.Rotate(3, Inter.AREA), ValueError, "resample should be"),
         (lambda: vision.ToTensor("no type"), TypeError, "output_type should be a dtype"),
+        (lambda: vision.RandomColorAdjust(-1), ValueError, "cannot be negative"),
+        (lambda: vision.RandomColorAdjust(contrast=(2, 1)), ValueError, "min,max"),
+        (lambda: vision.RandomColorAdjust(hue=0.7), ValueError, "hue is not within"),
+        (lambda: vision.RandomColorAdjust(0.4)(GREY), RuntimeError, r"uint8\[height, width, 3\]"),
         (lambda: vision.Pad((1, 2, 3)), ValueError, "2 or 4"),
     ):
         with pytest.raises(kind, match=message):

@@ -28,7 +28,8 @@ def pillow(who: str) -> ModuleType:
         from PIL import Image  # heavy, and not needed by other datasets
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
-            f"{who} needs Pillow to read pictures: pip install cellc[images]", name="PIL") from error
+            f"{who} needs Pillow to read pictures: pip install cellc[images]", name="PIL"
+        ) from error
     return Image
 
 

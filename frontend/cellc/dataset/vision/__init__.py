@@ -6,6 +6,13 @@ numbers MindSpore gives; a picture of Pillow stays one where that is possible.
 
 from __future__ import annotations
 
+from .adjusting import (
+    AdjustContrast,
+    AdjustHue,
+    AdjustSaturation,
+    Posterize,
+    RandomColorAdjust,
+)
 from .base import Border, Inter
 from .colours import (
     AdjustBrightness,
@@ -42,9 +49,10 @@ from .shapes import (
 )
 
 __all__ = [
-    "AdjustBrightness", "Border", "CenterCrop", "Crop", "CutOut", "Decode", "Erase", "Grayscale",
-    "HWC2CHW", "HorizontalFlip", "Inter", "Invert", "Normalize", "NormalizePad", "Pad",
-    "RandomCrop", "RandomGrayscale", "RandomHorizontalFlip", "RandomInvert", "RandomResizedCrop",
+    "AdjustBrightness", "AdjustContrast", "AdjustHue", "AdjustSaturation", "Border", "CenterCrop",
+    "Crop", "CutOut", "Decode", "Erase", "Grayscale", "HWC2CHW", "HorizontalFlip", "Inter",
+    "Invert", "Normalize", "NormalizePad", "Pad", "Posterize", "RandomColorAdjust", "RandomCrop",
+    "RandomGrayscale", "RandomHorizontalFlip", "RandomInvert", "RandomResizedCrop",
     "RandomRotation", "RandomVerticalFlip", "Rescale", "Resize", "Rotate", "Solarize", "ToNumpy",
     "ToPIL", "ToTensor", "ToType", "VerticalFlip",
 ]

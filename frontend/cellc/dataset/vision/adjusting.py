@@ -1,0 +1,198 @@
+"""Contrast, saturation, hue and their like, with the arithmetic of the library behind MindSpore
+(OpenCV): brightness of 15 bits, mixing in single precision, hues of 8 bits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import checks
+from .base import ImageTransform, RandomImageTransform
+from .colours import AdjustBrightness
+
+Array = np.ndarray[Any, Any]
+_GREY = np.array([9798, 19235, 3735])
+"""0.299, 0.587 and 0.114 of 2**15."""
+
+
+def brightness(image: Array) -> Array:
+    """The brightness of each pixel, as int64[height, width]."""
+    return np.asarray((image.astype(np.int64) @ _GREY + (1 << 14)) >> 15)
+
+
+def mixed(image: Array, other: Any, factor: float) -> Array:
+    """`image * factor + other * (1 - factor)`, the second product not rounded."""
+    part = np.float32(factor)
+    rest = float(np.float32(1) - part)
+    made = (np.asarray(other, np.float64) * rest
+            + (image.astype(np.float32) * part).astype(np.float64)).astype(np.float32)
+    return np.asarray(np.clip(np.rint(made), 0, 255), np.uint8)
+
+
+class _OfColours(ImageTransform):
+    """Base of transforms of uint8 images of three channels."""
+
+    def _checked(self, image: Array) -> Array:
+        if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3:
+            raise self._refused("an image uint8[height, width, 3] is wanted, but it is "
+                                f"{image.dtype}{list(image.shape)}.")
+        return image
+
+
+class AdjustContrast(_OfColours):
+    """The image mixed with its mean brightness.
+
+    Args:
+        contrast_factor: 0 is grey, 1 the image.
+
+    Source: `mindspore.dataset.vision.AdjustContrast`.
+    """
+
+    def __init__(self, contrast_factor: float) -> None:
+        self.contrast_factor = checks.number("contrast_factor", contrast_factor, 0.0)
+
+    def _apply(self, *args: Any) -> Any:
+        image = self._checked(args[0])
+        mean = int(brightness(image).mean() + 0.5)
+        return mixed(image, mean, self.contrast_factor)
+
+
+class AdjustSaturation(_OfColours):
+    """The image mixed with its brightness.
+
+    Args:
+        saturation_factor: 0 is grey, 1 the image.
+
+    Source: `mindspore.dataset.vision.AdjustSaturation`.
+    """
+
+    def __init__(self, saturation_factor: float) -> None:
+        self.saturation_factor = checks.number("saturation_factor", saturation_factor, 0.0)
+
+    def _apply(self, *args: Any) -> Any:
+        image = self._checked(args[0])
+        return mixed(image, brightness(image)[..., None], self.saturation_factor)
+
+
+def _fixed_inverse(scale: float) -> Array:
+    """`scale / n` for n up to 255, in 12 bits; 0 for 0."""
+    numbers = np.arange(256)
+    return np.where(numbers, np.rint(scale * 4096 / np.maximum(numbers, 1)), 0).astype(np.int64)
+
+
+_SATURATIONS, _HUES = _fixed_inverse(255), _fixed_inverse(256 / 6)
+_SECTORS = np.array([[0, 3, 1], [2, 0, 1], [1, 0, 3], [1, 2, 0], [3, 1, 0], [0, 1, 2]])
+"""Which of (value, low, falling, rising) red, green and blue are, by sixths of the circle."""
+
+
+def to_hues(image: Array) -> tuple[Array, Array, Array]:
+    """Hue, saturation and value of each pixel, from 0 to 255."""
+    red, green, blue = (image[..., i].astype(np.int64) for i in range(3))
+    value = np.maximum(np.maximum(red, green), blue)
+    spread = value - np.minimum(np.minimum(red, green), blue)
+    around = np.where(value == red, green - blue, np.where(
+        value == green, blue - red + 2 * spread, red - green + 4 * spread))
+    hue = (around * _HUES[spread] + 2048) >> 12
+    return np.where(hue < 0, hue + 256, hue), (spread * _SATURATIONS[value] + 2048) >> 12, value
+
+
+def from_hues(hue: Array, saturation: Array, value: Array) -> Array:
+    """The image of hues, saturations and values. A turn has 255 here, not 256, as in OpenCV."""
+    turned = hue.astype(np.float32) * np.float32(6 / 255)
+    saturation, value = (a.astype(np.float32) * np.float32(1 / 255) for a in (saturation, value))
+    sector = np.floor(turned).astype(np.int64)
+    part, one = (turned - sector).astype(np.float32), np.float32(1)
+    ways = np.stack([value, value * (one - saturation), value * (one - saturation * part),
+                     value * (one - saturation * (one - part))], -1)
+    colours = np.take_along_axis(ways, _SECTORS[sector % 6], -1)
+    return np.clip(np.rint(colours * np.float32(255)), 0, 255).astype(np.uint8)
+
+
+class AdjustHue(_OfColours):
+    """Hues moved around the circle.
+
+    Args:
+        hue_factor: from -0.5 to 0.5 of the circle.
+
+    Source: `mindspore.dataset.vision.AdjustHue`.
+    """
+
+    def __init__(self, hue_factor: float) -> None:
+        self.hue_factor = checks.number("hue_factor", hue_factor, -0.5, 0.5)
+
+    def _apply(self, *args: Any) -> Any:
+        hue, saturation, value = to_hues(self._checked(args[0]))
+        return from_hues((hue + int(self.hue_factor * 255)) % 256, saturation, value)
+
+
+class RandomColorAdjust(_OfColours, RandomImageTransform):
+    """Brightness, contrast, saturation and hue changed at random.
+
+    Args:
+        brightness, contrast, saturation: between which factors; a number x means from 1 - x (at
+            least 0) to 1 + x.
+        hue: between which parts of the circle; a number x means from -x to x.
+
+    Raises:
+        TypeError, ValueError: something else, or out of range.
+
+    Source: `mindspore.dataset.vision.RandomColorAdjust`.
+    """
+
+    def __init__(
+        self, brightness: Any = (1, 1), contrast: Any = (1, 1), saturation: Any = (1, 1),
+        hue: Any = (0, 0),
+    ) -> None:
+        self.brightness = _factors("brightness", brightness)
+        self.contrast = _factors("contrast", contrast)
+        self.saturation = _factors("saturation", saturation)
+        self.hue = _factors("hue", hue, -0.5, 0.5, 0.0)
+        self._drawn: list[ImageTransform] = []
+
+    def _draw(self) -> None:
+        self._drawn = [made(float(self.random.uniform(*bounds))) for made, bounds, same in (
+            (AdjustBrightness, self.brightness, 1), (AdjustContrast, self.contrast, 1),
+            (AdjustSaturation, self.saturation, 1), (AdjustHue, self.hue, 0),
+        ) if bounds != (same, same)]
+
+    def _apply(self, *args: Any) -> Any:
+        image = self._checked(args[0])
+        for each in self._drawn:
+            image = each._apply(image)
+        return image
+
+
+def _factors(
+    name: str, given: Any, low: float = 0.0, high: float = float("inf"), middle: float = 1.0
+) -> tuple[float, float]:
+    checks.of_type(name, given, (int, float, list, tuple))
+    if isinstance(given, (int, float)):
+        if given < 0:
+            raise ValueError(f"The input value of {name} cannot be negative.")
+        given = (max(low, middle - given) if middle else -given, middle + given)
+    if len(given) != 2:
+        raise TypeError(f"{name} must be a number or a sequence of two numbers.")
+    first, last = (checks.number(name, g, low, high) for g in given)
+    if first > last:
+        raise ValueError(f"{name} value should be in (min,max) format. Got ({first}, {last}).")
+    return first, last
+
+
+class Posterize(ImageTransform):
+    """Fewer bits for each value, of uint8 images.
+
+    Args:
+        bits: how many are kept: 0 to 8.
+
+    Source: `mindspore.dataset.vision.Posterize`.
+    """
+
+    def __init__(self, bits: int) -> None:
+        self.bits = checks.integer("bits", bits, 0, 8)
+
+    def _apply(self, *args: Any) -> Any:
+        (image,) = args
+        if image.dtype != np.uint8:
+            raise self._refused(f"an image of uint8 is wanted, but it is {image.dtype}.")
+        return image & np.uint8(0xFF << (8 - self.bits) & 0xFF)
