@@ -135,6 +135,27 @@ def test_bits(fn: Callable[..., Any]) -> None:
         np.testing.assert_array_equal(np.signbit(a)[known], np.signbit(b)[known], err_msg=str(i))
 
 
+def test_second_order() -> None:
+    def fn(x: Any, w: Any) -> Any:
+        h = ops.sin(w) * x
+        if x.sum() > 0:
+            y = h * h
+        else:
+            y = x * x * x
+        return y.sum()
+
+    def slope(x: Any, w: Any) -> Any:
+        return ms.grad(fn, (0, 1))(x, w)[0].sum()
+
+    second, found = ms.grad(slope, (0, 1)), []
+    for m in MODES:
+        with mode(m):
+            found.append([t.asnumpy() for x in ([1.0, 2.0], [-1.0, -2.0])
+                          for t in second(Tensor(x), Tensor([0.5, -0.7]))])
+    for a, b in zip(*found, strict=True):
+        assert a.tobytes() == b.tobytes()
+
+
 def test_nothing_is_zeros() -> None:
     x, w, v = Tensor([1.0, 2.0]), Tensor([3.0, np.inf]), Tensor([-1.0, 5.0])
     for m in MODES:

@@ -64,7 +64,7 @@ def sure_results(
     else:
         some = None
     given: list[Value | None] = [
-        b.where(doubts[r], dy, b.zeros_like(dy)) if dy is not None and r in doubts else dy
+        b.given(doubts[r], dy, b.zeros_like(dy)) if dy is not None and r in doubts else dy
         for r, dy in zip(node.results, dys, strict=False)
     ]
     return given, some
@@ -89,7 +89,7 @@ def settle_step(
         if some is not None:
             start = old if old is not None else \
                 b.broadcast_to(b.literal(-0.0, v.dtype), shape=v.type.shape)
-            cotangents[v] = b.where(some, new, start)
+            cotangents[v] = b.given(some, new, start)
             mine = some if mine is None else b.logical_and(some, mine)
         if old is not None and v not in doubts:
             continue
@@ -103,5 +103,5 @@ def settled(b: Builder, value: Value | None, doubt: Value | None) -> Value | Non
     """A cotangent as a gradient: zeros where nothing contributed to it."""
     if value is None or doubt is None:
         return value
-    out: Value = b.where(doubt, value, b.zeros_like(value))
+    out: Value = b.given(doubt, value, b.zeros_like(value))
     return out

@@ -293,6 +293,22 @@ def _custom_rule(
     return {}
 
 
+def _given_rule(
+    b: Builder, node: Node, dys: list[Value | None], cotangents: Cotangents, active: set[Value]
+) -> Doubts:
+    """To one of the values as the run decides; nothing to the other."""
+    condition, *values = node.operands
+    (dy,) = dys
+    assert dy is not None
+    nothing = b.broadcast_to(b.literal(-0.0, dy.dtype), shape=dy.type.shape)
+    found: Doubts = {}
+    for v, pair in zip(values, ((dy, nothing), (nothing, dy)), strict=True):
+        if v in active:
+            accumulate(b, cotangents, v, b.given(condition, *pair))
+            found[v] = condition if pair[0] is dy else b.logical_not(condition)
+    return found if values[0] is not values[1] else {}
+
+
 def _recompute_rule(
     b: Builder, node: Node, dys: list[Value | None], cotangents: Cotangents, active: set[Value]
 ) -> Doubts:
@@ -622,8 +638,8 @@ def _count_trips(b: Builder, node: Node, n: int) -> Value:
 
 _REGION_RULES: Mapping[
     str, Callable[[Builder, Node, list[Value | None], Cotangents, set[Value]], Doubts]
-] = {"cond": _cond_rule, "custom_grad": _custom_rule, "recompute": _recompute_rule,
-     "scan": _scan_rule, "while": _while_rule}
+] = {"cond": _cond_rule, "custom_grad": _custom_rule, "given": _given_rule,
+     "recompute": _recompute_rule, "scan": _scan_rule, "while": _while_rule}
 
 
 # --- whole graphs --------------------------------------------------------------------------------

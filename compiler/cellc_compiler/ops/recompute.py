@@ -1,9 +1,13 @@
 """Recomputation: graphs whose inner values are not kept for gradients, order without data, and
-where backward parts begin."""
+where backward parts begin. What gradients of branches are made of."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+
+import numpy as np
+
+from cellc_runtime.dtypes import bool_
 
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import ANY, Array, Op, Sample, Spec, register
@@ -62,6 +66,35 @@ class After(Op):
     def samples(self) -> Sequence[Sample]:
         return (Sample((Spec((3, 5)), Spec((2,)))), Sample((Spec((0, 4)),)),
                 Sample((Spec(()), Spec((4, 3)), Spec((0,)))))
+
+
+@register
+class Given(Op):
+    """The second operand if the first, one truth value, is true, else the third.
+
+    Its gradient passes to one of the two, and nothing to the other (see `autodiff/doubt.py`), where
+    that of `where` passes zeros. Gradients of branches are made of it.
+    """
+
+    name = "given"
+    operands = ("condition", "x", "y")
+    dtypes = ANY
+
+    def infer(self, condition: TensorType, x: TensorType, y: TensorType) -> TensorType:
+        if condition.dtype is not bool_ or condition.shape != ():
+            raise TypeError(f"the condition of given must be bool[], got {condition}")
+        if x != y:
+            raise TypeError(f"the values of given must have one type, got {x} and {y}")
+        return x
+
+    def expand(self, b: Builder, condition: Value, x: Value, y: Value) -> Value:
+        out: Value = b.where(condition, x, y)
+        return out
+
+    def samples(self) -> Sequence[Sample]:
+        yes, no = np.array(True), np.array(False)
+        return (Sample((yes, Spec((3, 5)), Spec((3, 5)))), Sample((no, Spec((2,)), Spec((2,)))),
+                Sample((no, Spec((0, 4)), Spec((0, 4)))), Sample((yes, Spec(()), Spec(()))))
 
 
 @register
