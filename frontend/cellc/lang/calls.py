@@ -18,7 +18,7 @@ from cellc_runtime import dtypes
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor
 from ..core import budget, precision, recomputation
-from ..core.dispatch import tracing
+from ..core.dispatch import apply, tracing
 from ..core.hooks import call_hooked, hooks_of
 from ..core.numbers import GraphNumber
 from ..core.tracer import GraphTensor
@@ -345,6 +345,8 @@ def _object(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) 
 
 
 def _partial(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+    if fn is apply:  # what stands behind it while ops run eagerly is no concern of a graph
+        return library(vm, fn, args, kwargs, frame)
     return call(vm, fn.func, [*fn.args, *args], {**fn.keywords, **kwargs}, frame)
 
 

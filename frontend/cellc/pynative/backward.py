@@ -137,10 +137,10 @@ def _make(
             seed = given if given is not None else b.full(value.type, 1)
             autodiff.accumulate(b, cotangents, value, seed)
     asked = [values[n] for n in wanted]
-    autodiff.reverse(b, nodes, cotangents, asked)
+    found = autodiff.reverse(b, nodes, cotangents, asked)
     if any(lookup(node.op).effect for node in graph.walk()):
         return _Plan(None, [], [], -1)
-    outputs, places = _outputs(cotangents, asked)
+    outputs, places = _outputs(found)
     reads = closed(graph, values, outputs)
     if not outputs:
         return _Plan(None, [], places, 0)
@@ -211,14 +211,11 @@ def derived(
     return found
 
 
-def _outputs(
-    cotangents: Cotangents, asked: Sequence[Value]
-) -> tuple[list[Value], list[int | None]]:
-    """The distinct cotangents of the values asked for, and the place of each one's."""
+def _outputs(grads: Sequence[Value | None]) -> tuple[list[Value], list[int | None]]:
+    """The distinct ones of some cotangents, and the place of each of all."""
     found: dict[Value, int] = {}
     places: list[int | None] = []
-    for value in asked:
-        grad = cotangents.get(value)
+    for grad in grads:
         places.append(None if grad is None else found.setdefault(grad, len(found)))
     return list(found), places
 

@@ -26,10 +26,12 @@ from ..core.dispatch import apply, run_scan
 from . import backward
 
 if TYPE_CHECKING:
+    from cellc_compiler.autodiff import doubt
     from cellc_compiler.autodiff import reverse as autodiff
     from cellc_compiler.autodiff.reverse import Cotangents
 else:
     autodiff = lazy_module("cellc_compiler.autodiff.reverse")
+    doubt = lazy_module("cellc_compiler.autodiff.doubt")
 
 CustomRule = Callable[[Sequence[Tensor], Sequence[Tensor], Sequence[Tensor]], Sequence[Any]]
 """(operands, results, cotangents) -> one cotangent (or None) for each operand."""
@@ -361,6 +363,7 @@ class _BackwardWalk:
         self.graph = Graph("backward")
         self.builder = Builder(self.graph)
         self.cotangents: Cotangents = {}
+        self.doubts: dict[Value, Value] = {}
         self.env = env
         self.done = 0
 
@@ -389,8 +392,10 @@ class _BackwardWalk:
                 stretch.append(node)
         self._stretch(stretch, wanted, active)
         self._call_hooks([v for v in dict.fromkeys(wanted) if v.node is None])
+        grads = [doubt.settled(self.builder, self.cotangents.get(v), self.doubts.get(v))
+                 for v in wanted]
         self._execute()
-        return [self._tensor(self.cotangents.get(v)) for v in wanted]
+        return [self._tensor(v) for v in grads]
 
     def _call_hooks(self, values: Iterable[Value]) -> None:
         """Pass the gradients of tensors through their hooks."""
@@ -406,7 +411,7 @@ class _BackwardWalk:
     ) -> None:
         if backwards:
             nodes = list(reversed(backwards))
-            autodiff.reverse(self.builder, nodes, self.cotangents, list(active))
+            autodiff.reverse(self.builder, nodes, self.cotangents, list(active), self.doubts)
 
     def _custom(self, node: Node, active: set[Value]) -> None:
         dys = [self.cotangents.get(r) for r in node.results]
