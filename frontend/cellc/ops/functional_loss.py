@@ -312,11 +312,13 @@ def binary_cross_entropy_with_logits(
 def kl_div(logits: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor:
     """labels (log labels - logits) of log-probabilities and probabilities; 0 for labels <= 0.
 
+    As in MindSpore, labels have no gradient (those of `mint.nn.functional.kl_div` have).
+
     Args:
         reduction: also `"batchmean"`: the sum over the number of rows.
     """
     x, y = _floats("kl_div", logits, labels)
-    loss: Tensor = apply("kl_div", x, y)
+    loss: Tensor = apply("kl_div", x, apply("stop_gradient", y))
     choice(reduction, (*_REDUCTIONS, "batchmean"), "kl_div", "reduction")
     if reduction == "batchmean":
         return m.div(fr.sum(loss), float(loss.shape[0] if loss.ndim else 1))

@@ -198,7 +198,7 @@ def _dropout2d(x: Tensor, keep_prob: float) -> tuple[Tensor, Tensor]:
 
 
 def _softmax_cross_entropy(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    out = loss.cross_entropy(logits, labels, None, -100, "none")
+    out = loss.cross_entropy(logits, fi.stop_gradient(labels), None, -100, "none")
     return out, m.sub(fn.softmax(logits, 1), labels)
 
 
@@ -229,7 +229,8 @@ def _bce_logits(
 
 
 def _sigmoid_cross_entropy(logits: Tensor, label: Tensor) -> Tensor:
-    return loss.binary_cross_entropy_with_logits(logits, label, None, None, "none")
+    labels = fi.stop_gradient(label)
+    return loss.binary_cross_entropy_with_logits(logits, labels, None, None, "none")
 
 
 def _gelu(x: Tensor) -> Tensor:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ... import ops
+from ...common._promotion import operands
 from ...common.tensor import Tensor
+from ...core.dispatch import apply
 from ...ops._args import integer, need_known
 from .._names import Table, named
 from . import _norms, _windows
@@ -148,11 +150,11 @@ def _kl_div(
         reduction: `"mean"`, `"sum"`, `"none"` or `"batchmean"`, the sum over the number of rows.
         log_target: the target is log-probabilities too.
     """
-    if not log_target:
-        return ops.kl_div(input, target, reduction)  # type: ignore[no-any-return]
-    loss = ops.exp(target) * (target - input)
+    loss = ops.exp(target) * (target - input) if log_target else apply("kl_div", *operands(
+        "kl_div", input, target))
     if reduction == "batchmean":
-        return ops.sum(loss) / float(input.shape[0])  # type: ignore[no-any-return]
+        rows = float(input.shape[0] if input.ndim else 1)
+        return ops.sum(loss) / rows  # type: ignore[no-any-return]
     if reduction not in ("mean", "sum", "none"):
         raise ValueError(
             "For 'kl_div', the 'reduction' must be one of ['mean', 'sum', 'none', 'batchmean'], "

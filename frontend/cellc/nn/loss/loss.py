@@ -210,7 +210,7 @@ class PoissonNLLLoss(LossBase):
 
 
 class SoftmaxCrossEntropyWithLogits(LossBase):
-    """The cross entropy of logits (N, C).
+    """The cross entropy of logits (N, C). As in MindSpore, labels have no gradient.
 
     Args:
         sparse: the labels are class indices (N), else probabilities (N, C).
@@ -230,7 +230,8 @@ class SoftmaxCrossEntropyWithLogits(LossBase):
                 f"For 'SoftmaxCrossEntropyWithLogits' with sparse={self.sparse}, the labels must "
                 f"be {wanted}, but got {labels.dtype}."
             )
-        return ops.cross_entropy(logits, labels, reduction=self.reduction)
+        given = labels if self.sparse else ops.stop_gradient(labels)
+        return ops.cross_entropy(logits, given, reduction=self.reduction)
 
 
 class CrossEntropyLoss(LossBase):
