@@ -146,8 +146,56 @@ def test_matrices_and_lines() -> None:
     assert ops.LogSpace(3, 10)(Tensor(0.0), Tensor(2.0)).asnumpy().tolist() == [1, 10, 100]
 
 
+def test_small_functions() -> None:
+    x = Tensor([[3.0, 4, 5], [4, 2, 6]])
+    # As MindSpore 2.10 gives it.
+    np.testing.assert_allclose(ops.mvlgamma(x, 3).asnumpy(), [
+        [2.6949248, 5.402975, 9.140645], [5.402975, 1.5963125, 13.640454]], rtol=2e-6)
+    assert ops.Mvlgamma(1)(x).shape == x.mvlgamma(2).shape == (2, 3)
+    for p, kind in ((0, ValueError), (1.5, TypeError)):
+        with pytest.raises(kind):
+            ops.mvlgamma(x, p)
+    assert ops.inv(Tensor([0.25, 0.5])).asnumpy().tolist() == [4, 2]
+    assert ops.view_as(x, ops.ones((3, 2))).shape == (3, 2)
+    a = Tensor(np.arange(12, dtype=np.float32).reshape(3, 4))
+    for order, wanted in (("fro", 22.494444), ("nuc", 24.364643), (float("inf"), 38.0)):
+        assert float(ops.matrix_norm(a, order)) == pytest.approx(wanted, rel=1e-6)
+    assert ops.matrix_norm(a, axis=(1, 0), keepdims=True).shape == (1, 1)
+    assert ops.gcd(Tensor([6, 4]), Tensor(4)).asnumpy().tolist() == [2, 4]
+    assert ops.lcm(Tensor([6, 4]), Tensor(4)).asnumpy().tolist() == [12, 4]
+
+
+def test_views_of_bytes() -> None:
+    x = np.array([[1, 2], [3, -4]])
+    for dtype, kind in ((ms.int32, np.int32), (ms.uint8, np.uint8), (ms.float64, np.float64)):
+        found = Tensor(x).view(dtype)
+        assert found.asnumpy().tobytes() == x.tobytes() and found.asnumpy().dtype == kind
+        assert (found.view(ms.int64).asnumpy() == x).all()
+    assert (ms.jit(lambda t: t.view(ms.int32))(Tensor(x)).asnumpy() == x.view(np.int32)).all()
+    with pytest.raises(ValueError, match="divided"):
+        Tensor([1, 2, 3], ms.int32).view(ms.int64)
+    with pytest.raises(TypeError, match="integers or floats"):
+        Tensor([True]).view(ms.int8)
+
+
+def test_methods_of_tensors() -> None:
+    x = Tensor(np.arange(9.0).reshape(3, 3))
+    assert x.diagonal(axis1=1, axis2=0).asnumpy().tolist() == [0, 4, 8]
+    assert (float(x.trace()), float(x.trace(1)), x.trace(dtype=ms.float32).dtype) == (
+        12, 6, ms.float32)
+    assert x.float_power(other=2).shape == x.multiply(value=2).shape == (3, 3)
+    line = Tensor([1.0, 3, 5])
+    assert [int(line.searchsorted(Tensor(3.0), side)) for side in ("left", "right")] == [1, 2]
+    assert [t.shape for t in x.qr()] == [(3, 3), (3, 3)] and x.det().shape == ()
+
+
 def test_attributes_of_primitives() -> None:
     relu = ops.ReLU().add_prim_attr("kind", 1)
-    assert relu.del_prim_attr("kind").set_stage(1).place("worker", 0) is relu
+    assert (relu.attrs["kind"], relu.kind) == (1, 1)
+    assert relu.del_prim_attr("kind").set_stage(1) is relu and relu.place("worker", 0) is None
     relu.init_prim_io_names(["x"], ["y"])
-    assert float(relu(Tensor(-1.0))) == 0
+    assert (relu.input_names, relu.set_device("CPU").primitive_target) == (["x"], "CPU")
+    assert float(relu(Tensor(-1.0))) == 0 and not hasattr(relu, "kind")
+    assert repr(ops.Add().set_stage(0)) == "Prim[Add]<stage=0>"
+    total = ops.ReduceSum().add_prim_attr("keep_dims", True)
+    assert total(Tensor(W), 0).shape == (1, 2)

@@ -90,7 +90,7 @@ def _primitives() -> dict[str, Any]:
 
 _LATER = {
     "..core.jacobian": "jacfwd jacrev jvp vjp", "..core.taylor": "derivative jet",
-    "..core.vmap": "vmap", "..mint.applied": "gcd lcm",
+    "..core.vmap": "vmap", "._norms": "matrix_norm", "..mint.applied": "gcd lcm",
     ".functional_fourier": "fft fft2 fftfreq fftn fftshift hfft hfft2 hfftn ifft ifft2 ifftn "
                            "ifftshift ihfft ihfft2 ihfftn irfft irfft2 irfftn rfft rfft2 rfftfreq "
                            "rfftn",

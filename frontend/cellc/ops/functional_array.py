@@ -137,6 +137,11 @@ def view(input: Tensor, *shape: Any) -> Tensor:
     return reshape(input, dims)
 
 
+def view_as(input: Tensor, other: Tensor) -> Tensor:
+    """`reshape` to the shape of another tensor. Source: `mindspore.ops.view_as`."""
+    return reshape(input, tensor(other, "view_as", "other").shape)
+
+
 _UNSIGNED = {d.itemsize: d for d in (uint8, uint16, uint32, uint64)}
 
 

@@ -257,6 +257,31 @@ def _gammas(input: Any, other: Any, what: str) -> tuple[Tensor, Tensor, Any]:
     return wide, other_wide, a.dtype
 
 
+def mvlgamma(input: Tensor, p: int) -> Tensor:
+    """The logarithm of the multivariate gamma function of p dimensions.
+
+    log(pi) p (p - 1) / 4 + the sum of lgamma(input - i / 2) for i below p.
+
+    Args:
+        input: floats above (p - 1) / 2.
+
+    Raises:
+        TypeError: no Tensor of floats; `p` is no int.
+        ValueError: `p` below 1.
+
+    Source: `mindspore.ops.mvlgamma`.
+    """
+    x, n = tensor(input, "mvlgamma"), integer(p, "mvlgamma", "p")
+    if not x.dtype.is_float:
+        raise TypeError(f"For 'mvlgamma', 'input' must hold floats, but got {x.dtype}.")
+    if n < 1:
+        raise ValueError(f"For 'mvlgamma', 'p' must be 1 or more, but got {p}.")
+    total: Tensor = apply("lgamma", x)
+    for i in range(1, n):
+        total = m.add(total, apply("lgamma", m.sub(x, i / 2)))
+    return m.add(total, math.log(math.pi) * n * (n - 1) / 4)
+
+
 def igamma(input: Tensor, other: Tensor) -> Tensor:
     """The lower regularized incomplete gamma function P(input, other); NaN out of its domain.
 

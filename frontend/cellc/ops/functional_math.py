@@ -794,6 +794,7 @@ ALIASES: dict[str, Any] = {
     "multiply": mul, "divide": div, "negative": neg, "absolute": abs, "equal": eq,
     "not_equal": ne, "less": lt, "less_equal": le, "greater": gt, "greater_equal": ge,
     "invert": bitwise_not, "accumulate_n": addn, "arctan2": atan2,
+    "inv": reciprocal,
 }
 """Other public names of functions above."""
 

@@ -460,7 +460,7 @@ METHODS: dict[str, Any] = {
     "log_matrix_determinant": solve.log_matrix_determinant,
     "random_categorical": rnd.random_categorical,
     "qr": _later("qr"), "svd": _later("svd"), "triangular_solve": _later("triangular_solve"),
-    "gcd": _later("gcd"), "lcm": _later("lcm"),
+    "mvlgamma": classes.mvlgamma, "gcd": _later("gcd"), "lcm": _later("lcm"),
     "add": add, "sub": m.subtract, "flatten": flatten, "repeat_interleave": repeat_interleave,
     "allclose": allclose, "argmax_with_value": argmax_with_value,
     "argmin_with_value": argmin_with_value, "ptp": ptp, "choose": choose,

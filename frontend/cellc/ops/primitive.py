@@ -40,7 +40,13 @@ class Primitive:
         return self._run(*operands, **kwargs)
 
     def _run(self, *operands: Any, **kwargs: Any) -> Any:
-        return type(self).function(*operands, **kwargs, **self.attrs)
+        return type(self).function(*operands, **kwargs, **self._fixed())
+
+    def _fixed(self) -> dict[str, Any]:
+        """The arguments that the init has fixed, without attributes that were added later."""
+        added = self.__dict__.get("_added")
+        return self.attrs if not added else {
+            k: v for k, v in self.attrs.items() if k not in added}
 
     def __getattr__(self, name: str) -> Any:
         attrs = self.__dict__.get("attrs", {})
@@ -56,8 +62,8 @@ class Primitive:
         return f"Prim[{self.name}]<{shown}>" if shown else f"Prim[{self.name}]"
 
     def set_device(self, device_target: str) -> Primitive:
-        """Accepted for compatibility; itself."""
-        return self
+        """Remember a device, which has no effect; itself."""
+        return self.add_prim_attr("primitive_target", device_target)
 
     def shard(self, in_strategy: Any = None, out_strategy: Any = None) -> Primitive:
         """Accepted for compatibility (there is one device); itself."""
@@ -83,7 +89,9 @@ class Primitive:
 
     def del_prim_attr(self, name: str) -> Primitive:
         """Forget an attribute that `add_prim_attr` has set; itself."""
-        self.__dict__.get("extra", {}).pop(name, None)
+        if name in self.__dict__.get("_added", ()):
+            self._added.remove(name)
+            del self.attrs[name]
         return self
 
     def init_prim_io_names(self, inputs: Any, outputs: Any) -> None:
@@ -99,13 +107,15 @@ class Primitive:
         """Remember a stage of a pipeline, which one process has not; itself."""
         return self.add_prim_attr("stage", stage)
 
-    def place(self, role: str, rank_id: int) -> Primitive:
-        """Accepted for compatibility (there is one process); itself."""
-        return self
+    def place(self, role: str, rank_id: int) -> None:
+        """Accepted for compatibility: there is one process."""
 
     def add_prim_attr(self, name: str, value: Any) -> Primitive:
-        """Remember an attribute that has no effect; itself."""
-        self.__dict__.setdefault("extra", {})[name] = value
+        """Set an attribute: an argument of the init, or another one that has no effect; itself."""
+        if name not in self.parameters:
+            self.__dict__.setdefault("_added", set()).add(name)
+        self.attrs[name] = value
+        changed(self, "attrs")
         return self
 
 
@@ -123,7 +133,7 @@ class SeededPrimitive(Primitive):
         self._stream = seeded(*seeds)
 
     def _run(self, *operands: Any, **kwargs: Any) -> Any:
-        attrs = {k: v for k, v in self.attrs.items() if k not in SEEDS}
+        attrs = {k: v for k, v in self._fixed().items() if k not in SEEDS}
         return type(self).function(*operands, **kwargs, **attrs, seed=self._stream)
 
 

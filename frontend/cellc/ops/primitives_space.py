@@ -13,6 +13,7 @@ from ..common.tensor import Tensor
 from ..core.dispatch import apply
 from . import functional_array as fa
 from . import functional_band as band
+from . import functional_classes as classes
 from . import functional_create as fc
 from . import functional_math as m
 from . import functional_more as more
@@ -288,6 +289,7 @@ _WITH_INIT: dict[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
                                    "data_format": "NCDHW"}),
     "Median": (_median, {"global_median": False, "axis": 0, "keep_dims": False,
                          "ignore_nan": False}),
+    "Mvlgamma": (classes.mvlgamma, {"p": REQUIRED}),
     "Qr": (_qr, {"full_matrices": False}),
     "ResizeBicubic": (_resized("bicubic", "ResizeBicubic"), _FLAGS),
     "ResizeBilinearV2": (_resized("bilinear", "ResizeBilinearV2"), _FLAGS),

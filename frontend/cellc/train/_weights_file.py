@@ -25,7 +25,7 @@ _TEXT_PREFIX = "text:"
 
 def with_suffix(name: str, format: str) -> str:
     """The file name with the suffix that the format asks for."""
-    return name if name.endswith("." + format) else f"{name}.{format}"
+    return name if name.endswith(format) else f"{name}.{format}"
 
 
 def write(path: str, entries: Entries, format: str, crc: bool = False) -> None:
