@@ -59,8 +59,11 @@ def test_shuffled_shards_are_disjoint_and_complete():
     parts = [chosen(ds.DistributedSampler(3, i), 12) for i in range(3)]
     assert sorted(chain(*parts)) == list(range(12)) != list(chain(*zip(*parts, strict=True)))
     data = [ds.NumpySlicesDataset({"b": np.arange(12)}, num_shards=3, shard_id=i) for i in range(3)]
-    first = [column(d) for d in data]
-    second = [column(d) for d in data]
+    data[0].output_shapes()  # what one process asks besides changes nothing
+    iterators = [d.create_dict_iterator(num_epochs=2, output_numpy=True) for d in data]
+    first, second = ([[int(r["b"]) for r in each] for each in iterators] for _ in range(2))
+    twice = column(data[0].repeat(2))
+    assert twice[:4] == first[0] != twice[4:]
     assert sorted(chain(*first)) == sorted(chain(*second)) == list(range(12))
     assert first != second
     ordered = [column(ds.NumpySlicesDataset({"b": np.arange(7)}, shuffle=False, num_shards=3,

@@ -31,8 +31,15 @@ class Run:
     def __init__(self, epoch: int = 0, seed: int | None = None) -> None:
         self.epoch = epoch
         chosen = config.chosen_seed() if seed is None else seed
+        self._passes: dict[int, int] = {}
         self._streams = np.random.SeedSequence(
             None if chosen is None else [chosen, epoch])
+
+    def times(self, source: object) -> int:
+        """How often a source has been gone through before in this epoch (by `repeat`)."""
+        done = self._passes.get(id(source), 0)
+        self._passes[id(source)] = done + 1
+        return done
 
     def stream(self) -> np.random.Generator:
         """The next random stream."""

@@ -33,12 +33,13 @@ class Draw:
 
     Args:
         random: a stream.
-        epoch: how often the source has been gone through.
+        epoch: which epoch of the iterator, and how often the source was gone through in it: what
+            several processes agree on.
         labels: the labels of all rows, by column name.
     """
 
     def __init__(
-        self, random: np.random.Generator, epoch: int, labels: Callable[[str], Any]
+        self, random: np.random.Generator, epoch: tuple[int, int], labels: Callable[[str], Any]
     ) -> None:
         self.random, self.epoch, self.labels = random, epoch, labels
 
@@ -142,7 +143,7 @@ class BuiltinSampler(Sampler):
         def no_labels(column: str) -> Any:
             raise RuntimeError(f"{type(self).__name__} needs a source with a column {column!r}.")
 
-        draw = Draw(np.random.default_rng(config.chosen_seed()), 0, no_labels)
+        draw = Draw(np.random.default_rng(config.chosen_seed()), (0, 0), no_labels)
         return iter(self._positions(range(self.dataset_size), draw))
 
 
@@ -244,7 +245,7 @@ class DistributedSampler(BuiltinSampler):
         order: Any = np.arange(len(ids))
         if self.shuffle:
             # Not of the pipeline's stream: all processes must draw the same.
-            order = np.random.default_rng([config.get_seed(), draw.epoch]).permutation(len(ids))
+            order = np.random.default_rng([config.get_seed(), *draw.epoch]).permutation(len(ids))
         if self.offset >= 0:
             first = (self.shard_id - self.offset) % self.num_shards
             return _listed(order[first :: self.num_shards])
@@ -415,7 +416,7 @@ class FixedSampler(BuiltinSampler):
     def select(self, size: int, draw: Draw) -> Ids:
         """As the other does, with a stream that starts anew each time."""
         random = np.random.default_rng(self.seed)
-        ids = self.fixed.select(size, Draw(random, 0, draw.labels))
+        ids = self.fixed.select(size, Draw(random, (0, 0), draw.labels))
         return [ids[p] for p in random.permutation(len(ids))] if self.shuffled else ids
 
 

@@ -34,7 +34,6 @@ class MappableDataset(SourceDataset):
     ) -> None:
         super().__init__(None, num_parallel_workers, cache)
         self.sampler = sampler
-        self._passes = 0
 
     def _count(self) -> int:
         """How many rows there are to choose among."""
@@ -57,13 +56,12 @@ class MappableDataset(SourceDataset):
 
     def rows(self, run: Run) -> Iterator[Row]:
         """The rows that the sampler chooses."""
-        draw = Draw(run.stream(), self._passes, self._labels)
-        self._passes += 1
+        draw = Draw(run.stream(), (run.epoch, run.times(self)), self._labels)
         for place in self._selected(draw):
             yield self._row(place)
 
     def _find_size(self) -> int:
-        return len(self._selected(Draw(np.random.default_rng(0), 0, self._labels)))
+        return len(self._selected(Draw(np.random.default_rng(0), (0, 0), self._labels)))
 
     def use_sampler(self, new_sampler: Any) -> None:
         """Choose rows by another sampler; None for all, in order.
