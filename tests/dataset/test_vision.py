@@ -167,6 +167,9 @@ def test_small_facts():
     assert [(i.name, i.value) for i in Inter] == [
         ("NEAREST", 0), ("ANTIALIAS", 1), ("BILINEAR", 2), ("BICUBIC", 3), ("AREA", 4),
         ("PILCUBIC", 5)]
+    assert (str(Border.EDGE), str(ds.Shuffle.GLOBAL), str(Inter.AREA)) == (
+        "Border.EDGE", "Shuffle.GLOBAL", "4")
+    assert ds.Shuffle.FILES == "files"
 
 
 def test_random_ones():

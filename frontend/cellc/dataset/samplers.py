@@ -6,7 +6,7 @@ A sampler may have a child; it then chooses among what the child chose.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from enum import StrEnum
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from .checks import INT32_MAX, indices, integer, of_type
 Ids = Sequence[int]
 
 
-class Shuffle(StrEnum):
+class Shuffle(str, Enum):  # noqa: UP042 (a StrEnum prints its value, MindSpore's its name)
     """How a source of files is shuffled. Source: `mindspore.dataset.Shuffle`."""
 
     FALSE = "false"

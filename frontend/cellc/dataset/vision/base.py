@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import IntEnum, StrEnum
+from enum import Enum, IntEnum
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ class Inter(IntEnum):
     PILCUBIC = 5
 
 
-class Border(StrEnum):
+class Border(str, Enum):  # noqa: UP042 (a StrEnum prints its value, MindSpore's its name)
     """What is beyond the edge of an image. Source: `mindspore.dataset.vision.Border`."""
 
     CONSTANT = "constant"
