@@ -94,3 +94,18 @@ def test_what_lies_between_keeps_nests_apart() -> None:
     assert len(schedule.clusters) == 2
     assert not any(c.ancestors >> c.number & 1 for c in schedule.clusters)
     check(g)
+
+
+def test_what_others_read_too_is_not_copied_for_a_product() -> None:
+    """A reshape that only a product reads is another name of what is stored for the others."""
+    g = Graph("rows")
+    x, w, v = inputs(g, (4, 16, 96), (96, 24), (4, 24, 16))
+    b = Builder(g)
+    e = b.exp(x)
+    flat = b.reshape(e, shape=(64, 96))
+    g.outputs += [b.matmul(flat, w, transpose_a=False, transpose_b=False),
+                  b.matmul(v, e, transpose_a=False, transpose_b=False)]
+    schedule = fuse(optimize(g))
+    assert sum(v.type.size == 64 * 96 for v in schedule.stored) == 1
+    assert len(schedule.clusters) == 3
+    check(g)

@@ -144,6 +144,9 @@ class Fuser:
         if self.users.get(node.operands[0]) == [node] and node.operands[0] not in self.results:
             # One of the two needs a buffer; that of the source suits the epilogue of a product.
             has_buffer = has_buffer or all(not fusable(u) for u in users)
+        elif source in self.cluster_of and node.operands[0] not in self.results:
+            # Stored as it is, it serves whoever reads it; a copy of another shape would not.
+            has_buffer = has_buffer or all(not fusable(u) for u in users)
         return has_buffer and any(not fusable(u) for u in users)
 
     def _inlines(self, node: Node) -> bool:
