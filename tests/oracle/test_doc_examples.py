@@ -1,4 +1,4 @@
-"""MindSpore's documentation examples of `ops`, `numpy` and `mint` print the same under cellc.
+"""MindSpore's documentation examples print the same under cellc.
 
 `known_differences.txt` lists the examples that do not, each with its reason. The list may only
 shrink: an example that comes to agree must leave it.
@@ -14,7 +14,11 @@ import pytest
 from .doc_examples import alike, collect, compare
 
 ORACLE = os.environ.get("CELLC_ORACLE_PYTHON")
-COMPARED = ("mindspore.ops.", "mindspore.numpy.", "mindspore.mint.")
+LEFT_OUT = ("mindspore.profiler.", "mindspore.hal.", "mindspore.communication.",
+            "mindspore.mint.distributed.")
+"""What is about devices and processes."""
+LONG = {"mindspore.nn.Conv2d", "mindspore.nn.Conv2dBnAct"}
+"""Examples of several hundred thousand million operations: they may not end in time."""
 KNOWN = Path(__file__).with_name("known_differences.txt")
 
 
@@ -27,10 +31,11 @@ def known() -> set[str]:
 @pytest.mark.skipif(not ORACLE, reason="CELLC_ORACLE_PYTHON is not set")
 def test_examples_print_the_same() -> None:
     assert ORACLE
-    chosen = {n: t for n, t in collect(ORACLE).items() if n.startswith(COMPARED)}
+    chosen = {n: t for n, t in collect(ORACLE).items()
+              if not n.startswith(LEFT_OUT) and n not in LONG}
     report = compare(ORACLE, chosen)
     different = {n: c.found.error or c.found.out for n, c in report.items() if c.verdict != "same"}
-    assert len(report) > 680
+    assert len(report) > 1000
     assert {n: why for n, why in different.items() if n not in known()} == {}
     assert known() - set(different) == set(), "these agree now: take them off the list"
 
