@@ -34,6 +34,9 @@ from .conv_vec import acc_size, minimum, split_index, task_kernel
 
 _RING_BYTES = 128 << 10
 """Bytes of a ring: it stays in the second-level cache beside what the task reads."""
+_SHARE_BYTES = 24 << 10
+"""Bytes of a ring of several blocks: more than one share a tile if the first-level cache holds it
+beside what they read."""
 _NEAR_BYTES = 1 << 20
 """So many bytes of an image are found again in a core's second-level cache, if it wrote them."""
 _NEAR_CYCLES = 2 / 24
@@ -95,7 +98,7 @@ def _ring_bytes(second: BlockConv, ov: int) -> int:
 def choose_pair(first: BlockConv, second: BlockConv, target: Target) -> Pair:
     """The cheapest way, of two problems that fit."""
     first, second = (records.replace(p, by_rows=True) for p in (first, second))
-    tile = choose_tile(first, target, _RING_BYTES // _ring_bytes(second, 1))
+    tile = choose_tile(first, target, max(1, _SHARE_BYTES // _ring_bytes(second, 1)))
     row = choose_tile(second, target)
     groups = first.out_blocks // tile.ov
     best: Pair | None = None
