@@ -51,6 +51,8 @@ _FEWEST_SHARING = 4
 _LINE_BYTES = 64
 _UNITS = 48
 _MAX_VECTORS = 4
+_WIDEST_SLIDING = 5
+"""Columns of a window whose weights find room in registers beside the accumulators."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,7 @@ class BlockConv:
     @property
     def slides(self) -> bool:
         """Whether the weights of a row of the window stay in registers while pixels pass by."""
-        return self.narrow and self.kw <= 5
+        return self.narrow and self.kw <= _WIDEST_SLIDING
 
     @property
     def depth(self) -> int:
