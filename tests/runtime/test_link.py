@@ -303,6 +303,7 @@ def patient(seconds: float) -> str:
 def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[subprocess.Popen[bytes]]]:
     """The processes that are started from now on, which wait for long; none is idle before and
     afterwards."""
+    monkeypatch.setenv("CELLC_COMPILE_JOBS", "2")  # 1 where each processor tests
     found: list[subprocess.Popen[bytes]] = []
     start = workers.start_worker
 
