@@ -191,12 +191,14 @@ def choose_tile(p: BlockConv, target: Target, widest: int = _MAX_VECTORS) -> Til
     rows, cols = (1, p.oh * p.ow) if p.flat else (p.oh, p.ow)
     best: Tile | None = None
     # Of 16 registers one stays free: there a multiply-add takes no element of memory for all lanes.
-    free = target.vector_registers - (target.vector_registers == 16 and not p.depthwise)
+    few = target.vector_registers == 16 and not p.depthwise
+    free = target.vector_registers - few
     free -= p.slides * p.kw
     for ov in range(1, min(widest, p.out_blocks) + 1):
         if p.image_blocks % ov or (p.groups > 1 and max(1, p.out_blocks // p.groups) % ov):
             continue  # a tile is of one group
-        most = (free - 1 - ov) // ov
+        # Beside 13 accumulators of one vector LLVM finds no register to rotate them through.
+        most = (free - 1 - (2 if few and ov == 1 else ov)) // ov
         for tr in range(1, min(1 if p.by_rows else rows, most) + 1):
             tc = min(cols, most // tr)
             if tc < cols and tr > 1:
