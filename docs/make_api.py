@@ -42,8 +42,12 @@ COMPARED: tuple[tuple[str, str], ...] = (
     ("parallel", "Several devices"),
     ("runtime", "Memory and threads"),
     ("hal", "Devices"),
+    ("profiler", "Profiles"),
+    ("dataset", "Input pipelines"),
+    ("dataset.transforms", "Transforms of any columns"),
+    ("dataset.vision", "Transforms of images"),
 )
-ABSENT = ("dataset", "profiler", "rewrite", "scipy", "boost")
+ABSENT = ("rewrite", "scipy", "boost")
 
 # Run by both interpreters, so that both sides are listed by the same rules.
 LISTING = '''
