@@ -15,6 +15,7 @@ from ..common._promotion import cast_to
 from ..common.tensor import Tensor
 from ..core.dispatch import apply
 from ..ops import functional_array as fa
+from ..ops import functional_grid as fg
 from ..ops import functional_math as m
 from ..ops import functional_reduce as fr
 from ..ops._args import axis_of, choice, integer, ints, is_int
@@ -279,12 +280,12 @@ def repeat(a: Any, repeats: Any, axis: int | None = None) -> Tensor:
 
 def tril(m: Any, k: int = 0) -> Tensor:
     """Zeros above the k-th diagonal. Source: `mindspore.numpy.tril`."""
-    return fa.tril(as_tensor(m, "tril", "m"), k)
+    return fg.tril(as_tensor(m, "tril", "m"), k)
 
 
 def triu(m: Any, k: int = 0) -> Tensor:
     """Zeros below the k-th diagonal. Source: `mindspore.numpy.triu`."""
-    return fa.triu(as_tensor(m, "triu", "m"), k)
+    return fg.triu(as_tensor(m, "triu", "m"), k)
 
 
 def diag(v: Any, k: int = 0) -> Tensor:
@@ -294,20 +295,20 @@ def diag(v: Any, k: int = 0) -> Tensor:
     """
     x = as_tensor(v, "diag", "v")
     if x.ndim == 1:
-        return fa.diagflat(x, k)
+        return fg.diagflat(x, k)
     if x.ndim != 2:
         raise ValueError(f"For 'numpy.diag', 'v' must have 1 or 2 axes, but got shape {x.shape}.")
-    return fa.diagonal(x, k)
+    return fg.diagonal(x, k)
 
 
 def diagflat(v: Any, k: int = 0) -> Tensor:
     """A matrix with all elements on a diagonal. Source: `mindspore.numpy.diagflat`."""
-    return fa.diagflat(as_tensor(v, "diagflat", "v"), k)
+    return fg.diagflat(as_tensor(v, "diagflat", "v"), k)
 
 
 def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
     """A diagonal of two axes. Source: `mindspore.numpy.diagonal`."""
-    return fa.diagonal(as_tensor(a, "diagonal", "a"), offset, axis1, axis2)
+    return fg.diagonal(as_tensor(a, "diagonal", "a"), offset, axis1, axis2)
 
 
 # --- selection ------------------------------------------------------------------------------------

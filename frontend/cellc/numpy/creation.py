@@ -16,6 +16,7 @@ from ..common.tensor import Tensor
 from ..core.dispatch import apply
 from ..ops import functional_array as fa
 from ..ops import functional_create as fc
+from ..ops import functional_grid as fg
 from ..ops import functional_math as m
 from ..ops import functional_random as rnd
 from ..ops._args import Ints, axis_of, integer, shape_of
@@ -200,7 +201,7 @@ def identity(n: int, dtype: Any = float32) -> Tensor:
 
 def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = float32) -> Tensor:
     """Ones at and below the k-th diagonal. Source: `mindspore.numpy.tri`."""
-    return fa.tril(ones((N, N if M is None else M), dtype), k)
+    return fg.tril(ones((N, N if M is None else M), dtype), k)
 
 
 # --- windows --------------------------------------------------------------------------------------

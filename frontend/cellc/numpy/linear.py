@@ -10,6 +10,7 @@ from ..common._promotion import cast_to, inexact
 from ..common.tensor import Tensor
 from ..core.dispatch import apply
 from ..ops import functional_array as fa
+from ..ops import functional_grid as fg
 from ..ops import functional_linalg as fl
 from ..ops import functional_math as m
 from ..ops import functional_reduce as fr
@@ -123,7 +124,7 @@ def matrix_power(a: Any, n: int) -> Tensor:
 def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None) -> Tensor:
     """The sum of a diagonal. Source: `mindspore.numpy.trace`."""
     x = finished(as_tensor(a, "trace", "a"), dtype, "trace")
-    parts = fa.diagonal(x, offset, axis1, axis2)
+    parts = fg.diagonal(x, offset, axis1, axis2)
     return fr.sum(parts, -1, dtype=x.dtype)
 
 

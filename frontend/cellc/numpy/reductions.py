@@ -12,6 +12,7 @@ from ..common._promotion import cast_to, inexact
 from ..common.tensor import Tensor
 from ..core.dispatch import apply
 from ..ops import functional_array as fa
+from ..ops import functional_grid as fg
 from ..ops import functional_math as m
 from ..ops import functional_math as m_
 from ..ops import functional_reduce as fr
@@ -382,7 +383,7 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True, dtype: Any = None) -> T
     c = cov(x, y, rowvar)
     if not c.ndim:
         return finished(m.div(c, c), dtype, "corrcoef")
-    spread = m.sqrt(fa.diagonal(c))
+    spread = m.sqrt(fg.diagonal(c))
     c = m.div(m.div(c, fa.expand_dims(spread, 1)), spread)
     return finished(m.clamp(c, -1.0, 1.0), dtype, "corrcoef")
 

@@ -22,6 +22,7 @@ from . import (
     functional_classes,
     functional_control,
     functional_create,
+    functional_grid,
     functional_host,
     functional_index,
     functional_linalg,
@@ -40,7 +41,8 @@ from ._generated import generated_functions
 from .methods import install
 
 _FAMILIES: tuple[ModuleType, ...] = (
-    functional_create, functional_array, functional_index, functional_linalg, functional_loss,
+    functional_create, functional_array, functional_grid, functional_index, functional_linalg,
+    functional_loss,
     functional_math, functional_nn, functional_random, functional_reduce, functional_window,
     functional_control, functional_host, functional_scatter, functional_more, functional_volume,
     functional_attention,

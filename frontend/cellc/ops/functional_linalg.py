@@ -10,6 +10,7 @@ from ..common._promotion import operands
 from ..common.tensor import Tensor
 from ..core.dispatch import apply
 from . import functional_array as fa
+from . import functional_grid as fg
 from . import functional_math as m
 from ._args import axis_of, ints, is_int, tensor
 
@@ -300,7 +301,7 @@ def _diagonal(x: Tensor, subs: str) -> tuple[Tensor, str]:
         while subs.count(c) > 1:
             i = subs.index(c)
             j = subs.index(c, i + 1)
-            x = fa.diagonal(x, 0, i, j)
+            x = fg.diagonal(x, 0, i, j)
             subs = subs[:i] + subs[i + 1 : j] + subs[j + 1 :] + c
     return x, subs
 

@@ -15,6 +15,7 @@ from ..common.tensor import Tensor
 from ..core.dispatch import apply
 from . import functional_array as fa
 from . import functional_create as fc
+from . import functional_grid as fg
 from . import functional_linalg as fl
 from . import functional_math as m
 from . import functional_nn as fn
@@ -171,8 +172,8 @@ def matrix_band_part(x: Tensor, lower: Any, upper: Any) -> Tensor:
     """
     t = tensor(x, "matrix_band_part", "x")
     low, high = (integer(v, "matrix_band_part", "a bound") for v in (lower, upper))
-    out = t if low < 0 else fa.triu(t, -low)
-    return out if high < 0 else fa.tril(out, high)
+    out = t if low < 0 else fg.triu(t, -low)
+    return out if high < 0 else fg.tril(out, high)
 
 
 def _blocks(what: str, size: Any, pairs: Any, rank: int) -> tuple[tuple[int, ...], list[Any]]:

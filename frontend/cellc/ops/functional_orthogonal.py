@@ -17,6 +17,7 @@ from ..common.tensor import Tensor
 from ..core.dispatch import apply, scan
 from . import functional_array as fa
 from . import functional_create as fc
+from . import functional_grid as fg
 from . import functional_index as fi
 from . import functional_linalg as fl
 from . import functional_math as m
@@ -96,7 +97,7 @@ def qr(input: Tensor, mode: str = "reduced") -> tuple[Tensor, Tensor]:
     r = flat
     if flat.size:
         (r, q), _ = scan(("reflect",), [flat, q], [], [positions(rows)], k, _reflect)
-    r = fa.triu(r)
+    r = fg.triu(r)
     if how == "complete":
         return fa.reshape(q, (*lead, rows, rows)), fa.reshape(r, (*lead, rows, columns))
     upper = fa.reshape(fa.part(r, 1, 0, k), (*lead, k, columns))
@@ -291,7 +292,7 @@ def _decomposed(flat: Tensor, full: bool) -> tuple[Tensor, Tensor, Tensor]:
     v = fi.gather_elements(v, 2, fa.broadcast_to(pick, v.shape))
     # Q of columns at right angles is those of length one, and others where a column is zero.
     q, r = qr(fl.matmul(fixed, v), "complete" if full else "reduced")
-    size = fa.diagonal(r, 0, 1, 2)
+    size = fg.diagonal(r, 0, 1, 2)
     sign = m.where(m.lt(size, 0.0), -1.0, fc.ones_like(size))
     q, s, v = (apply("stop_gradient", t) for t in (q, m.abs(size), v))
     flip = fa.expand_dims(sign, 1)
@@ -321,7 +322,7 @@ def _first_order(
         inverse = m.where(m.gt(row, 0.0), m.div(1.0, m.where(m.gt(row, 0.0), row, 1.0)), 0.0)
         reached = m.mul(fl.matmul(change, v), inverse)
         of_u = m.add(of_u, m.sub(reached, fl.matmul(u, fl.matmul(across, reached))))
-    return m.add(s, fa.diagonal(p, 0, 1, 2)), m.add(u, of_u), m.add(v, of_v)
+    return m.add(s, fg.diagonal(p, 0, 1, 2)), m.add(u, of_u), m.add(v, of_v)
 
 
 def pinv(x: Tensor, *, atol: Any = None, rtol: Any = None, hermitian: bool = False) -> Tensor:

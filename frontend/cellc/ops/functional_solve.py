@@ -18,6 +18,7 @@ from ..common.tensor import Tensor
 from ..core.dispatch import apply, scan
 from . import functional_array as fa
 from . import functional_create as fc
+from . import functional_grid as fg
 from . import functional_index as fi
 from . import functional_math as m
 from . import functional_reduce as fr
@@ -256,8 +257,8 @@ def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor
     Source: `mindspore.ops.cholesky_solve`.
     """
     factor = _square(input2, "cholesky_solve", "input2")
-    low = fa.swapaxes(fa.triu(factor), -1, -2) if boolean(upper, "cholesky_solve", "upper") \
-        else fa.tril(factor)
+    low = fa.swapaxes(fg.triu(factor), -1, -2) if boolean(upper, "cholesky_solve", "upper") \
+        else fg.tril(factor)
     return matrix_solve(low, matrix_solve(low, input), True)
 
 

@@ -25,6 +25,7 @@ from ..common.tensor import Tensor
 from ..core.dispatch import apply
 from . import functional_array as fa
 from . import functional_create as fc
+from . import functional_grid as fg
 from . import functional_index as fi
 from . import functional_linalg as fl
 from . import functional_math as m
@@ -507,10 +508,10 @@ _AS_THEY_ARE: tuple[Any, ...] = (
     fr.cumprod, fr.diff, fr.kthvalue, fr.logcumsumexp, fr.logsumexp, fr.masked_select,
     fr.msort, fr.nanmean, fr.nonzero, fr.norm,
     fr.topk, fr.unique, fr.unique_consecutive,
-    fa.broadcast_to, fa.diag, fa.diagflat, fa.dsplit,
+    fa.broadcast_to, fg.diag, fg.diagflat, fa.dsplit,
     fa.expand_dims, fa.fliplr, fa.flipud, fa.hsplit, fa.is_complex, fa.is_floating_point,
     fa.moveaxis, fa.narrow, fa.ravel, fa.roll, fa.rot90, fa.squeeze, fa.swapaxes,
-    fa.swapdims, fa.t, fa.tensor_split, fa.tril, fa.triu, fa.unbind, fa.unsqueeze,
+    fa.swapdims, fa.t, fa.tensor_split, fg.tril, fg.triu, fa.unbind, fa.unsqueeze,
     fa.view, fa.vsplit, fa.reverse,
     fi.gather_elements, fi.gather_nd, fi.index_fill, fi.index_select,
     fi.inplace_update, fi.unsorted_segment_max, fi.unsorted_segment_min, fi.unsorted_segment_prod,

@@ -27,6 +27,7 @@ from . import functional_array as fa
 from . import functional_band as band
 from . import functional_classes as classes
 from . import functional_create as fc
+from . import functional_grid as fg
 from . import functional_index as fi
 from . import functional_linalg as fl
 from . import functional_math as m
@@ -409,7 +410,7 @@ def trace(
         dtype: element type to convert to first.
     """
     x = self if dtype is None else cast_to(self, dtype)
-    line = fa.diagonal(x, offset, axis1, axis2)
+    line = fg.diagonal(x, offset, axis1, axis2)
     out: Tensor = apply("reduce_sum", line, axes=(line.ndim - 1,), keepdims=False)
     return out
 
@@ -448,7 +449,7 @@ def register_hook(input: Tensor, hook: Callable[..., Any]) -> Any:
 METHODS: dict[str, Any] = {
     "register_hook": register_hook,
     "searchsorted": searchsorted, "trace": trace, "reverse_sequence": reverse_sequence,
-    "bernoulli": bernoulli, "diagonal": aliased(fa.diagonal, axis1="dim1", axis2="dim2"),
+    "bernoulli": bernoulli, "diagonal": aliased(fg.diagonal, axis1="dim1", axis2="dim2"),
     "float_power": aliased(m.float_power, other="exponent"),
     "multiply": aliased(m.mul, value="other"),
     "approximate_equal": aliased(more.approximate_equal, other="y"),

@@ -23,6 +23,7 @@ from ..core.dispatch import apply
 from . import functional_array as fa
 from . import functional_control as control
 from . import functional_create as fc
+from . import functional_grid as fg
 from . import functional_index as fi
 from . import functional_linalg as fl
 from . import functional_loss as loss
@@ -205,7 +206,7 @@ def _softmax_cross_entropy(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tens
 def _sparse_cross_entropy(logits: Tensor, labels: Tensor, is_grad: bool) -> Tensor:
     if not is_grad:
         return loss.cross_entropy(logits, labels)
-    hot = cast_to(fa.one_hot(labels, logits.shape[1], 1.0, 0.0), logits.dtype)
+    hot = cast_to(fg.one_hot(labels, logits.shape[1], 1.0, 0.0), logits.dtype)
     return m.div(m.sub(fn.softmax(logits, 1), hot), float(logits.shape[0]))
 
 
@@ -294,7 +295,7 @@ def _topk(input_x: Tensor, k: int, sorted: bool) -> tuple[Tensor, Tensor]:
 
 
 def _one_hot(indices: Tensor, depth: int, on_value: Any, off_value: Any, axis: int) -> Tensor:
-    return fa.one_hot(indices, depth, on_value, off_value, axis)
+    return fg.one_hot(indices, depth, on_value, off_value, axis)
 
 
 def _strided_slice(input_x: Tensor, begin: Any, end: Any, strides: Any, **masks: int) -> Tensor:
@@ -377,7 +378,7 @@ def _inplace_update(x: Tensor, v: Tensor, indices: Any) -> Tensor:
 def _diag_part(input_x: Tensor) -> Tensor:
     half = input_x.shape[: input_x.ndim // 2]
     square = fa.reshape(input_x, (int(np.prod(half)),) * 2)
-    return fa.reshape(fa.diagonal(square), half)
+    return fa.reshape(fg.diagonal(square), half)
 
 
 def _square_sum_all(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
@@ -422,7 +423,7 @@ _PLAIN: dict[str, Callable[..., Any]] = {
     "Reshape": fa.reshape, "Transpose": fa.transpose, "ExpandDims": fa.expand_dims,
     "Flatten": fa.flatten, "Tile": fa.tile, "Shape": fa.shape, "DType": fa.dtype, "Rank": fa.rank,
     "Size": fa.size,
-    "TensorShape": _tensor_shape, "Diag": fa.diag, "DiagPart": _diag_part, "Trace": fa.trace,
+    "TensorShape": _tensor_shape, "Diag": fg.diag, "DiagPart": _diag_part, "Trace": fg.trace,
     "Slice": fa.slice, "Identity": fa.identity, "Eye": fc.eye, "Fill": fc.fill,
     "Fills": fc.fills, "Ones": fc.ones, "Zeros": fc.zeros, "OnesLike": fc.ones_like,
     "ZerosLike": fc.zeros_like, "LinSpace": fc.linspace, "ScalarToTensor": fc.scalar_to_tensor,
@@ -515,7 +516,7 @@ _WITH_INIT: dict[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
     "Split": (_split, {"axis": 0, "output_num": 1}), "Squeeze": (fa.squeeze, {"axis": ()}),
     "ReverseV2": (lambda x, axis: fa.flip(x, axis), {"axis": REQUIRED}),
     "Roll": (fa.roll, {"shifts": REQUIRED, "dims": None}),
-    "Tril": (fa.tril, {"diagonal": 0}), "Triu": (fa.triu, {"diagonal": 0}),
+    "Tril": (fg.tril, {"diagonal": 0}), "Triu": (fg.triu, {"diagonal": 0}),
     "Pad": (_pad, {"paddings": REQUIRED}), "MirrorPad": (_mirror_pad, {"mode": "REFLECT"}),
     "PadV3": (_pad_v3, {"mode": "constant", "paddings_contiguous": True}),
     "DepthToSpace": (_depth_to_space, {"block_size": REQUIRED}),
@@ -523,7 +524,7 @@ _WITH_INIT: dict[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
     "StridedSlice": (_strided_slice, {"begin_mask": 0, "end_mask": 0, "ellipsis_mask": 0,
                                       "new_axis_mask": 0, "shrink_axis_mask": 0}),
     "OneHot": (_one_hot, {"axis": -1}),
-    "Meshgrid": (lambda inputs, indexing: fa.meshgrid(*inputs, indexing=indexing),
+    "Meshgrid": (lambda inputs, indexing: fg.meshgrid(*inputs, indexing=indexing),
                  {"indexing": "xy"}),
     "Range": (fc.range, {"maxlen": 1000000}),
     "Gather": (lambda x, indices, axis, *, batch_dims: fi.gather(x, indices, axis, batch_dims),

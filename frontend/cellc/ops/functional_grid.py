@@ -1,0 +1,131 @@
+"""Diagonals, triangles, grids and one-hot rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from cellc_runtime.dtypes import bool_, int64
+
+from ..common._promotion import common, default_dtype
+from ..common.tensor import Tensor
+from ..core.dispatch import apply
+from . import functional_array as fa
+from . import functional_math as m
+from ._args import axis_of, choice, integer, tensor, tensors
+
+
+def tril(input: Tensor, diagonal: int = 0) -> Tensor:
+    """Zeros above a diagonal of the last two axes."""
+    out: Tensor = apply("tril", tensor(input, "tril"),
+                        diagonal=integer(diagonal, "tril", "diagonal"))
+    return out
+
+
+def triu(input: Tensor, diagonal: int = 0) -> Tensor:
+    """Zeros below a diagonal of the last two axes."""
+    out: Tensor = apply("triu", tensor(input, "triu"),
+                        diagonal=integer(diagonal, "triu", "diagonal"))
+    return out
+
+
+def diag(input: Tensor) -> Tensor:
+    """A tensor of twice the axes with `input` on its diagonal, zeros elsewhere."""
+    x = tensor(input, "diag")
+    square: Tensor = apply("diag_embed", fa.ravel(x))
+    return fa._to_shape(square, x.shape * 2)
+
+
+def diagflat(input: Tensor, offset: int = 0) -> Tensor:
+    """A matrix with the elements of `input` on a diagonal."""
+    out: Tensor = apply("diag_embed", fa.ravel(input), offset=integer(offset, "diagflat", "offset"))
+    return out
+
+
+def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    """The last axis laid out as a diagonal of two new axes dim1 and dim2."""
+    x = tensor(input, "diag_embed")
+    out: Tensor = apply("diag_embed", x, offset=integer(offset, "diag_embed", "offset"))
+    return fa.moveaxis(out, (-2, -1), (dim1, dim2))
+
+
+def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """The diagonal of two axes, as the last axis."""
+    x = tensor(input, "diagonal")
+    if x.ndim < 2:
+        raise ValueError(f"For 'diagonal', the input must have 2 axes or more, but got {x.ndim}.")
+    a, b = axis_of(dim1, x.ndim, "diagonal", "dim1"), axis_of(dim2, x.ndim, "diagonal", "dim2")
+    if a == b:
+        raise ValueError(f"For 'diagonal', dim1 and dim2 must differ, but both are {a}.")
+    out: Tensor = apply("diagonal", fa.moveaxis(x, (a, b), (-2, -1)),
+                        offset=integer(offset, "diagonal", "offset"))
+    return out
+
+
+def trace(input: Tensor) -> Tensor:
+    """The sum of the diagonal of a matrix."""
+    x = diagonal(input)
+    out: Tensor = apply("reduce_sum", x, axes=(x.ndim - 1,), keepdims=False)
+    return out
+
+
+def vander(x: Tensor, N: int | None = None) -> Tensor:
+    """The Vandermonde matrix: column j is x ** (N - 1 - j)."""
+    n = x.shape[0] if N is None else integer(N, "vander", "N")
+    powers = Tensor._from_array(np.arange(n - 1, -1, -1).astype(x.dtype.numpy))
+    return m.pow(fa._to_shape(x, (x.size, 1)), powers)
+
+
+def meshgrid(*inputs: Any, indexing: str = "xy") -> tuple[Tensor, ...]:
+    """Coordinate grids of vectors; `"xy"` puts the second vector on the first axis.
+
+    Raises:
+        ValueError: another indexing.
+    """
+    given = inputs[0] if len(inputs) == 1 and isinstance(inputs[0], (list, tuple)) else inputs
+    xs = [fa.ravel(x) for x in tensors(list(given), "meshgrid", "inputs")]
+    choice(indexing, ("xy", "ij"), "meshgrid", "indexing")
+    axes = list(range(len(xs)))
+    if indexing == "xy" and len(xs) > 1:
+        axes[0], axes[1] = 1, 0
+    dims = [0] * len(xs)
+    for x, a in zip(xs, axes, strict=True):
+        dims[a] = x.size
+    shapes = (tuple(x.size if i == a else 1 for i in range(len(xs)))
+              for x, a in zip(xs, axes, strict=True))
+    return tuple(fa.broadcast_to(fa._to_shape(x, shape), dims)
+                 for x, shape in zip(xs, shapes, strict=True))
+
+
+def cartesian_prod(*inputs: Tensor) -> Tensor:
+    """All combinations of one element of each vector, as rows."""
+    if len(inputs) == 1:
+        return inputs[0]
+    return fa.stack([fa.ravel(g) for g in meshgrid(*inputs, indexing="ij")], -1)
+
+
+def one_hot(
+    indices: Tensor, depth: int, on_value: Any = 1, off_value: Any = 0, axis: int = -1
+) -> Tensor:
+    """`on_value` at the position an index names along a new axis of length `depth`.
+
+    Args:
+        on_value, off_value: numbers or one-element tensors; their type is the result's
+            (int64 for ints).
+    """
+    x = tensor(indices, "one_hot", "indices")
+    if not x.dtype.is_integer:
+        raise TypeError(f"For 'one_hot', 'indices' must be ints, but got {x.dtype}.")
+    n = integer(depth, "one_hot", "depth")
+    if n < 0:
+        raise ValueError(f"For 'one_hot', 'depth' must be non-negative, but got {n}.")
+    a = axis_of(axis, x.ndim + 1, "one_hot")
+    if isinstance(on_value, Tensor) or isinstance(off_value, Tensor):
+        on, off = common("one_hot", on_value, off_value)
+        hot: Tensor = apply("one_hot", x, depth=n, axis=a, dtype=bool_, on=True, off=False)
+        return m.where(hot, on, off)
+    dtypes = [default_dtype(v) for v in (on_value, off_value)]
+    to = dtypes[0] if dtypes[0].is_float else dtypes[1] if dtypes[1].is_float else int64
+    out: Tensor = apply("one_hot", x, depth=n, axis=a, dtype=to, on=on_value, off=off_value)
+    return out
