@@ -168,12 +168,20 @@ def _step_by_step(
         numbers = [r.track(t) for t in own]
         outs = replay.replay(region, own)
         ends = [r.value_of(t) for t in outs]
+    return _continued(r, numbers, so_far, wanted, ends, dys)
+
+
+def _continued(
+    r: Recording, numbers: Sequence[int], so_far: Sequence[Tensor | None], wanted: Sequence[bool],
+    ends: Sequence[int | None], dys: Sequence[Tensor | None],
+) -> list[Tensor | None]:
+    """Gradients of what is wanted of the values `numbers`, added to those so far; see `Sums`."""
     chosen = [i for i, w in enumerate(wanted) if w]
     seeds = [*((numbers[i], so_far[i]) for i in chosen), *zip(ends, dys, strict=True)]
     given = [(n, t) for n, t in seeds if n is not None and t is not None]
     found = r.gradients_of([n for n, _ in given], [t for _, t in given],
                            [numbers[i] for i in chosen])
-    new: list[Tensor | None] = [None] * len(operands)
+    new: list[Tensor | None] = [None] * len(numbers)
     for i, grad in zip(chosen, found, strict=True):
         new[i] = grad
     return new
@@ -239,17 +247,7 @@ class Replay:
                 out = take_apart(self.call(args, kwargs))[1]
                 results = list({id(t): t for t in out}.values())
                 ends = [*(r.value_of(results[i]) for i in own), *map(r.value_of, changed)]
-            chosen = [i for i, w in enumerate(wanted) if w]
-            seeds: list[tuple[int | None, Tensor | None]] = [
-                (numbers[i], so_far[i]) for i in chosen]
-            seeds += list(zip(ends, dys, strict=True))
-            given = [(n, t) for n, t in seeds if n is not None and t is not None]
-            found = r.gradients_of([n for n, _ in given], [t for _, t in given],
-                                   [numbers[i] for i in chosen])
-        new: list[Tensor | None] = [None] * len(operands)
-        for i, grad in zip(chosen, found, strict=True):
-            new[i] = grad
-        return new
+            return _continued(r, numbers, so_far, wanted, ends, dys)
 
 
 def _track(r: Recording, many: Sequence[Tensor]) -> int:

@@ -12,13 +12,11 @@ from cellc_runtime.dtypes import DType, bool_, complex128, float32, float64, int
 
 from ..common._promotion import (
     cast_to,
-    common,
     constant,
     inexact,
     is_scalar,
     operand,
     operands,
-    promoted,
     weak,
 )
 from ..common.tensor import Tensor
@@ -772,22 +770,6 @@ def nan_to_num(
 def largest(dtype: DType) -> Any:
     """The largest finite number of a float type."""
     return 3.3895313892515355e38 if dtype.name == "bfloat16" else np.finfo(dtype.numpy).max
-
-
-def result_type(a: Tensor, b: Tensor) -> DType:
-    """The element type two tensors are promoted to."""
-    return promoted(a.dtype, b.dtype)
-
-
-def broadcastable_pair(what: str, x: Any, y: Any) -> tuple[Tensor, Tensor]:
-    """Two operands promoted to one type."""
-    return operands(what, x, y)
-
-
-def broadcastable(what: str, *xs: Any) -> list[Tensor]:
-    """Operands of one type, ints in float32: for compositions defined on reals."""
-    return [inexact(x) for x in common(what, *xs)]
-
 
 
 ALIASES: dict[str, Any] = {

@@ -13,7 +13,7 @@ from cellc_runtime.dtypes import DType, bool_, float16, float32, float64, int32,
 from cellc_runtime.dtypes import bfloat16 as _bfloat16
 
 from ..common._found import traced, true_positions, unraveled
-from ..common._promotion import cast_to, constant, inexact
+from ..common._promotion import cast_to, common, constant, inexact
 from ..common.tensor import Array, Tensor
 from ..core.dispatch import apply
 from ..pynative.recorder import active_recordings
@@ -328,7 +328,7 @@ def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
 
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0) -> Tensor:
     """The p-norm distances between the rows of x1 (..., P, M) and x2 (..., R, M): (..., P, R)."""
-    a, b = m.broadcastable("cdist", x1, x2)
+    a, b = (inexact(x) for x in common("cdist", x1, x2))
     left: Tensor = apply("reshape", a, shape=(*a.shape[:-1], 1, a.shape[-1]))
     right: Tensor = apply("reshape", b, shape=(*b.shape[:-2], 1, *b.shape[-2:]))
     return _vector_norm(m.sub(left, right), float(number(p, "cdist", "p")), -1, False)

@@ -15,7 +15,7 @@ import numpy as np
 from cellc_compiler.ir.op import REQUIRED, all_ops
 from cellc_runtime.dtypes import DType, int32, int64
 
-from ..common._promotion import cast_to
+from ..common._promotion import cast_to, operands
 from ..common.parameter import Parameter
 from ..common.seed import Generator
 from ..common.tensor import Tensor
@@ -96,7 +96,7 @@ def _matmul(x: Tensor, y: Tensor, transpose_a: bool, transpose_b: bool) -> Tenso
     if x.ndim < 2 or y.ndim < 2:
         raise ValueError(f"For 'MatMul', operands must have 2 axes or more, got {x.shape} and "
                          f"{y.shape}.")
-    a, b = m.as_numbers(*m.broadcastable_pair("MatMul", x, y))
+    a, b = m.as_numbers(*operands("MatMul", x, y))
     inner = a.shape[-2] if transpose_a else a.shape[-1]
     if inner != (b.shape[-1] if transpose_b else b.shape[-2]):
         raise ValueError(f"For 'MatMul', the inner lengths of {x.shape} and {y.shape} differ "
