@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -298,3 +299,13 @@ CASES: dict[str, Case] = {
     "gemm": Case("SGEMM 512", _gemm, group="micro"),
     "conv": Case("conv 3x3, 64 channels, 56 x 56", _conv, group="micro"),
 }
+
+
+def _half(name: str, dtype: str) -> Case:
+    case = CASES[name]
+    return replace(case, title=f"{case.title}, {dtype}", group="half", dtype=dtype, network=name)
+
+
+CASES |= {f"{name}_{short}": _half(name, dtype) for dtype, short, names in (
+    ("bfloat16", "bf16", ("mlp", "resnet18", "resnet50", "gpt_decoder", "gpt_train", "chain")),
+    ("float16", "f16", ("resnet50", "gpt_decoder", "chain"))) for name in names}

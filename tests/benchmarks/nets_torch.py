@@ -381,10 +381,11 @@ NETWORKS: dict[str, Callable[..., Any]] = {
 
 def network(name: str, weights: Any) -> Any:
     """The network of a case with its weights."""
-    net = NETWORKS[name](**CASES[name].sizes)
+    case = CASES[name]
+    net = NETWORKS[case.network or name](**case.sizes)
     with torch.no_grad():
         for parameter, array in zip(net.parameters(), weights, strict=True):
             if tuple(parameter.shape) != array.shape:
                 raise ValueError(f"{tuple(parameter.shape)} is not {array.shape}")
             parameter.copy_(torch.from_numpy(array))
-    return net
+    return net if case.kind == "train" else net.to(getattr(torch, case.dtype))

@@ -41,16 +41,29 @@ def build(library: str, mode: str, name: str, given: Data) -> Callable[[], Any]:
     ms.set_context(mode=ms.GRAPH_MODE if mode == "graph" else ms.PYNATIVE_MODE)
     ms.set_context(device_target="CPU")
     case = CASES[name]
+    name = case.network or name
     net = _network(ms, name, case.sizes)
     for parameter, array in zip(_parameters(net), given.weights, strict=True):
         if tuple(parameter.shape) != array.shape:
             raise ValueError(f"{parameter.name} is {parameter.shape}, not {array.shape}")
         parameter.set_data(ms.Tensor.from_numpy(array))
-    call = _call(ms, net, name, case)
     inputs = [ms.Tensor.from_numpy(a) for a in given.inputs]
+    if case.dtype != "float32":
+        net, inputs = _low(ms, net, inputs, case)
+    call = _call(ms, net, name, case)
     if library == "cellc":
         return lambda: call(*inputs)  # synchronous
     return lambda: _arrive(call(*inputs))
+
+
+def _low(ms: ModuleType, net: Any, inputs: list[Any], case: Case) -> tuple[Any, list[Any]]:
+    """The network and its inputs in 16 bits (of a training step: mixed)."""
+    dtype = getattr(ms, case.dtype)
+    if case.kind == "train":
+        return ms.amp.auto_mixed_precision(net, "O2", dtype), inputs
+    for parameter in net.get_parameters():
+        parameter.set_dtype(dtype)
+    return net, [x.astype(dtype) if x.is_floating_point() else x for x in inputs]
 
 
 def _arrive(result: Any) -> Any:

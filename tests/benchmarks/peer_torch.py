@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from cases import CASES, data
 from nets_torch import network
-from spec import Data
+from spec import Case, Data
 
 
 def build(mode: str, name: str, given: Data) -> Callable[[], Any]:
@@ -22,7 +22,8 @@ def build(mode: str, name: str, given: Data) -> Callable[[], Any]:
     inputs = [torch.from_numpy(a) for a in given.inputs]
     compiled = mode == "compile"
     if case.kind == "train":
-        return _step(net, compiled, inputs, case.optimizer)
+        return _step(net, compiled, inputs, case)
+    inputs = [x.to(getattr(torch, case.dtype)) if x.is_floating_point() else x for x in inputs]
     if case.kind == "grad":
         return _gradient(net, compiled, inputs)
     net.eval()
@@ -52,19 +53,21 @@ def _gradient(net: Any, compiled: bool, inputs: list[Any]) -> Callable[[], Any]:
     return run
 
 
-def _step(net: Any, compiled: bool, inputs: list[Any], kind: str) -> Callable[[], Any]:
+def _step(net: Any, compiled: bool, inputs: list[Any], case: Case) -> Callable[[], Any]:
     *given, labels = inputs
+    dtype = getattr(torch, case.dtype)
     labels = labels.long().flatten()
     fused = {} if compiled else {"fused": True}
     optimizer: Any
-    if kind == "adam":
+    if case.optimizer == "adam":
         optimizer = torch.optim.Adam(net.parameters(), lr=1e-3, **fused)
     else:
         optimizer = torch.optim.SGD(net.parameters(), lr=0.02, momentum=0.9, **fused)
     net.train()
 
     def loss_of(*x: Any) -> Any:
-        return F.cross_entropy(net(*x).flatten(0, -2), labels)
+        with torch.autocast("cpu", dtype, enabled=dtype != torch.float32):
+            return F.cross_entropy(net(*x).flatten(0, -2), labels)
 
     update: Callable[[], Any] = optimizer.step
     if compiled:

@@ -142,6 +142,8 @@ def able(peer: str, case: str) -> bool:
     """Whether a peer takes part in a case."""
     if peer == "numpy":
         return case == "gemm"
+    if CASES[case].dtype != "float32" and peer.split()[0] not in ("cellc", "torch"):
+        return False
     return peer not in ("onnxruntime", "openvino") or CASES[case].kind == "infer"
 
 
@@ -329,6 +331,7 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("cases", nargs="*", metavar="CASE", help=", ".join(CASES))
     parser.add_argument("--aside", action="store_true", help="networks that nobody tunes for")
     parser.add_argument("--micro", action="store_true", help="small parts of networks")
+    parser.add_argument("--half", action="store_true", help="networks in 16-bit floats")
     parser.add_argument("--all", action="store_true", help="every case")
     parser.add_argument("--peers", nargs="+", default=None, choices=PEERS, metavar="PEER",
                         help=", ".join(f'"{p}"' if " " in p else p for p in PEERS))
@@ -355,7 +358,8 @@ def chosen(args: argparse.Namespace, parser: argparse.ArgumentParser) -> list[st
         parser.error(f"unknown case {unknown[0]!r}; there are {', '.join(CASES)}")
     groups = {"aside"} if args.aside else set()
     groups |= {"micro"} if args.micro else set()
-    groups |= {"workload", "aside", "micro"} if args.all else set()
+    groups |= {"half"} if args.half else set()
+    groups |= {"workload", "aside", "micro", "half"} if args.all else set()
     if not groups and not args.cases:
         groups = {"workload"}
     return list(dict.fromkeys([*args.cases, *(n for n, c in CASES.items() if c.group in groups)]))

@@ -39,12 +39,14 @@ class Spec:
     Attributes:
         kind: "infer"; "train" (a step with an optimizer); "grad" (loss and gradients).
         moments: arrays per weight that the optimizer keeps.
+        item: bytes of an element of inputs, weights and outputs.
         flops: forward.
         backward: further ones of the gradients.
     """
 
     kind: Kind = "infer"
     moments: int = 0
+    item: int = ITEM
     inputs: list[Given] = field(default_factory=list)
     weights: list[tuple[str, Shape]] = field(default_factory=list)
     outputs: int = 0
@@ -120,7 +122,7 @@ class Spec:
         weights = sum(float(np.prod(shape)) for _, shape in self.weights)
         inputs = sum(float(np.prod(g.shape)) for g in self.inputs)
         times = {"infer": 1.0, "grad": 2.0, "train": 2.0 + 2.0 * self.moments}[self.kind]
-        return ITEM * (inputs + weights * times + self.outputs)
+        return self.item * (inputs + weights * times + self.outputs)
 
 
 class Weights:
@@ -183,9 +185,12 @@ class Case:
         title: for the table.
         fill: tells a Spec what the network is made of.
         kind: of a call.
-        group: "workload", "aside" (networks nobody tunes for) or "micro".
+        group: "workload", "aside" (networks nobody tunes for), "micro" or "half".
         optimizer: of a training step: "momentum" or "adam".
         sizes: arguments of the network, the same for all peers.
+        dtype: what a call computes in. Of inference inputs, weights and outputs have this type; a
+            training step has float32 parameters and automatic mixed precision.
+        network: the case whose network it is, if not its own.
     """
 
     title: str
@@ -194,9 +199,12 @@ class Case:
     group: str = "workload"
     optimizer: str = "momentum"
     sizes: dict[str, Any] = field(default_factory=dict)
+    dtype: str = "float32"
+    network: str = ""
 
     def spec(self) -> Spec:
         """Its layers, counted."""
-        spec = Spec(self.kind, 2 if self.optimizer == "adam" else 1)
+        narrow = self.dtype != "float32" and self.kind != "train"
+        spec = Spec(self.kind, 2 if self.optimizer == "adam" else 1, 2 if narrow else ITEM)
         self.fill(spec, self.sizes)
         return spec

@@ -74,7 +74,7 @@ def test_an_unknown_case_is_refused() -> None:
     assert "unknown case 'lenet6'" in done.stderr
 
 
-@pytest.mark.parametrize("name", [n for n in cases.CASES if n != "gpt_decoder"])
+@pytest.mark.parametrize("name", [n for n in cases.CASES if "gpt_decoder" not in n])
 def test_a_case_is_counted_and_its_arrays_do_not_change(name: str) -> None:
     spec = cases.CASES[name].spec()
     assert spec.work > 0 and spec.bytes > 0

@@ -111,6 +111,8 @@ def compared(result: Any, kind: str, call: Callable[[], Any]) -> list[float]:
     import numpy as np  # as above
 
     def array(value: Any) -> Any:
+        if str(getattr(value, "dtype", "")).lower().endswith("bfloat16"):
+            value = value.float()  # numpy has no such type
         return np.asarray(value.asnumpy() if hasattr(value, "asnumpy") else value)
 
     def size(value: Any) -> float:
