@@ -71,7 +71,7 @@ def plan(p: conv_block.BlockConv, target: Target) -> Plan:
     tile = conv_block.choose_tile(p, target)
     out = Plan()
     out.scratch["packed_w"] = conv_block.packed_bytes(p)
-    out.add(conv_block.pack_kernel(p, tile.ov, target), "w", "packed_w")
+    out.add(conv_block.pack_kernel(p, tile.ov, p.dtype, target), "w", "packed_w")
     out.add(conv_block.block_kernel(p, tile, target), "x", "packed_w", "out")
     return out
 
@@ -170,7 +170,7 @@ def test_every_tile_gives_the_same_bits(ov: int, tr: int, target: Target) -> Non
     tile = conv_block.Tile(ov, tr, 2, 1e4)
     steps = Plan()
     steps.scratch["packed_w"] = conv_block.packed_bytes(p)
-    steps.add(conv_block.pack_kernel(p, ov, target), "w", "packed_w")
+    steps.add(conv_block.pack_kernel(p, ov, p.dtype, target), "w", "packed_w")
     steps.add(conv_block.block_kernel(p, tile, target), "x", "packed_w", "out")
     image = np.ascontiguousarray(unreadable(to_blocks(padded(x, s.pads), p.bi), s.c))
     out = np.zeros((s.n, p.out_blocks, s.oh, s.ow, p.bo), np.float32)

@@ -96,7 +96,7 @@ class AttentionFinder:
     def _is_product(self, node: Node | None) -> bool:
         return (node is not None and node.op == "matmul" and node not in self.busy
                 and node in self.home and node.result.dtype.is_float
-                and node.result.dtype.itemsize >= 4 and not node.attrs["transpose_a"])
+                and not node.attrs["transpose_a"])
 
     def _products(self, weights: Value) -> list[Node]:
         """Products whose left operand is `weights`, possibly reshaped."""

@@ -171,11 +171,12 @@ def _kernels(
     extra = [*first.operands, *second.operands]
     kernel = conv_block_pair.pair_kernel(pair, target, epilogues, len(extra))
     steps, scratch, packing = [], {}, {}
-    for i, (p, tile) in enumerate(((pair.first, pair.tile), (pair.second, pair.row)), 1):
-        role = f"packed_w{i}"
-        steps.append(Step(conv_block.pack_kernel(p, tile.ov, target), (f"in{i}", role)))
+    for i, (p, tile, stage) in enumerate(((pair.first, pair.tile, first),
+                                          (pair.second, pair.row, second)), 1):
+        role, given = f"packed_w{i}", stage.node.operands[1].dtype
+        steps.append(Step(conv_block.pack_kernel(p, tile.ov, given, target), (f"in{i}", role)))
         scratch[role] = conv_block.packed_bytes(p)
-        packing.update(conv_block.packing(p, tile.ov, role))
+        packing.update(conv_block.packing(p, tile.ov, given, role))
     roles = ("in0", "packed_w1", "packed_w2", "out0")
     steps.append(Step(kernel, (*roles, *(f"epilogue{i}" for i in range(len(extra))))))
     return KernelPlan(tuple(steps), scratch, packing)

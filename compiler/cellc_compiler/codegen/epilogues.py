@@ -1,7 +1,8 @@
 """Which clusters become epilogues of contractions.
 
 A nest that has no reduction, stores values of the contraction's own type (one, but for matrix
-products), and is the only reader of its result goes into the contraction's tile stores.
+products, of which those of 16-bit floats may store other floats too), and is the only reader of
+its result goes into the contraction's tile stores.
 """
 
 from __future__ import annotations
@@ -119,8 +120,8 @@ def _attach(
     usable = (
         reader.domain is not None and not reader.domain.accumulate
         and 1 <= len(stored) <= _most_results(node, replaces)
-        and all(v.dtype == source.dtype for v in stored) and source.dtype.is_float
-        and source.dtype.itemsize >= 4 and source.type.size > 0
+        and all(_storable(node, v) for v in stored) and source.dtype.is_float
+        and source.type.size > 0
         and not any(lookup(n.op).reduction for n in reader.nodes)
         and (node.op != "matmul" or source.shape[-1] > 1)
     )
@@ -136,6 +137,13 @@ def _attach(
     axis, along = _AXES[node.op]
     fused = classify(roots, source, full, axis % source.type.rank, along, replaces)
     return Attached(node, fused, tuple(stored)) if fused is not None else None
+
+
+def _storable(node: Node, value: Value) -> bool:
+    """Whether the tile stores of a contraction may store a value of this type."""
+    source = node.result.dtype
+    narrow = node.op == "matmul" and source.itemsize == 2
+    return value.dtype is source or (narrow and value.dtype.is_float and value.dtype.itemsize <= 4)
 
 
 def _most_results(node: Node, replaces: bool) -> int:

@@ -8,11 +8,12 @@ the row and column where they start to read, so padding is nothing but a border 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from cellc_runtime import dtypes
+from cellc_runtime.dtypes import DType
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.target import Target
 
@@ -20,6 +21,7 @@ from ..codegen.plan import KernelPlan, Step
 from ..ir.graph import Node
 from ..ir.op import REQUIRED, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType, prod
+from ._views import widened
 from .conv import Conv2d, Pair
 from .elementwise import check_dtype, same_dtype
 from .pool import MaxPool2d
@@ -34,6 +36,13 @@ else:  # kernel families load when one is generated
         for name in ("", "_pool", "_reorder"))
 
 BLOCK_DTYPES = (dtypes.float32, dtypes.float64)
+_GIVEN = (*BLOCK_DTYPES, dtypes.float16, dtypes.bfloat16)
+"""Element types of what becomes a blocked image, and of weights."""
+
+
+def held(dtype: DType) -> DType:
+    """The element type of blocked images that hold values of a type: 16-bit floats are widened."""
+    return dtypes.float32 if dtype in (dtypes.float16, dtypes.bfloat16) else dtype
 
 
 def blocks(channels: int, block: int) -> int:
@@ -77,13 +86,13 @@ def _check_inside(name: str, x: TensorType, origin: Pair, reach: Pair) -> None:
 class _Internal(Op):
     """Base: written by a pass, after differentiation."""
 
-    dtypes = BLOCK_DTYPES
+    dtypes: ClassVar[tuple[DType, ...]] = BLOCK_DTYPES
     differentiable = False
 
 
 @register
 class ToBlocked(_Internal):
-    """NCHW to blocks of `block` channels; missing channels are zeros.
+    """NCHW to blocks of `block` channels; missing channels are zeros, 16-bit floats are widened.
 
     Attributes:
         block: channels of a block.
@@ -91,14 +100,15 @@ class ToBlocked(_Internal):
 
     name = "to_blocked"
     attrs = {"block": REQUIRED}
+    dtypes = _GIVEN
 
     def infer(self, x: TensorType, *, block: int) -> TensorType:
         _check_image(self, x, 4)
         n, c, h, w = x.dims
-        return x.with_shape((n, blocks(c, block), h, w, block))
+        return x.with_shape((n, blocks(c, block), h, w, block)).with_dtype(held(x.dtype))
 
     def reference(self, x: Array, *, block: int) -> Array:
-        return to_blocks(x, block)
+        return to_blocks(widened(x)[0], block)
 
     def kernels(self, node: Node, target: Target) -> KernelPlan:
         if node.result.type.size == 0:
@@ -121,22 +131,29 @@ class FromBlocked(_Internal):
     Attributes:
         channels: how many.
         origin, size: the first row and column, and how many of each.
+        dtype: element type of the result, which the image's holds (see `held`); None for that.
     """
 
     name = "from_blocked"
-    attrs = {"channels": REQUIRED, "size": REQUIRED, "origin": (0, 0)}
+    attrs = {"channels": REQUIRED, "size": REQUIRED, "origin": (0, 0), "dtype": None}
 
-    def infer(self, x: TensorType, *, channels: int, size: Pair, origin: Pair) -> TensorType:
+    def infer(self, x: TensorType, *, channels: int, size: Pair, origin: Pair,
+              dtype: DType | None) -> TensorType:
         _check_image(self, x, 5)
         n, cb, _, _, b = x.dims
         if blocks(channels, b) != cb:
             raise ValueError(f"from_blocked cannot take {channels} channels from {x}")
         _check_inside(self.name, x, origin, size)
-        return x.with_shape((n, channels, *size))
+        dtype = dtype or x.dtype
+        if held(dtype) is not x.dtype:
+            raise TypeError(f"{dtype} is not held by {x}")
+        return x.with_shape((n, channels, *size)).with_dtype(dtype)
 
-    def reference(self, x: Array, *, channels: int, size: Pair, origin: Pair) -> Array:
+    def reference(self, x: Array, *, channels: int, size: Pair, origin: Pair,
+                  dtype: DType | None) -> Array:
         (y, z), (h, w) = origin, size
-        return from_blocks(x[:, :, y: y + h, z: z + w], channels)
+        out = from_blocks(x[:, :, y: y + h, z: z + w], channels)
+        return out.astype(dtype.numpy) if dtype is not None else out
 
     def kernels(self, node: Node, target: Target) -> KernelPlan:
         out = node.result.type
@@ -150,13 +167,17 @@ class FromBlocked(_Internal):
         return (Sample((Spec((2, 2, 3, 7, 4)),), {"channels": 5, "size": (3, 7)}, grad=False),
                 Sample((Spec((1, 1, 9, 5, 16)),),
                        {"channels": 16, "size": (7, 3), "origin": (1, 1)}, grad=False),
-                Sample((Spec((1, 3, 6, 6, 8)),), {"channels": 20, "size": (6, 6)}, grad=False))
+                Sample((Spec((1, 3, 6, 6, 8)),), {"channels": 20, "size": (6, 6)}, grad=False),
+                *(Sample((Spec((1, 2, 5, 6, 8), dtype=dtypes.float32),),
+                         {"channels": 11, "size": (5, 4), "dtype": d}, grad=False)
+                  for d in (dtypes.float16, dtypes.bfloat16)))
 
 
 @register
 class Conv2dBlocked(_Internal):
     """`conv2d` of a blocked image, to a blocked image. Operands: x `[N, C / b, H, W, b]` (b = 1 is
-    NCHW) and weights `(O, C / groups, kH, kW)`. See `groups_fit` for groups.
+    NCHW) and weights `(O, C / groups, kH, kW)`, of a type that the image's holds (see `held`). See
+    `groups_fit` for groups.
 
     Attributes:
         block: channels of a block of the result.
@@ -177,9 +198,9 @@ class Conv2dBlocked(_Internal):
 
     def infer(self, x: TensorType, w: TensorType, *, block: int, size: Pair, origin: Pair,
               stride: Pair, dilation: Pair, groups: int, spread: Pair) -> TensorType:
-        same_dtype(self.name, x, w)
+        same_dtype(self.name, x, w.with_dtype(held(w.dtype)))
         _check_image(self, x, 5)
-        _check_image(self, w, 4)
+        _check_image(self, w.with_dtype(held(w.dtype)), 4)
         (oc, ic, *kernel), (n, cb, _, _, b) = w.dims, x.dims
         if blocks(ic * groups, b) != cb or (groups > 1 and (
                 b != block or not groups_fit(ic * groups, oc, groups, block))):
@@ -197,6 +218,7 @@ class Conv2dBlocked(_Internal):
                   stride: Pair, dilation: Pair, groups: int, spread: Pair) -> Array:
         (oc, ic, *kernel) = w.shape
         # What fills the last block up is computed too, with weights of zero.
+        w = widened(w)[0] if w.dtype.itemsize == 2 else w
         w = np.pad(w, ((0, -oc % block), *((0, 0),) * 3))
         groups = groups * len(w) // oc if groups > 1 else 1
         channels = ic * groups
@@ -236,16 +258,20 @@ class Conv2dBlocked(_Internal):
 
         kernel = conv_block.block_kernel(p, tile, target, emit, len(operands))
         extra = tuple(f"epilogue{i}" for i in range(len(operands)))
-        steps = (Step(conv_block.pack_kernel(p, tile.ov, target), ("in1", "packed_w")),
+        given = node.operands[1].dtype
+        steps = (Step(conv_block.pack_kernel(p, tile.ov, given, target), ("in1", "packed_w")),
                  Step(kernel, ("in0", "packed_w", "out0", *extra)))
         return KernelPlan(steps, {"packed_w": conv_block.packed_bytes(p)},
-                          conv_block.packing(p, tile.ov, "packed_w"))
+                          conv_block.packing(p, tile.ov, given, "packed_w"))
 
     def samples(self) -> Sequence[Sample]:
         def pair(x: tuple[int, ...], w: tuple[int, ...], **attrs: Any) -> Sample:
             return Sample((Spec(x), Spec(w)), attrs, grad=False)
 
-        return (pair((1, 1, 6, 7, 16), (20, 16, 3, 3), block=16, size=(4, 5)),
+        wide = Spec((1, 2, 5, 6, 8), dtype=dtypes.float32)
+        return (*(Sample((wide, Spec((11, 13, 2, 3), dtype=d)), {"block": 8, "size": (4, 4)},
+                         grad=False) for d in (dtypes.float16, dtypes.bfloat16)),
+                pair((1, 1, 6, 7, 16), (20, 16, 3, 3), block=16, size=(4, 5)),
                 pair((2, 3, 7, 8, 1), (5, 3, 3, 2), block=8, size=(3, 3), stride=(2, 2),
                      origin=(0, 1), dilation=(1, 2)),
                 pair((1, 2, 5, 5, 4), (6, 7, 1, 1), block=4, size=(5, 5)),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cellc_runtime.dtypes import DType
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.target import Target
 
@@ -21,11 +22,13 @@ from .elementwise import same_dtype, unbroadcast
 
 if TYPE_CHECKING:
     from ..codegen import ahead
+    from ..codegen.llvm import convert
     from ..codegen.llvm.epilogue import Fused
     from ..codegen.llvm.kernels import gemm
     from ..codegen.llvm.text import Function, V
 else:  # kernel families load when one is generated
     ahead = lazy_module("cellc_compiler.codegen.ahead")
+    convert = lazy_module("cellc_compiler.codegen.llvm.convert")
     gemm = lazy_module("cellc_compiler.codegen.llvm.kernels.gemm")
 
 
@@ -44,7 +47,8 @@ def _tile_epilogue(fused: Fused, n: int, target: Target) -> gemm.Epilogue:
 
     def emit(f: Function, acc: V, row: V, col: V, lanes: int, mask: V | None) -> V:
         flat = f.add(f.mul(row, f.i64(n)), col)
-        return fused.emit(f, target, acc, flat, col, lanes, mask)
+        out = fused.emit(f, target, acc, flat, col, lanes, mask)
+        return convert.exact_to_memory(f, out, fused.roots[0].dtype)
 
     near = tuple(i for i, v in enumerate(fused.operands)
                  if v.type.nbytes == fused.source.type.nbytes >= _FETCHED_BYTES
@@ -52,15 +56,17 @@ def _tile_epilogue(fused: Fused, n: int, target: Target) -> gemm.Epilogue:
     return gemm.Epilogue(fused.key, emit, fused.buffers, fused.replaces, len(fused.roots) > 1, near)
 
 
-def matmul_spec(node: Node, epilogue: gemm.Epilogue | None = None) -> gemm.MatmulSpec:
-    """The product a matmul node computes, as the GEMM family takes it."""
+def matmul_spec(node: Node, epilogue: gemm.Epilogue | None = None,
+                stored: DType | None = None) -> gemm.MatmulSpec:
+    """The product a matmul node computes, as the GEMM family takes it; an epilogue may store
+    another type."""
     x, y, out = node.operands[0].shape, node.operands[1].shape, node.result.shape
     ta, tb = node.attrs["transpose_a"], node.attrs["transpose_b"]
     return gemm.MatmulSpec(
         m=out[-2], n=out[-1], k=x[-2] if ta else x[-1], dtype=node.operands[0].dtype,
         batch=out[:-2], a_batch_strides=batch_strides(x[:-2], out[:-2]),
         b_batch_strides=batch_strides(y[:-2], out[:-2]), trans_a=ta, trans_b=tb,
-        epilogue=epilogue, b_constant=ahead.packs_apart(node.operands[1]),
+        out_dtype=stored, epilogue=epilogue, b_constant=ahead.packs_apart(node.operands[1]),
     )
 
 
@@ -138,7 +144,9 @@ class Matmul(Op):
                 epilogue: Fused | None = None) -> KernelPlan:
         """The GEMM kernels; `epilogue` is applied to accumulators before the store."""
         n = node.result.shape[-1]
-        spec = matmul_spec(node, _tile_epilogue(epilogue, n, target) if epilogue else None)
+        spec = matmul_spec(node)
+        if epilogue is not None:
+            spec = matmul_spec(node, _tile_epilogue(epilogue, n, target), epilogue.roots[0].dtype)
         plan = gemm.matmul_kernels(spec, target)
         names = {"a": "in0", "b": "in1", "out": "out0"}
         steps = [Step(k, tuple(names.get(r, r) for r in roles)) for k, roles in plan.kernels]

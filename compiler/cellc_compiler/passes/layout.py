@@ -6,6 +6,9 @@ convolution by an estimate of cycles, and carries blocked images through element
 concatenation of channels and maximum pools. Reorders stand only where a blocked image meets an op
 that needs NCHW. Every op computes the same elements with the same arithmetic: bits stay.
 
+16-bit floats are held as float32 while they are blocked: a kernel that widens what it reads would
+do so once for each use. Every op still rounds to its own type, so nothing but memory is wider.
+
 Padding becomes a border: the value is padded with zeros where it is made (lowering writes the
 border in the convolution's own stores), and everyone who reads it looks past the border it has
 no use for.
@@ -16,13 +19,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
 from ..ir.graph import Builder, Graph, Node, Value
 from ..ir.op import lookup
 from ..ir.types import prod
-from ..ops.blocked import BLOCK_DTYPES, blocks, groups_fit
+from ..ops.blocked import BLOCK_DTYPES, blocks, groups_fit, held
 from ..ops.elementwise import Elementwise
 from .base import Pass
 from .cleanup import Dce, Simplify
@@ -71,7 +75,7 @@ def _is_transposed(node: Node) -> bool:
 
 
 def _elementwise(node: Node) -> bool:
-    return node.op == "where" or isinstance(lookup(node.op), Elementwise)
+    return node.op in ("where", "cast") or isinstance(lookup(node.op), Elementwise)
 
 
 class Layout(Pass):
@@ -124,7 +128,7 @@ class Choice:
 
     def block(self, value: Value) -> int:
         """Channels of a block of a value."""
-        return self.target.lanes(value.dtype.itemsize)
+        return self.target.lanes(held(value.dtype).itemsize)
 
     def _blocks(self, node: Node) -> bool:
         """Whether the result of a node is blocked, its operands decided."""
@@ -148,21 +152,22 @@ class Choice:
         if not any(v in self.blocked and v.shape == out.shape for v in node.operands):
             return False
         large = [v for v in (*node.operands, out) if v.type.size > 1]
-        numbers = {v.dtype for v in large if v.dtype.kind != "bool"}
+        numbers = {held(v.dtype) for v in large if v.dtype.kind != "bool"}
         if len(numbers) != 1 or not numbers.issubset(BLOCK_DTYPES):
             return False
-        if any(v not in self.blocked for v in large if v is not out and v.dtype not in numbers):
+        if any(v not in self.blocked for v in large
+               if v is not out and held(v.dtype) not in numbers):
             return False
         # A condition has no NCHW form to go back to: only what chooses by it may read it.
-        return out.dtype in numbers or (out not in self.results and all(
-            u.op == "where" and u.result.dtype in numbers and u.result.shape == out.shape
+        return held(out.dtype) in numbers or (out not in self.results and all(
+            u.op == "where" and held(u.result.dtype) in numbers and u.result.shape == out.shape
             for u in self.users.get(out, ())))
 
     # --- estimates ------------------------------------------------------------------------------
 
     def _pays(self, node: Node) -> bool:
         x, w = node.operands
-        if x.dtype not in BLOCK_DTYPES or node.result.type.size == 0:
+        if held(x.dtype) not in BLOCK_DTYPES or node.result.type.size == 0:
             return False
         n, oc, oh, ow = node.result.shape
         block = self.block(x)
@@ -205,6 +210,7 @@ class _Rewriter:
         self.b: Any = Builder(self.fresh)
         self.plain: dict[Value, Value] = {}
         self.images: dict[Value, Image] = {}
+        self.narrow: dict[Value, Value] = {}
 
     def run(self) -> None:
         """Rewrite the graph in place."""
@@ -233,7 +239,8 @@ class _Rewriter:
             im = self.images[v]
             origin = (im.border[0], im.border[2])
             found = self.plain[v] = self.b.from_blocked(
-                im.value, channels=im.channels, size=im.size, origin=origin)
+                im.value, channels=im.channels, size=im.size, origin=origin,
+                dtype=None if im.value.dtype is v.dtype else v.dtype)
         return found
 
     def image(self, v: Value) -> Image:
@@ -258,6 +265,9 @@ class _Rewriter:
     def _keep(self, v: Value, value: Value) -> None:
         """Note the blocked form of a value, with the border its readers need."""
         _, channels, h, w = v.shape
+        if value.dtype is not held(value.dtype):
+            self.narrow[v] = value
+            value = self._as(value, held(value.dtype))
         border = self.choice.borders.get(v, (0, 0, 0, 0))
         if value.shape[2:4] == (h, w):  # else it has its border already
             value = self._padded(value, border)
@@ -280,7 +290,7 @@ class _Rewriter:
         out: Value = self.b.conv2d_blocked(
             im.value, self.nchw(w), block=block, size=node.result.shape[2:], origin=origin,
             stride=a["stride"], dilation=a["dilation"], groups=a["groups"])
-        return out
+        return self._as(out, x.dtype)
 
     def _transposed(self, node: Node) -> Value:
         (x, w), block = node.operands, self.choice.block(node.result)
@@ -293,7 +303,7 @@ class _Rewriter:
         out: Value = self.b.conv2d_blocked(
             im.value, weights, block=block, size=x.shape[2:],
             origin=(im.border[0], im.border[2]), spread=(kh, kw))
-        return out
+        return self._as(out, x.dtype)
 
     def _source(self, x: Value, pads: Border, groups: int) -> Image:
         """The image a convolution reads, with at least its border."""
@@ -302,6 +312,7 @@ class _Rewriter:
         _, c, h, w = x.shape
         if c < self.choice.block(x) and groups == 1:  # NCHW is blocks of one channel
             top, bottom, left, right = pads
+            x = self._as(x, held(x.dtype))
             if any(pads):
                 x = self.b.pad(x, low=(0, 0, top, left), high=(0, 0, bottom, right))
             return Image(self.b.reshape(x, shape=(*x.shape, 1)), c, (h, w), pads)
@@ -333,13 +344,15 @@ class _Rewriter:
         """An operand of an elementwise op whose result has `shape` in NCHW."""
         channels = shape[1]
         if v in self.choice.blocked and v.shape[1] == channels:
-            return self.bare(self.images[v])
+            if v in self.narrow and len(self.choice.users[v]) == 1:
+                return self.narrow[v]  # rounded once, and nobody else needs it wide
+            return self._as(self.bare(self.images[v]), v.dtype)
         v = self.nchw(v)
         dims = (1,) * (4 - v.type.rank) + v.shape
         if dims[1] == 1 != channels or v.type.size == 1:
             return self._reshaped(v, (*dims, 1) if v.type.rank else ())
         if dims[2:] != (1, 1):
-            return self.bare(self.image(self._reshaped(v, dims)))
+            return self._as(self.bare(self.image(self._reshaped(v, dims))), v.dtype)
         return self._vector(self._reshaped(v, dims))
 
     def _vector(self, v: Value) -> Value:
@@ -349,6 +362,10 @@ class _Rewriter:
         if c % block:
             v = self.b.pad(v, low=(0,) * 4, high=(0, -c % block, 0, 0))
         return self._reshaped(v, (n, blocks(c, block), 1, 1, block))
+
+    def _as(self, v: Value, dtype: DType) -> Value:
+        out: Value = v if v.dtype is dtype else self.b.cast(v, dtype=dtype)
+        return out
 
     def _reshaped(self, v: Value, shape: tuple[int, ...]) -> Value:
         out: Value = v if v.shape == shape else self.b.reshape(v, shape=shape)

@@ -77,6 +77,13 @@ def to_memory(f: Function, v: V, dtype: DType) -> V:
     return v
 
 
+def exact_to_memory(f: Function, v: V, dtype: DType) -> V:
+    """A register value that `dtype` can hold, as stored: nothing is rounded any more."""
+    if dtype is dtypes.bfloat16:
+        return f.cast("trunc", (X(f, v).bits() >> 16).v, "i16")
+    return to_memory(f, v, dtype)
+
+
 def load_as(f: Function, dtype: DType, ptr: V, lanes: int = 1, mask: V | None = None) -> V:
     """Load `lanes` elements into register type; lanes not set in `mask` read nothing and are 0."""
     ty = vector(memory_type(dtype), lanes)

@@ -2,7 +2,8 @@
 
 What follows a matrix product or convolution element by element (bias, activation, residual,
 scale and shift) is applied to the accumulators before they are stored. The accumulator has the
-type of the stored element, so the bits are those of the separate ops.
+type of the stored element, or is first rounded to it (16-bit floats), so the bits are those of the
+separate ops.
 
 A fused expression may read, besides the accumulator: a tensor of the result's own shape at the
 same element, a vector along the last axis (matrix products) or along the channels
@@ -24,7 +25,7 @@ from ...ir.graph import Value
 from ...loops.expr import Expr
 from ...loops.index import Index, Var, ravel, variables
 from ...loops.nest import walk
-from .convert import from_memory, memory_type, to_memory
+from .convert import from_memory, memory_type, round_to, to_memory
 from .kernels.conv_block import Spot
 from .nest import NestEmitter, Scope
 from .text import Function, V, lanes_of, vector
@@ -96,12 +97,19 @@ class _OnAccumulator(NestEmitter):
         self.f = f
         self.target = target
         self.acc, self.mask = acc, mask
+        self.rounded: V | None = None
         self.dependence = {}
         self.scope = Scope(lanes, None, None, mask)
 
     def result(self, root: Expr) -> V:
         """The value to store, in accumulator type."""
         return self._wide(root, self.scope)
+
+    def element(self, source: Value) -> V:
+        """The contraction's result: the accumulator as its element type has it."""
+        if self.rounded is None:
+            self.rounded = round_to(self.f, self.acc, source.dtype)
+        return self.rounded
 
 
 class _Emitter(_OnAccumulator):
@@ -130,7 +138,7 @@ class _Emitter(_OnAccumulator):
     def _load(self, e: Expr, scope: Scope) -> V:
         access = e.payload
         if access.buffer is self.fused.source:
-            return self.acc
+            return self.element(self.fused.source)
         f, memory = self.f, memory_type(e.dtype)
         number = self.fused.operands.index(access.buffer)
         base = f.load("ptr", f.gep(f.arg("bufs"), OPERANDS_AT + number, "ptr"))
@@ -273,7 +281,7 @@ class _BlockEmitter(_OnAccumulator):
     def _load(self, e: Expr, scope: Scope) -> V:
         access = e.payload
         if access.buffer is self.fused.source:
-            return self.acc
+            return self.element(self.fused.source)
         f, memory = self.f, memory_type(e.dtype)
         number = self.fused.operands.index(access.buffer)
         key = ("operand", number)

@@ -7,7 +7,8 @@
 A task does a block of rows of one matrix: its scores live on the stack, and so do its weights
 unless something else reads them. The products are the register tiles of `gemm_tile` and the
 softmax is the nest of the separate ops, so every element is computed by the arithmetic of those:
-the chain over k, the order of the row's reductions.
+the chain over k, the order of the row's reductions. Blocks of 16-bit floats are widened on the
+stack before a product reads them, as they are in `gemm`.
 """
 
 from __future__ import annotations
@@ -103,8 +104,9 @@ def _plain(p: Problem, spec: MatmulSpec) -> bool:
 def _schedule(p: Problem, arith: Arith, target: Target, height: int | None) -> Schedule:
     rows, vecs = choose_tile(arith, target, p.m, p.n, p.k, height)
     cycles = sweep_cycles(arith, p.m, p.n, p.k, rows, vecs) * p.matrices
-    pack: Pack = "shared" if p.trans_b else "none"
-    return Schedule(rows, vecs * arith.lanes, p.k, 1, 1, 1, "none", pack, cycles)
+    pack: Pack = "shared" if p.trans_b or arith.converts else "none"
+    copy: Pack = "local" if arith.converts else "none"
+    return Schedule(rows, vecs * arith.lanes, p.k, 1, 1, 1, copy, pack, cycles)
 
 
 class _Rows(GemmWriter):
@@ -120,10 +122,12 @@ class _Rows(GemmWriter):
     def _prefetch(self) -> Prefetch | None:
         return None
 
-    def functions(self) -> list[Function]:
-        """The function and its tiles."""
+    def functions(self, most: int) -> list[Function]:
+        """The function, for so many rows at most, and its tiles."""
         f = self.f
         self.load_operands()
+        if self.s.pack_a == "local":
+            self.stack_a = f.alloca(most * self.block[1])
         columns = (f.i64(0), f.i64(self.panels.count))
         self.part(f.arg("matrix"), (f.arg("lo"), f.arg("hi")), columns)
         f.ret_()
@@ -147,7 +151,7 @@ class _AttentionWriter:
     def _block_rows(self, p: Problem) -> int:
         """Rows of a block: whole tiles of both products, some tasks for every thread."""
         step = math.lcm(self.scores.s.rows, self.mix.s.rows)
-        most = min(_BLOCK_BYTES // self.pitch, max(_BLOCK_ROWS, step))
+        most = min(_BLOCK_BYTES // (p.n * self.arith.acc_size), max(_BLOCK_ROWS, step))
         wanted = max(1, p.matrices * p.m // _TASKS)
         return min(most, max(step, wanted)) // step * step
 
@@ -162,13 +166,15 @@ class _AttentionWriter:
         p = self.scores.p
         blocks = ceil_div(p.m, self.rows)
         self._write(buffers, real, blocks)
-        functions = [*self.scores.functions(), softmax, *self.mix.functions(), self.f]
+        functions = [*self.scores.functions(self.rows), softmax,
+                     *self.mix.functions(self.rows), self.f]
         cycles = self.scores.s.cycles + self.mix.s.cycles + cost
         kernel = Kernel(module(functions), p.matrices * blocks, len(roles), cycles)
         return KernelPlan((*steps, Step(kernel, tuple(roles))), scratch)
 
     def _packed(self, writer: _Rows, role: str, steps: list[Step], scratch: dict[str, int]) -> str:
-        """The role of a product's right operand, packed by a step of its own if transposed."""
+        """The role of a product's right operand, packed by a step of its own if transposed or to
+        be widened."""
         if writer.s.pack_b != "shared":
             return role
         packed = f"packed_{role}"

@@ -30,6 +30,8 @@ from .conv_vec import (
     acc_size,
     acc_type,
     divmod_const,
+    elem_ptr,
+    load_acc,
     minimum,
     split_index,
     static_mask,
@@ -284,17 +286,18 @@ def packed_bytes(p: BlockConv) -> int:
     return p.out_blocks * p.bo * p.chain * acc_size(p.dtype)
 
 
-def packing(p: BlockConv, ov: int, role: str) -> dict[str, Packing]:
-    """The layout of the packed weights in the buffer `role`, if packing changes no element."""
+def packing(p: BlockConv, ov: int, given: DType, role: str) -> dict[str, Packing]:
+    """The layout of the packed weights in the buffer `role`, if packing changes no element of
+    weights given as this type."""
     size = p.dtype.itemsize
     layout = Packing(1, p.oc, p.chain, ov * p.bo, True, size)
-    same = acc_size(p.dtype) == size and layout.packed_bytes == packed_bytes(p)
+    same = given is p.dtype and layout.packed_bytes == packed_bytes(p)
     return {role: layout} if same else {}
 
 
-def pack_kernel(p: BlockConv, ov: int, target: Target) -> Kernel:
-    """Kernel over (w, packed): `[oc, chain]` to `[oc / (ov * B)][chain][ov][B]`, missing output
-    channels as zeros."""
+def pack_kernel(p: BlockConv, ov: int, given: DType, target: Target) -> Kernel:
+    """Kernel over (w, packed): `[oc, chain]` of type `given` to `[oc / (ov * B)][chain][ov][B]`,
+    missing output channels as zeros."""
     b, k, ty = p.bo, p.chain, acc_type(p.dtype)
     vec = vector(ty, b)
     full = k // b * b
@@ -310,14 +313,14 @@ def pack_kernel(p: BlockConv, ov: int, target: Target) -> Kernel:
             # A row past the last channel reads the last one and is replaced by zeros.
             row = f.add(first, f.i64(i))
             live.append(f.cmp("slt", row, f.i64(p.oc)))
-            rows.append(f.gep(bufs[0], f.mul(minimum(f, row, f.i64(p.oc - 1)), f.i64(k)), ty))
+            row = minimum(f, row, f.i64(p.oc - 1))
+            rows.append(elem_ptr(f, bufs[0], f.mul(row, f.i64(k)), given))
 
         def columns(at: V, count: int) -> None:
             lines = []
             for ptr, alive in zip(rows, live, strict=True):
-                source = f.gep(ptr, at, ty)
-                line = f.load(vec, source) if count == b else f.masked_load(
-                    vec, source, static_mask(count, b), f.zero(vec))
+                mask = None if count == b else static_mask(count, b)
+                line = load_acc(f, elem_ptr(f, ptr, at, given), given, b, mask)
                 if p.oc % b:
                     line = f.select(alive, line, f.zero(vec))
                 lines.append(line)

@@ -9,7 +9,16 @@ from cellc_compiler.codegen.llvm.text import Function, V, vector
 from cellc_runtime.dtypes import DType
 from cellc_runtime.target import Target
 
-from .conv_vec import acc_type, split_index, static_mask, task_kernel, transpose
+from .conv_vec import (
+    acc_type,
+    elem_ptr,
+    load_acc,
+    split_index,
+    static_mask,
+    store_acc,
+    task_kernel,
+    transpose,
+)
 
 _CHUNK = 256
 """Pixels of one unit of work, about."""
@@ -39,7 +48,8 @@ def _per_channel(f: Function, index: V, blocks: int, channels: int, block: int,
 def to_blocked_kernel(
     x: tuple[int, ...], block: int, dtype: DType, target: Target
 ) -> Kernel:
-    """Kernel over (x, out): `[n, c, h, w]` to `[n, c / block, h, w, block]`."""
+    """Kernel over (x, out): `[n, c, h, w]` to `[n, c / block, h, w, block]`; 16-bit floats are
+    widened."""
     n, c, h, w = x
     size, ty = h * w, acc_type(dtype)
     blocks, vec = -(-c // block), vector(ty, block)
@@ -49,7 +59,7 @@ def to_blocked_kernel(
         i, k, part = split_index(f, unit, [n, blocks, parts])
         start = f.mul(part, f.i64(per))
         plane = f.add(f.mul(i, f.i64(c)), f.mul(k, f.i64(block)))
-        source = f.gep(bufs[0], f.add(f.mul(plane, f.i64(size)), start), ty)
+        source = elem_ptr(f, bufs[0], f.add(f.mul(plane, f.i64(size)), start), dtype)
         to = f.add(f.mul(f.add(f.mul(i, f.i64(blocks)), k), f.i64(size)), start)
         out = f.gep(bufs[1], f.mul(to, f.i64(block)), ty)
 
@@ -57,13 +67,9 @@ def to_blocked_kernel(
             mask = None if count == block else static_mask(count, block)
             rows = []
             for j in range(block):
-                ptr = f.gep(source, f.add(at, f.i64(j * size)), ty)
-                if j >= channels:
-                    rows.append(f.zero(vec))
-                elif mask is None:
-                    rows.append(f.load(vec, ptr))
-                else:
-                    rows.append(f.masked_load(vec, ptr, mask, f.zero(vec)))
+                ptr = elem_ptr(f, source, f.add(at, f.i64(j * size)), dtype)
+                rows.append(f.zero(vec) if j >= channels
+                            else load_acc(f, ptr, dtype, block, mask))
             for j, row in enumerate(transpose(f, rows)[:count]):
                 f.store(row, f.gep(out, f.mul(f.add(at, f.i64(j)), f.i64(block)), ty))
 
@@ -96,7 +102,8 @@ def from_blocked_kernel(
     x: tuple[int, ...], out: tuple[int, ...], origin: tuple[int, int], dtype: DType,
     target: Target,
 ) -> Kernel:
-    """Kernel over (x, out): `[n, c / b, ph, pw, b]` from `origin` on to `[n, c, h, w]`."""
+    """Kernel over (x, out): `[n, c / b, ph, pw, b]` from `origin` on to `[n, c, h, w]` of type
+    `dtype`; a 16-bit one is held in float32."""
     n, blocks, ph, pw, block = x
     _, c, h, w = out
     if pw == w:  # rows follow each other: one row
@@ -112,18 +119,15 @@ def from_blocked_kernel(
         at = f.add(f.add(f.mul(row, f.i64(pw)), f.i64(origin[1])), start)
         source = f.gep(bufs[0], f.mul(at, f.i64(block)), ty)
         plane = f.add(f.mul(i, f.i64(c)), f.mul(k, f.i64(block)))
-        to = f.gep(bufs[1], f.add(f.mul(f.add(f.mul(plane, f.i64(h)), y), f.i64(w)), start), ty)
+        to = f.add(f.mul(f.add(f.mul(plane, f.i64(h)), y), f.i64(w)), start)
+        to = elem_ptr(f, bufs[1], to, dtype)
 
         def piece(at: V, count: int, channels: int) -> None:
             rows = [f.load(vec, f.gep(source, f.mul(f.add(at, f.i64(j)), f.i64(block)), ty))
                     if j < count else f.zero(vec) for j in range(block)]
             mask = None if count == block else static_mask(count, block)
             for j, line in enumerate(transpose(f, rows)[:channels]):
-                ptr = f.gep(to, f.add(at, f.i64(j * h * w)), ty)
-                if mask is None:
-                    f.store(line, ptr)
-                else:
-                    f.masked_store(line, ptr, mask)
+                store_acc(f, line, elem_ptr(f, to, f.add(at, f.i64(j * h * w)), dtype), dtype, mask)
 
         _parted(f, part, parts, per, w, lambda count: _per_channel(
             f, k, blocks, c, block, lambda channels: _pieces(

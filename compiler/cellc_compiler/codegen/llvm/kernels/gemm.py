@@ -380,8 +380,8 @@ class GemmWriter:
         end = f.intrinsic("smin", "i64", f.mul(rows[1], f.i64(s.rows)), f.i64(p.m))
         count = f.sub(end, first)
         outer, inner = (kc, count) if p.trans_a else (count, kc)
-        name = self._helper(
-            "copy_a", block_copier("copy_a", arith, pitch, self.block[1], self.target))
+        name = f"{self.prefix}copy_a"
+        self._helper(name, block_copier(name, arith, pitch, self.block[1], self.target))
         f.call(name, "void", at, self.stack_a, outer, f.mul(inner, f.i64(arith.parts)))
         return self.stack_a
 
