@@ -20,7 +20,7 @@ from cellc_runtime.lazy import lazy_module
 from cellc_runtime.platform import release_code, trim_memory
 from cellc_runtime.program import Ahead, Callback, Program, Slot
 from cellc_runtime.records import dataclass, field
-from cellc_runtime.target import Target, host_target
+from cellc_runtime.target import AMX, AVX512, Target, host_target, tiles_usable
 
 from . import __version__
 from .ir.graph import Graph, Node
@@ -137,7 +137,7 @@ def compile_program(
         ValueError: no recomputation is enough for the budget.
         CompilerBug: LLVM refused what was generated.
     """
-    target = target or host_target()
+    target = target or _target_of(graph, numerics)
     report = report if report is not None else Report()
     say = progress or (lambda stage: None)
     if budget is not None and not has_gradient(graph):
@@ -168,6 +168,16 @@ def compile_program(
         if report.recomputed is not None:
             store.put(cache.make_key("recomputed", key), report.recomputed.to_bytes())
     return program
+
+
+def _target_of(graph: Graph, numerics: str) -> Target:
+    """What to compile for on this machine: tile registers only where `numerics` leaves the order
+    of sums open and something is bfloat16."""
+    target = host_target()
+    if numerics == "fast" and target is AVX512 and tiles_usable() and any(
+            v.dtype is dtypes.bfloat16 for n in graph.walk() for v in n.operands):
+        return AMX
+    return target
 
 
 def compile_sized(
@@ -238,7 +248,7 @@ def compile_recorded(
     graph: Graph, numerics: str = "strict", budget: int | None = None
 ) -> Recorded:
     """Compile a graph for this machine into a program that records; the kernels are the same."""
-    target = host_target()
+    target = _target_of(graph, numerics)
     if budget is not None and not has_gradient(graph):
         budget = None
     optimized, _ = _optimized(graph, target, numerics, budget)

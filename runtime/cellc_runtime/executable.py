@@ -24,7 +24,7 @@ from .platform import Scratch, uses_win64
 from .program import Callback, Program, Slot
 from .records import dataclass, field
 from .sized import measure
-from .target import host_targets
+from .target import TARGETS, host_targets, runnable_targets, tiles_usable
 
 Array = np.ndarray[Any, np.dtype[Any]]
 HostFunction = Callable[..., object]
@@ -55,11 +55,16 @@ class Executable:
         self, program: Program, callbacks: Mapping[str, HostFunction] | None = None,
         errors: Errors | None = None,
     ) -> None:
-        names = [t.name for t in host_targets()]
+        names = [t.name for t in runnable_targets()]
         if program.target not in names:
             raise ValueError(
                 f"program {program.name!r} is compiled for {program.target}; this machine runs "
                 + " and ".join(names)
+            )
+        if TARGETS[program.target].tiles and not tiles_usable():
+            raise ValueError(
+                f"program {program.name!r} uses AMX's tile registers, which the system does not "
+                f"grant this process; compile it for {host_targets()[0].name}"
             )
         kind = _SizedCore if program.sized else _Core
         self._core = kind(program, callbacks or {}, errors or Errors())

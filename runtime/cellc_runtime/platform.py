@@ -34,6 +34,8 @@ _MAP_ANONYMOUS = 0x1000 if sys.platform == "darwin" else 0x20
 _THREAD_STACK = 8 << 20
 """Bytes of stack of a pool thread: kernels may keep 256 KiB there, musl's default is 128 KiB."""
 _HUGE = 4 << 20
+_ARCH_PRCTL, _REQUEST_STATE, _TILE_DATA = 158, 0x1023, 18
+"""The system call that asks for a part of the processor's state, and the tiles' number."""
 _FUTEX = {"x86_64": 202, "aarch64": 98}
 _DARWIN_FEATURES = {
     "hw.optional.avx2_0": "avx2", "hw.optional.fma": "fma", "hw.optional.f16c": "f16c",
@@ -86,6 +88,20 @@ def _windows_features() -> frozenset[str]:
     # every processor sold with the one has the rest of its set.
     present = ctypes.CDLL("kernel32").IsProcessorFeaturePresent
     return frozenset().union(*(f for n, f in _WINDOWS_FEATURES.items() if present(n)))
+
+
+@cache
+def allow_tiles() -> bool:
+    """Ask the system to let this process use AMX's tile registers; whether it does.
+
+    Linux grants them on request only, because they make the frames of signal handlers larger.
+    What is granted holds for all threads, and after a fork.
+    """
+    if sys.platform != "linux" or machine() != "x86_64":
+        return False
+    syscall = ctypes.CDLL(None).syscall
+    syscall.argtypes = [ctypes.c_long] * 3
+    return int(syscall(_ARCH_PRCTL, _REQUEST_STATE, _TILE_DATA)) == 0
 
 
 # --- files -----------------------------------------------------------------------------------

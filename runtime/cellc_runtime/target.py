@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import cache
 
 from . import knobs, platform
-from .records import dataclass
+from .records import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,7 @@ class Target:
         vector_bytes: width of a vector register in bytes.
         vector_registers: number of vector registers.
         requires: operating-system feature names that must all be present to run.
+        tiles: whether products of bfloat16 use AMX's tile registers.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Target:
     vector_bytes: int
     vector_registers: int
     requires: frozenset[str]
+    tiles: bool = False
 
     def lanes(self, itemsize: int) -> int:
         """Elements of `itemsize` bytes in one vector register."""
@@ -72,12 +74,22 @@ NEON = Target(
     requires=frozenset({"asimd"}),
 )
 
-TARGETS: dict[str, Target] = {t.name: t for t in (AVX512, AVX2, NEON)}
+AMX = replace(
+    AVX512,
+    name="x86_64-amx",
+    features=AVX512.features + ",+amx-tile,+amx-bf16",
+    requires=AVX512.requires | {"amx_tile", "amx_bf16"},
+    tiles=True,
+)
+"""AVX-512 with products of bfloat16 in tile registers, whose sums have an order of their own: for
+`numerics="fast"`, or where it is asked for by name."""
+
+TARGETS: dict[str, Target] = {t.name: t for t in (AVX512, AVX2, NEON, AMX)}
 
 
 @cache
 def host_targets() -> tuple[Target, ...]:
-    """The targets this machine can run, best first.
+    """The feature levels this machine has, best first.
 
     Raises:
         RuntimeError: no target fits this machine.
@@ -85,7 +97,8 @@ def host_targets() -> tuple[Target, ...]:
     features = platform.cpu_features()
     machine = platform.machine()
     found = tuple(
-        t for t in TARGETS.values() if t.triple.startswith(machine) and t.requires <= features
+        t for t in TARGETS.values()
+        if t.triple.startswith(machine) and t.requires <= features and not t.tiles
     )
     if not found:
         raise RuntimeError(
@@ -93,6 +106,20 @@ def host_targets() -> tuple[Target, ...]:
             f"{machine} without them"
         )
     return found
+
+
+def tiles_usable() -> bool:
+    """Whether this process may run code for `AMX`; the system is asked for it."""
+    return AMX in runnable_targets() and platform.allow_tiles()
+
+
+@cache
+def runnable_targets() -> tuple[Target, ...]:
+    """All targets whose code this machine can run: its levels, best first, then those that are
+    an explicit choice."""
+    features = platform.cpu_features()
+    return (*host_targets(), *(t for t in TARGETS.values() if t.tiles and t.requires <= features
+                               and t.triple.startswith(platform.machine())))
 
 
 def host_target() -> Target:
@@ -104,8 +131,8 @@ def host_target() -> Target:
     wanted = knobs.read().target
     if wanted is None:
         return host_targets()[0]
-    for target in host_targets():
+    for target in runnable_targets():
         if target.name == wanted:
             return target
-    names = ", ".join(t.name for t in host_targets())
+    names = ", ".join(t.name for t in runnable_targets())
     raise ValueError(f"CELLC_TARGET={wanted!r}: this machine runs {names}")

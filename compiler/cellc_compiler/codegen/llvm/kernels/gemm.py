@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cellc_compiler.codegen.kernel import Kernel
+from cellc_compiler.codegen.llvm.kernels import gemm_tiles
 from cellc_compiler.codegen.llvm.kernels.gemm_arith import Arith
 from cellc_compiler.codegen.llvm.kernels.gemm_dot import ROWS as DOT_ROWS
 from cellc_compiler.codegen.llvm.kernels.gemm_dot import dot_function
@@ -127,8 +128,24 @@ def matmul_kernels(spec: MatmulSpec, target: Target) -> MatmulPlan:
         return MatmulPlan()
     if p.is_dot and p.k >= 2 * arith.lanes and arith.parts == 1:
         return _DotWriter(p, arith, target, spec.epilogue).plan()
+    if gemm_tiles.fits(p, arith, target):
+        return _tiles_plan(p, arith, target, spec.epilogue)
     s = schedule(p, arith, target, spec.b_constant)
     return GemmWriter(p, s, arith, target, spec.epilogue).plan()
+
+
+def _tiles_plan(
+    p: Problem, arith: Arith, target: Target, epilogue: Epilogue | None
+) -> MatmulPlan:
+    """Packing of B and the product, in tile registers."""
+    roles = _roles(p, epilogue)
+    writer = gemm_tiles.TilesWriter(p, arith, target, epilogue, len(roles))
+    kernel = writer.kernel(lambda f, matrix, of_b: _matrix(
+        f, p, matrix, p.b_strides if of_b else p.a_strides))
+    packed = "packed_b"
+    steps = [(gemm_tiles.pack_kernel(p, target), ("b", packed)),
+             (kernel, ("a", packed, *roles[2:]))]
+    return MatmulPlan(steps, {packed: p.b_matrices * gemm_tiles.packed_bytes(p)})
 
 
 def problem_of(spec: MatmulSpec) -> Problem:
