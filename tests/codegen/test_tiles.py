@@ -25,20 +25,21 @@ from .plans import run_calls
 
 Array = np.ndarray[Any, Any]
 NEEDED = pytest.mark.skipif(not tiles_usable(), reason="no tile registers here")
-SHAPES = ((2, 2, 2), (3, 40, 33), (16, 16, 32), (17, 31, 31), (32, 32, 64), (33, 70, 784),
-          (48, 5, 100), (70, 33, 65), (300, 48, 40), (520, 100, 9))
+SHAPES = ((2, 2, 2), (3, 40, 33), (16, 16, 32), (33, 70, 784), (48, 5, 100), (70, 33, 65),
+          (200, 100, 9), (100, 40, 5900))
 """(m, n, k): whole and partial tiles along each, more rows than a task has."""
 
 
-def product(m: int, n: int, k: int, *, transposed: bool = True, batch: str = "", other: str = "",
-            out: str = "bfloat16") -> Graph:
-    w = f"{n},{k}" if transposed else f"{k},{n}"
-    cast = f"%1: {out}[{batch}{m},{n}] = cast(%0) {{dtype=dtype.{out}}}"
+def product(m: int, n: int, k: int, flipped: tuple[bool, bool] = (False, True), batch: str = "",
+            other: str = "") -> Graph:
+    """x w, where each may be stored transposed."""
+    x = f"{k},{m}" if flipped[0] else f"{m},{k}"
+    w = f"{n},{k}" if flipped[1] else f"{k},{n}"
+    attrs = f"{{transpose_a={flipped[0]}, transpose_b={flipped[1]}}}"
     return parse_graph(f"""
-graph g(%x: bfloat16[{batch}{m},{k}] input, %w: bfloat16[{other}{w}] input) {{
-  %0: bfloat16[{batch}{m},{n}] = matmul(%x, %w) {{transpose_a=False, transpose_b={transposed}}}
-  {cast if out != "bfloat16" else ""}
-  return {"%1" if out != "bfloat16" else "%0"}
+graph g(%x: bfloat16[{batch}{x}] input, %w: bfloat16[{other}{w}] input) {{
+  %0: bfloat16[{batch}{m},{n}] = matmul(%x, %w) {attrs}
+  return %0
 }}""")
 
 
@@ -47,9 +48,10 @@ def inputs(graph: Graph) -> list[Array]:
     return [rng.standard_normal(v.shape).astype(v.dtype.numpy) for v in graph.inputs]
 
 
-def expected(x: Array, w: Array, transposed: bool) -> Array:
-    w = w.astype(np.float64)
-    return np.asarray(x.astype(np.float64) @ (np.swapaxes(w, -1, -2) if transposed else w))
+def expected(x: Array, w: Array, flipped: tuple[bool, bool] = (False, True)) -> Array:
+    x, w = (np.swapaxes(a, -1, -2) if t else a
+            for a, t in zip((x.astype(np.float64), w.astype(np.float64)), flipped, strict=True))
+    return np.asarray(x @ w)
 
 
 def near(got: Array, want: Array, k: int) -> None:
@@ -59,22 +61,22 @@ def near(got: Array, want: Array, k: int) -> None:
 
 
 @NEEDED
-@pytest.mark.parametrize("transposed", [True, False])
+@pytest.mark.parametrize("flipped", [(False, True), (False, False), (True, False)], ids=str)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_sums_and_bounds(shape: tuple[int, int, int], transposed: bool) -> None:
-    graph = product(*shape, transposed=transposed)
+def test_sums_and_bounds(shape: tuple[int, int, int], flipped: tuple[bool, bool]) -> None:
+    graph = product(*shape, flipped)
     arrays = inputs(graph)
     (got,) = run_calls(driver.optimize(graph), AMX, arrays)
-    near(got, expected(*arrays, transposed), shape[2])
+    near(got, expected(*arrays, flipped), shape[2])
 
 
 @NEEDED
 @pytest.mark.parametrize(("batch", "other"), [("3,", "3,"), ("3,", ""), ("2,3,", "2,1,")])
 def test_batches(batch: str, other: str) -> None:
-    graph = product(37, 20, 45, batch=batch, other=other, transposed=False)
+    graph = product(37, 20, 45, (False, False), batch, other)
     arrays = inputs(graph)
     (got,) = run_calls(driver.optimize(graph), AMX, arrays)
-    near(got, expected(*arrays, False), 45)
+    near(got, expected(*arrays, (False, False)), 45)
 
 
 @NEEDED
@@ -83,7 +85,7 @@ def test_infinities_and_nans_stay_in_their_rows_and_columns() -> None:
     x, w = inputs(graph)
     x[3, 44], w[7, 2] = np.nan, np.inf
     (got,) = run_calls(driver.optimize(graph), AMX, [x, w])
-    want = expected(x, w, True)
+    want = expected(x, w)
     assert np.array_equal(np.isfinite(got.astype(np.float64)), np.isfinite(want))
 
 
@@ -130,10 +132,10 @@ def test_epilogues_are_part_of_the_tile_stores() -> None:
     net, x = layers()
     lowered = lowering.lower(driver.optimize(trace(net, (x,), {}).graph, target=AMX), AMX)
     calls = [i for i in walk(lowered.instructions) if isinstance(i, Call)]
-    assert [c.label.split("+")[0] for c in calls] == ["matmul", "matmul"]
-    for call in calls:
-        text = assembly(call.kernel.body, AMX)
-        assert "tdpbf16ps" in text and "tilerelease" in text
+    texts = [assembly(c.kernel.body, AMX) for c in calls]
+    assert ["tdpbf16ps" in t for t in texts] == [False, True] * 2  # (the others pack x)
+    assert all(("tdpbf16ps" in t) == ("tilerelease" in t) for t in texts)
+    assert all(c.label.startswith("matmul+") for c in calls)
 
 
 def test_other_types_have_the_code_of_their_level() -> None:

@@ -137,15 +137,18 @@ def matmul_kernels(spec: MatmulSpec, target: Target) -> MatmulPlan:
 def _tiles_plan(
     p: Problem, arith: Arith, target: Target, epilogue: Epilogue | None
 ) -> MatmulPlan:
-    """Packing of B and the product, in tile registers."""
+    """Packing of both operands and the product, in tile registers."""
     roles = _roles(p, epilogue)
     writer = gemm_tiles.TilesWriter(p, arith, target, epilogue, len(roles))
-    kernel = writer.kernel(lambda f, matrix, of_b: _matrix(
-        f, p, matrix, p.b_strides if of_b else p.a_strides))
-    packed = "packed_b"
-    steps = [(gemm_tiles.pack_kernel(p, target), ("b", packed)),
-             (kernel, ("a", packed, *roles[2:]))]
-    return MatmulPlan(steps, {packed: p.b_matrices * gemm_tiles.packed_bytes(p)})
+    kernel = writer.kernel(lambda f, matrix, side: _matrix(
+        f, p, matrix, (p.a_strides, p.b_strides)[side]))
+    plan = MatmulPlan()
+    for side, role in enumerate(roles[:2]):
+        plan.kernels.append((gemm_tiles.pack_kernel(p, side, target), (role, f"packed_{role}")))
+        count = gemm_tiles.matrices(p, side)
+        plan.scratch[f"packed_{role}"] = count * gemm_tiles.packed_bytes(p, side)
+    plan.kernels.append((kernel, ("packed_a", "packed_b", *roles[2:])))
+    return plan
 
 
 def problem_of(spec: MatmulSpec) -> Problem:
