@@ -9,7 +9,6 @@ at once if it is long, unless others of its kind were compiled and never came ba
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +20,7 @@ from cellc_runtime.lazy import lazy_module
 from cellc_runtime.records import dataclass
 
 from ..common.tensor import Tensor
+from ..core.recent import Recent
 
 if TYPE_CHECKING:
     from cellc_compiler import driver
@@ -36,7 +36,9 @@ _LONG = 6
 """Steps from which a structure is compiled when it comes for the first time."""
 _UNPROVEN = 3
 """Structures that may be compiled without any of them having come twice."""
-_KEPT = 256
+_KEPT = 128
+"""Structures that are kept for certain."""
+_NEW: Any = object()
 
 
 @dataclass(slots=True)
@@ -55,25 +57,22 @@ class _Plan:
 
 
 class _Plans:
-    """Compiled passes by structure, the least recently used forgotten."""
+    """Compiled passes by structure; None for one that came once and was not compiled."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._plans: OrderedDict[Any, _Plan | None] = OrderedDict()
+        self._plans: Recent[Any, _Plan | None] = Recent(_KEPT)
         self._unproven: set[Any] = set()
 
     def find(self, key: Any, steps: int) -> tuple[_Plan | None, bool]:
         """The plan of a structure, and whether one should be made now."""
         with self._lock:
-            known = key in self._plans
-            plan = self._plans.get(key)
-            if known:
-                self._plans.move_to_end(key)
+            plan = self._plans.get(key, _NEW)
+            if plan is not _NEW:
                 self._unproven.discard(key)
                 return plan, plan is None
             self._plans[key] = None
-            while len(self._plans) > _KEPT:
-                self._unproven.discard(self._plans.popitem(last=False)[0])
+            self._unproven = {k for k in self._unproven if k in self._plans}
             if steps < _LONG or len(self._unproven) >= _UNPROVEN:
                 return None, False
             self._unproven.add(key)
@@ -181,7 +180,7 @@ class Derived:
         return [*given, *(recording.tensors[n] for n in self.reads)]
 
 
-_derived: OrderedDict[Any, Derived] = OrderedDict()
+_derived: Recent[Any, Derived] = Recent(_KEPT)
 
 
 def derived(
@@ -206,8 +205,6 @@ def derived(
         outputs = build(Builder(graph), nodes, [values[n] for n in wanted],
                         [values[n] for n in seeds], more)
         found = _derived[key] = Derived(graph, closed(graph, values, outputs))
-        while len(_derived) > _KEPT:
-            _derived.popitem(last=False)
     return found
 
 

@@ -24,6 +24,7 @@ from ..common.parameter import Parameter
 from ..common.tensor import Array, Tensor
 from ..core import journal, writes
 from ..core.dispatch import Body
+from ..core.recent import Recent
 from . import sites
 from .loops import Loops
 from .recorder import Applied, active_recordings, applied, attrs_key
@@ -34,6 +35,10 @@ else:
     driver = lazy_module("cellc_compiler.driver")
 
 Entry = Callable[..., Any]
+
+_KEPT = 2048
+"""Ops of certain types whose programs are kept for certain (a program in memory takes about 60 KiB
+and a few of the 65,000 mappings that Linux gives a process)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +55,8 @@ class EagerEngine:
     """Runs ops at once; see `cellc.core.dispatch.Engine`."""
 
     def __init__(self) -> None:
-        self.entries: dict[Any, _Compiled] = {}
-        self.sized: dict[Any, _Compiled | None] = {}
+        self.entries: Recent[Any, _Compiled] = Recent(_KEPT)
+        self.sized: Recent[Any, _Compiled | None] = Recent(_KEPT)
         self.loops = Loops()
         self.last = sites.Last()
         self.site: sites.OpSite | None = None
@@ -116,14 +121,15 @@ class EagerEngine:
                 program = driver.compile_sized(op, [t.dtype for t in operands], ways, attrs)
             except (TypeError, ValueError):
                 return None  # the error is that of the operands as they are
-            self.sized[key] = None if program is None else self._loaded(program, op, attrs, True)
-        return self.sized[key]
+            found = None if program is None else self._loaded(program, op, attrs, True)
+            return self.sized.setdefault(key, found)
+        return self.sized.get(key)
 
     def _loaded(
         self, program: Program, op: str, attrs: Mapping[str, Any], single: bool
     ) -> _Compiled:
         executable = Executable(program)
-        if not self.entries and executable.native is not None:
+        if self.site is None and not self.entries and executable.native is not None:
             self.site = sites.install(executable, self.last)
         return _Compiled(executable.entry, executable, applied(op, attrs), single)
 

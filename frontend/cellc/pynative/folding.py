@@ -17,6 +17,7 @@ from cellc_runtime.records import dataclass
 
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor
+from ..core.recent import Recent
 from .recorder import Applied, Mark, Recording, Step, applied, tensor_hooks
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ else:
 _SMALL = 1 << 16
 """Bytes of tensors made in a stretch, beside those computed from what is followed, that may be
 kept whatever it drops."""
+_KEPT = 256
+"""Stretches of certain types, and gradients of them, that are kept for certain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,7 @@ class Folded:
     reads: list[int]
 
 
-_graphs: dict[Any, Applied] = {}
+_graphs: Recent[Any, Applied] = Recent(_KEPT)
 
 
 def folded(r: Recording, mark: Mark, ends: Sequence[int]) -> Folded | None:
@@ -112,7 +115,7 @@ def _graph(
 
 # --- gradients of one stretch --------------------------------------------------------------------
 
-_plans: dict[Any, tuple[Executable, tuple[int, ...]]] = {}
+_plans: Recent[Any, tuple[Executable, tuple[int, ...]]] = Recent(_KEPT)
 
 
 def gradients(

@@ -19,6 +19,7 @@ from cellc_runtime.records import dataclass
 from ..common.tensor import Tensor
 from ..core.dispatch import Body, tracing
 from ..core.raised import ERRORS
+from ..core.recent import Recent
 from ..core.tracer import Tracer
 from .recorder import active_recordings, applied
 
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
 else:
     autodiff = lazy_module("cellc_compiler.autodiff.reverse")
     driver = lazy_module("cellc_compiler.driver")
+
+
+_KEPT = 256
+"""Loops of certain types and lengths that are kept for certain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +48,9 @@ class Loops:
     """Traces, compiles and runs loops."""
 
     def __init__(self) -> None:
-        self.templates: dict[Hashable, Template] = {}
-        self.grown: dict[Graph, Graph] = {}
-        self.entries: dict[Hashable, tuple[Callable[..., Any], Executable]] = {}
+        self.templates: Recent[Hashable, Template] = Recent(_KEPT)
+        self.grown: Recent[Graph, Graph] = Recent(_KEPT)
+        self.entries: Recent[Hashable, tuple[Callable[..., Any], Executable]] = Recent(_KEPT)
 
     def scan(
         self, key: Hashable, init: Sequence[Tensor], xs: Sequence[Tensor],

@@ -7,6 +7,7 @@ nodes are run eagerly, op by op, where recordings further out see them (so gradi
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ from cellc_runtime.site import STATE
 
 from ..common.tensor import Tensor
 from ..core.dispatch import apply, run_scan
+from ..core.recent import Recent
 from . import backward
 
 if TYPE_CHECKING:
@@ -66,11 +68,11 @@ _active = _Active()
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Applied:
-    """An op with its attributes; one object for all equal ones.
+    """An op with its attributes; one object for all equal ones that are in use.
 
     Attributes:
         attrs: complete.
-        number: of this object, for keys.
+        number: of this object and no other ever, for keys.
         regions: nested graphs.
     """
 
@@ -80,7 +82,8 @@ class Applied:
     regions: tuple[Graph, ...] = ()
 
 
-_applied: dict[Any, Applied] = {}
+_applied: Recent[Any, Applied] = Recent(2048)
+_numbers = itertools.count()
 
 
 def applied(op: str, attrs: Mapping[str, Any], regions: tuple[Graph, ...] = ()) -> Applied:
@@ -89,7 +92,7 @@ def applied(op: str, attrs: Mapping[str, Any], regions: tuple[Graph, ...] = ()) 
     key = op, attrs_key(full), regions
     found = _applied.get(key)
     if found is None:
-        found = _applied.setdefault(key, Applied(op, full, len(_applied), regions))
+        found = _applied.setdefault(key, Applied(op, full, next(_numbers), regions))
     return found
 
 

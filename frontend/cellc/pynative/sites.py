@@ -8,6 +8,7 @@ its attributes; a case of an operator is a call that came to exactly one op on i
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -63,7 +64,7 @@ class OpSite:
     def __init__(self, sites: Sites) -> None:
         self._site = sites.make("apply", plain_apply, _BUCKETS)
         self._budget = _BUDGET
-        self._learnt: dict[int, int] = {}
+        self._learnt: weakref.WeakKeyDictionary[Executable, int] = weakref.WeakKeyDictionary()
         route(self._site.function)
 
     def learn(
@@ -71,16 +72,16 @@ class OpSite:
         executable: Executable, info: object,
     ) -> None:
         """Answer such a call natively from now on, if it can be."""
-        times = self._learnt.get(id(executable), 0)  # (the engine keeps executables for good)
+        times = self._learnt.get(executable, 0)
         if times >= _AGAIN or self._budget <= 0:
             return
         fits = 0 < len(operands) <= MAX_OPERANDS and executable.native is not None
         if not fits or not all(map(_settled, attrs.values())):
-            self._learnt[id(executable)] = _AGAIN  # it never will be
+            self._learnt[executable] = _AGAIN  # it never will be
             return
         if not all(_matchable(t) for t in operands):
             return
-        self._learnt[id(executable)] = times + 1
+        self._learnt[executable] = times + 1
         self._budget -= 1
         arguments = [Argument("same", op)]
         arguments += [_operand(t, i, executable) for i, t in enumerate(operands)]

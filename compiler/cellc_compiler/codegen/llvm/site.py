@@ -339,7 +339,9 @@ entry:
   %fn = field %case.function, ptr %case
   %capsule = field %case.capsule, ptr %case
   %n = field %case.noperands, ptr %case
-  ; The entry may let other threads run: what it needs, and what is recorded, stays alive.
+  %nouts = field %case.nouts, ptr %case
+  ; The entry may let other threads run: what it needs, and what is recorded, stays alive. The case
+  ; may not: it is not read any more.
   %kept = alloca [3 x ptr]
   %owner = field %case.entry, ptr %case
   store ptr %owner, ptr %kept
@@ -357,7 +359,6 @@ entry:
   %failed = icmp eq ptr %array, null
   br i1 %failed, label %done, label %wrap
 wrap:
-  %nouts = field %case.nouts, ptr %case
   %t = call ptr @wrap_all(ptr %site, ptr %array, i64 %nouts)
   %none = icmp eq ptr %t, null
   %quiet = xor i1 %taped, true

@@ -1,1 +1,0 @@
-"""The sample networks: two modes, reference, MindSpore, and the scripts themselves."""
