@@ -1,12 +1,8 @@
-"""Shared by the frontend tests: an engine, and the oracle (MindSpore in a process of its own)."""
+"""Shared by the frontend tests: an engine."""
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -14,8 +10,6 @@ import cellc.ops
 from cellc.core import dispatch
 
 from .reference_engine import ReferenceEngine
-
-ORACLE = os.environ.get("CELLC_ORACLE_PYTHON")
 
 
 @pytest.fixture(autouse=True, params=["reference", "compiled"])
@@ -28,21 +22,6 @@ def engine(request: pytest.FixtureRequest) -> Iterator[str]:
         pytest.skip("the eager engine is not installed")
     yield request.param
     dispatch._engine[:] = installed
-
-
-@pytest.fixture(scope="session")
-def oracle() -> Any:
-    """`oracle(program)`: what a program of MindSpore prints as its last line, as JSON."""
-    if not ORACLE:
-        pytest.skip("CELLC_ORACLE_PYTHON is not set")
-
-    def run(program: str) -> Any:
-        done = subprocess.run(
-            [ORACLE, "-c", program], capture_output=True, text=True, timeout=300, check=True
-        )
-        return json.loads(done.stdout.strip().splitlines()[-1])
-
-    return run
 
 
 assert cellc.ops

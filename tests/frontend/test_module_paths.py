@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 
-import pytest
+from ..others import ORACLE, needs_oracle, run
 
 IMPORTS = """
 from mindspore.nn.cell import Cell
@@ -76,7 +75,6 @@ except AttributeError as e:
                                   "module 'cellc.nn.optim' has no attribute 'Adams'"]
 
 
-@pytest.mark.skipif("CELLC_ORACLE_PYTHON" not in os.environ,
-                    reason="CELLC_ORACLE_PYTHON is not set")
+@needs_oracle
 def test_mindspore_has_these_paths() -> None:
-    _run(os.environ["CELLC_ORACLE_PYTHON"], IMPORTS)
+    run(ORACLE, IMPORTS)

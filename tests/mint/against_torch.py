@@ -53,4 +53,4 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
 
 if __name__ == "__main__":
     torch.manual_seed(0)
-    print("RESULT" + json.dumps([run(c) for c in json.load(sys.stdin)]))
+    print(json.dumps([run(c) for c in json.load(sys.stdin)]))

@@ -3,9 +3,6 @@ CELLC_PEERS_PYTHON has it (most of `mint` does not run on MindSpore's CPU)."""
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +12,8 @@ import pytest
 import cellc as ms
 from cellc import Tensor, mint, nn, ops
 
-PEERS = os.environ.get("CELLC_PEERS_PYTHON")
+from ..others import PEERS, answer, run
+
 TORCH = Path(__file__).with_name("against_torch.py")
 
 
@@ -240,12 +238,7 @@ def of_torch() -> list[Any] | None:
             "places": _places(case) or (),
             "parameters": {p.name: p.asnumpy().tolist() for p in layer.get_parameters()},
         })
-    done = subprocess.run(
-        [PEERS, str(TORCH)], input=json.dumps(rows), capture_output=True, text=True, check=False,
-        env={k: v for k, v in os.environ.items() if k != "PYTHONPATH"})
-    line = next((x for x in done.stdout.splitlines() if x.startswith("RESULT")), None)
-    assert line is not None, done.stderr[-2000:]
-    found: list[Any] = json.loads(line.removeprefix("RESULT"))
+    found: list[Any] = answer(run(PEERS, TORCH, given=rows))
     return found
 
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,9 +10,8 @@ from typing import Any
 
 import pytest
 
+from ..others import NO_ORACLE, ORACLE, mindspore
 from .programs import for_mindspore
-
-ORACLE = os.environ.get("CELLC_ORACLE_PYTHON")
 
 
 def ask_mindspore(program: ModuleType, cases: Sequence[Sequence[Any]]) -> list[Any]:
@@ -23,11 +19,7 @@ def ask_mindspore(program: ModuleType, cases: Sequence[Sequence[Any]]) -> list[A
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "program.py"  # it reads the source of the Cells it compiles
         file.write_text(for_mindspore(program, cases), encoding="utf-8")
-        done = subprocess.run(
-            [os.environ["CELLC_ORACLE_PYTHON"], str(file)], capture_output=True, text=True,
-            timeout=900, check=True, cwd=folder, env={**os.environ, "GLOG_v": "3"},
-        )
-    found: list[Any] = json.loads(done.stdout.strip().splitlines()[-1])
+        found: list[Any] = mindspore(file, folder=Path(folder))
     return found
 
 
@@ -35,5 +27,5 @@ def ask_mindspore(program: ModuleType, cases: Sequence[Sequence[Any]]) -> list[A
 def oracle() -> Any:
     """`oracle(program, cases)`: see `ask_mindspore`; skips without MindSpore."""
     if not ORACLE:
-        pytest.skip("CELLC_ORACLE_PYTHON is not set")
+        pytest.skip(NO_ORACLE)
     return ask_mindspore

@@ -8,12 +8,12 @@ is asked again. `python -m tests.nn.facts.record SUBJECT` records a subject.
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ..others import needs_oracle
 from .facts import record, runner
 
 SUBJECTS = [p.stem for p in sorted((Path(__file__).parent / "facts").glob("*.json"))]
@@ -31,7 +31,6 @@ DIFFERENT: dict[tuple[str, ...], str] = {
                     "grad_operation_of_weights")},
 }
 """What is otherwise here (in one mode, if a mode is named), and why; tests of its own say how."""
-NO_ORACLE = "CELLC_ORACLE_PYTHON is not set"
 
 
 def _recorded(subject: str) -> dict[str, Any]:
@@ -58,7 +57,7 @@ def test_every_fact_is_recorded(subject: str) -> None:
     assert set(runner.cases(subject)) == set(_recorded(subject))
 
 
-@pytest.mark.skipif(not os.environ.get("CELLC_ORACLE_PYTHON"), reason=NO_ORACLE)
+@needs_oracle
 @pytest.mark.parametrize("subject", SUBJECTS)
 def test_mindspore_still_says_so(subject: str) -> None:
     assert record.ask(subject) == _recorded(subject)

@@ -6,14 +6,13 @@ shrink: an example that comes to agree must leave it.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
+from ..others import ORACLE, needs_oracle
 from .doc_examples import alike, collect, compare
 
-ORACLE = os.environ.get("CELLC_ORACLE_PYTHON")
 LEFT_OUT = ("mindspore.profiler.", "mindspore.hal.", "mindspore.communication.",
             "mindspore.mint.distributed.")
 """What is about devices and processes."""
@@ -28,7 +27,7 @@ def known() -> set[str]:
     return {line.split()[0] for line in lines if line.strip() and not line.startswith("#")}
 
 
-@pytest.mark.skipif(not ORACLE, reason="CELLC_ORACLE_PYTHON is not set")
+@needs_oracle
 def test_examples_print_the_same() -> None:
     assert ORACLE
     chosen = {n: t for n, t in collect(ORACLE).items()

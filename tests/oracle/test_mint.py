@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
-import os
-import subprocess
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,7 +13,8 @@ import pytest
 import cellc as ms
 from cellc import Tensor, mint
 
-PEERS = os.environ.get("CELLC_PEERS_PYTHON")
+from ..others import PEERS, answer, run
+
 ARGUMENTS = {
     "x": [[0.5, -1.25, 2.0], [3.5, 0.25, -0.75]], "y": [[1.5, 2.0, -0.5], [0.75, 4.0, 1.0]],
     "u": [[0.1, 0.9, 0.5], [0.3, 0.7, 0.2]], "i": [[0, 2, 1], [1, 0, 2]], "k": [2, 0],
@@ -117,7 +115,7 @@ def plain(v):
         [str(v.dtype)[6:], list(v.shape), v.tolist()]
 for e in rows["expressions"]:
     out.append(plain(eval(e, {"mint": torch, "F": F, **arguments})))
-print("RESULT" + json.dumps(out))
+print(json.dumps(out))
 """
 
 
@@ -149,13 +147,8 @@ def functions(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
 def torch_results() -> list[Any] | None:
     if not PEERS:
         return None
-    given = json.dumps({"arguments": ARGUMENTS, "expressions": EXPRESSIONS})
-    done = subprocess.run([PEERS, "-c", TORCH], input=given, capture_output=True, text=True,
-                          check=False, env={k: v for k, v in os.environ.items()
-                                            if k != "PYTHONPATH"})
-    line = next((x for x in done.stdout.splitlines() if x.startswith("RESULT")), None)
-    assert line is not None, done.stderr[-1000:]
-    found: list[Any] = json.loads(line.removeprefix("RESULT"))
+    given = {"arguments": ARGUMENTS, "expressions": EXPRESSIONS}
+    found: list[Any] = answer(run(PEERS, TORCH, given=given))
     return found
 
 

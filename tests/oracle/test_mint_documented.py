@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-ORACLE = os.environ.get("CELLC_ORACLE_PYTHON")
+from ..others import ORACLE, needs_oracle
+
 WORKER = Path(__file__).with_name("documented_worker.py")
 NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*(?:e[-+]?\d+)?|\.\d+(?:e[-+]?\d+)?|\binf\b|\bnan\b)", re.I)
 PUNCTUATION = re.compile(r"[\s,\[\]]+")
@@ -39,7 +40,7 @@ def _alike(want: str, found: str) -> bool:
         np.array(a, float), np.array(b, float), rtol=1e-3, atol=1e-4, equal_nan=True)
 
 
-@pytest.mark.skipif(not ORACLE, reason="CELLC_ORACLE_PYTHON is not set")
+@needs_oracle
 def test_examples_print_what_the_text_says(tmp_path: Path) -> None:
     assert ORACLE
     given, results = tmp_path / "examples.json", tmp_path / "results.json"

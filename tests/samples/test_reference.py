@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +11,8 @@ import cellc as ms
 from cellc.core.compiled import trace
 from cellc_compiler.interpret import run
 
+from ..others import ORACLE, needs_oracle
+from ..others import run as run_program
 from .networks import NETWORKS, SAMPLES
 
 # Rounding errors pass through up to 50 layers; each is a few units of 2**-24 of its largest value.
@@ -54,24 +54,18 @@ np.save(files[2], net(*(mindspore.Tensor(inputs[k]) for k in sorted(inputs))).as
 """
 
 
+@needs_oracle
 @pytest.mark.parametrize("name", NETWORKS)
 def test_mindspore_runs_the_same_file(name: str, tmp_path: Path) -> None:
     """The sample with `cellc` replaced by MindSpore has the same parameters and outputs."""
-    oracle = os.environ.get("CELLC_ORACLE_PYTHON")
-    if not oracle:
-        pytest.skip("CELLC_ORACLE_PYTHON is not set")
     sample = NETWORKS[name]
     net = sample.make().set_train(False)
     inputs = sample.input()
     np.savez(tmp_path / "w.npz", **{k: p.asnumpy() for k, p in net.parameters_dict().items()})
     np.savez(tmp_path / "x.npz", **{f"x{i}": t.asnumpy() for i, t in enumerate(inputs)})
     files = [str(tmp_path / f) for f in ("w.npz", "x.npz", "y.npy")]
-    done = subprocess.run(
-        [oracle, "-c", PROGRAM, str(SAMPLES / f"{sample.file}.py"), sample.name,
-         repr(sample.size), *files],
-        capture_output=True, text=True, check=False, timeout=300,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
+    arguments = [SAMPLES / f"{sample.file}.py", sample.name, repr(sample.size), *files]
+    run_program(ORACLE, PROGRAM, arguments)
     want = np.load(files[2])
     got = net(*inputs).asnumpy()
     np.testing.assert_allclose(got, want, rtol=0, atol=10 * TOLERANCE * np.abs(want).max())
