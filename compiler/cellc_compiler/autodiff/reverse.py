@@ -393,15 +393,10 @@ def _scan_rule(
         not limit, stepwise,
     )
     _grow(node, plan.body)
-    if stepwise:
-        given = {r: dy for r, dy in zip(node.results, dys, strict=False) if dy is not None}
-        carried = [start_cotangent(b, given, node.results[i]) for i in floats]
-        same = _first_places(captures)
-        carried += [start_cotangent(b, cotangents if same[i] == i else {}, captures[i])
-                    for i in plan.sums]
-    else:
-        carried = [zero_cotangent(b, dys[i], node.results[i]) for i in floats]
-        carried += [start_cotangent(b, {}, captures[i]) for i in plan.sums]
+    same = _first_places(captures)
+    carried = _carried_cotangents(b, node, dys, floats)
+    carried += [start_cotangent(b, cotangents if stepwise and same[i] == i else {}, captures[i])
+                for i in plan.sums]
 
     def stacked(origin: Origin) -> Value:
         kind, i = origin
@@ -435,6 +430,16 @@ def _scan_rule(
         accumulate(b, cotangents, captures[term.capture],
                    _over_all_steps(b, term, parts, captures[term.capture]))
     return {}
+
+
+def _carried_cotangents(
+    b: Builder, node: Node, dys: Sequence[Value | None], floats: Sequence[int]
+) -> list[Value]:
+    """What the backward loop starts with for the carried values among `floats`."""
+    if node.attrs["stepwise"]:
+        given = {r: dy for r, dy in zip(node.results, dys, strict=False) if dy is not None}
+        return [start_cotangent(b, given, node.results[i]) for i in floats]
+    return [zero_cotangent(b, dys[i], node.results[i]) for i in floats]
 
 
 def _over_all_steps(b: Builder, term: Term, parts: Sequence[Value], like: Value) -> Value:

@@ -12,11 +12,14 @@ from .. import _check
 from ..cell import Cell
 
 
-class _Pad(Cell):
+class SidePad(Cell):
     """Elements added around the last `spatial` axes.
 
     Args:
         padding: an int for all sides, or pairs (before, after) from the last axis backwards.
+
+    Raises:
+        TypeError, ValueError: it is something else.
     """
 
     spatial = 0
@@ -24,6 +27,11 @@ class _Pad(Cell):
 
     def __init__(self, padding: Any) -> None:
         super().__init__()
+        self.padding = self._sides(padding)
+        self.value: Any = None
+
+    def _sides(self, padding: Any) -> tuple[int, ...]:
+        """The padding of each side, checked."""
         what = self.cls_name
         if _check.is_int(padding):
             padding = (padding,) * (2 * self.spatial)
@@ -36,19 +44,19 @@ class _Pad(Cell):
             raise ValueError(
                 f"For '{what}', the 'padding' must hold up to {self.spatial} pairs, got {padding}."
             )
-        self.padding = tuple(_check.integer(p, "padding", what) for p in padding)
-        if self.mode == "reflect" and min(self.padding) < 0:
+        sides = tuple(_check.integer(p, "padding", what) for p in padding)
+        if self.mode == "reflect" and min(sides) < 0:
             raise ValueError(
-                f"For '{what}' every element in 'padding' must be >= 0, but got {self.padding}."
+                f"For '{what}' every element in 'padding' must be >= 0, but got {sides}."
             )
-        self.value: Any = None
+        return sides
 
     def construct(self, x: Tensor) -> Tensor:
         """The padded tensor."""
         return ops.pad(x, self.padding, self.mode, self.value)
 
 
-class _ConstantPad(_Pad):
+class _ConstantPad(SidePad):
     """Elements of one value added.
 
     Args:
@@ -79,43 +87,43 @@ class ConstantPad3d(_ConstantPad):
     spatial = 3
 
 
-class ZeroPad2d(_Pad):
+class ZeroPad2d(SidePad):
     """Zeros around the last two axes. Source: `mindspore.nn.ZeroPad2d`."""
 
     spatial = 2
 
 
-class ReflectionPad1d(_Pad):
+class ReflectionPad1d(SidePad):
     """The last axis mirrored at its ends. Source: `mindspore.nn.ReflectionPad1d`."""
 
     spatial, mode = 1, "reflect"
 
 
-class ReflectionPad2d(_Pad):
+class ReflectionPad2d(SidePad):
     """The last two axes mirrored at their ends. Source: `mindspore.nn.ReflectionPad2d`."""
 
     spatial, mode = 2, "reflect"
 
 
-class ReflectionPad3d(_Pad):
+class ReflectionPad3d(SidePad):
     """The last three axes mirrored at their ends. Source: `mindspore.nn.ReflectionPad3d`."""
 
     spatial, mode = 3, "reflect"
 
 
-class ReplicationPad1d(_Pad):
+class ReplicationPad1d(SidePad):
     """The ends of the last axis repeated. Source: `mindspore.nn.ReplicationPad1d`."""
 
     spatial, mode = 1, "replicate"
 
 
-class ReplicationPad2d(_Pad):
+class ReplicationPad2d(SidePad):
     """The ends of the last two axes repeated. Source: `mindspore.nn.ReplicationPad2d`."""
 
     spatial, mode = 2, "replicate"
 
 
-class ReplicationPad3d(_Pad):
+class ReplicationPad3d(SidePad):
     """The ends of the last three axes repeated. Source: `mindspore.nn.ReplicationPad3d`."""
 
     spatial, mode = 3, "replicate"

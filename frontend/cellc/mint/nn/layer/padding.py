@@ -1,4 +1,4 @@
-"""Padding layers of `mint.nn`."""
+"""Padding layers of `mint.nn`: those of `nn`, but for what they take as padding and as a value."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Any
 
 from ....common.tensor import Tensor
 from ....nn import _check
-from ....nn.cell import Cell
+from ....nn.layer import padding as layers
 from .. import functional
 
 
-class _Pad(Cell):
+class _Pad(layers.SidePad):
     """Elements added around the last `spatial` axes.
 
     Args:
@@ -20,11 +20,7 @@ class _Pad(Cell):
         ValueError: another number of ints, or something else.
     """
 
-    spatial = 0
-    mode = "constant"
-
-    def __init__(self, padding: Any) -> None:
-        super().__init__()
+    def _sides(self, padding: Any) -> tuple[int, ...]:
         count = 2 * self.spatial
         sides = (padding,) * count if _check.is_int(padding) else padding
         if not isinstance(sides, (tuple, list)) or not all(_check.is_int(p) for p in sides):
@@ -37,11 +33,11 @@ class _Pad(Cell):
                 f"For '{self.cls_name}', the length of 'padding' must be {count}, but got "
                 f"{len(sides)}."
             )
-        self.padding = tuple(sides)
+        return tuple(sides)
 
     def construct(self, input: Tensor) -> Any:
         """The padded tensor."""
-        return functional.pad(input, self.padding, self.mode)
+        return functional.pad(input, self.padding, self.mode, self.value)
 
 
 class _ConstantPad(_Pad):
@@ -55,10 +51,6 @@ class _ConstantPad(_Pad):
     def __init__(self, padding: Any, value: Any) -> None:
         super().__init__(padding)
         self.value = value
-
-    def construct(self, input: Tensor) -> Any:
-        """The padded tensor."""
-        return functional.pad(input, self.padding, "constant", self.value)
 
 
 class ConstantPad1d(_ConstantPad):
@@ -108,37 +100,25 @@ class ZeroPad3d(_ZeroPad):
     spatial = 3
 
 
-class ReflectionPad1d(_Pad):
+class ReflectionPad1d(_Pad, layers.ReflectionPad1d):
     """The last axis mirrored at its ends. Source: `mindspore.mint.nn.ReflectionPad1d`."""
 
-    spatial, mode = 1, "reflect"
 
-
-class ReflectionPad2d(_Pad):
+class ReflectionPad2d(_Pad, layers.ReflectionPad2d):
     """The last two axes mirrored at their ends. Source: `mindspore.mint.nn.ReflectionPad2d`."""
 
-    spatial, mode = 2, "reflect"
 
-
-class ReflectionPad3d(_Pad):
+class ReflectionPad3d(_Pad, layers.ReflectionPad3d):
     """The last three axes mirrored at their ends. Source: `mindspore.mint.nn.ReflectionPad3d`."""
 
-    spatial, mode = 3, "reflect"
 
-
-class ReplicationPad1d(_Pad):
+class ReplicationPad1d(_Pad, layers.ReplicationPad1d):
     """The ends of the last axis repeated. Source: `mindspore.mint.nn.ReplicationPad1d`."""
 
-    spatial, mode = 1, "replicate"
 
-
-class ReplicationPad2d(_Pad):
+class ReplicationPad2d(_Pad, layers.ReplicationPad2d):
     """The ends of the last two axes repeated. Source: `mindspore.mint.nn.ReplicationPad2d`."""
 
-    spatial, mode = 2, "replicate"
 
-
-class ReplicationPad3d(_Pad):
+class ReplicationPad3d(_Pad, layers.ReplicationPad3d):
     """The ends of the last three axes repeated. Source: `mindspore.mint.nn.ReplicationPad3d`."""
-
-    spatial, mode = 3, "replicate"
