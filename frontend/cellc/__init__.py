@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from cellc_runtime.lazy import lazy_names as _lazy_names
+from cellc_runtime.lazy import public_names as _public_names
 
 TYPE_CHECKING = False  # `typing` would cost more than all the rest; type checkers know the name
 
@@ -87,13 +88,12 @@ _LATER = {
     ".amp": ("DynamicLossScaleManager", "FixedLossScaleManager"),
     ".common": ("dtype",),
     ".common.dtype": (
-        "DType", "Type", "all_types", "bfloat16", "bool", "bool_", "byte", "cdouble", "cfloat",
-        "complex128", "complex64", "convert", "double", "dtype_to_nptype", "dtype_to_pytype",
-        "float", "float16", "float32", "float64", "float_", "float_type", "half", "int", "int16",
-        "int32", "int64", "int8", "int_", "int_type", "intc", "intp", "list_", "long", "number",
-        "number_type", "pytype_to_dtype", "short", "single", "string", "tensor_type", "tuple_",
-        "type_none", "ubyte", "uint", "uint16", "uint32", "uint64", "uint8", "uint_type", "uintc",
-        "uintp", "ushort",
+        "Type", "bfloat16", "bool", "bool_", "byte", "cdouble", "cfloat", "complex128", "complex64",
+        "double", "dtype_to_nptype", "dtype_to_pytype", "float", "float16", "float32", "float64",
+        "float_", "half", "int", "int16", "int32", "int64", "int8", "int_", "intc", "intp", "list_",
+        "long", "number", "pytype_to_dtype", "short", "single", "string", "tensor_type", "tuple_",
+        "type_none", "ubyte", "uint", "uint16", "uint32", "uint64", "uint8", "uintc", "uintp",
+        "ushort",
     ),
     ".common.parameter": ("Parameter", "ParameterTuple"),
     ".common.seed": (
@@ -128,12 +128,11 @@ _LATER = {
     ".boost": (), ".communication": (),
     ".log": ("get_level", "get_log_config"),
     ".parallel": (
-        "Layout", "build_searched_strategy", "convert_checkpoint_by_rank", "convert_checkpoints",
-        "load_distributed_checkpoint", "load_segmented_checkpoints", "merge_pipeline_strategys",
-        "merge_sliced_parameter", "parameter_broadcast", "rank_list_for_convert",
-        "rank_list_for_transform", "restore_group_info_list", "set_op_strategy_config", "shard",
-        "sync_pipeline_shared_parameters", "transform_checkpoint_by_rank",
-        "transform_checkpoints", "unified_safetensors",
+        "Layout", "build_searched_strategy", "load_distributed_checkpoint",
+        "load_segmented_checkpoints", "merge_pipeline_strategys", "merge_sliced_parameter",
+        "parameter_broadcast", "rank_list_for_transform", "restore_group_info_list", "shard",
+        "sync_pipeline_shared_parameters", "transform_checkpoint_by_rank", "transform_checkpoints",
+        "unified_safetensors",
     ),
     ".parallel.settings": (
         "ParallelMode", "get_algo_parameters", "get_auto_parallel_context", "get_ps_context",
@@ -166,10 +165,7 @@ _LATER = {
 """Modules that load when they, or names of theirs, are first asked for. Importing cellc itself
 loads none of them, nor numpy."""
 __getattr__ = _lazy_names(__name__, {home: " ".join(names) for home, names in _LATER.items()})
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__dir__ = _public_names(__name__)
 
 
 __version__ = "0.1.0"
@@ -177,41 +173,38 @@ __version__ = "0.1.0"
 __all__ = [
     *_LATER[".common.dtype"],
     "COMPATIBLE", "F1", "GRAPH_MODE", "LAX", "MAE", "MSE", "PYNATIVE_MODE", "ROC", "STRICT",
-    "Accuracy", "BackupAndRestore", "BleuScore", "Callback", "CheckpointConfig",
-    "ConfusionMatrix", "ConfusionMatrixMetric", "ConvertModelUtils", "ConvertNetUtils",
-    "CosineSimilarity", "DatasetHelper", "Dice", "DynamicLossScaleManager", "EarlyStopping",
-    "Fbeta", "FixedLossScaleManager", "FlopsUtilizationCollector", "Generator",
-    "HausdorffDistance", "History", "JitConfig", "LambdaCallback", "Layout",
-    "LearningRateScheduler", "Loss", "LossMonitor", "LossScaleManager", "MeanSurfaceDistance",
-    "Metric", "Model", "ModelCheckpoint", "OcclusionSensitivity", "OnRequestExit", "ParallelMode",
-    "Parameter", "ParameterTuple", "Perplexity", "Precision", "Profiler", "ProgressBar", "Recall",
-    "ReduceLROnPlateau", "RootMeanSquareDistance", "RunContext", "SummaryCollector",
-    "SummaryRecord", "Symbol", "Tensor", "TimeMonitor", "Top1CategoricalAccuracy",
-    "Top5CategoricalAccuracy", "TopKCategoricalAccuracy", "TrainFaultTolerance", "amp",
-    "async_ckpt_thread_status", "auc", "boost", "build_searched_strategy", "build_train_network",
-    "ckpt_to_safetensors", "common", "communication", "connect_network_with_dataset", "context",
-    "convert_checkpoint_by_rank", "convert_checkpoints", "data_sink", "dataset",
-    "default_generator",
-    "device_context", "dispatch_threads_num", "dtype", "empty_cache", "enable_dynamic",
-    "experimental", "explain", "export", "from_dlpack", "from_numpy", "frombuffer",
-    "get_algo_parameters", "get_auto_parallel_context", "get_context", "get_current_device",
-    "get_grad", "get_level", "get_log_config", "get_metric_fn", "get_ps_context",
-    "get_py_obj_dtype", "get_rng_state", "get_seed", "grad", "hal", "initial_seed", "is_tensor",
-    "jacfwd", "jacrev", "jit", "jit_class", "jvp", "launch_blocking", "lazy_inline", "load",
-    "load_checkpoint", "load_checkpoint_async", "load_distributed_checkpoint",
-    "load_param_into_net", "load_segmented_checkpoints", "log", "manual_seed",
-    "max_memory_allocated", "max_memory_reserved", "memory_allocated", "memory_reserved",
-    "memory_stats", "memory_summary", "merge_pipeline_strategys", "merge_sliced_parameter",
-    "mint", "mutable", "names", "nn", "no_inline", "numpy", "ops", "parallel",
-    "parameter_broadcast", "profile", "profiler", "rank_list_for_convert",
-    "rank_list_for_transform", "rearrange_inputs", "recompute", "register_saved_tensors_hooks",
-    "reset_algo_parameters", "reset_auto_parallel_context", "reset_max_memory_allocated",
-    "reset_max_memory_reserved", "reset_peak_memory_stats", "reset_ps_context",
-    "restore_group_info_list", "run_check", "runtime", "safetensors_to_ckpt", "save_checkpoint",
-    "saved_tensors_hooks", "seed", "set_algo_parameters", "set_auto_parallel_context",
-    "set_context", "set_cpu_affinity", "set_deterministic", "set_device", "set_memory",
-    "set_op_strategy_config", "set_ps_context", "set_recursion_limit", "set_rng_state",
-    "set_seed", "shard", "swap_tensors", "sync_pipeline_shared_parameters", "synchronize",
-    "tensor", "to_dlpack", "train", "transform_checkpoint_by_rank", "transform_checkpoints",
-    "unified_safetensors", "value_and_grad", "vjp", "vmap",
+    "Accuracy", "BackupAndRestore", "BleuScore", "Callback", "CheckpointConfig", "ConfusionMatrix",
+    "ConfusionMatrixMetric", "ConvertModelUtils", "ConvertNetUtils", "CosineSimilarity",
+    "DatasetHelper", "Dice", "DynamicLossScaleManager", "EarlyStopping", "Fbeta",
+    "FixedLossScaleManager", "FlopsUtilizationCollector", "Generator", "HausdorffDistance",
+    "History", "JitConfig", "LambdaCallback", "Layout", "LearningRateScheduler", "Loss",
+    "LossMonitor", "LossScaleManager", "MeanSurfaceDistance", "Metric", "Model", "ModelCheckpoint",
+    "OcclusionSensitivity", "OnRequestExit", "ParallelMode", "Parameter", "ParameterTuple",
+    "Perplexity", "Precision", "Profiler", "ProgressBar", "Recall", "ReduceLROnPlateau",
+    "RootMeanSquareDistance", "RunContext", "SummaryCollector", "SummaryRecord", "Symbol", "Tensor",
+    "TimeMonitor", "Top1CategoricalAccuracy", "Top5CategoricalAccuracy", "TopKCategoricalAccuracy",
+    "TrainFaultTolerance", "amp", "async_ckpt_thread_status", "auc", "boost",
+    "build_searched_strategy", "build_train_network", "ckpt_to_safetensors", "common",
+    "communication", "connect_network_with_dataset", "context", "data_sink", "dataset",
+    "default_generator", "device_context", "dispatch_threads_num", "dtype", "empty_cache",
+    "enable_dynamic", "experimental", "explain", "export", "from_dlpack", "from_numpy",
+    "frombuffer", "get_algo_parameters", "get_auto_parallel_context", "get_context",
+    "get_current_device", "get_grad", "get_level", "get_log_config", "get_metric_fn",
+    "get_ps_context", "get_py_obj_dtype", "get_rng_state", "get_seed", "grad", "hal",
+    "initial_seed", "is_tensor", "jacfwd", "jacrev", "jit", "jit_class", "jvp", "launch_blocking",
+    "lazy_inline", "load", "load_checkpoint", "load_checkpoint_async",
+    "load_distributed_checkpoint", "load_param_into_net", "load_segmented_checkpoints", "log",
+    "manual_seed", "max_memory_allocated", "max_memory_reserved", "memory_allocated",
+    "memory_reserved", "memory_stats", "memory_summary", "merge_pipeline_strategys",
+    "merge_sliced_parameter", "mint", "mutable", "names", "nn", "no_inline", "numpy", "ops",
+    "parallel", "parameter_broadcast", "profile", "profiler", "rank_list_for_transform",
+    "rearrange_inputs", "recompute", "register_saved_tensors_hooks", "reset_algo_parameters",
+    "reset_auto_parallel_context", "reset_max_memory_allocated", "reset_max_memory_reserved",
+    "reset_peak_memory_stats", "reset_ps_context", "restore_group_info_list", "run_check",
+    "runtime", "safetensors_to_ckpt", "save_checkpoint", "saved_tensors_hooks", "seed",
+    "set_algo_parameters", "set_auto_parallel_context", "set_context", "set_cpu_affinity",
+    "set_deterministic", "set_device", "set_memory", "set_ps_context", "set_recursion_limit",
+    "set_rng_state", "set_seed", "shard", "swap_tensors", "sync_pipeline_shared_parameters",
+    "synchronize", "tensor", "to_dlpack", "train", "transform_checkpoint_by_rank",
+    "transform_checkpoints", "unified_safetensors", "value_and_grad", "vjp", "vmap",
 ]

@@ -1,4 +1,7 @@
-"""Questions about devices: there is one, the CPU, whose memory is that of the process."""
+"""Questions about devices: there is one, the CPU, whose memory is that of the process.
+
+Source: `mindspore.runtime`, `mindspore.hal`.
+"""
 
 from __future__ import annotations
 

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from cellc_runtime.lazy import public_names
+
 __all__: list[str] = []
+__dir__ = public_names(__name__)
 
 
 def __getattr__(name: str) -> Any:

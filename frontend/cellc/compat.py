@@ -94,7 +94,13 @@ def mutable(input_data: Any, dynamic_len: bool = False) -> Any:
 
 
 def jit_class(cls: type) -> type:
-    """The class itself: any class may be used in a graph. Source: `mindspore.jit_class`."""
+    """The class itself: any class may be used in a graph.
+
+    Raises:
+        TypeError: it is no class.
+
+    Source: `mindspore.jit_class`.
+    """
     if not isinstance(cls, type):
         raise TypeError(f"Decorator jit_class can only be used for class type, but got {cls!r}.")
     return cls

@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cellc_runtime import loader
+from cellc_runtime.lazy import public_names
 from cellc_runtime.site import STATE
 
 from . import _options
@@ -197,3 +198,4 @@ __all__ = [
     "get_auto_parallel_context", "get_context", "get_ps_context", "reset_auto_parallel_context",
     "reset_ps_context", "set_auto_parallel_context", "set_context", "set_ps_context",
 ]
+__dir__ = public_names(__name__)

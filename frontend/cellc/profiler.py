@@ -15,6 +15,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from cellc_runtime.lazy import public_names
+
 from .core import timeline
 
 
@@ -370,3 +372,4 @@ __all__ = [
     "AicoreMetrics", "ExportType", "Profiler", "ProfilerActivity", "ProfilerLevel",
     "_ExperimentalConfig", "profile", "schedule", "tensorboard_trace_handler",
 ]
+__dir__ = public_names(__name__)

@@ -1,4 +1,7 @@
-"""`cellc.profile`: where the time of a network's calls goes."""
+"""`cellc.profile`: where the time of a network's calls goes.
+
+Only in cellc.
+"""
 
 from __future__ import annotations
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from cellc_runtime.lazy import public_names
+
 from . import context
 from ._devices import (
     empty_cache,
@@ -78,3 +80,4 @@ __all__ = [
     "memory_summary", "reset_max_memory_allocated", "reset_max_memory_reserved",
     "reset_peak_memory_stats", "set_cpu_affinity", "set_memory", "synchronize",
 ]
+__dir__ = public_names(__name__)

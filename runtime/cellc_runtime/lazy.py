@@ -63,3 +63,17 @@ def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
         return value
 
     return load
+
+
+def public_names(module: str) -> Callable[[], list[str]]:
+    """The `__dir__` of a module: what it lists in `__all__`, the modules below it and what begins
+    with an underscore, but not what it imports.
+    """
+
+    def listed() -> list[str]:
+        names = vars(sys.modules[module])
+        below = (n for n, v in names.items() if n.startswith("_") or (
+            isinstance(v, ModuleType) and v.__name__ == f"{module}.{n}"))
+        return sorted({*names["__all__"], *below})
+
+    return listed

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from cellc_runtime.lazy import public_names
+
 from .loss_scale_manager import DynamicLossScaleManager, FixedLossScaleManager, LossScaleManager
 from .loss_scaler import DynamicLossScaler, LossScaler, StaticLossScaler, all_finite
 from .precision import (
@@ -17,3 +19,4 @@ __all__ = [
     "LossScaler", "StaticLossScaler", "all_finite", "auto_mixed_precision", "build_train_network",
     "custom_mixed_precision", "get_black_list", "get_white_list",
 ]
+__dir__ = public_names(__name__)

@@ -107,7 +107,11 @@ class DynamicLossScaleManager(LossScaleManager):
         return self.loss_scale
 
     def update_loss_scale(self, overflow: bool) -> None:
-        """Take a step into account."""
+        """Take a step into account.
+
+        Raises:
+            RuntimeError: too many steps in a row have overflowed.
+        """
         if overflow:
             self.loss_scale = max(self.loss_scale * self.decrease_ratio, 1)
             self.last_overflow_iter = self.cur_iter

@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from cellc_runtime.lazy import public_names
+
 from . import dtype
 from .parameter import Parameter, ParameterTuple
 from .seed import get_seed, set_seed
@@ -36,8 +38,11 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+_own = public_names(__name__)
+
+
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES, *dtype.__all__})
+    return sorted({*_own(), *_HOMES, *dtype.__all__})
 
 
 # These stand on what is above, and some of them on one another. They begin by importing this

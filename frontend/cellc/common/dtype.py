@@ -28,6 +28,7 @@ from cellc_runtime.dtypes import (
     uint32,
     uint64,
 )
+from cellc_runtime.lazy import public_names
 
 Type = DType
 """The class of element types (MindSpore calls it `Type`)."""
@@ -153,11 +154,10 @@ def convert(dtype: Any, what: str = "astype") -> DType:
 
 
 __all__ = [
-    "DType", "Type", "all_types", "bfloat16", "bool", "bool_", "byte", "cdouble", "cfloat",
-    "complex128", "complex64", "convert", "double", "dtype_to_nptype", "dtype_to_pytype",
-    "float", "float16", "float32", "float64", "float_", "float_type", "half", "int", "int16",
-    "int32", "int64", "int8", "int_", "int_type", "intc", "intp", "list_", "long", "number",
-    "number_type", "pytype_to_dtype", "short", "single", "string", "tensor_type", "tuple_",
-    "type_none", "ubyte", "uint", "uint16", "uint32", "uint64", "uint8", "uint_type", "uintc",
-    "uintp", "ushort",
+    "Type", "bfloat16", "bool", "bool_", "byte", "cdouble", "cfloat", "complex128", "complex64",
+    "double", "dtype_to_nptype", "dtype_to_pytype", "float", "float16", "float32", "float64",
+    "float_", "half", "int", "int16", "int32", "int64", "int8", "int_", "intc", "intp", "list_",
+    "long", "number", "pytype_to_dtype", "short", "single", "string", "tensor_type", "tuple_",
+    "type_none", "ubyte", "uint", "uint16", "uint32", "uint64", "uint8", "uintc", "uintp", "ushort",
 ]
+__dir__ = public_names(__name__)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from cellc_runtime.dtypes import DType, float32
+from cellc_runtime.lazy import public_names
 
 from ._draws import fill_normal, fill_uniform
 from .seed import default_generator
@@ -113,7 +114,7 @@ class _Drawn(Initializer):
 
 
 class Zero(Initializer):
-    """All zeros."""
+    """Every element is 0."""
 
     def _initialize(self, arr: Array) -> None:
         arr[...] = 0
@@ -127,7 +128,7 @@ class Zero(Initializer):
 
 
 class One(Initializer):
-    """All ones."""
+    """Every element is 1."""
 
     def _initialize(self, arr: Array) -> None:
         arr[...] = 1
@@ -587,3 +588,4 @@ __all__ = [
     "Normal", "One", "Orthogonal", "Sparse", "TruncatedNormal", "Uniform", "VarianceScaling",
     "XavierNormal", "XavierUniform", "Zero", "initializer",
 ]
+__dir__ = public_names(__name__)

@@ -1,4 +1,7 @@
-"""Parameter: a named Tensor that a network trains or keeps, and ParameterTuple."""
+"""Parameter: a named Tensor that a network trains or keeps, and ParameterTuple.
+
+Source: `mindspore.Parameter`, `mindspore.ParameterTuple`.
+"""
 
 from __future__ import annotations
 

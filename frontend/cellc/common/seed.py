@@ -7,6 +7,9 @@ Seeds have two levels. An op without a seed of its own draws from the global gen
 `set_seed` and `manual_seed` restart. A function with a seed draws from the stream of that seed and
 of the global one: the next call goes on, and `set_seed` restarts it. A Primitive made with seeds
 has a stream of its own, which begins when it is made and which nothing restarts.
+
+Source: `mindspore.set_seed`, `mindspore.Generator`; Salmon et al., "Parallel Random Numbers: As
+Easy as 1, 2, 3", 2011 (Philox).
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 An eager tensor owns a C-contiguous, native-endian, writeable numpy array. While a graph is
 traced its subclass GraphTensor (core/tracer.py) has only a type, so nothing here reads elements
 except what must return Python or numpy values.
+
+Source: `mindspore.Tensor`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""`cellc.explain`: what has been compiled for a network, and why again."""
+"""`cellc.explain`: what has been compiled for a network, and why again.
+
+Only in cellc.
+"""
 
 from __future__ import annotations
 

@@ -6,6 +6,8 @@ is Python over numpy and runs when rows are asked for; `pipeline` says how it fi
 
 from __future__ import annotations
 
+from cellc_runtime.lazy import public_names
+
 from . import config, transforms, vision
 from .batching import BatchInfo
 from .iterators import DictIterator, TupleIterator
@@ -67,6 +69,7 @@ __all__ = [
     "TakeDataset", "TextFileDataset", "TransferDataset", "TupleIterator", "WeightedRandomSampler",
     "ZipDataset", "config", "transforms", "vision", "zip",
 ]
+__dir__ = public_names(__name__)
 
 _ELSEWHERE = {
     "MindDataset": "numpy.savez and NumpySlicesDataset", "TFRecordDataset": "GeneratorDataset",

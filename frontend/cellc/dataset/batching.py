@@ -203,6 +203,9 @@ def pad_together(
         info: (shape, fill); lengths of None, and a shape of None, mean the longest.
         column: for errors.
         bound: what lengths of None are instead; None for the longest.
+
+    Raises:
+        RuntimeError: the numbers of axes differ, or differ from that of the pad shape.
     """
     shape, fill = info
     ranks = {getattr(v, "ndim", -1) for v in values}

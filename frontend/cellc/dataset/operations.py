@@ -196,7 +196,11 @@ class Filter(Operation):
         return self.counted(inputs)
 
     def rows(self, inputs: Sequence[Input], run: Run) -> Iterator[Row]:
-        """The rows that stay."""
+        """The rows that stay.
+
+        Raises:
+            Exception: that of the predicate, with the operation, the columns and the row.
+        """
         columns = inputs[0].get_col_names()
         taken = self.taken or columns
         places = places_of(taken, columns, "filter")
@@ -324,7 +328,11 @@ class Zip(Operation):
     """The columns of several datasets side by side; as long as the shortest."""
 
     def columns(self, inputs: Sequence[Input]) -> list[str]:
-        """All columns."""
+        """All columns.
+
+        Raises:
+            RuntimeError: two datasets have columns of one name.
+        """
         found = [c for each in inputs for c in each.get_col_names()]
         twice = [c for c in found if found.count(c) > 1]
         if twice:
@@ -347,7 +355,11 @@ class Concat(Operation):
     """The rows of several datasets, one after the other."""
 
     def columns(self, inputs: Sequence[Input]) -> list[str]:
-        """Those of the first, which the others must have too."""
+        """Those of the first, which the others must have too.
+
+        Raises:
+            RuntimeError: they have others, or in another order.
+        """
         first = inputs[0].get_col_names()
         for each in inputs[1:]:
             if each.get_col_names() != first:
@@ -361,7 +373,11 @@ class Concat(Operation):
         return sum(each.get_dataset_size() for each in inputs)
 
     def rows(self, inputs: Sequence[Input], run: Run) -> Iterator[Row]:
-        """The rows; each column keeps its dtype and number of axes."""
+        """The rows; each column keeps its dtype and number of axes.
+
+        Raises:
+            RuntimeError: a column has another dtype or number of axes in a later dataset.
+        """
         columns = self.columns(inputs)
         kinds: list[tuple[Any, int] | None] | None = None
         for each in inputs:

@@ -29,6 +29,9 @@ class Dataset:
         num_parallel_workers: accepted for compatibility.
         cache: must be None.
 
+    Raises:
+        ValueError: `cache` is not None.
+
     Source: `mindspore.dataset.Dataset`.
     """
 
@@ -48,7 +51,11 @@ class Dataset:
     # --- what there is ---------------------------------------------------------------------------
 
     def rows(self, run: Run) -> Iterator[Row]:
-        """The rows of an epoch, as numpy values; iterators give them as Tensors."""
+        """The rows of an epoch, as numpy values; iterators give them as Tensors.
+
+        Raises:
+            TypeError: a subclass does not give any.
+        """
         raise TypeError(f"{type(self).__name__} gives no rows: use GeneratorDataset or another of "
                         "the datasets.")
 

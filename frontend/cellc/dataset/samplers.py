@@ -212,6 +212,9 @@ class DistributedSampler(BuiltinSampler):
         offset: -1: each process gets equally many rows, some of them twice. Otherwise the process
             that gets the first row; then some processes may get fewer.
 
+    Raises:
+        ValueError: `shard_id` or `offset` is not below `num_shards`.
+
     Source: `mindspore.dataset.DistributedSampler`.
     """
 
@@ -301,6 +304,9 @@ class WeightedRandomSampler(BuiltinSampler):
         num_samples: how many; None for as many as there are weights.
         replacement: whether a row may come more than once.
 
+    Raises:
+        ValueError: no weights, a negative one, or all are 0.
+
     Source: `mindspore.dataset.WeightedRandomSampler`.
     """
 
@@ -348,6 +354,9 @@ class PKSampler(BuiltinSampler):
         class_column: the labels.
         num_samples: at most so many; None for all.
 
+    Raises:
+        ValueError: `num_class` is not None.
+
     Source: `mindspore.dataset.PKSampler`.
     """
 
@@ -386,6 +395,9 @@ class IterSampler(Sampler):
     Args:
         sampler: gives them, epoch after epoch.
         num_samples: at most so many; None for all.
+
+    Raises:
+        TypeError: it is not iterable.
 
     Source: `mindspore.dataset.IterSampler`.
     """

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from cellc_runtime.lazy import public_names
+
 from ..common import dtype as dtypes
 from ..common.tensor import Tensor
 from . import checks, config
@@ -407,3 +409,4 @@ __all__ = [
     "Compose", "Concatenate", "Duplicate", "Fill", "Mask", "OneHot", "PadEnd", "RandomApply",
     "RandomChoice", "RandomOrder", "Relational", "Slice", "TypeCast", "Unique",
 ]
+__dir__ = public_names(__name__)

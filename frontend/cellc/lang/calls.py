@@ -410,10 +410,11 @@ _SAME_IN_OPS = {
     "arccos": "acos", "power": "pow", "amax": "max", "amin": "min", "fabs": "abs",
     "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh", "hstack": "hstack",
     "divide": "div", "true_divide": "div", "multiply": "mul", "subtract": "sub",
-    "negative": "neg", "remainder": "remainder", "mod": "remainder", "invert": "bitwise_not",
+    "negative": "neg", "remainder": "remainder", "mod": "remainder", "invert": "invert",
     "append": "cat", "take_along_axis": "gather_elements",
     "greater_equal": "ge", "less_equal": "le", "not_equal": "ne", "equal": "equal",
-    "expand_dims": "expand_dims", "swapaxes": "swapaxes", "transpose": "permute",
+    "tensordot": "tensor_dot", "expand_dims": "expand_dims", "swapaxes": "swapaxes",
+    "transpose": "permute",
 }
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from cellc_runtime.lazy import public_names
+
 from . import distributed as distributed
 from . import linalg as linalg
 from . import nn as nn
@@ -12,3 +14,4 @@ from .functions import FUNCTIONS
 globals().update(FUNCTIONS)
 
 __all__ = sorted([*FUNCTIONS, "distributed", "linalg", "nn", "optim", "special"])
+__dir__ = public_names(__name__)

@@ -14,6 +14,7 @@ from .. import ops
 from ..common._promotion import cast_to
 from ..common.tensor import Tensor
 from ..core.dispatch import active_tracer
+from ..ops import functional_reduce as fr
 from ..ops._args import axis_of, boolean, dtype_of, integer, is_int, need_known, tensor
 from ._random import _place
 
@@ -33,6 +34,9 @@ def empty(
         dtype: element type; float32 if None.
         device: None or `"cpu"`.
         pin_memory: accepted for compatibility.
+
+    Raises:
+        TypeError: the sizes are not ints.
     """
     _place(device, "empty")
     _unpinned(pin_memory, "empty")
@@ -112,7 +116,7 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any
     boolean(keepdim, "kthvalue", "keepdim")
     if not x.size:
         raise ValueError(f"For 'kthvalue', 'input' must not be empty, but has shape {x.shape}.")
-    return ops.kthvalue(x, k, dim, keepdim)
+    return fr.kthvalue(x, k, dim, keepdim)
 
 
 def unique(

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from cellc_runtime.lazy import public_names
+
 from ..common.tensor import Tensor
 from ..communication import management as processes
 from ..ops._args import is_int
@@ -409,7 +411,11 @@ def all_gather_object(object_list: list[Any], obj: Any, group: str | None = None
 def broadcast_object_list(
     object_list: list[Any], src: int = 0, group: str | None = None, device: Any = None
 ) -> None:
-    """`object_list` becomes that of the process `src`: it stays as it is."""
+    """`object_list` becomes that of the process `src`: it stays as it is.
+
+    Raises:
+        TypeError: it is no list.
+    """
     _name(group, "broadcast_object_list")
     _int_zero(src, "src", "broadcast_object_list")
     if not isinstance(object_list, list):
@@ -430,7 +436,11 @@ def scatter_object_list(
     scatter_object_output_list: list[Any], scatter_object_input_list: list[Any], src: int = 0,
     group: str | None = None,
 ) -> None:
-    """This process's object of the list of the process `src`, written into the output list."""
+    """This process's object of the list of the process `src`, written into the output list.
+
+    Raises:
+        TypeError: the output is no list, or empty.
+    """
     what = "scatter_object_list"
     _name(group, what)
     _int_zero(src, "src", what)
@@ -570,3 +580,4 @@ __all__ = [
     "reduce_scatter", "reduce_scatter_tensor", "reduce_scatter_tensor_uneven", "scatter",
     "scatter_object_list", "send", "send_object_list",
 ]
+__dir__ = public_names(__name__)

@@ -1,6 +1,8 @@
 """`mint`'s functions: those of `ops` under the names and parameters of PyTorch.
 
 Where the parameters are the same, the function is the same object.
+
+Source: the functions of the same names in `mindspore.mint`.
 """
 
 from __future__ import annotations
@@ -13,8 +15,10 @@ from .. import ops
 from ..common._promotion import cast_to
 from ..common.tensor import Tensor
 from ..ops import functional_create as fc
+from ..ops import functional_math as m
 from ..ops import functional_reduce as fr
 from ..ops._args import is_int
+from ..ops.functional_orthogonal import triangular_solve
 from . import _more, _random
 from ._names import Table, named
 from .applied import gcd
@@ -91,7 +95,7 @@ def _scaled(function: Any) -> Any:
 
 _SAME = ("abs", "acos", "acosh", "arccos", "arccosh", "arcsin", "arcsinh", "arctan",
          "arctan2", "arctanh", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and",
-         "bitwise_not", "bitwise_or", "bitwise_xor", "broadcast_to", "ceil", "cos", "cosh",
+         "bitwise_or", "bitwise_xor", "broadcast_to", "ceil", "cos", "cosh",
          "clamp", "clip", "dot", "eq", "erf", "erfc", "erfinv", "exp", "exp2", "expm1",
          "float_power", "floor", "fmod", "ge", "greater", "greater_equal", "gt", "hstack",
          "imag", "isclose", "isfinite", "isinf", "isneginf", "le", "lerp", "less",
@@ -102,8 +106,8 @@ _SAME = ("abs", "acos", "acosh", "arccos", "arccosh", "arcsin", "arcsinh", "arct
          "reciprocal", "remainder", "reshape", "round", "rsqrt", "searchsorted", "sigmoid",
          "sign", "sin", "sinc", "sinh", "square", "sum", "swapaxes", "t", "take", "tan",
          "tanh", "tile", "trace", "trunc", "unsqueeze", "where", "xlogy", "cross",
-         "absolute", "multiply", "flip", "histc", "addmm", "addmv",
-         "addbmm", "argmax", "roll", "unbind", "vstack", "dstack")
+         "flip", "histc", "addmm", "addmv",
+         "addbmm", "argmax", "roll", "unbind", "dstack")
 """Functions that are those of `ops`, parameters included."""
 
 
@@ -220,10 +224,10 @@ def _created() -> Table:
 
 
 def _table() -> Table:
-    shared = {n: getattr(ops, n) for n in _SAME if hasattr(ops, n)}
+    shared = {n: getattr(ops, n) for n in _SAME}
     return {
         **shared, **_random.TABLE, **_more.TABLE, "gcd": gcd,
-        "inverse": inv, "triangular_solve": ops.triangular_solve,
+        "inverse": inv, "triangular_solve": triangular_solve, "bitwise_not": m.bitwise_not,
         "conv2d": _windows.conv2d, "conv_tbc": _windows.conv_tbc,
         "batch_norm_stats": _norms.batch_norm_stats,
         "batch_norm_elemt": _norms.batch_norm_elemt,

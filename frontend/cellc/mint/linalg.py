@@ -7,9 +7,11 @@ from __future__ import annotations
 from typing import Any
 
 from cellc_runtime.dtypes import DType
+from cellc_runtime.lazy import public_names
 
 from .. import ops
 from ..common.tensor import Tensor
+from ..ops import functional_orthogonal as orthogonal
 from ..ops._args import axis_of, is_int, tensor
 
 _INF = float("inf")
@@ -102,7 +104,7 @@ def matrix_norm(
 
 
 def _of_singular_values(x: Tensor, ord: Any) -> Tensor:
-    values = ops.singular_values(x)
+    values = orthogonal.singular_values(x)
     if ord == "nuc":
         return ops.sum(values, -1)
     return ops.amax(values, -1) if ord == 2 else ops.amin(values, -1)
@@ -141,3 +143,4 @@ def norm(
 
 
 __all__ = ["inv", "matrix_norm", "norm", "qr", "vector_norm"]
+__dir__ = public_names(__name__)

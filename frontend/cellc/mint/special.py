@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from cellc_runtime.lazy import public_names
+
 from .. import ops
 from ..common.tensor import Tensor
 from .functions import FUNCTIONS as _FUNCTIONS
@@ -27,3 +29,4 @@ def round(input: Tensor) -> Any:
 
 
 __all__ = ["erfc", "exp2", "expm1", "log1p", "log_softmax", "round", "sinc"]
+__dir__ = public_names(__name__)

@@ -7,7 +7,7 @@ from .. import common as _common  # noqa: F401  isort: skip (first of all)
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from cellc_runtime.lazy import lazy_names
+from cellc_runtime.lazy import lazy_names, public_names
 
 from .cell import Cell as Cell
 
@@ -51,8 +51,8 @@ _HOMES = {
         "MultiheadAttention Transformer TransformerDecoder TransformerDecoderLayer "
         "TransformerEncoder TransformerEncoderLayer",
     ".learning_rate_schedule":
-        "CosineDecayLR ExponentialDecayLR InverseDecayLR LearningRateSchedule NaturalExpDecayLR "
-        "PolynomialDecayLR WarmUpLR",
+        "CosineDecayLR ExponentialDecayLR InverseDecayLR NaturalExpDecayLR PolynomialDecayLR "
+        "WarmUpLR",
     ".loss.ctc": "CTCLoss",
     ".loss.loss":
         "BCELoss BCEWithLogitsLoss CosineEmbeddingLoss CrossEntropyLoss DiceLoss FocalLoss "
@@ -122,6 +122,7 @@ if TYPE_CHECKING:
     from .wrap import *  # noqa: F403
 else:
     _load = lazy_names(__name__, _HOMES)
+    _own = public_names(__name__)
 
     def __getattr__(name: str) -> Any:
         try:
@@ -135,4 +136,4 @@ else:
 
     def __dir__() -> list[str]:
         """The names of this module and of the metrics."""
-        return sorted({*globals(), *__all__, *import_module("cellc.train.metrics").__all__})
+        return sorted({*_own(), *import_module("cellc.train.metrics").__all__})

@@ -9,8 +9,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from cellc_runtime.lazy import public_names
+
 from . import _check
 from .learning_rate_schedule import checked_float
+
+__all__ = [
+    "cosine_decay_lr", "exponential_decay_lr", "inverse_decay_lr", "natural_exp_decay_lr",
+    "piecewise_constant_lr", "polynomial_decay_lr", "warmup_lr",
+]
+__dir__ = public_names(__name__)
 
 
 def _per_epoch(

@@ -8,11 +8,18 @@ import math
 from typing import Any
 
 from cellc_runtime.dtypes import float32
+from cellc_runtime.lazy import public_names
 
 from .. import ops
 from ..common.tensor import Tensor
 from . import _check
 from .cell import Cell
+
+__all__ = [
+    "CosineDecayLR", "ExponentialDecayLR", "InverseDecayLR", "LearningRateSchedule",
+    "NaturalExpDecayLR", "PolynomialDecayLR", "WarmUpLR",
+]
+__dir__ = public_names(__name__)
 
 
 def checked_float(value: Any, name: str, what: str, zero: bool = False) -> float:
@@ -42,7 +49,11 @@ class LearningRateSchedule(Cell):
         super().__init__()
 
     def construct(self, global_step: Tensor) -> Any:
-        """The rate; to be given by each schedule."""
+        """The rate; to be given by each schedule.
+
+        Raises:
+            TypeError: a subclass does not give it.
+        """
         raise TypeError(f"the schedule {type(self).__name__} gives no 'construct'")
 
 
@@ -100,7 +111,11 @@ class InverseDecayLR(_Decay):
 
 
 class CosineDecayLR(LearningRateSchedule):
-    """Half a cosine from max_lr down to min_lr in `decay_steps` steps."""
+    """Half a cosine from max_lr down to min_lr in `decay_steps` steps.
+
+    Raises:
+        ValueError: `max_lr` does not exceed `min_lr`.
+    """
 
     def __init__(self, min_lr: float, max_lr: float, decay_steps: int) -> None:
         super().__init__()

@@ -108,6 +108,9 @@ class DistributedGradReducer(Cell):
         parameters: the parameters.
         mean, degree, fusion_type, group: accepted for compatibility.
 
+    Raises:
+        ValueError: `degree` is not 1.
+
     Source: `mindspore.nn.DistributedGradReducer`.
     """
 

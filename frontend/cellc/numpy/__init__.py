@@ -7,6 +7,7 @@ tensors of int32, float32 or bool.
 from __future__ import annotations
 
 from cellc_runtime import dtypes
+from cellc_runtime.lazy import public_names
 
 from . import applied, arrays, creation, elementwise, linear, reductions
 
@@ -34,3 +35,4 @@ _NAMES = _collect()
 globals().update(_NAMES)
 
 __all__ = sorted(_NAMES)
+__dir__ = public_names(__name__)

@@ -57,7 +57,13 @@ def ravel(x: Any) -> Tensor:
 
 
 def expand_dims(a: Any, axis: Any) -> Tensor:
-    """New axes of length 1 at places of the result. Source: `mindspore.numpy.expand_dims`."""
+    """New axes of length 1 at places of the result.
+
+    Raises:
+        ValueError: a place is named twice, or is outside of the result.
+
+    Source: `mindspore.numpy.expand_dims`.
+    """
     x = as_tensor(a, "expand_dims", "a")
     given = (axis,) if is_int(axis) else tuple(ints(axis, "numpy.expand_dims", "axis"))
     rank = x.ndim + len(given)
@@ -99,7 +105,13 @@ def moveaxis(a: Any, source: Any, destination: Any) -> Tensor:
 
 
 def rollaxis(x: Any, axis: int, start: int = 0) -> Tensor:
-    """One axis moved before another. Source: `mindspore.numpy.rollaxis`."""
+    """One axis moved before another.
+
+    Raises:
+        ValueError: `start` is no place.
+
+    Source: `mindspore.numpy.rollaxis`.
+    """
     t = as_tensor(x, "rollaxis")
     a = axis_of(axis, t.ndim, "numpy.rollaxis")
     at = integer(start, "numpy.rollaxis", "start")
@@ -291,6 +303,9 @@ def triu(m: Any, k: int = 0) -> Tensor:
 def diag(v: Any, k: int = 0) -> Tensor:
     """A matrix with a given diagonal, or the diagonal of a matrix.
 
+    Raises:
+        ValueError: `v` has neither 1 nor 2 axes.
+
     Source: `mindspore.numpy.diag`.
     """
     x = as_tensor(v, "diag", "v")
@@ -337,7 +352,13 @@ def take(a: Any, indices: Any, axis: int | None = None, mode: str = "clip") -> T
 
 
 def take_along_axis(arr: Any, indices: Any, axis: int | None) -> Tensor:
-    """Elements at positions along an axis. Source: `mindspore.numpy.take_along_axis`."""
+    """Elements at positions along an axis.
+
+    Raises:
+        ValueError: the numbers of axes differ.
+
+    Source: `mindspore.numpy.take_along_axis`.
+    """
     x, index = (as_tensor(v, "take_along_axis") for v in (arr, indices))
     if axis is None:
         x, axis = fa.ravel(x), 0
@@ -408,7 +429,13 @@ def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Tensor, .
 
 
 def ravel_multi_index(multi_index: Any, dims: Any, mode: str = "clip", order: str = "C") -> Tensor:
-    """Positions along axes as flat positions. Source: `mindspore.numpy.ravel_multi_index`."""
+    """Positions along axes as flat positions.
+
+    Raises:
+        ValueError: there are more or fewer positions than axes.
+
+    Source: `mindspore.numpy.ravel_multi_index`.
+    """
     parts = many(multi_index, "ravel_multi_index", "multi_index")
     choice(order, ("C", "F"), "numpy.ravel_multi_index", "order")
     if len(parts) != len(dims):

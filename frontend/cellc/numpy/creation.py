@@ -240,6 +240,9 @@ def meshgrid(*xi: Any, sparse: bool = False, indexing: str = "xy") -> tuple[Tens
     Args:
         sparse: leave axes of length 1 where nothing varies.
         indexing: `"xy"` (the first vector along columns) or `"ij"`.
+
+    Raises:
+        ValueError: `indexing` is neither "xy" nor "ij".
     """
     xs = [fa.ravel(as_tensor(x, "meshgrid")) for x in xi]
     if indexing not in ("xy", "ij"):
@@ -349,7 +352,13 @@ def diag_indices(n: int, ndim: int = 2) -> tuple[Tensor, ...]:
 
 
 def vander(x: Any, N: int | None = None, increasing: bool = False) -> Tensor:
-    """Columns of powers of x, falling unless `increasing`. Source: `mindspore.numpy.vander`."""
+    """Columns of powers of x, falling unless `increasing`.
+
+    Raises:
+        ValueError: `x` is no vector.
+
+    Source: `mindspore.numpy.vander`.
+    """
     v = as_tensor(x, "vander")
     if v.ndim != 1:
         raise ValueError(f"For 'numpy.vander', 'x' must be a vector, but got shape {v.shape}.")

@@ -330,7 +330,13 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None) -> Ten
 
 
 def result_type(*arrays_and_dtypes: Any) -> Any:
-    """The element type that arrays and types meet in. Source: `mindspore.numpy.result_type`."""
+    """The element type that arrays and types meet in.
+
+    Raises:
+        TypeError: nothing is given.
+
+    Source: `mindspore.numpy.result_type`.
+    """
     made = [_example(v) for v in arrays_and_dtypes]
     if not made:
         raise TypeError("For 'numpy.result_type', at least one array or type is needed.")

@@ -26,6 +26,9 @@ def _two(what: str, a: Any, b: Any) -> tuple[Tensor, Tensor]:
 def dot(a: Any, b: Any) -> Tensor:
     """The sum of products over the last axis of a and the last but one of b.
 
+    Raises:
+        ValueError: the axes that are summed over have different lengths.
+
     Source: `mindspore.numpy.dot`.
     """
     x, y = _two("dot", a, b)
@@ -65,7 +68,13 @@ def kron(a: Any, b: Any) -> Tensor:
 
 
 def multi_dot(arrays: Any) -> Tensor:
-    """The product of matrices, in the cheapest order. Source: `mindspore.numpy.multi_dot`."""
+    """The product of matrices, in the cheapest order.
+
+    Raises:
+        ValueError: there are fewer than two arrays.
+
+    Source: `mindspore.numpy.multi_dot`.
+    """
     xs = together(many(arrays, "multi_dot", "arrays"))
     if len(xs) < 2:
         raise ValueError("For 'numpy.multi_dot', at least two arrays are needed.")
@@ -102,6 +111,9 @@ def _chain(xs: list[Tensor], cut: dict[tuple[int, int], int], i: int, j: int) ->
 def matrix_power(a: Any, n: int) -> Tensor:
     """A square matrix multiplied with itself n times, n not negative.
 
+    Raises:
+        ValueError: no square matrix, or `n` is negative.
+
     Source: `mindspore.numpy.matrix_power`.
     """
     x = as_tensor(a, "matrix_power", "a")
@@ -130,7 +142,13 @@ def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = 
 
 def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1,
           axis: int | None = None) -> Tensor:
-    """The vector product of vectors of 2 or 3 elements. Source: `mindspore.numpy.cross`."""
+    """The vector product of vectors of 2 or 3 elements.
+
+    Raises:
+        ValueError: vectors of other lengths.
+
+    Source: `mindspore.numpy.cross`.
+    """
     if axis is not None:
         axisa = axisb = axisc = axis
     x, y = _two("cross", a, b)
@@ -196,7 +214,13 @@ def polymul(a1: Any, a2: Any) -> Tensor:
 
 
 def polyder(p: Any, m: int = 1) -> Tensor:
-    """The m-th derivative. Source: `mindspore.numpy.polyder`."""
+    """The m-th derivative.
+
+    Raises:
+        ValueError: `m` is negative.
+
+    Source: `mindspore.numpy.polyder`.
+    """
     out = _coefficients(p, "polyder")
     if integer(m, "numpy.polyder", "m") < 0:
         raise ValueError(f"For 'numpy.polyder', 'm' must not be negative, but got {m}.")
@@ -210,7 +234,13 @@ def polyder(p: Any, m: int = 1) -> Tensor:
 
 
 def polyint(p: Any, m: int = 1, k: Any = None) -> Tensor:
-    """The m-th integral with constants k (0 if None). Source: `mindspore.numpy.polyint`."""
+    """The m-th integral with constants k (0 if None).
+
+    Raises:
+        ValueError: `m` is negative, or there are not `m` constants.
+
+    Source: `mindspore.numpy.polyint`.
+    """
     out = inexact(_coefficients(p, "polyint"))
     if integer(m, "numpy.polyint", "m") < 0:
         raise ValueError(f"For 'numpy.polyint', 'm' must not be negative, but got {m}.")

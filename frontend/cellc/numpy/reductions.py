@@ -51,6 +51,9 @@ def mean(a: Any, axis: Any = None, keepdims: bool = False, dtype: Any = None) ->
 def average(x: Any, axis: Any = None, weights: Any = None, returned: bool = False) -> Any:
     """The mean with weights; with `returned` also the sum of the weights.
 
+    Raises:
+        ValueError: the weights do not fit.
+
     Source: `mindspore.numpy.average`.
     """
     t = as_tensor(x, "average")
@@ -178,7 +181,13 @@ def nancumsum(a: Any, axis: Any = None, dtype: Any = None) -> Tensor:
 
 
 def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Tensor:
-    """n times the difference of neighbours. Source: `mindspore.numpy.diff`."""
+    """n times the difference of neighbours.
+
+    Raises:
+        ValueError: the array has no axes, or `n` is negative.
+
+    Source: `mindspore.numpy.diff`.
+    """
     x = as_tensor(a, "diff", "a")
     if x.ndim == 0 or integer(n, "numpy.diff", "n") < 0:
         raise ValueError(f"For 'numpy.diff', an array with axes and n >= 0 are needed, but got "
@@ -231,6 +240,9 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
         varargs: the distance of neighbours: one number, or one for each axis.
         axis: an axis or several; all if None.
         edge_order: 1.
+
+    Raises:
+        ValueError: `edge_order` is not 1, or distances do not fit the axes.
     """
     x = inexact(as_tensor(f, "gradient", "f"))
     if edge_order != 1:
@@ -483,6 +495,9 @@ def histogramdd(
 ) -> tuple[Tensor, list[Tensor]]:
     """Counts of points (rows) in a grid of bins, and the edges along each axis.
 
+    Raises:
+        ValueError: bins or ranges for another number of axes.
+
     Source: `mindspore.numpy.histogramdd`.
 
     Args:
@@ -540,6 +555,9 @@ def correlate(a: Any, v: Any, mode: str = "valid") -> Tensor:
 
     Args:
         mode: "valid" (v inside a), "same" (as long as the longer) or "full".
+
+    Raises:
+        ValueError: an unknown mode, or an empty vector.
     """
     x, w = (fa.ravel(t) for t in together([as_tensor(a, "correlate", "a"),
                                            as_tensor(v, "correlate", "v")]))

@@ -49,17 +49,28 @@ _FAMILIES: tuple[ModuleType, ...] = (
     functional_band, functional_solve, functional_classes,
 )
 
+_WITHIN = frozenset((
+    "as_numbers", "binary", "bitwise_not", "broadcast_tensors", "compare", "complex",
+    "conv2d_adjoint", "conv3d_adjoint", "image_patches", "interpolate_ext", "kthvalue", "largest",
+    "make_primitive", "matrix_transpose", "max_pool1d", "normalize", "part", "picked", "pool2d",
+    "pool3d", "same", "scatter_add_ext", "scatter_sub", "SeededPrimitive", "SiLU",
+    "take_along_dim", "tensordot", "unary", "view",
+))
+"""What families offer to one another, to layers and to `mint`, but not here: MindSpore's `ops` has
+no such names."""
+
 
 def _public(module: ModuleType) -> dict[str, Any]:
-    """What a family defines itself (not what it imports)."""
+    """What a family defines itself (not what it imports) for everybody."""
     return {
         name: value for name, value in vars(module).items()
-        if not name.startswith("_") and getattr(value, "__module__", "") == module.__name__
+        if not name.startswith("_") and name not in _WITHIN
+        and getattr(value, "__module__", "") == module.__name__
     }
 
 
 def _collect() -> dict[str, Any]:
-    names: dict[str, Any] = dict(generated_functions())
+    names = {n: f for n, f in generated_functions().items() if n not in _WITHIN}
     for family in _FAMILIES:
         names.update(_public(family))
     names.update(functional_math.ALIASES)
@@ -85,9 +96,10 @@ def _primitives() -> dict[str, Any]:
     summary = import_module(".summary", __name__)
     mapping = import_module(".mapping", __name__)
     base = import_module(".primitive", __name__)
-    return {**_public(base), **_public(module), **module.PRIMITIVES, **more.PRIMITIVES,
-            **space.PRIMITIVES, **steps.PRIMITIVES, **_public(host), **_public(summary),
-            **_public(mapping)}
+    found = {**_public(base), **_public(module), **module.PRIMITIVES, **more.PRIMITIVES,
+             **space.PRIMITIVES, **steps.PRIMITIVES, **_public(host), **_public(summary),
+             **_public(mapping)}
+    return {name: value for name, value in found.items() if name not in _WITHIN}
 
 
 _LATER = {
@@ -96,7 +108,7 @@ _LATER = {
     ".functional_fourier": "fft fft2 fftfreq fftn fftshift hfft hfft2 hfftn ifft ifft2 ifftn "
                            "ifftshift ihfft ihfft2 ihfftn irfft irfft2 irfftn rfft rfft2 rfftfreq "
                            "rfftn",
-    ".functional_orthogonal": "pinv qr singular_values svd triangular_solve",
+    ".functional_orthogonal": "pinv qr svd",
 }
 _LATER_NAMES = " ".join(_LATER.values()).split()
 _load = lazy_names(__name__, _LATER)

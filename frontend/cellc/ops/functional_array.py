@@ -1,4 +1,7 @@
-"""Shapes: creation, views, joins and parts of tensors."""
+"""Shapes: creation, views, joins and parts of tensors.
+
+Source: the functions of the same names in `mindspore.ops`.
+"""
 
 from __future__ import annotations
 
@@ -182,6 +185,9 @@ def flatten(
 
     Args:
         order: `"C"` row-major or `"F"` column-major over the whole tensor.
+
+    Raises:
+        ValueError: `start_dim` comes after `end_dim`.
     """
     x = tensor(input, "flatten")
     if choice(order, ("C", "F"), "flatten", "order") == "F":
@@ -283,7 +289,11 @@ def swapdims(input: Tensor, dim0: int, dim1: int) -> Tensor:
 
 
 def moveaxis(x: Tensor, source: Any, destination: Any) -> Tensor:
-    """Axes moved to other places; the rest keep their order."""
+    """Axes moved to other places; the rest keep their order.
+
+    Raises:
+        ValueError: there are more sources than destinations, or fewer.
+    """
     t = tensor(x, "moveaxis", "x")
     src = [axis_of(a, t.ndim, "moveaxis") for a in ints_or_int(source, "moveaxis", "source")]
     dst = [axis_of(a, t.ndim, "moveaxis")
@@ -300,7 +310,11 @@ movedim = moveaxis
 
 
 def t(input: Tensor) -> Tensor:
-    """A matrix transposed; a vector or scalar as it is."""
+    """A matrix transposed; a vector or scalar as it is.
+
+    Raises:
+        ValueError: the input has more than 2 axes.
+    """
     x = tensor(input, "t")
     if x.ndim > 2:
         raise ValueError(f"For 't', the input must have at most 2 axes, but got {x.ndim}.")
@@ -308,7 +322,11 @@ def t(input: Tensor) -> Tensor:
 
 
 def matrix_transpose(input: Tensor, what: str = "mT") -> Tensor:
-    """The last two axes exchanged."""
+    """The last two axes exchanged.
+
+    Raises:
+        ValueError: the input has fewer than 2 axes.
+    """
     x = tensor(input, what)
     if x.ndim < 2:
         raise ValueError(f"For '{what}', a tensor of at least 2 axes is needed, but got {x.ndim}.")
@@ -400,6 +418,9 @@ def repeat_interleave(input: Tensor, repeats: Any, axis: int | None = None) -> T
 
     Args:
         repeats: how often, one int or one for each position along the axis.
+
+    Raises:
+        ValueError: the number of counts is neither 1 nor the length of the axis.
     """
     x = tensor(input, "repeat_interleave")
     if axis is None:
@@ -462,7 +483,11 @@ def rot90(input: Tensor, k: int, dims: Any) -> Tensor:
 
 
 def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
-    """Elements shifted along axes, those that leave at the end coming back at the start."""
+    """Elements shifted along axes, those that leave at the end coming back at the start.
+
+    Raises:
+        ValueError: shifts and axes are not equally many.
+    """
     x = tensor(input, "roll")
     by = ints_or_int(shifts, "roll", "shifts")
     if dims is None:
@@ -595,7 +620,11 @@ _tensor = tensor
 
 
 def chunk(input: Tensor, chunks: int, axis: int = 0) -> tuple[Tensor, ...]:
-    """At most `chunks` parts of one length along an axis (the last may be shorter)."""
+    """At most `chunks` parts of one length along an axis (the last may be shorter).
+
+    Raises:
+        ValueError: `chunks` is not positive.
+    """
     x = tensor(input, "chunk")
     n = integer(chunks, "chunk", "chunks")
     if n <= 0:
@@ -607,7 +636,11 @@ def chunk(input: Tensor, chunks: int, axis: int = 0) -> tuple[Tensor, ...]:
 def tensor_split(
     input: Tensor, indices_or_sections: Any, axis: int = 0
 ) -> tuple[Tensor, ...]:
-    """A given number of parts, the first ones longer by one where needed, or parts at positions."""
+    """A given number of parts, the first ones longer by one where needed, or parts at positions.
+
+    Raises:
+        ValueError: the number of parts is not positive.
+    """
     x = tensor(input, "tensor_split")
     a = axis_of(axis, x.ndim, "tensor_split")
     d = x.shape[a]
@@ -668,7 +701,11 @@ def narrow(input: Tensor, axis: int, start: int, length: int) -> Tensor:
 
 
 def slice(input_x: Tensor, begin: Any, size: Any) -> Tensor:
-    """size[i] positions from begin[i] on every axis; a size of -1 means up to the end."""
+    """size[i] positions from begin[i] on every axis; a size of -1 means up to the end.
+
+    Raises:
+        ValueError: there is not one `begin` and `size` for each axis, or they leave it.
+    """
     x = tensor(input_x, "slice", "input_x")
     start = ints(begin, "slice", "begin")
     count = ints(size, "slice", "size")
@@ -693,6 +730,9 @@ def strided_slice(
         ellipsis_mask: bit i: entry i stands for all axes not named.
         new_axis_mask: bit i: entry i adds an axis of length 1.
         shrink_axis_mask: bit i: entry i takes the one position begin[i] and drops the axis.
+
+    Raises:
+        ValueError: `begin`, `end` and `strides` are not equally long.
     """
     x = tensor(input_x, "strided_slice", "input_x")
     lo, hi, step = (ints(v, "strided_slice", n)
@@ -757,7 +797,7 @@ def _fill_of(value: Any, x: Tensor) -> Any:
 
 
 def identity(x: Tensor) -> Tensor:
-    """x itself."""
+    """The tensor itself, not a copy."""
     return tensor(x, "identity", "x")
 
 

@@ -3,6 +3,8 @@
 In graph mode a condition or bound known only at run time becomes control flow of the graph, with
 any number of carried values (tensors and numbers in nested tuples, lists and dicts). In PyNative
 mode they are Python loops. Both modes give the same bits, gradients included.
+
+Source: `mindspore.ops.WhileLoop`, `ForiLoop` and `Scan`; `cond` after `jax.lax.cond`.
 """
 
 from __future__ import annotations
@@ -53,6 +55,7 @@ def while_loop(cond_func: Callable[[Any], Any], loop_func: Callable[[Any], Any],
     Raises:
         TypeError: `cond_func` or `loop_func` is not a function.
         ValueError: `loop_func` cannot be called so, or changes structure, shape or dtype.
+
     Source: `mindspore.ops.WhileLoop`.
     """
     _function("WhileLoop", "cond_func", cond_func)
@@ -76,6 +79,7 @@ def fori_loop(lower: int | Tensor, upper: int | Tensor, loop_func: Callable[[Any
     Raises:
         TypeError: a bound is no int or Tensor, `loop_func` is not a function, `unroll` no bool.
         ValueError: `loop_func` cannot be called so, or changes structure, shape or dtype.
+
     Source: `mindspore.ops.ForiLoop`.
     """
     for name, bound in (("lower", lower), ("upper", upper)):
@@ -107,6 +111,7 @@ def scan(loop_func: Callable[[Any, Any], Any], init: Any, xs: Any, length: int |
         TypeError: `loop_func` is not a function, `xs` or `length` is of another type.
         ValueError: `loop_func` cannot be called so, does not return a tuple of two, or changes
             structure, shape or dtype of what is carried.
+
     Source: `mindspore.ops.Scan`.
     """
     _function("Scan", "loop_func", loop_func)

@@ -1,4 +1,7 @@
-"""Tensors made from numbers: filled, counted, spaced."""
+"""Tensors made from numbers: filled, counted, spaced.
+
+Source: the functions of the same names in `mindspore.ops`.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,11 @@ def ones(shape: Any, dtype: DType | None = None) -> Tensor:
 
 
 def full(size: Any, fill_value: Any, *, dtype: DType | None = None) -> Tensor:
-    """A tensor filled with a number; int64 if `dtype` is None, as MindSpore does."""
+    """A tensor filled with a number; int64 if `dtype` is None, as MindSpore does.
+
+    Raises:
+        TypeError: `fill_value` is no number.
+    """
     shape = shape_of(size, "full", "size")
     if not is_scalar(fill_value):
         raise TypeError(f"For 'full', 'fill_value' must be a number, but got {fill_value!r}.")
@@ -142,7 +149,11 @@ def range(start: Any, end: Any, step: Any = 1, maxlen: int = 1000000) -> Tensor:
 
 
 def linspace(start: Any, end: Any, steps: int) -> Tensor:
-    """`steps` evenly spaced numbers from start to end, both included, float32 for numbers."""
+    """`steps` evenly spaced numbers from start to end, both included, float32 for numbers.
+
+    Raises:
+        ValueError: `steps` is not positive.
+    """
     n = integer(steps, "linspace", "steps")
     if n <= 0:
         raise ValueError(f"For 'linspace', 'steps' must be positive, but got {n}.")
@@ -169,7 +180,11 @@ def logspace(
 
 
 def eye(n: int, m: int | None = None, dtype: DType | None = None) -> Tensor:
-    """An n by m matrix with ones on the diagonal (square if m is None; float32 by default)."""
+    """An n by m matrix with ones on the diagonal (square if m is None; float32 by default).
+
+    Raises:
+        ValueError: a size is negative.
+    """
     rows = integer(n, "eye", "n")
     columns = rows if m is None else integer(m, "eye", "m")
     if rows < 0 or columns < 0:
@@ -179,7 +194,11 @@ def eye(n: int, m: int | None = None, dtype: DType | None = None) -> Tensor:
 
 
 def scalar_to_tensor(input_x: Any, dtype: DType = float32) -> Tensor:
-    """A rank-0 tensor of a Python number."""
+    """A rank-0 tensor of a Python number.
+
+    Raises:
+        TypeError: it is no number.
+    """
     if not isinstance(input_x, (bool, int, float)):
         raise TypeError(f"For 'scalar_to_tensor', 'input_x' must be a number, got {input_x!r}.")
     return Tensor(input_x, dtype)

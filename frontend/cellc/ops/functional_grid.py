@@ -1,4 +1,7 @@
-"""Diagonals, triangles, grids and one-hot rows."""
+"""Diagonals, triangles, grids and one-hot rows.
+
+Source: the functions of the same names in `mindspore.ops`.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,11 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
 
 
 def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """The diagonal of two axes, as the last axis."""
+    """The diagonal of two axes, as the last axis.
+
+    Raises:
+        ValueError: the input has fewer than 2 axes, or one axis is named twice.
+    """
     x = tensor(input, "diagonal")
     if x.ndim < 2:
         raise ValueError(f"For 'diagonal', the input must have 2 axes or more, but got {x.ndim}.")
@@ -113,6 +120,10 @@ def one_hot(
     Args:
         on_value, off_value: numbers or one-element tensors; their type is the result's
             (int64 for ints).
+
+    Raises:
+        TypeError: the indices are not ints.
+        ValueError: `depth` is negative.
     """
     x = tensor(indices, "one_hot", "indices")
     if not x.dtype.is_integer:

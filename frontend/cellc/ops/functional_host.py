@@ -1,6 +1,8 @@
 """Python functions called at run time.
 
 Compiled code calls them back in the order of the program; see `core/callbacks.py`.
+
+Only in cellc; `mindspore.ops.PyFunc` is the Primitive.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Gathers, scatters and updates of parameters."""
+"""Gathers, scatters and updates of parameters.
+
+Source: the functions of the same names in `mindspore.ops`.
+"""
 
 from __future__ import annotations
 
@@ -116,7 +119,11 @@ def _check_depth(x: Tensor, points: Tensor, what: str) -> None:
 
 
 def index_select(input: Tensor, axis: int, index: Tensor) -> Tensor:
-    """Slices along an axis at positions of a 1-D (or 0-D) index."""
+    """Slices along an axis at positions of a 1-D (or 0-D) index.
+
+    Raises:
+        ValueError: the index has more than 1 axis.
+    """
     i = _index(index, "index_select", "index")
     if i.ndim > 1:
         raise ValueError(f"For 'index_select', 'index' must be 1-D, but has {i.ndim} axes.")

@@ -1,4 +1,7 @@
-"""Products of matrices and vectors: every one is a batched matmul with views around it."""
+"""Products of matrices and vectors: every one is a batched matmul with views around it.
+
+Source: the functions of the same names in `mindspore.ops`.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +63,11 @@ def mm(input: Tensor, mat2: Tensor) -> Tensor:
 
 
 def bmm(input_x: Tensor, mat2: Tensor) -> Tensor:
-    """The products of two batches of matrices (or of two matrices)."""
+    """The products of two batches of matrices (or of two matrices).
+
+    Raises:
+        ValueError: shapes that do not fit.
+    """
     x, y = tensor(input_x, "bmm", "input_x"), tensor(mat2, "bmm", "mat2")
     if x.ndim < 2 or y.ndim != x.ndim or x.shape[:-2] != y.shape[:-2] or \
             x.shape[-1] != y.shape[-2]:
@@ -111,7 +118,11 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
 
 
 def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
-    """The cross product of vectors of 3 along an axis (the first of length 3 if dim is None)."""
+    """The cross product of vectors of 3 along an axis (the first of length 3 if dim is None).
+
+    Raises:
+        ValueError: no axis of length 3.
+    """
     x, y = _pair("cross", input, other)
     if dim is None:
         dim = next((i for i, d in enumerate(x.shape) if d == 3), -1)

@@ -1,4 +1,7 @@
-"""Losses and distances, with their reduction modes. 16-bit floats are computed in float32."""
+"""Losses and distances, with their reduction modes. 16-bit floats are computed in float32.
+
+Source: the functions of the same names in `mindspore.ops`.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +68,11 @@ def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
 def smooth_l1_loss(
     input: Tensor, target: Tensor, beta: float = 1.0, reduction: str = "none"
 ) -> Tensor:
-    """0.5 d**2 / beta where |d| < beta, |d| - 0.5 beta elsewhere, reduced."""
+    """0.5 d**2 / beta where |d| < beta, |d| - 0.5 beta elsewhere, reduced.
+
+    Raises:
+        ValueError: `beta` is not positive.
+    """
     b = float(number(beta, "smooth_l1_loss", "beta"))
     if b <= 0:
         raise ValueError(f"For 'smooth_l1_loss', 'beta' must be positive, but got {b}.")
@@ -75,7 +82,11 @@ def smooth_l1_loss(
 def huber_loss(
     input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0
 ) -> Tensor:
-    """0.5 d**2 where |d| <= delta, delta (|d| - 0.5 delta) elsewhere, reduced."""
+    """0.5 d**2 where |d| <= delta, delta (|d| - 0.5 delta) elsewhere, reduced.
+
+    Raises:
+        ValueError: `delta` is not positive.
+    """
     c = float(number(delta, "huber_loss", "delta"))
     if c <= 0:
         raise ValueError(f"For 'huber_loss', 'delta' must be positive, but got {c}.")
@@ -229,6 +240,9 @@ def nll_loss(
         inputs: log-probabilities (C), (N, C) or (N, C, d...).
         target: class indices () or (N) or (N, d...), ints.
         weight, ignore_index, reduction, label_smoothing: as in `cross_entropy`.
+
+    Raises:
+        TypeError: the targets are not ints.
     """
     x = tensor(inputs, "nll_loss", "inputs")
     t = tensor(target, "nll_loss", "target")
@@ -278,7 +292,11 @@ def _picked(x: Tensor, index: Tensor, axis: int) -> Tensor:
 def binary_cross_entropy(
     logits: Tensor, labels: Tensor, weight: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:
-    """-(y log p + (1 - y) log(1 - p)) of probabilities, kept above 1e-12, reduced."""
+    """-(y log p + (1 - y) log(1 - p)) of probabilities, kept above 1e-12, reduced.
+
+    Raises:
+        ValueError: the shapes differ.
+    """
     what = "binary_cross_entropy"
     p, y = _floats(what, logits, labels)
     if p.shape != y.shape:
@@ -339,7 +357,11 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-08) 
 def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: str = "mean"
 ) -> Tensor:
-    """1 - cos where the target is 1, max(0, cos - margin) where it is -1, reduced."""
+    """1 - cos where the target is 1, max(0, cos - margin) where it is -1, reduced.
+
+    Raises:
+        ValueError: `margin` is not in [-1, 1].
+    """
     if not -1.0 <= number(margin, "cosine_embedding_loss", "margin") <= 1.0:
         raise ValueError(f"For 'cosine_embedding_loss', 'margin' must be in [-1, 1], got {margin}.")
     a, b = _floats("cosine_embedding_loss", input1, input2)

@@ -1,4 +1,7 @@
-"""Elementwise functions and comparisons: promotion of operands, then one op each."""
+"""Elementwise functions and comparisons: promotion of operands, then one op each.
+
+Source: the functions of the same names in `mindspore.ops`.
+"""
 
 from __future__ import annotations
 
@@ -222,7 +225,7 @@ negative = neg
 
 
 def positive(input: Tensor) -> Tensor:
-    """input itself."""
+    """The tensor itself, of whatever type."""
     return tensor(input, "positive")
 
 
@@ -654,7 +657,11 @@ def lerp(input: Tensor, end: Tensor, weight: Any) -> Tensor:
 
 
 def addn(x: Any) -> Tensor:
-    """The sum of a list of tensors, from first to last."""
+    """The sum of a list of tensors, from first to last.
+
+    Raises:
+        TypeError: `x` is no list or tuple, or empty.
+    """
     if not isinstance(x, (list, tuple)) or not x:
         raise TypeError(f"For 'addn', 'x' must be a non-empty list or tuple, but got {x!r}.")
     total = tensor(x[0], "addn")

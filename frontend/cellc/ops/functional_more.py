@@ -105,7 +105,13 @@ def type_as(input: Tensor, other: Tensor) -> Tensor:
 
 
 def is_nonzero(input: Tensor) -> Tensor:
-    """Whether the one element is not zero. Source: `mindspore.ops.is_nonzero`."""
+    """Whether the one element is not zero.
+
+    Raises:
+        ValueError: there are more or fewer elements than one.
+
+    Source: `mindspore.ops.is_nonzero`.
+    """
     x = tensor(input, "is_nonzero")
     if x.size != 1:
         raise ValueError(f"For 'is_nonzero', one element is needed, but got shape {x.shape}.")
@@ -114,6 +120,9 @@ def is_nonzero(input: Tensor) -> Tensor:
 
 def bucketize(input: Tensor, boundaries: Any, *, right: bool = False) -> Tensor:
     """The bucket (int32) of each element between ascending boundaries.
+
+    Raises:
+        TypeError: the boundaries are no list.
 
     Source: `mindspore.ops.bucketize`.
 
@@ -151,7 +160,13 @@ def channel_shuffle(x: Tensor, groups: int) -> Tensor:
 
 
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
-    """Every choice of r elements of a vector, as rows. Source: `mindspore.ops.combinations`."""
+    """Every choice of r elements of a vector, as rows.
+
+    Raises:
+        ValueError: the input is no vector, or `r` is negative.
+
+    Source: `mindspore.ops.combinations`.
+    """
     x, n = tensor(input, "combinations"), integer(r, "combinations", "r")
     if x.ndim != 1 or n < 0:
         raise ValueError(f"For 'combinations', a vector and r >= 0 are needed, but got shape "
@@ -217,6 +232,9 @@ def batch_to_space_nd(input_x: Tensor, block_shape: Any, crops: Any) -> Tensor:
     Args:
         block_shape: the length of a block along each of the last axes.
         crops: what to cut off before and after each of them.
+
+    Raises:
+        ValueError: the batch does not divide into blocks.
     """
     x = tensor(input_x, "batch_to_space_nd", "input_x")
     size, cut = _blocks("batch_to_space_nd", block_shape, crops, x.ndim)
@@ -248,6 +266,9 @@ def cov(input: Tensor, *, correction: int = 1, fweights: Tensor | None = None,
         correction: what is subtracted from the number of observations.
         fweights: how often each observation counts.
         aweights: the weight of each observation.
+
+    Raises:
+        ValueError: the input has more than 2 axes.
     """
     x = inexact(tensor(input, "cov"))
     if x.ndim > 2:
@@ -268,6 +289,9 @@ def cov(input: Tensor, *, correction: int = 1, fweights: Tensor | None = None,
 
 def histc(input: Tensor, bins: int = 100, min: float = 0.0, max: float = 0.0) -> Tensor:
     """How many elements each of equal bins holds, in the type of the input.
+
+    Raises:
+        ValueError: no bins, or `min` exceeds `max`.
 
     Source: `mindspore.ops.histc`.
 
@@ -344,7 +368,13 @@ def nanquantile(input: Tensor, q: Any, axis: int | None = None, keepdims: bool =
 
 
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
-    """The p-norm distance of every pair of rows. Source: `mindspore.ops.pdist`."""
+    """The p-norm distance of every pair of rows.
+
+    Raises:
+        ValueError: the input has fewer than 2 axes.
+
+    Source: `mindspore.ops.pdist`.
+    """
     x = tensor(input, "pdist")
     if x.ndim < 2:
         raise ValueError(f"For 'pdist', at least 2 axes are needed, but got {x.ndim}.")
@@ -388,7 +418,13 @@ def top_k(input_x: Tensor, k: int, sorted: bool = True) -> tuple[Tensor, Tensor]
 
 
 def intopk(x1: Tensor, x2: Tensor, k: int) -> Tensor:
-    """Whether the score of each row's label is among its k largest. Source: `ops.intopk`."""
+    """Whether the score of each row's label is among its k largest.
+
+    Raises:
+        ValueError: other shapes than (n, c) and (n).
+
+    Source: `ops.intopk`.
+    """
     scores, labels = tensor(x1, "intopk", "x1"), tensor(x2, "intopk", "x2")
     if scores.ndim != 2 or labels.shape != scores.shape[:1]:
         raise ValueError(f"For 'intopk', scores (n, c) and labels (n) are needed, but got shapes "
@@ -400,6 +436,9 @@ def intopk(x1: Tensor, x2: Tensor, k: int) -> Tensor:
 
 def matrix_power(input: Tensor, n: int) -> Tensor:
     """Square matrices multiplied with themselves n times, n not negative.
+
+    Raises:
+        ValueError: no square matrices, or `n` is negative.
 
     Source: `mindspore.ops.matrix_power`.
     """
@@ -428,6 +467,9 @@ def gumbel_softmax(logits: Tensor, tau: float = 1.0, hard: bool = False, dim: in
     Args:
         tau: the temperature, above 0.
         hard: the result is one-hot; its gradient is that of the soft one.
+
+    Raises:
+        ValueError: `tau` is not positive.
     """
     x = tensor(logits, "gumbel_softmax", "logits")
     if number(tau, "gumbel_softmax", "tau") <= 0:
@@ -457,6 +499,9 @@ def multi_margin_loss(
     Args:
         p: the power of the hinge, 1 or 2.
         weight: of each class.
+
+    Raises:
+        ValueError: `p` is neither 1 nor 2, or other shapes than (n, c) and (n).
     """
     x, y = tensor(input, "multi_margin_loss"), tensor(target, "multi_margin_loss", "target")
     if p not in (1, 2):
@@ -480,6 +525,9 @@ def iou(anchor_boxes: Tensor, gt_boxes: Tensor, mode: str = "iou") -> Tensor:
 
     Args:
         mode: "iou" divides by the union, "iof" by the area of the true box.
+
+    Raises:
+        ValueError: other shapes than (n, 4) and (k, 4).
     """
     a, g = tensor(anchor_boxes, "iou"), tensor(gt_boxes, "iou")
     choice(mode, ("iou", "iof"), "iou", "mode")
@@ -508,6 +556,9 @@ def affine_grid(theta: Tensor, size: Any, align_corners: bool = False) -> Tensor
         theta: (N, 2, 3) for images, (N, 3, 4) for volumes.
         size: (N, C, H, W) or (N, C, D, H, W).
         align_corners: -1 and 1 are the centres, not the borders, of the outermost elements.
+
+    Raises:
+        ValueError: the maps do not fit the size.
     """
     t = tensor(theta, "affine_grid", "theta")
     dims = tuple(integer(d, "affine_grid", "size") for d in size)
@@ -539,6 +590,9 @@ def grid_sample(
         mode: "bilinear" or "nearest".
         padding_mode: what is outside: "zeros", the "border", or its "reflection".
         align_corners: -1 and 1 are the centres, not the borders, of the outermost elements.
+
+    Raises:
+        ValueError: the grid does not fit the input.
     """
     x, points = tensor(input, "grid_sample"), tensor(grid, "grid_sample", "grid")
     choice(mode, ("bilinear", "nearest"), "grid_sample", "mode")
@@ -602,7 +656,13 @@ def _read(x: Tensor, index: list[Tensor], weight: Tensor | None, shape: tuple[in
 
 
 def eps(x: Tensor) -> Tensor:
-    """The distance of 1 to the next number of the type, everywhere. Source: `mindspore.ops.eps`."""
+    """The distance of 1 to the next number of the type, everywhere.
+
+    Raises:
+        TypeError: no tensor of floats.
+
+    Source: `mindspore.ops.eps`.
+    """
     t = tensor(x, "eps", "x")
     if not t.dtype.is_float:
         raise TypeError(f"For 'eps', a float tensor is needed, but got {t.dtype}.")

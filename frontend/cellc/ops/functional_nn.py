@@ -1,4 +1,7 @@
-"""Activations, normalisation and clipping."""
+"""Activations, normalisation and clipping.
+
+Source: the functions of the same names in `mindspore.ops`.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,7 @@ def log_softmax(logits: Tensor, axis: int = -1) -> Tensor:
 
 
 def softmin(x: Tensor, axis: int = -1, *, dtype: DType | None = None) -> Tensor:
-    """softmax(-x)."""
+    """softmax(-x) along an axis."""
     return softmax(m.neg(x), axis, dtype=dtype)
 
 
@@ -119,7 +122,11 @@ def leaky_relu(input: Tensor, alpha: float = 0.2) -> Tensor:
 
 
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
-    """x where positive, weight x elsewhere; one weight, or one per channel (axis 1)."""
+    """x where positive, weight x elsewhere; one weight, or one per channel (axis 1).
+
+    Raises:
+        ValueError: the weight is not for the input's channels.
+    """
     x, w = _floating(input, "prelu"), tensor(weight, "prelu", "weight")
     if w.ndim != 1 or (w.size > 1 and (x.ndim < 2 or w.size != x.shape[1])):
         raise ValueError(f"For 'prelu', 'weight' {w.shape} does not fit an input {x.shape}.")
@@ -207,7 +214,11 @@ def dense(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 def bias_add(input_x: Tensor, bias: Tensor) -> Tensor:
-    """A bias added along the channel axis 1 (the last of a matrix)."""
+    """A bias added along the channel axis 1 (the last of a matrix).
+
+    Raises:
+        ValueError: the bias is not for the input's channels.
+    """
     x, b = tensor(input_x, "bias_add", "input_x"), tensor(bias, "bias_add", "bias")
     if x.ndim < 2 or b.shape != (x.shape[1],):
         raise ValueError(f"For 'bias_add', 'bias' {b.shape} does not fit an input {x.shape}.")
@@ -295,7 +306,11 @@ def layer_norm(
 
 
 def rms_norm(x: Tensor, gamma: Tensor, epsilon: float = 1e-06) -> tuple[Tensor, Tensor]:
-    """x / sqrt(mean of squares + epsilon) * gamma over the axes of gamma; also 1 / sqrt(...)."""
+    """x / sqrt(mean of squares + epsilon) * gamma over the axes of gamma; also 1 / sqrt(...).
+
+    Raises:
+        ValueError: `gamma` does not fit the last axes.
+    """
     t, g = _floating(x, "rms_norm"), tensor(gamma, "rms_norm", "gamma")
     if not g.ndim or t.shape[t.ndim - g.ndim :] != g.shape:
         raise ValueError(f"For 'rms_norm', 'gamma' {g.shape} must fit the last axes of {t.shape}.")
@@ -311,6 +326,9 @@ def group_norm(
 
     Args:
         weight, bias: (C), ones and zeros if None.
+
+    Raises:
+        ValueError: the channels do not divide into groups.
     """
     x = _floating(input, "group_norm")
     groups = integer(num_groups, "group_norm", "num_groups")

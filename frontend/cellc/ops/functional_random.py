@@ -1,4 +1,7 @@
-"""Random tensors. Each draw takes a key from the generator, or is fixed by an explicit seed."""
+"""Random tensors. Each draw takes a key from the generator, or is fixed by an explicit seed.
+
+Source: the functions of the same names in `mindspore.ops`.
+"""
 
 from __future__ import annotations
 
@@ -186,6 +189,9 @@ def randperm(n: int, seed: int = 0, offset: int = 0, dtype: DType = int64) -> Te
 
     Args:
         seed, offset: where both are 0 the global generator is used.
+
+    Raises:
+        ValueError: `n` is negative.
     """
     count = integer(n, "randperm", "n")
     if count < 0:

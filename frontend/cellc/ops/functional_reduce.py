@@ -1,4 +1,7 @@
-"""Reductions, running reductions and searches along axes."""
+"""Reductions, running reductions and searches along axes.
+
+Source: the functions of the same names in `mindspore.ops`.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,11 @@ def sum(
 
 
 def mean(x: Tensor, axis: Any = None, keep_dims: bool = False) -> Tensor:
-    """The arithmetic mean over axes, in the type of the input (ints are cut to whole numbers)."""
+    """The arithmetic mean over axes, in the type of the input (ints are cut to whole numbers).
+
+    Raises:
+        TypeError: a tensor of bools.
+    """
     t = tensor(x, "mean", "x")
     if t.dtype is bool_:
         raise TypeError("For 'mean', bool tensors are not supported; cast to a number type.")
@@ -338,7 +345,11 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0) -> Tensor:
 
 
 def cumsum(x: Tensor, axis: int, dtype: DType | None = None) -> Tensor:
-    """The sum of each element and those before it along an axis."""
+    """The sum of each element and those before it along an axis.
+
+    Raises:
+        TypeError: a tensor of bools.
+    """
     t = tensor(x, "cumsum", "x")
     t = t if dtype is None else cast_to(t, dtype_of(dtype, "cumsum"))
     if t.dtype is bool_:
@@ -489,7 +500,11 @@ def median(input: Tensor, axis: int = -1, keepdims: bool = False) -> tuple[Tenso
 def kthvalue(
     input: Tensor, k: int, dim: int = -1, keepdim: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """The k-th smallest element along an axis (k from 1), and its position (int64)."""
+    """The k-th smallest element along an axis (k from 1), and its position (int64).
+
+    Raises:
+        ValueError: there is no k-th element.
+    """
     x = tensor(input, "kthvalue")
     a = axis_of(dim, x.ndim, "kthvalue", "dim")
     if not 1 <= integer(k, "kthvalue", "k") <= x.shape[a]:

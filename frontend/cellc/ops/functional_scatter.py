@@ -1,4 +1,7 @@
-"""Tensors with some of their elements replaced or updated: by slice, diagonal, row or point."""
+"""Tensors with some of their elements replaced or updated: by slice, diagonal, row or point.
+
+Source: the functions of the same names in `mindspore.ops`.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 One loop over columns (a `scan`, so one op in both modes) does Gaussian elimination with partial
 pivoting (Golub & Van Loan, 3.4). Its gradient is that of the loop.
+
+Source: the functions of the same names in `mindspore.ops`.
 """
 
 from __future__ import annotations

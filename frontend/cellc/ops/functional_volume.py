@@ -2,6 +2,8 @@
 
 A window over three axes is a product of intervals: the maximum, the sum and the number of elements
 that count are taken over rows and columns first, then over depth.
+
+Source: the functions of the same names in `mindspore.ops`.
 """
 
 from __future__ import annotations

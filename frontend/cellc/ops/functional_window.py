@@ -1,4 +1,7 @@
-"""Sliding windows: convolutions, pooling, unfolding and resizing of images."""
+"""Sliding windows: convolutions, pooling, unfolding and resizing of images.
+
+Source: the functions of the same names in `mindspore.ops`.
+"""
 
 from __future__ import annotations
 
@@ -160,7 +163,11 @@ def conv1d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1,
     pad_mode: str = "valid", padding: Any = 0, dilation: Any = 1, groups: int = 1,
 ) -> Tensor:
-    """1-D convolution of (N, C, L) with weights (O, C / groups, k): `conv2d` on one row."""
+    """1-D convolution of (N, C, L) with weights (O, C / groups, k): `conv2d` on one row.
+
+    Raises:
+        ValueError: the weights have no 3 axes, or do not fit.
+    """
     x, w = _image(input, 1, "conv1d"), tensor(weight, "conv1d", "weight")
     if w.ndim != 3:
         raise ValueError(f"For 'conv1d', 'weight' must have 3 axes, but has shape {w.shape}.")
@@ -206,6 +213,9 @@ def conv_transpose2d(
     """The adjoint of `conv2d`: (N, C, H, W) with weights (C, O / groups, kH, kW) to (N, O, ...).
 
     Rows of the result: (H - 1) * stride - 2 * padding + dilation * (kH - 1) + output_padding + 1.
+
+    Raises:
+        ValueError: the weights do not fit.
     """
     what = "conv_transpose2d"
     x, w = operands(what, _image(input, 2, what), tensor(weight, what, "weight"))
@@ -424,7 +434,11 @@ def lp_pool2d(
 def unfold(
     input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
 ) -> Tensor:
-    """The windows of (N, C, H, W) as columns: (N, C * kH * kW, positions)."""
+    """The windows of (N, C, H, W) as columns: (N, C * kH * kW, positions).
+
+    Raises:
+        ValueError: the windows do not fit into the image.
+    """
     x = _image(input, 2, "unfold")
     (kh, kw), (dy, dx), (py, px), (sy, sx) = (
         repeated(v, 2, "unfold", n) for v, n in
@@ -647,7 +661,11 @@ def upsample(
 
 
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
-    """(..., C r r, H, W) rearranged to (..., C, H r, W r)."""
+    """(..., C r r, H, W) rearranged to (..., C, H r, W r).
+
+    Raises:
+        ValueError: the channels do not divide by the square of the factor.
+    """
     x = tensor(input, "pixel_shuffle")
     r = integer(upscale_factor, "pixel_shuffle", "upscale_factor")
     lead, (c, h, w) = x.shape[:-3], x.shape[-3:]
@@ -660,7 +678,11 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
 
 
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
-    """(..., C, H r, W r) rearranged to (..., C r r, H, W)."""
+    """(..., C, H r, W r) rearranged to (..., C r r, H, W).
+
+    Raises:
+        ValueError: the image does not divide by the factor.
+    """
     x = tensor(input, "pixel_unshuffle")
     r = integer(downscale_factor, "pixel_unshuffle", "downscale_factor")
     lead, (c, h, w) = x.shape[:-3], x.shape[-3:]

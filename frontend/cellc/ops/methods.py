@@ -159,7 +159,11 @@ def fresh(x: Tensor) -> Tensor:
 
 
 def to(self: Tensor, *args: Any, dtype: Any = None, **_: Any) -> Tensor:
-    """The tensor in another element type (device names are accepted and ignored)."""
+    """The tensor in another element type (device names are accepted and ignored).
+
+    Raises:
+        ValueError: what is given is neither an element type nor a device.
+    """
     given = dtype
     for a in args:
         if isinstance(a, DType):
@@ -447,7 +451,11 @@ def zero_(self: Tensor) -> Tensor:
 
 
 def itemset(self: Tensor, *args: Any) -> Tensor:
-    """A copy with one element set: `itemset(value)`, `itemset(position, value)`."""
+    """A copy with one element set: `itemset(value)`, `itemset(position, value)`.
+
+    Raises:
+        TypeError: the value is no number.
+    """
     value = args[-1]
     if not is_scalar(value):
         raise TypeError(f"For 'itemset', the value must be a number, got {type(value).__name__}.")

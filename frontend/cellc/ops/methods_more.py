@@ -42,7 +42,11 @@ Method = Callable[..., Any]
 
 
 def aliased(fn_: Method, **names: str) -> Method:
-    """`fn_` as a method that takes arguments under other names too: `names[other] = its own`."""
+    """`fn_` as a method that takes arguments under other names too: `names[other] = its own`.
+
+    Raises:
+        TypeError: (when called) one argument under two names.
+    """
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
         own = {names.get(name, name): value for name, value in kwargs.items()}
         if len(own) != len(kwargs):
@@ -141,6 +145,9 @@ def choose(self: Tensor, choices: Any, mode: str = "clip") -> Tensor:
     Args:
         choices: tensors or nested lists, of shapes that broadcast with this tensor's.
         mode: what a position out of range does: `"clip"` or `"wrap"`.
+
+    Raises:
+        ValueError: `mode` is neither "clip" nor "wrap".
     """
     if mode not in ("clip", "wrap"):
         raise ValueError(f"For 'choose', 'mode' must be 'clip' or 'wrap', but got {mode!r}.")
@@ -349,7 +356,11 @@ def data_ptr(self: Tensor) -> int:
 def convert_bytes_to_tensor(
     bytes_data: bytes, shape: tuple[int, ...], dtype: DType = float32
 ) -> Tensor:
-    """A tensor from memory as `get_bytes` gives it."""
+    """A tensor from memory as `get_bytes` gives it.
+
+    Raises:
+        TypeError: they are no bytes.
+    """
     if not isinstance(bytes_data, bytes):
         raise TypeError(f"'bytes_data' must be bytes, but got {type(bytes_data).__name__}.")
     return Tensor(np.frombuffer(bytes_data, dtype.numpy).reshape(shape))
@@ -380,10 +391,10 @@ def new_empty(self: Tensor, size: Any, *, dtype: DType | None = None, device: An
 _AXES = {"dim": "axis", "keepdim": "keepdims"}
 
 
-def _later(name: str) -> Method:
-    """A function of `ops` whose module loads when it is first called, as a method."""
+def _later(name: str, home: str = ".") -> Method:
+    """A function of `ops` (or of a module in it) as a method; it loads when first called."""
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
-        return getattr(import_module(__package__), name)(self, *args, **kwargs)
+        return getattr(import_module(home, __package__), name)(self, *args, **kwargs)
 
     method.__name__, method.__doc__ = name, f"`ops.{name}` of this tensor."
     return method
@@ -460,7 +471,8 @@ METHODS: dict[str, Any] = {
     "matrix_determinant": solve.matrix_determinant,
     "log_matrix_determinant": solve.log_matrix_determinant,
     "random_categorical": rnd.random_categorical,
-    "qr": _later("qr"), "svd": _later("svd"), "triangular_solve": _later("triangular_solve"),
+    "qr": _later("qr"), "svd": _later("svd"),
+    "triangular_solve": _later("triangular_solve", ".functional_orthogonal"),
     "mvlgamma": classes.mvlgamma, "gcd": _later("gcd"), "lcm": _later("lcm"),
     "add": add, "sub": m.subtract, "flatten": flatten, "repeat_interleave": repeat_interleave,
     "allclose": allclose, "argmax_with_value": argmax_with_value,

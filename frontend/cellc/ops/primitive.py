@@ -2,6 +2,8 @@
 
 The primitives themselves are in `primitives`, `primitives_more` and `host_primitives`, which load
 when one is asked for.
+
+Source: `mindspore.ops.Primitive`.
 """
 
 from __future__ import annotations
@@ -123,6 +125,9 @@ class SeededPrimitive(Primitive):
     """A Primitive that draws from a stream of its own, if it is made with seeds.
 
     Its function takes the stream, or None for the global generator, as `seed`.
+
+    Raises:
+        ValueError: a seed is negative.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

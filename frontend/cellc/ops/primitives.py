@@ -3,6 +3,8 @@
 A primitive is a function of the functional API with some of its arguments fixed when it is made.
 The tables at the end give each one as (function, arguments of its init with their defaults); ops
 that map one to one get theirs from the op definition.
+
+Source: the classes of the same names in `mindspore.ops`.
 """
 
 from __future__ import annotations

@@ -8,13 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from cellc_runtime.lazy import public_names
+
 from .layout import Layout
-from .settings import (
-    ParallelMode,
-    get_algo_parameters,
-    reset_algo_parameters,
-    set_algo_parameters,
-)
+from .settings import get_algo_parameters, reset_algo_parameters, set_algo_parameters
 
 
 def shard(fn: Any, in_strategy: Any, out_strategy: Any = None, parameter_plan: Any = None) -> Any:
@@ -84,7 +81,7 @@ transform_checkpoints = _of_several("transform_checkpoints", "converts checkpoin
 unified_safetensors = _of_several("unified_safetensors", "merges checkpoints")
 
 __all__ = [
-    "Layout", "ParallelMode", "build_searched_strategy", "convert_checkpoint_by_rank",
+    "Layout", "build_searched_strategy", "convert_checkpoint_by_rank",
     "convert_checkpoints", "get_algo_parameters", "load_distributed_checkpoint",
     "load_segmented_checkpoints", "merge_pipeline_strategys", "merge_sliced_parameter",
     "parameter_broadcast", "rank_list_for_convert", "rank_list_for_transform",
@@ -92,3 +89,4 @@ __all__ = [
     "set_op_strategy_config", "shard", "sync_pipeline_shared_parameters",
     "transform_checkpoint_by_rank", "transform_checkpoints", "unified_safetensors",
 ]
+__dir__ = public_names(__name__)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from cellc_runtime.lazy import public_names
+
 from ..amp import (
     DynamicLossScaleManager,
     FixedLossScaleManager,
@@ -41,3 +43,4 @@ __all__ = [
     "load_param_into_net", "merge_sliced_parameter", "restore_group_info_list",
     "safetensors_to_ckpt", "save_checkpoint",
 ]
+__dir__ = public_names(__name__)

@@ -344,6 +344,9 @@ class Model:
             train_dataset, valid_dataset: the data; None for none.
             sink_size, epoch, sink_mode: accepted for compatibility.
 
+        Raises:
+            ValueError: data to validate with, but no metrics.
+
         Source: `mindspore.train.Model.build`.
         """
         for data, network, train in ((train_dataset, self._train_network, True),

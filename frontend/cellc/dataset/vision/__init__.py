@@ -6,6 +6,8 @@ numbers MindSpore gives; a picture of Pillow stays one where that is possible.
 
 from __future__ import annotations
 
+from cellc_runtime.lazy import public_names
+
 from .adjusting import (
     AdjustContrast,
     AdjustHue,
@@ -56,3 +58,4 @@ __all__ = [
     "RandomRotation", "RandomVerticalFlip", "Rescale", "Resize", "Rotate", "Solarize", "ToNumpy",
     "ToPIL", "ToTensor", "ToType", "VerticalFlip",
 ]
+__dir__ = public_names(__name__)

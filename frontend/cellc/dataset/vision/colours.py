@@ -86,6 +86,9 @@ class NormalizePad(Normalize):
         mean, std, is_hwc: see `Normalize`.
         dtype: "float32" or "float16".
 
+    Raises:
+        ValueError: another dtype.
+
     Source: `mindspore.dataset.vision.NormalizePad`.
     """
 
@@ -142,6 +145,9 @@ class Grayscale(ImageTransform):
 
     Args:
         num_output_channels: 1, or 3 of the same.
+
+    Raises:
+        ValueError: another number of channels.
 
     Source: `mindspore.dataset.vision.Grayscale`.
     """
@@ -203,6 +209,9 @@ class Solarize(ImageTransform):
 
     Args:
         threshold: (least, greatest); one number for both.
+
+    Raises:
+        TypeError, ValueError: neither a number nor two that grow, or not from 0 to 255.
 
     Source: `mindspore.dataset.vision.Solarize`.
     """

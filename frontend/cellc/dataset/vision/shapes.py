@@ -351,6 +351,9 @@ class RandomRotation(Rotate, RandomImageTransform):
         degrees: between which angles; a number means from minus to plus that.
         resample, expand, center, fill_value: see `Rotate`.
 
+    Raises:
+        TypeError, ValueError: neither a number nor two that grow.
+
     Source: `mindspore.dataset.vision.RandomRotation`.
     """
 

@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from cellc_runtime.lazy import public_names
+
 from ...common.tensor import Tensor
 from ...nn import _check
 from .optimizer import Optimizer
@@ -24,6 +26,7 @@ __all__ = [
     "LRScheduler", "LambdaLR", "LinearLR", "MultiStepLR", "MultiplicativeLR", "PolynomialLR",
     "ReduceLROnPlateau", "SequentialLR", "StepLR",
 ]
+__dir__ = public_names(__name__)
 
 
 def _rates(optimizer: Optimizer) -> list[float]:
@@ -131,7 +134,11 @@ class LRScheduler:
         return [_number(rate) for rate in self.base_lrs]
 
     def get_lr(self) -> list[Any]:
-        """The rates of the groups; to be given by each scheduler."""
+        """The rates of the groups; to be given by each scheduler.
+
+        Raises:
+            TypeError: a subclass does not give them.
+        """
         raise TypeError(f"the scheduler {type(self).__name__} gives no 'get_lr'")
 
     def get_last_lr(self) -> list[Tensor]:
@@ -164,7 +171,11 @@ class LRScheduler:
 
 
 class StepLR(LRScheduler):
-    """Rates times `gamma` every `step_size` epochs."""
+    """Rates times `gamma` every `step_size` epochs.
+
+    Raises:
+        ValueError: `step_size` is not positive.
+    """
 
     def __init__(
         self, optimizer: Any, step_size: int, gamma: float = 0.1, last_epoch: int = -1
@@ -185,7 +196,11 @@ class StepLR(LRScheduler):
 
 
 class LinearLR(LRScheduler):
-    """Rates times a factor that goes from `start_factor` to `end_factor` in `total_iters`."""
+    """Rates times a factor that goes from `start_factor` to `end_factor` in `total_iters`.
+
+    Raises:
+        ValueError: `start_factor` is not in (0, 1], or `end_factor` not in [0, 1].
+    """
 
     def __init__(
         self, optimizer: Any, start_factor: float = 1.0 / 3, end_factor: float = 1.0,
@@ -260,7 +275,11 @@ class PolynomialLR(LRScheduler):
 
 
 class ConstantLR(LRScheduler):
-    """Rates times `factor` until epoch `total_iters`."""
+    """Rates times `factor` until epoch `total_iters`.
+
+    Raises:
+        ValueError: `factor` is not in [0, 1].
+    """
 
     def __init__(
         self, optimizer: Any, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1
@@ -359,7 +378,12 @@ class MultiplicativeLR(_ByFunctions):
 
 
 class CosineAnnealingLR(LRScheduler):
-    """Half a cosine from the first rates to `eta_min` in `T_max` epochs, and back."""
+    """Half a cosine from the first rates to `eta_min` in `T_max` epochs, and back.
+
+    Raises:
+        TypeError: `eta_min` is no number.
+        ValueError: `T_max` is not positive.
+    """
 
     def __init__(
         self, optimizer: Any, T_max: int, eta_min: float = 0.0, last_epoch: int = -1
@@ -425,7 +449,11 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     def step(  # type: ignore[override]  # MindSpore's gives None here, True elsewhere
         self, epoch: float | None = None
     ) -> None:
-        """Go on to the next epoch, or to a given one (parts of epochs too)."""
+        """Go on to the next epoch, or to a given one (parts of epochs too).
+
+        Raises:
+            ValueError: the epoch is negative or no number.
+        """
         if epoch is None:
             epoch = max(self.last_epoch + 1, 0)
         elif not _check.is_number(epoch) or epoch < 0:

@@ -26,6 +26,9 @@ class SGD(Optimizer):
         nesterov: needs a momentum and no dampening.
         maximize: step along the gradient, not against it.
 
+    Raises:
+        ValueError: `nesterov` without a momentum or with a dampening.
+
     Source: `mindspore.experimental.optim.SGD`.
     """
 
@@ -76,6 +79,9 @@ class ASGD(Optimizer):
         lambd: decay of the parameters.
         alpha: exponent of the rate's decay.
         t0: the step from which on averages are taken.
+
+    Raises:
+        TypeError: a number of another type than float.
 
     Source: `mindspore.experimental.optim.ASGD`.
     """
@@ -133,6 +139,9 @@ class Rprop(Optimizer):
         params, lr, maximize: see `SGD`; the first size is the rate.
         etas: factors of shrinking and growing, 0 < etas[0] < 1 < etas[1].
         step_sizes: smallest and largest size.
+
+    Raises:
+        TypeError, ValueError: `etas` or `step_sizes` is no pair, or out of range.
 
     Source: `mindspore.experimental.optim.Rprop`.
     """

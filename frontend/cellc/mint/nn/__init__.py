@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from cellc_runtime.lazy import public_names
+
 from ...nn.layer.activation import HShrink as Hardshrink
 from ...nn.layer.activation import HSigmoid as Hardsigmoid
 from ...nn.layer.activation import HSwish as Hardswish
@@ -89,3 +91,4 @@ __all__ = [
     "UpsamplingBilinear2d", "UpsamplingNearest2d", "ZeroPad1d", "ZeroPad2d", "ZeroPad3d",
     "functional",
 ]
+__dir__ = public_names(__name__)

@@ -1,13 +1,20 @@
-"""`mint.nn.functional`: functions of networks with the parameters of PyTorch."""
+"""`mint.nn.functional`: functions of networks with the parameters of PyTorch.
+
+Source: the functions of the same names in `mindspore.mint.nn.functional`.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from cellc_runtime.lazy import public_names
+
 from ... import ops
 from ...common._promotion import operands
 from ...common.tensor import Tensor
 from ...core.dispatch import apply
+from ...ops import functional_nn as fn
+from ...ops import functional_window as window
 from ...ops._args import integer, need_known
 from .._names import Table, named
 from . import _norms, _windows
@@ -79,7 +86,7 @@ def _losses() -> Table:
 def _table() -> Table:
     shared = {n: getattr(ops, n) for n in (
         "hardsigmoid", "hardswish", "hardshrink", "l1_loss", "mse_loss",
-        "normalize", "pixel_shuffle", "prelu", "sigmoid", "softplus", "tanh",
+        "pixel_shuffle", "prelu", "sigmoid", "softplus", "tanh",
         "soft_margin_loss", "adaptive_avg_pool1d", "adaptive_avg_pool2d",
         "adaptive_avg_pool3d", "adaptive_max_pool2d", "cosine_embedding_loss", "group_norm",
         "grid_sample", "relu")}
@@ -103,7 +110,7 @@ def _table() -> Table:
                            eps),
         "pad": lambda input, pad, mode="constant", value=None: ops.pad(input, pad, mode, value),
         "unfold": _unfold, "fold": _fold,
-        "interpolate": ops.interpolate_ext,
+        "interpolate": window.interpolate_ext, "normalize": fn.normalize,
         "conv1d": _windows.conv1d, "conv2d": _windows.conv2d, "conv3d": _windows.conv3d,
         "conv_transpose2d": _windows.conv_transpose2d,
         "avg_pool1d": _windows.avg_pool1d, "avg_pool2d": _windows.avg_pool2d,
@@ -189,6 +196,7 @@ FUNCTIONS = named(_table(), __name__, "mint.nn.functional")
 globals().update(FUNCTIONS)
 
 __all__ = sorted(FUNCTIONS)
+__dir__ = public_names(__name__)
 
 if TYPE_CHECKING:  # the names of the table
     def __getattr__(name: str) -> Any: ...

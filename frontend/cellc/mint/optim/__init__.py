@@ -5,7 +5,10 @@ They work with the schedulers of `experimental.optim.lr_scheduler`.
 
 from __future__ import annotations
 
+from cellc_runtime.lazy import public_names
+
 from .adam import Adam, AdamW, FusedAdamW
 from .sgd import SGD
 
 __all__ = ["SGD", "Adam", "AdamW", "FusedAdamW"]
+__dir__ = public_names(__name__)

@@ -66,7 +66,11 @@ class Compiling(Recomputation):
         return self.construct(*cast_inputs, **kwargs)
 
     def construct(self, *args: Any, **kwargs: Any) -> Any:
-        """The computation; to be given by each network."""
+        """The computation; to be given by each network.
+
+        Raises:
+            AttributeError: a network does not give it.
+        """
         raise AttributeError(
             f"For 'Cell', the method 'construct' of '{type(self).__name__}' is not defined."
         )

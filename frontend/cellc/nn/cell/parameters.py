@@ -112,7 +112,11 @@ class Parameters(Children):
                 parameter.name = path
 
     def update_parameters_name(self, prefix: str = "", recurse: bool = True) -> None:
-        """Put a prefix before the name of every parameter."""
+        """Put a prefix before the name of every parameter.
+
+        Raises:
+            TypeError: the prefix is no str.
+        """
         if not isinstance(prefix, str):
             raise TypeError(f"the prefix must be str, but got {type(prefix).__name__}")
         for name, parameter in self.parameters_and_names(expand=recurse):

@@ -67,7 +67,11 @@ class Softmax2d(Cell):
     """Softmax over the channels of (N, C, H, W) or (C, H, W). Source: `mindspore.nn.Softmax2d`."""
 
     def construct(self, x: Tensor) -> Tensor:
-        """The same shape."""
+        """The same shape.
+
+        Raises:
+            ValueError: the input has neither 3 nor 4 axes.
+        """
         if x.ndim not in (3, 4):
             raise ValueError(
                 f"For 'Softmax2d', the input must have 3 or 4 axes, but got {x.ndim}."
@@ -305,6 +309,9 @@ class RReLU(Cell):
 
     Args:
         lower, upper: bounds of the slope.
+
+    Raises:
+        ValueError: `lower` exceeds `upper`.
     """
 
     def __init__(self, lower: float = 1 / 8, upper: float = 1 / 3) -> None:
@@ -322,7 +329,13 @@ class RReLU(Cell):
 
 
 class Hardtanh(Cell):
-    """x brought into [min_val, max_val]. Source: `mindspore.nn.Hardtanh`."""
+    """x brought into [min_val, max_val].
+
+    Raises:
+        ValueError: `min_val` is not less than `max_val`.
+
+    Source: `mindspore.nn.Hardtanh`.
+    """
 
     def __init__(self, min_val: float = -1.0, max_val: float = 1.0) -> None:
         super().__init__()

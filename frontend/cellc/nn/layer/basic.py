@@ -13,6 +13,7 @@ from ... import ops
 from ...common.initializer import HeUniform, Uniform, initializer
 from ...common.parameter import Parameter
 from ...common.tensor import Tensor
+from ...ops import functional_window as window
 from ...ops.primitive import Primitive
 from .. import _check
 from ..cell import Cell
@@ -325,6 +326,9 @@ class Unflatten(Cell):
     Args:
         axis: which.
         unflattened_size: their lengths.
+
+    Raises:
+        TypeError: `unflattened_size` is neither tuple nor list.
     """
 
     def __init__(self, axis: int, unflattened_size: Any) -> None:
@@ -445,7 +449,14 @@ class OneHot(Cell):
 
 
 class Roll(Cell):
-    """Elements moved around along axes. Source: `mindspore.nn.Roll`."""
+    """Elements moved around along axes.
+
+    Raises:
+        TypeError: `shift` or `axis` is neither int, tuple nor list.
+        ValueError: they are not equally many.
+
+    Source: `mindspore.nn.Roll`.
+    """
 
     def __init__(self, shift: Any, axis: Any) -> None:
         super().__init__()
@@ -504,7 +515,13 @@ class Triu(Cell):
 
 
 class ClipByNorm(Cell):
-    """Scaled so that the norm over `axis` is at most a bound. Source: `mindspore.nn.ClipByNorm`."""
+    """Scaled so that the norm over `axis` is at most a bound.
+
+    Raises:
+        TypeError: `axis` is neither None, int, tuple nor list.
+
+    Source: `mindspore.nn.ClipByNorm`.
+    """
 
     def __init__(self, axis: Any = None) -> None:
         super().__init__()
@@ -609,5 +626,5 @@ class Unfold(Cell):
 
     def construct(self, input_x: Tensor) -> Tensor:
         """(N, C, H, W) to (N, rows * columns * C, H', W'), the places of a patch slowest."""
-        return ops.image_patches(input_x, self.ksizes[1:3], self.strides[1:3], self.rates[1:3],
-                                 self.padding)
+        return window.image_patches(input_x, self.ksizes[1:3], self.strides[1:3], self.rates[1:3],
+                                    self.padding)

@@ -1,4 +1,7 @@
-"""A convolution or dense layer with normalisation and activation behind it."""
+"""A convolution or dense layer with normalisation and activation behind it.
+
+Source: `mindspore.nn.Conv2dBnAct`, `mindspore.nn.DenseBnAct`.
+"""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ from ... import ops
 from ...common.initializer import HeUniform, Uniform, initializer
 from ...common.parameter import Parameter
 from ...common.tensor import Tensor
+from ...ops import functional_window as window
 from .. import _check
 from ..cell import Cell
 
@@ -206,6 +207,9 @@ class Conv3d(_Conv):
 
     Args:
         As in `Conv2d`, with three axes; the weight has the shape (out, in / group, kD, kH, kW).
+
+    Raises:
+        ValueError: `data_format` is not "NCDHW".
     """
 
     data_format = "NCDHW"
@@ -260,8 +264,8 @@ class Conv2dTranspose(_Conv):
         """(N, in_channels, H, W) to (N, out_channels, H', W')."""
         size = _transposed_size(x.shape[2:], self.kernel_size, self.stride, self.dilation,
                                 self.pad_mode, self.padding)
-        out = ops.conv2d_adjoint(x, self.weight, size, self.stride, self.pad_mode, self.padding,
-                                 self.dilation, self.group)
+        out = window.conv2d_adjoint(x, self.weight, size, self.stride, self.pad_mode, self.padding,
+                                    self.dilation, self.group)
         if self.has_bias:
             out = ops.bias_add(out, self.bias)
         if self.pad_mode == "pad" and any(self.output_padding):
@@ -300,8 +304,8 @@ class Conv1dTranspose(_OnLines):
         x = ops.expand_dims(x, 2)
         size = _transposed_size(x.shape[2:], self.kernel_size, self.stride, self.dilation,
                                 self.pad_mode, self.padding)
-        out = ops.conv2d_adjoint(x, self.weight, size, self.stride, self.pad_mode, self.padding,
-                                 self.dilation, self.group)
+        out = window.conv2d_adjoint(x, self.weight, size, self.stride, self.pad_mode, self.padding,
+                                    self.dilation, self.group)
         if self.has_bias:
             out = ops.bias_add(out, self.bias)
         return ops.squeeze(out, 2)

@@ -15,6 +15,7 @@ from ... import ops
 from ...common.initializer import Normal, initializer
 from ...common.parameter import Parameter
 from ...common.tensor import Tensor
+from ...ops import functional_window as window
 from .. import _check
 from ..cell import Cell
 
@@ -259,11 +260,13 @@ class UnfoldExt(Cell):
 
 
 class UpsampleExt(Cell):
-    """Images enlarged or reduced; see `ops.interpolate_ext`. Source: `mindspore.mint.nn.Upsample`.
+    """Images enlarged or reduced; see `mint.nn.functional.interpolate`.
+
+    Source: `mindspore.mint.nn.Upsample`.
 
     Args:
         size, scale_factor, mode, align_corners, recompute_scale_factor: as in
-            `ops.interpolate_ext`.
+            `mint.nn.functional.interpolate`.
     """
 
     def __init__(
@@ -279,5 +282,5 @@ class UpsampleExt(Cell):
 
     def construct(self, input: Tensor) -> Tensor:
         """(N, C, ...) to (N, C, *size)."""
-        return ops.interpolate_ext(input, self.size, self.scale_factor, self.mode,
-                                   self.align_corners, self.recompute_scale_factor)
+        return window.interpolate_ext(input, self.size, self.scale_factor, self.mode,
+                                      self.align_corners, self.recompute_scale_factor)

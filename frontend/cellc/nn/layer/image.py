@@ -85,7 +85,11 @@ class ImageGradients(Cell):
     """Differences of neighbours along rows and columns. Source: `mindspore.nn.ImageGradients`."""
 
     def construct(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        """(N, C, H, W) to two of that shape; the last row or column is zero."""
+        """(N, C, H, W) to two of that shape; the last row or column is zero.
+
+        Raises:
+            ValueError: the images have no 4 axes.
+        """
         if images.ndim != 4:
             raise ValueError(
                 f"For 'ImageGradients', the dimension of 'images' must be 4d, but got "

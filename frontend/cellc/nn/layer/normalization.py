@@ -139,7 +139,11 @@ class BatchNorm3d(Cell):
             moving_var_init, use_batch_statistics, dtype=dtype)
 
     def construct(self, x: Tensor) -> Tensor:
-        """The same shape."""
+        """The same shape.
+
+        Raises:
+            ValueError: the input has no 5 axes.
+        """
         if x.ndim != 5:
             raise ValueError(
                 f"For 'BatchNorm3d', the in_shape must have 5 dims, but got {x.ndim}."
@@ -149,7 +153,13 @@ class BatchNorm3d(Cell):
 
 
 class SyncBatchNorm(_BatchNorm):
-    """Batch normalisation over the batch of this one process. Source: `nn.SyncBatchNorm`."""
+    """Batch normalisation over the batch of this one process.
+
+    Raises:
+        ValueError: `process_groups` is not None.
+
+    Source: `nn.SyncBatchNorm`.
+    """
 
     def __init__(
         self, num_features: int, eps: float = 1e-5, momentum: float = 0.9, affine: bool = True,
@@ -293,6 +303,9 @@ class LayerNormExt(Cell):
         eps: added to the variance.
         elementwise_affine: whether there is a weight (ones at first) and, with `bias`, a bias.
         dtype: element type of the parameters; float32 if None.
+
+    Raises:
+        TypeError: `normalized_shape` is neither an int nor ints.
     """
 
     def __init__(

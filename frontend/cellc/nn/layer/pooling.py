@@ -1,6 +1,9 @@
 # Functions of `ops` are collected when it is imported, so their types are not known statically.
 # mypy: disable-error-code="no-any-return"
-"""Pooling layers."""
+"""Pooling layers.
+
+Source: the layers of the same names in `mindspore.nn`.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,8 @@ from typing import Any
 
 from ... import ops
 from ...common.tensor import Tensor
+from ...ops import functional_volume as volume
+from ...ops import functional_window as window
 from .. import _check
 from ..cell import Cell
 
@@ -70,8 +75,8 @@ class _Pool(Cell):
         if x.ndim == 3:
             image = ops.expand_dims(x, 0)
             return ops.squeeze(
-                ops.pool2d(kind, image, self.kernel_size, self.stride, self.pad_mode), 0)
-        return ops.pool2d(kind, x, self.kernel_size, self.stride, self.pad_mode)
+                window.pool2d(kind, image, self.kernel_size, self.stride, self.pad_mode), 0)
+        return window.pool2d(kind, x, self.kernel_size, self.stride, self.pad_mode)
 
     def extend_repr(self) -> str:
         """The window."""
@@ -148,7 +153,7 @@ class MaxPool1d(_Pool):
             out = ops.max_pool2d(lines, self.kernel_size, self.stride, self.padding,
                                  self.dilation, self.return_indices, self.ceil_mode)
         else:
-            out = ops.pool2d("max", lines, self.kernel_size, self.stride, self.pad_mode)
+            out = window.pool2d("max", lines, self.kernel_size, self.stride, self.pad_mode)
         if self.return_indices:
             return tuple([_line(part, x.ndim) for part in out])
         return _line(out, x.ndim)
@@ -190,6 +195,9 @@ class AvgPool2d(_AvgPool):
         count_include_pad: padding counts as elements.
         divisor_override: divide every sum by this.
         data_format: `"NCHW"`.
+
+    Raises:
+        ValueError: `data_format` is not "NCHW".
     """
 
     def __init__(
@@ -247,7 +255,7 @@ class AvgPool1d(_Pool):
             out = ops.avg_pool2d(lines, self.kernel_size, self.stride, self.padding,
                                  self.ceil_mode, self.count_include_pad)
         else:
-            out = ops.pool2d("avg", lines, self.kernel_size, self.stride, self.pad_mode)
+            out = window.pool2d("avg", lines, self.kernel_size, self.stride, self.pad_mode)
         return _line(out, x.ndim)
 
 
@@ -280,7 +288,7 @@ class MaxPool3d(_Pool):
         if self.is_expand:
             return ops.max_pool3d(x, self.kernel_size, self.stride, self.padding, self.dilation,
                                   self.ceil_mode, self.return_indices)
-        return ops.pool3d("max", x, self.kernel_size, self.stride, self.pad_mode)
+        return volume.pool3d("max", x, self.kernel_size, self.stride, self.pad_mode)
 
 
 class AvgPool3d(_AvgPool):
@@ -307,8 +315,8 @@ class AvgPool3d(_AvgPool):
         if self.is_expand:
             return ops.avg_pool3d(x, self.kernel_size, self.stride, self.padding, self.ceil_mode,
                                   self.count_include_pad, self.divisor_override)
-        return ops.pool3d("avg", x, self.kernel_size, self.stride, self.pad_mode,
-                          self.count_include_pad)
+        return volume.pool3d("avg", x, self.kernel_size, self.stride, self.pad_mode,
+                             self.count_include_pad)
 
 
 # --- by the size of the output -------------------------------------------------------------------

@@ -222,7 +222,11 @@ class SoftmaxCrossEntropyWithLogits(LossBase):
         self.sparse = _check.boolean(sparse, "sparse", self.cls_name)
 
     def construct(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Losses (N), or a scalar."""
+        """Losses (N), or a scalar.
+
+        Raises:
+            TypeError: the labels are not of the kind that `sparse` asks for.
+        """
         _require_tensors(self.cls_name, logits=logits, labels=labels)
         if self.sparse == (not labels.dtype.is_integer):
             wanted = "ints" if self.sparse else "floats"
@@ -362,7 +366,11 @@ class FocalLoss(LossBase):
         self.logsoftmax = LogSoftmax(1)
 
     def construct(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Logits (N, C, d...) and classes (N, 1, d...), or one-hot vectors like the logits."""
+        """Logits (N, C, d...) and classes (N, 1, d...), or one-hot vectors like the logits.
+
+        Raises:
+            ValueError: the numbers of axes differ.
+        """
         if logits.ndim != labels.ndim:
             raise ValueError(
                 "For 'FocalLoss', the dimensions of 'logits' and 'labels' must be equal, but got "
@@ -407,7 +415,11 @@ class DiceLoss(LossBase):
         self.smooth = _check.between(smooth, 0, math.inf, "smooth", self.cls_name, "[)")
 
     def construct(self, logits: Tensor, label: Tensor) -> Tensor:
-        """Tensors of one shape, to a scalar."""
+        """Tensors of one shape, to a scalar.
+
+        Raises:
+            ValueError: the shapes differ.
+        """
         if logits.shape != label.shape:
             raise ValueError(
                 f"For 'DiceLoss', the shapes {logits.shape} and {label.shape} must be equal."
@@ -424,6 +436,10 @@ class MultiClassDiceLoss(LossBase):
         weights: (classes, d): a factor for the loss of each class.
         ignore_indiex: a class left out.
         activation: applied to the logits: a name, a Cell, or None.
+
+    Raises:
+        TypeError: `activation` is neither str nor Cell.
+        ValueError: `weights` has no 2 axes.
     """
 
     def __init__(
@@ -549,6 +565,9 @@ class MultiMarginLoss(LossBase):
         margin: as above.
         reduction: as in `LossBase`.
         weight: a factor for each class.
+
+    Raises:
+        ValueError: `p` is neither 1 nor 2.
     """
 
     def __init__(

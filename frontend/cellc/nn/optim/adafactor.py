@@ -68,6 +68,9 @@ class AdaFactor(Optimizer):
         warmup_init: at most t / 1e6 instead.
         compression: keep averages of vectors (and of steps) in float16.
 
+    Raises:
+        ValueError: `learning_rate`, `relative_step` and `warmup_init` do not go together.
+
     Source: `mindspore.nn.AdaFactor`.
     """
 

@@ -196,6 +196,9 @@ class FTRL(Optimizer):
         lr_power: exponent of the rate's decay, not positive.
         l1, l2: weights of the penalties, non-negative.
         use_locking: accepted for compatibility.
+
+    Raises:
+        ValueError: the rate is not one constant, or `lr_power` is positive.
     """
 
     def __init__(

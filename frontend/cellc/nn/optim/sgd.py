@@ -42,6 +42,9 @@ class SGD(Optimizer):
         momentum, dampening: non-negative. In the first step v is g.
         nesterov: needs a momentum and no dampening.
 
+    Raises:
+        ValueError: `nesterov` without a momentum or with a dampening.
+
     Source: `mindspore.nn.SGD`.
     """
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from cellc_runtime.lazy import public_names
+
 from .backup import BackupAndRestore
 from .callback import Callback, RunContext
 from .checkpointing import CheckpointConfig, ModelCheckpoint, OnRequestExit
@@ -17,3 +19,4 @@ __all__ = [
     "LossMonitor", "ModelCheckpoint", "OnRequestExit", "ProgressBar", "ReduceLROnPlateau",
     "RunContext", "SummaryCollector", "TimeMonitor", "TrainFaultTolerance",
 ]
+__dir__ = public_names(__name__)

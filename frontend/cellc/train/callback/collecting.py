@@ -99,7 +99,11 @@ class SummaryCollector(Callback):
     # --- moments --------------------------------------------------------------------------------
 
     def begin(self, run_context: RunContext) -> None:
-        """Note what kind of run it is, and that there is one collector."""
+        """Note what kind of run it is, and that there is one collector.
+
+        Raises:
+            ValueError: there are several.
+        """
         params = run_context.original_args()
         own = [c for c in params.list_callback.all if isinstance(c, SummaryCollector)]
         if len(own) > 1:

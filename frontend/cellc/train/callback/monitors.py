@@ -62,7 +62,11 @@ class LossMonitor(Callback):
         self._last = 0
 
     def step_end(self, run_context: RunContext) -> None:
-        """Print the loss."""
+        """Print the loss.
+
+        Raises:
+            ValueError: the loss is NaN or infinite.
+        """
         params = run_context.original_args()
         if params.get("mode") == "eval":
             return
@@ -126,7 +130,11 @@ class TimeMonitor(Callback):
         self._step_ended = time.perf_counter()
 
     def epoch_end(self, run_context: RunContext) -> None:
-        """Print the time."""
+        """Print the time.
+
+        Raises:
+            ValueError: the number of steps is not known.
+        """
         took = (time.perf_counter() - self._epoch) * 1000
         params = run_context.original_args()
         steps = params.get("batch_num") or self.data_size

@@ -54,7 +54,11 @@ class FlopsUtilizationCollector(Callback):
         self._steps = 0
 
     def step_begin(self, run_context: RunContext) -> None:
-        """Count a step's arithmetic (once) and start the clock."""
+        """Count a step's arithmetic (once) and start the clock.
+
+        Raises:
+            RuntimeError: in PyNative mode, where there is no compiled step.
+        """
         params = run_context.original_args()
         if self.flops is None:
             if not context.in_graph_mode():

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from cellc_runtime.lazy import public_names
+
 from .bleu import BleuScore
 from .classification import (
     F1,
@@ -88,3 +90,4 @@ __all__ = [
     "Top1CategoricalAccuracy", "Top5CategoricalAccuracy", "TopKCategoricalAccuracy", "auc",
     "get_metric_fn", "get_metrics", "names", "rearrange_inputs",
 ]
+__dir__ = public_names(__name__)

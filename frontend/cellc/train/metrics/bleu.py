@@ -72,7 +72,11 @@ class BleuScore(Metric):
             self._total[len(gram) - 1] += count
 
     def eval(self) -> Any:
-        """The score, 0 to 1."""
+        """The score, 0 to 1.
+
+        Raises:
+            RuntimeError: nothing has been counted yet.
+        """
         if not self._updated:
             raise RuntimeError("For 'BleuScore.eval', call 'update' first.")
         if self._found.min() == 0:

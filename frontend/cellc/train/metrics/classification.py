@@ -52,7 +52,11 @@ class Accuracy(Evaluated):
         self._total += correct.size
 
     def eval(self) -> float:
-        """The accuracy."""
+        """The accuracy.
+
+        Raises:
+            RuntimeError: nothing has been counted yet.
+        """
         if self._total == 0:
             raise RuntimeError("For 'Accuracy.eval', there are no samples: call 'update' first.")
         return self._correct / self._total
@@ -176,7 +180,11 @@ class Fbeta(Metric):
         self._counter.update(*inputs)
 
     def eval(self, average: bool = False) -> Any:
-        """The score of each class, or their mean."""
+        """The score of each class, or their mean.
+
+        Raises:
+            RuntimeError: nothing has been counted yet.
+        """
         true, predicted, actual = self._counter._counts()
         if not true.size:
             raise RuntimeError(
@@ -247,7 +255,11 @@ class TopKCategoricalAccuracy(Metric):
         self._total += y.shape[0]
 
     def eval(self) -> float:
-        """The accuracy."""
+        """The accuracy.
+
+        Raises:
+            RuntimeError: nothing has been counted yet.
+        """
         if self._total == 0:
             raise RuntimeError(
                 f"For '{self._name()}.eval', there are no samples: call 'update' first."

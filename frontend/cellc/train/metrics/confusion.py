@@ -78,7 +78,11 @@ class ConfusionMatrix(Metric):
         self._updated = True
 
     def eval(self) -> Array:
-        """The matrix: rows are labels, columns predictions."""
+        """The matrix: rows are labels, columns predictions.
+
+        Raises:
+            RuntimeError: nothing has been counted yet.
+        """
         if not self._updated:
             raise RuntimeError("For 'ConfusionMatrix.eval', call 'update' first.")
         matrix = self._matrix
@@ -235,7 +239,11 @@ class ConfusionMatrixMetric(Metric):
             self._counts = total if self._counts is None else self._counts + total
 
     def eval(self) -> Any:
-        """The rate over all classes, or (`calculation_method`) the reduced rates of samples."""
+        """The rate over all classes, or (`calculation_method`) the reduced rates of samples.
+
+        Raises:
+            RuntimeError: nothing has been counted yet.
+        """
         if self.calculation_method:
             if not np.any(self._number):
                 raise RuntimeError("For 'ConfusionMatrixMetric.eval', call 'update' first.")

@@ -63,7 +63,11 @@ class ROC(Metric):
         self._labels.append(labels)
 
     def eval(self) -> tuple[Any, Any, Any]:
-        """False positive rates, true positive rates and thresholds; of several classes, lists."""
+        """False positive rates, true positive rates and thresholds; of several classes, lists.
+
+        Raises:
+            RuntimeError: nothing has been counted yet.
+        """
         if not self._scores:
             raise RuntimeError("For 'ROC.eval', there are no samples: call 'update' first.")
         scores, labels = np.concatenate(self._scores), np.concatenate(self._labels)

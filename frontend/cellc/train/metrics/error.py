@@ -206,7 +206,11 @@ class CosineSimilarity(Metric):
         self._matrix = np.dot(data, data.T)
 
     def eval(self) -> Array:
-        """The similarity of each two rows, reduced as asked."""
+        """The similarity of each two rows, reduced as asked.
+
+        Raises:
+            RuntimeError: nothing has been counted yet.
+        """
         if self._matrix is None:
             raise RuntimeError("For 'CosineSimilarity.eval', call 'update' first.")
         matrix = self._matrix.copy()

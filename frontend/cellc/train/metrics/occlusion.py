@@ -98,7 +98,11 @@ class OcclusionSensitivity(Metric):
         return result.reshape(shape)
 
     def eval(self) -> Array:
-        """How much the prediction falls when the place is covered."""
+        """How much the prediction falls when the place is covered.
+
+        Raises:
+            RuntimeError: nothing has been counted yet.
+        """
         if self._result is None:
             raise RuntimeError("For 'OcclusionSensitivity.eval', call 'update' first.")
         return self._result

@@ -1,4 +1,7 @@
-"""Losses of `mint.nn`."""
+"""Losses of `mint.nn`.
+
+Source: the layers of the same names in `mindspore.mint.nn`.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,9 @@
 # Functions of `ops` are collected when it is imported, so their types are not known statically.
 # mypy: disable-error-code="no-any-return"
-"""Normalisation layers of `mint.nn`."""
+"""Normalisation layers of `mint.nn`.
+
+Source: the layers of the same names in `mindspore.mint.nn`.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,135 @@
+"""Every public name says what it does, what it raises, and where it comes from."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import cellc
+
+from .places import PLACES, listed, module_of
+
+ROOT = Path(cellc.__file__).parent
+INTERNAL = ("lang", "core", "cli", "pynative")
+"""Packages without public names. So are modules whose names begin with an underscore."""
+OWN_WORDS = 3
+"""Words that the first sentence has at least."""
+
+
+def _of_cellc(value: Any) -> bool:
+    return (getattr(value, "__module__", None) or "").startswith("cellc")
+
+
+def _objects(place: str) -> Iterator[tuple[str, Any]]:
+    """Functions and classes of cellc's at a place."""
+    module = module_of(place)
+    for name in listed(module):
+        value = getattr(module, name)
+        if callable(value) and _of_cellc(value) and not isinstance(value, ModuleType):
+            yield name, value
+
+
+def _source_said(value: Any) -> bool:
+    """Whether its text, that of a class it is made from, or that of its module names a source, or
+    says that it is ours."""
+    texts = [value.__doc__ or ""]
+    if isinstance(value, type):
+        texts += [base.__doc__ or "" for base in value.__mro__[1:] if _of_cellc(base)]
+    texts.append(sys.modules[value.__module__].__doc__ or "")
+    return any("Source" in t or "mindspore" in t.lower() or "Only in cellc" in t for t in texts)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_names_are_described(place: str) -> None:
+    silent = [n for n, v in _objects(place) if len((v.__doc__ or "").split()) < OWN_WORDS]
+    assert silent == []
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_sources_are_named(place: str) -> None:
+    assert [n for n, v in _objects(place) if not _source_said(v)] == []
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_methods_are_described(place: str) -> None:
+    silent = []
+    for name, value in _objects(place):
+        if isinstance(value, type):
+            silent += [f"{name}.{n}" for n, m in vars(value).items()
+                       if not n.startswith("_") and (inspect.isfunction(m) or
+                                                     isinstance(m, (property, classmethod)))
+                       and not inspect.getdoc(getattr(value, n))]
+    assert silent == []
+
+
+# --- what functions raise ------------------------------------------------------------------------
+
+
+def _modules() -> Iterator[tuple[str, ast.Module]]:
+    for file in sorted(ROOT.rglob("*.py")):
+        parts = file.relative_to(ROOT).with_suffix("").parts
+        if parts[0] not in INTERNAL and not any(p.startswith("_") and p != "__init__"
+                                                for p in parts):
+            yield "/".join(parts), ast.parse(file.read_text(encoding="utf-8"))
+
+
+def _functions(
+    body: list[ast.stmt], owner: ast.ClassDef | None = None
+) -> Iterator[tuple[ast.ClassDef | None, ast.FunctionDef]]:
+    for node in body:
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            yield from _functions(node.body, node)
+        elif isinstance(node, ast.FunctionDef):
+            setter = any(isinstance(d, ast.Attribute) and d.attr in ("setter", "deleter")
+                         for d in node.decorator_list)
+            if not setter and (node.name == "__init__" or not node.name.startswith("_")):
+                yield owner, node
+
+
+def _raises(node: ast.FunctionDef) -> bool:
+    return any(isinstance(n, ast.Raise) and n.exc is not None for n in ast.walk(node))
+
+
+def _says_so(owner: ast.ClassDef | None, node: ast.FunctionDef) -> bool:
+    text = ast.get_docstring(node) or ""
+    of_class = (ast.get_docstring(owner) or "") if owner is not None else ""
+    if node.name in ("__init__", "construct", "update"):
+        text += of_class
+    return "Raises:" in text or "Error" in text
+
+
+def test_errors_are_described() -> None:
+    silent = [
+        f"{name} {owner.name + '.' if owner else ''}{node.name}"
+        for name, tree in _modules() for owner, node in _functions(tree.body)
+        if _raises(node) and not _says_so(owner, node)
+    ]
+    assert silent == []
+
+
+def test_these_checks_can_fail() -> None:
+    tree = ast.parse('def f(x):\n    """Something."""\n    raise ValueError(x)\n')
+    ((owner, node),) = _functions(tree.body)
+    assert _raises(node) and not _says_so(owner, node)
+
+    def plain(x: int) -> int:
+        return x
+
+    assert not plain.__doc__ and not _source_said(plain)
+
+
+def test_every_module_says_what_it_is_for() -> None:
+    packages = ("cellc", "cellc_compiler", "cellc_runtime")
+    for package in packages:
+        root = Path(importlib.import_module(package).__file__ or "").parent
+        silent = [str(f.relative_to(root)) for f in root.rglob("*.py")
+                  if not ast.get_docstring(ast.parse(f.read_text(encoding="utf-8")))]
+        assert silent == []

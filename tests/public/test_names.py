@@ -1,0 +1,70 @@
+"""Public places hold MindSpore's names and the few of ours that the documentation tells of."""
+
+from __future__ import annotations
+
+import types
+from pathlib import Path
+
+import pytest
+
+import cellc
+from cellc import ops
+
+from ..others import mindspore, needs_oracle
+from .places import LISTING, PLACES, listed, module_of, theirs
+
+DOCS = Path(__file__).parents[2] / "docs"
+OURS = {
+    "": {"ProgressBar", "explain", "profile"},
+    "ops": {"fori_loop", "py_func", "scan", "while_loop"},
+    "common.initializer": {"BilinearFiller"},
+    "train": {"ProgressBar", "get_metrics"},
+    "train.callback": {"ProgressBar"},
+}
+"""What only cellc has. To add a name here, tell of it in the guide or in support.md."""
+UNTOLD = {"get_metrics"}
+"""MindSpore has it one level deeper."""
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_lists_hold_no_other_names(place: str) -> None:
+    assert set(listed(module_of(place))) - theirs()[place] == OURS.get(place, set())
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_listed_names_are_there(place: str) -> None:
+    module = module_of(place)
+    assert [n for n in module.__all__ if not hasattr(module, n)] == []
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_completion_shows_no_imports(place: str) -> None:
+    """`dir` gives what is offered, and the modules below: a notebook completes no others."""
+    module = module_of(place)
+    shown = {n for n in dir(module) if not n.startswith("_")}
+    modules = {n for n in shown if isinstance(getattr(module, n), types.ModuleType)}
+    more = set(module_of("common.dtype").__all__) if place == "common" else OURS.get(place, set())
+    assert shown - modules - theirs()[place] <= more
+    assert all(getattr(module, n).__name__.startswith("cellc") for n in modules)
+
+
+def test_star_imports() -> None:
+    names: dict[str, object] = {}
+    exec("from cellc.ops import *", names)
+    assert names.keys() - {"__builtins__"} == set(ops.__all__)
+    for helper in ("binary", "unary", "largest", "same", "part", "functional_math", "Any"):
+        assert helper not in names
+    with pytest.raises(AttributeError, match=r"module 'cellc\.ops' has no attribute 'binary'"):
+        ops.binary  # noqa: B018
+
+
+def test_ours_are_documented() -> None:
+    told = "".join(p.read_text(encoding="utf-8") for p in (DOCS / "guide.md", DOCS / "support.md"))
+    ours = set().union(*OURS.values()) - UNTOLD
+    assert [n for n in sorted(ours) if n not in told] == []
+    assert cellc.explain.__doc__ and cellc.profile.__doc__
+
+
+@needs_oracle
+def test_the_record_is_mindspores() -> None:
+    assert {p: set(n) for p, n in mindspore(LISTING, given=PLACES).items()} == theirs()
