@@ -30,6 +30,7 @@ from cellc_compiler.codegen.llvm.kernels.conv import (
     conv_backward_weight,
     conv_forward,
 )
+from cellc_compiler.codegen.llvm.kernels.conv_block_tile import BlockConv, choose_tile
 from cellc_compiler.ops.blocked import groups_fit
 from cellc_runtime.dtypes import float32
 from cellc_runtime.target import host_target
@@ -101,10 +102,10 @@ class Runner:
         return out
 
 
-def blocked(s: ConvSpec, border: tuple[int, int, int, int] = (0, 0, 0, 0)) -> conv_block.BlockConv:
+def blocked(s: ConvSpec, border: tuple[int, int, int, int] = (0, 0, 0, 0)) -> BlockConv:
     """A convolution over an image that carries its padding."""
     b = host_target().lanes(4)
-    return conv_block.BlockConv(
+    return BlockConv(
         n=s.n, c=s.c, oc=s.oc, bi=b if s.c >= b else 1, bo=b,
         ph=s.h + s.pads[0] + s.pads[1], pw=s.w + s.pads[2] + s.pads[3], oh=s.oh, ow=s.ow,
         kh=s.kh, kw=s.kw, stride=s.stride, dilation=s.dilation, origin=(0, 0), border=border,
@@ -116,7 +117,7 @@ class Blocked:
 
     def __init__(self, s: ConvSpec) -> None:
         target, p = host_target(), blocked(s)
-        kernel = conv_block.block_kernel(p, conv_block.choose_tile(p, target), target)
+        kernel = conv_block.block_kernel(p, choose_tile(p, target), target)
         self.tasks, self.call = kernel.ntasks, compile_kernel(kernel, target)
         nbytes = conv_block.packed_bytes(p)
         rng = np.random.default_rng(0)
@@ -138,12 +139,12 @@ class Paired:
         target = host_target()
         ps = blocked(first, second.pads), blocked(second)
         self.pair = conv_block_pair.choose_pair(*ps, target)
-        kernels = [conv_block.block_kernel(p, conv_block.choose_tile(p, target), target)
+        kernels = [conv_block.block_kernel(p, choose_tile(p, target), target)
                    for p in ps]
         kernels.append(conv_block_pair.pair_kernel(self.pair, target, (None, None), 0))
         rng = np.random.default_rng(0)
 
-        def image(p: conv_block.BlockConv, out: bool) -> np.ndarray[Any, Any]:
+        def image(p: BlockConv, out: bool) -> np.ndarray[Any, Any]:
             h, w = p.out_plane
             size = p.out_blocks * h * w * p.bo if out else p.in_blocks * p.ph * p.pw * p.bi
             return rng.standard_normal(p.n * size).astype(np.float32)

@@ -10,7 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cellc_compiler.codegen.llvm.kernels import conv_block, conv_block_pool, conv_block_reorder
+from cellc_compiler.codegen.llvm.kernels import (
+    conv_block,
+    conv_block_pool,
+    conv_block_reorder,
+    conv_block_tile,
+)
 from cellc_compiler.codegen.llvm.kernels.conv import ConvSpec, conv_forward
 from cellc_compiler.codegen.llvm.kernels.conv_vec import Plan
 from cellc_compiler.ops.blocked import blocks, from_blocks, to_blocks
@@ -58,17 +63,17 @@ BORDERS = {"bare": NONE, "bordered": (1, 2, 3, 1)}
 
 
 def problem(s: ConvSpec, target: Target, border: tuple[int, int, int, int], bi: int | None = None
-            ) -> conv_block.BlockConv:
+            ) -> conv_block_tile.BlockConv:
     """A convolution over an image that carries its padding."""
     block = target.lanes(s.dtype.itemsize)
-    return conv_block.BlockConv(
+    return conv_block_tile.BlockConv(
         n=s.n, c=s.c, oc=s.oc, bi=bi or block, bo=block, ph=s.h + s.pads[0] + s.pads[1],
         pw=s.w + s.pads[2] + s.pads[3], oh=s.oh, ow=s.ow, kh=s.kh, kw=s.kw, stride=s.stride,
         dilation=s.dilation, origin=(0, 0), border=border, groups=s.groups, dtype=s.dtype)
 
 
-def plan(p: conv_block.BlockConv, target: Target) -> Plan:
-    tile = conv_block.choose_tile(p, target)
+def plan(p: conv_block_tile.BlockConv, target: Target) -> Plan:
+    tile = conv_block_tile.choose_tile(p, target)
     out = Plan()
     out.scratch["packed_w"] = conv_block.packed_bytes(p)
     out.add(conv_block.pack_kernel(p, tile.ov, p.dtype, target), "w", "packed_w")
@@ -146,7 +151,7 @@ def test_small_images_share_stretches_of_weights(target: Target) -> None:
     stretched = set()
     for name, s in SPECS.items():
         p = problem(s, target, NONE)
-        tile = conv_block.choose_tile(p, target)
+        tile = conv_block_tile.choose_tile(p, target)
         rows, cols = (1, p.oh * p.ow) if p.flat else (p.oh, p.ow)
         tiles = -(-rows // tile.tr) * -(-cols // tile.tc)
         split = conv_block.choose_split(p, tile, tiles)
@@ -167,7 +172,7 @@ def test_every_tile_gives_the_same_bits(ov: int, tr: int, target: Target) -> Non
     s = spec(1, 20, (5, 3), 4 * target.lanes(4), (3, 3), p=(1, 1, 1, 1))
     x, w = arrays(s)
     p = problem(s, target, NONE)
-    tile = conv_block.Tile(ov, tr, 2, 1e4)
+    tile = conv_block_tile.Tile(ov, tr, 2, 1e4)
     steps = Plan()
     steps.scratch["packed_w"] = conv_block.packed_bytes(p)
     steps.add(conv_block.pack_kernel(p, ov, p.dtype, target), "w", "packed_w")
@@ -176,6 +181,48 @@ def test_every_tile_gives_the_same_bits(ov: int, tr: int, target: Target) -> Non
     out = np.zeros((s.n, p.out_blocks, s.oh, s.ow, p.bo), np.float32)
     run_plan(steps, target, {"x": image, "w": w, "out": out})
     same_bits(from_blocks(out, s.oc), expected(s, x, w, target))
+
+
+WAYS = {
+    "narrower at the end": ((4, 1, 3), {"fewer": 2}, (5, 10)),
+    "flat, narrower at the end": ((1, 1, 5), {"fewer": 1}, (4, 6)),
+    "weights from memory": ((4, 1, 3), {"again": 1}, (3, 6)),
+    "weights from memory, narrower": ((2, 1, 4), {"again": 1, "fewer": 1}, (3, 11)),
+    "elements read twice": ((2, 1, 3), {"fold": True}, (4, 6)),
+}
+
+
+@TARGETS
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("depth", [20, 200], ids=["whole", "stretched"])
+def test_every_kind_of_tile_gives_the_same_bits(depth: int, way: str, target: Target) -> None:
+    (ov, tr, tc), kind, size = WAYS[way]
+    window = (1, 1) if "flat" in way else (3, 3)
+    s = spec(1, depth, size, 4 * target.lanes(4), window, p=(window[0] // 2,) * 4)
+    x, w = arrays(s)
+    p = problem(s, target, BORDERS["bordered"])
+    steps = Plan()
+    steps.scratch["packed_w"] = conv_block.packed_bytes(p)
+    steps.add(conv_block.pack_kernel(p, ov, p.dtype, target), "w", "packed_w")
+    tile = conv_block_tile.Tile(ov, tr, tc, 1e4, **kind)
+    steps.add(conv_block.block_kernel(p, tile, target), "x", "packed_w", "out")
+    image = np.ascontiguousarray(unreadable(to_blocks(padded(x, s.pads), p.bi), s.c))
+    out = np.full((s.n, p.out_blocks, *p.out_plane, p.bo), 7, np.float32)
+    run_plan(steps, target, {"x": image, "w": w, "out": out})
+    same_bits(from_blocks(out, s.oc),
+              padded(expected(s, x, w, target), BORDERS["bordered"]))
+
+
+@TARGETS
+@pytest.mark.parametrize("side", [7, 8, 16, 56, 128])
+def test_tiles_cover_a_row(side: int, target: Target) -> None:
+    p = problem(spec(1, 64, (side, side), 64, (3, 3), p=(1, 1, 1, 1)), target, NONE)
+    for ov in (1, 2, 4):
+        for t in conv_block_tile._tiles(p, target, ov):
+            across = -(-side // t.tc)
+            assert 0 <= t.fewer < across
+            covered = across * t.tc - t.fewer
+            assert covered == side if t.fewer else covered >= side
 
 
 @pytest.mark.parametrize("target", ALL_TARGETS, ids=lambda t: t.name)

@@ -10,7 +10,8 @@ import pytest
 from cellc_compiler import driver
 from cellc_compiler.codegen import conv_pairs, graph_block, lowering
 from cellc_compiler.codegen.instructions import Call
-from cellc_compiler.codegen.llvm.kernels import conv_block, conv_block_pair
+from cellc_compiler.codegen.llvm.kernels import conv_block_pair
+from cellc_compiler.codegen.llvm.kernels.conv_block_tile import BlockConv
 from cellc_compiler.ir.graph import Builder, Graph, Value
 from cellc_compiler.ir.types import TensorType
 from cellc_runtime.dtypes import DType, float32, float64
@@ -139,7 +140,7 @@ def test_bits_and_bounds(name: str, target: Target, monkeypatch: pytest.MonkeyPa
     assert np.isnan(one[0]).any() and not np.isnan(one[0]).all()
 
 
-def problems(c: Case, target: Target) -> tuple[conv_block.BlockConv, conv_block.BlockConv]:
+def problems(c: Case, target: Target) -> tuple[BlockConv, BlockConv]:
     """The two convolutions of a case, the image of the first with its padding."""
     block, (n, ic, h, w) = target.lanes(c.dtype.itemsize), c.x
 
@@ -148,8 +149,8 @@ def problems(c: Case, target: Target) -> tuple[conv_block.BlockConv, conv_block.
 
     def problem(c_: int, hw: tuple[int, int], k: tuple[int, int], s: tuple[int, int],
                 d: tuple[int, int], pads: tuple[int, int, int, int],
-                border: tuple[int, int, int, int], groups: int) -> conv_block.BlockConv:
-        return conv_block.BlockConv(
+                border: tuple[int, int, int, int], groups: int) -> BlockConv:
+        return BlockConv(
             n=n, c=c_, oc=c.wide, bi=block if c_ >= block else 1, bo=block,
             ph=hw[0] + pads[0] + pads[1], pw=hw[1] + pads[2] + pads[3],
             oh=size(hw[0], k[0], s[0], d[0], pads[0] + pads[1]),

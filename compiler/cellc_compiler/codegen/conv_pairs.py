@@ -23,7 +23,7 @@ from .llvm.epilogue import OPERANDS_AT, BlockFused
 from .plan import KernelPlan, Step
 
 if TYPE_CHECKING:
-    from .llvm.kernels import conv_block, conv_block_pair
+    from .llvm.kernels import conv_block, conv_block_pair, conv_block_tile
     from .llvm.text import Function, V
 else:  # loads where a network has blocked convolutions
     conv_block, conv_block_pair = (
@@ -58,10 +58,10 @@ class Stage:
         return self.fused.operands if self.fused is not None else ()
 
     @property
-    def problem(self) -> conv_block.BlockConv:
+    def problem(self) -> conv_block_tile.BlockConv:
         """The kernel family's description."""
         border = self.fused.border if self.fused is not None else (0, 0, 0, 0)
-        found: conv_block.BlockConv = lookup(self.node.op).problem(  # type: ignore[attr-defined]
+        found: conv_block_tile.BlockConv = lookup(self.node.op).problem(  # type: ignore[attr-defined]
             self.node, border)
         return found
 

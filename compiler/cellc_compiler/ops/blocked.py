@@ -28,12 +28,17 @@ from .pool import MaxPool2d
 
 if TYPE_CHECKING:
     from ..codegen.llvm.epilogue import BlockFused
-    from ..codegen.llvm.kernels import conv_block, conv_block_pool, conv_block_reorder
+    from ..codegen.llvm.kernels import (
+        conv_block,
+        conv_block_pool,
+        conv_block_reorder,
+        conv_block_tile,
+    )
     from ..codegen.llvm.text import Function, V
 else:  # kernel families load when one is generated
-    conv_block, conv_block_pool, conv_block_reorder = (
+    conv_block, conv_block_pool, conv_block_reorder, conv_block_tile = (
         lazy_module(f"cellc_compiler.codegen.llvm.kernels.conv_block{name}")
-        for name in ("", "_pool", "_reorder"))
+        for name in ("", "_pool", "_reorder", "_tile"))
 
 BLOCK_DTYPES = (dtypes.float32, dtypes.float64)
 _GIVEN = (*BLOCK_DTYPES, dtypes.float16, dtypes.bfloat16)
@@ -231,12 +236,12 @@ class Conv2dBlocked(_Internal):
         out = out.reshape(n, *spread, parts, h, w_).transpose(0, 3, 4, 1, 5, 2)
         return to_blocks(out.reshape(n, parts, h * spread[0], w_ * spread[1]), block)
 
-    def problem(self, node: Node, border: tuple[int, int, int, int]) -> conv_block.BlockConv:
+    def problem(self, node: Node, border: tuple[int, int, int, int]) -> conv_block_tile.BlockConv:
         """The kernel family's description of a node."""
         x, w, a = node.operands[0].type.dims, node.operands[1].type.dims, node.attrs
         oc, ic, kh, kw = w
         oh, ow = a["size"]
-        return conv_block.BlockConv(
+        return conv_block_tile.BlockConv(
             n=x[0], c=ic * a["groups"], oc=oc, bi=x[4], bo=a["block"], ph=x[2],
             pw=x[3], oh=oh, ow=ow, kh=kh, kw=kw, stride=a["stride"], dilation=a["dilation"],
             origin=a["origin"], border=border, groups=a["groups"], dtype=node.result.dtype,
@@ -247,7 +252,7 @@ class Conv2dBlocked(_Internal):
         if node.result.type.size == 0:
             return KernelPlan(())
         p = self.problem(node, epilogue.border if epilogue else (0, 0, 0, 0))
-        tile = conv_block.choose_tile(p, target)
+        tile = conv_block_tile.choose_tile(p, target)
         operands = epilogue.operands if epilogue else ()
         emit = None
         if epilogue is not None:

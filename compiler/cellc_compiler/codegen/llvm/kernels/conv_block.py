@@ -23,9 +23,10 @@ from cellc_compiler.codegen.kernel import Kernel
 from cellc_compiler.codegen.llvm.text import Function, V, vector
 from cellc_runtime.dtypes import DType
 from cellc_runtime.packing import Packing
-from cellc_runtime.records import dataclass, field
+from cellc_runtime.records import dataclass, field, replace
 from cellc_runtime.target import Target
 
+from .conv_block_tile import BlockConv, Tile
 from .conv_vec import (
     acc_size,
     acc_type,
@@ -52,168 +53,6 @@ _FEWEST_SHARING = 4
 """Tiles of a task that share a stretch, where an image has as many."""
 _LINE_BYTES = 64
 _UNITS = 48
-_MAX_VECTORS = 4
-_WIDEST_SLIDING = 5
-"""Columns of a window whose weights find room in registers beside the accumulators."""
-
-
-@dataclass(frozen=True, slots=True)
-class BlockConv:
-    """One convolution of a blocked image.
-
-    Attributes:
-        n, c, oc: images, input and output channels.
-        bi, bo: channels of a block of the input and of the output (`bo`: lanes of a vector).
-        ph, pw: rows and columns of the input image, its border included.
-        oh, ow: rows and columns of the output, without its border.
-        kh, kw: rows and columns of the kernel.
-        stride, dilation: (rows, columns).
-        origin: row and column of the input image where the first window starts.
-        border: zeros written around the output (top, bottom, left, right).
-        groups: channels are convolved in so many groups, each by itself. Those of a group fill
-            blocks, or blocks hold whole groups with as many channels in as out (`bi == bo`).
-        dtype: float32 or float64.
-        spread: rows and columns of the output that one pixel of the convolution becomes: its blocks
-            of channels are those of the first of these places, of the next in the row, and so on
-            (a transposed convolution whose windows do not overlap). `oc` counts all of them.
-        by_rows: a tile stays within one row of the output.
-    """
-
-    n: int
-    c: int
-    oc: int
-    bi: int
-    bo: int
-    ph: int
-    pw: int
-    oh: int
-    ow: int
-    kh: int
-    kw: int
-    stride: tuple[int, int]
-    dilation: tuple[int, int]
-    origin: tuple[int, int]
-    border: tuple[int, int, int, int]
-    groups: int
-    dtype: DType
-    spread: tuple[int, int] = (1, 1)
-    by_rows: bool = False
-
-    @property
-    def taps(self) -> int:
-        """Taps of the kernel window."""
-        return self.kh * self.kw
-
-    @property
-    def depthwise(self) -> bool:
-        """Whether every channel is filtered by itself."""
-        return 1 < self.groups == self.c == self.oc
-
-    @property
-    def narrow(self) -> bool:
-        """Whether a block holds several groups, of more channels than one."""
-        return self.groups > 1 and not self.depthwise and self.oc // self.groups < self.bo
-
-    @property
-    def slides(self) -> bool:
-        """Whether the weights of a row of the window stay in registers while pixels pass by."""
-        return self.narrow and self.kw <= _WIDEST_SLIDING
-
-    @property
-    def depth(self) -> int:
-        """Input channels of an element's chain."""
-        return self.c // self.groups
-
-    @property
-    def chain(self) -> int:
-        """Steps of an element's chain."""
-        return self.depth * self.taps
-
-    @property
-    def out_blocks(self) -> int:
-        """Blocks of output channels."""
-        return -(-self.oc // self.bo)
-
-    @property
-    def in_blocks(self) -> int:
-        """Blocks of input channels."""
-        return -(-self.c // self.bi)
-
-    @property
-    def image_blocks(self) -> int:
-        """Blocks of output channels of one place of the spread."""
-        return self.out_blocks // (self.spread[0] * self.spread[1])
-
-    @property
-    def out_size(self) -> tuple[int, int]:
-        """Rows and columns of the output image, without its border."""
-        return self.oh * self.spread[0], self.ow * self.spread[1]
-
-    @property
-    def out_plane(self) -> tuple[int, int]:
-        """Rows and columns of the output image, its border included."""
-        top, bottom, left, right = self.border
-        return self.out_size[0] + top + bottom, self.out_size[1] + left + right
-
-    @property
-    def flat(self) -> bool:
-        """Whether windows of consecutive pixels are consecutive across rows."""
-        return not self.by_rows and (self.taps, self.stride, self.origin) == (
-            1, (1, 1), (0, 0)) and (self.ph, self.pw) == (self.oh, self.ow)
-
-
-@dataclass(frozen=True, slots=True)
-class Tile:
-    """What is held in registers: `ov` channel vectors of `tr` rows by `tc` columns of pixels.
-
-    In a flat problem a tile is one row of `tc` consecutive pixels.
-    """
-
-    ov: int
-    tr: int
-    tc: int
-    cycles: float
-
-    @property
-    def pixels(self) -> int:
-        """Pixels of a tile."""
-        return self.tr * self.tc
-
-
-def _step_cycles(ov: int, pixels: int, shuffles: float) -> float:
-    """Estimated cycles of one step of the chain: multiply-adds, and the shuffles for each of them,
-    against loads."""
-    fmas = ov * pixels * (1 + shuffles)
-    loads = ov + pixels
-    return max(fmas / 2, loads / 2, (fmas + loads + 1) / 5.0, 4.0) + 0.12 * ov
-
-
-def choose_tile(p: BlockConv, target: Target, widest: int = _MAX_VECTORS) -> Tile:
-    """The cheapest tile that divides the blocks of output channels, of `widest` at most."""
-    rows, cols = (1, p.oh * p.ow) if p.flat else (p.oh, p.ow)
-    best: Tile | None = None
-    # Of 16 registers one stays free: there a multiply-add takes no element of memory for all lanes.
-    few = target.vector_registers == 16 and not p.depthwise
-    free = target.vector_registers - few
-    free -= p.slides * p.kw
-    for ov in range(1, min(widest, p.out_blocks) + 1):
-        if p.image_blocks % ov or (p.groups > 1 and max(1, p.out_blocks // p.groups) % ov):
-            continue  # a tile is of one group
-        # Beside 13 accumulators of one vector LLVM finds no register to rotate them through.
-        most = (free - 1 - (2 if few and ov == 1 else ov)) // ov
-        for tr in range(1, min(1 if p.by_rows else rows, most) + 1):
-            tc = min(cols, most // tr)
-            if tc < cols and tr > 1:
-                continue  # several rows only where a row is short
-            across = -(-cols // tc)
-            tc = -(-cols // across)
-            tiles = -(-rows // tr) * across * (p.out_blocks // ov)
-            step = _step_cycles(ov, tr * tc, p.narrow / (p.kw if p.slides else 1))
-            cycles = tiles * (p.chain * step + 20.0 + 3.0 * ov * tr * tc)
-            if best is None or cycles < best.cycles * 0.995:
-                best = Tile(ov, tr, tc, cycles)
-    assert best is not None
-    return best
 
 
 @dataclass(slots=True)
@@ -383,12 +222,16 @@ class Writer:
     def tile(self, n: V, group: V, index: V) -> None:
         """One tile: the chain, the epilogue, the stores."""
         t, f = self.t, self.f
-        row, col = self._start(index)
         block = f.mul(group, f.i64(t.ov))
-        w = self.weights(group)
-        start = [f.const(self.vec, 0.0)] * (t.ov * t.pixels)
-        accs = self.chain(self.source(n, block, row, col), w, index, start)
-        self._finish(n, block, index, (row, col), accs)
+        weights = self.weights(group)
+
+        def one(w: Writer, row: V, col: V) -> None:
+            start = [f.const(self.vec, 0.0)] * (t.ov * w.t.pixels)
+            accs = w.chain(w.source(n, block, row, col), weights, index, start)
+            w._finish(n, block, (row, col), accs)
+
+        self._placed(index, one)
+        self._border(n, block, index)
 
     def stretches(self, n: V, group: V, first: V, last: V, stretch: int, waiting: V) -> None:
         """Tiles `first` to `last - 1` of a group, a stretch of input channels after the other.
@@ -401,50 +244,63 @@ class Writer:
         block = f.mul(group, f.i64(t.ov))
         count = t.ov * t.pixels
 
-        def places(index: V) -> list[V]:
+        def places(index: V, w: Writer) -> list[V]:
             base = f.gep(waiting, f.mul(f.sub(index, first), f.i64(count * p.bo)), self.ty)
-            return [f.gep(base, k * p.bo, self.ty) for k in range(count)]
+            return [f.gep(base, k * p.bo, self.ty) for k in range(t.ov * w.t.pixels)]
 
         def clear(index: V, _: list[V]) -> None:
-            for place in places(index):
+            for place in places(index, self):
                 f.store(f.zero(self.vec), place)
 
         def stretched(start: V, c: list[V]) -> list[V]:
             stop = minimum(f, f.add(start, f.i64(stretch)), f.i64(p.depth))
 
-            def one(index: V, _: list[V]) -> None:
-                x = self.source(n, block, *self._start(index))
-                accs = [f.load(self.vec, place) for place in places(index)]
-                accs = self.chain(x, c[0], f.sub(index, first), accs, (start, stop, stretch))
-                for acc, place in zip(accs, places(index), strict=True):
+            def one(index: V, w: Writer, row: V, col: V) -> None:
+                x = w.source(n, block, row, col)
+                accs = [f.load(self.vec, place) for place in places(index, w)]
+                accs = w.chain(x, c[0], f.sub(index, first), accs, (start, stop, stretch))
+                for acc, place in zip(accs, places(index, w), strict=True):
                     f.store(acc, place)
 
-            f.loop(first, last, 1, [], one)
+            f.loop(first, last, 1, [], lambda index, _: self._placed(
+                index, lambda w, row, col: one(index, w, row, col)))
             return [f.gep(c[0], stretch * p.taps * t.ov * p.bo, self.ty)]
 
         def finish(index: V, _: list[V]) -> None:
-            self._finish(n, block, index, self._start(index),
-                         [f.load(self.vec, place) for place in places(index)])
+            self._placed(index, lambda w, row, col: w._finish(
+                n, block, (row, col), [f.load(self.vec, place) for place in places(index, w)]))
+            self._border(n, block, index)
 
         f.loop(first, last, 1, [], clear)
         f.loop(0, p.depth, stretch, [self.weights(group)], stretched)
         f.loop(first, last, 1, [], finish)
 
-    def _start(self, index: V) -> tuple[V, V]:
-        """Row and column of a tile's first pixel."""
-        p, t, f = self.p, self.t, self.f
+    def _placed(self, index: V, body: Callable[[Writer, V, V], None]) -> None:
+        """`body(writer, row, column)` of a tile's first pixel, with the writer of its width."""
+        p, f = self.p, self.f
         down, across = self.grid
         i, j = divmod_const(f, index, across) if down > 1 else (f.i64(0), index)
-        if p.flat:
-            return f.i64(0), tile_start(f, j, t.tc, p.oh * p.ow)
-        return tile_start(f, i, t.tr, p.oh), tile_start(f, j, t.tc, p.ow)
+        row = f.i64(0) if p.flat else tile_start(f, i, self.t.tr, p.oh)
+        self.across(j, lambda w, col: body(w, row, col))
+
+    def across(self, index: V, body: Callable[[Writer, V], None]) -> None:
+        """`body(writer, column)` of the first pixel of tile `index` of a row."""
+        p, t, f = self.p, self.t, self.f
+        if not t.fewer:
+            body(self, tile_start(f, index, t.tc, p.oh * p.ow if p.flat else p.ow))
+            return
+        wide = self.grid[1] - t.fewer
+        narrow = replace(self, t=t.narrower())
+        f.when(f.cmp("slt", index, f.i64(wide)),
+               lambda: body(self, f.mul(index, f.i64(t.tc))),
+               lambda: body(narrow, f.add(f.mul(index, f.i64(t.tc - 1)), f.i64(wide))))
 
     def weights(self, group: V) -> V:
         """The packed weights of a group."""
         size = self.t.ov * self.p.bo * self.p.chain
         return self.f.gep(self.bufs[1], self.f.mul(group, self.f.i64(size)), self.ty)
 
-    def _finish(self, n: V, block: V, index: V, start: tuple[V, V], accs: Sequence[V]) -> None:
+    def _finish(self, n: V, block: V, start: tuple[V, V], accs: Sequence[V]) -> None:
         """The epilogue and the stores of a tile."""
         p, f = self.p, self.f
         flat_width = p.ow if p.flat else 0
@@ -457,8 +313,11 @@ class Writer:
         top, _, left, _ = p.border
         out = f.gep(self.bufs[2], top * self.out_steps[2] + left * p.bo, self.ty)
         self.stores(spot, accs, lambda at: spot.pointer(f, out, self.out_steps, at, self.ty))
-        if any(p.border):
-            f.when(f.cmp("eq", index, f.i64(0)), lambda: self.write_border(n, block))
+
+    def _border(self, n: V, block: V, index: V) -> None:
+        """The border of the output, by who has the first tile."""
+        if any(self.p.border):
+            self.f.when(self.f.cmp("eq", index, self.f.i64(0)), lambda: self.write_border(n, block))
 
     def stores(self, spot: Spot, accs: Sequence[V],
                place: Callable[[tuple[int, int, int]], V]) -> None:
@@ -626,20 +485,32 @@ class Writer:
             # weights ahead: there is no register left.
             f.fence(*out[t.pixels - 1:: t.pixels])
             at = (a * p.kw + b) * t.ov * p.bo
-            weights = [f.load(self.vec, f.gep(w, at + j * p.bo, self.ty)) for j in range(t.ov)]
+            weights = [f.load(self.vec, f.gep(w, at + j * p.bo, self.ty))
+                       for j in range(t.ov)]
             for i in range(t.pixels):
+                if t.again:  # a load of its own for each multiply-add, which then takes it in
+                    f.fence(*(out[i - 1 :: t.pixels] if i else ()))
+                    weights[t.ov - t.again:] = [
+                        f.load(self.vec, f.gep(w, at + j * p.bo, self.ty))
+                        for j in range(t.ov - t.again, t.ov)]
                 r, c = divmod(i, t.tc)
                 ptr = f.gep(x, self._pixel(r, c, a, b), self.ty)
-                if p.depthwise or p.narrow:
-                    value = f.load(self.vec, ptr)
-                    if p.narrow:
-                        value = f.shuffle(value, f.undef(self.vec), lanes)
-                else:
-                    value = f.splat(f.load(self.ty, ptr), p.bo)
+                value = self._value(ptr, lanes)
                 for j in range(t.ov):
+                    if j and i in t.folded:
+                        f.fence()
+                        value = self._value(ptr, lanes)
                     k = j * t.pixels + i
                     out[k] = f.fma(value, weights[j], out[k])
         return out
+
+    def _value(self, ptr: V, lanes: list[int]) -> V:
+        """What the weights of a tap are multiplied by, of one pixel."""
+        p, f = self.p, self.f
+        if not p.depthwise and not p.narrow:
+            return f.splat(f.load(self.ty, ptr), p.bo)
+        value = f.load(self.vec, ptr)
+        return f.shuffle(value, f.undef(self.vec), lanes) if p.narrow else value
 
     def write_border(self, n: V, block: V) -> None:
         """Zeros around the output of the tile's blocks."""

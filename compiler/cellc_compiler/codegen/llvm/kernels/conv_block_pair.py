@@ -20,16 +20,8 @@ from cellc_runtime import records
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
-from .conv_block import (
-    BlockConv,
-    BlockEpilogue,
-    Spot,
-    Tile,
-    Writer,
-    choose_tile,
-    chunks,
-    tile_start,
-)
+from .conv_block import BlockEpilogue, Spot, Writer, chunks, tile_start
+from .conv_block_tile import BlockConv, Tile, choose_tile
 from .conv_vec import acc_size, minimum, split_index, task_kernel
 
 _RING_BYTES = 128 << 10
@@ -263,15 +255,15 @@ class _Task:
         weights = w.weights(self.group)
         line = f.gep(self._row(f.add(y, f.i64(p.border[0]))), p.border[2] * p.bo, w.ty)
 
-        def tile(index: V, _: list[V]) -> None:
-            col = tile_start(f, index, t.tc, p.ow)
-            accs = [f.const(w.vec, 0.0)] * (t.ov * t.tc)
+        def tile(index: V, w: Writer, col: V) -> None:
+            accs = [f.const(w.vec, 0.0)] * (t.ov * w.t.tc)
             accs = w.chain(w.source(self.n, block, y, col), weights, index, accs)
             out = f.gep(line, f.mul(col, f.i64(p.bo)), w.ty)
             w.stores(Spot(self.n, block, y, col, 0), accs, lambda at: f.gep(
                 out, at[0] * self.pair.reach * self.line + at[2] * p.bo, w.ty))
 
-        f.loop(0, -(-p.ow // t.tc), 1, [], tile)
+        f.loop(0, -(-p.ow // t.tc), 1, [], lambda index, _: w.across(
+            index, lambda writer, col: tile(index, writer, col)))
 
     def _filter(self, y: V, top: V, j: V) -> None:
         """Row `y` of the second image, from the ring."""

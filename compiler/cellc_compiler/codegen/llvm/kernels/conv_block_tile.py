@@ -1,0 +1,230 @@
+"""A convolution over channel-blocked images, and the tile of it that is held in registers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cellc_runtime.dtypes import DType
+from cellc_runtime.records import dataclass, replace
+from cellc_runtime.target import Target
+
+_MAX_VECTORS = 4
+_WIDEST_SLIDING = 5
+"""Columns of a window whose weights find room in registers beside the accumulators."""
+_UNEVEN = 50
+"""Tiles of a row differ in width where else a pixel in so many would be computed twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockConv:
+    """One convolution of a blocked image.
+
+    Attributes:
+        n, c, oc: images, input and output channels.
+        bi, bo: channels of a block of the input and of the output (`bo`: lanes of a vector).
+        ph, pw: rows and columns of the input image, its border included.
+        oh, ow: rows and columns of the output, without its border.
+        kh, kw: rows and columns of the kernel.
+        stride, dilation: (rows, columns).
+        origin: row and column of the input image where the first window starts.
+        border: zeros written around the output (top, bottom, left, right).
+        groups: channels are convolved in so many groups, each by itself. Those of a group fill
+            blocks, or blocks hold whole groups with as many channels in as out (`bi == bo`).
+        dtype: float32 or float64.
+        spread: rows and columns of the output that one pixel of the convolution becomes: its blocks
+            of channels are those of the first of these places, of the next in the row, and so on
+            (a transposed convolution whose windows do not overlap). `oc` counts all of them.
+        by_rows: a tile stays within one row of the output.
+    """
+
+    n: int
+    c: int
+    oc: int
+    bi: int
+    bo: int
+    ph: int
+    pw: int
+    oh: int
+    ow: int
+    kh: int
+    kw: int
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    origin: tuple[int, int]
+    border: tuple[int, int, int, int]
+    groups: int
+    dtype: DType
+    spread: tuple[int, int] = (1, 1)
+    by_rows: bool = False
+
+    @property
+    def taps(self) -> int:
+        """Taps of the kernel window."""
+        return self.kh * self.kw
+
+    @property
+    def depthwise(self) -> bool:
+        """Whether every channel is filtered by itself."""
+        return 1 < self.groups == self.c == self.oc
+
+    @property
+    def narrow(self) -> bool:
+        """Whether a block holds several groups, of more channels than one."""
+        return self.groups > 1 and not self.depthwise and self.oc // self.groups < self.bo
+
+    @property
+    def slides(self) -> bool:
+        """Whether the weights of a row of the window stay in registers while pixels pass by."""
+        return self.narrow and self.kw <= _WIDEST_SLIDING
+
+    @property
+    def depth(self) -> int:
+        """Input channels of an element's chain."""
+        return self.c // self.groups
+
+    @property
+    def chain(self) -> int:
+        """Steps of an element's chain."""
+        return self.depth * self.taps
+
+    @property
+    def out_blocks(self) -> int:
+        """Blocks of output channels."""
+        return -(-self.oc // self.bo)
+
+    @property
+    def in_blocks(self) -> int:
+        """Blocks of input channels."""
+        return -(-self.c // self.bi)
+
+    @property
+    def image_blocks(self) -> int:
+        """Blocks of output channels of one place of the spread."""
+        return self.out_blocks // (self.spread[0] * self.spread[1])
+
+    @property
+    def out_size(self) -> tuple[int, int]:
+        """Rows and columns of the output image, without its border."""
+        return self.oh * self.spread[0], self.ow * self.spread[1]
+
+    @property
+    def out_plane(self) -> tuple[int, int]:
+        """Rows and columns of the output image, its border included."""
+        top, bottom, left, right = self.border
+        return self.out_size[0] + top + bottom, self.out_size[1] + left + right
+
+    @property
+    def flat(self) -> bool:
+        """Whether windows of consecutive pixels are consecutive across rows."""
+        return not self.by_rows and (self.taps, self.stride, self.origin) == (
+            1, (1, 1), (0, 0)) and (self.ph, self.pw) == (self.oh, self.ow)
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """What is held in registers: `ov` channel vectors of `tr` rows by `tc` columns of pixels.
+
+    In a flat problem a tile is one row of `tc` consecutive pixels.
+
+    Attributes:
+        cycles: estimate of the whole problem.
+        again: vectors of weights that have no register: the multiply-adds of each pixel read them.
+        fewer: so many tiles of a row, the last ones, are a column narrower.
+        fold: whether the target's multiply-add takes one element of memory for all lanes.
+    """
+
+    ov: int
+    tr: int
+    tc: int
+    cycles: float
+    again: int = 0
+    fewer: int = 0
+    fold: bool = False
+
+    @property
+    def pixels(self) -> int:
+        """Pixels of a tile."""
+        return self.tr * self.tc
+
+    def narrower(self) -> Tile:
+        """The tiles that are a column narrower."""
+        return replace(self, tc=self.tc - 1, again=max(0, self.again - self.ov), fewer=0)
+
+    @property
+    def folded(self) -> range:
+        """Pixels whose element is read by each multiply-add rather than once into a register:
+        fewer instructions, more loads."""
+        if self.ov == 1:
+            return range(self.pixels)
+        return range(1, self.pixels, 2) if self.ov == 2 and self.fold else range(0)
+
+
+def _step_cycles(p: BlockConv, t: Tile) -> float:
+    """Estimated cycles of one step of a tile's chain: multiply-adds, and the shuffles for each of
+    them, against loads.
+
+    The mean of two cases. Alone on a core the two units for multiply-adds are the limit. Beside
+    another thread of the same core (a neighbour of a virtual machine, say) it is the issue slots,
+    half as many then, and whatever comes with the multiply-adds costs: measured, 0.41 cycles for
+    each of them, half a cycle for each load that is an instruction, 0.2 for one that is not, and a
+    little more for weights, which come from further away.
+    """
+    shuffles = p.narrow / (p.kw if p.slides else 1)
+    fmas = t.ov * t.pixels * (1 + shuffles)
+    if not t.fold:
+        loads = t.ov + t.pixels
+        return max(fmas / 2, loads / 2, (fmas + loads + 1) / 5.0, 4.0) + 0.12 * t.ov
+    folded = t.again * t.pixels + t.ov * len(t.folded)
+    loads = t.ov - t.again + t.pixels - len(t.folded)
+    alone = max(fmas / 2, (loads + folded) / 2, (fmas + loads + 1) / 5.0, 4.0)
+    beside = max(0.41 * fmas + 0.5 * loads + 0.2 * folded, 0.68 * (loads + folded))
+    return (alone + beside + 0.25 * t.ov) / 2
+
+
+def choose_tile(p: BlockConv, target: Target, widest: int = _MAX_VECTORS) -> Tile:
+    """The cheapest tile that divides the blocks of output channels, of `widest` at most."""
+    best: Tile | None = None
+    for ov in range(1, min(widest, p.out_blocks) + 1):
+        if p.image_blocks % ov or (p.groups > 1 and max(1, p.out_blocks // p.groups) % ov):
+            continue  # a tile is of one group
+        for tile in _tiles(p, target, ov):
+            if best is None or tile.cycles < best.cycles * 0.995:
+                best = tile
+    assert best is not None
+    return best
+
+
+def _tiles(p: BlockConv, target: Target, ov: int) -> Iterator[Tile]:
+    """The tiles of `ov` vectors that registers have room for."""
+    # Of 16 registers one stays free: there a multiply-add takes no element of memory for all lanes.
+    few = target.vector_registers == 16 and not p.depthwise
+    free = target.vector_registers - few
+    free -= p.slides * p.kw
+    # Beside 13 accumulators of one vector LLVM finds no register to rotate them through.
+    held = 2 if few and ov == 1 else ov
+    most = (free - 1 - held) // ov
+    fold = target.vector_bytes == 64 and not p.depthwise and not p.narrow
+    if fold and p.groups == 1 and ov > 2:
+        most = (free - held) // ov  # a vector of weights stays in memory
+    rows, cols = (1, p.oh * p.ow) if p.flat else (p.oh, p.ow)
+    least = -(-cols // most)
+    widths = {-(-cols // across) for across in range(least, (3 if fold else 1) * least + 1)}
+    shapes = [(1, tc) for tc in sorted(widths, reverse=True)]
+    if not p.by_rows:  # several rows only where a row is short
+        shapes += [(tr, cols) for tr in range(2, min(rows, most // cols) + 1)]
+
+    for tr, tc in shapes:
+        again = max(0, ov * tr * tc + held + 1 - free)
+        across = -(-cols // tc)
+        fewer = across * tc - cols
+        if tr > 1 or tc == 1 or fewer * _UNEVEN < cols or not fold:
+            fewer = 0
+        tile = Tile(ov, tr, tc, 0.0, again, fewer, fold)
+        cycles = (across - fewer) * _tile_cycles(p, tile)
+        if fewer:
+            cycles = 1.01 * (cycles + fewer * _tile_cycles(p, tile.narrower()))  # more code
+        yield replace(tile, cycles=cycles * -(-rows // tr) * (p.out_blocks // ov))
+
+
+def _tile_cycles(p: BlockConv, t: Tile) -> float:
+    return p.chain * _step_cycles(p, t) + 20.0 + 3.0 * t.ov * t.pixels
