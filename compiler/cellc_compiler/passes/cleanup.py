@@ -126,7 +126,10 @@ def _neg(b: Builder, node: Node) -> Value | None:
 
 
 def _matmul(b: Builder, node: Node) -> Value | None:
-    """A transposition of the last two axes becomes a flag of the product."""
+    """A transposition of the last two axes becomes a flag of the product; not beside a vector, for
+    how the matrix lies in memory decides there in which order is summed."""
+    if 1 in node.result.shape[-2:]:
+        return None
     for side, flag in enumerate(("transpose_a", "transpose_b")):
         inner = node.operands[side].node
         if flag not in node.attrs or inner is None or inner.op != "transpose":
