@@ -273,7 +273,7 @@ def test_explain_says_what_is_kept_and_what_is_given_up() -> None:
 
 def test_what_is_read_over_and_over_keeps_its_array() -> None:
     net, inputs, before = layers()
-    for _ in range(packed._OFTEN):
+    for _ in range(packed.OFTEN):
         assert weights(net) == before
         net(*inputs)
     assert not any(given_up(p) for p in net.get_parameters())

@@ -161,3 +161,54 @@ class Matmul(Op):
                                                                         transpose_a=True),
                 pair((2, 1, 3, 4), (5, 6, 4), transpose_b=True), pair((1, 1), (1, 1)),
                 pair((0, 3), (3, 4)), pair((2, 0), (0, 3)))
+
+
+@register
+class Dense(Op):
+    """input @ weight.T + bias over the last axis: a product with what is added in its stores.
+    `(..., k)` by `(n, k)` and `(n,)` gives `(..., n)`. Source: `mindspore.ops.dense`.
+
+    PyNative calls it; graphs are traced with the ops it is made of.
+    """
+
+    name = "dense"
+    operands = ("input", "weight", "*bias")
+    dtypes = NUMBERS
+    amp = "low"
+    cost = "heavy"
+    tolerance = 16.0
+
+    def infer(self, x: TensorType, w: TensorType, *bias: TensorType) -> TensorType:
+        dtype = same_dtype("dense", x, w, *bias)
+        if dtype not in self.dtypes:
+            raise TypeError(f"dense takes numbers, got {x}; cast to an integer type first")
+        if x.rank < 1 or w.rank != 2 or x.shape[-1] != w.shape[1]:
+            raise ValueError(
+                f"dense needs a matrix of weights with rows as long as the last axis of the "
+                f"input, got {w} for {x}"
+            )
+        if len(bias) > 1 or any(c.shape != w.shape[:1] for c in bias):
+            raise ValueError(f"dense needs one bias of {w.shape[0]} elements at most, got "
+                             + ", ".join(map(str, bias)))
+        return x.with_shape((*x.shape[:-1], w.shape[0]))
+
+    def expand(self, b: Builder, x: Value, w: Value, *bias: Value) -> Value:
+        rows = x if x.type.rank == 2 else b.reshape(x, shape=(prod(x.shape[:-1]), x.shape[-1]))
+        out: Value = b.matmul(rows, w, transpose_b=True)
+        if x.type.rank != 2:
+            out = b.reshape(out, shape=(*x.shape[:-1], w.shape[0]))
+        return b.add(out, bias[0]) if bias else out
+
+    def reference(self, x: Array, w: Array, *bias: Array) -> Array:
+        dtype = x.dtype
+        x, w = widened(x, w)
+        out: Array = np.matmul(x, w.T).astype(dtype)
+        return (out + bias[0]).astype(dtype) if bias else out
+
+    def samples(self) -> Sequence[Sample]:
+        def given(*shapes: tuple[int, ...]) -> Sample:
+            return Sample(tuple(map(Spec, shapes)))
+
+        return (given((4, 5), (3, 5), (3,)), given((2, 3, 5), (4, 5), (4,)), given((5,), (3, 5)),
+                given((17, 33), (19, 33), (19,)), given((2, 0, 3), (4, 3), (4,)),
+                given((1, 40), (2, 40), (2,)))

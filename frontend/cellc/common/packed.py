@@ -24,7 +24,7 @@ from .absent import ARRAY, LEAST, LOCK, Elements, become_absent, become_plain
 from .parameter import Parameter
 from .tensor import Array, Tensor, aligned_empty, aligned_zeros
 
-_OFTEN = 4
+OFTEN = 4
 """How many times a Parameter is unpacked before it keeps its array: it is read again and again."""
 
 
@@ -56,7 +56,7 @@ class Packed(Elements):
     def arrived(self, p: Parameter) -> None:
         """Until a program that holds it packed is called again the parameter has the array."""
         p.__dict__["_unpacked"] = times_unpacked(p) + 1
-        if times_unpacked(p) < _OFTEN:
+        if times_unpacked(p) < OFTEN:
             writes.advance()
 
 
@@ -107,7 +107,7 @@ class Weight(Source):
         """Give the array up if nobody else has it and it still holds what was packed."""
         p = self.tensor
         if _ALONE is None or type(p) is not Parameter or p.__dict__.get("_pinned") \
-                or times_unpacked(p) >= _OFTEN:
+                or times_unpacked(p) >= OFTEN:
             return 0
         with LOCK:
             return _give_up(p, self, key, block, packing) if type(p) is Parameter else 0

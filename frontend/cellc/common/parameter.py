@@ -255,6 +255,7 @@ class Parameter(Tensor):
     def _lent(self) -> Array:
         if self.init is not None:
             self.init_data()
+        writes.before()
         array, self._lease = writes.lend(self._data)
         writes.written((self,))  # it may be, before anyone looks
         return array
@@ -298,6 +299,7 @@ class Parameter(Tensor):
 
     def _move(self, block: Array) -> None:
         """Use a block of memory that holds the new elements."""
+        writes.before()
         self._data = block
         writes.written((self,))
 
@@ -387,7 +389,7 @@ class Parameter(Tensor):
 
 
 _OWN = frozenset({"_lease", "_version", "_serial", "init", "inited_param", "_elements",
-                  "_unpacked", "_pinned"})
+                  "_unpacked", "_pinned", "_held", "_read_as_given"})
 """Attributes that belong to one parameter and not to copies of it."""
 
 

@@ -133,6 +133,7 @@ def swap_tensors(t1: Tensor, t2: Tensor) -> None:
     for t in (t1, t2):
         if not isinstance(t, Tensor):
             raise TypeError(f"'swap_tensors' takes two Tensors, but got {type(t).__name__}")
+    writes.before()
     t1.__class__, t2.__class__ = t2.__class__, t1.__class__
     t1.__dict__, t2.__dict__ = t2.__dict__, t1.__dict__
     t1._data, t2._data = t2._data, t1._data

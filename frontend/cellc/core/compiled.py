@@ -284,6 +284,8 @@ class CompiledEntry(Entry):
         self.calls += 1
         if writes.epoch != self.epoch:
             self._catch_up()
+        if self.updated:
+            writes.before()
         out = self.executable.entry(*arrays)
         if self.updated:
             same = writes.epoch == self.epoch

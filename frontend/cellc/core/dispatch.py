@@ -188,6 +188,14 @@ def precision() -> DType | None:
     return _state.precision
 
 
+def plain_calls() -> bool:
+    """Whether ops run eagerly, each on its operands as they are: then a composition may be called
+    as the one op it is. (Elsewhere its parts may be looked at one by one.)"""
+    s = _state
+    return s.tracer is None and s.around is None and s.read is None \
+        and s.precision is None and s.auto is None
+
+
 def auto_precision() -> DType | None:
     """The low element type of automatic mixed precision; None where it is off."""
     return _state.auto

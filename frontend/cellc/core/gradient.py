@@ -193,7 +193,7 @@ def _eager(
         out = request.fn(*call_args, **call_kwargs)
         out_structure, tensors, seeds = _seeds(out, request, sens)
     given = list(take_apart(sens)[1]) if sens is not None else None
-    grads = r.gradients([tensors[i] for i in seeds], given, values)
+    grads = r.gradients([tensors[i] for i in seeds], given, values, last=True)
     sources = [own[i] for i in chosen] + list(weights)
     full = [g if g is not None else zeros_of(t) for g, t in zip(grads, sources, strict=True)]
     n = len(chosen)
@@ -213,7 +213,7 @@ def _continued(
     given = list(take_apart(sens)[1]) if sens is not None else None
     numbers = [*(run.numbers[i] for i in chosen), *(run.weights.get(id(p)) for p in weights)]
     found = iter(run.recording.gradients(
-        [tensors[i] for i in seeds], given, [n for n in numbers if n is not None]))
+        [tensors[i] for i in seeds], given, [n for n in numbers if n is not None], last=True))
     grads = [None if n is None else next(found) for n in numbers]
     sources = [run.leaves[i] for i in chosen] + list(weights)
     full = [g if g is not None else zeros_of(t) for g, t in zip(grads, sources, strict=True)]

@@ -16,6 +16,8 @@ import numpy as np
 
 from cellc_runtime.records import dataclass, field
 
+from . import writes
+
 if TYPE_CHECKING:
     from ..common.tensor import Tensor
 
@@ -67,6 +69,7 @@ def replaying(journal: Journal) -> Iterator[None]:
 
 def before_write(tensor: Tensor) -> None:
     """The elements of a tensor are about to change."""
+    writes.before()
     for journal in _open.journals:
         if id(tensor) not in journal.before:
             journal.before[id(tensor)] = tensor, tensor._data.copy()

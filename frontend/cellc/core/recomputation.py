@@ -262,6 +262,7 @@ def _track(r: Recording, many: Sequence[Tensor]) -> int:
 def _holding(arrays: Any) -> Iterator[None]:
     """Within the block, tensors have these elements; what is written then is lost."""
     saved: list[tuple[Tensor, Array]] = []
+    writes.before()
     for tensor, array in arrays:
         if tensor._data is not array:
             saved.append((tensor, tensor._data))
@@ -271,6 +272,7 @@ def _holding(arrays: Any) -> Iterator[None]:
     try:
         yield
     finally:
+        writes.before()
         for tensor, array in saved:
             tensor._data = array
         if saved:

@@ -53,6 +53,19 @@ def lend(array: Array) -> tuple[Array, weakref.ref[Lease]]:
     return view, weakref.ref(lease)
 
 
+waiting: dict[int, weakref.ref[Any]] = {}
+"""Tensors that stand for what Parameters hold now and have no elements yet (`common/turned.py`)."""
+
+
+def before() -> None:
+    """A parameter is about to change: what stands for its elements gets elements of its own."""
+    if waiting:
+        for ref in list(waiting.values()):
+            tensor = ref()
+            if tensor is not None:
+                tensor._data  # noqa: B018 (asking makes them)
+
+
 def written(parameters: Iterable[Any]) -> int:
     """The contents of parameters have changed; the new epoch."""
     for p in parameters:

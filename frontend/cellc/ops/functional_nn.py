@@ -14,7 +14,7 @@ from ..common._indexing import become
 from ..common._promotion import cast_to, constant, inexact
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor
-from ..core.dispatch import apply, assign
+from ..core.dispatch import apply, assign, plain_calls
 from . import functional_array as fa
 from . import functional_create as fc
 from . import functional_linalg as fl
@@ -205,12 +205,20 @@ def dense(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input @ weight.T + bias."""
     x, w = tensor(input, "dense"), tensor(weight, "dense", "weight")
     if x.ndim and w.ndim == 2 and x.shape[-1] == w.shape[1] and x.dtype is w.dtype:
+        if plain_calls() and (bias is None or _is_row(bias, w)):
+            out: Tensor = apply("dense", x, w) if bias is None else apply("dense", x, w, bias)
+            return out
         rows = fa.reshape(x, (math.prod(x.shape[:-1]), x.shape[-1])) if x.ndim != 2 else x
         product: Tensor = apply("matmul", rows, w, transpose_b=True)
         out = fa.reshape(product, (*x.shape[:-1], w.shape[0])) if x.ndim != 2 else product
     else:
         out = fl.matmul(x, fa.swapaxes(w, -1, -2) if w.ndim > 1 else w)
     return out if bias is None else m.add(out, bias)
+
+
+def _is_row(bias: Any, w: Tensor) -> bool:
+    """Whether a bias has one element for each row of the weights, and their type."""
+    return isinstance(bias, Tensor) and bias.shape == w.shape[:1] and bias.dtype is w.dtype
 
 
 def bias_add(input_x: Tensor, bias: Tensor) -> Tensor:

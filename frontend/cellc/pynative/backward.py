@@ -34,6 +34,9 @@ else:
 
 _LONG = 6
 """Steps from which a structure is compiled when it comes for the first time."""
+_MUCH = 64 << 20
+"""Bytes of what was recorded from which on a short one is too: op by op, each cotangent is an array
+of its own."""
 _UNPROVEN = 3
 """Structures that may be compiled without any of them having come twice."""
 _KEPT = 128
@@ -64,7 +67,7 @@ class _Plans:
         self._plans: Recent[Any, _Plan | None] = Recent(_KEPT)
         self._unproven: set[Any] = set()
 
-    def find(self, key: Any, steps: int) -> tuple[_Plan | None, bool]:
+    def find(self, key: Any, recording: Recording) -> tuple[_Plan | None, bool]:
         """The plan of a structure, and whether one should be made now."""
         with self._lock:
             plan = self._plans.get(key, _NEW)
@@ -73,7 +76,7 @@ class _Plans:
                 return plan, plan is None
             self._plans[key] = None
             self._unproven = {k for k in self._unproven if k in self._plans}
-            if steps < _LONG or len(self._unproven) >= _UNPROVEN:
+            if not _worth_it(recording) or len(self._unproven) >= _UNPROVEN:
                 return None, False
             self._unproven.add(key)
             return None, True
@@ -84,16 +87,26 @@ class _Plans:
             self._plans[key] = plan
 
 
+def _worth_it(recording: Recording) -> bool:
+    """Whether a structure is compiled when it comes for the first time."""
+    return recording.size() >= _LONG or \
+        sum(t._type.nbytes for t in recording.tensors) >= _MUCH
+
+
 _plans = _Plans()
 
 
 def run(
     recording: Recording, seeds: Sequence[int | None], sens: Sequence[Tensor] | None,
-    wanted: Sequence[int],
+    wanted: Sequence[int], last: bool = False,
 ) -> list[Tensor | None] | None:
-    """The cotangents of the wanted values by a compiled pass, or None to run it op by op."""
+    """The cotangents of the wanted values by a compiled pass, or None to run it op by op.
+
+    Args:
+        last: nobody needs the recording any more.
+    """
     key = _key(recording, seeds, sens, wanted)
-    plan, make = _plans.find(key, recording.size())
+    plan, make = _plans.find(key, recording)
     if plan is None:
         if not make:
             return None
@@ -102,7 +115,10 @@ def run(
     if plan.executable is None:
         return None if plan.count < 0 else [None] * len(wanted)
     given = [s._data for s in sens or ()]
-    out = plan.executable.entry(*given, *[recording.tensors[n]._data for n in plan.reads])
+    arrays = [recording.tensors[n]._data for n in plan.reads]
+    if last:
+        recording.release()
+    out = plan.executable.entry(*given, *arrays)
     results = [Tensor._from_array(a) for a in (out if plan.count > 1 else (out,))]
     return [results[p] if p is not None else None for p in plan.places]
 
@@ -230,12 +246,21 @@ def closed(graph: Graph, values: Sequence[Value], outputs: Sequence[Value]) -> l
             needed.update(node.operands)
     table: dict[Value, Value] = {}
     reads: list[int] = []
+    first: list[Node] = []
 
     def inside(v: Value) -> Value:
         number = numbers.get(v)
         if number is None:
             return v
-        if v not in table:
+        if v in table:
+            return table[v]
+        if _turns_an_input(v.node):
+            assert v.node is not None
+            copy = Node(v.node.op, [inside(v.node.operands[0])], v.node.attrs)
+            table[v] = Value(v.type, copy, 0)
+            copy.results = (table[v],)
+            first.append(copy)
+        else:
             table[v] = graph.add_input(v.type, f"x{number}")
             reads.append(number)
         return table[v]
@@ -244,4 +269,11 @@ def closed(graph: Graph, values: Sequence[Value], outputs: Sequence[Value]) -> l
     for node in graph.nodes:
         node.operands = [inside(v) for v in node.operands]
     graph.outputs = [inside(v) for v in outputs]
+    graph.nodes = first + graph.nodes
     return reads
+
+
+def _turns_an_input(node: Node | None) -> bool:
+    """Whether a recorded node is the transpose of what was there before, most likely a weight:
+    products read that as well as its transpose, which may not be made yet."""
+    return node is not None and node.op == "transpose" and node.operands[0].node is None

@@ -20,12 +20,13 @@ from cellc_runtime.lazy import lazy_module
 from cellc_runtime.program import Program
 from cellc_runtime.records import dataclass
 
+from ..common import turned
 from ..common.parameter import Parameter
 from ..common.tensor import Array, Tensor
 from ..core import journal, writes
 from ..core.dispatch import Body
 from ..core.recent import Recent
-from . import sites
+from . import sites, weights
 from .loops import Loops
 from .recorder import Applied, active_recordings, applied, attrs_key
 
@@ -58,21 +59,22 @@ class EagerEngine:
         self.entries: Recent[Any, _Compiled] = Recent(_KEPT)
         self.sized: Recent[Any, _Compiled | None] = Recent(_KEPT)
         self.loops = Loops()
+        self.weights = weights.Weights()
         self.last = sites.Last()
         self.site: sites.OpSite | None = None
 
     def run(self, op: str, operands: Sequence[Tensor], attrs: Mapping[str, Any]) -> Any:
         """Run one op: a Tensor, or a tuple of them."""
-        arrays = [t._data for t in operands]
-        key = (op, attrs_key(attrs), tuple([(a.shape, a.dtype) for a in arrays]))
-        try:
-            found = self.entries.get(key)
-        except TypeError:  # an attribute given as a list
+        if list in map(type, attrs.values()):
             attrs = {k: _frozen(v) for k, v in attrs.items()}
-            return self.run(op, operands, attrs)
-        if found is None:
-            found = self._any_size(op, operands, attrs) if lookup(op).elementwise else None
-            found = self.entries[key] = found or self._build(op, operands, attrs)
+        if op in _APART:
+            out = self._apart(op, operands, attrs)
+            if out is not None:
+                return out
+        else:
+            weights.read_as_given(operands)
+        arrays = [t._data for t in operands]
+        found = self._found(op, operands, arrays, attrs)
         out = found.entry(*arrays)
         if not found.single:
             many = tuple([Tensor._from_array(a) for a in out])
@@ -87,11 +89,69 @@ class EagerEngine:
         self._learn(op, operands, attrs, found, result)
         return result
 
+    def _found(
+        self, op: str, operands: Sequence[Tensor], arrays: Sequence[Array],
+        attrs: Mapping[str, Any],
+    ) -> _Compiled:
+        """What runs an op on operands like these."""
+        key = (op, attrs_key(attrs), tuple([(a.shape, a.dtype) for a in arrays]))
+        found = self.entries.get(key)
+        if found is None:
+            found = self._any_size(op, operands, attrs) if lookup(op).elementwise else None
+            found = self.entries[key] = found or self._build(op, operands, attrs)
+        return found
+
+    def _apart(
+        self, op: str, operands: Sequence[Tensor], attrs: Mapping[str, Any]
+    ) -> Tensor | None:
+        """The result of an op that reads a large Parameter, if there is a better way than the
+        usual one: a transpose is put off, a product reads the transposed, packed weights stay."""
+        if op == "transpose":
+            result = self._put_off(operands[0], attrs["perm"])
+            if result is None:
+                weights.read_as_given(operands)
+                return None
+        else:
+            given, how = _straight(op, operands, attrs)
+            concerned = weights.concerns(op, given)
+            if not concerned:
+                weights.read_as_given(given)
+                if given is operands:
+                    return None
+            out = self.weights.run(op, given, how) if concerned else None
+            if out is None:
+                arrays = [t._data for t in given]
+                out = self._found(op, given, arrays, how).entry(*arrays)
+            result = Tensor._from_array(out)
+        for r in active_recordings():
+            r.note(applied(op, attrs), operands, result)
+        return result
+
+    def _put_off(self, x: Tensor, perm: Sequence[int]) -> Tensor | None:
+        """The transpose of a Parameter in its last two axes, to be made when it is needed."""
+        if type(x) is Tensor or not isinstance(x, Parameter) or not turned.may_wait(x) \
+                or not _turns(perm):
+            return None
+        attrs = {"perm": tuple(perm)}
+
+        def make() -> Array:
+            weights.read_as_given((x,))
+            array = x._data
+            made: Array = self._found("transpose", (x,), (array,), attrs).entry(array)
+            return made
+
+        return turned.turned(x, make)
+
     def _learn(
         self, op: str, operands: Sequence[Tensor], attrs: Mapping[str, Any], found: _Compiled,
         result: Tensor,
     ) -> None:
         """Let native sites answer the next call like this one."""
+        if op in _APART and (
+            weights.suits(op, operands) if op in weights.OPS else
+            operands[0]._type.nbytes >= turned.LEAST and _turns(attrs["perm"])
+        ):
+            return  # (sites do not tell Parameters from other tensors)
         if self.last.asking:
             if found.executable.native is not None:
                 self.last.call = sites.Call(operands, found.executable, found.info, result)
@@ -172,6 +232,41 @@ class EagerEngine:
         held[where] = array
         writes.written((tensor,))
         del held
+
+
+_APART = frozenset({"transpose", *weights.OPS})
+"""Ops that `_apart` looks at."""
+
+
+def _turns(perm: Sequence[int]) -> bool:
+    """Whether a permutation exchanges the last two axes and leaves the others."""
+    n = len(perm)
+    return n >= 2 and tuple(perm) == (*range(n - 2), n - 1, n - 2)
+
+
+def _straight(
+    op: str, operands: Sequence[Tensor], attrs: Mapping[str, Any]
+) -> tuple[Sequence[Tensor], Mapping[str, Any]]:
+    """A matrix product of what its operands are transposes of, where those are not made yet.
+
+    That has the bits of the product as it is written, unless one side is a vector: its sums are
+    taken in an order that depends on how the matrix lies in memory.
+    """
+    if op != "matmul":
+        return operands, attrs
+    for place, flag in enumerate(("transpose_a", "transpose_b")):
+        source = turned.source_of(operands[place])
+        if source is None:
+            continue
+        x, y = operands
+        rows = x.shape[-1 if attrs.get("transpose_a") else -2]
+        columns = y.shape[-2 if attrs.get("transpose_b") else -1]
+        if rows == 1 or columns == 1:
+            break
+        operands = (source, y) if place == 0 else (x, source)
+        attrs = {"transpose_a": False, "transpose_b": False, **attrs}
+        attrs[flag] = not attrs[flag]
+    return operands, attrs
 
 
 def _frozen(value: Any) -> Any:

@@ -315,7 +315,8 @@ class Recording:
         return {n: t for t, n in self._numbers.values() if t._hooks}
 
     def gradients(
-        self, outputs: Sequence[Tensor], sens: Sequence[Tensor] | None, wanted: Sequence[int]
+        self, outputs: Sequence[Tensor], sens: Sequence[Tensor] | None, wanted: Sequence[int],
+        last: bool = False,
     ) -> list[Tensor | None]:
         """Cotangents of the wanted values.
 
@@ -323,17 +324,19 @@ class Recording:
             outputs: what is differentiated; one that is not followed counts for nothing.
             sens: their cotangents; ones if None.
             wanted: numbers of values.
+            last: nobody needs the recording any more: what it holds may go as the pass does.
         """
-        return self.gradients_of([self.value_of(out) for out in outputs], sens, wanted)
+        return self.gradients_of([self.value_of(out) for out in outputs], sens, wanted, last)
 
     def gradients_of(
-        self, seeds: Sequence[int | None], sens: Sequence[Tensor] | None, wanted: Sequence[int]
+        self, seeds: Sequence[int | None], sens: Sequence[Tensor] | None, wanted: Sequence[int],
+        last: bool = False,
     ) -> list[Tensor | None]:
         """`gradients` of values by number; None counts for nothing."""
         self.absorb()
         hooked = self.hooked()
         if not _active.stack and not self.custom and not hooked:
-            found = backward.run(self, seeds, sens, wanted)
+            found = backward.run(self, seeds, sens, wanted, last)
             if found is not None:
                 return found
         nodes, values, custom = self.graph()
@@ -344,7 +347,16 @@ class Recording:
                 seed = sens[i] if sens is not None else ones_like(self.tensors[number])
                 cotangent = walk.constant(seed)
                 autodiff.accumulate(walk.builder, walk.cotangents, values[number], cotangent)
+        if last:
+            self.release()
         return walk.run([values[i] for i in wanted])
+
+    def release(self) -> None:
+        """Let go of all that was recorded."""
+        self._numbers.clear()
+        self.tensors.clear()
+        self.steps.clear()
+        self.inputs.clear()
 
 
 def ones_like(t: Tensor) -> Tensor:
@@ -397,7 +409,7 @@ class _BackwardWalk:
         self._call_hooks([v for v in dict.fromkeys(wanted) if v.node is None])
         grads = [doubt.settled(self.builder, self.cotangents.get(v), self.doubts.get(v))
                  for v in wanted]
-        self._execute()
+        self._finish([v for v in grads if v is not None])
         return [self._tensor(v) for v in grads]
 
     def _call_hooks(self, values: Iterable[Value]) -> None:
@@ -457,18 +469,38 @@ class _BackwardWalk:
     def _execute(self) -> None:
         """Run the backward nodes built so far."""
         for node in self.graph.nodes[self.done :]:
-            if node.op == "constant":
-                self.env[node.result] = Tensor._from_array(node.attrs["value"].array.copy())
-                continue
-            operands = [self.env[v] for v in node.operands]
-            if node.op == "scan":
-                results = run_scan(operands, node.attrs, node.regions[0])
-                self.env.update(zip(node.results, results, strict=True))
-                continue
-            out = apply(node.op, *operands, **node.attrs)
-            for r, t in zip(node.results, out if isinstance(out, tuple) else (out,), strict=True):
-                self.env[r] = t
+            self._run(node)
         self.done = len(self.graph.nodes)
+
+    def _finish(self, wanted: Sequence[Value]) -> None:
+        """Run what is left of the nodes that these values need; tensors go with their last use."""
+        needed = set(wanted)
+        left: list[Node] = []
+        for node in reversed(self.graph.nodes[self.done :]):
+            if lookup(node.op).effect or any(r in needed for r in node.results):
+                needed.update(node.operands)
+                left.append(node)
+        last = {v: node for node in left[::-1] for v in node.operands}
+        kept = set(wanted)
+        self.env = {v: t for v, t in self.env.items() if v in needed}
+        for node in left[::-1]:
+            self._run(node)
+            for v in (*node.operands, *node.results):
+                if v not in kept and last.get(v, node) is node:
+                    self.env.pop(v, None)
+
+    def _run(self, node: Node) -> None:
+        if node.op == "constant":
+            self.env[node.result] = Tensor._from_array(node.attrs["value"].array.copy())
+            return
+        operands = [self.env[v] for v in node.operands]
+        if node.op == "scan":
+            results = run_scan(operands, node.attrs, node.regions[0])
+            self.env.update(zip(node.results, results, strict=True))
+            return
+        out = apply(node.op, *operands, **node.attrs)
+        for r, t in zip(node.results, out if isinstance(out, tuple) else (out,), strict=True):
+            self.env[r] = t
 
 
 def active_recordings() -> list[Recording]:

@@ -1,0 +1,157 @@
+"""Products and convolutions by Parameters that stay as they are: their weights are packed once.
+
+The kernel of a product packs its weights in every call, which costs as much as the arithmetic of
+a dozen rows. A Parameter that the same op has read several times and that nobody has written in
+between becomes a bound parameter of a program of its own: what follows from it alone is computed
+once, as in graph mode (`Executable.bind`), and it gives its array up to what is packed
+(`common/packed.py`). Whoever asks for its elements gets them; a write, a recording (a step of
+training will write it) or other readers put an end to it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from cellc_compiler.ir.graph import Builder, Graph
+from cellc_runtime.executable import Executable
+from cellc_runtime.lazy import lazy_module
+from cellc_runtime.program import Program
+from cellc_runtime.records import dataclass
+
+from ..common import packed
+from ..common.absent import Absent
+from ..common.parameter import Parameter
+from ..common.tensor import Tensor
+from ..core import writes
+from ..core.recent import Recent
+from .recorder import active_recordings, attrs_key
+
+if TYPE_CHECKING:
+    from cellc_compiler import driver
+else:
+    driver = lazy_module("cellc_compiler.driver")
+
+OPS = {"matmul": 1, "dense": 1, "conv2d": 1}
+"""The ops whose kernels pack an operand, and which."""
+LEAST = 1 << 18
+"""Bytes of a weight from which on it is worth it."""
+_ROWS = range(2, 513)
+"""Rows of a product that are few enough for packing to count; a single one reads weights as they
+are."""
+_PATIENCE = 2
+"""Uses before one that packs for those that follow."""
+_PROGRAMS = 256
+_NEW: Any = object()
+_KINDS = 8
+"""Kinds of calls (shapes of the other operand) that a Parameter is bound for at a time."""
+
+
+@dataclass(slots=True)
+class _Held:
+    """A kind of call by a Parameter.
+
+    Attributes:
+        version: of the Parameter, since when `uses` are counted.
+        unpacked: times it had been unpacked when the executable was bound, in this epoch.
+    """
+
+    version: int
+    uses: int = 0
+    executable: Executable | None = None
+    unpacked: int = 0
+    epoch: int = -1
+
+
+def suits(op: str, operands: Sequence[Tensor]) -> bool:
+    """Whether packing what an op reads would be worth it if that were a Parameter."""
+    w = operands[OPS[op]]._type
+    if w.nbytes < LEAST:
+        return False
+    return op == "conv2d" or (w.rank == 2 and math.prod(operands[0].shape[:-1]) in _ROWS)
+
+
+def concerns(op: str, operands: Sequence[Tensor]) -> bool:
+    """Whether an op reads a Parameter that may be worth packing."""
+    kind = type(operands[OPS[op]])
+    return (kind is Parameter or kind is Absent) and suits(op, operands)
+
+
+def read_as_given(operands: Sequence[Tensor]) -> None:
+    """An op reads these as they are: Parameters would be needed beside what is packed of them."""
+    for t in operands:
+        if type(t) is not Tensor and isinstance(t, Parameter) and t._type.nbytes >= LEAST:
+            t.__dict__["_read_as_given"] = t._version
+
+
+class Weights:
+    """Runs such ops by programs that are bound to Parameters."""
+
+    def __init__(self) -> None:
+        self._programs: Recent[Any, Program | None] = Recent(_PROGRAMS)
+
+    def run(self, op: str, operands: Sequence[Tensor], attrs: Mapping[str, Any]) -> Any:
+        """The array of the result, or None to run the op the usual way."""
+        p = operands[OPS[op]]
+        own = p.__dict__
+        if active_recordings() or own.get("_read_as_given") == p._version:
+            own.pop("_held", None)
+            return None
+        x = operands[0]._data
+        key = op, x.shape, x.dtype, p._type, len(operands), attrs_key(attrs)
+        table: dict[Any, _Held] = own.setdefault("_held", {})
+        held = table.get(key)
+        if held is None or held.epoch != writes.epoch or held.executable is None:
+            held = self._ready(p, table, key, operands, attrs)
+            if held is None:
+                return None
+        assert held.executable is not None
+        return held.executable.entry(x, *[t._data for t in operands[2:]])
+
+    def _ready(
+        self, p: Any, table: dict[Any, _Held], key: Any, operands: Sequence[Tensor],
+        attrs: Mapping[str, Any],
+    ) -> _Held | None:
+        """What serves a call, bound to what the Parameter holds now, if it is time for that."""
+        epoch, times = writes.epoch, packed.times_unpacked(p)
+        if p._is_lent or p.init is not None or times >= packed.OFTEN:
+            table.clear()
+            return None
+        held = table.get(key)
+        if held is None or held.version != p._version:
+            if held is not None:
+                table.clear()
+            held = table[key] = _Held(p._version)
+            while len(table) > _KINDS:
+                del table[next(iter(table))]
+        held.uses += 1
+        if held.executable is None:
+            known = type(p) is Absent and isinstance(p._elements, packed.Packed)
+            if held.uses <= _PATIENCE and not known:
+                return None
+            program = self._program(key, operands, attrs)
+            if program is None:
+                return None
+            held.executable = Executable(program)
+        elif held.unpacked == times:
+            held.epoch = epoch
+            return held
+        held.executable.bind([packed.Weight(p)])
+        held.epoch, held.unpacked = epoch, times
+        return held
+
+    def _program(
+        self, key: Any, operands: Sequence[Tensor], attrs: Mapping[str, Any]
+    ) -> Program | None:
+        """The op with a Parameter for its weight; None where nothing follows from that alone."""
+        program = self._programs.get(key, _NEW)
+        if program is _NEW:
+            op, place = key[0], OPS[key[0]]
+            graph = Graph(op)
+            inputs = [graph.add_input(t._type, f"x{i}", "param" if i == place else "input")
+                      for i, t in enumerate(operands)]
+            graph.outputs = [Builder(graph).emit(op, *inputs, **attrs)]
+            program = driver.compile_program(graph)
+            self._programs[key] = program = program if program.kept_bytes else None
+        return program
