@@ -206,3 +206,28 @@ def test_a_product_may_store_another_type() -> None:
     (got,) = driver.compile_graph(fused_graph, target)(given)
     want = driver.compile_graph(apart, target)(given)[0]
     assert np.asarray(got).tobytes() == np.asarray(want).tobytes()
+
+
+@pytest.mark.parametrize("target", x86_targets(), ids=lambda t: t.name)
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int8", "uint16"])
+def test_small_elements_are_gathered_by_words(dtype: str, target: Any) -> None:
+    """Columns that become rows of a larger matrix: no element is read by itself, none outside."""
+    graph = parse_graph("""graph g(%x: T[23,37] input, %y: T[40,30] input) {
+      %0: T[37,23] = transpose(%x) {perm=(1, 0)}
+      %1: T[40,30] = pad(%0) {low=(1, 3), high=(2, 4), interior=None, value=0}
+      %2: T[40,30] = add(%1, %y) {}
+      return %2
+    }""".replace("T[", f"{dtype}["))
+    optimized = driver.optimize(graph)
+    (kernel,) = [i.kernel for i in walk(lowering.lower(optimized, target).instructions)
+                 if isinstance(i, Call)]
+    assert "masked.gather.v" in kernel.body and "x i16> @llvm.masked.gather" not in kernel.body
+    rng = np.random.default_rng(7)
+    number: Any = graph.inputs[0].dtype.numpy
+    for odd in (0, 1):  # the first element may lie in the middle of a word
+        x = rng.integers(0, 60, 23 * 37 + odd).astype(number)[odd:].reshape(23, 37)
+        y = rng.integers(0, 60, (40, 30)).astype(number)
+        want = y + np.pad(x.T, ((1, 2), (3, 4)))
+        if dtype.endswith("float16"):  # between unreadable pages
+            assert np.array_equal(run_calls(optimized, target, [x, y])[0], want)
+        assert np.array_equal(driver.compile_graph(graph, target)([x, y])[0], want)

@@ -564,14 +564,18 @@ class NestEmitter:
             if n == 1 or mask is None:
                 return f.load(ty, p)
             return f.masked_load(ty, p, mask, f.zero(ty))
-        pointers = self._pointers(pointer, offset, scope, memory)
         full = mask if mask is not None else V(vector("i1", n), "splat (i1 true)")
-        return gather(f, ty, pointers, full)
+        if sizeof(memory) < 4 and n > 1 and self.target.vector_bytes > 16:
+            return gather_words(f, memory, pointer, self._positions(offset, scope), full)
+        return gather(f, ty, self._pointers(pointer, offset, scope, memory), full)
+
+    def _positions(self, offset: Index, scope: Scope) -> V:
+        lo, hi = offset.bounds
+        ty = "i32" if lo >= -(1 << 31) and hi < (1 << 31) - 4 else "i64"
+        return self._index_vector(offset, scope, ty)
 
     def _pointers(self, pointer: V, offset: Index, scope: Scope, memory: str) -> V:
-        lo, hi = offset.bounds
-        ty = "i32" if lo >= -(1 << 31) and hi < (1 << 31) else "i64"
-        at = self._index_vector(offset, scope, ty)
+        at = self._positions(offset, scope)
         return self.f.emit(
             vector("ptr", scope.lanes), f"getelementptr {memory}, {pointer}, {at}"
         )
@@ -658,6 +662,26 @@ def gather(f: Function, ty: str, pointers: V, mask: V) -> V:
     f.declares.add(f"declare {ty} @{name}({pointers.ty}, i32 immarg, {mask.ty}, {ty})")
     align = sizeof(element(ty))
     return f.emit(ty, f"call {ty} @{name}({pointers}, i32 {align}, {mask}, {f.zero(ty)})")
+
+
+def gather_words(f: Function, memory: str, base: V, at: V, mask: V) -> V:
+    """`gather` of elements of 1 or 2 bytes at `base + at`, for which there is no instruction: LLVM
+    would branch for each lane. The aligned words that hold them are gathered; a word that holds an
+    element lies in the element's page."""
+    size, lanes = sizeof(memory), lanes_of(at.ty)
+    per = 4 // size
+    bits = f.emit("i64", f"ptrtoint {base} to i64")
+    start = f.emit("ptr", f"inttoptr {f.binary('and', bits, f.i64(-4))} to ptr")
+    ahead = f.binary("lshr", f.binary("and", bits, f.i64(3)), f.i64(size // 2))
+    at = f.add(at, f.splat(_to(f, ahead, element(at.ty)), lanes))
+    words = f.binary("ashr", at, f.const(at.ty, per // 2))
+    pointers = f.emit(vector("ptr", lanes), f"getelementptr i32, {start}, {words}")
+    found = gather(f, vector("i32", lanes), pointers, mask)
+    part = f.binary("and", at, f.const(at.ty, per - 1))
+    part = part if element(at.ty) == "i32" else f.cast("trunc", part, "i32")
+    shift = f.binary("shl", part, f.const(part.ty, 2 + size))  # by 8 or 16 bits each
+    raw = f.cast("trunc", f.binary("lshr", found, shift), f"i{8 * size}")
+    return f.cast("bitcast", raw, memory) if memory == "half" else raw
 
 
 def scatter(f: Function, value: V, pointers: V, mask: V) -> None:
