@@ -22,6 +22,7 @@ from ..loops.expr import Access
 from ..loops.index import Index
 from ..loops.nest import Nest, Phase, Store, walk
 from ..loops.reuse import keep_expensive
+from ..passes.assemble import joins
 from ..passes.fusion import Cluster, Schedule, as_group, fuse
 from . import checks
 from .ahead import FROZEN, REUSED, packs_apart
@@ -160,6 +161,18 @@ class Lowering:
         return block.run(), block
 
 
+def _parts(graph: Graph) -> dict[Value, tuple[Value, int]]:
+    """The parts of joins that are computed in place: of which value, and how many bytes from its
+    beginning."""
+    out: dict[Value, tuple[Value, int]] = {}
+    for node in joins(graph, "join_copy"):
+        at = 0
+        for v in node.operands:
+            out[v] = (node.result, at)
+            at += v.type.nbytes
+    return out
+
+
 def plan_key(node: Node) -> tuple[Any, ...]:
     """What a plan follows from: repeated blocks of a network ask for the same kernels."""
     return (node.op, tuple((v.type, packs_apart(v)) for v in node.operands),
@@ -193,6 +206,7 @@ class GraphBlock:
             graph, self.schedule, self.absorbed, self.nest_of, low.target, low.attention).find()
         for a in self.attention.values():
             self.absorbed.update((a.scores, a.softmax.nodes[0]))
+        self.parts = _parts(graph)
         self.out: list[Instruction] = []
         self.replaced = replaced_by(graph)
         self.waiting = Waiting()
@@ -240,12 +254,20 @@ class GraphBlock:
     def new_place(self, value: Value, cluster: Cluster, laid: Placing | None) -> Place:
         """Where a value will be computed."""
         found = self.wanted.get(value)
+        if found is None and value in self.parts:
+            found = self._part_place(value, cluster)
         if found is None and self.may_write is not None:
             found = self.may_write(self, value, cluster, laid)
         if found is None:
             found = self.low.new_buffer(value.type.nbytes, value.node.op if value.node else "")
         self.env[value] = found
         return found
+
+    def _part_place(self, value: Value, cluster: Cluster) -> Place:
+        """Where a part of a join belongs."""
+        whole, offset = self.parts[value]
+        begun = self.env.get(whole) or self.new_place(whole, cluster, None)
+        return Place(begun.base, begun.offset + offset, begun.steps)
 
     def nodes_of(self, cluster: Cluster) -> list[Node]:
         """The nodes that run with a cluster: its own, and a contraction it is the epilogue of, or
@@ -397,6 +419,10 @@ class GraphBlock:
         rule = _CONTROL.get(node.op)
         if rule is not None:
             rule(self, node, cluster)
+            return
+        if node.op == "join_copy" and node.operands[0] in self.parts:
+            for v in node.operands:  # computed where they belong: nothing is left to copy
+                self.low.copy(self.out, self._part_place(v, cluster), self.place(v), v.type.nbytes)
             return
         op = lookup(node.op)
         if op.kernels is None:

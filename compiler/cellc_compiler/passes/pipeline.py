@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from cellc_runtime.target import Target
 
 from ..ir.graph import Graph
+from .assemble import Assemble
 from .base import Pass
 from .cleanup import Cse, Dce, FoldConstants, Simplify
 from .complexes import ComplexSums
@@ -54,7 +55,7 @@ def with_turns(numerics: str) -> tuple[Pass, ...]:
 
 def for_target(target: Target) -> tuple[Pass, ...]:
     """The passes that choose for a target, after all others."""
-    return (Layout(target),)
+    return (Layout(target), Assemble())
 
 
 Observer = Callable[[str, Graph], None]

@@ -316,8 +316,12 @@ class Writer:
 
     def _border(self, n: V, block: V, index: V) -> None:
         """The border of the output, by who has the first tile."""
-        if any(self.p.border):
-            self.f.when(self.f.cmp("eq", index, self.f.i64(0)), lambda: self.write_border(n, block))
+        p, f = self.p, self.f
+        if not any(p.border):
+            return
+        if p.spread != (1, 1):
+            _, block = divmod_const(f, block, p.image_blocks)
+        f.when(f.cmp("eq", index, f.i64(0)), lambda: self.write_border(n, block))
 
     def stores(self, spot: Spot, accs: Sequence[V],
                place: Callable[[tuple[int, int, int]], V]) -> None:
