@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-ABI_VERSION = 7
+ABI_VERSION = 8
 
 
 class Ext(IntEnum):
@@ -58,6 +58,7 @@ class Ext(IntEnum):
     RICH_COMPARE_BOOL = 34
     THREAD_STATE_GET = 35
     TUPLE_GET_ITEM = 36
+    ERR_CLEAR = 37
 
 
 FIRST_CALLBACK = 40
@@ -110,14 +111,19 @@ STRUCTURES = {
     "block": _fields("ptr next slots arena results"),
     # What makes calls unusual, and the tape of the thread that records.
     "state": _fields("i64 busy", "ptr tape thread", "i64 epoch"),
-    "site": _fields("ptr state slow ndarray tensor parameter", "i64 offset", "ptr table",
+    # `slow` answers calls that fit no case, `plain` those that are not usual.
+    "site": _fields("ptr state slow plain ndarray tensor parameter", "i64 offset", "ptr table",
                     "i64 mask", "ptr guard", "i64 wanted"),
-    # A usual call; `sized`: the entry serves any shapes.
+    # A usual call; `sized`: the entry serves any shapes; `again`: a call that fails is made anew
+    # by `plain`. While a thread records, another function may answer (null: `plain` does), which
+    # gives what is recorded, a tuple; the result is its item `pick` (-1: all of it).
     "case": _fields("ptr next", "i64 nargs", "ptr kwnames", "i64 total",
                     "ptr arguments function capsule entry", "i64 noperands", "ptr info params",
-                    "i64 nparams epoch sized nouts"),
+                    "i64 nparams epoch sized nouts again",
+                    "ptr tape_function tape_capsule tape_entry", "i64 tape_nouts pick"),
     # kind: 0 the object, 1 a tensor, 2 an equal value, 3 a tensor of any shape, 4 a float of the
-    # same bits; place among the operands or -1; object or element type; dims or array.
+    # same bits, 5 a tuple, 6 a list, 7 a slice; place among the operands or -1; object, element
+    # type or type; number of axes or items; dims, array or arguments.
     "argument": _fields("i64 kind place", "ptr object", "i64 ndim", "ptr more tensor"),
     # numpy's `PyArrayObject`.
     "array": _fields("i64 refcnt", "ptr type data", "i32 nd", "ptr dims strides base descr",

@@ -43,6 +43,7 @@ _PYTHON = {
     Ext.LONG_AS_VOID_PTR: "PyLong_AsVoidPtr", Ext.GENERIC_ALLOC: "PyType_GenericAlloc",
     Ext.LIST_APPEND: "PyList_Append", Ext.RICH_COMPARE_BOOL: "PyObject_RichCompareBool",
     Ext.THREAD_STATE_GET: "PyThreadState_Get", Ext.TUPLE_GET_ITEM: "PyTuple_GetItem",
+    Ext.ERR_CLEAR: "PyErr_Clear",
 }  # fmt: skip
 
 

@@ -102,8 +102,10 @@ class Argument:
 
     Attributes:
         kind: "same" (this very object), "equal" (its type and value, of a float its bits), "tensor"
-            (a tensor of a type), or "any" (a tensor of any shape, for an entry that serves any).
-        value: the object; the numpy type and shape of the tensor; the numpy type.
+            (a tensor of a type), "any" (a tensor of any shape, for an entry that serves any), or
+            "items" (a tuple or list of such arguments, or a slice).
+        value: the object; the numpy type and shape of the tensor; the numpy type; the arguments.
+        made: the type of "items".
         place: which operand of the entry it is, or -1.
         array, tensor: the operand that stands for an object.
     """
@@ -113,6 +115,26 @@ class Argument:
     place: int = -1
     array: Any = None
     tensor: Any = None
+    made: type = tuple
+
+    def operands(self) -> int:
+        """How many operands of the entry it gives."""
+        if self.kind == "items":
+            return sum(a.operands() for a in self.value)
+        return int(self.place >= 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Taped:
+    """How a call of several ops is answered while a thread records.
+
+    Attributes:
+        executable: gives what every op gave, more than one array.
+        pick: which of them is the result of the call.
+    """
+
+    executable: Executable
+    pick: int
 
 
 class _Kept:
@@ -121,7 +143,7 @@ class _Kept:
     def __init__(
         self, arguments: Sequence[Argument], kwnames: tuple[str, ...] | None,
         executable: Executable, info: object, params: Sequence[tuple[Any, Any]], epoch: int,
-        weak: object,
+        weak: object, several: bool, taped: Taped | None,
     ) -> None:  # fmt: skip
         native = executable.native
         assert native is not None
@@ -140,15 +162,38 @@ class _Kept:
         raw.arguments = ctypes.addressof(specs)
         raw.function, raw.capsule = native[0], id(native[1])
         raw.entry = id(executable.entry)
-        raw.noperands = sum(a.place >= 0 for a in arguments)
+        raw.noperands = sum(a.operands() for a in arguments)
         raw.info = id(info)
         raw.params, raw.nparams = ctypes.addressof(pairs), len(params)
         raw.epoch = epoch
         raw.sized = int(bool(executable.program.sized))
         raw.nouts = len(executable.program.of_kind("output"))
+        raw.again = int(several)
+        if not several:
+            self._record_by(executable, -1)
+        elif taped is not None:
+            self._record_by(taped.executable, taped.pick)
+
+    def _record_by(self, executable: Executable, pick: int) -> None:
+        """What answers while a thread records."""
+        native, raw = executable.native, self.raw
+        assert native is not None
+        self.keep += [executable, native]
+        raw.tape_function, raw.tape_capsule = native[0], id(native[1])
+        raw.tape_entry = id(executable.entry)
+        raw.tape_nouts, raw.pick = len(executable.program.of_kind("output")), pick
 
     def _fill(self, spec: _Argument, argument: Argument) -> None:
         spec.place = argument.place
+        if argument.kind == "items":
+            items = (_Argument * max(len(argument.value), 1))()
+            self.keep.append(items)
+            for item, inner in zip(items, argument.value, strict=False):
+                self._fill(item, inner)
+            spec.kind = {tuple: 5, list: 6, slice: 7}[argument.made]
+            spec.object, spec.ndim = id(argument.made), len(argument.value)
+            spec.more = ctypes.addressof(items)
+            return
         if argument.kind == "tensor":
             dtype, shape = argument.value
             dims = (ctypes.c_int64 * max(len(shape), 1))(*shape)
@@ -187,14 +232,15 @@ class Sites:
 
     def make(
         self, name: str, slow: Callable[..., Any], buckets: int = 1,
-        guard: tuple[ctypes.c_int64, int] | None = None,
+        guard: tuple[ctypes.c_int64, int] | None = None, plain: Callable[..., Any] | None = None,
     ) -> Site:
         """A site that falls back to `slow`; it is usual only while `guard` has its value.
 
         Args:
             buckets: a power of two: cases are spread by the identity of the first argument.
+            plain: answers calls that are not usual (None: `slow` does).
         """
-        return Site(self, name, slow, buckets, guard or (ctypes.c_int64(0), 0))
+        return Site(self, name, slow, buckets, guard or (ctypes.c_int64(0), 0), plain or slow)
 
 
 class Site:
@@ -206,16 +252,16 @@ class Site:
 
     def __init__(
         self, sites: Sites, name: str, slow: Callable[..., Any], buckets: int,
-        guard: tuple[ctypes.c_int64, int],
+        guard: tuple[ctypes.c_int64, int], plain: Callable[..., Any],
     ) -> None:
         self._kept: dict[int, list[_Kept]] = {}
         self._buckets = buckets
         self._table = (ctypes.c_void_p * buckets)()
         self._guard = guard[0]
-        self._slow = slow
+        self._slow, self._plain = slow, plain
         raw = self._raw = _Site()
         raw.state = ctypes.addressof(STATE.raw)
-        raw.slow, raw.ndarray = id(slow), id(np.ndarray)
+        raw.slow, raw.plain, raw.ndarray = id(slow), id(plain), id(np.ndarray)
         raw.tensor, raw.parameter = (id(t) for t in sites.types)
         raw.offset = sites.offset
         raw.table, raw.mask = ctypes.addressof(self._table), buckets - 1
@@ -245,7 +291,8 @@ class Site:
     def learn(
         self, arguments: Sequence[Argument], executable: Executable, info: object = None,
         kwnames: tuple[str, ...] | None = None, params: Sequence[tuple[Any, Any]] = (),
-        first: int | None = None, epoch: int = -1, weak: object = None,
+        first: int | None = None, epoch: int = -1, weak: object = None, several: bool = False,
+        taped: Taped | None = None,
     ) -> Callable[[], None]:
         """Add a case, newest first; a function that takes it away again.
 
@@ -257,8 +304,10 @@ class Site:
             first: address of the first argument, for more than one bucket.
             epoch: the only epoch in which the case holds, or -1.
             weak: an argument that the case does not keep; the case goes when that does.
+            several: it answers for several ops: what fails is called anew by `plain`, which says
+                where, and while a thread records `taped` answers (None: `plain` does).
         """
-        case = _Kept(arguments, kwnames, executable, info, params, epoch, weak)
+        case = _Kept(arguments, kwnames, executable, info, params, epoch, weak, several, taped)
         bucket = ((first or 0) >> 4) & (self._buckets - 1)
         cases = self._kept.setdefault(bucket, [])
         cases.insert(0, case)

@@ -53,7 +53,42 @@ def alike(x: Any, y: Any) -> dict[str, Case]:
         "x - y": lambda: x - y, "1 / x": lambda: 1 / x, "x == y": lambda: x == y,
         "x >= 0.5": lambda: x >= 0.5, "x @ y.T": lambda: x @ y.T, "x.dtype": lambda: x.dtype,
         "x.var(1)": lambda: x.var(1), "x.sqrt()": lambda: x.sqrt(), "x.tanh()": lambda: x.tanh(),
+        "x[:, 1:3]": lambda: x[:, 1:3], "x[None]": lambda: x[None], "x[1, 2]": lambda: x[1, 2],
+        "x[-1]": lambda: x[-1], "x[..., 0]": lambda: x[..., 0], "x.T": lambda: x.T,
+        "x / 2": lambda: x / 2, "x % 0.3": lambda: x % 0.3, "x // 0.3": lambda: x // 0.3,
+        "2 - x": lambda: 2 - x, "x < y": lambda: x < y, "x ** 0.5": lambda: x**0.5,
+        "x.mean(1)": lambda: x.mean(1), "x.std()": lambda: x.std(), "x.log()": lambda: x.log(),
+        "x.sigmoid()": lambda: x.sigmoid(), "x.view": lambda: x.view(8, 4),
+        "x.flatten()": lambda: x.flatten(), "x.argmax()": lambda: x.argmax(),
+        "x.min()": lambda: x.min(), "x.prod()": lambda: x.prod(), "len(x)": lambda: len(x),
+        "x.ndim": lambda: x.ndim, "isinstance": lambda: isinstance(x, type(y)),
+        "x.square()": lambda: x.square(), "x.permute": lambda: x.permute(1, 0),
+        "(x > y).any()": lambda: (x > y).any(), "(x > y).all()": lambda: (x > y).all(),
+        "x.sum(-1, keepdim)": lambda: x.sum(-1, keepdim=True),
     }  # fmt: skip
+
+
+def named(ops: Any, t: dict[str, Any]) -> dict[str, Case]:
+    """Functions of one name and one meaning in both libraries."""
+    x, y, third, mask = t["x"], t["y"], t["third"], t["mask"]
+    return {
+        "sigmoid": lambda: ops.sigmoid(x), "tanh": lambda: ops.tanh(x), "log": lambda: ops.log(x),
+        "add": lambda: ops.add(x, y), "mul": lambda: ops.mul(x, 0.5), "abs": lambda: ops.abs(x),
+        "maximum": lambda: ops.maximum(x, y), "erf": lambda: ops.erf(x),
+        "sum": lambda: ops.sum(x), "mean": lambda: ops.mean(x, 1), "amax": lambda: ops.amax(x, 1),
+        "argmax": lambda: ops.argmax(x, 1), "sort": lambda: ops.sort(x), "bmm":
+        lambda: ops.bmm(third, third.swapaxes(1, 2)), "outer": lambda: ops.outer(t["b"], t["g"]),
+        "dot": lambda: ops.dot(t["b"], t["g"]), "isnan": lambda: ops.isnan(x),
+        "logical_not": lambda: ops.logical_not(mask), "floor": lambda: ops.floor(x),
+        "squeeze": lambda: ops.squeeze(t["n"], 0), "chunk": lambda: ops.chunk(x, 2),
+        "flip": lambda: ops.flip(x, (1,)), "roll": lambda: ops.roll(x, 1, 0),
+        "tril": lambda: ops.tril(x), "rsqrt": lambda: ops.rsqrt(x), "std": lambda: ops.std(x),
+        "ones_like": lambda: ops.ones_like(x), "zeros": lambda: ops.zeros((4, 8)),
+        "ones": lambda: ops.ones((4, 8)), "arange": lambda: ops.arange(8),
+        "unbind": lambda: ops.unbind(x), "einsum": lambda: ops.einsum("ij,kj->ik", x, y),
+        "logsumexp": lambda: ops.logsumexp(x, 1), "norm": lambda: ops.norm(x),
+        "bool(t)": lambda: bool(t["n"]), "int(t)": lambda: int(t["n"]),
+    }
 
 
 def grown(x: Any, y: Any) -> Case:
@@ -97,6 +132,7 @@ def of_cellc() -> dict[str, Case]:
 
     ms.set_context(mode=ms.PYNATIVE_MODE)
     t = {name: ms.Tensor(a) for name, a in arrays().items()}
+    given = arrays()["x"]
     x, y, w, b, g = (t[n] for n in "xywbg")
     labels, conv = t["labels"].astype(ms.int32), nn.Conv2d(3, 4, 3, pad_mode="valid")
     net = nn.SequentialCell(nn.Dense(8, 8), nn.ReLU(), nn.LayerNorm((8,)), nn.Dense(8, 8))
@@ -107,8 +143,33 @@ def of_cellc() -> dict[str, Case]:
     step = nn.SGD(trained.trainable_params(), 0.1)
     both = ms.value_and_grad(lambda v: trained(v).sum(), None, trained.trainable_params())
     grads = both(x)[1]
+    learnt = nn.SequentialCell(nn.Dense(8, 8), nn.ReLU(), nn.Dense(8, 8))
+    update, adam = nn.SGD(learnt.trainable_params(), 0.1), nn.Adam(net.trainable_params(), 0.1)
+    loss = ms.value_and_grad(lambda v: ops.cross_entropy(learnt(v), labels), None,
+                             learnt.trainable_params())
+    of_net = learn(x)[1]
+    chain = ms.grad(lambda v: (ops.relu(v * 2.0) + 1.0).sum())
+    norm, table = nn.LayerNorm((8,)), nn.Embedding(16, 8)
+    flat, gelu, still = nn.Flatten(), nn.GELU(), nn.Dropout(p=0.5).set_train(False)
+    bn = nn.BatchNorm2d(3).set_train(False)
+    tiny = nn.SequentialCell(nn.Dense(8, 8), nn.ReLU())
+
+    def train() -> None:
+        update(loss(x)[1])
+
     return {
-        **alike(x, y), "exp": lambda: ops.exp(x), "relu": lambda: ops.relu(x),
+        **alike(x, y), **named(ops, t), "linear": lambda: ops.dense(x, w, b),
+        "nll_loss": lambda: ops.nll_loss(x, labels), "mse_loss": lambda: ops.mse_loss(x, y),
+        "asnumpy()": lambda: x.asnumpy(), "tolist()": lambda: t["b"].tolist(),
+        "from numpy": lambda: ms.Tensor(given), "one_hot": lambda: ops.one_hot(labels, 8),
+        "pad": lambda: ops.pad(x, (1, 1)), "normalize": lambda: ops.normalize(x),
+        "leaky_relu": lambda: ops.leaky_relu(x, 0.1), "max(1)": lambda: ops.max(x, 1),
+        "batch_norm": lambda: bn(t["image"]), "layer: LayerNorm": lambda: norm(x),
+        "layer: Embedding": lambda: table(t["ids"]), "layer: GELU": lambda: gelu(x),
+        "layer: Flatten": lambda: flat(x), "layer: Dropout": lambda: still(x),
+        "adam step": lambda: adam(of_net), "training step": train,
+        "gradient of 4 ops": lambda: chain(x), "tiny net": lambda: tiny(x),
+        "exp": lambda: ops.exp(x), "relu": lambda: ops.relu(x),
         "matmul": lambda: ops.matmul(x, w), "transpose": lambda: x.transpose(1, 0),
         "x[index]": lambda: x[t["index"]], "cat": lambda: ops.cat((x, y)),
         "stack": lambda: ops.stack((x, y)), "split": lambda: ops.split(x, 4, 1),
@@ -144,6 +205,7 @@ def of_torch() -> dict[str, Case]:
 
     torch.set_num_threads(1)
     t = {name: torch.from_numpy(a) for name, a in arrays().items()}
+    given = arrays()["x"]
     x, y, w, b, g = (t[n] for n in "xywbg")
     labels, conv = t["labels"], torch.nn.Conv2d(3, 4, 3, bias=False).requires_grad_(False)
     net = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.LayerNorm(8),
@@ -151,6 +213,22 @@ def of_torch() -> dict[str, Case]:
     dense, relu = torch.nn.Linear(8, 8).requires_grad_(False), torch.nn.ReLU()
     trained = torch.nn.Linear(8, 1)
     step = torch.optim.SGD(trained.parameters(), 0.1)
+    learnt = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.Linear(8, 8))
+    update, adam = torch.optim.SGD(learnt.parameters(), 0.1), torch.optim.Adam(net.parameters())
+    norm, table = torch.nn.LayerNorm(8).requires_grad_(False), torch.nn.Embedding(16, 8)
+    flat, gelu, still = torch.nn.Flatten(), torch.nn.GELU(), torch.nn.Dropout(0.5).eval()
+    bn = torch.nn.BatchNorm2d(3).eval().requires_grad_(False)
+    tiny = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU()).requires_grad_(False)
+    table.requires_grad_(False)
+
+    def train() -> None:
+        update.zero_grad()
+        F.cross_entropy(learnt(x), labels).backward()
+        update.step()
+
+    def chain() -> None:
+        v = x.detach().requires_grad_()
+        (torch.relu(v * 2.0) + 1.0).sum().backward()
 
     def both() -> None:
         step.zero_grad()
@@ -165,8 +243,19 @@ def of_torch() -> dict[str, Case]:
             return net(x)
 
     both()
+    learn()
     return {
-        **alike(x, y), "exp": lambda: torch.exp(x), "relu": lambda: torch.relu(x),
+        **alike(x, y), **named(torch, t), "linear": lambda: F.linear(x, w, b),
+        "nll_loss": lambda: F.nll_loss(x, labels), "mse_loss": lambda: F.mse_loss(x, y),
+        "asnumpy()": lambda: x.numpy(), "tolist()": lambda: t["b"].tolist(),
+        "from numpy": lambda: torch.tensor(given), "one_hot": lambda: F.one_hot(labels, 8),
+        "pad": lambda: F.pad(x, (1, 1)), "normalize": lambda: F.normalize(x),
+        "leaky_relu": lambda: F.leaky_relu(x, 0.1), "max(1)": lambda: torch.max(x, 1),
+        "batch_norm": lambda: bn(t["image"]), "layer: LayerNorm": lambda: norm(x),
+        "layer: Embedding": lambda: table(t["ids"]), "layer: GELU": lambda: gelu(x),
+        "layer: Flatten": lambda: flat(x), "layer: Dropout": lambda: still(x),
+        "adam step": adam.step, "training step": train, "gradient of 4 ops": chain,
+        "tiny net": lambda: tiny(x), "exp": lambda: torch.exp(x), "relu": lambda: torch.relu(x),
         "matmul": lambda: torch.matmul(x, w), "transpose": lambda: x.transpose(1, 0).contiguous(),
         "x[index]": lambda: x[t["index"]], "cat": lambda: torch.cat((x, y)),
         "stack": lambda: torch.stack((x, y)),

@@ -33,6 +33,12 @@ class ReferenceEngine:
         """Overwrite a buffer."""
         np.copyto(parameter._data, value._data)
 
+    def checked(self, index: Tensor, low: int, high: int, parts: tuple[str | int, ...]) -> None:
+        """Nobody asks."""
+
+    def looked(self) -> None:
+        """Nobody asks."""
+
     def assign_part(self, tensor: Tensor, where: tuple[slice, ...], array: Any) -> None:
         """Overwrite a part of a buffer."""
         tensor._data[where] = array

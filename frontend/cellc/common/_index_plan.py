@@ -17,6 +17,7 @@ from cellc_runtime.errors import message_text, run_error
 from cellc_runtime.records import dataclass, field
 
 from ..core.dispatch import active_tracer, apply
+from ..core.dispatch import checked as passed
 from ._index_bounds import Loose, Window, runtime_span
 from ._promotion import cast_to, constant
 from .parameter import Parameter
@@ -108,7 +109,10 @@ def check_range(index: Tensor, low: int, high: int, *parts: str | int) -> None:
     if known is None:
         assert tracer is not None
         tracer.check(index, "IndexError", parts, low=low, high=high)
-    elif known.size and not (low <= (found := _extremes(known))[0] and found[1] < high):
+        return
+    if tracer is None:
+        passed(index, low, high, parts)
+    if known.size and not (low <= (found := _extremes(known))[0] and found[1] < high):
         bad = known[(known < low) | (known >= high)].flat[0]
         text = message_text(parts, bad, (), str)
         raise run_error("IndexError", text, "", 0) if tracer is None else IndexError(text)
@@ -376,9 +380,16 @@ def checked(index: Tensor, d: int, axis: int) -> Tensor:
             return index
         low, high = _extremes(elements)
         if low >= -d and high < d:
+            if low >= 0 and active_tracer() is None:
+                passed(index, -d, d, _out_of_bounds(d, axis))
             return index if low >= 0 else _wrapped(elements, d)
-    check_range(index, -d, d, "index ", 0, f" is out of bounds for axis {axis} with size {d}")
+    check_range(index, -d, d, *_out_of_bounds(d, axis))
     return index
+
+
+def _out_of_bounds(d: int, axis: int) -> tuple[str | int, ...]:
+    """The message of a position that is not there."""
+    return "index ", 0, f" is out of bounds for axis {axis} with size {d}"
 
 
 def _extremes(elements: Array) -> tuple[int, int]:

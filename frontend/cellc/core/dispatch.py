@@ -45,6 +45,12 @@ class Engine(Protocol):
     def assign_part(self, tensor: Tensor, where: tuple[slice, ...], array: Any) -> None:
         """Overwrite a part of a tensor's buffer while nothing is recorded."""
 
+    def checked(self, index: Tensor, low: int, high: int, parts: tuple[str | int, ...]) -> None:
+        """Positions were found to be in a range."""
+
+    def looked(self) -> None:
+        """Elements of a tensor were read, and what follows depends on them."""
+
     def scan(
         self, key: Hashable, init: Sequence[Tensor], xs: Sequence[Tensor],
         captures: Sequence[Tensor], length: int, body: Body,
@@ -288,6 +294,16 @@ def assign_part(tensor: Tensor, where: tuple[slice, ...], array: Any) -> None:
         array: of the part's shape or without axes, and of the tensor's element type.
     """
     _engine[0].assign_part(tensor, where, array)
+
+
+def checked(index: Tensor, low: int, high: int, parts: tuple[str | int, ...]) -> None:
+    """Say that an eager call found positions in [low, high), as it will each time."""
+    _engine[0].checked(index, low, high, parts)
+
+
+def looked() -> None:
+    """Say that an eager call has read elements and what it does depends on them."""
+    _engine[0].looked()
 
 
 def scan(

@@ -11,15 +11,28 @@ from ..pynative.recorder import active_recordings, paused
 from . import precision, recomputation, remembered
 from .compiled import bprop_grads
 from .dispatch import auto_precision
+from .dispatch import precision as computing
 from .hooks import call_hooked, hooks_of
 from .structure import put_together, take_apart
 
 
 def call_cell(cell: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """Run a Cell's construct eagerly."""
+    if _usual(cell):
+        return cell.construct(*args, **kwargs)
     if cell.requires_grad and not active_recordings() and remembered.wanted(cell):
         return remembered.call(cell, lambda a, k: _hooked(cell, a, k), args, kwargs)
     return _hooked(cell, args, kwargs)
+
+
+def _usual(cell: Any) -> bool:
+    """Whether a call is that of `construct` and nothing beside it (the rest asks one by one)."""
+    own = cell.__dict__
+    return not (
+        own.get("requires_grad") or own.get("_hooks") or own.get("_flags") or cell._whole
+        or cell._recompute_options is not None or computing() is not None
+        or (active_recordings() and getattr(type(cell), "bprop", None) is not None)
+    )
 
 
 def _hooked(cell: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:

@@ -12,6 +12,7 @@ from cellc_compiler.ir.types import normalize_axis
 from cellc_runtime.dtypes import ALL, DType
 
 from ..common.tensor import Tensor
+from ..core.dispatch import looked
 
 Ints = tuple[int, ...]
 _INT = frozenset((int,))
@@ -217,6 +218,7 @@ def need_known(x: Tensor, what: str) -> np.ndarray[Any, Any]:
     Raises:
         TypeError: a graph is being compiled, where elements are not known.
     """
+    looked()
     try:
         return x.asnumpy()
     except TypeError:

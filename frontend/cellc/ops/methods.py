@@ -588,6 +588,13 @@ def tensor_methods() -> dict[str, Any]:
     return {**generated, **named, **_METHODS, **METHODS, **changing, **_operators(), **properties}
 
 
+def plain_methods() -> list[Callable[..., Any]]:
+    """Methods that are functions of their own and give new tensors; getters of properties too."""
+    getters = [p.fget for p in tensor_methods().values() if type(p) is property]
+    named = [f for name, f in {**_METHODS, **METHODS}.items() if not name.startswith("__")]
+    return [f for f in (*named, *getters) if f is not None]
+
+
 def install() -> None:
     """Set the methods on Tensor; what the class defines itself stays."""
     own = set(vars(Tensor)) - {"__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"}

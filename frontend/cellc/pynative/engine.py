@@ -26,7 +26,7 @@ from ..common.tensor import Array, Tensor
 from ..core import journal, writes
 from ..core.dispatch import Body
 from ..core.recent import Recent
-from . import sites, weights
+from . import functions, sites, weights
 from .loops import Loops
 from .recorder import Applied, active_recordings, applied, attrs_key
 
@@ -60,7 +60,7 @@ class EagerEngine:
         self.sized: Recent[Any, _Compiled | None] = Recent(_KEPT)
         self.loops = Loops()
         self.weights = weights.Weights()
-        self.last = sites.Last()
+        self.asked = sites.Asked()
         self.site: sites.OpSite | None = None
 
     def run(self, op: str, operands: Sequence[Tensor], attrs: Mapping[str, Any]) -> Any:
@@ -70,6 +70,7 @@ class EagerEngine:
         if op in _APART:
             out = self._apart(op, operands, attrs)
             if out is not None:
+                self.asked.note(None)
                 return out
         else:
             weights.read_as_given(operands)
@@ -80,8 +81,7 @@ class EagerEngine:
             many = tuple([Tensor._from_array(a) for a in out])
             for r in active_recordings():
                 r.note(found.info, operands, many)
-            if not self.last.asking and self.site is not None:
-                self.site.learn(op, operands, attrs, found.executable, found.info)
+            self._learn(op, operands, attrs, found, many)
             return many
         result = Tensor._from_array(out)
         for r in active_recordings():
@@ -144,17 +144,17 @@ class EagerEngine:
 
     def _learn(
         self, op: str, operands: Sequence[Tensor], attrs: Mapping[str, Any], found: _Compiled,
-        result: Tensor,
+        result: Tensor | tuple[Tensor, ...],
     ) -> None:
         """Let native sites answer the next call like this one."""
         if op in _APART and (
             weights.suits(op, operands) if op in weights.OPS else
             operands[0]._type.nbytes >= turned.LEAST and _turns(attrs["perm"])
         ):
+            self.asked.note(None)
             return  # (sites do not tell Parameters from other tensors)
-        if self.last.asking:
-            if found.executable.native is not None:
-                self.last.call = sites.Call(operands, found.executable, found.info, result)
+        if self.asked.asking:
+            self.asked.note(sites.Call(operands, found.executable, found.info, result))
         elif self.site is not None:
             self.site.learn(op, operands, attrs, found.executable, found.info)
 
@@ -190,7 +190,10 @@ class EagerEngine:
     ) -> _Compiled:
         executable = Executable(program)
         if self.site is None and not self.entries and executable.native is not None:
-            self.site = sites.install(executable, self.last)
+            installed = sites.install(executable, self.asked)
+            if installed is not None:
+                self.site = installed[1]
+                functions.install(installed[0], self.asked)
         return _Compiled(executable.entry, executable, applied(op, attrs), single)
 
     def scan(
@@ -198,12 +201,14 @@ class EagerEngine:
         captures: Sequence[Tensor], length: int, body: Body,
     ) -> tuple[list[Tensor], list[Tensor]]:
         """See `cellc.core.dispatch.scan`."""
+        self.asked.note(None)
         return self.loops.scan(key, init, xs, captures, length, body)
 
     def run_scan(
         self, operands: Sequence[Tensor], attrs: Mapping[str, Any], body: Graph
     ) -> list[Tensor]:
         """Run a `scan` node."""
+        self.asked.note(None)
         return self.loops.run(operands, attrs, body)
 
     def assign(self, parameter: Parameter, value: Tensor) -> None:
@@ -213,6 +218,7 @@ class EagerEngine:
                 f"cannot assign {value._type} to the parameter {parameter.name} of type "
                 f"{parameter._type}"
             )
+        self.asked.note(None)
         journal.before_write(parameter)
         for r in active_recordings():
             r.before_overwrite(parameter)
@@ -227,11 +233,24 @@ class EagerEngine:
 
     def assign_part(self, tensor: Tensor, where: tuple[slice, ...], array: Array) -> None:
         """Overwrite a part of a tensor's buffer; nothing is recorded now."""
+        self.asked.note(None)
         journal.before_write(tensor)
         held = tensor._data  # until the new version says that it has changed
         held[where] = array
         writes.written((tensor,))
         del held
+
+
+    def checked(self, index: Tensor, low: int, high: int, parts: tuple[str | int, ...]) -> None:
+        """See `cellc.core.dispatch.checked`."""
+        if self.asked.asking:
+            attrs = {"low": low, "high": high, "error": "IndexError", "parts": parts}
+            self.asked.note(sites.Call((index,), None, applied("check", attrs), ()))
+
+    def looked(self) -> None:
+        """See `cellc.core.dispatch.looked`."""
+        if self.asked.asking:
+            self.asked.note(None)
 
 
 _APART = frozenset({"transpose", *weights.OPS})

@@ -26,6 +26,7 @@ from ..common.tensor import Tensor
 from ..core.dispatch import apply, run_scan
 from ..core.recent import Recent
 from . import backward
+from .composites import Composite
 
 if TYPE_CHECKING:
     from cellc_compiler.autodiff import doubt
@@ -133,6 +134,15 @@ class Mark:
     numbers: dict[int, tuple[Tensor, int]]
 
 
+def _ops(tape: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+    """The events of a tape, those of composites op by op."""
+    for event in tape:
+        if type(event[0]) is Composite:
+            yield from event[0].events(event[1], event[2:])
+        else:
+            yield event
+
+
 class Recording:
     """The ops applied to tracked tensors while it is active.
 
@@ -181,7 +191,7 @@ class Recording:
         tape = self.tape[:]
         del self.tape[: len(tape)]  # in place: native sites hold the list
         numbers, tensors, steps = self._numbers, self.tensors, self.steps
-        for info, result, *operands in tape:
+        for info, result, *operands in _ops(tape):
             if info is None or (type(result) is tuple and not result):
                 continue  # the call of a compiled Cell, which no recording follows, or a check
             found = [numbers.get(id(t)) for t in operands]

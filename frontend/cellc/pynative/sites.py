@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from cellc_runtime.dtypes import DType
 from cellc_runtime.executable import Executable
@@ -22,8 +22,11 @@ from ..common.parameter import Parameter
 from ..common.tensor import Tensor
 from ..core.dispatch import plain_apply, route
 
+if TYPE_CHECKING:
+    from .recorder import Applied
+
 _BUCKETS = 512
-_BUDGET = 4096
+BUDGET = 4096
 """Cases a site learns in its life: a call that is new each time stays cheap."""
 _AGAIN = 8
 """How often a site learns one case: it goes when newer ones need its place, but calls can also go
@@ -36,22 +39,53 @@ _OPERATORS = (
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """An op that went the long way: what ran and what came out."""
+    """An op that went the long way: what ran (None: a check) and what came out."""
 
     operands: Sequence[Tensor]
-    executable: Executable
-    info: object
-    result: Tensor
+    executable: Executable | None
+    info: Applied
+    result: Tensor | tuple[Tensor, ...]
+
+    def results(self) -> tuple[Tensor, ...]:
+        """What came out, as a tuple."""
+        return self.result if isinstance(self.result, tuple) else (self.result,)
 
 
-class Last:
-    """The last such op, of whichever thread, while some threads ask for it."""
+class Asked:
+    """The ops that go the long way, by thread, while a thread asks for its own.
 
-    __slots__ = ("asking", "call")
+    Attributes:
+        asking: by thread; None stands for something that is no op (an assignment, a loop over
+            time, elements that Python read).
+    """
+
+    __slots__ = ("asking",)
 
     def __init__(self) -> None:
-        self.asking: set[int] = set()
-        self.call: Call | None = None
+        self.asking: dict[int, list[Call | None]] = {}
+
+    def note(self, call: Call | None) -> None:
+        """An op of this thread has run."""
+        calls = self.asking.get(threading.get_ident())
+        if calls is not None:
+            calls.append(call)
+
+    def during(
+        self, function: Callable[..., Any], args: Sequence[Any]
+    ) -> tuple[Any, list[Call | None]]:
+        """What a call gives, and the ops that it came to."""
+        thread = threading.get_ident()
+        outer = self.asking.get(thread)
+        calls = self.asking[thread] = [] if outer is None else outer
+        start = len(calls)
+        STATE.begin()  # so that `apply` goes the long way and says what ran
+        try:
+            out = function(*args)
+        finally:
+            STATE.end()
+            if outer is None:
+                del self.asking[thread]
+        return out, calls[start:]
 
 
 class OpSite:
@@ -63,7 +97,7 @@ class OpSite:
 
     def __init__(self, sites: Sites) -> None:
         self._site = sites.make("apply", plain_apply, _BUCKETS)
-        self._budget = _BUDGET
+        self._budget = BUDGET
         self._learnt: weakref.WeakKeyDictionary[Executable, int] = weakref.WeakKeyDictionary()
         route(self._site.function)
 
@@ -76,28 +110,28 @@ class OpSite:
         if times >= _AGAIN or self._budget <= 0:
             return
         fits = 0 < len(operands) <= MAX_OPERANDS and executable.native is not None
-        if not fits or not all(map(_settled, attrs.values())):
+        if not fits or not all(map(settled, attrs.values())):
             self._learnt[executable] = _AGAIN  # it never will be
             return
-        if not all(_matchable(t) for t in operands):
+        if not all(matchable(t) for t in operands):
             return
         self._learnt[executable] = times + 1
         self._budget -= 1
         arguments = [Argument("same", op)]
-        arguments += [_operand(t, i, executable) for i, t in enumerate(operands)]
+        arguments += [operand_of(t, i, executable) for i, t in enumerate(operands)]
         arguments += [Argument("same" if type(v) is DType else "equal", v) for v in attrs.values()]
         self._site.learn(arguments, executable, info, tuple(attrs) or None, first=id(op))
 
 
-def _matchable(t: Tensor) -> bool:
+def matchable(t: Tensor) -> bool:
     return type(t) in (Tensor, Parameter) and plain(t._data)
 
 
-def _type(t: Tensor) -> tuple[Any, tuple[int, ...]]:
+def type_of(t: Tensor) -> tuple[Any, tuple[int, ...]]:
     return t._data.dtype, t._data.shape
 
 
-def _settled(value: Any) -> bool:
+def settled(value: Any) -> bool:
     """Whether equal values of this one's type mean the same attribute."""
     if type(value) is tuple:
         return all(type(v) in (int, str) for v in value)
@@ -110,33 +144,27 @@ class OperatorSite:
     Args:
         sites: the process's sites.
         name: of the method.
-        last: the engine's last op.
+        asked: the ops of calls that are asked about.
     """
 
-    def __init__(self, sites: Sites, name: str, last: Last) -> None:
+    def __init__(self, sites: Sites, name: str, asked: Asked) -> None:
         self._method: Callable[..., Any] = getattr(Tensor, name)
-        self._last = last
-        self._budget = _BUDGET
+        self._asked = asked
+        self._budget = BUDGET
         self._refused: set[Any] = set()
         self._site: Site = sites.make(name, self._slow)
         setattr(Tensor, name, self._site.method())
 
     def _slow(self, *args: Any) -> Any:
-        if self._budget <= 0 or not _matchable_type(args[0]):
+        if self._budget <= 0 or not matchable_type(args[0]):
             return self._method(*args)
-        key = tuple(map(_kind, args))
+        key = tuple(map(kind_of, args))
         if key in self._refused:
             return self._method(*args)
-        last, usual = self._last, STATE.idle()
-        STATE.begin()  # so that `apply` goes the long way and says what ran
-        last.asking.add(threading.get_ident())
-        try:
-            out = self._method(*args)
-        finally:
-            last.asking.discard(threading.get_ident())
-            call, last.call = last.call, None
-            STATE.end()
-        if call is not None and call.result is out:
+        usual = STATE.idle()
+        out, calls = self._asked.during(self._method, args)
+        call = calls[0] if len(calls) == 1 else None
+        if call is not None and call.result is out and native(call.executable):
             arguments = _explained(args, call.operands, call.executable)
             if arguments is not None:
                 self._budget -= 1
@@ -148,22 +176,27 @@ class OperatorSite:
         return out
 
 
-def _matchable_type(x: Any) -> bool:
+def native(executable: Executable | None) -> TypeGuard[Executable]:
+    """Whether a site can call it."""
+    return executable is not None and executable.native is not None
+
+
+def matchable_type(x: Any) -> bool:
     return type(x) in (Tensor, Parameter)
 
 
-def _kind(x: Any) -> Any:
+def kind_of(x: Any) -> Any:
     """What an argument has in common with others of calls that are alike."""
-    if _matchable_type(x):
-        return _type(x)
+    if matchable_type(x):
+        return type_of(x)
     return (type(x), x) if type(x) in (int, float) else type(x)
 
 
-def _operand(t: Tensor, place: int, executable: Executable) -> Argument:
+def operand_of(t: Tensor, place: int, executable: Executable) -> Argument:
     """What a tensor has to be for an executable: of a type, or of any shape."""
     if executable.program.sized:
         return Argument("any", t._data.dtype, place)
-    return Argument("tensor", _type(t), place)
+    return Argument("tensor", type_of(t), place)
 
 
 def _explained(
@@ -173,14 +206,14 @@ def _explained(
     left = list(range(len(operands)))
     out: list[Argument] = []
     for arg in args:
-        if _matchable_type(arg):
+        if matchable_type(arg):
             place = next((i for i in left if operands[i] is arg), None)
             if place is None or not plain(arg._data):
                 return None
             left.remove(place)
-            out.append(_operand(arg, place, executable))
+            out.append(operand_of(arg, place, executable))
         elif type(arg) in (int, float):
-            if not _settled(arg) or len(left) == 0:
+            if not settled(arg) or len(left) == 0:
                 return None
             out.append(Argument("equal", arg))
         else:
@@ -190,21 +223,21 @@ def _explained(
         return None
     if numbers:  # the other operand is the constant that stands for the number
         operand, i = operands[left[0]], numbers[0]
-        if operand is not constant(out[i].value, operand.dtype) or not _matchable(operand):
+        if operand is not constant(out[i].value, operand.dtype) or not matchable(operand):
             return None
         out[i] = Argument("equal", out[i].value, left[0], operand._data, operand)
     return out
 
 
-def install(home: Executable, last: Last) -> OpSite | None:
+def install(home: Executable, asked: Asked) -> tuple[Sites, OpSite] | None:
     """Put native sites before `apply` and the operators; None where they cannot be used."""
     sample = Tensor._from_array(_SAMPLE)
     sites = Sites(home, Tensor, Parameter, sample, _SAMPLE)
     if not sites.usable():
         return None
     for name in _OPERATORS:
-        OperatorSite(sites, f"__{name}__", last)
-    return OpSite(sites)
+        OperatorSite(sites, f"__{name}__", asked)
+    return sites, OpSite(sites)
 
 
 _SAMPLE = Tensor([1.0])._data

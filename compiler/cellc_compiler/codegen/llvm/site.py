@@ -52,7 +52,46 @@ entry:
   %array.at = getelementptr ptr, ptr %arrays, i64 %place
   %tensor.at = getelementptr ptr, ptr %tensors, i64 %place
   switch i64 %kind, label %equal [ i64 0, label %same i64 1, label %tensor i64 3, label %any
-                                i64 4, label %float ]
+                                i64 4, label %float i64 5, label %sequence i64 6, label %sequence
+                                i64 7, label %sequence ]
+sequence:
+  %q.n = field %argument.ndim, ptr %want
+  %q.type = field %array.type, ptr %arg
+  %q.kin = icmp eq ptr %q.type, %object
+  br i1 %q.kin, label %sort, label %no
+sort:
+  ; A slice has its three items behind its type, where others have their number.
+  %q.begin = getelementptr i8, ptr %arg, i64 16
+  %q.slice = icmp eq i64 %kind, 7
+  br i1 %q.slice, label %items, label %counted
+counted:
+  %q.size = load i64, ptr %q.begin
+  %q.full = icmp eq i64 %q.size, %q.n
+  br i1 %q.full, label %filled, label %no
+filled:
+  %q.empty = icmp eq i64 %q.n, 0
+  br i1 %q.empty, label %yes, label %held
+held:
+  ; A tuple holds its items itself, a list holds where they are.
+  %q.inline = getelementptr i8, ptr %arg, i64 24
+  %q.apart = load ptr, ptr %q.inline
+  %q.list = icmp eq i64 %kind, 6
+  %q.many = select i1 %q.list, ptr %q.apart, ptr %q.inline
+  br label %items
+items:
+  %q.base = phi ptr [ %q.begin, %sort ], [ %q.many, %held ]
+  br label %q.head
+q.head:
+  %q.i = phi i64 [ 0, %items ], [ %q.i1, %q.item ]
+  %q.more = icmp slt i64 %q.i, %q.n
+  br i1 %q.more, label %q.item, label %yes
+q.item:
+  %q.p = getelementptr ptr, ptr %q.base, i64 %q.i
+  %q.o = load ptr, ptr %q.p
+  %q.want = getelementptr %argument, ptr %c, i64 %q.i
+  %q.ok = call i1 @suits(ptr %site, ptr %q.want, ptr %q.o, ptr %arrays, ptr %tensors)
+  %q.i1 = add i64 %q.i, 1
+  br i1 %q.ok, label %q.head, label %no
 float:
   %f.type = field %array.type, ptr %arg
   %f.want = field %array.type, ptr %object
@@ -103,6 +142,9 @@ dim:
   br i1 %like, label %head, label %no
 fits:
   %suitable = phi ptr [ %a, %head ], [ %b, %element ]
+  %placed = icmp sge i64 %place, 0
+  br i1 %placed, label %enter, label %yes
+enter:
   store ptr %suitable, ptr %array.at
   store ptr %arg, ptr %tensor.at
   ret i1 true
@@ -333,22 +375,31 @@ out:
   ret ptr %results
 }
 
-; Call the entry of a case and make Tensors of its arrays.
+; Call the entry of a case (while a thread records, that for its tape); Tensors of its arrays.
 define internal ptr @answer(ptr %site, ptr %case, ptr %arrays, ptr %tensors, ptr %tape) nounwind {
 entry:
-  %fn = field %case.function, ptr %case
-  %capsule = field %case.capsule, ptr %case
+  %taped = icmp ne ptr %tape, null
+  %fn1 = field %case.function, ptr %case
+  %fn2 = field %case.tape_function, ptr %case
+  %fn = select i1 %taped, ptr %fn2, ptr %fn1
+  %capsule1 = field %case.capsule, ptr %case
+  %capsule2 = field %case.tape_capsule, ptr %case
+  %capsule = select i1 %taped, ptr %capsule2, ptr %capsule1
+  %nouts1 = field %case.nouts, ptr %case
+  %nouts2 = field %case.tape_nouts, ptr %case
+  %nouts = select i1 %taped, i64 %nouts2, i64 %nouts1
+  %pick = field %case.pick, ptr %case
   %n = field %case.noperands, ptr %case
-  %nouts = field %case.nouts, ptr %case
   ; The entry may let other threads run: what it needs, and what is recorded, stays alive. The case
   ; may not: it is not read any more.
   %kept = alloca [3 x ptr]
-  %owner = field %case.entry, ptr %case
+  %owner1 = field %case.entry, ptr %case
+  %owner2 = field %case.tape_entry, ptr %case
+  %owner = select i1 %taped, ptr %owner2, ptr %owner1
   store ptr %owner, ptr %kept
   %info = field %case.info, ptr %case
   %kept1 = getelementptr ptr, ptr %kept, i64 1
   store ptr %info, ptr %kept1
-  %taped = icmp ne ptr %tape, null
   %third = select i1 %taped, ptr %tape, ptr %info
   %kept2 = getelementptr ptr, ptr %kept, i64 2
   store ptr %third, ptr %kept2
@@ -366,13 +417,25 @@ wrap:
   br i1 %settled, label %done, label %tell
 tell:
   %ok = call i1 @record(ptr %tape, ptr %info, ptr %t, ptr %tensors, i64 %n)
-  br i1 %ok, label %done, label %undo
+  br i1 %ok, label %whole, label %undo
+whole:
+  %all = icmp slt i64 %pick, 0
+  br i1 %all, label %done, label %one
+one:
+  %item.of = load ptr, ptr {TUPLE_GET_ITEM}
+  %item = call ptr %item.of(ptr %t, i64 %pick)
+  %item.inc = load ptr, ptr {INC_REF}
+  call void %item.inc(ptr %item)
+  %item.dec = load ptr, ptr {DEC_REF}
+  call void %item.dec(ptr %t)
+  br label %done
 undo:
   %dec = load ptr, ptr {DEC_REF}
   call void %dec(ptr %t)
   br label %done
 done:
-  %result = phi ptr [ null, %entry ], [ %t, %wrap ], [ %t, %tell ], [ null, %undo ]
+  %result = phi ptr [ null, %entry ], [ %t, %wrap ], [ %t, %whole ], [ %item, %one ],
+                    [ null, %undo ]
   call void @hold(ptr %tensors, i64 %n, i1 false)
   call void @hold(ptr %arrays, i64 %n, i1 false)
   call void @hold(ptr %kept, i64 3, i1 false)
@@ -392,7 +455,7 @@ entry:
   %may = icmp eq i64 %now, %wanted
   %some = icmp sgt i64 %nargs, 0
   %try = and i1 %may, %some
-  br i1 %try, label %mode, label %slow
+  br i1 %try, label %mode, label %plain
 mode:
   %busy = load i64, ptr %state
   %idle = icmp eq i64 %busy, 0
@@ -402,13 +465,13 @@ taping:
   %has = icmp ne ptr %taped, null
   %once = icmp eq i64 %busy, 1
   %lent = and i1 %has, %once
-  br i1 %lent, label %mine, label %slow
+  br i1 %lent, label %mine, label %plain
 mine:
   %thread = field %state.thread, ptr %state
   %current = load ptr, ptr {THREAD_STATE_GET}
   %me = call ptr %current()
   %own = icmp eq ptr %me, %thread
-  br i1 %own, label %look, label %slow
+  br i1 %own, label %look, label %plain
 look:
   %tape = phi ptr [ null, %mode ], [ %taped, %mine ]
   %first = load ptr, ptr %args
@@ -431,10 +494,34 @@ match:
 next:
   br label %head
 run:
+  %quiet = icmp eq ptr %tape, null
+  %recorder = field %case.tape_function, ptr %case
+  %records = icmp ne ptr %recorder, null
+  %can = or i1 %quiet, %records
+  br i1 %can, label %call, label %plain
+call:
+  ; (The case may be gone after the call.)
+  %again = field %case.again, ptr %case
   %result = call ptr @answer(ptr %site, ptr %case, ptr %arrays, ptr %tensors, ptr %tape)
+  %good = icmp ne ptr %result, null
+  %final = icmp eq i64 %again, 0
+  %over = or i1 %good, %final
+  br i1 %over, label %out, label %forgive
+out:
   ret ptr %result
+forgive:
+  ; Of several ops: the long way says what is wrong, and where.
+  %clear = load ptr, ptr {ERR_CLEAR}
+  call void %clear()
+  br label %plain
 slow:
-  %callable = field %site.slow, ptr %site
+  %asked = field %site.slow, ptr %site
+  br label %long
+plain:
+  %usual = field %site.plain, ptr %site
+  br label %long
+long:
+  %callable = phi ptr [ %asked, %slow ], [ %usual, %plain ]
   %vectorcall = load ptr, ptr {VECTORCALL}
   %reply = tail call ptr %vectorcall(ptr %callable, ptr %args, i64 %nargs, ptr %kwnames)
   ret ptr %reply
