@@ -27,7 +27,7 @@ from .executable import Executable
 from .files import write_atomically
 from .program import Program, Slot
 from .records import dataclass, field
-from .target import runnable_targets
+from .target import best_of, runnable_targets
 
 Array = npt.NDArray[Any]
 
@@ -233,12 +233,13 @@ class Artifact:
                 f"{self.name} holds native code, which can do anything your account can; if you "
                 "trust who made it, load it with trust_native_code=True"
             )
-        best = next((t.name for t in runnable_targets() if t.name in targets), None)
-        if best is None:
+        chosen = best_of(targets)
+        if chosen is None:
             raise ArtifactError(
                 f"{self.name} has code for {', '.join(targets)}; this machine runs "
                 + ", ".join(t.name for t in runnable_targets())
             )
+        best = chosen.name
         opened, sizes = self._open_inputs[entry]
         base = f"program:{entry}:{best}"
         if not opened:

@@ -8,6 +8,7 @@ start never loads one.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import cache
 
 from . import knobs, platform
@@ -120,6 +121,14 @@ def runnable_targets() -> tuple[Target, ...]:
     features = platform.cpu_features()
     return (*host_targets(), *(t for t in TARGETS.values() if t.tiles and t.requires <= features
                                and t.triple.startswith(platform.machine())))
+
+
+def best_of(names: Collection[str]) -> Target | None:
+    """Of targets that there is code for, the best one that this machine runs: one that is an
+    explicit choice if it is there and granted."""
+    named = [t for t in runnable_targets() if t.name in names]
+    chosen = next((t for t in named if t.tiles and tiles_usable()), None)
+    return chosen or next((t for t in named if not t.tiles), None)
 
 
 def host_target() -> Target:

@@ -18,8 +18,17 @@ from cellc_compiler.emit_object import assembly
 from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.text import parse_graph
 from cellc_runtime import executable
+from cellc_runtime import target as targets
 from cellc_runtime.executable import Executable
-from cellc_runtime.target import AMX, AVX512, TARGETS, host_targets, tiles_usable
+from cellc_runtime.target import (
+    AMX,
+    AVX2,
+    AVX512,
+    TARGETS,
+    best_of,
+    host_targets,
+    tiles_usable,
+)
 
 from .plans import run_calls
 
@@ -154,3 +163,15 @@ def test_a_process_that_is_not_granted_tiles_is_told(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(executable, "tiles_usable", lambda: False)
     with pytest.raises(ValueError, match="does not grant"):
         Executable(program)
+
+
+@pytest.mark.parametrize("granted", [True, False])
+def test_an_artifact_runs_what_was_chosen_for_it_where_it_can(
+    granted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(targets, "runnable_targets", lambda: (AVX512, AVX2, AMX))
+    monkeypatch.setattr(targets, "tiles_usable", lambda: granted)
+    assert best_of([AVX2.name, AMX.name]) is (AMX if granted else AVX2)
+    assert best_of([AMX.name]) is (AMX if granted else None)
+    assert best_of([AVX2.name, AVX512.name]) is AVX512
+    assert best_of(["aarch64-neon"]) is None

@@ -18,7 +18,7 @@ from cellc_compiler.passes.rows import NotByRows, batch_sizes
 from cellc_runtime import artifact
 from cellc_runtime.executable import Executable
 from cellc_runtime.program import Program
-from cellc_runtime.target import Target, runnable_targets
+from cellc_runtime.target import Target, best_of
 
 from .. import context
 from ..common.tensor import Tensor
@@ -152,7 +152,7 @@ def call(path: str, entry: str, inputs: Sequence[Array]) -> list[Array]:
     loaded = artifact.load(path)
     graph = parse_graph(loaded.graph_text(entry))
     callbacks = host_callbacks(graph)
-    if not {t.name for t in runnable_targets()} & set(loaded.targets(entry)):
+    if best_of(loaded.targets(entry)) is None:
         program = driver.compile_program(_of_inputs(graph, inputs))
         executable = Executable(program, callbacks, ERRORS)
         executable.bind([np.array(loaded.weights[s.name]) for s in program.of_kind("param")])
