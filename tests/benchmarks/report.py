@@ -46,6 +46,8 @@ class Result:
         values: numbers that tell whether peers computed the same.
         note: why something is missing.
         stolen: the part of the processors' time that each round lost to the host.
+        issued: instructions per nanosecond of a loop of additions before each round: what drops
+            where another thread shares the cores (`issue.py`).
     """
 
     peer: str
@@ -55,6 +57,7 @@ class Result:
     values: list[float] = field(default_factory=list)
     note: str = ""
     stolen: list[float] = field(default_factory=list)
+    issued: list[float] = field(default_factory=list)
 
     @property
     def time(self) -> float:
@@ -118,7 +121,7 @@ def read(path: Path) -> Figures:
 def _result(r: Record) -> Result:
     starts = {k: Start(**r[k]) if r[k] else None for k in ("cold", "warm")}
     return Result(r["peer"], **starts, rounds=r["rounds"], stolen=r.get("stolen", []),
-                  values=r["values"], note=r["note"])
+                  issued=r.get("issued", []), values=r["values"], note=r["note"])
 
 
 def span(seconds: float | None) -> str:
@@ -213,6 +216,10 @@ def table(figures: Figures, case: str) -> str:
     if lost and max(lost) > 0:
         lines.append(f"  the host took {statistics.mean(lost):.1%} of the processors' time "
                      f"(at most {max(lost):.1%} in a round)")
+    if rates := sorted(rate for r in results for rate in r.issued):
+        typical, least = statistics.median(rates) / rates[-1], rates[0] / rates[-1]
+        lines.append(f"  cores issued {typical:.0%} of the instructions of the best round (median; "
+                     f"at least {least:.0%})")
     if (peer := best(results)) and not math.isnan(ahead(results)):
         lines.append(f"  best peer: {peer.peer}, cellc is {ahead(results):.2f}x as fast")
     return "\n".join(lines)

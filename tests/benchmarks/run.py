@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+import issue
 import report
 import roofline
 from cases import CASES
@@ -250,6 +251,7 @@ def start_peers(case: str, results: list[Result], root: Path, plan: Plan,
 def take_rounds(case: str, running: list[Running], plan: Plan) -> None:
     """Ask the peers in turn for times; one whose time is used up is asked no more."""
     spent: dict[str, float] = {}
+    gauge = issue.Gauge()
     for i in range(plan.rounds):
         note(f"{case}: round {i + 1} of {plan.rounds}")
         for worker, result, _ in running:
@@ -257,9 +259,11 @@ def take_rounds(case: str, running: list[Running], plan: Plan) -> None:
                 continue
             start = time.perf_counter()
             try:
+                rates = gauge.each()
                 seconds, lost = quiet_slice(worker)
                 result.rounds.append(seconds)
                 result.stolen.append(lost)
+                result.issued.append(sum(rates) / len(rates))
             except RuntimeError as error:
                 result.note = str(error)
             spent[result.peer] = spent.get(result.peer, 0.0) + time.perf_counter() - start

@@ -37,7 +37,8 @@ def test_both_modes_are_measured_and_agree(tmp_path: Path) -> None:
         assert [r.peer for r in results] == ["cellc graph", "cellc pynative"]
         assert results[0].values == results[1].values
         for r in results:
-            assert len(r.rounds) == len(r.stolen) == 2 and min(r.rounds) > 0
+            assert len(r.rounds) == len(r.stolen) == len(r.issued) == 2
+            assert min(r.rounds) > 0 and min(r.issued) > 0
             assert r.cold is not None and r.warm is not None
             assert min(r.cold.total, r.warm.total, r.cold.memory or 0, r.warm.memory or 0) > 0
     assert figures.flops > 1e8 and figures.bandwidth > 1e8
