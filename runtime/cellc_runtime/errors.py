@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import traceback
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -11,7 +12,25 @@ class ArtifactError(ValueError):
     """A file is corrupt, truncated, of another version, or not ours."""
 
 
-class RunError(RuntimeError):
+_LIBRARY = ("cellc", "cellc_compiler", "cellc_runtime", "IPython", "ipykernel")
+"""Packages whose lines tell a user of a network nothing."""
+
+
+class InNotebook:
+    """For errors that say where in a network they are: a notebook shows the user's own lines above
+    the message, and leaves out the library's.
+    """
+
+    def _render_traceback_(self: Any, *given: Any) -> list[str]:
+        """What IPython shows in the place of the traceback."""
+        frames = [f for f in traceback.walk_tb(self.__traceback__)
+                  if str(f[0].f_globals.get("__name__")).partition(".")[0] not in _LIBRARY]
+        where = "".join(traceback.StackSummary.extract(frames).format())
+        text = "\n".join([f"{type(self).__name__}: {self}", *getattr(self, "__notes__", ())])
+        return [*where.splitlines(), *text.splitlines()]
+
+
+class RunError(RuntimeError, InNotebook):
     """A compiled program stopped with an error.
 
     Attributes:

@@ -119,16 +119,24 @@ def run(args: argparse.Namespace) -> int:
         sys.path.insert(0, str(Path(args.program).resolve().parent))
         runpy.run_path(args.program, run_name="__main__")
         return 0
-    parser = argparse.ArgumentParser(prog=f"cellc run {args.program}")
-    parser.add_argument("--input", "-i", action="append", default=[], metavar="NAME=@FILE.npy")
-    parser.add_argument("--entry", default="infer")
-    parser.add_argument("--output", "-o", metavar="FILE.npz", help="write outputs there")
+    parser = argparse.ArgumentParser(
+        prog=f"cellc run {args.program}", description="run an artifact, which is trusted: its code "
+        "can do whatever you can")
+    parser.add_argument("--input", "-i", action="append", default=[], metavar="NAME=SPEC",
+                        help="an input: @file.npy, or float32[1,1,32,32] for random numbers; in "
+                        "the order of the entry's arguments")
+    parser.add_argument("--entry", default="infer", help="what to call: infer (the default) or, if "
+                        "the artifact has one, train")
+    parser.add_argument("--output", "-o", metavar="FILE.npz", help="write outputs there instead of "
+                        "printing them")
     options = parser.parse_args(args.rest)
     try:
         return _run_artifact(args.program, options)
     except KeyError as e:  # whose text would be quoted
         raise UserError(str(e.args[0])) from e
-    except (ArtifactError, TypeError, ValueError, OSError) as e:
+    except OSError as e:
+        raise UserError(f"{args.program}: {e.strerror or e}") from e
+    except (ArtifactError, TypeError, ValueError) as e:
         raise UserError(f"{args.program}: {e}") from e
 
 

@@ -166,7 +166,7 @@ def ordered_inputs(net: Any, specs: Sequence[str]) -> list[str]:
     """`--input` options in the order of the network's parameters, by their names.
 
     Raises:
-        UserError: a name that is none of them, or one given twice.
+        UserError: a name that is none of them, one given twice, or one that is missing.
     """
     fn = net.construct if isinstance(net, Cell) else net
     try:
@@ -181,6 +181,14 @@ def ordered_inputs(net: Any, specs: Sequence[str]) -> list[str]:
         if name not in names or given.count(name) > 1:
             what = "is given twice" if name in names else f"is no input; it has {', '.join(names)}"
             raise UserError(f"--input {name}: {type(net).__name__} {what}")
+    missing = [n for n, p in parameters.items()
+               if n not in given and p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
+    if missing:
+        raise UserError(
+            f"{type(net).__name__} takes {', '.join(missing)}: give a type, as in "
+            f"--input '{missing[0]}=float32[1,3,32,32]', or an array, as in "
+            f"--input {missing[0]}=@file.npy"
+        )
     return sorted(specs, key=lambda s: names.index(parse_input(s)[0]))
 
 

@@ -168,8 +168,8 @@ class Profile:
         document = {"traceEvents": self.trace_events(), "displayTimeUnit": "ms"}
         Path(path).write_text(json.dumps(document), encoding="utf-8")
 
-    def __str__(self) -> str:
-        return profile_view.text(self)
+    def __repr__(self) -> str:
+        return profile_view.text(self)  # the last value of a notebook's cell is shown by it
 
     def show(self, by: str = "call", limit: int = 25) -> None:
         """Print the table, coloured on a terminal."""

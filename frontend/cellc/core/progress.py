@@ -41,7 +41,7 @@ class _Stage:
             # rich takes a while to load and is of use only to a person at a terminal.
             from rich.console import Console
 
-            self.status = Console(stderr=True).status(text)
+            self.status = Console(stderr=True, force_jupyter=False).status(text)
             self.status.start()
         else:
             self.status.update(text)

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cellc_compiler.ir.graph import Span
+from cellc_runtime.errors import InNotebook
 from cellc_runtime.records import dataclass
 
 CODES: dict[str, str] = {
@@ -95,7 +96,7 @@ class CellcError(Exception):
     """Base of the errors cellc raises for itself."""
 
 
-class CompileError(CellcError):
+class CompileError(CellcError, InNotebook):
     """An error in a network, found while it is compiled.
 
     Attributes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,9 +15,10 @@ from ...common.tensor import Tensor
 from .callback import Callback, RunContext
 
 if TYPE_CHECKING:
+    from rich import console as consoles
     from rich import progress as bars
 else:  # it takes a while to load, and is of use only where a bar is shown
-    bars = lazy_module("rich.progress")
+    consoles, bars = lazy_module("rich.console"), lazy_module("rich.progress")
 
 
 def loss_of(outputs: Any) -> Any:
@@ -218,7 +220,8 @@ def _nothing(run_context: RunContext) -> None:
 
 
 class ProgressBar(Callback):
-    """A bar of the epoch's steps with the loss, on a terminal; elsewhere a line per epoch.
+    """A bar of the epoch's steps with the loss, on a terminal and in a notebook with ipywidgets;
+    elsewhere a line per epoch.
 
     Not in MindSpore.
     """
@@ -238,6 +241,8 @@ class ProgressBar(Callback):
             bars.TextColumn("{task.description}"), bars.BarColumn(), bars.MofNCompleteColumn(),
             bars.TimeElapsedColumn(), bars.TimeRemainingColumn(),
             bars.TextColumn("{task.fields[loss]}"),
+            # Without ipywidgets a notebook would show warnings and no bar.
+            console=None if find_spec("ipywidgets") else consoles.Console(force_jupyter=False),
         )
         mode = params.get("mode", "train")
         name = f"epoch {params.cur_epoch_num}" if mode == "train" else "eval"
