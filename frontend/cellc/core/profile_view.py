@@ -31,7 +31,8 @@ def text(profile: Profile, by: str = "call", limit: int = 25) -> str:
     from rich.console import Console  # of use only to those who look at a profile
 
     out = io.StringIO()
-    plain = Console(file=out, width=_WIDTH, no_color=True, force_jupyter=False, force_terminal=False)
+    plain = Console(file=out, width=_WIDTH, no_color=True, force_jupyter=False,
+                    force_terminal=False)
     _print(profile, by, limit, plain)
     return out.getvalue()
 
