@@ -53,6 +53,19 @@ def lend(array: Array) -> tuple[Array, weakref.ref[Lease]]:
     return view, weakref.ref(lease)
 
 
+answered = False
+"""Whether calls by a Parameter may be answered natively without it in the present epoch. They would
+not tell a tape of it, so no recording begins in that epoch (`recorded`)."""
+
+
+def recorded() -> None:
+    """This thread is about to record."""
+    global answered
+    if answered:
+        answered = False
+        advance()
+
+
 waiting: dict[int, weakref.ref[Any]] = {}
 """Tensors that stand for what Parameters hold now and have no elements yet (`common/turned.py`)."""
 

@@ -59,7 +59,7 @@ class EagerEngine:
         self.entries: Recent[Any, _Compiled] = Recent(_KEPT)
         self.sized: Recent[Any, _Compiled | None] = Recent(_KEPT)
         self.loops = Loops()
-        self.weights = weights.Weights()
+        self.weights = weights.Weights(self._learn_bound)
         self.asked = sites.Asked()
         self.site: sites.OpSite | None = None
 
@@ -112,6 +112,9 @@ class EagerEngine:
                 weights.read_as_given(operands)
                 return None
         else:
+            out = self.weights.again(op, operands, attrs)
+            if out is not None:
+                return Tensor._from_array(out)
             given, how = _straight(op, operands, attrs)
             concerned = weights.concerns(op, given)
             if not concerned:
@@ -141,6 +144,14 @@ class EagerEngine:
             return made
 
         return turned.turned(x, make)
+
+    def _learn_bound(
+        self, op: str, operands: Sequence[Tensor], attrs: Mapping[str, Any],
+        executable: Executable, place: int, epoch: int,
+    ) -> None:
+        """Let a native site answer calls like this one of the same Parameter, in this epoch."""
+        if self.site is not None:
+            self.site.learn(op, operands, attrs, executable, applied(op, attrs), (place, epoch))
 
     def _learn(
         self, op: str, operands: Sequence[Tensor], attrs: Mapping[str, Any], found: _Compiled,

@@ -23,6 +23,7 @@ from cellc_runtime.records import dataclass
 from cellc_runtime.site import STATE
 
 from ..common.tensor import Tensor
+from ..core import writes
 from ..core.dispatch import apply, run_scan
 from ..core.recent import Recent
 from . import backward
@@ -524,6 +525,7 @@ def recording() -> Iterator[Recording]:
     r = Recording()
     _active.stack.append(r)
     STATE.begin()
+    writes.recorded()
     lent = STATE.alone()
     if lent:
         STATE.lend(r.tape)

@@ -103,9 +103,13 @@ class OpSite:
 
     def learn(
         self, op: str, operands: Sequence[Tensor], attrs: Mapping[str, Any],
-        executable: Executable, info: object,
+        executable: Executable, info: object, bound: tuple[int, int] | None = None,
     ) -> None:
-        """Answer such a call natively from now on, if it can be."""
+        """Answer such a call natively from now on, if it can be.
+
+        Args:
+            bound: the operand that the executable is bound to, and the epoch that this is for.
+        """
         times = self._learnt.get(executable, 0)
         if times >= _AGAIN or self._budget <= 0:
             return
@@ -113,14 +117,20 @@ class OpSite:
         if not fits or not all(map(settled, attrs.values())):
             self._learnt[executable] = _AGAIN  # it never will be
             return
-        if not all(matchable(t) for t in operands):
+        place, epoch = bound if bound is not None else (-1, -1)
+        if not all(matchable(t) for i, t in enumerate(operands) if i != place):
             return
         self._learnt[executable] = times + 1
         self._budget -= 1
         arguments = [Argument("same", op)]
-        arguments += [operand_of(t, i, executable) for i, t in enumerate(operands)]
+        given = [t for i, t in enumerate(operands) if i != place]
+        arguments += [operand_of(t, i, executable) for i, t in enumerate(given)]
+        if bound is not None:
+            arguments.insert(1 + place, Argument("same", operands[place]))
         arguments += [Argument("same" if type(v) is DType else "equal", v) for v in attrs.values()]
-        self._site.learn(arguments, executable, info, tuple(attrs) or None, first=id(op))
+        weak = operands[place] if bound is not None else None
+        self._site.learn(arguments, executable, info, tuple(attrs) or None, first=id(op),
+                         epoch=epoch, weak=weak)
 
 
 def matchable(t: Tensor) -> bool:

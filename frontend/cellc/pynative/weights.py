@@ -11,7 +11,7 @@ training will write it) or other readers put an end to it.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cellc_compiler.ir.graph import Builder, Graph
@@ -19,6 +19,7 @@ from cellc_runtime.executable import Executable
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.program import Program
 from cellc_runtime.records import dataclass
+from cellc_runtime.site import STATE
 
 from ..common import packed
 from ..common.absent import Absent
@@ -35,8 +36,11 @@ else:
 
 OPS = {"matmul": 1, "dense": 1, "conv2d": 1}
 """The ops whose kernels pack an operand, and which."""
-LEAST = 1 << 18
-"""Bytes of a weight from which on it is worth it."""
+_LEAST = {"matmul": 1 << 20, "dense": 1 << 20, "conv2d": 1 << 18}
+"""Bytes of a weight from which on it is worth it: the way here takes ten microseconds, unless a
+native site knows the call."""
+_QUICK_CYCLES = 1e6
+"""A program of less work gets a place in the native site, which has few."""
 _ROWS = range(2, 513)
 """Rows of a product that are few enough for packing to count; a single one reads weights as they
 are."""
@@ -67,7 +71,7 @@ class _Held:
 def suits(op: str, operands: Sequence[Tensor]) -> bool:
     """Whether packing what an op reads would be worth it if that were a Parameter."""
     w = operands[OPS[op]]._type
-    if w.nbytes < LEAST:
+    if w.nbytes < _LEAST[op]:
         return False
     return op == "conv2d" or (w.rank == 2 and math.prod(operands[0].shape[:-1]) in _ROWS)
 
@@ -81,15 +85,34 @@ def concerns(op: str, operands: Sequence[Tensor]) -> bool:
 def read_as_given(operands: Sequence[Tensor]) -> None:
     """An op reads these as they are: Parameters would be needed beside what is packed of them."""
     for t in operands:
-        if type(t) is not Tensor and isinstance(t, Parameter) and t._type.nbytes >= LEAST:
+        if type(t) is not Tensor and isinstance(t, Parameter) and t._type.nbytes >= 1 << 18:
             t.__dict__["_read_as_given"] = t._version
 
 
-class Weights:
-    """Runs such ops by programs that are bound to Parameters."""
+Learn = Callable[[str, Sequence[Tensor], Mapping[str, Any], Executable, int, int], None]
 
-    def __init__(self) -> None:
+
+class Weights:
+    """Runs such ops by programs that are bound to Parameters.
+
+    Args:
+        learn: lets native sites answer calls like one, of a Parameter, in an epoch.
+    """
+
+    def __init__(self, learn: Learn) -> None:
+        self._learn = learn
         self._programs: Recent[Any, Program | None] = Recent(_PROGRAMS)
+
+    def again(self, op: str, operands: Sequence[Tensor], attrs: Mapping[str, Any]) -> Any:
+        """The array of the result of a call like one before, or None."""
+        own = operands[OPS[op]].__dict__
+        if "_held" not in own or active_recordings():
+            return None
+        x = operands[0]._data
+        held = own["_held"].get((op, x.shape, x.dtype, len(operands), attrs_key(attrs)))
+        if held is None or held.epoch != writes.epoch or held.executable is None:
+            return None
+        return held.executable.entry(x, *[t._data for t in operands[2:]])
 
     def run(self, op: str, operands: Sequence[Tensor], attrs: Mapping[str, Any]) -> Any:
         """The array of the result, or None to run the op the usual way."""
@@ -99,15 +122,17 @@ class Weights:
             own.pop("_held", None)
             return None
         x = operands[0]._data
-        key = op, x.shape, x.dtype, p._type, len(operands), attrs_key(attrs)
-        table: dict[Any, _Held] = own.setdefault("_held", {})
-        held = table.get(key)
-        if held is None or held.epoch != writes.epoch or held.executable is None:
-            held = self._ready(p, table, key, operands, attrs)
-            if held is None:
-                return None
+        key = op, x.shape, x.dtype, len(operands), attrs_key(attrs)
+        held = self._ready(p, own.setdefault("_held", {}), key, operands, attrs)
+        if held is None:
+            return None
         assert held.executable is not None
-        return held.executable.entry(x, *[t._data for t in operands[2:]])
+        out = held.executable.entry(x, *[t._data for t in operands[2:]])
+        if held.executable.program.cost < _QUICK_CYCLES:
+            writes.answered = True  # first: who begins to record now sees it, or is seen here
+            if STATE.idle():
+                self._learn(op, operands, attrs, held.executable, OPS[op], held.epoch)
+        return out
 
     def _ready(
         self, p: Any, table: dict[Any, _Held], key: Any, operands: Sequence[Tensor],
@@ -130,7 +155,7 @@ class Weights:
             known = type(p) is Absent and isinstance(p._elements, packed.Packed)
             if held.uses <= _PATIENCE and not known:
                 return None
-            program = self._program(key, operands, attrs)
+            program = self._program((*key, p._type), operands, attrs)
             if program is None:
                 return None
             held.executable = Executable(program)
@@ -144,7 +169,8 @@ class Weights:
     def _program(
         self, key: Any, operands: Sequence[Tensor], attrs: Mapping[str, Any]
     ) -> Program | None:
-        """The op with a Parameter for its weight; None where nothing follows from that alone."""
+        """The op with a Parameter for its weight; None where nothing follows from that alone, or
+        what does would be needed beside it."""
         program = self._programs.get(key, _NEW)
         if program is _NEW:
             op, place = key[0], OPS[key[0]]
@@ -153,5 +179,7 @@ class Weights:
                       for i, t in enumerate(operands)]
             graph.outputs = [Builder(graph).emit(op, *inputs, **attrs)]
             program = driver.compile_program(graph)
-            self._programs[key] = program = program if program.kept_bytes else None
+            if not program.unread or program.kept_bytes >= 2 * operands[place]._type.nbytes:
+                program = None
+            self._programs[key] = program
         return program
