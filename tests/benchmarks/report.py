@@ -22,17 +22,28 @@ Record = dict[str, Any]
 
 @dataclass(slots=True)
 class Start:
-    """A fresh process up to its first result: seconds, and its peak memory in MiB."""
+    """A fresh process up to its first result: seconds, and its peak memory in MiB.
+
+    Attributes:
+        memory: of the process alone.
+        together: with that of all it has started (compilers beside it), at one moment.
+    """
 
     imported: float
     built: float
     first: float
     memory: float | None = None
+    together: float | None = None
 
     @property
     def total(self) -> float:
         """Time to the first result, the making of weights not counted."""
         return self.imported + self.built + self.first
+
+    @property
+    def peak(self) -> float | None:
+        """Peak memory in MiB; that of other processes is part of it where it was measured."""
+        return max((m for m in (self.memory, self.together) if m), default=None)
 
 
 @dataclass(slots=True)
@@ -204,7 +215,7 @@ def table(figures: Figures, case: str) -> str:
         name, part = roof(figures, case, r.time)
         share = "-" if math.isnan(part) else f"{name} {part:.0%}"
         start = r.cold or r.warm
-        held = [mebibytes(s.memory if s else None) for s in (r.cold, r.warm)]
+        held = [mebibytes(s.peak if s else None) for s in (r.cold, r.warm)]
         wrong = "" if agrees(case, r.values, base.values) else "  RESULT DIFFERS"
         lines.append(
             f"  {r.peer:19}{span(r.time):>9}{r.time / base.time:8.2f}{share:>10}"
@@ -325,12 +336,12 @@ def _starts(figures: Figures, names: list[str]) -> str:
 
 
 def _memory(figures: Figures, names: list[str]) -> str:
-    """Peak memory of a process with cold / warm caches, in MiB."""
+    """Peak memory of a process and all it starts, with cold / warm caches, in MiB."""
     def cell(result: Result | None) -> str:
         starts = (result.cold, result.warm) if result else ()
-        if not any(s and s.memory for s in starts):
+        if not any(s and s.peak for s in starts):
             return "-"
-        return " / ".join(f"{s.memory:.0f}" if s and s.memory else "-" for s in starts)
+        return " / ".join(f"{s.peak:.0f}" if s and s.peak else "-" for s in starts)
 
     return _by_peer(figures, names, cell)
 

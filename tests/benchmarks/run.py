@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import issue
+import memory
 import report
 import roofline
 from cases import CASES
@@ -37,6 +38,7 @@ SLICE = 0.3  # seconds a peer measures in a round
 PAUSE = 0.05  # seconds between peers
 STOLEN = 0.02  # part of the processors' time that other guests of a virtual machine may take
 AGAIN = 4  # times a slice is measured again that lost more
+LOOK = 0.05  # seconds between looks at the memory of a peer that starts
 STOPS = hasattr(signal, "SIGSTOP")
 
 
@@ -61,7 +63,8 @@ class Worker:
             env=environment(folder),
             preexec_fn=two_processors if hasattr(os, "sched_setaffinity") else None,
         )
-        answer = self.answer()
+        self.together = 0.0
+        answer = self.answer(LOOK)
         self.values: list[float] = answer.pop("values")
         self.started = Start(**answer)
         self.sleep()
@@ -72,15 +75,23 @@ class Worker:
         self._write(json.dumps({"seconds": seconds}))
         found = float(self.answer()["seconds"])
         self.sleep()
+        self.look()
         return found
 
-    def answer(self) -> dict[str, Any]:
-        """The next line of the process."""
+    def look(self) -> None:
+        """See how much memory the process and all that it has started have now."""
+        self.together = max(self.together, memory.resident(self.process.pid) or 0.0)
+
+    def answer(self, every: float | None = None) -> dict[str, Any]:
+        """The next line of the process; meanwhile `look` again and again, so many seconds apart."""
         stdout = _pipe(self.process.stdout)
-        if not select.select([stdout], [], [], self.limit)[0]:
-            self.process.kill()
-            self.process.wait()
-            raise LimitError(f"no result in {self.limit:.0f} s")
+        end = time.monotonic() + self.limit
+        while not select.select([stdout], [], [], every or self.limit)[0]:
+            self.look()
+            if time.monotonic() > end:
+                self.process.kill()
+                self.process.wait()
+                raise LimitError(f"no result in {self.limit:.0f} s")
         line = stdout.readline()
         if not line:
             self.process.wait()
@@ -93,9 +104,11 @@ class Worker:
 
     def close(self) -> Start:
         """End the process; how it started, with its peak memory."""
+        self.look()
         self.wake()
         self._write("")
         self.started.memory = self.answer()["memory"]
+        self.started.together = self.together or None
         self.process.communicate(timeout=60)
         self.log.close()
         return self.started

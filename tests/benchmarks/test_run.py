@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -15,6 +16,7 @@ RUN = Path(__file__).with_name("run.py")
 sys.path.insert(0, str(RUN.parent))  # the benchmark is a program, not a package
 
 import cases  # noqa: E402
+import memory  # noqa: E402
 import report  # noqa: E402
 import run as benchmark  # noqa: E402
 from report import Figures, Result, Start  # noqa: E402
@@ -67,6 +69,33 @@ def test_a_slice_that_lost_much_is_measured_again(monkeypatch: pytest.MonkeyPatc
     assert slices([0.5, 0.01]) == (2.0, 2)
     assert slices([0.5, 0.4, 0.1, 0.3, 0.2]) == (3.0, 5)
     assert benchmark.stolen() >= 0
+
+
+@pytest.mark.skipif(memory.resident(0) is None, reason="only Linux says")
+def test_memory_of_what_a_process_starts_is_counted() -> None:
+    """Also of what that starts in turn, and no longer when it has ended."""
+    held = "x = bytearray(64 << 20); x[::4096] = bytes(len(x) // 4096)\n"
+    wait = "print('ready', flush=True); input()"
+    inner = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {held + wait!r}])"
+    before = memory.resident(os.getpid())
+    child = subprocess.Popen([sys.executable, "-c", inner], stdin=subprocess.PIPE,
+                             stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None and before is not None
+    assert child.stdout.readline() == "ready\n"
+    assert len(memory.descendants(os.getpid())) >= 2 == 1 + len(memory.descendants(child.pid))
+    during = memory.resident(os.getpid())
+    assert during is not None and during - before > 64
+    child.communicate("\n")
+    assert child.pid not in memory.descendants(os.getpid()) and not memory.descendants(child.pid)
+    assert memory.highest(os.getpid()) is not None
+
+
+def test_tables_show_the_memory_of_all_processes() -> None:
+    found = figures()
+    found.add("mlp", [Result("cellc graph", Start(0.1, 0.2, 0.3, 100.0, 250.4),
+                             Start(0.1, 0.2, 0.3, 90.0), [0.010])])
+    assert "| mlp | 250 / 90 |" in report.markdown(found)
+    assert "250 MiB" in report.table(found, "mlp")
 
 
 def test_an_unknown_case_is_refused() -> None:

@@ -17,6 +17,8 @@ from itertools import repeat
 from pathlib import Path
 from typing import Any, TextIO
 
+import memory
+
 PEERS = ("cellc graph", "cellc pynative", "torch eager", "torch compile", "mindspore graph",
          "mindspore pynative", "jax", "onnxruntime", "openvino", "numpy")
 SAMPLES = 16  # elements of a result that are compared
@@ -89,11 +91,8 @@ def measure(call: Callable[[], Any], seconds: float) -> float:
 
 def peak_memory() -> float | None:
     """Peak resident memory of this process in MiB; None where the platform does not say."""
-    status = Path("/proc/self/status")
-    if status.exists():  # ru_maxrss may be that of the parent before exec
-        line = next((s for s in status.read_text().splitlines() if s.startswith("VmHWM")), None)
-        if line is not None:
-            return int(line.split()[1]) / 2**10
+    if (found := memory.highest(os.getpid())) is not None:
+        return found
     try:
         import resource  # not on Windows
     except ImportError:
