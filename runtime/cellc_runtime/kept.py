@@ -28,6 +28,56 @@ _TRIM = 16 << 20
 """Bytes that were given up after which the system gets them back."""
 
 
+class _Spares:
+    """Memory of weights that were packed and given up: the next ones of their size are packed
+    into it, for the system takes as long to give fresh memory as packing takes.
+
+    Args:
+        limit: bytes of it and of the next block together, at most.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._arrays: dict[int, list[Array]] = {}
+        self._bytes = 0
+        self._gone = 0
+
+    def add(self, array: Array | None) -> None:
+        """Nobody uses this array any more, if it is one."""
+        if array is None:
+            return
+        self._arrays.setdefault(array.nbytes, []).append(array)
+        self._bytes += array.nbytes
+
+    def take(self, nbytes: int, zeroed: bool) -> Scratch:
+        """A block of this size; whatever is in it, unless it is to be zeros."""
+        found = self._arrays.get(nbytes, []) if not zeroed else []
+        while found:
+            array = found.pop()
+            self._bytes -= nbytes
+            address = int(array.__array_interface__["data"][0])
+            if not address % 64:
+                return Scratch.over(array, address, nbytes)
+            self._gone += nbytes
+        while self._arrays and self._bytes + nbytes > self._limit:
+            size, arrays = self._arrays.popitem()
+            self._bytes -= size * len(arrays)
+            self._gone += size * len(arrays)
+            del arrays
+        if self._gone >= _TRIM:
+            self._gone = 0
+            trim_memory()
+        return Scratch(nbytes)
+
+    def drop(self) -> None:
+        """Give all of it up."""
+        gone = self._bytes + self._gone
+        self._arrays.clear()
+        self._bytes = self._gone = 0
+        if gone:
+            trim_memory()
+
+
 class Source(ABC):
     """A parameter that may give up its memory.
 
@@ -47,11 +97,11 @@ class Source(ABC):
         """The elements."""
 
     @abstractmethod
-    def settle(self, key: Hashable, block: Scratch, packing: Packing) -> int:
+    def settle(self, key: Hashable, block: Scratch, packing: Packing) -> Array | None:
         """The elements that were there under `key` are in a block, in this layout.
 
         Returns:
-            How many bytes were given up.
+            The array, if it was given up: its memory is the caller's now.
         """
 
 
@@ -86,13 +136,14 @@ class Blocks:
         known = dict(keys)
         blocks: list[Scratch] = []
         packed: dict[int, tuple[Scratch, Packing]] = {}
-        given_up = 0
+        # One copy of all weights, and room for the largest block beside it.
+        spares = _Spares(max((s.nbytes for s in self._program.slots[self._first :]), default=0))
         for number, ahead in enumerate(self._program.ahead):
             parts = tuple(known[s] for s in ahead.sources)
             key = None if None in parts else (ahead.key, parts)
             block = _shared.get(key) if key is not None else None
             if block is None:
-                block = self._made(number, blocks, addresses, sources, take)
+                block = self._made(number, blocks, addresses, sources, take, spares)
                 if key is not None:
                     _shared[key] = block
             known[self._first + number] = key
@@ -103,24 +154,23 @@ class Blocks:
                 packed.setdefault(ahead.sources[0], (block, ahead.packing))
             for s in ahead.sources:
                 if self._last[s] == number and s in packed and s in sources:
-                    given_up += sources[s].settle(known[s], *packed[s])
-            if given_up >= _TRIM:
-                given_up = 0
-                trim_memory()
-        if given_up:
-            trim_memory()
+                    spares.add(sources[s].settle(known[s], *packed[s]))
+        spares.drop()
         return blocks
 
     def _made(
         self, number: int, before: list[Scratch], addresses: Mapping[int, int],
-        sources: Mapping[int, Source], take: Callable[[int], Array],
+        sources: Mapping[int, Source], take: Callable[[int], Array], spares: _Spares,
     ) -> Scratch:
-        """A block, filled: fresh memory, for a call that still runs may use the old."""
-        slot = self._first + number
-        block = Scratch(self._program.slots[slot].nbytes)
+        """A block, filled: memory of its own, for a call that still runs may use the old."""
+        slot, ahead = self._first + number, self._program.ahead[number]
+        nbytes = self._program.slots[slot].nbytes
+        # A block with gaps between its elements has zeros there.
+        whole = ahead.packing is not None and ahead.packing.stored_bytes == nbytes
+        block = spares.take(nbytes, zeroed=not whole)
         places = {slot: block.address}
         held = []  # until the block is filled
-        for s in self._program.ahead[number].sources:
+        for s in ahead.sources:
             if s >= self._first:
                 places[s] = before[s - self._first].address
             elif s in sources:

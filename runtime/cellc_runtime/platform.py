@@ -310,20 +310,34 @@ class Scratch:
     Large blocks ask for huge pages: an arena is walked by many kernels in turn.
     """
 
-    __slots__ = ("__weakref__", "_owner", "_view", "address", "nbytes")
+    __slots__ = ("__weakref__", "_owner", "address", "nbytes")
 
     def __init__(self, nbytes: int) -> None:
         self.nbytes = nbytes
+        memory: mmap.mmap | bytearray
         if nbytes >= _HUGE:
-            self._owner: mmap.mmap | bytearray = _pages(nbytes)
+            memory = _pages(nbytes)
             advice = getattr(mmap, "MADV_HUGEPAGE", None)
             if advice is not None:
                 with suppress(OSError):  # a kernel without them
-                    self._owner.madvise(advice)
+                    memory.madvise(advice)
         else:
-            self._owner = bytearray(nbytes + 64)
-        self._view = (ctypes.c_char * len(self._owner)).from_buffer(self._owner)
-        self.address = -(-ctypes.addressof(self._view) // 64) * 64
+            memory = bytearray(nbytes + 64)
+        self._owner: object = (ctypes.c_char * len(memory)).from_buffer(memory)
+        self.address = -(-ctypes.addressof(self._owner) // 64) * 64
+
+    @classmethod
+    def over(cls, owner: object, address: int, nbytes: int) -> Scratch:
+        """Memory of an owner that nobody else uses, in place of fresh one; it is as it was left.
+
+        Raises:
+            ValueError: it does not begin at a 64-byte boundary.
+        """
+        if address % 64:
+            raise ValueError(f"a block cannot begin at {address:#x}")
+        self = object.__new__(cls)
+        self._owner, self.address, self.nbytes = owner, address, nbytes
+        return self
 
 
 @cache

@@ -103,17 +103,19 @@ class Weight(Source):
         data: Array = self.tensor._data
         return data
 
-    def settle(self, key: Hashable, block: Scratch, packing: Packing) -> int:
+    def settle(self, key: Hashable, block: Scratch, packing: Packing) -> Array | None:
         """Give the array up if nobody else has it and it still holds what was packed."""
         p = self.tensor
         if _ALONE is None or type(p) is not Parameter or p.__dict__.get("_pinned") \
                 or times_unpacked(p) >= OFTEN:
-            return 0
+            return None
         with LOCK:
-            return _give_up(p, self, key, block, packing) if type(p) is Parameter else 0
+            return _give_up(p, self, key, block, packing) if type(p) is Parameter else None
 
 
-def _give_up(p: Parameter, weight: Weight, key: Hashable, block: Scratch, packing: Packing) -> int:
+def _give_up(
+    p: Parameter, weight: Weight, key: Hashable, block: Scratch, packing: Packing
+) -> Array | None:
     """`Weight.settle`, with the lock held.
 
     First nobody can get at the array any more, then its holders are counted. Who writes it holds
@@ -121,13 +123,13 @@ def _give_up(p: Parameter, weight: Weight, key: Hashable, block: Scratch, packin
     """
     array: Array = ARRAY.__get__(p)
     if array.nbytes < LEAST or type(array) is not np.ndarray or array.base is None:
-        return 0
+        return None
     elements = Packed(block, packing, array.shape, array.dtype)
     become_absent(p, elements)
     ARRAY.__delete__(p)
     if p.__dict__.get("_elements") is not elements:
-        return 0  # a finaliser of this thread has asked for it meanwhile
+        return None  # a finaliser of this thread has asked for it meanwhile
     if _references(array) == _ALONE and weight.key() == key:
-        return int(array.nbytes)
+        return array
     become_plain(p, array)
-    return 0
+    return None

@@ -19,6 +19,7 @@ import numpy as np
 
 from cellc_compiler.ir.types import TensorType
 from cellc_runtime import dtypes
+from cellc_runtime.copying import copy_array
 from cellc_runtime.dtypes import DType
 
 from ._printing import tensor_repr, tensor_str
@@ -53,7 +54,7 @@ def aligned_block(arrays: Sequence[Array]) -> list[Array]:
     for array, size in zip(arrays, sizes, strict=True):
         flat = raw[start : start + array.size * dtype.itemsize].view(dtype)
         out.append(flat.reshape(array.shape))
-        np.copyto(out[-1], array, casting="unsafe")
+        copy_array(out[-1], array)
         start += size
     return out
 
@@ -86,7 +87,7 @@ def own(array: Array) -> Array:
     """
     dtype = dtypes.from_numpy(array.dtype).numpy
     out = np.empty(array.shape, dtype)
-    np.copyto(out, array)
+    copy_array(out, array)
     return out
 
 

@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from cellc_compiler.ir.graph import Builder, Graph
 from cellc_compiler.ir.op import lookup
 from cellc_runtime import sized
+from cellc_runtime.copying import copy_array
 from cellc_runtime.executable import Executable
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.program import Program
@@ -235,7 +234,7 @@ class EagerEngine:
             r.before_overwrite(parameter)
         given = value._data  # first: it may be the parameter itself
         array = parameter._overwritten()  # held until the new version says that it has changed
-        np.copyto(array, given)
+        copy_array(array, given)
         writes.written((parameter,))
         del array
         for r in active_recordings():
