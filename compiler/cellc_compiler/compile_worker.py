@@ -5,11 +5,15 @@ byte and the object, or the error text. Both are preceded by their length. The p
 input does, or, saying goodbye, when nothing has been asked for a while. Before the first request it
 says hello, so that a process that could not start is told from one that LLVM ended. Requests are
 read while one is compiled: whoever sends them never waits.
+
+Where a second process is wanted it is forked off once LLVM is loaded, before there are threads:
+LLVM loads once for both, and its memory is theirs in common until one of them writes to it.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import struct
 import sys
 import threading
@@ -23,6 +27,7 @@ if TYPE_CHECKING:  # what targets are made of would take as long to load as half
 
 OK, FAILED = 0, 1
 HELLO = b"cellc"
+"""What a process says first; one that was forked off says its number behind it."""
 GOODBYE = b"goodbye"
 """Instead of an answer: requests that it has not answered must go to another process."""
 PATIENCE = 5.0
@@ -60,17 +65,34 @@ def answer(message: bytes) -> bytes:
         return bytes([FAILED]) + str(error).encode()
 
 
-def main() -> None:
-    """Answer requests until the input ends, or nobody takes the answers."""
+def main(*descriptors: int) -> None:
+    """Answer requests until the input ends, or nobody takes the answers.
+
+    Args:
+        descriptors: where a second process is asked and answers, if there is to be one.
+    """
     try:
-        _serve()
+        load_llvm()
+        _serve(_split(*descriptors) if descriptors else HELLO)
     except BrokenPipeError:
         # Whoever asked is gone, or was interrupted while it started us. What is left in the
         # buffer must not fail again when Python flushes it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _serve() -> None:
+def _split(requests: int, answers: int) -> bytes:
+    """Go on as two processes, each with its own input and output; what each is to say first."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody here waits for the other
+    child = os.fork() == 0
+    if child:
+        os.dup2(requests, sys.stdin.fileno())
+        os.dup2(answers, sys.stdout.fileno())
+    os.close(requests)
+    os.close(answers)
+    return HELLO + (b" %d" % os.getpid() if child else b"")
+
+
+def _serve(hello: bytes) -> None:
     requests: SimpleQueue[bytes | None] = SimpleQueue()
 
     def read() -> None:
@@ -79,8 +101,7 @@ def _serve() -> None:
         requests.put(None)
 
     answers = sys.stdout.buffer
-    load_llvm()
-    send(answers, HELLO)
+    send(answers, hello)
     threading.Thread(target=read, daemon=True).start()
     try:
         while (message := requests.get(timeout=PATIENCE)) is not None:
@@ -91,4 +112,4 @@ def _serve() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(*map(int, sys.argv[1:]))

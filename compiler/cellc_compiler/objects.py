@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -137,6 +137,7 @@ class Builder:
         self._store = disk.default()
         self._keys: dict[str, str] = {}
         self._objects: dict[str, bytes] = {}
+        self._say: Callable[[int, int], None] | None = None
         self._crew = Crew(
             target, jobs or compile_jobs(),
             lambda text: _compile_here(text, target), self._keep,
@@ -160,6 +161,16 @@ class Builder:
         else:
             self._objects[text] = found
 
+    def add_support(self) -> None:
+        """The object that every image holds will be asked for: workers need not wait for kernels
+        to begin with it."""
+        self.add(support_text(self._target))
+
+    def watch(self, say: Callable[[int, int], None]) -> None:
+        """Call `say` with how many objects are made, of how many, now and whenever it changes."""
+        self._say = say
+        say(len(self._objects), len(self._keys))
+
     def objects(self, texts: Sequence[str]) -> list[bytes]:
         """The objects of texts, in order; none can be added afterwards.
 
@@ -176,6 +187,8 @@ class Builder:
 
     def _keep(self, text: str, obj: bytes) -> None:
         self._objects[text] = obj
+        if self._say is not None:
+            self._say(len(self._objects), len(self._keys))
         self._store.put(self._keys[text], obj)
 
 

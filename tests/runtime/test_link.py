@@ -311,6 +311,8 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[subprocess.Popen[b
         found.append(start("-c", patient(600)))
         return found[-1]
 
+    monkeypatch.setattr(workers, "can_fork", lambda: False)
+
     workers.end_idle()
     monkeypatch.setattr(workers, "start_worker", remember)
     monkeypatch.setattr(workers, "_able", True)
@@ -388,6 +390,53 @@ def test_a_child_made_by_fork_has_workers_of_its_own(
     assert os.waitpid(child, 0)[1] == 0
     (worker,) = workers._idle
     assert worker.begins()
+
+
+@pytest.mark.skipif(not workers.can_fork(), reason="the system knows no handles of processes")
+def test_two_workers_are_one_process_and_its_fork(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They compile the same, and each ends on its own, however it is ended."""
+    (one, two), (three, four) = workers.pair(), workers.pair()
+    assert isinstance(two.process, workers.Forked)
+    texts = [body for _, body in kernels(2)]
+    with knobs.override(cache_size=0):
+        alone = objects.compile_texts(texts, AVX2, jobs=1)
+    assert two.process.poll() is None  # it may come yet
+    assert all(w.begins() and w.begins() for w in (one, two, three, four))
+    for worker in (two, one, two):
+        for text, obj in zip(texts, alone, strict=True):
+            worker.ask(AVX2, text)
+            assert worker.answer() == bytes([compile_worker.OK]) + obj
+    one.end()
+    assert two.process.poll() is None
+    two.ask(AVX2, texts[0])
+    assert two.answer() == bytes([compile_worker.OK]) + alone[0]
+    two.end()
+    assert two.process.poll() == 0
+    four.kill()
+    assert four.answer() is None
+    four.end()
+    three.ask(AVX2, texts[1])
+    assert three.answer() == bytes([compile_worker.OK]) + alone[1]
+    three.end()
+    early = workers.pair()
+    for worker in early:  # before they have begun
+        worker.end()
+    assert not {one, two, three, four, *early} & workers._living
+
+
+@pytest.mark.skipif(not workers.can_fork(), reason="the system knows no handles of processes")
+def test_a_fork_that_nobody_asks_says_goodbye() -> None:
+    requests, answers = os.pipe(), os.pipe()
+    theirs = (requests[0], answers[1])
+    process = workers.start_worker("-c", patient(0).replace(
+        "main()", f"main({theirs[0]}, {theirs[1]})"), descriptors=theirs)
+    for descriptor in theirs:
+        os.close(descriptor)
+    both = workers.Worker(process), workers.Worker(workers.Forked(requests[1], answers[0]))
+    for worker in both:
+        assert worker.begins() and worker.answer() == compile_worker.GOODBYE
+        assert worker.answer() is None
+        worker.end()
 
 
 def test_an_error_in_a_worker_is_the_callers() -> None:

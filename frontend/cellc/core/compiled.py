@@ -410,14 +410,9 @@ class EntryTable:
                 return entry
             signature = describe_call(fn, args, kwargs)
             start = time.perf_counter()
-            traced, again = self._traced(key, fn, args, kwargs)
-            made: Entry
-            if isinstance(traced, Entry):
-                made = traced
-            elif is_staged(traced.graph):
-                made = _staged(traced, fn, args, kwargs)
-            else:
-                made = CompiledEntry(traced, _name_of(fn))
+            with progress.stage(_name_of(fn)) as say:
+                say("tracing")
+                made, again = self._made(key, fn, args, kwargs)
             seconds = time.perf_counter() - start
             if timeline.running:
                 now = time.perf_counter_ns()
@@ -436,6 +431,17 @@ class EntryTable:
             self.entries[key] = made
             self._warn(_name_of(fn))
             return made
+
+    def _made(
+        self, key: Any, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> tuple[Entry, bool]:
+        """An entry for a call, and whether the call was traced for it."""
+        traced, again = self._traced(key, fn, args, kwargs)
+        if isinstance(traced, Entry):
+            return traced, again
+        if is_staged(traced.graph):
+            return _staged(traced, fn, args, kwargs), again
+        return CompiledEntry(traced, _name_of(fn)), again
 
     def _difference(self, signature: str) -> str:
         """What of the call differs from the one compiled last."""

@@ -1,16 +1,20 @@
-"""Progress of long work, such as compilation: a live line on a terminal, plain lines elsewhere."""
+"""Progress of long work, such as compilation: a live line on a terminal, nothing elsewhere."""
 
 from __future__ import annotations
 
+import itertools
+import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 DELAY = 1.0
 """Seconds before anything is shown."""
+_TICK = 0.1
+_FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_CLEAR = "\r\x1b[K"
 
 
 class _Stage:
@@ -19,52 +23,75 @@ class _Stage:
     def __init__(self, name: str, verb: str) -> None:
         self.name, self.verb = name, verb
         self.start = time.perf_counter()
-        self.what = "tracing"
-        self.shown = False
-        self.timer = threading.Timer(DELAY, self.show)
-        self.timer.daemon = True
-        self.status: Any = None
+        self.what = ""
+        self.done = threading.Event()
+        self.thread = threading.Thread(target=self.run, daemon=True)
 
-    def show(self) -> None:
-        """Show the present stage."""
-        self.shown = True
-        if sys.stderr.isatty():
-            self._live()
+    def run(self) -> None:
+        """Draw the line until the work is done."""
+        if self.done.wait(DELAY) or not _is_terminal():
             return
-        seconds = time.perf_counter() - self.start
-        print(f"cellc: {self.verb} {self.name}: {self.what} ({seconds:.1f} s)", file=sys.stderr)
+        for frame in itertools.cycle(_frames()):
+            sys.stderr.write(_CLEAR + self.line(frame))
+            sys.stderr.flush()
+            if self.done.wait(_TICK):
+                break
+        sys.stderr.write(_CLEAR)
+        sys.stderr.flush()
 
-    def _live(self) -> None:
-        """A spinner with the stage's name, alive until the compilation ends."""
-        text = f"{self.verb} {self.name}: {self.what}"
-        if self.status is None:
-            # rich takes a while to load and is of use only to a person at a terminal.
-            from rich.console import Console
-
-            self.status = Console(stderr=True, force_jupyter=False).status(text)
-            self.status.start()
-        else:
-            self.status.update(text)
+    def line(self, frame: str) -> str:
+        """What is being done, and since when, as much as the terminal is wide."""
+        what = f": {self.what}" if self.what else ""
+        text = f"{frame} {self.verb} {self.name}{what} ({time.perf_counter() - self.start:.1f} s)"
+        return text[: _columns() - 1]
 
     def say(self, what: str) -> None:
         """The next stage begins."""
         self.what = what
-        if self.shown:
-            self.show()
 
     def finish(self) -> None:
-        """Clear or close the line."""
-        self.timer.cancel()
-        if self.status is not None:
-            self.status.stop()
+        """Clear the line."""
+        self.done.set()
+        self.thread.join()
+
+
+def _is_terminal() -> bool:
+    try:
+        return sys.stderr is not None and sys.stderr.isatty()
+    except ValueError:  # it has been closed
+        return False
+
+
+def _frames() -> str:
+    encoding = (getattr(sys.stderr, "encoding", None) or "").lower()
+    return _FRAMES if encoding.startswith("utf") else "|/-\\"
+
+
+def _columns() -> int:
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns or 80
+    except (OSError, ValueError):
+        return 80
+
+
+_present: list[_Stage] = []
+"""What is being shown: work within it shows its stages there."""
 
 
 @contextmanager
 def stage(name: str, verb: str = "compiling") -> Iterator[Callable[[str], None]]:
-    """Report on the work on `name` if it takes over a second."""
+    """Report on the work on `name` if it takes over a second.
+
+    Within another stage there is one line, that of the outer one.
+    """
+    if _present:
+        yield _present[0].say
+        return
     s = _Stage(name, verb)
-    s.timer.start()
+    _present.append(s)
+    s.thread.start()
     try:
         yield s.say
     finally:
+        _present.remove(s)
         s.finish()
