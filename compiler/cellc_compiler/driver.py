@@ -343,7 +343,7 @@ def _ahead(
         call = block.instructions[0]  # no slot numbers: they differ from program to program
         order = [(sources.index(p.base) if p.base in sources else "block", p.offset)
                  for p in call.places]
-        text = f"{call.kernel.body}\n{order}"
+        text = f"{call.kernel.body}\n{call.kernel.numbers}\n{order}"
         constant = any(p.base == "const" for p in call.places)
     else:
         text = main.block_text(block.instructions, target)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -44,10 +44,12 @@ class Jitted:
 
     engine: Any
     entry: Callable[[int, int, int], None]
+    numbers: tuple[int, ...] = ()
 
     def __call__(self, arrays: Sequence[np.ndarray[Any, Any]], lo: int, hi: int) -> None:
         """Run tasks lo..hi-1 on the arrays' memory."""
-        table = (ctypes.c_void_p * len(arrays))(*(a.ctypes.data for a in arrays))
+        words = [*(a.ctypes.data for a in arrays), *self.numbers]
+        table = (ctypes.c_void_p * len(words))(*words)
         self.entry(ctypes.addressof(table), lo, hi)
 
 
@@ -62,7 +64,7 @@ def compile_text(text: str, name: str = PLACEHOLDER, target: Target | None = Non
 
 def compile_kernel(kernel: Kernel, target: Target | None = None) -> Jitted:
     """Compile a `Kernel`."""
-    return compile_text(kernel.body, target=target)
+    return replace(compile_text(kernel.body, target=target), numbers=kernel.numbers)
 
 
 def run_kernel(kernel: Kernel, *arrays: np.ndarray[Any, Any]) -> None:

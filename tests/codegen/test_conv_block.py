@@ -12,6 +12,7 @@ import pytest
 
 from cellc_compiler.codegen.llvm.kernels import (
     conv_block,
+    conv_block_pack,
     conv_block_pool,
     conv_block_reorder,
     conv_block_tile,
@@ -76,9 +77,28 @@ def plan(p: conv_block_tile.BlockConv, target: Target) -> Plan:
     tile = conv_block_tile.choose_tile(p, target)
     out = Plan()
     out.scratch["packed_w"] = conv_block.packed_bytes(p)
-    out.add(conv_block.pack_kernel(p, tile.ov, p.dtype, target), "w", "packed_w")
+    out.add(conv_block_pack.pack_kernel(p, tile.ov, p.dtype, target), "w", "packed_w")
     out.add(conv_block.block_kernel(p, tile, target), "x", "packed_w", "out")
     return out
+
+
+@TARGETS
+def test_layers_of_any_size_pack_by_one_kernel(target: Target) -> None:
+    """Whole blocks and a chain of a block or more: what a layer's size changes are numbers."""
+    b, texts = target.lanes(4), set()
+    for oc, chain, ov in ((2 * b, b, 2), (6 * b, 3 * b + 1, 3), (5 * b, 2 * b, 1),
+                          (64 * b, 2 * b - 1, 4)):
+        p = problem(spec(1, chain, (3, 3), oc, (1, 1)), target, NONE, 1)
+        kernel = conv_block_pack.pack_kernel(p, ov, p.dtype, target)
+        texts.add(kernel.body)
+        w = np.random.default_rng(chain).standard_normal((oc, chain), np.float32)
+        steps, out = Plan(), np.zeros(conv_block.packed_bytes(p) // 4, np.float32)
+        steps.add(kernel, "w", "packed")
+        for at_end in (True, False):
+            run_plan(steps, target, {"w": w, "packed": out}, at_end)
+            np.testing.assert_array_equal(
+                out.reshape(-1, chain, ov * b), w.reshape(-1, ov * b, chain).transpose(0, 2, 1))
+    assert len(texts) == 1
 
 
 def arrays(s: ConvSpec) -> tuple[Array, Array]:
@@ -175,7 +195,7 @@ def test_every_tile_gives_the_same_bits(ov: int, tr: int, target: Target) -> Non
     tile = conv_block_tile.Tile(ov, tr, 2, 1e4)
     steps = Plan()
     steps.scratch["packed_w"] = conv_block.packed_bytes(p)
-    steps.add(conv_block.pack_kernel(p, ov, p.dtype, target), "w", "packed_w")
+    steps.add(conv_block_pack.pack_kernel(p, ov, p.dtype, target), "w", "packed_w")
     steps.add(conv_block.block_kernel(p, tile, target), "x", "packed_w", "out")
     image = np.ascontiguousarray(unreadable(to_blocks(padded(x, s.pads), p.bi), s.c))
     out = np.zeros((s.n, p.out_blocks, s.oh, s.ow, p.bo), np.float32)
@@ -203,7 +223,7 @@ def test_every_kind_of_tile_gives_the_same_bits(depth: int, way: str, target: Ta
     p = problem(s, target, BORDERS["bordered"])
     steps = Plan()
     steps.scratch["packed_w"] = conv_block.packed_bytes(p)
-    steps.add(conv_block.pack_kernel(p, ov, p.dtype, target), "w", "packed_w")
+    steps.add(conv_block_pack.pack_kernel(p, ov, p.dtype, target), "w", "packed_w")
     tile = conv_block_tile.Tile(ov, tr, tc, 1e4, **kind)
     steps.add(conv_block.block_kernel(p, tile, target), "x", "packed_w", "out")
     image = np.ascontiguousarray(unreadable(to_blocks(padded(x, s.pads), p.bi), s.c))

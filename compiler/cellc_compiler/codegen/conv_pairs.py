@@ -23,12 +23,12 @@ from .llvm.epilogue import OPERANDS_AT, BlockFused
 from .plan import KernelPlan, Step
 
 if TYPE_CHECKING:
-    from .llvm.kernels import conv_block, conv_block_pair, conv_block_tile
+    from .llvm.kernels import conv_block, conv_block_pack, conv_block_pair, conv_block_tile
     from .llvm.text import Function, V
 else:  # loads where a network has blocked convolutions
-    conv_block, conv_block_pair = (
+    conv_block, conv_block_pack, conv_block_pair = (
         lazy_module(f"cellc_compiler.codegen.llvm.kernels.conv_block{name}")
-        for name in ("", "_pair"))
+        for name in ("", "_pack", "_pair"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +174,7 @@ def _kernels(
     for i, (p, tile, stage) in enumerate(((pair.first, pair.tile, first),
                                           (pair.second, pair.row, second)), 1):
         role, given = f"packed_w{i}", stage.node.operands[1].dtype
-        steps.append(Step(conv_block.pack_kernel(p, tile.ov, given, target), (f"in{i}", role)))
+        steps.append(Step(conv_block_pack.pack_kernel(p, tile.ov, given, target), (f"in{i}", role)))
         scratch[role] = conv_block.packed_bytes(p)
         packing.update(conv_block.packing(p, tile.ov, given, role))
     roles = ("in0", "packed_w1", "packed_w2", "out0")

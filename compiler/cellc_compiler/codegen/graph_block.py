@@ -37,7 +37,7 @@ from .llvm.epilogue import Fused
 from .llvm.nest_many import many
 from .llvm.scalar import cycles
 from .loop_rows import RowLoop, Trips, split_rows
-from .lowered import HostCallback, Kept, OpenLoop, RunCheck
+from .lowered import Does, HostCallback, Kept, OpenLoop, RunCheck
 from .memory import Buffer, Frame
 from .plan import KernelPlan, Step
 from .updates import Update, Waiting, replaced_by, update_of
@@ -192,7 +192,7 @@ class GraphBlock:
         self.wanted = wanted
         self.may_write = may_write
         self.schedule: Schedule = fuse(graph)
-        self.packed: dict[tuple[str, tuple[Value, ...]], Place] = {}
+        self.packed: dict[tuple[Does, tuple[Value, ...]], Place] = {}
         _mark_reused(graph)
         for value, place in list(wanted.items()):
             self.wanted.setdefault(self.root(value), place)
@@ -536,7 +536,7 @@ class GraphBlock:
         sources = tuple(table[r] for r in reads)
         for loop in self.low.hoists:
             if loop.invariant.issuperset(sources):
-                key = step.kernel.body, sources
+                key = step.kernel.does, sources
                 place = loop.packed.get(key)
                 if place is None:
                     place = loop.packed[key] = self.low.new_buffer(
@@ -560,7 +560,7 @@ class GraphBlock:
         if not step.packs or not step.kernel.ntasks \
                 or any(not r.startswith("in") for r in reads):
             return False
-        key = step.kernel.body, tuple(self.root(operands[int(r[2:])]) for r in reads)
+        key = step.kernel.does, tuple(self.root(operands[int(r[2:])]) for r in reads)
         place = self.packed.get(key)
         if place is None:
             place = self.packed[key] = self.low.new_buffer(scratch[packed], packed)

@@ -51,7 +51,7 @@ class Call:
     def words(self) -> list[Place | int]:
         """What the kernel's buffers hold, in order."""
         if not self.heads:
-            return list(self.places)
+            return [*self.places, *self.kernel.numbers]
         each = len(self.places) // len(self.heads)
         out: list[Place | int] = []
         for i, head in enumerate(self.heads):

@@ -23,9 +23,17 @@ class Kernel:
         ntasks: number of independent tasks.
         buffers: number of pointers in `bufs`.
         cost: estimated cycles of the whole kernel on one core.
+        numbers: what `bufs` holds behind the pointers. Kernels that are not worth a text for each
+            size read their sizes there, so that many calls share one.
     """
 
     body: str
     ntasks: int
     buffers: int
     cost: float
+    numbers: tuple[int, ...] = ()
+
+    @property
+    def does(self) -> tuple[str, tuple[int, ...]]:
+        """What tells it from kernels that do something else."""
+        return self.body, self.numbers

@@ -13,6 +13,9 @@ from .instructions import Call, Instruction, Place, slots_of
 from .memory import ALIGN, Buffer
 from .plan import Step
 
+Does = tuple[str, tuple[int, ...]]
+"""See `Kernel.does`."""
+
 
 @dataclass(slots=True)
 class HostCallback:
@@ -98,7 +101,7 @@ class Kept:
         self.first = first
         self.frozen = {"const", *frozen}
         self.blocks: list[KeptBlock] = []
-        self.found: dict[tuple[str, tuple[Place, ...]], Place] = {}
+        self.found: dict[tuple[Does, tuple[Place, ...]], Place] = {}
 
     def _block(self, nbytes: int) -> tuple[KeptBlock, int]:
         block, slot = KeptBlock(nbytes), self.first + len(self.blocks)
@@ -126,7 +129,7 @@ class Kept:
         packing: Packing | None,
     ) -> Place:
         """Where the result of a step on frozen sources is kept; the step runs ahead, once."""
-        key = (step.kernel.body, sources)
+        key = (step.kernel.does, sources)
         found = self.found.get(key)
         if found is None:
             block, slot = self._block(nbytes)
@@ -152,4 +155,4 @@ class OpenLoop:
     clock: int
     invariant: set[Place]
     before: list[Instruction] = field(default_factory=list)
-    packed: dict[tuple[str, tuple[Place, ...]], Place] = field(default_factory=dict)
+    packed: dict[tuple[Does, tuple[Place, ...]], Place] = field(default_factory=dict)

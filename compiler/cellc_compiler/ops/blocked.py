@@ -30,15 +30,16 @@ if TYPE_CHECKING:
     from ..codegen.llvm.epilogue import BlockFused
     from ..codegen.llvm.kernels import (
         conv_block,
+        conv_block_pack,
         conv_block_pool,
         conv_block_reorder,
         conv_block_tile,
     )
     from ..codegen.llvm.text import Function, V
 else:  # kernel families load when one is generated
-    conv_block, conv_block_pool, conv_block_reorder, conv_block_tile = (
+    conv_block, conv_block_pack, conv_block_pool, conv_block_reorder, conv_block_tile = (
         lazy_module(f"cellc_compiler.codegen.llvm.kernels.conv_block{name}")
-        for name in ("", "_pool", "_reorder", "_tile"))
+        for name in ("", "_pack", "_pool", "_reorder", "_tile"))
 
 BLOCK_DTYPES = (dtypes.float32, dtypes.float64)
 _GIVEN = (*BLOCK_DTYPES, dtypes.float16, dtypes.bfloat16)
@@ -264,7 +265,7 @@ class Conv2dBlocked(_Internal):
         kernel = conv_block.block_kernel(p, tile, target, emit, len(operands))
         extra = tuple(f"epilogue{i}" for i in range(len(operands)))
         given = node.operands[1].dtype
-        steps = (Step(conv_block.pack_kernel(p, tile.ov, given, target), ("in1", "packed_w")),
+        steps = (Step(conv_block_pack.pack_kernel(p, tile.ov, given, target), ("in1", "packed_w")),
                  Step(kernel, ("in0", "packed_w", "out0", *extra)))
         return KernelPlan(steps, {"packed_w": conv_block.packed_bytes(p)},
                           conv_block.packing(p, tile.ov, given, "packed_w"))

@@ -31,13 +31,9 @@ from .conv_vec import (
     acc_size,
     acc_type,
     divmod_const,
-    elem_ptr,
-    load_acc,
     minimum,
     split_index,
-    static_mask,
     task_kernel,
-    transpose,
 )
 
 _UNROLLED_FMAS = 112
@@ -132,45 +128,6 @@ def packing(p: BlockConv, ov: int, given: DType, role: str) -> dict[str, Packing
     layout = Packing(1, p.oc, p.chain, ov * p.bo, True, size)
     same = given is p.dtype and layout.packed_bytes == packed_bytes(p)
     return {role: layout} if same else {}
-
-
-def pack_kernel(p: BlockConv, ov: int, given: DType, target: Target) -> Kernel:
-    """Kernel over (w, packed): `[oc, chain]` of type `given` to `[oc / (ov * B)][chain][ov][B]`,
-    missing output channels as zeros."""
-    b, k, ty = p.bo, p.chain, acc_type(p.dtype)
-    vec = vector(ty, b)
-    full = k // b * b
-
-    def body(f: Function, bufs: list[V], block: V) -> None:
-        group, j = divmod_const(f, block, ov)
-        out = f.gep(bufs[1], f.mul(group, f.i64(ov * k * b)), ty)
-        out = f.gep(out, f.mul(j, f.i64(b)), ty)
-        first = f.mul(block, f.i64(b))
-        rows = []
-        live = []
-        for i in range(b):
-            # A row past the last channel reads the last one and is replaced by zeros.
-            row = f.add(first, f.i64(i))
-            live.append(f.cmp("slt", row, f.i64(p.oc)))
-            row = minimum(f, row, f.i64(p.oc - 1))
-            rows.append(elem_ptr(f, bufs[0], f.mul(row, f.i64(k)), given))
-
-        def columns(at: V, count: int) -> None:
-            lines = []
-            for ptr, alive in zip(rows, live, strict=True):
-                mask = None if count == b else static_mask(count, b)
-                line = load_acc(f, elem_ptr(f, ptr, at, given), given, b, mask)
-                if p.oc % b:
-                    line = f.select(alive, line, f.zero(vec))
-                lines.append(line)
-            for i, column in enumerate(transpose(f, lines)[:count]):
-                f.store(column, f.gep(out, f.mul(f.add(at, f.i64(i)), f.i64(ov * b)), ty))
-
-        f.loop(0, full, b, [], lambda at, _: columns(at, b))
-        if k > full:
-            columns(f.i64(full), k - full)
-
-    return task_kernel(target, 2, p.out_blocks, 3.0 * k * b / 4 + 50.0, body)
 
 
 # --- the tile ------------------------------------------------------------------------------------
