@@ -58,6 +58,8 @@ class Activity:
         self.raw = _State()
         self.graph_mode = ctypes.c_int64(0)
         self._lock = threading.Lock()
+        # (a function of its own: what others declare of `pythonapi`'s does not change it)
+        self._current = ctypes.PYFUNCTYPE(ctypes.c_void_p)(("PyThreadState_Get", ctypes.pythonapi))
 
     def begin(self) -> None:
         """Some thread starts to trace or to record."""
@@ -87,9 +89,7 @@ class Activity:
         with self._lock:
             self.raw.tape = None
             if tape is not None:
-                current: Any = ctypes.pythonapi.PyThreadState_Get
-                current.restype = ctypes.c_void_p
-                self.raw.thread = current()
+                self.raw.thread = self._current()
                 self.raw.tape = id(tape)
 
 

@@ -210,3 +210,37 @@ def test_compiled_functions_and_other_ways_of_running_are_not_answered() -> None
     assert low(X).dtype is ms.float16 and eager.dtype is ms.float32
     rows = ms.vmap(lambda r: ops.softmax(r, -1))(X)
     assert bits(rows) == bits(ops.softmax(X, -1))
+
+
+def test_a_function_that_is_never_learnt_gets_its_code_back() -> None:
+    code = None
+    for _ in range(functions._HOPELESS + 3):
+        ops.nonzero(MASK)
+        code = code or ops.nonzero.__code__
+    if dispatch.routed():
+        assert ops.nonzero.__code__ is not code
+    assert inspect.getsource(ops.nonzero).startswith("def nonzero(")
+
+
+def test_what_python_reads_of_one_element() -> None:
+    assert int(ms.Tensor([2.9])) == 2 and bool(ms.Tensor([[0.5]])) and not bool(ms.Tensor(0))
+    assert int(ms.Tensor(True)) == 1 and int(ms.Tensor([7], ms.uint8)) == 7
+    with pytest.raises(ValueError):
+        bool(ms.Tensor([1, 2]))
+    with pytest.raises(ValueError):
+        int(ms.Tensor([1, 2]))
+
+
+def test_ranges_and_flat_shapes() -> None:
+    for given in ((8,), (2, 8), (2, 9, 3), (5, 5), (0,)):
+        np.testing.assert_array_equal(ops.arange(*given).asnumpy(), np.arange(*given))
+        assert ops.arange(*given).dtype is ms.int64
+    with pytest.raises(ValueError):
+        ops.arange(5, 1)
+    with pytest.raises(TypeError):
+        ops.arange("5")
+    x = random(2, 3, 4)
+    assert ops.flatten(x).shape == (2, 12) and x.flatten(start_dim=0).shape == (24,)
+    assert ops.flatten(x, start_dim=1, end_dim=1).shape == (2, 3, 4)
+    with pytest.raises(ValueError):
+        ops.flatten(x, start_dim=2, end_dim=0)

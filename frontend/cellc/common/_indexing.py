@@ -520,14 +520,22 @@ def _overwritten(x: Tensor, key: Any, value: Any) -> bool:
     if short is NotImplemented:
         return False
     new = _value(value, x)
-    plan = _basic_plan(x._data.shape, short)[0]
+    where, viewed, basic = _basic_place(x._data.shape, short)
     array = new._data
     if array.ndim:
-        array = _fitted(new, plan.viewed_shape())._data.reshape(plan.basic_shape())
-    where = tuple([slice(a, a + n * s if a + n * s >= 0 else None, s) if n else slice(0, 0)
-                   for a, n, s in plan.spans])
+        array = _fitted(new, viewed)._data.reshape(basic)
     assign_part(x, where, array)
     return True
+
+
+@lru_cache(maxsize=4096)
+def _basic_place(shape: Ints, key: Any) -> tuple[tuple[slice, ...], Ints, Ints]:
+    """What a key of ints, slices, None and Ellipsis writes: a slice for each axis, the shape that
+    is written, and the same with an axis for each of the tensor's."""
+    plan = _basic_plan(shape, key)[0]
+    where = tuple([slice(a, a + n * s if a + n * s >= 0 else None, s) if n else slice(0, 0)
+                   for a, n, s in plan.spans])
+    return where, plan.viewed_shape(), plan.basic_shape()
 
 
 def write_update(x: Tensor, key: Any, operate: Callable[[Any, Any], Any], value: Any) -> None:

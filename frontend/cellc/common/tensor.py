@@ -405,9 +405,13 @@ class Tensor:
         return self._data.reshape(())
 
     def __bool__(self) -> bool:
+        if self._eager and self._data.size == 1:
+            return bool(self._data.item())
         return bool(self._one())
 
     def __int__(self) -> int:
+        if self._eager and self._data.size == 1 and self._data.dtype.kind != "c":
+            return int(self._data.item())
         return int(self._scalar())
 
     def __float__(self) -> float:

@@ -49,12 +49,15 @@ class Box:
 
 
 Structure = Leaf | Known | Box
+_ALONE = Leaf(0)
 
 
 def take_apart(
     value: Any, whole: tuple[type, ...] = ()
 ) -> tuple[Structure, list[Tensor]]:
     """The structure of a value and its tensors in order; tensors of types `whole` stay whole."""
+    if type(value) is Tensor and value._number is None:
+        return _ALONE, [value]  # the usual case
     leaves: list[Tensor] = []
 
     def walk(x: Any) -> Structure:

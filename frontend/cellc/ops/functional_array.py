@@ -190,16 +190,31 @@ def flatten(
         ValueError: `start_dim` comes after `end_dim`.
     """
     x = tensor(input, "flatten")
+    if x._eager and type(order) is str and order == "C" and type(start_dim) is type(end_dim) is int:
+        return _to_shape(x, _flat(x._data.shape, start_dim, end_dim))
     if choice(order, ("C", "F"), "flatten", "order") == "F":
         x = transpose(x, tuple(reversed(_range(x.ndim))))
-    if x.ndim == 0:
-        return _to_shape(x, (1,))
-    first = axis_of(start_dim, x.ndim, "flatten", "start_dim") if x.ndim > 1 else 0
-    last = axis_of(end_dim, x.ndim, "flatten", "end_dim")
+    return _to_shape(x, _flattened(x.shape, start_dim, end_dim))
+
+
+def _flattened(shape: Ints, start_dim: Any, end_dim: Any) -> Ints:
+    """A shape with the axes from `start_dim` to `end_dim` merged.
+
+    Raises:
+        ValueError: `start_dim` comes after `end_dim`.
+    """
+    ndim = len(shape)
+    if ndim == 0:
+        return (1,)
+    first = axis_of(start_dim, ndim, "flatten", "start_dim") if ndim > 1 else 0
+    last = axis_of(end_dim, ndim, "flatten", "end_dim")
     if first > last:
         raise ValueError(f"For 'flatten', start_dim {start_dim} comes after end_dim {end_dim}.")
-    merged = math.prod(x.shape[first : last + 1])
-    return _to_shape(x, (*x.shape[:first], merged, *x.shape[last + 1 :]))
+    return *shape[:first], math.prod(shape[first : last + 1]), *shape[last + 1 :]
+
+
+_flat = lru_cache(maxsize=4096)(_flattened)
+"""Where all are ints."""
 
 
 def ravel(input: Tensor) -> Tensor:

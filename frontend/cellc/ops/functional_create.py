@@ -105,6 +105,9 @@ def arange(
     """
     if end is None:
         start, end = 0, start
+    if dtype is None and type(start) is type(end) is type(step) is int and step > 0 \
+            and -(2**62) < start <= end < 2**62:
+        return Tensor._from_array(np.arange(start, end, step, dtype=np.int64))  # the usual case
     a, z, s = (_bound(v, "arange") for v in (start, end, step))
     if s == 0 or (z - a) * s < 0:
         raise ValueError(f"For 'arange', step {s} does not lead from start {a} to end {z}.")

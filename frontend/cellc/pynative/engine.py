@@ -243,7 +243,8 @@ class EagerEngine:
 
     def assign_part(self, tensor: Tensor, where: tuple[slice, ...], array: Array) -> None:
         """Overwrite a part of a tensor's buffer; nothing is recorded now."""
-        self.asked.note(None)
+        if self.asked.asking:
+            self.asked.note(None)
         journal.before_write(tensor)
         held = tensor._data  # until the new version says that it has changed
         held[where] = array

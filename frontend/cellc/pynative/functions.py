@@ -35,8 +35,8 @@ else:
 
 _HOT = 16
 """Calls of one kind after which the ops of a call become one program."""
-_HOPELESS = 8
-"""Kinds of calls that cannot be learnt, after which a function none of whose can is left alone."""
+_HOPELESS = 64
+"""Calls that cannot be learnt after which a function of whose none could is left alone."""
 _KINDS = 1024
 _BUDGET = 256
 """Cases a function learns in its life: one that gets others each time stays cheap."""
@@ -59,7 +59,7 @@ class FunctionSite:
     """
 
     def __init__(self, sites: Sites, fn: FunctionType, asked: Asked) -> None:
-        self._name = fn.__name__
+        self._name, self._fn, self._code = fn.__name__, fn, fn.__code__
         self._plain = _as_called(fn)
         self._asked = asked
         self._budget = _BUDGET
@@ -80,6 +80,7 @@ class FunctionSite:
             self._refuse()
             return self._plain(*args)
         if seen < 0:
+            self._refuse()
             return self._plain(*args)
         if len(self._seen) >= _KINDS:
             self._seen.clear()
@@ -101,6 +102,7 @@ class FunctionSite:
         self._refused += 1
         if self._refused >= _HOPELESS and not self._learnt:
             self._left.value = 1
+            self._fn.__code__ = self._code
 
     def _learn(
         self, args: Sequence[Any], calls: Sequence[Call | None], out: Any, hot: bool

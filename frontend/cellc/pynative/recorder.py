@@ -135,13 +135,17 @@ class Mark:
     numbers: dict[int, tuple[Tensor, int]]
 
 
-def _ops(tape: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+def _ops(tape: list[tuple[Any, ...]]) -> Iterable[tuple[Any, ...]]:
     """The events of a tape, those of composites op by op."""
+    if not any(type(event[0]) is Composite for event in tape):
+        return tape
+    out: list[tuple[Any, ...]] = []
     for event in tape:
         if type(event[0]) is Composite:
-            yield from event[0].events(event[1], event[2:])
+            out += event[0].events(event[1], event[2:])
         else:
-            yield event
+            out.append(event)
+    return out
 
 
 class Recording:
@@ -519,23 +523,26 @@ def active_recordings() -> list[Recording]:
     return _active.stack
 
 
-@contextmanager
-def recording() -> Iterator[Recording]:
-    """Record eager ops within the block."""
-    r = Recording()
-    _active.stack.append(r)
-    STATE.begin()
-    writes.recorded()
-    lent = STATE.alone()
-    if lent:
-        STATE.lend(r.tape)
-    try:
-        yield r
-    finally:
-        if lent:
+class recording:
+    """Record eager ops within the block. (A class costs half of what a generator would.)"""
+
+    __slots__ = ("_lent", "_recording")
+
+    def __enter__(self) -> Recording:
+        r = self._recording = Recording()
+        _active.stack.append(r)
+        STATE.begin()
+        writes.recorded()
+        self._lent = STATE.alone()
+        if self._lent:
+            STATE.lend(r.tape)
+        return r
+
+    def __exit__(self, *_: object) -> None:
+        if self._lent:
             STATE.lend(None)
         STATE.end()
-        _active.stack.remove(r)
+        _active.stack.remove(self._recording)
 
 
 @contextmanager
