@@ -67,6 +67,17 @@ def _inference(name: str, network: str, **size: Any) -> Callable[[], tuple[Any, 
     return make
 
 
+def _narrow(name: str, network: str, **size: Any) -> Callable[[], tuple[Any, tuple[Any, ...]]]:
+    """Inference with weights of bfloat16."""
+    def make() -> tuple[Any, tuple[Any, ...]]:
+        net, inputs = _inference(name, network, **size)()
+        for parameter in net.get_parameters():
+            parameter.set_dtype(ms.bfloat16)
+        return net, inputs
+
+    return make
+
+
 class Chain(nn.Cell):
     """Elementwise functions and a softmax over large rows."""
 
@@ -81,6 +92,7 @@ NETWORKS: dict[str, Callable[[], tuple[Any, tuple[Any, ...]]]] = {
     "mobilenet inference": _inference("mobilenet", "MobileNetV2", plan=((1, 16, 1, 1),
                                                                         (6, 24, 2, 2)), last=64),
     "gpt training": _training("gpt", "GPT", depth=2, dropout=0.0),
+    "gpt bfloat16 inference": _narrow("gpt", "GPT", depth=1, dropout=0.0),
     "lstm inference": _inference("lstm", "LSTMClassifier", dropout=0.0),
     "chain": lambda: (Chain(), (ms.Tensor(shape=(4096, 4096), dtype=ms.float32,
                                           init=ms.common.initializer.Zero()),)),
