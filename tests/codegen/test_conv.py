@@ -16,11 +16,14 @@ from cellc_compiler.codegen.llvm.kernels.conv import (
     conv_forward,
 )
 from cellc_compiler.codegen.llvm.text import Function, V, module
+from cellc_compiler.ir.graph import Builder, Graph
+from cellc_compiler.ir.types import TensorType
+from cellc_compiler.ops.conv import is_pointwise
 from cellc_runtime.dtypes import DType, bfloat16, float16, float32, float64, int32
 from cellc_runtime.target import AVX512, NEON, Target, host_target
 
 from .jit import Jitted, compile_text
-from .plans import ALL_TARGETS, Array, emits, run_plan, x86_targets
+from .plans import ALL_TARGETS, Array, emits, run_calls, run_plan, x86_targets
 
 TARGETS = pytest.mark.parametrize("target", x86_targets(), ids=lambda t: t.name)
 
@@ -251,6 +254,24 @@ def test_backward_weight(name: str, target: Target) -> None:
         error = np.abs(out.astype(np.float64) - expected)
         limit = bound * (eps or 2.0**-23) * 8 + np.abs(expected) * half + 1e-30
         assert (error <= limit).all()
+
+
+@TARGETS
+@pytest.mark.parametrize("s", [
+    spec(2, 21, (5, 7), 35, (1, 1)), spec(3, 40, (4, 4), 9, (1, 1)),
+    spec(1, 17, (6, 5), 12, (1, 1), dtype=float64), spec(2, 12, (4, 5), 20, (1, 1), dtype=bfloat16),
+], ids=["odd", "small images", "f64", "bf16"])
+def test_pointwise_backward_data_is_a_product_of_the_same_chain(s: ConvSpec, target: Target
+                                                                ) -> None:
+    _, w, dy = _arrays(s)
+    assert is_pointwise(s)
+    graph = Graph("pointwise")
+    operands = [graph.add_input(TensorType(a.shape, s.dtype), n, "input")
+                for a, n in ((dy, "dy"), (w, "w"))]
+    result = Builder(graph).conv2d_backward_data(*operands, size=(s.h, s.w))
+    graph.outputs = [result]
+    (found,) = run_calls(graph, target, [dy, w])
+    _same_bits(found, _scalar(s, dy, w, backward=True))
 
 
 CHAINS = {

@@ -128,7 +128,24 @@ def _pointwise_plan(
         ),
         target,
     )
-    names = {"a": "in1", "b": "in0", "out": "out0"}
+    return _product_plan(plan, {"a": "in1", "b": "in0", "out": "out0"})
+
+
+def _pointwise_backward_plan(spec: families.ConvSpec, target: Target) -> KernelPlan:
+    """dx[image] = w.T @ dy[image], over [c, oc] and [oc, pixels]: the chain over output channels
+    that the convolution kernels have."""
+    plan = gemm.matmul_kernels(
+        gemm.MatmulSpec(
+            m=spec.c, n=spec.h * spec.w, k=spec.oc, dtype=spec.dtype, batch=(spec.n,),
+            a_batch_strides=(0,), b_batch_strides=(1,), trans_a=True,
+        ),
+        target,
+    )
+    return _product_plan(plan, {"a": "in1", "b": "in0", "out": "out0"})
+
+
+def _product_plan(plan: gemm.MatmulPlan, names: dict[str, str]) -> KernelPlan:
+    """A matrix product's plan under the driver's names of buffers."""
     steps = [Step(k, tuple(names.get(r, r) for r in roles)) for k, roles in plan.kernels]
     return KernelPlan(tuple(steps), dict(plan.scratch), dict(plan.packing))
 
@@ -287,6 +304,8 @@ class Conv2dBackwardData(Op):
         if node.result.type.size == 0:
             return KernelPlan(())
         spec = conv_spec(node.result.type, node.operands[1].type, node.attrs)
+        if is_pointwise(spec):
+            return _pointwise_backward_plan(spec, target)
         names = {"dy": "in0", "w": "in1", "out": "out0"}
         return adopt(families.conv_backward_data(spec, target), names)
 
