@@ -71,8 +71,11 @@ MOBILE = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3,
 
 
 def _mobilenet(s: Spec, z: Sizes) -> None:
-    s.image(1, 3, 224, 224)
-    pixels, channels = 112 * 112, 32
+    n, side = z["batch"], z["side"]
+    s.image(n, 3, side, side)
+    if s.kind == "train":
+        s.integers(1000, n)
+    pixels, channels = n * (side // 2) ** 2, 32
     s.conv(3, 32, 3, pixels, first=True)
     s.norm(32)
     for expansion, width, blocks, stride in MOBILE:
@@ -89,8 +92,8 @@ def _mobilenet(s: Spec, z: Sizes) -> None:
             channels = width
     s.conv(320, 1280, 1, pixels)
     s.norm(1280)
-    s.dense(1280, 1000, rows=1)
-    s.outputs = 1000
+    s.dense(1280, 1000, rows=n)
+    s.outputs = n * 1000
 
 
 def _gpt(s: Spec, z: Sizes) -> None:
@@ -125,8 +128,10 @@ def _lstm(s: Spec, z: Sizes) -> None:
 
 
 def _unet(s: Spec, z: Sizes) -> None:
-    side, depth = 128, z["depth"]
-    s.image(1, 3, side, side)
+    n, side, depth = z["batch"], z["side"], z["depth"]
+    s.image(n, 3, side, side)
+    if s.kind == "train":
+        s.integers(2, n, side, side)
     widths = [z["width"] << i for i in range(depth + 1)]
 
     def double(inputs: int, outputs: int, pixels: int, first: bool = False) -> None:
@@ -135,17 +140,20 @@ def _unet(s: Spec, z: Sizes) -> None:
         s.conv(outputs, outputs, 3, pixels)
         s.norm(outputs)
 
-    double(3, widths[0], side * side, first=True)
+    def pixels(level: int) -> int:
+        return n * (side >> level) ** 2
+
+    double(3, widths[0], pixels(0), first=True)
     for i, (a, b) in enumerate(pairwise(widths)):
-        double(a, b, (side >> (i + 1)) ** 2)
+        double(a, b, pixels(i + 1))
     pairs = list(pairwise(widths[::-1]))
     for i, (a, b) in enumerate(pairs):
         s.weight("matrix", a, b, 2, 2)
-        s.product((side >> (depth - i)) ** 2 * a * b * 4)
+        s.product(pixels(depth - i) * a * b * 4)
     for i, (a, b) in enumerate(pairs):
-        double(a, b, (side >> (depth - i - 1)) ** 2)
-    s.conv(widths[0], 2, 1, side * side)
-    s.outputs = 2 * side * side
+        double(a, b, pixels(depth - i - 1))
+    s.conv(widths[0], 2, 1, pixels(0))
+    s.outputs = 2 * pixels(0)
 
 
 def _chain(s: Spec, z: Sizes) -> None:
@@ -254,7 +262,9 @@ def _bert(s: Spec, z: Sizes) -> None:
 
 
 _R18 = {"depths": (2, 2, 2, 2), "bottleneck": False}
-_R50 = {"depths": (3, 4, 6, 3), "bottleneck": True, "batch": 1, "side": 224}
+_R50 = {"depths": (3, 4, 6, 3), "bottleneck": True}
+_ONE, _BATCH = {"batch": 1, "side": 224}, {"batch": 8, "side": 64}
+_UNET = {"width": 32, "depth": 4}
 _GPT2 = {"batch": 1, "context": 128, "vocabulary": 50257, "width": 768, "depth": 12, "heads": 12,
          "tied": True}
 _GPT = {"batch": 8, "context": 128, "vocabulary": 1024, "width": 256, "depth": 4, "heads": 8,
@@ -269,18 +279,18 @@ _BERT = {"batch": 4, "context": 96, "vocabulary": 5000, "width": 384, "depth": 4
 CASES: dict[str, Case] = {
     "mlp": Case("MLP 784-1024-1024-10, batch 128, training", _mlp, "train"),
     "lenet": Case("LeNet-5, batch 64, training", _lenet, "train"),
-    "resnet18": Case("ResNet-18, 1 x 224 x 224", _resnet, sizes={**_R18, "batch": 1, "side": 224}),
-    "resnet50": Case("ResNet-50, 1 x 224 x 224", _resnet, sizes=_R50),
+    "resnet18": Case("ResNet-18, 1 x 224 x 224", _resnet, sizes={**_R18, **_ONE}),
+    "resnet50": Case("ResNet-50, 1 x 224 x 224", _resnet, sizes={**_R50, **_ONE}),
     "resnet18_train": Case("ResNet-18, 8 x 64 x 64, training (Adam)", _resnet, "train",
-                           optimizer="adam", sizes={**_R18, "batch": 8, "side": 64}),
-    "mobilenet": Case("MobileNetV2, 1 x 224 x 224", _mobilenet),
+                           optimizer="adam", sizes={**_R18, **_BATCH}),
+    "mobilenet": Case("MobileNetV2, 1 x 224 x 224", _mobilenet, sizes=_ONE),
     "gpt_decoder": Case("GPT-2 small, 12 x 768, 128 tokens", _gpt, sizes=_GPT2),
     "gpt_train": Case("GPT 4 x 256, 8 x 128 tokens, training (Adam)", _gpt, "train",
                       optimizer="adam", sizes=_GPT),
     "lstm_infer": Case("LSTM 2 x 256, 16 x 64 steps", _lstm, sizes=_LSTM),
     "lstm_train": Case("LSTM 2 x 256, 16 x 64 steps, training (Adam)", _lstm, "train",
                        optimizer="adam", sizes=_LSTM),
-    "unet": Case("U-Net, 128 x 128", _unet, sizes={"width": 32, "depth": 4}),
+    "unet": Case("U-Net, 128 x 128", _unet, sizes={**_UNET, "batch": 1, "side": 128}),
     "chain": Case("softmax(tanh(x) * sigmoid(x) + erf(x)), 4096 x 4096", _chain, sizes=_WIDE),
     "chain_grad": Case("the same with its gradient", _chain, "grad", sizes=_WIDE),
     "layernorm": Case("layernorm(x + r), 8192 x 1024", _layernorm),
@@ -292,6 +302,12 @@ CASES: dict[str, Case] = {
                      sizes={"widths": (56, 112, 224), "depths": (2, 2, 4)}),
     "mixer_train": Case("MLP-Mixer, 4 x 112 x 112, training (Adam)", _mixer, "train", "aside",
                         "adam", {"width": 192, "patch": 14, "depth": 4, "tokens": 96}),
+    "resnet50_train": Case("ResNet-50, 8 x 64 x 64, training (Adam)", _resnet, "train", "aside",
+                           "adam", {**_R50, **_BATCH}),
+    "mobilenet_train": Case("MobileNetV2, 8 x 64 x 64, training (Adam)", _mobilenet, "train",
+                            "aside", "adam", _BATCH, steps=2),
+    "unet_train": Case("U-Net, 8 x 64 x 64, training (Adam)", _unet, "train", "aside", "adam",
+                       {**_UNET, **_BATCH}),
     "gru": Case("GRU 2 x 192, 6 x 50 steps", _lstm, group="aside", sizes=_GRU),
     "bert": Case("BERT-like encoder 4 x 384, 4 x 96 tokens", _bert, group="aside", sizes=_BERT),
     "elementwise": Case("tanh(x) * sigmoid(x) + erf(x), 4096 x 1024", _chain, group="micro",

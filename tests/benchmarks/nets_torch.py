@@ -99,7 +99,7 @@ class Inverted(nn.Module):
         return x + self.layers(x) if self.residual else self.layers(x)
 
 
-def mobilenet() -> Any:
+def mobilenet(**_: Any) -> Any:
     """As samples/mobilenet.py."""
     layers, channels = [conv_bn(3, 32, 3, 2), nn.ReLU6()], 32
     for expansion, width, blocks, stride in MOBILE:
@@ -184,7 +184,7 @@ def double(inputs: int, outputs: int) -> Any:
 class UNet(nn.Module):
     """As samples/unet.py."""
 
-    def __init__(self, width: int, depth: int) -> None:
+    def __init__(self, width: int, depth: int, **_: Any) -> None:
         super().__init__()
         widths = [width << i for i in range(depth + 1)]
         self.enter = double(3, width)
@@ -204,6 +204,13 @@ class UNet(nn.Module):
         for up, merge in zip(self.up, self.merge, strict=True):
             x = merge(torch.cat((levels.pop(), up(x)), 1))
         return self.leave(x)
+
+
+class PixelClasses(UNet):
+    """A U-Net whose classes come last, as the loss takes them."""
+
+    def forward(self, x: Any) -> Any:
+        return super().forward(x).permute(0, 2, 3, 1)
 
 
 class Chain(nn.Module):
@@ -370,8 +377,9 @@ class Encoder(nn.Module):
 
 NETWORKS: dict[str, Callable[..., Any]] = {
     "lenet": LeNet5, "mlp": mlp, "resnet18": resnet, "resnet50": resnet, "resnet18_train": resnet,
-    "mobilenet": mobilenet, "gpt_decoder": GPT, "gpt_train": GPT, "lstm_infer": Sequence,
-    "lstm_train": Sequence, "gru": Sequence, "unet": UNet, "chain": Chain, "chain_grad": Chain,
+    "resnet50_train": resnet, "mobilenet": mobilenet, "mobilenet_train": mobilenet,
+    "gpt_decoder": GPT, "gpt_train": GPT, "lstm_infer": Sequence, "lstm_train": Sequence,
+    "gru": Sequence, "unet": UNet, "unet_train": PixelClasses, "chain": Chain, "chain_grad": Chain,
     "elementwise": Chain, "layernorm": ResidualNorm, "layernorm_grad": ResidualNorm, "vgg": vgg,
     "convnext": ConvNext, "mixer_train": Mixer, "bert": Encoder, "gemm": Product,
     "conv": lambda: nn.Conv2d(64, 64, 3, padding=1, bias=False),

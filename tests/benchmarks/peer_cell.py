@@ -88,6 +88,8 @@ def _call(ms: ModuleType, net: Any, name: str, case: Case) -> Any:
         optimizer = nn.Momentum(params, 0.02, 0.9)
     if name.startswith("gpt"):
         loss = source(ms, SAMPLES / "gpt.py").NextTokenLoss()
+    elif name.startswith("unet"):
+        loss = nn.CrossEntropyLoss()
     else:
         loss = nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean")
     return nn.TrainOneStepCell(nn.WithLossCell(net, loss), optimizer).set_train()
@@ -118,14 +120,13 @@ def _network(ms: ModuleType, name: str, sizes: dict[str, Any]) -> Any:
     samples: dict[str, tuple[str, Callable[[Any], Any]]] = {
         "lenet": ("lenet", lambda m: m.LeNet5()),
         "mlp": ("mlp", lambda m: m.MLP()),
-        "mobilenet": ("mobilenet", lambda m: m.MobileNetV2()),
-        "unet": ("unet", lambda m: m.UNet(3, 2, **sizes)),
+        "mobilenet": ("mobilenet", lambda m: m.MobileNetV2(dropout=0.0)),
+        "unet": ("unet", lambda m: m.UNet(3, 2, sizes["width"], sizes["depth"])),
         "resnet50": ("resnet", lambda m: m.ResNet50()),
         "resnet18": ("resnet", lambda m: m.ResNet18()),
-        "resnet18_train": ("resnet", lambda m: m.ResNet18()),
     }
-    if name in samples:
-        file, make = samples[name]
+    if (network := name.removesuffix("_train")) in samples:
+        file, make = samples[network]
         return make(source(ms, SAMPLES / f"{file}.py"))
     if name.startswith("gpt"):
         wanted = {k: v for k, v in sizes.items() if k != "batch"}

@@ -95,7 +95,7 @@ def resnet(p: Params, x: Any, depths: Any, bottleneck: bool, **_: Any) -> Any:
     return _dense(x.mean((2, 3)), p)
 
 
-def mobilenet(p: Params, x: Any) -> Any:
+def mobilenet(p: Params, x: Any, **_: Any) -> Any:
     """As samples/mobilenet.py."""
     x = jax.nn.relu6(_conv_bn(x, p, 2, 1))
     for expansion, width, blocks, stride in MOBILE:
@@ -241,10 +241,13 @@ def _layernorm(p: Params, x: Any, r: Any) -> Any:
 
 NETWORKS: dict[str, Callable[..., Any]] = {
     "lenet": lenet, "mlp": mlp, "resnet18": resnet, "resnet50": resnet, "resnet18_train": resnet,
-    "mobilenet": mobilenet, "gpt_decoder": gpt, "gpt_train": gpt, "lstm_infer": recurrent,
-    "lstm_train": recurrent, "gru": recurrent, "unet": unet, "chain": chain, "chain_grad": chain,
-    "elementwise": chain, "layernorm": _layernorm, "layernorm_grad": _layernorm, "vgg": vgg,
-    "convnext": convnext, "mixer_train": mixer, "bert": bert,
+    "resnet50_train": resnet, "mobilenet": mobilenet, "mobilenet_train": mobilenet,
+    "gpt_decoder": gpt, "gpt_train": gpt, "lstm_infer": recurrent, "lstm_train": recurrent,
+    "gru": recurrent, "unet": unet,
+    "unet_train": lambda p, x, **z: unet(p, x, **z).transpose(0, 2, 3, 1),  # as the loss takes it
+    "chain": chain, "chain_grad": chain, "elementwise": chain, "layernorm": _layernorm,
+    "layernorm_grad": _layernorm, "vgg": vgg, "convnext": convnext, "mixer_train": mixer,
+    "bert": bert,
     "gemm": lambda p, a, b: a @ b,
     "conv": lambda p, x: _conv(x, p(), 1, 1),
     "tiny": lambda p, x: jax.nn.relu(_dense(x, p)),

@@ -191,6 +191,8 @@ class Case:
         dtype: what a call computes in. Of inference inputs, weights and outputs have this type; a
             training step has float32 parameters and automatic mixed precision.
         network: the case whose network it is, if not its own.
+        steps: of training whose losses are compared. Where few values decide on which side of a
+            kink many activations are, rounding shows after a few.
     """
 
     title: str
@@ -201,6 +203,7 @@ class Case:
     sizes: dict[str, Any] = field(default_factory=dict)
     dtype: str = "float32"
     network: str = ""
+    steps: int = 3
 
     def spec(self) -> Spec:
         """Its layers, counted."""
