@@ -128,7 +128,7 @@ def lengths(x: Any) -> Case:
 def of_cellc() -> dict[str, Case]:
     """The cases in cellc."""
     import cellc as ms
-    from cellc import nn, ops
+    from cellc import mint, nn, ops
 
     ms.set_context(mode=ms.PYNATIVE_MODE)
     t = {name: ms.Tensor(a) for name, a in arrays().items()}
@@ -162,7 +162,7 @@ def of_cellc() -> dict[str, Case]:
         "nll_loss": lambda: ops.nll_loss(x, labels), "mse_loss": lambda: ops.mse_loss(x, y),
         "asnumpy()": lambda: x.asnumpy(), "tolist()": lambda: t["b"].tolist(),
         "from numpy": lambda: ms.Tensor(given), "one_hot": lambda: ops.one_hot(labels, 8),
-        "pad": lambda: ops.pad(x, (1, 1)), "normalize": lambda: ops.normalize(x),
+        "pad": lambda: ops.pad(x, (1, 1)), "normalize": lambda: mint.nn.functional.normalize(x),
         "leaky_relu": lambda: ops.leaky_relu(x, 0.1), "max(1)": lambda: ops.max(x, 1),
         "batch_norm": lambda: bn(t["image"]), "layer: LayerNorm": lambda: norm(x),
         "layer: Embedding": lambda: table(t["ids"]), "layer: GELU": lambda: gelu(x),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import types
 from pathlib import Path
 
@@ -56,6 +57,19 @@ def test_star_imports() -> None:
         assert helper not in names
     with pytest.raises(AttributeError, match=r"module 'cellc\.ops' has no attribute 'binary'"):
         ops.binary  # noqa: B018
+
+
+def test_the_library_uses_names_that_are_there() -> None:
+    """A function is seldom called for each of its branches: what they ask of `ops` is looked up."""
+    absent = set()
+    for file in Path(cellc.__file__).parent.rglob("*.py"):
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        if any(isinstance(n, ast.ImportFrom) and any(a.name == "ops" for a in n.names)
+               for n in tree.body):
+            absent |= {(file.name, n.lineno, n.attr) for n in ast.walk(tree)
+                       if isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name)
+                       and n.value.id == "ops" and not hasattr(ops, n.attr)}
+    assert absent == set()
 
 
 def test_ours_are_documented() -> None:

@@ -120,7 +120,7 @@ def _table() -> Table:
         "batch_norm": _norms.batch_norm,
         "one_hot": _one_hot,
         "upsample": lambda input, size=None, scale_factor=None, mode="nearest",
-        align_corners=None: ops.interpolate_ext(
+        align_corners=None: window.interpolate_ext(
             input, size, scale_factor, mode, align_corners),
     }
 
