@@ -37,9 +37,21 @@ def load_llvm() -> Any:
 
     for option in OPTIONS:
         llvm.set_option("cellc", option)
-    llvm.initialize_all_targets()
-    llvm.initialize_all_asmprinters()
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
     return llvm
+
+
+@cache
+def _target(triple: str) -> Any:
+    """LLVM's target. Code for other machines is rare, and LLVM for all of them 10 MB more."""
+    llvm = load_llvm()
+    try:
+        return llvm.Target.from_triple(triple)
+    except RuntimeError:
+        llvm.initialize_all_targets()
+        llvm.initialize_all_asmprinters()
+        return llvm.Target.from_triple(triple)
 
 
 def emit_object(text: str, target: Target | Machine) -> bytes:
@@ -72,7 +84,7 @@ def _verified(text: str, target: Target | Machine) -> tuple[Any, Any]:
     """A code generator for the target and the module."""
     llvm = load_llvm()
     module = llvm.parse_assembly(text)
-    machine = llvm.Target.from_triple(target.triple).create_target_machine(
+    machine = _target(target.triple).create_target_machine(
         cpu=target.cpu, features=target.features, opt=0 if text.startswith(QUICK) else 3,
         reloc="pic", codemodel="small",
     )

@@ -1,8 +1,9 @@
 """Resident memory of a process and of all that it has started, as Linux counts it.
 
-Of the process itself all its resident pages count; of its descendants (compilers that work beside
-it, say) their share: a page that n processes map counts 1/n for each, so that a library is not
-counted once for each of them.
+Of the process itself all its resident pages count. Of its descendants (compilers that work beside
+it, say) all memory of their own counts, what a process and its fork have in common once, and files
+(libraries) as far as the one has them mapped that has most: they run the same program. What other
+processes of the machine share with them makes no difference.
 """
 
 from __future__ import annotations
@@ -28,24 +29,28 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
-def field(path: Path, name: str) -> float:
-    """A field of a file of /proc in MiB; 0 where the process has ended."""
+def fields(path: Path) -> dict[str, float]:
+    """The sizes in a file of /proc in MiB, by name; none where the process has ended."""
+    found: dict[str, float] = {}
     with suppress(OSError):
         for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-            if line.startswith(name + ":"):
-                return int(line.split()[1]) / 2**10
-    return 0.0
+            name, _, value = line.partition(":")
+            if value.endswith(" kB"):
+                found[name] = int(value.split()[0]) / 2**10
+    return found
 
 
 def resident(pid: int) -> float | None:
     """What a process and its descendants have in memory now, in MiB; None where nobody says."""
     if not PROC.exists():
         return None
-    own = field(PROC / str(pid) / "status", "VmRSS")
-    return own + sum(field(PROC / str(p) / "smaps_rollup", "Pss") for p in descendants(pid))
+    own = fields(PROC / str(pid) / "status").get("VmRSS", 0.0)
+    others = [fields(PROC / str(p) / "smaps_rollup") for p in descendants(pid)]
+    files = max((o.get("Rss", 0.0) - o.get("Anonymous", 0.0) for o in others), default=0.0)
+    return own + files + sum(o.get("Pss_Anon", o.get("Anonymous", 0.0)) for o in others)
 
 
 def highest(pid: int) -> float | None:
     """The peak of a process alone, in MiB; None where nobody says."""
-    found = field(PROC / str(pid) / "status", "VmHWM")  # ru_maxrss may be that before exec
-    return found or None
+    # (ru_maxrss may be that before exec.)
+    return fields(PROC / str(pid) / "status").get("VmHWM")
