@@ -6,6 +6,7 @@ from __future__ import annotations
 import copy
 import gc
 import pickle
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +17,7 @@ import cellc as ms
 from cellc import nn, ops
 from cellc.common import packed, turned
 from cellc.core import writes
-from cellc.pynative import recorder
+from cellc.pynative import backward, recorder
 
 from .law import assert_same, mode
 
@@ -172,6 +173,34 @@ def test_copies_of_a_packed_parameter_are_whole() -> None:
     assert given_up(p)
 
 
+def test_threads_that_infer_and_record_do_not_disturb_one_another() -> None:
+    net, x = nn.Dense(520, 520).set_train(False), ms.Tensor(array(2, 520))
+    want, weights = net(x).asnumpy().copy(), ms.ParameterTuple([net.weight])
+    wrong: list[Any] = []
+    grads: list[Array] = []
+    done = threading.Event()
+
+    def infer() -> None:
+        while not done.is_set() and not wrong:
+            try:
+                if not np.array_equal(net(x).asnumpy(), want):
+                    wrong.append("values")
+            except Exception as e:
+                wrong.append(e)
+
+    threads = [threading.Thread(target=infer) for _ in range(2)]
+    for t in threads:
+        t.start()
+    for _ in range(30):
+        (grad,) = ms.grad(lambda x: ops.tanh(net(x)).sum(), None, weights)(x)
+        grads.append(grad.asnumpy())
+    done.set()
+    for t in threads:
+        t.join()
+    assert not wrong
+    assert all(np.array_equal(g, grads[0]) for g in grads) and np.any(grads[0])
+
+
 # --- transposes ----------------------------------------------------------------------------------
 
 
@@ -282,7 +311,7 @@ def test_a_gradient_op_by_op_lets_tensors_go(monkeypatch: pytest.MonkeyPatch) ->
         sizes.append(len(self.env))
 
     monkeypatch.setattr(recorder._BackwardWalk, "_run", counting)
-    monkeypatch.setattr(recorder.backward, "run", lambda *args: None)
+    monkeypatch.setattr(backward, "run", lambda *args: None)
 
     got = ms.grad(chain)(x)
     assert_same([got.asnumpy()], [want.asnumpy()])

@@ -151,19 +151,22 @@ class Weights:
             while len(table) > _KINDS:
                 del table[next(iter(table))]
         held.uses += 1
-        if held.executable is None:
+        executable = held.executable
+        if executable is None:
             known = type(p) is Absent and isinstance(p._elements, packed.Packed)
             if held.uses <= _PATIENCE and not known:
                 return None
             program = self._program((*key, p._type), operands, attrs)
             if program is None:
                 return None
-            held.executable = Executable(program)
+            executable = Executable(program)
         elif held.unpacked == times:
             held.epoch = epoch
             return held
-        held.executable.bind([packed.Weight(p)])
-        held.epoch, held.unpacked = epoch, times
+        executable.bind([packed.Weight(p)])
+        # In this order: other threads may look.
+        held.executable, held.unpacked = executable, times
+        held.epoch = epoch
         return held
 
     def _program(
