@@ -209,6 +209,9 @@ WAYS = {
     "weights from memory": ((4, 1, 3), {"again": 1}, (3, 6)),
     "weights from memory, narrower": ((2, 1, 4), {"again": 1, "fewer": 1}, (3, 11)),
     "elements read twice": ((2, 1, 3), {"fold": True}, (4, 6)),
+    "weights stay": ((2, 1, 4), {"slides": True}, (4, 12)),
+    "weights stay, narrower": ((1, 1, 6), {"slides": True, "fewer": 2}, (5, 16)),
+    "weights stay, dilated": ((1, 1, 5), {"slides": True}, (7, 10)),
 }
 
 
@@ -218,7 +221,9 @@ WAYS = {
 def test_every_kind_of_tile_gives_the_same_bits(depth: int, way: str, target: Target) -> None:
     (ov, tr, tc), kind, size = WAYS[way]
     window = (1, 1) if "flat" in way else (3, 3)
-    s = spec(1, depth, size, 4 * target.lanes(4), window, p=(window[0] // 2,) * 4)
+    apart = 2 if "dilated" in way else 1
+    s = spec(1, depth, size, 4 * target.lanes(4), window, p=(window[0] // 2 * apart,) * 4,
+             d=(apart, apart))
     x, w = arrays(s)
     p = problem(s, target, BORDERS["bordered"])
     steps = Plan()

@@ -37,6 +37,7 @@ from .conv_vec import (
 )
 
 _UNROLLED_FMAS = 112
+_SLIDING_FMAS = 150
 _STEP_FMAS = 112
 _L2_BYTES = 1 << 20
 _STRETCH_BYTES = 18 << 10
@@ -383,7 +384,8 @@ class Writer:
     def _taps(self, x: V, w: V, accs: list[V], channel: int = 0) -> list[V]:
         """The steps of one input channel; of number `channel` of each group of a block."""
         p, f = self.p, self.f
-        if p.taps * self.t.ov * self.t.pixels <= _UNROLLED_FMAS:
+        most = _SLIDING_FMAS if self.t.slides else _UNROLLED_FMAS
+        if p.taps * self.t.ov * self.t.pixels <= most:
             for a in range(p.kh):
                 accs = self.row_taps(x, w, accs, a, channel)
             return accs
@@ -399,7 +401,7 @@ class Writer:
     def row_taps(self, x: V, w: V, accs: list[V], a: int, channel: int = 0) -> list[V]:
         """The steps of one row of the kernel window."""
         p, f = self.p, self.f
-        if p.slides:
+        if self.t.slides:
             return self._slide(x, w, accs, a, channel)
         fmas = self.t.ov * self.t.pixels
         group = max(d for d in range(1, p.kw + 1)
@@ -416,26 +418,28 @@ class Writer:
 
     def _slide(self, x: V, w: V, accs: list[V], a: int, channel: int) -> list[V]:
         """The steps of row `a` of the kernel window, a pixel of the input after the other: each is
-        loaded and shuffled once for all windows it is in."""
+        loaded once for all windows it is in. Each window meets its taps in their order."""
         p, t, f = self.p, self.t, self.f
         (_, stride), (_, step) = p.stride, p.dilation
         out = list(accs)
         lanes = [lane // p.depth * p.depth + channel for lane in range(p.bo)]
-        weights = [f.load(self.vec, f.gep(w, (a * p.kw + b) * p.bo, self.ty))
-                   for b in range(p.kw)]
+        weights = [[f.load(self.vec, f.gep(w, ((a * p.kw + b) * t.ov + j) * p.bo, self.ty))
+                    for j in range(t.ov)] for b in range(p.kw)]
+        done: list[int] = []
         for r in range(t.tr):
             for q in range((t.tc - 1) * stride + (p.kw - 1) * step + 1):
                 uses = [(b, (q - b * step) // stride) for b in range(p.kw)
                         if (q - b * step) % stride == 0 <= q - b * step < t.tc * stride]
                 if not uses:
                     continue
-                if q % 4 == 0:
-                    f.fence(out[r * t.tc + uses[0][1]])
-                value = f.load(self.vec, f.gep(x, self._pixel(r, 0, a, 0) + q * p.bi, self.ty))
-                value = f.shuffle(value, f.undef(self.vec), lanes)
-                for b, c in uses:
-                    k = r * t.tc + c
-                    out[k] = f.fma(value, weights[b], out[k])
+                if q % 4 == 0 or not p.narrow:
+                    f.fence(*(out[k] for k in done))
+                ptr = f.gep(x, self._pixel(r, 0, a, 0) + q * p.bi, self.ty)
+                value = self._value(ptr, lanes)
+                done = [j * t.pixels + r * t.tc + c for _, c in uses for j in range(t.ov)]
+                for (b, _), k in zip(((b, j) for b, _ in uses for j in range(t.ov)), done,
+                                     strict=True):
+                    out[k] = f.fma(value, weights[b][k // t.pixels], out[k])
         return out
 
     def _tap_run(self, x: V, w: V, accs: list[V], a: int, count: int, channel: int) -> list[V]:

@@ -139,6 +139,8 @@ class Tile:
         again: vectors of weights that have no register: the multiply-adds of each pixel read them.
         fewer: so many tiles of a row, the last ones, are a column narrower.
         fold: whether the target's multiply-add takes one element of memory for all lanes.
+        slides: the weights of a row of the window stay in registers while the pixels of the image
+            pass by: each is read once for all windows of the tile it is in.
     """
 
     ov: int
@@ -148,6 +150,7 @@ class Tile:
     again: int = 0
     fewer: int = 0
     fold: bool = False
+    slides: bool = False
 
     @property
     def pixels(self) -> int:
@@ -162,6 +165,8 @@ class Tile:
     def folded(self) -> range:
         """Pixels whose element is read by each multiply-add rather than once into a register:
         fewer instructions, more loads."""
+        if self.slides:
+            return range(0)
         if self.ov == 1:
             return range(self.pixels)
         return range(1, self.pixels, 2) if self.ov == 2 and self.fold else range(0)
@@ -179,11 +184,14 @@ def _step_cycles(p: BlockConv, t: Tile) -> float:
     """
     shuffles = p.narrow / (p.kw if p.slides else 1)
     fmas = t.ov * t.pixels * (1 + shuffles)
+    pixels: float = t.pixels
+    if t.slides and not p.narrow:
+        pixels = (t.tc + (p.kw - 1) * p.dilation[1]) / p.kw
     if not t.fold:
-        loads = t.ov + t.pixels
+        loads = t.ov + pixels
         return max(fmas / 2, loads / 2, (fmas + loads + 1) / 5.0, 4.0) + 0.12 * t.ov
     folded = t.again * t.pixels + t.ov * len(t.folded)
-    loads = t.ov - t.again + t.pixels - len(t.folded)
+    loads = t.ov - t.again + pixels - len(t.folded)
     alone = max(fmas / 2, (loads + folded) / 2, (fmas + loads + 1) / 5.0, 4.0)
     beside = max(0.41 * fmas + 0.5 * loads + 0.2 * folded, 0.68 * (loads + folded))
     return (alone + beside + 0.25 * t.ov) / 2
@@ -207,27 +215,40 @@ def _tiles(p: BlockConv, target: Target, ov: int) -> Iterator[Tile]:
     # Of 16 registers one stays free: there a multiply-add takes no element of memory for all lanes.
     few = target.vector_registers == 16 and not p.depthwise
     free = target.vector_registers - few
-    free -= p.slides * p.kw
+    fold = target.vector_bytes == 64 and not p.depthwise and not p.narrow
+    if p.narrow or p.depthwise:
+        held = p.kw + 1 if p.slides else ov
+        yield from _wide(p, ov, (free - 1 - held) // ov, Tile(ov, 1, 1, 0.0, slides=p.slides))
+        return
     # Beside 13 accumulators of one vector LLVM finds no register to rotate them through.
     held = 2 if few and ov == 1 else ov
-    most = (free - 1 - held) // ov
-    fold = target.vector_bytes == 64 and not p.depthwise and not p.narrow
+    plain = Tile(ov, 1, 1, 0.0, fold=fold)
+    yield from _wide(p, ov, (free - 1 - held) // ov, plain)
     if fold and p.groups == 1 and ov > 2:
-        most = (free - held) // ov  # a vector of weights stays in memory
-    rows, cols = (1, p.oh * p.ow) if p.flat else (p.oh, p.ow)
-    least = -(-cols // most)
-    widths = {-(-cols // across) for across in range(least, (3 if fold else 1) * least + 1)}
-    shapes = [(1, tc) for tc in sorted(widths, reverse=True)]
-    if not p.by_rows:  # several rows only where a row is short
-        shapes += [(tr, cols) for tr in range(2, min(rows, most // cols) + 1)]
+        tc = (free - held) // ov  # a vector of weights stays in memory
+        yield from _wide(p, ov, tc, replace(plain, again=max(0, ov * (tc + 1) + 1 - free)))
+    if p.stride[1] == 1 and 1 < p.kw <= _WIDEST_SLIDING and (
+            tc := (free - 1 - few - ov * p.kw) // ov) > (p.kw - 1) * p.dilation[1]:
+        yield from _wide(p, ov, tc, replace(plain, slides=True))
 
+
+def _wide(p: BlockConv, ov: int, most: int, t: Tile) -> Iterator[Tile]:
+    """Tiles like `t` of so many pixels at most."""
+    rows, cols = (1, p.oh * p.ow) if p.flat else (p.oh, p.ow)
+    if most < 1:
+        return
+    least = -(-cols // most)
+    widths = {-(-cols // across) for across in range(least, (3 if t.fold else 1) * least + 1)}
+    shapes = [(1, tc) for tc in sorted(widths, reverse=True)]
+    if not p.by_rows and not (t.slides and not p.narrow):  # several rows only where a row is short
+        shapes += [(tr, cols) for tr in range(2, min(rows, most // cols) + 1)]
     for tr, tc in shapes:
-        again = max(0, ov * tr * tc + held + 1 - free)
         across = -(-cols // tc)
         fewer = across * tc - cols
-        if tr > 1 or tc == 1 or fewer * _UNEVEN < cols or not fold:
+        if tr > 1 or tc == 1 or fewer * _UNEVEN < cols or not t.fold:
             fewer = 0
-        tile = Tile(ov, tr, tc, 0.0, again, fewer, fold)
+        again = t.again if tr * tc == most else 0
+        tile = replace(t, tr=tr, tc=tc, again=again, fewer=fewer)
         cycles = (across - fewer) * _tile_cycles(p, tile)
         if fewer:
             cycles = 1.01 * (cycles + fewer * _tile_cycles(p, tile.narrower()))  # more code
