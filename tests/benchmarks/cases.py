@@ -303,7 +303,7 @@ CASES: dict[str, Case] = {
     "mixer_train": Case("MLP-Mixer, 4 x 112 x 112, training (Adam)", _mixer, "train", "aside",
                         "adam", {"width": 192, "patch": 14, "depth": 4, "tokens": 96}),
     "resnet50_train": Case("ResNet-50, 8 x 64 x 64, training (Adam)", _resnet, "train", "aside",
-                           "adam", {**_R50, **_BATCH}),
+                           "adam", {**_R50, **_BATCH}, steps=1),
     "mobilenet_train": Case("MobileNetV2, 8 x 64 x 64, training (Adam)", _mobilenet, "train",
                             "aside", "adam", _BATCH, steps=2),
     "unet_train": Case("U-Net, 8 x 64 x 64, training (Adam)", _unet, "train", "aside", "adam",
