@@ -211,7 +211,8 @@ def test_a_product_may_store_another_type() -> None:
 @pytest.mark.parametrize("target", x86_targets(), ids=lambda t: t.name)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int8", "uint16"])
 def test_small_elements_are_gathered_by_words(dtype: str, target: Any) -> None:
-    """Columns that become rows of a larger matrix: no element is read by itself, none outside."""
+    """Columns that become rows of a larger matrix: no element is read by itself, nothing outside
+    (23 * 37 elements are no whole number of words)."""
     graph = parse_graph("""graph g(%x: T[23,37] input, %y: T[40,30] input) {
       %0: T[37,23] = transpose(%x) {perm=(1, 0)}
       %1: T[40,30] = pad(%0) {low=(1, 3), high=(2, 4), interior=None, value=0}
@@ -228,6 +229,6 @@ def test_small_elements_are_gathered_by_words(dtype: str, target: Any) -> None:
         x = rng.integers(0, 60, 23 * 37 + odd).astype(number)[odd:].reshape(23, 37)
         y = rng.integers(0, 60, (40, 30)).astype(number)
         want = y + np.pad(x.T, ((1, 2), (3, 4)))
-        if dtype.endswith("float16"):  # between unreadable pages
+        if dtype.endswith("float16"):  # up to unreadable pages
             assert np.array_equal(run_calls(optimized, target, [x, y])[0], want)
         assert np.array_equal(driver.compile_graph(graph, target)([x, y])[0], want)

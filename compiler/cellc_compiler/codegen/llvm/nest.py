@@ -15,6 +15,7 @@ from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass, field
 from cellc_runtime.target import Target
 
+from ...ir.graph import Value
 from ...ir.types import prod
 from ...loops.expr import Expr, const
 from ...loops.index import Dyn, Index, Quot, Var
@@ -534,14 +535,14 @@ class NestEmitter:
         f, access = self.f, e.payload
         where = self._value(e.args[0], scope) if e.args else None
         memory = memory_type(e.dtype)
-        pointer, offset, scale = self.pointers[access.buffer], access.offset, 1
+        pointer, offset = self.pointers[access.buffer], access.offset
         if access.part is not None:
-            offset, scale = offset * 2 + access.part, 2
+            offset = offset * 2 + access.part
         uniform = self._uniform(offset, scope) and (where is None or lanes_of(where.ty) == 1)
         if uniform:
             raw = self._load_scalar(pointer, self._index(offset, scope), memory, where)
         else:
-            raw = self._load_vector(pointer, offset, scope, memory, where, scale)
+            raw = self._load_vector(access.buffer, offset, scope, memory, where)
         return scalar.from_memory(f, raw, e.dtype)
 
     def _load_scalar(self, pointer: V, at: V, memory: str, where: V | None) -> V:
@@ -553,9 +554,9 @@ class NestEmitter:
         return f.select(where, raw, f.zero(memory))
 
     def _load_vector(
-        self, pointer: V, offset: Index, scope: Scope, memory: str, where: V | None, scale: int
+        self, buffer: Any, offset: Index, scope: Scope, memory: str, where: V | None
     ) -> V:
-        f, n = self.f, scope.lanes
+        f, n, pointer = self.f, scope.lanes, self.pointers[buffer]
         ty = vector(memory, n)
         mask = self._mask(where, scope)
         assert scope.lane is not None
@@ -566,7 +567,10 @@ class NestEmitter:
             return f.masked_load(ty, p, mask, f.zero(ty))
         full = mask if mask is not None else V(vector("i1", n), "splat (i1 true)")
         if sizeof(memory) < 4 and n > 1 and self.target.vector_bytes > 16:
-            return gather_words(f, memory, pointer, self._positions(offset, scope), full)
+            nbytes = buffer.type.nbytes if isinstance(buffer, Value) else 0
+            if 4 <= nbytes < 1 << 31:
+                at = self._positions(offset, scope)
+                return gather_words(f, memory, pointer, at, full, nbytes)
         return gather(f, ty, self._pointers(pointer, offset, scope, memory), full)
 
     def _positions(self, offset: Index, scope: Scope) -> V:
@@ -656,30 +660,29 @@ def _has_vector_dyn(em: NestEmitter, offset: Index, scope: Scope) -> bool:
     return any(lanes_of(em._value(d.expr, scope).ty) > 1 for d in _dyns(offset))
 
 
-def gather(f: Function, ty: str, pointers: V, mask: V) -> V:
-    """Load each lane from its own address where the mask is set (0 elsewhere)."""
+def gather(f: Function, ty: str, pointers: V, mask: V, align: int = 0) -> V:
+    """Load each lane from its own address where the mask is set (0 elsewhere). The addresses are
+    multiples of `align`, by default of an element's size."""
     name = f"llvm.masked.gather.{suffix(ty)}.v{lanes_of(ty)}p0"
     f.declares.add(f"declare {ty} @{name}({pointers.ty}, i32 immarg, {mask.ty}, {ty})")
-    align = sizeof(element(ty))
+    align = align or sizeof(element(ty))
     return f.emit(ty, f"call {ty} @{name}({pointers}, i32 {align}, {mask}, {f.zero(ty)})")
 
 
-def gather_words(f: Function, memory: str, base: V, at: V, mask: V) -> V:
+def gather_words(f: Function, memory: str, base: V, at: V, mask: V, nbytes: int) -> V:
     """`gather` of elements of 1 or 2 bytes at `base + at`, for which there is no instruction: LLVM
-    would branch for each lane. The aligned words that hold them are gathered; a word that holds an
-    element lies in the element's page."""
+    would branch for each lane. Four bytes that begin with the element are gathered; at the end of
+    the `nbytes` (4 at least) behind `base`, the last four, in which it lies further up."""
     size, lanes = sizeof(memory), lanes_of(at.ty)
-    per = 4 // size
-    bits = f.emit("i64", f"ptrtoint {base} to i64")
-    start = f.emit("ptr", f"inttoptr {f.binary('and', bits, f.i64(-4))} to ptr")
-    ahead = f.binary("lshr", f.binary("and", bits, f.i64(3)), f.i64(size // 2))
-    at = f.add(at, f.splat(_to(f, ahead, element(at.ty)), lanes))
-    words = f.binary("ashr", at, f.const(at.ty, per // 2))
-    pointers = f.emit(vector("ptr", lanes), f"getelementptr i32, {start}, {words}")
-    found = gather(f, vector("i32", lanes), pointers, mask)
-    part = f.binary("and", at, f.const(at.ty, per - 1))
+    first = f.binary("mul", at, f.const(at.ty, size)) if size > 1 else at
+    inside = f.intrinsic("smin", at.ty, first, f.const(at.ty, nbytes - 4))
+    pointers = f.emit(vector("ptr", lanes), f"getelementptr i8, {base}, {inside}")
+    found = gather(f, vector("i32", lanes), pointers, mask, align=1)
+    part = f.sub(first, inside)
     part = part if element(at.ty) == "i32" else f.cast("trunc", part, "i32")
-    shift = f.binary("shl", part, f.const(part.ty, 2 + size))  # by 8 or 16 bits each
+    shift = f.binary("shl", part, f.const(part.ty, 3))
+    # A lane that is masked out may be anywhere.
+    shift = f.binary("and", shift, f.const(part.ty, 31))
     raw = f.cast("trunc", f.binary("lshr", found, shift), f"i{8 * size}")
     return f.cast("bitcast", raw, memory) if memory == "half" else raw
 
