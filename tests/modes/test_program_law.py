@@ -215,18 +215,6 @@ def test_three_training_steps() -> None:
     assert not np.array_equal(results[0], results[2])
 
 
-def test_gradients_of_convolutions_over_blocked_copies() -> None:
-    """3x3 with enough channels, and 1x1, whose gradient is a product; see `conv_over_blocks`."""
-    w, v = tensor(64, 64, 3, 3, seed=1), tensor(24, 64, 1, 1, seed=2)
-
-    def loss(x: Tensor, w: Tensor, v: Tensor) -> Tensor:
-        y = ops.relu(ops.conv2d(x, w, pad_mode="pad", padding=1))
-        return (ops.conv2d(y, v) ** 2).mean()
-
-    results = law(lambda: ms.value_and_grad(loss, (0, 1, 2)), tensor(4, 64, 16, 16), w, v)
-    assert len(results) >= 4 and all(r.any() for r in results)
-
-
 def test_training_lowers_the_loss() -> None:
     with_graph = in_both_modes(lambda: Train(Net()), X, Y, calls=40)[1]
     assert with_graph[39] < 0.6 * with_graph[0]

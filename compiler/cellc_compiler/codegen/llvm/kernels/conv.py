@@ -24,7 +24,6 @@ from cellc_runtime.target import Target
 from .conv_dephase import dephase_kernel
 from .conv_joint import Joint, JointPlan, Spread, join_images, spread_kernel
 from .conv_joint import gather_kernel as join_kernel
-from .conv_over_blocks import OverBlocks, backward_over_blocks, forward_over_blocks
 from .conv_taps import Epilogue, Phase, TapConv, choose_tiling, tap_kernel
 from .conv_unfold import SLACK_BYTES, Unfold, unfold_kernel, widen_kernel
 from .conv_vec import Plan, acc_size, is_half, memory_type
@@ -45,8 +44,6 @@ from .conv_weight import (
 from .conv_weight_product import Product, choose_product
 
 _LONGEST_ROW = 512
-_GAIN = 1.2
-"""How much faster a convolution over blocks must promise to be."""
 
 __all__ = [
     "ConvSpec", "Epilogue", "Plan", "backward_phases", "conv_backward_data",
@@ -214,38 +211,14 @@ def conv_forward(
         epilogue: applied to accumulators before their store; see `conv_taps.Epilogue`.
         extra: buffers the epilogue reads, roles `e0`, `e1`, ...: `bufs[3:]` of the kernel.
     """
-    spec = _flattened(spec)
-    over = forward_over_blocks(spec, target)
-    if over is not None and _pays(over, _forward_problem(spec), target):
-        return over.plan(target, "x", epilogue, extra)
-    return plain_forward(spec, target, epilogue, extra)
-
-
-def plain_forward(
-    spec: ConvSpec, target: Target, epilogue: Epilogue | None = None, extra: int = 0
-) -> Plan:
-    """`conv_forward` by the tile kernels of `conv_taps`."""
     plan = Plan()
-    _convolve(plan, spec, _forward_problem(spec), target, ("x", "out"), epilogue, extra)
-    return plan
-
-
-def _forward_problem(spec: ConvSpec) -> TapConv:
+    spec = _flattened(spec)
+    u = _forward_unfold(spec)
     row = spec.icg * spec.taps
-    return TapConv(_forward_unfold(spec), spec.n, spec.groups, spec.ocg, spec.icg,
-                   (Phase(_forward_taps(spec)),), (spec.ocg * row, row, spec.taps), spec.dtype)
-
-
-def _pays(over: OverBlocks, p: TapConv, target: Target) -> bool:
-    """Whether a problem is estimated to be faster over blocked images than by the tile kernels."""
-    if not over.full:
-        return False
-    t = choose_tiling(p, target)
-    joined = join_images(p, t, target)
-    cycles = t.cycles if joined is None else joined.cycles
-    if joined is None and not t.rows and not p.unfold.identity:
-        cycles += p.image.cycles(target) * p.n * p.groups * p.k
-    return over.cycles * _GAIN < cycles
+    problem = TapConv(u, spec.n, spec.groups, spec.ocg, spec.icg, (Phase(_forward_taps(spec)),),
+                      (spec.ocg * row, row, spec.taps), spec.dtype)
+    _convolve(plan, spec, problem, target, ("x", "out"), epilogue, extra)
+    return plan
 
 
 def _axis(count: int, stride: int, dilation: int, pad: int, phase: int) -> list[tuple[int, int]]:
@@ -276,36 +249,23 @@ def conv_backward_data(spec: ConvSpec, target: Target) -> Plan:
 
     This is also the forward of a transposed convolution whose input is `dy`.
     """
+    plan = Plan()
     spec = _flattened(spec)
+    (sy, sx) = spec.stride
     phases = backward_phases(spec)
     if not phases:
-        plan = Plan()
         plan.scratch["phases"] = _phase_bytes(spec, 1)
         plan.add(_dephase(spec, phases, target), "phases", "out")
         return plan
-    over = backward_over_blocks(spec, target)
-    if over is not None and _pays(over, _backward_problem(spec, phases), target):
-        return over.plan(target, "dy")
-    return plain_backward_data(spec, target)
-
-
-def _backward_problem(spec: ConvSpec, phases: dict[tuple[int, int], Phase]) -> TapConv:
-    (sy, sx) = spec.stride
     taps = [t for p in phases.values() for t in p.taps]
     u = Unfold(spec.dtype, spec.oh, spec.ow, -(-spec.h // sy), -(-spec.w // sx), 1, 1,
                tuple({t[0] for t in taps}), tuple({t[1] for t in taps}))
     strides = (spec.ocg * spec.icg * spec.taps, spec.taps, spec.icg * spec.taps)
-    acc = spec.dtype if (sy, sx) == (1, 1) or not is_half(spec.dtype) else float32
-    return TapConv(u, spec.n, spec.groups, spec.icg, spec.ocg, tuple(phases.values()),
-                   strides, acc)
-
-
-def plain_backward_data(spec: ConvSpec, target: Target) -> Plan:
-    """`conv_backward_data` by the tile kernels of `conv_taps`, where a tap reaches the image."""
-    plan = Plan()
-    phases = backward_phases(spec)
-    problem = _backward_problem(spec, phases)
-    if spec.stride == (1, 1):
+    direct = (sy, sx) == (1, 1)
+    acc = spec.dtype if direct or not is_half(spec.dtype) else float32
+    problem = TapConv(u, spec.n, spec.groups, spec.icg, spec.ocg, tuple(phases.values()),
+                      strides, acc)
+    if direct:
         _convolve(plan, spec, problem, target, ("dy", "out"))
         return plan
     joined = join_images(problem, choose_tiling(problem, target), target)

@@ -313,8 +313,6 @@ class Writer:
     def _pixel(self, r: int, c: int, a: int, b: int) -> int:
         """Elements from the tile's start to pixel (r, c) at tap (a, b)."""
         p = self.p
-        if p.mirrored:
-            a, b = p.kh - 1 - a, p.kw - 1 - b
         y = r * p.stride[0] + a * p.dilation[0]
         return (y * p.pw + c * p.stride[1] + b * p.dilation[1]) * p.bi
 
@@ -393,7 +391,7 @@ class Writer:
 
         def row(_: V, c: list[V]) -> list[V]:
             done = self.row_taps(c[0], c[1], c[2:], 0, channel)
-            return [f.gep(c[0], p.towards * p.dilation[0] * p.pw * p.bi, self.ty),
+            return [f.gep(c[0], p.dilation[0] * p.pw * p.bi, self.ty),
                     f.gep(c[1], line, self.ty), *done]
 
         return f.loop(0, p.kh, 1, [x, w, *accs], row)[2:]
@@ -411,7 +409,7 @@ class Writer:
 
         def run(_: V, c: list[V]) -> list[V]:
             done = self._tap_run(c[0], c[1], c[2:], a, group, channel)
-            return [f.gep(c[0], p.towards * group * p.dilation[1] * p.bi, self.ty),
+            return [f.gep(c[0], group * p.dilation[1] * p.bi, self.ty),
                     f.gep(c[1], group * self.t.ov * p.bo, self.ty), *done]
 
         return f.loop(0, p.kw, group, [x, w, *accs], run)[2:]

@@ -35,8 +35,6 @@ class BlockConv:
             of channels are those of the first of these places, of the next in the row, and so on
             (a transposed convolution whose windows do not overlap). `oc` counts all of them.
         by_rows: a tile stays within one row of the output.
-        mirrored: the window is turned round: its first tap meets the last pixel. Not of groups that
-            share a block.
     """
 
     n: int
@@ -58,12 +56,6 @@ class BlockConv:
     dtype: DType
     spread: tuple[int, int] = (1, 1)
     by_rows: bool = False
-    mirrored: bool = False
-
-    @property
-    def towards(self) -> int:
-        """Which way a window's pixels are met."""
-        return -1 if self.mirrored else 1
 
     @property
     def taps(self) -> int:
