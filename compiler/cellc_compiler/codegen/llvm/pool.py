@@ -4,11 +4,15 @@ Every image holds this code; the runtime uses the copy of the first image it loa
 process and points the others at it (`Ext.PARALLEL_FOR`).
 
 A *region* is one call of `cellc_pool_run`. Its owner writes what is to be done, then publishes
-the ticket: the region's number in the high half, the chunks left to claim in the low half. A
-claim is one compare-and-swap that lowers it by one. An exhausted ticket (low half zero) can
+the ticket: the region's number in the high half, below it 16 bits each for the chunks taken from
+the front and for those left. A claim is one compare-and-swap. An exhausted ticket (none left) can
 never be claimed, whatever the fields beside it hold by then, and a claim that succeeds proves
 that they belong to its region. The owner takes chunks too, so a worker that sleeps or has not
 started never holds a region up; the region ends when the chunks done equal the chunks there are.
+
+The owner and every other worker claim from the front, the rest from the back. So two threads have a
+half each, from region to region the same one, and find what they wrote before in their own
+cache; they meet where their speeds let them.
 
 Workers spin for a moment after a region and then sleep on a futex. A sleeper announces itself
 before it looks at the ticket for the last time, and a publisher looks for sleepers after it has
@@ -93,13 +97,13 @@ done:
 
 ; Do chunks until none is left; how many were done. A chunk of region g is done before g can end,
 ; so a thread that counts its chunks and adds them after the last one adds to the right region.
-define internal i32 @work() nounwind {
+define internal i32 @work(i1 %back) nounwind {
 entry:
   br label %look
 look:
   %count = phi i32 [ 0, %entry ], [ %count, %claim ], [ %more, %mine ]
   %ticket = load atomic i64, ptr [ticket] acquire, align 8
-  %left = and i64 %ticket, 4294967295
+  %left = and i64 %ticket, 65535
   %none = icmp eq i64 %left, 0
   br i1 %none, label %end, label %claim
 claim:
@@ -107,13 +111,18 @@ claim:
   %bufs = load atomic ptr, ptr [bufs] monotonic, align 8
   %ntasks = load atomic i64, ptr [ntasks] monotonic, align 8
   %grain = load atomic i64, ptr [grain] monotonic, align 8
-  %nchunks = load atomic i64, ptr [nchunks] monotonic, align 8
-  %next = sub i64 %ticket, 1
+  ; One less is left; from the front, one more is taken there.
+  %step = select i1 %back, i64 -1, i64 65535
+  %next = add i64 %ticket, %step
   %pair = cmpxchg ptr [ticket], i64 %ticket, i64 %next acq_rel monotonic
   %won = extractvalue { i64, i1 } %pair, 1
   br i1 %won, label %mine, label %look
 mine:
-  %index = sub i64 %nchunks, %left
+  %high = lshr i64 %ticket, 16
+  %front = and i64 %high, 65535
+  %behind = add i64 %front, %left
+  %last = sub i64 %behind, 1
+  %index = select i1 %back, i64 %last, i64 %front
   %lo = mul i64 %index, %grain
   %stop = add i64 %lo, %grain
   %past = icmp ugt i64 %stop, %ntasks
@@ -140,14 +149,16 @@ out:
 define internal ptr @worker(ptr %arg) nounwind {
 entry:
   %index = ptrtoint ptr %arg to i32
+  %odd = and i32 %index, 1
+  %back = icmp eq i32 %odd, 0
   br label %awake
 awake:
   br label %spin
 spin:
   %round = phi i32 [ 0, %awake ], [ %again, %pause ]
   %ticket = load atomic i64, ptr [ticket] acquire, align 8
-  %left = trunc i64 %ticket to i32
-  %some = icmp ne i32 %left, 0
+  %left = trunc i64 %ticket to i16
+  %some = icmp ne i16 %left, 0
   br i1 %some, label %mayhelp, label %idle
 mayhelp:
   ; A worker above the present number of threads is parked.
@@ -156,7 +167,7 @@ mayhelp:
   %active = icmp slt i32 %index, %top
   br i1 %active, label %help, label %park
 help:
-  %count = call i32 @work()
+  %count = call i32 @work(i1 %back)
   %any = icmp ne i32 %count, 0
   br i1 %any, label %report, label %awake
 report:
@@ -174,8 +185,8 @@ sleep:
   %seen = load atomic i32, ptr [wake] seq_cst, align 4
   %was = atomicrmw add ptr [sleepers], i32 1 seq_cst
   %last = load atomic i64, ptr [ticket] seq_cst, align 8
-  %lastleft = trunc i64 %last to i32
-  %quiet = icmp eq i32 %lastleft, 0
+  %lastleft = trunc i64 %last to i16
+  %quiet = icmp eq i16 %lastleft, 0
   br i1 %quiet, label %block, label %rise
 block:
   call void @wait_on(ptr [wake], i32 %seen)
@@ -270,7 +281,8 @@ define internal void @publish(ptr %fn, ptr %bufs, i64 %ntasks, i64 %grain, i64 %
   store atomic i64 %grain, ptr [grain] monotonic, align 8
   store atomic i64 %nchunks, ptr [nchunks] monotonic, align 8
   %old = load atomic i64, ptr [ticket] monotonic, align 8
-  %region = add i64 %old, 4294967296
+  %number = and i64 %old, -4294967296
+  %region = add i64 %number, 4294967296
   %ticket = or i64 %region, %nchunks
   store atomic i64 %ticket, ptr [ticket] seq_cst, align 8
   %sleepers = load atomic i32, ptr [sleepers] seq_cst, align 4
@@ -322,8 +334,8 @@ out:
 }
 
 define hidden void @cellc_pool_run(ptr %fn, ptr %bufs, i64 %ntasks, i64 %asked) nounwind {
-  ; A chunk number fits 31 bits.
-  %least = lshr i64 %ntasks, 30
+  ; A number of chunks fits 16 bits.
+  %least = lshr i64 %ntasks, 15
   %atleast = add i64 %least, 1
   %small = icmp slt i64 %asked, %atleast
   %grain = select i1 %small, i64 %atleast, i64 %asked
@@ -355,7 +367,7 @@ start:
   br label %go
 go:
   call void @publish(ptr %fn, ptr %bufs, i64 %ntasks, i64 %grain, i64 %nchunks)
-  %count = call i32 @work()
+  %count = call i32 @work(i1 false)
   %old = atomicrmw add ptr [done], i32 %count acq_rel
   %chunks = trunc i64 %nchunks to i32
   call void @await(i32 %chunks)

@@ -583,7 +583,11 @@ def block_kernel(
 
     def body(f: Function, bufs: list[V], unit: V) -> None:
         writer = Writer(p, t, f, bufs, epilogue, ahead)
-        n, g, c = split_index(f, unit, [p.n, s.group_parts, s.tile_parts])
+        # Tasks that follow one another are a thread's: they share pixels, or large weights.
+        if s.weights_stay:
+            n, c, g = split_index(f, unit, [p.n, s.tile_parts, s.group_parts])
+        else:
+            n, g, c = split_index(f, unit, [p.n, s.group_parts, s.tile_parts])
         g0, t0 = f.mul(g, f.i64(s.group_per)), f.mul(c, f.i64(s.tile_per))
         g1 = minimum(f, f.add(g0, f.i64(s.group_per)), f.i64(groups))
         t1 = minimum(f, f.add(t0, f.i64(s.tile_per)), f.i64(tiles))
