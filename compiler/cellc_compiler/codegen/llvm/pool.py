@@ -31,7 +31,7 @@ _STATE = """
 ; One cache line pair for each thing that different threads write.
 %pool = type { i64, [120 x i8],
                i32, i32, [120 x i8],
-               ptr, ptr, i64, i64, i64, [88 x i8],
+               ptr, ptr, i64, i64, [96 x i8],
                i32, i32, i32, i32, i32, [108 x i8],
                i32, i32 }
 @pool = internal global %pool zeroinitializer, align 128
@@ -39,9 +39,9 @@ _STATE = """
 
 _FIELDS = {
     "ticket": (0, "i64"), "done": (2, "i32"), "waiting": (3, "i32"), "fn": (5, "ptr"),
-    "bufs": (6, "ptr"), "ntasks": (7, "i64"), "grain": (8, "i64"), "nchunks": (9, "i64"),
-    "owner": (11, "i32"), "pid": (12, "i32"), "workers": (13, "i32"), "threads": (14, "i32"),
-    "spin": (15, "i32"), "wake": (17, "i32"), "sleepers": (18, "i32"),
+    "bufs": (6, "ptr"), "ntasks": (7, "i64"), "grain": (8, "i64"),
+    "owner": (10, "i32"), "pid": (11, "i32"), "workers": (12, "i32"), "threads": (13, "i32"),
+    "spin": (14, "i32"), "wake": (16, "i32"), "sleepers": (17, "i32"),
 }  # fmt: skip
 
 _CODE = """
@@ -279,7 +279,6 @@ define internal void @publish(ptr %fn, ptr %bufs, i64 %ntasks, i64 %grain, i64 %
   store atomic ptr %bufs, ptr [bufs] monotonic, align 8
   store atomic i64 %ntasks, ptr [ntasks] monotonic, align 8
   store atomic i64 %grain, ptr [grain] monotonic, align 8
-  store atomic i64 %nchunks, ptr [nchunks] monotonic, align 8
   %old = load atomic i64, ptr [ticket] monotonic, align 8
   %number = and i64 %old, -4294967296
   %region = add i64 %number, 4294967296
