@@ -21,10 +21,10 @@ from cellc_runtime.lazy import lazy_module
 from cellc_runtime.records import dataclass, field
 
 from .. import context
-from ..common.packed import Weight, times_unpacked
 from ..common.tensor import OpenTensor, Tensor
+from ..storage import storage_of, writes
 from . import budget as budgets
-from . import calls, progress, timeline, writes
+from . import calls, progress, timeline
 from .batches import OWN, BatchedEntry
 from .callbacks import host_callbacks
 from .dispatch import active_tracer, tracing
@@ -50,7 +50,9 @@ if TYPE_CHECKING:
     import logging
 
     from .. import lang
+    from ..storage import prepacked
 else:  # the construct compiler loads with the first network it compiles
+    prepacked = lazy_module("cellc.storage.prepacked")
     logging = lazy_module("logging")
     lang = lazy_module("cellc.lang")
 
@@ -237,7 +239,7 @@ class CompiledEntry(Entry):
         self.callbacks = host_callbacks(traced.graph, traced.functions)
         self.executable = Executable(program, self.callbacks, ERRORS)
         self.bound: list[tuple[Any, int, int]] = []
-        self.weights = [Weight(p) for p in traced.parameters]
+        self.weights = [prepacked.Weight(p) for p in traced.parameters]
         unread = set(program.unread)
         slots = (i for i, s in enumerate(program.slots) if s.kind == "param")
         self.read = [i not in unread for i in slots]
@@ -257,12 +259,9 @@ class CompiledEntry(Entry):
             if p.init is not None:
                 p.init_data()
         # What no call reads is not held here, so that it can go.
-        self.bound = [(p._data if read else None, p._version, times_unpacked(p))
-                      for p, read in zip(parameters, self.read, strict=True)]
-        lent = self.executable.program.kept_bytes > 0 and any(
-            getattr(p, "_is_lent", False) for p in parameters
-        )
-        if lent:
+        self.bound = [(p._data if read else None, s.version, s.unpacked) for p, s, read
+                      in zip(parameters, map(storage_of, parameters), self.read, strict=True)]
+        if self.executable.program.kept_bytes > 0 and any(p._is_lent for p in parameters):
             self.epoch = -1  # lent memory may be written before any call
         self.executable.bind(self.weights)
 
@@ -271,9 +270,9 @@ class CompiledEntry(Entry):
         epoch, lent = writes.epoch, self.epoch < 0
         keeps = bool(self.executable.program.kept_bytes)
         for p, (array, version, unpacked) in zip(self.traced.parameters, self.bound, strict=True):
-            if (array is not None and p._data is not array) or (keeps and (
-                lent or p._version != version or getattr(p, "_is_lent", False)
-                or times_unpacked(p) != unpacked
+            storage = storage_of(p)
+            if (array is not None and p._host is not array) or (keeps and (
+                lent or storage.version != version or storage.unpacked != unpacked or storage.lent
             )):
                 self.bind()
                 return

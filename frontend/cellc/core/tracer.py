@@ -55,7 +55,7 @@ class GraphTensor(Tensor):
         return self._value.type.rank
 
     @property
-    def _data(self) -> Any:  # type: ignore[override]
+    def _data(self) -> Any:
         raise TypeError(
             "the elements of a tensor are not known while a graph is compiled; "
             "an operation here needs them (asnumpy, item, int(), float(), ...)"

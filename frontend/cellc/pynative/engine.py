@@ -19,13 +19,13 @@ from cellc_runtime.lazy import lazy_module
 from cellc_runtime.program import Program
 from cellc_runtime.records import dataclass
 
-from ..common import turned
 from ..common.parameter import Parameter
 from ..common.tensor import Array, Tensor
-from ..core import journal, writes
+from ..core import journal
 from ..core.dispatch import Body
 from ..core.recent import Recent
-from . import functions, sites, weights
+from ..storage import transposed, writes
+from . import functions, prepacking, sites
 from .loops import Loops
 from .recorder import Applied, active_recordings, applied, attrs_key
 
@@ -58,7 +58,7 @@ class EagerEngine:
         self.entries: Recent[Any, _Compiled] = Recent(_KEPT)
         self.sized: Recent[Any, _Compiled | None] = Recent(_KEPT)
         self.loops = Loops()
-        self.weights = weights.Weights(self._learn_bound)
+        self.prepacking = prepacking.Prepacking(self._learn_bound)
         self.asked = sites.Asked()
         self.site: sites.OpSite | None = None
 
@@ -72,7 +72,7 @@ class EagerEngine:
                 self.asked.note(None)
                 return out
         else:
-            weights.read_as_given(operands)
+            prepacking.read_as_given(operands)
         arrays = [t._data for t in operands]
         found = self._found(op, operands, arrays, attrs)
         out = found.entry(*arrays)
@@ -108,19 +108,19 @@ class EagerEngine:
         if op == "transpose":
             result = self._put_off(operands[0], attrs["perm"])
             if result is None:
-                weights.read_as_given(operands)
+                prepacking.read_as_given(operands)
                 return None
         else:
-            out = self.weights.again(op, operands, attrs)
+            out = self.prepacking.again(op, operands, attrs)
             if out is not None:
                 return Tensor._from_array(out)
             given, how = _straight(op, operands, attrs)
-            concerned = weights.concerns(op, given)
+            concerned = prepacking.concerns(op, given)
             if not concerned:
-                weights.read_as_given(given)
+                prepacking.read_as_given(given)
                 if given is operands:
                     return None
-            out = self.weights.run(op, given, how) if concerned else None
+            out = self.prepacking.run(op, given, how) if concerned else None
             if out is None:
                 arrays = [t._data for t in given]
                 out = self._found(op, given, arrays, how).entry(*arrays)
@@ -131,18 +131,19 @@ class EagerEngine:
 
     def _put_off(self, x: Tensor, perm: Sequence[int]) -> Tensor | None:
         """The transpose of a Parameter in its last two axes, to be made when it is needed."""
-        if type(x) is Tensor or not isinstance(x, Parameter) or not turned.may_wait(x) \
-                or not _turns(perm):
+        if type(x) is not Parameter or not transposed.may_wait(x) or not _turns(perm):
             return None
         attrs = {"perm": tuple(perm)}
 
         def make() -> Array:
-            weights.read_as_given((x,))
+            prepacking.read_as_given((x,))
             array = x._data
             made: Array = self._found("transpose", (x,), (array,), attrs).entry(array)
             return made
 
-        return turned.turned(x, make)
+        out = object.__new__(Tensor)
+        transposed.transpose_later(out, x, make)
+        return out
 
     def _learn_bound(
         self, op: str, operands: Sequence[Tensor], attrs: Mapping[str, Any],
@@ -158,8 +159,8 @@ class EagerEngine:
     ) -> None:
         """Let native sites answer the next call like this one."""
         if op in _APART and (
-            weights.suits(op, operands) if op in weights.OPS else
-            operands[0]._type.nbytes >= turned.LEAST and _turns(attrs["perm"])
+            prepacking.suits(op, operands) if op in prepacking.OPS else
+            operands[0]._type.nbytes >= transposed.LEAST and _turns(attrs["perm"])
         ):
             self.asked.note(None)
             return  # (sites do not tell Parameters from other tensors)
@@ -264,7 +265,7 @@ class EagerEngine:
             self.asked.note(None)
 
 
-_APART = frozenset({"transpose", *weights.OPS})
+_APART = frozenset({"transpose", *prepacking.OPS})
 """Ops that `_apart` looks at."""
 
 
@@ -285,7 +286,7 @@ def _straight(
     if op != "matmul":
         return operands, attrs
     for place, flag in enumerate(("transpose_a", "transpose_b")):
-        source = turned.source_of(operands[place])
+        source = transposed.source_of(operands[place])
         if source is None:
             continue
         x, y = operands
