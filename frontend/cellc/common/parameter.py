@@ -226,7 +226,9 @@ class Parameter(Tensor):
     @property
     def dtype(self) -> DType:
         """Element type; within a Cell under `to_float`, the one it is read in there."""
-        return self._read_as(super().dtype, precision())
+        array = self._host
+        kind = (array if array is not None else self._layout).dtype
+        return self._read_as(dtypes.from_numpy(kind), precision())
 
     def _read_as(self, own: DType, wanted: DType | None) -> DType:
         """The element type it is read in where floats are wanted in another one."""

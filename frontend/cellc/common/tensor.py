@@ -9,7 +9,7 @@ Source: `mindspore.Tensor`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -142,7 +142,8 @@ class Tensor:
     """The kind of Python number it stands for, if it is one of a graph (`core/numbers.py`)."""
 
     _host: Array | None
-    """The elements, as native code finds them; None while they are elsewhere (`cellc.storage`)."""
+    """The elements, as native code finds them; None while they are elsewhere (`cellc.storage`), and
+    where there are none."""
     _storage: Storage | None = None
     """What else is known of their memory; None where there is nothing to know."""
     _eager: bool = True
@@ -226,7 +227,7 @@ class Tensor:
     def _is_lent(self) -> bool:
         """Whether someone holds an array that shares the memory."""
         storage = self._storage
-        return storage is not None and storage.lent
+        return storage is not None and bool(storage.leases) and storage.lent
 
     # --- what it is -----------------------------------------------------------------------------
 
@@ -240,7 +241,7 @@ class Tensor:
     def shape(self) -> tuple[int, ...]:
         """Length of each axis."""
         array = self._host
-        dims: tuple[int, ...] = (array if array is not None else self._layout).shape
+        dims: tuple[int, ...] = self._layout.shape if array is None else array.shape
         return dims
 
     @property
@@ -336,7 +337,10 @@ class Tensor:
 
     def _lent(self) -> Array:
         """The elements, for someone who may write them."""
-        return self._data
+        array = self._host
+        if array is None:
+            return self._data
+        return array
 
     def _snapshot(self) -> Array:
         """The elements, for someone who reads them now and keeps nothing."""
@@ -379,13 +383,15 @@ class Tensor:
         Raises:
             ValueError: there is not exactly one element.
         """
-        if self._eager and (array := self._data).size == 1:
+        array = self._host
+        if array is not None and array.size == 1:
             return array.item()
         return self._one().item()
 
     def tolist(self) -> Any:
         """The elements as a nested list of Python numbers (a number for a 0-d tensor)."""
-        return self._data.tolist()
+        array = self._host
+        return (array if array is not None else self._data).tolist()
 
     def _one(self) -> Array:
         if self.size != 1:
@@ -396,17 +402,20 @@ class Tensor:
         return self._data.reshape(())
 
     def __bool__(self) -> bool:
-        if self._eager and (array := self._data).size == 1:
+        array = self._host
+        if array is not None and array.size == 1:
             return bool(array.item())
         return bool(self._one())
 
     def __int__(self) -> int:
-        if self._eager and (array := self._data).size == 1 and array.dtype.kind != "c":
+        array = self._host
+        if array is not None and array.size == 1 and array.dtype.kind != "c":
             return int(array.item())
         return int(self._scalar())
 
     def __float__(self) -> float:
-        if self._eager and (array := self._data).size == 1 and array.dtype.kind != "c":
+        array = self._host
+        if array is not None and array.size == 1 and array.dtype.kind != "c":
             return float(array.item())
         return float(self._scalar())
 
@@ -508,10 +517,16 @@ class Tensor:
         def __getattr__(self, name: str) -> Any: ...
 
 
+def arrays_of(tensors: Iterable[Tensor]) -> list[Array]:
+    """The arrays of tensors; they are made now where there are none."""
+    return [t._data if (array := t._host) is None else array for t in tensors]
+
+
 class OpenTensor(Tensor, Described):
     """The type of a tensor whose shape is not all known: what `Tensor(shape=[None, 3], ...)` is."""
 
     __slots__ = ()
+    _host = None
 
     @classmethod
     def of(cls, ty: TensorType) -> OpenTensor:

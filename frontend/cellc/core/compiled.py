@@ -21,7 +21,7 @@ from cellc_runtime.lazy import lazy_module
 from cellc_runtime.records import dataclass, field
 
 from .. import context
-from ..common.tensor import OpenTensor, Tensor
+from ..common.tensor import OpenTensor, Tensor, arrays_of
 from ..storage import storage_of, writes
 from . import budget as budgets
 from . import calls, progress, timeline
@@ -270,9 +270,9 @@ class CompiledEntry(Entry):
         epoch, lent = writes.epoch, self.epoch < 0
         keeps = bool(self.executable.program.kept_bytes)
         for p, (array, version, unpacked) in zip(self.traced.parameters, self.bound, strict=True):
-            storage = storage_of(p)
+            storage = p._storage or storage_of(p)
             if (array is not None and p._host is not array) or (keeps and (
-                lent or storage.version != version or storage.unpacked != unpacked or storage.lent
+                lent or storage.version != version or storage.unpacked != unpacked or p._is_lent
             )):
                 self.bind()
                 return
@@ -360,29 +360,29 @@ class EntryTable:
         """See `call`."""
         if budgets.active() is not None:
             entry = self.prepare(fn, args, kwargs)
-            return entry.run([t._data for t in take_apart_call(args, kwargs)[1]])
+            return entry.run(arrays_of(take_apart_call(args, kwargs)[1]))
         if not kwargs:
             key: list[Any] = []
             for a in args:
                 if type(a) is not Tensor:
                     break
-                data = a._data
+                data = a._data if (array := a._host) is None else array
                 key.append(data.shape)
                 key.append(data.dtype)
             else:
                 entry = self.entries.get(tuple(key))
                 if entry is not None and entry.fresh():
-                    out = entry.run([a._data for a in args])
+                    out = entry.run(arrays_of(args))
                     if isinstance(entry, CompiledEntry):
                         calls.learn(fn, args, entry)
                     return out
-                return self._compiled(tuple(key), fn, args, kwargs).run([a._data for a in args])
+                return self._compiled(tuple(key), fn, args, kwargs).run(arrays_of(args))
         structure, leaves = take_apart_call(args, kwargs)
         general = (_fingerprint(structure), tuple(t._type for t in leaves))
         entry = self.entries.get(general)
         if entry is None or not entry.fresh():
             entry = self._compiled(general, fn, args, kwargs)
-        return entry.run([t._data for t in leaves])
+        return entry.run(arrays_of(leaves))
 
     def prepare(self, fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Compile for these arguments without running."""

@@ -28,6 +28,7 @@ class GraphTensor(Tensor):
     """A tensor of the graph being traced: a shape and a dtype, but no elements."""
 
     __slots__ = ("_value",)
+    _host = None
     _value: Value
 
     def __init__(self, value: Value) -> None:

@@ -20,7 +20,7 @@ from cellc_runtime.program import Program
 from cellc_runtime.records import dataclass
 
 from ..common.parameter import Parameter
-from ..common.tensor import Array, Tensor
+from ..common.tensor import Array, Tensor, arrays_of
 from ..core import journal
 from ..core.dispatch import Body
 from ..core.recent import Recent
@@ -73,7 +73,7 @@ class EagerEngine:
                 return out
         else:
             prepacking.read_as_given(operands)
-        arrays = [t._data for t in operands]
+        arrays = [t._data if (array := t._host) is None else array for t in operands]
         found = self._found(op, operands, arrays, attrs)
         out = found.entry(*arrays)
         if not found.single:
@@ -122,7 +122,7 @@ class EagerEngine:
                     return None
             out = self.prepacking.run(op, given, how) if concerned else None
             if out is None:
-                arrays = [t._data for t in given]
+                arrays = arrays_of(given)
                 out = self._found(op, given, arrays, how).entry(*arrays)
             result = Tensor._from_array(out)
         for r in active_recordings():
@@ -182,7 +182,7 @@ class EagerEngine:
         self, op: str, operands: Sequence[Tensor], attrs: Mapping[str, Any]
     ) -> _Compiled | None:
         """The program that serves these shapes and all that lie alike, if there is one."""
-        arrays = [t._data for t in operands]
+        arrays = arrays_of(operands)
         ways = sized.ways([a.shape for a in arrays])
         if ways is None or max(a.size for a in arrays) >= sized.LIMIT:
             return None

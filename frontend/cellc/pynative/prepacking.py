@@ -22,7 +22,7 @@ from cellc_runtime.records import dataclass
 from cellc_runtime.site import STATE
 
 from ..common.parameter import Parameter
-from ..common.tensor import Tensor
+from ..common.tensor import Tensor, arrays_of
 from ..core.recent import Recent
 from ..storage import Storage, storage_of, writes
 from .recorder import active_recordings, attrs_key
@@ -113,7 +113,7 @@ class Prepacking:
         held = storage.prepacked.get((op, x.shape, x.dtype, len(operands), attrs_key(attrs)))
         if held is None or held.epoch != writes.epoch or held.executable is None:
             return None
-        return held.executable.entry(x, *[t._data for t in operands[2:]])
+        return held.executable.entry(x, *arrays_of(operands[2:]))
 
     def run(self, op: str, operands: Sequence[Tensor], attrs: Mapping[str, Any]) -> Any:
         """The array of the result, or None to run the op the usual way."""
@@ -128,7 +128,7 @@ class Prepacking:
         if held is None:
             return None
         assert held.executable is not None
-        out = held.executable.entry(x, *[t._data for t in operands[2:]])
+        out = held.executable.entry(x, *arrays_of(operands[2:]))
         if held.executable.program.cost < _QUICK_CYCLES:
             writes.answered = True  # first: who begins to record now sees it, or is seen here
             if STATE.idle():

@@ -67,9 +67,9 @@ class Weight(Source):
         self.shape, self.dtype = tensor.shape, tensor._type.dtype.numpy
 
     def key(self) -> Hashable | None:
-        """Its version; None while someone holds an array that shares the memory."""
+        """Its number and version; None while someone holds an array that shares the memory."""
         storage = storage_of(self.tensor)
-        return None if storage.lent else storage.version
+        return None if storage.lent else (storage.number, storage.version)
 
     def array(self) -> Array:
         """The array, unpacked if need be."""

@@ -15,7 +15,8 @@ from .memory import Array, Lease, Owner, aligned_empty, owner_of
 
 LOCK = threading.RLock()
 """Held while a tensor with a Storage gets an array or gives one up."""
-_versions = count(1)
+versions = count(1)
+"""Never the same number twice, also from two threads."""
 
 
 class Stored(Protocol):
@@ -54,13 +55,14 @@ class Storage:
     """What is known of the memory of one tensor.
 
     Attributes:
-        version: names the elements: another one after each write, and no other Storage of this
-            process has or will have it (`writes.written`).
+        number: no other Storage of this process has or will have it.
+        version: another one after each write (`writes.written`), never one that it had before.
         state: where the elements are while the tensor has no array.
         unpacked: how many times the state was left that inference keeps weights in.
         pinned: somebody has the address of the array, so it stays where it is.
         prepacked: programs of single ops that are bound to the tensor (`pynative/prepacking.py`).
         read_plain: the version that some op last read as an array beside these.
+        leases: of arrays that were lent and are in use, or were when the last one was lent.
     """
 
     state: State | None = None
@@ -68,14 +70,10 @@ class Storage:
     pinned = False
     prepacked: dict[Any, Any] | None = None
     read_plain = -1
-    _leases: tuple[weakref.ref[Lease], ...] = ()
+    leases: tuple[weakref.ref[Lease], ...] = ()
 
     def __init__(self) -> None:
-        self.version = next(_versions)
-
-    def written(self) -> None:
-        """The elements have changed."""
-        self.version = next(_versions)  # never the same twice, also from two threads
+        self.number = self.version = next(versions)
 
     # --- reading and writing ----------------------------------------------------------------------
 
@@ -165,18 +163,18 @@ class Storage:
     @property
     def lent(self) -> bool:
         """Whether somebody holds an array that was lent: it can be written unseen."""
-        return any(ref() is not None for ref in self._leases)
+        return any(ref() is not None for ref in self.leases)
 
     def lend(self, tensor: Stored) -> Array:
         """A view of the array for someone who may write it; `lent` while any view of it lives."""
         with LOCK:
             array = self.load(tensor)
-            alive = [lease for lease in (ref() for ref in self._leases) if lease is not None]
+            alive = [lease for lease in (ref() for ref in self.leases) if lease is not None]
             lease = next((each for each in alive if each.array is array), None)
             if lease is None:
                 lease = Lease(array)
                 alive.append(lease)
-            self._leases = tuple(map(weakref.ref, alive))
+            self.leases = tuple(map(weakref.ref, alive))
             return lease.view()
 
     def pin(self, tensor: Stored) -> int:

@@ -17,7 +17,7 @@ from typing import Any
 
 from cellc_runtime.site import STATE
 
-from .state import storage_of
+from .state import storage_of, versions
 
 _numbers = count(1)
 epoch = 0
@@ -60,6 +60,7 @@ def before() -> None:
 
 def written(tensors: Iterable[Any]) -> int:
     """The contents of tensors have changed; the new epoch."""
+    version = next(versions)
     for t in tensors:
-        storage_of(t).written()
+        (t._storage or storage_of(t)).version = version
     return advance()
