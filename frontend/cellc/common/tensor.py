@@ -347,10 +347,13 @@ class Tensor:
         array = self._host
         return array if array is not None else storage_of(self).peek(self)
 
-    def _overwritten(self) -> Array:
-        """The array, for someone who writes all of it now: what it holds may be anything."""
+    def _overwrite(self, elements: Array) -> Array:
+        """Write all elements; the array that holds them now."""
         array = self._host
-        return array if array is not None else storage_of(self).overwritten(self)
+        if array is None:
+            return storage_of(self).overwrite(self, elements)
+        copy_array(array, elements)
+        return array
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         data = self._data

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from cellc_compiler.ir.graph import Builder, Graph
 from cellc_compiler.ir.op import lookup
 from cellc_runtime import sized
-from cellc_runtime.copying import copy_array
 from cellc_runtime.executable import Executable
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.program import Program
@@ -233,11 +232,9 @@ class EagerEngine:
         journal.before_write(parameter)
         for r in active_recordings():
             r.before_overwrite(parameter)
-        given = value._data  # first: it may be the parameter itself
-        array = parameter._overwritten()  # held until the new version says that it has changed
-        copy_array(array, given)
+        held = parameter._overwrite(value._data)  # until the new version says that it has changed
         writes.written((parameter,))
-        del array
+        del held
         for r in active_recordings():
             r.rebind(parameter, value)
 

@@ -11,7 +11,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from .memory import Array, Lease, Owner, aligned_empty, owner_of
+from cellc_runtime.copying import copy_array
+
+from .memory import Array, Lease, Owner, aligned_copy, owner_of
 
 LOCK = threading.RLock()
 """Held while a tensor with a Storage gets an array or gives one up."""
@@ -106,13 +108,21 @@ class Storage:
         with LOCK:
             self._enter(tensor, array)
 
-    def overwritten(self, tensor: Stored) -> Array:
-        """The array, for someone who writes all of it now: what it holds may be anything."""
-        with LOCK:
-            state = self.state
-            if state is not None:
-                self._enter(tensor, aligned_empty(state.shape, state.dtype))
-            return self.load(tensor)
+    def overwrite(self, tensor: Stored, elements: Array) -> Array:
+        """Write all elements, of this type and shape; the array that holds them now.
+
+        Those of a state are not made for that; nobody sees the new array before it is whole.
+        """
+        state = self.state
+        if state is not None:
+            made = aligned_copy(elements)
+            with LOCK:
+                if self.state is state:
+                    self._enter(tensor, made)
+                    return made
+        array = self.load(tensor)
+        copy_array(array, elements)
+        return array
 
     def _enter(self, tensor: Stored, array: Array) -> None:
         """The tensor has an array; the lock is held. In this order: readers may look."""
