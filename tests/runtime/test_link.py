@@ -17,9 +17,19 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 from helpers import mark_kernel
 
-from cellc_compiler import compile_crew, compile_worker, objects, relocate, workers
-from cellc_compiler.link import LinkError, LinkInput, link
-from cellc_compiler.objects import CompilerBug, build_image, compile_kernels, compile_module
+from cellc_compiler.build import (
+    crew as compile_crew,
+)
+from cellc_compiler.build import (
+    objects,
+    relocate,
+    workers,
+)
+from cellc_compiler.build import (
+    worker as compile_worker,
+)
+from cellc_compiler.build.link import LinkError, LinkInput, link
+from cellc_compiler.build.objects import CompilerBug, build_image, compile_kernels, compile_module
 from cellc_runtime import dtypes, knobs
 from cellc_runtime.executable import Executable
 from cellc_runtime.image import Image
@@ -253,7 +263,7 @@ def test_a_second_compile_needs_no_llvm(
 
 def test_a_warm_start_imports_no_llvmlite(cache_dir: Path) -> None:
     code = (
-        "import sys; from cellc_compiler.objects import build_image;"
+        "import sys; from cellc_compiler.build.objects import build_image;"
         "from cellc_runtime.target import host_target;"
         f"build_image({MAIN!r}, [], host_target()); print('llvmlite' in sys.modules)"
     )
@@ -483,7 +493,7 @@ def test_workers_end_with_an_interrupt(
 
 def test_a_worker_nobody_listens_to_ends_quietly() -> None:
     """As one is left by an interrupt that lands while it starts, or while it compiles."""
-    command = [sys.executable, "-m", "cellc_compiler.compile_worker"]
+    command = [sys.executable, "-m", "cellc_compiler.build.worker"]
     for waits in (False, True):
         worker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                   stderr=subprocess.PIPE)  # fmt: skip

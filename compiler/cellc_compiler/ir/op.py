@@ -24,9 +24,9 @@ from .graph import Builder, Node, Value
 from .types import TensorType
 
 if TYPE_CHECKING:
-    from ..codegen.plan import KernelPlan
     from ..loops.expr import Expr, Reader, Reduction
     from ..loops.index import Index
+    from ..lower.plan import KernelPlan
 
 REQUIRED: Any = object()
 """The default of an attribute that has none."""

@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.records import dataclass, field
 
+from ..fusion.clusters import CHEAP
 from ..ir.graph import Builder, Graph, Node, Value
 from ..ir.op import has_effect, lookup
-from .fusion import CHEAP
 
 if TYPE_CHECKING:
     import networkx
