@@ -306,7 +306,7 @@ def test_texts_are_compiled_while_more_are_written() -> None:
 
 def patient(seconds: float) -> str:
     """A program that compiles until nobody has asked for so long."""
-    return f"from cellc_compiler import compile_worker as w; w.PATIENCE = {seconds}; w.main()"
+    return f"from cellc_compiler.build import worker as w; w.PATIENCE = {seconds}; w.main()"
 
 
 @pytest.fixture

@@ -16,7 +16,6 @@ from ..ir.graph import Graph, Node, Value
 from ..ir.op import Op, has_effect, lookup
 from ..ir.types import prod
 from ..loops.build import (
-    RENAMES,
     Domain,
     Group,
     Incompatible,
@@ -27,12 +26,6 @@ from ..loops.build import (
 )
 from . import regroup
 
-CHEAP = frozenset({
-    "add", "sub", "mul", "neg", "abs", "maximum", "minimum", "where", "cast", "square", "sign",
-    "eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_not",
-    "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "isnan", "isinf",
-    "isfinite", "real", "imag", "conj", "make_complex", "iota",
-})
 SERIAL_LIMIT = 1 << 15
 """Elements above which a nest must have several rows to be worth fusing into a reduction."""
 
@@ -55,7 +48,7 @@ def is_value(op: Op) -> bool:
 def fusable(node: Node) -> bool:
     """Whether the node can live in a loop nest."""
     op = lookup(node.op)
-    if node.op == "constant" or node.regions:
+    if node.is_constant or node.regions:
         return False
     if op.reduction is not None:
         return not node.operands[0].dtype.is_complex
@@ -109,7 +102,7 @@ class Fuser:
     def run(self) -> Schedule:
         """Fuse; see `Schedule`."""
         for node in self.graph.nodes:
-            if node.op == "constant":
+            if node.is_constant:
                 continue
             if self._is_alias(node):
                 self.alias[node.result] = node.operands[0]
@@ -120,7 +113,7 @@ class Fuser:
                 self._place(node)
                 for r in node.results:
                     self.depth[r] = self._chain(node, self.cluster_of[node])
-        regroup.recompute(self, CHEAP)
+        regroup.recompute(self)
         regroup.merge(self)
         return Schedule(self._ordered(), self.inline, self.alias, self.stored_values())
 
@@ -131,13 +124,13 @@ class Fuser:
         if node.op == "after":  # what is read again much later must not be copied
             return node.operands[0] not in self.inline and node.result not in self.results \
                 and any(not fusable(u) for u in self.users.get(node.result, []))
-        if node.op not in RENAMES:
+        if not lookup(node.op).renames:
             return False
         source = node.operands[0].node
         if node.result in self.results:  # its buffer may be that of a kernel's result
-            return source is not None and source.op != "constant" and not source.regions \
+            return source is not None and not source.is_constant and not source.regions \
                 and not fusable(source) and node.operands[0] not in self.results
-        has_buffer = source is None or source.op == "constant" or not fusable(source)
+        has_buffer = source is None or source.is_constant or not fusable(source)
         if not has_buffer and node.operands[0] in self.alias:
             has_buffer = True
         users = self.users.get(node.result, [])
@@ -160,7 +153,7 @@ class Fuser:
             return False
         if self._depth(node) > DEEPEST:
             return False
-        if op.cost == "free" or (not node.operands and node.op in CHEAP):
+        if op.cost == "free":
             return True
         if len(users) > 1:
             return False
@@ -169,7 +162,7 @@ class Fuser:
         space = prod(user.operands[0].shape) if reduces else user.results[0].type.size
         if user.op == "pad" and space <= 4 * node.result.type.size:
             return True  # every element is read once; what is added around is not read
-        return space <= node.result.type.size or (node.op in CHEAP and self._shallow(node))
+        return space <= node.result.type.size or (op.cost == "cheap" and self._shallow(node))
 
     def _depth(self, node: Node) -> int:
         """How many nodes are expanded into one another where this one is read."""
@@ -197,8 +190,8 @@ class Fuser:
     def _shallow(self, node: Node) -> bool:
         """No expensive work would be repeated by a broadcast."""
         return all(
-            v not in self.inline or v.node is None or v.node.op in CHEAP
-            or lookup(v.node.op).cost == "free" for v in node.operands
+            v not in self.inline or v.node is None
+            or lookup(v.node.op).cost in ("free", "cheap") for v in node.operands
         )
 
     # --- clusters -------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..ir.graph import Node, Value
+from ..ir.op import lookup
 from ..loops.build import Domain, Incompatible, NestBuilder, joined
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ MOST_NODES = 48
 """Nodes of a merged nest: the registers of its loops are limited."""
 
 
-def recompute(fuser: Fuser, cheap: frozenset[str]) -> bool:
+def recompute(fuser: Fuser) -> bool:
     """Inline cheap stored values into their readers; whether anything changed."""
     stored = fuser.stored_values()
     kept = {s for v in fuser.results for s in fuser.behind(v)}
@@ -35,7 +36,7 @@ def recompute(fuser: Fuser, cheap: frozenset[str]) -> bool:
         if home is None or home.domain is None or len(node.results) != 1:
             continue
         v = node.result
-        if node.op not in cheap or v not in stored or v in kept or v.type.size < LARGE:
+        if lookup(node.op).cost != "cheap" or v not in stored or v in kept or v.type.size < LARGE:
             continue
         outside = [c for c in readers.get(v, ()) if c is not home]
         sources = list(dict.fromkeys(fuser.sources(node)))

@@ -50,7 +50,7 @@ class Split:
 
 def is_frozen(value: Value) -> bool:
     """Whether a value read by a kernel is the same on every call."""
-    return value.kind == FROZEN or (value.node is not None and value.node.op == "constant")
+    return value.kind == FROZEN or (value.node is not None and value.node.is_constant)
 
 
 def packs_apart(value: Value) -> bool:
@@ -70,7 +70,7 @@ def split(graph: Graph) -> Split:
     if not ahead:
         return out
     roots = _roots(main, ahead)
-    out.ahead.nodes = [n for n in main.nodes if n in ahead or n.op == "constant"]
+    out.ahead.nodes = [n for n in main.nodes if n in ahead or n.is_constant]
     out.ahead.outputs = roots
     out.kept = _replace(main, ahead, roots)
     Dce().run(out.ahead)
@@ -84,7 +84,7 @@ def _computable(graph: Graph, params: list[Value]) -> set[Node]:
     results = set(graph.results())
     found: set[Node] = set()
     for node in graph.nodes:
-        if node.op == "constant":
+        if node.is_constant:
             source[node.result] = frozenset()
             continue
         if node.regions or lookup(node.op).effect or results.intersection(node.results):

@@ -117,7 +117,7 @@ def cluster_key(
                 inlined[node] = len(inlined)
                 describe(node)
             return "inline", inlined[node], v.index
-        if node is not None and node.op == "constant" and node.attrs["value"].array.size == 1:
+        if node is not None and node.is_constant and node.attrs["value"].array.size == 1:
             return node.attrs["value"].digest, v.type
         owner = root(v)
         return "buffer", numbers.setdefault(owner, len(numbers)), v.type, owner.type

@@ -247,7 +247,7 @@ class GraphBlock:
         found = self.env.get(value)
         if found is None:
             node = value.node
-            assert node is not None and node.op == "constant", f"{value} has no place"
+            assert node is not None and node.is_constant, f"{value} has no place"
             found = self.env[value] = self.low.constant(value)
         return found
 
@@ -617,7 +617,7 @@ class GraphBlock:
         # Slots too: what a loop carries may live in an output or in an input updated in place.
         busy = {p.base for p in inputs}
         for v, p in zip(region.outputs, targets, strict=True):
-            if v.node is not None and v.node.op != "constant" and v not in wanted \
+            if v.node is not None and not v.node.is_constant and v not in wanted \
                     and p.base not in busy:
                 wanted[v] = p
 

@@ -17,11 +17,11 @@ from typing import Any
 
 from cellc_runtime.records import dataclass
 
-from ..fusion.clusters import CHEAP
 from ..ir.graph import Graph, Node, Value
 from ..ir.op import lookup
+from ..ir.rows import NotByRows, Rows
 from ..ir.types import TensorType
-from ..passes.rows import NotByRows, Rows, row_rule
+from ..passes.rows import row_mark
 from .instructions import Place
 
 LEAST_CYCLES = 60_000.0
@@ -131,7 +131,7 @@ def _cycles(node: Node) -> float:
         a = node.operands[0].shape
         return node.result.type.size * a[-2 if node.attrs["transpose_a"] else -1] / _PRODUCTS
     cost = lookup(node.op).cost
-    each = 0.0 if cost == "free" else _CHEAP_CYCLES if node.op in CHEAP else _DEAR_CYCLES
+    each = 0.0 if cost == "free" else _CHEAP_CYCLES if cost == "cheap" else _DEAR_CYCLES
     return each * sum(r.type.size for r in node.results)
 
 
@@ -153,7 +153,7 @@ def _body(body: Graph, by_rows: Sequence[bool], rows: int, part: int) -> Graph |
         types = [_part_of(r.type, part) if own else r.type for r in node.results]
         copy.results = tuple(Value(t, copy, r.index)
                              for t, r in zip(types, node.results, strict=True))
-        if node.op != "constant" and not _agrees(copy):
+        if not node.is_constant and not _agrees(copy):
             return None
         out.nodes.append(copy)
         table.update(zip(node.results, copy.results, strict=True))
@@ -183,7 +183,7 @@ def _is_by_rows(node: Node, marks: Sequence[bool], rows: int) -> bool:
         if any(marks) and node.op == "broadcast_to":
             return _same(node, node.operands[0].type.rank)
         return any(marks) or (tall and node.op == "broadcast_to" and _flat(node))
-    mark = row_rule(node)([Rows(0) if m else None for m in marks], node)
+    mark = row_mark(node, [Rows(0) if m else None for m in marks])
     if mark is None:
         return False
     if mark != Rows(0) or not all(_tall(r, rows) for r in node.results):

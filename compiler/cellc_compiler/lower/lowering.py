@@ -57,7 +57,7 @@ def _lower_main(
     low.outputs = range(first, first + len(graph.outputs))
     wanted: dict[Value, Place] = {}
     for i, v in enumerate(graph.outputs):
-        if v.node is not None and v.node.op != "constant":
+        if v.node is not None and not v.node.is_constant:
             wanted.setdefault(v, Place(first + i))
     replaced = {new: old for old, new in graph.updates}
 

@@ -228,6 +228,9 @@ class Conv2dBlocked(_Internal):
         return x.with_shape((n, blocks(oc, block) // places, size[0] * spread[0],
                              size[1] * spread[1], block))
 
+    def flops(self, node: Node) -> int:
+        return 2 * prod(node.results[0].shape) * prod(node.operands[1].shape[1:])
+
     def reference(self, x: Array, w: Array, *, block: int, size: Pair, origin: Pair,
                   stride: Pair, dilation: Pair, groups: int, spread: Pair) -> Array:
         (oc, ic, *kernel) = w.shape

@@ -16,6 +16,7 @@ from ..ir.types import TensorType
 from ..loops import expr as E
 from ..loops.expr import ComplexExpr, Expr, Reader
 from ..loops.index import Index
+from . import _identities, _rows
 from ._batching import pointwise
 from ._complex import Element, part_dtype
 from .elementwise import Grads, check_dtype
@@ -47,6 +48,10 @@ class Cast(Op):
     """
 
     name = "cast"
+    simplify = _identities.same_type
+    rows = _rows.aligned
+    cost = "cheap"
+    exact = True
     attrs = {"dtype": REQUIRED}
     dtypes = ANY
     batch = pointwise

@@ -15,6 +15,7 @@ from ..ir.graph import Builder, Node, Value
 from ..ir.op import NUMBERS, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType, broadcast_shapes, prod
 from ..lower.plan import KernelPlan, Step
+from . import _identities, _rows
 from ._batching import pointwise
 from ._complex import conj
 from ._views import widened
@@ -83,6 +84,8 @@ class Matmul(Op):
     """
 
     name = "matmul"
+    simplify = _identities.transposed_factors
+    rows = _rows.multiplied
     operands = ("input", "other")
     attrs = {"transpose_a": False, "transpose_b": False}
     dtypes = NUMBERS
@@ -109,6 +112,11 @@ class Matmul(Op):
             )
         batch = broadcast_shapes(a.shape[:-2], c.shape[:-2], "batch dimensions of matmul")
         return TensorType((*batch, m, n), dtype)
+
+    def flops(self, node: Node) -> int:
+        a = node.operands[0].shape
+        k = a[-2] if node.attrs["transpose_a"] and len(a) > 1 else a[-1]
+        return 2 * k * prod(node.result.shape)
 
     def reference(self, a: Array, c: Array, *, transpose_a: bool, transpose_b: bool) -> Array:
         dtype = a.dtype

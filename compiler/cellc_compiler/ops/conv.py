@@ -16,8 +16,9 @@ from cellc_runtime.target import Target
 
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import FLOATS, REQUIRED, Array, Op, Sample, Spec, register
-from ..ir.types import TensorType
+from ..ir.types import TensorType, prod
 from ..lower.plan import KernelPlan, Step
+from . import _rows
 from ._batching import convolved, weighed
 from ._views import widened
 from .elementwise import same_dtype
@@ -204,6 +205,7 @@ class Conv2d(Op):
     """
 
     name = "conv2d"
+    rows = _rows.image
     operands = ("input", "weight")
     attrs = WINDOW
     amp = "low"
@@ -213,6 +215,9 @@ class Conv2d(Op):
 
     def infer(self, x: TensorType, w: TensorType, **attrs: Any) -> TensorType:
         return check_conv("conv2d", x, w, attrs)
+
+    def flops(self, node: Node) -> int:
+        return 2 * prod(node.result.shape) * prod(node.operands[1].shape[1:])
 
     def reference(self, x: Array, w: Array, **attrs: Any) -> Array:
         groups, dtype = attrs["groups"], x.dtype
@@ -284,6 +289,10 @@ class Conv2dBackwardData(Op):
             raise ValueError(f"conv2d_backward_data to size {tuple(size)} needs {out}, got {dy}")
         return x
 
+    def flops(self, node: Node) -> int:
+        dy, w = node.operands
+        return 2 * prod(dy.shape) * prod(w.shape[1:])
+
     def reference(self, dy: Array, w: Array, *, size: Pair, **attrs: Any) -> Array:
         groups, dtype = attrs["groups"], dy.dtype
         dy, w = widened(dy, w)
@@ -351,6 +360,9 @@ class Conv2dBackwardWeight(Op):
                 f"conv2d_backward_weight with a kernel of {tuple(kernel)} needs {out}, got {dy}"
             )
         return w
+
+    def flops(self, node: Node) -> int:
+        return 2 * prod(node.operands[1].shape) * prod(node.result.shape[1:])
 
     def reference(self, x: Array, dy: Array, *, kernel: Pair, **attrs: Any) -> Array:
         groups, dtype = attrs["groups"], x.dtype

@@ -15,6 +15,7 @@ from ..ir.graph import Builder, Node, Value
 from ..ir.op import REAL, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType, normalize_axis, prod
 from ..lower.plan import KernelPlan
+from . import _rows
 from ._batching import along
 from ._views import widened
 from .gather import accumulated
@@ -28,6 +29,7 @@ else:  # kernel families load when one is generated
 class _Cumulative(Op):
     """Base: one chain per line, in order of the axis."""
 
+    rows = _rows.whole_along("axis")
     dtypes = REAL
     kind: ClassVar[str]
 

@@ -20,6 +20,7 @@ from ..ir.graph import Builder, Node, Value
 from ..ir.op import BOOL, REAL, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType, normalize_axis, prod
 from ..lower.plan import KernelPlan
+from . import _rows
 from ._batching import pointwise
 from ._views import Composite, crop
 from .gather import accumulated
@@ -52,6 +53,7 @@ class SortLines(Op):
     """
 
     name = "sort_lines"
+    rows = _rows.whole_last(1)
     attrs = {"descending": False}
     dtypes = REAL + BOOL
     cost = "heavy"

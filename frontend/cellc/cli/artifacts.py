@@ -12,9 +12,10 @@ from cellc_compiler import driver
 from cellc_compiler.interpret import run as interpret
 from cellc_compiler.ir.dims import is_symbolic
 from cellc_compiler.ir.graph import Graph
+from cellc_compiler.ir.rows import NotByRows
 from cellc_compiler.ir.text import parse_graph, print_graph
 from cellc_compiler.passes.instantiate import graph_symbols, instantiate
-from cellc_compiler.passes.rows import NotByRows, batch_sizes
+from cellc_compiler.passes.rows import batch_sizes
 from cellc_runtime import artifact
 from cellc_runtime.executable import Executable
 from cellc_runtime.program import Program

@@ -67,7 +67,7 @@ def _nest(graph: Graph, target: Target) -> Nest | None:
     if len(graph.outputs) != 1 or graph.updates or graph.outputs[0].node is None:
         return None
     out = graph.outputs[0]
-    nodes = [n for n in graph.nodes if n.op != "constant"]
+    nodes = [n for n in graph.nodes if not n.is_constant]
     if any(lookup(n.op).value is None for n in nodes) or out.node not in nodes:
         return None
     inline: set[Value] = {r for n in nodes if n is not out.node for r in n.results}

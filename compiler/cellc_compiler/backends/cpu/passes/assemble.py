@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from ....ir.graph import Builder, Graph, Node, Value
 from ....ir.op import lookup
 from ....ir.types import normalize_axis, prod
-from ....loops.build import RENAMES
 from ....passes.base import Pass, rewrite
 
 LEAST_BYTES = 1 << 14
@@ -67,7 +66,7 @@ def _in_place(node: Node, own: set[Node], results: set[Value], taken: set[Value]
     if node.result in results or kind.nbytes < LEAST_BYTES or prod(kind.dims[:axis]) != 1:
         return False
     return len(set(parts)) == len(parts) and all(
-        v.node in own and v.node.op not in ("constant", *RENAMES) and not v.node.regions
-        and v not in results and v not in taken and v.type.nbytes
+        v.node in own and not v.node.is_constant and not v.node.regions
+        and not lookup(v.node.op).renames and v not in results and v not in taken and v.type.nbytes
         and v.type.nbytes % _ALIGNED == 0 for v in parts)
 
