@@ -368,7 +368,7 @@ def test_a_worker_that_has_ended_itself_is_replaced(
 
 
 def test_workers_that_wait_end_with_the_process(tmp_path: Path) -> None:
-    code = ("from cellc_compiler import workers\nworkers.prepare(1)\n"
+    code = ("from cellc_compiler.build import workers\nworkers.prepare(1)\n"
             "print(*(w.process.pid for w in workers._living), flush=True)")
     for begun in ("", "\nassert all(w.begins() for w in workers._living)"):
         done = subprocess.run(
