@@ -23,15 +23,18 @@ from ..common.tensor import Array, Tensor, arrays_of
 from ..core import journal
 from ..core.dispatch import Body
 from ..core.recent import Recent
-from ..storage import transposed, writes
+from ..storage import writes
 from . import functions, prepacking, sites
 from .loops import Loops
 from .recorder import Applied, active_recordings, applied, attrs_key
 
 if TYPE_CHECKING:
     from cellc_compiler import driver
+
+    from ..storage import transposed
 else:
     driver = lazy_module("cellc_compiler.driver")
+    transposed = lazy_module("cellc.storage.transposed")
 
 Entry = Callable[..., Any]
 
@@ -283,6 +286,8 @@ def _straight(
     if op != "matmul":
         return operands, attrs
     for place, flag in enumerate(("transpose_a", "transpose_b")):
+        if operands[place]._host is not None:
+            continue  # it has elements already
         source = transposed.source_of(operands[place])
         if source is None:
             continue

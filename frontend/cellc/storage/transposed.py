@@ -62,7 +62,6 @@ def may_wait(p: Any) -> bool:
 
 def source_of(tensor: Any) -> Any:
     """The Parameter that a tensor is the transpose of, if that is still to be made."""
-    if tensor._host is not None or tensor._storage is None:
-        return None
-    state = tensor._storage.state
+    storage = tensor._storage
+    state = None if storage is None else storage.state
     return state.source if type(state) is LazyTranspose else None
