@@ -381,6 +381,7 @@ def test_an_array_that_was_exchanged_meanwhile_is_still_lent() -> None:
     p, _ = host()
     lent, own = p.asnumpy(), p._data
     p._set_data(np.zeros_like(own))
+    assert not p.asnumpy().any()  # lent too, but not for long
     p._set_data(own)
     del own
     lent[0, 0] = 99
