@@ -362,7 +362,7 @@ def _fit(
 def _fixed(idx: tuple[Index, ...], shape: tuple[int, ...]) -> bool:
     """Whether an index is one place of the buffer for all elements of the nest: then reading it
     needs no mask, and what follows from it (the key of a draw) is one scalar for all lanes."""
-    inside = all(0 <= i.bounds[0] and i.bounds[1] < d for i, d in zip(idx, shape, strict=True))
+    inside = all(i.bounds[0] >= 0 and i.bounds[1] < d for i, d in zip(idx, shape, strict=True))
     return inside and not any(True for i in idx for _ in variables(i))
 
 

@@ -299,21 +299,10 @@ def norm(
 
 
 def _vector_norm(x: Tensor, p: float, dim: Any, keepdim: bool) -> Tensor:
-    size = m.abs(x)
-    if p == math.inf:
-        return amax(size, dim, keepdim)
-    if p == -math.inf:
-        return amin(size, dim, keepdim)
-    if p == 0:
-        return sum(cast_to(m.ne(size, 0), size.dtype), dim, keepdim)
-    wide = _wide(size)
-    if p == 2:
-        out: Tensor = apply("sqrt", sum(m.mul(wide, wide), dim, keepdim))
-    elif p == 1:
-        out = sum(wide, dim, keepdim)
-    else:
-        out = m.pow(sum(m.pow(wide, float(p)), dim, keepdim), 1.0 / p)
-    return cast_to(out, size.dtype)
+    sizes = m.abs(x) if x.dtype.is_complex else x
+    out: Tensor = apply("norm", sizes, axes=axes_of(dim, x.ndim, "norm"), keepdims=bool(keepdim),
+                        p=float(p))
+    return out
 
 
 def _matrix_norm(x: Tensor, ord: Any, axes: tuple[int, ...], keepdim: bool) -> Tensor:
