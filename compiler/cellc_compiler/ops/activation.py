@@ -369,8 +369,9 @@ class QuickGELU(Activation):
     def slope(self, b: Builder, x: Value) -> Value:
         scale, one = _c(b, 1.702, x), _c(b, 1, x)
         s = b.sigmoid(b.mul(x, scale))
-        # 1 - s first: it is 0 where 1.702 x overflows.
-        return b.mul(s, b.add(one, b.mul(b.mul(b.sub(one, s), scale), x)))
+        # s (1 - s) first: it is 0 where 1.702 x overflows.
+        steep = b.mul(b.mul(s, b.sub(one, s)), scale)
+        return b.add(s, b.mul(steep, x))
 
     def reference(self, x: Array) -> Array:
         return x * S.sigmoid(1.702 * x)
