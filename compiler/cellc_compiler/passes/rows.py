@@ -415,6 +415,7 @@ _RULES: Mapping[str, Rule] = {
     "concat": _keeps("axis"),
     "cumsum": _keeps("axis"),
     "cumprod": _keeps("axis"),
+    "logcumsumexp": _keeps("axis"),
     "cummax": _keeps("axis"),
     "cummin": _keeps("axis"),
     "gather_elements": _keeps("axis"),

@@ -377,13 +377,9 @@ def _running_extreme(op: str, input: Tensor, axis: int) -> tuple[Tensor, Tensor]
 
 
 def logcumsumexp(input: Tensor, axis: int) -> Tensor:
-    """log of the running sum of exponentials along an axis, shifted by the largest element."""
+    """log of the running sum of exponentials along an axis, without overflow."""
     x = tensor(input, "logcumsumexp")
-    wide = _wide(inexact(x))
-    top = amax(wide, axis, True)
-    top = apply("stop_gradient", m.where(m.isfinite(top), top, 0.0))
-    out = m.add(apply("log", cumsum(apply("exp", m.sub(wide, top)), axis)), top)
-    return cast_to(out, x.dtype)
+    return cast_to(_running("logcumsumexp", inexact(x), axis), x.dtype)
 
 
 def diff(
