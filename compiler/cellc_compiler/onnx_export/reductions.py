@@ -154,7 +154,7 @@ def _log_cumulative_sum(w: Writer, node: Node, x: str) -> Names:
     def step(states: list[str], rows: list[str]) -> tuple[list[str], list[str]]:
         joined = w.op("Concat", *(w.op("Unsqueeze", v, w.const([0], dtypes.int64))
                                   for v in (states[0], rows[0])), axis=0)
-        after = w.op("ReduceLogSumExp", joined, w.const([0], dtypes.int64), keepdims=0)
+        after = _reduce(w, "ReduceLogSumExp", joined, (0,), False)
         return [after], [after]
 
     return w.cast(_scanned(w, node, [wide], float("-inf"), step), w.types[x])
