@@ -17,6 +17,7 @@ from cellc_runtime.dtypes import DType, float32, int64
 from ..common._promotion import cast_to, common, constant, is_scalar
 from ..common.tensor import Tensor
 from ..core.dispatch import apply
+from ..core.native import native, native_of_types
 from . import functional_math as m
 from ._args import (
     Ints,
@@ -37,6 +38,7 @@ def _filled(shape: Ints, value: Any, dtype: DType) -> Tensor:
     return out
 
 
+@native
 def zeros(size: Any, dtype: DType | None = None) -> Tensor:
     """A tensor of zeros.
 
@@ -47,11 +49,13 @@ def zeros(size: Any, dtype: DType | None = None) -> Tensor:
     return _filled(shape_of(size, "zeros", "size"), 0, dtype_of(dtype or float32, "zeros"))
 
 
+@native
 def ones(shape: Any, dtype: DType | None = None) -> Tensor:
     """A tensor of ones (float32 if `dtype` is None)."""
     return _filled(shape_of(shape, "ones"), 1, dtype_of(dtype or float32, "ones"))
 
 
+@native
 def full(size: Any, fill_value: Any, *, dtype: DType | None = None) -> Tensor:
     """A tensor filled with a number; int64 if `dtype` is None, as MindSpore does.
 
@@ -64,6 +68,7 @@ def full(size: Any, fill_value: Any, *, dtype: DType | None = None) -> Tensor:
     return _filled(shape, fill_value, dtype_of(dtype or int64, "full"))
 
 
+@native
 def fill(type: DType, shape: Any, value: Any) -> Tensor:
     """A tensor of a given type and shape filled with a number."""
     return _filled(shape_of(shape, "fill"), value, dtype_of(type, "fill", "type"))
@@ -74,16 +79,19 @@ def fills(x: Tensor, value: Any) -> Tensor:
     return full_like(x, value)
 
 
+@native_of_types
 def zeros_like(input: Tensor, *, dtype: DType | None = None) -> Tensor:
     """Zeros of the shape (and, unless given, type) of `input`."""
     return full_like(input, 0, dtype=dtype)
 
 
+@native_of_types
 def ones_like(input: Tensor, *, dtype: DType | None = None) -> Tensor:
     """Ones of the shape (and, unless given, type) of `input`."""
     return full_like(input, 1, dtype=dtype)
 
 
+@native_of_types
 def full_like(input: Tensor, fill_value: Any, *, dtype: DType | None = None) -> Tensor:
     """A tensor of the shape (and, unless given, type) of `input`, filled with a number."""
     x = tensor(input, "full_like")
@@ -151,6 +159,7 @@ def range(start: Any, end: Any, step: Any = 1, maxlen: int = 1000000) -> Tensor:
     return out
 
 
+@native
 def linspace(start: Any, end: Any, steps: int) -> Tensor:
     """`steps` evenly spaced numbers from start to end, both included, float32 for numbers.
 
@@ -173,6 +182,7 @@ def _linspace_of(n: int, start: Tensor, end: Tensor) -> Tensor:
     return m.add(m.mul(a, m.sub(1.0, ratio)), m.mul(z, ratio))
 
 
+@native
 def logspace(
     start: Any, end: Any, steps: int, base: int = 10, *, dtype: DType = float32
 ) -> Tensor:
@@ -182,6 +192,7 @@ def logspace(
     return Tensor._from_array(values.astype(dtype_of(dtype, "logspace").numpy))
 
 
+@native
 def eye(n: int, m: int | None = None, dtype: DType | None = None) -> Tensor:
     """An n by m matrix with ones on the diagonal (square if m is None; float32 by default).
 

@@ -18,6 +18,7 @@ from ..common.parameter import Parameter
 from ..common.tensor import Tensor
 from ..core.dispatch import apply
 from ..core.dispatch import assign as _assign
+from ..core.native import native, native_body
 from . import functional_array as fa
 from . import functional_create as fc
 from . import functional_math as m
@@ -49,6 +50,7 @@ def _check_points(index: Tensor, dims: tuple[int, ...], what: str) -> None:
 # --- gathers --------------------------------------------------------------------------------------
 
 
+@native
 def gather(input_params: Tensor, input_indices: Tensor, axis: int, batch_dims: int = 0) -> Tensor:
     """Slices along an axis at positions (negative ones count from the end).
 
@@ -68,6 +70,7 @@ def gather(input_params: Tensor, input_indices: Tensor, axis: int, batch_dims: i
     return out
 
 
+@native
 def gather_elements(input: Tensor, dim: int, index: Tensor) -> Tensor:
     """out[i, j] = input[i, index[i, j]] for dim 1, and so on.
 
@@ -101,6 +104,7 @@ def take_along_dim(input: Tensor, index: Tensor, dim: int) -> Tensor:
                            fa.broadcast_to(index, lengths[1]))
 
 
+@native
 def gather_nd(input_x: Tensor, indices: Tensor) -> Tensor:
     """Slices at points: indices (..., k) address the first k axes."""
     x, i = tensor(input_x, "gather_nd", "input_x"), _index(indices, "gather_nd", "indices")
@@ -118,6 +122,7 @@ def _check_depth(x: Tensor, points: Tensor, what: str) -> None:
         )
 
 
+@native
 def index_select(input: Tensor, axis: int, index: Tensor) -> Tensor:
     """Slices along an axis at positions of a 1-D (or 0-D) index.
 
@@ -135,6 +140,7 @@ def take(input: Tensor, index: Tensor) -> Tensor:
     return gather(fa.ravel(tensor(input, "take")), _index(index, "take", "index"), 0)
 
 
+@native
 def embedding(
     input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None,
     norm_type: float = 2.0, scale_grad_by_freq: bool = False,
@@ -195,6 +201,7 @@ def sequence_mask(lengths: Tensor, maxlen: int | None = None) -> Tensor:
 # --- scatters -------------------------------------------------------------------------------------
 
 
+@native_body(by_op=True)
 def _scatter_nd(input_x: Any, indices: Any, updates: Any, mode: str, what: str) -> Tensor:
     x, i = tensor(input_x, what, "input_x"), _index(indices, what, "indices")
     new = tensor(updates, what, "updates")
@@ -257,6 +264,7 @@ def _scatter_elements(
     return out
 
 
+@native
 def tensor_scatter_elements(
     input_x: Tensor, indices: Tensor, updates: Tensor, axis: int = 0, reduction: str = "none"
 ) -> Tensor:
@@ -267,6 +275,7 @@ def tensor_scatter_elements(
                              "update" if mode == "none" else mode, "tensor_scatter_elements")
 
 
+@native
 def scatter(input: Tensor, axis: int, index: Tensor, src: Any) -> Tensor:
     """out[i, index[i, j]] = src[i, j] for axis 1."""
     return _scatter_elements(input, axis, index, src, "update", "scatter")
@@ -277,6 +286,7 @@ def scatter_add_ext(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tens
     return _scatter_elements(input, dim, index, src, "add", "scatter_add")
 
 
+@native
 def scatter_nd(indices: Tensor, updates: Tensor, shape: Any) -> Tensor:
     """Zeros of a shape with updates added at points."""
     new = tensor(updates, "scatter_nd", "updates")
@@ -284,6 +294,7 @@ def scatter_nd(indices: Tensor, updates: Tensor, shape: Any) -> Tensor:
                        "scatter_nd")
 
 
+@native
 def index_add(
     x: Tensor, indices: Tensor, y: Tensor, axis: int, use_lock: bool = True,
     check_index_bound: bool = True,
@@ -296,6 +307,7 @@ def index_add(
     return _written(t, new)
 
 
+@native
 def index_fill(x: Tensor, axis: int, index: Any, value: Any) -> Tensor:
     """The slices of x along an axis at positions filled with one value."""
     t = tensor(x, "index_fill", "x")
@@ -468,6 +480,7 @@ def inplace_update(x: Tensor, v: Tensor, indices: Any) -> Tensor:
     return out
 
 
+@native
 def stop_gradient(value: Any) -> Any:
     """The value itself, through which no gradient flows (through a number none does anyway)."""
     if isinstance(value, (tuple, list)):

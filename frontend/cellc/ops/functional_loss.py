@@ -15,6 +15,7 @@ from ..common._index_plan import check_range, known_elements
 from ..common._promotion import cast_to, inexact, operands
 from ..common.tensor import Tensor
 from ..core.dispatch import apply
+from ..core.native import native, native_body
 from . import functional_array as fa
 from . import functional_index as fi
 from . import functional_math as m
@@ -40,6 +41,7 @@ def _wide(x: Tensor) -> Tensor:
     return cast_to(x, float32) if x.dtype in (float16, bfloat16) else x
 
 
+@native_body(by_op=True)
 def _pointwise(
     op: str, input: Any, target: Any, reduction: str, what: str, **attrs: Any
 ) -> Tensor:
@@ -65,6 +67,7 @@ def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     return _pointwise("absolute_error", input, target, reduction, "l1_loss")
 
 
+@native
 def smooth_l1_loss(
     input: Tensor, target: Tensor, beta: float = 1.0, reduction: str = "none"
 ) -> Tensor:
@@ -79,6 +82,7 @@ def smooth_l1_loss(
     return _pointwise("smooth_l1", input, target, reduction, "smooth_l1_loss", beta=b)
 
 
+@native
 def huber_loss(
     input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0
 ) -> Tensor:
@@ -93,6 +97,7 @@ def huber_loss(
     return _pointwise("huber", input, target, reduction, "huber_loss", delta=c)
 
 
+@native
 def gaussian_nll_loss(
     x: Tensor, target: Tensor, var: Tensor, full: bool = False, eps: float = 1e-06,
     reduction: str = "mean",
@@ -135,6 +140,14 @@ def cross_entropy(
     Raises:
         ValueError: shapes that do not fit, or an option out of range.
     """
+    return _cross_entropy(input, target, weight, ignore_index, reduction, label_smoothing)
+
+
+@native_body()
+def _cross_entropy(
+    input: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: str,
+    label_smoothing: float,
+) -> Tensor:
     what = "cross_entropy"
     x, t = tensor(input, what), tensor(target, what, "target")
     smoothing = _smoothing(label_smoothing, what)
@@ -244,6 +257,14 @@ def nll_loss(
     Raises:
         TypeError: the targets are not ints.
     """
+    return _nll_loss(inputs, target, weight, ignore_index, reduction, label_smoothing)
+
+
+@native_body()
+def _nll_loss(
+    inputs: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: str,
+    label_smoothing: float,
+) -> Tensor:
     x = tensor(inputs, "nll_loss", "inputs")
     t = tensor(target, "nll_loss", "target")
     if not t.dtype.is_integer:
@@ -297,6 +318,13 @@ def binary_cross_entropy(
     Raises:
         ValueError: the shapes differ.
     """
+    return _binary_cross_entropy(logits, labels, weight, reduction)
+
+
+@native_body()
+def _binary_cross_entropy(
+    logits: Tensor, labels: Tensor, weight: Tensor | None, reduction: str
+) -> Tensor:
     what = "binary_cross_entropy"
     p, y = _floats(what, logits, labels)
     if p.shape != y.shape:
@@ -315,6 +343,14 @@ def binary_cross_entropy_with_logits(
         weight: factor of each loss.
         pos_weight: factor of the part of the positive class.
     """
+    return _binary_cross_entropy_with_logits(input, target, weight, pos_weight, reduction)
+
+
+@native_body()
+def _binary_cross_entropy_with_logits(
+    input: Tensor, target: Tensor, weight: Tensor | None, pos_weight: Tensor | None,
+    reduction: str,
+) -> Tensor:
     what = "binary_cross_entropy_with_logits"
     x, y = _floats(what, input, target)
     if pos_weight is None:
@@ -327,6 +363,7 @@ def binary_cross_entropy_with_logits(
     return _reduced(loss if weight is None else m.mul(loss, weight), reduction, what)
 
 
+@native
 def kl_div(logits: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor:
     """labels (log labels - logits) of log-probabilities and probabilities; 0 for labels <= 0.
 
@@ -346,6 +383,7 @@ def kl_div(logits: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor:
 # --- similarity and margins -----------------------------------------------------------------------
 
 
+@native
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-08) -> Tensor:
     """The cosine of the angle between vectors along an axis (the norms at least eps)."""
     a, b = _floats("cosine_similarity", x1, x2)
@@ -354,6 +392,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-08) 
     return m.div(dot, m.mul(m.maximum(size_a, float(eps)), m.maximum(size_b, float(eps))))
 
 
+@native
 def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: str = "mean"
 ) -> Tensor:
@@ -371,6 +410,7 @@ def cosine_embedding_loss(
     return _reduced(loss, reduction, "cosine_embedding_loss")
 
 
+@native
 def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: str = "mean"
 ) -> Tensor:
@@ -381,6 +421,7 @@ def margin_ranking_loss(
     return _reduced(loss, reduction, "margin_ranking_loss")
 
 
+@native
 def hinge_embedding_loss(
     inputs: Tensor, targets: Tensor, margin: float = 1.0, reduction: str = "mean"
 ) -> Tensor:
@@ -391,6 +432,7 @@ def hinge_embedding_loss(
     return _reduced(loss, reduction, "hinge_embedding_loss")
 
 
+@native
 def triplet_margin_loss(
     anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2,
     eps: float = 1e-06, swap: bool = False, reduction: str = "mean",
@@ -411,6 +453,7 @@ def triplet_margin_loss(
     return _reduced(loss, reduction, "triplet_margin_loss")
 
 
+@native
 def soft_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """log(1 + exp(-target * input)), reduced."""
     x, y = _floats("soft_margin_loss", input, target)
@@ -419,6 +462,7 @@ def soft_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> 
     return _reduced(out, reduction, "soft_margin_loss")
 
 
+@native
 def multilabel_soft_margin_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:
@@ -427,6 +471,7 @@ def multilabel_soft_margin_loss(
     return _reduced(fr.mean(loss, -1), reduction, "multilabel_soft_margin_loss")
 
 
+@native
 def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """The hinge loss of scores against several classes each: the sum over classes j of the target
     and i not of it of max(0, 1 - (x[j] - x[i])), over the number of classes.
