@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from cellc_compiler.ir.op import INTS, REQUIRED, Op, all_ops, lookup
+from cellc_compiler.ir.op import INTS, REQUIRED, Op, all_ops
 from cellc_runtime.dtypes import float32
 
 from ..common._promotion import cast_to, common
@@ -34,30 +34,28 @@ def _prepared(op: Op, given: tuple[Any, ...]) -> list[Tensor]:
     return xs
 
 
-@native_body(by_op=True, any_shape=True)
-def _apply(name: str, *given: Any, **attrs: Any) -> Any:
-    """An op on operands that are promoted first."""
-    return apply(name, *_prepared(lookup(name), given), **attrs)
-
-
 @cache
 def make_function(op: Op) -> Callable[..., Any]:
     """The functional form of an op: its operands, then its attributes."""
     signature = _signature(op)
-    name, count = op.name, len(op.operands)
+    count = len(op.operands)
     plain = not op.attrs and not any(n.startswith("*") for n in op.operands)
 
+    @native_body(any_shape=True)
+    def promoted(*operands: Any, **attrs: Any) -> Any:
+        return apply(op.name, *_prepared(op, operands), **attrs)
+
     def unary(input: Any) -> Any:
-        return _apply(name, input)
+        return promoted(input)
 
     def general(*args: Any, **kwargs: Any) -> Any:
         if not kwargs and len(args) == count and plain:
-            return _apply(name, *args)
+            return promoted(*args)
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
         values = list(bound.arguments.values())
         attrs = dict(zip(op.attrs, values[count:], strict=True))
-        return _apply(name, *values[:count], **attrs)
+        return promoted(*values[:count], **attrs)
 
     fn: Callable[..., Any] = unary if op.operands == ("input",) and not op.attrs else general
     fn.__name__ = fn.__qualname__ = op.function or op.name

@@ -506,9 +506,13 @@ def repeat_elements(x: Tensor, rep: int, axis: int = 0) -> Tensor:
     return repeat_interleave(x, integer(rep, "repeat_elements", "rep"), axis)
 
 
-@native
 def flip(input: Tensor, dims: Any) -> Tensor:
     """The order of elements reversed along axes."""
+    return _flip(input, dims)
+
+
+@native_body()
+def _flip(input: Tensor, dims: Any) -> Tensor:
     x = tensor(input, "flip")
     given = ints_or_int(dims, "flip", "dims")
     if not given or not x.ndim:
@@ -545,13 +549,17 @@ def rot90(input: Tensor, k: int, dims: Any) -> Tensor:
     return swapaxes(flip(x, b), a, b) if turns == 1 else flip(swapaxes(x, a, b), b)
 
 
-@native
 def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     """Elements shifted along axes, those that leave at the end coming back at the start.
 
     Raises:
         ValueError: shifts and axes are not equally many.
     """
+    return _roll(input, shifts, dims)
+
+
+@native_body()
+def _roll(input: Tensor, shifts: Any, dims: Any) -> Tensor:
     x = tensor(input, "roll")
     by = ints_or_int(shifts, "roll", "shifts")
     if dims is None:
@@ -703,13 +711,17 @@ def _split(tensor: Tensor, split_size_or_sections: Any, axis: int) -> tuple[Tens
 _tensor = tensor
 
 
-@native
 def chunk(input: Tensor, chunks: int, axis: int = 0) -> tuple[Tensor, ...]:
     """At most `chunks` parts of one length along an axis (the last may be shorter).
 
     Raises:
         ValueError: `chunks` is not positive.
     """
+    return _chunk(input, chunks, axis)
+
+
+@native_body()
+def _chunk(input: Tensor, chunks: int, axis: int) -> tuple[Tensor, ...]:
     x = tensor(input, "chunk")
     n = integer(chunks, "chunk", "chunks")
     if n <= 0:
@@ -847,7 +859,6 @@ def strided_slice(
 _BORDERS = {"reflect": "reflect", "replicate": "replicate", "circular": "circular"}
 
 
-@native
 def pad(input_x: Tensor, padding: Any, mode: str = "constant", value: Any = None) -> Tensor:
     """Elements added (or, if negative, removed) around the last axes.
 
@@ -858,6 +869,11 @@ def pad(input_x: Tensor, padding: Any, mode: str = "constant", value: Any = None
     Raises:
         ValueError: an odd number of counts, or more than two per axis.
     """
+    return _pad(input_x, padding, mode, value)
+
+
+@native_body()
+def _pad(input_x: Tensor, padding: Any, mode: str, value: Any) -> Tensor:
     x = tensor(input_x, "pad", "input_x")
     counts = ints(padding, "pad", "padding")
     if len(counts) % 2 or len(counts) > 2 * x.ndim:

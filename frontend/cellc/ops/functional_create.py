@@ -17,7 +17,7 @@ from cellc_runtime.dtypes import DType, float32, int64
 from ..common._promotion import cast_to, common, constant, is_scalar
 from ..common.tensor import Tensor
 from ..core.dispatch import apply
-from ..core.native import native, native_of_types
+from ..core.native import native, native_body, native_of_types
 from . import functional_math as m
 from ._args import (
     Ints,
@@ -38,7 +38,6 @@ def _filled(shape: Ints, value: Any, dtype: DType) -> Tensor:
     return out
 
 
-@native
 def zeros(size: Any, dtype: DType | None = None) -> Tensor:
     """A tensor of zeros.
 
@@ -46,22 +45,35 @@ def zeros(size: Any, dtype: DType | None = None) -> Tensor:
         size: its shape.
         dtype: float32 if None.
     """
+    return _zeros(size, dtype)
+
+
+@native_body()
+def _zeros(size: Any, dtype: DType | None) -> Tensor:
     return _filled(shape_of(size, "zeros", "size"), 0, dtype_of(dtype or float32, "zeros"))
 
 
-@native
 def ones(shape: Any, dtype: DType | None = None) -> Tensor:
     """A tensor of ones (float32 if `dtype` is None)."""
+    return _ones(shape, dtype)
+
+
+@native_body()
+def _ones(shape: Any, dtype: DType | None) -> Tensor:
     return _filled(shape_of(shape, "ones"), 1, dtype_of(dtype or float32, "ones"))
 
 
-@native
 def full(size: Any, fill_value: Any, *, dtype: DType | None = None) -> Tensor:
     """A tensor filled with a number; int64 if `dtype` is None, as MindSpore does.
 
     Raises:
         TypeError: `fill_value` is no number.
     """
+    return _full(size, fill_value, dtype)
+
+
+@native_body()
+def _full(size: Any, fill_value: Any, dtype: DType | None) -> Tensor:
     shape = shape_of(size, "full", "size")
     if not is_scalar(fill_value):
         raise TypeError(f"For 'full', 'fill_value' must be a number, but got {fill_value!r}.")
@@ -79,15 +91,23 @@ def fills(x: Tensor, value: Any) -> Tensor:
     return full_like(x, value)
 
 
-@native_of_types
 def zeros_like(input: Tensor, *, dtype: DType | None = None) -> Tensor:
     """Zeros of the shape (and, unless given, type) of `input`."""
+    return _zeros_like(input, dtype)
+
+
+@native_body(types_only=True)
+def _zeros_like(input: Tensor, dtype: DType | None) -> Tensor:
     return full_like(input, 0, dtype=dtype)
 
 
-@native_of_types
 def ones_like(input: Tensor, *, dtype: DType | None = None) -> Tensor:
     """Ones of the shape (and, unless given, type) of `input`."""
+    return _ones_like(input, dtype)
+
+
+@native_body(types_only=True)
+def _ones_like(input: Tensor, dtype: DType | None) -> Tensor:
     return full_like(input, 1, dtype=dtype)
 
 

@@ -50,7 +50,6 @@ def _check_points(index: Tensor, dims: tuple[int, ...], what: str) -> None:
 # --- gathers --------------------------------------------------------------------------------------
 
 
-@native
 def gather(input_params: Tensor, input_indices: Tensor, axis: int, batch_dims: int = 0) -> Tensor:
     """Slices along an axis at positions (negative ones count from the end).
 
@@ -60,6 +59,11 @@ def gather(input_params: Tensor, input_indices: Tensor, axis: int, batch_dims: i
     Raises:
         IndexError: a position out of range, where it is known.
     """
+    return _gather(input_params, input_indices, axis, batch_dims)
+
+
+@native_body()
+def _gather(input_params: Tensor, input_indices: Tensor, axis: int, batch_dims: int) -> Tensor:
     x = tensor(input_params, "gather", "input_params")
     index = _index(input_indices, "gather", "input_indices")
     a = axis_of(axis, x.ndim, "gather")
@@ -70,7 +74,6 @@ def gather(input_params: Tensor, input_indices: Tensor, axis: int, batch_dims: i
     return out
 
 
-@native
 def gather_elements(input: Tensor, dim: int, index: Tensor) -> Tensor:
     """out[i, j] = input[i, index[i, j]] for dim 1, and so on.
 
@@ -78,6 +81,11 @@ def gather_elements(input: Tensor, dim: int, index: Tensor) -> Tensor:
         IndexError: a position out of range, where it is known.
         ValueError: ranks differ, or the index is longer on another axis.
     """
+    return _gather_elements(input, dim, index)
+
+
+@native_body()
+def _gather_elements(input: Tensor, dim: int, index: Tensor) -> Tensor:
     x, i = tensor(input, "gather_elements"), _index(index, "gather_elements", "index")
     a = axis_of(dim, x.ndim, "gather_elements", "dim")
     if i.ndim != x.ndim:
@@ -122,13 +130,17 @@ def _check_depth(x: Tensor, points: Tensor, what: str) -> None:
         )
 
 
-@native
 def index_select(input: Tensor, axis: int, index: Tensor) -> Tensor:
     """Slices along an axis at positions of a 1-D (or 0-D) index.
 
     Raises:
         ValueError: the index has more than 1 axis.
     """
+    return _index_select(input, axis, index)
+
+
+@native_body()
+def _index_select(input: Tensor, axis: int, index: Tensor) -> Tensor:
     i = _index(index, "index_select", "index")
     if i.ndim > 1:
         raise ValueError(f"For 'index_select', 'index' must be 1-D, but has {i.ndim} axes.")
@@ -140,7 +152,6 @@ def take(input: Tensor, index: Tensor) -> Tensor:
     return gather(fa.ravel(tensor(input, "take")), _index(index, "take", "index"), 0)
 
 
-@native
 def embedding(
     input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None,
     norm_type: float = 2.0, scale_grad_by_freq: bool = False,
@@ -156,6 +167,14 @@ def embedding(
     Raises:
         ValueError: the weight is no matrix.
     """
+    return _embedding(input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq)
+
+
+@native_body()
+def _embedding(
+    input: Tensor, weight: Tensor, padding_idx: int | None, max_norm: float | None,
+    norm_type: float, scale_grad_by_freq: bool,
+) -> Tensor:
     index = _index(input, "embedding", "input")
     table = tensor(weight, "embedding", "weight")
     if table.ndim != 2:

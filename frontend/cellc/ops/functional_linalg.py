@@ -99,9 +99,13 @@ def mv(mat: Tensor, vec: Tensor) -> Tensor:
     return matmul(_of_rank(mat, 2, "mv", "mat"), _of_rank(vec, 1, "mv", "vec"))
 
 
-@native
 def dot(input: Tensor, other: Tensor) -> Tensor:
     """Sums of products over the last axis of input and the second to last (or only) of other."""
+    return _dot(input, other)
+
+
+@native_body()
+def _dot(input: Tensor, other: Tensor) -> Tensor:
     x, y = _pair("dot", input, other)
     if x.ndim == 0 or y.ndim == 0:
         return m.mul(x, y)
@@ -117,9 +121,13 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
     return tensordot(x, y, ((x.ndim - 1,), (y.ndim - 1,)))
 
 
-@native
 def outer(input: Tensor, vec2: Tensor) -> Tensor:
     """The products of every element of one vector with every one of another."""
+    return _outer(input, vec2)
+
+
+@native_body()
+def _outer(input: Tensor, vec2: Tensor) -> Tensor:
     x, y = _pair("outer", _of_rank(input, 1, "outer", "input"), _of_rank(vec2, 1, "outer", "vec2"))
     return m.mul(fa.expand_dims(x, 1), y)
 
@@ -286,7 +294,6 @@ def batch_dot(x1: Tensor, x2: Tensor, axes: Any = None) -> Tensor:
 # --- einsum ---------------------------------------------------------------------------------------
 
 
-@native
 def einsum(equation: str, *operands: Any) -> Tensor:
     """Sums of products named by subscripts, as in numpy: `einsum("bij,bjk->bik", x, y)`.
 
@@ -297,6 +304,11 @@ def einsum(equation: str, *operands: Any) -> Tensor:
         ValueError: the equation does not fit the operands.
         TypeError: it is no string.
     """
+    return _einsum(equation, operands)
+
+
+@native_body()
+def _einsum(equation: str, operands: tuple[Any, ...]) -> Tensor:
     if not isinstance(equation, str):
         raise TypeError(f"For 'einsum', 'equation' must be a string, but got {equation!r}.")
     given = operands[0] if len(operands) == 1 and isinstance(operands[0], (list, tuple)) \

@@ -67,7 +67,6 @@ def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     return _pointwise("absolute_error", input, target, reduction, "l1_loss")
 
 
-@native
 def smooth_l1_loss(
     input: Tensor, target: Tensor, beta: float = 1.0, reduction: str = "none"
 ) -> Tensor:
@@ -76,13 +75,17 @@ def smooth_l1_loss(
     Raises:
         ValueError: `beta` is not positive.
     """
+    return _smooth_l1_loss(input, target, beta, reduction)
+
+
+@native_body()
+def _smooth_l1_loss(input: Tensor, target: Tensor, beta: float, reduction: str) -> Tensor:
     b = float(number(beta, "smooth_l1_loss", "beta"))
     if b <= 0:
         raise ValueError(f"For 'smooth_l1_loss', 'beta' must be positive, but got {b}.")
     return _pointwise("smooth_l1", input, target, reduction, "smooth_l1_loss", beta=b)
 
 
-@native
 def huber_loss(
     input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0
 ) -> Tensor:
@@ -91,6 +94,11 @@ def huber_loss(
     Raises:
         ValueError: `delta` is not positive.
     """
+    return _huber_loss(input, target, reduction, delta)
+
+
+@native_body()
+def _huber_loss(input: Tensor, target: Tensor, reduction: str, delta: float) -> Tensor:
     c = float(number(delta, "huber_loss", "delta"))
     if c <= 0:
         raise ValueError(f"For 'huber_loss', 'delta' must be positive, but got {c}.")
@@ -363,7 +371,6 @@ def _binary_cross_entropy_with_logits(
     return _reduced(loss if weight is None else m.mul(loss, weight), reduction, what)
 
 
-@native
 def kl_div(logits: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor:
     """labels (log labels - logits) of log-probabilities and probabilities; 0 for labels <= 0.
 
@@ -372,6 +379,11 @@ def kl_div(logits: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor:
     Args:
         reduction: also `"batchmean"`: the sum over the number of rows.
     """
+    return _kl_div(logits, labels, reduction)
+
+
+@native_body()
+def _kl_div(logits: Tensor, labels: Tensor, reduction: str) -> Tensor:
     x, y = _floats("kl_div", logits, labels)
     loss: Tensor = apply("kl_div", x, apply("stop_gradient", y))
     choice(reduction, (*_REDUCTIONS, "batchmean"), "kl_div", "reduction")

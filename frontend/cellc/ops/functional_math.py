@@ -138,7 +138,6 @@ def _true_div(input: Any, other: Any) -> Tensor:
     return out
 
 
-@native
 def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
     """input / other; ints are divided in float32.
 
@@ -149,6 +148,11 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
     Raises:
         ValueError: another rounding mode.
     """
+    return _div(input, other, rounding_mode)
+
+
+@native_body(any_shape=True)
+def _div(input: Any, other: Any, rounding_mode: str | None) -> Tensor:
     if rounding_mode is None:
         return _true_div(input, other)
     if rounding_mode not in ("floor", "trunc"):

@@ -115,9 +115,13 @@ def silu(input: Tensor) -> Tensor:
     return _activation("silu", input)
 
 
-@native
 def elu(input_x: Tensor, alpha: float = 1.0) -> Tensor:
     """x where positive, alpha (exp(x) - 1) elsewhere."""
+    return _elu(input_x, alpha)
+
+
+@native_body(any_shape=True)
+def _elu(input_x: Tensor, alpha: float) -> Tensor:
     return _activation("elu", input_x, alpha=float(number(alpha, "elu", "alpha")))
 
 
@@ -139,9 +143,13 @@ def selu(input_x: Tensor) -> Tensor:
     return _activation("selu", input_x)
 
 
-@native
 def leaky_relu(input: Tensor, alpha: float = 0.2) -> Tensor:
     """x where positive, alpha x elsewhere."""
+    return _leaky_relu(input, alpha)
+
+
+@native_body(any_shape=True)
+def _leaky_relu(input: Tensor, alpha: float) -> Tensor:
     a = float(number(alpha, "leaky_relu", "alpha"))
     x = tensor(input, "leaky_relu")
     return _activation("leaky_relu", inexact(x), alpha=a)
@@ -182,9 +190,13 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tens
     return _activation("hard_tanh", x, min=float(low), max=float(high))
 
 
-@native
 def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
     """log(1 + exp(beta x)) / beta; x where beta x > threshold."""
+    return _softplus(input, beta, threshold)
+
+
+@native_body(any_shape=True)
+def _softplus(input: Tensor, beta: float, threshold: float) -> Tensor:
     return _activation("softplus", input, beta=float(number(beta, "softplus", "beta")),
                        threshold=float(number(threshold, "softplus", "threshold")))
 
@@ -374,7 +386,6 @@ def rms_norm(x: Tensor, gamma: Tensor, epsilon: float = 1e-06) -> tuple[Tensor, 
     return y, scale
 
 
-@native
 def group_norm(
     input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None,
     eps: float = 1e-05,
@@ -387,6 +398,13 @@ def group_norm(
     Raises:
         ValueError: the channels do not divide into groups.
     """
+    return _group_norm(input, num_groups, weight, bias, eps)
+
+
+@native_body()
+def _group_norm(
+    input: Tensor, num_groups: int, weight: Tensor | None, bias: Tensor | None, eps: float
+) -> Tensor:
     x = _floating(input, "group_norm")
     groups = integer(num_groups, "group_norm", "num_groups")
     if x.ndim < 2 or groups < 1 or x.shape[1] % groups:

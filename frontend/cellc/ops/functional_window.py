@@ -16,7 +16,7 @@ from cellc_runtime.dtypes import int64
 from ..common._promotion import cast_to, operands
 from ..common.tensor import Tensor
 from ..core.dispatch import apply
-from ..core.native import native
+from ..core.native import native, native_body
 from . import functional_array as fa
 from . import functional_math as m
 from . import functional_reduce as fr
@@ -86,7 +86,6 @@ def _positive(values: Ints, what: str, name: str) -> Ints:
     return values
 
 
-@native
 def conv2d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1,
     pad_mode: str = "valid", padding: Any = 0, dilation: Any = 1, groups: int = 1,
@@ -104,6 +103,14 @@ def conv2d(
     Raises:
         ValueError: shapes or options that do not fit.
     """
+    return _conv2d(input, weight, bias, stride, pad_mode, padding, dilation, groups)
+
+
+@native_body()
+def _conv2d(
+    input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, pad_mode: str,
+    padding: Any, dilation: Any, groups: int,
+) -> Tensor:
     x, w = operands("conv2d", _image(input, 2, "conv2d"), tensor(weight, "conv2d", "weight"))
     known = x._eager and w._eager and type(pad_mode) is str and all(
         map(_is_plain, (stride, padding, dilation, groups)))
@@ -290,7 +297,6 @@ def _unbatched(x: Tensor, added: bool) -> Tensor:
     return fa.squeeze(x, 0) if added else x
 
 
-@native
 def max_pool2d(
     x: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
     return_indices: bool = False, ceil_mode: bool = False,
@@ -302,6 +308,14 @@ def max_pool2d(
         return_indices: also the flat position of each in its plane, int64.
         ceil_mode: a last window may reach beyond the image.
     """
+    return _max_pool2d(x, kernel_size, stride, padding, dilation, return_indices, ceil_mode)
+
+
+@native_body()
+def _max_pool2d(
+    x: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, return_indices: bool,
+    ceil_mode: bool,
+) -> Any:
     t, added = _batched(x, 2, "max_pool2d")
     size, step, pad = _window(kernel_size, stride, padding, 2, "max_pool2d")
     gaps = _positive(repeated(dilation, 2, "max_pool2d", "dilation"), "max_pool2d", "dilation")
