@@ -768,9 +768,13 @@ def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
     return tensor_split(input, indices_or_sections, 2)
 
 
-@native
 def unstack(input_x: Tensor, axis: int = 0) -> tuple[Tensor, ...]:
     """The slices along an axis, without it."""
+    return _unstack(input_x, axis)
+
+
+@native_body()
+def _unstack(input_x: Tensor, axis: int) -> tuple[Tensor, ...]:
     x = tensor(input_x, "unstack", "input_x")
     a = axis_of(axis, x.ndim, "unstack")
     rest = x.shape[:a] + x.shape[a + 1 :]

@@ -175,9 +175,13 @@ def as_numbers(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     return (cast_to(x, int64), cast_to(y, int64)) if x.dtype is bool_ else (x, y)
 
 
-@native
 def floor_divide(input: Any, other: Any) -> Tensor:
     """input / other rounded towards minus infinity, in the promoted type."""
+    return _floor_divide(input, other)
+
+
+@native_body(any_shape=True)
+def _floor_divide(input: Any, other: Any) -> Tensor:
     x, y = operands("floor_divide", input, other)
     if x.dtype is bool_:
         return cast_to(apply("floor_div", *as_numbers(x, y)), bool_)

@@ -48,14 +48,13 @@ def sum(
         keepdim: keep reduced axes as size 1.
         dtype: element type to convert to first.
     """
-    return total("reduce_sum", "sum", input, dim, keepdim, dtype)
+    return total("reduce_sum", input, dim, keepdim, dtype)
 
 
 @native_body(by_op=True)
-def total(
-    op: str, what: str, input: Tensor, axis: Any, keepdims: bool, dtype: DType | None
-) -> Tensor:
+def total(op: str, input: Tensor, axis: Any, keepdims: bool, dtype: DType | None) -> Tensor:
     """A sum or product over axes, of ints and bools in int64 unless a type is given."""
+    what = op.removeprefix("reduce_")
     x = tensor(input, what)
     to = dtype_of(dtype, what) if dtype is not None else \
         x.dtype if x.dtype.is_inexact else int64
@@ -68,12 +67,11 @@ def mean(x: Tensor, axis: Any = None, keep_dims: bool = False) -> Tensor:
     Raises:
         TypeError: a tensor of bools.
     """
-    return average(x, axis, keep_dims)
+    return _mean(x, axis, keep_dims)
 
 
 @native_body()
-def average(x: Tensor, axis: Any, keep_dims: bool) -> Tensor:
-    """The body of `mean`."""
+def _mean(x: Tensor, axis: Any, keep_dims: bool) -> Tensor:
     t = tensor(x, "mean", "x")
     if t.dtype is bool_:
         raise TypeError("For 'mean', bool tensors are not supported; cast to a number type.")
@@ -86,22 +84,23 @@ def prod(
     input: Tensor, axis: Any = None, keep_dims: bool = False, dtype: DType | None = None
 ) -> Tensor:
     """The product over axes; ints and bools are multiplied in int64."""
-    return total("reduce_prod", "prod", input, axis, keep_dims, dtype)
+    return total("reduce_prod", input, axis, keep_dims, dtype)
 
 
 def any(input: Tensor, axis: Any = None, keep_dims: bool = False) -> Tensor:
     """Whether one element over the axes is non-zero."""
-    return truth("reduce_any", "any", input, axis, keep_dims)
+    return truth("reduce_any", input, axis, keep_dims)
 
 
 def all(input: Tensor, axis: Any = None, keep_dims: bool = False) -> Tensor:
     """Whether all elements over the axes are non-zero."""
-    return truth("reduce_all", "all", input, axis, keep_dims)
+    return truth("reduce_all", input, axis, keep_dims)
 
 
 @native_body(by_op=True)
-def truth(op: str, what: str, input: Tensor, axis: Any, keepdims: bool) -> Tensor:
+def truth(op: str, input: Tensor, axis: Any, keepdims: bool) -> Tensor:
     """Whether one element over the axes is non-zero, or all are."""
+    what = op.removeprefix("reduce_")
     return _reduce(op, cast_to(tensor(input, what), bool_), axis, keepdims, what)
 
 

@@ -313,8 +313,15 @@ def sum_(
         keepdims, keepdim: keep reduced axes as size 1.
         initial: added to the result.
     """
-    out = fr.total("reduce_sum", "sum", self, axis if dim is None else dim, keepdims or keepdim,
-                   dtype)
+    return _sum_(self, axis, dtype, keepdims, initial, dim, keepdim)
+
+
+@native_body()
+def _sum_(
+    self: Tensor, axis: Any, dtype: DType | None, keepdims: bool, initial: Any, dim: Any,
+    keepdim: bool,
+) -> Tensor:
+    out = fr.total("reduce_sum", self, axis if dim is None else dim, keepdims or keepdim, dtype)
     return out if initial is None else m.add(out, initial)
 
 
@@ -323,8 +330,16 @@ def mean(
     dim: Any = None, keepdim: bool = False, dtype: DType | None = None,
 ) -> Tensor:
     """The mean over axes."""
+    return _mean(self, axis, keep_dims, keepdims, dim, keepdim, dtype)
+
+
+@native_body()
+def _mean(
+    self: Tensor, axis: Any, keep_dims: bool, keepdims: bool, dim: Any, keepdim: bool,
+    dtype: DType | None,
+) -> Tensor:
     x = self if dtype is None else cast_to(self, dtype)
-    return fr.average(x, axis if dim is None else dim, keep_dims or keepdims or keepdim)
+    return fr.mean(x, axis if dim is None else dim, keep_dims or keepdims or keepdim)
 
 
 def prod(
@@ -332,7 +347,7 @@ def prod(
     dim: Any = None, keepdim: bool = False, keepdims: bool = False,
 ) -> Tensor:
     """The product over axes."""
-    return fr.total("reduce_prod", "prod", self, axis if dim is None else dim,
+    return fr.total("reduce_prod", self, axis if dim is None else dim,
                     keep_dims or keepdim or keepdims, dtype)
 
 
@@ -341,8 +356,7 @@ def all_(
     keepdim: bool = False,
 ) -> Tensor:
     """Whether all elements over the axes are non-zero."""
-    return fr.truth("reduce_all", "all", self, axis if dim is None else dim,
-                    keep_dims or keepdim)
+    return fr.truth("reduce_all", self, axis if dim is None else dim, keep_dims or keepdim)
 
 
 def any_(
@@ -350,8 +364,7 @@ def any_(
     keepdim: bool = False,
 ) -> Tensor:
     """Whether one element over the axes is non-zero."""
-    return fr.truth("reduce_any", "any", self, axis if dim is None else dim,
-                    keep_dims or keepdim)
+    return fr.truth("reduce_any", self, axis if dim is None else dim, keep_dims or keepdim)
 
 
 def _extreme_method(name: str, between: Callable[[Any, Any], Tensor]) -> Callable[..., Any]:
@@ -387,6 +400,13 @@ def argmax(
     keepdim: bool = False,
 ) -> Tensor:
     """The position of the first largest element along an axis; of all if it is None."""
+    return _argmax(self, axis, keepdims, dim, keepdim)
+
+
+@native_body()
+def _argmax(
+    self: Tensor, axis: int | None, keepdims: bool, dim: int | None, keepdim: bool
+) -> Tensor:
     return fr.position("argmax", self, axis if dim is None else dim, keepdims or keepdim)
 
 
