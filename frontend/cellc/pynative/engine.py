@@ -26,14 +26,17 @@ from ..common.tensor import Array, Tensor
 from ..core import journal, writes
 from ..core.dispatch import Body
 from ..core.recent import Recent
-from . import functions, sites, weights
+from . import sites, weights
 from .loops import Loops
 from .recorder import Applied, active_recordings, applied, attrs_key
 
 if TYPE_CHECKING:
     from cellc_compiler import driver
+
+    from . import functions
 else:
     driver = lazy_module("cellc_compiler.driver")
+    functions = lazy_module("cellc.pynative.functions")
 
 Entry = Callable[..., Any]
 
