@@ -108,7 +108,11 @@ def truth(op: str, input: Tensor, axis: Any, keepdims: bool) -> Tensor:
 def extreme(
     op: str, input: Tensor, axis: Any, keepdims: bool, initial: Any, where: Any
 ) -> Tensor:
-    """The largest or smallest element over axes."""
+    """The largest or smallest element over axes.
+
+    Raises:
+        ValueError: `where` is given without `initial`.
+    """
     x = tensor(input, op)
     if x.dtype is bool_:
         return any(x, axis, keepdims) if op == "reduce_max" else all(x, axis, keepdims)
@@ -224,7 +228,11 @@ def position(op: str, input: Tensor, axis: int | None, keepdims: bool) -> Tensor
 
 @native_body(by_op=True)
 def spread(op: str, input: Tensor, axis: Any, ddof: Any, keepdims: bool) -> Tensor:
-    """The variance or standard deviation over axes."""
+    """The variance or standard deviation over axes.
+
+    Raises:
+        TypeError: the elements are no floats.
+    """
     x = tensor(input, op)
     if not x.dtype.is_float:
         raise TypeError(f"For '{op}', 'input' must be a tensor of floats, but got {x.dtype}.")
