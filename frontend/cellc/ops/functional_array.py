@@ -263,7 +263,7 @@ def _expand_dims(input_x: Tensor, axis: int) -> Tensor:
 
 def unsqueeze(input: Tensor, dim: int) -> Tensor:
     """`expand_dims` under its other name."""
-    return expand_dims(input, dim)
+    return _expand_dims(input, dim)
 
 
 def transpose(input: Tensor, dims: Any) -> Tensor:
@@ -334,7 +334,7 @@ def _swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
 
 def swapdims(input: Tensor, dim0: int, dim1: int) -> Tensor:
     """`swapaxes` under its other name."""
-    return swapaxes(input, dim0, dim1)
+    return _swapaxes(input, dim0, dim1)
 
 
 @native
@@ -783,7 +783,7 @@ def _unstack(input_x: Tensor, axis: int) -> tuple[Tensor, ...]:
 
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """`unstack` under its other name."""
-    return unstack(input, dim)
+    return _unstack(input, dim)
 
 
 @native

@@ -424,7 +424,7 @@ def _plain(bound: Any, dtype: DType) -> Any:
 
 def clip(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
     """`clamp` under its other name."""
-    return clamp(input, min, max)
+    return _clamp(input, min, max)
 
 
 def clip_by_value(x: Any, clip_value_min: Any = None, clip_value_max: Any = None) -> Any:
@@ -626,7 +626,7 @@ def _where(condition: Any, input: Any, other: Any) -> Tensor:
 
 def select(condition: Any, input: Any, other: Any) -> Tensor:
     """`where` under its older name."""
-    return where(condition, input, other)
+    return _where(condition, input, other)
 
 
 def masked_fill(input_x: Tensor, mask: Tensor, value: Any) -> Tensor:

@@ -187,7 +187,7 @@ _cast = native_body(any_shape=True)(cast_to)
 
 def _converter(dtype: DType) -> Callable[[Tensor], Tensor]:
     def method(self: Tensor) -> Tensor:
-        return _cast(self, dtype)
+        return self if self.dtype is dtype else _cast(self, dtype)
 
     method.__doc__ = f"The tensor in {dtype.name}."
     return method

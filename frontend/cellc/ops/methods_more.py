@@ -72,6 +72,11 @@ def in_place(fn_: Method) -> Method:
 
 def add(self: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
     """self + alpha * other."""
+    return _add(self, other, alpha)
+
+
+@native_body(any_shape=True)
+def _add(self: Tensor, other: Any, alpha: float) -> Tensor:
     return m.add(self, other if alpha == 1 else m.mul(other, alpha))
 
 
