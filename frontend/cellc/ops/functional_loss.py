@@ -41,7 +41,6 @@ def _wide(x: Tensor) -> Tensor:
     return cast_to(x, float32) if x.dtype in (float16, bfloat16) else x
 
 
-@native_body(by_op=True)
 def _pointwise(
     op: str, input: Any, target: Any, reduction: str, what: str, **attrs: Any
 ) -> Tensor:
@@ -59,11 +58,21 @@ def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
         TypeError: an operand is no Tensor.
         ValueError: an unknown reduction.
     """
+    return _mse_loss(input, target, reduction)
+
+
+@native_body()
+def _mse_loss(input: Tensor, target: Tensor, reduction: str) -> Tensor:
     return _pointwise("squared_error", input, target, reduction, "mse_loss")
 
 
 def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """|input - target|, reduced."""
+    return _l1_loss(input, target, reduction)
+
+
+@native_body()
+def _l1_loss(input: Tensor, target: Tensor, reduction: str) -> Tensor:
     return _pointwise("absolute_error", input, target, reduction, "l1_loss")
 
 

@@ -182,12 +182,13 @@ def to(self: Tensor, *args: Any, dtype: Any = None, **_: Any) -> Tensor:
     return self if given is None else cast_to(self, convert(given, "Tensor.to"))
 
 
-_cast = native_body(any_shape=True)(cast_to)
-
-
 def _converter(dtype: DType) -> Callable[[Tensor], Tensor]:
+    @native_body(any_shape=True)
+    def converted(self: Tensor) -> Tensor:
+        return cast_to(self, dtype)
+
     def method(self: Tensor) -> Tensor:
-        return self if self.dtype is dtype else _cast(self, dtype)
+        return converted(self)
 
     method.__doc__ = f"The tensor in {dtype.name}."
     return method
