@@ -44,10 +44,24 @@ def run(
 def evaluate(node: Node, arrays: Sequence[Array], *, precise: bool = False) -> tuple[Array, ...]:
     """The results of one node on arrays."""
     run_op = _CONTROL.get(node.op, _plain)
-    results = run_op(node, list(arrays), precise)
+    results = run_op(node, _operands(node, arrays, precise), precise)
     return tuple(
         _held(np.asarray(a), r.type, precise) for a, r in zip(results, node.results, strict=True)
     )
+
+
+def _operands(node: Node, arrays: Sequence[Array], precise: bool) -> list[Array]:
+    if precise and node.op not in _CONTROL and lookup(node.op).jumps:
+        return list(arrays)
+    return [_held(a, v.type, precise) for v, a in zip(node.operands, arrays, strict=True)]
+
+
+def summed(node: Node, arrays: Sequence[Array]) -> Array | None:
+    """How much a node added up for each element of its result (see `Op.summed`), in float64."""
+    if node.op in _CONTROL:
+        return None
+    with np.errstate(all="ignore"):
+        return lookup(node.op).summed(*_operands(node, arrays, True), **node.attrs)
 
 
 def _plain(node: Node, arrays: list[Array], precise: bool) -> Sequence[Array]:

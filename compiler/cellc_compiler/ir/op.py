@@ -107,6 +107,14 @@ class Op:
     tolerance: ClassVar[float] = 4.0
     """Allowed error against the float64 reference, in ulps of the largest |output|."""
 
+    sums: ClassVar[bool] = False
+    """Each element of the result is a sum of products of elements of the operands, none of them
+    taken away: the reference on absolute values says how much was summed."""
+
+    jumps: ClassVar[bool] = False
+    """The result jumps where the rounding of an inner step decides: it is judged by a reference on
+    operands of their own type, for a wider one decides otherwise."""
+
     # --- to be given by each op ---------------------------------------------------------------
 
     def infer(self, *types: TensorType, **attrs: Any) -> TensorType | tuple[TensorType, ...]:
@@ -116,6 +124,15 @@ class Op:
     def reference(self, *arrays: Array, **attrs: Any) -> Any:
         """The result(s) in numpy: the independent judge, run in float64 by `verify`."""
         raise TypeError(f"the op {self.name} has no reference evaluation")
+
+    def summed(self, *arrays: Array, **attrs: Any) -> Array | None:
+        """How much was added up for each element of the only result, in magnitude: terms that
+        cancel leave the rounding of what they were. None: nothing to speak of was."""
+        if not self.sums:
+            return None
+        found: Array = self.reference(
+            *(np.abs(a) if a.dtype.kind in "fcV" else a for a in arrays), **attrs)
+        return found
 
     def gradient(
         self, b: Builder, node: Node, dys: Sequence[Value | None]

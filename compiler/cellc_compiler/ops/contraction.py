@@ -83,6 +83,7 @@ class Matmul(Op):
     """
 
     name = "matmul"
+    sums = True
     operands = ("input", "other")
     attrs = {"transpose_a": False, "transpose_b": False}
     dtypes = NUMBERS
@@ -172,6 +173,7 @@ class Dense(Op):
     """
 
     name = "dense"
+    sums = True
     operands = ("input", "weight", "*bias")
     dtypes = NUMBERS
     amp = "low"

@@ -202,6 +202,7 @@ class Conv2d(Op):
     """
 
     name = "conv2d"
+    sums = True
     operands = ("input", "weight")
     attrs = WINDOW
     amp = "low"
@@ -266,6 +267,7 @@ class Conv2dBackwardData(Op):
     """
 
     name = "conv2d_backward_data"
+    sums = True
     operands = ("dy", "weight")
     attrs = {"size": REQUIRED, **WINDOW}
     amp = "low"
@@ -331,6 +333,7 @@ class Conv2dBackwardWeight(Op):
     """
 
     name = "conv2d_backward_weight"
+    sums = True
     operands = ("input", "dy")
     attrs = {"kernel": REQUIRED, **WINDOW}
     amp = "low"

@@ -237,6 +237,7 @@ class TruncDiv(Binary):
     """
 
     name = "trunc_div"
+    jumps = True
     dtypes = REAL
     primitive = "TruncateDiv"
     low, high = -40.0, 40.0
@@ -264,6 +265,7 @@ class FloorDiv(Binary):
     """
 
     name = "floor_div"
+    jumps = True
     dtypes = REAL
     primitive = "FloorDiv"
     low, high = -40.0, 40.0
@@ -289,6 +291,7 @@ class Mod(Binary):
     """
 
     name = "mod"
+    jumps = True
     dtypes = REAL
     primitive = "FloorMod"
     low, high = -40.0, 40.0
@@ -314,6 +317,7 @@ class FMod(Binary):
     """
 
     name = "fmod"
+    jumps = True
     dtypes = REAL
     primitive = "TruncateMod"
     low, high = -40.0, 40.0

@@ -100,6 +100,7 @@ class CumSum(_Running):
     """
 
     name = "cumsum"
+    sums = True
     kind = "sum"
 
     def accumulate(self, x: Array) -> Array:

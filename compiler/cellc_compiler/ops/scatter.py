@@ -75,6 +75,14 @@ class _Scatter(Op):
     dtypes = ANY
     tolerance = 16.0
 
+    def summed(self, *arrays: Array, **attrs: Any) -> Array | None:
+        """What was there and all updates, where they are added or taken away."""
+        if attrs["mode"] not in ("add", "sub"):
+            return None
+        x, indices, updates = arrays
+        out: Array = self.reference(np.abs(x), indices, np.abs(updates), **{**attrs, "mode": "add"})
+        return out
+
     def gather(self, b: Builder, x: Value, indices: Value, attrs: dict[str, Any]) -> Value:
         """The elements of `x` at the positions: shape of the updates."""
         raise TypeError(f"{self.name} has no gather")
