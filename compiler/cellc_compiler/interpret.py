@@ -57,11 +57,19 @@ def _operands(node: Node, arrays: Sequence[Array], precise: bool) -> list[Array]
 
 
 def summed(node: Node, arrays: Sequence[Array]) -> Array | None:
-    """How much a node added up for each element of its result (see `Op.summed`), in float64."""
+    """How much a node added up for each element of its result (see `Op.as_sum`), in float64."""
     if node.op in _CONTROL:
         return None
-    with np.errstate(all="ignore"):
-        return lookup(node.op).summed(*_operands(node, arrays, True), **node.attrs)
+    op, wide = lookup(node.op), _operands(node, arrays, True)
+    attrs = op.as_sum(node.attrs)
+    if attrs is None:
+        with np.errstate(all="ignore"):
+            return op.summed(*wide, **node.attrs)
+    sum_ = Node(node.op, node.operands, dict(attrs))
+    sum_.results = node.results
+    sizes = [np.abs(a) if v.dtype.is_inexact else a
+             for v, a in zip(node.operands, wide, strict=True)]
+    return evaluate(sum_, sizes, precise=True)[0]
 
 
 def _plain(node: Node, arrays: list[Array], precise: bool) -> Sequence[Array]:

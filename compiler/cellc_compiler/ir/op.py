@@ -109,7 +109,7 @@ class Op:
 
     sums: ClassVar[bool] = False
     """Each element of the result is a sum of products of elements of the operands, none of them
-    taken away: the reference on absolute values says how much was summed."""
+    taken away: the reference on absolute values says how much was summed (`as_sum`)."""
 
     jumps: ClassVar[bool] = False
     """The result jumps where the rounding of an inner step decides: it is judged by a reference on
@@ -125,14 +125,15 @@ class Op:
         """The result(s) in numpy: the independent judge, run in float64 by `verify`."""
         raise TypeError(f"the op {self.name} has no reference evaluation")
 
+    def as_sum(self, attrs: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Attributes with which the op on absolute values says how much was summed; None: the op
+        is no such sum."""
+        return attrs if self.sums else None
+
     def summed(self, *arrays: Array, **attrs: Any) -> Array | None:
-        """How much was added up for each element of the only result, in magnitude: terms that
-        cancel leave the rounding of what they were. None: nothing to speak of was."""
-        if not self.sums:
-            return None
-        found: Array = self.reference(
-            *(np.abs(a) if a.dtype.kind in "fcV" else a for a in arrays), **attrs)
-        return found
+        """How much was added up for each element of the only result, in magnitude, where `as_sum`
+        cannot say it: terms that cancel leave the rounding of what they were."""
+        return None
 
     def gradient(
         self, b: Builder, node: Node, dys: Sequence[Value | None]

@@ -7,7 +7,7 @@ skipped (MindSpore 2.10 raises on CPU in some of these ops and skips in others).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -64,6 +64,11 @@ def check_mode(name: str, mode: str, x: TensorType, update: TensorType,
         raise TypeError(f"{name} with mode {mode!r} does not take {x}")
 
 
+def _as_sum(attrs: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """What was there and all updates, where they are added or taken away."""
+    return {**attrs, "mode": "add"} if attrs["mode"] in ("add", "sub") else None
+
+
 class _Scatter(Op):
     """Base of the scatter ops: operands (input, indices, updates), attribute `mode`.
 
@@ -75,13 +80,9 @@ class _Scatter(Op):
     dtypes = ANY
     tolerance = 16.0
 
-    def summed(self, *arrays: Array, **attrs: Any) -> Array | None:
-        """What was there and all updates, where they are added or taken away."""
-        if attrs["mode"] not in ("add", "sub"):
-            return None
-        x, indices, updates = arrays
-        out: Array = self.reference(np.abs(x), indices, np.abs(updates), **{**attrs, "mode": "add"})
-        return out
+    def as_sum(self, attrs: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """See `Op.as_sum`."""
+        return _as_sum(attrs)
 
     def gather(self, b: Builder, x: Value, indices: Value, attrs: dict[str, Any]) -> Value:
         """The elements of `x` at the positions: shape of the updates."""
@@ -294,6 +295,10 @@ class ScatterElements(Composite):
     attrs = {"axis": 0, "mode": "update"}
     dtypes = ANY
 
+    def as_sum(self, attrs: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """See `Op.as_sum`."""
+        return _as_sum(attrs)
+
     def expand(self, b: Builder, x: Value, indices: Value, updates: Value, *, axis: int,
                mode: str) -> Value:
         check_lines("scatter_elements", x.type, indices.type, axis)
@@ -335,6 +340,10 @@ class ScatterNd(Composite):
     operands = ("input", "indices", "updates")
     attrs = {"mode": "update"}
     dtypes = ANY
+
+    def as_sum(self, attrs: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """See `Op.as_sum`."""
+        return _as_sum(attrs)
 
     def expand(self, b: Builder, x: Value, indices: Value, updates: Value, *,
                mode: str) -> Value:
