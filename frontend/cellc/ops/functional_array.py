@@ -913,7 +913,7 @@ def identity(x: Tensor) -> Tensor:
 
 def deepcopy(input_x: Tensor) -> Tensor:
     """A copy of a tensor, with memory of its own."""
-    x = tensor(input_x, "deepcopy", "input_x")
-    return Tensor._from_array(x._data.copy()) if x._eager else x
+    copied: Tensor = tensor(input_x, "deepcopy", "input_x").copy()
+    return copied
 
 

@@ -150,7 +150,7 @@ def astype(self: Tensor, dtype: Any, copy: bool = True) -> Tensor:
 def _astype(self: Tensor, dtype: Any, copy: bool) -> Tensor:
     to = convert(dtype, "Tensor.astype")
     if self.dtype is to:
-        return self if not copy or not self._eager else fresh(self)
+        return fresh(self) if copy else self
     return cast_to(self, to)
 
 

@@ -328,6 +328,11 @@ def plain(self: Tensor) -> Tensor:
     return self if not self._eager else Tensor._from_array(self._lent())
 
 
+def value(self: Tensor) -> Tensor:
+    """The value: the tensor itself (that of a Parameter is another, see there)."""
+    return self
+
+
 def assign_value(self: Tensor, value: Tensor) -> Tensor:
     """Take the value of another tensor; one of another shape or type replaces it. Itself."""
     if value.shape == self.shape and value.dtype is self.dtype:
@@ -508,7 +513,7 @@ METHODS: dict[str, Any] = {
     "remainder": aliased(m.remainder, divisor="other"),
     "expand_as": aliased(fa.expand_as, x="other"),
     "cauchy": cauchy, "log_normal": log_normal, "uniform": uniform,
-    "data": property(plain), "value": plain, "assign_value": assign_value,
+    "data": property(plain), "value": value, "assign_value": assign_value,
     "set_dtype": set_dtype, "get_bytes": get_bytes,
     "convert_bytes_to_tensor": staticmethod(convert_bytes_to_tensor), "move_to": move_to,
     "set_const_arg": set_const_arg, "new_empty": new_empty,

@@ -272,6 +272,14 @@ class EagerEngine:
             attrs = {"low": low, "high": high, "error": "IndexError", "parts": parts}
             self.asked.note(sites.Call((index,), None, applied("check", attrs), ()))
 
+    def same_value(self, tensor: Tensor, source: Tensor) -> None:
+        """See `cellc.core.dispatch.same_value`."""
+        self.asked.note(None)
+        for r in active_recordings():
+            number = r.value_of(source)
+            if number is not None:
+                r.also(tensor, number)
+
     def looked(self) -> None:
         """See `cellc.core.dispatch.looked`."""
         if self.asked.asking:
