@@ -435,8 +435,6 @@ class Neg(Unary):
     cost = "cheap"
     exact = True
     dtypes = NUMBERS
-    function = "neg"
-    method = "neg"
     primitive = "Neg"
 
     def reference(self, x: Array) -> Array:
@@ -457,8 +455,6 @@ class Abs(Unary):
     cost = "cheap"
     exact = True
     dtypes = NUMBERS
-    function = "abs"
-    method = "abs"
     primitive = "Abs"
 
     def result_dtype(self, dtype: DType) -> DType:
@@ -486,8 +482,6 @@ class Sign(Unary):
     name = "sign"
     cost = "cheap"
     dtypes = REAL
-    function = "sign"
-    method = "sign"
     primitive = "Sign"
 
     def scalar(self, x: Expr) -> Expr:
@@ -509,8 +503,6 @@ class Reciprocal(Unary):
 
     name = "reciprocal"
     dtypes = FLOATS + COMPLEX
-    function = "reciprocal"
-    method = "reciprocal"
     primitive = "Reciprocal"
     low, high = 0.5, 3.0
 
@@ -564,8 +556,6 @@ class Square(Unary):
     name = "square"
     cost = "cheap"
     dtypes = NUMBERS
-    function = "square"
-    method = "square"
     primitive = "Square"
 
     def scalar(self, x: Any) -> Element:
@@ -589,8 +579,6 @@ class Sqrt(Unary):
     name = "sqrt"
     dtypes = FLOATS + COMPLEX
     amp = "high"
-    function = "sqrt"
-    method = "sqrt"
     primitive = "Sqrt"
     low, high = 0.25, 4.0
 
@@ -638,8 +626,6 @@ class Floor(_Rounding):
     """The largest integer not above. Source: `mindspore.ops.floor`."""
 
     name = "floor"
-    function = "floor"
-    method = "floor"
     primitive = "Floor"
 
     def reference(self, x: Array) -> Array:
@@ -651,8 +637,6 @@ class Ceil(_Rounding):
     """The smallest integer not below. Source: `mindspore.ops.ceil`."""
 
     name = "ceil"
-    function = "ceil"
-    method = "ceil"
     primitive = "Ceil"
 
     def reference(self, x: Array) -> Array:
@@ -674,8 +658,6 @@ class Trunc(_Rounding):
     """The integer part. Source: `mindspore.ops.trunc`."""
 
     name = "trunc"
-    function = "trunc"
-    method = "trunc"
     primitive = "Trunc"
 
     def reference(self, x: Array) -> Array:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from cellc_runtime.dtypes import bool_, float32, int64
+from cellc_runtime.lazy import names_of
 
 from .. import ops
 from ..common._promotion import cast_to
@@ -242,3 +243,5 @@ def _pair_of_int64(pair: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
 
 FUNCTIONS = named(_table(), __name__, "mint")
 """Every function by name."""
+__all__ = sorted(FUNCTIONS)
+__getattr__ = names_of(__name__, FUNCTIONS)

@@ -61,3 +61,8 @@ def lcm(x1: Any, x2: Any, dtype: Any = None) -> Any:
     while _parts.some(y):
         x, y = _parts.euclid(x, y)
     return _parts.multiple(left, right, x, shown, dtype)
+
+
+__all__ = [
+    "apply_along_axis", "apply_over_axes", "gcd", "lcm", "piecewise",
+]

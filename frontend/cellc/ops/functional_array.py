@@ -822,3 +822,13 @@ def deepcopy(input_x: Tensor) -> Tensor:
     return Tensor._from_array(x._data.copy()) if x._eager else x
 
 
+__all__ = [
+    "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_to", "cat", "chunk",
+    "column_stack", "concat", "deepcopy", "dsplit", "dstack", "dtype", "expand_as",
+    "expand_dims", "flatten", "flip", "fliplr", "flipud", "hsplit", "hstack", "identity",
+    "is_complex", "is_floating_point", "is_tensor", "moveaxis", "movedim", "narrow", "numel",
+    "pad", "permute", "rank", "ravel", "repeat_elements", "repeat_interleave", "reshape",
+    "reverse", "roll", "rot90", "shape", "size", "slice", "split", "squeeze", "stack",
+    "strided_slice", "swapaxes", "swapdims", "t", "tensor_split", "tile", "transpose", "unbind",
+    "unsqueeze", "unstack", "view_as", "vsplit", "vstack",
+]

@@ -140,3 +140,9 @@ def one_hot(
     to = dtypes[0] if dtypes[0].is_float else dtypes[1] if dtypes[1].is_float else int64
     out: Tensor = apply("one_hot", x, depth=n, axis=a, dtype=to, on=on_value, off=off_value)
     return out
+
+
+__all__ = [
+    "cartesian_prod", "diag", "diag_embed", "diagflat", "diagonal", "meshgrid", "one_hot",
+    "trace", "tril", "triu", "vander",
+]

@@ -1,5 +1,3 @@
-# Functions of `ops` are collected when it is imported, so their types are not known statically.
-# mypy: disable-error-code="no-any-return"
 """Attention and transformers (Vaswani et al., 2017). Sources: the classes of these names in `nn`.
 
 Sequences are (L, N, E): length, batch, features; with `batch_first` (N, L, E).
@@ -97,7 +95,7 @@ class MultiheadAttention(Cell):
             weights = ops.chunk(self.in_proj_weight, 3, 0)
         else:
             weights = (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
-        biases = (None, None, None)
+        biases: tuple[Tensor | None, ...] = (None, None, None)
         if self.in_proj_bias is not None:
             biases = ops.chunk(self.in_proj_bias, 3, 0)
         return [ops.dense(x, w, b) for x, w, b in
@@ -146,7 +144,7 @@ class MultiheadAttention(Cell):
         q, k, v = self._projected(query, key, value)
         length, batch = query.shape[0], query.shape[1]
         extra = 0
-        if self.bias_k is not None:
+        if self.bias_k is not None and self.bias_v is not None:
             row = (1, batch, self.embed_dim)
             k = ops.concat((k, ops.broadcast_to(self.bias_k, row)), 0)
             v = ops.concat((v, ops.broadcast_to(self.bias_v, row)), 0)

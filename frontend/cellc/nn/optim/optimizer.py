@@ -1,5 +1,3 @@
-# Functions of `ops` are collected when it is imported, so their types are not known statically.
-# mypy: disable-error-code="no-any-return"
 """The base of optimizers: parameter groups, learning rates, weight decay, loss scale.
 
 An optimizer is a Cell whose `construct` takes the gradients and assigns new values to the
