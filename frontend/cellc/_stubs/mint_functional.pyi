@@ -3,8 +3,9 @@
 Made by `docs/make_stubs.py`; do not edit it by hand.
 """
 
-from ..common.tensor import Tensor
 from typing import Any
+
+from ..common.tensor import Tensor
 
 def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor: ...
 def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor: ...

@@ -3,8 +3,9 @@
 Made by `docs/make_stubs.py`; do not edit it by hand.
 """
 
-from ..common.tensor import Tensor
 from typing import Any
+
+from ..common.tensor import Tensor
 
 def abs(x: Any, dtype: Any = None) -> Tensor: ...
 def absolute(x: Any, dtype: Any = None) -> Tensor: ...

@@ -88,8 +88,9 @@ def _split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> Any:
 
 def _scaled(function: Any) -> Any:
     """A sum or difference whose second operand is scaled."""
-    def call(input: Any, other: Any, *, alpha: Any = 1) -> Any:
-        return function(input, other if alpha == 1 else ops.mul(other, alpha))
+    def call(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
+        out: Tensor = function(input, other if alpha == 1 else ops.mul(other, alpha))
+        return out
 
     return call
 

@@ -533,7 +533,8 @@ class ClipByNorm(Cell):
     def construct(self, x: Tensor, clip_norm: Any) -> Tensor:
         """The same shape."""
         size = ops.sqrt(ops.sum(ops.square(x), self.axis, True))
-        return x * clip_norm / ops.maximum(size, clip_norm)
+        out: Tensor = x * clip_norm / ops.maximum(size, clip_norm)
+        return out
 
 
 class L1Regularizer(Cell):

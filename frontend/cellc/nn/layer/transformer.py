@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from cellc_runtime.dtypes import DType, bool_, float32
@@ -193,6 +193,14 @@ def _activation(activation: Any) -> Any:
 
 class _Layer(Cell):
     """What encoder and decoder layers share: attention, two dense layers, norms and dropouts."""
+
+    activation1: Callable[..., Tensor]
+    norm1: LayerNorm
+    norm2: LayerNorm
+    norm3: LayerNorm
+    dropout1: Dropout
+    dropout2: Dropout
+    dropout3: Dropout
 
     def _feed_forward(
         self, d_model: int, dim_feedforward: int, dropout: float, activation: Any, dtype: DType
@@ -389,5 +397,6 @@ class Transformer(Cell):
     ) -> Tensor:
         """(S, N, d_model) and (L, N, d_model) to the shape of the second."""
         memory = self.encoder(src, src_mask, src_key_padding_mask)
-        return self.decoder(tgt, memory, tgt_mask, memory_mask, tgt_key_padding_mask,
-                            memory_key_padding_mask)
+        out: Tensor = self.decoder(tgt, memory, tgt_mask, memory_mask, tgt_key_padding_mask,
+                                   memory_key_padding_mask)
+        return out

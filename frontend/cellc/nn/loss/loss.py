@@ -473,7 +473,8 @@ class MultiClassDiceLoss(LossBase):
                 if self.weights is not None:
                     dice = dice * self.weights[i]
                 total = total + dice
-        return total / label.shape[1]
+        mean: Tensor = total / label.shape[1]
+        return mean
 
 
 # --- margins -------------------------------------------------------------------------------------

@@ -65,7 +65,7 @@ class _WrappedWeightDecay(Cell):
 
     def construct(self, global_step: Tensor) -> Tensor:
         """The decay of a step."""
-        decay = self.weight_decay(global_step)
+        decay: Tensor = self.weight_decay(global_step)
         return decay if self.loss_scale == 1.0 else decay * self.loss_scale
 
 
@@ -202,6 +202,7 @@ class Optimizer(SteadySteps):
         TypeError, ValueError, KeyError: arguments of a wrong kind or out of range.
     """
 
+    parameters: ParameterTuple
     _decay_is_scaled = True
     _unique = True
 
