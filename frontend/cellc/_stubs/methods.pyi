@@ -3,14 +3,13 @@
 Made by `docs/make_stubs.py`; do not edit it by hand.
 """
 
-import builtins
-from collections.abc import Callable
-from typing import Any, overload
-
-from cellc_runtime.dtypes import DType
-
 from ..common.tensor import Tensor
 from ..ops.functional_random import Seed
+import builtins
+from cellc_runtime.dtypes import DType
+from collections.abc import Callable
+from typing import Any
+from typing import overload
 
 class TensorMethods:
     @property

@@ -3,12 +3,10 @@
 Made by `docs/make_stubs.py`; do not edit it by hand.
 """
 
-from typing import Any
-
-from cellc_runtime.dtypes import DType
-
 from ..common.seed import Generator
 from ..common.tensor import Tensor
+from cellc_runtime.dtypes import DType
+from typing import Any
 
 def abs(input: Tensor) -> Tensor: ...
 def acos(input: Tensor) -> Tensor: ...

@@ -3,9 +3,8 @@
 Made by `docs/make_stubs.py`; do not edit it by hand.
 """
 
-from typing import Any
-
 from ..common.tensor import Tensor
+from typing import Any
 
 def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor: ...
 def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor: ...

@@ -3,9 +3,8 @@
 Made by `docs/make_stubs.py`; do not edit it by hand.
 """
 
-from typing import Any
-
 from ..common.tensor import Tensor
+from typing import Any
 
 def abs(x: Any, dtype: Any = None) -> Tensor: ...
 def absolute(x: Any, dtype: Any = None) -> Tensor: ...

@@ -3,11 +3,6 @@
 Made by `docs/make_stubs.py`; do not edit it by hand.
 """
 
-from collections.abc import Callable
-from typing import Any
-
-from cellc_runtime.dtypes import DType as _DType
-
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor
 from ..ops._args import Ints
@@ -26,6 +21,9 @@ from ..ops.summary import HistogramSummary as HistogramSummary
 from ..ops.summary import ImageSummary as ImageSummary
 from ..ops.summary import ScalarSummary as ScalarSummary
 from ..ops.summary import TensorSummary as TensorSummary
+from cellc_runtime.dtypes import DType as _DType
+from collections.abc import Callable
+from typing import Any
 
 class ACos(Primitive):
     def __call__(self, input: Tensor) -> Tensor: ...
