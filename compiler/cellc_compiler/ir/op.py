@@ -25,9 +25,9 @@ from .rows import RowRule
 from .types import TensorType
 
 if TYPE_CHECKING:
-    from ..codegen.plan import KernelPlan
     from ..loops.expr import Expr, Reader, Reduction
     from ..loops.index import Index
+    from ..lower.plan import KernelPlan
 
 Cost = Literal["free", "cheap", "moderate", "heavy"]
 

@@ -11,10 +11,10 @@ from cellc_runtime.dtypes import DType
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.target import Target
 
-from ..codegen.plan import KernelPlan, Step
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import NUMBERS, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType, broadcast_shapes, prod
+from ..lower.plan import KernelPlan, Step
 from . import _identities, _rows
 from ._batching import pointwise
 from ._complex import conj
@@ -22,15 +22,15 @@ from ._views import widened
 from .elementwise import same_dtype, unbroadcast
 
 if TYPE_CHECKING:
-    from ..codegen import ahead
-    from ..codegen.llvm import convert
-    from ..codegen.llvm.epilogue import Fused
-    from ..codegen.llvm.kernels import gemm
-    from ..codegen.llvm.text import Function, V
+    from ..backends.cpu.kernels.gemm import product as gemm
+    from ..backends.cpu.llvm import convert
+    from ..backends.cpu.llvm.text import Function, V
+    from ..backends.cpu.nests.epilogue import Fused
+    from ..lower import ahead
 else:  # kernel families load when one is generated
-    ahead = lazy_module("cellc_compiler.codegen.ahead")
-    convert = lazy_module("cellc_compiler.codegen.llvm.convert")
-    gemm = lazy_module("cellc_compiler.codegen.llvm.kernels.gemm")
+    ahead = lazy_module("cellc_compiler.lower.ahead")
+    convert = lazy_module("cellc_compiler.backends.cpu.llvm.convert")
+    gemm = lazy_module("cellc_compiler.backends.cpu.kernels.gemm.product")
 
 
 _FETCHED_BYTES = 1 << 18

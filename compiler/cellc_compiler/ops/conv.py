@@ -14,25 +14,27 @@ import numpy as np
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.target import Target
 
-from ..codegen.plan import KernelPlan, Step
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import FLOATS, REQUIRED, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType, prod
+from ..lower.plan import KernelPlan, Step
 from . import _rows
 from ._batching import convolved, weighed
 from ._views import widened
 from .elementwise import same_dtype
 
 if TYPE_CHECKING:
-    from ..codegen.llvm.epilogue import Fused
-    from ..codegen.llvm.kernels import conv as families
-    from ..codegen.llvm.kernels import conv_taps, gemm, scatter
-    from ..codegen.llvm.text import Function, V
+    from ..backends.cpu.kernels import scatter
+    from ..backends.cpu.kernels.conv import plans as families
+    from ..backends.cpu.kernels.conv import taps as conv_taps
+    from ..backends.cpu.kernels.gemm import product as gemm
+    from ..backends.cpu.llvm.text import Function, V
+    from ..backends.cpu.nests.epilogue import Fused
 else:  # kernel families load when one is generated
-    families = lazy_module("cellc_compiler.codegen.llvm.kernels.conv")
-    conv_taps = lazy_module("cellc_compiler.codegen.llvm.kernels.conv_taps")
-    gemm = lazy_module("cellc_compiler.codegen.llvm.kernels.gemm")
-    scatter = lazy_module("cellc_compiler.codegen.llvm.kernels.scatter")
+    families = lazy_module("cellc_compiler.backends.cpu.kernels.conv.plans")
+    conv_taps = lazy_module("cellc_compiler.backends.cpu.kernels.conv.taps")
+    gemm = lazy_module("cellc_compiler.backends.cpu.kernels.gemm.product")
+    scatter = lazy_module("cellc_compiler.backends.cpu.kernels.scatter")
 
 Pair = tuple[int, int]
 Attrs = dict[str, Any]

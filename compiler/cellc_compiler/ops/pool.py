@@ -16,19 +16,19 @@ from cellc_runtime import dtypes
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.target import Target
 
-from ..codegen.plan import KernelPlan
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import FLOATS, REQUIRED, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType
+from ..lower.plan import KernelPlan
 from . import _rows
 from ._batching import merged
 from ._views import widened
 from .conv import adopt, zeros_plan
 
 if TYPE_CHECKING:
-    from ..codegen.llvm.kernels import pool
+    from ..backends.cpu.kernels import pool
 else:  # kernel families load when one is generated
-    pool = lazy_module("cellc_compiler.codegen.llvm.kernels.pool")
+    pool = lazy_module("cellc_compiler.backends.cpu.kernels.pool")
 
 Pair = tuple[int, int]
 Attrs = dict[str, Any]

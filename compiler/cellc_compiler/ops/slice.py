@@ -11,7 +11,6 @@ import numpy as np
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.target import Target
 
-from ..codegen.plan import KernelPlan
 from ..ir.dims import Dim, is_symbolic
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import ANY, REQUIRED, Array, Op, Sample, Spec, register
@@ -19,15 +18,16 @@ from ..ir.types import TensorType, normalize_axis, prod, show_shape
 from ..loops import expr as E
 from ..loops.expr import Expr, Reader
 from ..loops.index import Index
+from ..lower.plan import KernelPlan
 from . import _rows
 from ._batching import WHOLE, along, prefixed
 from ._views import Composite, Element, between, both, crop, fill, select
 from .elementwise import same_dtype
 
 if TYPE_CHECKING:
-    from ..codegen.llvm.kernels import join
+    from ..backends.cpu.kernels import join
 else:  # kernel families load when one is generated
-    join = lazy_module("cellc_compiler.codegen.llvm.kernels.join")
+    join = lazy_module("cellc_compiler.backends.cpu.kernels.join")
 
 Ints = tuple[int, ...]
 
