@@ -1,6 +1,6 @@
 """Write the stubs of what is made at run time, or with `--check` say whether they are current.
 
-    python docs/make_stubs.py            # writes frontend/cellc/_stubs
+    python docs/make_stubs.py            # writes frontend/cellc/stubs
     python docs/make_stubs.py --check    # exit status 1 and a line of explanation if it is stale
 
 Functions made from op definitions or tables, Primitive classes and Tensor's methods have no `def`
@@ -36,7 +36,7 @@ from cellc.ops.methods import tensor_methods
 from cellc.ops.primitive import SEEDS, Primitive
 from cellc_compiler.ir.op import REQUIRED
 
-FOLDER = Path(cellc.__file__).parent / "_stubs"
+FOLDER = Path(cellc.__file__).parent / "stubs"
 WIDTH = 100
 _POSITIONAL = inspect.Parameter.POSITIONAL_OR_KEYWORD
 _NAMED = inspect.Parameter.KEYWORD_ONLY

@@ -115,4 +115,4 @@ def test_stubs_are_checked(monkeypatch: pytest.MonkeyPatch,
 def test_stubs_are_in_the_package() -> None:
     home = Path(cellc.__file__).parent
     assert (home / "py.typed").exists()
-    assert {f.stem for f in (home / "_stubs").glob("*.pyi")} == set(generator().STUBS)
+    assert {f.stem for f in (home / "stubs").glob("*.pyi")} == set(generator().STUBS)

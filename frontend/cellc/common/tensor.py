@@ -26,7 +26,7 @@ from ._printing import tensor_repr, tensor_str
 from .symbol import ANY_RANK, Axis, Described, Symbol, checked_axes, describes
 
 if TYPE_CHECKING:
-    from .._stubs.methods import TensorMethods
+    from ..stubs.methods import TensorMethods
 else:
     TensorMethods = object  # `cellc.ops.methods` sets them, which stands on this class
 

@@ -14,7 +14,7 @@ from . import special as special
 from .functions import FUNCTIONS
 
 if TYPE_CHECKING:
-    from .._stubs.mint import *  # noqa: F403
+    from ..stubs.mint import *  # noqa: F403
 else:
     from .functions import *  # noqa: F403
 

@@ -193,7 +193,7 @@ FUNCTIONS = {row[0]: _of_one(*row) for row in _ONE} | {row[0]: _of_two(*row) for
 """The functions of the tables by name."""
 
 if TYPE_CHECKING:
-    from .._stubs.numpy import *  # noqa: F403
+    from ..stubs.numpy import *  # noqa: F403
 else:
     __getattr__ = names_of(__name__, FUNCTIONS)
 

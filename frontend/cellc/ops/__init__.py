@@ -66,8 +66,6 @@ from .functional_window import *  # noqa: F403
 from .methods import install, plain_methods
 
 if TYPE_CHECKING:
-    from .._stubs.functions import *  # noqa: F403
-    from .._stubs.primitives import *  # noqa: F403
     from ..core.jacobian import jacfwd as jacfwd
     from ..core.jacobian import jacrev as jacrev
     from ..core.jacobian import jvp as jvp
@@ -77,6 +75,8 @@ if TYPE_CHECKING:
     from ..core.vmap import vmap as vmap
     from ..mint.applied import gcd as gcd
     from ..mint.applied import lcm as lcm
+    from ..stubs.functions import *  # noqa: F403
+    from ..stubs.primitives import *  # noqa: F403
     from ._norms import matrix_norm as matrix_norm
     from .functional_fourier import *  # noqa: F403
     from .functional_orthogonal import pinv as pinv

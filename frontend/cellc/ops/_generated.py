@@ -1,6 +1,6 @@
 """Functions and Primitive classes made from the op definitions, for ops that map one to one.
 
-Type checkers read what the functions take in `_stubs/functions.pyi`.
+Type checkers read what the functions take in `stubs/functions.pyi`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The Primitive classes of `cellc.ops`, which load when one is asked for.
 
-Type checkers read what they take in `_stubs/primitives.pyi`.
+Type checkers read what they take in `stubs/primitives.pyi`.
 """
 
 from __future__ import annotations

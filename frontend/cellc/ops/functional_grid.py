@@ -142,7 +142,18 @@ def one_hot(
     return out
 
 
+def block_diag(*inputs: Tensor) -> Tensor:
+    """Matrices along the diagonal of a larger one, zeros elsewhere."""
+    blocks = common("block_diag", *(fa.atleast_2d(x) for x in inputs))
+    width = sum(b.shape[1] for b in blocks)
+    rows, before = [], 0
+    for b in blocks:
+        rows.append(apply("pad", b, low=(0, before), high=(0, width - before - b.shape[1])))
+        before += b.shape[1]
+    return fa.concat(rows, 0)
+
+
 __all__ = [
-    "cartesian_prod", "diag", "diag_embed", "diagflat", "diagonal", "meshgrid", "one_hot",
-    "trace", "tril", "triu", "vander",
+    "block_diag", "cartesian_prod", "diag", "diag_embed", "diagflat", "diagonal", "meshgrid",
+    "one_hot", "trace", "tril", "triu", "vander",
 ]

@@ -779,28 +779,16 @@ def largest(dtype: DType) -> Any:
     return 3.3895313892515355e38 if dtype.name == "bfloat16" else np.finfo(dtype.numpy).max
 
 
-# Other public names.
-equal = eq
-not_equal = ne
-less = lt
-less_equal = le
-greater = gt
-greater_equal = ge
-arctan2 = atan2
-inv = reciprocal
-
-
 __all__ = [
-    "abs", "absolute", "accumulate_n", "add", "addcdiv", "addcmul", "addn", "angle", "arctan2",
-    "atan2", "bitwise_and", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift",
-    "bitwise_xor", "cast", "ceil", "clamp", "clip", "clip_by_value", "conj", "copysign",
-    "deg2rad", "div", "divide", "eq", "equal", "exp2", "float_power", "floor", "floor_div",
-    "floor_divide", "floor_mod", "fmax", "fmin", "fmod", "frac", "ge", "greater",
-    "greater_equal", "gt", "heaviside", "hypot", "imag", "inv", "invert", "isclose", "isfinite",
-    "isinf", "isnan", "isneginf", "isposinf", "isreal", "le", "lerp", "less", "less_equal",
-    "logaddexp", "logaddexp2", "logical_and", "logical_not", "logical_or", "logical_xor",
-    "logit", "lt", "masked_fill", "maximum", "minimum", "mul", "multiply", "nan_to_num", "ne",
-    "neg", "negative", "not_equal", "polar", "positive", "pow", "rad2deg", "real", "reciprocal",
-    "remainder", "round", "select", "sgn", "sign", "signbit", "sinc", "sqrt", "square", "sub",
-    "subtract", "true_divide", "trunc", "view_as_real", "where", "xdivy", "xlogy",
+    "abs", "absolute", "accumulate_n", "add", "addcdiv", "addcmul", "addn", "angle", "atan2",
+    "bitwise_and", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "cast",
+    "ceil", "clamp", "clip", "clip_by_value", "conj", "copysign", "deg2rad", "div", "divide", "eq",
+    "exp2", "float_power", "floor", "floor_div", "floor_divide", "floor_mod", "fmax", "fmin",
+    "fmod", "frac", "ge", "gt", "heaviside", "hypot", "imag", "invert", "isclose", "isfinite",
+    "isinf", "isnan", "isneginf", "isposinf", "isreal", "le", "lerp", "logaddexp", "logaddexp2",
+    "logical_and", "logical_not", "logical_or", "logical_xor", "logit", "lt", "masked_fill",
+    "maximum", "minimum", "mul", "multiply", "nan_to_num", "ne", "neg", "negative", "polar",
+    "positive", "pow", "rad2deg", "real", "reciprocal", "remainder", "round", "select", "sgn",
+    "sign", "signbit", "sinc", "sqrt", "square", "sub", "subtract", "true_divide", "trunc",
+    "view_as_real", "where", "xdivy", "xlogy",
 ]

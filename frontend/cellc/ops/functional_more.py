@@ -670,7 +670,15 @@ def eps(x: Tensor) -> Tensor:
         t.dtype.name, 2.0**-52))
 
 
-# MindSpore's older names.
+# Other names of functions.
+equal = m.eq
+not_equal = m.ne
+less = m.lt
+less_equal = m.le
+greater = m.gt
+greater_equal = m.ge
+arctan2 = m.atan2
+inv = m.reciprocal
 tensor_add = m.add
 tensor_sub = m.sub
 tensor_mul = m.mul
@@ -687,12 +695,13 @@ floormod = m.remainder
 
 
 __all__ = [
-    "adjoint", "affine_grid", "approximate_equal", "bartlett_window", "batch_to_space_nd",
-    "blackman_window", "bucketize", "channel_shuffle", "combinations", "cov", "eps", "floordiv",
-    "floormod", "grid_sample", "gumbel_softmax", "hamming_window", "histc", "intopk", "iou",
-    "is_nonzero", "kaiser_window", "ldexp", "matrix_band_part", "matrix_power",
-    "multi_margin_loss", "nanquantile", "pdist", "quantile", "renorm", "row_stack",
-    "space_to_batch_nd", "tensor_add", "tensor_div", "tensor_floordiv", "tensor_ge",
-    "tensor_gt", "tensor_le", "tensor_lt", "tensor_mod", "tensor_mul", "tensor_pow",
-    "tensor_sub", "top_k", "truncate_div", "truncate_mod", "type_as", "vecdot", "vector_norm",
+    "adjoint", "affine_grid", "approximate_equal", "arctan2", "bartlett_window",
+    "batch_to_space_nd", "blackman_window", "bucketize", "channel_shuffle", "combinations", "cov",
+    "eps", "equal", "floordiv", "floormod", "greater", "greater_equal", "grid_sample",
+    "gumbel_softmax", "hamming_window", "histc", "intopk", "inv", "iou", "is_nonzero",
+    "kaiser_window", "ldexp", "less", "less_equal", "matrix_band_part", "matrix_power",
+    "multi_margin_loss", "nanquantile", "not_equal", "pdist", "quantile", "renorm", "row_stack",
+    "space_to_batch_nd", "tensor_add", "tensor_div", "tensor_floordiv", "tensor_ge", "tensor_gt",
+    "tensor_le", "tensor_lt", "tensor_mod", "tensor_mul", "tensor_pow", "tensor_sub", "top_k",
+    "truncate_div", "truncate_mod", "type_as", "vecdot", "vector_norm",
 ]

@@ -12,7 +12,7 @@ from cellc_runtime.lazy import public_names
 from ._functional import FUNCTIONS as _FUNCTIONS
 
 if TYPE_CHECKING:
-    from ..._stubs.mint_functional import *  # noqa: F403
+    from ...stubs.mint_functional import *  # noqa: F403
 else:
     from ._functional import *  # noqa: F403
 
