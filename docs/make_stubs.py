@@ -103,6 +103,7 @@ def result(fn: Function) -> tuple[str, Mapping[str, Any]]:
 
     That of a lambda is that of the call which it makes.
     """
+    fn = inspect.unwrap(fn)
     if fn is bool:
         return "bool", {}
     if _made(fn):
@@ -129,7 +130,7 @@ def _made(fn: Function) -> bool:
 
 def _home(fn: Function) -> Mapping[str, Any]:
     """Where the annotations of a function are known."""
-    return getattr(fn, "__globals__", _ANY)
+    return getattr(inspect.unwrap(fn), "__globals__", _ANY)
 
 
 @cache
@@ -348,6 +349,7 @@ def _operator(page: Page, name: str, method: Function) -> str:
 
 def _behind(method: Function) -> tuple[Function, dict[str, str]]:
     """The function that a made method calls, and other names of its parameters."""
+    method = inspect.unwrap(method)
     if not inspect.isfunction(method):
         return method, {}
     held = inspect.getclosurevars(method).nonlocals

@@ -11,7 +11,7 @@ from .. import common as _common  # noqa: F401  isort: skip (first of all)
 
 import sys
 from importlib import import_module
-from types import FunctionType, ModuleType
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from cellc_runtime.lazy import lazy_names
@@ -63,7 +63,7 @@ from .functional_scatter import *  # noqa: F403
 from .functional_solve import *  # noqa: F403
 from .functional_volume import *  # noqa: F403
 from .functional_window import *  # noqa: F403
-from .methods import install, plain_methods
+from .methods import install
 
 if TYPE_CHECKING:
     from ..core.jacobian import jacfwd as jacfwd
@@ -92,26 +92,6 @@ _FAMILIES: tuple[ModuleType, ...] = (
     functional_more, functional_volume, functional_attention, functional_band, functional_solve,
     functional_classes,
 )
-
-_MADE_OF_OPS: tuple[ModuleType, ...] = (
-    functional_array, functional_create, functional_index, functional_linalg, functional_loss,
-    functional_math, functional_more, functional_nn, functional_reduce, functional_window,
-)
-"""Families whose functions do nothing but check, convert and apply ops."""
-_NO_TENSORS = frozenset((
-    "shape", "size", "numel", "rank", "dtype", "is_tensor", "is_floating_point", "is_complex",
-    "deepcopy", "eps",
-))  # fmt: skip
-
-
-def made_of_ops() -> list[FunctionType]:
-    """The functions whose calls come to the same ops whenever types and other arguments agree."""
-    families = (_generated, *_MADE_OF_OPS)
-    listed = [getattr(home, name) for home in families for name in home.__all__
-              if name not in _NO_TENSORS]
-    found = {id(f): f for f in (*listed, *plain_methods()) if type(f) is FunctionType}
-    return list(found.values())
-
 
 install()
 
