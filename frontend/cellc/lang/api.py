@@ -55,7 +55,11 @@ def interpret_call(
     """
     outer = _active.vm
     if outer is not None and outer.tracer is tracer and outer.frame is not None:
-        return call(outer, fn, list(args), dict(kwargs or {}), outer.frame)
+        frame = outer.frame
+        result = call(outer, fn, list(args), dict(kwargs or {}), frame)
+        outer.frame = frame
+        outer.state.settle(outer)
+        return result
     if hooks is None and outer is not None and outer.tracer is tracer:
         hooks = outer.hooks  # library code that the outer call runs as it is
     vm = Interpreter(tracer, hooks)
@@ -106,7 +110,11 @@ def _run(vm: Interpreter, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any
     depth = len(vm.tracer.regions)
     try:
         with tracing(vm.tracer), _deep_recursion():
-            return call(vm, fn, list(args), dict(kwargs), entry_frame())
+            frame = entry_frame()
+            result = call(vm, fn, list(args), dict(kwargs), frame)
+            vm.frame = frame
+            vm.state.settle(vm)
+            return result
     except CompileError as e:
         # The frames of the interpreter say nothing about the user's program.
         raise e.with_traceback(None) from None
@@ -119,6 +127,8 @@ def _run(vm: Interpreter, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any
     except Exception as e:
         raise _outgoing(vm, e) from None
     finally:
+        if vm.hooks.state is None:
+            vm.state.undo()
         _active.vm = saved
         vm.tracer.span, vm.tracer.scope, vm.tracer.whereabouts = span, scope, whereabouts
 

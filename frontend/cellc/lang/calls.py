@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from ..core import budget, precision, recomputation
 from ..core.dispatch import apply, tracing
 from ..core.hooks import call_hooked, hooks_of
 from ..core.numbers import GraphNumber
+from ..core.state_numbers import StateNumber
 from ..core.tracer import GraphTensor
 from . import _model
 from .access import static_attribute
@@ -32,9 +33,11 @@ from .iteration import items
 from .outcome import RETURN, Diverged, Outcome
 from .per_trip import refuse_in
 from .source import FunctionSource, function_source
+from .state import BOXES
 from .text import format_text, join_text
 from .trust import is_library, is_user_function
 from .values import MISSING, any_runtime, holds_runtime
+from .world import outside_call
 
 if TYPE_CHECKING:
     from .interpreter import Interpreter
@@ -100,6 +103,8 @@ def interpret(
     if source.facts.generator:
         return _run_generator(vm, fn, args, kwargs, caller, source)
     node = source.node
+    for value in (*(fn.__defaults__ or ()), *(fn.__kwdefaults__ or {}).values()):
+        vm.state.default(f"a default of {fn.__qualname__}()", vm.tracer.place(), value)
     table = bind(fn.__name__, node.args, fn.__defaults__ or (), fn.__kwdefaults__ or {}, args,
                  kwargs)
     scope = caller.scope if caller is not None else ""
@@ -266,16 +271,20 @@ def _construct(vm: Interpreter, cls: type, args: Args, kwargs: Kwargs, frame: Fr
         return _tensor(vm, cls, args, kwargs, runtime, frame)
     if not runtime and (is_library(cls.__module__) or _model.is_cell_class(cls)):
         with tracing(None):
-            return cls(*args, **kwargs)
+            return vm.state.new(cls(*_asked(args), **kwargs))
     if issubclass(cls, BaseException) or is_library(cls.__module__):
-        return cls(*args, **kwargs)
+        return vm.state.new(cls(*args, **kwargs))
+    found = outside_call(vm, cls, args, kwargs, frame)
+    if found is not MISSING:
+        return found
     init = static_attribute(cls, "__init__")
     made = _interpreted_object(vm, cls, init, args, kwargs, frame)
     if made is not MISSING:
         return made
     if runtime and not _holds_anything(cls):
         return foreign(vm, cls, args, kwargs, frame)
-    return vm.fresh(cls(*args, **kwargs))
+    args = _asked(args)
+    return vm.state.new(vm.fresh(cls(*args, **kwargs)))
 
 
 def _interpreted_object(
@@ -287,7 +296,7 @@ def _interpreted_object(
     if not isinstance(init, FunctionType) or not is_user_function(init) \
             or init.__code__.co_filename.startswith("<"):
         return MISSING
-    made = vm.fresh(object.__new__(cls))
+    made = vm.state.new(vm.fresh(object.__new__(cls)))
     interpret(vm, init, [made, *args], kwargs, frame)
     return made
 
@@ -322,7 +331,7 @@ def _tensor(
         )
     if not runtime:
         with tracing(None):
-            return cls(*args, **kwargs)
+            return vm.state.new(cls(*args, **kwargs))
     source = args[0] if args else kwargs.get("input_data")
     dtype = args[1] if len(args) > 1 else kwargs.get("dtype")
     if not isinstance(source, Tensor):
@@ -368,7 +377,7 @@ def _builtin(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame)
         if isinstance(owner, str) and fn.__name__ == "join" and len(args) == 1:
             strings = items(vm, args[0], frame)
             return join_text(owner, strings) if any_runtime(strings) else owner.join(strings)
-        return fn(*args, **kwargs)
+        return vm.state.mutate(vm, [owner], fn, args, kwargs, frame)
     if fn in REFUSED:
         raise vm.error(
             "CE303", RuntimeError, f"{fn.__name__}() is not available in a compiled function",
@@ -385,9 +394,21 @@ def library(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) 
     ):
         for value in (getattr(fn, "__self__", None), *args):
             vm.note_object(value)
+    if name not in _WITH_NUMBERS and not isinstance(getattr(fn, "__self__", None), StateNumber) \
+            and any(map(any_state, (*args, *kwargs.values()))):
+        args = _asked(args)
+        kwargs = dict(zip(kwargs, _asked(kwargs.values()), strict=True))
     given = [_as_callback(vm, a, frame) for a in args]
     named = {k: _as_callback(vm, v, frame) for k, v in kwargs.items()} if kwargs else kwargs
-    return fn(*given, **named)
+    return vm.state.new_of_library(fn(*given, **named))
+
+
+_WITH_NUMBERS = frozenset(
+    ("add", "sub", "subtract", "mul", "multiply", "div", "divide", "true_divide", "maximum",
+     "minimum", "equal", "not_equal", "ne", "eq", "less", "lt", "greater", "gt", "le", "ge",
+     "less_equal", "greater_equal")
+)
+"""Functions that take a number as its operator does; for others a number of state is known."""
 
 
 def _as_callback(vm: Interpreter, value: Any, frame: Frame) -> Any:
@@ -425,14 +446,47 @@ def foreign(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) 
         CompileTypeError: an argument is a run-time tensor (CE301).
     """
     owner = getattr(fn, "__self__", None)
-    if any_runtime([*args, *kwargs.values()]) or holds_runtime(owner):
+    if _runtime_but_state([*args, *kwargs.values()]) or holds_runtime(owner):
         module = getattr(fn, "__module__", None) or type(owner).__module__
         if module.partition(".")[0] not in _STRUCTURAL:
             raise _refuse(vm, fn, frame)
         args = [_as_callback(vm, a, frame) for a in args]
-    for value in (owner, *args):
+    args, kwargs = _asked(args), dict(zip(kwargs, _asked(kwargs.values()), strict=True))
+    found = outside_call(vm, fn, args, kwargs, frame)
+    if found is not MISSING:
+        return found
+    boxes = [v for v in (owner, *args, *kwargs.values()) if isinstance(v, BOXES)]
+    for value in boxes:
         vm.note_object(value)
-    return fn(*args, **kwargs)
+    result = vm.state.mutate(vm, boxes, fn, args, kwargs, frame)
+    if not any(result is v for v in (owner, *args)) and not isinstance(result, BOXES):
+        vm.state.new(result)
+    return result
+
+
+def _asked(values: Iterable[Any]) -> list[Any]:
+    """Values for a function that takes Python's numbers only: those of state become guards."""
+    return [_known(v) for v in values]
+
+
+def _known(value: Any, depth: int = 3) -> Any:
+    if type(value) is StateNumber:
+        return value.asked()
+    if depth and type(value) in (tuple, list) and any_state(value, depth):
+        return type(value)(_known(v, depth - 1) for v in value)
+    return value
+
+
+def any_state(value: Any, depth: int = 3) -> bool:
+    """Whether a value is, or holds, a number that follows from state."""
+    if type(value) is StateNumber:
+        return True
+    return depth > 0 and type(value) in (tuple, list) and any(
+        any_state(v, depth - 1) for v in value)
+
+
+def _runtime_but_state(values: list[Any]) -> bool:
+    return any_runtime([v for v in values if type(v) is not StateNumber])
 
 
 def _refuse(vm: Interpreter, fn: Any, frame: Frame) -> Exception:

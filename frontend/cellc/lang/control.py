@@ -12,6 +12,7 @@ from cellc_runtime.records import dataclass
 from ..common.tensor import Tensor
 from ..core.dispatch import apply
 from ..core.numbers import as_number, kind_of
+from ..core.state_numbers import StateNumber
 from ..core.tracer import Region
 from .analysis import Names, is_total
 from .journal import Change, Slot, Variable, unchanged
@@ -48,6 +49,8 @@ def truth(vm: Interpreter, value: Any, frame: Frame) -> Known:
     if not isinstance(value, Tensor):
         if isinstance(value, (RuntimeRange, Text)):
             raise TypeError("the truth of this value is not known while compiling")
+        return bool(value)
+    if isinstance(value, StateNumber):
         return bool(value)
     if value._type.size != 1:
         raise vm.error(

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..common.tensor import Tensor
 from .values import RuntimeRange, Text
+from .world import refuse_iterators
 
 if TYPE_CHECKING:
     from .frames import Frame
@@ -35,6 +36,7 @@ def items(vm: Interpreter, value: Any, frame: Frame) -> list[Any]:
         )
     if isinstance(value, (list, tuple, dict, set, range, str, np.ndarray)):
         return list(value)
+    refuse_iterators(vm, [value], frame)
     iterator: Iterator[Any] = iter(value)
     out: list[Any] = []
     for element in iterator:

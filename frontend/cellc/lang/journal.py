@@ -7,8 +7,11 @@ journal is open, the first store to a place saves its value.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Hashable
 from typing import Any, Protocol
+
+import numpy as np
 
 from cellc_runtime.records import dataclass, field
 
@@ -64,7 +67,7 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """The elements of a list, dict or set."""
+    """The elements of a list, dict, set or other container."""
 
     box: Any
 
@@ -75,8 +78,13 @@ class Content:
         return self.box.copy()
 
     def put(self, value: Any) -> None:
-        if isinstance(self.box, list):
+        if isinstance(self.box, (list, bytearray)):
             self.box[:] = value
+        elif isinstance(self.box, np.ndarray):
+            self.box[...] = value
+        elif isinstance(self.box, deque):
+            self.box.clear()
+            self.box.extend(value)
         else:
             self.box.clear()
             self.box.update(value)
