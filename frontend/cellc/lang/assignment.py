@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Sequence
-from types import FunctionType, MethodType, ModuleType
+from types import FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ..common._indexing import ancestors, is_open, write_update
@@ -120,7 +120,10 @@ def _refuse_attribute(vm: Interpreter, holder: Any, name: str, value: Any, frame
         raise vm.error("CE501", TypeError, f"{what} cannot be set to a {type(value).__name__} in a "
                        "compiled function", frame, hint="set it in __init__")
     setter = static_attribute(type(holder), "__setattr__")
-    if isinstance(holder, (ModuleType, FunctionType, MethodType)) or (
+    described = static_attribute(type(holder), name)
+    own = hasattr(type(described), "__set__") and \
+        not isinstance(described, MemberDescriptorType)
+    if own or isinstance(holder, (ModuleType, FunctionType, MethodType)) or (
         isinstance(setter, FunctionType) and is_user_function(setter)
         and not _model.is_cell(holder)
     ):

@@ -196,6 +196,9 @@ def _run_generator(
     return fn(*args, **kwargs)
 
 
+_CYTHON = "cython_function_or_method"
+
+
 def _method(vm: Interpreter, fn: MethodType, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
     function, owner = fn.__func__, fn.__self__
     if vm.rolling and not (isinstance(function, FunctionType) and is_user_function(function)):
@@ -206,7 +209,7 @@ def _method(vm: Interpreter, fn: MethodType, args: Args, kwargs: Kwargs, frame: 
         return interpret(vm, function, [owner, *args], kwargs, frame)
     if isinstance(function, FunctionType) and is_library(function.__globals__.get("__name__", "")):
         return library(vm, fn, args, kwargs, frame)
-    if isinstance(function, FunctionType):
+    if isinstance(function, FunctionType) or type(function).__name__ == _CYTHON:
         return foreign(vm, fn, args, kwargs, frame)
     return call(vm, function, [owner, *args], kwargs, frame)
 

@@ -80,7 +80,6 @@ def outside_call(
             iterator that was there before (CE308).
     """
     module, name = _identity(fn)
-    refuse_iterators(vm, (getattr(fn, "__self__", None), *args, *kwargs.values()), frame)
     if _seeded(vm, fn, module, name, args, kwargs):
         return MISSING
     kind = _number(module, name, args, kwargs)
@@ -99,6 +98,7 @@ def outside_call(
             f"{module}.{name}() reads or changes what is outside of the network, which a compiled "
             "function would do only once", frame, hint=_instead(module),
         )
+    refuse_iterators(vm, (getattr(fn, "__self__", None), *args, *kwargs.values()), frame)
     return MISSING
 
 
