@@ -692,6 +692,84 @@ def container_of_the_users() -> Made:
 
 
 @program
+def operators_of_the_users() -> Made:
+    class Meter:
+        def __init__(self) -> None:
+            self.total, self.looks = 0.0, 0
+
+        def __iadd__(self, value: float) -> Meter:
+            self.total += value
+            return self
+
+        def __mul__(self, by: Any) -> Any:
+            self.looks += 1
+            return by * self.total
+
+        def __contains__(self, value: float) -> bool:
+            self.looks += 1
+            return value < self.total
+
+        def __bool__(self) -> bool:
+            return self.total > 9
+
+        def __iter__(self) -> Iterator[float]:
+            return iter([self.total, 1.0])
+
+        def __eq__(self, other: object) -> bool:
+            self.looks += 1
+            return other == self.total
+
+        __hash__ = None  # type: ignore[assignment]
+
+    def construct(self: Any, x: Tensor) -> Any:
+        self.meter += float(x.sum())
+        y = self.meter * x
+        if 5.0 in self.meter or self.meter == 3.0:
+            y = y + 1
+        for v in self.meter:
+            y = y + v
+        return y * 2 if self.meter else y
+
+    meter = Meter()
+    return cell(construct, meter=meter), lambda: [meter.total, meter.looks]
+
+
+@program
+def generator_function() -> Made:
+    def construct(self: Any, x: Tensor) -> Any:
+        for k in numbers(self.helper):
+            x = x + k
+        return x
+
+    def numbers(helper: Helper) -> Iterator[int]:
+        yield from range(helper.count, helper.count + len(table))
+
+    def call(x: Tensor) -> Any:
+        helper.count += 1
+        table.append(0)
+        return made(x)
+
+    helper, table = Helper(), [0]
+    made = cell(construct, helper=helper)
+    return call, lambda: [helper.count, table]
+
+
+@program(code="CE103")
+def generator_function_that_changes() -> Made:
+    def construct(self: Any, x: Tensor) -> Any:
+        for k in numbers(self.helper):
+            x = x + k
+        return x
+
+    def numbers(helper: Helper) -> Iterator[int]:
+        helper.count += 1
+        yield helper.count
+
+    helper = Helper()
+    return cell(construct, helper=helper), lambda: helper.count
+
+
+@program
 def new_object_each_call() -> Made:
     def construct(self: Any, x: Tensor) -> Any:
         self.latest = Helper(self.latest.count + 1, [x.sum()])
@@ -909,7 +987,7 @@ def numpy_random_array() -> Made:
     return net(construct, "training")
 
 
-@program(code="CE307")
+@program
 def numpy_generator() -> Made:
     def construct(self: Any, x: Tensor) -> Any:
         return x * float(self.rng.normal())

@@ -69,7 +69,8 @@ def test_modes_agree(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
         ms.set_context(mode=ms.GRAPH_MODE)
         call, state = program.make()
         before = _plain(state())
-        with pytest.raises(Exception, match=rf"\[{program.code}\](.|\n)*line \d+(.|\n)*hint: ") as e:
+        text = rf"\[{program.code}\](.|\n)*line \d+(.|\n)*hint: "
+        with pytest.raises(Exception, match=text) as e:
             call(Tensor([1.0, 2.0]))
         assert e.value.code == program.code
         assert _plain(state()) == before

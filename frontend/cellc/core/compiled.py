@@ -85,6 +85,10 @@ class Traced:
     budget: int | None = None
     """Bytes for temporaries where gradients are computed: the least that a Cell in it asks for."""
 
+    def fed(self, arrays: list[Any]) -> list[Any]:
+        """What the program takes for the arrays of a call's arguments."""
+        return arrays if self.state is None else [*arrays, *self.state.arrays()]
+
 
 def trace(
     fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any],
@@ -103,18 +107,15 @@ def trace(
         shapes, symbols=dict(shapes.symbols), hints=dict(shapes.hints),
         guards=list(shapes.guards), measured=list(shapes.measured))
     while True:
-        failed = True
         try:
             traced = _traced_once(fn, args, kwargs, types, shapes, state)
-            failed = False
+            again = state.again(False)
+            if again is None:
+                return traced
         except Exception:
             again = state.again(True)
             if again is None:
                 raise
-        else:
-            again = state.again(False)
-            if again is None:
-                return traced
         state = again
         if shapes is not None and first is not None:
             for name in ("symbols", "hints", "guards", "found"):

@@ -49,7 +49,7 @@ class Entry:
 
     def call(self, arrays: list[Any]) -> Any:
         """The result for the arrays of a call's arguments."""
-        return self.run(arrays if self.state is None else [*arrays, *self.state.arrays()])
+        return self.run(self.traced.fed(arrays))
 
     def run(self, arrays: Sequence[Any]) -> Any:
         """The result for arrays of the signature's types."""

@@ -160,5 +160,5 @@ for _name in _BINARY:
 for _name in ("eq", "ne", "lt", "le", "gt", "ge", "neg", "pos", "abs", "invert"):
     setattr(StateNumber, f"__{_name}__",
             _operator(f"__{_name}__", getattr(operator, _name), False))
-setattr(StateNumber, "__round__", _operator("__round__", round, False))
+StateNumber.__round__ = _operator("__round__", round, False)  # type: ignore[method-assign]
 

@@ -11,6 +11,6 @@ from .source import register_source
 from .state import State
 
 __all__ = [
-    "CODES", "CellcError", "CompileError", "Hooks", "State", "check_call", "explanation", "interpret_call",
-    "note_read", "position", "register_source",
+    "CODES", "CellcError", "CompileError", "Hooks", "State", "check_call", "explanation",
+    "interpret_call", "note_read", "position", "register_source",
 ]

@@ -18,7 +18,7 @@ from ..core.dispatch import apply
 from . import _model
 from .control import choose, truth
 from .state import Stored
-from .trust import is_user_function
+from .trust import is_user_function, own_method
 from .values import MISSING, holds_runtime, is_runtime
 
 if TYPE_CHECKING:
@@ -85,8 +85,8 @@ def subscript(vm: Interpreter, target: Any, index: Any, frame: Frame) -> Any:
         vm.hooks.on_attribute_read(target, "_cells")
     if isinstance(target, defaultdict):
         return vm.state.mutate(vm, [target], operator.getitem, [target, index], {}, frame)
-    found = static_attribute(type(target), "__getitem__")
-    if isinstance(found, FunctionType) and is_user_function(found) and not _model.is_cell(target):
+    found = own_method(target, "__getitem__")
+    if found is not None:
         return vm.call(found, [target, index], {}, frame)
     if target is os.environ:
         vm.state.environment(index, vm)

@@ -20,7 +20,7 @@ from .operators import IN_PLACE
 from .per_trip import PerTrip, in_place, refuse_in
 from .recipes import recipe_of
 from .state import BOXES, Stored
-from .trust import is_user_function
+from .trust import is_user_function, own_method
 from .values import MISSING, describe, is_number, is_runtime, scalar
 
 if TYPE_CHECKING:
@@ -182,9 +182,9 @@ def set_item(vm: Interpreter, holder: Any, index: Any, value: Any) -> None:
             f"a {type(holder).__name__} cannot be assigned at an index known only at run time"
         )
     vm.note_object(holder)
-    found = static_attribute(type(holder), "__setitem__")
+    found = own_method(holder, "__setitem__")
     assert vm.frame is not None
-    if isinstance(found, FunctionType) and is_user_function(found):
+    if found is not None:
         vm.call(found, [holder, index, value], {}, vm.frame)
     elif isinstance(holder, Tensor):
         holder[index] = value
@@ -245,6 +245,9 @@ def _operate(vm: Interpreter, operate: Any, node: ast.AugAssign, old: Any, frame
     vm.note_object(old)
     if type(value) is PerTrip:
         return in_place(type(node.op), operate, old, value)
+    found = own_method(old, f"__{operate.__name__}__")
+    if found is not None:
+        return vm.call(found, [old, value], {}, frame)
     if isinstance(old, BOXES):
         return vm.state.mutate(vm, [old], operate, [old, value], {}, frame)
     return operate(old, value)

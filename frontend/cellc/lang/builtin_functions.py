@@ -11,7 +11,6 @@ import math
 import operator
 import sys
 from collections.abc import Callable
-from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from cellc_compiler.ir.dims import Dim, is_symbolic
@@ -21,13 +20,13 @@ from ..core.dispatch import apply
 from ..core.numbers import GraphNumber, as_kind, as_number, item_of
 from ..core.state_numbers import StateNumber
 from ..core.tracer import GraphTensor
-from .access import mangle, read_attribute, static_attribute
+from .access import mangle, read_attribute
 from .assignment import set_attribute
 from .control import Known, as_bool, choose, logical, truth
 from .iteration import items
 from .operators import contains
 from .text import emit_print, flat, formatted, written
-from .trust import is_user_function
+from .trust import own_method
 from .values import MISSING, RuntimeRange, Text, any_runtime, holds_runtime, is_runtime
 from .world import refuse_iterators
 
@@ -64,8 +63,8 @@ def _len(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
             raise TypeError("len() of a 0-d tensor")
         return args[0].shape[0]
     if len(args) == 1:
-        found = static_attribute(type(args[0]), "__len__")
-        if isinstance(found, FunctionType) and is_user_function(found):
+        found = own_method(args[0], "__len__")
+        if found is not None:
             return vm.call(found, args, {}, frame)
     return len(*args, **kwargs)
 

@@ -193,7 +193,40 @@ def _run_generator(
             f"the {what} {fn.__qualname__}() cannot run on tensors while a graph is compiled",
             frame, source.node, hint="" if asynchronous else "build and return a list",
         )
+    _note_generator(vm, fn, args, source, caller)
     return fn(*args, **kwargs)
+
+
+def _note_generator(
+    vm: Interpreter, fn: FunctionType, args: Args, source: FunctionSource, caller: Frame | None
+) -> None:
+    """What Python reads in a generator that it runs: all names and attributes in reach.
+
+    Raises:
+        CompileSyntaxError: it changes what was there before (CE103).
+    """
+    changes = (ast.Global, ast.Nonlocal)
+    for part in ast.walk(source.node):
+        stored = isinstance(part, (ast.Attribute, ast.Subscript)) and \
+            not isinstance(part.ctx, ast.Load)
+        if stored or isinstance(part, changes):
+            raise vm.error(
+                "CE103", SyntaxError, f"the generator {fn.__qualname__}() changes Python objects",
+                Frame(source, source.facts, fn.__qualname__, {}, {}, "", "", caller), part,
+                hint="build and return a list",
+            )
+    if vm.hooks.on_global_read is None:
+        return
+    for name in fn.__code__.co_names:
+        if name in fn.__globals__:
+            vm.load_global(name, fn.__globals__)
+    for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True):
+        vm.load_captured(name, cell)
+    for value in args:
+        for name in list(getattr(value, "__dict__", ())):
+            if vm.state.is_outside(value) and vm.state.note_read(value, name) \
+                    and vm.hooks.on_attribute_read is not None:
+                vm.hooks.on_attribute_read(value, name)
 
 
 _CYTHON = "cython_function_or_method"

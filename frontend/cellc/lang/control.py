@@ -18,6 +18,7 @@ from .analysis import Names, is_total
 from .journal import Change, Slot, Variable, unchanged
 from .outcome import NEVER, RETURN, Diverged, Outcome
 from .regions import close_cond, opened, reopened
+from .trust import own_method
 from .values import (
     MISSING,
     Build,
@@ -47,6 +48,9 @@ def truth(vm: Interpreter, value: Any, frame: Frame) -> Known:
         CompileValueError: a tensor with more than one element (CE401).
     """
     if not isinstance(value, Tensor):
+        found = own_method(value, "__bool__") or own_method(value, "__len__")
+        if found is not None:
+            return truth(vm, vm.call(found, [value], {}, frame), frame)
         if isinstance(value, (RuntimeRange, Text)):
             raise TypeError("the truth of this value is not known while compiling")
         return bool(value)

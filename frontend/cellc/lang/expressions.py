@@ -16,7 +16,7 @@ from .control import as_bool, choose, logical, short_circuit, truth
 from .frames import Frame
 from .functions import InterpretedFunction
 from .iteration import items
-from .operators import BINARY, UNARY, compare
+from .operators import BINARY, UNARY, compare, operated
 from .per_trip import PerTrip, binary, seen, unary
 from .per_trip import subscript as row_of
 from .state import GROWTH, unseen_box
@@ -52,7 +52,7 @@ def _binary(vm: Interpreter, node: ast.BinOp, frame: Frame) -> Any:
         return seen(binary(kind, BINARY[kind], left, right), node, frame)
     if isinstance(left, str) and isinstance(node.op, ast.Mod) and holds_runtime(right):
         return percent_text(left, right)
-    return BINARY[type(node.op)](left, right)
+    return operated(vm, BINARY[type(node.op)], left, right, frame)
 
 
 def _unary(vm: Interpreter, node: ast.UnaryOp, frame: Frame) -> Any:

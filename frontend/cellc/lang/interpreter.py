@@ -253,17 +253,26 @@ class Interpreter:
             root, scope = scope, scope.outer
         captured = root.closure.get(name)
         if captured is not None:
-            try:
-                value = captured.cell_contents
-            except ValueError:
-                raise NameError(
-                    f"the captured variable '{name}' has no value yet"
-                ) from None
-            if self.hooks.on_captured_read is not None:
-                self.hooks.on_captured_read(captured, name)
-            self.state.mark(value)
-            return value
+            return self.load_captured(name, captured)
         return self._load_global(name, frame)
+
+    def load_captured(self, name: str, captured: CellType) -> Any:
+        """The value of a captured variable, which is noted as read."""
+        try:
+            value = captured.cell_contents
+        except ValueError:
+            raise NameError(f"the captured variable '{name}' has no value yet") from None
+        if self.hooks.on_captured_read is not None:
+            self.hooks.on_captured_read(captured, name)
+        self.state.mark(value)
+        return value
+
+    def load_global(self, name: str, table: dict[str, Any]) -> Any:
+        """The value of a global name, which is noted as read."""
+        if self.hooks.on_global_read is not None:
+            self.hooks.on_global_read(table, name)
+        self.state.mark(table[name])
+        return table[name]
 
     def _load_local(self, name: str, scope: Frame, frame: Frame) -> Any:
         value = scope.table.get(name, MISSING)
@@ -278,10 +287,7 @@ class Interpreter:
     def _load_global(self, name: str, frame: Frame) -> Any:
         table = frame.globals
         if name in table:
-            if self.hooks.on_global_read is not None:
-                self.hooks.on_global_read(table, name)
-            self.state.mark(table[name])
-            return table[name]
+            return self.load_global(name, table)
         found = getattr(builtins, name, MISSING)
         if found is MISSING:
             raise NameError(f"the name '{name}' is not defined")

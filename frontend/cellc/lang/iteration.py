@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..common.tensor import Tensor
+from .trust import own_method
 from .values import RuntimeRange, Text
 from .world import refuse_iterators
 
@@ -37,6 +38,9 @@ def items(vm: Interpreter, value: Any, frame: Frame) -> list[Any]:
     if isinstance(value, (list, tuple, dict, set, range, str, np.ndarray)):
         return list(value)
     refuse_iterators(vm, [value], frame)
+    found = own_method(value, "__iter__")
+    if found is not None and not isinstance(value, Iterator):
+        return items(vm, vm.call(found, [value], {}, frame), frame)
     iterator: Iterator[Any] = iter(value)
     out: list[Any] = []
     for element in iterator:

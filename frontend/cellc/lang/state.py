@@ -284,7 +284,7 @@ class State:
             if nodes[i] is old:
                 del nodes[i]
                 return
-            if has_effect(nodes[i]) and id(nodes[i]) not in self.stores or nodes[i].regions:
+            if nodes[i].regions or (has_effect(nodes[i]) and id(nodes[i]) not in self.stores):
                 return
 
     def write(self, vm: Interpreter, slot: Stored, value: Any, recipe: Recipe) -> None:

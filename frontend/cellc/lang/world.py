@@ -89,7 +89,7 @@ def outside_call(
         root(module) == "logging" and name in _LOGS
     ) or (module, name) in (("warnings", "warn"), ("_warnings", "warn")):
         return _told(vm, fn, f"{module}.{name}", args, kwargs, frame)
-    if module == "os" and name == "getenv" or _of_environment(fn, name):
+    if (module, name) == ("os", "getenv") or _of_environment(fn, name):
         vm.state.environment(args[0], vm)
         return MISSING
     if _reads_world(fn, module, name):
