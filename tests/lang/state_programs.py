@@ -724,14 +724,33 @@ def operators_of_the_users() -> Made:
     def construct(self: Any, x: Tensor) -> Any:
         self.meter += float(x.sum())
         y = self.meter * x
-        if 5.0 in self.meter or self.meter == 3.0:
+        if 5.0 in self.meter:
             y = y + 1
+        if self.meter == 3.0:
+            y = y + 2
         for v in self.meter:
             y = y + v
         return y * 2 if self.meter else y
 
     meter = Meter()
     return cell(construct, meter=meter), lambda: [meter.total, meter.looks]
+
+
+@program(code="CE404")
+def operand_with_an_effect() -> Made:
+    class Meter:
+        looks = 0
+
+        @property
+        def open(self) -> bool:
+            self.looks += 1
+            return self.looks > 2
+
+    def construct(self: Any, x: Tensor) -> Any:
+        return x * 2 if x.sum() > 4 or self.meter.open else x
+
+    meter = Meter()
+    return cell(construct, meter=meter), lambda: meter.looks
 
 
 @program

@@ -115,11 +115,24 @@ def _all_or_any(
         return first
     vm.at(node, frame)
     if all(is_total(v) for v in rest):
-        return logical(op, first, _all_or_any(vm, node, rest, frame))
+        return logical(op, first, _always_run(
+            vm, node, frame, lambda: _all_or_any(vm, node, rest, frame)))
     # What follows may fail or have effects, so it runs only if Python would run it.
     sides = (lambda: _all_or_any(vm, node, rest, frame)), (lambda: op == "or")
     found = choose(vm, node, first, frame, *(sides if op == "and" else sides[::-1]))
     return truth(vm, found, frame)
+
+
+def _always_run(vm: Interpreter, node: ast.AST, frame: Frame, work: Callable[[], Any]) -> Any:
+    """The value of operands that Python may leave out: they must change nothing."""
+    before = len(vm.state.stores)
+    value = work()
+    if len(vm.state.stores) != before:
+        raise vm.error(
+            "CE404", TypeError, "an operand that changes Python objects would be evaluated under a "
+            "condition known only at run time", frame, node, hint="write it as an if statement",
+        )
+    return value
 
 
 def short_circuit(
@@ -137,7 +150,7 @@ def short_circuit(
     if isinstance(known, bool):
         return short_circuit(vm, node, rest, frame) if known == is_and else first
     if first._type == known._type and all(is_total(v) for v in rest):
-        second = short_circuit(vm, node, rest, frame)
+        second = _always_run(vm, node, frame, lambda: short_circuit(vm, node, rest, frame))
         vm.at(node, frame)
         if kind_of(first) is kind_of(second) and getattr(second, "_type", None) == known._type:
             return like(logical("and" if is_and else "or", known, second), first, second)

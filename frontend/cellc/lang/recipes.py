@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cellc_compiler.ir.dims import is_symbolic
 from cellc_runtime.records import dataclass, field
 
-from ..common.parameter import Parameter
 from ..common.tensor import Tensor
 from ..core.callbacks import written_part
 from ..core.numbers import GraphNumber
@@ -22,7 +22,7 @@ from ..core.tracer import GraphTensor
 from .functions import Callback, InterpretedFunction
 from .per_trip import PerTrip
 from .text import flat, joined, shown
-from .values import Poison, RuntimeRange, Text
+from .values import Poison, RuntimeRange, Text, scalar
 
 if TYPE_CHECKING:
     from .frames import Frame
@@ -74,19 +74,17 @@ class _Maker:
     def build(self, value: Any) -> Build:
         if isinstance(value, GraphTensor):
             return self._tensor(value)
+        if is_symbolic(value):
+            made = self._tensor_of(scalar(value))
+            return lambda tensors: made(tensors)._data.item()
         if isinstance(value, Text):
             return self._text(value)
         if isinstance(value, (InterpretedFunction, Callback, PerTrip, Poison, RuntimeRange)) or (
             isinstance(value, Iterator) and not self.vm.state.is_outside(value)
         ):
             raise self.refused(value)
-        if self.vm.state.is_outside(value) and not isinstance(value, tuple) \
-                and not self._own_box(value):
-            return self._itself(value)
-        return self._made(value)
-
-    def _own_box(self, value: Any) -> bool:
-        return isinstance(value, (frozenset,)) and any(isinstance(v, GraphTensor) for v in value)
+        known = isinstance(value, (tuple, frozenset)) or not self.vm.state.is_outside(value)
+        return self._made(value) if known else self._itself(value)
 
     def _itself(self, value: Any) -> Build:
         self.recipe.marks.append((id(value), value if isinstance(value, (int, str)) else None))
@@ -181,8 +179,3 @@ class _Maker:
 
 def _written(build: Build, mark: Any) -> Build:
     return lambda tensors: written_part(mark, build(tensors))
-
-
-def holds_parameter(value: Any) -> bool:
-    """Whether a value is a Parameter."""
-    return isinstance(value, Parameter)
