@@ -409,7 +409,7 @@ def _differs(box: Any, before: Any) -> bool:
 
 def _refuse(what: str, place: Place | None) -> None:
     raise CompileRuntimeError(
-        "CE504", f"the network changes {what}, and what holds it has no Python objects", place,
+        "CE504", f"the network changes {what}, but a file has no Python objects", place,
         hint="keep state in a Parameter (ops.assign), or return the value",
     )
 

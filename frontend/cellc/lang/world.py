@@ -95,11 +95,16 @@ def outside_call(
     if _reads_world(fn, module, name):
         raise vm.error(
             "CE307", RuntimeError,
-            f"{module}.{name}() reads or changes what is outside of the network, which a compiled "
+            f"{_shown(fn, module, name)}() reads or changes what is outside of the network, which a compiled "
             "function would do only once", frame, hint=_instead(module),
         )
     refuse_iterators(vm, (getattr(fn, "__self__", None), *args, *kwargs.values()), frame)
     return MISSING
+
+
+def _shown(fn: Any, module: str, name: str) -> str:
+    owner = getattr(fn, "__self__", None)
+    return f"{module}.{owner.__name__}.{name}" if isinstance(owner, type) else f"{module}.{name}"
 
 
 def _identity(fn: Any) -> tuple[str, str]:
