@@ -20,7 +20,7 @@ from ..common.parameter import Parameter
 from ..common.tensor import Tensor
 from .numbers import DTYPES, Kind
 from .reads import Read, short
-from .state_numbers import Answer
+from .state_numbers import Answer, fits_int64
 
 
 @dataclass(slots=True)
@@ -40,6 +40,8 @@ class StateInput:
 
     def fits(self, value: Any) -> bool:
         """Whether the program takes a value."""
+        if self.kind is int:
+            return type(value) is int and fits_int64(value)
         if self.kind is not None:
             return type(value) is self.kind
         return type(value) is Tensor and value._number is None and value._type == self.type
@@ -53,6 +55,8 @@ class StateInput:
 
 def can_be_input(value: Any) -> bool:
     """Whether a value can be an input of a program: a number, or a Tensor that is no Parameter."""
+    if type(value) is int:
+        return fits_int64(value)
     return type(value) in DTYPES or (type(value) is Tensor and value._number is None
                                      and not isinstance(value, Parameter))
 

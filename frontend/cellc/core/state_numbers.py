@@ -113,6 +113,11 @@ def number_input(value: Value, known: Any, number: int, answers: Answers) -> Sta
     return StateNumber(value, known, lambda state: state[number], answers)
 
 
+def fits_int64(value: int) -> bool:
+    """Whether an int of Python is a number of the graph."""
+    return -1 << 63 <= value < 1 << 63
+
+
 def _derived(made: Any, function: Callable[..., Any], *given: Any) -> Any:
     """The result of an operator, known for this call where all that it was given is."""
     if type(made) is not GraphNumber or any(
@@ -133,7 +138,12 @@ def _derived(made: Any, function: Callable[..., Any], *given: Any) -> Any:
     def of(state: State) -> Any:
         return function(*[p(state) for p in parts])
 
-    return StateNumber(made._value, known, of, states[0]._answers)
+    answers = states[0]._answers
+    if type(known) is int:
+        if not fits_int64(known):
+            raise OverflowError("an int that follows from state is longer than 64 bits")
+        answers.found.append(Answer(lambda state: fits_int64(of(state)), True, answers.place()))
+    return StateNumber(made._value, known, of, answers)
 
 
 def _constantly(value: Any) -> Callable[[State], Any]:

@@ -55,6 +55,9 @@ def read_attribute(vm: Interpreter, target: Any, name: str, frame: Frame) -> Any
         return vm.call(found.fget, [target], {}, frame)
     if not vm.state.is_outside(target):
         return getattr(target, name)
+    if name == "__dict__":
+        raise vm.error("CE303", RuntimeError, "__dict__ is not available in a compiled function",
+                       frame, hint="use getattr and setattr")
     outside = vm.state.note_read(target, name)
     if outside and vm.hooks.on_attribute_read is not None:
         vm.hooks.on_attribute_read(target, name)

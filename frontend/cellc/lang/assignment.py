@@ -164,6 +164,7 @@ def holder_of(vm: Interpreter, owner: ast.expr, frame: Frame) -> Any:
     else:
         holder = vm.eval(owner, frame)
     if isinstance(holder, Tensor) and not is_runtime(holder):
+        _refuse_write(vm, holder, frame)
         holder = GraphTensor(vm.tracer.lift(holder))
         if isinstance(owner, ast.Subscript):
             set_item(vm, box, where, holder)
@@ -194,8 +195,22 @@ def set_item(vm: Interpreter, holder: Any, index: Any, value: Any) -> None:
 
 def _note_tensors(vm: Interpreter, holder: Tensor) -> None:
     """The tensors that a part was taken from change with it."""
-    for whole, _ in ancestors(holder):
-        vm.note_object(whole)
+    assert vm.frame is not None
+    for whole in (holder, *(w for w, _ in ancestors(holder))):
+        if id(whole) in vm.state.entered:
+            _refuse_write(vm, whole, vm.frame)
+        if whole is not holder:
+            vm.note_object(whole)
+
+
+def _refuse_write(vm: Interpreter, holder: Tensor, frame: Frame) -> None:
+    """A Tensor from outside is an object that others may hold: its elements are not the run's."""
+    if vm.state.is_outside(holder):
+        raise vm.error(
+            "CE501", TypeError, "a Tensor that was made outside is written in place by a compiled "
+            "function", frame, hint="make it a Parameter, or set a new one: t = self.t * 1, t[i] = v, "
+            "self.t = t",
+        )
 
 
 def augment(vm: Interpreter, node: ast.AugAssign, frame: Frame) -> None:

@@ -17,7 +17,7 @@ from cellc_runtime import dtypes
 
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor
-from ..core import budget, precision, recomputation
+from ..core import budget, precision, recomputation, watch
 from ..core.dispatch import apply, tracing
 from ..core.hooks import call_hooked, hooks_of
 from ..core.numbers import GraphNumber
@@ -25,6 +25,7 @@ from ..core.state_numbers import StateNumber
 from ..core.tracer import GraphTensor
 from . import _model
 from .access import static_attribute
+from .assignment import set_attribute
 from .builtin_functions import BUILTINS, REFUSED
 from .control import under
 from .frames import Frame
@@ -425,6 +426,9 @@ def _builtin(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame)
 def library(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
     """Call a function of cellc with tensors of the graph."""
     name = getattr(fn, "__name__", "")
+    owner = getattr(fn, "__self__", None)
+    if name == "__setattr__" and owner is not None:
+        return set_attribute(vm, owner, args[0], args[1], frame)
     if vm.journal is not None and (
         name == "register_hook" or (name.endswith("_") and not name.endswith("__"))
     ):
@@ -436,7 +440,14 @@ def library(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) 
         kwargs = dict(zip(kwargs, _asked(kwargs.values()), strict=True))
     given = [_as_callback(vm, a, frame) for a in args]
     named = {k: _as_callback(vm, v, frame) for k, v in kwargs.items()} if kwargs else kwargs
-    return vm.state.new_of_library(fn(*given, **named))
+    before = watch.count()
+    result = vm.state.new_of_library(fn(*given, **named))
+    if watch.count() != before and _model.is_cell(owner) and vm.state.is_outside(owner):
+        raise vm.error(
+            "CE501", TypeError, f"{name}() changes a {type(owner).__name__} while a graph is "
+            "compiled", frame, hint="call it outside",
+        )
+    return result
 
 
 _WITH_NUMBERS = frozenset(
@@ -481,6 +492,8 @@ def foreign(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) 
     Raises:
         CompileTypeError: an argument is a run-time tensor (CE301).
     """
+    if fn in (object.__setattr__, type.__setattr__):
+        return set_attribute(vm, args[0], args[1], args[2], frame)
     owner = getattr(fn, "__self__", None)
     if _runtime_but_state([*args, *kwargs.values()]) or holds_runtime(owner):
         module = getattr(fn, "__module__", None) or type(owner).__module__

@@ -55,20 +55,24 @@ class Recipe:
         return [b(tensors) for b in self.builds]
 
 
-def recipe_of(vm: Interpreter, values: Sequence[Any], what: str, frame: Frame) -> Recipe:
+def recipe_of(
+    vm: Interpreter, values: Sequence[Any], what: str, frame: Frame, escape: bool = False
+) -> Recipe:
     """How to make values that `what` is to hold.
+
+    With `escape`, containers that the run makes are known by those of the trace from then on.
 
     Raises:
         CompileTypeError: one is of a kind that only the trace knows (CE501).
     """
-    maker = _Maker(vm, what, frame)
+    maker = _Maker(vm, what, frame, escape)
     maker.recipe.builds = [maker.build(v) for v in values]
     return maker.recipe
 
 
 class _Maker:
-    def __init__(self, vm: Interpreter, what: str, frame: Frame) -> None:
-        self.vm, self.what, self.frame = vm, what, frame
+    def __init__(self, vm: Interpreter, what: str, frame: Frame, escape: bool) -> None:
+        self.vm, self.what, self.frame, self.escape = vm, what, frame, escape
         self.recipe = Recipe()
 
     def build(self, value: Any) -> Build:
@@ -84,9 +88,27 @@ class _Maker:
         ):
             raise self.refused(value)
         known = isinstance(value, (tuple, frozenset)) or not self.vm.state.is_outside(value)
-        return self._made(value) if known else self._itself(value)
+        if not known:
+            return self._itself(value)
+        build = self._made(value)
+        if not self.escape or not isinstance(value, (list, dict, set, deque, np.ndarray)):
+            return build
+        place: list[Any] = [None]
+        self.vm.state.escaped[id(value)] = value, place
+        self.vm.state.outside[id(value)] = value
+
+        def keep(tensors: Sequence[Tensor]) -> Any:
+            place[0] = build(tensors)
+            return place[0]
+
+        return keep
 
     def _itself(self, value: Any) -> Build:
+        escaped = self.vm.state.escaped.get(id(value))
+        if escaped is not None:
+            place = escaped[1]
+            self.recipe.marks.append(id(value))
+            return lambda _: place[0]
         self.recipe.marks.append((id(value), value if isinstance(value, (int, str)) else None))
         return lambda _: value
 

@@ -127,6 +127,9 @@ class State:
     first: tuple[str, Place | None] | None = None
     conflicts: dict[int, Any] = field(default_factory=dict)
     worlds: list[Read] = field(default_factory=list)
+    entered: dict[int, Any] = field(default_factory=dict)
+    escaped: dict[int, tuple[Any, list[Any]]] = field(default_factory=dict)
+    handed: list[tuple[list[Any], tuple[Any, ...], str]] = field(default_factory=list)
 
     # --- the course of a trace --------------------------------------------------------------------
 
@@ -141,6 +144,7 @@ class State:
         ty = value._type if kind is None else TensorType((), DTYPES[kind])
         given = tracer.input(ty, f"state.{slot.name}")
         self.keep(slot)
+        self.entered[id(given)] = given
         slot.put(given if kind is None else
                  number_input(given._value, value, number, self.answers))
         return StateInput(slot.label(), lambda: getattr(slot.target, slot.name, MISSING), kind,
@@ -321,6 +325,13 @@ class State:
             recipe = recipe_of(vm, [emitted.value], slot.label(), vm.frame)
             if recipe.mark != emitted.mark:
                 self.write(vm, slot, emitted.value, recipe)
+        for values, mark, what in self.handed:
+            if vm.frame is not None and recipe_of(vm, values, what, vm.frame).mark != mark:
+                raise vm.error(
+                    "CE501", TypeError, f"what was put into {what} under a condition known only at "
+                    "run time is changed afterwards", vm.frame, hint="put it there when it is "
+                    "complete",
+                )
 
     def current(self, vm: Interpreter, slot: Stored, value: Any) -> Any:
         """The value of an attribute: one that was set in a graph of its own is read again."""
@@ -342,7 +353,7 @@ class State:
             vm.hooks.on_attribute_read(target, name)
         self.unseen[id(box)] = box
         what = f"a {type(box).__name__} in {Stored(target, name).label()}"
-        self.emit(vm, what, getattr(box, method), recipe_of(vm, args, what, frame))
+        self.hand_over(vm, what, getattr(box, method), args, frame)
 
     def mutate(
         self, vm: Interpreter, boxes: Sequence[Any], fn: Callable[..., Any], args: Sequence[Any],
@@ -364,12 +375,28 @@ class State:
                 frame, hint="change a copy and return it: what a compiled function gets are copies",
             )
         if any(map(_differs, own, kept)):
-            named = list(kwargs)
-            recipe = recipe_of(vm, [*args, *kwargs.values()], _box(own[0]), frame)
-            count = len(args)
-            self.emit(vm, _box(own[0]), lambda *v: fn(*v[:count], **dict(
-                zip(named, v[count:], strict=True))), recipe)
+            named, count, bound = list(kwargs), len(args), getattr(fn, "__self__", None)
+
+            def act(box: Any, *v: Any) -> None:
+                function = fn if box is None else getattr(box, fn.__name__)
+                function(*v[:count], **dict(zip(named, v[count:], strict=True)))
+
+            method = bound if isinstance(bound, BOXES) else None
+            self.hand_over(vm, _box(own[0]), act, [method, *args, *kwargs.values()], frame)
         return result
+
+    def hand_over(
+        self, vm: Interpreter, what: str, act: Callable[..., Any], values: list[Any], frame: Frame
+    ) -> None:
+        """Emit a change by which containers come to hold values.
+
+        Containers among these that the trace made are made by the run: what is done to them later
+        is done to those (`escaped`). Where the run may not get here, they must stay as they are.
+        """
+        recipe = recipe_of(vm, values, what, frame, escape=not vm.region_depth)
+        if vm.region_depth:
+            self.handed.append((values, recipe.mark, what))
+        self.emit(vm, what, act, recipe)
 
 
 def _box(box: Any) -> str:

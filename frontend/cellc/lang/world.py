@@ -95,8 +95,8 @@ def outside_call(
     if _reads_world(fn, module, name):
         raise vm.error(
             "CE307", RuntimeError,
-            f"{_shown(fn, module, name)}() reads or changes what is outside of the network, which a compiled "
-            "function would do only once", frame, hint=_instead(module),
+            f"{_shown(fn, module, name)}() reads or changes what is outside of the network, which "
+            "a compiled function would do only once", frame, hint=_instead(module),
         )
     refuse_iterators(vm, (getattr(fn, "__self__", None), *args, *kwargs.values()), frame)
     return MISSING
