@@ -20,6 +20,7 @@ from .frames import Frame
 from .interpreter import CALL_DEPTH, Hooks, Interpreter
 from .outcome import Diverged
 from .source import FunctionSource
+from .values import Text
 
 
 class _Active(threading.local):
@@ -114,6 +115,11 @@ def _run(vm: Interpreter, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any
             result = call(vm, fn, list(args), dict(kwargs), frame)
             vm.frame = frame
             vm.state.settle(vm)
+            if _holds_text(result):
+                raise vm.error(
+                    "CE404", TypeError, "a string that holds run-time values is returned", frame,
+                    hint="print it, keep it in an attribute, or return the values",
+                )
             return result
     except CompileError as e:
         # The frames of the interpreter say nothing about the user's program.
@@ -131,6 +137,15 @@ def _run(vm: Interpreter, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any
             vm.state.undo()
         _active.vm = saved
         vm.tracer.span, vm.tracer.scope, vm.tracer.whereabouts = span, scope, whereabouts
+
+
+def _holds_text(value: Any, depth: int = 4) -> bool:
+    if isinstance(value, Text):
+        return True
+    if depth and isinstance(value, (tuple, list)):
+        return any(_holds_text(v, depth - 1) for v in value)
+    return bool(depth) and isinstance(value, dict) and any(
+        _holds_text(v, depth - 1) for v in value.values())
 
 
 def _trapped(vm: Interpreter) -> CompileError:

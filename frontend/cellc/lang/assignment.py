@@ -208,8 +208,8 @@ def _refuse_write(vm: Interpreter, holder: Tensor, frame: Frame) -> None:
     if vm.state.is_outside(holder):
         raise vm.error(
             "CE501", TypeError, "a Tensor that was made outside is written in place by a compiled "
-            "function", frame, hint="make it a Parameter, or set a new one: t = self.t * 1, t[i] = v, "
-            "self.t = t",
+            "function", frame,
+            hint="make it a Parameter, or set a new one: t = self.t * 1, t[i] = v, self.t = t",
         )
 
 

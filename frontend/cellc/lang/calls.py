@@ -508,6 +508,8 @@ def foreign(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) 
     for value in boxes:
         vm.note_object(value)
     result = vm.state.mutate(vm, boxes, fn, args, kwargs, frame)
+    if isinstance(fn, functools._lru_cache_wrapper):  # what it gave before is given again
+        vm.state.default(f"what {fn.__name__}() keeps", vm.tracer.place(), result)
     if not any(result is v for v in (owner, *args)) and not isinstance(result, BOXES):
         vm.state.new(result)
     return result
