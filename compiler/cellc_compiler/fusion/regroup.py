@@ -1,0 +1,196 @@
+"""Second thoughts about fusion, once every node has a place.
+
+`recompute`: a cheap elementwise result that one nest would store for others to read is computed by
+each reader instead, where that moves fewer bytes: s * g, read by three nests that read s anyway,
+needs no buffer. `merge`: two nests over one space that share what they read or hand each other
+values become one. Both move work between loops and change no rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ..ir.graph import Node, Value
+from ..ir.op import lookup
+from ..loops.build import Domain, Incompatible, NestBuilder, joined
+
+if TYPE_CHECKING:
+    from .clusters import Cluster, Fuser
+
+LARGE = 1 << 14
+"""Elements from which on a value is worth keeping out of memory."""
+MOST_NODES = 48
+"""Nodes of a merged nest: the registers of its loops are limited."""
+
+
+def recompute(fuser: Fuser) -> bool:
+    """Inline cheap stored values into their readers; whether anything changed."""
+    stored = fuser.stored_values()
+    kept = {s for v in fuser.results for s in fuser.behind(v)}
+    kept.update(fuser.alias.values())  # what shares a buffer needs the buffer
+    readers = _readers(fuser)
+    changed = False
+    for node in fuser.graph.nodes:
+        home = fuser.cluster_of.get(node)
+        if home is None or home.domain is None or len(node.results) != 1:
+            continue
+        v = node.result
+        if lookup(node.op).cost != "cheap" or v not in stored or v in kept or v.type.size < LARGE:
+            continue
+        outside = [c for c in readers.get(v, ()) if c is not home]
+        sources = list(dict.fromkeys(fuser.sources(node)))
+        if not _pays(fuser, v, outside, sources, stored, readers):
+            continue
+        fuser.inline.add(v)
+        if not all(_builds(fuser, c) for c in {id(c): c for c in (*outside, home)}.values()):
+            fuser.inline.discard(v)
+            continue
+        home.nodes.remove(node)
+        home.builder = None
+        del fuser.cluster_of[node]
+        for s in sources:
+            for c in outside:
+                if c not in readers.setdefault(s, []):
+                    readers[s].append(c)
+        changed = True
+    if changed:
+        _relink(fuser)
+    return changed
+
+
+def _readers(fuser: Fuser) -> dict[Value, list[Cluster]]:
+    """The clusters that read each value, their own members included."""
+    out: dict[Value, list[Cluster]] = {}
+    for cluster in fuser.clusters:
+        for node in cluster.nodes:
+            for v in fuser.sources(node):
+                found = out.setdefault(v, [])
+                if cluster not in found:
+                    found.append(cluster)
+    return out
+
+
+def _pays(
+    fuser: Fuser, v: Value, outside: Sequence[Cluster], sources: Sequence[Value],
+    stored: set[Value], readers: dict[Value, list[Cluster]],
+) -> bool:
+    """Whether reading the sources moves fewer bytes than writing and reading the value."""
+    if not outside or any(c.domain is None for c in outside):
+        return False
+    for s in sources:
+        maker = fuser.cluster_of.get(s.node) if s.node is not None else None
+        if maker is not None and (s not in stored or maker.domain is None):
+            return False  # it has no buffer, or comes from a kernel that may take this in
+    more = sum(s.type.nbytes for c in outside for s in sources
+               if c not in readers.get(s, ()) and s.type.size * 8 > v.type.size)
+    return more <= v.type.nbytes * len(outside)
+
+
+def _builds(fuser: Fuser, cluster: Cluster) -> bool:
+    """Whether a cluster's nest can still be built."""
+    assert cluster.domain is not None
+    return _builder(cluster.nodes, cluster.domain, fuser) is not None
+
+
+def _builder(nodes: Sequence[Node], domain: Domain, fuser: Fuser) -> NestBuilder | None:
+    members = [n for n in nodes if n.result not in fuser.inline]
+    builder = NestBuilder(domain, members, fuser.inline)
+    try:
+        for node in members:
+            fuser.add(builder, node)
+    except Incompatible:
+        return None
+    return builder
+
+
+def _relink(fuser: Fuser) -> None:
+    """Compute ancestors again, and drop clusters without nodes."""
+    order = sorted(fuser.clusters, key=lambda c: (c.ancestors.bit_count(), c.number))
+    fuser.clusters[:] = [c for c in fuser.clusters if c.nodes]
+    for cluster in order:
+        earlier = fuser.follows.get(cluster.number)
+        mask = 0 if earlier is None else earlier.ancestors | (1 << earlier.number)
+        for node in cluster.nodes:
+            for v in fuser.sources(node):
+                p = fuser.cluster_of.get(v.node) if v.node is not None else None
+                if p is not None and p is not cluster:
+                    mask |= p.ancestors | (1 << p.number)
+        cluster.ancestors = mask
+
+
+def merge(fuser: Fuser) -> None:
+    """Join nests over one space that share large values, where no cycle arises."""
+    position = {node: i for i, node in enumerate(fuser.graph.nodes)}
+    touched = {id(c): _touched(fuser, c) for c in fuser.clusters}
+    i = 0
+    while i < len(fuser.clusters):
+        later = fuser.clusters[i]
+        large = touched[id(later)]
+        for earlier in fuser.clusters[:i] if large else ():
+            if large.isdisjoint(touched[id(earlier)]):
+                continue
+            domain = _common(earlier, later)
+            if domain is None:
+                continue
+            if _between(fuser, earlier, later):
+                continue
+            nodes = sorted((*earlier.nodes, *later.nodes), key=position.__getitem__)
+            builder = _builder(nodes, domain, fuser)
+            if builder is None:
+                continue
+            earlier.nodes, earlier.domain, earlier.builder = nodes, domain, builder
+            _take_over(fuser, earlier, later)
+            touched[id(earlier)] |= large
+            i -= 1
+            break
+        i += 1
+
+
+def _touched(fuser: Fuser, cluster: Cluster) -> set[Value]:
+    """Large values that a cluster reads or makes."""
+    found = {v for node in cluster.nodes for v in (*fuser.sources(node), *node.results)}
+    return {v for v in found if v.type.size >= LARGE}
+
+
+def _common(a: Cluster, b: Cluster) -> Domain | None:
+    """The space of two nests as one; None if they differ."""
+    one, two = a.domain, b.domain
+    if one is None or two is None or len(a.nodes) + len(b.nodes) > MOST_NODES:
+        return None
+    if one == two:
+        return one
+    if (one.block or two.block) and one.axes and two.axes:
+        return joined(one, two)
+    if one.shape != two.shape:
+        return None
+    # What has no reduction takes on the order of what has one, unless that is a few long rows.
+    plain, reduced = (one, two) if not one.accumulate else (two, one)
+    if plain.accumulate or reduced.mode == "column" or reduced.rows < 64:
+        return None
+    return reduced
+
+
+def _between(fuser: Fuser, a: Cluster, b: Cluster) -> bool:
+    """Whether something depends on one of the two and is needed by the other."""
+    one, two = 1 << a.number, 1 << b.number
+    for c in fuser.clusters:
+        if c is a or c is b:
+            continue
+        bit = 1 << c.number
+        if (c.ancestors & one and b.ancestors & bit) or (c.ancestors & two and a.ancestors & bit):
+            return True
+    return False
+
+
+def _take_over(fuser: Fuser, home: Cluster, gone: Cluster) -> None:
+    """`home` has taken in the nodes of `gone`."""
+    fuser.clusters.remove(gone)
+    for node in gone.nodes:
+        fuser.cluster_of[node] = home
+    own, other = 1 << home.number, 1 << gone.number
+    home.ancestors = (home.ancestors | gone.ancestors) & ~(own | other)
+    for c in fuser.clusters:
+        if c is not home and c.ancestors & (own | other):
+            c.ancestors = (c.ancestors | home.ancestors | own) & ~other
+
