@@ -167,8 +167,7 @@ for _name in _BINARY:
     _function = getattr(operator, f"{_name}_" if _name in ("and", "or") else _name)
     setattr(StateNumber, f"__{_name}__", _operator(f"__{_name}__", _function, False))
     setattr(StateNumber, f"__r{_name}__", _operator(f"__r{_name}__", _function, True))
-for _name in ("eq", "ne", "lt", "le", "gt", "ge", "neg", "pos", "abs", "invert"):
-    setattr(StateNumber, f"__{_name}__",
-            _operator(f"__{_name}__", getattr(operator, _name), False))
-StateNumber.__round__ = _operator("__round__", round, False)  # type: ignore[method-assign]
-
+_PLAIN = {name: getattr(operator, name) for name in (
+    "eq", "ne", "lt", "le", "gt", "ge", "neg", "pos", "abs", "invert")}
+for _name, _function in {**_PLAIN, "round": round}.items():
+    setattr(StateNumber, f"__{_name}__", _operator(f"__{_name}__", _function, False))
