@@ -30,7 +30,6 @@ from .callbacks import host_callbacks
 from .dispatch import active_tracer, tracing
 from .dynamic import Dynamic, open_key, parameter_names
 from .entry import Entry
-from .python_state import PythonState
 from .raised import ERRORS
 from .reads import Read, Reads, short
 from .staged import StagedEntry, is_staged
@@ -51,6 +50,7 @@ if TYPE_CHECKING:
     import logging
 
     from .. import lang
+    from .python_state import PythonState
 else:  # the construct compiler loads with the first network it compiles
     logging = lazy_module("logging")
     lang = lazy_module("cellc.lang")
