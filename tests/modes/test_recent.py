@@ -42,7 +42,7 @@ def test_it_reads_as_a_dict() -> None:
     assert kept["a"] is None  # found in the elder generation, and young again
     kept["e"] = 1
     assert "a" in kept
-    with pytest.raises(KeyError):
+    with pytest.raises(KeyError, match="'f'"):
         kept["f"]
     kept.clear()
     assert len(kept) == 0 and list(kept) == []
@@ -121,3 +121,14 @@ def test_recomputed_stretches_of_many_shapes(monkeypatch: pytest.MonkeyPatch) ->
         np.testing.assert_array_equal(_gradient(True, x), _gradient(False, x))
         assert len(folding._graphs) <= 4 and len(folding._plans) <= 4
     assert len(folding._graphs) > 0
+
+
+def test_pop_and_values() -> None:
+    kept: Recent[int, int] = Recent(2)
+    for k in range(3):
+        kept[k] = k * 10
+    assert sorted(kept.values()) == [0, 10, 20]
+    assert kept.pop(0) == 0
+    assert kept.pop(0) is None
+    assert kept.pop(7, 1) == 1
+    assert dict(kept.items()) == {1: 10, 2: 20}

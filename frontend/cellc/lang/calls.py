@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
@@ -195,7 +195,7 @@ def _run_generator(
             frame, source.node, hint="" if asynchronous else "build and return a list",
         )
     _note_generator(vm, fn, args, source, caller)
-    return fn(*args, **kwargs)
+    return vm.fresh(fn(*args, **kwargs))
 
 
 def _note_generator(
@@ -412,7 +412,7 @@ def _builtin(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame)
                 any_runtime([*args, *kwargs.values()]):
             return format_text(owner, args, kwargs)
         if isinstance(owner, str) and fn.__name__ == "join" and len(args) == 1:
-            strings = items(vm, args[0], frame)
+            strings = items(vm, args[0])
             return join_text(owner, strings) if any_runtime(strings) else owner.join(strings)
         return vm.state.mutate(vm, [owner], fn, args, kwargs, frame)
     if fn in REFUSED:
@@ -512,6 +512,8 @@ def foreign(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) 
         vm.state.default(f"what {fn.__name__}() keeps", vm.tracer.place(), result)
     if not any(result is v for v in (owner, *args)) and not isinstance(result, BOXES):
         vm.state.new(result)
+        if isinstance(result, Iterator):
+            vm.fresh(result)
     return result
 
 

@@ -8,7 +8,7 @@ journal is open, the first store to a place saves its value.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -85,7 +85,12 @@ class Content:
         elif isinstance(self.box, deque):
             self.box.clear()
             self.box.extend(value)
-        else:
+        elif isinstance(self.box, dict):
+            if not same_elements(list(self.box), list(value)):
+                self.box.clear()
+            for key, element in value.items():  # (the `update` of a Counter adds.)
+                self.box[key] = element  # a walk over keys that stay is where it was
+        elif self.box != value:
             self.box.clear()
             self.box.update(value)
 
@@ -179,6 +184,11 @@ class Journal:
         for slot, old in self.old.values():
             slot.put(old)
         return changes
+
+
+def same_elements(a: Sequence[Any], b: Sequence[Any]) -> bool:
+    """Whether two sequences hold the same objects."""
+    return len(a) == len(b) and all(x is y for x, y in zip(a, b, strict=True))
 
 
 def _line(slot: Slot) -> int:
