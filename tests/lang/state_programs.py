@@ -1249,3 +1249,55 @@ def try_and_except() -> Made:
         return x * value
 
     return net(construct, tried=0, failed=0, table={1: 5, 3: 7})
+
+
+# --- what is easily overlooked --------------------------------------------------------------------
+
+
+@program
+def list_put_away_then_changed() -> Made:
+    def construct(self: Any, x: Tensor) -> Any:
+        inner: list[Any] = []
+        self.box.append(inner)
+        inner.append(x.sum())
+        self.groups.setdefault("a", []).append(1)
+        return x * len(self.groups["a"])
+
+    return net(construct, box=[], groups={})
+
+
+@program
+def long_int() -> Made:
+    def construct(self: Any, x: Tensor) -> Any:
+        self.n = self.n * 1000003
+        return x * (self.n % 7)
+
+    return net(construct, n=3**30)
+
+
+@program
+def set_past_the_cell() -> Made:
+    def construct(self: Any, x: Tensor) -> Any:
+        object.__setattr__(self, "n", self.n + 1)
+        return x * self.n
+
+    return net(construct, n=0)
+
+
+@program(code="CE501")
+def tensor_written_in_place() -> Made:
+    def construct(self: Any, x: Tensor) -> Any:
+        here = self.buffer
+        here[0] = x[0]
+        return self.buffer * 1
+
+    return net(construct, buffer=Tensor([0.0, 0.0]))
+
+
+@program(code="CE303")
+def dict_of_the_object() -> Made:
+    def construct(self: Any, x: Tensor) -> Any:
+        self.__dict__["n"] = self.n + 1
+        return x * self.n
+
+    return net(construct, n=0)
