@@ -166,6 +166,14 @@ class Tracer:
             )
         return 0
 
+    def reaches(self, value: Value) -> bool:
+        """Whether a value belongs to a graph that is still open."""
+        if any(value in r.owned for r in self.regions[1:]):
+            return True
+        if value.node is None:
+            return any(v is value for v in self.graph.inputs)
+        return any(n is value.node for n in reversed(self.graph.nodes))
+
     def _capture(self, value: Value, depth: int) -> Value:
         for level in range(self._home(value) + 1, depth + 1):
             region = self.regions[level]
