@@ -18,9 +18,9 @@ from . import dtypes, fastcall
 from .abi import AHEAD, CALLBACK_FAILED, ENTRY, LARGE, MAIN, WIN64
 from .dtypes import DType
 from .errors import message_text, run_error
-from .kept import Blocks, Source
 from .loader import Host, MappedImage, ahead_function, main_function
 from .platform import Scratch, uses_win64
+from .prepacking import Blocks, Source
 from .program import Callback, Program, Slot
 from .records import dataclass, field
 from .sized import measure

@@ -21,10 +21,10 @@ from cellc_runtime.lazy import lazy_module
 from cellc_runtime.records import dataclass, field, replace
 
 from .. import context
-from ..common.packed import Weight, times_unpacked
-from ..common.tensor import OpenTensor, Tensor
+from ..common.tensor import OpenTensor, Tensor, arrays_of
+from ..storage import storage_of, writes
 from . import budget as budgets
-from . import calls, progress, timeline, writes
+from . import calls, progress, timeline
 from .batches import OWN, BatchedEntry
 from .callbacks import host_callbacks
 from .dispatch import active_tracer, tracing
@@ -51,8 +51,10 @@ if TYPE_CHECKING:
     import logging
 
     from .. import lang
+    from ..storage import prepacked
     from .python_state import PythonState
 else:  # the construct compiler loads with the first network it compiles
+    prepacked = lazy_module("cellc.storage.prepacked")
     logging = lazy_module("logging")
     lang = lazy_module("cellc.lang")
 
@@ -277,7 +279,7 @@ class CompiledEntry(Entry):
         self.callbacks = host_callbacks(traced.graph, traced.functions)
         self.executable = Executable(program, self.callbacks, ERRORS)
         self.bound: list[tuple[Any, int, int]] = []
-        self.weights = [Weight(p) for p in traced.parameters]
+        self.weights = [prepacked.Weight(p) for p in traced.parameters]
         unread = set(program.unread)
         slots = (i for i, s in enumerate(program.slots) if s.kind == "param")
         self.read = [i not in unread for i in slots]
@@ -297,12 +299,9 @@ class CompiledEntry(Entry):
             if p.init is not None:
                 p.init_data()
         # What no call reads is not held here, so that it can go.
-        self.bound = [(p._data if read else None, p._version, times_unpacked(p))
-                      for p, read in zip(parameters, self.read, strict=True)]
-        lent = self.executable.program.kept_bytes > 0 and any(
-            getattr(p, "_is_lent", False) for p in parameters
-        )
-        if lent:
+        self.bound = [(p._data if read else None, s.version, s.unpacked) for p, s, read
+                      in zip(parameters, map(storage_of, parameters), self.read, strict=True)]
+        if self.executable.program.kept_bytes > 0 and any(p._is_lent for p in parameters):
             self.epoch = -1  # lent memory may be written before any call
         self.executable.bind(self.weights)
 
@@ -311,9 +310,9 @@ class CompiledEntry(Entry):
         epoch, lent = writes.epoch, self.epoch < 0
         keeps = bool(self.executable.program.kept_bytes)
         for p, (array, version, unpacked) in zip(self.traced.parameters, self.bound, strict=True):
-            if (array is not None and p._data is not array) or (keeps and (
-                lent or p._version != version or getattr(p, "_is_lent", False)
-                or times_unpacked(p) != unpacked
+            storage = p._storage or storage_of(p)
+            if (array is not None and p._host is not array) or (keeps and (
+                lent or storage.version != version or storage.unpacked != unpacked or p._is_lent
             )):
                 self.bind()
                 return
@@ -410,32 +409,32 @@ class EntryTable:
         """See `call`."""
         if budgets.active() is not None:
             entry = self.prepare(fn, args, kwargs)
-            return entry.call([t._data for t in take_apart_call(args, kwargs)[1]])
+            return entry.call(arrays_of(take_apart_call(args, kwargs)[1]))
         if not kwargs:
             key: list[Any] = []
             for a in args:
                 if type(a) is not Tensor:
                     break
-                data = a._data
+                data = a._data if (array := a._host) is None else array
                 key.append(data.shape)
                 key.append(data.dtype)
             else:
                 entry = self.entries.get(tuple(key))
                 if entry is not None and entry.fresh():
-                    arrays = [a._data for a in args]
+                    arrays = arrays_of(args)
                     if entry.state is not None:
                         return entry.call(arrays)
                     out = entry.run(arrays)
                     if isinstance(entry, CompiledEntry):
                         calls.learn(fn, args, entry)
                     return out
-                return self._compiled(tuple(key), fn, args, kwargs).call([a._data for a in args])
+                return self._compiled(tuple(key), fn, args, kwargs).call(arrays_of(args))
         structure, leaves = take_apart_call(args, kwargs)
         general = (_fingerprint(structure), tuple(t._type for t in leaves))
         entry = self.entries.get(general)
         if entry is None or not entry.fresh():
             entry = self._compiled(general, fn, args, kwargs)
-        return entry.call([t._data for t in leaves])
+        return entry.call(arrays_of(leaves))
 
     def prepare(self, fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Compile for these arguments without running."""

@@ -28,6 +28,7 @@ class GraphTensor(Tensor):
     """A tensor of the graph being traced: a shape and a dtype, but no elements."""
 
     __slots__ = ("_value",)
+    _host = None
     _value: Value
 
     def __init__(self, value: Value) -> None:
@@ -55,7 +56,7 @@ class GraphTensor(Tensor):
         return self._value.type.rank
 
     @property
-    def _data(self) -> Any:  # type: ignore[override]
+    def _data(self) -> Any:
         raise TypeError(
             "the elements of a tensor are not known while a graph is compiled; "
             "an operation here needs them (asnumpy, item, int(), float(), ...)"

@@ -160,7 +160,7 @@ def fresh(x: Tensor) -> Tensor:
         return apply("reshape", x, shape=x.shape)  # type: ignore[no-any-return]
     out: Tensor = apply("reshape", x, shape=x.shape)
     if np.shares_memory(out._data, x._data):
-        out._data = x._data.copy()
+        out._set_data(x._data.copy())
     return out
 
 

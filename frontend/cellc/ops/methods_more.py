@@ -20,10 +20,10 @@ from ..common._indexing import become, setitem
 from ..common._promotion import cast_to
 from ..common.dtype import convert
 from ..common.tensor import Tensor, cast_array
-from ..core import writes
 from ..core.dispatch import apply
 from ..core.hooks import register_on_tensor
 from ..core.native import native, native_body
+from ..storage import storage_of, writes
 from . import functional_array as fa
 from . import functional_band as band
 from . import functional_classes as classes
@@ -337,7 +337,7 @@ def assign_value(self: Tensor, value: Tensor) -> Tensor:
     """Take the value of another tensor; one of another shape or type replaces it. Itself."""
     if value.shape == self.shape and value.dtype is self.dtype:
         return become(self, value)
-    self._data = value._data.copy()
+    self._set_data(value._data.copy())
     writes.written((self,))
     return self
 
@@ -345,7 +345,7 @@ def assign_value(self: Tensor, value: Tensor) -> Tensor:
 def set_dtype(self: Tensor, dtype: DType) -> DType:
     """Convert the tensor in place to another element type; that type."""
     to = convert(dtype, "Tensor.set_dtype")
-    self._data = cast_array(self._data, to)
+    self._set_data(cast_array(self._data, to))
     writes.written((self,))
     return to
 
@@ -372,9 +372,7 @@ def is_shared(self: Tensor) -> bool:
 
 def data_ptr(self: Tensor) -> int:
     """Where the elements are; from now on they stay there."""
-    address: int = self._data.ctypes.data
-    self.__dict__["_pinned"] = True
-    return address if self._data.ctypes.data == address else data_ptr(self)
+    return storage_of(self).pin(self)
 
 
 def convert_bytes_to_tensor(
