@@ -196,6 +196,7 @@ class GraphBlock:
         _mark_reused(graph)
         for value, place in list(wanted.items()):
             self.wanted.setdefault(self.root(value), place)
+        self.results = {self.root(v) for v in graph.results()}
         self.epilogues = find_epilogues(graph, self.schedule)
         self.absorbed = {a.contraction for a in self.epilogues.values()}
         self.pairs = find_pairs(graph, self.schedule, self.epilogues, low.target, low.plans)
@@ -290,7 +291,7 @@ class GraphBlock:
         self, old: Value, new: Value, cluster: Cluster, laid: Placing | None
     ) -> bool:
         """Whether `new`, computed by a cluster, may overwrite the buffer of `old`."""
-        if any(self.root(v) is old for v in self.graph.results()) or self.reads_later(old):
+        if old in self.results or self.reads_later(old):
             return False
         reads = any(old in self.reads(n) for n in self.nodes_of(cluster))
         return not reads or (laid is not None and laid.same_element(old, new))

@@ -64,12 +64,21 @@ def fusable(node: Node) -> bool:
 
 @dataclass(slots=True, eq=False)
 class Cluster:
-    """A group in the making: members, its number, and the set of its ancestors as bits."""
+    """A group in the making.
+
+    Attributes:
+        number: that of its bit in sets of clusters.
+        nodes: its members.
+        ancestors: what must run before it, as a set of bits.
+        before, after: what it follows and what follows it at once, by number.
+    """
 
     number: int
     domain: Domain | None
     nodes: list[Node] = field(default_factory=list)
     ancestors: int = 0
+    before: dict[int, Cluster] = field(default_factory=dict)
+    after: dict[int, Cluster] = field(default_factory=dict)
     builder: NestBuilder | None = None
 
 
@@ -270,13 +279,9 @@ class Fuser:
         mask = 0
         for p in producers:
             if p is not home:
+                regroup.connect(p, home)
                 mask |= p.ancestors | (1 << p.number)
-        if mask & ~home.ancestors:
-            home.ancestors |= mask
-            bit = 1 << home.number
-            for c in self.clusters:
-                if c.ancestors & bit:
-                    c.ancestors |= mask
+        regroup.spread(home, mask)
 
     def _fits(
         self, node: Node, cluster: Cluster, producers: Sequence[Cluster]
