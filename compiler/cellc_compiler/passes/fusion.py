@@ -8,7 +8,8 @@ merges loops and changes no rounding.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from heapq import nlargest
 
 from cellc_runtime.records import dataclass, field
 
@@ -26,6 +27,7 @@ from ..loops.build import (
     piece,
 )
 from . import regroup
+from .structure import Structures
 
 CHEAP = frozenset({
     "add", "sub", "mul", "neg", "abs", "maximum", "minimum", "where", "cast", "square", "sign",
@@ -71,6 +73,7 @@ class Cluster:
         nodes: its members.
         ancestors: what must run before it, as a set of bits.
         before, after: what it follows and what follows it at once, by number.
+        structure: the number of what its members compute; `order` has their places.
     """
 
     number: int
@@ -79,6 +82,8 @@ class Cluster:
     ancestors: int = 0
     before: dict[int, Cluster] = field(default_factory=dict)
     after: dict[int, Cluster] = field(default_factory=dict)
+    structure: int = -1
+    order: dict[Node, int] = field(default_factory=dict)
     builder: NestBuilder | None = None
 
 
@@ -110,7 +115,9 @@ class Fuser:
         self.alias: dict[Value, Value] = {}
         self.cluster_of: dict[Node, Cluster] = {}
         self.clusters: list[Cluster] = []
-        self.readers: dict[Value, list[Cluster]] = {}
+        self.readers: dict[Value, dict[int, Cluster]] = {}
+        self.structures = Structures(self.inline)
+        self.built: dict[Hashable, bool] = {}
         self.depth: dict[Value, int] = {}
         self.last_effect: Cluster | None = None
         self.follows: dict[int, Cluster] = {}
@@ -131,6 +138,8 @@ class Fuser:
                     self.depth[r] = self._chain(node, self.cluster_of[node])
         regroup.recompute(self, CHEAP)
         regroup.merge(self)
+        for cluster in self.clusters:
+            cluster.builder = None
         return Schedule(self._ordered(), self.inline, self.alias, self.stored_values())
 
     # --- inlining -------------------------------------------------------------------------------
@@ -237,9 +246,11 @@ class Fuser:
             large = [v for v in sources if v.type.size > SCALARS]
             # A number that all read (a learning rate) is no reason to share a loop.
             shared = large if large and node.result.type.size > SCALARS else sources
-            siblings = [c for v in shared for c in self.readers.get(v, ())]
-            seen = sorted({c.number: c for c in [*producers, *siblings]}.items(), reverse=True)
-            for _, cluster in seen[:8]:
+            seen = {c.number: c for c in producers}
+            for v in shared:
+                seen.update(self.readers.get(v, {}))
+            for number in nlargest(8, seen):
+                cluster = seen[number]
                 if node.result.type.size <= SCALARS and self._grows(cluster, producers):
                     continue
                 domain = self._fits(node, cluster, producers)
@@ -250,13 +261,15 @@ class Fuser:
             domain = own_domain(node) if fusable(node) else None
             home = Cluster(len(self.clusters), domain)
             self.clusters.append(home)
+        if home.domain is not None:
+            step = self.structures.of(node, home.order)
+            home.structure = self.structures.number((home.structure, step))
+            home.order[node] = len(home.nodes)
         home.nodes.append(node)
         self.cluster_of[node] = home
         self._link(home, [*producers, *self._before(node, home)])
         for v in sources:
-            readers = self.readers.setdefault(v, [])
-            if home not in readers:
-                readers.append(home)
+            self.readers.setdefault(v, {})[home.number] = home
 
     def _before(self, node: Node, home: Cluster) -> list[Cluster]:
         """What must run before a node for its effects' sake: effects keep the program's order,
@@ -295,31 +308,46 @@ class Fuser:
         domain = _joined(cluster.domain, node)
         if domain is None:
             return None
-        try:
-            self._try(node, cluster, domain)
-        except Incompatible:
-            return None
-        return domain
+        key = domain, cluster.structure, self.structures.of(node, cluster.order)
+        found = self.built.get(key)
+        if found is None:
+            found = self.built[key] = self._try(node, cluster, domain)
+        elif found:
+            cluster.builder = None  # it does not know the node
+        return domain if found else None
 
-    def _try(self, node: Node, cluster: Cluster, domain: Domain) -> None:
-        """Build the node's expression over the domain; raises Incompatible."""
+    def _try(self, node: Node, cluster: Cluster, domain: Domain) -> bool:
+        """Build the node's expression over the domain; whether it has one."""
         builder = cluster.builder
-        if builder is None or domain != builder.domain:
-            builder = NestBuilder(domain, cluster.nodes, self.inline)
-            for member in cluster.nodes:
-                _add(builder, member)
-        builder.members.add(node)
         try:
+            if builder is None or domain != builder.domain:
+                builder = NestBuilder(domain, cluster.nodes, self.inline)
+                for member in cluster.nodes:
+                    _add(builder, member)
+            builder.members.add(node)
             _add(builder, node)
         except Incompatible:
-            builder.members.discard(node)
-            raise
+            if builder is not None:
+                builder.members.discard(node)
+            return False
         cluster.builder = builder
+        return True
 
-    @staticmethod
-    def add(builder: NestBuilder, node: Node) -> None:
-        """Build a member's expression; raises Incompatible."""
-        _add(builder, node)
+    def builds(self, nodes: Sequence[Node], domain: Domain) -> bool:
+        """Whether nodes, of which some may have become inline, can be one nest."""
+        members = {n: i for i, n in enumerate(n for n in nodes if n.result not in self.inline)}
+        key = domain, tuple([self.structures.of(n, members) for n in members])
+        found = self.built.get(key)
+        if found is None:
+            builder = NestBuilder(domain, members, self.inline)
+            try:
+                for node in members:
+                    _add(builder, node)
+                found = True
+            except Incompatible:
+                found = False
+            self.built[key] = found
+        return found
 
     # --- result ---------------------------------------------------------------------------------
 

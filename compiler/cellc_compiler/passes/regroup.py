@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..ir.graph import Node, Value
-from ..loops.build import Domain, Incompatible, NestBuilder, joined
+from ..loops.build import Domain, joined
 
 if TYPE_CHECKING:
     from .fusion import Cluster, Fuser
@@ -42,11 +42,11 @@ def recompute(fuser: Fuser, cheap: frozenset[str]) -> bool:
         if not _pays(fuser, v, outside, sources, stored, readers):
             continue
         fuser.inline.add(v)
-        if not all(_builds(fuser, c) for c in {id(c): c for c in (*outside, home)}.values()):
+        if not all(c.domain is not None and fuser.builds(c.nodes, c.domain)
+                   for c in {id(c): c for c in (*outside, home)}.values()):
             fuser.inline.discard(v)
             continue
         home.nodes.remove(node)
-        home.builder = None
         del fuser.cluster_of[node]
         for s in sources:
             for c in outside:
@@ -84,23 +84,6 @@ def _pays(
     more = sum(s.type.nbytes for c in outside for s in sources
                if c not in readers.get(s, ()) and s.type.size * 8 > v.type.size)
     return more <= v.type.nbytes * len(outside)
-
-
-def _builds(fuser: Fuser, cluster: Cluster) -> bool:
-    """Whether a cluster's nest can still be built."""
-    assert cluster.domain is not None
-    return _builder(cluster.nodes, cluster.domain, fuser) is not None
-
-
-def _builder(nodes: Sequence[Node], domain: Domain, fuser: Fuser) -> NestBuilder | None:
-    members = [n for n in nodes if n.result not in fuser.inline]
-    builder = NestBuilder(domain, members, fuser.inline)
-    try:
-        for node in members:
-            fuser.add(builder, node)
-    except Incompatible:
-        return None
-    return builder
 
 
 def _relink(fuser: Fuser) -> None:
@@ -170,10 +153,9 @@ def _merged(
     if domain is None or _between(earlier, later, members):
         return False
     nodes = sorted((*earlier.nodes, *later.nodes), key=position.__getitem__)
-    builder = _builder(nodes, domain, fuser)
-    if builder is None:
+    if not fuser.builds(nodes, domain):
         return False
-    earlier.nodes, earlier.domain, earlier.builder = nodes, domain, builder
+    earlier.nodes, earlier.domain = nodes, domain
     _take_over(fuser, earlier, later, members)
     return True
 
