@@ -21,7 +21,7 @@ from .kernel import Kernel
 from .llvm.nest_many import Flat, flat
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Made:
     """What was made for the first cluster of a key.
 

@@ -204,7 +204,7 @@ class GraphBlock:
             self.epilogues.pop(pair.first.cluster.number, None)
             self.absorbed.add(pair.first.cluster.nodes[0])
         self.attention = AttentionFinder(
-            graph, self.schedule, self.absorbed, self.nest_of, low.target, low.attention).find()
+            graph, self.schedule, self.absorbed, self.laid, low.target, low.attention).find()
         for a in self.attention.values():
             self.absorbed.update((a.scores, a.softmax.nodes[0]))
         self.parts = _parts(graph)
