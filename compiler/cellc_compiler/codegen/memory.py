@@ -68,32 +68,8 @@ def plan(buffers: Iterable[Buffer]) -> int:
     return total
 
 
-class _Spans:
-    """Disjoint spans of addresses in order; those that touch are one."""
-
-    __slots__ = ("ends", "starts")
-
-    def __init__(self) -> None:
-        self.starts: list[int] = []
-        self.ends: list[int] = []
-
-    def add(self, start: int, end: int) -> None:
-        """Add the addresses from `start` to before `end`."""
-        starts, ends = self.starts, self.ends
-        i, j = bisect_left(ends, start), bisect_right(starts, end)
-        if i < j:
-            start, end = min(start, starts[i]), max(end, ends[j - 1])
-        starts[i:j] = (start,)
-        ends[i:j] = (end,)
-
-    def free(self, at: int, size: int) -> int:
-        """The first address from `at` on from which on `size` are free."""
-        starts, ends = self.starts, self.ends
-        i = bisect_right(ends, at)
-        while i < len(ends) and starts[i] < at + size:
-            at = ends[i]
-            i += 1
-        return at
+Spans = tuple[list[int], list[int]]
+"""Disjoint spans of addresses in order, those that touch joined: their starts, and their ends."""
 
 
 class _Taken:
@@ -105,24 +81,19 @@ class _Taken:
 
     def __init__(self, times: int) -> None:
         self.leaves = times
-        self.all: dict[int, _Spans] = {}
-        self.some: dict[int, _Spans] = {}
+        self.all: dict[int, Spans] = {}
+        self.some: dict[int, Spans] = {}
 
     def take(self, first: int, last: int, size: int) -> int:
         """Take the lowest `size` addresses that are free all the time; where they begin."""
         nodes = self._nodes(first, last)
-        above = {node >> k for node in nodes for k in range(1, node.bit_length())}
-        lists = [s for n in nodes if (s := self.some.get(n))]
-        lists += [s for n in above if (s := self.all.get(n))]
-        at, before = 0, -1
-        while at != before:
-            before = at
-            for spans in lists:
-                at = spans.free(at, size)
+        above = {n >> k for n in nodes for k in range(1, n.bit_length())}
+        at = _lowest([s for table, within in ((self.some, nodes), (self.all, above))
+                      for n in within if (s := table.get(n)) is not None], size)
         for n in nodes:
-            self.all.setdefault(n, _Spans()).add(at, at + size)
-        for n in above.union(nodes):
-            self.some.setdefault(n, _Spans()).add(at, at + size)
+            _add(self.all.setdefault(n, ([], [])), at, at + size)
+            while n and _add(self.some.setdefault(n, ([], [])), at, at + size):
+                n >>= 1
         return at
 
     def _nodes(self, first: int, last: int) -> list[int]:
@@ -137,6 +108,35 @@ class _Taken:
                 out.append(hi)
             lo, hi = lo >> 1, hi >> 1
         return out
+
+
+def _lowest(lists: list[Spans], size: int) -> int:
+    """The first address from which on `size` are in none of the lists."""
+    at, agreed = 0, 0
+    while True:
+        for starts, ends in lists:
+            if agreed == len(lists):
+                return at
+            i = bisect_right(ends, at)
+            if i < len(ends) and starts[i] < at + size:
+                at, agreed = ends[i], 0
+                continue
+            agreed += 1
+        if agreed == len(lists):
+            return at
+
+
+def _add(spans: Spans, start: int, end: int) -> bool:
+    """Add the addresses from `start` to before `end`; whether any were missing."""
+    starts, ends = spans
+    i, j = bisect_left(ends, start), bisect_right(starts, end)
+    if i < j:
+        if starts[i] <= start and end <= ends[i]:
+            return False
+        start, end = min(start, starts[i]), max(end, ends[j - 1])
+    starts[i:j] = (start,)
+    ends[i:j] = (end,)
+    return True
 
 
 def timeline(buffers: Sequence[Buffer], steps: int) -> list[int]:

@@ -33,8 +33,10 @@ def rewrite(graph: Graph, rule: Rule) -> bool:
     fresh = Graph(graph.name)
     b = Builder(fresh)
     for node in old_nodes:
-        if any(v in table for v in node.operands):
-            node.operands = [table.get(v, v) for v in node.operands]
+        for v in node.operands:
+            if v in table:
+                node.operands = [table.get(v, v) for v in node.operands]
+                break
         for region in node.regions:
             changed |= rewrite(region, rule)
         start = len(fresh.nodes)

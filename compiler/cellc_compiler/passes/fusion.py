@@ -8,7 +8,7 @@ merges loops and changes no rounding.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from heapq import nlargest
 
 from cellc_runtime.records import dataclass, field
@@ -117,6 +117,7 @@ class Fuser:
         self.clusters: list[Cluster] = []
         self.readers: dict[Value, dict[int, Cluster]] = {}
         self.structures = Structures(self.inline)
+        self.seen_through: dict[Node, tuple[Value, ...]] = {}
         self.built: dict[Hashable, bool] = {}
         self.depth: dict[Value, int] = {}
         self.last_effect: Cluster | None = None
@@ -221,25 +222,38 @@ class Fuser:
 
     # --- clusters -------------------------------------------------------------------------------
 
-    def sources(self, node: Node) -> Iterator[Value]:
-        """The values with buffers (or members) that a node reads, inlining seen through."""
-        for v in node.operands:
-            yield from self.behind(v)
+    def sources(self, node: Node) -> tuple[Value, ...]:
+        """The values with buffers (or members) that a node reads, inlining seen through; each
+        once."""
+        found = self.seen_through.get(node)
+        if found is None:
+            out: dict[Value, None] = {}
+            for v in node.operands:
+                if v in self.inline or v in self.alias:
+                    out.update(dict.fromkeys(self.behind(v)))
+                else:
+                    out[v] = None
+            found = self.seen_through[node] = tuple(out)
+        return found
 
-    def behind(self, v: Value) -> Iterator[Value]:
+    def behind(self, v: Value) -> tuple[Value, ...]:
+        """The values with buffers that stand behind one."""
         if v in self.inline:
             assert v.node is not None
-            yield from self.sources(v.node)
-        elif v in self.alias:
-            yield from self.behind(self.alias[v])
-            assert v.node is not None
-            for other in v.node.operands[1:]:  # what it comes after
-                yield from self.behind(other)
-        else:
-            yield v
+            return self.sources(v.node)
+        if v in self.alias:
+            assert v.node is not None  # (what an alias comes after counts too)
+            others = (self.alias[v], *v.node.operands[1:])
+            return tuple([s for o in others for s in self.behind(o)])
+        return (v,)
+
+    def set_inline(self, value: Value, inline: bool) -> None:
+        """Expand a value wherever it is read, or no longer."""
+        (self.inline.add if inline else self.inline.discard)(value)
+        self.seen_through.clear()
 
     def _place(self, node: Node) -> None:
-        sources = list(dict.fromkeys(self.sources(node)))
+        sources = self.sources(node)
         producers = [self.cluster_of[v.node] for v in sources if v.node in self.cluster_of]
         home: Cluster | None = None
         if fusable(node):

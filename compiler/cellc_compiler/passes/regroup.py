@@ -38,13 +38,13 @@ def recompute(fuser: Fuser, cheap: frozenset[str]) -> bool:
         if node.op not in cheap or v not in stored or v in kept or v.type.size < LARGE:
             continue
         outside = [c for c in readers.get(v, ()) if c is not home]
-        sources = list(dict.fromkeys(fuser.sources(node)))
+        sources = fuser.sources(node)
         if not _pays(fuser, v, outside, sources, stored, readers):
             continue
-        fuser.inline.add(v)
+        fuser.set_inline(v, True)
         if not all(c.domain is not None and fuser.builds(c.nodes, c.domain)
                    for c in {id(c): c for c in (*outside, home)}.values()):
-            fuser.inline.discard(v)
+            fuser.set_inline(v, False)
             continue
         home.nodes.remove(node)
         del fuser.cluster_of[node]
