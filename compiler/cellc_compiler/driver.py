@@ -386,13 +386,14 @@ def _fill_report(report: Report, lowered: Lowered, kernels: int) -> None:
 
 def graph_slots(graph: Graph) -> list[Slot]:
     """The slots of a graph's program: its inputs, its outputs, and its updates over inputs."""
+    number = {v: i for i, v in enumerate(graph.inputs)}
     slots = [
         Slot(v.name, v.dtype, v.shape, "input" if v.kind == "input" else "param")
         for v in graph.inputs
     ]
     slots += [Slot(f"out{i}", v.dtype, v.shape, "output") for i, v in enumerate(graph.outputs)]
     slots += [
-        Slot(f"new {old.name}", old.dtype, old.shape, "update", graph.inputs.index(old))
+        Slot(f"new {old.name}", old.dtype, old.shape, "update", number[old])
         for old, _ in graph.updates
     ]
     return slots

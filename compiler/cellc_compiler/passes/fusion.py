@@ -256,7 +256,8 @@ class Fuser:
         sources = self.sources(node)
         producers = [self.cluster_of[v.node] for v in sources if v.node in self.cluster_of]
         home: Cluster | None = None
-        if fusable(node):
+        own = own_domain(node) if fusable(node) else None
+        if own is not None:
             large = [v for v in sources if v.type.size > SCALARS]
             # A number that all read (a learning rate) is no reason to share a loop.
             shared = large if large and node.result.type.size > SCALARS else sources
@@ -267,13 +268,12 @@ class Fuser:
                 cluster = seen[number]
                 if node.result.type.size <= SCALARS and self._grows(cluster, producers):
                     continue
-                domain = self._fits(node, cluster, producers)
+                domain = self._fits(node, own, cluster, producers)
                 if domain is not None:
                     home, home.domain = cluster, domain
                     break
         if home is None:
-            domain = own_domain(node) if fusable(node) else None
-            home = Cluster(len(self.clusters), domain)
+            home = Cluster(len(self.clusters), own)
             self.clusters.append(home)
         if home.domain is not None:
             step = self.structures.of(node, home.order)
@@ -311,16 +311,17 @@ class Fuser:
         regroup.spread(home, mask)
 
     def _fits(
-        self, node: Node, cluster: Cluster, producers: Sequence[Cluster]
+        self, node: Node, own: Domain, cluster: Cluster, producers: Sequence[Cluster]
     ) -> Domain | None:
-        """The domain of the cluster with the node in it; None if it cannot join."""
-        if cluster.domain is None or self._chain(node, cluster) > LONGEST:
+        """The domain of the cluster with the node in it, whose own it is; None if it cannot
+        join."""
+        domain = _joined(cluster.domain, own) if cluster.domain is not None else None
+        if domain is None:
             return None
         bit = 1 << cluster.number
         if any(p is not cluster and p.ancestors & bit for p in producers):
             return None  # something between them would make a cycle
-        domain = _joined(cluster.domain, node)
-        if domain is None:
+        if self._chain(node, cluster) > LONGEST:
             return None
         key = domain, cluster.structure, self.structures.of(node, cluster.order)
         found = self.built.get(key)
@@ -413,9 +414,8 @@ def own_domain(node: Node) -> Domain:
     return Domain(spec.shape, axes, max(spec.accumulate.itemsize, 4), block)
 
 
-def _joined(domain: Domain, node: Node) -> Domain | None:
-    """The domain of a cluster that takes in a node; None if their spaces differ."""
-    own = own_domain(node)
+def _joined(domain: Domain, own: Domain) -> Domain | None:
+    """The domain of a cluster that takes in a node of a domain; None if their spaces differ."""
     if not own.axes:
         if domain.accumulate or own.shape == domain.shape:
             return domain
