@@ -13,7 +13,7 @@ from typing import Protocol
 from cellc_runtime.records import dataclass, field
 from cellc_runtime.target import Target
 
-from ..ir.graph import Node, Value
+from ..ir.graph import Node, Value, attrs_key
 from ..loops.expr import Expr
 from ..loops.nest import Nest, walk
 from ..passes.fusion import Cluster, Schedule
@@ -104,7 +104,7 @@ def cluster_key(
 
     def describe(node: Node) -> None:
         operands = tuple([operand(v) for v in node.operands])
-        parts.append((node.op, tuple(node.attrs.items()), operands,
+        parts.append((node.op, attrs_key(node.attrs), operands,
                       tuple([r.type for r in node.results])))
 
     def operand(v: Value) -> Hashable:

@@ -15,7 +15,7 @@ import numpy as np
 
 from cellc_runtime.target import Target
 
-from ..ir.graph import Graph, Node, Value
+from ..ir.graph import Graph, Node, Value, attrs_key
 from ..ir.op import lookup
 from ..loops.build import build_nest
 from ..loops.expr import Access
@@ -176,7 +176,7 @@ def _parts(graph: Graph) -> dict[Value, tuple[Value, int]]:
 def plan_key(node: Node) -> tuple[Any, ...]:
     """What a plan follows from: repeated blocks of a network ask for the same kernels."""
     return (node.op, tuple((v.type, packs_apart(v)) for v in node.operands),
-            tuple(node.attrs.items()))
+            attrs_key(node.attrs))
 
 
 class GraphBlock:

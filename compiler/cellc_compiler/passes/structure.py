@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 
-from ..ir.graph import Node, Value
+from ..ir.graph import Node, Value, attrs_key
 from ..loops.build import RENAMES
 
 
@@ -31,7 +31,7 @@ class Structures:
         """The number of what a node computes as one of a nest's members, given their places."""
         operands = tuple([self._operand(v, members) for v in node.operands])
         types = tuple([r.type for r in node.results])
-        return self.number((node.op, tuple(node.attrs.items()), operands, types))
+        return self.number((node.op, attrs_key(node.attrs), operands, types))
 
     def _operand(self, v: Value, members: Mapping[Node, int]) -> Hashable:
         node = v.node
