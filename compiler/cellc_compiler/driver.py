@@ -26,27 +26,28 @@ from cellc_runtime.target import AMX, AVX512, Target, host_target, tiles_usable
 from . import __version__
 from .ir.graph import Graph, Node
 from .ir.text import print_graph
-from .sizes import stand_in
+from .lower.sizes import stand_in
 
 if TYPE_CHECKING:
     import hashlib
 
-    from . import llvm_version, objects, workers
-    from .codegen import budget as budgets
-    from .codegen import checks, instructions, lowering, main, memory, recording, sized
-    from .codegen.lowered import KeptBlock, Lowered
+    from .backends.cpu.host import main, recording, sized
+    from .build import llvm_version, objects, workers
     from .loops import nest
+    from .lower import budget as budgets
+    from .lower import checks, instructions, lowering, memory
+    from .lower.lowered import KeptBlock, Lowered
     from .passes import base, pipeline
 else:  # a program found in the cache needs none of these
     hashlib = lazy_module("hashlib")
-    llvm_version = lazy_module("cellc_compiler.llvm_version")
+    llvm_version = lazy_module("cellc_compiler.build.llvm_version")
     objects, workers, budgets, checks, memory, instructions, lowering, main, recording, sized, \
             nest, base, pipeline = (
         lazy_module(f"cellc_compiler.{name}")
-        for name in ("objects", "workers", "codegen.budget", "codegen.checks", "codegen.memory",
-                     "codegen.instructions", "codegen.lowering", "codegen.main",
-                     "codegen.recording", "codegen.sized", "loops.nest", "passes.base",
-                     "passes.pipeline")
+        for name in ("build.objects", "build.workers", "lower.budget", "lower.checks",
+                     "lower.memory", "lower.instructions", "lower.lowering",
+                     "backends.cpu.host.main", "backends.cpu.host.recording",
+                     "backends.cpu.host.sized", "loops.nest", "passes.base", "passes.pipeline")
     )
 
 Array = np.ndarray[Any, Any]
@@ -130,7 +131,7 @@ def compile_program(
         use_cache: look the program up in the cache and store it there.
         numerics: `"strict"` (the bits of PyNative) or `"fast"` (rewrites that change rounding).
         budget: bytes of temporaries that gradients may be planned in: forward values are computed
-            again, as few as are needed (`codegen/budget.py`). A graph without one has none.
+            again, as few as are needed (`lower/budget.py`). A graph without one has none.
 
     Raises:
         TypeError: an op cannot be lowered.

@@ -206,27 +206,9 @@ class Program:
         Raises:
             ArtifactError: what does not hold.
         """
-        target = TARGETS.get(self.target)
-        if target is None or not target.triple.startswith(self.image.machine):
-            raise ArtifactError(f"code for {self.image.machine} cannot run on {self.target!r}")
-        self.image.check()
-        kept = [i for i, s in enumerate(self.slots) if s.kind == "kept"]
-        if MAIN not in self.image.symbols or (kept and AHEAD not in self.image.symbols):
-            raise ArtifactError("the code has no entry point")
-        if len(self.slots) > MAX_SLOTS or len(self.callbacks) > MAX_CALLBACKS:
-            raise ArtifactError("the program claims too many slots or callbacks")
-        if self.image.table_entries < FIRST_CALLBACK + len(self.callbacks):
-            raise ArtifactError("the external table has no room for the callbacks")
-        for nbytes in (self.arena_bytes, self.ahead_arena_bytes):
-            if not is_count(nbytes, MAX_BYTES):
-                raise ArtifactError(f"an arena of {nbytes} bytes is not possible")
-        if kept != list(range(len(self.slots) - len(self.ahead), len(self.slots))):
-            raise ArtifactError("the slots of what is kept must be the last ones")
-        for number, ahead in zip(kept, self.ahead, strict=True):
-            self._check_ahead(number, ahead)
-        if any(not is_count(i, len(self.slots) - 1) or self.slots[i].kind != "param"
-               for i in self.unread):
-            raise ArtifactError("a slot that is not read is no parameter")
+        self._check_image()
+        self._check_counts()
+        self._check_kept()
         if self.sized:
             self._check_sized()
         written: set[int] = set()
@@ -237,6 +219,34 @@ class Program:
                 _check_shape(callback.name, dtype, shape)
         for message in self.messages:
             self._check_message(message)
+
+    def _check_image(self) -> None:
+        target = TARGETS.get(self.target)
+        if target is None or not target.triple.startswith(self.image.machine):
+            raise ArtifactError(f"code for {self.image.machine} cannot run on {self.target!r}")
+        self.image.check()
+        kept = any(s.kind == "kept" for s in self.slots)
+        if MAIN not in self.image.symbols or (kept and AHEAD not in self.image.symbols):
+            raise ArtifactError("the code has no entry point")
+
+    def _check_counts(self) -> None:
+        if len(self.slots) > MAX_SLOTS or len(self.callbacks) > MAX_CALLBACKS:
+            raise ArtifactError("the program claims too many slots or callbacks")
+        if self.image.table_entries < FIRST_CALLBACK + len(self.callbacks):
+            raise ArtifactError("the external table has no room for the callbacks")
+        for nbytes in (self.arena_bytes, self.ahead_arena_bytes):
+            if not is_count(nbytes, MAX_BYTES):
+                raise ArtifactError(f"an arena of {nbytes} bytes is not possible")
+
+    def _check_kept(self) -> None:
+        kept = [i for i, s in enumerate(self.slots) if s.kind == "kept"]
+        if kept != list(range(len(self.slots) - len(self.ahead), len(self.slots))):
+            raise ArtifactError("the slots of what is kept must be the last ones")
+        for number, ahead in zip(kept, self.ahead, strict=True):
+            self._check_ahead(number, ahead)
+        if any(not is_count(i, len(self.slots) - 1) or self.slots[i].kind != "param"
+               for i in self.unread):
+            raise ArtifactError("a slot that is not read is no parameter")
 
     def _check_sized(self) -> None:
         kinds = ["input"] * len(self.sized) + ["output"]

@@ -22,15 +22,16 @@ from typing import Any
 import numpy as np
 from jit import compile_kernel
 
-from cellc_compiler.codegen.llvm.kernels import conv_block, conv_block_pair
-from cellc_compiler.codegen.llvm.kernels.conv import (
+from cellc_compiler.backends.cpu.kernels.blocked import conv as conv_block
+from cellc_compiler.backends.cpu.kernels.blocked import pair as conv_block_pair
+from cellc_compiler.backends.cpu.kernels.blocked.tile import BlockConv, choose_tile
+from cellc_compiler.backends.cpu.kernels.conv.plans import (
     ConvSpec,
     Plan,
     conv_backward_data,
     conv_backward_weight,
     conv_forward,
 )
-from cellc_compiler.codegen.llvm.kernels.conv_block_tile import BlockConv, choose_tile
 from cellc_compiler.ops.blocked import groups_fit
 from cellc_runtime.dtypes import float32
 from cellc_runtime.target import host_target

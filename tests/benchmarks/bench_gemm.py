@@ -27,7 +27,7 @@ import llvmlite.binding as llvm
 import numpy as np
 from jit import compile_kernel, machine
 
-from cellc_compiler.codegen.llvm.kernels.gemm import MatmulSpec, matmul_kernels
+from cellc_compiler.backends.cpu.kernels.gemm.product import MatmulSpec, matmul_kernels
 from cellc_runtime.dtypes import float32
 from cellc_runtime.target import AVX2, Target, host_target
 

@@ -22,10 +22,10 @@ import cellc as ms
 from cellc import nn, ops
 from cellc.core.compiled import trace
 from cellc_compiler import driver
-from cellc_compiler.codegen import facts, lowering, memory
-from cellc_compiler.codegen.instructions import Call, Copy, walk
-from cellc_compiler.emit_object import assembly
-from cellc_compiler.llvm_version import llvm_version
+from cellc_compiler.build.emit import assembly
+from cellc_compiler.build.llvm_version import llvm_version
+from cellc_compiler.lower import facts, lowering, memory
+from cellc_compiler.lower.instructions import Call, Copy, walk
 from cellc_runtime.dtypes import uint8
 from cellc_runtime.program import Slot
 from cellc_runtime.target import AVX2, AVX512, Target

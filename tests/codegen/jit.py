@@ -14,8 +14,8 @@ from typing import Any
 import llvmlite.binding as llvm
 import numpy as np
 
-from cellc_compiler.codegen.kernel import PLACEHOLDER, Kernel
-from cellc_compiler.codegen.llvm.text import Function, V, module
+from cellc_compiler.backends.cpu.llvm.text import Function, V, module
+from cellc_compiler.lower.kernel import PLACEHOLDER, Kernel
 from cellc_runtime.target import Target, host_target
 
 llvm.initialize_all_targets()

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from llvmlite import binding as llvm
 
-from cellc_compiler.codegen import lowering
-from cellc_compiler.codegen.instructions import Call
-from cellc_compiler.codegen.llvm.kernels.conv_vec import Plan
+from cellc_compiler.backends.cpu.kernels.vectors import Plan
 from cellc_compiler.ir.graph import Graph
+from cellc_compiler.lower import lowering
+from cellc_compiler.lower.instructions import Call
 from cellc_runtime.target import AVX2, AVX512, NEON, Target, host_targets
 
 from .jit import compile_kernel, machine

@@ -11,9 +11,9 @@ import pytest
 import cellc as ms
 from cellc import nn, ops
 from cellc_compiler import driver
-from cellc_compiler.codegen.ahead import split
 from cellc_compiler.ir.text import parse_graph
 from cellc_compiler.ir.verify import verify
+from cellc_compiler.lower.ahead import split
 from cellc_runtime.executable import Executable
 
 AFFINE = """

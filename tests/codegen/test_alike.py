@@ -9,7 +9,7 @@ import cellc as ms
 from cellc import nn, ops
 from cellc.core.compiled import trace
 from cellc_compiler import driver
-from cellc_compiler.codegen import graph_block
+from cellc_compiler.lower import graph_block
 
 
 class Block(nn.Cell):

@@ -9,11 +9,11 @@ import pytest
 
 from cellc_compiler import driver
 from cellc_compiler.autodiff.reverse import gradient_graph
-from cellc_compiler.codegen import lowering
-from cellc_compiler.codegen.attention import AttentionFinder
-from cellc_compiler.codegen.instructions import Call
+from cellc_compiler.backends.cpu.patterns.attention import AttentionFinder
 from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.text import parse_graph
+from cellc_compiler.lower import lowering
+from cellc_compiler.lower.instructions import Call
 from cellc_runtime.target import AVX2, Target, host_targets
 
 from .plans import run_calls, x86_targets

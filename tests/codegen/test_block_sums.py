@@ -11,10 +11,10 @@ import cellc as ms
 import cellc_runtime
 from cellc import nn, ops
 from cellc_compiler import driver
-from cellc_compiler.codegen import lowering
-from cellc_compiler.codegen.instructions import Call, walk
 from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.text import parse_graph
+from cellc_compiler.lower import lowering
+from cellc_compiler.lower.instructions import Call, walk
 from cellc_runtime.target import AVX512, Target, host_targets
 
 from .plans import guarded

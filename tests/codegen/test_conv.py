@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cellc_compiler.codegen.llvm.kernels.conv import (
+from cellc_compiler.backends.cpu.kernels.conv.plans import (
     ConvSpec,
     conv_backward_data,
     conv_backward_weight,
     conv_forward,
 )
-from cellc_compiler.codegen.llvm.text import Function, V, module
+from cellc_compiler.backends.cpu.llvm.text import Function, V, module
 from cellc_compiler.ir.graph import Builder, Graph
 from cellc_compiler.ir.types import TensorType
 from cellc_compiler.ops.conv import is_pointwise

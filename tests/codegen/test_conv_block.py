@@ -10,15 +10,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cellc_compiler.codegen.llvm.kernels import (
-    conv_block,
-    conv_block_pack,
-    conv_block_pool,
-    conv_block_reorder,
-    conv_block_tile,
+from cellc_compiler.backends.cpu.kernels.blocked import (
+    conv as conv_block,
 )
-from cellc_compiler.codegen.llvm.kernels.conv import ConvSpec, conv_forward
-from cellc_compiler.codegen.llvm.kernels.conv_vec import Plan
+from cellc_compiler.backends.cpu.kernels.blocked import (
+    pack as conv_block_pack,
+)
+from cellc_compiler.backends.cpu.kernels.blocked import (
+    pool as conv_block_pool,
+)
+from cellc_compiler.backends.cpu.kernels.blocked import (
+    reorder as conv_block_reorder,
+)
+from cellc_compiler.backends.cpu.kernels.blocked import (
+    tile as conv_block_tile,
+)
+from cellc_compiler.backends.cpu.kernels.conv.plans import ConvSpec, conv_forward
+from cellc_compiler.backends.cpu.kernels.vectors import Plan
 from cellc_compiler.ops.blocked import blocks, from_blocks, to_blocks
 from cellc_compiler.ops.pool import MaxPool2d
 from cellc_runtime import records

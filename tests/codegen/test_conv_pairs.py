@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from cellc_compiler import driver
-from cellc_compiler.codegen import conv_pairs, graph_block, lowering
-from cellc_compiler.codegen.instructions import Call
-from cellc_compiler.codegen.llvm.kernels import conv_block_pair
-from cellc_compiler.codegen.llvm.kernels.conv_block_tile import BlockConv
+from cellc_compiler.backends.cpu.kernels.blocked import pair as conv_block_pair
+from cellc_compiler.backends.cpu.kernels.blocked.tile import BlockConv
+from cellc_compiler.backends.cpu.patterns import conv_pairs
 from cellc_compiler.ir.graph import Builder, Graph, Value
 from cellc_compiler.ir.types import TensorType
+from cellc_compiler.lower import graph_block, lowering
+from cellc_compiler.lower.instructions import Call
 from cellc_runtime.dtypes import DType, float32, float64
 from cellc_runtime.records import dataclass, replace
 from cellc_runtime.target import AVX2, AVX512, NEON, Target
@@ -97,7 +98,7 @@ def arrays(graph: Graph) -> list[Array]:
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """From here on every pair is one kernel."""
     monkeypatch.setattr(conv_pairs.conv_block_pair, "pays", lambda pair, target: True)
-    monkeypatch.setattr("cellc_compiler.passes.layout.Choice._pays", _blocked)
+    monkeypatch.setattr("cellc_compiler.backends.cpu.passes.layout.Choice._pays", _blocked)
 
 
 def never(monkeypatch: pytest.MonkeyPatch) -> None:

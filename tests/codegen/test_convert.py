@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cellc_compiler.codegen.kernel import PLACEHOLDER
-from cellc_compiler.codegen.llvm.convert import (
+from cellc_compiler.backends.cpu.llvm.convert import (
     convert,
     load_as,
     memory_type,
@@ -17,7 +16,8 @@ from cellc_compiler.codegen.llvm.convert import (
     round_to,
     store_as,
 )
-from cellc_compiler.codegen.llvm.text import Function, V, module
+from cellc_compiler.backends.cpu.llvm.text import Function, V, module
+from cellc_compiler.lower.kernel import PLACEHOLDER
 from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
 from cellc_runtime.target import TARGETS, Target, host_target

@@ -11,8 +11,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 import counts
 
+from cellc_compiler.build.llvm_version import llvm_version
 from cellc_compiler.ir.op import lookup
-from cellc_compiler.llvm_version import llvm_version
 from cellc_runtime.target import AVX512
 
 HOW = "if that is meant, run `python tests/codegen/counts.py --update` and commit counts.json"

@@ -13,17 +13,17 @@ import numpy as np
 import pytest
 from jit import Jitted, assembly, compile_text, machine
 
-from cellc_compiler.codegen.llvm.kernels.gemm import Epilogue, MatmulSpec, matmul_kernels
-from cellc_compiler.codegen.llvm.kernels.gemm_arith import Arith, narrow
-from cellc_compiler.codegen.llvm.kernels.gemm_pack import ceil_div
-from cellc_compiler.codegen.llvm.kernels.gemm_plan import (
+from cellc_compiler.backends.cpu.kernels.gemm.arith import Arith, narrow
+from cellc_compiler.backends.cpu.kernels.gemm.pack import ceil_div
+from cellc_compiler.backends.cpu.kernels.gemm.plan import (
     Problem,
     block_bytes,
     canonical,
     panel_bytes,
     schedule,
 )
-from cellc_compiler.codegen.llvm.text import Function, V, module
+from cellc_compiler.backends.cpu.kernels.gemm.product import Epilogue, MatmulSpec, matmul_kernels
+from cellc_compiler.backends.cpu.llvm.text import Function, V, module
 from cellc_runtime import dtypes as dt
 from cellc_runtime.records import replace
 from cellc_runtime.target import AVX2, AVX512, NEON, TARGETS, Target, host_targets

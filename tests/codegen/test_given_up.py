@@ -19,7 +19,7 @@ from cellc import nn, ops
 from cellc.common import absent, packed
 from cellc.common.parameter import Parameter
 from cellc_compiler import driver
-from cellc_compiler.emit_object import emit_object
+from cellc_compiler.build.emit import emit_object
 from cellc_compiler.ir.text import parse_graph
 from cellc_runtime import platform
 from cellc_runtime.errors import ArtifactError

@@ -13,12 +13,12 @@ import cellc as ms
 from cellc import nn, ops
 from cellc.core.compiled import trace
 from cellc_compiler import driver
-from cellc_compiler.codegen import lowering
-from cellc_compiler.codegen.attention import AttentionFinder
-from cellc_compiler.codegen.instructions import Call, walk
+from cellc_compiler.backends.cpu.patterns.attention import AttentionFinder
 from cellc_compiler.interpret import run
 from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.text import parse_graph
+from cellc_compiler.lower import lowering
+from cellc_compiler.lower.instructions import Call, walk
 from cellc_runtime.target import AVX2, AVX512, host_targets
 
 from ..modes.law import MODES, assert_same, mode

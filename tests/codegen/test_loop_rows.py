@@ -12,12 +12,12 @@ import cellc_runtime
 from cellc import nn
 from cellc.core.compiled import trace
 from cellc_compiler import driver
-from cellc_compiler.codegen import graph_block, loop_rows, lowering, memory
-from cellc_compiler.codegen.instructions import Call, For, Tasks, walk
-from cellc_compiler.codegen.loop_rows import split_rows, task_count
 from cellc_compiler.interpret import run
 from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.text import parse_graph
+from cellc_compiler.lower import graph_block, loop_rows, lowering, memory
+from cellc_compiler.lower.instructions import Call, For, Tasks, walk
+from cellc_compiler.lower.loop_rows import split_rows, task_count
 from cellc_runtime.target import Target, host_targets
 
 TARGETS = list(host_targets())

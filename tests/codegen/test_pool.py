@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cellc_compiler.codegen.llvm.kernels.pool import (
+from cellc_compiler.backends.cpu.kernels.pool import (
     AdaptiveSpec,
     PoolSpec,
     adaptive_avg_pool,

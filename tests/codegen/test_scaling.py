@@ -15,16 +15,16 @@ import pytest
 import cellc as ms
 from cellc import nn
 from cellc.core.compiled import trace
-from cellc_compiler.codegen import instructions as ins
-from cellc_compiler.codegen.lowering import lower
-from cellc_compiler.codegen.main import PARALLEL_CYCLES
+from cellc_compiler.backends.cpu.host.main import PARALLEL_CYCLES
 from cellc_compiler.driver import optimize
+from cellc_compiler.lower import instructions as ins
+from cellc_compiler.lower.lowering import lower
 from cellc_runtime.target import AVX2, AVX512, Target
 
 from ..samples.networks import load
 
 FORK_JOIN = 2000.0
-"""Cycles of a fork and join, as in `codegen.main`."""
+"""Cycles of a fork and join, as in `backends.cpu.host.main`."""
 
 
 def weighted(part: list[ins.Instruction], times: int = 1) -> Iterator[tuple[ins.Call, int]]:

@@ -12,10 +12,11 @@ import cellc_runtime
 from cellc import nn
 from cellc.core.compiled import trace
 from cellc_compiler import driver
-from cellc_compiler.codegen import epilogues, lowering
-from cellc_compiler.codegen.instructions import Call, Copy, walk
+from cellc_compiler.backends.cpu.patterns import epilogues
 from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.text import parse_graph
+from cellc_compiler.lower import lowering
+from cellc_compiler.lower.instructions import Call, Copy, walk
 from cellc_runtime.target import AVX512, Target, host_targets
 
 from .plans import guarded

@@ -12,11 +12,11 @@ import cellc as ms
 from cellc import nn, ops
 from cellc.core.compiled import trace
 from cellc_compiler import driver
-from cellc_compiler.codegen import lowering
-from cellc_compiler.codegen.instructions import Call, walk
-from cellc_compiler.emit_object import assembly
+from cellc_compiler.build.emit import assembly
 from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.text import parse_graph
+from cellc_compiler.lower import lowering
+from cellc_compiler.lower.instructions import Call, walk
 from cellc_runtime import executable
 from cellc_runtime import target as targets
 from cellc_runtime.executable import Executable

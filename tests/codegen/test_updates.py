@@ -13,12 +13,12 @@ import cellc_runtime
 from cellc import nn, ops
 from cellc.core.compiled import trace
 from cellc_compiler import driver
-from cellc_compiler.codegen import lowering
-from cellc_compiler.codegen.instructions import Call, walk
-from cellc_compiler.codegen.llvm.nest_many import flat, many
+from cellc_compiler.backends.cpu.nests.flat import flat, many
 from cellc_compiler.interpret import run
 from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.text import parse_graph
+from cellc_compiler.lower import lowering
+from cellc_compiler.lower.instructions import Call, walk
 from cellc_runtime.target import Target, host_targets
 
 from .jit import compile_kernel

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from cellc_compiler.autodiff.reverse import gradient_graph
-from cellc_compiler.codegen.plan import KernelPlan
 from cellc_compiler.interpret import run
 from cellc_compiler.ir.graph import Node
 from cellc_compiler.ir.op import Op, Sample, all_ops, lookup
+from cellc_compiler.lower.plan import KernelPlan
 from cellc_compiler.ops import (
     contraction,
     conv,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from cellc_compiler.driver import compile_graph, optimize
+from cellc_compiler.fusion.clusters import fuse
 from cellc_compiler.interpret import run
 from cellc_compiler.ir.graph import Builder, Graph, Value
 from cellc_compiler.ir.types import TensorType
-from cellc_compiler.passes.fusion import fuse
 from cellc_runtime import dtypes
 
 BIG = (512, 96)

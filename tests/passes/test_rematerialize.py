@@ -13,11 +13,11 @@ import cellc as ms
 from cellc import nn, ops
 from cellc.core.compiled import trace
 from cellc_compiler import interpret
-from cellc_compiler.codegen import memory
-from cellc_compiler.codegen.memory import Buffer
 from cellc_compiler.driver import compile_graph
 from cellc_compiler.ir.text import parse_graph
 from cellc_compiler.ir.verify import verify
+from cellc_compiler.lower import memory
+from cellc_compiler.lower.memory import Buffer
 from cellc_compiler.passes import base, pipeline, rematerialize
 from cellc_compiler.passes.rematerialize import Choice, Level
 

@@ -17,9 +17,19 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 from helpers import mark_kernel
 
-from cellc_compiler import compile_crew, compile_worker, objects, relocate, workers
-from cellc_compiler.link import LinkError, LinkInput, link
-from cellc_compiler.objects import CompilerBug, build_image, compile_kernels, compile_module
+from cellc_compiler.build import (
+    crew as compile_crew,
+)
+from cellc_compiler.build import (
+    objects,
+    relocate,
+    workers,
+)
+from cellc_compiler.build import (
+    worker as compile_worker,
+)
+from cellc_compiler.build.link import LinkError, LinkInput, link
+from cellc_compiler.build.objects import CompilerBug, build_image, compile_kernels, compile_module
 from cellc_runtime import dtypes, knobs
 from cellc_runtime.executable import Executable
 from cellc_runtime.image import Image
@@ -253,7 +263,7 @@ def test_a_second_compile_needs_no_llvm(
 
 def test_a_warm_start_imports_no_llvmlite(cache_dir: Path) -> None:
     code = (
-        "import sys; from cellc_compiler.objects import build_image;"
+        "import sys; from cellc_compiler.build.objects import build_image;"
         "from cellc_runtime.target import host_target;"
         f"build_image({MAIN!r}, [], host_target()); print('llvmlite' in sys.modules)"
     )
@@ -296,7 +306,7 @@ def test_texts_are_compiled_while_more_are_written() -> None:
 
 def patient(seconds: float) -> str:
     """A program that compiles until nobody has asked for so long."""
-    return f"from cellc_compiler import compile_worker as w; w.PATIENCE = {seconds}; w.main()"
+    return f"from cellc_compiler.build import worker as w; w.PATIENCE = {seconds}; w.main()"
 
 
 @pytest.fixture
@@ -358,7 +368,7 @@ def test_a_worker_that_has_ended_itself_is_replaced(
 
 
 def test_workers_that_wait_end_with_the_process(tmp_path: Path) -> None:
-    code = ("from cellc_compiler import workers\nworkers.prepare(1)\n"
+    code = ("from cellc_compiler.build import workers\nworkers.prepare(1)\n"
             "print(*(w.process.pid for w in workers._living), flush=True)")
     for begun in ("", "\nassert all(w.begins() for w in workers._living)"):
         done = subprocess.run(
@@ -483,7 +493,7 @@ def test_workers_end_with_an_interrupt(
 
 def test_a_worker_nobody_listens_to_ends_quietly() -> None:
     """As one is left by an interrupt that lands while it starts, or while it compiles."""
-    command = [sys.executable, "-m", "cellc_compiler.compile_worker"]
+    command = [sys.executable, "-m", "cellc_compiler.build.worker"]
     for waits in (False, True):
         worker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                   stderr=subprocess.PIPE)  # fmt: skip

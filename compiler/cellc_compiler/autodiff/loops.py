@@ -27,13 +27,6 @@ Origin = tuple[Literal["result", "sequence", "dy", "output"], int]
 """Where the rows of a step's value are: a result of the forward loop, one of its sequences, the
 cotangent of a result, or a stacked output of the backward loop."""
 
-_CHEAP = frozenset({
-    "add", "sub", "mul", "neg", "abs", "maximum", "minimum", "where", "cast", "square", "relu",
-    "eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_not", "constant",
-})
-"""Computed again rather than saved, as are views."""
-
-
 @dataclass(frozen=True, slots=True)
 class Term:
     """A contribution to the cotangent of a captured value, over all steps at once.
@@ -105,7 +98,7 @@ def is_cheap(node: Node) -> bool:
     """Whether a node is computed again in the backward loop rather than saved."""
     if node.regions or len(node.results) != 1:
         return False
-    return node.op in _CHEAP or lookup(node.op).cost == "free"
+    return lookup(node.op).cost in ("free", "cheap")
 
 
 class Saver:

@@ -6,11 +6,7 @@ from collections.abc import Iterator
 from pathlib import PurePath
 
 from .graph import NOWHERE, Graph, Node, Value
-
-_COLORS = {
-    "matmul": "#f4cccc", "conv2d": "#f4cccc", "constant": "#eeeeee", "cond": "#fff2cc",
-    "while": "#fff2cc", "scan": "#fff2cc",
-}
+from .op import lookup
 
 
 def graph_dot(graph: Graph) -> str:
@@ -23,6 +19,14 @@ def graph_dot(graph: Graph) -> str:
     ]
     lines += [f"  {line}" for line in _Writer().graph(graph)]
     return "\n".join([*lines, "}"]) + "\n"
+
+
+def _color(node: Node) -> str:
+    if node.is_constant:
+        return "#eeeeee"
+    if node.regions:
+        return "#fff2cc"
+    return "#f4cccc" if lookup(node.op).cost == "heavy" else "#ffffff"
 
 
 class _Writer:
@@ -70,7 +74,7 @@ class _Writer:
         types = ", ".join(str(r.type) for r in node.results)
         place = "" if node.span is NOWHERE else f"{PurePath(node.span.file).name}:{node.span.line}"
         label = "\\n".join(x for x in (node.op, types, place) if x)
-        color = _COLORS.get(node.op, "#ffffff")
+        color = _color(node)
         yield f'{name} [label={_quote(label)}, fillcolor="{color}"];'
         for v in node.operands:
             if v in self.ids:

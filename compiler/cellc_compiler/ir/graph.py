@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 else:
     hashlib = lazy_module("hashlib")
 
+CONSTANT = "constant"
+"""The op of literals."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
@@ -123,6 +126,11 @@ class Node:
         """The only result."""
         (value,) = self.results
         return value
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether it is a literal, which has no operands and needs no code."""
+        return self.op == CONSTANT
 
     def __repr__(self) -> str:
         return f"<Node {self.op} at {self.span}>"
@@ -255,7 +263,7 @@ class Builder:
         if is_symbolic(array):
             return cast(Value, self.emit("size_number", value=array, dtype=dtype or dtypes.int64))
         np_dtype = dtype.numpy if dtype is not None else None
-        return cast(Value, self.emit("constant", value=Literal(np.asarray(array, dtype=np_dtype))))
+        return cast(Value, self.emit(CONSTANT, value=Literal(np.asarray(array, dtype=np_dtype))))
 
     def scalar(self, x: float | int | bool | complex, like: Value) -> Value:
         """A rank-0 constant of the element type of `like` (operands broadcast)."""

@@ -11,7 +11,7 @@ import pkgutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -21,12 +21,15 @@ from cellc_runtime.records import dataclass, field
 from cellc_runtime.target import Target
 
 from .graph import Builder, Node, Value
+from .rows import RowRule
 from .types import TensorType
 
 if TYPE_CHECKING:
-    from ..codegen.plan import KernelPlan
     from ..loops.expr import Expr, Reader, Reduction
     from ..loops.index import Index
+    from ..lower.plan import KernelPlan
+
+Cost = Literal["free", "cheap", "moderate", "heavy"]
 
 REQUIRED: Any = object()
 """The default of an attribute that has none."""
@@ -89,8 +92,14 @@ class Op:
     """Kept even if no result is used; never merged (host callbacks)."""
     amp: ClassVar[str] = "promote"
     """Mixed-precision class: `"low"` (wants float16), `"high"` (wants float32), `"promote"`."""
-    cost: ClassVar[str] = "cheap"
-    """Recompute class: `"free"` (views), `"cheap"`, `"heavy"` (contractions)."""
+    cost: ClassVar[Cost] = "moderate"
+    """What an element costs: `"free"` (views), `"cheap"` (an instruction or two: computed again
+    rather than stored and read), `"moderate"`, `"heavy"` (contractions)."""
+    exact: ClassVar[bool] = False
+    """IEEE 754 or integer arithmetic defines every bit, so that `reference` gives those of the
+    kernels: constants may be folded."""
+    renames: ClassVar[bool] = False
+    """The result may be another name of the operand's memory."""
     elementwise: ClassVar[bool] = False
     """Each element of the only result follows from those that the operands, broadcast, have at its
     place, and from no size: PyNative compiles the op once for all shapes."""
@@ -139,6 +148,15 @@ class Op:
     batch: Callable[..., Any] | None = None
     """`batch(b, node, operands, mapped, n)`: the op on `n` examples; see `ops/_batching.py`.
     Without it a composition is expanded, and anything else runs in a loop over the examples."""
+
+    flops: Callable[[Node], int] | None = None
+    """`flops(node)`: the operations of a contraction (a multiplication and an addition are two)."""
+    simplify: Callable[[Builder, Node], Value | None] | None = None
+    """`simplify(b, node)`: an equal value that is simpler, to the bit, or None; see
+    `ops/_identities.py`."""
+    rows: RowRule | None = None
+    """`rows(marks, node)`: where the rows of a batch lie in the results if each is treated on its
+    own; see `ir/rows.py`. None: the op mixes them."""
 
     # --- derived --------------------------------------------------------------------------------
 

@@ -115,10 +115,6 @@ def piece(node: Node) -> TensorType | None:
     return part if same and prod(part.dims[axis:]) >= _RUN else None
 
 
-RENAMES = ("after", "reshape", "stop_gradient")
-"""Ops whose result may be another name of their operand's memory."""
-
-
 class NestBuilder:
     """Builds expressions of values over a domain.
 
@@ -229,7 +225,7 @@ class NestBuilder:
 
     def _named(self, value: Value) -> Value:
         """The value whose memory another name may stand for."""
-        while value.node is not None and value.node.op in RENAMES and (
+        while value.node is not None and lookup(value.node.op).renames and (
                 value.node not in self.members and value not in self.inline):
             value = value.node.operands[0]
         return value

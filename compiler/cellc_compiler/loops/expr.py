@@ -142,8 +142,8 @@ def call(name: str, *args: Expr) -> Expr:
     """An arithmetic operation or function on arguments of one dtype, of that dtype.
 
     Names: add sub mul div neg abs and or xor not shl shr maximum minimum, and every function of
-    `codegen.llvm.math` (exp, log, tanh, erf, pow, floor, ...). float16 and bfloat16 are computed
-    in float32 and rounded after each operation.
+    `ops/transcendental.py` (exp, log, tanh, erf, pow, floor, ...). float16 and bfloat16 are
+    computed in float32 and rounded after each operation.
     """
     return Expr(name, args, args[0].dtype)
 
@@ -159,7 +159,7 @@ def where(cond: Expr, a: Expr, b: Expr) -> Expr:
 
 
 def cast(e: Expr, dtype: DType) -> Expr:
-    """Conversion between real dtypes (total rules: see `codegen.llvm.convert`)."""
+    """Conversion between real dtypes (total rules: see `ops/cast.py`)."""
     return e if e.dtype is dtype else Expr("cast", (e,), dtype)
 
 

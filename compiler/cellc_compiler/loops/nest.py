@@ -17,7 +17,7 @@ operands once, for the rows and for the sums over them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from cellc_runtime.dtypes import DType
@@ -230,48 +230,78 @@ def _substitute(nest: Nest, table: dict[Var, Index]) -> None:
 
 def print_nest(nest: Nest, names: Callable[[Any], str] | None = None) -> str:
     """The nest as readable text (for dumps)."""
-    table: dict[int, str] = {}
-    numbers: dict[Any, int] = {}
-    name = names or (lambda b: getattr(b, "name", "") or f"b{numbers.setdefault(b, len(numbers))}")
-    lines = [f"nest {nest.mode} rows({', '.join(f'{v.name}<{v.extent}' for v in nest.rows)})"]
+    return _Printer(names).nest(nest)
 
-    def show(index: Index) -> str:
-        parts = [f"{c}*{_atom(a)}" if c != 1 else _atom(a) for a, c in index.terms]
+
+class _Printer:
+    def __init__(self, names: Callable[[Any], str] | None) -> None:
+        self.names = names
+        self.numbers: dict[Any, int] = {}
+        self.shown: dict[int, str] = {}
+
+    def nest(self, nest: Nest) -> str:
+        """The whole text."""
+        lines = [f"nest {nest.mode} rows({_loops(nest.rows)})"]
+        for phase in nest.phases:
+            lines.append(f"  for ({_loops(phase.loops)})")
+            lines += [f"    {line}" for line in self.phase(phase)]
+        return "\n".join(lines) + "\n"
+
+    def phase(self, phase: Phase) -> Iterator[str]:
+        """The expressions in the order in which they are needed, then what becomes of them."""
+        for e in walk([s.value for s in phase.stores] + [r.value for r in phase.reduces]):
+            if id(e) in self.shown:
+                continue
+            if e.op == "const":
+                self.shown[id(e)] = repr(e.payload)
+            else:
+                text = self.expression(e)
+                yield f"{self.fresh(e)}: {e.dtype.name} = {text}"
+        for s in phase.stores:
+            sign = "+=" if s.adds else "="
+            place = f"{self.buffer(s.buffer)}[{self.index(s.offset)}]"
+            yield f"{place} {sign} {self.shown[id(s.value)]}"
+        for r in phase.reduces:
+            value = self.shown[id(r.value)]
+            yield f"{self.fresh(r.result)} = {r.kind} {value}"
+
+    def expression(self, e: Expr) -> str:
+        """One operation over names."""
+        if e.op == "load":
+            return f"{self.buffer(e.payload.buffer)}[{self.index(e.payload.offset)}]"
+        if e.op == "index":
+            return f"index {self.index(e.payload)}"
+        name = e.payload if e.op == "cmp" else e.op
+        return f"{name}({', '.join(self.shown[id(a)] for a in e.args)})"
+
+    def fresh(self, e: Expr) -> str:
+        """A new name for a value."""
+        name = self.shown[id(e)] = f"t{len(self.shown)}"
+        return name
+
+    def buffer(self, buffer: Any) -> str:
+        """The name of a buffer."""
+        if self.names is not None:
+            return self.names(buffer)
+        own: str = getattr(buffer, "name", "")
+        return own or f"b{self.numbers.setdefault(buffer, len(self.numbers))}"
+
+    def index(self, index: Index) -> str:
+        """An offset as a sum."""
+        parts = [f"{c}*{self.atom(a)}" if c != 1 else self.atom(a) for a, c in index.terms]
         return "+".join([*parts, *([str(index.const)] if index.const or not parts else [])])
 
-    def _atom(atom: Any) -> str:
+    def atom(self, atom: Any) -> str:
+        """A part of an offset."""
         if isinstance(atom, Var):
             return atom.name
         if isinstance(atom, Dyn):
-            return f"[{table.get(id(atom.expr), '?')}]"
-        sign = "//" if isinstance(atom, Quot) else "%"
-        return f"({show(atom.of)}){sign}{atom.by}"
+            return f"[{self.shown.get(id(atom.expr), '?')}]"
+        return f"({self.index(atom.of)}){'//' if isinstance(atom, Quot) else '%'}{atom.by}"
 
-    for phase in nest.phases:
-        lines.append(f"  for ({', '.join(f'{v.name}<{v.extent}' for v in phase.loops)})")
-        roots = [s.value for s in phase.stores] + [r.value for r in phase.reduces]
-        for e in walk(roots):
-            if id(e) in table:
-                continue
-            text = f"{e.op}({', '.join(table[id(a)] for a in e.args)})"
-            if e.op == "load":
-                text = f"{name(e.payload.buffer)}[{show(e.payload.offset)}]"
-            elif e.op == "index":
-                text = f"index {show(e.payload)}"
-            elif e.op == "const":
-                table[id(e)] = repr(e.payload)
-                continue
-            elif e.payload is not None and e.op == "cmp":
-                text = f"{e.payload}({', '.join(table[id(a)] for a in e.args)})"
-            table[id(e)] = f"t{len(table)}"
-            lines.append(f"    {table[id(e)]}: {e.dtype.name} = {text}")
-        for s in phase.stores:
-            sign = "+=" if s.adds else "="
-            lines.append(f"    {name(s.buffer)}[{show(s.offset)}] {sign} {table[id(s.value)]}")
-        for r in phase.reduces:
-            table[id(r.result)] = f"t{len(table)}"
-            lines.append(f"    {table[id(r.result)]} = {r.kind} {table[id(r.value)]}")
-    return "\n".join(lines) + "\n"
+
+def _loops(loops: Iterable[Var]) -> str:
+    return ", ".join(f"{v.name}<{v.extent}" for v in loops)
 
 
 def depends_on(e: Expr, memo: dict[int, frozenset[Var]]) -> frozenset[Var]:

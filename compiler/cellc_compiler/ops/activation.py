@@ -27,6 +27,7 @@ class ReLU(Unary):
     """max(input, 0); NaN stays. Source: `mindspore.ops.relu`. The slope at 0 is 0."""
 
     name = "relu"
+    cost = "cheap"
     dtypes = FLOATS + INTS
     function = "relu"
     primitive = "ReLU"

@@ -17,29 +17,37 @@ from cellc_runtime.dtypes import DType
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.target import Target
 
-from ..codegen.plan import KernelPlan, Step
 from ..ir.graph import Node
 from ..ir.op import REQUIRED, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType, prod
+from ..lower.plan import KernelPlan, Step
 from ._views import widened
 from .conv import Conv2d, Pair
 from .elementwise import check_dtype, same_dtype
 from .pool import MaxPool2d
 
 if TYPE_CHECKING:
-    from ..codegen.llvm.epilogue import BlockFused
-    from ..codegen.llvm.kernels import (
-        conv_block,
-        conv_block_pack,
-        conv_block_pool,
-        conv_block_reorder,
-        conv_block_tile,
+    from ..backends.cpu.kernels.blocked import (
+        conv as conv_block,
     )
-    from ..codegen.llvm.text import Function, V
+    from ..backends.cpu.kernels.blocked import (
+        pack as conv_block_pack,
+    )
+    from ..backends.cpu.kernels.blocked import (
+        pool as conv_block_pool,
+    )
+    from ..backends.cpu.kernels.blocked import (
+        reorder as conv_block_reorder,
+    )
+    from ..backends.cpu.kernels.blocked import (
+        tile as conv_block_tile,
+    )
+    from ..backends.cpu.llvm.text import Function, V
+    from ..backends.cpu.nests.epilogue import BlockFused
 else:  # kernel families load when one is generated
     conv_block, conv_block_pack, conv_block_pool, conv_block_reorder, conv_block_tile = (
-        lazy_module(f"cellc_compiler.codegen.llvm.kernels.conv_block{name}")
-        for name in ("", "_pack", "_pool", "_reorder", "_tile"))
+        lazy_module(f"cellc_compiler.backends.cpu.kernels.blocked.{name}")
+        for name in ("conv", "pack", "pool", "reorder", "tile"))
 
 BLOCK_DTYPES = (dtypes.float32, dtypes.float64)
 _GIVEN = (*BLOCK_DTYPES, dtypes.float16, dtypes.bfloat16)
@@ -219,6 +227,9 @@ class Conv2dBlocked(_Internal):
         _check_inside(self.name, x, origin, (reach[0], reach[1]))
         return x.with_shape((n, blocks(oc, block) // places, size[0] * spread[0],
                              size[1] * spread[1], block))
+
+    def flops(self, node: Node) -> int:
+        return 2 * prod(node.results[0].shape) * prod(node.operands[1].shape[1:])
 
     def reference(self, x: Array, w: Array, *, block: int, size: Pair, origin: Pair,
                   stride: Pair, dilation: Pair, groups: int, spread: Pair) -> Array:

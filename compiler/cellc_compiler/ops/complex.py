@@ -24,6 +24,7 @@ class MakeComplex(Binary):
     """input + i other of two float tensors, broadcast. Source: `mindspore.ops.Complex`."""
 
     name = "make_complex"
+    cost = "cheap"
     dtypes = (dt.float32, dt.float64)
     primitive = "Complex"
 
@@ -57,6 +58,7 @@ class Real(_Part):
     """The real part. Source: `mindspore.ops.real`."""
 
     name = "real"
+    cost = "cheap"
     primitive = "Real"
 
     def scalar(self, x: ComplexExpr) -> Expr:
@@ -74,6 +76,7 @@ class Imag(_Part):
     """The imaginary part. Source: `mindspore.ops.imag`."""
 
     name = "imag"
+    cost = "cheap"
     primitive = "Imag"
 
     def scalar(self, x: ComplexExpr) -> Expr:
@@ -91,6 +94,7 @@ class Conj(Unary):
     """The complex conjugate. Source: `mindspore.ops.conj`."""
 
     name = "conj"
+    cost = "cheap"
     dtypes = COMPLEX
     primitive = "Conj"
 

@@ -11,25 +11,26 @@ from cellc_runtime.dtypes import DType
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.target import Target
 
-from ..codegen.plan import KernelPlan, Step
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import NUMBERS, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType, broadcast_shapes, prod
+from ..lower.plan import KernelPlan, Step
+from . import _identities, _rows
 from ._batching import pointwise
 from ._complex import conj
 from ._views import widened
 from .elementwise import same_dtype, unbroadcast
 
 if TYPE_CHECKING:
-    from ..codegen import ahead
-    from ..codegen.llvm import convert
-    from ..codegen.llvm.epilogue import Fused
-    from ..codegen.llvm.kernels import gemm
-    from ..codegen.llvm.text import Function, V
+    from ..backends.cpu.kernels.gemm import product as gemm
+    from ..backends.cpu.llvm import convert
+    from ..backends.cpu.llvm.text import Function, V
+    from ..backends.cpu.nests.epilogue import Fused
+    from ..lower import ahead
 else:  # kernel families load when one is generated
-    ahead = lazy_module("cellc_compiler.codegen.ahead")
-    convert = lazy_module("cellc_compiler.codegen.llvm.convert")
-    gemm = lazy_module("cellc_compiler.codegen.llvm.kernels.gemm")
+    ahead = lazy_module("cellc_compiler.lower.ahead")
+    convert = lazy_module("cellc_compiler.backends.cpu.llvm.convert")
+    gemm = lazy_module("cellc_compiler.backends.cpu.kernels.gemm.product")
 
 
 _FETCHED_BYTES = 1 << 18
@@ -83,6 +84,8 @@ class Matmul(Op):
     """
 
     name = "matmul"
+    simplify = _identities.transposed_factors
+    rows = _rows.multiplied
     operands = ("input", "other")
     attrs = {"transpose_a": False, "transpose_b": False}
     dtypes = NUMBERS
@@ -109,6 +112,11 @@ class Matmul(Op):
             )
         batch = broadcast_shapes(a.shape[:-2], c.shape[:-2], "batch dimensions of matmul")
         return TensorType((*batch, m, n), dtype)
+
+    def flops(self, node: Node) -> int:
+        a = node.operands[0].shape
+        k = a[-2] if node.attrs["transpose_a"] and len(a) > 1 else a[-1]
+        return 2 * k * prod(node.result.shape)
 
     def reference(self, a: Array, c: Array, *, transpose_a: bool, transpose_b: bool) -> Array:
         dtype = a.dtype

@@ -12,6 +12,7 @@ from ..ir.op import ANY, REQUIRED, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType
 from ..loops.expr import Expr, Reader
 from ..loops.index import Index
+from . import _identities, _rows
 from ._batching import pointwise
 
 
@@ -140,6 +141,9 @@ class StopGradient(Op):
     """The input itself; no gradient passes. Source: `mindspore.ops.stop_gradient`."""
 
     name = "stop_gradient"
+    renames = True
+    simplify = _identities.operand
+    rows = _rows.aligned
     dtypes = ANY
     cost = "free"
     batch = pointwise

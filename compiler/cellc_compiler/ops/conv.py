@@ -14,24 +14,27 @@ import numpy as np
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.target import Target
 
-from ..codegen.plan import KernelPlan, Step
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import FLOATS, REQUIRED, Array, Op, Sample, Spec, register
-from ..ir.types import TensorType
+from ..ir.types import TensorType, prod
+from ..lower.plan import KernelPlan, Step
+from . import _rows
 from ._batching import convolved, weighed
 from ._views import widened
 from .elementwise import same_dtype
 
 if TYPE_CHECKING:
-    from ..codegen.llvm.epilogue import Fused
-    from ..codegen.llvm.kernels import conv as families
-    from ..codegen.llvm.kernels import conv_taps, gemm, scatter
-    from ..codegen.llvm.text import Function, V
+    from ..backends.cpu.kernels import scatter
+    from ..backends.cpu.kernels.conv import plans as families
+    from ..backends.cpu.kernels.conv import taps as conv_taps
+    from ..backends.cpu.kernels.gemm import product as gemm
+    from ..backends.cpu.llvm.text import Function, V
+    from ..backends.cpu.nests.epilogue import Fused
 else:  # kernel families load when one is generated
-    families = lazy_module("cellc_compiler.codegen.llvm.kernels.conv")
-    conv_taps = lazy_module("cellc_compiler.codegen.llvm.kernels.conv_taps")
-    gemm = lazy_module("cellc_compiler.codegen.llvm.kernels.gemm")
-    scatter = lazy_module("cellc_compiler.codegen.llvm.kernels.scatter")
+    families = lazy_module("cellc_compiler.backends.cpu.kernels.conv.plans")
+    conv_taps = lazy_module("cellc_compiler.backends.cpu.kernels.conv.taps")
+    gemm = lazy_module("cellc_compiler.backends.cpu.kernels.gemm.product")
+    scatter = lazy_module("cellc_compiler.backends.cpu.kernels.scatter")
 
 Pair = tuple[int, int]
 Attrs = dict[str, Any]
@@ -202,6 +205,7 @@ class Conv2d(Op):
     """
 
     name = "conv2d"
+    rows = _rows.image
     operands = ("input", "weight")
     attrs = WINDOW
     amp = "low"
@@ -211,6 +215,9 @@ class Conv2d(Op):
 
     def infer(self, x: TensorType, w: TensorType, **attrs: Any) -> TensorType:
         return check_conv("conv2d", x, w, attrs)
+
+    def flops(self, node: Node) -> int:
+        return 2 * prod(node.result.shape) * prod(node.operands[1].shape[1:])
 
     def reference(self, x: Array, w: Array, **attrs: Any) -> Array:
         groups, dtype = attrs["groups"], x.dtype
@@ -282,6 +289,10 @@ class Conv2dBackwardData(Op):
             raise ValueError(f"conv2d_backward_data to size {tuple(size)} needs {out}, got {dy}")
         return x
 
+    def flops(self, node: Node) -> int:
+        dy, w = node.operands
+        return 2 * prod(dy.shape) * prod(w.shape[1:])
+
     def reference(self, dy: Array, w: Array, *, size: Pair, **attrs: Any) -> Array:
         groups, dtype = attrs["groups"], dy.dtype
         dy, w = widened(dy, w)
@@ -349,6 +360,9 @@ class Conv2dBackwardWeight(Op):
                 f"conv2d_backward_weight with a kernel of {tuple(kernel)} needs {out}, got {dy}"
             )
         return w
+
+    def flops(self, node: Node) -> int:
+        return 2 * prod(node.operands[1].shape) * prod(node.result.shape[1:])
 
     def reference(self, x: Array, dy: Array, *, kernel: Pair, **attrs: Any) -> Array:
         groups, dtype = attrs["groups"], x.dtype

@@ -23,6 +23,7 @@ from ..loops import expr as E
 from ..loops.expr import ComplexExpr, Expr, Reader
 from ..loops.index import Index
 from . import _complex as C
+from . import _identities, _rows
 from ._batching import pointwise
 from ._complex import Element, conj
 
@@ -89,6 +90,7 @@ def to_dtype(b: Builder, v: Value, dtype: DType) -> Value:
 class Elementwise(Op):
     """Base: one expression per element over broadcast operands."""
 
+    rows = _rows.aligned
     batch = pointwise
     elementwise = True
 
@@ -156,6 +158,8 @@ class Add(Binary):
     """input + other, broadcast. Source: `mindspore.ops.add`."""
 
     name = "add"
+    cost = "cheap"
+    exact = True
     dtypes = NUMBERS
     primitive = "Add"
 
@@ -173,6 +177,8 @@ class Sub(Binary):
     """input - other, broadcast. Source: `mindspore.ops.sub`."""
 
     name = "sub"
+    cost = "cheap"
+    exact = True
     dtypes = NUMBERS
     primitive = "Sub"
 
@@ -192,6 +198,9 @@ class Mul(Binary):
     """input * other, broadcast. Source: `mindspore.ops.mul`."""
 
     name = "mul"
+    simplify = _identities.times_one
+    cost = "cheap"
+    exact = True
     dtypes = NUMBERS
     primitive = "Mul"
 
@@ -345,6 +354,8 @@ class Maximum(Binary):
     """The larger operand; NaN if either is. Source: `mindspore.ops.maximum`."""
 
     name = "maximum"
+    cost = "cheap"
+    exact = True
     dtypes = REAL
     primitive = "Maximum"
 
@@ -361,6 +372,8 @@ class Minimum(Binary):
     """The smaller operand; NaN if either is. Source: `mindspore.ops.minimum`."""
 
     name = "minimum"
+    cost = "cheap"
+    exact = True
     dtypes = REAL
     primitive = "Minimum"
 
@@ -418,6 +431,9 @@ class Neg(Unary):
     """-input (wraps for unsigned integers). Source: `mindspore.ops.neg`."""
 
     name = "neg"
+    simplify = _identities.twice_negated
+    cost = "cheap"
+    exact = True
     dtypes = NUMBERS
     function = "neg"
     method = "neg"
@@ -438,6 +454,8 @@ class Abs(Unary):
     """
 
     name = "abs"
+    cost = "cheap"
+    exact = True
     dtypes = NUMBERS
     function = "abs"
     method = "abs"
@@ -466,6 +484,7 @@ class Sign(Unary):
     """-1, 0 or 1; 0 for NaN. Source: `mindspore.ops.sign`. Gradient: none."""
 
     name = "sign"
+    cost = "cheap"
     dtypes = REAL
     function = "sign"
     method = "sign"
@@ -543,6 +562,7 @@ class Square(Unary):
     """input * input. Source: `mindspore.ops.square`."""
 
     name = "square"
+    cost = "cheap"
     dtypes = NUMBERS
     function = "square"
     method = "square"

@@ -20,6 +20,7 @@ from ..ir.types import TensorType, broadcast_shapes
 from ..loops import expr as E
 from ..loops.expr import ComplexExpr, Expr, Reader
 from ..loops.index import Index
+from . import _rows
 from ._batching import pointwise
 from ._complex import Element
 from .elementwise import Binary, Grads, Unary, check_dtype, same_dtype, unbroadcast
@@ -35,6 +36,8 @@ class _Flat(Binary):
 class _Comparison(_Flat):
     """Base of comparisons: bool results; an ordered one with NaN is false."""
 
+    cost = "cheap"
+    exact = True
     dtypes = REAL + BOOL
     # Few distinct integers, so that ties occur.
     low, high = -2.0, 2.0
@@ -131,6 +134,8 @@ class GreaterEqual(_Comparison):
 class _Bitwise(_Flat):
     """Base of bitwise ops of two operands; `rule` is the scalar operation."""
 
+    cost = "cheap"
+    exact = True
     dtypes = INTS + BOOL
     low, high = -100.0, 100.0
     rule: ClassVar[str]
@@ -178,6 +183,7 @@ class BitwiseXor(_Bitwise):
 class _Shift(_Bitwise):
     """Base of shifts. The amount is taken modulo the width, so every amount is defined."""
 
+    exact = False  # by more bits than there are: as the machine has it
     dtypes = INTS
     other_low, other_high = 0.0, 7.0
 
@@ -229,6 +235,8 @@ class BitwiseNot(_FlatUnary):
     """Every bit flipped (of bool: the negation). Source: `mindspore.ops.bitwise_not`."""
 
     name = "bitwise_not"
+    cost = "cheap"
+    exact = True
     dtypes = INTS + BOOL
     primitive = "Invert"
     low, high = -100.0, 100.0
@@ -243,6 +251,8 @@ class BitwiseNot(_FlatUnary):
 class _Logical(_Flat):
     """Base of logic on bools; `rule` is the scalar operation."""
 
+    cost = "cheap"
+    exact = True
     dtypes = BOOL
     rule: ClassVar[str]
 
@@ -291,6 +301,8 @@ class LogicalNot(_FlatUnary):
     """The negation of bools. Source: `mindspore.ops.logical_not`."""
 
     name = "logical_not"
+    cost = "cheap"
+    exact = True
     dtypes = BOOL
     primitive = "LogicalNot"
 
@@ -304,6 +316,7 @@ class LogicalNot(_FlatUnary):
 class _Test(_FlatUnary):
     """Base of tests of floats: bool results."""
 
+    cost = "cheap"
     dtypes = FLOATS
 
     def result_dtype(self, dtype: DType) -> DType:
@@ -360,6 +373,9 @@ class Where(Op):
     """
 
     name = "where"
+    rows = _rows.aligned
+    cost = "cheap"
+    exact = True
     operands = ("condition", "input", "other")
     dtypes = ANY
     batch = pointwise

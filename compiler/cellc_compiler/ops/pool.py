@@ -16,18 +16,19 @@ from cellc_runtime import dtypes
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.target import Target
 
-from ..codegen.plan import KernelPlan
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import FLOATS, REQUIRED, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType
+from ..lower.plan import KernelPlan
+from . import _rows
 from ._batching import merged
 from ._views import widened
 from .conv import adopt, zeros_plan
 
 if TYPE_CHECKING:
-    from ..codegen.llvm.kernels import pool
+    from ..backends.cpu.kernels import pool
 else:  # kernel families load when one is generated
-    pool = lazy_module("cellc_compiler.codegen.llvm.kernels.pool")
+    pool = lazy_module("cellc_compiler.backends.cpu.kernels.pool")
 
 Pair = tuple[int, int]
 Attrs = dict[str, Any]
@@ -315,6 +316,7 @@ class MaxPool2d(_Max, _Sliding):
     """
 
     name = "max_pool2d"
+    rows = _rows.image
     attrs = {**SLIDING, "dilation": (1, 1), "indices": False}
 
     def samples(self) -> Sequence[Sample]:
@@ -348,6 +350,7 @@ class AdaptiveMaxPool2d(_Max, _Adaptive):
     """
 
     name = "adaptive_max_pool2d"
+    rows = _rows.image
     attrs = {"output_size": REQUIRED, "indices": False}
 
     def samples(self) -> Sequence[Sample]:
@@ -493,6 +496,7 @@ class AvgPool2d(_AvgForward, _SlidingAverage):
     """
 
     name = "avg_pool2d"
+    rows = _rows.image
     attrs = _AVG
 
     def samples(self) -> Sequence[Sample]:
@@ -530,6 +534,7 @@ class AdaptiveAvgPool2d(_AvgForward, _Adaptive):
     """
 
     name = "adaptive_avg_pool2d"
+    rows = _rows.image
     attrs = {"output_size": REQUIRED}
 
     def samples(self) -> Sequence[Sample]:

@@ -14,6 +14,7 @@ from ..ir.op import ANY, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType
 from ..loops.expr import Expr, Reader
 from ..loops.index import Index
+from . import _rows
 from .control import Control, check_inputs
 
 
@@ -45,6 +46,8 @@ class After(Op):
     """
 
     name = "after"
+    renames = True
+    rows = _rows.first
     operands = ("x", "*others")
     dtypes = ANY
     cost = "free"

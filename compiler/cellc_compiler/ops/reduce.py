@@ -31,6 +31,7 @@ from ..ir.op import (
 )
 from ..ir.types import TensorType, normalize_axes, normalize_axis, prod
 from ..loops.expr import Reduction
+from . import _rows
 from ._batching import along
 from .elementwise import Grads, check_dtype, compute_dtype, to_dtype, widen
 
@@ -105,6 +106,7 @@ class Reduce(_Axes):
         keepdims: keep reduced axes as size 1.
     """
 
+    rows = _rows.reduced
     kind: ClassVar[str]
     batch = along("axes")
 
@@ -260,6 +262,7 @@ class _Arg(Op):
     The first of equal extremes wins; a NaN is the extreme.
     """
 
+    rows = _rows.reduced
     attrs = {"axis": REQUIRED, "keepdims": False}
     dtypes = REAL
     kind: ClassVar[str]

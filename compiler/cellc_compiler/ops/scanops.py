@@ -11,23 +11,25 @@ from cellc_runtime import dtypes
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.target import Target
 
-from ..codegen.plan import KernelPlan
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import REAL, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType, normalize_axis, prod
+from ..lower.plan import KernelPlan
+from . import _rows
 from ._batching import along
 from ._views import widened
 from .gather import accumulated
 
 if TYPE_CHECKING:
-    from ..codegen.llvm.kernels import cumulative
+    from ..backends.cpu.kernels import cumulative
 else:  # kernel families load when one is generated
-    cumulative = lazy_module("cellc_compiler.codegen.llvm.kernels.cumulative")
+    cumulative = lazy_module("cellc_compiler.backends.cpu.kernels.cumulative")
 
 
 class _Cumulative(Op):
     """Base: one chain per line, in order of the axis."""
 
+    rows = _rows.whole_along("axis")
     dtypes = REAL
     kind: ClassVar[str]
 

@@ -16,19 +16,19 @@ from cellc_runtime import dtypes
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.target import Target
 
-from ..codegen.plan import KernelPlan
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import ANY, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType, normalize_axis, prod, show_shape
+from ..lower.plan import KernelPlan
 from ._batching import scattered
 from ._views import Composite, check_indices
 from .elementwise import same_dtype
 from .gather import check_lines, check_points, wrap
 
 if TYPE_CHECKING:
-    from ..codegen.llvm.kernels import scatter as families
+    from ..backends.cpu.kernels import scatter as families
 else:  # kernel families load when one is generated
-    families = lazy_module("cellc_compiler.codegen.llvm.kernels.scatter")
+    families = lazy_module("cellc_compiler.backends.cpu.kernels.scatter")
 
 MODES = ("update", "add", "sub", "mul", "div", "max", "min")
 

@@ -19,6 +19,7 @@ from ..ir.types import Shape, TensorType, broadcast_shapes, normalize_axes, norm
 from ..loops import expr as E
 from ..loops.expr import ComplexExpr, Expr, Reader
 from ..loops.index import Index, ravel, unravel
+from . import _identities, _rows
 from ._batching import WHOLE, along, broadcasted, hot, pointwise, prefixed, turned
 from ._views import Composite, Element, between, crop, fill, select
 
@@ -28,6 +29,7 @@ class Constant(Op):
     """A literal array. Attribute `value` is a `Literal`."""
 
     name = "constant"
+    rows = _rows.none
     operands = ()
     attrs = {"value": REQUIRED}
     dtypes = ANY
@@ -92,6 +94,10 @@ class Reshape(Op):
     """
 
     name = "reshape"
+    renames = True
+    simplify = _identities.same_view
+    rows = _rows.reshaped
+    exact = True
     attrs = {"shape": REQUIRED}
     dtypes = ANY
     cost = "free"
@@ -129,6 +135,9 @@ class BroadcastTo(Op):
     """
 
     name = "broadcast_to"
+    simplify = _identities.same_view
+    rows = _rows.broadcast
+    exact = True
     attrs = {"shape": REQUIRED}
     dtypes = ANY
     cost = "free"
@@ -165,6 +174,9 @@ class Transpose(Op):
     """
 
     name = "transpose"
+    simplify = _identities.merged_permutation
+    rows = _rows.permuted
+    exact = True
     attrs = {"perm": REQUIRED}
     dtypes = ANY
     cost = "free"
@@ -200,6 +212,8 @@ class Flip(Op):
     """
 
     name = "flip"
+    rows = _rows.whole_along("axes")
+    exact = True
     attrs = {"axes": REQUIRED}
     dtypes = ANY
     cost = "free"
@@ -339,6 +353,8 @@ class Iota(Op):
     """
 
     name = "iota"
+    rows = _rows.counted
+    exact = True
     operands = ()
     attrs = {"shape": REQUIRED, "axis": 0, "dtype": dtypes.int64}
     dtypes = NUMBERS
@@ -414,6 +430,7 @@ class Eye(Op):
 class _Triangle(Op):
     """Base of tril and triu: the last two axes are a matrix."""
 
+    rows = _rows.whole_last(2)
     attrs = {"diagonal": 0}
     dtypes = ANY
     batch = pointwise
@@ -586,6 +603,8 @@ class OneHot(Op):
     """
 
     name = "one_hot"
+    rows = _rows.hot
+    exact = True
     operands = ("indices",)
     attrs = {"depth": REQUIRED, "on": 1.0, "off": 0.0, "axis": -1, "dtype": dtypes.float32}
     dtypes = INTS

@@ -11,7 +11,6 @@ import numpy as np
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.target import Target
 
-from ..codegen.plan import KernelPlan
 from ..ir.dims import Dim, is_symbolic
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import ANY, REQUIRED, Array, Op, Sample, Spec, register
@@ -19,14 +18,16 @@ from ..ir.types import TensorType, normalize_axis, prod, show_shape
 from ..loops import expr as E
 from ..loops.expr import Expr, Reader
 from ..loops.index import Index
+from ..lower.plan import KernelPlan
+from . import _rows
 from ._batching import WHOLE, along, prefixed
 from ._views import Composite, Element, between, both, crop, fill, select
 from .elementwise import same_dtype
 
 if TYPE_CHECKING:
-    from ..codegen.llvm.kernels import join
+    from ..backends.cpu.kernels import join
 else:  # kernel families load when one is generated
-    join = lazy_module("cellc_compiler.codegen.llvm.kernels.join")
+    join = lazy_module("cellc_compiler.backends.cpu.kernels.join")
 
 Ints = tuple[int, ...]
 
@@ -83,6 +84,8 @@ class Slice(Op):
     """
 
     name = "slice"
+    rows = _rows.sliced
+    exact = True
     attrs = {"start": REQUIRED, "stop": REQUIRED, "step": None}
     dtypes = ANY
     cost = "free"
@@ -159,6 +162,8 @@ class Part(Composite):
 class _Join(Op):
     """Base of concat and the two ops it becomes."""
 
+    rows = _rows.whole_along("axis")
+    exact = True
     operands = ("input", "*others")
     attrs = {"axis": 0}
     dtypes = ANY
@@ -279,6 +284,7 @@ class Stack(Composite):
     """
 
     name = "stack"
+    exact = True
     operands = ("input", "*others")
     attrs = {"axis": 0}
     dtypes = ANY
@@ -312,6 +318,7 @@ class Split(Composite):
     """
 
     name = "split"
+    exact = True
     attrs = {"sizes": REQUIRED, "axis": 0}
     dtypes = ANY
 
@@ -351,6 +358,8 @@ class Pad(Op):
     """
 
     name = "pad"
+    rows = _rows.padded
+    exact = True
     attrs = {"low": REQUIRED, "high": REQUIRED, "interior": None, "value": 0}
     dtypes = ANY
     batch = prefixed(low=0, high=0, interior=0)
@@ -507,6 +516,7 @@ class UpdateSlice(Op):
     """
 
     name = "update_slice"
+    rows = _rows.updated
     operands = ("input", "update")
     attrs = {"start": REQUIRED, "step": None}
     dtypes = ANY

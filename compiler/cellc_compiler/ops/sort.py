@@ -15,19 +15,20 @@ from cellc_runtime import dtypes
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.target import Target
 
-from ..codegen.plan import KernelPlan
 from ..ir.dims import is_symbolic
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import BOOL, REAL, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType, normalize_axis, prod
+from ..lower.plan import KernelPlan
+from . import _rows
 from ._batching import pointwise
 from ._views import Composite, crop
 from .gather import accumulated
 
 if TYPE_CHECKING:
-    from ..codegen.llvm.kernels import sort as families
+    from ..backends.cpu.kernels import sort as families
 else:  # kernel families load when one is generated
-    families = lazy_module("cellc_compiler.codegen.llvm.kernels.sort")
+    families = lazy_module("cellc_compiler.backends.cpu.kernels.sort")
 
 Pair = tuple[Value, Value]
 
@@ -52,6 +53,7 @@ class SortLines(Op):
     """
 
     name = "sort_lines"
+    rows = _rows.whole_last(1)
     attrs = {"descending": False}
     dtypes = REAL + BOOL
     cost = "heavy"

@@ -14,17 +14,17 @@ from cellc_runtime.dtypes import float32
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.target import Target
 
-from ..codegen.plan import KernelPlan, Step
 from ..ir.graph import Node
 from ..ir.op import REQUIRED, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType
+from ..lower.plan import KernelPlan, Step
 from .conv import tile_epilogue
 
 if TYPE_CHECKING:
-    from ..codegen.llvm.epilogue import Fused
-    from ..codegen.llvm.kernels import winograd as kernels
+    from ..backends.cpu.kernels import winograd as kernels
+    from ..backends.cpu.nests.epilogue import Fused
 else:  # kernel families load when one is generated
-    kernels = lazy_module("cellc_compiler.codegen.llvm.kernels.winograd")
+    kernels = lazy_module("cellc_compiler.backends.cpu.kernels.winograd")
 
 
 def _images(name: str, x: TensorType, rank: int) -> None:

@@ -16,12 +16,6 @@ from ..ir.graph import Builder, Graph, Node, Value, attrs_key
 from ..ir.op import has_effect, lookup
 from .base import Pass, rewrite
 
-_EXACT = frozenset({
-    "add", "sub", "mul", "neg", "abs", "maximum", "minimum", "eq", "ne", "lt", "le", "gt", "ge",
-    "logical_and", "logical_or", "logical_not", "logical_xor", "bitwise_and", "bitwise_or",
-    "bitwise_xor", "where", "reshape", "transpose", "broadcast_to", "slice", "concat", "join",
-    "stack", "split", "iota", "pad", "flip", "one_hot", "cast",
-})
 _FOLD_ELEMENTS = 64
 
 
@@ -36,13 +30,13 @@ class FoldConstants(Pass):
 
 
 def _fold(b: Builder, node: Node) -> Sequence[Value] | None:
-    if node.op not in _EXACT or any(r.type.size > _FOLD_ELEMENTS for r in node.results):
+    if not lookup(node.op).exact or any(r.type.size > _FOLD_ELEMENTS for r in node.results):
         return None
     if any(r.dtype.is_float and r.dtype.itemsize == 2 for r in node.results):
         return None
     arrays = []
     for v in node.operands:
-        if v.node is None or v.node.op != "constant" or v.type.size > _FOLD_ELEMENTS:
+        if v.node is None or not v.node.is_constant or v.type.size > _FOLD_ELEMENTS:
             return None
         arrays.append(v.node.attrs["value"].array)
     results = evaluate(node, arrays)
@@ -63,91 +57,9 @@ class Simplify(Pass):
 
 
 def _simplify(b: Builder, node: Node) -> Sequence[Value] | None:
-    rule = _RULES.get(node.op)
+    rule = lookup(node.op).simplify
     value = rule(b, node) if rule is not None else None
     return None if value is None else [value]
-
-
-def _view(b: Builder, node: Node) -> Value | None:
-    """reshape/broadcast_to to the same shape; reshape of reshape."""
-    x = node.operands[0]
-    if x.type == node.result.type:
-        return x
-    inner = x.node
-    if inner is not None and inner.op == node.op:
-        out: Value = b.emit(node.op, inner.operands[0], **node.attrs)
-        return out
-    return None
-
-
-def _transpose(b: Builder, node: Node) -> Value | None:
-    x, perm = node.operands[0], node.attrs["perm"]
-    if tuple(perm) == tuple(range(len(perm))):
-        return x
-    if x.node is not None and x.node.op == "transpose":
-        inner = x.node.attrs["perm"]
-        out: Value = b.transpose(x.node.operands[0], perm=tuple(inner[p] for p in perm))
-        return out
-    return None
-
-
-def _cast(b: Builder, node: Node) -> Value | None:
-    x = node.operands[0]
-    return x if x.type == node.result.type else None
-
-
-def _stop(b: Builder, node: Node) -> Value | None:
-    return node.operands[0]
-
-
-def is_splat(v: Value, x: float) -> bool:
-    """Whether a value is a constant equal to `x` everywhere (through a broadcast)."""
-    node = v.node
-    if node is not None and node.op == "broadcast_to":
-        return is_splat(node.operands[0], x)
-    if node is None or node.op != "constant":
-        return False
-    array = node.attrs["value"].array
-    return array.size == 1 and bool(array.reshape(()) == x)
-
-
-def _mul(b: Builder, node: Node) -> Value | None:
-    x, y = node.operands
-    if is_splat(y, 1) and x.type == node.result.type:
-        return x
-    if is_splat(x, 1) and y.type == node.result.type:
-        return y
-    return None
-
-
-def _neg(b: Builder, node: Node) -> Value | None:
-    inner = node.operands[0].node
-    return inner.operands[0] if inner is not None and inner.op == "neg" else None
-
-
-def _matmul(b: Builder, node: Node) -> Value | None:
-    """A transposition of the last two axes becomes a flag of the product; not beside a vector, for
-    how the matrix lies in memory decides there in which order is summed."""
-    if 1 in node.result.shape[-2:]:
-        return None
-    for side, flag in enumerate(("transpose_a", "transpose_b")):
-        inner = node.operands[side].node
-        if flag not in node.attrs or inner is None or inner.op != "transpose":
-            continue
-        perm = tuple(inner.attrs["perm"])
-        n = len(perm)
-        if n >= 2 and perm == (*range(n - 2), n - 1, n - 2):
-            operands = list(node.operands)
-            operands[side] = inner.operands[0]
-            out: Value = b.emit("matmul", *operands, **{**node.attrs, flag: not node.attrs[flag]})
-            return out
-    return None
-
-
-_RULES = {
-    "reshape": _view, "broadcast_to": _view, "transpose": _transpose, "cast": _cast,
-    "stop_gradient": _stop, "mul": _mul, "neg": _neg, "matmul": _matmul,
-}
 
 
 class Cse(Pass):

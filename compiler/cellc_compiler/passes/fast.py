@@ -25,7 +25,7 @@ def frozen_values(graph: Graph) -> set[Value]:
     """The values that depend on constants and on parameters the graph does not update."""
     frozen = set(graph.frozen_parameters())
     for node in graph.nodes:
-        if node.op == "constant" or (
+        if node.is_constant or (
             node.operands and not node.regions and not lookup(node.op).effect
             and all(v in frozen for v in node.operands)
         ):
@@ -203,7 +203,7 @@ def _joined(op: str, x: Value, value: Array) -> tuple[Value, Array]:
 
 def _constant(v: Value) -> Array | None:
     """The elements of a constant of one element, or None."""
-    if v.node is None or v.node.op != "constant" or v.type.size != 1:
+    if v.node is None or not v.node.is_constant or v.type.size != 1:
         return None
     array: Array = v.node.attrs["value"].array
     return array

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..ir.dims import Dim, Ratio, is_symbolic, substitute, substitute_number, symbols_of
-from ..ir.graph import Graph, Literal, Node, Value
+from ..ir.graph import CONSTANT, Graph, Literal, Node, Value
 from ..ir.op import lookup
 from ..ir.types import TensorType
 from ..ops.shape import number_array
@@ -95,12 +95,12 @@ class _Instance:
     def node(self, node: Node, operands: list[Value]) -> Node:
         op, attrs = node.op, {k: self.attr(v) for k, v in node.attrs.items()}
         if op == "size_number" and not is_symbolic(attrs["value"]):
-            op = "constant"
+            op = CONSTANT
             attrs = {"value": Literal(number_array(attrs["value"], attrs["dtype"]))}
         copy = Node(op, operands, attrs, (), tuple(self.graph(r) for r in node.regions),
                     span=node.span, scope=node.scope)
         copy.results = tuple(Value(self.type(r.type), copy, r.index) for r in node.results)
-        if copy.op != "constant" and not _open(copy):
+        if not copy.is_constant and not _open(copy):
             self.check(copy, node)
         return copy
 

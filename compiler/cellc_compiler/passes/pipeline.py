@@ -7,16 +7,16 @@ from collections.abc import Callable, Sequence
 
 from cellc_runtime.target import Target
 
+from ..backends.cpu.passes.assemble import Assemble
+from ..backends.cpu.passes.layout import Layout
+from ..backends.cpu.passes.winograd import Winograd
 from ..ir.graph import Graph
-from .assemble import Assemble
 from .base import Pass
 from .cleanup import Cse, Dce, FoldConstants, Simplify
 from .complexes import ComplexSums
 from .expand import Expand
 from .fast import FoldScales, Reassociate
-from .layout import Layout
 from .split import SplitReductions
-from .winograd import Winograd
 
 PIPELINE: tuple[Pass, ...] = (
     Dce(),

@@ -25,7 +25,6 @@ from cellc_runtime.records import dataclass, field
 
 from ..ir.graph import Builder, Graph, Node, Value
 from ..ir.op import has_effect, lookup
-from .fusion import CHEAP
 
 if TYPE_CHECKING:
     import networkx
@@ -93,18 +92,8 @@ _DEAR = 16
 
 def contraction_flops(node: Node) -> int:
     """Operations of a product or convolution (a multiplication and an addition are two); else 0."""
-    shapes = [v.shape for v in node.operands]
-    if node.op == "matmul":
-        a = shapes[0]
-        k = a[-2] if node.attrs["transpose_a"] and len(a) > 1 else a[-1]
-        return 2 * k * math.prod(node.results[0].shape)
-    if node.op in ("conv2d", "conv2d_blocked"):
-        return 2 * math.prod(node.results[0].shape) * math.prod(shapes[1][1:])
-    if node.op == "conv2d_backward_data":  # dy, w
-        return 2 * math.prod(shapes[0]) * math.prod(shapes[1][1:])
-    if node.op == "conv2d_backward_weight":  # x, dy
-        return 2 * math.prod(shapes[1]) * math.prod(node.results[0].shape[1:])
-    return 0
+    rule = lookup(node.op).flops
+    return rule(node) if rule is not None else 0
 
 
 def node_flops(node: Node) -> int:
@@ -114,7 +103,7 @@ def node_flops(node: Node) -> int:
         return exact
     size = sum(r.type.size for r in node.results)
     if lookup(node.op).value is not None:
-        return size * (1 if node.op in CHEAP else _DEAR)
+        return size * (1 if lookup(node.op).cost == "cheap" else _DEAR)
     return max([size, *(v.type.size for v in node.operands)]) * 4
 
 
@@ -125,7 +114,7 @@ def node_level(node: Node) -> Level | None:
             op.value is None and op.reduction is None and op.kernels is None):
         return None
     if op.value is not None:
-        return Level.CHEAP if node.op in CHEAP or _is_view(node) else Level.ELEMENTWISE
+        return Level.CHEAP if op.cost in ("free", "cheap") else Level.ELEMENTWISE
     return Level.ALL if op.cost == "heavy" else Level.REDUCTIONS
 
 
@@ -206,14 +195,14 @@ class Part:
 
     def given(self, v: Value) -> bool:
         """Whether a value is there anyway: an input or a constant."""
-        return v.node is None or v.node.op == "constant"
+        return v.node is None or v.node.is_constant
 
     def _feeding(self) -> set[Node]:
         found: set[Node] = set()
         stack = [v.node for v in self.read]
         while stack:
             node = stack.pop()
-            if node is None or node in found or node.op == "constant":
+            if node is None or node in found or node.is_constant:
                 continue
             found.add(node)
             stack.extend(v.node for v in node.operands)

@@ -12,9 +12,10 @@ from cellc_compiler import driver
 from cellc_compiler.interpret import run as interpret
 from cellc_compiler.ir.dims import is_symbolic
 from cellc_compiler.ir.graph import Graph
+from cellc_compiler.ir.rows import NotByRows
 from cellc_compiler.ir.text import parse_graph, print_graph
 from cellc_compiler.passes.instantiate import graph_symbols, instantiate
-from cellc_compiler.passes.rows import NotByRows, batch_sizes
+from cellc_compiler.passes.rows import batch_sizes
 from cellc_runtime import artifact
 from cellc_runtime.executable import Executable
 from cellc_runtime.program import Program
@@ -53,7 +54,7 @@ def write(
         _refuse_python(traced)
         rename_parameters(traced, weights)
         graphs, opened = _instances(traced.graph)
-        programs = [p for target in targets
+        programs = [p for target in dict.fromkeys(targets)  # one that is asked for twice is one
                     for p in _programs(name, graphs, target, lines,
                                        least(traced.budget, budget))]
         built[name] = artifact.Entry(programs, print_graph(traced.graph), opened)

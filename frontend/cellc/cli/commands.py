@@ -14,11 +14,11 @@ import numpy as np
 
 from cellc_compiler import __version__, driver
 from cellc_compiler.autodiff.reverse import gradient_graph
-from cellc_compiler.codegen.budget import BudgetError
 from cellc_compiler.ir.dot import graph_dot
 from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.text import print_graph
 from cellc_compiler.ir.verify import verify
+from cellc_compiler.lower.budget import BudgetError
 from cellc_runtime import cache
 from cellc_runtime.errors import ArtifactError
 from cellc_runtime.target import TARGETS, Target, host_target

@@ -2,7 +2,7 @@
 
 A budget holds for what is compiled: of everything called in a block, of one function, or of every
 program that a marked Cell is part of. Which forward values are then computed again is the
-compiler's to choose (`cellc_compiler.codegen.budget`). Entries compiled within a block are kept
+compiler's to choose (`cellc_compiler.lower.budget`). Entries compiled within a block are kept
 apart from others, so that leaving it and coming back compiles nothing again.
 """
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from cellc_compiler.codegen.budget import Plan, Row, Trial
+from cellc_compiler.lower.budget import Plan, Row, Trial
 from cellc_runtime.records import dataclass
 
 LINES = 12

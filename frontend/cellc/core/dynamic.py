@@ -22,6 +22,7 @@ from cellc_compiler.ir.dims import (
     substitute,
     symbols_of,
 )
+from cellc_compiler.ir.rows import NotByRows
 from cellc_compiler.ir.types import TensorType, show_shape
 from cellc_runtime.dtypes import DType
 from cellc_runtime.lazy import lazy_module
@@ -247,7 +248,7 @@ class Once:
         """Batch sizes whose programs serve all; () if there are none."""
         try:
             sizes = rows.batch_sizes(self.traced.graph)
-        except rows.NotByRows:
+        except NotByRows:
             return ()
         (symbol,) = self.pattern.shapes.symbols
         fits = all(g.holds({symbol: n}) for g in self.guards for n in sizes)

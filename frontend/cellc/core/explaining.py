@@ -14,7 +14,7 @@ from .compiled import Compilation, EntryTable
 from .entry import Entry
 
 if TYPE_CHECKING:
-    from cellc_compiler.codegen.budget import Plan
+    from cellc_compiler.lower.budget import Plan
 
     from . import budget_view
 else:

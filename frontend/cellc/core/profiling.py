@@ -1,7 +1,7 @@
 """Profiles of compiled networks: where the time of a call goes, by kernel, op, Cell and line.
 
 The network is compiled once more, with the same kernels, into a program that notes the
-processor's clock around each of them; see `cellc_compiler.codegen.recording`.
+processor's clock around each of them; see `cellc_compiler.backends.cpu.host.recording`.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from cellc_compiler.codegen import facts
-from cellc_compiler.codegen.instructions import Call, Copy
-from cellc_compiler.codegen.recording import RECORD
+from cellc_compiler.backends.cpu.host.recording import RECORD
 from cellc_compiler.driver import Recorded, compile_recorded
 from cellc_compiler.ir.graph import NOWHERE, Span
+from cellc_compiler.lower import facts
+from cellc_compiler.lower.instructions import Call, Copy
 from cellc_runtime.executable import Executable
 from cellc_runtime.records import dataclass, field
 

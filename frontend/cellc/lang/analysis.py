@@ -231,9 +231,7 @@ def _statement(stmt: ast.stmt, live: Names, exits: _Exits, out: Liveness) -> Nam
             return (live - kill) | _use([value, *targets])
         case ast.AnnAssign(target=target, value=value) if value is not None:
             return (live - _killed(target)) | _use([value, target])
-        case ast.Return(value=value):
-            return _use([value])
-        case ast.Raise():
+        case ast.Return() | ast.Raise():
             return _use([stmt])
         case ast.Break():
             return exits.on_break

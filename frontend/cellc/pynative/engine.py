@@ -2,7 +2,7 @@
 
 The kernels are those of graph mode (chosen by op, shapes, dtypes and target alone), which is
 what makes the two modes equal to the bit. An elementwise op is compiled once for all shapes
-(`cellc_compiler.codegen.sized`): an element's arithmetic is the same for each.
+(`cellc_compiler.backends.cpu.host.sized`): an element's arithmetic is the same for each.
 """
 
 from __future__ import annotations

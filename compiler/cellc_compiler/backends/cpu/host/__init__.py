@@ -1,0 +1,1 @@
+"""The host side of an image: `cellc_main`, entries, call sites, the thread pool."""

@@ -1,0 +1,228 @@
+"""Attention by rows: scores, softmax and the mix of values, a block of rows at a time.
+
+    scores[b, i, j] = sum over k of q[b, i, k] * k[b, k, j]
+    weights[b, i, :] = what a row nest makes of scores[b, i, :] (scale, mask, softmax)
+    out[b, i, c] = sum over j of weights[b, i, j] * v[b, j, c]
+
+A task does a block of rows of one matrix: its scores live on the stack, and so do its weights
+unless something else reads them. The products are the register tiles of `gemm_tile` and the
+softmax is the nest of the separate ops, so every element is computed by the arithmetic of those:
+the chain over k, the order of the row's reductions. Blocks of 16-bit floats are widened on the
+stack before a product reads them, as they are in `gemm`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from cellc_compiler.backends.cpu.kernels.gemm.arith import Arith
+from cellc_compiler.backends.cpu.kernels.gemm.pack import ceil_div
+from cellc_compiler.backends.cpu.kernels.gemm.plan import (
+    Pack,
+    Problem,
+    Schedule,
+    choose_tile,
+    sweep_cycles,
+)
+from cellc_compiler.backends.cpu.kernels.gemm.product import (
+    GemmWriter,
+    MatmulSpec,
+    PackWriter,
+    problem_of,
+)
+from cellc_compiler.backends.cpu.kernels.gemm.tile import Prefetch
+from cellc_compiler.backends.cpu.llvm.text import Function, V, module
+from cellc_compiler.backends.cpu.nests.emitter import rows_function
+from cellc_compiler.loops.nest import Nest
+from cellc_compiler.lower.kernel import Kernel
+from cellc_compiler.lower.plan import KernelPlan, Step
+from cellc_runtime.records import dataclass
+from cellc_runtime.target import Target
+
+_BLOCK_BYTES = 128 << 10
+"""Bytes of scores that a task keeps on its stack."""
+_BLOCK_ROWS = 96
+_TASKS = 32
+_LONGEST = 4096
+"""Longest reduced axis whose matrix is read in place."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionSpec:
+    """What is fused.
+
+    Attributes:
+        scores: the first product.
+        nest: the row nest between the products; it reads `source` and stores `weights`.
+        mix: the second product, whose left operand is `weights`.
+        source: the scores, as the nest's loads name them.
+        weights: the value the nest's store names.
+        local: whether nothing else reads the weights.
+    """
+
+    scores: MatmulSpec
+    nest: Nest
+    mix: MatmulSpec
+    source: Any
+    weights: Any
+    local: bool
+
+
+def attention_kernels(
+    spec: AttentionSpec, target: Target, memo: dict[Any, Any]
+) -> tuple[KernelPlan, list[Any]] | None:
+    """The kernels, and the values behind the roles `nest0`, `nest1`, ...; None if they do not fit.
+
+    Other roles: `in0` and `in1` of the scores, `in2` the values, `out0`. `memo` keeps plans by
+    their parts: the layers of a network ask for the same.
+    """
+    arith = Arith.of(spec.scores.dtype, spec.scores.dtype, target)
+    first, second = problem_of(spec.scores), problem_of(spec.mix)
+    if not _plain(first, spec.scores) or not _plain(second, spec.mix):
+        return None
+    if (first.matrices, first.m, first.n) != (second.matrices, second.m, second.k):
+        return None
+    nest = rows_function(spec.nest, target, "softmax")
+    roles = tuple((b is spec.source, b is spec.weights) for b in nest[1])
+    key = ("attention", spec.scores, spec.mix, spec.local, roles, nest[0].text())
+    if key not in memo:
+        writer = _AttentionWriter(spec, first, second, arith, target)
+        memo[key] = writer.plan(*nest) if writer.rows else None
+    plan: KernelPlan | None = memo[key]
+    return None if plan is None else (plan, [b for b in nest[1] if not on_stack(spec, b)])
+
+
+def on_stack(spec: AttentionSpec, buffer: Any) -> bool:
+    """Whether a block of a buffer of the nest lives on a task's stack."""
+    return buffer is spec.source or (spec.local and buffer is spec.weights)
+
+
+def _plain(p: Problem, spec: MatmulSpec) -> bool:
+    """Whether the canonical problem still has the rows of the written one."""
+    return (not p.swapped and not p.trans_a and p.m == spec.m and p.n == spec.n
+            and p.matrices == math.prod(spec.batch) and p.m > 1 and p.n > 1
+            and 0 < p.k <= _LONGEST and p.n <= 4 * _LONGEST)
+
+
+def _schedule(p: Problem, arith: Arith, target: Target, height: int | None) -> Schedule:
+    rows, vecs = choose_tile(arith, target, p.m, p.n, p.k, height)
+    cycles = sweep_cycles(arith, p.m, p.n, p.k, rows, vecs) * p.matrices
+    pack: Pack = "shared" if p.trans_b or arith.converts else "none"
+    copy: Pack = "local" if arith.converts else "none"
+    return Schedule(rows, vecs * arith.lanes, p.k, 1, 1, 1, copy, pack, cycles)
+
+
+class _Rows(GemmWriter):
+    """A product as a function `void name(ptr bufs, i64 matrix, i64 lo, i64 hi)` of row tiles."""
+
+    def __init__(self, name: str, p: Problem, arith: Arith, target: Target,
+                 height: int | None = None) -> None:
+        super().__init__(p, _schedule(p, arith, target, height), arith, target, None)
+        self.prefix = f"{name}_"
+        params = [("ptr", "bufs"), ("i64", "matrix"), ("i64", "lo"), ("i64", "hi")]
+        self.f = Function(name, params, target, "void", "internal")
+
+    def _prefetch(self) -> Prefetch | None:
+        return None
+
+    def functions(self, most: int) -> list[Function]:
+        """The function, for so many rows at most, and its tiles."""
+        f = self.f
+        self.load_operands()
+        if self.s.pack_a == "local":
+            self.stack_a = f.alloca(most * self.block[1])
+        columns = (f.i64(0), f.i64(self.panels.count))
+        self.part(f.arg("matrix"), (f.arg("lo"), f.arg("hi")), columns)
+        f.ret_()
+        return [*self.helpers.values(), f]
+
+
+class _AttentionWriter:
+    """Writes the kernel; `rows` is the height of a block, 0 if none fits."""
+
+    def __init__(self, spec: AttentionSpec, first: Problem, second: Problem, arith: Arith,
+                 target: Target) -> None:
+        self.spec, self.arith, self.target = spec, arith, target
+        self.scores = _Rows("scores", first, arith, target)
+        self.mix = _Rows("mix", second, arith, target)
+        self.pitch = first.n * arith.dtype.itemsize
+        if not self._block_rows(first):  # no whole tiles of both: the same height for both
+            self.mix = _Rows("mix", second, arith, target, self.scores.s.rows)
+        self.rows = self._block_rows(first)
+        self.f = Function("KERNEL", [("ptr", "bufs"), ("i64", "lo"), ("i64", "hi")], target)
+
+    def _block_rows(self, p: Problem) -> int:
+        """Rows of a block: whole tiles of both products, some tasks for every thread."""
+        step = math.lcm(self.scores.s.rows, self.mix.s.rows)
+        most = min(_BLOCK_BYTES // (p.n * self.arith.acc_size), max(_BLOCK_ROWS, step))
+        wanted = max(1, p.matrices * p.m // _TASKS)
+        return min(most, max(step, wanted)) // step * step
+
+    def plan(self, softmax: Function, buffers: Sequence[Any], cost: float) -> KernelPlan:
+        """The steps, given the nest's function, buffers and cycles."""
+        real = [b for b in buffers if not on_stack(self.spec, b)]
+        steps: list[Step] = []
+        scratch: dict[str, int] = {}
+        roles = ["in0", self._packed(self.scores, "in1", steps, scratch),
+                 self._packed(self.mix, "in2", steps, scratch), "out0",
+                 *(f"nest{i}" for i in range(len(real)))]
+        p = self.scores.p
+        blocks = ceil_div(p.m, self.rows)
+        self._write(buffers, real, blocks)
+        functions = [*self.scores.functions(self.rows), softmax,
+                     *self.mix.functions(self.rows), self.f]
+        cycles = self.scores.s.cycles + self.mix.s.cycles + cost
+        kernel = Kernel(module(functions), p.matrices * blocks, len(roles), cycles)
+        return KernelPlan((*steps, Step(kernel, tuple(roles))), scratch)
+
+    def _packed(self, writer: _Rows, role: str, steps: list[Step], scratch: dict[str, int]) -> str:
+        """The role of a product's right operand, packed by a step of its own if transposed or to
+        be widened."""
+        if writer.s.pack_b != "shared":
+            return role
+        packed = f"packed_{role}"
+        scratch[packed] = writer.p.b_matrices * writer.matrix_bytes()
+        kernel = PackWriter(writer.p, writer.panels, self.target).kernel()
+        steps.append(Step(kernel, (role, packed)))
+        return packed
+
+    def _write(self, buffers: Sequence[Any], real: Sequence[Any], blocks: int) -> None:
+        """The entry: per task the three functions, with buffers moved so that the block's part
+        of the scores (and weights) falls on the stack."""
+        f = self.f
+        stack = f.alloca(self.rows * self.pitch)
+        tables = [f.alloca(8 * 3), f.alloca(8 * len(buffers)), f.alloca(8 * 3)]
+        given = [f.load("ptr", f.gep(f.arg("bufs"), i, "ptr")) for i in range(4 + len(real))]
+        query, key, value, out, *others = given
+        places = dict(zip(map(id, real), others, strict=True))
+
+        def fill(table: V, pointers: Sequence[V]) -> None:
+            for i, pointer in enumerate(pointers):
+                f.store(pointer, f.gep(table, i, "ptr"))
+
+        def task(t: V, _: list[V]) -> None:
+            matrix = f.binary("udiv", t, f.i64(blocks)) if blocks > 1 else t
+            block = f.binary("urem", t, f.i64(blocks)) if blocks > 1 else f.i64(0)
+            low = f.mul(block, f.i64(self.rows))
+            m = self.scores.p.m
+            high = f.intrinsic("smin", "i64", f.add(low, f.i64(self.rows)), f.i64(m))
+            first = f.add(f.mul(matrix, f.i64(m)), low)
+            moved = f.gep(stack, f.mul(first, f.i64(-self.pitch)))
+            weights = moved if self.spec.local else places[id(self.spec.weights)]
+            fill(tables[0], (query, key, moved))
+            fill(tables[1], [moved if on_stack(self.spec, b) else places[id(b)]
+                             for b in buffers])
+            fill(tables[2], (weights, value, out))
+            for name, table, writer in (("scores", tables[0], self.scores),
+                                        ("mix", tables[2], self.mix)):
+                if name == "mix":
+                    last = f.add(first, f.sub(high, low))
+                    f.call("softmax", "void", tables[1], first, last)
+                tall = writer.s.rows
+                upper = f.binary("udiv", f.add(high, f.i64(tall - 1)), f.i64(tall))
+                f.call(name, "void", table, matrix, f.binary("udiv", low, f.i64(tall)), upper)
+
+        f.loop(f.arg("lo"), f.arg("hi"), 1, [], task)
+        f.ret_()

@@ -1,0 +1,304 @@
+"""Unfolding an image so that every tap of a convolution is one contiguous run of pixels.
+
+An output grid of `th` x `tw` pixels reads, for a tap `(ry, cx)`, the source pixel
+`(sy * j + ry, sx * i + cx)` at grid point `(j, i)`. The unfolded form of a channel holds one
+plane per row class (`ry mod sy`) and column offset `cx`; a plane has `tw` columns and as many
+rows as the taps of its class span. Tap `(ry, cx)` of grid point `q = j * tw + i` is then element
+`offset(ry, cx) + q`: constant offsets, no padding left to test for, and vectors run over
+flattened pixels with no waste at row ends. Outside the image the planes hold zeros.
+
+A 1 x k kernel costs k copies of the image instead of the k * k of im2col. Where no copy changes
+anything (1x1, k x 1 without padding, stride 1) the image itself is its unfolded form.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from itertools import product
+from typing import Protocol
+
+from cellc_compiler.backends.cpu.llvm.text import Function, V, vector
+from cellc_compiler.lower.kernel import Kernel
+from cellc_runtime.dtypes import DType
+from cellc_runtime.records import dataclass
+from cellc_runtime.target import Target
+
+from ..vectors import (
+    Window,
+    acc_ptr,
+    acc_size,
+    acc_type,
+    elem_ptr,
+    is_half,
+    lanes,
+    lookup,
+    memory_type,
+    split_index,
+    static_mask,
+    table,
+    task_kernel,
+    widen,
+)
+
+SLACK_BYTES = 256
+"""Scratch has this much after its last element, so that a vector may read past the end."""
+
+_MAX_SHUFFLED_STRIDE = 4
+_UNROLLED_VECTORS = 64
+
+
+class Windows(Protocol):
+    """What the tile kernel reads: for every channel, planes in which a tap is a constant offset
+    from each of `th * tw` grid points. `Unfold` is one such form."""
+
+    @property
+    def dtype(self) -> DType:
+        """Storage type of the source."""
+
+    @property
+    def th(self) -> int:
+        """Rows of the grid."""
+
+    @property
+    def tw(self) -> int:
+        """Columns of the grid."""
+
+    @property
+    def identity(self) -> bool:
+        """Whether these are the pixels of the source itself, with nothing after the last."""
+
+    def planes(self) -> int:
+        """Planes per channel."""
+
+    def channel_size(self, rows: int | None = None) -> int:
+        """Elements of a channel."""
+
+    def offset(self, ry: int, cx: int, rows: int | None = None) -> int:
+        """Element offset of tap `(ry, cx)` in a channel."""
+
+
+@dataclass(frozen=True)
+class Unfold:
+    """The unfolded form of one channel; see the module docstring.
+
+    Attributes:
+        dtype: storage type of the source.
+        ih, iw: source image.
+        th, tw: output grid.
+        sy, sx: source pixels per grid step.
+        rys, cxs: distinct row and column offsets of the taps (may be negative).
+        copied: whether the form is a copy even where the source would do.
+    """
+
+    dtype: DType
+    ih: int
+    iw: int
+    th: int
+    tw: int
+    sy: int
+    sx: int
+    rys: tuple[int, ...]
+    cxs: tuple[int, ...]
+    copied: bool = False
+
+    @cached_property
+    def classes(self) -> tuple[int, ...]:
+        """The row classes `ry mod sy` that have taps."""
+        return tuple(sorted({r % self.sy for r in self.rys}))
+
+    @cached_property
+    def cols(self) -> tuple[int, ...]:
+        """The distinct column offsets."""
+        return tuple(sorted(set(self.cxs)))
+
+    @cached_property
+    def first(self) -> int:
+        """Smallest row quotient `ry // sy`."""
+        return min(r // self.sy for r in self.rys)
+
+    @cached_property
+    def span(self) -> int:
+        """Rows a plane holds beyond the rows of the grid."""
+        return max(r // self.sy for r in self.rys) - self.first
+
+    @cached_property
+    def identity(self) -> bool:
+        """Whether the source can be used as it is."""
+        return (
+            not self.copied
+            and (self.sy, self.sx, self.cols) == (1, 1, (0,))
+            and self.tw == self.iw
+            and self.first >= 0
+            and self.first + self.span + self.th <= self.ih
+            and not is_half(self.dtype)
+        )
+
+    def planes(self) -> int:
+        """Planes per channel."""
+        return len(self.classes) * len(self.cols)
+
+    def plane_size(self, rows: int | None = None) -> int:
+        """Elements of a plane for a grid of `rows` rows (all of it by default)."""
+        if self.identity:
+            return self.ih * self.iw
+        return ((self.th if rows is None else rows) + self.span) * self.tw
+
+    def channel_size(self, rows: int | None = None) -> int:
+        """Elements of one unfolded channel."""
+        return self.planes() * self.plane_size(rows)
+
+    def offset(self, ry: int, cx: int, rows: int | None = None) -> int:
+        """Element offset of tap `(ry, cx)` in an unfolded channel."""
+        if self.identity:
+            return ry * self.iw
+        plane = self.classes.index(ry % self.sy) * len(self.cols) + self.cols.index(cx)
+        return plane * self.plane_size(rows) + (ry // self.sy - self.first) * self.tw
+
+    def nbytes(self, channels: int) -> int:
+        """Bytes of scratch for `channels` unfolded channels, slack included."""
+        return channels * self.channel_size() * acc_size(self.dtype) + SLACK_BYTES
+
+    def cycles(self, target: Target, rows: int | None = None) -> float:
+        """Estimated cycles to unfold one channel."""
+        vectors = -(-self.tw // lanes(target, self.dtype))
+        rows_all = (self.th if rows is None else rows) + self.span
+        if self._unrolled(target):
+            row = 8.0 + len(self.cols) * vectors * (1.0 + 1.0 * self.sx)
+        else:
+            row = len(self.cols) * (10.0 + vectors * (3.0 + 2.0 * self.sx))
+        return len(self.classes) * rows_all * row
+
+    def _unrolled(self, target: Target) -> bool:
+        """Whether all columns of a row are written by straight-line code."""
+        vectors = len(self.cols) * -(-self.tw // lanes(target, self.dtype))
+        return self.sx <= _MAX_SHUFFLED_STRIDE and vectors * self.sx <= _UNROLLED_VECTORS
+
+    def tables(self) -> str:
+        """Globals `emit` reads: class and column offset of every plane."""
+        rho = [c for c in self.classes for _ in self.cols]
+        return table("UNFOLD_ROW", rho) + table("UNFOLD_COL", list(self.cols) * len(self.classes))
+
+    def emit(self, f: Function, src: V, dst: V, row0: V, rows: int | None = None) -> None:
+        """Write the unfolded form of the channel at `src` to `dst`, from grid row `row0` on."""
+        rows_all = (self.th if rows is None else rows) + self.span
+        if self._unrolled(f.target):
+            self._emit_unrolled(f, src, dst, row0, rows_all)
+            return
+
+        def plane(p: V, _: list[V]) -> None:
+            rho, cx = lookup(f, "UNFOLD_ROW", p), lookup(f, "UNFOLD_COL", p)
+            base = f.mul(p, f.i64(rows_all * self.tw))
+
+            def row(r: V, _: list[V]) -> None:
+                j = f.add(f.add(row0, r), f.i64(self.first))
+                iy = f.add(f.mul(j, f.i64(self.sy)), rho)
+                inside = f.cmp("ult", iy, f.i64(self.ih))
+                # A row outside the image is a row of which no column is inside it.
+                bound = f.select(inside, f.i64(self.iw), f.i64(0))
+                out = acc_ptr(f, dst, f.add(base, f.mul(r, f.i64(self.tw))), self.dtype)
+                line = elem_ptr(f, src, f.mul(iy, f.i64(self.iw)), self.dtype)
+                self._emit_row(f, line, out, cx, bound)
+
+            f.loop(0, rows_all, 1, [], row)
+
+        f.loop(0, self.planes(), 1, [], plane)
+
+    def _emit_unrolled(self, f: Function, src: V, dst: V, row0: V, rows_all: int) -> None:
+        """`emit` with the columns of all planes of a row class in straight-line code."""
+        width, size = lanes(f.target, self.dtype), rows_all * self.tw
+        window = Window(self.dtype, self.sx, width)
+
+        def fill(out: V, line: V | None) -> None:
+            for (b, cx), i in product(enumerate(self.cols), range(0, self.tw, width)):
+                ptr = acc_ptr(f, out, b * size + i, self.dtype)
+                v = (f.zero(vector(acc_type(self.dtype), width)) if line is None
+                     else window.load_static(f, line, i * self.sx + cx, self.iw))
+                if self.tw - i >= width:
+                    f.store(v, ptr)
+                else:
+                    f.masked_store(v, ptr, static_mask(self.tw - i, width))
+
+        def row_class(k: V, _: list[V]) -> None:
+            rho = lookup(f, "UNFOLD_ROW", f.mul(k, f.i64(len(self.cols))))
+            base = f.mul(k, f.i64(len(self.cols) * size))
+
+            def row(r: V, _: list[V]) -> None:
+                j = f.add(f.add(row0, r), f.i64(self.first))
+                iy = f.add(f.mul(j, f.i64(self.sy)), rho)
+                out = acc_ptr(f, dst, f.add(base, f.mul(r, f.i64(self.tw))), self.dtype)
+                line = elem_ptr(f, src, f.mul(iy, f.i64(self.iw)), self.dtype)
+                f.when(f.cmp("ult", iy, f.i64(self.ih)), lambda: fill(out, line),
+                       lambda: fill(out, None))
+
+            f.loop(0, rows_all, 1, [], row)
+
+        f.loop(0, len(self.classes), 1, [], row_class)
+
+    def _emit_row(self, f: Function, line: V, out: V, cx: V, bound: V) -> None:
+        width = lanes(f.target, self.dtype)
+        if self.sx > _MAX_SHUFFLED_STRIDE:
+            f.loop(0, self.tw, 1, [], lambda i, _: self._emit_one(f, line, out, cx, bound, i))
+            return
+        window = Window(self.dtype, self.sx, width)
+
+        def load(i: V) -> V:
+            return window.load(f, line, f.add(f.mul(i, f.i64(self.sx)), cx), bound)
+
+        full = self.tw // width * width
+
+        def step(i: V, _: list[V]) -> None:
+            f.store(load(i), acc_ptr(f, out, i, self.dtype))
+
+        f.loop(0, full, width, [], step)
+        if self.tw > full:
+            tail = f.i64(full)
+            mask = static_mask(self.tw - full, width)
+            f.masked_store(load(tail), acc_ptr(f, out, tail, self.dtype), mask)
+
+    def _emit_one(self, f: Function, line: V, out: V, cx: V, bound: V, i: V) -> None:
+        """One column, for strides too long to shuffle."""
+        at = f.add(f.mul(i, f.i64(self.sx)), cx)
+        value = f.when(
+            f.cmp("ult", at, bound),
+            lambda: [widen(f, f.load(memory_type(self.dtype), elem_ptr(f, line, at, self.dtype)),
+                           self.dtype)],
+            lambda: [f.const(acc_type(self.dtype), 0.0)],
+        )[0]
+        f.store(value, acc_ptr(f, out, i, self.dtype))
+
+
+
+
+def unfold_kernel(u: Unfold, channels: int, target: Target) -> Kernel:
+    """Kernel over buffers (source, scratch): unfolds `channels` channels."""
+
+    def body(f: Function, bufs: list[V], unit: V) -> str:
+        (c,) = split_index(f, unit, [channels])
+        src = elem_ptr(f, bufs[0], f.mul(c, f.i64(u.ih * u.iw)), u.dtype)
+        dst = acc_ptr(f, bufs[1], f.mul(c, f.i64(u.channel_size())), u.dtype)
+        u.emit(f, src, dst, f.i64(0))
+        return u.tables()
+
+    return task_kernel(target, 2, channels, u.cycles(target), body)
+
+
+def widen_kernel(dtype: DType, count: int, target: Target) -> Kernel:
+    """Kernel over buffers (source, scratch): `count` stored elements as accumulators."""
+    width = lanes(target, dtype)
+    block = 64 * width
+    units = -(-count // block)
+
+    def body(f: Function, bufs: list[V], unit: V) -> None:
+        start = f.mul(unit, f.i64(block))
+        window = Window(dtype, 1, width)
+
+        def step(i: V, _: list[V]) -> None:
+            at = f.add(start, i)
+            value = window.load(f, bufs[0], at, f.i64(count))
+            ok = f.cmp("slt", at, f.i64(count))
+            mask = f.tail_mask(f.select(ok, f.sub(f.i64(count), at), f.i64(0)), width)
+            f.masked_store(value, acc_ptr(f, bufs[1], at, dtype), mask)
+
+        f.loop(0, block, width, [], step)
+
+    return task_kernel(target, 2, units, 64 * 4.0, body)

@@ -1,0 +1,148 @@
+"""Cumulative kernels: running sum, product, maximum and minimum along an axis.
+
+The axis is walked in order, one chain per column, so the result does not depend on how columns
+are spread over lanes and tasks. Columns are taken a vector at a time, those left over singly.
+16-bit floats are accumulated in float32 and rounded at each store.
+"""
+
+from __future__ import annotations
+
+from cellc_runtime.dtypes import DType
+from cellc_runtime.records import dataclass
+from cellc_runtime.target import Target
+
+from ....lower.kernel import Kernel
+from ....lower.plan import KernelPlan, Step
+from ..llvm.convert import load_as, memory_type, register_type, store_as
+from ..llvm.text import V, is_float, lanes_of, module, sizeof, vector
+from .scatter import entry
+
+_MAX_TASKS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class CumulativeSpec:
+    """A running reduction of x[outer, n, inner] along n.
+
+    Attributes:
+        kind: sum, prod, max or min; max and min give the position too (the last of equal
+            extremes; the first NaN, which stays).
+        exclusive: element i is the reduction of those before it (sum and prod only).
+        reverse: walk from the end.
+        dtype: a real dtype.
+    """
+
+    kind: str
+    outer: int
+    n: int
+    inner: int
+    exclusive: bool
+    reverse: bool
+    dtype: DType
+
+
+def cumulative_kernels(spec: CumulativeSpec, target: Target) -> KernelPlan:
+    """Kernels from role in0 to out0 (and out1, int32 positions, for max and min)."""
+    if spec.outer * spec.n * spec.inner == 0:
+        return KernelPlan(())
+    writer = _Writer(spec, target)
+    return KernelPlan((Step(writer.kernel(), writer.roles),))
+
+
+class _Writer:
+    """Writes the kernel of one running reduction."""
+
+    def __init__(self, spec: CumulativeSpec, target: Target) -> None:
+        self.spec = spec
+        self.extreme = spec.kind in ("max", "min")
+        self.roles = ("in0", "out0", "out1") if self.extreme else ("in0", "out0")
+        self.memory = memory_type(spec.dtype)
+        self.register = register_type(spec.dtype)
+        self.lanes = target.lanes(sizeof(self.register))
+        self.f, self.bufs = entry(target, len(self.roles))
+        self.vectors, self.singles = divmod(spec.inner, self.lanes)
+        self.units = spec.outer * (self.vectors + self.singles)
+        self.tasks = min(self.units, _MAX_TASKS)
+
+    def kernel(self) -> Kernel:
+        """The finished kernel."""
+        f = self.f
+        units = f.i64(self.units)
+
+        def task(t: V, _: list[V]) -> None:
+            first = f.binary("udiv", f.mul(t, units), f.i64(self.tasks))
+            last = f.binary("udiv", f.mul(f.add(t, f.i64(1)), units), f.i64(self.tasks))
+            f.loop(first, last, 1, [], lambda u, _: self._unit(u))
+
+        f.loop(f.arg("lo"), f.arg("hi"), 1, [], task)
+        f.ret_()
+        cost = self.units * self.spec.n * 5.0
+        return Kernel(module([f]), self.tasks, len(self.roles), cost)
+
+    def _unit(self, unit: V) -> None:
+        """One vector of columns, or a single one."""
+        f, s = self.f, self.spec
+        per = f.i64(self.vectors + self.singles)
+        row, part = f.binary("udiv", unit, per), f.binary("urem", unit, per)
+        base = f.mul(row, f.i64(s.n * s.inner))
+        split = f.i64(self.vectors)
+
+        def vectors() -> None:
+            self._walk(f.add(base, f.mul(part, f.i64(self.lanes))), self.lanes)
+
+        def single() -> None:
+            column = f.add(f.mul(split, f.i64(self.lanes)), f.sub(part, split))
+            self._walk(f.add(base, column), 1)
+
+        if not self.singles:
+            vectors()
+        elif not self.vectors:
+            single()
+        else:
+            f.when(f.cmp("slt", part, split), vectors, single)
+
+    def _walk(self, start: V, lanes: int) -> None:
+        """The chain of `lanes` neighbouring columns from element `start`."""
+        f, s = self.f, self.spec
+        carried = [f.const(vector(self.register, lanes), self._identity())]
+        if self.extreme:
+            carried.append(f.const(vector("i32", lanes), 0))
+
+        def step(i: V, c: list[V]) -> list[V]:
+            at = f.sub(f.i64(s.n - 1), i) if s.reverse else i
+            offset = f.add(start, f.mul(at, f.i64(s.inner)))
+            x = load_as(f, s.dtype, f.gep(self.bufs[0], offset, self.memory), lanes)
+            new = self._extreme(c, x, at) if self.extreme else [self._combine(c[0], x)]
+            out = c if s.exclusive else new
+            store_as(f, out[0], s.dtype, f.gep(self.bufs[1], offset, self.memory))
+            if self.extreme:
+                f.store(out[1], f.gep(self.bufs[2], offset, "i32"))
+            return new
+
+        f.loop(0, f.i64(s.n), 1, carried, step)
+
+    def _combine(self, acc: V, x: V) -> V:
+        return self.f.add(acc, x) if self.spec.kind == "sum" else self.f.mul(acc, x)
+
+    def _extreme(self, c: list[V], x: V, at: V) -> list[V]:
+        f = self.f
+        acc, position = c
+        pred = "ge" if self.spec.kind == "max" else "le"
+        if is_float(x.ty):
+            # Unordered is true for a new NaN; one already held stays.
+            take = f.binary("and", f.cmp("u" + pred, x, acc), f.cmp("ord", acc, acc))
+        else:
+            take = f.cmp(("s" if self.spec.dtype.kind == "int" else "u") + pred, x, acc)
+        here = f.splat(f.cast("trunc", at, "i32"), lanes_of(x.ty))
+        return [f.select(take, x, acc), f.select(take, here, position)]
+
+    def _identity(self) -> float | int:
+        kind, dtype = self.spec.kind, self.spec.dtype
+        if not self.extreme:
+            return 0 if kind == "sum" else 1
+        if dtype.is_float:
+            return float("-inf") if kind == "max" else float("inf")
+        bits = 8 * dtype.itemsize
+        if dtype.kind == "uint":
+            return 0 if kind == "max" else -1
+        return -(1 << (bits - 1)) if kind == "max" else (1 << (bits - 1)) - 1

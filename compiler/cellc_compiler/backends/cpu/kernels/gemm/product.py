@@ -1,0 +1,562 @@
+"""Matrix products: from a `MatmulSpec` to the kernels that compute it.
+
+    out[batch, i, j] = epilogue(sum over k of a[batch, i, k] * b[batch, k, j])
+
+**Order of arithmetic.** An element is one chain over k ascending, from 0: `acc = fma(a, b, acc)`
+(see `gemm_arith` for the other element types), whatever the tile, the blocking and the packing.
+Only a product with a vector along k (`m == 1` and B stored `[n][k]`, or `n == 1` and A stored
+`[m][k]`, k at least two vectors; not complex) splits the chain, by the rule of `gemm_dot`.
+
+**Blocking.** After Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication"
+(2008): register tiles of rows x vectors (`gemm_tile`), panels of B packed once (`gemm_pack`),
+blocks of A in the second-level cache. A and B are read in place where packing does not pay.
+`gemm_plan` chooses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cellc_compiler.backends.cpu.kernels.gemm import amx as gemm_tiles
+from cellc_compiler.backends.cpu.kernels.gemm.arith import Arith
+from cellc_compiler.backends.cpu.kernels.gemm.dot import ROWS as DOT_ROWS
+from cellc_compiler.backends.cpu.kernels.gemm.dot import dot_function
+from cellc_compiler.backends.cpu.kernels.gemm.pack import (
+    LINE,
+    Panels,
+    block_copier,
+    ceil_div,
+    panel_packer,
+)
+from cellc_compiler.backends.cpu.kernels.gemm.plan import (
+    UNROLL,
+    Problem,
+    Schedule,
+    block_bytes,
+    canonical,
+    panel_bytes,
+    schedule,
+)
+from cellc_compiler.backends.cpu.kernels.gemm.tile import (
+    OUT_BUFFER,
+    Epilogue,
+    Prefetch,
+    TileLayout,
+    tile_function,
+)
+from cellc_compiler.backends.cpu.llvm.text import Function, V, is_float, module
+from cellc_compiler.lower.kernel import Kernel
+from cellc_runtime.dtypes import DType
+from cellc_runtime.packing import Packing
+from cellc_runtime.records import dataclass, field
+from cellc_runtime.target import Target
+
+__all__ = ["Epilogue", "GemmWriter", "MatmulPlan", "MatmulSpec", "PackWriter", "Step",
+           "matmul_kernels", "problem_of"]
+
+Step = tuple[Kernel, tuple[str, ...]]
+"""A kernel and the roles of its buffers, in the order of `bufs`."""
+
+
+@dataclass(frozen=True, slots=True)
+class MatmulSpec:
+    """A matrix product.
+
+    Attributes:
+        m: rows of each output matrix.
+        n: columns of each output matrix.
+        k: length of the reduced axis.
+        dtype: element type of both inputs.
+        batch: leading dimensions of the output.
+        a_batch_strides: matrices of A per step of each batch dimension, 0 where A is broadcast.
+        b_batch_strides: the same of B.
+        trans_a: A's matrices are stored `[k][m]`.
+        trans_b: B's matrices are stored `[n][k]`.
+        out_dtype: element type of the output; None for `dtype`.
+        epilogue: applied to accumulators before the store.
+        b_constant: B will not change from call to call, so packing it is worth it even
+            once; never changes a result.
+    """
+
+    m: int
+    n: int
+    k: int
+    dtype: DType
+    batch: tuple[int, ...] = ()
+    a_batch_strides: tuple[int, ...] = ()
+    b_batch_strides: tuple[int, ...] = ()
+    trans_a: bool = False
+    trans_b: bool = False
+    out_dtype: DType | None = None
+    epilogue: Epilogue | None = None
+    b_constant: bool = False
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for negative sizes or strides that do not match the batch."""
+        if min(self.m, self.n, self.k, *self.batch, 0) < 0:
+            raise ValueError(f"matmul sizes must not be negative: {self}")
+        if not len(self.batch) == len(self.a_batch_strides) == len(self.b_batch_strides):
+            raise ValueError(f"matmul needs one stride of A and of B per batch dimension: {self}")
+
+
+@dataclass(slots=True)
+class MatmulPlan:
+    """Kernels to run in order, and the scratch they share.
+
+    Attributes:
+        kernels: steps with the roles `a`, `b`, `out`, `packed_b` (`packed_a` when the product
+            is computed transposed), `epilogue0`, `epilogue1`, ..., `accumulator`. A step that
+            writes `packed_*` reads one input only and can be done ahead of time.
+        scratch: bytes of each scratch role; 64-byte aligned.
+        packing: the layout of `packed_*`, if packing changes no element, by role.
+    """
+
+    kernels: list[Step] = field(default_factory=list)
+    scratch: dict[str, int] = field(default_factory=dict)
+    packing: dict[str, Packing] = field(default_factory=dict)
+
+
+def matmul_kernels(spec: MatmulSpec, target: Target) -> MatmulPlan:
+    """The kernels of a matrix product on a target.
+
+    Raises:
+        TypeError: dtypes without a product (see `Arith.of`).
+    """
+    arith = Arith.of(spec.dtype, spec.out_dtype or spec.dtype, target)
+    p = problem_of(spec)
+    if min(p.m, p.n, p.matrices) == 0:
+        return MatmulPlan()
+    if p.is_dot and p.k >= 2 * arith.lanes and arith.parts == 1:
+        return _DotWriter(p, arith, target, spec.epilogue).plan()
+    if gemm_tiles.fits(p, arith, target):
+        return _tiles_plan(p, arith, target, spec.epilogue)
+    s = schedule(p, arith, target, spec.b_constant)
+    return GemmWriter(p, s, arith, target, spec.epilogue).plan()
+
+
+def _tiles_plan(
+    p: Problem, arith: Arith, target: Target, epilogue: Epilogue | None
+) -> MatmulPlan:
+    """Packing of both operands and the product, in tile registers."""
+    roles = _roles(p, epilogue)
+    writer = gemm_tiles.TilesWriter(p, arith, target, epilogue, len(roles))
+    kernel = writer.kernel(lambda f, matrix, side: _matrix(
+        f, p, matrix, (p.a_strides, p.b_strides)[side]))
+    plan = MatmulPlan()
+    for side, role in enumerate(roles[:2]):
+        plan.kernels.append((gemm_tiles.pack_kernel(p, side, target), (role, f"packed_{role}")))
+        count = gemm_tiles.matrices(p, side)
+        plan.scratch[f"packed_{role}"] = count * gemm_tiles.packed_bytes(p, side)
+    plan.kernels.append((kernel, ("packed_a", "packed_b", *roles[2:])))
+    return plan
+
+
+def problem_of(spec: MatmulSpec) -> Problem:
+    """The canonical problem of a product."""
+    return canonical(Problem(spec.batch, spec.a_batch_strides, spec.b_batch_strides, spec.m,
+                             spec.n, spec.k, spec.trans_a, spec.trans_b))
+
+
+_DOT_TASKS = 64
+_FAR_BYTES = 1 << 20
+"""A matrix of more bytes comes from beyond the second-level cache."""
+_FAR_PER_CYCLE = 6
+"""Bytes of it that a core reads in a cycle."""
+_PACK_ROWS = 16
+"""Rows of B stored `[k][n]` that one task packs."""
+_PACK_ELEMENTS = 16384
+"""Elements that one task packs."""
+
+
+def _entry(target: Target) -> Function:
+    return Function("KERNEL", [("ptr", "bufs"), ("i64", "lo"), ("i64", "hi")], target)
+
+
+def _share(f: Function, index: V, parts: int, total: int) -> V:
+    """Where part `index` of `parts` even parts of `total` begins."""
+    if parts == total:
+        return index
+    return f.binary("udiv", f.mul(index, f.i64(total)), f.i64(parts))
+
+
+def _matrix(f: Function, p: Problem, index: V, strides: tuple[int, ...]) -> V:
+    """The operand's matrix that output matrix `index` reads."""
+    at = f.i64(0)
+    for d, s in zip(reversed(p.batch), reversed(strides), strict=True):
+        if s:
+            at = f.add(at, f.mul(f.binary("urem", index, f.i64(d)), f.i64(s)))
+        index = f.binary("udiv", index, f.i64(d))
+    return at
+
+
+def _roles(p: Problem, epilogue: Epilogue | None) -> list[str]:
+    extra = [f"epilogue{i}" for i in range(epilogue.buffers if epilogue else 0)]
+    return [*(("b", "a") if p.swapped else ("a", "b")), "out", *extra]
+
+
+class GemmWriter:
+    """Writes the kernels of one scheduled problem."""
+
+    def __init__(self, p: Problem, s: Schedule, arith: Arith, target: Target,
+                 epilogue: Epilogue | None) -> None:
+        self.p, self.s, self.arith, self.target = p, s, arith, target
+        self.roles = _roles(p, epilogue)
+        self.panels = Panels(arith, p.n, p.k, s.width, p.trans_b)
+        self.blocks = ceil_div(p.k, s.kc)
+        self.row_tiles = ceil_div(p.m, s.rows)
+        self.block = block_bytes(p, arith, ceil_div(self.row_tiles, s.row_groups) * s.rows, s.kc)
+        in_place = epilogue is not None and epilogue.in_place
+        self.carries_in_out = arith.carries_in_out and not in_place
+        self.layout = self._layout(epilogue)
+        self.f = _entry(target)
+        self.prefix = ""
+        self.stack_a: V | None = None
+        self.stack_b: V | None = None
+        self.helpers: dict[str, Function] = {}
+
+    def _layout(self, epilogue: Epilogue | None) -> TileLayout:
+        p, arith, packed = self.p, self.arith, self.s.pack_b != "none"
+        size = arith.dtype.itemsize
+        pitch, item = (p.m if p.trans_a else p.k) * size, size
+        if self.s.pack_a == "local":
+            pitch, item = self.block[1], arith.acc_size * arith.parts
+        a_row, a_k = (item, pitch) if p.trans_a else (pitch, item)
+        return TileLayout(
+            arith, self.target, a_row, a_k,
+            b_k=self.panels.k_bytes if packed else p.n * size,
+            b_part=self.s.width * arith.acc_size,
+            b_packed=packed,
+            n=p.n,
+            m_last=p.swapped,
+            blocked=self.blocks > 1,
+            carry=OUT_BUFFER if self.carries_in_out else len(self.roles),
+            unroll=self._unroll(),
+            epilogue=epilogue,
+            prefetch=self._prefetch(),
+            steps=self.s.kc // self._unroll(),
+        )
+
+    def _unroll(self) -> int:
+        return UNROLL if self.target.vector_bytes > 16 and is_float(self.arith.acc) else 2
+
+    def _prefetch(self) -> Prefetch | None:
+        """Row tiles of one panel share the fetching of the next; few tiles leave it to the
+        hardware, which follows long runs by itself. Short runs of a stored B `[k][n]` would
+        push each other out of the cache where they are a page apart."""
+        p, s, panels = self.p, self.s, self.panels
+        tiles = ceil_div(self.row_tiles, s.row_groups)
+        unroll = self._unroll()
+        iterations = s.kc // unroll
+        if tiles < 4 or not iterations or s.pack_b == "none":
+            return None
+        if s.pack_b == "shared":
+            total = ceil_div(s.kc * panels.k_bytes, LINE)
+            lines = ceil_div(ceil_div(total, tiles), iterations)
+            return Prefetch(lines, LINE, lines * LINE, lines * iterations * LINE)
+        if not p.trans_b:
+            return None
+        rows = ceil_div(s.width, tiles)
+        advance = unroll * self.arith.dtype.itemsize
+        return Prefetch(rows, panels.n_stride, advance, rows * panels.n_stride)
+
+    # --- the plan ---------------------------------------------------------------------------
+
+    def plan(self) -> MatmulPlan:
+        """All steps and the scratch they need."""
+        plan = MatmulPlan()
+        roles = list(self.roles)
+        if self.s.pack_b == "shared":
+            source, packed = roles[1], f"packed_{roles[1]}"
+            packer = PackWriter(self.p, self.panels, self.target)
+            plan.scratch[packed] = self.p.b_matrices * self.matrix_bytes()
+            plan.kernels.append((packer.kernel(), (source, packed)))
+            layout = self._packing()
+            if layout is not None:
+                plan.packing[packed] = layout
+            roles[1] = packed
+        if self.blocks > 1 and not self.carries_in_out:
+            roles.append("accumulator")
+            elements = self.p.matrices * self.p.m * self.p.n
+            plan.scratch["accumulator"] = elements * self.arith.acc_size * self.arith.parts
+        self._write()
+        body = module([*self.helpers.values(), self.f])
+        kernel = Kernel(body, self.s.ntasks, len(roles), self.s.cycles)
+        plan.kernels.append((kernel, tuple(roles)))
+        return plan
+
+    def _packing(self) -> Packing | None:
+        """The layout of the packed B, unless its elements are widened or split."""
+        arith, size = self.arith, self.arith.dtype.itemsize
+        if arith.parts != 1 or arith.acc_size != size:
+            return None
+        p = self.p
+        return Packing(p.b_matrices, p.n, p.k, self.panels.width, p.trans_b, size)
+
+    def matrix_bytes(self) -> int:
+        return self.panels.count * panel_bytes(self.arith, self.s.width, self.p.k)
+
+    def _helper(self, name: str, make: Function) -> str:
+        self.helpers[name] = make
+        return name
+
+    # --- the kernel -------------------------------------------------------------------------
+
+    def _write(self) -> None:
+        """Tasks, and in each its (matrix, row group, column group) units."""
+        f, s = self.f, self.s
+        self.load_operands()
+        self.stack_a = f.alloca(self.block[0]) if s.pack_a == "local" else None
+        size = panel_bytes(self.arith, s.width, s.kc)
+        self.stack_b = f.alloca(size) if s.pack_b == "local" else None
+        units = self.p.matrices * s.row_groups * s.col_groups
+        lo = _share(f, f.arg("lo"), s.ntasks, units)
+        hi = _share(f, f.arg("hi"), s.ntasks, units)
+        f.loop(lo, hi, 1, [], lambda u, _: self._unit(u))
+        f.ret_()
+
+    def load_operands(self) -> None:
+        """The base pointers of A and B."""
+        f = self.f
+        self.a, self.b = (f.load("ptr", f.gep(f.arg("bufs"), i, "ptr")) for i in range(2))
+
+    def _unit(self, unit: V) -> None:
+        """One unit: rows innermost, so that neighbouring units share panels of B."""
+        f, s = self.f, self.s
+        grid = s.row_groups * s.col_groups
+        matrix = f.binary("udiv", unit, f.i64(grid)) if grid > 1 else unit
+        rest = f.binary("urem", unit, f.i64(grid))
+        row_group = f.binary("urem", rest, f.i64(s.row_groups))
+        col_group = f.binary("udiv", rest, f.i64(s.row_groups))
+        self.part(matrix, self._span(row_group, s.row_groups, self.row_tiles),
+                  self._span(col_group, s.col_groups, self.panels.count))
+
+    def part(self, matrix: V, rows: tuple[V, V], cols: tuple[V, V]) -> None:
+        """Row tiles `rows` of the panels `cols` of one matrix of the output."""
+        f, s, p = self.f, self.s, self.p
+        size = self.arith.dtype.itemsize
+        a_at = f.mul(_matrix(f, p, matrix, p.a_strides), f.i64(p.m * p.k * size))
+        b_index = _matrix(f, p, matrix, p.b_strides)
+        shared = s.pack_b == "shared"
+        b_at = f.mul(b_index, f.i64(self.matrix_bytes() if shared else p.k * p.n * size))
+        a, b = f.gep(self.a, a_at), f.gep(self.b, b_at)
+        first_row = f.mul(matrix, f.i64(p.m))
+
+        def block(i: V, _: list[V]) -> None:
+            self._block(i, a, b, rows, cols, first_row)
+
+        f.loop(0, max(1, self.blocks), 1, [], block)
+
+    def _span(self, group: V, groups: int, total: int) -> tuple[V, V]:
+        f = self.f
+        if groups == 1:
+            return f.i64(0), f.i64(total)
+        return (_share(f, group, groups, total),
+                _share(f, f.add(group, f.i64(1)), groups, total))
+
+    def _block(self, index: V, a: V, b: V, rows: tuple[V, V], cols: tuple[V, V],
+               first_row: V) -> None:
+        """One block of k: copy A where wanted, then panel by panel."""
+        f, p, s = self.f, self.p, self.s
+        k0 = f.mul(index, f.i64(s.kc))
+        kc = f.i64(p.k)
+        if self.blocks > 1:
+            kc = f.intrinsic("smin", "i64", f.i64(s.kc), f.sub(f.i64(p.k), k0))
+        a = self._block_of_a(a, k0, kc, rows)
+        flags = [f.cast("zext", f.cmp("eq", index, f.i64(i)), "i64")
+                 for i in ((0, self.blocks - 1) if self.blocks > 1 else ())]
+
+        def panel(j: V, columns: int) -> None:
+            ptr = self._panel_of_b(b, j, k0, kc, columns)
+            col = f.mul(j, f.i64(s.width))
+            after = [self._source_of_b(b, f.add(j, f.i64(1)), k0)] if self.layout.prefetch else []
+            self._column(a, ptr, rows, first_row, col, columns, [kc, *flags], after)
+
+        full = p.n // s.width
+        self._with_tail(cols, full, self.panels.tail, lambda j: panel(j, s.width),
+                        lambda: panel(f.i64(full), self.panels.tail))
+
+    def _with_tail(self, span: tuple[V, V], full: int, tail: int, body: Callable[[V], None],
+                   last: Callable[[], None]) -> None:
+        """A loop over a span of tiles, of which the one numbered `full` is a smaller one."""
+        f = self.f
+        lo, hi = span
+        whole = f.intrinsic("smin", "i64", hi, f.i64(full)) if tail else hi
+        if full:
+            f.loop(lo, whole, 1, [], lambda i, _: body(i))
+        if tail:
+            f.when(f.cmp("sgt", hi, f.i64(full)), last)
+
+    def _block_of_a(self, a: V, k0: V, kc: V, rows: tuple[V, V]) -> V:
+        """Where row tile `rows[0]` of this block of A begins, less its own offset."""
+        f, p, s, arith = self.f, self.p, self.s, self.arith
+        size = arith.dtype.itemsize
+        pitch = (p.m if p.trans_a else p.k) * size
+        row_step, k_step = (size, pitch) if p.trans_a else (pitch, size)
+        at = f.gep(a, f.mul(k0, f.i64(k_step)))
+        first = f.mul(rows[0], f.i64(s.rows))
+        if self.stack_a is None:
+            return f.gep(at, f.mul(first, f.i64(row_step)))
+        at = f.gep(at, f.mul(first, f.i64(row_step)))
+        end = f.intrinsic("smin", "i64", f.mul(rows[1], f.i64(s.rows)), f.i64(p.m))
+        count = f.sub(end, first)
+        outer, inner = (kc, count) if p.trans_a else (count, kc)
+        name = f"{self.prefix}copy_a"
+        self._helper(name, block_copier(name, arith, pitch, self.block[1], self.target))
+        f.call(name, "void", at, self.stack_a, outer, f.mul(inner, f.i64(arith.parts)))
+        return self.stack_a
+
+    def _panel_of_b(self, b: V, j: V, k0: V, kc: V, columns: int) -> V:
+        """Where panel j of this block begins; packs it first where that is the task's job."""
+        f = self.f
+        src = self._source_of_b(b, j, k0)
+        if self.stack_b is None:
+            return src
+        name = f"pack_{columns}"
+        self._helper(name, panel_packer(name, self.panels, columns, self.target))
+        f.call(name, "void", src, self.stack_b, kc)
+        return self.stack_b
+
+    def _source_of_b(self, b: V, j: V, k0: V) -> V:
+        """Where panel j begins at k0, in the packed or the stored B."""
+        f, s, panels = self.f, self.s, self.panels
+        if s.pack_b == "shared":
+            at = f.mul(j, f.i64(panel_bytes(self.arith, s.width, self.p.k)))
+            return f.gep(b, f.add(at, f.mul(k0, f.i64(panels.k_bytes))))
+        at = f.mul(j, f.i64(s.width * panels.n_stride))
+        return f.gep(b, f.add(at, f.mul(k0, f.i64(panels.k_stride))))
+
+    def _column(self, a: V, b: V, rows: tuple[V, V], first_row: V, col: V, columns: int,
+                rest: list[V], after: list[V]) -> None:
+        """All row tiles of one panel; `after` is the panel that comes next, to fetch ahead."""
+        f, p, s, ahead = self.f, self.p, self.s, self.layout.prefetch
+
+        def tile(i: V, height: int) -> None:
+            name = f"{self.prefix}tile_{height}x{columns}"
+            self._helper(name, tile_function(name, self.layout, height, columns))
+            number = f.sub(i, rows[0])
+            at = f.gep(a, f.mul(number, f.i64(s.rows * self.layout.a_row)))
+            row = f.add(first_row, f.mul(i, f.i64(s.rows)))
+            share = [f.gep(x, f.mul(number, f.i64(ahead.share))) for x in after] if ahead else []
+            f.call(name, "void", at, b, f.arg("bufs"), row, col, *rest, *share)
+
+        full = p.m // s.rows
+        self._with_tail(rows, full, p.m % s.rows, lambda i: tile(i, s.rows),
+                        lambda: tile(f.i64(full), p.m % s.rows))
+
+
+class PackWriter:
+    """Writes the kernel that packs every panel of every matrix of B.
+
+    A task is a range of k of a few panels. Where B is stored `[k][n]` the range is short and
+    the panels many, so that reading stays in few pages; else it is the other way round.
+    """
+
+    def __init__(self, p: Problem, panels: Panels, target: Target) -> None:
+        self.p, self.panels, self.target = p, panels, target
+        lanes = panels.arith.lanes
+        deep = max(lanes, _PACK_ELEMENTS // panels.width) if p.trans_b else _PACK_ROWS
+        self.step = min(ceil_div(deep, lanes), ceil_div(p.k, lanes)) * lanes
+        self.group = max(1, min(panels.count, _PACK_ELEMENTS // (panels.width * self.step)))
+        self.chunks = ceil_div(p.k, self.step)
+        self.groups = ceil_div(panels.count, self.group)
+        self.f = _entry(target)
+        self.helpers: dict[str, Function] = {}
+
+    def kernel(self) -> Kernel:
+        """The kernel over (B, packed B)."""
+        f, p = self.f, self.p
+        self.src = f.load("ptr", f.arg("bufs"))
+        self.dst = f.load("ptr", f.gep(f.arg("bufs"), 1, "ptr"))
+        f.loop(f.arg("lo"), f.arg("hi"), 1, [], lambda t, _: self._task(t))
+        f.ret_()
+        cost = p.b_matrices * p.k * p.n * (0.4 if p.trans_b else 3.0 / self.panels.arith.lanes)
+        ntasks = p.b_matrices * self.chunks * self.groups
+        return Kernel(module([*self.helpers.values(), f]), ntasks, 2, cost)
+
+    def _task(self, task: V) -> None:
+        f, panels = self.f, self.panels
+        group = f.binary("urem", task, f.i64(self.groups))
+        rest = f.binary("udiv", task, f.i64(self.groups))
+        k0 = f.mul(f.binary("urem", rest, f.i64(self.chunks)), f.i64(self.step))
+        matrix = f.binary("udiv", rest, f.i64(self.chunks))
+        lo = f.mul(group, f.i64(self.group))
+        hi = f.intrinsic("smin", "i64", f.add(lo, f.i64(self.group)), f.i64(panels.count))
+        full = self.p.n // panels.width
+        if full:
+            whole = f.intrinsic("smin", "i64", hi, f.i64(full))
+            f.loop(lo, whole, 1, [], lambda j, _: self._pack(matrix, j, k0, panels.width))
+        if panels.tail:
+            last = f.i64(full)
+            f.when(f.cmp("sgt", hi, last), lambda: self._pack(matrix, last, k0, panels.tail))
+
+    def _pack(self, matrix: V, j: V, k0: V, columns: int) -> None:
+        f, p, panels = self.f, self.p, self.panels
+        name = f"pack_{columns}"
+        self.helpers[name] = panel_packer(name, panels, columns, self.target)
+        at = f.mul(matrix, f.i64(p.k * p.n * panels.arith.dtype.itemsize))
+        at = f.add(at, f.mul(j, f.i64(panels.width * panels.n_stride)))
+        at = f.add(at, f.mul(k0, f.i64(panels.k_stride)))
+        panel = f.add(f.mul(matrix, f.i64(panels.count)), j)
+        to = f.mul(panel, f.i64(panel_bytes(panels.arith, panels.width, p.k)))
+        to = f.add(to, f.mul(k0, f.i64(panels.k_bytes)))
+        kc = f.intrinsic("smin", "i64", f.i64(self.step), f.sub(f.i64(p.k), k0))
+        f.call(name, "void", f.gep(self.src, at), f.gep(self.dst, to), kc)
+
+
+class _DotWriter:
+    """Writes the kernel of `gemm_dot`: units of rows of the matrix, the vector shared."""
+
+    def __init__(self, p: Problem, arith: Arith, target: Target,
+                 epilogue: Epilogue | None) -> None:
+        self.p, self.arith, self.target = p, arith, target
+        self.roles = _roles(p, epilogue)
+        self.layout = TileLayout(arith, target, 0, 0, 0, 0, False, p.n, p.swapped, False, 0, 1,
+                                 epilogue)
+
+    def plan(self) -> MatmulPlan:
+        """One kernel, no scratch."""
+        p, f = self.p, _entry(self.target)
+        cycles = p.matrices * p.n * (p.k / self.arith.lanes + 12)
+        nbytes = p.b_matrices * p.n * p.k * self.arith.dtype.itemsize
+        if nbytes > _FAR_BYTES:  # the bandwidth decides: tasks of that length, not of a few more
+            cycles = max(cycles, nbytes / _FAR_PER_CYCLE)
+        groups = ceil_div(p.n, DOT_ROWS)
+        wanted = max(1, min(_DOT_TASKS, round(cycles / 20_000)))
+        per_matrix = min(groups, ceil_div(wanted, p.matrices))
+        units = p.matrices * per_matrix
+        ntasks = min(units, max(wanted, per_matrix))
+        full = p.n // DOT_ROWS * DOT_ROWS
+        helpers = [dot_function(f"dot{r}", self.layout, p.k, r) for r in (DOT_ROWS, 1)
+                   if (full if r == DOT_ROWS else p.n - full)]
+        bases = [f.load("ptr", f.gep(f.arg("bufs"), i, "ptr")) for i in range(2)]
+
+        def unit(u: V, _: list[V]) -> None:
+            matrix = f.binary("udiv", u, f.i64(per_matrix))
+            part = f.binary("urem", u, f.i64(per_matrix))
+            lo = f.mul(_share(f, part, per_matrix, groups), f.i64(DOT_ROWS))
+            hi = f.mul(_share(f, f.add(part, f.i64(1)), per_matrix, groups), f.i64(DOT_ROWS))
+            self._rows(f, bases, matrix, lo, f.intrinsic("smin", "i64", hi, f.i64(p.n)), full)
+
+        lo = _share(f, f.arg("lo"), ntasks, units)
+        f.loop(lo, _share(f, f.arg("hi"), ntasks, units), 1, [], unit)
+        f.ret_()
+        kernel = Kernel(module([*helpers, f]), ntasks, len(self.roles), cycles)
+        return MatmulPlan([(kernel, tuple(self.roles))])
+
+    def _rows(self, f: Function, bases: list[V], matrix: V, lo: V, hi: V, full: int) -> None:
+        """Rows lo..hi-1 of one matrix: groups of DOT_ROWS, then one by one."""
+        p, size = self.p, self.arith.dtype.itemsize
+        x_at = f.mul(_matrix(f, p, matrix, p.a_strides), f.i64(p.k * size))
+        w_at = f.mul(_matrix(f, p, matrix, p.b_strides), f.i64(p.k * p.n * size))
+        x, w = f.gep(bases[0], x_at), f.gep(bases[1], w_at)
+
+        def group(j: V, rows: int) -> None:
+            at = f.gep(w, f.mul(j, f.i64(p.k * size)))
+            f.call(f"dot{rows}", "void", x, at, f.arg("bufs"), matrix, j)
+
+        if full:
+            whole = f.intrinsic("smin", "i64", hi, f.i64(full))
+            f.loop(lo, whole, DOT_ROWS, [], lambda j, _: group(j, DOT_ROWS))
+        if full < p.n:
+            start = f.intrinsic("smax", "i64", lo, f.i64(full))
+            f.loop(start, hi, 1, [], lambda j, _: group(j, 1))

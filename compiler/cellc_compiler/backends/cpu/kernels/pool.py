@@ -1,0 +1,532 @@
+"""Pooling kernels: maximum and average, sliding and adaptive, forward and backward (NCHW).
+
+Maximum: the first of equal maxima wins, in row-major order of the window; the first NaN of a
+window wins over everything. Average: the sum in row-major order of the window, from 0, then one
+division. Exception, an average over the whole plane (global pooling): lane l of a vector sums the
+elements `l, l + L, ...` of the plane (L the target's lanes), then the upper half of the lanes is
+added to the lower half until one is left. float16 and bfloat16 are computed in float32 and
+rounded once.
+
+Backward: windows in row-major order add to the gradient, each element accumulated in order from 0.
+Sliding windows of stride up to 4 run in vectors over the output columns; the rest in scalars over
+tables of window bounds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from cellc_compiler.backends.cpu.llvm.text import Function, V, vector
+from cellc_compiler.lower.kernel import Kernel
+from cellc_runtime.target import Target
+
+from .pool_windows import AdaptiveSpec, Axis, PoolSpec, bounds, int32_table
+from .vectors import (
+    Plan,
+    Window,
+    acc_ptr,
+    acc_size,
+    acc_type,
+    elem_ptr,
+    is_half,
+    lanes,
+    load_acc,
+    lookup,
+    reduce_lanes,
+    split_index,
+    static_mask,
+    store_acc,
+    task_kernel,
+)
+
+__all__ = [
+    "AdaptiveSpec", "PoolSpec", "adaptive_avg_pool", "adaptive_avg_pool_backward",
+    "adaptive_max_pool", "adaptive_max_pool_backward", "avg_pool", "avg_pool_backward",
+    "max_pool", "max_pool_backward",
+]
+
+_MAX_SHUFFLED_STRIDE = 4
+_UNROLLED_COLUMNS = 8
+Spec = PoolSpec | AdaptiveSpec
+_Fold = Callable[[V, V, V, V, list[V]], list[V]]
+"""`(value, iy, ix, bound, carried) -> carried`: one tap of a vector of windows."""
+_Tap = Callable[[V, list[V]], list[V]]
+"""`(flat index, carried) -> carried`: one element of a window."""
+_Column = Callable[[V, V | None], None]
+
+
+# --- maximum ---------------------------------------------------------------------------------
+
+
+def _better(f: Function, v: V, best: V) -> V:
+    """Whether `v` replaces `best`: greater, or a NaN where there was none yet."""
+    return f.binary("and", f.cmp("ugt", v, best), f.cmp("ord", best, best))
+
+
+def _take(f: Function, v: V, at: V, live: V | None, c: list[V]) -> list[V]:
+    """Fold an element with its index into the running `[best]` or `[best, index]`.
+
+    Without an index an element outside the input is a fill of -inf, which never wins; with one,
+    `live` says which lanes are inside, and the first of those is taken whatever it is.
+    """
+    better = _better(f, v, c[0])
+    if live is None:
+        return [f.select(better, v, c[0])]
+    first = f.cmp("slt", c[1], f.zero(c[1].ty))
+    better = f.binary("and", live, f.binary("or", better, first))
+    return [f.select(better, v, c[0]), f.select(better, at, c[1])]
+
+
+def _row_windows(
+    f: Function, spec: PoolSpec, plane: V, oy: V, ox: V, width: int, fill: float,
+    start: list[V], fold: _Fold,
+) -> list[V]:
+    """Fold the taps of `width` windows from `(oy, ox)` in row-major order."""
+    (sy, sx), (dy, dx) = spec.stride, spec.dilation
+    window = Window(spec.dtype, sx, width, fill) if width > 1 else Window(spec.dtype, 1, 1, fill)
+    y0 = f.add(f.mul(oy, f.i64(sy)), f.i64(-spec.pads[0]))
+    x0 = f.add(f.mul(ox, f.i64(sx)), f.i64(-spec.pads[2]))
+
+    def row(ky: V, c: list[V]) -> list[V]:
+        iy = f.add(y0, f.mul(ky, f.i64(dy)))
+        inside = f.cmp("ult", iy, f.i64(spec.h))
+        bound = f.select(inside, f.i64(spec.w), f.i64(0))
+        line = elem_ptr(f, plane, f.mul(iy, f.i64(spec.w)), spec.dtype)
+
+        def tap(kx: V, c: list[V]) -> list[V]:
+            ix = f.add(x0, f.mul(kx, f.i64(dx)))
+            return fold(window.load(f, line, ix, bound), iy, ix, bound, c)
+
+        if spec.kernel[1] > _UNROLLED_COLUMNS:
+            return f.loop(0, spec.kernel[1], 1, c, tap)
+        for kx in range(spec.kernel[1]):
+            c = tap(f.i64(kx), c)
+        return c
+
+    return f.loop(0, spec.kernel[0], 1, start, row)
+
+
+def _fold_max(f: Function, spec: PoolSpec, width: int, indices: bool) -> _Fold:
+    def fold(v: V, iy: V, ix: V, bound: V, c: list[V]) -> list[V]:
+        if not indices:
+            return _take(f, v, v, None, c)
+        i32 = vector("i32", width)
+        col = f.splat(f.cast("trunc", ix, "i32"), width)
+        if width > 1:
+            steps = f.mul(f.iota(i32), f.const(i32, spec.stride[1]))
+            col = f.add(col, steps)
+        live = f.cmp("ult", col, f.splat(f.cast("trunc", bound, "i32"), width))
+        at = f.splat(f.cast("trunc", f.mul(iy, f.i64(spec.w)), "i32"), width)
+        return _take(f, v, f.add(at, col), live, c)
+
+    return fold
+
+
+def _columns(f: Function, count: int, width: int, body: _Column) -> None:
+    """`body(ox, mask)` over `count` columns in steps of `width`, the tail masked."""
+    full = count // width * width
+    f.loop(0, full, width, [], lambda ox, _: body(ox, None))
+    if count > full:
+        body(f.i64(full), static_mask(count - full, width))
+
+
+def _width(spec: PoolSpec, target: Target) -> int:
+    return lanes(target, spec.dtype) if spec.stride[1] <= _MAX_SHUFFLED_STRIDE else 1
+
+
+def _store_index(f: Function, base: V, at: V, index: V, mask: V | None) -> None:
+    wide = f.cast("sext", index, "i64")
+    ptr = f.gep(base, at, "i64")
+    if mask is None:
+        f.store(wide, ptr)
+    else:
+        f.masked_store(wide, ptr, mask)
+
+
+def _sliding_max(spec: PoolSpec, target: Target, value: bool, indices: bool) -> Kernel:
+    """Kernel over (x, then out if `value`, then indices if `indices`)."""
+    width = _width(spec, target)
+    oh, ow = spec.oh, spec.ow
+    planes = spec.n * spec.c
+
+    def body(f: Function, bufs: list[V], unit: V) -> None:
+        plane, oy = split_index(f, unit, [planes, oh])
+        x = elem_ptr(f, bufs[0], f.mul(plane, f.i64(spec.h * spec.w)), spec.dtype)
+        start = [f.const(vector(acc_type(spec.dtype), width), -math.inf)]
+        if indices:
+            start.append(f.const(vector("i32", width), -1))
+
+        def column(ox: V, mask: V | None) -> None:
+            got = _row_windows(f, spec, x, oy, ox, width, -math.inf, start,
+                               _fold_max(f, spec, width, indices))
+            at = f.add(f.mul(unit, f.i64(ow)), ox)
+            if value:
+                store_acc(f, got[0], elem_ptr(f, bufs[1], at, spec.dtype), spec.dtype, mask)
+            if indices:
+                _store_index(f, bufs[1 + value], at, got[1], mask)
+
+        _columns(f, ow, width, column)
+
+    cycles = 8.0 + -(-ow // width) * spec.kernel[0] * spec.kernel[1] * (4.0 + 3.0 * indices)
+    return task_kernel(target, 1 + value + indices, planes * oh, cycles, body)
+
+
+def _table_max(spec: Spec, target: Target, value: bool, indices: bool) -> Kernel:
+    """The same over tables of window bounds, in scalars."""
+    rows, cols = spec.axes(False)
+    planes = spec.n * spec.c
+
+    def body(f: Function, bufs: list[V], unit: V) -> str:
+        plane, oy = split_index(f, unit, [planes, rows.windows])
+        x = elem_ptr(f, bufs[0], f.mul(plane, f.i64(rows.size * cols.size)), spec.dtype)
+        start = [f.const(acc_type(spec.dtype), -math.inf), f.i64(-1)]
+
+        def column(ox: V, _: list[V]) -> None:
+            def tap(at: V, c: list[V]) -> list[V]:
+                v = load_acc(f, elem_ptr(f, x, at, spec.dtype), spec.dtype, 1)
+                return _take(f, v, at, V("i1", "true"), c)
+
+            best, index = _table_taps(f, rows, cols, oy, ox, start, tap)
+            at = f.add(f.mul(unit, f.i64(cols.windows)), ox)
+            if value:
+                store_acc(f, best, elem_ptr(f, bufs[1], at, spec.dtype), spec.dtype)
+            if indices:
+                f.store(index, f.gep(bufs[1 + value], at, "i64"))
+
+        f.loop(0, cols.windows, 1, [], column)
+        return rows.tables("WIN_Y") + cols.tables("WIN_X")
+
+    cycles = cols.windows * (12.0 + 5.0 * rows.longest * cols.longest)
+    return task_kernel(target, 1 + value + indices, planes * rows.windows, cycles, body)
+
+
+def _table_taps(
+    f: Function, rows: Axis, cols: Axis, oy: V, ox: V, start: list[V], tap: _Tap
+) -> list[V]:
+    """Fold the elements of one window (flat plane index) in row-major order."""
+    y0, y1 = bounds(f, "WIN_Y", oy)
+    x0, x1 = bounds(f, "WIN_X", ox)
+
+    def row(iy: V, c: list[V]) -> list[V]:
+        line = f.mul(iy, f.i64(cols.size))
+        return f.loop(x0, x1, cols.step, c, lambda ix, c: tap(f.add(line, ix), c))
+
+    return f.loop(y0, y1, rows.step, start, row)
+
+
+def _max_kernel(spec: Spec, target: Target, value: bool, indices: bool) -> Kernel:
+    if isinstance(spec, PoolSpec) and _width(spec, target) > 1:
+        return _sliding_max(spec, target, value, indices)
+    return _table_max(spec, target, value, indices)
+
+
+def _max_plan(spec: Spec, target: Target, indices: bool) -> Plan:
+    plan = Plan()
+    plan.add(_max_kernel(spec, target, True, indices), "x", "out",
+             *(("indices",) if indices else ()))
+    return plan
+
+
+def max_pool(spec: PoolSpec, target: Target, indices: bool = False) -> Plan:
+    """`out` from `x`; with `indices`, also the int64 position of each maximum in its plane."""
+    return _max_plan(spec, target, indices)
+
+
+def adaptive_max_pool(spec: AdaptiveSpec, target: Target, indices: bool = False) -> Plan:
+    """`out` from `x`; with `indices`, also the int64 position of each maximum in its plane."""
+    return _max_plan(spec, target, indices)
+
+
+def _scatter_scratch(plan: Plan, spec: Spec) -> tuple[str, ...]:
+    """Half-precision gradients are accumulated in a float32 scratch."""
+    if not is_half(spec.dtype):
+        return ("out",)
+    plan.scratch["acc"] = spec.n * spec.c * spec.h * spec.w * acc_size(spec.dtype)
+    return ("out", "acc")
+
+
+def _clear(f: Function, plane: V, size: int, ty: str, width: int) -> None:
+    full = size // width * width
+    zero = f.zero(vector(ty, width))
+    f.loop(0, full, width, [], lambda i, _: f.store(zero, f.gep(plane, i, ty)))
+    f.loop(full, size, 1, [], lambda i, _: f.store(f.zero(ty), f.gep(plane, i, ty)))
+
+
+def _finish(f: Function, spec: Spec, acc: V, out: V) -> None:
+    """Round an accumulated plane into the output."""
+    width = lanes(f.target, spec.dtype)
+
+    def column(i: V, mask: V | None) -> None:
+        ty = vector(acc_type(spec.dtype), width)
+        ptr = acc_ptr(f, acc, i, spec.dtype)
+        v = f.load(ty, ptr) if mask is None else f.masked_load(ty, ptr, mask, f.zero(ty))
+        store_acc(f, v, elem_ptr(f, out, i, spec.dtype), spec.dtype, mask)
+
+    _columns(f, spec.h * spec.w, width, column)
+
+
+def _scatter_max(spec: Spec, target: Target) -> Kernel:
+    """Kernel over (indices, dy, out[, acc]): adds every dy at its index."""
+    rows, cols = spec.axes(False)
+    size, windows = spec.h * spec.w, rows.windows * cols.windows
+    half = is_half(spec.dtype)
+
+    def body(f: Function, bufs: list[V], plane: V) -> None:
+        at = f.mul(plane, f.i64(size))
+        dx = acc_ptr(f, bufs[2 + half], at, spec.dtype)
+        ty = acc_type(spec.dtype)
+        _clear(f, dx, size, ty, lanes(target, spec.dtype))
+
+        def window(o: V, _: list[V]) -> None:
+            src = f.add(f.mul(plane, f.i64(windows)), o)
+            g = load_acc(f, elem_ptr(f, bufs[1], src, spec.dtype), spec.dtype, 1)
+            ptr = f.gep(dx, f.load("i64", f.gep(bufs[0], src, "i64")), ty)
+            f.store(f.add(f.load(ty, ptr), g), ptr)
+
+        f.loop(0, windows, 1, [], window)
+        if half:
+            _finish(f, spec, dx, elem_ptr(f, bufs[2], at, spec.dtype))
+
+    cycles = size / lanes(target, spec.dtype) + 5.0 * windows
+    return task_kernel(target, 3 + half, spec.n * spec.c, cycles, body)
+
+
+def _max_backward(spec: Spec, target: Target, saved: bool) -> Plan:
+    plan = Plan()
+    if not saved:
+        rows, cols = spec.axes(False)
+        plan.scratch["indices"] = spec.n * spec.c * rows.windows * cols.windows * 8
+        plan.add(_max_kernel(spec, target, False, True), "x", "indices")
+    plan.add(_scatter_max(spec, target), "indices", "dy", *_scatter_scratch(plan, spec))
+    return plan
+
+
+def max_pool_backward(spec: PoolSpec, target: Target, saved: bool = False) -> Plan:
+    """`out`, the gradient of `x`, from `dy` and `indices` (`saved`) or `x`."""
+    return _max_backward(spec, target, saved)
+
+
+def adaptive_max_pool_backward(
+    spec: AdaptiveSpec, target: Target, saved: bool = False
+) -> Plan:
+    """`out`, the gradient of `x`, from `dy` and `indices` (`saved`) or `x`.
+
+    Indices that were saved must lie inside the plane; they are not checked.
+    """
+    return _max_backward(spec, target, saved)
+
+
+# --- average ---------------------------------------------------------------------------------
+
+
+def _average_axes(
+    spec: Spec, include_pad: bool, divisor: int | None
+) -> tuple[Axis, Axis]:
+    """Row and column windows whose counts multiply to the divisor."""
+    rows, cols = spec.axes(include_pad)
+    if divisor is None:
+        return rows, cols
+    if divisor == 0:
+        raise ValueError("the divisor of an average pool cannot be 0")
+    return (
+        Axis(rows.size, rows.starts, rows.ends, rows.step, (divisor,) * rows.windows),
+        Axis(cols.size, cols.starts, cols.ends, cols.step, (1,) * cols.windows),
+    )
+
+
+def _sliding_avg(spec: PoolSpec, rows: Axis, cols: Axis, target: Target) -> Kernel:
+    """Kernel over (x, out), in vectors over output columns."""
+    width = _width(spec, target)
+    planes = spec.n * spec.c
+    ty = vector(acc_type(spec.dtype), width)
+
+    def body(f: Function, bufs: list[V], unit: V) -> str:
+        plane, oy = split_index(f, unit, [planes, rows.windows])
+        x = elem_ptr(f, bufs[0], f.mul(plane, f.i64(spec.h * spec.w)), spec.dtype)
+        high = f.splat(f.cast("trunc", lookup(f, "WIN_Y_COUNT", oy), "i32"), width)
+
+        def column(ox: V, mask: V | None) -> None:
+            total = _row_windows(f, spec, x, oy, ox, width, 0.0, [f.zero(ty)],
+                                 lambda v, _y, _x, _b, c: [f.add(c[0], v)])[0]
+            wide = f.load(vector("i32", width), f.gep(V("ptr", "@COUNT32"), ox, "i32"))
+            count = f.cast("sitofp", f.mul(high, wide), acc_type(spec.dtype))
+            at = f.add(f.mul(unit, f.i64(cols.windows)), ox)
+            store_acc(f, f.fdiv(total, count), elem_ptr(f, bufs[1], at, spec.dtype),
+                      spec.dtype, mask)
+
+        _columns(f, cols.windows, width, column)
+        # Lanes past the last window divide by 1, and their result is not stored.
+        return rows.tables("WIN_Y") + int32_table("COUNT32", cols.counts + (1,) * width)
+
+    cycles = 8.0 + -(-cols.windows // width) * (8.0 + spec.kernel[0] * spec.kernel[1] * 3.0)
+    return task_kernel(target, 2, planes * rows.windows, cycles, body)
+
+
+def _count(f: Function, oy: V, ox: V, ty: str) -> V:
+    """The divisor of one window."""
+    count = f.mul(lookup(f, "WIN_Y_COUNT", oy), lookup(f, "WIN_X_COUNT", ox))
+    return f.cast("sitofp", count, ty)
+
+
+def _table_avg(spec: Spec, rows: Axis, cols: Axis, target: Target) -> Kernel:
+    """Kernel over (x, out), in scalars over tables of window bounds."""
+    planes = spec.n * spec.c
+    ty = acc_type(spec.dtype)
+
+    def body(f: Function, bufs: list[V], unit: V) -> str:
+        plane, oy = split_index(f, unit, [planes, rows.windows])
+        x = elem_ptr(f, bufs[0], f.mul(plane, f.i64(rows.size * cols.size)), spec.dtype)
+
+        def column(ox: V, _: list[V]) -> None:
+            def tap(at: V, c: list[V]) -> list[V]:
+                return [f.add(c[0], load_acc(f, elem_ptr(f, x, at, spec.dtype), spec.dtype, 1))]
+
+            total = _table_taps(f, rows, cols, oy, ox, [f.zero(ty)], tap)[0]
+            at = f.add(f.mul(unit, f.i64(cols.windows)), ox)
+            value = f.fdiv(total, _count(f, oy, ox, ty))
+            store_acc(f, value, elem_ptr(f, bufs[1], at, spec.dtype), spec.dtype)
+
+        f.loop(0, cols.windows, 1, [], column)
+        return rows.tables("WIN_Y") + cols.tables("WIN_X")
+
+    cycles = cols.windows * (16.0 + 4.5 * rows.longest * cols.longest)
+    return task_kernel(target, 2, planes * rows.windows, cycles, body)
+
+
+def _plane_avg(spec: Spec, rows: Axis, cols: Axis, target: Target) -> Kernel:
+    """Kernel over (x, out): one window that covers the plane, in vectors over it."""
+    width = lanes(target, spec.dtype)
+    size = spec.h * spec.w
+    full = size // width * width
+
+    def body(f: Function, bufs: list[V], plane: V) -> str:
+        x = elem_ptr(f, bufs[0], f.mul(plane, f.i64(size)), spec.dtype)
+
+        def load(i: V, mask: V | None) -> V:
+            return load_acc(f, elem_ptr(f, x, i, spec.dtype), spec.dtype, width, mask)
+
+        zero = f.zero(vector(acc_type(spec.dtype), width))
+        total = f.loop(0, full, width, [zero], lambda i, c: [f.add(c[0], load(i, None))])[0]
+        if size > full:
+            total = f.add(total, load(f.i64(full), static_mask(size - full, width)))
+        value = reduce_lanes(f, total, f.add)
+        value = f.fdiv(value, _count(f, f.i64(0), f.i64(0), value.ty))
+        store_acc(f, value, elem_ptr(f, bufs[1], plane, spec.dtype), spec.dtype)
+        return rows.tables("WIN_Y") + cols.tables("WIN_X")
+
+    return task_kernel(target, 2, spec.n * spec.c, 30.0 + 4.0 * size / width, body)
+
+
+def _whole_plane(rows: Axis, cols: Axis) -> bool:
+    return all(
+        (a.starts, a.ends, a.step) == ((0,), (a.size,), 1) for a in (rows, cols)
+    )
+
+
+def _average(spec: Spec, rows: Axis, cols: Axis, target: Target) -> Plan:
+    plan = Plan()
+    if _whole_plane(rows, cols):
+        kernel = _plane_avg(spec, rows, cols, target)
+    elif isinstance(spec, PoolSpec) and _width(spec, target) > 1:
+        kernel = _sliding_avg(spec, rows, cols, target)
+    else:
+        kernel = _table_avg(spec, rows, cols, target)
+    plan.add(kernel, "x", "out")
+    return plan
+
+
+def avg_pool(
+    spec: PoolSpec, target: Target, count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Plan:
+    """`out` from `x`: the sum of each window over its count (or `divisor_override`).
+
+    Raises:
+        ValueError: `divisor_override` is 0.
+    """
+    rows, cols = _average_axes(spec, count_include_pad, divisor_override)
+    return _average(spec, rows, cols, target)
+
+
+def adaptive_avg_pool(spec: AdaptiveSpec, target: Target) -> Plan:
+    """`out` from `x`: the mean of each window."""
+    return _average(spec, *spec.axes(), target)
+
+
+def _scatter_avg(spec: Spec, rows: Axis, cols: Axis, target: Target) -> Kernel:
+    """Kernel over (dy, out[, acc]): adds every dy / count to the elements of its window."""
+    size, windows = spec.h * spec.w, rows.windows * cols.windows
+    half = is_half(spec.dtype)
+    ty = acc_type(spec.dtype)
+
+    def body(f: Function, bufs: list[V], plane: V) -> str:
+        at = f.mul(plane, f.i64(size))
+        dx = acc_ptr(f, bufs[1 + half], at, spec.dtype)
+        _clear(f, dx, size, ty, lanes(target, spec.dtype))
+
+        def window(o: V, _: list[V]) -> None:
+            oy, ox = split_index(f, o, [rows.windows, cols.windows])
+            src = elem_ptr(f, bufs[0], f.add(f.mul(plane, f.i64(windows)), o), spec.dtype)
+            g = f.fdiv(load_acc(f, src, spec.dtype, 1), _count(f, oy, ox, ty))
+
+            def tap(i: V, _: list[V]) -> list[V]:
+                ptr = f.gep(dx, i, ty)
+                f.store(f.add(f.load(ty, ptr), g), ptr)
+                return []
+
+            _table_taps(f, rows, cols, oy, ox, [], tap)
+
+        f.loop(0, windows, 1, [], window)
+        if half:
+            _finish(f, spec, dx, elem_ptr(f, bufs[1], at, spec.dtype))
+        return rows.tables("WIN_Y") + cols.tables("WIN_X")
+
+    cycles = size / lanes(target, spec.dtype) + windows * (
+        20.0 + 2.0 * rows.longest * cols.longest)
+    return task_kernel(target, 2 + half, spec.n * spec.c, cycles, body)
+
+
+def _spread(spec: Spec, rows: Axis, cols: Axis, target: Target) -> Kernel:
+    """Kernel over (dy, out): one window that covers the plane."""
+    size, width = spec.h * spec.w, lanes(target, spec.dtype)
+
+    def body(f: Function, bufs: list[V], plane: V) -> str:
+        g = load_acc(f, elem_ptr(f, bufs[0], plane, spec.dtype), spec.dtype, 1)
+        # A sum from 0, as in every other case: turns -0 into 0.
+        g = f.add(f.const(g.ty, 0.0), f.fdiv(g, _count(f, f.i64(0), f.i64(0), g.ty)))
+        wide = f.splat(g, width)
+        out = elem_ptr(f, bufs[1], f.mul(plane, f.i64(size)), spec.dtype)
+        _columns(f, size, width, lambda i, mask: store_acc(
+            f, wide, elem_ptr(f, out, i, spec.dtype), spec.dtype, mask))
+        return rows.tables("WIN_Y") + cols.tables("WIN_X")
+
+    return task_kernel(target, 2, spec.n * spec.c, 30.0 + 2.0 * size / width, body)
+
+
+def _average_backward(spec: Spec, rows: Axis, cols: Axis, target: Target) -> Plan:
+    plan = Plan()
+    if _whole_plane(rows, cols):
+        plan.add(_spread(spec, rows, cols, target), "dy", "out")
+        return plan
+    kernel = _scatter_avg(spec, rows, cols, target)
+    plan.add(kernel, "dy", *_scatter_scratch(plan, spec))
+    return plan
+
+
+def avg_pool_backward(
+    spec: PoolSpec, target: Target, count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Plan:
+    """`out`, the gradient of `x`, from `dy`.
+
+    Raises:
+        ValueError: `divisor_override` is 0.
+    """
+    rows, cols = _average_axes(spec, count_include_pad, divisor_override)
+    return _average_backward(spec, rows, cols, target)
+
+
+def adaptive_avg_pool_backward(spec: AdaptiveSpec, target: Target) -> Plan:
+    """`out`, the gradient of `x`, from `dy`."""
+    return _average_backward(spec, *spec.axes(), target)

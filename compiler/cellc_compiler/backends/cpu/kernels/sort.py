@@ -1,0 +1,225 @@
+"""Sort kernels: stable, NaN last in either direction, values with their positions.
+
+An element becomes an unsigned key whose order is the order wanted (floats by the usual sign
+trick, -0 as +0, NaN as the largest key, all bits flipped for a descending sort). Lines longer
+than `INSERTION` are sorted by the least significant digit first (radix 256, Knuth vol. 3, 5.2.5),
+skipping digits that all keys share; shorter ones by insertion. Both are stable, so the result is
+the same. Lines are independent; a task does a range of them.
+"""
+
+from __future__ import annotations
+
+from cellc_runtime.dtypes import DType
+from cellc_runtime.records import dataclass
+from cellc_runtime.target import Target
+
+from ....lower.kernel import Kernel
+from ....lower.plan import KernelPlan, Step
+from ..llvm.text import V, module
+from .scatter import entry
+
+INSERTION = 48
+_MAX_TASKS = 32
+_DIGITS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class SortSpec:
+    """Sort each of `lines` rows of `n` elements.
+
+    Attributes:
+        lines, n: shape of the input, n < 2**31.
+        dtype: a real dtype or bool.
+        descending: largest first (a NaN is last all the same).
+    """
+
+    lines: int
+    n: int
+    dtype: DType
+    descending: bool
+
+
+def sort_kernels(spec: SortSpec, target: Target) -> KernelPlan:
+    """Kernels from role in0 to out0 (values) and out1 (int32 positions)."""
+    if spec.lines * spec.n == 0:
+        return KernelPlan(())
+    writer = _Writer(spec, target)
+    return KernelPlan((Step(writer.kernel(), ("in0", "out0", "out1", *writer.scratch)),),
+                      writer.scratch)
+
+
+class _Writer:
+    """Writes the kernel of one sort."""
+
+    def __init__(self, spec: SortSpec, target: Target) -> None:
+        self.spec = spec
+        self.size = spec.dtype.itemsize
+        self.bits = 8 * self.size
+        self.ty = f"i{self.bits}"
+        self.tasks = min(spec.lines, _MAX_TASKS)
+        keys, order = self.tasks * spec.n * self.size, self.tasks * spec.n * 4
+        self.radix = spec.n > INSERTION
+        self.scratch = {"keys_a": keys, "order_a": order}
+        if self.radix:
+            self.scratch |= {"keys_b": keys, "order_b": order}
+        self.f, bufs = entry(target, 3 + len(self.scratch))
+        self.x, self.values, self.positions = bufs[:3]
+        self.work = bufs[3:]
+        self.counts = self.f.alloca(self.size * _DIGITS * 4) if self.radix else None
+
+    def kernel(self) -> Kernel:
+        """The finished kernel."""
+        f, s = self.f, self.spec
+        lines = f.i64(s.lines)
+
+        def task(t: V, _: list[V]) -> None:
+            first = f.binary("udiv", f.mul(t, lines), f.i64(self.tasks))
+            last = f.binary("udiv", f.mul(f.add(t, f.i64(1)), lines), f.i64(self.tasks))
+            slot = f.mul(t, f.i64(s.n))
+            f.loop(first, last, 1, [], lambda line, _: self._line(line, slot))
+
+        f.loop(f.arg("lo"), f.arg("hi"), 1, [], task)
+        f.ret_()
+        each = 8.0 + 9.0 * self.size if self.radix else 4.0 + s.n
+        return Kernel(module([f]), self.tasks, 3 + len(self.scratch), s.lines * s.n * each)
+
+    def _line(self, line: V, slot: V) -> None:
+        f, n = self.f, self.spec.n
+        start = f.mul(line, f.i64(n))
+        x = f.gep(self.x, start, self.ty)
+        keys, order = f.gep(self.work[0], slot, self.ty), f.gep(self.work[1], slot, "i32")
+        if self.radix:
+            order = self._radix(x, keys, order, slot)
+        else:
+            f.loop(0, f.i64(n), 1, [], lambda i, _: self._insert(x, keys, order, i))
+        values = f.gep(self.values, start, self.ty)
+        positions = f.gep(self.positions, start, "i32")
+
+        def store(i: V, _: list[V]) -> None:
+            at = f.load("i32", f.gep(order, i, "i32"))
+            f.store(at, f.gep(positions, i, "i32"))
+            value = f.load(self.ty, f.gep(x, f.cast("zext", at, "i64"), self.ty))
+            f.store(value, f.gep(values, i, self.ty))
+
+        f.loop(0, f.i64(n), 1, [], store)
+
+    # --- keys -------------------------------------------------------------------------------
+
+    def _key(self, x: V, i: V) -> V:
+        """The unsigned key of element i."""
+        f, dtype = self.f, self.spec.dtype
+        raw = f.load(self.ty, f.gep(x, i, self.ty))
+        sign = self._const(1 << (self.bits - 1))
+        if dtype.kind == "float":
+            return self._float_key(raw, sign)
+        key = f.binary("xor", raw, sign) if dtype.kind == "int" else raw
+        return f.binary("xor", key, self._const(-1)) if self.spec.descending else key
+
+    def _float_key(self, raw: V, sign: V) -> V:
+        f = self.f
+        mantissa = {16: 10, 32: 23, 64: 52}[self.bits] if self.spec.dtype.name != "bfloat16" else 7
+        infinity = ((1 << (self.bits - 1 - mantissa)) - 1) << mantissa
+        magnitude = f.binary("and", raw, self._const((1 << (self.bits - 1)) - 1))
+        nan = f.cmp("ugt", magnitude, self._const(infinity))
+        raw = f.select(f.cmp("eq", raw, sign), self._const(0), raw)
+        spread = f.binary("ashr", raw, self._const(self.bits - 1))
+        key = f.binary("xor", raw, f.binary("or", spread, sign))
+        if self.spec.descending:
+            key = f.binary("xor", key, self._const(-1))
+        return f.select(nan, self._const(-1), key)
+
+    def _const(self, value: int) -> V:
+        wrapped = value - (1 << self.bits) if value >= 1 << (self.bits - 1) else value
+        return V(self.ty, str(wrapped))
+
+    # --- insertion --------------------------------------------------------------------------
+
+    def _insert(self, x: V, keys: V, order: V, i: V) -> None:
+        """Put element i behind the sorted ones whose keys are no larger."""
+        f = self.f
+        key = self._key(x, i)
+        zero = f.i64(0)
+
+        def before(j: V) -> V:
+            return f.intrinsic("smax", "i64", f.sub(j, f.i64(1)), zero)
+
+        def larger(c: list[V]) -> V:
+            previous = f.load(self.ty, f.gep(keys, before(c[0]), self.ty))
+            return f.binary("and", f.cmp("sgt", c[0], zero), f.cmp("ugt", previous, key))
+
+        def shift(c: list[V]) -> list[V]:
+            (j,) = c
+            k = before(j)
+            for base, ty in ((keys, self.ty), (order, "i32")):
+                f.store(f.load(ty, f.gep(base, k, ty)), f.gep(base, j, ty))
+            return [k]
+
+        (place,) = f.while_([i], larger, shift)
+        f.store(key, f.gep(keys, place, self.ty))
+        f.store(f.cast("trunc", i, "i32"), f.gep(order, place, "i32"))
+
+    # --- radix ------------------------------------------------------------------------------
+
+    def _radix(self, x: V, keys: V, order: V, slot: V) -> V:
+        """Sort by digits; returns where the order lies in the end."""
+        f, n = self.f, self.spec.n
+        assert self.counts is not None
+        counts = self.counts
+        other = f.gep(self.work[2], slot, self.ty), f.gep(self.work[3], slot, "i32")
+        f.loop(0, f.i64(self.size * _DIGITS), 1, [],
+               lambda i, _: f.store(f.const("i32", 0), f.gep(counts, i, "i32")))
+
+        def prepare(i: V, _: list[V]) -> None:
+            key = self._key(x, i)
+            f.store(key, f.gep(keys, i, self.ty))
+            f.store(f.cast("trunc", i, "i32"), f.gep(order, i, "i32"))
+            for digit in range(self.size):
+                self._take(counts, self._digit(key, f.i64(digit)), f.i64(digit))
+
+        f.loop(0, f.i64(n), 1, [], prepare)
+        moved = f.loop(0, f.i64(self.size), 1, [keys, order, *other], self._pass)
+        return moved[1]
+
+    def _digit(self, key: V, digit: V) -> V:
+        """The digit's value as an i64."""
+        f = self.f
+        wide = f.cast("zext", key, "i64")
+        return f.binary("and", f.binary("lshr", wide, f.mul(digit, f.i64(8))), f.i64(_DIGITS - 1))
+
+    def _take(self, counts: V, value: V, digit: V) -> V:
+        """Post-increment the count of a digit's value."""
+        f = self.f
+        at = f.gep(counts, f.add(f.mul(digit, f.i64(_DIGITS)), value), "i32")
+        old = f.load("i32", at)
+        f.store(f.add(old, f.const("i32", 1)), at)
+        return old
+
+    def _pass(self, digit: V, buffers: list[V]) -> list[V]:
+        """Distribute by one digit, unless all keys share it."""
+        f, n = self.f, self.spec.n
+        keys, order, keys_to, order_to = buffers
+        assert self.counts is not None
+        counts = self.counts
+        first = self._digit(f.load(self.ty, keys), digit)
+        row = f.gep(counts, f.mul(digit, f.i64(_DIGITS)), "i32")
+        same = f.cmp("eq", f.load("i32", f.gep(row, first, "i32")), f.const("i32", n))
+
+        def prefix(i: V, c: list[V]) -> list[V]:
+            at = f.gep(row, i, "i32")
+            count = f.load("i32", at)
+            f.store(c[0], at)
+            return [f.add(c[0], count)]
+
+        def move(i: V, _: list[V]) -> None:
+            key = f.load(self.ty, f.gep(keys, i, self.ty))
+            to = f.cast("zext", self._take(counts, self._digit(key, digit), digit), "i64")
+            f.store(key, f.gep(keys_to, to, self.ty))
+            f.store(f.load("i32", f.gep(order, i, "i32")), f.gep(order_to, to, "i32"))
+
+        def distribute() -> list[V]:
+            f.loop(0, f.i64(_DIGITS), 1, [f.const("i32", 0)], prefix)
+            f.loop(0, f.i64(n), 1, [], move)
+            return [keys_to, order_to, keys, order]
+
+        return f.when(same, lambda: [keys, order, keys_to, order_to], distribute)
+

@@ -1,0 +1,334 @@
+"""Vectors the convolution and pooling kernels share: storage conversion, windows, tasks.
+
+A kernel computes in its *accumulator type*: float64 for float64, float32 for everything else.
+float16 and bfloat16 are storage formats, widened on load and rounded once on store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from cellc_compiler.backends.cpu.llvm.text import Function, V, lanes_of, module, vector
+from cellc_compiler.lower.kernel import PLACEHOLDER, Kernel
+from cellc_runtime.dtypes import DType
+from cellc_runtime.records import dataclass, field
+from cellc_runtime.target import Target
+
+_MEMORY = {"float32": "float", "float64": "double", "float16": "half", "bfloat16": "i16"}
+
+WANTED_TASKS = 64
+"""Tasks a large kernel is cut into: a few for each of up to 16 threads."""
+TASK_CYCLES = 20_000.0
+"""A task shorter than this is not worth handing to another thread."""
+
+
+def memory_type(dtype: DType) -> str:
+    """LLVM type of one stored element (bfloat16 is held as its bits).
+
+    Raises:
+        TypeError: not a real floating-point type.
+    """
+    try:
+        return _MEMORY[dtype.name]
+    except KeyError:
+        raise TypeError(f"convolution and pooling take floating-point types, not {dtype}") from None
+
+
+def acc_type(dtype: DType) -> str:
+    """LLVM type the arithmetic is done in."""
+    return "double" if dtype.name == "float64" else "float"
+
+
+def acc_size(dtype: DType) -> int:
+    """Bytes of one accumulator."""
+    return 8 if dtype.name == "float64" else 4
+
+
+def is_half(dtype: DType) -> bool:
+    """Whether storage and accumulator types differ."""
+    return dtype.itemsize == 2
+
+
+def lanes(target: Target, dtype: DType) -> int:
+    """Accumulators in one vector register."""
+    return target.lanes(acc_size(dtype))
+
+
+def widen(f: Function, v: V, dtype: DType) -> V:
+    """A stored value (scalar or vector) in the accumulator type; exact."""
+    if dtype.name == "float16":
+        return f.cast("fpext", v, "float")
+    if dtype.name == "bfloat16":
+        wide = f.cast("zext", v, "i32")
+        return f.cast("bitcast", f.binary("shl", wide, f.const(wide.ty, 16)), "float")
+    return v
+
+
+def narrow(f: Function, v: V, dtype: DType) -> V:
+    """An accumulator in storage form, rounded to nearest even; NaN stays NaN."""
+    if dtype.name == "float16":
+        return f.cast("fptrunc", v, "half")
+    if dtype.name != "bfloat16":
+        return v
+    bits = f.cast("bitcast", v, "i32")
+    high = f.binary("lshr", bits, f.const(bits.ty, 16))
+    odd = f.binary("and", high, f.const(bits.ty, 1))
+    up = f.binary("add", f.binary("add", bits, f.const(bits.ty, 0x7FFF)), odd)
+    rounded = f.binary("lshr", up, f.const(bits.ty, 16))
+    # Rounding could carry a NaN's payload into the exponent: keep it, made quiet.
+    quiet = f.binary("or", high, f.const(bits.ty, 0x40))
+    return f.cast("trunc", f.select(f.cmp("uno", v, v), quiet, rounded), "i16")
+
+
+def static_mask(count: int, width: int) -> V:
+    """<width x i1> with the first `count` lanes set, as a constant."""
+    bits = ", ".join(f"i1 {'true' if i < count else 'false'}" for i in range(width))
+    return V(vector("i1", width), f"<{bits}>")
+
+
+def load_acc(f: Function, ptr: V, dtype: DType, width: int, mask: V | None = None) -> V:
+    """`width` stored elements in the accumulator type; lanes outside `mask` read as 0."""
+    ty = vector(memory_type(dtype), width)
+    if mask is None:
+        return widen(f, f.load(ty, ptr), dtype)
+    return widen(f, f.masked_load(ty, ptr, mask, f.zero(ty)), dtype)
+
+
+def store_acc(f: Function, value: V, ptr: V, dtype: DType, mask: V | None = None) -> None:
+    """Round accumulators to `dtype` and store them (the lanes of `mask`)."""
+    stored = narrow(f, value, dtype)
+    if mask is None:
+        f.store(stored, ptr)
+    elif mask.ref.count("true") == 1:
+        # LLVM 22 turns a masked store of one constant lane of i16 into a 4-byte store on x86.
+        f.store(f.extract(stored, 0), ptr)
+    else:
+        f.masked_store(stored, ptr, mask)
+
+
+def elem_ptr(f: Function, base: V, index: V | int, dtype: DType) -> V:
+    """Pointer to a stored element."""
+    return f.gep(base, index, memory_type(dtype))
+
+
+def acc_ptr(f: Function, base: V, index: V | int, dtype: DType) -> V:
+    """Pointer to an element of a scratch of accumulators."""
+    return f.gep(base, index, acc_type(dtype))
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Kernels to run in order, each with the roles of its buffers.
+
+    Attributes:
+        steps: `(kernel, roles)`; roles are the operation's operands (`x`, `w`, `dy`, `out`,
+            `indices`), names of `scratch`, and `e0`, `e1`, ... for what an epilogue reads.
+        scratch: bytes of every scratch buffer (64-byte aligned, contents undefined).
+    """
+
+    steps: list[tuple[Kernel, tuple[str, ...]]] = field(default_factory=list)
+    scratch: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def cost(self) -> float:
+        """Estimated cycles of all steps on one core."""
+        return sum(k.cost for k, _ in self.steps)
+
+    def add(self, kernel: Kernel, *roles: str) -> None:
+        """Append a step."""
+        self.steps.append((kernel, roles))
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A strided row access: element `start + i * stride` in lane i, `fill` outside the row.
+
+    Attributes:
+        dtype: storage type of the row.
+        stride: elements between lanes.
+        width: lanes.
+        fill: accumulator value of a lane outside `[0, bound)`.
+    """
+
+    dtype: DType
+    stride: int
+    width: int
+    fill: float = 0.0
+
+    def load(self, f: Function, row: V, start: V, bound: V) -> V:
+        """Load lanes with `0 <= index < bound` (i64 values; bound may be 0: nothing is read).
+
+        `row` points to element 0. Returns a vector of accumulators.
+        """
+        if self.width == 1:
+            return widen(f, self._one(f, row, start, bound), self.dtype)
+        parts = [
+            self._part(f, row, f.add(start, f.i64(p * self.width)), bound)
+            for p in range(self.stride)
+        ]
+        return widen(f, pick(f, parts, self.stride), self.dtype)
+
+    def load_static(self, f: Function, row: V, start: int, bound: int) -> V:
+        """`load` from constant positions: masks are constants, and rare."""
+        ty = vector(memory_type(self.dtype), self.width)
+        fill = f.const(vector(acc_type(self.dtype), self.width), self.fill)
+        parts = []
+        for p in range(self.stride):
+            first = start + p * self.width
+            live = [0 <= first + i < bound for i in range(self.width)]
+            ptr = elem_ptr(f, row, first, self.dtype)
+            if all(live):
+                parts.append(f.load(ty, ptr))
+            elif any(live):
+                bits = ", ".join(f"i1 {'true' if b else 'false'}" for b in live)
+                mask = V(vector("i1", self.width), f"<{bits}>")
+                parts.append(f.masked_load(ty, ptr, mask, narrow(f, fill, self.dtype)))
+            else:
+                parts.append(narrow(f, fill, self.dtype))
+        return widen(f, pick(f, parts, self.stride), self.dtype)
+
+    def _one(self, f: Function, row: V, start: V, bound: V) -> V:
+        """One stored element, or the fill."""
+        fill = narrow(f, f.const(acc_type(self.dtype), self.fill), self.dtype)
+        return f.when(
+            f.cmp("ult", start, bound),
+            lambda: [f.load(memory_type(self.dtype), elem_ptr(f, row, start, self.dtype))],
+            lambda: [fill],
+        )[0]
+
+    def _part(self, f: Function, row: V, start: V, bound: V) -> V:
+        """`width` consecutive elements from `start`."""
+        ptr = elem_ptr(f, row, start, self.dtype)
+        ty = vector(memory_type(self.dtype), self.width)
+
+        def masked() -> list[V]:
+            index = f.add(f.iota(vector("i32", self.width)),
+                          f.splat(f.cast("trunc", start, "i32"), self.width))
+            limit = f.splat(f.cast("trunc", bound, "i32"), self.width)
+            fill = narrow(f, f.const(vector(acc_type(self.dtype), self.width), self.fill),
+                          self.dtype)
+            return [f.masked_load(ty, ptr, f.cmp("ult", index, limit), fill)]
+
+        if f.target.vector_bytes > 16:
+            return masked()[0]
+        # Without masked loads in the instruction set the common case gets its own branch.
+        inside = f.binary("and", f.cmp("sge", start, f.i64(0)),
+                          f.cmp("sle", f.add(start, f.i64(self.width)), bound))
+        return f.when(inside, lambda: [f.load(ty, ptr)], masked)[0]
+
+
+def pick(f: Function, parts: Sequence[V], stride: int) -> V:
+    """Every `stride`-th element of the concatenation of `stride` equal vectors."""
+    if stride == 1:
+        return parts[0]
+    width = lanes_of(parts[0].ty)
+    first = [i * stride if i * stride < 2 * width else -1 for i in range(width)]
+    out = f.shuffle(parts[0], parts[1], first)
+    for p in range(2, stride):
+        mask = []
+        for i in range(width):
+            at = i * stride - p * width
+            mask.append(i if at < 0 else width + at if at < width else -1)
+        out = f.shuffle(out, parts[p], mask)
+    return out
+
+
+def reduce_lanes(f: Function, v: V, combine: Callable[[V, V], V]) -> V:
+    """Fold a vector to a scalar: upper half into lower half until one lane is left."""
+    width = lanes_of(v.ty)
+    while width > 1:
+        half = width // 2
+        lower = f.shuffle(v, f.undef(v.ty), list(range(half)))
+        upper = f.shuffle(v, f.undef(v.ty), list(range(half, width)))
+        if half == 1:
+            return combine(f.extract(v, 0), f.extract(v, 1))
+        v, width = combine(lower, upper), half
+    return v
+
+
+def table(name: str, values: Sequence[int]) -> str:
+    """A constant array of i64, as a global definition."""
+    body = ", ".join(f"i64 {v}" for v in values)
+    return f"@{name} = private unnamed_addr constant [{len(values)} x i64] [{body}], align 8\n"
+
+
+def lookup(f: Function, name: str, index: V | int) -> V:
+    """Element `index` of a `table`."""
+    return f.load("i64", f.gep(V("ptr", f"@{name}"), index, "i64"))
+
+
+def divmod_const(f: Function, a: V, b: int) -> tuple[V, V]:
+    """Quotient and remainder of a non-negative i64 by a constant."""
+    if b == 1:
+        return a, f.i64(0)
+    q = f.binary("udiv", a, f.i64(b))
+    return q, f.sub(a, f.mul(q, f.i64(b)))
+
+
+def split_index(f: Function, index: V, dims: Sequence[int]) -> list[V]:
+    """Row-major coordinates of `index` in a box of `dims`."""
+    out: list[V] = []
+    for d in reversed(dims[1:]):
+        index, r = divmod_const(f, index, d)
+        out.append(r)
+    return [index, *reversed(out)]
+
+
+def minimum(f: Function, a: V, b: V) -> V:
+    """The smaller of two signed i64."""
+    return f.select(f.cmp("slt", a, b), a, b)
+
+
+def units_per_task(units: int, cycles: float) -> int:
+    """How many equal units of work one task does, from the cost of one unit."""
+    worth = max(1, int(TASK_CYCLES / max(cycles, 1.0)))
+    return max(1, min(worth, units // WANTED_TASKS if units >= 2 * WANTED_TASKS else worth))
+
+
+def task_kernel(
+    target: Target,
+    buffers: int,
+    units: int,
+    unit_cycles: float,
+    body: Callable[[Function, list[V], V], str | None],
+) -> Kernel:
+    """A kernel that does `units` independent units of work, grouped into tasks.
+
+    `body(f, pointers, unit)` writes one unit and may return globals (tables).
+    """
+    per = units_per_task(units, unit_cycles)
+    f = Function(PLACEHOLDER, [("ptr", "bufs"), ("i64", "lo"), ("i64", "hi")], target)
+    bufs = f.arg("bufs")
+    pointers = [f.load("ptr", f.gep(bufs, i, "ptr"), align=8) for i in range(buffers)]
+    first = f.mul(f.arg("lo"), f.i64(per))
+    last = minimum(f, f.mul(f.arg("hi"), f.i64(per)), f.i64(units))
+    extra: list[str] = []
+
+    def one(unit: V, _: list[V]) -> None:
+        extra.append(body(f, pointers, unit) or "")
+
+    f.loop(first, last, 1, [], one)
+    f.ret_()
+    return Kernel(module([f], extra[0]), -(-units // per), buffers, units * unit_cycles)
+
+
+def transpose(f: Function, rows: Sequence[V]) -> list[V]:
+    """Transpose a square block held in vectors (as many rows as lanes, a power of two)."""
+    n = lanes_of(rows[0].ty)
+    out = list(rows)
+    step = 1
+    while step < n:
+        nxt = list(out)
+        for i in range(n):
+            if i & step:
+                continue
+            a, b = out[i], out[i + step]
+            low = [j if not j & step else n + j - step for j in range(n)]
+            high = [j + step if not j & step else n + j for j in range(n)]
+            nxt[i] = f.shuffle(a, b, low)
+            nxt[i + step] = f.shuffle(a, b, high)
+        out = nxt
+        step *= 2
+    return out
+
+

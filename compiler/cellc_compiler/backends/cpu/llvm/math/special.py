@@ -1,0 +1,180 @@
+"""Error functions, gamma functions and cube root on lanes.
+
+erf and erfc: minimax polynomials below 3/2, and elsewhere erfc(x) = e^(-x^2) g(x) with
+(1 + 2x) g(x) a polynomial in (x - k)/(x + k) (Schonfelder 1978), x^2 carried exactly. erfinv:
+polynomials in w = -log(1 - x^2) as Giles (2010) arranges them, fitted for float64. lgamma: the
+recurrence into [3/2, 5/2] and d P(d) around its zero at 2, Stirling's series from 15/2 up,
+Euler's reflection below 0. digamma likewise. All coefficients by Remez exchange.
+"""
+
+from __future__ import annotations
+
+from .exp import INF, NAN, exp, log
+from .lanes import X, poly, two_product
+from .trig import cot_pi, sin_cos_pi
+
+# erf(s)/s - 1 in s^2 on |s| <= 3/4: 2^-60.
+_ERF64 = (0.1283791670955126, -0.37612638903183715, 0.11283791670952574,
+          -0.02686617064442228, 0.005223977615335895, -0.0008548326182284149,
+          0.00012055289271368525, -1.4924188038891398e-05, 1.6430546300518367e-06,
+          -1.5938805275993718e-07, 1.1467631009824152e-08)
+# erf(9/8 + s) - 0.88838... on |s| <= 3/8: 2^-59.3.
+_ERF64_MIDDLE = (0.8883882164955139, (
+    1.520619384883824e-08, 0.3182739585007692, -0.35805820331336624, 0.1624523329847838,
+    0.027973297133972827, -0.06132368360717377, 0.015536835442960258, 0.009606894289501648,
+    -0.006031260689013727, -0.000360193421735875, 0.001153264374075841,
+    -0.00017693673806553034, -0.00014153336819337862, 4.932107383721023e-05,
+    1.0612367802928989e-05, -7.202555975269025e-06))
+# (1 + 2x) e^(x^2) erfc(x) in t = (x - 15/4)/(x + 15/4), 0 <= x <= 28: 2^-56.1.
+_ERFCX64 = (1.2375126308378275, -0.1402405985855467, 0.003585415485462642,
+            0.08227673849011273, -0.10880393014165299, 0.09230432116152958,
+            -0.05869339859151529, 0.028362277400090837, -0.009746579540984684,
+            0.0017556260239713515, 0.00029371359274727983, -0.000290155020799752,
+            5.164917529611888e-05, 2.2387509051893226e-05, -1.144355212448718e-05,
+            -9.808274329286314e-07, 1.7487951055372038e-06, -4.712998089036046e-08,
+            -2.529575523926991e-07, 1.5125910930973483e-08, 3.277356734857955e-08,
+            -5.688765524077844e-10, -2.2981461757037e-09)
+# erfinv(x)/x in w - 25/8 for w <= 25/4, in sqrt(w) - 13/4 for w < 16, in sqrt(w) - 5 beyond.
+_ERFINV = (
+    (1.653654562683103, 0.24015818242558948, -0.006033670871430704, -0.0007407025341652969,
+     0.0001867342080363899, -1.3882523364915772e-05, -1.365469203882399e-06,
+     4.234787804222348e-07, -2.907036679782991e-08, -4.112635165716558e-09,
+     1.0512107446536029e-09, -5.4153726419956056e-11, -1.2974673386944348e-11,
+     2.6334271863922178e-12, -8.160800766313837e-14, -4.053485699054689e-14,
+     6.648601974419504e-15, 2.010116783399758e-17, -1.3415784506372735e-16,
+     1.1197221920091342e-17, 1.3222346255238514e-18, -1.6926700442658376e-19,
+     -4.3238444526073496e-21),
+    (3.0838856104922208, 1.0052589676941572, 0.00537091455358347, -0.003751208507377256,
+     0.0024914420965724614, -0.0016882755612154232, 0.0009532893686518703,
+     -0.0003550374580474292, 2.4031234107177153e-05, 6.828445846548499e-05,
+     -4.7318972289272284e-05, 1.247669993631624e-05, 2.925993063267185e-06,
+     -4.016672141402603e-06, 1.4977545417730514e-06, 2.1215128465239744e-08,
+     -2.6999557222437303e-07, 8.946238637366171e-08),
+    (4.8499064014085835, 1.010300464864534, -0.0001387193183204962, -0.0002150301192823196,
+     7.599527672217337e-05, -1.9681778356758106e-05, 4.526064878887381e-06,
+     -9.929812739912712e-07, 2.289965672837936e-07, -6.771617674553057e-08,
+     2.9164063840997853e-08, -1.4953758250249775e-08, 7.598416521377868e-09,
+     -3.794165962363682e-09, 1.5172271219652593e-09, -2.541742819383268e-10,
+     -2.9239236836460046e-11),
+)
+# lgamma(2 + d)/d on |d| <= 1/2: 2^-60.9.
+_LGAMMA64 = (0.42278433509846713, 0.32246703342411326, -0.06735230105319817,
+             0.020580808427780335, -0.007385551028664099, 0.0028905103310367763,
+             -0.0011927539121675344, 0.000509669515348316, -0.00022315474731980615,
+             9.945767440279444e-05, -4.4926390686415656e-05, 2.050558435772822e-05,
+             -9.438190032794305e-06, 4.384732002191948e-06, -2.0459830773188824e-06,
+             9.199896367645776e-07, -4.2808827533688746e-07, 2.7880030289696545e-07,
+             -1.361438561891092e-07)
+# Stirling's remainder times x, in 1/x^2 for x >= 15/2: 2^-64.8.
+_STIRLING64 = (0.08333333333333333, -0.002777777777777547, 0.0007936507933739116,
+               -0.000595237968383283, 0.00084172215938202, -0.0019139713121459393,
+               0.006161115933529331, -0.01998690750654599)
+# (log x - 1/(2x) - digamma(x)) x^2 in 1/x^2 for x >= 8: 2^-62.2.
+_DIGAMMA64 = (0.08333333333333333, -0.008333333333331734, 0.003968253966070115,
+              -0.004166665528472756, 0.007575464837477057, -0.0210515215479298,
+              0.08004478020853645, -0.29981624607309926)
+_PI = 3.141592653589793
+
+
+def _erfc_positive(a: X) -> X:
+    """erfc of a float64 a >= 0; NaN stays NaN."""
+    a = a.gt(28.0).where(28.0, a)
+    g = poly((a - 3.75) / (a + 3.75), _ERFCX64) / a.fma(2.0, 1.0)
+    hi, lo = two_product(a, a)
+    e = exp(-hi)
+    return g * (-e).fma(lo, e)
+
+
+def erf(x: X) -> X:
+    """Error function of a float64."""
+    a = x.abs()
+    near = x.fma(poly(x * x, _ERF64), x)
+    base, slope = _ERF64_MIDDLE
+    middle = base + poly(a - 1.125, slope)
+    far = a.lt(1.5).where(middle, 1.0 - _erfc_positive(a))
+    return a.lt(0.75).where(near, far.copysign(x))
+
+
+def erfc(x: X) -> X:
+    """1 - erf(x) of a float64, accurate where that is small."""
+    a = x.abs()
+    near = 1.0 - x.fma(poly(x * x, _ERF64), x)
+    far = _erfc_positive(a)
+    return a.lt(0.5).where(near, x.lt(0.0).where(2.0 - far, far))
+
+
+def erfinv(x: X) -> X:
+    """Inverse of erf, a float64: infinite at +-1 and NaN beyond."""
+    w = -log((1.0 - x) * (1.0 + x))
+    root = w.sqrt()
+    centre, middle, tail = (
+        poly(v, c) for v, c in zip((w - 3.125, root - 3.25, root - 5.0), _ERFINV, strict=True))
+    p = w.cmp("ule", 6.25).where(centre, w.lt(16.0).where(middle, tail))
+    return x.abs().eq(1.0).where(x * INF, x * p)
+
+
+def _small_gamma(a: X) -> tuple[X, X, X]:
+    """(d, q, up): lgamma(a) = d P(d) + log q, or - log q where `up`; 0 <= a < 15/2."""
+    tiny, low = a.lt(0.5), a.lt(1.5)
+    j = (a + 0.5).call("floor") - 2.0
+    product = a.const(1.0)
+    for i in range(1, 6):
+        product = j.ge(float(i)).where(product * (a - float(i)), product)
+    q = tiny.where(a * (a + 1.0), low.where(a, product))
+    d = tiny.where(a, low.where(a - 1.0, a - (j + 2.0)))
+    return d, q, low
+
+
+def lgamma(x: X) -> X:
+    """log |gamma(x)| of a float64: infinite at 0, -1, -2, ... and at infinities."""
+    a = x.abs()
+    large = a.ge(7.5)
+    d, q, up = _small_gamma(large.where(2.0, a))
+    big = large.where(a, 10.0)
+    lg = log(large.where(big, q))
+    u = 1.0 / big
+    stirling = (big - 0.5).fma(lg - 1.0, u.fma(poly(u * u, _STIRLING64), 0.41893853320467274))
+    y = large.where(stirling, d.fma(poly(d, _LGAMMA64), up.where(-lg, lg)))
+    s, _ = sin_cos_pi(a)
+    reflected = s.eq(0.0).where(INF, -log(a * s / _PI) - y)
+    y = (x.lt(0.0) & a.gt(2.0**-60)).where(reflected, y)
+    y = a.eq(INF).where(INF, y)
+    return x.isnan().where(x, y)
+
+
+def digamma(x: X) -> X:
+    """d/dx log gamma(x) of a float64: -inf at +0, +inf at -0, NaN at negative integers."""
+    negative = x.lt(0.0)
+    y = negative.where(1.0 - x, x)
+    n, d = y.const(1.0), y
+    for i in range(1, 8):
+        step = y + float(i)
+        n, d = n.fma(step, d), d * step
+    low = y.lt(8.0)
+    z = low.where(y + 8.0, y)
+    u = 1.0 / z
+    square = u * u
+    r = log(z) - (0.5 * u + square * poly(square, _DIGAMMA64))
+    r = r - low.where(n / d, 0.0)
+    whole = negative & x.call("trunc").eq(x)
+    r = negative.where(r - cot_pi(negative.where(x, 0.25)) * _PI, r)
+    return whole.where(NAN, r)
+
+
+def cbrt(x: X) -> X:
+    """Cube root of a float64: an exponent-thirded start, two Halley steps, one Newton step."""
+    a = x.abs()
+    tiny, huge = a.lt(2.0**-1000), a.gt(2.0**1000)
+    a = a * tiny.where(2.0**54, huge.where(a.const(2.0**-54), 1.0))
+    high = (a.bits() >> 32).to("trunc", "i32").to("sitofp", "double")
+    thirds = high.fma(1.0 / 3.0, 715094163.0)
+    bits = (thirds.call("floor") + 2.0**52).bits() << 32
+    t = bits.float()
+    for _ in range(2):
+        c = t * t * t
+        t = t * ((c + a + a) / (c + c + a))
+    t2 = t * t
+    rest = t2.fma(-t, a) - t * t.fma(t, -t2)
+    t = t + rest / (3.0 * t2)
+    y = (t * tiny.where(2.0**-18, huge.where(t.const(2.0**18), 1.0))).copysign(x)
+    return (x.eq(0.0) | x.abs().cmp("ueq", INF)).where(x, y)

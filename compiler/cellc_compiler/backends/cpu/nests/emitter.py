@@ -1,0 +1,720 @@
+"""Loop nests to LLVM: vector loops with masked tails, reductions in a fixed order.
+
+Order of a reduction in mode `row`, W lanes and U accumulators: element j of the flat inner axis
+goes to lane j % W of accumulator (j // W) % U; the accumulators are combined in order, then the
+lanes by halves. In mode `column` each element is one chain over the reduced space. W and U
+follow from the accumulator type and the extent, so the bits do too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from cellc_runtime.dtypes import DType
+from cellc_runtime.records import dataclass, field
+from cellc_runtime.target import Target
+
+from ....ir.graph import Value
+from ....ir.types import prod
+from ....loops.expr import Expr, const
+from ....loops.index import Dyn, Index, Quot, Var
+from ....loops.nest import Nest, Phase, Reduce, Scratch, Store, children, depends_on, walk
+from ....lower.kernel import PLACEHOLDER, Kernel
+from ..llvm import reduction, scalar
+from ..llvm.convert import memory_type, register_type
+from ..llvm.text import Function, V, element, lanes_of, module, sizeof, suffix, vector
+
+GRAIN_CYCLES = 30_000.0
+"""Work a task should have so that handing it out costs little."""
+AHEAD_ROWS = 24
+"""Trips by which a strip's operands are asked for before they are read."""
+FAR_BYTES = 2048
+FETCHED_BYTES = 1 << 21
+"""What is nearer, or smaller, the hardware's own prefetching or the caches serve."""
+LINE = 64
+LEAST_STRIPS = 8
+"""Strips that a nest should have: they are its tasks."""
+
+
+@dataclass(slots=True)
+class Scope:
+    """Where expressions are evaluated: lanes along one variable, values found so far."""
+
+    lanes: int
+    lane: Var | None
+    base: V | None
+    mask: V | None
+    parent: Scope | None = None
+    memo: dict[int, V] = field(default_factory=dict)
+    wide: dict[tuple[int, int], V] = field(default_factory=dict)
+
+    def find(self, key: int) -> V | None:
+        """A value computed in this scope or one around it."""
+        scope: Scope | None = self
+        while scope is not None:
+            if key in scope.memo:
+                return scope.memo[key]
+            scope = scope.parent
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """How the work of a nest is cut into tasks."""
+
+    rows: int
+    rows_per_task: int
+    chunk: int  # inner elements per task, 0 if the inner loop is not cut
+    chunks: int
+
+    @property
+    def ntasks(self) -> int:
+        """Number of tasks."""
+        if self.chunk:
+            return self.rows * self.chunks
+        return -(-self.rows // self.rows_per_task)
+
+
+class NestEmitter:
+    """Writes the kernel of one nest."""
+
+    def __init__(self, nest: Nest, target: Target, streamed: Collection[Any] = ()) -> None:
+        self.nest = nest
+        self.target = target
+        self.streamed = streamed
+        self.f = Function(PLACEHOLDER, [("ptr", "bufs"), ("i64", "lo"), ("i64", "hi")], target)
+        self.buffers: list[Any] = []
+        self.pointers: dict[Any, V] = {}
+        self.vars: dict[Var, V] = {}
+        self.dependence: dict[int, frozenset[Var]] = {}
+        self.streams = False
+        self.lanes = self._lanes()
+        self.split = self._split()
+
+    # --- shape of the kernel --------------------------------------------------------------------
+
+    def _lanes(self) -> int:
+        nest = self.nest
+        if any(p.reduces for p in nest.phases):
+            lanes = self.target.lanes(nest.accumulate)
+            if nest.mode == "column" and nest.rows and nest.rows[-1].extent >= 4 * lanes:
+                return self._strip(lanes)
+            return lanes
+        size = max((e.dtype.itemsize for e in walk(list(nest.roots()))
+                    if e.op != "index" and not e.dtype.is_complex), default=4)
+        return self.target.lanes(min(max(size, 4), 8))
+
+    def _strip(self, lanes: int) -> int:
+        """Columns of a strip. Each is a chain of its own, so their number changes no bit; long
+        runs of rows that lie far apart are read faster, where that leaves strips enough."""
+        nest = self.nest
+        if self._cycles() >= 8:
+            return 2 * lanes
+        extent, reduces = nest.rows[-1].extent, sum(len(p.reduces) for p in nest.phases)
+        reduced = max(prod(v.extent for v in p.loops) for p in nest.phases)
+        far = extent * 4 >= FAR_BYTES and extent * reduced * 4 >= FETCHED_BYTES
+        wide = far and extent >= LEAST_STRIPS * 8 * lanes \
+            and 8 * reduces <= self.target.vector_registers // 2
+        return 8 * lanes if wide else 4 * lanes
+
+    def _cycles(self) -> float:
+        """Estimated cycles per element."""
+        seen = {id(e): e for e in walk(list(self.nest.roots()))}
+        return sum(scalar.cycles(e) for e in seen.values()) * 16 / self.target.lanes(4) / 8
+
+    def _split(self) -> Split:
+        nest = self.nest
+        inner = sum(prod(v.extent for v in p.loops) for p in nest.phases) or 1
+        rows = prod(v.extent for v in nest.rows)
+        if nest.mode == "column":
+            rows = rows // max(nest.rows[-1].extent, 1) * -(-nest.rows[-1].extent // self.lanes)
+            inner *= self.lanes
+        per_row = max(inner * self._cycles() / max(len(nest.phases), 1), 1.0) * len(nest.phases)
+        self.cost = per_row * rows
+        cuttable = len(nest.phases) == 1 and not nest.phases[0].reduces and nest.mode == "row" \
+            and len(nest.phases[0].loops) == 1
+        if cuttable and per_row > 2 * GRAIN_CYCLES:
+            chunks = max(1, int(per_row // GRAIN_CYCLES))
+            step = self.lanes * 4
+            chunk = -(-inner // chunks)
+            chunk = -(-chunk // step) * step
+            return Split(rows, 1, chunk, -(-inner // chunk))
+        tasks = -(-rows // max(1, int(GRAIN_CYCLES // per_row)))
+        tasks += tasks > 1 and tasks % 2  # few tasks, of one size: two threads end together
+        per, block = max(1, -(-rows // max(tasks, 1))), max(nest.block, 1)
+        return Split(rows, -(-per // block) * block, 0, 1)
+
+    def kernel(self) -> Kernel:
+        """The finished kernel; `buffers` holds its buffers in order."""
+        f = self.f
+        self._collect()
+        for i, b in enumerate(self.buffers):
+            self.pointers[b] = f.load("ptr", f.gep(f.arg("bufs"), i, "ptr"))
+        if self.split.chunk:
+            f.loop(f.arg("lo"), f.arg("hi"), 1, [], self._chunk_task)
+        else:
+            per = self.split.rows_per_task
+            lo = f.mul(f.arg("lo"), f.i64(per))
+            hi = f.mul(f.arg("hi"), f.i64(per))
+            if self.split.rows % per:
+                hi = f.intrinsic("smin", "i64", hi, f.i64(self.split.rows))
+            block = self.nest.block
+            f.loop(lo, hi, block or 1, [], self._rows_of_block if block else self._row)
+        f.ret_()
+        extra = "!0 = !{i32 1}" if self.streams else ""
+        return Kernel(module([f], extra), self.split.ntasks, len(self.buffers), self.cost)
+
+    def _collect(self) -> None:
+        """Number the buffers by first use, so that equal nests give equal text."""
+        table: dict[Any, None] = {}
+        for phase in self.nest.phases:
+            roots = [s.value for s in phase.stores] + [r.value for r in phase.reduces]
+            for e in walk(roots):
+                if e.op == "load":
+                    table.setdefault(e.payload.buffer)
+            for s in phase.stores:
+                table.setdefault(s.buffer)
+        for b in table:
+            if isinstance(b, Scratch):
+                self.pointers[b] = self.f.alloca(b.elements * b.dtype.itemsize)
+            else:
+                self.buffers.append(b)
+
+    # --- rows -----------------------------------------------------------------------------------
+
+    def _row(self, row: V, _: list[V]) -> None:
+        scope = self._row_scope(row)
+        for phase in self.nest.phases:
+            self._phase(phase, scope, None)
+
+    def _rows_of_block(self, first: V, _: list[V]) -> None:
+        """A block of rows: its sums begin with zeros."""
+        f, scope = self.f, self._row_scope(first)
+        for phase in self.nest.phases:
+            zeros = [Store(s.buffer, s.offset, const(0, s.value.dtype))
+                     for s in phase.stores if s.adds]
+            if zeros:
+                self._phase(Phase(phase.loops, zeros), scope, None)
+        f.loop(first, f.add(first, f.i64(self.nest.block)), 1, [], self._row, runs=True)
+
+    def _chunk_task(self, task: V, _: list[V]) -> None:
+        f = self.f
+        chunks, chunk = self.split.chunks, self.split.chunk
+        row, part = task, f.i64(0)
+        if chunks > 1:
+            row = f.binary("udiv", task, f.i64(chunks))
+            part = f.binary("urem", task, f.i64(chunks))
+        scope = self._row_scope(row)
+        (phase,) = self.nest.phases
+        lo = f.mul(part, f.i64(chunk))
+        end = f.i64(phase.loops[0].extent)
+        hi = f.intrinsic("smin", "i64", f.add(lo, f.i64(chunk)), end)
+        self._phase(phase, scope, (lo, hi))
+
+    def _row_scope(self, row: V) -> Scope:
+        """Decode the row variables; in mode `column` the lanes are a strip of the last one."""
+        f, rows = self.f, list(self.nest.rows)
+        if self.nest.mode != "column":
+            self._decode(row, rows)
+            return Scope(1, None, None, None)
+        lane = rows.pop()
+        strips = -(-lane.extent // self.lanes)
+        strip = row
+        if rows:
+            strip = f.binary("urem", row, f.i64(strips)) if strips > 1 else f.i64(0)
+            self._decode(f.binary("udiv", row, f.i64(strips)) if strips > 1 else row, rows)
+        base = f.mul(strip, f.i64(self.lanes))
+        mask = None
+        if lane.extent % self.lanes:
+            mask = f.tail_mask(f.sub(f.i64(lane.extent), base), self.lanes)
+        return Scope(self.lanes, lane, base, mask)
+
+    def _decode(self, row: V, rows: Sequence[Var]) -> None:
+        f = self.f
+        for v in reversed(rows[1:]):
+            self.vars[v] = f.binary("urem", row, f.i64(v.extent))
+            row = f.binary("udiv", row, f.i64(v.extent))
+        if rows:
+            self.vars[rows[0]] = row
+
+    # --- phases ---------------------------------------------------------------------------------
+
+    def _phase(self, phase: Phase, row: Scope, bounds: tuple[V, V] | None) -> None:
+        if not phase.loops:
+            self._run_stores(phase.stores, row)
+            return
+        self._hoist(phase, row)
+        column = self.nest.mode == "column"
+        unroll = 1 if column else self._unroll(phase)
+        accs: list[V] = []
+        for r in phase.reduces:
+            ty = vector(self._register(r.value.dtype), self.lanes)
+            accs += reduction.identity(self.f, r.kind, ty, r.value.dtype) * unroll
+        outer = phase.loops if column else phase.loops[:-1]
+        accs = self._loops(phase, outer, row, accs, unroll, bounds)
+        self._finish(phase, row, accs, unroll)
+
+    def _unroll(self, phase: Phase) -> int:
+        """Independent accumulators: two when there are two vectors to feed them."""
+        return 2 if phase.reduces and phase.loops[-1].extent >= 2 * self.lanes else 1
+
+    def _loops(
+        self, phase: Phase, outer: Sequence[Var], row: Scope, accs: list[V], unroll: int,
+        bounds: tuple[V, V] | None,
+    ) -> list[V]:
+        column = self.nest.mode == "column"
+        if outer:
+            var = outer[0]
+
+            def body(i: V, carried: list[V]) -> list[V]:
+                self.vars[var] = i
+                if column and len(outer) == 1:
+                    self._fetch_ahead(phase, var, row)
+                return self._loops(phase, outer[1:], row, carried, unroll, bounds)
+
+            return self.f.loop(0, var.extent, 1, accs, body)
+        if column:
+            scope = Scope(row.lanes, row.lane, row.base, row.mask, row)
+            return self._step(phase, scope, accs, 0, 1)
+        return self._lane_loop(phase, row, accs, unroll, bounds)
+
+    def _fetch_ahead(self, phase: Phase, var: Var, row: Scope) -> None:
+        """Ask for what the strip reads some trips later: its runs are short and far apart, so the
+        hardware does not see them coming."""
+        f = self.f
+        done: set[tuple[Any, Index]] = set()
+        for e in walk([r.value for r in phase.reduces]):
+            if e.op != "load" or e.payload.part is not None or e.args:
+                continue
+            offset, size = e.payload.offset, sizeof(memory_type(e.dtype))
+            step = offset.coefficient(var)
+            far = step is not None and step * size >= FAR_BYTES \
+                and step * size * var.extent >= FETCHED_BYTES
+            if step is None or not far or row.lane is None or offset.coefficient(row.lane) != 1 \
+                    or (e.payload.buffer, offset) in done:
+                continue
+            done.add((e.payload.buffer, offset))
+            memory = memory_type(e.dtype)
+            at = f.gep(self.pointers[e.payload.buffer], self._index(offset, row), memory)
+            for line in range(-(-row.lanes * size // LINE)):
+                f.prefetch(f.gep(at, AHEAD_ROWS * step * size + line * LINE))
+
+    def _lane_loop(
+        self, phase: Phase, row: Scope, accs: list[V], unroll: int, bounds: tuple[V, V] | None
+    ) -> list[V]:
+        f, lane, w = self.f, phase.loops[-1], self.lanes
+        if bounds is not None:
+            return self._bounded_loop(phase, row, bounds)
+        block = w * unroll
+        full = lane.extent // block * block
+
+        def body(base: V, carried: list[V]) -> list[V]:
+            for u in range(unroll):
+                at = f.add(base, f.i64(u * w))
+                carried = self._step(phase, Scope(w, lane, at, None, row), carried, u, unroll)
+            return carried
+
+        # Tested first: the constants of polynomials then leave registers to what is computed.
+        accs = f.loop(0, full, block, accs, body, runs=False)
+        for u, start in enumerate(range(full, lane.extent, w)):
+            left = lane.extent - start
+            mask = f.tail_mask(f.i64(left), w) if left < w else None
+            accs = self._step(phase, Scope(w, lane, f.i64(start), mask, row), accs, u, unroll)
+        return accs
+
+    def _bounded_loop(self, phase: Phase, row: Scope, bounds: tuple[V, V]) -> list[V]:
+        """The lane loop of one chunk of a nest without reductions."""
+        f, lane, w = self.f, phase.loops[-1], self.lanes
+        lo, hi = bounds
+
+        def body(base: V, _: list[V]) -> list[V]:
+            return self._step(phase, Scope(w, lane, base, None, row), [], 0, 1)
+
+        if lane.extent % w == 0:
+            return f.loop(lo, hi, w, [], body)
+        full = f.sub(hi, f.binary("urem", f.sub(hi, lo), f.i64(w)))
+        f.loop(lo, full, w, [], body)
+
+        def tail() -> None:
+            mask = f.tail_mask(f.sub(hi, full), w)
+            self._step(phase, Scope(w, lane, full, mask, row), [], 0, 1)
+
+        f.when(f.cmp("slt", full, hi), tail)
+        return []
+
+    def _step(
+        self, phase: Phase, scope: Scope, accs: list[V], u: int, unroll: int
+    ) -> list[V]:
+        """One vector of the inner space: evaluate, store, accumulate."""
+        accs = list(accs)
+        slot = 0
+        for r in phase.reduces:
+            width = reduction.width(r.kind)
+            at = slot + u * width
+            x = self._wide(r.value, scope)
+            new = reduction.combine(
+                self.f, r.kind, r.value.dtype, accs[at : at + width],
+                self._reduced(r, x, phase, scope),
+            )
+            if scope.mask is not None and self.nest.mode == "row":
+                new = [self.f.select(scope.mask, n, o)
+                       for n, o in zip(new, accs[at : at + width], strict=True)]
+            accs[at : at + width] = new
+            slot += width * unroll
+        self._run_stores(phase.stores, scope)
+        return accs
+
+    def _reduced(self, r: Reduce, x: V, phase: Phase, scope: Scope) -> list[V]:
+        if reduction.width(r.kind) == 1:
+            return [x]
+        position = Index.of(phase.loops[-1])
+        if scope.lane is phase.loops[-1]:
+            return [x, self._index_vector(position, scope, "i64")]
+        return [x, self.f.splat(self._index(position, scope), scope.lanes)]
+
+    def _finish(self, phase: Phase, row: Scope, accs: list[V], unroll: int) -> None:
+        slot = 0
+        for r in phase.reduces:
+            width = reduction.width(r.kind)
+            parts = [accs[slot + u * width : slot + (u + 1) * width] for u in range(unroll)]
+            total = parts[0]
+            for p in parts[1:]:
+                total = reduction.combine(self.f, r.kind, r.value.dtype, total, p)
+            if self.nest.mode == "row":
+                total = reduction.across_lanes(self.f, r.kind, r.value.dtype, total)
+            row.memo[id(r.result)] = self._as_result(total[-1], r)
+            slot += width * unroll
+
+    def _as_result(self, v: V, r: Reduce) -> V:
+        if reduction.width(r.kind) == 2:
+            return self.f.cast("trunc", v, element(register_type(r.result.dtype)))
+        return v
+
+    def _run_stores(self, stores: Sequence[Store], scope: Scope) -> None:
+        """Evaluate everything, then write: a nest may update a buffer in place."""
+        values = [self._value(s.value, scope) for s in stores]
+        for s, v in zip(stores, values, strict=True):
+            self._store(s, v, scope)
+
+    # --- invariants -----------------------------------------------------------------------------
+
+    def _hoist(self, phase: Phase, row: Scope) -> None:
+        """Evaluate before the loops what does not change in them."""
+        loops = set(phase.loops)
+        roots = [s.value for s in phase.stores] + [r.value for r in phase.reduces]
+        for e in walk(roots):
+            if not depends_on(e, self.dependence) & loops:
+                continue
+            for child in children(e):
+                if child.op != "const" and not depends_on(child, self.dependence) & loops:
+                    self._hoist_one(child, e, row)
+        for e in roots:
+            if e.op != "const" and not depends_on(e, self.dependence) & loops:
+                self._hoist_one(e, None, row)
+
+    def _hoist_one(self, e: Expr, user: Expr | None, row: Scope) -> None:
+        if user is not None and user.op == "load" and user.args and e is user.args[0]:
+            return  # a mask guards memory: keep it beside its load
+        v = self._value(e, row)
+        if self.nest.mode == "row" and lanes_of(v.ty) == 1:
+            row.wide.setdefault((id(e), self.lanes), self.f.splat(v, self.lanes))
+
+    # --- expressions ----------------------------------------------------------------------------
+
+    def _register(self, dtype: DType) -> str:
+        return register_type(dtype)
+
+    def _value(self, e: Expr, scope: Scope) -> V:
+        """The value of an expression: a vector of the scope's lanes, or a scalar if uniform."""
+        found = scope.find(id(e))
+        if found is None:
+            found = scope.memo[id(e)] = self._compute(e, scope)
+        return found
+
+    def _wide(self, e: Expr, scope: Scope) -> V:
+        """The value as a vector of the scope's lanes."""
+        v = self._value(e, scope)
+        if lanes_of(v.ty) == scope.lanes:
+            return v
+        s: Scope | None = scope
+        while s is not None:
+            if (id(e), scope.lanes) in s.wide:
+                return s.wide[(id(e), scope.lanes)]
+            s = s.parent
+        if e.op == "const":
+            return self.f.const(vector(v.ty, scope.lanes), e.payload)
+        wide = scope.wide[(id(e), scope.lanes)] = self.f.splat(v, scope.lanes)
+        return wide
+
+    def _compute(self, e: Expr, scope: Scope) -> V:
+        if e.op == "const":
+            return self.f.const(self._register(e.dtype), e.payload)
+        if e.op == "load":
+            return self._load(e, scope)
+        if e.op == "index":
+            return self._index_value(e.payload, scope)
+        if e.op == "ref":
+            raise KeyError("a reduction is read before its phase")
+        args = [self._value(a, scope) for a in e.args]
+        if any(lanes_of(a.ty) != lanes_of(args[0].ty) for a in args):
+            args = [self._wide(a, scope) for a in e.args]
+        return scalar.compute(self.f, e, args)
+
+    # --- indices --------------------------------------------------------------------------------
+
+    def _uniform(self, index: Index, scope: Scope) -> bool:
+        if scope.lane is None:
+            return True
+        if any(v == scope.lane for v in _plain_vars(index)):
+            return False
+        return all(lanes_of(self._value(d.expr, scope).ty) == 1 for d in _dyns(index))
+
+    def _index_value(self, index: Index, scope: Scope) -> V:
+        if self._uniform(index, scope):
+            return self._index(index, scope)
+        return self._index_vector(index, scope, "i64")
+
+    def _index(self, index: Index, scope: Scope) -> V:
+        """A scalar index; the lane variable stands for the first lane."""
+        f = self.f
+        total = f.i64(index.const)
+        for atom, c in index.terms:
+            if isinstance(atom, Var):
+                v = scope.base if atom == scope.lane and scope.base is not None else self.vars[atom]
+            elif isinstance(atom, Dyn):
+                v = self._value(atom.expr, scope)
+            else:
+                v = self._divide(atom, self._index(atom.of, scope))
+            total = f.add(total, f.mul(v, f.i64(c)))
+        return total
+
+    def _divide(self, atom: Any, v: V) -> V:
+        """Floor division or remainder by a constant."""
+        f, by = self.f, self.f.const(v.ty, atom.by)
+        kind = "div" if isinstance(atom, Quot) else "rem"
+        if atom.of.bounds[0] >= 0:
+            return f.binary("u" + kind, v, by)
+        low = (atom.by - 1 - atom.of.bounds[0]) // atom.by * atom.by  # makes it non-negative
+        shifted = f.binary("add", v, f.const(v.ty, low))
+        out = f.binary("u" + kind, shifted, by)
+        return out if kind == "rem" else f.binary("sub", out, f.const(v.ty, low // atom.by))
+
+    def _index_vector(self, index: Index, scope: Scope, ty: str) -> V:
+        """An index in every lane."""
+        f, n = self.f, scope.lanes
+        assert scope.lane is not None
+        wide = vector(ty, n)
+        stride = index.coefficient(scope.lane)
+        if stride is not None and not _has_vector_dyn(self, index, scope):
+            base = f.splat(_to(f, self._index(index, scope), ty), n)
+            steps = [str(stride * i) for i in range(n)]
+            ramp = V(wide, "<" + ", ".join(f"{ty} {s}" for s in steps) + ">")
+            return f.binary("add", base, ramp) if n > 1 else base
+        total = f.const(wide, index.const)
+        for atom, c in index.terms:
+            v = self._atom_vector(atom, scope, ty)
+            total = f.binary("add", total, f.binary("mul", v, f.const(wide, c)))
+        return total
+
+    def _atom_vector(self, atom: Any, scope: Scope, ty: str) -> V:
+        f, n = self.f, scope.lanes
+        if isinstance(atom, Var):
+            if atom == scope.lane:
+                return self._index_vector(Index.of(atom), scope, ty)
+            return f.splat(_to(f, self.vars[atom], ty), n)
+        if isinstance(atom, Dyn):
+            v = self._value(atom.expr, scope)
+            v = v if lanes_of(v.ty) == n else f.splat(v, n)
+            return v if ty == "i64" else f.cast("trunc", v, ty)
+        return self._divide(atom, self._index_vector(atom.of, scope, ty))
+
+    # --- memory ---------------------------------------------------------------------------------
+
+    def _load(self, e: Expr, scope: Scope) -> V:
+        f, access = self.f, e.payload
+        where = self._value(e.args[0], scope) if e.args else None
+        memory = memory_type(e.dtype)
+        pointer, offset = self.pointers[access.buffer], access.offset
+        if access.part is not None:
+            offset = offset * 2 + access.part
+        uniform = self._uniform(offset, scope) and (where is None or lanes_of(where.ty) == 1)
+        if uniform:
+            raw = self._load_scalar(pointer, self._index(offset, scope), memory, where)
+        else:
+            raw = self._load_vector(access.buffer, offset, scope, memory, where)
+        return scalar.from_memory(f, raw, e.dtype)
+
+    def _load_scalar(self, pointer: V, at: V, memory: str, where: V | None) -> V:
+        f = self.f
+        if where is None:
+            return f.load(memory, f.gep(pointer, at, memory))
+        safe = f.select(where, at, f.i64(0))
+        raw = f.load(memory, f.gep(pointer, safe, memory))
+        return f.select(where, raw, f.zero(memory))
+
+    def _load_vector(
+        self, buffer: Any, offset: Index, scope: Scope, memory: str, where: V | None
+    ) -> V:
+        f, n, pointer = self.f, scope.lanes, self.pointers[buffer]
+        ty = vector(memory, n)
+        mask = self._mask(where, scope)
+        assert scope.lane is not None
+        if offset.coefficient(scope.lane) == 1 and not _has_vector_dyn(self, offset, scope):
+            p = f.gep(pointer, self._index(offset, scope), memory)
+            if n == 1 or mask is None:
+                return f.load(ty, p)
+            return f.masked_load(ty, p, mask, f.zero(ty))
+        full = mask if mask is not None else V(vector("i1", n), "splat (i1 true)")
+        if sizeof(memory) < 4 and n > 1 and self.target.vector_bytes > 16:
+            nbytes = buffer.type.nbytes if isinstance(buffer, Value) else 0
+            if 4 <= nbytes < 1 << 31:
+                at = self._positions(offset, scope)
+                return gather_words(f, memory, pointer, at, full, nbytes)
+        return gather(f, ty, self._pointers(pointer, offset, scope, memory), full)
+
+    def _positions(self, offset: Index, scope: Scope) -> V:
+        lo, hi = offset.bounds
+        ty = "i32" if lo >= -(1 << 31) and hi < (1 << 31) - 4 else "i64"
+        return self._index_vector(offset, scope, ty)
+
+    def _pointers(self, pointer: V, offset: Index, scope: Scope, memory: str) -> V:
+        at = self._positions(offset, scope)
+        return self.f.emit(
+            vector("ptr", scope.lanes), f"getelementptr {memory}, {pointer}, {at}"
+        )
+
+    def _mask(self, where: V | None, scope: Scope) -> V | None:
+        if where is None:
+            return scope.mask
+        wide = where if lanes_of(where.ty) == scope.lanes else self.f.splat(where, scope.lanes)
+        return wide if scope.mask is None else self.f.binary("and", wide, scope.mask)
+
+    def _store(self, s: Store, v: V, scope: Scope) -> None:
+        f, n = self.f, scope.lanes
+        offset = s.offset if s.part is None else s.offset * 2 + s.part
+        pointer = self.pointers[s.buffer]
+        dtype = s.value.dtype
+        memory = memory_type(dtype)
+        if scope.lane is None:
+            p = f.gep(pointer, self._index(offset, scope), memory)
+            f.store(scalar.to_memory(f, v, dtype), p)
+            return
+        wide = v if lanes_of(v.ty) == n else f.splat(v, n)
+        raw = scalar.to_memory(f, wide, dtype)
+        if offset.coefficient(scope.lane) == 1:
+            p = f.gep(pointer, self._index(offset, scope), memory)
+            if s.adds:
+                old = f.load(raw.ty, p) if scope.mask is None \
+                    else f.masked_load(raw.ty, p, scope.mask, f.zero(raw.ty))
+                (raw,) = reduction.combine(f, "sum", dtype, [old], [raw])
+            if scope.mask is None:
+                self._store_vector(s, raw, p, scope)
+            else:
+                f.masked_store(raw, p, scope.mask)
+            return
+        full = scope.mask if scope.mask is not None else V(vector("i1", n), "splat (i1 true)")
+        scatter(f, raw, self._pointers(pointer, offset, scope, memory), full)
+
+
+    def _store_vector(self, s: Store, raw: V, p: V, scope: Scope) -> None:
+        """A whole vector; past the caches if the buffer is streamed and the place is aligned."""
+        nbytes = sizeof(element(raw.ty)) * scope.lanes
+        aligned = s.buffer in self.streamed and (nbytes in (16, 32) or nbytes % 64 == 0) \
+            and s.offset.const % scope.lanes == 0 and all(
+                isinstance(atom, Var) and (atom == scope.lane or c % scope.lanes == 0)
+                for atom, c in s.offset.terms)
+        if aligned:
+            self.f.store(raw, p, min(nbytes, 64), ", !nontemporal !0")
+            self.streams = True
+        else:
+            self.f.store(raw, p)
+
+
+def _to(f: Function, v: V, ty: str) -> V:
+    return v if v.ty == ty else f.cast("trunc", v, ty) if not v.ref.lstrip("-").isdigit() \
+        else V(ty, v.ref)
+
+
+def _plain_vars(index: Index) -> list[Var]:
+    out: list[Var] = []
+    for atom, _ in index.terms:
+        if isinstance(atom, Var):
+            out.append(atom)
+        elif not isinstance(atom, Dyn):
+            out += _plain_vars(atom.of)
+    return out
+
+
+def _dyns(index: Index) -> list[Dyn]:
+    out: list[Dyn] = []
+    for atom, _ in index.terms:
+        if isinstance(atom, Dyn):
+            out.append(atom)
+        elif not isinstance(atom, Var):
+            out += _dyns(atom.of)
+    return out
+
+
+def _has_vector_dyn(em: NestEmitter, offset: Index, scope: Scope) -> bool:
+    return any(lanes_of(em._value(d.expr, scope).ty) > 1 for d in _dyns(offset))
+
+
+def gather(f: Function, ty: str, pointers: V, mask: V, align: int = 0) -> V:
+    """Load each lane from its own address where the mask is set (0 elsewhere). The addresses are
+    multiples of `align`, by default of an element's size."""
+    name = f"llvm.masked.gather.{suffix(ty)}.v{lanes_of(ty)}p0"
+    f.declares.add(f"declare {ty} @{name}({pointers.ty}, i32 immarg, {mask.ty}, {ty})")
+    align = align or sizeof(element(ty))
+    return f.emit(ty, f"call {ty} @{name}({pointers}, i32 {align}, {mask}, {f.zero(ty)})")
+
+
+def gather_words(f: Function, memory: str, base: V, at: V, mask: V, nbytes: int) -> V:
+    """`gather` of elements of 1 or 2 bytes at `base + at`, for which there is no instruction: LLVM
+    would branch for each lane. Four bytes that begin with the element are gathered; at the end of
+    the `nbytes` (4 at least) behind `base`, the last four, in which it lies further up."""
+    size, lanes = sizeof(memory), lanes_of(at.ty)
+    first = f.binary("mul", at, f.const(at.ty, size)) if size > 1 else at
+    inside = f.intrinsic("smin", at.ty, first, f.const(at.ty, nbytes - 4))
+    pointers = f.emit(vector("ptr", lanes), f"getelementptr i8, {base}, {inside}")
+    found = gather(f, vector("i32", lanes), pointers, mask, align=1)
+    part = f.sub(first, inside)
+    part = part if element(at.ty) == "i32" else f.cast("trunc", part, "i32")
+    shift = f.binary("shl", part, f.const(part.ty, 3))
+    # A lane that is masked out may be anywhere.
+    shift = f.binary("and", shift, f.const(part.ty, 31))
+    raw = f.cast("trunc", f.binary("lshr", found, shift), f"i{8 * size}")
+    return f.cast("bitcast", raw, memory) if memory == "half" else raw
+
+
+def scatter(f: Function, value: V, pointers: V, mask: V) -> None:
+    """Store each lane to its own address where the mask is set."""
+    ty = value.ty
+    name = f"llvm.masked.scatter.{suffix(ty)}.v{lanes_of(ty)}p0"
+    f.declares.add(f"declare void @{name}({ty}, {pointers.ty}, i32 immarg, {mask.ty})")
+    align = sizeof(element(ty))
+    f.line(f"call void @{name}({value}, {pointers}, i32 {align}, {mask})")
+
+
+def emit_nest(
+    nest: Nest, target: Target, streamed: Collection[Any] = ()
+) -> tuple[Kernel, list[Any]]:
+    """The kernel of a nest and its buffers (values) in the order of its `bufs`.
+
+    Buffers in `streamed` begin at a multiple of 64 bytes and are written past the caches.
+    """
+    emitter = NestEmitter(nest, target, streamed)
+    return emitter.kernel(), emitter.buffers
+
+
+
+def rows_function(nest: Nest, target: Target, name: str) -> tuple[Function, list[Any], float]:
+    """A nest of mode `row` as an internal function `void name(ptr bufs, i64 lo, i64 hi)` of rows,
+    for kernels that compute its rows beside others; its buffers in the order of `bufs`, and the
+    estimated cycles of all rows.
+    """
+    emitter = NestEmitter(nest, target)
+    emitter.split = Split(emitter.split.rows, 1, 0, 1)
+    emitter.f.name, emitter.f.linkage = name, "internal"
+    emitter.kernel()
+    return emitter.f, emitter.buffers, emitter.cost

@@ -1,0 +1,141 @@
+"""Flat nests of any length, and many of them as one kernel.
+
+A nest is *flat* if it is one loop without reductions that reads and writes every buffer at the
+loop's own index, or reads one element for all. The update of a parameter by an optimizer is: its
+kernel does not depend on the parameter's shape, so one serves all parameters, and one call.
+
+The buffers of such a kernel are a table: for each entry the number of its first task, its length
+and its pointers, and behind the last entry a number that no task has. A task is a chunk of an
+entry; all have the same length but the last ones of entries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from cellc_runtime.records import dataclass
+from cellc_runtime.target import Target
+
+from ....loops.expr import Expr
+from ....loops.index import Index, Var
+from ....loops.nest import Nest, walk
+from ....lower.kernel import Kernel
+from ..llvm.text import V, module
+from .emitter import GRAIN_CYCLES, NestEmitter, Scope
+
+HEAD = 2
+"""Words of an entry before its pointers: its first task and its length."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flat:
+    """The kernel of a flat nest.
+
+    Attributes:
+        body: its text, the same for every length.
+        buffers: in the order of an entry's pointers.
+        length: of this nest.
+        chunk: elements of a task.
+        cost: estimated cycles of an element.
+    """
+
+    body: str
+    buffers: tuple[Any, ...]
+    length: int
+    chunk: int
+    cost: float
+
+    @property
+    def tasks(self) -> int:
+        """Tasks of this nest."""
+        return -(-self.length // self.chunk)
+
+
+def flat(nest: Nest, target: Target) -> Flat | None:
+    """The kernel of a nest for any length; None if it is not flat."""
+    if nest.rows or len(nest.phases) != 1 or nest.phases[0].reduces \
+            or len(nest.phases[0].loops) != 1:
+        return None
+    (phase,), lane = nest.phases, nest.phases[0].loops[0]
+    here = Index.of(lane)
+    if any(s.offset != here or s.part is not None for s in phase.stores):
+        return None
+    if not all(_is_flat(e, here) for e in walk(list(nest.roots()))):
+        return None
+    emitter = FlatEmitter(nest, target)
+    body = emitter.body()
+    return Flat(body, tuple(emitter.buffers), lane.extent, emitter.chunk, emitter._cycles())
+
+
+def _is_flat(e: Expr, here: Index) -> bool:
+    if e.op == "load":
+        access = e.payload
+        return access.part is None and (access.offset == here or not access.offset.terms)
+    return e.op != "index"
+
+
+def many(kernels: Sequence[Flat]) -> tuple[Kernel, tuple[tuple[int, int], ...]]:
+    """One kernel for nests of one body, and the head of the entry of each."""
+    first, heads = 0, []
+    for k in kernels:
+        heads.append((first, k.length))
+        first += k.tasks
+    cost = sum(k.cost * k.length for k in kernels)
+    words = len(kernels) * (HEAD + len(kernels[0].buffers)) + 1
+    return Kernel(kernels[0].body, first, words, cost), tuple(heads)
+
+
+class FlatEmitter(NestEmitter):
+    """Writes the kernel of a flat nest over a table of entries."""
+
+    def __init__(self, nest: Nest, target: Target) -> None:
+        super().__init__(nest, target)
+        step = 4 * self.lanes
+        self.chunk = max(int(GRAIN_CYCLES / max(self._cycles(), 0.1)) // step, 1) * step
+
+    def body(self) -> str:
+        """The text of the kernel."""
+        f = self.f
+        self._collect()
+        words = HEAD + len(self.buffers)
+        f.loop(f.arg("lo"), f.arg("hi"), 1, [f.arg("bufs")],
+               lambda t, carried: [self._task(t, carried[0], words)])
+        f.ret_()
+        return module([f])
+
+    def _task(self, task: V, entry: V, words: int) -> V:
+        """One chunk; the entry it belongs to, from which the search for the next one starts."""
+        f = self.f
+
+        def later(carried: list[V]) -> V:
+            return f.cmp("sle", f.load("i64", f.gep(carried[0], 8 * words)), task)
+
+        (entry,) = f.while_([entry], later, lambda carried: [f.gep(carried[0], 8 * words)])
+        first, length = (f.load("i64", f.gep(entry, 8 * k)) for k in range(HEAD))
+        for k, b in enumerate(self.buffers):
+            self.pointers[b] = f.load("ptr", f.gep(entry, 8 * (HEAD + k)))
+        lo = f.mul(f.sub(task, first), f.i64(self.chunk))
+        hi = f.intrinsic("smin", "i64", f.add(lo, f.i64(self.chunk)), length)
+        (phase,) = self.nest.phases
+        row = Scope(1, None, None, None)
+        self._hoist(phase, row)
+        self._open_loop(phase.loops[0], row, lo, hi)
+        return entry
+
+    def _open_loop(self, lane: Var, row: Scope, lo: V, hi: V) -> None:
+        """Whole vectors, then what is left under a mask."""
+        f, w = self.f, self.lanes
+        (phase,) = self.nest.phases
+        full = f.sub(hi, f.binary("urem", f.sub(hi, lo), f.i64(w)))
+
+        def body(base: V, _: list[V]) -> list[V]:
+            return self._step(phase, Scope(w, lane, base, None, row), [], 0, 1)
+
+        f.loop(lo, full, w, [], body)
+
+        def tail() -> None:
+            mask = f.tail_mask(f.sub(hi, full), w)
+            self._step(phase, Scope(w, lane, full, mask, row), [], 0, 1)
+
+        f.when(f.cmp("slt", full, hi), tail)

@@ -1,0 +1,1 @@
+"""Passes over graphs that choose for a CPU."""

@@ -1,0 +1,372 @@
+"""Layout: convolutions and what lies between them move to images with blocked channels.
+
+A convolution kernel that keeps channels in the lanes of a vector needs no copies of its image
+(see `backends.cpu.kernels.blocked.conv`). The pass walks the graph once in order, chooses for each
+convolution by an estimate of cycles, and carries blocked images through elementwise ops,
+concatenation of channels and maximum pools. Reorders stand only where a blocked image meets an op
+that needs NCHW. Every op computes the same elements with the same arithmetic: bits stay.
+
+16-bit floats are held as float32 while they are blocked: a kernel that widens what it reads would
+do so once for each use. Every op still rounds to its own type, so nothing but memory is wider.
+
+Padding becomes a border: the value is padded with zeros where it is made (lowering writes the
+border in the convolution's own stores), and everyone who reads it looks past the border it has
+no use for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from cellc_runtime.dtypes import DType
+from cellc_runtime.records import dataclass
+from cellc_runtime.target import Target
+
+from ....ir.graph import Builder, Graph, Node, Value
+from ....ir.op import lookup
+from ....ir.types import prod
+from ....ops.blocked import BLOCK_DTYPES, blocks, groups_fit, held
+from ....ops.elementwise import Elementwise
+from ....passes.base import Pass
+from ....passes.cleanup import Dce, Simplify
+
+Border = tuple[int, int, int, int]
+"""Rows and columns around an image: top, bottom, left, right."""
+
+_CONVOLUTIONS = ("conv2d", "conv2d_backward_data")
+_TRAINING = "conv2d_backward_weight"
+"""Marks a training step, whose backward convolutions read what the forward ones made."""
+_FEWEST_PIXELS = 8
+_PLAIN_SHARE = 0.6
+"""Share of the peak that the NCHW kernels reach, and blocked ones with full vectors."""
+_BLOCKED_SHARE = 0.85
+_DEPTHWISE_SHARES = (0.2, 0.4)
+_NARROW_SHARES = (0.38, 0.42)
+"""The same of both kinds where a block holds several groups."""
+_REORDER_CYCLES = 0.35
+"""Cycles to reorder one element."""
+
+
+@dataclass(slots=True)
+class Image:
+    """A blocked form of a value: `value`, its channels, and the border around its pixels."""
+
+    value: Value
+    channels: int
+    size: tuple[int, int]
+    border: Border = (0, 0, 0, 0)
+    bare: Value | None = None
+
+
+def _widest(a: Border, b: Border) -> Border:
+    return (max(a[0], b[0]), max(a[1], b[1]), max(a[2], b[2]), max(a[3], b[3]))
+
+
+def _is_transposed(node: Node) -> bool:
+    """Whether a node is a transposed convolution whose windows tile the result: a product with the
+    channels of each place in a window."""
+    if node.op != "conv2d_backward_data":
+        return False
+    (dy, w), a = node.operands, node.attrs
+    return (a["groups"] == 1 and a["stride"] == w.shape[2:] and not any(a["pads"])
+            and (a["dilation"] == (1, 1) or w.shape[2:] == (1, 1))
+            and node.result.shape[2:] == (dy.shape[2] * w.shape[2], dy.shape[3] * w.shape[3]))
+
+
+def _elementwise(node: Node) -> bool:
+    return node.op in ("where", "cast") or isinstance(lookup(node.op), Elementwise)
+
+
+class Layout(Pass):
+    """Choose layouts for a target; see the module."""
+
+    name = "layout"
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+
+    def run(self, graph: Graph) -> bool:
+        """See the class; regions keep NCHW."""
+        ops = {n.op for n in graph.nodes}
+        if not ops.intersection(_CONVOLUTIONS) or _TRAINING in ops:
+            return False
+        choice = Choice(graph, self.target)
+        if not choice.convolutions:
+            return False
+        _Rewriter(graph, choice).run()
+        Simplify().run(graph)
+        Dce().run(graph)
+        return True
+
+
+class Choice:
+    """Which convolutions and values are blocked, and the border each value needs."""
+
+    def __init__(self, graph: Graph, target: Target) -> None:
+        self.target = target
+        self.users = graph.users()
+        self.results = set(graph.results())
+        self.convolutions: set[Node] = set()
+        self.blocked: set[Value] = set()
+        self.borders: dict[Value, Border] = {}
+        for node in graph.nodes:
+            if self._blocks(node):
+                self.blocked.update(node.results)
+        for node in self.convolutions:
+            if node.op == "conv2d":
+                self._widen(node.operands[0], node.attrs["pads"])
+        # What is joined has the border of the whole: it is written where it is made, not copied.
+        for node in reversed(graph.nodes):
+            if node.op == "join" and node.result in self.borders:
+                for v in node.operands:
+                    self._widen(v, self.borders[node.result])
+
+    def _widen(self, value: Value, border: Border) -> None:
+        if value in self.blocked:
+            self.borders[value] = _widest(self.borders.get(value, (0, 0, 0, 0)), border)
+
+    def block(self, value: Value) -> int:
+        """Channels of a block of a value."""
+        return self.target.lanes(held(value.dtype).itemsize)
+
+    def _blocks(self, node: Node) -> bool:
+        """Whether the result of a node is blocked, its operands decided."""
+        if node.op == "conv2d" or _is_transposed(node):
+            if self._pays(node):
+                self.convolutions.add(node)
+                return True
+            return False
+        if node.op == "max_pool2d":
+            return node.operands[0] in self.blocked and not node.attrs["indices"]
+        if node.op == "join" and node.result.type.rank == 4 and node.attrs["axis"] in (1, -3):
+            return all(v in self.blocked and v.shape[1] % self.block(v) == 0
+                       for v in node.operands)
+        return self.passes(node)
+
+    def passes(self, node: Node) -> bool:
+        """Whether an elementwise node computes on blocked images."""
+        if not _elementwise(node):
+            return False
+        out = node.result
+        if not any(v in self.blocked and v.shape == out.shape for v in node.operands):
+            return False
+        large = [v for v in (*node.operands, out) if v.type.size > 1]
+        numbers = {held(v.dtype) for v in large if v.dtype.kind != "bool"}
+        if len(numbers) != 1 or not numbers.issubset(BLOCK_DTYPES):
+            return False
+        if any(v not in self.blocked for v in large
+               if v is not out and held(v.dtype) not in numbers):
+            return False
+        # A condition has no NCHW form to go back to: only what chooses by it may read it.
+        return held(out.dtype) in numbers or (out not in self.results and all(
+            u.op == "where" and held(u.result.dtype) in numbers and u.result.shape == out.shape
+            for u in self.users.get(out, ())))
+
+    # --- estimates ------------------------------------------------------------------------------
+
+    def _pays(self, node: Node) -> bool:
+        x, w = node.operands
+        if held(x.dtype) not in BLOCK_DTYPES or node.result.type.size == 0:
+            return False
+        n, oc, oh, ow = node.result.shape
+        block = self.block(x)
+        groups = node.attrs["groups"]
+        if not groups_fit(x.shape[1], oc, groups, block):
+            return False
+        if node.op != "conv2d":  # each pixel that is read gives a window of the result
+            oh, ow = x.shape[2:]
+        if oh * ow < _FEWEST_PIXELS:
+            return False
+        work = n * oh * ow * prod(w.shape) / (2 * block)
+        filled = oc / (blocks(oc, block) * block)
+        if groups > 1 and w.shape[1] < block:
+            shares = _DEPTHWISE_SHARES if w.shape[1] == 1 else _NARROW_SHARES
+            plain, blocked = work / shares[0], work / (shares[1] * filled)
+        else:
+            plain, blocked = work / _PLAIN_SHARE, work / (_BLOCKED_SHARE * filled)
+        if x in self.blocked:
+            plain += _REORDER_CYCLES * x.type.size
+        elif x.shape[1] >= block or groups > 1:
+            blocked += _REORDER_CYCLES * x.type.size
+        if node.result in self.results or not any(
+                self._carries(u) for u in self.users.get(node.result, ())):
+            blocked += _REORDER_CYCLES * node.result.type.size
+        return blocked < plain
+
+    def _carries(self, user: Node) -> bool:
+        """Whether a reader of a blocked image may take it as it is."""
+        return (user.op in ("conv2d", "max_pool2d", "join") or _is_transposed(user)
+                or _elementwise(user))
+
+
+class _Rewriter:
+    """Rebuilds a graph under a choice."""
+
+    def __init__(self, graph: Graph, choice: Choice) -> None:
+        self.graph = graph
+        self.choice = choice
+        self.fresh = Graph(graph.name)
+        self.b: Any = Builder(self.fresh)
+        self.plain: dict[Value, Value] = {}
+        self.images: dict[Value, Image] = {}
+        self.narrow: dict[Value, Value] = {}
+
+    def run(self) -> None:
+        """Rewrite the graph in place."""
+        for node in self.graph.nodes:
+            self.b.span, self.b.scope = node.span, node.scope
+            if node in self.choice.convolutions:
+                make = self._convolution if node.op == "conv2d" else self._transposed
+                self._keep(node.result, make(node))
+            elif node.results and node.results[0] in self.choice.blocked:
+                self._keep(node.result, self._carried(node))
+            else:
+                node.operands = [self.nchw(v) for v in node.operands]
+                self.fresh.nodes.append(node)
+        self.graph.outputs = [self.nchw(v) for v in self.graph.outputs]
+        self.graph.updates = [(old, self.nchw(new)) for old, new in self.graph.updates]
+        self.graph.nodes = self.fresh.nodes
+
+    # --- forms of a value -----------------------------------------------------------------------
+
+    def nchw(self, v: Value) -> Value:
+        """A value in NCHW."""
+        if v not in self.choice.blocked:
+            return v
+        found = self.plain.get(v)
+        if found is None:
+            im = self.images[v]
+            origin = (im.border[0], im.border[2])
+            found = self.plain[v] = self.b.from_blocked(
+                im.value, channels=im.channels, size=im.size, origin=origin,
+                dtype=None if im.value.dtype is v.dtype else v.dtype)
+        return found
+
+    def image(self, v: Value) -> Image:
+        """A value as a blocked image."""
+        found = self.images.get(v)
+        if found is None:
+            value = self.b.to_blocked(v, block=self.choice.block(v))
+            found = self.images[v] = Image(value, v.shape[1], (v.shape[2], v.shape[3]))
+        return found
+
+    def bare(self, im: Image) -> Value:
+        """The pixels of an image without its border."""
+        if not any(im.border):
+            return im.value
+        if im.bare is None:
+            dims, (top, _, left, _) = im.value.shape, im.border
+            im.bare = self.b.slice(
+                im.value, start=(0, 0, top, left, 0),
+                stop=(dims[0], dims[1], top + im.size[0], left + im.size[1], dims[4]))
+        return im.bare
+
+    def _keep(self, v: Value, value: Value) -> None:
+        """Note the blocked form of a value, with the border its readers need."""
+        _, channels, h, w = v.shape
+        if value.dtype is not held(value.dtype):
+            self.narrow[v] = value
+            value = self._as(value, held(value.dtype))
+        border = self.choice.borders.get(v, (0, 0, 0, 0))
+        if value.shape[2:4] == (h, w):  # else it has its border already
+            value = self._padded(value, border)
+        self.images[v] = Image(value, channels, (h, w), border)
+
+    def _padded(self, value: Value, border: Border) -> Value:
+        top, bottom, left, right = border
+        if not any(border):
+            return value
+        out: Value = self.b.pad(value, low=(0, 0, top, left, 0), high=(0, 0, bottom, right, 0))
+        return out
+
+    # --- nodes ----------------------------------------------------------------------------------
+
+    def _convolution(self, node: Node) -> Value:
+        (x, w), a = node.operands, node.attrs
+        block = self.choice.block(x)
+        im = self._source(x, a["pads"], a["groups"])
+        origin = (im.border[0] - a["pads"][0], im.border[2] - a["pads"][2])
+        out: Value = self.b.conv2d_blocked(
+            im.value, self.nchw(w), block=block, size=node.result.shape[2:], origin=origin,
+            stride=a["stride"], dilation=a["dilation"], groups=a["groups"])
+        return self._as(out, x.dtype)
+
+    def _transposed(self, node: Node) -> Value:
+        (x, w), block = node.operands, self.choice.block(node.result)
+        ic, oc, kh, kw = w.shape
+        im = self._source(x, (0, 0, 0, 0), 1)
+        weights = self.b.transpose(self.nchw(w), perm=(2, 3, 1, 0))
+        if oc % block:
+            weights = self.b.pad(weights, low=(0,) * 4, high=(0, 0, -oc % block, 0))
+        weights = self._reshaped(weights, (kh * kw * blocks(oc, block) * block, ic, 1, 1))
+        out: Value = self.b.conv2d_blocked(
+            im.value, weights, block=block, size=x.shape[2:],
+            origin=(im.border[0], im.border[2]), spread=(kh, kw))
+        return self._as(out, x.dtype)
+
+    def _source(self, x: Value, pads: Border, groups: int) -> Image:
+        """The image a convolution reads, with at least its border."""
+        if x in self.images and x in self.choice.blocked:
+            return self.images[x]
+        _, c, h, w = x.shape
+        if c < self.choice.block(x) and groups == 1:  # NCHW is blocks of one channel
+            top, bottom, left, right = pads
+            x = self._as(x, held(x.dtype))
+            if any(pads):
+                x = self.b.pad(x, low=(0, 0, top, left), high=(0, 0, bottom, right))
+            return Image(self.b.reshape(x, shape=(*x.shape, 1)), c, (h, w), pads)
+        im = self.image(x)
+        if im.border != _widest(im.border, pads):
+            return Image(self._padded(self.bare(im), pads), c, (h, w), pads)
+        return im
+
+    def _carried(self, node: Node) -> Value:
+        """An elementwise op, concatenation or pool on blocked images."""
+        out: Value
+        if node.op == "max_pool2d":
+            im = self.images[node.operands[0]]
+            attrs = {k: v for k, v in node.attrs.items() if k != "indices"}
+            inner = (im.border[0], im.border[2], *im.size)
+            out = self.b.max_pool2d_blocked(im.value, inner=inner, **attrs)
+        elif node.op == "join":
+            border = self.choice.borders.get(node.result)
+            parts = [self.images[v] for v in node.operands]
+            whole = all(im.border == border for im in parts)
+            out = self.b.join(*(im.value if whole else self.bare(im) for im in parts), axis=1)
+        else:
+            shape = node.result.shape
+            operands = [self._operand(v, shape) for v in node.operands]
+            out = self.b.emit(node.op, *operands, **node.attrs)
+        return out
+
+    def _operand(self, v: Value, shape: Sequence[int]) -> Value:
+        """An operand of an elementwise op whose result has `shape` in NCHW."""
+        channels = shape[1]
+        if v in self.choice.blocked and v.shape[1] == channels:
+            if v in self.narrow and len(self.choice.users[v]) == 1:
+                return self.narrow[v]  # rounded once, and nobody else needs it wide
+            return self._as(self.bare(self.images[v]), v.dtype)
+        v = self.nchw(v)
+        dims = (1,) * (4 - v.type.rank) + v.shape
+        if dims[1] == 1 != channels or v.type.size == 1:
+            return self._reshaped(v, (*dims, 1) if v.type.rank else ())
+        if dims[2:] != (1, 1):
+            return self._as(self.bare(self.image(self._reshaped(v, dims))), v.dtype)
+        return self._vector(self._reshaped(v, dims))
+
+    def _vector(self, v: Value) -> Value:
+        """A value per channel, `[n, C, 1, 1]`, in blocks."""
+        n, c = v.shape[:2]
+        block = self.choice.block(v)
+        if c % block:
+            v = self.b.pad(v, low=(0,) * 4, high=(0, -c % block, 0, 0))
+        return self._reshaped(v, (n, blocks(c, block), 1, 1, block))
+
+    def _as(self, v: Value, dtype: DType) -> Value:
+        out: Value = v if v.dtype is dtype else self.b.cast(v, dtype=dtype)
+        return out
+
+    def _reshaped(self, v: Value, shape: tuple[int, ...]) -> Value:
+        out: Value = v if v.shape == shape else self.b.reshape(v, shape=shape)
+        return out

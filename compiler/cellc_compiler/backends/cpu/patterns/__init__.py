@@ -1,0 +1,1 @@
+"""Clusters that run as one kernel."""

@@ -1,0 +1,204 @@
+"""Which convolutions are computed with the depthwise one that reads them.
+
+A convolution over blocked images whose result (after its epilogue, with its border) only a
+depthwise convolution reads: the two run as one kernel where the second stands, and what lies
+between them is never in memory. An estimate of cycles decides. See
+`kernels/blocked/pair.py` for how, and for why the bits stay.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from cellc_runtime.lazy import lazy_module
+from cellc_runtime.records import dataclass
+from cellc_runtime.target import Target
+
+from ....fusion.clusters import Cluster, Schedule
+from ....ir.graph import Graph, Node, Value, attrs_key
+from ....ir.op import lookup
+from ....lower.ahead import packs_apart
+from ....lower.plan import KernelPlan, Step
+from ..nests.epilogue import OPERANDS_AT, BlockFused
+from .epilogues import Attached, readers_of, signature
+
+if TYPE_CHECKING:
+    from ..kernels.blocked import (
+        conv as conv_block,
+    )
+    from ..kernels.blocked import (
+        pack as conv_block_pack,
+    )
+    from ..kernels.blocked import (
+        pair as conv_block_pair,
+    )
+    from ..kernels.blocked import (
+        tile as conv_block_tile,
+    )
+    from ..llvm.text import Function, V
+else:  # loads where a network has blocked convolutions
+    conv_block, conv_block_pack, conv_block_pair = (
+        lazy_module(f"cellc_compiler.backends.cpu.kernels.blocked.{name}")
+        for name in ("conv", "pack", "pair"))
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A convolution as its cluster runs it.
+
+    Attributes:
+        node: the convolution.
+        cluster: what runs it: its own cluster, or that of its epilogue.
+        fused: the epilogue.
+        result: what is stored.
+    """
+
+    node: Node
+    cluster: Cluster
+    fused: BlockFused | None
+    result: Value
+
+    @property
+    def nodes(self) -> list[Node]:
+        """All nodes that run with it."""
+        return self.cluster.nodes if self.fused is None else [self.node, *self.cluster.nodes]
+
+    @property
+    def operands(self) -> tuple[Value, ...]:
+        """What the epilogue reads."""
+        return self.fused.operands if self.fused is not None else ()
+
+    @property
+    def problem(self) -> conv_block_tile.BlockConv:
+        """The kernel family's description."""
+        border = self.fused.border if self.fused is not None else (0, 0, 0, 0)
+        found: conv_block_tile.BlockConv = lookup(self.node.op).problem(  # type: ignore[attr-defined]
+            self.node, border)
+        return found
+
+    @property
+    def key(self) -> tuple[Any, ...] | None:
+        """What its code follows from; None where that cannot be compared."""
+        fused = signature(self.fused) if self.fused is not None else ()
+        if fused is None:
+            return None
+        return (tuple((v.type, packs_apart(v)) for v in self.node.operands),
+                attrs_key(self.node.attrs), self.result.type, fused)
+
+
+@dataclass(frozen=True, slots=True)
+class ConvPair:
+    """Two convolutions that run as one kernel."""
+
+    first: Stage
+    second: Stage
+    plan: KernelPlan
+
+    @property
+    def operands(self) -> tuple[Value, ...]:
+        """What `in0`, `in1` and `in2` of the plan stand for."""
+        return (*self.first.node.operands, self.second.node.operands[1])
+
+    @property
+    def nodes(self) -> list[Node]:
+        """All nodes that run with it."""
+        return [*self.first.nodes, *self.second.nodes]
+
+
+def find_pairs(
+    graph: Graph, schedule: Schedule, epilogues: dict[int, Attached], target: Target,
+    plans: dict[Any, Any],
+) -> dict[int, ConvPair]:
+    """Number of the cluster that runs the second convolution -> the pair.
+
+    Args:
+        epilogues: those of the graph, by the number of the cluster that runs them.
+        plans: kernels by their parts, kept by the caller.
+    """
+    stages = _stages(schedule, epilogues)
+    if not any(_depthwise(n) for n in stages):
+        return {}
+    users, results = graph.users(), set(graph.results())
+    home = {n: c for c in schedule.clusters for n in c.nodes}
+    made = {s.result: s for s in stages.values()}
+    found: dict[int, ConvPair] = {}
+    for second in stages.values():
+        first = made.get(second.node.operands[0])
+        if first is None or not _depthwise(second.node) or first.result in results \
+                or first.result in (second.node.operands[1], *second.operands) \
+                or readers_of(users, schedule, home, first.result) != {home[second.node]}:
+            continue
+        plan = _plan(first, second, target, plans)
+        if plan is not None:
+            found[second.cluster.number] = ConvPair(first, second, plan)
+    return found
+
+
+def _depthwise(node: Node) -> bool:
+    return 1 < int(node.attrs["groups"]) == node.operands[1].shape[0]
+
+
+def _stages(schedule: Schedule, epilogues: dict[int, Attached]) -> dict[Node, Stage]:
+    """The blocked convolutions of a graph."""
+    stages: dict[Node, Stage] = {}
+    clusters = {c.number: c for c in schedule.clusters}
+    for number, attached in epilogues.items():
+        if isinstance(attached.fused, BlockFused):
+            stages[attached.contraction] = Stage(
+                attached.contraction, clusters[number], attached.fused, attached.result)
+    for cluster in schedule.clusters:
+        node = cluster.nodes[0]
+        if node.op == "conv2d_blocked" and node not in stages:
+            stages[node] = Stage(node, cluster, None, node.result)
+    return {n: s for n, s in stages.items() if n.op == "conv2d_blocked" and n.result.type.size}
+
+
+def _plan(
+    first: Stage, second: Stage, target: Target, plans: dict[Any, Any]
+) -> KernelPlan | None:
+    """The kernels of a pair, if it is one and pays."""
+    a, b = first.key, second.key
+    key = ("pair", a, b)
+    if a is not None and b is not None and key in plans:
+        known: KernelPlan | None = plans[key]
+        return known
+    plan = None
+    p, q = first.problem, second.problem
+    if conv_block_pair.fits(p, q):
+        pair = conv_block_pair.choose_pair(p, q, target)
+        if conv_block_pair.pays(pair, target):
+            plan = _kernels(pair, first, second, target)
+    if a is not None and b is not None:
+        plans[key] = plan
+    return plan
+
+
+def _kernels(
+    pair: conv_block_pair.Pair, first: Stage, second: Stage, target: Target
+) -> KernelPlan:
+    """Packing of both weights, and the kernel."""
+    at = OPERANDS_AT + 1
+    epilogues = (_emitter(first, target, at), _emitter(second, target, at + len(first.operands)))
+    extra = [*first.operands, *second.operands]
+    kernel = conv_block_pair.pair_kernel(pair, target, epilogues, len(extra))
+    steps, scratch, packing = [], {}, {}
+    for i, (p, tile, stage) in enumerate(((pair.first, pair.tile, first),
+                                          (pair.second, pair.row, second)), 1):
+        role, given = f"packed_w{i}", stage.node.operands[1].dtype
+        steps.append(Step(conv_block_pack.pack_kernel(p, tile.ov, given, target), (f"in{i}", role)))
+        scratch[role] = conv_block.packed_bytes(p)
+        packing.update(conv_block.packing(p, tile.ov, given, role))
+    roles = ("in0", "packed_w1", "packed_w2", "out0")
+    steps.append(Step(kernel, (*roles, *(f"epilogue{i}" for i in range(len(extra))))))
+    return KernelPlan(tuple(steps), scratch, packing)
+
+
+def _emitter(stage: Stage, target: Target, first: int) -> conv_block.BlockEpilogue | None:
+    fused = stage.fused
+    if fused is None:
+        return None
+
+    def emit(f: Function, acc: V, spot: conv_block.Spot, at: tuple[int, int, int]) -> V:
+        return fused.emit(f, target, acc, spot, at, first)
+
+    return emit

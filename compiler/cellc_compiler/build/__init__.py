@@ -1,0 +1,1 @@
+"""From LLVM text to an image: worker processes, objects, the linker."""

@@ -1,0 +1,212 @@
+"""From LLVM text to ELF objects, and on to an image: de-duplicated, cached, in parallel."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cellc_runtime import cache as disk
+from cellc_runtime.abi import AHEAD, FIRST_CALLBACK, MAIN, WIN64
+from cellc_runtime.image import Image
+from cellc_runtime.lazy import lazy_module
+from cellc_runtime.target import Target
+
+from ..backends.cpu.host.entry import support_text
+from ..lower.kernel import PLACEHOLDER
+from .crew import Crew, WorkerError
+from .emit import OPTIONS, EmitError, emit_object
+from .link import LinkInput, link
+from .llvm_version import llvm_version
+from .workers import compile_jobs
+
+if TYPE_CHECKING:
+    import tempfile
+else:
+    tempfile = lazy_module("tempfile")
+
+
+class CompilerBug(RuntimeError):
+    """cellc generated something that cannot be compiled; the text says where it was saved."""
+
+
+def object_key(text: str, target: Target) -> str:
+    """The cache key of the object of `text` on `target`."""
+    return disk.make_key(
+        "object", text, target.name, target.triple, target.cpu, target.features, llvm_version(),
+        *OPTIONS,
+    )
+
+
+def compile_module(llvm_text: str, target: Target) -> bytes:
+    """The ELF object of one module, from the cache or from LLVM.
+
+    Raises:
+        CompilerBug: LLVM refuses the text.
+    """
+    return compile_texts([llvm_text], target, jobs=1)[0]
+
+
+def compile_kernels(
+    kernels: Sequence[tuple[str, str]], target: Target, jobs: int | None = None
+) -> list[LinkInput]:
+    """Objects of `(name, body)` kernels: equal bodies become one object with several names.
+
+    Args:
+        kernels: the name `main` calls each kernel by, and its text (which calls it `@KERNEL`).
+        target: what to compile for.
+        jobs: processes at most; the knob or the processors when None.
+
+    Raises:
+        CompilerBug: LLVM refuses a text.
+    """
+    texts, names = _distinct(kernels)
+    return _named(compile_texts(texts, target, jobs), names)
+
+
+def _distinct(kernels: Sequence[tuple[str, str]]) -> tuple[list[str], list[list[str]]]:
+    names: dict[str, list[str]] = {}
+    for name, body in kernels:
+        names.setdefault(body, []).append(name)
+    return list(names), list(names.values())
+
+
+def _named(objects: Sequence[bytes], names: Sequence[Sequence[str]]) -> list[LinkInput]:
+    return [
+        LinkInput(obj, dict.fromkeys(known, PLACEHOLDER))
+        for obj, known in zip(objects, names, strict=True)
+    ]
+
+_EXPORTS = (MAIN, AHEAD, AHEAD + WIN64)
+"""What the module of `cellc_main` may define for others."""
+
+
+def build_image(
+    main_text: str,
+    kernels: Sequence[tuple[str, str]],
+    target: Target,
+    *,
+    callbacks: int = 0,
+    builder: Builder | None = None,
+) -> Image:
+    """Compile `main` (which defines `@cellc_main`) and its kernels, and link them.
+
+    Args:
+        main_text: module with `cellc_main`; kernels are `declare hidden void @name(...)`.
+        kernels: see `compile_kernels`.
+        target: what to compile for.
+        callbacks: host callbacks in the external table.
+        builder: has been given kernels already.
+
+    Raises:
+        CompilerBug: LLVM refuses a text.
+        LinkError: a symbol is missing or defined twice.
+    """
+    bodies, names = _distinct(kernels)
+    texts = [main_text, support_text(target), *bodies]
+    made = builder.objects(texts) if builder is not None else compile_texts(texts, target)
+    main, support, *rest = made
+    exports = {name: name for name in _EXPORTS if f"@{name}(" in main_text}
+    inputs = [LinkInput(main, exports), LinkInput(support), *_named(rest, names)]
+    return link(inputs, table_entries=FIRST_CALLBACK + callbacks)
+
+
+def compile_texts(texts: Sequence[str], target: Target, jobs: int | None = None) -> list[bytes]:
+    """The objects of texts, in order; cached ones are looked up first.
+
+    Raises:
+        CompilerBug: LLVM refuses a text.
+    """
+    with Builder(target, jobs) as builder:
+        return builder.objects(texts)
+
+
+class Builder:
+    """Makes objects of texts that are handed in one by one, while the caller writes the next.
+
+    Leaving the context ends the processes that still compile, whatever happened.
+
+    Args:
+        target: what to compile for.
+        jobs: processes that compile at once; the knob or the processors when None.
+    """
+
+    def __init__(self, target: Target, jobs: int | None = None) -> None:
+        self._target = target
+        self._store = disk.default()
+        self._keys: dict[str, str] = {}
+        self._objects: dict[str, bytes] = {}
+        self._say: Callable[[int, int], None] | None = None
+        self._crew = Crew(
+            target, jobs or compile_jobs(),
+            lambda text: _compile_here(text, target), self._keep,
+        )
+
+    def __enter__(self) -> Builder:
+        self._crew.__enter__()
+        return self
+
+    def __exit__(self, *args: object) -> None:
+        self._crew.__exit__(*args)
+
+    def add(self, text: str) -> None:
+        """An object of `text` will be asked for."""
+        if text in self._keys:
+            return
+        key = self._keys[text] = object_key(text, self._target)
+        found = self._store.get(key)
+        if found is None:
+            self._crew.add(text)
+        else:
+            self._objects[text] = found
+
+    def add_support(self) -> None:
+        """The object that every image holds will be asked for: workers need not wait for kernels
+        to begin with it."""
+        self.add(support_text(self._target))
+
+    def watch(self, say: Callable[[int, int], None]) -> None:
+        """Call `say` with how many objects are made, of how many, now and whenever it changes."""
+        self._say = say
+        say(len(self._objects), len(self._keys))
+
+    def objects(self, texts: Sequence[str]) -> list[bytes]:
+        """The objects of texts, in order; none can be added afterwards.
+
+        Raises:
+            CompilerBug: LLVM refuses a text.
+        """
+        for text in texts:
+            self.add(text)
+        try:
+            self._crew.finish()
+        except WorkerError as error:
+            raise _bug(error.text, self._target, error.reason) from None
+        return [self._objects[text] for text in texts]
+
+    def _keep(self, text: str, obj: bytes) -> None:
+        self._objects[text] = obj
+        if self._say is not None:
+            self._say(len(self._objects), len(self._keys))
+        self._store.put(self._keys[text], obj)
+
+
+def _compile_here(text: str, target: Target) -> bytes:
+    try:
+        return emit_object(text, target)
+    except EmitError as error:
+        raise _bug(text, target, str(error)) from None
+
+
+def _bug(text: str, target: Target, reason: str) -> CompilerBug:
+    name = f"cellc-bug-{hashlib.sha256(text.encode()).hexdigest()[:12]}.ll"
+    where = Path(tempfile.gettempdir()) / name
+    try:
+        where.write_text(text)
+        saved = f"the code is in {where}"
+    except OSError:
+        saved = "the code could not be saved"
+    return CompilerBug(
+        f"cellc generated code for {target.name} that LLVM refuses; {saved}\n{reason.strip()}"
+    )

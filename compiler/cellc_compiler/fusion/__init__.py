@@ -1,0 +1,1 @@
+"""Which nodes are computed by one loop nest."""

@@ -1,0 +1,157 @@
+"""What a graph computes from its parameters alone, taken out of every call.
+
+An inference graph spends part of each call on values that depend on parameters it never writes:
+the scale of a batch normalisation, a weight in another element type, a transposed table. This
+module cuts such nodes out. They run once, when parameters are bound, and what the rest of the
+graph reads of them is *kept* in memory of the executable. (The packing of weights is found
+later, among the steps of kernel plans: see `Lowering.step`.)
+
+Fusion merges loops and changes no rounding, so a value computed ahead has the bits it would have
+had inside a loop of the call.
+"""
+
+from __future__ import annotations
+
+from cellc_runtime.records import dataclass, field
+
+from ..fusion.clusters import fusable
+from ..ir.graph import Graph, Node, Value
+from ..ir.op import lookup
+from ..passes.base import copy_graph
+from ..passes.cleanup import Dce
+
+FROZEN = "frozen"
+"""The kind of an input that does not change between calls: a parameter that the graph does not
+update, or a value computed ahead."""
+
+REUSED = "reused"
+"""The kind of a value that several products of a graph read: worth packing apart from them."""
+
+_SLACK_BYTES = 4096
+"""A value may be this much larger than the parameters it comes from: memory is not free."""
+_HEAVY = 8
+"""How much larger it may be if it is dear to compute: Winograd's weights grow fourfold."""
+
+
+@dataclass(slots=True)
+class Split:
+    """A graph in two.
+
+    Attributes:
+        main: what runs on each call; its inputs are those of the graph, then the kept values.
+        ahead: what runs when parameters are bound; outputs are the kept values.
+        kept: inputs of `main` that hold the outputs of `ahead`, in order.
+    """
+
+    main: Graph
+    ahead: Graph
+    kept: list[Value] = field(default_factory=list)
+
+
+def is_frozen(value: Value) -> bool:
+    """Whether a value read by a kernel is the same on every call."""
+    return value.kind == FROZEN or (value.node is not None and value.node.is_constant)
+
+
+def packs_apart(value: Value) -> bool:
+    """Whether a matrix is worth packing by a step of its own, which may run fewer times than the
+    product that reads it."""
+    return value.kind == REUSED or is_frozen(value)
+
+
+def split(graph: Graph) -> Split:
+    """Cut a graph of core ops; the graph itself is left as it is."""
+    main = copy_graph(graph)
+    params = main.frozen_parameters()
+    for v in params:
+        v.kind = FROZEN
+    ahead = _computable(main, params)
+    out = Split(main, Graph(f"{graph.name}_ahead", inputs=list(main.inputs)))
+    if not ahead:
+        return out
+    roots = _roots(main, ahead)
+    out.ahead.nodes = [n for n in main.nodes if n in ahead or n.is_constant]
+    out.ahead.outputs = roots
+    out.kept = _replace(main, ahead, roots)
+    Dce().run(out.ahead)
+    return out
+
+
+def _computable(graph: Graph, params: list[Value]) -> set[Node]:
+    """The nodes that depend on frozen parameters (and constants) alone."""
+    source: dict[Value, frozenset[Value]] = {v: frozenset((v,)) for v in params}
+    dear: set[Value] = set()
+    results = set(graph.results())
+    found: set[Node] = set()
+    for node in graph.nodes:
+        if node.is_constant:
+            source[node.result] = frozenset()
+            continue
+        if node.regions or lookup(node.op).effect or results.intersection(node.results):
+            continue
+        if not node.operands or not all(v in source for v in node.operands):
+            continue
+        origin = frozenset().union(*(source[v] for v in node.operands))
+        heavy = lookup(node.op).cost == "heavy" or any(v in dear for v in node.operands)
+        limit = sum(v.type.nbytes for v in origin) * (_HEAVY if heavy else 1) + _SLACK_BYTES
+        size = sum(r.type.nbytes for r in node.results)
+        if not origin or (size > limit and not _is_view(node)):
+            continue
+        found.add(node)
+        source.update(dict.fromkeys(node.results, origin))
+        if heavy:
+            dear.update(node.results)
+    return found
+
+
+def _is_view(node: Node) -> bool:
+    return lookup(node.op).cost == "free"
+
+
+def _roots(graph: Graph, ahead: set[Node]) -> list[Value]:
+    """The values to keep: what the rest reads, views seen through where it reads by index."""
+    roots: dict[Value, None] = {}
+    seen: set[tuple[Value, bool]] = set()
+
+    def need(v: Value, indexed: bool) -> None:
+        if v.node not in ahead or (v, indexed) in seen:
+            return
+        seen.add((v, indexed))
+        assert v.node is not None
+        if _is_view(v.node) and (indexed or v.node.op == "reshape"):
+            for o in v.node.operands:
+                need(o, indexed)
+        elif v.type.nbytes <= _kept_limit(v.node):
+            roots[v] = None
+        else:
+            for o in v.node.operands:
+                need(o, True)
+
+    for node in graph.nodes:
+        if node not in ahead:
+            for v in node.operands:
+                need(v, fusable(node))
+    return list(roots)
+
+
+def _kept_limit(node: Node) -> int:
+    return sum(v.type.nbytes for v in node.operands) + _SLACK_BYTES
+
+
+def _replace(graph: Graph, ahead: set[Node], roots: list[Value]) -> list[Value]:
+    """Read kept values in `graph`; of the nodes computed ahead, views that are read stay."""
+    kept = {v: graph.add_input(v.type, f"kept{i}", FROZEN) for i, v in enumerate(roots)}
+    nodes: list[Node] = []
+    table: dict[Value, Value] = dict(kept)
+    for node in graph.nodes:
+        copy = node
+        if node in ahead:
+            copy = Node(node.op, node.operands, node.attrs, (), span=node.span, scope=node.scope)
+            copy.results = tuple(Value(r.type, copy, r.index) for r in node.results)
+            for old, new in zip(node.results, copy.results, strict=True):
+                table.setdefault(old, new)
+        copy.operands = [table.get(v, v) for v in copy.operands]
+        nodes.append(copy)
+    graph.nodes = nodes
+    Dce().run(graph)
+    return list(kept.values())

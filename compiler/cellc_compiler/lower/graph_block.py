@@ -1,0 +1,760 @@
+"""The clusters of one graph as instructions, and what lowering shares over its graphs.
+
+Kernels and plans that repeat are made once; buffers get lifetimes as instructions touch them.
+Regions (branches, loops) are graphs of their own, lowered in place.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import compress
+from typing import Any
+
+import numpy as np
+
+from cellc_runtime.target import Target
+
+from ..backends.cpu.llvm.scalar import cycles
+from ..backends.cpu.nests import tiles as nest_tiles
+from ..backends.cpu.nests.epilogue import Fused
+from ..backends.cpu.nests.flat import many
+from ..backends.cpu.passes.assemble import joins
+from ..backends.cpu.patterns.attention import Attention, AttentionFinder
+from ..backends.cpu.patterns.conv_pairs import ConvPair, find_pairs
+from ..backends.cpu.patterns.epilogues import Attached, InTiles, find_epilogues, signature
+from ..fusion.clusters import Cluster, Schedule, as_group, fuse
+from ..ir.graph import Graph, Node, Value, attrs_key
+from ..ir.op import lookup
+from ..loops.build import build_nest
+from ..loops.expr import Access
+from ..loops.index import Index
+from ..loops.nest import Nest, Phase, Store, walk
+from ..loops.reuse import keep_expensive
+from . import checks
+from .ahead import FROZEN, REUSED, packs_apart
+from .alike import Laid, Made, Placing, cluster_key
+from .instructions import Call, Callback, Check, Copy, For, If, Instruction, Loop, Place, Tasks
+from .kernel import Kernel
+from .loop_rows import RowLoop, Trips, split_rows
+from .lowered import Does, HostCallback, Kept, OpenLoop, RunCheck
+from .memory import Buffer, Frame
+from .plan import KernelPlan, Step
+from .updates import Update, Waiting, replaced_by, update_of
+
+Array = np.ndarray[Any, Any]
+
+STREAMED = 32 << 20
+"""Bytes of an output from which on it is written past the caches: it would not stay there, and
+reading each line before writing it is a third of the traffic. The runtime aligns such outputs."""
+
+
+class Lowering:
+    """Lowers one top-level graph and its regions."""
+
+    def __init__(
+        self, target: Target, kept: Kept | None = None,
+        on_kernel: Callable[[Kernel], None] | None = None,
+    ) -> None:
+        self.target = target
+        self.kept = kept
+        self.on_kernel = on_kernel
+        self.buffers: list[Buffer] = []
+        self.constants = bytearray()
+        self.pool: dict[bytes, int] = {}
+        self.callbacks: list[HostCallback] = []
+        self.checks: list[RunCheck] = []
+        self.nests: list[tuple[str, Nest]] = []
+        self.plans: dict[Any, KernelPlan] = {}
+        self.attention: dict[Any, Any] = {}
+        self.made: dict[Any, Made] = {}
+        self.clock = 0
+        self.loops = 0
+        self.open_loops: list[tuple[int, set[Buffer]]] = []
+        self.hoists: list[OpenLoop] = []
+        self.frame: Frame | None = None
+        self.outputs = range(0)
+
+    # --- buffers --------------------------------------------------------------------------------
+
+    def new_buffer(self, nbytes: int, name: str = "", shared: bool = False) -> Place:
+        """A fresh arena buffer; in a task one of its own, unless it is `shared`."""
+        frame = None if shared else self.frame
+        b = Buffer(nbytes, name=name, frame=frame)
+        (self.buffers if frame is None else frame.locals).append(b)
+        return Place(b)
+
+    def counter(self) -> int:
+        """The number of a new loop."""
+        self.loops += 1
+        return self.loops - 1
+
+    def touch(self, places: Sequence[Place]) -> None:
+        """Count a use of each place now."""
+        for p in places:
+            if isinstance(p.base, Buffer):
+                if p.base.first < 0:
+                    p.base.first = self.clock
+                p.base.last = max(p.base.last, self.clock)
+                for _, used in self.open_loops:
+                    used.add(p.base)
+
+    def emit(self, out: list[Instruction], instruction: Instruction,
+             places: Sequence[Place]) -> None:
+        """Append an instruction that touches places."""
+        self.clock += 1
+        if isinstance(instruction, (Call, Copy)):
+            instruction.apart = self.frame is not None
+        if isinstance(instruction, Call):
+            instruction.clock = self.clock
+            if self.on_kernel is not None:
+                self.on_kernel(instruction.kernel)
+        self.touch(places)
+        out.append(instruction)
+
+    def copy(self, out: list[Instruction], to: Place, source: Place, nbytes: int) -> None:
+        """Append a copy unless it copies a place onto itself."""
+        if to != source and nbytes:
+            self.emit(out, Copy(to, source, nbytes), (to, source))
+
+    def enter_loop(self) -> None:
+        """What is touched until `leave_loop` and was there before lives until its end."""
+        self.clock += 1
+        self.open_loops.append((self.clock, set()))
+
+    def leave_loop(self) -> None:
+        """Extend lifetimes over the loop."""
+        self.clock += 1
+        start, used = self.open_loops.pop()
+        for b in used:
+            if b.first <= start:
+                b.last = self.clock
+            for _, outer in self.open_loops:
+                outer.add(b)
+
+    def constant(self, value: Value) -> Place:
+        """The place of a constant in the pool."""
+        assert value.node is not None
+        literal = value.node.attrs["value"]
+        at = self.pool.get(literal.digest)
+        if at is None:
+            self.constants.extend(bytes(-len(self.constants) % 64))
+            at = self.pool[literal.digest] = len(self.constants)
+            self.constants.extend(literal.array.tobytes())
+        return Place("const", at)
+
+    # --- graphs ---------------------------------------------------------------------------------
+
+    def block(
+        self, graph: Graph, env: dict[Value, Place], wanted: dict[Value, Place],
+        may_write: (
+            Callable[[GraphBlock, Value, Cluster, Placing | None], Place | None] | None) = None,
+    ) -> tuple[list[Instruction], GraphBlock]:
+        """Lower the nodes of a graph.
+
+        Args:
+            env: places of the graph's inputs; filled with those of stored values.
+            wanted: places where certain values should be computed.
+            may_write: asked for each stored value not in `wanted`.
+        """
+        block = GraphBlock(self, graph, env, wanted, may_write)
+        return block.run(), block
+
+
+def _parts(graph: Graph) -> dict[Value, tuple[Value, int]]:
+    """The parts of joins that are computed in place: of which value, and how many bytes from its
+    beginning."""
+    out: dict[Value, tuple[Value, int]] = {}
+    for node in joins(graph, "join_copy"):
+        at = 0
+        for v in node.operands:
+            out[v] = (node.result, at)
+            at += v.type.nbytes
+    return out
+
+
+def plan_key(node: Node) -> tuple[Any, ...]:
+    """What a plan follows from: repeated blocks of a network ask for the same kernels."""
+    return (node.op, tuple((v.type, packs_apart(v)) for v in node.operands),
+            attrs_key(node.attrs))
+
+
+class GraphBlock:
+    """Lowers the clusters of one graph in order."""
+
+    def __init__(
+        self, low: Lowering, graph: Graph, env: dict[Value, Place], wanted: dict[Value, Place],
+        may_write: Callable[[GraphBlock, Value, Cluster, Placing | None], Place | None] | None,
+    ) -> None:
+        self.low = low
+        self.graph = graph
+        self.env = env
+        self.wanted = wanted
+        self.may_write = may_write
+        self.schedule: Schedule = fuse(graph)
+        self.packed: dict[tuple[Does, tuple[Value, ...]], Place] = {}
+        _mark_reused(graph)
+        for value, place in list(wanted.items()):
+            self.wanted.setdefault(self.root(value), place)
+        self.results = {self.root(v) for v in graph.results()}
+        self.epilogues = find_epilogues(graph, self.schedule)
+        self.absorbed = {a.contraction for a in self.epilogues.values()}
+        self.pairs = find_pairs(graph, self.schedule, self.epilogues, low.target, low.plans)
+        for pair in self.pairs.values():
+            self.epilogues.pop(pair.first.cluster.number, None)
+            self.absorbed.add(pair.first.cluster.nodes[0])
+        self.attention = AttentionFinder(
+            graph, self.schedule, self.absorbed, self.laid, low.target, low.attention).find()
+        for a in self.attention.values():
+            self.absorbed.update((a.scores, a.softmax.nodes[0]))
+        self.parts = _parts(graph)
+        self.out: list[Instruction] = []
+        self.replaced = replaced_by(graph)
+        self.waiting = Waiting()
+        self.position = 0
+        self.last_read: dict[Value, int] | None = None
+
+    def run(self) -> list[Instruction]:
+        """The instructions of all clusters."""
+        for position, cluster in enumerate(self.schedule.clusters):
+            self.position = position
+            if self.waiting.stands_in_way(self.needs(cluster), self.replaces(cluster)):
+                self._update_waiting(position - 1)
+            if cluster.number in self.pairs:
+                self._pair(self.pairs[cluster.number], cluster)
+            elif cluster.number in self.epilogues:
+                self._with_epilogue(self.epilogues[cluster.number], cluster)
+            elif cluster.number in self.attention:
+                self._attention(self.attention[cluster.number], cluster)
+            elif cluster.nodes[0] in self.absorbed:
+                continue  # runs where its epilogue does, or its attention
+            elif cluster.domain is not None:
+                self._nest(cluster)
+            else:
+                (node,) = cluster.nodes
+                self._single(node, cluster)
+        self._update_waiting(self.position)
+        return self.out
+
+    def root(self, value: Value) -> Value:
+        """The value whose buffer this one shares."""
+        while value in self.schedule.alias:
+            value = self.schedule.alias[value]
+        return value
+
+    def place(self, value: Value) -> Place:
+        """Where a value is."""
+        value = self.root(value)
+        found = self.env.get(value)
+        if found is None:
+            node = value.node
+            assert node is not None and node.is_constant, f"{value} has no place"
+            found = self.env[value] = self.low.constant(value)
+        return found
+
+    def new_place(self, value: Value, cluster: Cluster, laid: Placing | None) -> Place:
+        """Where a value will be computed."""
+        found = self.wanted.get(value)
+        if found is None and value in self.parts:
+            found = self._part_place(value, cluster)
+        if found is None and self.may_write is not None:
+            found = self.may_write(self, value, cluster, laid)
+        if found is None:
+            found = self.low.new_buffer(value.type.nbytes, value.node.op if value.node else "")
+        self.env[value] = found
+        return found
+
+    def _part_place(self, value: Value, cluster: Cluster) -> Place:
+        """Where a part of a join belongs."""
+        whole, offset = self.parts[value]
+        begun = self.env.get(whole) or self.new_place(whole, cluster, None)
+        return Place(begun.base, begun.offset + offset, begun.steps)
+
+    def nodes_of(self, cluster: Cluster) -> list[Node]:
+        """The nodes that run with a cluster: its own, and a contraction it is the epilogue of, or
+        the rest of an attention or a pair of convolutions it ends."""
+        if cluster.number in self.pairs:
+            return self.pairs[cluster.number].nodes
+        attached = self.epilogues.get(cluster.number)
+        whole = self.attention.get(cluster.number)
+        if whole is not None:
+            return [*cluster.nodes, whole.scores, *whole.softmax.nodes]
+        return [*cluster.nodes, attached.contraction] if attached else cluster.nodes
+
+    def reads_later(self, value: Value) -> bool:
+        """Whether a cluster after the current one reads the buffer of `value`."""
+        if self.last_read is None:
+            self.last_read = self._last_reads()
+        return self.last_read.get(value, -1) > self.position
+
+    def may_replace(
+        self, old: Value, new: Value, cluster: Cluster, laid: Placing | None
+    ) -> bool:
+        """Whether `new`, computed by a cluster, may overwrite the buffer of `old`."""
+        if old in self.results or self.reads_later(old):
+            return False
+        reads = any(old in self.reads(n) for n in self.nodes_of(cluster))
+        return not reads or (laid is not None and laid.same_element(old, new))
+
+    def needs(self, cluster: Cluster) -> Iterator[Value]:
+        """The values with buffers that a cluster reads."""
+        for node in self.nodes_of(cluster):
+            yield from self.reads(node)
+
+    def replaces(self, cluster: Cluster) -> list[Value]:
+        """The inputs that what a cluster computes replaces."""
+        return [self.replaced[r] for n in self.nodes_of(cluster) for r in n.results
+                if r in self.replaced]
+
+    def _last_reads(self) -> dict[Value, int]:
+        """For each value with a buffer, the last cluster that reads it."""
+        last: dict[Value, int] = {}
+        for position, cluster in enumerate(self.schedule.clusters):
+            for node in self.nodes_of(cluster):
+                for value in self.reads(node):
+                    last[value] = position
+        return last
+
+    def reads(self, node: Node) -> set[Value]:
+        """The values with buffers that a node reads, inlining and aliases seen through."""
+        out: set[Value] = set()
+        stack = list(node.operands)
+        while stack:
+            v = stack.pop()
+            if v in self.schedule.alias:
+                stack.append(self.schedule.alias[v])
+            elif v in self.schedule.inline:
+                assert v.node is not None
+                stack.extend(v.node.operands)
+            else:
+                out.add(v)
+        return out
+
+    # --- nests ----------------------------------------------------------------------------------
+
+    def _nest(self, cluster: Cluster) -> None:
+        stored = {r for n in cluster.nodes for r in n.results if r in self.schedule.stored}
+        if not stored:
+            return
+        laid = self.laid(cluster, stored)
+        update = self._as_update(cluster, laid, stored)
+        if update is not None:
+            if not self.waiting.admits(update):
+                self._update_waiting(self.position - 1)
+            if update.is_small:
+                self.waiting.add(update)
+            else:
+                self._update([update])
+            return
+        for value in [r for n in cluster.nodes for r in n.results if r in stored]:
+            self.new_place(value, cluster, laid)
+        if all(v.type.size == 0 for v in stored):
+            return
+        streamed = {v for v in stored if v.type.nbytes >= STREAMED
+                    and isinstance(base := self.place(v).base, int) and base in self.low.outputs}
+        kernel, values = laid.kernel(
+            streamed, lambda nest, past: nest_tiles.emit(nest, self.low.target, past))
+        places = tuple(self.place(v) for v in values)
+        label = "+".join(n.op for n in cluster.nodes)
+        self.low.nests.append((label, laid.made.nest))
+        self.low.emit(self.out, Call(kernel, places, label, tuple(cluster.nodes)), places)
+
+    def _as_update(self, cluster: Cluster, laid: Laid, stored: set[Value]) -> Update | None:
+        """The cluster as an update of parameters; None if it is none, or not flat."""
+        if not all(v in self.replaced for v in stored):
+            return None
+        found = laid.flat(self.low.target)
+        if found is None:
+            return None
+        kernel, values = found
+        return update_of(cluster, laid, kernel, values, self.needs(cluster), stored,
+                         self.replaced)
+
+    def _update(self, updates: Sequence[Update]) -> None:
+        """Updates of one formula, by one call."""
+        for u in updates:
+            for value in [r for n in u.cluster.nodes for r in n.results if r in u.stored]:
+                self.new_place(value, u.cluster, u.laid)
+            label = "+".join(n.op for n in u.cluster.nodes)
+            self.low.nests.append((label, u.laid.made.nest))
+        kernel, heads = many([u.kernel for u in updates])
+        places = tuple(self.place(v) for u in updates for v in u.values)
+        nodes = tuple(n for u in updates for n in u.cluster.nodes)
+        self.low.emit(self.out, Call(kernel, places, label, nodes, heads=heads), places)
+
+    def _update_waiting(self, after: int) -> None:
+        """The updates that have waited, behind the cluster at this position."""
+        self.position, now = after, self.position
+        for updates in self.waiting.updates.values():
+            self._update(updates)
+        self.waiting, self.position = Waiting(), now
+
+    def laid(self, cluster: Cluster, stored: set[Value]) -> Laid:
+        """The loops of a cluster; those of one like it if there was one."""
+        key, values = cluster_key(cluster, self.schedule, stored, self.root)
+        made = self.low.made.get(key)
+        if made is None:
+            made = self.low.made[key] = Made(self.nest_of(cluster), values)
+        return Laid(made, values)
+
+    def nest_of(self, cluster: Cluster) -> Nest:
+        """The loops of a cluster."""
+        stored = {r for n in cluster.nodes for r in n.results if r in self.schedule.stored}
+        nest = build_nest(as_group(cluster), self.schedule.inline, stored, self.low.target)
+        self.resolve(nest)
+        keep_expensive(nest, cycles)
+        return nest
+
+    def resolve(self, nest: Nest) -> None:
+        """Point loads at the values that own the buffers (an alias has none of its own)."""
+        for e in walk(list(nest.roots())):
+            if e.op == "load":
+                access: Access = e.payload
+                value = self.root(access.buffer)
+                if value is not access.buffer:
+                    object.__setattr__(e, "payload", Access(value, access.offset, access.part))
+
+    # --- single nodes ---------------------------------------------------------------------------
+
+    def _single(self, node: Node, cluster: Cluster) -> None:
+        rule = _CONTROL.get(node.op)
+        if rule is not None:
+            rule(self, node, cluster)
+            return
+        if node.op == "join_copy" and node.operands[0] in self.parts:
+            for v in node.operands:  # computed where they belong: nothing is left to copy
+                self.low.copy(self.out, self._part_place(v, cluster), self.place(v), v.type.nbytes)
+            return
+        op = lookup(node.op)
+        if op.kernels is None:
+            raise TypeError(f"the op {node.op} cannot be lowered")
+        key = plan_key(node)
+        plan = self.low.plans.get(key)
+        if plan is None:
+            plan = self.low.plans[key] = op.kernels(node, self.low.target)
+        table = {f"in{i}": self.place(v) for i, v in enumerate(node.operands)}
+        for i, r in enumerate(node.results):
+            table[f"out{i}"] = self.new_place(r, cluster, None)
+        self._run_plan(plan, table, node.op, (node,), node.operands)
+
+    def _with_epilogue(self, attached: Attached, cluster: Cluster) -> None:
+        """A contraction whose tile stores do the work of the cluster."""
+        node = attached.contraction
+        fused = signature(attached.fused)
+        key = (*plan_key(node), attached.result.type, fused)
+        plan = self.low.plans.get(key) if fused is not None else None
+        if plan is None:
+            plan = lookup(node.op).kernels(  # type: ignore[misc]
+                node, self.low.target, attached.fused  # type: ignore[call-arg]
+            )
+            if fused is not None:
+                self.low.plans[key] = plan
+        table = {f"in{i}": self.place(v) for i, v in enumerate(node.operands)}
+        tiles = InTiles(attached.fused, self.reads(node)) \
+            if isinstance(attached.fused, Fused) and attached.fused.replaces else None
+        places = [self.new_place(v, cluster, tiles) for v in attached.results]
+        table["out0"] = places[0]
+        extra = [*(self.place(v) for v in attached.fused.operands), *places[1:]]
+        table.update((f"epilogue{i}", p) for i, p in enumerate(extra))
+        label = "+".join([node.op, *(n.op for n in cluster.nodes)])
+        stores = [Store(v, Index.of(0), e)
+                  for v, e in zip(attached.results, attached.fused.roots, strict=True)]
+        shown = Nest("row", (), [Phase((), stores)])
+        self.low.nests.append((f"{label} (in the tile stores)", shown))
+        self._run_plan(plan, table, label, (node, *cluster.nodes), node.operands)
+
+    def _pair(self, pair: ConvPair, cluster: Cluster) -> None:
+        """A convolution and the depthwise one that reads it."""
+        table = {f"in{i}": self.place(v) for i, v in enumerate(pair.operands)}
+        table["out0"] = self.new_place(pair.second.result, cluster, None)
+        for i, v in enumerate((*pair.first.operands, *pair.second.operands)):
+            table[f"epilogue{i}"] = self.place(v)
+        label = "+".join(n.op for n in pair.nodes)
+        for stage in (pair.first, pair.second):
+            if stage.fused is not None:
+                store = Store(stage.result, Index.of(0), stage.fused.root)
+                shown = Nest("row", (), [Phase((), [store])])
+                self.low.nests.append((f"{label} (in the tile stores)", shown))
+        self._run_plan(pair.plan, table, label, tuple(pair.nodes), pair.operands)
+
+    def _attention(self, whole: Attention, cluster: Cluster) -> None:
+        """Two products and the rows between them as one kernel."""
+        operands = (*whole.scores.operands, whole.mix.operands[1])
+        table = {f"in{i}": self.place(v) for i, v in enumerate(operands)}
+        for value in whole.stored:
+            self.new_place(value, cluster, None)
+        table["out0"] = self.new_place(whole.mix.result, cluster, None)
+        for i, v in enumerate(whole.operands):
+            table[f"nest{i}"] = self.place(v)
+        label = "+".join(["matmul", *(n.op for n in whole.softmax.nodes), "matmul"])
+        self.low.nests.append((f"{label} (by rows)", whole.nest))
+        nodes = (whole.scores, *whole.softmax.nodes, whole.mix)
+        self._run_plan(whole.plan, table, label, nodes, operands)
+
+    def _run_plan(
+        self, plan: KernelPlan, table: dict[str, Place], label: str, nodes: tuple[Node, ...],
+        operands: Sequence[Value],
+    ) -> None:
+        """Run the steps of a plan; roles `in0`, `in1`, ... are `operands`."""
+        scratch = dict(plan.scratch)
+        steps = [s for s in plan.steps if not self._ahead(s, table, scratch, label, plan)
+                 and not self._before_loop(s, table, scratch, label, nodes)
+                 and not self._shared(s, table, scratch, label, nodes, operands)]
+        for role, nbytes in scratch.items():
+            table[role] = self.low.new_buffer(nbytes, role)
+        dearest = max((s.kernel.cost for s in steps if not s.packs), default=0.0)
+        for step in steps:
+            if step.kernel.ntasks:
+                places = tuple(table[r] for r in step.roles)
+                most = not step.packs and step.kernel.cost == dearest
+                call = Call(step.kernel, places, label, nodes, most)
+                self.low.emit(self.out, call, places)
+
+    def _ahead(
+        self, step: Step, table: dict[str, Place], scratch: dict[str, int], label: str,
+        plan: KernelPlan,
+    ) -> bool:
+        """Move a step that packs what never changes out of the call; whether it could be."""
+        *reads, packed = step.roles
+        kept = self.low.kept
+        if kept is None or not step.packs or not step.kernel.ntasks:
+            return False
+        if not all(r in table and kept.same(table[r]) for r in reads):
+            return False
+        sources = tuple(table[r] for r in reads)
+        table[packed] = kept.packed(
+            step, sources, scratch.pop(packed), f"{label} (weights)", plan.packing.get(packed))
+        return True
+
+    def _before_loop(
+        self, step: Step, table: dict[str, Place], scratch: dict[str, int], label: str,
+        nodes: tuple[Node, ...],
+    ) -> bool:
+        """Move a step that packs what a loop does not change before it; whether it could be."""
+        *reads, packed = step.roles
+        if not step.packs or not all(r in table for r in reads):
+            return False
+        sources = tuple(table[r] for r in reads)
+        for loop in self.low.hoists:
+            if loop.invariant.issuperset(sources):
+                key = step.kernel.does, sources
+                place = loop.packed.get(key)
+                if place is None:
+                    place = loop.packed[key] = self.low.new_buffer(
+                        scratch[packed], packed, shared=True)
+                    assert isinstance(place.base, Buffer)
+                    place.base.first = place.base.last = loop.clock
+                    loop.before.append(
+                        Call(step.kernel, (*sources, place), label, nodes, False))
+                table[packed] = place
+                del scratch[packed]
+                return True
+        return False
+
+    def _shared(
+        self, step: Step, table: dict[str, Place], scratch: dict[str, int], label: str,
+        nodes: tuple[Node, ...], operands: Sequence[Value],
+    ) -> bool:
+        """Run a step that packs one operand, unless it ran for another node already; whether it
+        is such a step."""
+        *reads, packed = step.roles
+        if not step.packs or not step.kernel.ntasks \
+                or any(not r.startswith("in") for r in reads):
+            return False
+        key = step.kernel.does, tuple(self.root(operands[int(r[2:])]) for r in reads)
+        place = self.packed.get(key)
+        if place is None:
+            place = self.packed[key] = self.low.new_buffer(scratch[packed], packed)
+            places = (*(table[r] for r in reads), place)
+            self.low.emit(self.out, Call(step.kernel, places, label, nodes, False), places)
+        table[packed] = place
+        del scratch[packed]
+        return True
+
+    def host(self, node: Node, cluster: Cluster) -> None:
+        """A host callback: it reads the operands and writes the results."""
+        places = [self.place(v) for v in node.operands]
+        places += [self.new_place(r, cluster, None) for r in node.results]
+        self.low.callbacks.append(HostCallback(node))
+        call = Callback(len(self.low.callbacks) - 1, tuple(places), node.op)
+        self.low.emit(self.out, call, places)
+
+    def check(self, node: Node, cluster: Cluster) -> None:
+        """An error return, with what its message shows put aside."""
+        checked, *rest = node.operands
+        limits = checks.bounds(checked.dtype, node.attrs["low"], node.attrs["high"])
+        if limits is None or not checked.type.size:
+            return  # no element can be outside
+        shown = self.low.new_buffer(checks.shown_bytes(node), "shown")
+        assert isinstance(shown.base, Buffer)
+        self.low.checks.append(RunCheck(node, shown.base))
+        values = tuple((self.place(v), v.type.nbytes) for v in rest)
+        made = Check(
+            len(self.low.checks), self.place(checked), checked.type.size,
+            8 * checked.dtype.itemsize, checked.dtype.kind == "int", *limits, shown, values,
+        )
+        self.low.emit(self.out, made, (made.checked, shown, *(p for p, _ in values)))
+
+    def cond(self, node: Node, cluster: Cluster) -> None:
+        """Both branches write the same result places."""
+        pred = self.place(node.operands[0])
+        results = [self.new_place(r, cluster, None) for r in node.results]
+        captures = [self.place(v) for v in node.operands[1:]]
+        branch = If(pred)
+        self.low.emit(self.out, branch, [pred, *results])
+        # Branches exclude each other but are laid out in sequence, so results must live through.
+        for region, body in zip(node.regions, (branch.then, branch.other), strict=True):
+            self._region(region, captures, results, body)
+            self.low.touch(results)
+
+    def _region(
+        self, region: Graph, inputs: Sequence[Place], targets: Sequence[Place],
+        out: list[Instruction],
+    ) -> None:
+        """Lower a region so that its outputs end in `targets`."""
+        env = dict(zip(region.inputs, inputs, strict=True))
+        held = {place: v for v, place in env.items()}
+        wanted: dict[Value, Place] = {}
+        # Slots too: what a loop carries may live in an output or in an input updated in place.
+        busy = {p.base for p in inputs}
+        for v, p in zip(region.outputs, targets, strict=True):
+            if v.node is not None and not v.node.is_constant and v not in wanted \
+                    and p.base not in busy:
+                wanted[v] = p
+
+        def in_place(
+            block: GraphBlock, value: Value, cluster: Cluster, laid: Placing | None
+        ) -> Place | None:
+            """The place of a carried value that nothing reads any more, for its next value."""
+            for v, target in zip(region.outputs, targets, strict=True):
+                old = held.get(target)
+                if v is value and old is not None and block.may_replace(old, value, cluster, laid):
+                    return target
+            return None
+
+        body, block = self.low.block(region, env, wanted, in_place)
+        out.extend(body)
+        self._copy_all(block, region, targets, out)
+
+    def _copy_all(
+        self, block: GraphBlock, region: Graph, targets: Sequence[Place], out: list[Instruction]
+    ) -> None:
+        """Copy outputs to targets as if at once: a source that is a target goes aside first."""
+        moves = [(t, block.place(v), v.type.nbytes)
+                 for v, t in zip(region.outputs, targets, strict=True)]
+        moves = [(t, s, n) for t, s, n in moves if t != s]
+        while moves:
+            sources = {s for _, s, _ in moves}
+            ready = [m for m in moves if m[0] not in sources]
+            for t, s, n in ready:
+                self.low.copy(out, t, s, n)
+            moves = [m for m in moves if m[0] in sources]
+            if not ready:  # a cycle: one of them goes aside
+                t, s, n = moves[0]
+                aside = self.low.new_buffer(n, "aside")
+                self.low.copy(out, aside, s, n)
+                moves[0] = t, aside, n
+
+    def while_(self, node: Node, cluster: Cluster) -> None:
+        """Carried values live in buffers of their own."""
+        n = node.attrs["carried"]
+        carried = [self.new_place(r, cluster, None) for r in node.results]
+        init = [self.place(v) for v in node.operands[:n]]
+        captures = [self.place(v) for v in node.operands[n:]]
+        for to, source, v in zip(carried, init, node.results, strict=True):
+            self.low.copy(self.out, to, source, v.type.nbytes)
+        pred = self.low.new_buffer(1, "pred")
+        loop = Loop(pred)
+        self._open([v for r in node.regions for v in r.inputs[n:]], captures)
+        self.low.emit(self.out, loop, [pred, *carried])
+        self.low.enter_loop()
+        self._region(node.regions[0], [*carried, *captures], [pred], loop.test)
+        self._region(node.regions[1], [*carried, *captures], carried, loop.body)
+        self._close([pred, *carried, *captures])
+
+    def scan(self, node: Node, cluster: Cluster) -> None:
+        """Rows of sequences and outputs are walked by the loop counter."""
+        n, k = node.attrs["carried"], node.attrs["sequences"]
+        first = n + k + bool(node.attrs["limited"])
+        parts = split_rows(node) if self.low.frame is None else None
+        carried = [self.new_place(r, cluster, None) for r in node.results[:n]]
+        stacked = [self.new_place(r, cluster, None) for r in node.results[n:]]
+        init = [self.place(v) for v in node.operands[:n]]
+        for to, source, v in zip(carried, init, node.results, strict=False):
+            self.low.copy(self.out, to, source, v.type.nbytes)
+        number = self.low.counter()
+        trips = Trips(
+            number, node, carried,
+            [self._row(self.place(v), v, number) for v in node.operands[n : n + k]],
+            [self.place(v) for v in node.operands[first:]],
+            [self._row(p, v, number) for p, v in zip(stacked, node.results[n:], strict=True)],
+            self.place(node.operands[n + k]) if node.attrs["limited"] else None)
+        if parts is not None:
+            self._tasks(trips, parts)
+            return
+        self._open(node.regions[0].inputs[n + k + 1 :], trips.captures)
+        index = self._trips(trips, node.regions[0], self.out)
+        self._close([index, *trips.places()])
+
+    def _trips(self, trips: Trips, body: Graph, out: list[Instruction]) -> Place:
+        """The loop itself; the place of its counter."""
+        index = self.low.new_buffer(8, "step")
+        attrs = trips.node.attrs
+        loop = For(trips.number, attrs["length"], attrs["reverse"], index, limit=trips.limit)
+        self.low.emit(out, loop, [index, *trips.places()])
+        self.low.enter_loop()
+        self._region(body, [*trips.carried, *trips.xs, index, *trips.captures],
+                     [*trips.carried, *trips.ys], loop.body)
+        return index
+
+    def _tasks(self, trips: Trips, parts: RowLoop) -> None:
+        """A loop cut by rows: each task makes all trips, with temporaries of its own."""
+        tasks = Tasks(self.low.counter(), parts.tasks)
+        frame = Frame(tasks.number)
+        whole = [Place(frame.whole), *trips.places()]
+        first = len(parts.by_rows) - len(trips.captures)
+        alike = [not own for own in parts.by_rows[first:]]
+        self._open(compress(parts.body.inputs[first:], alike), compress(trips.captures, alike))
+        self.low.emit(self.out, tasks, whole)
+        self.low.frame = frame
+        index = self._trips(trips.cut(tasks.number, parts), parts.body, tasks.body)
+        self._close([index, *whole])
+        self.low.frame = None
+        self.low.buffers.append(frame.close(parts.tasks))
+
+    def _open(self, frozen: Iterable[Value], places: Iterable[Place]) -> None:
+        """What is lowered until `_close` is the body of a loop; these of its inputs, at these
+        places, are the same on every trip."""
+        for v in frozen:
+            v.kind = FROZEN
+        self.low.clock += 1
+        self.low.hoists.append(OpenLoop(self.low.clock, set(places)))
+
+    def _close(self, places: Sequence[Place]) -> None:
+        """End of a loop, the last instruction, which touches these places."""
+        self.low.clock += 1
+        self.low.touch(places)
+        self.low.leave_loop()
+        self.out[-1:-1] = self.low.hoists.pop().before
+
+    @staticmethod
+    def _row(place: Place, value: Value, number: int) -> Place:
+        rows = value.shape[0]
+        step = value.type.nbytes // rows if rows else 0
+        return Place(place.base, place.offset, (*place.steps, (number, step)))
+
+
+_CONTROL: dict[str, Callable[[GraphBlock, Node, Cluster], None]] = {
+    "cond": GraphBlock.cond, "while": GraphBlock.while_, "scan": GraphBlock.scan,
+    "print": GraphBlock.host, "host_call": GraphBlock.host, "check": GraphBlock.check,
+}
+
+
+def _mark_reused(graph: Graph) -> None:
+    """Matrices that several products read alike (the weights of unrolled steps) are packed once
+    for all of them."""
+    uses = Counter(n.operands[1] for n in graph.nodes
+                   if n.op == "matmul" and n.attrs["transpose_b"] and n.operands[1].type.rank == 2)
+    for value, count in uses.items():
+        if count > 1 and value.kind != FROZEN:
+            value.kind = REUSED

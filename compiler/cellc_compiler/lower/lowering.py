@@ -1,0 +1,118 @@
+"""From a graph of core ops to instructions: fusion, kernels, buffers with lifetimes.
+
+Outputs are computed into their slots, and updates into the slot of the input they replace when
+nothing reads the old value afterwards; what cannot be is computed aside and copied at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cellc_runtime.target import Target
+
+from ..fusion.clusters import Cluster
+from ..ir.graph import Graph, Value
+from . import checks
+from .ahead import Split, is_frozen, split
+from .alike import Placing
+from .graph_block import GraphBlock, Lowering
+from .instructions import Call, Instruction, Place
+from .kernel import Kernel
+from .lowered import Kept, Lowered
+from .memory import Buffer
+
+
+def lower(
+    graph: Graph, target: Target, on_kernel: Callable[[Kernel], None] | None = None
+) -> Lowered:
+    """Lower a whole graph; slots are its inputs, its outputs, its updates, and what is kept.
+
+    Args:
+        graph: after all passes.
+        target: what to generate code for.
+        on_kernel: called with the kernel of each call as soon as it is known.
+    """
+    parts = split(graph)
+    first = len(graph.inputs)
+    slot = first + len(graph.outputs) + len(graph.updates)
+    kept = Kept(slot, (i for i, v in enumerate(parts.main.inputs) if is_frozen(v)))
+    low = Lowering(target, kept, on_kernel)
+    held = kept.values([v.type.nbytes for v in parts.kept])
+    env: dict[Value, Place] = {v: Place(i) for i, v in enumerate(parts.main.inputs[:first])}
+    env.update(zip(parts.kept, held, strict=True))
+    out = _lower_main(low, parts.main, env, first)
+    buffers = _lower_ahead(low, parts, held)
+    return Lowered(out, low.buffers, low.constants, low.callbacks, low.checks, low.nests,
+                   kept.blocks, buffers)
+
+
+def _lower_main(
+    low: Lowering, graph: Graph, env: dict[Value, Place], first: int
+) -> list[Instruction]:
+    """What runs on each call; slot `first` is the first output.
+
+    A call that fails must not change a parameter: before the last check nothing is updated in
+    place.
+    """
+    low.outputs = range(first, first + len(graph.outputs))
+    wanted: dict[Value, Place] = {}
+    for i, v in enumerate(graph.outputs):
+        if v.node is not None and not v.node.is_constant:
+            wanted.setdefault(v, Place(first + i))
+    replaced = {new: old for old, new in graph.updates}
+
+    def in_place(block: GraphBlock, value: Value, cluster: Cluster, laid: Placing | None) -> (
+        Place | None
+    ):
+        old = replaced.get(value)
+        if old is None or block.position <= last_check \
+                or not block.may_replace(old, value, cluster, laid):
+            return None
+        return env[old]
+
+    block = GraphBlock(low, graph, env, wanted, in_place)
+    last_check = max((i for i, c in enumerate(block.schedule.clusters)
+                      if any(checks.can_fail(n) for n in c.nodes)), default=-1)
+    out = block.run()
+    for i, v in enumerate(graph.outputs):
+        low.copy(out, Place(first + i), block.place(v), v.type.nbytes)
+    _finish_updates(low, graph, block, out)
+    return out
+
+
+def _lower_ahead(low: Lowering, parts: Split, held: list[Place]) -> list[Buffer]:
+    """What fills the block of kept values; the buffers it needs meanwhile."""
+    ahead = Lowering(low.target, on_kernel=low.on_kernel)
+    ahead.constants, ahead.pool, ahead.nests = low.constants, low.pool, low.nests
+    env: dict[Value, Place] = {v: Place(i) for i, v in enumerate(parts.ahead.inputs)}
+    wanted = dict(zip(parts.ahead.outputs, held, strict=True))
+    out, block = ahead.block(parts.ahead, env, wanted)
+    for v, place in zip(parts.ahead.outputs, held, strict=True):
+        ahead.copy(out, place, block.place(v), v.type.nbytes)
+    assert low.kept is not None
+    if held:
+        low.kept.blocks[0].instructions = out
+    for kept in low.kept.blocks[bool(held):]:
+        for i in kept.instructions:
+            assert isinstance(i, Call)
+            if low.on_kernel is not None:
+                low.on_kernel(i.kernel)
+    return ahead.buffers
+
+
+def _finish_updates(
+    low: Lowering, graph: Graph, block: GraphBlock, out: list[Instruction]
+) -> None:
+    """Copy updates that were not computed in place, sources that are overwritten aside first."""
+    moves = [(block.env[old], block.place(new), new.type.nbytes) for old, new in graph.updates]
+    moves = [m for m in moves if m[0] != m[1]]
+    taken = {to for to, _, _ in moves}
+    ready: list[tuple[Place, Place, int]] = []
+    for to, source, nbytes in moves:
+        if source in taken:
+            aside = low.new_buffer(nbytes, "aside")
+            low.copy(out, aside, source, nbytes)
+            source = aside
+        ready.append((to, source, nbytes))
+    for to, source, nbytes in ready:
+        low.copy(out, to, source, nbytes)

@@ -1,0 +1,214 @@
+"""Counts of what the code should have less of, file by file: `ratchets.json` may only shrink.
+
+`python tests/structure/ratchets.py --update` stores lower counts and refuses higher ones.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import re
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import networkx as nx
+
+ROOT = Path(__file__).parents[2]
+STORED = Path(__file__).with_suffix(".json")
+PACKAGES = {
+    "cellc": ROOT / "frontend", "cellc_compiler": ROOT / "compiler",
+    "cellc_runtime": ROOT / "runtime",
+}
+MOST_LINES, MOST_FUNCTION_LINES = 800, 60
+
+Counts = dict[str, int]
+
+
+def sources(*folders: str) -> Iterator[tuple[str, str]]:
+    """Files below folders of the repository: path, text."""
+    for folder in folders:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            yield path.relative_to(ROOT).as_posix(), path.read_text()
+
+
+def product() -> Iterator[tuple[str, str]]:
+    """The files of the three packages."""
+    return sources("frontend", "compiler", "runtime")
+
+
+def long_files() -> Counts:
+    """Files of more than 800 lines, by their length."""
+    return {path: n for path, text in product() if (n := text.count("\n")) > MOST_LINES}
+
+
+def long_functions() -> Counts:
+    """Functions of more than 60 lines, docstrings apart."""
+    found: Counts = {}
+    for path, text in product():
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                lines = (node.end_lineno or 0) - node.lineno + 1 - _docstring_lines(node)
+                if lines > MOST_FUNCTION_LINES:
+                    found[f"{path}:{node.name}"] = lines
+    return found
+
+
+def _docstring_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    first = node.body[0]
+    if ast.get_docstring(node) is None:
+        return 0
+    return (first.end_lineno or 0) - first.lineno + 1
+
+
+def bare_ignores() -> Counts:
+    """Errors of the type checker that are silenced without a code or without a reason."""
+    return _count(product(), lambda text: sum(
+        not re.search(r"type: ignore\[[\w, -]+\]  # \w", line)
+        for line in text.splitlines() if "# type: ignore" in line))
+
+
+def raises_without_match() -> Counts:
+    """`pytest.raises` that takes any text."""
+    return _count(sources("tests"), lambda text: sum(
+        not any(k.arg in ("match", "check") for k in node.keywords)
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.raises"))
+
+
+def op_names() -> Counts:
+    """Strings that are names of ops in modules of the compiler that should not know any: all but
+    the definitions of ops, tables of ONNX, and the rules of back ends."""
+    from cellc_compiler.ir.op import all_ops
+
+    names = {op.name for op in all_ops()}
+    own = re.compile(r"compiler/cellc_compiler/(ops|onnx_export|backends)/")
+    return _count(
+        ((path, text) for path, text in sources("compiler") if not own.match(path)),
+        lambda text: sum(node.value in names for node in ast.walk(ast.parse(text))
+                         if isinstance(node, ast.Constant) and isinstance(node.value, str)))
+
+
+def private_imports() -> Counts:
+    """Imports of names or modules with a leading underscore from another package."""
+    found: Counts = {}
+    for path, text in product():
+        package = path.rsplit("/", 1)[0]
+        count = 0
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.ImportFrom) and _source(path, node) != package:
+                parts = (node.module or "").split(".")
+                hidden = any(p.startswith("_") and p != "__future__" for p in parts)
+                count += sum(hidden or a.name.startswith("_") for a in node.names)
+        if count:
+            found[path] = count
+    return found
+
+
+def _source(path: str, node: ast.ImportFrom) -> str:
+    """The folder that an import takes names from, as far as its text says."""
+    if not node.level:
+        return node.module or ""
+    folder = path.split("/")[:-node.level]
+    parts = (node.module or "").split(".")
+    return "/".join([*folder, *parts[:-1]])
+
+
+def circles() -> Counts:
+    """Modules of each package that import each other in a circle, when they are imported."""
+    found: Counts = {}
+    for name, root in PACKAGES.items():
+        graph = import_graph(name, root)
+        found[name] = sum(len(c) for c in nx.strongly_connected_components(graph) if len(c) > 1)
+    return {name: n for name, n in found.items() if n}
+
+
+def import_graph(package: str, root: Path) -> nx.DiGraph[str]:
+    """Which module of a package imports which, at the top of the file."""
+    modules: dict[str, tuple[Path, bool]] = {}
+    for path in sorted((root / package).rglob("*.py")):
+        parts = path.relative_to(root).with_suffix("").parts
+        is_package = parts[-1] == "__init__"
+        modules[".".join(parts[:-1] if is_package else parts)] = path, is_package
+    graph: nx.DiGraph[str] = nx.DiGraph()
+    for name, (path, is_package) in modules.items():
+        for node in _at_import(ast.parse(path.read_text()).body):
+            if isinstance(node, ast.Import):
+                graph.add_edges_from((name, a.name) for a in node.names if a.name in modules)
+            else:
+                base = _absolute(name, is_package, node)
+                for a in node.names:
+                    full = f"{base}.{a.name}"
+                    graph.add_edge(name, full if full in modules else base)
+    return graph.subgraph(modules).copy()
+
+
+def _absolute(name: str, is_package: bool, node: ast.ImportFrom) -> str:
+    if not node.level:
+        return node.module or ""
+    parts = name.split(".")
+    parts = parts[:len(parts) - node.level + is_package]
+    return ".".join([*parts, node.module] if node.module else parts)
+
+
+def _at_import(body: Iterable[ast.stmt]) -> Iterator[ast.Import | ast.ImportFrom]:
+    """Import statements that run when a module is imported."""
+    for node in body:
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            yield node
+        elif isinstance(node, ast.If) and "TYPE_CHECKING" not in ast.unparse(node.test):
+            yield from _at_import([*node.body, *node.orelse])
+        elif isinstance(node, ast.If):
+            yield from _at_import(node.orelse)
+        elif isinstance(node, (ast.With, ast.Try)):
+            yield from _at_import(node.body)
+
+
+def _count(files: Iterable[tuple[str, str]], count: Callable[[str], int]) -> Counts:
+    return {path: n for path, text in files if (n := count(text))}
+
+
+RATCHETS: dict[str, Callable[[], Counts]] = {
+    f.__name__: f for f in (
+        long_files, long_functions, bare_ignores, raises_without_match, op_names, private_imports,
+        circles)
+}
+
+
+def stored() -> dict[str, Counts]:
+    """What is allowed."""
+    found: dict[str, Counts] = json.loads(STORED.read_text())
+    return found
+
+
+def worse(name: str, now: Counts, allowed: Counts) -> list[str]:
+    """Lines that say where there is more than allowed."""
+    return [f"{where}: {n} ({name}), {allowed.get(where, 0)} allowed"
+            for where, n in now.items() if n > allowed.get(where, 0)]
+
+
+def main() -> int:
+    """Show the counts, or store them."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--update", action="store_true", help="store lower counts")
+    parser.add_argument("--moved", action="store_true",
+                        help="with --update: files have moved; only the totals may not grow")
+    options = parser.parse_args()
+    now = {name: f() for name, f in RATCHETS.items()}
+    allowed = stored() if STORED.exists() else now
+    for name, counts in now.items():
+        print(f"{name}: {sum(counts.values())} (was {sum(allowed[name].values())})")
+        more = worse(name, counts, allowed[name])
+        grown = Counter(counts).total() > Counter(allowed[name]).total()
+        if more and (grown or not options.moved):
+            print("\n".join(more), file=sys.stderr)
+            return 1
+    if options.update:
+        STORED.write_text(json.dumps(now, indent=1, sort_keys=True) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
