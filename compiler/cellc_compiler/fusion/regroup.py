@@ -50,30 +50,26 @@ def recompute(fuser: Fuser) -> bool:
         home.nodes.remove(node)
         del fuser.cluster_of[node]
         for s in sources:
-            for c in outside:
-                if c not in readers.setdefault(s, []):
-                    readers[s].append(c)
+            readers.setdefault(s, {}).update(dict.fromkeys(outside))
         changed = True
     if changed:
         _relink(fuser)
     return changed
 
 
-def _readers(fuser: Fuser) -> dict[Value, list[Cluster]]:
-    """The clusters that read each value, their own members included."""
-    out: dict[Value, list[Cluster]] = {}
+def _readers(fuser: Fuser) -> dict[Value, dict[Cluster, None]]:
+    """The clusters that read each value in order, their own members included."""
+    out: dict[Value, dict[Cluster, None]] = {}
     for cluster in fuser.clusters:
         for node in cluster.nodes:
             for v in fuser.sources(node):
-                found = out.setdefault(v, [])
-                if cluster not in found:
-                    found.append(cluster)
+                out.setdefault(v, {})[cluster] = None
     return out
 
 
 def _pays(
     fuser: Fuser, v: Value, outside: Sequence[Cluster], sources: Sequence[Value],
-    stored: set[Value], readers: dict[Value, list[Cluster]],
+    stored: set[Value], readers: dict[Value, dict[Cluster, None]],
 ) -> bool:
     """Whether reading the sources moves fewer bytes than writing and reading the value."""
     if not outside or any(c.domain is None for c in outside):
