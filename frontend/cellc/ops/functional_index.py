@@ -171,7 +171,7 @@ def embedding(
 
 def _renormed(table: Tensor, index: Tensor, limit: float, p: float) -> Tensor:
     """The table with every row that is read scaled to at most `limit`."""
-    size = m.pow(apply("reduce_sum", m.pow(m.abs(table), p), axes=(1,), keepdims=True), 1.0 / p)
+    size = apply("norm", table, axes=(1,), keepdims=True, p=float(p))
     scale = m.where(m.gt(size, limit), m.div(limit, m.add(size, 1e-7)), 1.0)
     zeros = fc.zeros((table.shape[0],), int32)
     seen = apply("scatter", zeros, fa.ravel(index), fc.ones((index.size,), int32), axis=0)

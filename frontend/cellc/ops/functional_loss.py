@@ -350,7 +350,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-08) 
     """The cosine of the angle between vectors along an axis (the norms at least eps)."""
     a, b = _floats("cosine_similarity", x1, x2)
     dot = fr.sum(m.mul(a, b), dim)
-    size_a, size_b = (apply("sqrt", fr.sum(m.mul(v, v), dim)) for v in (a, b))
+    size_a, size_b = (fr.norm(v, None, dim) for v in (a, b))
     return m.div(dot, m.mul(m.maximum(size_a, float(eps)), m.maximum(size_b, float(eps))))
 
 

@@ -693,10 +693,12 @@ def atan2(input: Any, other: Any) -> Tensor:
 def hypot(input: Tensor, other: Tensor) -> Tensor:
     """sqrt(input**2 + other**2), scaled so that it does not overflow."""
     x, y = (abs(inexact(t)) for t in operands("hypot", input, other))
-    big, small = maximum(x, y), minimum(x, y)
+    infinite = logical_or(isinf(x), isinf(y))
+    a, b = where(infinite, 1.0, x), where(infinite, 1.0, y)
+    big, small = maximum(a, b), minimum(a, b)
     ratio = div(small, where(eq(big, 0), 1.0, big))
     out = mul(big, apply("sqrt", add(mul(ratio, ratio), 1.0)))
-    return where(isinf(big), math.inf, out)
+    return where(isinf(x), x, where(isinf(y), y, out))
 
 
 def copysign(x: Tensor, other: Any) -> Tensor:
@@ -732,9 +734,7 @@ def logaddexp2(input: Tensor, other: Tensor) -> Tensor:
 def logit(input: Tensor, eps: float | None = None) -> Tensor:
     """log(x / (1 - x)), x first brought into [eps, 1 - eps] if eps is given."""
     x = inexact(tensor(input, "logit"))
-    if eps is not None:
-        x = clamp(x, eps, 1.0 - eps)
-    out: Tensor = apply("log", div(x, sub(1.0, x)))
+    out: Tensor = apply("logit", x, eps=None if eps is None else float(eps))
     return out
 
 
@@ -754,10 +754,8 @@ def xdivy(x: Any, y: Any) -> Tensor:
 
 def sinc(input: Tensor) -> Tensor:
     """sin(pi x) / (pi x), 1 at 0."""
-    x = mul(inexact(tensor(input, "sinc")), math.pi)
-    zero = eq(x, 0)
-    safe = where(zero, 1.0, x)
-    return where(zero, 1.0, div(apply("sin", safe), safe))
+    out: Tensor = apply("sinc", inexact(tensor(input, "sinc")))
+    return out
 
 
 def nan_to_num(

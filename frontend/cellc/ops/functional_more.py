@@ -393,7 +393,7 @@ def renorm(input: Tensor, p: float, axis: int, maxnorm: float) -> Tensor:
     x = tensor(input, "renorm")
     a = axis_of(axis, x.ndim, "renorm")
     rest = tuple(i for i in range(x.ndim) if i != a)
-    size = m.pow(fr.sum(m.pow(m.abs(x), float(p)), rest, True), 1.0 / p)
+    size = fr._vector_norm(x, float(p), rest, True)
     scale = m.where(m.gt(size, maxnorm), m.div(float(maxnorm), m.add(size, 1e-7)), 1.0)
     return m.mul(x, scale)
 

@@ -299,21 +299,10 @@ def norm(
 
 
 def _vector_norm(x: Tensor, p: float, dim: Any, keepdim: bool) -> Tensor:
-    size = m.abs(x)
-    if p == math.inf:
-        return amax(size, dim, keepdim)
-    if p == -math.inf:
-        return amin(size, dim, keepdim)
-    if p == 0:
-        return sum(cast_to(m.ne(size, 0), size.dtype), dim, keepdim)
-    wide = _wide(size)
-    if p == 2:
-        out: Tensor = apply("sqrt", sum(m.mul(wide, wide), dim, keepdim))
-    elif p == 1:
-        out = sum(wide, dim, keepdim)
-    else:
-        out = m.pow(sum(m.pow(wide, float(p)), dim, keepdim), 1.0 / p)
-    return cast_to(out, size.dtype)
+    sizes = m.abs(x) if x.dtype.is_complex else x
+    out: Tensor = apply("norm", sizes, axes=axes_of(dim, x.ndim, "norm"), keepdims=bool(keepdim),
+                        p=float(p))
+    return out
 
 
 def _matrix_norm(x: Tensor, ord: Any, axes: tuple[int, ...], keepdim: bool) -> Tensor:
@@ -388,13 +377,9 @@ def _running_extreme(op: str, input: Tensor, axis: int) -> tuple[Tensor, Tensor]
 
 
 def logcumsumexp(input: Tensor, axis: int) -> Tensor:
-    """log of the running sum of exponentials along an axis, shifted by the largest element."""
+    """log of the running sum of exponentials along an axis, without overflow."""
     x = tensor(input, "logcumsumexp")
-    wide = _wide(inexact(x))
-    top = amax(wide, axis, True)
-    top = apply("stop_gradient", m.where(m.isfinite(top), top, 0.0))
-    out = m.add(apply("log", cumsum(apply("exp", m.sub(wide, top)), axis)), top)
-    return cast_to(out, x.dtype)
+    return cast_to(_running("logcumsumexp", inexact(x), axis), x.dtype)
 
 
 def diff(
