@@ -261,17 +261,16 @@ class Fuser:
                 cluster = seen[number]
                 if node.result.type.size <= SCALARS and self._grows(cluster, producers):
                     continue
-                domain = self._fits(node, own, cluster, producers)
-                if domain is not None:
-                    home, home.domain = cluster, domain
+                fit = self._fits(node, own, cluster, producers)
+                if fit is not None:
+                    home, (home.domain, home.structure) = cluster, fit
                     break
         if home is None:
             home = Cluster(len(self.clusters), own)
             self.clusters.append(home)
-        if home.domain is not None:
-            step = self.structures.of(node, home.order)
-            home.structure = self.structures.number((home.structure, step))
-            home.order[node] = len(home.nodes)
+            if own is not None:
+                home.structure = self.structures.of(node, {})
+        home.order[node] = len(home.nodes)
         home.nodes.append(node)
         self.cluster_of[node] = home
         self._link(home, [*producers, *self._before(node, home)])
@@ -305,9 +304,9 @@ class Fuser:
 
     def _fits(
         self, node: Node, own: Domain, cluster: Cluster, producers: Sequence[Cluster]
-    ) -> Domain | None:
-        """The domain of the cluster with the node in it, whose own it is; None if it cannot
-        join."""
+    ) -> tuple[Domain, int] | None:
+        """The domain and the structure of the cluster with a node in it whose own domain is
+        given; None if it cannot join."""
         domain = _joined(cluster.domain, own) if cluster.domain is not None else None
         if domain is None:
             return None
@@ -316,13 +315,14 @@ class Fuser:
             return None  # something between them would make a cycle
         if self._chain(node, cluster) > LONGEST:
             return None
-        key = domain, cluster.structure, self.structures.of(node, cluster.order)
-        found = self.built.get(key)
+        step = self.structures.of(node, cluster.order)
+        structure = self.structures.number((cluster.structure, step))
+        found = self.built.get((domain, structure))
         if found is None:
-            found = self.built[key] = self._try(node, cluster, domain)
+            found = self.built[domain, structure] = self._try(node, cluster, domain)
         elif found:
             cluster.builder = None  # it does not know the node
-        return domain if found else None
+        return (domain, structure) if found else None
 
     def _try(self, node: Node, cluster: Cluster, domain: Domain) -> bool:
         """Build the node's expression over the domain; whether it has one."""

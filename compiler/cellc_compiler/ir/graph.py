@@ -79,6 +79,8 @@ Attr = Any
 
 def attrs_key(attrs: Mapping[str, Attr]) -> tuple[Hashable, ...]:
     """Attributes as a key: equal where they are the same to the bit."""
+    if not attrs:
+        return ()
     # 1 == 1.0 == True and 0.0 == -0.0 as keys, so the type and the text count too.
     return tuple([(k, type(v), repr(v) if isinstance(v, float | complex | tuple) else v)
                   for k, v in attrs.items()])
