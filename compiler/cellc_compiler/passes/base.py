@@ -44,7 +44,8 @@ def rewrite(graph: Graph, rule: Rule, again: bool = False) -> bool:
                 node.operands = [table.get(v, v) for v in node.operands]
                 break
         for region in node.regions:
-            changed |= rewrite(region, rule, again)
+            if rewrite(region, rule, again):
+                changed = True
         start = len(fresh.nodes)
         b.span, b.scope = node.span, node.scope
         values = rule(b, node)
@@ -64,7 +65,8 @@ def rewrite(graph: Graph, rule: Rule, again: bool = False) -> bool:
         return True
 
     for node in graph.nodes:
-        changed |= replaced(node)
+        if replaced(node):
+            changed = True
     graph.nodes = fresh.nodes
     graph.outputs = [table.get(v, v) for v in graph.outputs]
     graph.updates = [(old, table.get(new, new)) for old, new in graph.updates]
