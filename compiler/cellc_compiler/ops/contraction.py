@@ -86,6 +86,7 @@ class Matmul(Op):
     name = "matmul"
     simplify = _identities.transposed_factors
     rows = _rows.multiplied
+    sums = True
     operands = ("input", "other")
     attrs = {"transpose_a": False, "transpose_b": False}
     dtypes = NUMBERS
@@ -180,6 +181,7 @@ class Dense(Op):
     """
 
     name = "dense"
+    sums = True
     operands = ("input", "weight", "*bias")
     dtypes = NUMBERS
     amp = "low"

@@ -206,6 +206,7 @@ class Conv2d(Op):
 
     name = "conv2d"
     rows = _rows.image
+    sums = True
     operands = ("input", "weight")
     attrs = WINDOW
     amp = "low"
@@ -273,6 +274,7 @@ class Conv2dBackwardData(Op):
     """
 
     name = "conv2d_backward_data"
+    sums = True
     operands = ("dy", "weight")
     attrs = {"size": REQUIRED, **WINDOW}
     amp = "low"
@@ -342,6 +344,7 @@ class Conv2dBackwardWeight(Op):
     """
 
     name = "conv2d_backward_weight"
+    sums = True
     operands = ("input", "dy")
     attrs = {"kernel": REQUIRED, **WINDOW}
     amp = "low"

@@ -121,6 +121,7 @@ class ReduceSum(Reduce):
     """Sum over axes. Source: `mindspore.ops.sum`."""
 
     name = "reduce_sum"
+    sums = True
     kind = "sum"
     dtypes = NUMBERS
     amp = "high"
@@ -327,6 +328,7 @@ class ReduceMean(_Axes):
     """Sum divided by count; NaN of none. Source: `mindspore.ops.mean`."""
 
     name = "reduce_mean"
+    sums = True
     dtypes = FLOATS + COMPLEX
     amp = "high"
     tolerance = 16.0
@@ -370,6 +372,11 @@ class _Spread(_Axes):
     attrs = {"axes": None, "keepdims": False, "correction": 0}
     amp = "high"
     tolerance = 16.0
+
+    def summed(self, *arrays: Array, **attrs: Any) -> Array:
+        """The mean square: the deviations have the rounding of what they are the deviations of."""
+        square: Array = np.mean(arrays[0] ** 2, axis=attrs["axes"], keepdims=attrs["keepdims"])
+        return square
 
     def samples(self) -> Sequence[Sample]:
         x = Spec((3, 4, 19))
@@ -431,6 +438,10 @@ class ReduceStd(_Spread):
 
     def expand(self, b: Builder, x: Value, **attrs: Any) -> Value:
         return to_dtype(b, b.sqrt(b.reduce_var(widen(b, x), **attrs)), x.dtype)
+
+    def summed(self, *arrays: Array, **attrs: Any) -> Array:
+        """The root of the mean square."""
+        return np.sqrt(super().summed(*arrays, **attrs))
 
     def reference(self, x: Array, **attrs: Any) -> Array:
         return np.sqrt(ReduceVar().reference(x.astype(_wide(x)), **attrs)).astype(x.dtype)

@@ -105,6 +105,7 @@ class CumSum(_Running):
     """
 
     name = "cumsum"
+    sums = True
     kind = "sum"
 
     def accumulate(self, x: Array) -> Array:

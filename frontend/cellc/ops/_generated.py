@@ -1,4 +1,7 @@
-"""Functions and Primitive classes made from the op definitions, for ops that map one to one."""
+"""Functions and Primitive classes made from the op definitions, for ops that map one to one.
+
+Type checkers read what the functions take in `stubs/functions.pyi`.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,12 @@ from typing import Any
 
 from cellc_compiler.ir.op import INTS, REQUIRED, Op, all_ops
 from cellc_runtime.dtypes import float32
+from cellc_runtime.lazy import names_of
 
 from ..common._promotion import cast_to, common
 from ..common.tensor import Tensor
 from ..core.dispatch import apply
+from ..core.native import native_body
 from ._args import tensor
 
 
@@ -40,17 +45,21 @@ def make_function(op: Op) -> Callable[..., Any]:
     count = len(op.operands)
     plain = not op.attrs and not any(n.startswith("*") for n in op.operands)
 
+    @native_body(any_shape=True)
+    def promoted(*operands: Any, **attrs: Any) -> Any:
+        return apply(op.name, *_prepared(op, operands), **attrs)
+
     def unary(input: Any) -> Any:
-        return apply(op.name, *_prepared(op, (input,)))
+        return promoted(input)
 
     def general(*args: Any, **kwargs: Any) -> Any:
         if not kwargs and len(args) == count and plain:
-            return apply(op.name, *_prepared(op, args))
+            return promoted(*args)
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
         values = list(bound.arguments.values())
         attrs = dict(zip(op.attrs, values[count:], strict=True))
-        return apply(op.name, *_prepared(op, tuple(values[:count])), **attrs)
+        return promoted(*values[:count], **attrs)
 
     fn: Callable[..., Any] = unary if op.operands == ("input",) and not op.attrs else general
     fn.__name__ = fn.__qualname__ = op.function or op.name
@@ -59,11 +68,24 @@ def make_function(op: Op) -> Callable[..., Any]:
     return fn
 
 
+ALIASES = {
+    "arccos": "acos", "arcsin": "asin", "arctan": "atan", "arccosh": "acosh", "arcsinh": "asinh",
+    "arctanh": "atanh",
+}
+"""Other public names of functions made from op definitions."""
+
+
 def generated_functions() -> dict[str, Callable[..., Any]]:
     """Every function the op definitions ask for, by name."""
-    return {op.function: make_function(op) for op in all_ops() if op.function}
+    found = {op.function: make_function(op) for op in all_ops() if op.function}
+    return found | {alias: found[name] for alias, name in ALIASES.items()}
 
 
 def generated_methods() -> dict[str, Callable[..., Any]]:
     """Every Tensor method the op definitions ask for, by name."""
     return {op.method: make_function(op) for op in all_ops() if op.method}
+
+
+FUNCTIONS = generated_functions()
+__all__ = sorted(FUNCTIONS)
+__getattr__ = names_of(__name__, FUNCTIONS)
