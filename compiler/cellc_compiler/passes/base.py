@@ -58,10 +58,7 @@ def rewrite(graph: Graph, rule: Rule, again: bool = False) -> bool:
             del fresh.nodes[start:]
             for n in made:
                 replaced(n)
-        for old, new in zip(node.results, values, strict=True):
-            if old.type != new.type:
-                raise TypeError(f"a rewrite of {node.op} changes {old.type} to {new.type}")
-            table[old] = table.get(new, new)
+        _stands_for(node, values, table)
         return True
 
     for node in graph.nodes:
@@ -71,6 +68,14 @@ def rewrite(graph: Graph, rule: Rule, again: bool = False) -> bool:
     graph.outputs = [table.get(v, v) for v in graph.outputs]
     graph.updates = [(old, table.get(new, new)) for old, new in graph.updates]
     return changed
+
+
+def _stands_for(node: Node, values: Sequence[Value], table: dict[Value, Value]) -> None:
+    """Note in a table the values that replace a node's results."""
+    for old, new in zip(node.results, values, strict=True):
+        if old.type != new.type:
+            raise TypeError(f"a rewrite of {node.op} changes {old.type} to {new.type}")
+        table[old] = table.get(new, new)
 
 
 def copy_graph(graph: Graph) -> Graph:
