@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 
-from ..ir.graph import Node, Value, attrs_key
+from ..ir.graph import Literal, Node, Value, attrs_key
 from ..ir.op import lookup
 
 
@@ -42,8 +42,9 @@ class Structures:
             return "member", at, v.index
         if v in self.inline:
             return "inline", self.of(node, members), v.index
-        if node.op == "constant" and node.attrs["value"].array.size == 1:
-            return node.attrs["value"].digest, v.type
+        literal = node.attrs.get("value")
+        if isinstance(literal, Literal) and literal.array.size == 1:
+            return literal.digest, v.type
         named = v  # (a member may be read by another name: see `NestBuilder`)
         while node is not None and lookup(node.op).renames and node not in members \
                 and named not in self.inline:
