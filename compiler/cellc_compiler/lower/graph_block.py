@@ -24,7 +24,7 @@ from ..backends.cpu.patterns.attention import Attention, AttentionFinder
 from ..backends.cpu.patterns.conv_pairs import ConvPair, find_pairs
 from ..backends.cpu.patterns.epilogues import Attached, InTiles, find_epilogues, signature
 from ..fusion.clusters import Cluster, Schedule, as_group, fuse
-from ..ir.graph import Graph, Node, Value
+from ..ir.graph import Graph, Node, Value, attrs_key
 from ..ir.op import lookup
 from ..loops.build import build_nest
 from ..loops.expr import Access
@@ -176,7 +176,7 @@ def _parts(graph: Graph) -> dict[Value, tuple[Value, int]]:
 def plan_key(node: Node) -> tuple[Any, ...]:
     """What a plan follows from: repeated blocks of a network ask for the same kernels."""
     return (node.op, tuple((v.type, packs_apart(v)) for v in node.operands),
-            tuple(node.attrs.items()))
+            attrs_key(node.attrs))
 
 
 class GraphBlock:
@@ -196,6 +196,7 @@ class GraphBlock:
         _mark_reused(graph)
         for value, place in list(wanted.items()):
             self.wanted.setdefault(self.root(value), place)
+        self.results = {self.root(v) for v in graph.results()}
         self.epilogues = find_epilogues(graph, self.schedule)
         self.absorbed = {a.contraction for a in self.epilogues.values()}
         self.pairs = find_pairs(graph, self.schedule, self.epilogues, low.target, low.plans)
@@ -203,7 +204,7 @@ class GraphBlock:
             self.epilogues.pop(pair.first.cluster.number, None)
             self.absorbed.add(pair.first.cluster.nodes[0])
         self.attention = AttentionFinder(
-            graph, self.schedule, self.absorbed, self.nest_of, low.target, low.attention).find()
+            graph, self.schedule, self.absorbed, self.laid, low.target, low.attention).find()
         for a in self.attention.values():
             self.absorbed.update((a.scores, a.softmax.nodes[0]))
         self.parts = _parts(graph)
@@ -290,7 +291,7 @@ class GraphBlock:
         self, old: Value, new: Value, cluster: Cluster, laid: Placing | None
     ) -> bool:
         """Whether `new`, computed by a cluster, may overwrite the buffer of `old`."""
-        if any(self.root(v) is old for v in self.graph.results()) or self.reads_later(old):
+        if old in self.results or self.reads_later(old):
             return False
         reads = any(old in self.reads(n) for n in self.nodes_of(cluster))
         return not reads or (laid is not None and laid.same_element(old, new))
