@@ -1,6 +1,6 @@
 """Devices and their memory, under the older names. Source: `mindspore.hal`."""
 
-from ._devices import (
+from .devices import (
     device_count,
     empty_cache,
     get_arch_list,

@@ -8,7 +8,7 @@ from typing import Any
 from cellc_runtime.lazy import public_names
 
 from . import context
-from ._devices import (
+from .devices import (
     empty_cache,
     max_memory_allocated,
     max_memory_reserved,

@@ -710,7 +710,7 @@ _NAMES = ("bool_", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32
           "bfloat16", "float32", "float64", "complex64", "complex128")
 
 
-def _promotion() -> list[str]:
+def promotion() -> list[str]:
     out = []
     for a in _NAMES:
         left = f"Tensor([1, 2], ms.{a})"
@@ -725,5 +725,5 @@ def _promotion() -> list[str]:
     return out
 
 
-PROMOTION = tuple(_promotion())
+PROMOTION = tuple(promotion())
 """Every pair of element types, and every type with a Python number on either side."""

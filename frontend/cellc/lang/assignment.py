@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from types import FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from ..common._indexing import ancestors, is_open, write_update
+from ..common.indexing import ancestors, is_open, write_update
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor
 from ..core.dispatch import assign

@@ -14,7 +14,7 @@ from cellc_runtime.lazy import public_names
 
 from ..common.tensor import Tensor
 from ..communication import management as processes
-from ..ops._args import is_int
+from ..ops.arguments import is_int
 
 _WORLD = processes.HCCL_WORLD_COMM_GROUP
 _BACKENDS = ("hccl", "mccl")

@@ -10,7 +10,7 @@ from cellc_runtime.lazy import public_names
 from .. import ops
 from ..common.tensor import Tensor
 from ..ops import functional_orthogonal as orthogonal
-from ..ops._args import axis_of, is_int, tensor
+from ..ops.arguments import axis_of, is_int, tensor
 
 _INF = float("inf")
 _ORDERS = (2, -2, 1, -1, _INF, -_INF, "fro", "nuc")

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from cellc_runtime.lazy import public_names
 
-from . import _check
+from ..common import checks
 from .learning_rate_schedule import checked_float
 
 __all__ = [
@@ -31,9 +31,9 @@ def _per_epoch(
         TypeError: a count is no int.
         ValueError: a count is not positive.
     """
-    total = _check.positive(total_step, "total_step", what)
-    per_epoch = _check.positive(step_per_epoch, "step_per_epoch", what)
-    _check.positive(epochs, name, what)
+    total = checks.positive(total_step, "total_step", what)
+    per_epoch = checks.positive(step_per_epoch, "step_per_epoch", what)
+    checks.positive(epochs, name, what)
     return [rate(i // per_epoch) for i in range(total)]
 
 
@@ -55,7 +55,7 @@ def piecewise_constant_lr(milestone: list[int], learning_rates: list[float]) -> 
         )
     out: list[float] = []
     for i, (step, rate) in enumerate(zip(milestone, learning_rates, strict=True)):
-        _check.positive(step, f"milestone[{i}]", what)
+        checks.positive(step, f"milestone[{i}]", what)
         checked_float(rate, f"learning_rates[{i}]", what, zero=True)
         if i and step < milestone[i - 1]:
             raise ValueError(
@@ -74,7 +74,7 @@ def exponential_decay_lr(
     what = "exponential_decay_lr"
     checked_float(learning_rate, "learning_rate", what)
     checked_float(decay_rate, "decay_rate", what)
-    _check.boolean(is_stair, "is_stair", what)
+    checks.boolean(is_stair, "is_stair", what)
 
     def rate(epoch: int) -> float:
         return learning_rate * float(decay_rate ** _units(epoch, decay_epoch, is_stair))
@@ -94,7 +94,7 @@ def natural_exp_decay_lr(
     what = "natural_exp_decay_lr"
     checked_float(learning_rate, "learning_rate", what)
     checked_float(decay_rate, "decay_rate", what)
-    _check.boolean(is_stair, "is_stair", what)
+    checks.boolean(is_stair, "is_stair", what)
 
     def rate(epoch: int) -> float:
         reached = epoch // decay_epoch * decay_epoch if is_stair else epoch
@@ -111,7 +111,7 @@ def inverse_decay_lr(
     what = "inverse_decay_lr"
     checked_float(learning_rate, "learning_rate", what)
     checked_float(decay_rate, "decay_rate", what)
-    _check.boolean(is_stair, "is_stair", what)
+    checks.boolean(is_stair, "is_stair", what)
 
     def rate(epoch: int) -> float:
         return learning_rate / (1 + decay_rate * _units(epoch, decay_epoch, is_stair))
@@ -156,7 +156,7 @@ def polynomial_decay_lr(
     checked_float(learning_rate, "learning_rate", what)
     checked_float(end_learning_rate, "end_learning_rate", what, zero=True)
     checked_float(power, "power", what)
-    _check.boolean(update_decay_epoch, "update_decay_epoch", what)
+    checks.boolean(update_decay_epoch, "update_decay_epoch", what)
 
     def rate(epoch: int) -> float:
         reach = decay_epoch * max(math.ceil(epoch / decay_epoch), 1) if update_decay_epoch \

@@ -9,8 +9,8 @@ from cellc_runtime.dtypes import float32
 from cellc_runtime.lazy import public_names
 
 from .. import ops
+from ..common import checks
 from ..common.tensor import Tensor
-from . import _check
 from .cell import Cell
 
 __all__ = [
@@ -72,8 +72,8 @@ class _Decay(LearningRateSchedule):
         what = self.cls_name
         self.learning_rate = checked_float(learning_rate, "learning_rate", what)
         self.decay_rate = checked_float(decay_rate, "decay_rate", what)
-        self.decay_steps = _check.positive(decay_steps, "decay_steps", what)
-        self.is_stair = _check.boolean(is_stair, "is_stair", what)
+        self.decay_steps = checks.positive(decay_steps, "decay_steps", what)
+        self.is_stair = checks.boolean(is_stair, "is_stair", what)
 
     def units(self, global_step: Tensor) -> Tensor:
         """How many units of the decay have passed."""
@@ -120,7 +120,7 @@ class CosineDecayLR(LearningRateSchedule):
         what = self.cls_name
         self.min_lr = checked_float(min_lr, "min_lr", what, zero=True)
         self.max_lr = checked_float(max_lr, "max_lr", what)
-        self.decay_steps = _check.positive(decay_steps, "decay_steps", what)
+        self.decay_steps = checks.positive(decay_steps, "decay_steps", what)
         if min_lr >= max_lr:
             raise ValueError(
                 f"For '{what}', the 'max_lr' must be greater than the 'min_lr', but got 'max_lr' "
@@ -153,9 +153,9 @@ class PolynomialDecayLR(LearningRateSchedule):
         what = self.cls_name
         self.start = checked_float(learning_rate, "learning_rate", what)
         self.end = checked_float(end_learning_rate, "end_learning_rate", what, zero=True)
-        self.decay_steps = _check.positive(decay_steps, "decay_steps", what)
+        self.decay_steps = checks.positive(decay_steps, "decay_steps", what)
         self.power = checked_float(power, "power", what)
-        self.update_decay_steps = _check.boolean(update_decay_steps, "update_decay_steps", what)
+        self.update_decay_steps = checks.boolean(update_decay_steps, "update_decay_steps", what)
 
     def construct(self, global_step: Tensor) -> Tensor:
         """The rate of a step."""
@@ -176,7 +176,7 @@ class WarmUpLR(LearningRateSchedule):
     def __init__(self, learning_rate: float, warmup_steps: int) -> None:
         super().__init__()
         self.learning_rate = checked_float(learning_rate, "learning_rate", self.cls_name, True)
-        self.warmup_steps = _check.positive(warmup_steps, "warmup_steps", self.cls_name)
+        self.warmup_steps = checks.positive(warmup_steps, "warmup_steps", self.cls_name)
 
     def construct(self, global_step: Tensor) -> Tensor:
         """The rate of a step."""

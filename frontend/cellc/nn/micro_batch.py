@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import _check
+from ..common import checks
 from .cell import Cell
 
 
@@ -21,7 +21,7 @@ class _InParts(Cell):
         if not isinstance(network, Cell):
             raise TypeError(f"For '{what}', the argument 'network' must be a Cell, but got the "
                             f"type : {type(network)}.")
-        if not _check.is_int(parts):
+        if not checks.is_int(parts):
             raise TypeError(f"For '{what}', the argument '{name}' must be integer, but got the "
                             f"type : {type(parts)}.")
         if parts <= 0:

@@ -8,11 +8,11 @@ from typing import Any
 from cellc_runtime.dtypes import float16, float32
 
 from .. import ops
+from ..common import checks
 from ..common.parameter import Parameter, ParameterTuple
 from ..common.tensor import Tensor
 from ..core.gradient import GradFunction, GradOperation, make_request, value_and_grad
 from ..ops.mapping import HyperMap
-from . import _check
 from .cell import Cell
 from .layer.basic import Identity
 
@@ -55,7 +55,7 @@ class WithEvalCell(Cell):
         super().__init__(auto_prefix=False)
         self._network = network
         self._loss_fn = loss_fn
-        self.add_cast_fp32 = _check.boolean(add_cast_fp32, "add_cast_fp32", self.cls_name)
+        self.add_cast_fp32 = checks.boolean(add_cast_fp32, "add_cast_fp32", self.cls_name)
 
     def construct(self, data: Any, label: Any) -> Any:
         """The loss, the output and the label."""
@@ -143,9 +143,9 @@ class ForwardValueAndGrad(Cell):
         super().__init__(auto_prefix=False)
         what = self.cls_name
         self.network = network
-        self.get_all = _check.boolean(get_all, "get_all", what)
-        self.get_by_list = _check.boolean(get_by_list, "get_by_list", what)
-        self.sens_param = _check.boolean(sens_param, "sens_param", what)
+        self.get_all = checks.boolean(get_all, "get_all", what)
+        self.get_by_list = checks.boolean(get_by_list, "get_by_list", what)
+        self.sens_param = checks.boolean(sens_param, "sens_param", what)
         # Without parameters and without `get_all` it is the gradient of the first input.
         position = None if get_by_list else 0
         params = _parameters(weights, network) if get_by_list else None
@@ -183,8 +183,8 @@ class TrainOneStepCell(Cell):
         self.network.set_grad()
         self.optimizer = optimizer
         self.weights = self.optimizer.parameters
-        self.sens = 1.0 if sens is None else _check.number(sens, "sens", self.cls_name)
-        self.return_grad = _check.boolean(return_grad, "return_grad", self.cls_name)
+        self.sens = 1.0 if sens is None else checks.number(sens, "sens", self.cls_name)
+        self.return_grad = checks.boolean(return_grad, "return_grad", self.cls_name)
         self.weights_name = [p.name for p in self.weights]
         self.reducer_flag = False
         self.grad_reducer = Identity()

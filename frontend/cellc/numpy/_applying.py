@@ -7,13 +7,13 @@ from typing import Any
 
 from cellc_runtime.dtypes import bool_, int64
 
-from ..common._promotion import cast_to, operands
+from ..common.promotion import cast_to, operands
 from ..common.tensor import Tensor
 from ..ops import functional_array as fa
 from ..ops import functional_join as fj
 from ..ops import functional_math as m
 from ..ops import functional_reduce as fr
-from ..ops._args import axis_of
+from ..ops.arguments import axis_of
 from ._tensors import as_tensor, finished, together
 
 

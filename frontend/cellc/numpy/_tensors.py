@@ -13,8 +13,8 @@ import numpy as np
 
 from cellc_runtime.dtypes import BY_NAME, DType, bool_, float32, int32
 
-from ..common._promotion import cast_to, is_scalar, promoted
 from ..common.dtype import convert
+from ..common.promotion import cast_to, is_scalar, promoted
 from ..common.tensor import Tensor
 from ..ops import functional_join as fj
 

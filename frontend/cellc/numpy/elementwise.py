@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from cellc_runtime.dtypes import bool_, float32, int32
 from cellc_runtime.lazy import names_of
 
-from ..common._promotion import cast_to, inexact
+from ..common.promotion import cast_to, inexact
 from ..common.tensor import Tensor
 from ..core.dispatch import apply
 from ..ops import functional_math as m

@@ -6,7 +6,7 @@ from typing import Any
 
 from cellc_runtime.dtypes import bool_, int32
 
-from ..common._promotion import cast_to, inexact
+from ..common.promotion import cast_to, inexact
 from ..common.tensor import Tensor
 from ..core.dispatch import apply
 from ..ops import functional_array as fa
@@ -16,7 +16,7 @@ from ..ops import functional_linalg as fl
 from ..ops import functional_math as m
 from ..ops import functional_reduce as fr
 from ..ops import functional_special as fx
-from ..ops._args import axis_of, integer
+from ..ops.arguments import axis_of, integer
 from ._tensors import as_tensor, finished, from_array, many, together
 
 

@@ -16,7 +16,7 @@ from cellc_runtime.dtypes import DType, bool_
 from ..common.tensor import Tensor
 from ..core.dispatch import apply
 from ..core.native import native, native_body, native_of_types
-from ._args import (
+from .arguments import (
     Ints,
     axes_of,
     axis_of,

@@ -14,14 +14,14 @@ import numpy as np
 
 from cellc_runtime.dtypes import bool_, float32, int64, uint8
 
-from ..common._promotion import cast_to
+from ..common.promotion import cast_to
 from ..common.tensor import Tensor
 from . import functional_array as fa
 from . import functional_create as fc
 from . import functional_join as fj
 from . import functional_math as m
 from . import functional_nn as fnn
-from ._args import choice, integer, ints, need_known, number, tensor
+from .arguments import choice, integer, ints, need_known, number, tensor
 from .functional_linalg import matmul
 
 _WHAT = "flash_attention_score"

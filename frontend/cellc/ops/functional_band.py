@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from ..common._promotion import cast_to
+from ..common.promotion import cast_to
 from ..common.tensor import Tensor
 from ..core.dispatch import apply
 from . import functional_array as fa
 from . import functional_linalg as fl
 from . import functional_math as m
 from . import functional_window as win
-from ._args import Ints, choice, integer, is_int, need_known, repeated, tensor
+from .arguments import Ints, choice, integer, is_int, need_known, repeated, tensor
 
 _ALIGN = ("LEFT_RIGHT", "RIGHT_LEFT", "LEFT_LEFT", "RIGHT_RIGHT")
 

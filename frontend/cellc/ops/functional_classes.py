@@ -9,7 +9,7 @@ import numpy as np
 
 from cellc_runtime.dtypes import float32, float64, int32, int64
 
-from ..common._promotion import cast_to
+from ..common.promotion import cast_to
 from ..common.tensor import Tensor
 from ..core.dispatch import apply, scan
 from . import functional_array as fa
@@ -20,7 +20,7 @@ from . import functional_math as m
 from . import functional_random as rnd
 from . import functional_reduce as fr
 from . import functional_sort as fo
-from ._args import boolean, integer, tensor
+from .arguments import boolean, integer, tensor
 
 # --- candidates -----------------------------------------------------------------------------------
 

@@ -14,12 +14,12 @@ import numpy as np
 from cellc_compiler.ir.dims import is_symbolic
 from cellc_runtime.dtypes import DType, float32, int64
 
-from ..common._promotion import cast_to, common, constant, is_scalar
+from ..common.promotion import cast_to, common, constant, is_scalar
 from ..common.tensor import Tensor
 from ..core.dispatch import apply
 from ..core.native import native, native_body, native_of_types
 from . import functional_math as m
-from ._args import (
+from .arguments import (
     Ints,
     dtype_of,
     integer,

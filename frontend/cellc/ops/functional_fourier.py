@@ -26,13 +26,13 @@ from cellc_runtime.dtypes import (
     int64,
 )
 
-from ..common._promotion import cast_to
+from ..common.promotion import cast_to
 from ..common.tensor import Tensor
 from . import functional_array as fa
 from . import functional_join as fj
 from . import functional_linalg as fl
 from . import functional_math as m
-from ._args import axes_of, axis_of, choice, dtype_of, integer, ints, is_int, tensor
+from .arguments import axes_of, axis_of, choice, dtype_of, integer, ints, is_int, tensor
 
 Array = np.ndarray[Any, Any]
 _REAL = (int16, int32, int64, float16, float32, float64)

@@ -11,14 +11,14 @@ import numpy as np
 
 from cellc_runtime.dtypes import bool_, int64
 
-from ..common._promotion import common, default_dtype
+from ..common.promotion import common, default_dtype
 from ..common.tensor import Tensor
 from ..core.dispatch import apply
 from ..core.native import native
 from . import functional_array as fa
 from . import functional_join as fj
 from . import functional_math as m
-from ._args import axis_of, choice, integer, tensor, tensors
+from .arguments import axis_of, choice, integer, tensor, tensors
 
 
 @native

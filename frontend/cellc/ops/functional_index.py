@@ -12,9 +12,9 @@ import numpy as np
 from cellc_compiler.ir.types import broadcast_all
 from cellc_runtime.dtypes import int32, int64
 
-from ..common._index_plan import check_range, known_elements
-from ..common._promotion import cast_to, constant, is_scalar
+from ..common.index_plan import check_range, known_elements
 from ..common.parameter import Parameter
+from ..common.promotion import cast_to, constant, is_scalar
 from ..common.tensor import Tensor
 from ..core.dispatch import apply
 from ..core.dispatch import assign as _assign
@@ -23,7 +23,7 @@ from . import functional_array as fa
 from . import functional_create as fc
 from . import functional_join as fj
 from . import functional_math as m
-from ._args import axis_of, choice, integer, need_known, shape_of, tensor
+from .arguments import axis_of, choice, integer, need_known, shape_of, tensor
 
 
 def _index(x: Any, what: str, name: str) -> Tensor:

@@ -13,12 +13,12 @@ import numpy as np
 
 from cellc_runtime.dtypes import DType, uint8, uint16, uint32, uint64
 
-from ..common._promotion import alike, common
+from ..common.promotion import alike, common
 from ..common.tensor import Tensor
 from ..core.dispatch import apply
 from ..core.native import native, native_body
 from . import functional_math as m
-from ._args import (
+from .arguments import (
     axis_of,
     integer,
     ints,

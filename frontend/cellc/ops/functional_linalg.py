@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ..common._promotion import operands
+from ..common.promotion import operands
 from ..common.tensor import Tensor
 from ..core.dispatch import apply
 from ..core.native import native, native_body
@@ -17,7 +17,7 @@ from . import functional_array as fa
 from . import functional_grid as fg
 from . import functional_join as fj
 from . import functional_math as m
-from ._args import axis_of, ints, is_int, tensor
+from .arguments import axis_of, ints, is_int, tensor
 
 Ints = tuple[int, ...]
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from cellc_runtime.dtypes import bfloat16, float16, float32, int32, int64
 
-from ..common._index_plan import check_range, known_elements
-from ..common._promotion import cast_to, inexact, operands
+from ..common.index_plan import check_range, known_elements
+from ..common.promotion import cast_to, inexact, operands
 from ..common.tensor import Tensor
 from ..core.dispatch import apply
 from ..core.native import native, native_body
@@ -20,7 +20,7 @@ from . import functional_array as fa
 from . import functional_index as fi
 from . import functional_math as m
 from . import functional_reduce as fr
-from ._args import choice, integer, number, tensor
+from .arguments import choice, integer, number, tensor
 
 _REDUCTIONS = ("mean", "sum", "none")
 

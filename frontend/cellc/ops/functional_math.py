@@ -13,7 +13,7 @@ import numpy as np
 
 from cellc_runtime.dtypes import DType, bool_, float32, float64, int64, uint64
 
-from ..common._promotion import (
+from ..common.promotion import (
     cast_to,
     constant,
     inexact,
@@ -25,7 +25,7 @@ from ..common._promotion import (
 from ..common.tensor import Tensor
 from ..core.dispatch import apply
 from ..core.native import native, native_body
-from ._args import dtype_of, integer, tensor
+from .arguments import dtype_of, integer, tensor
 
 
 @native_body(by_op=True, any_shape=True)

@@ -10,7 +10,7 @@ import numpy as np
 
 from cellc_runtime.dtypes import DType, float32, int32, int64
 
-from ..common._promotion import cast_to, inexact, is_scalar, operands
+from ..common.promotion import cast_to, inexact, is_scalar, operands
 from ..common.tensor import Tensor
 from ..core.dispatch import apply
 from ..core.native import native, native_of_types
@@ -25,7 +25,7 @@ from . import functional_random as rnd
 from . import functional_reduce as fr
 from . import functional_sort as fo
 from . import functional_special as fx
-from ._args import axis_of, choice, dtype_of, integer, number, tensor
+from .arguments import axis_of, choice, dtype_of, integer, number, tensor
 
 # --- windows --------------------------------------------------------------------------------------
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from cellc_runtime.dtypes import DType, bfloat16, float16, float32
 
-from ..common._indexing import become
-from ..common._promotion import cast_to, constant, inexact
+from ..common.indexing import become
 from ..common.parameter import Parameter
+from ..common.promotion import cast_to, constant, inexact
 from ..common.tensor import Tensor
 from ..core.dispatch import apply, assign, plain_calls
 from ..core.native import native, native_body
@@ -22,7 +22,7 @@ from . import functional_join as fj
 from . import functional_linalg as fl
 from . import functional_math as m
 from . import functional_reduce as fr
-from ._args import axis_of, choice, dtype_of, integer, ints, number, tensor
+from .arguments import axis_of, choice, dtype_of, integer, ints, number, tensor
 
 # --- activations ----------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ import numpy as np
 from cellc_compiler.ir.types import broadcast_all
 from cellc_runtime.dtypes import bfloat16, float16, float32, float64
 
-from ..common._promotion import cast_to
+from ..common.promotion import cast_to
 from ..common.tensor import Tensor
 from ..core.dispatch import apply, scan
 from . import functional_array as fa
@@ -24,8 +24,8 @@ from . import functional_linalg as fl
 from . import functional_math as m
 from . import functional_reduce as fr
 from . import functional_sort as fo
-from ._args import boolean, choice, tensor
 from ._matrices import as_batch, at, positions, substitute
+from .arguments import boolean, choice, tensor
 
 
 def _matrices(x: Any, what: str, name: str, most: int | None = None) -> Tensor:

@@ -12,7 +12,7 @@ import numpy as np
 from cellc_compiler.ir.types import broadcast_all
 from cellc_runtime.dtypes import DType, float32, int32, int64
 
-from ..common._promotion import cast_to, common, constant, inexact, is_scalar
+from ..common.promotion import cast_to, common, constant, inexact, is_scalar
 from ..common.seed import Generator, next_key, stream_of
 from ..common.tensor import Tensor
 from ..core.dispatch import apply
@@ -20,7 +20,7 @@ from . import functional_join as fj
 from . import functional_math as m
 from . import functional_reduce as fr
 from . import functional_sort as fo
-from ._args import Ints, boolean, dtype_of, integer, is_int, number, shape_of, tensor
+from .arguments import Ints, boolean, dtype_of, integer, is_int, number, shape_of, tensor
 
 Seed = int | Generator | None
 """A seed, the stream of a Primitive that was made with one, or neither."""

@@ -11,10 +11,10 @@ import numpy as np
 
 from cellc_runtime.dtypes import int64, uint8
 
-from ..common._index_plan import check_range
-from ..common._indexing import setitem
-from ..common._promotion import cast_to, constant
+from ..common.index_plan import check_range
+from ..common.indexing import setitem
 from ..common.parameter import Parameter
+from ..common.promotion import cast_to, constant
 from ..common.tensor import Tensor
 from ..core.dispatch import apply
 from ..core.dispatch import assign as _assign
@@ -23,7 +23,7 @@ from . import functional_index as fi
 from . import functional_join as fj
 from . import functional_math as m
 from . import functional_sort as fo
-from ._args import axis_of, integer, tensor
+from .arguments import axis_of, integer, tensor
 
 
 def argwhere(input: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from typing import Any
 from cellc_compiler.ir.types import broadcast_all
 from cellc_runtime.dtypes import bool_, int64
 
-from ..common._promotion import cast_to
+from ..common.promotion import cast_to
 from ..common.tensor import Tensor
 from ..core.dispatch import apply, scan
 from ..core.native import native
@@ -26,8 +26,8 @@ from . import functional_index as fi
 from . import functional_join as fj
 from . import functional_math as m
 from . import functional_reduce as fr
-from ._args import boolean, tensor
 from ._matrices import as_batch, at, substitute
+from .arguments import boolean, tensor
 
 
 def _square(x: Any, what: str, name: str = "input") -> Tensor:

@@ -14,14 +14,14 @@ from cellc_compiler.ir.dims import is_symbolic
 from cellc_compiler.ir.types import broadcast_all
 from cellc_runtime.dtypes import bool_, int32, int64
 
-from ..common._found import traced, true_positions, unraveled
-from ..common._promotion import cast_to, constant
+from ..common.found_positions import traced, true_positions, unraveled
+from ..common.promotion import cast_to, constant
 from ..common.tensor import Array, Tensor
 from ..core.dispatch import apply
 from ..core.native import native, native_body
 from ..pynative.recorder import active_recordings
 from . import functional_math as m
-from ._args import axis_of, choice, integer, need_known, tensor
+from .arguments import axis_of, choice, integer, need_known, tensor
 from .functional_reduce import _drop, _from, sum
 
 

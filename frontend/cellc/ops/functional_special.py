@@ -10,7 +10,7 @@ from typing import Any
 
 from cellc_runtime.dtypes import complex128, float64
 
-from ..common._promotion import (
+from ..common.promotion import (
     cast_to,
     constant,
     inexact,
@@ -19,7 +19,7 @@ from ..common._promotion import (
 from ..common.tensor import Tensor
 from ..core.dispatch import apply
 from ..core.native import native, native_body
-from ._args import tensor
+from .arguments import tensor
 from .functional_math import (
     _true_div,
     abs,

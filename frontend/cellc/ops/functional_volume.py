@@ -15,7 +15,7 @@ import numpy as np
 
 from cellc_runtime.dtypes import float32, int32, int64
 
-from ..common._promotion import cast_to, operands
+from ..common.promotion import cast_to, operands
 from ..common.tensor import Tensor
 from . import functional_array as fa
 from . import functional_create as fc
@@ -25,7 +25,7 @@ from . import functional_math as m
 from . import functional_random as rnd
 from . import functional_reduce as fr
 from . import functional_window as win
-from ._args import Ints, boolean, integer, is_int, number, repeated, tensor
+from .arguments import Ints, boolean, integer, is_int, number, repeated, tensor
 
 # --- three axes -----------------------------------------------------------------------------------
 

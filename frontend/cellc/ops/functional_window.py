@@ -13,7 +13,7 @@ import numpy as np
 
 from cellc_runtime.dtypes import int64
 
-from ..common._promotion import cast_to, operands
+from ..common.promotion import cast_to, operands
 from ..common.tensor import Tensor
 from ..core.dispatch import apply
 from ..core.native import native, native_body
@@ -21,7 +21,7 @@ from . import functional_array as fa
 from . import functional_join as fj
 from . import functional_math as m
 from . import functional_reduce as fr
-from ._args import Ints, boolean, choice, integer, number, repeated, tensor
+from .arguments import Ints, boolean, choice, integer, number, repeated, tensor
 
 PadMode = str
 

@@ -17,10 +17,10 @@ from cellc_compiler.ir.op import lookup
 from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType, bool_, float32, int64
 
-from ..common._indexing import become, getitem, setitem, write
-from ..common._promotion import cast_to, is_scalar
 from ..common.dtype import convert
+from ..common.indexing import become, getitem, setitem, write
 from ..common.parameter import Parameter
+from ..common.promotion import cast_to, is_scalar
 from ..common.tensor import Tensor
 from ..core.dispatch import apply
 from ..core.native import native, native_body, native_of_types
@@ -39,8 +39,8 @@ from . import functional_scatter as fs
 from . import functional_sort as fo
 from . import functional_special as fx
 from . import functional_window as fw
-from ._args import is_int
 from ._generated import ALIASES, generated_methods, make_function
+from .arguments import is_int
 from .methods_more import METHODS, in_place, index_add
 
 # --- operators ------------------------------------------------------------------------------------

@@ -16,9 +16,9 @@ import numpy as np
 from cellc_compiler.ir.types import broadcast_all
 from cellc_runtime.dtypes import DType, bool_, float32, int64
 
-from ..common._indexing import become, setitem
-from ..common._promotion import cast_to
 from ..common.dtype import convert
+from ..common.indexing import become, setitem
+from ..common.promotion import cast_to
 from ..common.tensor import Tensor, cast_array
 from ..core.dispatch import apply
 from ..core.hooks import register_on_tensor
@@ -40,7 +40,7 @@ from . import functional_scatter as fs
 from . import functional_solve as solve
 from . import functional_sort as fo
 from . import functional_special as fx
-from ._args import is_int
+from .arguments import is_int
 
 Method = Callable[..., Any]
 

@@ -16,7 +16,7 @@ from cellc_compiler.ir.op import REQUIRED
 from ..common.seed import seeded
 from ..core.recomputation import result_again
 from ..core.watch import changed
-from ._args import integer
+from .arguments import integer
 
 
 class Primitive:

@@ -18,8 +18,8 @@ from cellc_compiler.ir.op import REQUIRED, all_ops
 from cellc_runtime.dtypes import DType, int32, int64
 from cellc_runtime.lazy import names_of
 
-from ..common._promotion import cast_to, operands
 from ..common.parameter import Parameter
+from ..common.promotion import cast_to, operands
 from ..common.seed import Generator
 from ..common.tensor import Tensor
 from ..core.dispatch import apply
@@ -40,8 +40,8 @@ from . import functional_sort as fo
 from . import functional_special as fx
 from . import functional_window as win
 from . import methods_more
-from ._args import axis_of
 from ._generated import make_function
+from .arguments import axis_of
 from .primitive import Primitive as Primitive
 from .primitive import SeededPrimitive
 

@@ -12,15 +12,15 @@ from typing import Any
 from cellc_compiler.ir.op import REQUIRED
 from cellc_runtime.dtypes import bfloat16, float16, float32
 
-from ..common._indexing import become
-from ..common._promotion import cast_to
+from ..common.indexing import become
 from ..common.parameter import Parameter
+from ..common.promotion import cast_to
 from ..common.tensor import Tensor
 from ..core.dispatch import apply
 from . import functional_create as fc
 from . import functional_index as fi
 from . import functional_math as m
-from ._args import tensor
+from .arguments import tensor
 from .primitive import Primitive
 from .primitives import make_primitive
 

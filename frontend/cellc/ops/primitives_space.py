@@ -8,7 +8,7 @@ from typing import Any
 from cellc_compiler.ir.op import REQUIRED
 from cellc_runtime.dtypes import DType, float32, int32, int64
 
-from ..common._promotion import cast_to
+from ..common.promotion import cast_to
 from ..common.tensor import Tensor
 from ..core.dispatch import apply
 from . import functional_array as fa
@@ -25,7 +25,7 @@ from . import functional_solve as solve
 from . import functional_sort as fo
 from . import functional_volume as volume
 from . import functional_window as win
-from ._args import choice, ints, is_int, tensor
+from .arguments import choice, ints, is_int, tensor
 from .primitive import Primitive
 from .primitives import make_primitive
 

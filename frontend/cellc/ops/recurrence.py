@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from cellc_runtime.dtypes import int64
 
-from ..common._promotion import cast_to
+from ..common.promotion import cast_to
 from ..common.tensor import Tensor
 from ..core.dispatch import apply, scan
 from . import functional_array as fa

@@ -17,8 +17,8 @@ from cellc_runtime.executable import Executable
 from cellc_runtime.records import dataclass
 from cellc_runtime.site import MAX_OPERANDS, STATE, Argument, Site, Sites, plain
 
-from ..common._promotion import constant
 from ..common.parameter import Parameter
+from ..common.promotion import constant
 from ..common.tensor import Tensor
 from ..core.dispatch import plain_apply, route
 

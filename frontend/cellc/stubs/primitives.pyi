@@ -5,7 +5,7 @@ Made by `docs/make_stubs.py`; do not edit it by hand.
 
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor
-from ..ops._args import Ints
+from ..ops.arguments import Ints
 from ..ops.host_primitives import Custom as Custom
 from ..ops.host_primitives import HookBackward as HookBackward
 from ..ops.host_primitives import InsertGradientOf as InsertGradientOf

@@ -1,16 +1,16 @@
 """The device Ascend."""
 
-from ... import _devices
+from ... import devices
 
 
 def device_count() -> int:
     """How many there are."""
-    return _devices.device_count("Ascend")
+    return devices.device_count("Ascend")
 
 
 def is_available() -> bool:
     """Whether this installation runs on it."""
-    return _devices.is_available("Ascend")
+    return devices.is_available("Ascend")
 
 
 __all__ = ["device_count", "is_available"]

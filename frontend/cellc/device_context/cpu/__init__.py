@@ -1,16 +1,16 @@
 """The device CPU."""
 
-from ... import _devices
+from ... import devices
 
 
 def device_count() -> int:
     """How many there are."""
-    return _devices.device_count("CPU")
+    return devices.device_count("CPU")
 
 
 def is_available() -> bool:
     """Whether this installation runs on it."""
-    return _devices.is_available("CPU")
+    return devices.is_available("CPU")
 
 
 __all__ = ["device_count", "is_available"]

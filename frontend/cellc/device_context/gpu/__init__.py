@@ -1,16 +1,16 @@
 """The device GPU."""
 
-from ... import _devices
+from ... import devices
 
 
 def device_count() -> int:
     """How many there are."""
-    return _devices.device_count("GPU")
+    return devices.device_count("GPU")
 
 
 def is_available() -> bool:
     """Whether this installation runs on it."""
-    return _devices.is_available("GPU")
+    return devices.is_available("GPU")
 
 
 __all__ = ["device_count", "is_available"]

@@ -17,9 +17,9 @@ import numpy as np
 
 from cellc_runtime.lazy import public_names
 
+from ...common import checks
 from ...common.parameter import Parameter
 from ...common.tensor import Tensor
-from ...nn import _check
 from .optimizer import Optimizer
 
 __all__ = [
@@ -68,7 +68,7 @@ def _float(value: Any, name: str, what: str) -> float:
 
 
 def _int(value: Any, name: str, what: str) -> int:
-    if not _check.is_int(value):
+    if not checks.is_int(value):
         raise TypeError(f"For '{what}', the '{name}' must be int, but got {type(value)}.")
     return int(value)
 
@@ -107,7 +107,7 @@ class LRScheduler:
 
     def __init__(self, optimizer: Any, last_epoch: int = -1) -> None:
         self.optimizer = _optimizer(optimizer)
-        if not _check.is_int(last_epoch):
+        if not checks.is_int(last_epoch):
             raise TypeError(
                 "The type of 'last_epoch' should be 'int', but got type "
                 f"'{type(last_epoch).__name__}'."
@@ -207,12 +207,12 @@ class LinearLR(LRScheduler):
         self, optimizer: Any, start_factor: float = 1.0 / 3, end_factor: float = 1.0,
         total_iters: int = 5, last_epoch: int = -1,
     ) -> None:
-        if not 0.0 < _check.number(start_factor, "start_factor", "LinearLR") <= 1.0:
+        if not 0.0 < checks.number(start_factor, "start_factor", "LinearLR") <= 1.0:
             raise ValueError(
                 "Starting multiplicative factor expected to be greater than 0 and less than or "
                 f"equal to 1, but got {start_factor}."
             )
-        if not 0.0 <= _check.number(end_factor, "end_factor", "LinearLR") <= 1.0:
+        if not 0.0 <= checks.number(end_factor, "end_factor", "LinearLR") <= 1.0:
             raise ValueError(
                 f"Ending multiplicative factor expected to be between 0 and 1, got {end_factor}."
             )
@@ -285,7 +285,7 @@ class ConstantLR(LRScheduler):
     def __init__(
         self, optimizer: Any, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1
     ) -> None:
-        if not 0.0 <= _check.number(factor, "factor", "ConstantLR") <= 1.0:
+        if not 0.0 <= checks.number(factor, "factor", "ConstantLR") <= 1.0:
             raise ValueError(
                 f"Constant multiplicative factor expected to be between 0 and 1, got {factor}."
             )
@@ -326,7 +326,7 @@ class MultiStepLR(LRScheduler):
         for milestone in milestones:
             _int(milestone, "milestones", "MultiStepLR")
         self.milestones = Counter(milestones)
-        self.gamma = _check.number(gamma, "gamma", "MultiStepLR")
+        self.gamma = checks.number(gamma, "gamma", "MultiStepLR")
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
@@ -389,7 +389,7 @@ class CosineAnnealingLR(LRScheduler):
     def __init__(
         self, optimizer: Any, T_max: int, eta_min: float = 0.0, last_epoch: int = -1
     ) -> None:
-        if not _check.is_number(eta_min):
+        if not checks.is_number(eta_min):
             raise TypeError(
                 "For 'CosineAnnealingLR', the 'eta_min' must be float or int, but got "
                 f"{type(eta_min)}."
@@ -434,11 +434,11 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         last_epoch: int = -1,
     ) -> None:
         for name, value in (("T_0", T_0), ("T_mult", T_mult)):
-            if not _check.is_int(value) or value < 1:
+            if not checks.is_int(value) or value < 1:
                 raise ValueError(f"{name} should be an integer of 1 or more, but got {value}")
         self.T_0 = self.T_i = T_0
         self.T_mult = T_mult
-        self.eta_min = _check.number(eta_min, "eta_min", "CosineAnnealingWarmRestarts")
+        self.eta_min = checks.number(eta_min, "eta_min", "CosineAnnealingWarmRestarts")
         self.T_cur: float = last_epoch
         super().__init__(optimizer, last_epoch)
 
@@ -457,7 +457,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         """
         if epoch is None:
             epoch = max(self.last_epoch + 1, 0)
-        elif not _check.is_number(epoch) or epoch < 0:
+        elif not checks.is_number(epoch) or epoch < 0:
             raise ValueError(f"The epoch must be a number of 0 or more, but got {epoch!r}.")
         start, length = 0, self.T_0
         while epoch >= start + length:
@@ -496,10 +496,10 @@ class CyclicLR(LRScheduler):
                 f"'exp_range', but got {mode!r}"
             )
         own = _optimizer(optimizer)
-        low = [_check.number(v, "base_lr", what) for v in _per_group(base_lr, own, "base_lr")]
-        self.max_lrs = [_check.number(v, "max_lr", what) for v in _per_group(max_lr, own, "max_lr")]
-        up = _check.positive(step_size_up, "step_size_up", what)
-        down = up if step_size_down is None else _check.positive(step_size_down, "step_size_down",
+        low = [checks.number(v, "base_lr", what) for v in _per_group(base_lr, own, "base_lr")]
+        self.max_lrs = [checks.number(v, "max_lr", what) for v in _per_group(max_lr, own, "max_lr")]
+        up = checks.positive(step_size_up, "step_size_up", what)
+        down = up if step_size_down is None else checks.positive(step_size_down, "step_size_down",
                                                                   what)
         self.total_size = up + down
         self.step_ratio = up / self.total_size

@@ -11,9 +11,9 @@ import numpy as np
 from cellc_runtime.dtypes import float32, int32
 
 from ... import ops
+from ...common import checks
 from ...common.parameter import Parameter, ParameterTuple
 from ...common.tensor import Tensor
-from ...nn import _check
 from ...nn.optim.steady import SteadySteps
 
 
@@ -24,7 +24,7 @@ def option(value: Any, name: str, what: str, *, positive: bool = False) -> float
         TypeError: it is no number.
         ValueError: it is too small.
     """
-    number = _check.number(value, name, what)
+    number = checks.number(value, name, what)
     if number < 0.0 or (positive and number == 0.0):
         raise ValueError(
             f"For '{what}', the {name} must be greater than {'' if positive else 'or equal to '}"
@@ -66,7 +66,7 @@ def checked_betas(betas: Any, what: str) -> tuple[float, float]:
     if not isinstance(betas, (tuple, list)) or len(betas) != 2:
         raise TypeError(f"For '{what}', 'betas' must be a pair of floats, but got {betas!r}.")
     for i, beta in enumerate(betas):
-        if not 0.0 <= _check.number(beta, f"betas[{i}]", what) < 1.0:
+        if not 0.0 <= checks.number(beta, f"betas[{i}]", what) < 1.0:
             raise ValueError(
                 f"For '{what}', the beta at index {i} must be in [0.0, 1.0), but got {beta}."
             )

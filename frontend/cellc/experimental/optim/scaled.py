@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import ops
-from ...nn import _check
+from ...common import checks
 from .optimizer import Optimizer, checked_rate, option, rate_of
 
 
@@ -28,10 +28,10 @@ class Adadelta(Optimizer):
     ) -> None:
         what = "Adadelta"
         checked_rate(lr, what)
-        _check.between(rho, 0.0, 1.0, "rho", what)
+        checks.between(rho, 0.0, 1.0, "rho", what)
         option(eps, "eps", what, positive=True)
         super().__init__(params, {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay,
-                                  "maximize": _check.boolean(maximize, "maximize", what)})
+                                  "maximize": checks.boolean(maximize, "maximize", what)})
 
     def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> None:
         """Assign new values to a parameter and its statistics."""
@@ -71,7 +71,7 @@ class Adagrad(Optimizer):
         super().__init__(params, {
             "lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay,
             "initial_accumulator_value": first,
-            "maximize": _check.boolean(maximize, "maximize", what),
+            "maximize": checks.boolean(maximize, "maximize", what),
         })
         self.counted("step_t")
 
@@ -118,7 +118,7 @@ class RMSprop(Optimizer):
         super().__init__(params, {
             "lr": lr, "momentum": momentum, "alpha": alpha, "eps": eps, "centered": centered,
             "weight_decay": weight_decay,
-            "maximize": _check.boolean(maximize, "maximize", what),
+            "maximize": checks.boolean(maximize, "maximize", what),
         })
 
     def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> None:

@@ -9,9 +9,9 @@ import numpy as np
 from cellc_runtime.dtypes import float32
 
 from ... import ops
+from ...common import checks
 from ...common.parameter import Parameter
 from ...common.tensor import Tensor
-from ...nn import _check
 from .optimizer import Optimizer, checked_rate, option, rate_of
 
 
@@ -41,9 +41,9 @@ class SGD(Optimizer):
         what = "SGD"
         checked_rate(lr, what)
         momentum = option(momentum, "momentum", what)
-        _check.number(dampening, "dampening", what)
-        _check.boolean(nesterov, "nesterov", what)
-        _check.boolean(maximize, "maximize", what)
+        checks.number(dampening, "dampening", what)
+        checks.boolean(nesterov, "nesterov", what)
+        checks.boolean(maximize, "maximize", what)
         if nesterov and (momentum == 0.0 or dampening != 0):
             raise ValueError(
                 f"For '{what}', if 'nesterov' is true, 'momentum' must be > 0.0 and 'dampening' "
@@ -99,7 +99,7 @@ class ASGD(Optimizer):
                 raise TypeError(
                     f"For '{what}', the type of {name} must be float, but got {type(value)}."
                 )
-        _check.boolean(maximize, "maximize", what)
+        checks.boolean(maximize, "maximize", what)
         self.eta: list[Parameter] = []
         super().__init__(params, {
             "lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay,
@@ -157,11 +157,11 @@ class Rprop(Optimizer):
         for name, pair in (("etas", etas), ("step_sizes", step_sizes)):
             if not isinstance(pair, (tuple, list)) or len(pair) != 2:
                 raise TypeError(f"For '{what}', '{name}' must be a pair, but got {pair!r}.")
-        _check.between(etas[0], 0.0, 1.0, "etas[0]", what, "()")
-        if not _check.number(etas[1], "etas[1]", what) > 1.0:
+        checks.between(etas[0], 0.0, 1.0, "etas[0]", what, "()")
+        if not checks.number(etas[1], "etas[1]", what) > 1.0:
             raise ValueError(f"For '{what}', the etas[1] must be greater than 1.0, but got "
                              f"{etas[1]}.")
-        _check.boolean(maximize, "maximize", what)
+        checks.boolean(maximize, "maximize", what)
         super().__init__(params, {"lr": lr, "etas": etas, "step_sizes": step_sizes,
                                   "maximize": maximize})
         self.counted("step_t")

@@ -10,13 +10,13 @@ from typing import Any
 from cellc_runtime.lazy import names_of
 
 from ... import ops
-from ...common._promotion import operands
+from ...common.promotion import operands
 from ...common.tensor import Tensor
 from ...core.dispatch import apply
 from ...ops import functional_nn as fn
 from ...ops import functional_window as window
-from ...ops._args import integer, need_known
-from .._names import Table, named
+from ...ops.arguments import integer, need_known
+from ..tables import Table, named
 from . import _norms, _windows
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from cellc_runtime.dtypes import float32
 
 from ... import ops
-from ...common._indexing import become
+from ...common.indexing import become
 from ...common.tensor import Tensor
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ... import ops
 from ...common.tensor import Tensor
-from ...ops._args import ints, is_int
+from ...ops.arguments import ints, is_int
 
 
 def _batch(input: Any, spatial: int, what: str) -> tuple[Tensor, bool]:

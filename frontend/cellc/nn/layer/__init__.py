@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from .._offers import offers
+from ..offers import offers
 
 if TYPE_CHECKING:
     from .activation import *  # noqa: F403

@@ -9,9 +9,9 @@ import numpy as np
 from cellc_runtime.dtypes import DType, float32
 
 from ... import ops
+from ...common import checks
 from ...common.parameter import Parameter
 from ...common.tensor import Tensor
-from .. import _check
 from ..cell import Cell
 
 
@@ -26,7 +26,7 @@ def _axis(axis: Any, what: str) -> int:
         if len(axis) != 1:
             raise ValueError(f"For '{what}', one axis is wanted, but got {axis}.")
         (axis,) = axis
-    if not _check.is_int(axis):
+    if not checks.is_int(axis):
         raise TypeError(
             f"For '{what}', the type of 'axis' should be one of '[int, tuple of int]', but got "
             f"{type(axis)}."
@@ -82,7 +82,7 @@ class LogSoftmax(Cell):
 
     def __init__(self, axis: int = -1) -> None:
         super().__init__()
-        self.axis = _check.integer(axis, "axis", self.cls_name)
+        self.axis = checks.integer(axis, "axis", self.cls_name)
 
     def construct(self, x: Tensor) -> Tensor:
         """The same shape."""
@@ -259,7 +259,7 @@ class GELU(Cell):
 
     def __init__(self, approximate: bool = True) -> None:
         super().__init__()
-        self.approximate = _check.boolean(approximate, "approximate", self.cls_name)
+        self.approximate = checks.boolean(approximate, "approximate", self.cls_name)
 
     def construct(self, x: Tensor) -> Tensor:
         """The same shape."""
@@ -271,7 +271,7 @@ class ELU(Cell):
 
     def __init__(self, alpha: float = 1.0) -> None:
         super().__init__()
-        self.alpha = _check.number(alpha, "alpha", self.cls_name)
+        self.alpha = checks.number(alpha, "alpha", self.cls_name)
 
     def construct(self, x: Tensor) -> Tensor:
         """The same shape."""
@@ -283,7 +283,7 @@ class CELU(Cell):
 
     def __init__(self, alpha: float = 1.0) -> None:
         super().__init__()
-        self.alpha = _check.number(alpha, "alpha", self.cls_name)
+        self.alpha = checks.number(alpha, "alpha", self.cls_name)
 
     def construct(self, x: Tensor) -> Tensor:
         """The same shape."""
@@ -295,7 +295,7 @@ class LeakyReLU(Cell):
 
     def __init__(self, alpha: float = 0.2) -> None:
         super().__init__()
-        self.alpha = _check.number(alpha, "alpha", self.cls_name)
+        self.alpha = checks.number(alpha, "alpha", self.cls_name)
 
     def construct(self, x: Tensor) -> Tensor:
         """The same shape."""
@@ -314,8 +314,8 @@ class RReLU(Cell):
 
     def __init__(self, lower: float = 1 / 8, upper: float = 1 / 3) -> None:
         super().__init__()
-        self.lower = _check.number(lower, "lower", self.cls_name)
-        self.upper = _check.number(upper, "upper", self.cls_name)
+        self.lower = checks.number(lower, "lower", self.cls_name)
+        self.upper = checks.number(upper, "upper", self.cls_name)
         if self.lower > self.upper:
             raise ValueError(
                 f"For 'RReLU', 'lower' must not exceed 'upper', but got {lower} and {upper}."
@@ -339,7 +339,7 @@ class Hardtanh(Cell):
         super().__init__()
         self.min_val = min_val
         self.max_val = max_val
-        if not _check.number(min_val, "min_val", self.cls_name) < _check.number(
+        if not checks.number(min_val, "min_val", self.cls_name) < checks.number(
             max_val, "max_val", self.cls_name
         ):
             raise ValueError(
@@ -357,7 +357,7 @@ class SoftShrink(Cell):
 
     def __init__(self, lambd: float = 0.5) -> None:
         super().__init__()
-        self.lambd = _check.number(lambd, "lambd", self.cls_name)
+        self.lambd = checks.number(lambd, "lambd", self.cls_name)
 
     def construct(self, input: Tensor) -> Tensor:
         """The same shape."""
@@ -369,7 +369,7 @@ class HShrink(Cell):
 
     def __init__(self, lambd: float = 0.5) -> None:
         super().__init__()
-        self.lambd = _check.number(lambd, "lambd", self.cls_name)
+        self.lambd = checks.number(lambd, "lambd", self.cls_name)
 
     def construct(self, input: Tensor) -> Tensor:
         """The same shape."""
@@ -381,8 +381,8 @@ class Threshold(Cell):
 
     def __init__(self, threshold: float, value: float) -> None:
         super().__init__()
-        _check.number(threshold, "threshold", self.cls_name)
-        _check.number(value, "value", self.cls_name)
+        checks.number(threshold, "threshold", self.cls_name)
+        checks.number(value, "value", self.cls_name)
         self.threshold = threshold
         self.value = value
 
@@ -411,11 +411,11 @@ class LRN(Cell):
         norm_region: str = "ACROSS_CHANNELS",
     ) -> None:
         super().__init__()
-        self.depth_radius = _check.at_least(depth_radius, 0, "depth_radius", self.cls_name)
-        self.bias = _check.number(bias, "bias", self.cls_name)
-        self.alpha = _check.number(alpha, "alpha", self.cls_name)
-        self.beta = _check.number(beta, "beta", self.cls_name)
-        self.norm_region = _check.choice(
+        self.depth_radius = checks.at_least(depth_radius, 0, "depth_radius", self.cls_name)
+        self.bias = checks.number(bias, "bias", self.cls_name)
+        self.alpha = checks.number(alpha, "alpha", self.cls_name)
+        self.beta = checks.number(beta, "beta", self.cls_name)
+        self.norm_region = checks.choice(
             norm_region, ("ACROSS_CHANNELS",), "norm_region", self.cls_name)
 
     def construct(self, input_x: Tensor) -> Tensor:
@@ -454,7 +454,7 @@ class PReLU(Cell):
 
     def __init__(self, channel: int = 1, w: Any = 0.25) -> None:
         super().__init__()
-        self.channel = _check.positive(channel, "channel", self.cls_name)
+        self.channel = checks.positive(channel, "channel", self.cls_name)
         self.a = Parameter(_slopes(w, self.channel, float32, self.cls_name), name="a")
 
     def construct(self, x: Tensor) -> Tensor:
@@ -469,7 +469,7 @@ class PReLUExt(Cell):
         self, num_parameters: int = 1, init: float = 0.25, dtype: DType | None = None
     ) -> None:
         super().__init__()
-        count = _check.positive(num_parameters, "num_parameters", self.cls_name)
+        count = checks.positive(num_parameters, "num_parameters", self.cls_name)
         self.weight = Parameter(
             _slopes(init, count, dtype or float32, self.cls_name), name="weight")
 

@@ -8,12 +8,12 @@ from typing import Any
 from cellc_runtime.dtypes import DType, float32
 
 from ... import ops
+from ...common import checks
 from ...common.initializer import HeUniform, Uniform, initializer
 from ...common.parameter import Parameter
 from ...common.tensor import Tensor
 from ...ops import functional_window as window
 from ...ops.primitive import Primitive
-from .. import _check
 from ..cell import Cell
 from .activation import get_activation
 
@@ -89,9 +89,9 @@ class Dense(_Affine):
         dtype: DType = float32,
     ) -> None:
         super().__init__()
-        self.in_channels = _check.positive(in_channels, "in_channels", self.cls_name)
-        self.out_channels = _check.positive(out_channels, "out_channels", self.cls_name)
-        self.has_bias = _check.boolean(has_bias, "has_bias", self.cls_name)
+        self.in_channels = checks.positive(in_channels, "in_channels", self.cls_name)
+        self.out_channels = checks.positive(out_channels, "out_channels", self.cls_name)
+        self.has_bias = checks.boolean(has_bias, "has_bias", self.cls_name)
         self._make(self.in_channels, self.out_channels, weight_init, bias_init, has_bias, dtype)
         self.activation = activation_of(activation, self.cls_name)
         self.activation_flag = self.activation is not None
@@ -128,9 +128,9 @@ class Linear(_Affine):
         bias_init: Any = None, dtype: DType | None = None,
     ) -> None:
         super().__init__()
-        self.in_features = _check.positive(in_features, "in_features", self.cls_name)
-        self.out_features = _check.positive(out_features, "out_features", self.cls_name)
-        self.has_bias = _check.boolean(bias, "bias", self.cls_name)
+        self.in_features = checks.positive(in_features, "in_features", self.cls_name)
+        self.out_features = checks.positive(out_features, "out_features", self.cls_name)
+        self.has_bias = checks.boolean(bias, "bias", self.cls_name)
         self._make(self.in_features, self.out_features, weight_init, bias_init, bias,
                    dtype or float32)
 
@@ -159,10 +159,10 @@ class BiDense(Cell):
         bias_init: Any = None, has_bias: bool = True, dtype: DType = float32,
     ) -> None:
         super().__init__()
-        self.in1_channels = _check.positive(in1_channels, "in1_channels", self.cls_name)
-        self.in2_channels = _check.positive(in2_channels, "in2_channels", self.cls_name)
-        self.out_channels = _check.positive(out_channels, "out_channels", self.cls_name)
-        self.has_bias = _check.boolean(has_bias, "has_bias", self.cls_name)
+        self.in1_channels = checks.positive(in1_channels, "in1_channels", self.cls_name)
+        self.in2_channels = checks.positive(in2_channels, "in2_channels", self.cls_name)
+        self.out_channels = checks.positive(out_channels, "out_channels", self.cls_name)
+        self.has_bias = checks.boolean(has_bias, "has_bias", self.cls_name)
         shape = (self.out_channels, self.in1_channels, self.in2_channels)
         bound = 1 / math.sqrt(self.in1_channels)
         weight_init = checked_init(weight_init, shape, "weight", self.cls_name)
@@ -217,10 +217,10 @@ class Dropout(Cell):
     ) -> None:
         super().__init__()
         if p is None:
-            _check.floating(keep_prob, "keep_prob", self.cls_name)
-            _check.between(keep_prob, 0, 1, "keep_prob", self.cls_name, "(]")
+            checks.floating(keep_prob, "keep_prob", self.cls_name)
+            checks.between(keep_prob, 0, 1, "keep_prob", self.cls_name, "(]")
         else:
-            _check.between(p, 0, 1, "p", self.cls_name, "[)")
+            checks.between(p, 0, 1, "p", self.cls_name, "[)")
         self.keep_prob = keep_prob
         self.p = p
         self.rate = 1.0 - keep_prob if p is None else p
@@ -241,7 +241,7 @@ class DropoutExt(Cell):
 
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()
-        self.p = _check.between(p, 0, 1, "p", self.cls_name, "[)")
+        self.p = checks.between(p, 0, 1, "p", self.cls_name, "[)")
         self.inplace = inplace
 
     def construct(self, input: Tensor) -> Tensor:
@@ -267,7 +267,7 @@ class _ChannelDropout(Cell):
             raise TypeError(
                 f"For '{self.cls_name}', 'p' must be float, but got {type(p).__name__}."
             )
-        self.p = _check.between(p, 0, 1, "p", self.cls_name)
+        self.p = checks.between(p, 0, 1, "p", self.cls_name)
 
 
 class Dropout1d(_ChannelDropout):
@@ -331,7 +331,7 @@ class Unflatten(Cell):
 
     def __init__(self, axis: int, unflattened_size: Any) -> None:
         super().__init__()
-        self.axis = _check.integer(axis, "axis", self.cls_name)
+        self.axis = checks.integer(axis, "axis", self.cls_name)
         if not isinstance(unflattened_size, (tuple, list)):
             raise TypeError(
                 "For 'Unflatten', 'unflattened_size' must be a tuple or list, but got "
@@ -381,7 +381,7 @@ class Pad(Cell):
             raise ValueError(
                 f"For 'Pad', the shape of 'paddings' must be (n, 2), but got {paddings}."
             )
-        _check.choice(mode, ("CONSTANT", "REFLECT", "SYMMETRIC"), "mode", self.cls_name)
+        checks.choice(mode, ("CONSTANT", "REFLECT", "SYMMETRIC"), "mode", self.cls_name)
         self.paddings = paddings
         self.mode = mode
 
@@ -459,12 +459,12 @@ class Roll(Cell):
     def __init__(self, shift: Any, axis: Any) -> None:
         super().__init__()
         for name, value in (("shift", shift), ("axis", axis)):
-            if not _check.is_int(value) and not isinstance(value, (tuple, list)):
+            if not checks.is_int(value) and not isinstance(value, (tuple, list)):
                 raise TypeError(
                     f"For 'Roll', the type of '{name}' should be one of '['int', 'tuple', "
                     f"'list']', but got type '{type(value).__name__}'."
                 )
-        counts = [1 if _check.is_int(v) else len(v) for v in (shift, axis)]
+        counts = [1 if checks.is_int(v) else len(v) for v in (shift, axis)]
         if counts[0] != counts[1]:
             raise ValueError(
                 f"For 'Roll', 'shift' and 'axis' must have the same length, but got {shift} and "
@@ -484,7 +484,7 @@ class Norm(Cell):
     def __init__(self, axis: Any = (), keep_dims: bool = False) -> None:
         super().__init__()
         self.axis = axis
-        self.keep_dims = _check.boolean(keep_dims, "keep_dims", self.cls_name)
+        self.keep_dims = checks.boolean(keep_dims, "keep_dims", self.cls_name)
 
     def construct(self, x: Tensor) -> Tensor:
         """sqrt of the sum of squares."""
@@ -523,7 +523,7 @@ class ClipByNorm(Cell):
 
     def __init__(self, axis: Any = None) -> None:
         super().__init__()
-        if axis is not None and not _check.is_int(axis) and not isinstance(axis, (tuple, list)):
+        if axis is not None and not checks.is_int(axis) and not isinstance(axis, (tuple, list)):
             raise TypeError(
                 "For 'ClipByNorm', the type of 'axis' should be one of '['int', 'tuple', "
                 f"'list']', but got type '{type(axis).__name__}'."
@@ -542,7 +542,7 @@ class L1Regularizer(Cell):
 
     def __init__(self, scale: float) -> None:
         super().__init__()
-        self.scale = _check.above_zero(scale, "scale", self.cls_name)
+        self.scale = checks.above_zero(scale, "scale", self.cls_name)
 
     def construct(self, weights: Tensor) -> Tensor:
         """A scalar."""
@@ -554,7 +554,7 @@ class PixelShuffle(Cell):
 
     def __init__(self, upscale_factor: int) -> None:
         super().__init__()
-        self.upscale_factor = _check.positive(upscale_factor, "upscale_factor", self.cls_name)
+        self.upscale_factor = checks.positive(upscale_factor, "upscale_factor", self.cls_name)
 
     def construct(self, input: Tensor) -> Tensor:
         """The same elements."""
@@ -566,7 +566,7 @@ class PixelUnshuffle(Cell):
 
     def __init__(self, downscale_factor: int) -> None:
         super().__init__()
-        self.downscale_factor = _check.positive(
+        self.downscale_factor = checks.positive(
             downscale_factor, "downscale_factor", self.cls_name)
 
     def construct(self, input: Tensor) -> Tensor:
@@ -579,7 +579,7 @@ class ChannelShuffle(Cell):
 
     def __init__(self, groups: int) -> None:
         super().__init__()
-        self.groups = _check.positive(groups, "groups", self.cls_name)
+        self.groups = checks.positive(groups, "groups", self.cls_name)
 
     def construct(self, x: Tensor) -> Tensor:
         """The same shape."""
@@ -610,7 +610,7 @@ class Unfold(Cell):
                     f"but got type '{type(value).__name__}'."
                 )
             if len(value) != 4 or value[0] != 1 or value[3] != 1 or \
-                    any(not _check.is_int(v) or v < 1 for v in value):
+                    any(not checks.is_int(v) or v < 1 for v in value):
                 raise ValueError(
                     f"For '{what}' the format of '{name}' must be [1, {name[:-1]}_row, "
                     f"{name[:-1]}_col, 1] with positive ints, but got {value}."

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...common import checks
 from ...common.tensor import Tensor
 from ...ops.primitive import Primitive
-from .. import _check
 from ..cell import Cell
 from .activation import LeakyReLU, get_activation
 from .basic import Dense
@@ -61,9 +61,9 @@ class Conv2dBnAct(Cell):
         what = self.cls_name
         self.conv = Conv2d(in_channels, out_channels, kernel_size, stride, pad_mode, padding,
                            dilation, group, has_bias, weight_init, bias_init)
-        self.has_bn = _check.boolean(has_bn, "has_bn", what)
+        self.has_bn = checks.boolean(has_bn, "has_bn", what)
         self.has_act = activation is not None
-        self.after_fake = _check.boolean(after_fake, "after_fake", what)
+        self.after_fake = checks.boolean(after_fake, "after_fake", what)
         if has_bn:
             self.batchnorm = BatchNorm2d(out_channels, eps, momentum)
         self.activation = _activation(activation, alpha, what)
@@ -98,9 +98,9 @@ class DenseBnAct(Cell):
         super().__init__()
         what = self.cls_name
         self.dense = Dense(in_channels, out_channels, weight_init, bias_init, has_bias)
-        self.has_bn = _check.boolean(has_bn, "has_bn", what)
+        self.has_bn = checks.boolean(has_bn, "has_bn", what)
         self.has_act = activation is not None
-        self.after_fake = _check.boolean(after_fake, "after_fake", what)
+        self.after_fake = checks.boolean(after_fake, "after_fake", what)
         if has_bn:
             self.batchnorm = BatchNorm1d(out_channels, eps, momentum)
         self.activation = _activation(activation, alpha, what)

@@ -8,11 +8,11 @@ from typing import Any
 from cellc_runtime.dtypes import DType, float32
 
 from ... import ops
+from ...common import checks
 from ...common.initializer import HeUniform, Uniform, initializer
 from ...common.parameter import Parameter
 from ...common.tensor import Tensor
 from ...ops import functional_window as window
-from .. import _check
 from ..cell import Cell
 
 Ints = tuple[int, ...]
@@ -21,12 +21,12 @@ _MODES = ("valid", "same", "pad")
 
 def _row(value: Any, name: str, what: str) -> Ints:
     """An int of a 1-d convolution as that of one on images of one row."""
-    if not _check.is_int(value):
+    if not checks.is_int(value):
         raise TypeError(
             f"For '{what}', the type of '{name}' should be 'int', but got type "
             f"'{type(value).__name__}'."
         )
-    return (1, _check.positive(value, f"{name} item", what))
+    return (1, checks.positive(value, f"{name} item", what))
 
 
 class _Conv(Cell):
@@ -45,24 +45,24 @@ class _Conv(Cell):
         padding: Any, dilation: Any, group: int, has_bias: bool, spatial: int,
     ) -> None:
         what = self.cls_name
-        self.in_channels = _check.positive(in_channels, "in_channels", what)
-        self.out_channels = _check.positive(out_channels, "out_channels", what)
+        self.in_channels = checks.positive(in_channels, "in_channels", what)
+        self.out_channels = checks.positive(out_channels, "out_channels", what)
         if spatial == 3 and isinstance(kernel_size, tuple) and len(kernel_size) != 3:
             raise ValueError(
                 f"For '{what}', the 'kernel_size' must be an int or a tuple of 3 ints, but got "
                 f"{kernel_size}."
             )
-        self.kernel_size = _check.per_axis(kernel_size, spatial, "kernel_size", what)
-        self.stride = _check.per_axis(stride, spatial, "stride", what)
+        self.kernel_size = checks.per_axis(kernel_size, spatial, "kernel_size", what)
+        self.stride = checks.per_axis(stride, spatial, "stride", what)
         if not isinstance(pad_mode, str):
             raise TypeError(
                 f"For '{what}', the type of 'pad_mode' should be 'str', but got type "
                 f"'{type(pad_mode).__name__}'."
             )
-        self.pad_mode = _check.choice(pad_mode, _MODES, "pad_mode", what)
-        self.dilation = _check.per_axis(dilation, spatial, "dilation", what)
-        self.group = _check.positive(group, "group", what)
-        self.has_bias = _check.boolean(has_bias, "has_bias", what)
+        self.pad_mode = checks.choice(pad_mode, _MODES, "pad_mode", what)
+        self.dilation = checks.per_axis(dilation, spatial, "dilation", what)
+        self.group = checks.positive(group, "group", what)
+        self.has_bias = checks.boolean(has_bias, "has_bias", what)
         self.padding = self._padding(padding, 2 * spatial)
         if in_channels % group or out_channels % group:
             raise ValueError(
@@ -78,14 +78,14 @@ class _Conv(Cell):
                     f"For '{what}', the 'padding' must be an int or a tuple of {count} ints, but "
                     f"got {padding}."
                 )
-            given = tuple(_check.at_least(p, 0, "padding item", what) for p in padding)
+            given = tuple(checks.at_least(p, 0, "padding item", what) for p in padding)
         else:
-            if not _check.is_int(padding):
+            if not checks.is_int(padding):
                 raise TypeError(
                     f"For '{what}', the type of 'padding' must be int or tuple(int), but got "
                     f"{type(padding).__name__}."
                 )
-            given = (_check.at_least(padding, 0, "padding", what),)
+            given = (checks.at_least(padding, 0, "padding", what),)
         if self.pad_mode != "pad" and any(given):
             raise ValueError(
                 f"For '{what}', the 'pad' must be zero when 'pad_mode' is not 'pad', but got "
@@ -177,7 +177,7 @@ class _OnLines(_Conv):
     ) -> None:
         super().__init__()
         what = self.cls_name
-        pads = (0, 0, padding, padding) if _check.is_int(padding) else padding
+        pads = (0, 0, padding, padding) if checks.is_int(padding) else padding
         self._options(in_channels, out_channels, _row(kernel_size, "kernel_size", what),
                       _row(stride, "stride", what), pad_mode, pads,
                       _row(dilation, "dilation", what), group, has_bias, 2)
@@ -254,7 +254,7 @@ class Conv2dTranspose(_Conv):
         super().__init__()
         self._options(in_channels, out_channels, kernel_size, stride, pad_mode, padding, dilation,
                       group, has_bias, 2)
-        self.output_padding = _check.per_axis(
+        self.output_padding = checks.per_axis(
             output_padding, 2, "output_padding", self.cls_name, 0)
         self._parameters(weight_init, bias_init, dtype)
 
@@ -330,10 +330,10 @@ class Conv3dTranspose(_Conv):
         bias_init: Any = None, data_format: str = "NCDHW", dtype: DType = float32,
     ) -> None:
         super().__init__()
-        _check.choice(data_format, ("NCDHW",), "format", self.cls_name)
+        checks.choice(data_format, ("NCDHW",), "format", self.cls_name)
         self._options(in_channels, out_channels, kernel_size, stride, pad_mode, padding, dilation,
                       group, has_bias, 3)
-        self.output_padding = _check.per_axis(
+        self.output_padding = checks.per_axis(
             output_padding, 3, "output_padding", self.cls_name, 0)
         self._parameters(weight_init, bias_init, dtype)
 

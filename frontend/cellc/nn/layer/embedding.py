@@ -7,10 +7,10 @@ from typing import Any
 from cellc_runtime.dtypes import DType, float32
 
 from ... import ops
+from ...common import checks
 from ...common.initializer import initializer
 from ...common.parameter import Parameter
 from ...common.tensor import Tensor
-from .. import _check
 from ..cell import Cell
 
 
@@ -34,14 +34,14 @@ class Embedding(Cell):
     ) -> None:
         super().__init__()
         what = self.cls_name
-        self.vocab_size = _check.integer(vocab_size, "vocab_size", what)
-        self.embedding_size = _check.integer(embedding_size, "embedding_size", what)
-        self.use_one_hot = _check.boolean(use_one_hot, "use_one_hot", what)
+        self.vocab_size = checks.integer(vocab_size, "vocab_size", what)
+        self.embedding_size = checks.integer(embedding_size, "embedding_size", what)
+        self.use_one_hot = checks.boolean(use_one_hot, "use_one_hot", what)
         self.dtype = dtype
         self.padding_idx = padding_idx
         table = initializer(embedding_table, [vocab_size, embedding_size], dtype)
         if padding_idx is not None:
-            if not 0 <= _check.integer(padding_idx, "padding_idx", what) < vocab_size:
+            if not 0 <= checks.integer(padding_idx, "padding_idx", what) < vocab_size:
                 raise ValueError(
                     f"For 'Embedding', the 'padding_idx' must be in range of [0, {vocab_size}), "
                     f"but got {padding_idx} with type 'int'."
@@ -85,12 +85,12 @@ class EmbeddingLookup(Cell):
         max_norm: float | None = None, sparse: bool = True, dtype: DType = float32,
     ) -> None:
         super().__init__()
-        self.vocab_size = _check.positive(vocab_size, "vocab_size", self.cls_name)
-        self.embedding_size = _check.positive(embedding_size, "embedding_size", self.cls_name)
-        _check.choice(target, ("CPU", "DEVICE"), "target", self.cls_name)
-        _check.boolean(sparse, "sparse", self.cls_name)
+        self.vocab_size = checks.positive(vocab_size, "vocab_size", self.cls_name)
+        self.embedding_size = checks.positive(embedding_size, "embedding_size", self.cls_name)
+        checks.choice(target, ("CPU", "DEVICE"), "target", self.cls_name)
+        checks.boolean(sparse, "sparse", self.cls_name)
         self.max_norm = None if max_norm is None else \
-            _check.above_zero(max_norm, "max_norm", self.cls_name)
+            checks.above_zero(max_norm, "max_norm", self.cls_name)
         self.embedding_table = Parameter(
             initializer(param_init, [vocab_size, embedding_size], dtype), name="embedding_table")
 
@@ -127,14 +127,14 @@ class MultiFieldEmbeddingLookup(EmbeddingLookup):
         dtype: DType = float32,
     ) -> None:
         what = "MultiFieldEmbeddingLookup"
-        _check.integer(vocab_size, "vocab_size", what)
-        self.field_size = _check.positive(field_size, "field_size", what)
-        if not _check.boolean(sparse, "sparse", what) and target == "CPU":
+        checks.integer(vocab_size, "vocab_size", what)
+        self.field_size = checks.positive(field_size, "field_size", what)
+        if not checks.boolean(sparse, "sparse", what) and target == "CPU":
             raise ValueError(
                 f"For '{what}', 'sparse' must be True when 'target' is \"CPU\", but got 'sparse': "
                 f"False and 'target': {target}."
             )
-        self.operator = _check.choice(operator, ("SUM", "MAX", "MEAN"), "operator", what)
+        self.operator = checks.choice(operator, ("SUM", "MAX", "MEAN"), "operator", what)
         super().__init__(vocab_size, embedding_size, param_init, target, slice_mode, None,
                          max_norm, sparse, dtype)
 

@@ -10,11 +10,11 @@ from typing import Any
 from cellc_runtime.dtypes import DType, float32
 
 from ... import ops
+from ...common import checks
 from ...common.initializer import Normal, initializer
 from ...common.parameter import Parameter
 from ...common.tensor import Tensor
 from ...ops import functional_window as window
-from .. import _check
 from ..cell import Cell
 
 
@@ -167,14 +167,14 @@ class EmbeddingExt(Cell):
         what = self.cls_name
         if sparse:
             raise ValueError("For 'Embedding', 'sparse' must be False: gradients are dense.")
-        self.sparse = _check.boolean(sparse, "sparse", what)
-        self.num_embeddings = _check.integer(num_embeddings, "num_embeddings", what)
-        self.embedding_dim = _check.integer(embedding_dim, "embedding_dim", what)
+        self.sparse = checks.boolean(sparse, "sparse", what)
+        self.num_embeddings = checks.integer(num_embeddings, "num_embeddings", what)
+        self.embedding_dim = checks.integer(embedding_dim, "embedding_dim", what)
         self.dtype = float32 if dtype is None else dtype
         self.padding_idx = _row_of(padding_idx, num_embeddings, what)
-        self.max_norm = None if max_norm is None else _check.number(max_norm, "max_norm", what)
-        self.norm_type = _check.number(norm_type, "norm_type", what)
-        self.scale_grad_by_freq = _check.boolean(scale_grad_by_freq, "scale_grad_by_freq", what)
+        self.max_norm = None if max_norm is None else checks.number(max_norm, "max_norm", what)
+        self.norm_type = checks.number(norm_type, "norm_type", what)
+        self.scale_grad_by_freq = checks.boolean(scale_grad_by_freq, "scale_grad_by_freq", what)
         table = initializer(Normal(1.0) if _weight is None else _weight,
                             (num_embeddings, embedding_dim), self.dtype)
         if _weight is None and padding_idx is not None:
@@ -207,7 +207,7 @@ def _row_of(padding_idx: Any, count: int, what: str) -> int | None:
     """
     if padding_idx is None:
         return None
-    row = _check.integer(padding_idx, "padding_idx", what)
+    row = checks.integer(padding_idx, "padding_idx", what)
     if not -count <= row < count:
         raise ValueError(
             f"For '{what}', the 'padding_idx' must be in [{-count}, {count}), but got {row}."

@@ -9,8 +9,8 @@ import numpy as np
 from cellc_runtime.dtypes import float32
 
 from ... import ops
+from ...common import checks
 from ...common.tensor import Tensor
-from .. import _check
 from ..cell import Cell
 from .activation import ReLU
 from .container import CellList
@@ -20,7 +20,7 @@ from .pooling import AvgPool2d
 
 def _max_value(value: Any, what: str) -> Any:
     """The largest pixel value, above zero."""
-    _check.number(value, "max_val", what)
+    checks.number(value, "max_val", what)
     if value <= 0:
         raise ValueError(f"For '{what}', the argument 'max_val' must > 0.0, but got {value}.")
     return value
@@ -62,7 +62,7 @@ class CentralCrop(Cell):
 
     def __init__(self, central_fraction: float) -> None:
         super().__init__()
-        self.central_fraction = _check.floating(central_fraction, "central_fraction", self.cls_name)
+        self.central_fraction = checks.floating(central_fraction, "central_fraction", self.cls_name)
         if not 0.0 < central_fraction <= 1.0:
             raise ValueError(
                 f"For 'CentralCrop', the 'central_fraction' must be in range of (0.0, 1.0], but "
@@ -139,15 +139,15 @@ class _Structure(Cell):
         super().__init__()
         what = self.cls_name
         self.max_val = _max_value(max_val, what)
-        self.filter_size = _check.at_least(filter_size, 1, "filter_size", what)
+        self.filter_size = checks.at_least(filter_size, 1, "filter_size", what)
         if not isinstance(filter_sigma, float):
             raise TypeError(
                 f"For '{what}', the 'filter_sigma' must be float, but got "
                 f"'{type(filter_sigma).__name__}'"
             )
-        self.filter_sigma = _check.above_zero(filter_sigma, "filter_sigma", what)
-        self.k1 = _check.floating(k1, "k1", what)
-        self.k2 = _check.floating(k2, "k2", what)
+        self.filter_sigma = checks.above_zero(filter_sigma, "filter_sigma", what)
+        self.k1 = checks.floating(k1, "k1", what)
+        self.k2 = checks.floating(k2, "k2", what)
 
     def _convolution(self) -> Conv2d:
         """The window as a convolution of one channel that is not trained."""

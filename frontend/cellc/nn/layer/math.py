@@ -9,8 +9,8 @@ import numpy as np
 from cellc_runtime.dtypes import float16, float32, float64, int32
 
 from ... import ops
+from ...common import checks
 from ...common.tensor import Tensor
-from .. import _check
 from ..cell import Cell
 
 
@@ -103,8 +103,8 @@ class MatMul(Cell):
 
     def __init__(self, transpose_x1: bool = False, transpose_x2: bool = False) -> None:
         super().__init__()
-        self.transpose_x1 = _check.boolean(transpose_x1, "transpose_x1", self.cls_name)
-        self.transpose_x2 = _check.boolean(transpose_x2, "transpose_x2", self.cls_name)
+        self.transpose_x1 = checks.boolean(transpose_x1, "transpose_x1", self.cls_name)
+        self.transpose_x2 = checks.boolean(transpose_x2, "transpose_x2", self.cls_name)
 
     def construct(self, x1: Tensor, x2: Tensor) -> Tensor:
         """Vectors, matrices or batches of them."""
@@ -129,13 +129,13 @@ class Moments(Cell):
     def __init__(self, axis: Any = None, keep_dims: bool | None = None) -> None:
         super().__init__()
         what = self.cls_name
-        if axis is not None and not _check.is_int(axis) and not isinstance(axis, tuple):
+        if axis is not None and not checks.is_int(axis) and not isinstance(axis, tuple):
             raise TypeError(
                 f"For '{what}', the type of 'axis' should be one of '['int', 'tuple']', but got "
                 f"type '{type(axis).__name__}'."
             )
         self.axis = () if axis is None else axis
-        self.keep_dims = _check.boolean(
+        self.keep_dims = checks.boolean(
             False if keep_dims is None else keep_dims, "keep_dims", what)
 
     def construct(self, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -166,7 +166,7 @@ class Range(Cell):
             raise ValueError("For 'Range', the 'delta' can not be zero.")
         first, last = (0, start) if limit is None else (start, limit)
         for name, value in (("start", first), ("limit", last), ("delta", delta)):
-            _check.number(value, name, self.cls_name)
+            checks.number(value, name, self.cls_name)
         numbers = np.arange(first, last, delta)
         is_float = numbers.dtype.kind == "f"
         self.result_tensor = Tensor(numbers, float32 if is_float else int32)
@@ -190,13 +190,13 @@ class ReduceLogSumExp(Cell):
     def __init__(self, axis: Any, keep_dims: bool = False) -> None:
         super().__init__()
         what = self.cls_name
-        if not _check.is_int(axis) and not isinstance(axis, (tuple, list)):
+        if not checks.is_int(axis) and not isinstance(axis, (tuple, list)):
             raise TypeError(
                 f"For '{what}', the type of 'axis' should be one of '['int', 'list', 'tuple']', "
                 f"but got type '{type(axis).__name__}'."
             )
         self.axis = axis
-        self.keep_dims = _check.boolean(keep_dims, "keep_dims", what)
+        self.keep_dims = checks.boolean(keep_dims, "keep_dims", what)
 
     def construct(self, x: Tensor) -> Tensor:
         """float16 or float32, without overflow."""

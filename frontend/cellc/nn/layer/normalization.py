@@ -7,10 +7,10 @@ from typing import Any
 from cellc_runtime.dtypes import DType, float32
 
 from ... import ops
+from ...common import checks
 from ...common.initializer import initializer
 from ...common.parameter import Parameter
 from ...common.tensor import Tensor
-from .. import _check
 from ..cell import Cell
 
 
@@ -22,15 +22,15 @@ class _ByChannel(Cell):
         beta_init: Any, mean_init: Any, variance_init: Any, dtype: DType,
     ) -> None:
         what = self.cls_name
-        if _check.integer(num_features, "num_features", what) < 1:
+        if checks.integer(num_features, "num_features", what) < 1:
             raise ValueError(
                 f"For '{what}', the 'num_features' must be at least 1, but got {num_features}."
             )
         self.num_features = num_features
-        _check.number(eps, "eps", what)
+        checks.number(eps, "eps", what)
         self.eps = eps
-        self.momentum = _check.between(momentum, 0, 1, "momentum", what)
-        self.affine = _check.boolean(affine, "affine", what)
+        self.momentum = checks.between(momentum, 0, 1, "momentum", what)
+        self.affine = checks.boolean(affine, "affine", what)
         shape = (num_features,)
         self.moving_mean = Parameter(
             initializer(mean_init, shape, dtype), name="mean", requires_grad=False)
@@ -191,8 +191,8 @@ class _InstanceNorm(_ByChannel):
         gamma_init: Any = "ones", beta_init: Any = "zeros", dtype: DType = float32,
     ) -> None:
         super().__init__()
-        _check.floating(eps, "eps", self.cls_name)
-        _check.floating(momentum, "momentum", self.cls_name)
+        checks.floating(eps, "eps", self.cls_name)
+        checks.floating(momentum, "momentum", self.cls_name)
         self._make(num_features, eps, momentum, affine, gamma_init, beta_init, "zeros", "ones",
                    dtype)
 
@@ -311,7 +311,7 @@ class LayerNormExt(Cell):
         bias: bool = True, dtype: DType | None = None,
     ) -> None:
         super().__init__()
-        shape = (normalized_shape,) if _check.is_int(normalized_shape) else normalized_shape
+        shape = (normalized_shape,) if checks.is_int(normalized_shape) else normalized_shape
         if not isinstance(shape, (tuple, list)):
             raise TypeError(
                 "For 'LayerNormExt', the 'normalized_shape' must be an int, tuple or list of int, "
@@ -360,15 +360,15 @@ class GroupNorm(Cell):
     ) -> None:
         super().__init__()
         what = self.cls_name
-        self.num_groups = _check.positive(num_groups, "num_groups", what)
-        self.num_channels = _check.positive(num_channels, "num_channels", what)
+        self.num_groups = checks.positive(num_groups, "num_groups", what)
+        self.num_channels = checks.positive(num_channels, "num_channels", what)
         if num_channels % num_groups:
             raise ValueError(
                 "For 'GroupNorm', the 'num_channels' must be divided by 'num_groups', but got "
                 f"'num_channels': {num_channels}, 'num_groups': {num_groups}."
             )
-        self.eps = _check.floating(eps, "eps", what)
-        self.affine = _check.boolean(affine, "affine", what)
+        self.eps = checks.floating(eps, "eps", what)
+        self.affine = checks.boolean(affine, "affine", what)
         shape = (self.num_channels,)
         self.gamma = Parameter(
             initializer(gamma_init, shape, dtype), name="gamma", requires_grad=affine)

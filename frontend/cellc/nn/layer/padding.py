@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ... import ops
+from ...common import checks
 from ...common.tensor import Tensor
-from .. import _check
 from ..cell import Cell
 
 
@@ -31,7 +31,7 @@ class SidePad(Cell):
     def _sides(self, padding: Any) -> tuple[int, ...]:
         """The padding of each side, checked."""
         what = self.cls_name
-        if _check.is_int(padding):
+        if checks.is_int(padding):
             padding = (padding,) * (2 * self.spatial)
         if not isinstance(padding, tuple):
             raise TypeError(
@@ -42,7 +42,7 @@ class SidePad(Cell):
             raise ValueError(
                 f"For '{what}', the 'padding' must hold up to {self.spatial} pairs, got {padding}."
             )
-        sides = tuple(_check.integer(p, "padding", what) for p in padding)
+        sides = tuple(checks.integer(p, "padding", what) for p in padding)
         if self.mode == "reflect" and min(sides) < 0:
             raise ValueError(
                 f"For '{what}' every element in 'padding' must be >= 0, but got {sides}."
@@ -64,7 +64,7 @@ class _ConstantPad(SidePad):
 
     def __init__(self, padding: Any, value: Any) -> None:
         super().__init__(padding)
-        self.value = _check.number(value, "value", self.cls_name)
+        self.value = checks.number(value, "value", self.cls_name)
 
 
 class ConstantPad1d(_ConstantPad):

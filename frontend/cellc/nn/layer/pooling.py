@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from ... import ops
+from ...common import checks
 from ...common.tensor import Tensor
 from ...ops import functional_volume as volume
 from ...ops import functional_window as window
-from .. import _check
 from ..cell import Cell
 
 Ints = tuple[int, ...]
@@ -24,14 +24,14 @@ def _sizes(value: Any, count: int, name: str, what: str) -> Any:
         TypeError: something else.
         ValueError: not positive, or another length.
     """
-    if not _check.is_int(value) and not isinstance(value, tuple):
+    if not checks.is_int(value) and not isinstance(value, tuple):
         raise TypeError(
             f"For '{what}', the '{name}' must be an positive int number or a tuple, but got {value}"
         )
     values = value if isinstance(value, tuple) else (value,)
     if isinstance(value, tuple) and len(value) != count:
         raise ValueError(f"For '{what}', the '{name}' must hold {count} ints, but got {value}")
-    if any(not _check.is_int(v) or v < 1 for v in values):
+    if any(not checks.is_int(v) or v < 1 for v in values):
         raise ValueError(
             f"For '{what}', the '{name}' must be an positive int number or a tuple, but got {value}"
         )
@@ -57,7 +57,7 @@ class _Pool(Cell):
             raise TypeError(
                 f"For '{what}', the 'pad_mode' must be str, but got {type(pad_mode).__name__}."
             )
-        self.pad_mode = _check.choice(
+        self.pad_mode = checks.choice(
             pad_mode.upper(), ("VALID", "SAME", "PAD"), "pad_mode", what)
         self.kernel_size = _sizes(kernel_size, self.spatial, "kernel_size", what)
         self.stride = _sizes(stride, self.spatial, "stride", what)
@@ -133,8 +133,8 @@ class MaxPool1d(_Pool):
         dilation: Any = 1, return_indices: bool = False, ceil_mode: bool = False,
     ) -> None:
         super().__init__()
-        size = _check.positive(kernel_size, "kernel_size", self.cls_name)
-        step = _check.positive(stride, "stride", self.cls_name)
+        size = checks.positive(kernel_size, "kernel_size", self.cls_name)
+        step = checks.positive(stride, "stride", self.cls_name)
         extras = padding != 0 or dilation != 1 or return_indices or ceil_mode
         self._window((1, size), (1, step), pad_mode, extras)
         self.padding = (0, *_each(padding, 1))
@@ -208,7 +208,7 @@ class AvgPool2d(_AvgPool):
             raise ValueError(f"For 'AvgPool2d', only 'NCHW' is possible, but got {data_format!r}.")
         extras = padding != 0 or ceil_mode or divisor_override is not None
         self._window(kernel_size, stride, pad_mode, extras)
-        _check.boolean(ceil_mode, "ceil_mode", self.cls_name)
+        checks.boolean(ceil_mode, "ceil_mode", self.cls_name)
         self._counts(padding, ceil_mode, count_include_pad, divisor_override)
 
     def construct(self, x: Tensor) -> Tensor:
@@ -231,8 +231,8 @@ class AvgPool1d(_Pool):
         ceil_mode: bool = False, count_include_pad: bool = True,
     ) -> None:
         super().__init__()
-        size = _check.positive(kernel_size, "kernel_size", self.cls_name)
-        step = _check.positive(stride, "stride", self.cls_name)
+        size = checks.positive(kernel_size, "kernel_size", self.cls_name)
+        step = checks.positive(stride, "stride", self.cls_name)
         self._window((1, size), (1, step), pad_mode, padding != 0 or ceil_mode)
         self.padding = (0, *_each(padding, 1))
         self.ceil_mode = ceil_mode
@@ -278,7 +278,7 @@ class MaxPool3d(_Pool):
         self._window(kernel_size, stride, pad_mode, extras)
         self.padding = padding
         self.dilation = dilation
-        self.return_indices = _check.boolean(return_indices, "return_indices", self.cls_name)
+        self.return_indices = checks.boolean(return_indices, "return_indices", self.cls_name)
         self.ceil_mode = ceil_mode
 
     def construct(self, x: Tensor) -> Any:
@@ -327,7 +327,7 @@ def _output_size(output_size: Any, count: int, what: str) -> Any:
         TypeError: something else.
         ValueError: not positive, or another number of sizes.
     """
-    if not _check.is_int(output_size) and not isinstance(output_size, (tuple, list)):
+    if not checks.is_int(output_size) and not isinstance(output_size, (tuple, list)):
         raise TypeError(
             f"For '{what}', the type of 'output_size' should be one of '['int', 'tuple']', but "
             f"got type '{type(output_size).__name__}'."
@@ -336,7 +336,7 @@ def _output_size(output_size: Any, count: int, what: str) -> Any:
     if len(sizes) != count:
         raise ValueError(f"For '{what}', 'output_size' must hold {count} sizes, got {output_size}.")
     for size in sizes:
-        if size is not None and _check.integer(size, "output_size", what) < 1:
+        if size is not None and checks.integer(size, "output_size", what) < 1:
             raise ValueError(
                 f"For '{what}', the 'output_size' must be positive, but got {output_size}."
             )
@@ -370,7 +370,7 @@ class AdaptiveMaxPool2d(Cell):
     def __init__(self, output_size: Any, return_indices: bool = False) -> None:
         super().__init__()
         self.output_size = _output_size(output_size, 2, self.cls_name)
-        self.return_indices = _check.boolean(return_indices, "return_indices", self.cls_name)
+        self.return_indices = checks.boolean(return_indices, "return_indices", self.cls_name)
 
     def construct(self, input: Tensor) -> Any:
         """(N, C, H, W) or (C, H, W) to the size."""
@@ -382,7 +382,7 @@ class AdaptiveAvgPool1d(Cell):
 
     def __init__(self, output_size: int) -> None:
         super().__init__()
-        self.output_size = _check.positive(output_size, "output_size", self.cls_name)
+        self.output_size = checks.positive(output_size, "output_size", self.cls_name)
 
     def construct(self, input: Tensor) -> Tensor:
         """(N, C, L) to (N, C, output_size)."""
@@ -394,7 +394,7 @@ class AdaptiveMaxPool1d(Cell):
 
     def __init__(self, output_size: int) -> None:
         super().__init__()
-        self.output_size = _check.positive(output_size, "output_size", self.cls_name)
+        self.output_size = checks.positive(output_size, "output_size", self.cls_name)
 
     def construct(self, x: Tensor) -> Tensor:
         """(N, C, L) to (N, C, output_size)."""
@@ -428,7 +428,7 @@ class AdaptiveMaxPool3d(Cell):
     def __init__(self, output_size: Any, return_indices: bool = False) -> None:
         super().__init__()
         self.output_size = _output_size(output_size, 3, self.cls_name)
-        self.return_indices = _check.boolean(return_indices, "return_indices", self.cls_name)
+        self.return_indices = checks.boolean(return_indices, "return_indices", self.cls_name)
 
     def construct(self, input: Tensor) -> Any:
         """(N, C, D, H, W) or (C, D, H, W) to the size."""
@@ -482,10 +482,10 @@ class _MaxUnpool(Cell):
         super().__init__()
         what = self.cls_name
         n = self.spatial
-        self.kernel_size = _check.per_axis(kernel_size, n, "kernel_size", what)
+        self.kernel_size = checks.per_axis(kernel_size, n, "kernel_size", what)
         self.stride = self.kernel_size if stride is None else \
-            _check.per_axis(stride, n, "stride", what)
-        self.padding = _check.per_axis(padding, n, "padding", what, 0)
+            checks.per_axis(stride, n, "stride", what)
+        self.padding = checks.per_axis(padding, n, "padding", what, 0)
 
 
 class MaxUnpool1d(_MaxUnpool):

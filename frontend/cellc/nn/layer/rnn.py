@@ -8,11 +8,11 @@ from typing import Any
 from cellc_runtime.dtypes import DType, float32
 
 from ... import ops
+from ...common import checks
 from ...common.initializer import Uniform, initializer
 from ...common.parameter import Parameter, ParameterTuple
 from ...common.tensor import Tensor
 from ...ops import recurrence
-from .. import _check
 from ..cell import Cell
 from .basic import Dropout
 
@@ -45,9 +45,9 @@ class _RNNCellBase(Cell):
 
     def _make(self, input_size: int, hidden_size: int, has_bias: bool, dtype: DType) -> None:
         what = self.cls_name
-        self.input_size = _check.positive(input_size, "input_size", what)
-        self.hidden_size = _check.positive(hidden_size, "hidden_size", what)
-        self.has_bias = _check.boolean(has_bias, "has_bias", what)
+        self.input_size = checks.positive(input_size, "input_size", what)
+        self.hidden_size = checks.positive(hidden_size, "hidden_size", what)
+        self.has_bias = checks.boolean(has_bias, "has_bias", what)
         rows = recurrence.GATES[self.kind] * hidden_size
         self.weight_ih = _parameter((rows, input_size), hidden_size, "weight_ih", dtype)
         self.weight_hh = _parameter((rows, hidden_size), hidden_size, "weight_hh", dtype)
@@ -76,7 +76,7 @@ class RNNCell(_RNNCellBase):
         nonlinearity: str = "tanh", dtype: DType = float32,
     ) -> None:
         super().__init__()
-        self.kind = _check.choice(nonlinearity, ("tanh", "relu"), "nonlinearity", self.cls_name)
+        self.kind = checks.choice(nonlinearity, ("tanh", "relu"), "nonlinearity", self.cls_name)
         self.nonlinearity = nonlinearity
         self._make(input_size, hidden_size, has_bias, dtype)
 
@@ -173,14 +173,14 @@ class _RNNBase(Cell):
     ) -> None:
         super().__init__()
         what = self.cls_name
-        self.input_size = _check.positive(input_size, "input_size", what)
-        self.hidden_size = _check.positive(hidden_size, "hidden_size", what)
-        self.num_layers = _check.positive(num_layers, "num_layers", what)
-        self.has_bias = _check.boolean(has_bias, "has_bias", what)
-        self.batch_first = _check.boolean(batch_first, "batch_first", what)
-        _check.floating(dropout, "dropout", what)
-        self.dropout = _check.between(dropout, 0, 1, "dropout", what, "[)")
-        self.bidirectional = _check.boolean(bidirectional, "bidirectional", what)
+        self.input_size = checks.positive(input_size, "input_size", what)
+        self.hidden_size = checks.positive(hidden_size, "hidden_size", what)
+        self.num_layers = checks.positive(num_layers, "num_layers", what)
+        self.has_bias = checks.boolean(has_bias, "has_bias", what)
+        self.batch_first = checks.boolean(batch_first, "batch_first", what)
+        checks.floating(dropout, "dropout", what)
+        self.dropout = checks.between(dropout, 0, 1, "dropout", what, "[)")
+        self.bidirectional = checks.boolean(bidirectional, "bidirectional", what)
         self.directions = 2 if bidirectional else 1
         self.rnn = self._dynamic()
         self.dropout_op = Dropout(p=float(dropout))

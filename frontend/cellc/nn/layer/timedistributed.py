@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ... import ops
+from ...common import checks
 from ...common.tensor import Tensor
 from ...ops.primitive import Primitive
-from .. import _check
 from ..cell import Cell
 
 
@@ -34,9 +34,9 @@ class TimeDistributed(Cell):
                 f"{type(layer).__name__}."
             )
         self.layer = layer
-        self.time_axis = _check.integer(time_axis, "time_axis", what)
+        self.time_axis = checks.integer(time_axis, "time_axis", what)
         self.reshape_with_axis = reshape_with_axis if reshape_with_axis is None else \
-            _check.integer(reshape_with_axis, "reshape_with_axis", what)
+            checks.integer(reshape_with_axis, "reshape_with_axis", what)
 
     def construct(self, inputs: Tensor) -> Tensor:
         """Three axes or more."""

@@ -13,10 +13,10 @@ from typing import Any
 from cellc_runtime.dtypes import DType, bool_, float32
 
 from ... import ops
+from ...common import checks
 from ...common.initializer import XavierNormal, XavierUniform, initializer
 from ...common.parameter import Parameter
 from ...common.tensor import Tensor
-from .. import _check
 from ..cell import Cell
 from .activation import GELU, get_activation
 from .basic import Dense, Dropout
@@ -56,13 +56,13 @@ class MultiheadAttention(Cell):
     ) -> None:
         super().__init__()
         what = self.cls_name
-        self.embed_dim = _check.positive(embed_dim, "embed_dim", what)
-        self.num_heads = _check.positive(num_heads, "num_heads", what)
+        self.embed_dim = checks.positive(embed_dim, "embed_dim", what)
+        self.num_heads = checks.positive(num_heads, "num_heads", what)
         self.head_dim = embed_dim // num_heads
         if embed_dim % num_heads:
             raise ValueError("The init argument 'embed_dim' must be divisible by 'num_heads'.")
         self.kdim, self.vdim = kdim or embed_dim, vdim or embed_dim
-        self.dropout = _check.between(dropout, 0, 1, "dropout", what, "[)")
+        self.dropout = checks.between(dropout, 0, 1, "dropout", what, "[)")
         self.add_zero_attn = add_zero_attn
         self.batch_first = batch_first
         self.same_dims = self.kdim == embed_dim and self.vdim == embed_dim

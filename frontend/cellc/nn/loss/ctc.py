@@ -7,8 +7,8 @@ from typing import Any
 from cellc_runtime.dtypes import int32, int64
 
 from ... import ops
+from ...common import checks
 from ...common.tensor import Tensor
-from .. import _check
 from .loss import LossBase
 
 IMPOSSIBLE = -1e30
@@ -23,7 +23,7 @@ def _lengths(value: Any, count: int, name: str) -> Tensor:
         ValueError: not one for each of the batch.
     """
     if isinstance(value, (tuple, list)):
-        value = Tensor([_check.integer(v, name, "CTCLoss") for v in value], int32)
+        value = Tensor([checks.integer(v, name, "CTCLoss") for v in value], int32)
     if not isinstance(value, Tensor) or value.dtype not in (int32, int64):
         raise TypeError(
             f"For 'CTCLoss', '{name}' must be a tuple of ints or an integer Tensor, but got "
@@ -59,8 +59,8 @@ class CTCLoss(LossBase):
         self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False
     ) -> None:
         super().__init__(reduction)
-        self.blank = _check.at_least(blank, 0, "blank", self.cls_name)
-        self.zero_infinity = _check.boolean(zero_infinity, "zero_infinity", self.cls_name)
+        self.blank = checks.at_least(blank, 0, "blank", self.cls_name)
+        self.zero_infinity = checks.boolean(zero_infinity, "zero_infinity", self.cls_name)
         self.how = reduction
 
     def construct(

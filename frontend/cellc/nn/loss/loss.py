@@ -8,8 +8,8 @@ from typing import Any
 from cellc_runtime.dtypes import float32, int64
 
 from ... import ops
+from ...common import checks
 from ...common.tensor import Tensor
-from .. import _check
 from ..cell import Cell
 from ..layer.activation import LogSoftmax, get_activation
 
@@ -124,7 +124,7 @@ class SmoothL1Loss(LossBase):
     def __init__(self, beta: float = 1.0, reduction: str = "none") -> None:
         super().__init__(reduction)
         if not isinstance(beta, bool):
-            _check.number(beta, "beta", self.cls_name)
+            checks.number(beta, "beta", self.cls_name)
         self.beta = beta
 
     def construct(self, logits: Tensor, labels: Tensor) -> Tensor:
@@ -162,9 +162,9 @@ class GaussianNLLLoss(LossBase):
         self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
     ) -> None:
         super().__init__(reduction)
-        self.full = _check.boolean(full, "full", self.cls_name)
-        _check.floating(eps, "eps", self.cls_name)
-        self.eps = _check.above_zero(eps, "eps", self.cls_name)
+        self.full = checks.boolean(full, "full", self.cls_name)
+        checks.floating(eps, "eps", self.cls_name)
+        self.eps = checks.above_zero(eps, "eps", self.cls_name)
 
     def construct(self, logits: Tensor, labels: Tensor, var: Tensor) -> Tensor:
         """Means, observations and variances."""
@@ -217,7 +217,7 @@ class SoftmaxCrossEntropyWithLogits(LossBase):
 
     def __init__(self, sparse: bool = False, reduction: str = "none") -> None:
         super().__init__(reduction)
-        self.sparse = _check.boolean(sparse, "sparse", self.cls_name)
+        self.sparse = checks.boolean(sparse, "sparse", self.cls_name)
 
     def construct(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Losses (N), or a scalar.
@@ -254,8 +254,8 @@ class CrossEntropyLoss(LossBase):
         if weight is not None:
             _require_tensors(self.cls_name, weight=weight)
         self.weight = weight
-        self.ignore_index = _check.integer(ignore_index, "ignore_index", self.cls_name)
-        self.label_smoothing = _check.between(
+        self.ignore_index = checks.integer(ignore_index, "ignore_index", self.cls_name)
+        self.label_smoothing = checks.between(
             label_smoothing, 0.0, 1.0, "label_smoothing", self.cls_name)
 
     def construct(self, logits: Tensor, labels: Tensor) -> Tensor:
@@ -279,7 +279,7 @@ class NLLLoss(LossBase):
     ) -> None:
         super().__init__(reduction)
         self.weight = weight
-        self.ignore_index = _check.integer(ignore_index, "ignore_index", self.cls_name)
+        self.ignore_index = checks.integer(ignore_index, "ignore_index", self.cls_name)
 
     def construct(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Log-probabilities (N, C) or (N, C, d...)."""
@@ -357,7 +357,7 @@ class FocalLoss(LossBase):
         self, weight: Tensor | None = None, gamma: float = 2.0, reduction: str = "mean"
     ) -> None:
         super().__init__(reduction)
-        self.gamma = _check.number(gamma, "gamma", self.cls_name)
+        self.gamma = checks.number(gamma, "gamma", self.cls_name)
         if weight is not None:
             _require_tensors(self.cls_name, weight=weight)
         self.weight = weight
@@ -409,8 +409,8 @@ class DiceLoss(LossBase):
 
     def __init__(self, smooth: float = 1e-5) -> None:
         super().__init__()
-        _check.floating(smooth, "smooth", self.cls_name)
-        self.smooth = _check.between(smooth, 0, math.inf, "smooth", self.cls_name, "[)")
+        checks.floating(smooth, "smooth", self.cls_name)
+        self.smooth = checks.between(smooth, 0, math.inf, "smooth", self.cls_name, "[)")
 
     def construct(self, logits: Tensor, label: Tensor) -> Tensor:
         """Tensors of one shape, to a scalar.
@@ -452,7 +452,7 @@ class MultiClassDiceLoss(LossBase):
         self.binarydiceloss = DiceLoss(smooth=1e-5)
         self.weights = weights
         self.ignore_indiex = ignore_indiex if ignore_indiex is None else \
-            _check.integer(ignore_indiex, "ignore_indiex", self.cls_name)
+            checks.integer(ignore_indiex, "ignore_indiex", self.cls_name)
         if isinstance(activation, str):
             activation = _activation(activation)
         if activation is not None and not isinstance(activation, Cell):
@@ -490,7 +490,7 @@ class CosineEmbeddingLoss(LossBase):
 
     def __init__(self, margin: float = 0.0, reduction: str = "mean") -> None:
         super().__init__(reduction)
-        self.margin = _check.between(margin, -1.0, 1.0, "margin", self.cls_name)
+        self.margin = checks.between(margin, -1.0, 1.0, "margin", self.cls_name)
 
     def construct(self, logits_x1: Tensor, logits_x2: Tensor, labels: Tensor) -> Tensor:
         """Vectors (N, d) twice, and labels (N)."""
@@ -507,7 +507,7 @@ class MarginRankingLoss(LossBase):
 
     def __init__(self, margin: float = 0.0, reduction: str = "mean") -> None:
         super().__init__(reduction)
-        self.margin = _check.number(margin, "margin", self.cls_name)
+        self.margin = checks.number(margin, "margin", self.cls_name)
 
     def construct(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         """Tensors of one shape."""
@@ -524,7 +524,7 @@ class HingeEmbeddingLoss(LossBase):
 
     def __init__(self, margin: float = 1.0, reduction: str = "mean") -> None:
         super().__init__(reduction)
-        self.margin = _check.number(margin, "margin", self.cls_name)
+        self.margin = checks.number(margin, "margin", self.cls_name)
 
     def construct(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Tensors of one shape."""
@@ -579,7 +579,7 @@ class MultiMarginLoss(LossBase):
                 f"For 'MultiMarginLoss', the 'p' must be int and must in {{1, 2}}, but got '{p}'."
             )
         self.p = p
-        self.margin = _check.number(margin, "margin", self.cls_name)
+        self.margin = checks.number(margin, "margin", self.cls_name)
         self.weight = weight
 
     def construct(self, x: Tensor, target: Tensor, weight: Tensor | None = None) -> Tensor:
@@ -605,7 +605,7 @@ class TripletMarginLoss(LossBase):
     ) -> None:
         super().__init__(reduction)
         self.p = p
-        self.swap = _check.boolean(swap, "swap", self.cls_name)
+        self.swap = checks.boolean(swap, "swap", self.cls_name)
         self.eps = eps
         self.margin = margin
 
@@ -633,8 +633,8 @@ class TripletMarginWithDistanceLoss(LossBase):
         margin: float = 1.0,
     ) -> None:
         super().__init__(reduction)
-        self.margin = _check.above_zero(margin, "margin", self.cls_name)
-        self.swap = _check.boolean(swap, "swap", self.cls_name)
+        self.margin = checks.above_zero(margin, "margin", self.cls_name)
+        self.swap = checks.boolean(swap, "swap", self.cls_name)
         self.distance_function = _distance if distance_function is None else distance_function
 
     def construct(self, x: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
@@ -687,7 +687,7 @@ class SampledSoftmaxLoss(LossBase):
         super().__init__(reduction)
         what = self.cls_name
         for name, value in (("num_true", num_true), ("num_sampled", num_sampled)):
-            if _check.positive(value, name, what) > num_classes:
+            if checks.positive(value, name, what) > num_classes:
                 raise ValueError(
                     f"For '{what}', the '{name}' must be smaller than or equal to 'num_classes', "
                     f"but got '{name}': {value} and 'num_classes': {num_classes}."

@@ -9,9 +9,9 @@ import numpy as np
 from cellc_runtime.dtypes import float16, float32
 
 from ... import ops
+from ...common import checks
 from ...common.parameter import Parameter, ParameterTuple
 from ...common.tensor import Tensor
-from .. import _check
 from .optimizer import Optimizer
 
 
@@ -96,13 +96,13 @@ class AdaFactor(Optimizer):
         what = self.cls_name
         self.eps = _pair(eps)
         self.clip_threshold = _a_float(clip_threshold, "clip_threshold")
-        self.decay_rate = _check.between(_a_float(decay_rate, "decay_rate"), 0.0, 1.0,
+        self.decay_rate = checks.between(_a_float(decay_rate, "decay_rate"), 0.0, 1.0,
                                          "decay_rate", what, "()")
-        self.beta1 = None if beta1 is None else _check.number(beta1, "beta1", what)
-        self.scale_lr = _check.boolean(scale_parameter, "scale_parameter", what)
-        self.relative_step = _check.boolean(relative_step, "relative_step", what)
-        self.warmup_init = _check.boolean(warmup_init, "warmup_init", what)
-        self.compression = _check.boolean(compression, "compression", what)
+        self.beta1 = None if beta1 is None else checks.number(beta1, "beta1", what)
+        self.scale_lr = checks.boolean(scale_parameter, "scale_parameter", what)
+        self.relative_step = checks.boolean(relative_step, "relative_step", what)
+        self.warmup_init = checks.boolean(warmup_init, "warmup_init", what)
+        self.compression = checks.boolean(compression, "compression", what)
         if self.beta1 is not None:
             self.exp_avg = self.parameters.clone(prefix="exp_avg", init="zeros")
         self._init_squares()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import ops
-from .. import _check
+from ...common import checks
 from .optimizer import Optimizer, complement
 from .sgd import non_negative_float
 
@@ -16,7 +16,7 @@ def _positive_float(value: Any, name: str, what: str) -> float:
             f"For '{what}', the type of '{name}' should be 'float', but got type "
             f"'{type(value).__name__}'."
         )
-    return _check.above_zero(value, name, what)
+    return checks.above_zero(value, name, what)
 
 
 class RMSProp(Optimizer):
@@ -43,8 +43,8 @@ class RMSProp(Optimizer):
         self.rest = complement(self.decay)
         self.momentum = non_negative_float(momentum, "momentum", what)
         self.epsilon = _positive_float(epsilon, "epsilon", what)
-        _check.boolean(use_locking, "use_locking", what)
-        self.centered = _check.boolean(centered, "centered", what)
+        checks.boolean(use_locking, "use_locking", what)
+        self.centered = checks.boolean(centered, "centered", what)
         if centered:
             self.mg = self.parameters.clone(prefix="mean_grad", init="zeros")
         self.ms = self.parameters.clone(prefix="mean_square", init="ones")
@@ -87,7 +87,7 @@ class Adagrad(Optimizer):
     ) -> None:
         super().__init__(learning_rate, params, weight_decay, loss_scale)
         first = non_negative_float(accum, "accum", self.cls_name)
-        self.update_slots = _check.boolean(update_slots, "update_slots", self.cls_name)
+        self.update_slots = checks.boolean(update_slots, "update_slots", self.cls_name)
         self.accum = self.parameters.clone(prefix="accum", init=first)
 
     def construct(self, gradients: Any) -> tuple[bool, ...]:
@@ -122,7 +122,7 @@ class Adadelta(Optimizer):
         loss_scale: float = 1.0, weight_decay: Any = 0.0,
     ) -> None:
         super().__init__(learning_rate, params, weight_decay, loss_scale)
-        self.rho = _check.between(rho, 0.0, 1.0, "rho", self.cls_name)
+        self.rho = checks.between(rho, 0.0, 1.0, "rho", self.cls_name)
         self.rest = complement(self.rho)
         self.epsilon = non_negative_float(epsilon, "epsilon", self.cls_name)
         self.accum = self.parameters.clone(prefix="accum", init="zeros")
@@ -165,7 +165,7 @@ class ProximalAdagrad(Optimizer):
         what = self.cls_name
         self.l1 = non_negative_float(l1, "l1", what)
         self.l2 = non_negative_float(l2, "l2", what)
-        _check.boolean(use_locking, "use_locking", what)
+        checks.boolean(use_locking, "use_locking", what)
         self.accum = self.parameters.clone(
             prefix="accum", init=non_negative_float(accum, "accum", what))
 
@@ -210,7 +210,7 @@ class FTRL(Optimizer):
         what = self.cls_name
         if self.dynamic_lr or self.is_group_lr:
             raise ValueError(f"For '{what}', one constant learning rate is wanted.")
-        if _check.number(lr_power, "lr_power", what) > 0:
+        if checks.number(lr_power, "lr_power", what) > 0:
             raise ValueError(f"For '{what}', 'lr_power' must not be positive, got {lr_power}.")
         self.lr_power = float(lr_power)
         self.l1 = non_negative_float(l1, "l1", what)
@@ -218,7 +218,7 @@ class FTRL(Optimizer):
         if not self.is_group:
             self.decay_flags = (True,) * self.param_length
             self.exec_weight_decay = self.dynamic_weight_decay or float(self.weight_decay) > 0
-        _check.boolean(use_locking, "use_locking", what)
+        checks.boolean(use_locking, "use_locking", what)
         first = non_negative_float(initial_accum, "initial_accum", what)
         self.moments = self.parameters.clone(prefix="moments", init=first)
         self.linear = self.parameters.clone(prefix="linear", init="zeros")

@@ -9,9 +9,9 @@ import numpy as np
 from cellc_runtime.dtypes import float32
 
 from ... import ops
+from ...common import checks
 from ...common.parameter import Parameter
 from ...common.tensor import Tensor
-from .. import _check
 from .optimizer import Optimizer, complement
 
 
@@ -29,9 +29,9 @@ def _betas(optimizer: Optimizer, beta1: Any, beta2: Any, eps: Any) -> None:
                 f"For '{what}', the type of '{name}' should be 'float', but got type "
                 f"'{type(value).__name__}'."
             )
-    optimizer.beta1 = _check.between(beta1, 0.0, 1.0, "beta1", what, "()")
-    optimizer.beta2 = _check.between(beta2, 0.0, 1.0, "beta2", what, "()")
-    optimizer.eps = _check.above_zero(eps, "eps", what)
+    optimizer.beta1 = checks.between(beta1, 0.0, 1.0, "beta1", what, "()")
+    optimizer.beta2 = checks.between(beta2, 0.0, 1.0, "beta2", what, "()")
+    optimizer.eps = checks.above_zero(eps, "eps", what)
     optimizer.rest1 = complement(beta1)
     optimizer.rest2 = complement(beta2)
 
@@ -66,16 +66,16 @@ class Adam(Optimizer):
     ) -> None:
         super().__init__(learning_rate, params, weight_decay, loss_scale)
         _betas(self, beta1, beta2, eps)
-        _check.boolean(use_locking, "use_locking", self.cls_name)
-        self.use_lazy = _check.boolean(use_lazy, "use_lazy", self.cls_name)
-        self.use_offload = _check.boolean(use_offload, "use_offload", self.cls_name)
+        checks.boolean(use_locking, "use_locking", self.cls_name)
+        self.use_lazy = checks.boolean(use_lazy, "use_lazy", self.cls_name)
+        self.use_offload = checks.boolean(use_offload, "use_offload", self.cls_name)
         if use_lazy + use_offload + bool(use_amsgrad) > 1:
             raise ValueError(
                 f"For '{self.cls_name}', only one of 'use_lazy', 'use_offload' and 'use_amsgrad' "
                 f"can be True, but got {use_lazy}, {use_offload} and {use_amsgrad}."
             )
-        self.use_nesterov = _check.boolean(use_nesterov, "use_nesterov", self.cls_name)
-        self.use_amsgrad = _check.boolean(use_amsgrad, "use_amsgrad", self.cls_name)
+        self.use_nesterov = checks.boolean(use_nesterov, "use_nesterov", self.cls_name)
+        self.use_amsgrad = checks.boolean(use_amsgrad, "use_amsgrad", self.cls_name)
         one = Tensor(np.ones(self._power_shape, np.float32))
         self.beta1_power = Parameter(one, name="beta1_power")
         self.beta2_power = Parameter(Tensor(one), name="beta2_power")

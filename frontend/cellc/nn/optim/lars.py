@@ -10,9 +10,9 @@ import numpy as np
 from cellc_runtime.dtypes import float32
 
 from ... import ops
+from ...common import checks
 from ...common.parameter import Parameter
 from ...common.tensor import Tensor
-from .. import _check
 from .optimizer import Optimizer
 
 
@@ -57,7 +57,7 @@ class LARS(Optimizer):
                 )
         self.epsilon = epsilon
         self.coefficient = coefficient
-        self.use_clip = _check.boolean(use_clip, "use_clip", what)
+        self.use_clip = checks.boolean(use_clip, "use_clip", what)
         if use_clip and optimizer.is_group_lr and optimizer.dynamic_lr:
             raise ValueError(
                 f"For '{what}', 'use_clip' divides by one rate for each parameter, but the groups "

@@ -16,10 +16,10 @@ from cellc_runtime.records import dataclass
 
 from ... import ops
 from ..._options import device
+from ...common import checks
 from ...common.parameter import Parameter, ParameterTuple
 from ...common.tensor import Tensor
 from ...ops.mapping import HyperMap, Map
-from .. import _check
 from ..cell import Cell
 from ..layer.container import CellList
 from ..learning_rate_schedule import LearningRateSchedule
@@ -178,7 +178,7 @@ def _group(given: dict[str, Any]) -> _Group:
                 f"{type(p)} at index {i}."
             )
     centralize = given.get("grad_centralization", False)
-    _check.boolean(centralize, "grad_centralization", "Optimizer")
+    checks.boolean(centralize, "grad_centralization", "Optimizer")
     return _Group(params, given.get("lr"), given.get("weight_decay"), centralize)
 
 
@@ -217,7 +217,7 @@ class Optimizer(SteadySteps):
         groups, order = _groups(parameters)
         if isinstance(loss_scale, int):
             loss_scale = float(loss_scale)
-        self.loss_scale = _check.above_zero(loss_scale, "loss_scale", what)
+        self.loss_scale = checks.above_zero(loss_scale, "loss_scale", what)
         self.reciprocal_scale = Tensor(1.0 / self.loss_scale, float32)
         self._target = "CPU"
         self.need_scale = self.loss_scale != 1.0
@@ -271,7 +271,7 @@ class Optimizer(SteadySteps):
         if isinstance(value, LearningRateSchedule):
             return value
         if isinstance(value, (int, float)):
-            _check.between(float(value), 0.0, np.inf, "learning rate", what, "[)")
+            checks.between(float(value), 0.0, np.inf, "learning rate", what, "[)")
             return Parameter(Tensor(float(value), float32), name=name)
         if not isinstance(value, Tensor):
             value = self._rates_in(value)
@@ -299,7 +299,7 @@ class Optimizer(SteadySteps):
             )
         rates = list(given)
         for i, rate in enumerate(rates):
-            _check.between(rate, 0.0, np.inf, f"learning_rate[{i}]", self.cls_name, "[)")
+            checks.between(rate, 0.0, np.inf, f"learning_rate[{i}]", self.cls_name, "[)")
         return Tensor(np.array([float(rate) for rate in rates], np.float32))
 
     def get_lr(self) -> Any:
@@ -363,7 +363,7 @@ class Optimizer(SteadySteps):
                 "For 'Optimizer', the argument 'Weight_decay' must be int, float or Cell, but got "
                 f"{type(value)}"
             )
-        return scale * _check.between(float(value), 0.0, np.inf, "weight_decay", self.cls_name,
+        return scale * checks.between(float(value), 0.0, np.inf, "weight_decay", self.cls_name,
                                       "[)")
 
     def get_weight_decay(self) -> Any:

@@ -7,9 +7,9 @@ from typing import Any
 from cellc_runtime.dtypes import float32
 
 from ... import ops
+from ...common import checks
 from ...common.parameter import Parameter
 from ...common.tensor import Tensor
-from .. import _check
 from .optimizer import Optimizer
 
 
@@ -86,9 +86,9 @@ class ASGD(Optimizer):
     ) -> None:
         super().__init__(learning_rate, params, weight_decay)
         what = self.cls_name
-        self.lambd = _check.number(lambd, "lambd", what)
-        self.alpha = _check.number(alpha, "alpha", what)
-        self.t0 = _check.number(t0, "t0", what)
+        self.lambd = checks.number(lambd, "lambd", what)
+        self.alpha = checks.number(alpha, "alpha", what)
+        self.t0 = checks.number(t0, "t0", what)
         self.mu = [_scalar(1.0, f"mu_{p.name}") for p in self.parameters]
         self.eta = [_scalar(0.0, f"eta_{p.name}") for p in self.parameters]
         for scalar in [*self.mu, *self.eta]:

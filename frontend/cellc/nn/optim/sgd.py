@@ -9,9 +9,9 @@ import numpy as np
 from cellc_runtime.dtypes import float32
 
 from ... import ops
+from ...common import checks
 from ...common.parameter import Parameter
 from ...common.tensor import Tensor
-from .. import _check
 from .optimizer import Optimizer, complement
 
 
@@ -22,7 +22,7 @@ def non_negative_float(value: Any, name: str, what: str) -> float:
         TypeError: it is no number.
         ValueError: it is negative.
     """
-    if not isinstance(value, bool) and not _check.is_number(value):
+    if not isinstance(value, bool) and not checks.is_number(value):
         raise TypeError(
             f"For '{what}', the type of '{name}' should be 'float', but got type "
             f"'{type(value).__name__}'."
@@ -58,7 +58,7 @@ class SGD(Optimizer):
         rate = non_negative_float(momentum, "momentum", what)
         self.dampening = non_negative_float(dampening, "dampening", what)
         self.undampened = complement(self.dampening)
-        self.nesterov = _check.boolean(nesterov, "nesterov", what)
+        self.nesterov = checks.boolean(nesterov, "nesterov", what)
         if nesterov and (rate == 0.0 or self.dampening != 0.0):
             raise ValueError(
                 f"For '{what}', if 'nesterov' is true, 'momentum' must be > 0.0 and 'dampening' "
@@ -106,7 +106,7 @@ class Momentum(Optimizer):
     ) -> None:
         super().__init__(learning_rate, params, weight_decay, loss_scale)
         rate = non_negative_float(momentum, "momentum", self.cls_name)
-        self.use_nesterov = _check.boolean(use_nesterov, "use_nesterov", self.cls_name)
+        self.use_nesterov = checks.boolean(use_nesterov, "use_nesterov", self.cls_name)
         self.momentum = Parameter(Tensor(np.float32(rate)), name="momentum")
         self.params = self.parameters
         self.moments = self.parameters.clone(prefix="moments", init="zeros")

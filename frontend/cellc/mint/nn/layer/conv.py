@@ -7,10 +7,10 @@ from typing import Any
 
 from cellc_runtime.dtypes import DType, float32
 
+from ....common import checks
 from ....common.initializer import HeUniform, Uniform, initializer
 from ....common.parameter import Parameter
 from ....common.tensor import Tensor
-from ....nn import _check
 from ....nn.cell import Cell
 from .. import functional
 
@@ -24,13 +24,13 @@ def _per_axis(value: Any, count: int, name: str, what: str) -> Ints:
     Raises:
         TypeError: something else.
     """
-    given = (value,) * count if _check.is_int(value) else value
+    given = (value,) * count if checks.is_int(value) else value
     if not isinstance(given, (tuple, list)) or len(given) != count:
         raise TypeError(
             f"For '{what}', the '{name}' must be an int or a tuple of {count} ints, but got "
             f"{value!r}."
         )
-    return tuple(_check.integer(v, name, what) for v in given)
+    return tuple(checks.integer(v, name, what) for v in given)
 
 
 class _Conv(Cell):
@@ -73,9 +73,9 @@ class _Conv(Cell):
         dilation: Any, groups: int, padding_mode: str,
     ) -> None:
         what, n = self.cls_name, self.spatial
-        self.in_channels = _check.positive(in_channels, "in_channels", what)
-        self.out_channels = _check.positive(out_channels, "out_channels", what)
-        self.groups = _check.positive(groups, "groups", what)
+        self.in_channels = checks.positive(in_channels, "in_channels", what)
+        self.out_channels = checks.positive(out_channels, "out_channels", what)
+        self.groups = checks.positive(groups, "groups", what)
         if in_channels % groups or out_channels % groups:
             raise ValueError(
                 f"For '{what}', 'in_channels' and 'out_channels' must be divisible by 'groups', "
@@ -84,7 +84,7 @@ class _Conv(Cell):
         for name, value in (("kernel_size", kernel_size), ("stride", stride),
                             ("dilation", dilation)):
             each = _per_axis(value, n, name, what)
-            setattr(self, name, tuple(_check.positive(v, name, what) for v in each))
+            setattr(self, name, tuple(checks.positive(v, name, what) for v in each))
         self.padding = padding
         if not isinstance(padding, str):
             self.padding = _per_axis(padding, n, "padding", what)
@@ -97,7 +97,7 @@ class _Conv(Cell):
             raise ValueError(
                 f"For '{what}', padding 'same' needs a stride of 1, but got {self.stride}."
             )
-        self.padding_mode = _check.choice(padding_mode, _PADDING_MODES, "padding_mode", what)
+        self.padding_mode = checks.choice(padding_mode, _PADDING_MODES, "padding_mode", what)
 
     def _parameters(self, bias: bool, dtype: DType | None) -> None:
         ends = (self.in_channels, self.out_channels // self.groups) if self.transposed else \
@@ -106,7 +106,7 @@ class _Conv(Cell):
         ty = float32 if dtype is None else dtype
         self.weight = Parameter(initializer(HeUniform(math.sqrt(5)), shape, ty), name="weight")
         self.bias: Parameter | None = None
-        if _check.boolean(bias, "bias", self.cls_name):
+        if checks.boolean(bias, "bias", self.cls_name):
             bound = 1 / math.sqrt(math.prod(shape[1:]))
             self.bias = Parameter(initializer(Uniform(bound), (self.out_channels,), ty),
                                   name="bias")

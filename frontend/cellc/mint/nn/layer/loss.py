@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ....common import checks
 from ....common.tensor import Tensor
-from ....nn import _check
 from ....nn.cell import Cell
 from ....nn.loss import loss
 from .. import functional
@@ -170,7 +170,7 @@ class BCEWithLogitsLoss(_Loss):
         self, weight: Tensor | None = None, reduction: str = "mean",
         pos_weight: Tensor | None = None,
     ) -> None:
-        super().__init__(_check.choice(reduction, ("mean", "sum", "none"), "reduction",
+        super().__init__(checks.choice(reduction, ("mean", "sum", "none"), "reduction",
                                        "BCEWithLogitsLoss"))
         self.weight = weight
         self.pos_weight = pos_weight

@@ -10,10 +10,10 @@ from typing import Any
 from cellc_runtime.dtypes import DType, float32, int64
 
 from .... import ops
+from ....common import checks
 from ....common.initializer import initializer
 from ....common.parameter import Parameter
 from ....common.tensor import Tensor
-from ....nn import _check
 from ....nn.cell import Cell
 from .. import functional
 
@@ -43,7 +43,7 @@ class _BatchNorm(Cell):
         affine: bool = True, track_running_stats: bool = True, dtype: DType | None = None,
     ) -> None:
         super().__init__()
-        self.num_features = _check.positive(num_features, "num_features", self.cls_name)
+        self.num_features = checks.positive(num_features, "num_features", self.cls_name)
         self.eps = eps
         self.momentum = momentum
         self.affine = affine
@@ -150,15 +150,15 @@ class GroupNorm(Cell):
     ) -> None:
         super().__init__()
         what = self.cls_name
-        self.num_groups = _check.positive(num_groups, "num_groups", what)
-        self.num_channels = _check.positive(num_channels, "num_channels", what)
+        self.num_groups = checks.positive(num_groups, "num_groups", what)
+        self.num_channels = checks.positive(num_channels, "num_channels", what)
         if num_channels % num_groups:
             raise ValueError(
                 "For 'GroupNorm', the 'num_channels' must be divided by 'num_groups', but got "
                 f"'num_channels': {num_channels}, 'num_groups': {num_groups}."
             )
-        self.eps = _check.number(eps, "eps", what)
-        self.affine = _check.boolean(affine, "affine", what)
+        self.eps = checks.number(eps, "eps", what)
+        self.affine = checks.boolean(affine, "affine", what)
         ty = float32 if dtype is None else dtype
         self.weight = Parameter(initializer("ones", (num_channels,), ty), name="weight",
                                 requires_grad=affine)

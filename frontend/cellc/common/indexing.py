@@ -1,6 +1,6 @@
 """Reading and writing parts of tensors, with numpy's rules.
 
-A key is brought to a plan (`_index_plan`): a basic part (one slice per axis) and, on the sliced
+A key is brought to a plan (`index_plan`): a basic part (one slice per axis) and, on the sliced
 tensor, the axes that are addressed by integer tensors. Masks become positions where their
 elements are known; where they are not (in a graph), writing through a mask selects.
 
@@ -26,9 +26,9 @@ from cellc_runtime.site import STATE
 
 from ..core.dispatch import active_tracer, apply, assign, assign_part
 from ..core.native import native_body
-from . import _index_runtime
-from ._found import true_positions, unraveled
-from ._index_plan import (
+from . import index_runtime
+from .found_positions import true_positions, unraveled
+from .index_plan import (
     Flag,
     Ints,
     Plan,
@@ -40,8 +40,8 @@ from ._index_plan import (
     make_plan,
     may_be_open,
 )
-from ._promotion import cast_to, constant, is_scalar
 from .parameter import Parameter
+from .promotion import cast_to, constant, is_scalar
 from .tensor import Tensor
 
 __all__ = ["ancestors", "become", "getitem", "is_open", "known_elements", "setitem", "taken",
@@ -228,8 +228,8 @@ def _settle_masks(plan: Plan, write: bool) -> bool:
         lone = len(plan.masks) == 1 and n == 1 and write
         if n != 1 or lone:
             for axis, mask in plan.masks:
-                found = (_index_runtime.all_positions(mask) if lone
-                         else _index_runtime.first_positions(mask, n))
+                found = (index_runtime.all_positions(mask) if lone
+                         else index_runtime.first_positions(mask, n))
                 plan.advanced |= {axis + i: p for i, p in enumerate(found)}
             plan.masks = []
             plan.advanced = dict(sorted(plan.advanced.items()))
@@ -247,7 +247,12 @@ def _find_masks(plan: Plan) -> None:
 
 @native_body()
 def taken(x: Tensor, key: Any) -> Tensor:
-    """The elements `x[key]`, on their own."""
+    """The elements `x[key]`, on their own.
+
+    Raises:
+        TypeError: `key` is no index, or `x` has no axes.
+        IndexError: a position out of range, or the key False.
+    """
     if x.ndim == 0 and is_index(key):
         raise TypeError("a tensor of no axes cannot be indexed by an int")
     known = _known_plan(x, key)
@@ -265,7 +270,7 @@ def taken(x: Tensor, key: Any) -> Tensor:
     if not _settle_masks(plan, False):
         _find_masks(plan)
     part = _basic(x, plan)
-    for axis, mask in _index_runtime.slices(plan, part.shape):
+    for axis, mask in index_runtime.slices(plan, part.shape):
         part = _take_found(part, axis, mask, plan.loose[axis].step < 0)
     return _gather(part, plan) if plan.advanced else part
 
@@ -379,7 +384,7 @@ def setitem(x: Tensor, key: Any, value: Any) -> Tensor:
                 "a run-time slice or mask of unknown length and integer tensors cannot index a "
                 "tensor together; write in two steps"
             )
-        full, chosen = _index_runtime.spread(new, plan, part.shape)
+        full, chosen = index_runtime.spread(new, plan, part.shape)
         part = apply("where", chosen, full, part)
     else:
         part = _scatter(part, plan, new)
@@ -455,6 +460,9 @@ def update(x: Tensor, key: Any, operate: Callable[[Any, Any], Any], value: Any) 
     """A tensor like `x` after `x[key] op= value`, for a key that `is_open`.
 
     The operation is applied to the whole view; where the key chooses, its result is taken.
+
+    Raises:
+        TypeError: a run-time mask of unknown length and integer tensors together.
     """
     plan = make_plan(x.shape, entries(key))
     if plan.advanced or len(plan.masks) > 1:
@@ -465,9 +473,9 @@ def update(x: Tensor, key: Any, operate: Callable[[Any, Any], Any], value: Any) 
     part = _basic(x, plan)
     operand = Tensor(value) if isinstance(value, (list, tuple, np.ndarray)) else value
     if isinstance(operand, Tensor):
-        operand, chosen = _index_runtime.spread(operand, plan, part.shape)
+        operand, chosen = index_runtime.spread(operand, plan, part.shape)
     else:
-        _, chosen = _index_runtime.spread(constant(0, x.dtype), plan, part.shape)
+        _, chosen = index_runtime.spread(constant(0, x.dtype), plan, part.shape)
     # What is not chosen is computed too: on ones, so that no gradient there is NaN.
     safe = apply("where", chosen, part, constant(1, part.dtype))
     result = cast_to(operate(safe, operand), x.dtype)

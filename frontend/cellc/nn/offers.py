@@ -13,6 +13,9 @@ def offers(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]
     """`__getattr__` and `__dir__` for a package below `cellc.nn`.
 
     `nn` imports these packages' modules, so it is asked when a name is, not before.
+
+    Raises:
+        AttributeError: (the first of the two) there is no such name.
     """
 
     def names() -> list[str]:

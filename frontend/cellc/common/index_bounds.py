@@ -15,7 +15,7 @@ from cellc_runtime.dtypes import int64
 from cellc_runtime.records import dataclass
 
 from ..core.dispatch import active_tracer, apply
-from ._promotion import cast_to, constant
+from .promotion import cast_to, constant
 from .tensor import Tensor
 
 

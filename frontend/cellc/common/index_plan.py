@@ -2,7 +2,7 @@
 
 A key may mix ints, slices, None, Ellipsis, bools, and integer and bool tensors, lists and arrays,
 with numpy's rules. What the key's values leave open while a graph is compiled (a bool mask, a
-slice with a run-time bound) is kept in the plan; `_index_runtime` deals with it.
+slice with a run-time bound) is kept in the plan; `index_runtime` deals with it.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from cellc_runtime.records import dataclass, field
 
 from ..core.dispatch import active_tracer, apply
 from ..core.dispatch import checked as passed
-from ._index_bounds import Loose, Window, runtime_span
-from ._promotion import cast_to, constant
+from .index_bounds import Loose, Window, runtime_span
 from .parameter import Parameter
+from .promotion import cast_to, constant
 from .tensor import Array, Tensor
 
 Ints = tuple[int, ...]

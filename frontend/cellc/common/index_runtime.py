@@ -17,9 +17,9 @@ from cellc_runtime.dtypes import int64
 from cellc_runtime.records import dataclass
 
 from ..core.dispatch import active_tracer, apply
-from ._index_bounds import Loose, normalized, numbers
-from ._index_plan import Ints, Plan
-from ._promotion import cast_to, constant
+from .index_bounds import Loose, normalized, numbers
+from .index_plan import Ints, Plan
+from .promotion import cast_to, constant
 from .tensor import Tensor
 
 

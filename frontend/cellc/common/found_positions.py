@@ -7,8 +7,8 @@ import math
 from cellc_runtime.dtypes import int64
 
 from ..core.dispatch import active_tracer, apply
-from ._index_plan import known_elements
-from ._promotion import constant
+from .index_plan import known_elements
+from .promotion import constant
 from .tensor import Tensor
 
 
