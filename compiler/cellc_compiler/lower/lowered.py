@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from cellc_runtime.packing import Packing
 from cellc_runtime.records import dataclass, field
@@ -13,7 +14,7 @@ from .instructions import Call, Instruction, Place, slots_of
 from .memory import ALIGN, Buffer
 from .plan import Step
 
-Does = tuple[str, tuple[int, ...]]
+Does = tuple[Any, tuple[int, ...]]
 """See `Kernel.does`."""
 
 

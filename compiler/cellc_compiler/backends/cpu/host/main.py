@@ -50,10 +50,10 @@ class Kernels:
 
     def name(self, kernel: Kernel) -> str:
         """The name of a kernel: equal text, equal name."""
-        name = self.names.get(kernel.body)
+        name = self.names.get(kernel.code)
         if name is None:
-            name = "k_" + hashlib.sha256(kernel.body.encode()).hexdigest()[:20]
-            self.names[kernel.body] = name
+            name = "k_" + hashlib.sha256(kernel.code.encode()).hexdigest()[:20]
+            self.names[kernel.code] = name
             self.named[name] = kernel
         return name
 

@@ -72,7 +72,7 @@ def _nest(graph: Graph, target: Target) -> Nest | None:
         return None
     inline: set[Value] = {r for n in nodes if n is not out.node for r in n.results}
     try:
-        nest = build_nest(Group(Domain(out.shape), [out.node]), inline, {out}, target)
+        nest = build_nest(Group(Domain(out.shape), [out.node]), inline, {out})
     except Incompatible:
         return None
     return nest if _suits(nest, set(graph.inputs) | {out}) else None

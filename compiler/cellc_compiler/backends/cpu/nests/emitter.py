@@ -15,12 +15,13 @@ from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass, field
 from cellc_runtime.target import Target
 
+from ....build.abi import PLACEHOLDER
 from ....ir.graph import Value
 from ....ir.types import prod
 from ....loops.expr import Expr, const
 from ....loops.index import Dyn, Index, Quot, Var
 from ....loops.nest import Nest, Phase, Reduce, Scratch, Store, children, depends_on, walk
-from ....lower.kernel import PLACEHOLDER, Kernel
+from ....lower.kernel import Kernel
 from ..llvm import reduction, scalar
 from ..llvm.convert import memory_type, register_type
 from ..llvm.text import Function, V, element, lanes_of, module, sizeof, suffix, vector
