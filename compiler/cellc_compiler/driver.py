@@ -25,7 +25,6 @@ from cellc_runtime.target import Target
 from . import __version__, backends
 from .ir.graph import Graph, Node
 from .ir.text import print_graph
-from .lower.sizes import stand_in
 
 if TYPE_CHECKING:
     import hashlib
@@ -33,17 +32,17 @@ if TYPE_CHECKING:
     from .backends.base import Build, Built
     from .loops import nest
     from .lower import budget as budgets
-    from .lower import checks, instructions, lowering, memory
+    from .lower import checks, instructions, lowering, memory, sizes
     from .lower import machine as machines
     from .lower.kernel import Kernel
     from .lower.lowered import KeptBlock, Lowered
     from .passes import base, pipeline
 else:  # a program found in the cache needs none of these
     hashlib = lazy_module("hashlib")
-    budgets, checks, instructions, lowering, machines, memory, nest, base, pipeline = (
+    budgets, checks, instructions, lowering, machines, memory, sizes, nest, base, pipeline = (
         lazy_module(f"cellc_compiler.{name}")
         for name in ("lower.budget", "lower.checks", "lower.instructions", "lower.lowering",
-                     "lower.machine", "lower.memory", "loops.nest", "passes.base",
+                     "lower.machine", "lower.memory", "lower.sizes", "loops.nest", "passes.base",
                      "passes.pipeline")
     )
 
@@ -196,7 +195,7 @@ def compile_sized(
     """
     backend = backends.backend()
     target = backend.default_target()
-    graph = stand_in(op, given, ways, attrs)
+    graph = sizes.stand_in(op, given, ways, attrs)
     key = cache.make_key(
         "sized", print_graph(graph, spans=False), target.name, backend.version(),
         __version__, _source_stamp(),

@@ -88,7 +88,7 @@ def target_named(name: str) -> Target:
 
 def _unknown(name: str) -> str:
     there = "; ".join(f"{b}: {', '.join(backend(b).targets)}" for b in _MAKERS)
-    return f"no back end compiles for the target {name!r} ({there})"
+    return f"unknown target {name!r}: no back end compiles for it ({there})"
 
 
 def default_target() -> Target:

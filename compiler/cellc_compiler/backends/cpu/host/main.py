@@ -11,7 +11,6 @@ from cellc_runtime.abi import AHEAD, CALLBACK_FAILED, FIRST_CALLBACK, MAIN, TABL
 from cellc_runtime.target import Target
 
 from ....build.emit import QUICK
-from ....lower import checks
 from ....lower.instructions import (
     Call,
     Callback,
@@ -28,6 +27,7 @@ from ....lower.instructions import (
 from ....lower.kernel import Kernel
 from ....lower.memory import Buffer
 from ..llvm.text import Function, V, module
+from . import checks
 from .entry import win64_text
 
 PARALLEL_CYCLES = 25_000.0
