@@ -124,5 +124,5 @@ def test_found_sizes() -> None:
 def test_a_wrong_rule_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     flip = lookup("flip")
     monkeypatch.setattr(type(flip), "batch", _batching.pointwise)
-    with pytest.raises(AssertionError):
+    with pytest.raises(AssertionError, match="Not equal to tolerance"):
         test_reference(flip)

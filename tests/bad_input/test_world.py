@@ -77,11 +77,11 @@ def test_damaged_artifacts(file: Path, tmp_path: Path) -> None:
         for _ in range(rng.choice((1, 1, 5))):
             data[rng.randrange(len(data))] ^= rng.randrange(1, 256)
         bad.write_bytes(data)
-        with pytest.raises(ArtifactError):
+        with pytest.raises(ArtifactError, match="artifact"):
             cellc_runtime.load(bad, trust_native_code=True)(X)
     for _ in range(60):
         bad.write_bytes(whole[: rng.randrange(len(whole))])
-        with pytest.raises(ArtifactError):
+        with pytest.raises(ArtifactError, match=r"bytes|corrupt"):
             cellc_runtime.load(bad, trust_native_code=True)(X)
 
 
@@ -89,13 +89,13 @@ def test_files_that_are_something_else(tmp_path: Path) -> None:
     for name, data in (("empty", b""), ("text", b"hello\n" * 100), ("zip", b"PK\x03\x04" * 50),
                        ("zeros", bytes(4096)), ("ones", b"\xff" * 4096)):
         (tmp_path / name).write_bytes(data)
-        with pytest.raises(ArtifactError):
+        with pytest.raises(ArtifactError, match="this is not a cellc artifact"):
             cellc_runtime.load(tmp_path / name)
-        with pytest.raises(ArtifactError):
+        with pytest.raises(ArtifactError, match="the checkpoint"):
             checkpoint.load(tmp_path / name)
-    with pytest.raises(OSError):
+    with pytest.raises(OSError, match="Is a directory"):
         cellc_runtime.load(tmp_path)
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError, match="No such file"):
         cellc_runtime.load(tmp_path / "nothing")
 
 
@@ -115,7 +115,7 @@ def test_damaged_checkpoints(tmp_path: Path) -> None:
         assert all(a.nbytes <= len(whole) for a in loaded.values())
     for length in range(len(whole)):
         bad.write_bytes(whole[:length])
-        with pytest.raises(ArtifactError):
+        with pytest.raises(ArtifactError, match="the checkpoint"):
             checkpoint.load(bad)
 
 

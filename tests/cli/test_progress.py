@@ -84,6 +84,6 @@ def test_no_terminal_no_line(
 
 def test_short_work_shows_nothing(screen: Callable[[bool], Screen]) -> None:
     shown = screen(True)
-    with pytest.raises(KeyError), progress.stage("Net"):
+    with pytest.raises(KeyError, match="the user's error"), progress.stage("Net"):
         raise KeyError("the user's error")
     assert shown.getvalue() == "" and not progress._present

@@ -401,7 +401,7 @@ def test_a_program_says_how_it_packs_and_a_file_that_lies_is_refused() -> None:
         {"unread": (9,)},
     ]
     for fields in wrong:
-        with pytest.raises(ArtifactError):
+        with pytest.raises(ArtifactError, match="slot"):
             replace(program, **fields)
 
 

@@ -350,7 +350,7 @@ def test_no_calls(ty: str, target: Any) -> None:
 def test_errors() -> None:
     f = Function("f", [], host_target())
     one, half = f.const("float", 1.0), V("half", "0xH3C00")
-    with pytest.raises(KeyError):
+    with pytest.raises(KeyError, match="no_such_function"):
         math.emit(f, "no_such_function", one)
     with pytest.raises(TypeError, match="one type"):
         math.emit(f, "pow", one, f.const("double", 1.0))

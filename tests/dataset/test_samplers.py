@@ -91,7 +91,7 @@ def test_children():
 def test_errors():
     for sampler in (ds.SequentialSampler(5), ds.SubsetSampler([9]), ds.SubsetSampler([-1]),
                     ds.PKSampler(1)):
-        with pytest.raises(RuntimeError):
+        with pytest.raises(RuntimeError, match="Sampler: "):
             column(ds.NumpySlicesDataset({"b": np.arange(5)}, sampler=sampler))
     with pytest.raises(TypeError, match="must define __iter__"):
         chosen(ds.Sampler())

@@ -141,7 +141,7 @@ def test_sizes_that_turn_out_to_differ() -> None:
         return a + b
 
     assert_same(fn(Tensor([0.5, 0.25])), Tensor([1.0, 0.5]))
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(ValueError, match="axis -1 is found_a_bool_index") as caught:
         fn(Tensor([0.5, 0.75, 2.0, 3.0]))
     text = str(caught.value)
     assert "return a + b" in text and "from line" in text

@@ -64,7 +64,7 @@ def test_python_values() -> None:
 def test_numpy_arrays_and_scalars_on_the_left() -> None:
     assert isinstance(np.array([1, 2]) + Tensor([1, 2]), np.ndarray)
     assert isinstance(np.float32(2) * Tensor([1.0]), Tensor)
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="does not combine with a numpy array"):
         Tensor([1, 2]) + np.array([1, 2])
 
 

@@ -209,7 +209,7 @@ def test_damaged_text_is_an_error_or_another_graph() -> None:
 
 def test_truncated_text_is_an_error() -> None:
     for end in range(len(LOOP.rstrip())):
-        with pytest.raises(ParseError):
+        with pytest.raises(ParseError, match=r"graph text, line \d+, column \d+"):
             parse_graph(LOOP[:end])
 
 

@@ -255,7 +255,7 @@ def test_closures_and_emptied_variables() -> None:
     assert fn(x).asnumpy().tolist() == [15.0]
     assert "k: 2.0 -> 5.0" in str(ms.explain(fn))
     drop()
-    with pytest.raises(NameError):
+    with pytest.raises(NameError, match="the captured variable 'k' has no value yet"):
         fn(x)
 
 

@@ -180,7 +180,7 @@ def test_a_difference_is_found() -> None:
     y = Tensor(np.array([np.nextafter(np.float32(1), np.float32(2))]))
     assert data(x) == data(Tensor(np.array([1.0], np.float32)))
     assert len({repr(data(v)) for v in (x, y, [x], (x,), x.astype(ms.float16))}) == 5
-    with pytest.raises(AssertionError):
+    with pytest.raises(AssertionError, match="def program"):
         run("STEP = []\ndef program(x, y, n):\n    STEP.append(1)\n    return x * len(STEP)\n", 0,
             False, native=False)
 

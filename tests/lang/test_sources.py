@@ -169,7 +169,7 @@ def test_a_notebook_cell() -> None:
     names: dict[str, Any] = {}
     exec(compile(TEXT, name, "exec"), names)
     assert ms.jit(names["made"])(X).asnumpy().tolist() == [8.0, 16.0]
-    with pytest.raises(TypeError) as caught:
+    with pytest.raises(TypeError, match="takes 1 positional argument but 2 were given") as caught:
         ms.jit(names["made"])("text", 3)
     assert caught.value
 

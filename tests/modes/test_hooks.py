@@ -374,7 +374,7 @@ def test_errors() -> None:
                      Tensor([1.0]).register_hook):
         with pytest.raises(TypeError, match="Expected a callable hook function, but got int"):
             register(3)  # type: ignore[arg-type]
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="the type of 'hook_fn' must be function"):
         ops.HookBackward(3)
     for mode in (ms.PYNATIVE_MODE, ms.GRAPH_MODE):
         ms.set_context(mode=mode)
@@ -385,7 +385,7 @@ def test_errors() -> None:
             ms.grad(net)(Tensor([1.0]))
         net = Layer()
         net.register_forward_hook(lambda c, a, o: 1 // 0)
-        with pytest.raises(ZeroDivisionError):
+        with pytest.raises(ZeroDivisionError, match="integer division or modulo by zero"):
             net(Tensor([1.0]))
 
 

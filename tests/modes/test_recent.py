@@ -42,7 +42,7 @@ def test_it_reads_as_a_dict() -> None:
     assert kept["a"] is None  # found in the elder generation, and young again
     kept["e"] = 1
     assert "a" in kept
-    with pytest.raises(KeyError):
+    with pytest.raises(KeyError, match="'f'"):
         kept["f"]
     kept.clear()
     assert len(kept) == 0 and list(kept) == []

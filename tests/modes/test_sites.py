@@ -115,9 +115,9 @@ def test_a_case_is_of_one_type_shape_and_number() -> None:
         assert (ints * True).dtype == ms.int32
         np.testing.assert_array_equal((ints * 3).asnumpy(), ints.asnumpy() * 3)
         np.testing.assert_array_equal((x * 3.0).asnumpy(), x.asnumpy() * np.float32(3))
-        with pytest.raises((TypeError, ValueError)):
+        with pytest.raises((TypeError, ValueError), match="axis -2 is 4 in one and 3"):
             x + _random(3, 3)
-        with pytest.raises(TypeError):
+        with pytest.raises(TypeError, match="does not combine with a numpy array"):
             x + np.ones((4, 4), np.float32)
         assert x.__add__("text") is NotImplemented
 

@@ -135,7 +135,7 @@ def test_marks_of_recompute() -> None:
     assert marked == ["a"]
     assert net.a._recompute_options.output_recompute
     assert net.a._recompute_options.communication == (("mp_comm_recompute", False),)
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="'output_recompute' must be bool, but got int"):
         net.more.recompute(output_recompute=1)
 
 
@@ -157,7 +157,7 @@ def test_flat_weights_share_blocks_and_compute_the_same(mode: int) -> None:
     net.flatten_weights(fusion_size=8)
     with pytest.raises(ValueError, match="negative"):
         net.flatten_weights(-1)
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="'fusion_size' must be int, but got float"):
         net.flatten_weights(1.5)
 
 
@@ -207,7 +207,7 @@ def test_the_binary_graph_is_the_graph() -> None:
 def test_a_damaged_binary_graph_is_an_error(damage: Any) -> None:
     net = Leaf()
     net.compile(X)
-    with pytest.raises(ArtifactError):
+    with pytest.raises(ArtifactError, match="graph"):
         graph_from_bytes(damage(net.get_func_graph_proto()))
 
 

@@ -26,7 +26,7 @@ def test_sequential_cell_edits() -> None:
     assert [type(c).__name__ for c in net[1:]] == ["Tanh", "Dense"]
     del net[1]
     assert [type(c).__name__ for c in net] == ["Dense", "Dense"]
-    with pytest.raises(IndexError):
+    with pytest.raises(IndexError, match=r"must be a number in range \[-2, 2\), but got 2"):
         net[2]
 
 

@@ -134,7 +134,7 @@ def test_generators_are_apart() -> None:
 def test_primitives_refuse_negative_seeds() -> None:
     with pytest.raises(ValueError, match="must not be negative"):
         ops.StandardNormal(seed=-1)
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="'seed' must be an int, but got float"):
         ops.StandardNormal(seed=1.5)
 
 

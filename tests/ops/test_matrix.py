@@ -257,7 +257,7 @@ def test_check_gradient_can_fail() -> None:
     rule = type(tanh).gradient
     try:
         type(tanh).gradient = type(lookup("sin")).gradient  # type: ignore[method-assign]
-        with pytest.raises(AssertionError):
+        with pytest.raises(AssertionError, match="'wrong', 'order 2'"):
             check_gradient(graph, [np.array([0.3, 1.0, -2.0])], "wrong", order=1)
     finally:
         type(tanh).gradient = rule  # type: ignore[method-assign]

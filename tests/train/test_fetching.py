@@ -78,7 +78,7 @@ def test_a_training_goes_on_from_its_backup(tmp_path):
     (("b", "epoch", 1), TypeError),
 ])
 def test_wrong_arguments_of_backups(args, error):
-    with pytest.raises(error):
+    with pytest.raises(error, match="For 'BackupAndRestore', '"):
         BackupAndRestore(*args)
 
 

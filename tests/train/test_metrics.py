@@ -131,7 +131,7 @@ def test_occlusion():
     box.update(net, image, np.array(1))
     assert np.allclose(box.eval(), [0.3, 0.5], atol=1e-6)
     for bad in ((net, image[0], 1), (net, np.vstack([image, image]), 1), (net, image, [1, 2])):
-        with pytest.raises(RuntimeError):
+        with pytest.raises(RuntimeError, match="OcclusionSensitivity"):
             metrics.OcclusionSensitivity().update(*bad)
     with pytest.raises(TypeError, match="Cell"):
         metrics.OcclusionSensitivity().update(1, image, 1)

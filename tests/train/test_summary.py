@@ -160,7 +160,7 @@ def test_filters_modes_limits_and_exports(tmp_path):
     (lambda r: SummaryRecord(r.log_dir + "x", export_options={"tensor_format": "txt"}), ValueError),
 ])
 def test_wrong_arguments_of_a_record(tmp_path, wrong, error):
-    with SummaryRecord(str(tmp_path)) as record, pytest.raises(error):
+    with SummaryRecord(str(tmp_path)) as record, pytest.raises(error, match="'SummaryRecord'"):
         wrong(record)
 
 
@@ -291,7 +291,7 @@ def test_an_evaluation(tmp_path):
     (lambda: SummaryCollector("x", keep_default_action=1), TypeError),
 ])
 def test_wrong_arguments_of_the_callback(make, error):
-    with pytest.raises(error):
+    with pytest.raises(error, match="SummaryCollector"):
         make()
 
 

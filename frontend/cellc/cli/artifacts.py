@@ -54,7 +54,7 @@ def write(
         _refuse_python(traced)
         rename_parameters(traced, weights)
         graphs, opened = _instances(traced.graph)
-        programs = [p for target in targets
+        programs = [p for target in dict.fromkeys(targets)  # one that is asked for twice is one
                     for p in _programs(name, graphs, target, lines,
                                        least(traced.budget, budget))]
         built[name] = artifact.Entry(programs, print_graph(traced.graph), opened)
