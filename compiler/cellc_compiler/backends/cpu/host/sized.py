@@ -21,7 +21,7 @@ from ....loops.index import Index, Var
 from ....loops.nest import Nest, walk
 from ....lower.sizes import COLUMNS, ROWS
 from ..llvm.text import Function, V, module
-from ..nests.emitter import Scope
+from ..nests.expressions import Scope
 from ..nests.flat import FlatEmitter
 from .main import MAIN_PARAMS, PARALLEL_CYCLES
 

@@ -21,7 +21,8 @@ from ....loops.nest import Nest, walk
 from ....lower.kernel import Kernel
 from ....lower.machine import Flat
 from ..llvm.text import V, module
-from .emitter import GRAIN_CYCLES, NestEmitter, Scope
+from .emitter import GRAIN_CYCLES, NestEmitter
+from .expressions import Scope
 
 HEAD = 2
 """Words of an entry before its pointers: its first task and its length."""
