@@ -64,7 +64,7 @@ class Lowering:
     def new_buffer(self, nbytes: int, name: str = "", shared: bool = False) -> Place:
         """A fresh arena buffer; in a task one of its own, unless it is `shared`."""
         frame = None if shared else self.frame
-        b = Buffer(nbytes, name=name, frame=frame)
+        b = Buffer(nbytes, name=name, frame=frame, align=self.machine.memory.align)
         (self.buffers if frame is None else frame.locals).append(b)
         return Place(b)
 

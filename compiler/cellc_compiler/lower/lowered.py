@@ -96,10 +96,11 @@ class Kept:
     Args:
         first: the slot of the first block; those of others follow.
         frozen: the slots of parameters that no call writes.
+        align: bytes; what values in one block begin at a multiple of.
     """
 
-    def __init__(self, first: int, frozen: Iterable[int]) -> None:
-        self.first = first
+    def __init__(self, first: int, frozen: Iterable[int], align: int = ALIGN) -> None:
+        self.first, self.align = first, align
         self.frozen = {"const", *frozen}
         self.blocks: list[KeptBlock] = []
         self.found: dict[tuple[Does, tuple[Place, ...]], Place] = {}
@@ -118,7 +119,7 @@ class Kept:
         places = []
         for nbytes in sizes:
             places.append(Place(slot, block.nbytes))
-            block.nbytes += max(-(-nbytes // ALIGN), 1) * ALIGN
+            block.nbytes += max(-(-nbytes // self.align), 1) * self.align
         return places
 
     def same(self, place: Place) -> bool:

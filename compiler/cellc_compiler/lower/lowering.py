@@ -37,7 +37,8 @@ def lower(
     parts = split(graph)
     first = len(graph.inputs)
     slot = first + len(graph.outputs) + len(graph.updates)
-    kept = Kept(slot, (i for i, v in enumerate(parts.main.inputs) if is_frozen(v)))
+    kept = Kept(slot, (i for i, v in enumerate(parts.main.inputs) if is_frozen(v)),
+                machine.memory.align)
     low = Lowering(machine, kept, on_kernel)
     held = kept.values([v.type.nbytes for v in parts.kept])
     env: dict[Value, Place] = {v: Place(i) for i, v in enumerate(parts.main.inputs[:first])}
