@@ -44,10 +44,32 @@ def run(
 def evaluate(node: Node, arrays: Sequence[Array], *, precise: bool = False) -> tuple[Array, ...]:
     """The results of one node on arrays."""
     run_op = _CONTROL.get(node.op, _plain)
-    results = run_op(node, list(arrays), precise)
+    results = run_op(node, _operands(node, arrays, precise), precise)
     return tuple(
         _held(np.asarray(a), r.type, precise) for a, r in zip(results, node.results, strict=True)
     )
+
+
+def _operands(node: Node, arrays: Sequence[Array], precise: bool) -> list[Array]:
+    if precise and node.op not in _CONTROL and lookup(node.op).jumps:
+        return list(arrays)
+    return [_held(a, v.type, precise) for v, a in zip(node.operands, arrays, strict=True)]
+
+
+def summed(node: Node, arrays: Sequence[Array]) -> Array | None:
+    """How much a node added up for each element of its result (see `Op.as_sum`), in float64."""
+    if node.op in _CONTROL:
+        return None
+    op, wide = lookup(node.op), _operands(node, arrays, True)
+    attrs = op.as_sum(node.attrs)
+    if attrs is None:
+        with np.errstate(all="ignore"):
+            return op.summed(*wide, **node.attrs)
+    sum_ = Node(node.op, node.operands, dict(attrs))
+    sum_.results = node.results
+    sizes = [np.abs(a) if v.dtype.is_inexact else a
+             for v, a in zip(node.operands, wide, strict=True)]
+    return evaluate(sum_, sizes, precise=True)[0]
 
 
 def _plain(node: Node, arrays: list[Array], precise: bool) -> Sequence[Array]:

@@ -152,6 +152,7 @@ class _Kept:
         pairs = (ctypes.c_void_p * max(2 * len(params), 1))(
             *(id(x) for pair in params for x in pair)
         )
+        self.forgotten = False
         self.keep: list[Any] = [kwnames, executable, native, info, params, specs, pairs]
         self.keep += [a for a in arguments if a.value is not weak]
         for spec, argument in zip(specs, arguments, strict=False):
@@ -255,6 +256,7 @@ class Site:
         guard: tuple[ctypes.c_int64, int], plain: Callable[..., Any],
     ) -> None:
         self._kept: dict[int, list[_Kept]] = {}
+        self._lock = threading.RLock()
         self._buckets = buckets
         self._table = (ctypes.c_void_p * buckets)()
         self._guard = guard[0]
@@ -309,14 +311,13 @@ class Site:
         """
         case = _Kept(arguments, kwnames, executable, info, params, epoch, weak, several, taped)
         bucket = ((first or 0) >> 4) & (self._buckets - 1)
-        cases = self._kept.setdefault(bucket, [])
-        cases.insert(0, case)
-        del cases[_CASES:]
-        self._link(bucket)
+        with self._lock:
+            self._kept.setdefault(bucket, []).insert(0, case)
+            self._link(bucket)
 
         def forget() -> None:
-            if case in cases:
-                cases.remove(case)
+            case.forgotten = True
+            with self._lock:
                 self._link(bucket)
 
         if weak is not None:
@@ -324,11 +325,20 @@ class Site:
         return forget
 
     def _link(self, bucket: int) -> None:
-        after: int | None = None
-        for case in reversed(self._kept[bucket]):
-            case.raw.next = after
-            after = ctypes.addressof(case.raw)
-        self._table[bucket] = after
+        """Chain the cases of a bucket in memory. Other threads may be looking at the chain
+        meanwhile, so a case that goes is freed only when none leads to it; what the collector
+        runs may make one be forgotten meanwhile."""
+        cases = self._kept[bucket]
+        while True:
+            stay = [case for case in cases if not case.forgotten][:_CASES]
+            after: int | None = None
+            for case in reversed(stay):
+                case.raw.next = after
+                after = ctypes.addressof(case.raw)
+            self._table[bucket] = after
+            if not any(case.forgotten for case in stay):
+                break
+        cases[:] = stay
 
 
 def plain(array: Any) -> bool:

@@ -205,6 +205,35 @@ def _running(kind: str) -> Rule:
     return rule
 
 
+@lowers("linear_recurrence")
+def linear_recurrence(f: Fn, node: Node, ins: Sequence[Buffer], outs: Sequence[Buffer]) -> None:
+    (x, factor), axis = ins, normalize_axis(node.attrs["axis"], len(ins[0].shape))
+    n = x.shape[axis]
+    with f.loop(prod(x.shape) // max(n, 1)) as line:
+        held = f.var(zero(f, x))
+        with f.loop(n) as t:
+            at = _lines(x, axis, line, f.i64(n - 1) - t if node.attrs["reverse"] else t)
+            held.set(held.get() * factor.get(at) + x.get(at))
+            outs[0].set(at, held.get())
+
+
+@lowers("logcumsumexp")
+def logcumsumexp(f: Fn, node: Node, ins: Sequence[Buffer], outs: Sequence[Buffer]) -> None:
+    """The largest so far, and the sum of exponentials less it."""
+    (x,), axis = ins, normalize_axis(node.attrs["axis"], len(ins[0].shape))
+    kind = dtypes.float32 if x.dtype.itemsize == 2 else x.dtype
+    with f.loop(prod(x.shape) // max(x.shape[axis], 1)) as line:
+        top, total = f.var(f.const(value_type(x.dtype), float("-inf"))), f.var(zero(f, x))
+        with f.loop(x.shape[axis]) as t:
+            at = _lines(x, axis, line, t)
+            new, old = x.get(at), top.get()
+            top.set((old.less(new) | new.isnan()).where(new, old))
+            shift = (top.get() - top.get()).cmp("oeq", 0).where(top.get(), 0)
+            parts = [f.function("exp", kind, [v - shift]) for v in (old, new)]
+            total.set(total.get() * parts[0] + parts[1])
+            outs[0].set(at, f.function("log", kind, [total.get()]) + shift)
+
+
 for _kind in ("sum", "prod", "max", "min"):
     lowers(f"cum{_kind}")(_running(_kind))
 

@@ -318,6 +318,21 @@ def next_in_branch(x):
     it = iter([1, 2])
     if x.sum() > 0:
         x = x + next(it)
+    return x * next(it)
+
+@fails("CE404", TypeError)
+def generator_in_branch(x):
+    it = (i * 2 for i in range(3))
+    if x.sum() > 0:
+        for i in it:
+            x = x + i
+    return x
+
+@fails("CE208", TypeError)
+def iterator_in_runtime_loop(x):
+    it = iter([1, 2, 3])
+    while x.sum() > 0:
+        x = x - next(it)
     return x
 
 # --- attributes -------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import pytest
 import cellc as ms
 from cellc import Parameter, Tensor, nn, ops
 from cellc.core.compiled import trace
-from cellc.lang import rolling
+from cellc.lang import per_trip, rolling
 
 from ..modes.law import mode
 
@@ -417,3 +417,23 @@ def test_an_error_in_a_later_trip_is_that_of_the_unrolled_loop() -> None:
 
     with mode(ms.GRAPH_MODE), pytest.raises(IndexError, match="list index out of range"):
         ms.jit(fn)(Tensor(np.float32(0)))
+
+
+@pytest.mark.parametrize("error", [KeyError, AssertionError, RuntimeError])
+def test_a_fault_of_the_tracer_is_not_hidden(
+    error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any) -> Any:
+        raise error("broken")
+
+    monkeypatch.setattr(rolling.regions, "close_scan", broken)
+    with mode(ms.GRAPH_MODE), pytest.raises(error, match="broken"):
+        ms.jit(numbers)(*inputs(numbers))
+
+
+def test_a_broken_invariant_in_the_body_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    scope: dict[str, Any] = {"__name__": "cellc.lang.per_trip"}  # (whose assertion it seems to be)
+    exec("def applied(*_): raise AssertionError('broken')", scope)
+    monkeypatch.setattr(per_trip, "applied", scope["applied"])
+    with mode(ms.GRAPH_MODE), pytest.raises(AssertionError, match="broken"):
+        ms.jit(numbers)(*inputs(numbers))

@@ -65,6 +65,10 @@ class EagerBuilder:
     def __getattr__(self, op: str) -> Any:
         return lambda *xs, **attrs: apply(op, *xs, **attrs)
 
+    def zeros_like(self, x: Tensor) -> Tensor:
+        """Zeros of the type of `x`."""
+        return Tensor._from_array(np.zeros_like(x._data))
+
     def number(self, x: float, like: Tensor) -> Tensor:
         """A scalar of the type of `like`."""
         return Tensor._from_array(np.asarray(x, like._data.dtype))
@@ -147,6 +151,39 @@ def test_one_result_however_it_is_run(op: Op) -> None:
                     (op.name, [str(type_of(a)) for a in arrays], attrs))
         at += len(want)
     assert at == len(together)
+
+
+# --- behind padding: elements that are computed only where some lanes ask for them ---------------
+
+FUSED = [pytest.param(op, id=op.name) for op in all_ops()
+         if op.samples() and (op.value is not None or op.expand is not None)]
+
+
+def padded(b: Any, y: Any) -> Any:
+    """A result between zeros."""
+    rank = len(y.shape)
+    return b.pad(y, low=(1,) * rank, high=(2,) * rank)
+
+
+def interleaved(b: Any, y: Any) -> Any:
+    """A result's elements after zeros, in turn."""
+    return b.stack(b.zeros_like(y), y, axis=len(y.shape))
+
+
+@pytest.mark.parametrize("op", FUSED)
+def test_behind_padding(op: Op) -> None:
+    """A result has one reader, so that it is computed where it is read."""
+    arrays, attrs = next(cases(op))
+    xs = [Tensor._from_array(a) for a in arrays]
+    out = apply(op.name, *xs, **attrs)
+    for wrap in (padded, interleaved):
+        graph = Graph("padded")
+        ins = [graph.add_input(type_of(a), f"x{i}") for i, a in enumerate(arrays)]
+        b = GraphBuilder(graph)
+        graph.outputs = [wrap(b, r) for r in b.node(op.name, ins, attrs).results]
+        want = arrays_of([wrap(EagerBuilder(), y) for y in
+                          (out if isinstance(out, tuple) else (out,))])
+        assert_same(compile_graph(graph)(arrays), want, (op.name, wrap.__name__, attrs))
 
 
 # --- gradients -----------------------------------------------------------------------------------

@@ -121,3 +121,14 @@ def test_recomputed_stretches_of_many_shapes(monkeypatch: pytest.MonkeyPatch) ->
         np.testing.assert_array_equal(_gradient(True, x), _gradient(False, x))
         assert len(folding._graphs) <= 4 and len(folding._plans) <= 4
     assert len(folding._graphs) > 0
+
+
+def test_pop_and_values() -> None:
+    kept: Recent[int, int] = Recent(2)
+    for k in range(3):
+        kept[k] = k * 10
+    assert sorted(kept.values()) == [0, 10, 20]
+    assert kept.pop(0) == 0
+    assert kept.pop(0) is None
+    assert kept.pop(7, 1) == 1
+    assert dict(kept.items()) == {1: 10, 2: 20}

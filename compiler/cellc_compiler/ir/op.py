@@ -116,6 +116,14 @@ class Op:
     tolerance: ClassVar[float] = 4.0
     """Allowed error against the float64 reference, in ulps of the largest |output|."""
 
+    sums: ClassVar[bool] = False
+    """Each element of the result is a sum of products of elements of the operands, none of them
+    taken away: the reference on absolute values says how much was summed (`as_sum`)."""
+
+    jumps: ClassVar[bool] = False
+    """The result jumps where the rounding of an inner step decides: it is judged by a reference on
+    operands of their own type, for a wider one decides otherwise."""
+
     # --- to be given by each op ---------------------------------------------------------------
 
     def infer(self, *types: TensorType, **attrs: Any) -> TensorType | tuple[TensorType, ...]:
@@ -125,6 +133,16 @@ class Op:
     def reference(self, *arrays: Array, **attrs: Any) -> Any:
         """The result(s) in numpy: the independent judge, run in float64 by `verify`."""
         raise TypeError(f"the op {self.name} has no reference evaluation")
+
+    def as_sum(self, attrs: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Attributes with which the op on absolute values says how much was summed; None: the op
+        is no such sum."""
+        return attrs if self.sums else None
+
+    def summed(self, *arrays: Array, **attrs: Any) -> Array | None:
+        """How much was added up for each element of the only result, in magnitude, where `as_sum`
+        cannot say it: terms that cancel leave the rounding of what they were."""
+        return None
 
     def gradient(
         self, b: Builder, node: Node, dys: Sequence[Value | None]

@@ -12,7 +12,7 @@ from ..ir.op import lookup
 from ..ir.types import TensorType, prod
 from . import expr as E
 from .expr import ComplexExpr, Expr, Reader
-from .index import Index, Var, ravel, unravel
+from .index import Index, Var, ravel, unravel, variables
 from .nest import Nest, Phase, Reduce, Store, merge_rows, walk
 
 Element = Expr | ComplexExpr
@@ -231,6 +231,8 @@ class NestBuilder:
 
     def _load(self, value: Value, idx: tuple[Index, ...], where: Expr | None) -> Element:
         offset = ravel(idx, value.shape)
+        if where is not None and _fixed(idx, value.shape):
+            where = None
         if value.dtype.is_complex:
             part = complex_part(value.dtype)
             return ComplexExpr(E.load(value, offset, part, where, 0),
@@ -350,6 +352,13 @@ def _fit(
         return None
     it = iter(live)
     return tuple(Index.of(0) if d == 1 else next(it)[1] for d in shape)
+
+
+def _fixed(idx: tuple[Index, ...], shape: tuple[int, ...]) -> bool:
+    """Whether an index is one place of the buffer for all elements of the nest: then reading it
+    needs no mask, and what follows from it (the key of a draw) is one scalar for all lanes."""
+    inside = all(i.bounds[0] >= 0 and i.bounds[1] < d for i, d in zip(idx, shape, strict=True))
+    return inside and not any(True for i in idx for _ in variables(i))
 
 
 def _constant(node: Node, dtype: DType) -> Element:

@@ -147,6 +147,41 @@ def _cumprod(w: Writer, node: Node, x: str) -> Names:
     return w.cast(out, w.types[x])
 
 
+@maps("logcumsumexp")
+def _log_cumulative_sum(w: Writer, node: Node, x: str) -> Names:
+    wide = w.cast(x, dtypes.float32) if w.types[x].itemsize == 2 else x
+
+    def step(states: list[str], rows: list[str]) -> tuple[list[str], list[str]]:
+        joined = w.op("Concat", *(w.op("Unsqueeze", v, w.const([0], dtypes.int64))
+                                  for v in (states[0], rows[0])), axis=0)
+        after = _reduce(w, "ReduceLogSumExp", joined, (0,), False)
+        return [after], [after]
+
+    return w.cast(_scanned(w, node, [wide], float("-inf"), step), w.types[x])
+
+
+@maps("linear_recurrence")
+def _linear_recurrence(w: Writer, node: Node, x: str, factor: str) -> Names:
+    narrow = w.types[x].itemsize == 2
+    wide = [w.cast(v, dtypes.float32) if narrow else v for v in (x, factor)]
+
+    def step(states: list[str], rows: list[str]) -> tuple[list[str], list[str]]:
+        after = w.op("Add", w.op("Mul", states[0], rows[1]), rows[0])
+        return [after], [after]
+
+    return w.cast(_scanned(w, node, wide, 0, step), w.types[x])
+
+
+def _scanned(w: Writer, node: Node, sequences: list[str], start: float, step: Step) -> str:
+    """The rows of a Scan along the node's axis, from one state that begins as `start`."""
+    shape = node.operands[0].shape
+    axis = normalize_axis(node.attrs["axis"], len(shape))
+    line = w.shape((*shape[:axis], *shape[axis + 1:]))
+    first = w.op("Expand", w.like(start, sequences[0]), line)
+    return scan(w, [first], sequences, step, axis=axis,
+                reverse=node.attrs.get("reverse", False))[1]
+
+
 @maps("cummax", "cummin")
 def _cumulative_extreme(w: Writer, node: Node, x: str) -> Names:
     shape = node.operands[0].shape

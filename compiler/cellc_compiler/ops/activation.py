@@ -368,9 +368,11 @@ class QuickGELU(Activation):
         return b.mul(x, b.sigmoid(b.mul(x, _c(b, 1.702, x))))
 
     def slope(self, b: Builder, x: Value) -> Value:
-        z = b.mul(x, _c(b, 1.702, x))
-        s, one = b.sigmoid(z), _c(b, 1, x)
-        return b.mul(s, b.add(one, b.mul(z, b.sub(one, s))))
+        scale, one = _c(b, 1.702, x), _c(b, 1, x)
+        s = b.sigmoid(b.mul(x, scale))
+        # s (1 - s) first: it is 0 where 1.702 x overflows.
+        steep = b.mul(b.mul(s, b.sub(one, s)), scale)
+        return b.add(s, b.mul(steep, x))
 
     def reference(self, x: Array) -> Array:
         return x * S.sigmoid(1.702 * x)
@@ -406,7 +408,9 @@ class HardSwish(Activation):
     primitive = "HSwish"
 
     def formula(self, b: Builder, x: Value) -> Value:
-        return b.div(b.mul(x, _limit(b, b.add(x, _c(b, 3, x)), 0, 6)), _c(b, 6, x))
+        middle = b.div(b.mul(x, b.add(x, _c(b, 3, x))), _c(b, 6, x))
+        low = b.where(b.le(x, _c(b, -3, x)), _c(b, 0, x), middle)
+        return b.where(b.ge(x, _c(b, 3, x)), x, low)
 
     def slope(self, b: Builder, x: Value) -> Value:
         middle = b.add(b.div(x, _c(b, 3, x)), _c(b, 0.5, x))
@@ -414,7 +418,8 @@ class HardSwish(Activation):
         return b.where(b.gt(x, _c(b, 3, x)), _c(b, 1, x), low)
 
     def reference(self, x: Array) -> Array:
-        return x * np.clip(x + 3, 0, 6) / 6
+        middle = np.clip(x, -3, 3)
+        return np.where(x >= 3, x, middle * (middle + 3) / 6)
 
 
 @register

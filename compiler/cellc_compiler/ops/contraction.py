@@ -32,6 +32,7 @@ class Matmul(Op):
     opaque = True
     simplify = _identities.transposed_factors
     rows = _rows.multiplied
+    sums = True
     operands = ("input", "other")
     attrs = {"transpose_a": False, "transpose_b": False}
     dtypes = NUMBERS
@@ -114,6 +115,7 @@ class Dense(Op):
     """
 
     name = "dense"
+    sums = True
     operands = ("input", "weight", "*bias")
     dtypes = NUMBERS
     amp = "low"

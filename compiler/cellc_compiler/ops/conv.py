@@ -102,6 +102,7 @@ class Conv2d(Op):
     name = "conv2d"
     opaque = True
     rows = _rows.image
+    sums = True
     operands = ("input", "weight")
     attrs = WINDOW
     amp = "low"
@@ -156,6 +157,7 @@ class Conv2dBackwardData(Op):
 
     name = "conv2d_backward_data"
     opaque = True
+    sums = True
     operands = ("dy", "weight")
     attrs = {"size": REQUIRED, **WINDOW}
     amp = "low"
@@ -217,6 +219,7 @@ class Conv2dBackwardWeight(Op):
 
     name = "conv2d_backward_weight"
     opaque = True
+    sums = True
     operands = ("input", "dy")
     attrs = {"kernel": REQUIRED, **WINDOW}
     amp = "low"

@@ -246,6 +246,7 @@ class TruncDiv(Binary):
     """
 
     name = "trunc_div"
+    jumps = True
     dtypes = REAL
     primitive = "TruncateDiv"
     low, high = -40.0, 40.0
@@ -273,6 +274,7 @@ class FloorDiv(Binary):
     """
 
     name = "floor_div"
+    jumps = True
     dtypes = REAL
     primitive = "FloorDiv"
     low, high = -40.0, 40.0
@@ -298,6 +300,7 @@ class Mod(Binary):
     """
 
     name = "mod"
+    jumps = True
     dtypes = REAL
     primitive = "FloorMod"
     low, high = -40.0, 40.0
@@ -323,6 +326,7 @@ class FMod(Binary):
     """
 
     name = "fmod"
+    jumps = True
     dtypes = REAL
     primitive = "TruncateMod"
     low, high = -40.0, 40.0

@@ -15,8 +15,6 @@ from cellc_runtime import dtypes as dt
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import INTS, REQUIRED, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType, broadcast_shapes, normalize_axis
-from . import _special as S
-from .activation import stable_softplus
 from .elementwise import Grads, both, check_dtype, same_dtype, to_dtype, widen
 
 
@@ -312,8 +310,8 @@ class SmoothL1(_Pointwise):
         d = b.sub(x, t)
         if beta == 0:
             return _opposite(b, b.sign(d))
-        near = b.lt(b.abs(d), _c(b, beta, d))
-        return _opposite(b, b.where(near, b.div(d, _c(b, beta, d)), b.sign(d)))
+        far = b.ge(b.abs(d), _c(b, beta, d))
+        return _opposite(b, b.where(far, b.sign(d), b.div(d, _c(b, beta, d))))
 
     def reference(self, x: Array, t: Array, *, beta: float) -> Array:
         d = np.abs(x - t)
@@ -345,7 +343,7 @@ class Huber(_Pointwise):
     def slopes(self, b: Builder, x: Value, t: Value, *, delta: float) -> tuple[Value, Value]:
         d = b.sub(x, t)
         far = b.mul(b.sign(d), _c(b, delta, d))
-        return _opposite(b, b.where(b.le(b.abs(d), _c(b, delta, d)), d, far))
+        return _opposite(b, b.where(b.gt(b.abs(d), _c(b, delta, d)), far, d))
 
     def reference(self, x: Array, t: Array, *, delta: float) -> Array:
         d = np.abs(x - t)
@@ -397,14 +395,20 @@ class BceWithLogits(_Pointwise):
     name = "bce_with_logits"
 
     def loss(self, b: Builder, x: Value, t: Value) -> Value:
-        return b.sub(stable_softplus(b, x), b.mul(x, t))
+        """log(1 + exp(-|x|)) + x (1 - t) or, where x is negative, - x t; an infinite logit that is
+        right costs nothing."""
+        zero = _c(b, 0, x)
+        wrong = b.where(b.gt(x, zero), b.sub(_c(b, 1, t), t), b.neg(t))
+        cost = b.where(b.eq(wrong, zero), zero, b.mul(x, wrong))
+        return b.add(b.log1p(b.exp(b.neg(b.abs(x)))), cost)
 
     def slopes(self, b: Builder, x: Value, t: Value) -> tuple[Value, Value]:
         return b.sub(b.sigmoid(x), t), b.neg(x)
 
     def reference(self, x: Array, t: Array) -> Array:
-        w = x.astype(np.float64)
-        return S.softplus(w) - w * t.astype(np.float64)
+        w, t = x.astype(np.float64), t.astype(np.float64)
+        wrong = np.where(w > 0, 1 - t, -t)
+        return np.log1p(np.exp(-np.abs(w))) + np.where(wrong == 0, 0, w * wrong)
 
 
 @register
@@ -420,17 +424,17 @@ class KlDiv(_Pointwise):
         return 0.1, 1.0
 
     def loss(self, b: Builder, x: Value, t: Value) -> Value:
-        positive = b.gt(t, _c(b, 0, t))
-        safe = b.where(positive, t, _c(b, 1, t))
-        return b.where(positive, b.mul(t, b.sub(b.log(safe), x)), _c(b, 0, x))
+        nothing = b.le(t, _c(b, 0, t))
+        safe = b.where(nothing, _c(b, 1, t), t)
+        return b.where(nothing, _c(b, 0, x), b.mul(t, b.sub(b.log(safe), x)))
 
     def slopes(self, b: Builder, x: Value, t: Value) -> tuple[Value, Value]:
         zero = _c(b, 0, t)
-        positive = b.gt(t, zero)
-        safe = b.where(positive, t, _c(b, 1, t))
+        nothing = b.le(t, zero)
+        safe = b.where(nothing, _c(b, 1, t), t)
         dtarget = b.sub(b.add(b.log(safe), _c(b, 1, t)), x)
-        return b.neg(b.where(positive, t, zero)), b.where(positive, dtarget, zero)
+        return b.neg(b.where(nothing, zero, t)), b.where(nothing, zero, dtarget)
 
     def reference(self, x: Array, t: Array) -> Array:
-        safe = np.where(t > 0, t, 1)
-        return np.where(t > 0, t * (np.log(safe) - x), np.zeros((), x.dtype))
+        safe = np.where(t <= 0, 1, t)
+        return np.where(t <= 0, np.zeros((), x.dtype), t * (np.log(safe) - x))

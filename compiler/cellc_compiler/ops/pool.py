@@ -339,6 +339,7 @@ class _Average(_Pool):
     """Base of the average pools and their adjoints."""
 
     tolerance = 16.0
+    sums = True
 
     def divisors(self, hw: Pair, attrs: Attrs) -> Array:
         """What each window's sum is divided by: (rows, columns)."""

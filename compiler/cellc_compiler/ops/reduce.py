@@ -121,6 +121,7 @@ class ReduceSum(Reduce):
     """Sum over axes. Source: `mindspore.ops.sum`."""
 
     name = "reduce_sum"
+    sums = True
     kind = "sum"
     dtypes = NUMBERS
     amp = "high"
@@ -176,7 +177,10 @@ class ReduceProd(Reduce):
 
 
 class _Extreme(Reduce):
-    """Base of maximum and minimum: NaN if any is; equal extremes share the cotangent evenly."""
+    """Base of maximum and minimum: NaN if any is; equal extremes share the cotangent evenly.
+
+    Where a NaN is the extreme, all cotangents are NaN.
+    """
 
     dtypes = REAL
 
@@ -193,7 +197,11 @@ class _Extreme(Reduce):
         ties = b.reduce_sum(b.cast(chosen, dtype=x.dtype), axes=axes, keepdims=True)
         divided = b.trunc_div if x.dtype.is_integer else b.div
         share = divided(spread(b, dy, x.type, axes), ties)
-        return [b.where(chosen, share, b.scalar(0, like=x))]
+        nothing = b.scalar(0, like=x)
+        if x.dtype.is_float:
+            missing = b.where(b.isnan(node.result), b.scalar(math.nan, like=x), nothing)
+            nothing = spread(b, missing, x.type, axes)
+        return [b.where(chosen, share, nothing)]
 
     def small_samples(self) -> tuple[Sample, ...]:
         return (Sample((Spec((3, 0)),), {"axes": (0,)}), Sample((Spec(()),), {"axes": None}))
@@ -320,6 +328,7 @@ class ReduceMean(_Axes):
     """Sum divided by count; NaN of none. Source: `mindspore.ops.mean`."""
 
     name = "reduce_mean"
+    sums = True
     dtypes = FLOATS + COMPLEX
     amp = "high"
     tolerance = 16.0
@@ -364,6 +373,11 @@ class _Spread(_Axes):
     amp = "high"
     tolerance = 16.0
 
+    def summed(self, *arrays: Array, **attrs: Any) -> Array:
+        """The mean square: the deviations have the rounding of what they are the deviations of."""
+        square: Array = np.mean(arrays[0] ** 2, axis=attrs["axes"], keepdims=attrs["keepdims"])
+        return square
+
     def samples(self) -> Sequence[Sample]:
         x = Spec((3, 4, 19))
         return (Sample((x,), {"axes": (2,)}), Sample((x,), {"axes": (0, 1), "keepdims": True}),
@@ -406,7 +420,9 @@ def _spread_gradient(b: Builder, node: Node, dy: Value | None, std: Value | None
     if std is None:
         scale = b.mul(scale, b.scalar(2, like=scale))
     else:
-        scale = b.div(scale, widen(b, std))
+        std, zero = widen(b, std), b.scalar(0, like=scale)
+        flat = b.eq(std, zero)
+        scale = b.where(flat, zero, b.div(scale, b.where(flat, b.scalar(1, like=std), std)))
     scale = b.div(scale, b.scalar(left, like=scale))
     return to_dtype(b, b.mul(centered, spread(b, scale, x.type, axes)), x.dtype)
 
@@ -415,13 +431,17 @@ def _spread_gradient(b: Builder, node: Node, dy: Value | None, std: Value | None
 class ReduceStd(_Spread):
     """The root of the variance. Source: `mindspore.ops.std`.
 
-    The cotangent of equal elements is NaN (0/0).
+    The cotangent of equal elements is 0 (MindSpore's is NaN).
     """
 
     name = "reduce_std"
 
     def expand(self, b: Builder, x: Value, **attrs: Any) -> Value:
         return to_dtype(b, b.sqrt(b.reduce_var(widen(b, x), **attrs)), x.dtype)
+
+    def summed(self, *arrays: Array, **attrs: Any) -> Array:
+        """The root of the mean square."""
+        return np.sqrt(super().summed(*arrays, **attrs))
 
     def reference(self, x: Array, **attrs: Any) -> Array:
         return np.sqrt(ReduceVar().reference(x.astype(_wide(x)), **attrs)).astype(x.dtype)
@@ -440,7 +460,8 @@ def finite_or_zero(b: Builder, v: Value) -> Value:
 class LogSumExp(_Axes):
     """log(sum(exp(input))) without overflow. Source: `mindspore.ops.logsumexp`.
 
-    Only -infinities give -infinity.
+    Only -infinities give -infinity. The cotangent is that of a softmax: NaN for all of a row with
+    a NaN or of only -infinities, and for a +infinity.
     """
 
     name = "logsumexp"
@@ -453,10 +474,17 @@ class LogSumExp(_Axes):
             raise ValueError(f"logsumexp over an axis without elements of {x}")
         return out
 
-    def expand(self, b: Builder, x: Value, *, axes: Axes, keepdims: bool) -> Value:
+    def _shifted(self, b: Builder, x: Value, axes: Axes) -> tuple[Value, Value, Value]:
+        """The shift, the exponentials of what is left, and their sum (kept dims)."""
         wide = widen(b, x)
-        top = finite_or_zero(b, b.reduce_max(wide, axes=axes, keepdims=True))
-        total = b.reduce_sum(b.exp(b.sub(wide, top)), axes=axes, keepdims=True)
+        # Any shift gives the same value, so it has no part in derivatives.
+        highest = b.reduce_max(wide, axes=axes, keepdims=True)
+        top = b.stop_gradient(finite_or_zero(b, highest))
+        e = b.exp(b.sub(wide, top))
+        return top, e, b.reduce_sum(e, axes=axes, keepdims=True)
+
+    def expand(self, b: Builder, x: Value, *, axes: Axes, keepdims: bool) -> Value:
+        top, _, total = self._shifted(b, x, axes)
         out = to_dtype(b, b.add(b.log(total), top), x.dtype)
         return out if keepdims else b.reshape(out, shape=reduced_shape(x.type, axes, False))
 
@@ -471,8 +499,8 @@ class LogSumExp(_Axes):
     def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
         x, axes, dy = node.operands[0], node.attrs["axes"], dys[0]
         assert dy is not None
-        y = finite_or_zero(b, widen(b, node.result))
-        share = b.exp(b.sub(widen(b, x), spread(b, y, x.type, axes)))
+        _, e, total = self._shifted(b, x, axes)
+        share = b.div(e, total)
         grad = b.mul(spread(b, widen(b, dy), x.type, axes), share)
         return [to_dtype(b, grad, x.dtype)]
 
@@ -487,7 +515,8 @@ class Norm(_Axes):
     Attributes:
         p: the order; inf and -inf give the largest and smallest |x|, 0 the count of nonzeros.
 
-    Half floats are computed in float32. The cotangent of a zero vector is 0.
+    Half floats are computed in float32. The cotangent of a zero vector is 0, and with p below 1
+    that of a zero.
     """
 
     name = "norm"
@@ -551,6 +580,8 @@ class Norm(_Axes):
         ratio = b.div(v, b.where(flat, one, y))
         if p != 2:
             ratio = b.mul(b.sign(v), b.pow(b.abs(ratio), b.scalar(p - 1, like=v)))
+        if p < 1:  # NaN still where the norm is
+            flat = b.logical_or(flat, b.logical_and(b.eq(v, zero), b.eq(y, y)))
         out: Value = b.where(flat, zero, ratio)
         return out
 

@@ -1,4 +1,6 @@
-"""Running reductions along an axis: cumsum, cumprod, cummax, cummin."""
+"""Running reductions along an axis: cumsum, cumprod, cummax, cummin, logcumsumexp and linear
+recurrences.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +12,12 @@ import numpy as np
 from cellc_runtime import dtypes
 
 from ..ir.graph import Builder, Node, Value
-from ..ir.op import REAL, Array, Op, Sample, Spec, register
+from ..ir.op import FLOATS, REAL, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType, normalize_axis
 from . import _rows
 from ._batching import along
-from ._views import widened
+from ._views import crop, widened
+from .elementwise import to_dtype, widen
 from .gather import accumulated
 
 
@@ -87,6 +90,7 @@ class CumSum(_Running):
     """
 
     name = "cumsum"
+    sums = True
     kind = "sum"
 
     def accumulate(self, x: Array) -> Array:
@@ -195,3 +199,111 @@ class CumMin(_Extreme):
 
     name = "cummin"
     kind = "min"
+
+
+@register
+class LogCumSumExp(_Cumulative):
+    """log of the running sum of exponentials along an axis, each shifted by the largest so far.
+
+    Source: `mindspore.ops.logcumsumexp`.
+
+    Attributes:
+        axis: the axis.
+    """
+
+    name = "logcumsumexp"
+    kind = "logsumexp"
+    attrs = {"axis": 0}
+    dtypes = FLOATS
+    amp = "high"
+    tolerance = 32.0
+    batch = along("axis")
+
+    def infer(self, x: TensorType, *, axis: int) -> TensorType:
+        self.check(x, axis)
+        return x
+
+    def reference(self, x: Array, *, axis: int) -> Array:
+        y = np.moveaxis(widened(x)[0], axis, 0).copy()
+        for i in range(1, len(y)):
+            y[i] = np.logaddexp(y[i - 1], y[i])
+        return np.moveaxis(y, 0, axis).astype(x.dtype)
+
+    def gradient(self, b: Builder, node: Node, dys: Sequence[Value | None]) -> list[Value]:
+        """dx[i] = exp(x[i] - y[i]) r[i] with r[i] = dy[i] + exp(y[i] - y[i+1]) r[i+1]: y never
+        falls, so no exponential overflows."""
+        (x,), dy = node.operands, dys[0]
+        assert dy is not None
+        wide, y, up = widen(b, x), widen(b, node.result), widen(b, dy)
+        axis = normalize_axis(node.attrs["axis"], x.type.rank)
+        n = x.shape[axis]
+        if n == 0:
+            return [dy]
+        before, after = crop(b, y, axis, 0, n - 1), crop(b, y, axis, 1, n)
+        same = b.eq(before, after)  # infinities too
+        fall = b.where(same, b.scalar(0, like=y), b.sub(before, after))
+        factor = b.pad(b.exp(fall), low=(0,) * x.type.rank,
+                       high=tuple(int(k == axis) for k in range(x.type.rank)))
+        r = b.linear_recurrence(up, factor, axis=axis, reverse=True)
+        return [to_dtype(b, b.mul(b.exp(b.sub(wide, y)), r), x.dtype)]
+
+    def samples(self) -> Sequence[Sample]:
+        return (Sample((Spec((4, 5, 3)),), {"axis": 1}), Sample((Spec((3, 9)),), {"axis": -1}),
+                Sample((Spec((6, 37)),), {"axis": 0}), Sample((Spec((0, 3)),), {"axis": 0}),
+                Sample((Spec((1,)),)))
+
+
+def _moved(b: Builder, x: Value, axis: int, by: int, value: float) -> Value:
+    """x[i - by] along an axis, `value` where there is none."""
+    low = tuple(by if k == axis else 0 for k in range(x.type.rank))
+    out: Value = b.pad(x, low=low, high=tuple(-n for n in low), value=value)
+    return out
+
+
+@register
+class LinearRecurrence(_Cumulative):
+    """y[i] = factor[i] * y[i-1] + input[i] along an axis, y[-1] being 0.
+
+    Attributes:
+        axis: the axis.
+        reverse: from the end: y[i] = factor[i] * y[i+1] + input[i].
+    """
+
+    name = "linear_recurrence"
+    operands = ("input", "factor")
+    kind = "linear"
+    attrs = {"axis": 0, "reverse": False}
+    dtypes = FLOATS
+    amp = "high"
+    tolerance = 32.0
+    batch = along("axis")
+
+    def infer(self, x: TensorType, a: TensorType, *, axis: int, reverse: bool) -> TensorType:
+        self.check(x, axis)
+        if a != x:
+            raise TypeError(f"linear_recurrence needs operands of one type, got {x} and {a}")
+        return x
+
+    def reference(self, x: Array, a: Array, *, axis: int, reverse: bool) -> Array:
+        y, factor = (np.moveaxis(v, axis, 0) for v in widened(x, a))
+        y, factor = (y[::-1], factor[::-1]) if reverse else (y, factor)
+        y, held = y.copy(), np.zeros(y.shape[1:], y.dtype)
+        for i in range(len(y)):
+            held = y[i] = y[i] + factor[i] * held
+        return np.moveaxis(y[::-1] if reverse else y, 0, axis).astype(x.dtype)
+
+    def gradient(self, b: Builder, node: Node, dys: Sequence[Value | None]) -> list[Value]:
+        """g[i] = dy[i] + factor[i+1] g[i+1] for the input, g[i] y[i-1] for the factor."""
+        (x, a), reverse = node.operands, node.attrs["reverse"]
+        axis = normalize_axis(node.attrs["axis"], x.type.rank)
+        by = -1 if reverse else 1
+        g = b.linear_recurrence(dys[0], _moved(b, a, axis, -by, 0), axis=axis,
+                                reverse=not reverse)
+        return [g, b.mul(g, _moved(b, node.result, axis, by, 0))]
+
+    def samples(self) -> Sequence[Sample]:
+        def two(shape: tuple[int, ...], **attrs: Any) -> Sample:
+            return Sample((Spec(shape), Spec(shape, -1, 1)), attrs)
+
+        return (two((4, 5, 3), axis=1), two((3, 9), axis=-1, reverse=True), two((6, 37), axis=0),
+                two((0, 3), axis=0), two((1,), axis=0))

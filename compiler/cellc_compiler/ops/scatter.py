@@ -7,7 +7,7 @@ skipped (MindSpore 2.10 raises on CPU in some of these ops and skips in others).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -56,6 +56,11 @@ def check_mode(name: str, mode: str, x: TensorType, update: TensorType,
         raise TypeError(f"{name} with mode {mode!r} does not take {x}")
 
 
+def _as_sum(attrs: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """What was there and all updates, where they are added or taken away."""
+    return {**attrs, "mode": "add"} if attrs["mode"] in ("add", "sub") else None
+
+
 class _Scatter(Op):
     """Base of the scatter ops: operands (input, indices, updates), attribute `mode`.
 
@@ -66,6 +71,10 @@ class _Scatter(Op):
     operands = ("input", "indices", "updates")
     dtypes = ANY
     tolerance = 16.0
+
+    def as_sum(self, attrs: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """See `Op.as_sum`."""
+        return _as_sum(attrs)
 
     def gather(self, b: Builder, x: Value, indices: Value, attrs: dict[str, Any]) -> Value:
         """The elements of `x` at the positions: shape of the updates."""
@@ -264,6 +273,10 @@ class ScatterElements(Composite):
     attrs = {"axis": 0, "mode": "update"}
     dtypes = ANY
 
+    def as_sum(self, attrs: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """See `Op.as_sum`."""
+        return _as_sum(attrs)
+
     def expand(self, b: Builder, x: Value, indices: Value, updates: Value, *, axis: int,
                mode: str) -> Value:
         check_lines("scatter_elements", x.type, indices.type, axis)
@@ -305,6 +318,10 @@ class ScatterNd(Composite):
     operands = ("input", "indices", "updates")
     attrs = {"mode": "update"}
     dtypes = ANY
+
+    def as_sum(self, attrs: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """See `Op.as_sum`."""
+        return _as_sum(attrs)
 
     def expand(self, b: Builder, x: Value, indices: Value, updates: Value, *,
                mode: str) -> Value:

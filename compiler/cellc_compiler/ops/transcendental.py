@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -589,10 +590,114 @@ class Xlogy(Op):
 
     def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
         (x, y), dy = node.operands, dys[0]
-        zero = b.scalar(0, like=x)
-        dx = b.where(b.eq(x, zero), zero, b.mul(dy, b.log(y)))
+        zero, one = b.scalar(0, like=x), b.scalar(1, like=x)
+        flat = b.logical_and(b.eq(x, zero), b.le(y, zero))  # 0 beyond the logarithm's range
+        dx = b.mul(dy, b.log(b.where(flat, one, y)))
         return both(b, node, dx, b.div(b.mul(dy, x), y))
 
     def samples(self) -> Sequence[Sample]:
         x, row = Spec((4, 5), 0.25, 2), Spec((5,), 0.25, 2)
         return Sample((x, x)), Sample((x, row)), Sample((Spec((0, 3)), Spec((3,))))
+
+
+class _Guarded(Op):
+    """Base of functions whose formula or slope has a point of its own: `formula` and `slope` in
+    the compute dtype."""
+
+    amp = "high"
+    elementwise = True
+
+    def infer(self, x: TensorType, **attrs: Any) -> TensorType:
+        check_dtype(self, x)
+        return x
+
+    def formula(self, b: Builder, x: Value, **attrs: Any) -> Value:
+        """The value."""
+        raise TypeError(f"{self.name} has no formula")
+
+    def slope(self, b: Builder, x: Value, **attrs: Any) -> Value:
+        """The derivative."""
+        raise TypeError(f"{self.name} has no slope")
+
+    def expand(self, b: Builder, x: Value, **attrs: Any) -> Value:
+        return to_dtype(b, self.formula(b, widen(b, x), **attrs), x.dtype)
+
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
+        x, dy = node.operands[0], dys[0]
+        assert dy is not None
+        slope = self.slope(b, widen(b, x), **node.attrs)
+        return [to_dtype(b, b.mul(widen(b, dy), slope), x.dtype)]
+
+
+_SINC_SLOPE = tuple((-1) ** k * 2 * k / math.factorial(2 * k + 1) for k in range(1, 10))
+"""Taylor coefficients of the derivative of sin(z)/z: of z, z**3, ... z**17."""
+
+
+@register
+class Sinc(_Guarded):
+    """sin(pi x) / (pi x), 1 at 0. Source: `mindspore.ops.sinc`.
+
+    The slope below |pi x| = 1 is a Taylor series, as (cos z - sin(z)/z) / z cancels there.
+    """
+
+    name = "sinc"
+    tolerance = 8.0
+
+    def _parts(self, b: Builder, x: Value, limit: float) -> tuple[Value, Value, Value]:
+        """pi x, whether it is at most `limit` in size, and 1 in its place there."""
+        z = b.mul(x, b.scalar(math.pi, like=x))
+        near = b.le(b.abs(z), b.scalar(limit, like=z))
+        return z, near, b.where(near, b.scalar(1, like=z), z)
+
+    def formula(self, b: Builder, x: Value) -> Value:
+        _, zero, far = self._parts(b, x, 0)
+        return b.where(zero, b.scalar(1, like=x), b.div(b.sin(far), far))
+
+    def slope(self, b: Builder, x: Value) -> Value:
+        z, near, far = self._parts(b, x, 1)
+        square = b.where(near, b.mul(z, z), b.scalar(1, like=z))
+        series: Value = b.scalar(_SINC_SLOPE[-1], like=z)
+        for c in reversed(_SINC_SLOPE[:-1]):
+            series = b.add(b.mul(series, square), b.scalar(c, like=z))
+        usual = b.div(b.sub(b.cos(far), b.div(b.sin(far), far)), far)
+        return b.mul(b.where(near, b.mul(series, z), usual), b.scalar(math.pi, like=z))
+
+    def reference(self, x: Array) -> Array:
+        return np.sinc(x)
+
+    def samples(self) -> Sequence[Sample]:
+        return (Sample((Spec((5, 9), -3, 3),)), Sample((Spec((7,), -0.3, 0.3),)),
+                Sample((Spec((0, 2)),)))
+
+
+@register
+class Logit(_Guarded):
+    """log(x / (1 - x)), NaN outside of [0, 1]. Source: `mindspore.ops.logit`.
+
+    Attributes:
+        eps: x is first brought into [eps, 1 - eps], where its slope is 0; None for no bounds.
+    """
+
+    name = "logit"
+    attrs = {"eps": None}
+    tolerance = 16.0
+
+    def formula(self, b: Builder, x: Value, *, eps: float | None) -> Value:
+        if eps is not None:
+            x = b.clamp(x, min=eps, max=1 - eps)
+        return b.log(b.div(x, _one_minus(b, x)))
+
+    def slope(self, b: Builder, x: Value, *, eps: float | None) -> Value:
+        low, high = (0, 1) if eps is None else (eps, 1 - eps)
+        steep = b.reciprocal(b.mul(x, _one_minus(b, x)))
+        outside = b.logical_or(b.lt(x, b.scalar(low, like=x)), b.gt(x, b.scalar(high, like=x)))
+        return b.where(outside, b.scalar(math.nan if eps is None else 0, like=x), steep)
+
+    def reference(self, x: Array, *, eps: float | None) -> Array:
+        if eps is not None:
+            x = np.clip(x, eps, 1 - eps)
+        return np.log(x / (1 - x))
+
+    def samples(self) -> Sequence[Sample]:
+        x = Spec((4, 7), 0.05, 0.95)
+        return Sample((x,)), Sample((x,), {"eps": 0.1}), Sample((Spec((0, 2)),))

@@ -25,6 +25,7 @@ from cellc_runtime.dtypes import bool_, int64
 from cellc_runtime.site import STATE
 
 from ..core.dispatch import active_tracer, apply, assign, assign_part
+from ..core.native import native_body
 from . import _index_runtime
 from ._found import true_positions, unraveled
 from ._index_plan import (
@@ -244,6 +245,7 @@ def _find_masks(plan: Plan) -> None:
     plan.advanced = dict(sorted(plan.advanced.items()))
 
 
+@native_body()
 def taken(x: Tensor, key: Any) -> Tensor:
     """The elements `x[key]`, on their own."""
     if x.ndim == 0 and is_index(key):

@@ -20,7 +20,7 @@ from cellc_runtime.dtypes import DType
 from cellc_runtime.lazy import lazy_module
 
 from ..core import writes
-from ..core.dispatch import active_tracer, assign, precision
+from ..core.dispatch import active_tracer, assign, precision, same_value
 from .tensor import Array, Tensor, aligned_copy, aligned_zeros, cast_array
 
 if TYPE_CHECKING:
@@ -242,15 +242,19 @@ class Parameter(Tensor):
     @property
     def data(self) -> Tensor:
         """The value as a plain Tensor that shares this parameter's memory."""
-        return self.value()
+        return self if active_tracer() is not None else Tensor._from_array(self._lent())
 
     @data.setter
     def data(self, value: Any) -> None:
         self.set_data(value)
 
     def value(self) -> Tensor:
-        """The value as a plain Tensor that shares this parameter's memory."""
-        return self if active_tracer() is not None else Tensor._from_array(self._lent())
+        """The value as a plain Tensor that shares this parameter's memory, and its gradient."""
+        if active_tracer() is not None:
+            return self
+        plain = Tensor._from_array(self._lent())
+        same_value(plain, self)
+        return plain
 
     def _lent(self) -> Array:
         if self.init is not None:

@@ -32,6 +32,7 @@ from .dynamic import Dynamic, open_key, parameter_names
 from .entry import Entry
 from .raised import ERRORS
 from .reads import Read, Reads, short
+from .recent import Recent
 from .staged import StagedEntry, is_staged
 from .structure import (
     Box,
@@ -331,11 +332,15 @@ class _Within:
     key: Any
 
 
+_ENTRIES = 512
+"""Signatures of one Cell or function whose entries are kept for certain."""
+
+
 @dataclass(slots=True)
 class EntryTable:
     """The compiled entries of one Cell or function."""
 
-    entries: dict[Any, Entry] = field(default_factory=dict)
+    entries: Recent[Any, Entry] = field(default_factory=lambda: Recent(_ENTRIES))
     dynamic: Dynamic | None = None
     history: list[Compilation] = field(default_factory=list)
 

@@ -48,6 +48,9 @@ class Engine(Protocol):
     def checked(self, index: Tensor, low: int, high: int, parts: tuple[str | int, ...]) -> None:
         """Positions were found to be in a range."""
 
+    def same_value(self, tensor: Tensor, source: Tensor) -> None:
+        """A tensor stands for the value of another."""
+
     def looked(self) -> None:
         """Elements of a tensor were read, and what follows depends on them."""
 
@@ -299,6 +302,11 @@ def assign_part(tensor: Tensor, where: tuple[slice, ...], array: Any) -> None:
 def checked(index: Tensor, low: int, high: int, parts: tuple[str | int, ...]) -> None:
     """Say that an eager call found positions in [low, high), as it will each time."""
     _engine[0].checked(index, low, high, parts)
+
+
+def same_value(tensor: Tensor, source: Tensor) -> None:
+    """Say that an eager tensor stands for the value of another, so its gradient is that one's."""
+    _engine[0].same_value(tensor, source)
 
 
 def looked() -> None:

@@ -30,13 +30,16 @@ from cellc_runtime.records import dataclass, field, replace
 
 from ..common.symbol import Axis, Described, Symbol
 from ..common.tensor import Tensor
+from .recent import Recent
 from .structure import Box, Leaf, Structure
 
 if TYPE_CHECKING:
     from cellc_compiler.passes import instantiate, rows
 
+    from .. import lang
     from .compiled import Traced
 else:  # networks of fixed sizes need none of these
+    lang = lazy_module("cellc.lang")
     instantiate = lazy_module("cellc_compiler.passes.instantiate")
     rows = lazy_module("cellc_compiler.passes.rows")
 
@@ -349,8 +352,8 @@ class Dynamic:
             pattern = make_pattern(types, names, axes, stand_ins)
             try:
                 once = Once(pattern, trace(pattern.types, pattern.shapes))
-            except Exception:
-                if not stand_ins or not _stands_in(pattern, types):
+            except Exception as e:
+                if not stand_ins or not _stands_in(pattern, types) or not _of_program(e):
                     raise
                 continue
             sizes = once.serves(types)
@@ -359,13 +362,19 @@ class Dynamic:
                 return once, sizes
         raise AssertionError("a trace serves the call it was made for")
 
-    def used(self, key: Any, entries: dict[Any, Any]) -> None:
+    def used(self, key: Any, entries: Recent[Any, Any]) -> None:
         """Note that an instance was made; drop the oldest beyond `KEPT`."""
         self.recent[key] = None
         self.recent.move_to_end(key)
         while len(self.recent) > KEPT:
             old, _ = self.recent.popitem(last=False)
             entries.pop(old, None)
+
+
+def _of_program(error: Exception) -> bool:
+    """Whether a trace ended by the program's own failure (which sizes may cause), not by one of
+    the compiler: that of a program is a `CompileError`, or of a class of the user's own."""
+    return isinstance(error, lang.CompileError) or lang.kind(type(error)) is None
 
 
 def _stands_in(pattern: Pattern, types: Sequence[TensorType]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -10,8 +11,9 @@ from cellc_runtime.executable import Errors
 
 from ..common.tensor import Tensor
 
-_OWN: dict[str, type[Exception]] = {}
-"""The user's exception classes that networks of this process raise, by name."""
+_OWN: WeakValueDictionary[str, type[Exception]] = WeakValueDictionary()
+"""The user's exception classes that networks of this process raise, by name. The function that
+raises one holds it, so none goes before the last network that needs it."""
 
 
 def name_class(cls: type[Exception]) -> str:

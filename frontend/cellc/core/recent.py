@@ -8,7 +8,7 @@ use kept in a list, and no lock, since each step is one operation of a dict.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, ItemsView, Iterator
 from typing import Any, Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
@@ -67,6 +67,19 @@ class Recent(Generic[K, V]):
             self._elder = younger
             self._younger = younger = {}
         return younger
+
+    def pop(self, key: K, default: V | None = None) -> V | None:
+        """Forget a key; the value it had, or the default."""
+        elder = self._elder.pop(key, default)
+        return self._younger.pop(key, elder)
+
+    def items(self) -> ItemsView[K, V]:
+        """Keys with their values, which do not count as used by that."""
+        return {**self._elder, **self._younger}.items()
+
+    def values(self) -> list[V]:
+        """The values, none of which counts as used by that."""
+        return [value for _, value in self.items()]
 
     def __contains__(self, key: object) -> bool:
         return key in self._younger or key in self._elder

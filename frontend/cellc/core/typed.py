@@ -11,7 +11,9 @@ from collections.abc import Iterator
 from types import CodeType, FrameType
 from typing import Any
 
-kept: dict[tuple[Any, ...], list[str]] = {}
+from .recent import Recent
+
+kept: Recent[tuple[Any, ...], list[str]] = Recent(4096)
 """The lines of texts that consoles have executed, by the marks of the codes in them."""
 
 

@@ -5,11 +5,11 @@
 """
 
 from .api import check_call, interpret_call, note_read, position
-from .errors import CODES, CellcError, CompileError, explanation
+from .errors import CODES, CellcError, CompileError, explanation, kind
 from .interpreter import Hooks
 from .source import register_source
 
 __all__ = [
     "CODES", "CellcError", "CompileError", "Hooks", "check_call", "explanation", "interpret_call",
-    "note_read", "position", "register_source",
+    "kind", "note_read", "position", "register_source",
 ]

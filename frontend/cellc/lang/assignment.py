@@ -31,7 +31,7 @@ def assign_to(vm: Interpreter, target: ast.expr, value: Any, frame: Frame) -> No
             vm.store(frame, name, value)
         case ast.Tuple(elts=elts) | ast.List(elts=elts):
             vm.at(target, frame)
-            unpack(vm, elts, items(vm, value, frame), frame)
+            unpack(vm, elts, items(vm, value), frame)
         case ast.Attribute(value=owner, attr=attr):
             holder = vm.eval(owner, frame)
             vm.at(target, frame)

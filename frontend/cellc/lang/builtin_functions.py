@@ -22,7 +22,7 @@ from ..core.tracer import GraphTensor
 from .access import mangle, read_attribute
 from .assignment import set_attribute
 from .control import Known, as_bool, choose, logical, truth
-from .iteration import items
+from .iteration import Through, Walk, backwards, items, walk
 from .operators import contains
 from .text import emit_print, flat, formatted, written
 from .values import MISSING, RuntimeRange, Text, any_runtime, holds_runtime, is_runtime
@@ -76,60 +76,67 @@ def _range(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
 
 @_handles(enumerate)
 def _enumerate(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
-    given = {"start": 0, **kwargs, **({"start": args[1]} if len(args) > 1 else {})}
-    source = args[0] if args else given.get("iterable")
-    return iter(list(enumerate(items(vm, source, frame), given["start"])))
+    given = {**dict(zip(("iterable", "start"), args, strict=False)), **kwargs}
+    start = operator.index(given.get("start", 0))
+    under = walk(vm, given["iterable"]), walk(vm, range(start, start + sys.maxsize))
+    return Through(vm, map(_swapped, *under), under, plain=True)
+
+
+def _swapped(a: Any, b: Any) -> Any:
+    return b, a
 
 
 @_handles(zip)
 def _zip(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
-    return iter(list(zip(*[items(vm, a, frame) for a in args], strict=bool(kwargs.get("strict")))))
+    under = [walk(vm, a) for a in args]
+    return Through(vm, zip(*under, strict=bool(kwargs.get("strict"))), under, plain=True)
 
 
 @_handles(map)
 def _map(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
-    columns = [items(vm, a, frame) for a in args[1:]]
-    rows = list(zip(*columns, strict=False))
-    return iter([vm.call(args[0], list(row), {}, frame) for row in rows])
+    under = [walk(vm, a) for a in args[1:]]
+    fn = args[0]
+    return Through(vm, map(lambda *row: vm.call(fn, list(row), {}, vm.frame or frame), *under),
+                   under, plain=False)
 
 
 @_handles(filter)
 def _filter(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
     test, source = args
-    out = []
-    for element in items(vm, source, frame):
-        keep = truth(vm, element if test is None else vm.call(test, [element], {}, frame), frame)
-        if not isinstance(keep, bool):
-            raise vm.error(
-                "CE404", TypeError, "filter() cannot select by a condition known only at run time",
-                frame, hint="the length of the result would not be known: use where or a mask",
-            )
-        if keep:
-            out.append(element)
-    return iter(out)
+
+    def keep(element: Any) -> bool:
+        at = vm.frame or frame
+        known = truth(vm, element if test is None else vm.call(test, [element], {}, at), at)
+        if isinstance(known, bool):
+            return known
+        raise vm.error(
+            "CE404", TypeError, "filter() cannot select by a condition known only at run time",
+            at, hint="the length of the result would not be known: use where or a mask",
+        )
+
+    under = walk(vm, source)
+    return Through(vm, filter(keep, under), [under], plain=False)
 
 
 @_handles(functools.reduce)
 def _reduce(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
-    fn, elements = args[0], items(vm, args[1], frame)
-    if len(args) > 2:
-        elements = [args[2], *elements]
-    if not elements:
+    fn, elements = args[0], walk(vm, args[1])
+    total = args[2] if len(args) > 2 else next(elements, MISSING)
+    if total is MISSING:
         raise TypeError("reduce() of empty iterable with no initial value")
-    total = elements[0]
-    for element in elements[1:]:
+    for element in elements:
         total = vm.call(fn, [total, element], {}, frame)
     return total
 
 
 @_handles(reversed)
 def _reversed(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
-    return iter(items(vm, args[0], frame)[::-1])
+    return backwards(vm, args[0])
 
 
 @_handles(sorted)
 def _sorted(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
-    elements = items(vm, args[0], frame)
+    elements = items(vm, args[0])
     key = kwargs.get("key")
     keys = [e if key is None else vm.call(key, [e], {}, frame) for e in elements]
     if any_runtime(keys):
@@ -144,7 +151,7 @@ def _sorted(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
 @_handles(sum)
 def _sum(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
     total = args[1] if len(args) > 1 else kwargs.get("start", 0)
-    for element in items(vm, args[0], frame):
+    for element in walk(vm, args[0]):
         total = total + element
     return total
 
@@ -155,7 +162,7 @@ def _constant(value: Any) -> Callable[[], Any]:
 
 def _extreme(fn: Any, better: Callable[[Any, Any], Any]) -> Handler:
     def handler(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
-        values = items(vm, args[0], frame) if len(args) == 1 else args
+        values = items(vm, args[0]) if len(args) == 1 else args
         key = kwargs.get("key")
         keys = [v if key is None else vm.call(key, [v], {}, frame) for v in values]
         if not any_runtime(keys):
@@ -186,7 +193,7 @@ BUILTINS[max] = _extreme(max, lambda a, b: a > b)
 def _fold(op: str, start: bool) -> Handler:
     def handler(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
         result: Known = start
-        for element in items(vm, args[0], frame):
+        for element in walk(vm, args[0]):
             result = logical(op, result, truth(vm, element, frame))
             if isinstance(result, bool) and result != start:
                 return result
@@ -293,7 +300,7 @@ def _repr(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
 
 def _container(cls: Any) -> Handler:
     def handler(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
-        return vm.fresh(cls(items(vm, args[0], frame)) if args else cls())
+        return vm.fresh(cls(items(vm, args[0])) if args else cls())
 
     return handler
 
@@ -310,7 +317,7 @@ def _dict(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
 
 @_handles(next)
 def _next(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
-    if vm.region_depth:
+    if vm.region_depth and not isinstance(args[0], Walk):
         raise vm.error(
             "CE404", TypeError, "next() cannot be undone, so it has no place under a condition "
             "known only at run time", frame,
@@ -335,7 +342,7 @@ def _print(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
 
 @_handles(iter)
 def _iter(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
-    return iter(items(vm, args[0], frame))
+    return walk(vm, args[0])
 
 
 def _math(fn: Any, on_number: Callable[[GraphNumber], Any]) -> None:

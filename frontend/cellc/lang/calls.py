@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
@@ -188,7 +188,7 @@ def _run_generator(
             f"the {what} {fn.__qualname__}() cannot run on tensors while a graph is compiled",
             frame, source.node, hint="" if asynchronous else "build and return a list",
         )
-    return fn(*args, **kwargs)
+    return vm.fresh(fn(*args, **kwargs))
 
 
 def _method(vm: Interpreter, fn: MethodType, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
@@ -366,7 +366,7 @@ def _builtin(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame)
                 any_runtime([*args, *kwargs.values()]):
             return format_text(owner, args, kwargs)
         if isinstance(owner, str) and fn.__name__ == "join" and len(args) == 1:
-            strings = items(vm, args[0], frame)
+            strings = items(vm, args[0])
             return join_text(owner, strings) if any_runtime(strings) else owner.join(strings)
         return fn(*args, **kwargs)
     if fn in REFUSED:
@@ -432,7 +432,10 @@ def foreign(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) 
         args = [_as_callback(vm, a, frame) for a in args]
     for value in (owner, *args):
         vm.note_object(value)
-    return fn(*args, **kwargs)
+    result = fn(*args, **kwargs)
+    if isinstance(result, Iterator) and all(result is not a for a in args):
+        vm.fresh(result)
+    return result
 
 
 def _refuse(vm: Interpreter, fn: Any, frame: Frame) -> Exception:

@@ -10,6 +10,7 @@ from .access import static_attribute
 from .assignment import assign_to
 from .errors import Cascade, CompileError
 from .outcome import Diverged, Outcome
+from .per_trip import NotRollable
 from .runtime_errors import raise_at_run_time, under_runtime
 from .values import MISSING
 
@@ -61,7 +62,9 @@ def try_statement(vm: Interpreter, node: ast.Try, frame: Frame) -> Outcome:
     try:
         outcome = _guarded(vm, node, frame)
     except BaseException:
-        if node.finalbody and not isinstance(sys.exception(), KeyboardInterrupt):
+        if node.finalbody and not isinstance(
+            sys.exception(), (KeyboardInterrupt, NotRollable)
+        ):
             final = vm.block(node.finalbody, frame)
             if not final.falls:
                 return final

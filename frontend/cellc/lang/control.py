@@ -14,6 +14,7 @@ from ..core.dispatch import apply
 from ..core.numbers import as_number, kind_of
 from ..core.tracer import Region
 from .analysis import Names, is_total
+from .iteration import Walk
 from .journal import Change, Slot, Variable, unchanged
 from .outcome import NEVER, RETURN, Diverged, Outcome
 from .regions import close_cond, opened, reopened
@@ -28,6 +29,7 @@ from .values import (
     as_tensor,
     is_runtime,
     like,
+    same_constant,
     scalar,
 )
 
@@ -406,7 +408,11 @@ class _Join:
         )
 
     def _object(self, slot: Slot, a: Any, b: Any) -> None:
-        if a is _ABSENT or b is _ABSENT:
+        reached = a is not _ABSENT and b is not _ABSENT
+        if reached and isinstance(slot, Walk) and not same_constant(a, b):
+            self.stores.append((slot, _always(MISSING), 0))  # an error, if it is asked for more
+            return
+        if not reached:
             a, b = (MISSING if v is _ABSENT else v for v in (a, b))
         try:
             self.stores.append((slot, self.merger.merge(a, b), 0))

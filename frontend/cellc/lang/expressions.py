@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from .calls import call
 from .control import as_bool, choose, logical, short_circuit, truth
 from .frames import Frame
 from .functions import InterpretedFunction
-from .iteration import items
+from .iteration import Foreign, Walk, items, walk
 from .operators import BINARY, UNARY, compare
 from .per_trip import PerTrip, binary, seen, unary
 from .per_trip import subscript as row_of
@@ -108,7 +108,7 @@ def elements(vm: Interpreter, nodes: Sequence[ast.expr], frame: Frame) -> list[A
     out: list[Any] = []
     for node in nodes:
         if isinstance(node, ast.Starred):
-            out.extend(items(vm, vm.eval(node.value, frame), frame))
+            out.extend(items(vm, vm.eval(node.value, frame)))
         else:
             out.append(vm.eval(node, frame))
     return out
@@ -204,26 +204,39 @@ def _inner_frame(
 
 
 def comprehend(
-    vm: Interpreter,
-    generators: Sequence[ast.comprehension],
-    frame: Frame,
-    inner: Frame,
-    emit: Callable[[], None],
-) -> None:
-    """Run the loops of a comprehension; `emit` is called for each kept element."""
+    vm: Interpreter, generators: Sequence[ast.comprehension], source: Walk, inner: Frame,
+    make: Callable[[], Any],
+) -> Iterator[Any]:
+    """What a comprehension makes of each kept element, one by one.
+
+    Args:
+        source: over what the first of its loops walks.
+    """
     first, rest = generators[0], generators[1:]
-    if first.is_async:
-        vm.unsupported(first.iter, frame, "CE102")
-    source = vm.eval(first.iter, frame)
-    vm.at(first.iter, frame)
-    for element in items(vm, source, frame):
+    for element in source:
         assign_to(vm, first.target, element, inner)
         if not all(_keep(vm, test, inner) for test in first.ifs):
             continue
         if rest:
-            comprehend(vm, rest, inner, inner, emit)
+            yield from comprehend(vm, rest, _walked(vm, rest[0], inner), inner, make)
         else:
-            emit()
+            yield make()
+
+
+def _walked(vm: Interpreter, loop: ast.comprehension, frame: Frame) -> Walk:
+    if loop.is_async:
+        vm.unsupported(loop.iter, frame, "CE102")
+    source = vm.eval(loop.iter, frame)
+    vm.at(loop.iter, frame)
+    return walk(vm, source)
+
+
+def _comprehension(
+    vm: Interpreter, node: Any, frame: Frame, make: Callable[[Frame], Any]
+) -> Iterator[Any]:
+    inner = _inner_frame(vm, node.generators, frame)
+    source = _walked(vm, node.generators[0], frame)
+    return comprehend(vm, node.generators, source, inner, lambda: make(inner))
 
 
 def _keep(vm: Interpreter, test: ast.expr, frame: Frame) -> bool:
@@ -238,31 +251,27 @@ def _keep(vm: Interpreter, test: ast.expr, frame: Frame) -> bool:
     )
 
 
-def _list_comp(vm: Interpreter, node: Any, frame: Frame) -> Any:
-    inner = _inner_frame(vm, node.generators, frame)
-    out: list[Any] = []
-    comprehend(vm, node.generators, frame, inner, lambda: out.append(vm.eval(node.elt, inner)))
-    return vm.fresh(out)
+def _elements(vm: Interpreter, node: Any, frame: Frame) -> Iterator[Any]:
+    return _comprehension(vm, node, frame, lambda inner: vm.eval(node.elt, inner))
+
+
+def _list_comp(vm: Interpreter, node: ast.ListComp, frame: Frame) -> Any:
+    return vm.fresh(list(_elements(vm, node, frame)))
 
 
 def _set_comp(vm: Interpreter, node: ast.SetComp, frame: Frame) -> Any:
-    return vm.fresh(set(_list_comp(vm, node, frame)))
+    return vm.fresh(set(_elements(vm, node, frame)))
 
 
 def _generator(vm: Interpreter, node: ast.GeneratorExp, frame: Frame) -> Any:
-    return iter(_list_comp(vm, node, frame))
+    return Foreign(vm, vm.fresh(_elements(vm, node, frame)))
 
 
 def _dict_comp(vm: Interpreter, node: ast.DictComp, frame: Frame) -> Any:
-    inner = _inner_frame(vm, node.generators, frame)
-    out: dict[Any, Any] = {}
+    def make(inner: Frame) -> tuple[Any, Any]:
+        return vm.eval(node.key, inner), vm.eval(node.value, inner)
 
-    def emit() -> None:
-        key = vm.eval(node.key, inner)
-        out[key] = vm.eval(node.value, inner)
-
-    comprehend(vm, node.generators, frame, inner, emit)
-    return vm.fresh(out)
+    return vm.fresh(dict(_comprehension(vm, node, frame, make)))
 
 
 # --- calls --------------------------------------------------------------------------------------
@@ -294,7 +303,7 @@ def _indexed_cells(
     index = vm.eval(func.slice, frame)
     vm.at(func, frame)
     if is_runtime(index) and not isinstance(box, (Tensor, dict)) and index.shape in ((), (1,)):
-        cells = list(items(vm, box, frame))
+        cells = list(items(vm, box))
         check_choice(vm, box, len(cells), index)
         return cells, index
     return [subscript(vm, box, index, frame)], _KNOWN

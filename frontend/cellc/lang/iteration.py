@@ -1,44 +1,290 @@
-"""What a loop, star or comprehension walks over."""
+"""What a loop, star or comprehension walks over.
+
+The iterators of a program are Python's: they look at a list when they are asked, so a list that
+changes meanwhile is seen as it is then. Theirs know their place, so that a journal can take a
+step back (both branches of a run-time `if` start at the same one).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Hashable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from ..common.tensor import Tensor
-from .values import RuntimeRange, Text
+from .values import MISSING, Position, RuntimeRange, Text
 
 if TYPE_CHECKING:
-    from .frames import Frame
     from .interpreter import Interpreter
 
 LIMIT = 1_000_000
 """Elements of a static loop before it is taken to be endless."""
 
 
-def items(vm: Interpreter, value: Any, frame: Frame) -> list[Any]:
-    """The elements of anything iterable; a tensor gives its rows.
+class Rows(Sequence[Any]):
+    """The rows of a tensor, each made when it is asked for."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensor = tensor
+
+    def __len__(self) -> int:
+        return self.tensor.shape[0]
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.tensor[index]
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self.tensor[i] for i in range(len(self)))
+
+
+class Walk:
+    """An iterator of the program. It is also the slot of its place (see `journal.Slot`)."""
+
+    __slots__ = ("place", "vm")
+
+    def __init__(self, vm: Interpreter) -> None:
+        self.vm = vm
+        self.place: Any = Position(0)
+        vm.fresh(self)
+
+    def __iter__(self) -> Walk:
+        return self
+
+    def __next__(self) -> Any:
+        raise NotImplementedError
+
+    def _taken(self) -> int:
+        """How many steps were made, before one more; -1 after the last."""
+        if self.place is MISSING:
+            self._unknown("how far an iterator has come depends on a condition known only at "
+                          "run time")
+        self.vm.note(self)
+        return self.place.taken  # type: ignore[no-any-return]
+
+    def _unknown(self, message: str) -> NoReturn:
+        frame = self.vm.frame
+        assert frame is not None
+        raise self.vm.error("CE404", TypeError, message, frame,
+                            hint="take the element before the condition")
+
+    def _over(self) -> NoReturn:
+        self.place = Position(-1)
+        raise StopIteration
+
+    def leaves(self) -> list[Elements] | None:
+        """The walks over sequences it reads, if all it does is to read them; else None."""
+        return None
+
+    def end(self) -> None:
+        """Take what is left."""
+        for _ in self:
+            pass
+
+    def key(self) -> Hashable:
+        return "walk", id(self)
+
+    def get(self) -> Any:
+        return self.place
+
+    def put(self, value: Any) -> None:
+        self.place = value
+
+    def owner(self) -> Any:
+        return self
+
+    def label(self) -> str:
+        return "an iterator"
+
+
+class Elements(Walk):
+    """Over a sequence, from either end, with the length it has at each step."""
+
+    __slots__ = ("first", "source", "step")
+
+    def __init__(self, vm: Interpreter, source: Sequence[Any], backwards: bool = False) -> None:
+        super().__init__(vm)
+        self.source = source
+        self.first, self.step = (len(source) - 1, -1) if backwards else (0, 1)
+
+    def __next__(self) -> Any:
+        taken = self._taken()
+        at = self.first + self.step * taken
+        if taken < 0 or not 0 <= at < len(self.source):
+            self._over()
+        self.place = Position(taken + 1)
+        return self.source[at]
+
+    def end(self) -> None:
+        self.vm.note(self)
+        self.place = Position(-1)
+
+    def leaves(self) -> list[Elements] | None:
+        return [self]
+
+
+class Keys(Walk):
+    """Over a set, a dict or a view of one, whose keys must stay what they are.
+
+    Raises:
+        RuntimeError: the keys, or their order, are not what they were at the first step.
+    """
+
+    __slots__ = ("box", "keys", "native", "order", "source")
+
+    def __init__(self, vm: Interpreter, source: Any) -> None:
+        super().__init__(vm)
+        self.source = source
+        self.box = getattr(source, "mapping", source)
+        self.keys = list(self.box)
+        self._rewind(0)
+
+    def _rewind(self, taken: int) -> None:
+        self.native, self.order = iter(self.source), iter(self.box)
+        for _ in range(taken):
+            next(self.native)
+            next(self.order)
+
+    def __next__(self) -> Any:
+        taken = self._taken()
+        if taken < 0:
+            raise StopIteration
+        found = next(self.native, MISSING)  # refuses another size as Python does
+        key = next(self.order, MISSING)
+        if found is MISSING and taken == len(self.keys):
+            self._over()
+        if found is MISSING or taken == len(self.keys) or key is not self.keys[taken]:
+            raise RuntimeError("dictionary keys changed during iteration")
+        self.place = Position(taken + 1)
+        return found
+
+    def put(self, value: Any) -> None:
+        self.place = value
+        if value is not MISSING and len(self.box) == len(self.keys):
+            self._rewind(value.taken)
+
+
+class Through(Walk):
+    """A builtin iterator that keeps nothing but the iterators it reads (`zip`, `map`, `filter`).
+
+    Args:
+        plain: it only reads them, and calls nothing of the program.
+    """
+
+    __slots__ = ("native", "plain", "under")
+
+    def __init__(
+        self, vm: Interpreter, native: Iterator[Any], under: Sequence[Walk], plain: bool
+    ) -> None:
+        super().__init__(vm)
+        self.native, self.under, self.plain = native, under, plain
+
+    def __next__(self) -> Any:
+        return next(self.native)
+
+    def leaves(self) -> list[Elements] | None:
+        found: list[Elements] = []
+        for walk in self.under if self.plain else ():
+            inner = walk.leaves()
+            if inner is None:
+                return None
+            found += inner
+        return found or None
+
+
+class Foreign(Walk):
+    """Any other iterator. What it has given cannot be taken back, so none of its steps may be
+    under a condition that only the run knows (but where it was made there)."""
+
+    __slots__ = ("native",)
+
+    def __init__(self, vm: Interpreter, native: Iterator[Any]) -> None:
+        super().__init__(vm)
+        self.native = native
+
+    def __next__(self) -> Any:
+        journal = self.vm.journal
+        if journal is not None and not (id(self) in journal.fresh and id(self.native)
+                                        in journal.fresh):
+            self._unknown(f"a {type(self.native).__name__} cannot be undone, so it cannot advance "
+                          "under a condition known only at run time")
+        taken = self._taken()
+        if taken >= LIMIT:
+            raise ValueError(f"the loop does not end: {type(self.native).__name__} gave {LIMIT} "
+                             "elements")
+        self.place = Position(taken + 1)
+        return next(self.native)
+
+
+_SEQUENCES: tuple[Any, ...] = (list, tuple, range, str, bytes, np.ndarray)
+_EMPTY: dict[Any, Any] = {}
+_EMPTY_VIEWS: tuple[Any, ...] = (_EMPTY, _EMPTY.values(), _EMPTY.items(), frozenset())
+_VIEWED = tuple(type(iter(view)) for view in _EMPTY_VIEWS)
+
+
+def _is_sequence(value: Any) -> bool:
+    """Whether a value is a sequence of Python's, and walked as such."""
+    cls = type(value)
+    return cls in _SEQUENCES or any(
+        isinstance(value, k) and cls.__iter__ is k.__iter__ and cls.__getitem__ is k.__getitem__
+        for k in _SEQUENCES
+    )
+
+
+def walk(vm: Interpreter, value: Any) -> Walk:
+    """`iter(value)`; a tensor gives its rows.
 
     Raises:
         TypeError: it is not iterable, or its length depends on run-time values.
     """
+    if isinstance(value, Walk):
+        return value
     if isinstance(value, Tensor):
         if not value.shape:
             raise TypeError("iteration over a 0-d tensor")
-        return [value[i] for i in range(value.shape[0])]
+        return Elements(vm, Rows(value))
     if isinstance(value, (RuntimeRange, Text)):
         raise TypeError(
             "a range with run-time bounds can only be walked by a 'for' statement"
             if isinstance(value, RuntimeRange) else "a string that holds tensors has no characters"
         )
-    if isinstance(value, (list, tuple, dict, set, range, str, np.ndarray)):
-        return list(value)
-    iterator: Iterator[Any] = iter(value)
-    out: list[Any] = []
-    for element in iterator:
-        out.append(element)
-        if len(out) > LIMIT:
-            raise ValueError(f"the loop does not end: {type(value).__name__} gave {LIMIT} elements")
-    return out
+    if _is_sequence(value):
+        return Elements(vm, value)
+    native = iter(value)
+    if native is not value:
+        vm.fresh(native)
+        if type(native) in _VIEWED:
+            return Keys(vm, value)
+    return Foreign(vm, native)
+
+
+def backwards(vm: Interpreter, value: Any) -> Walk:
+    """`reversed(value)`."""
+    if isinstance(value, Tensor):
+        return Elements(vm, Rows(value), backwards=True)
+    if _is_sequence(value):
+        return Elements(vm, value, backwards=True)
+    return Foreign(vm, vm.fresh(reversed(value)))
+
+
+def items(vm: Interpreter, value: Any) -> list[Any]:
+    """All elements of anything iterable; a tensor gives its rows.
+
+    Raises:
+        TypeError: it is not iterable, or its length depends on run-time values.
+    """
+    return list(value) if type(value) in (list, tuple) else list(walk(vm, value))
+
+
+def ahead(source: Walk) -> tuple[list[Any], list[Sequence[Any]]] | None:
+    """What a walk will give if nothing changes, and the sequences it reads; None if that is not
+    known without running anything of the program."""
+    leaves = source.leaves()
+    if leaves is None or any(isinstance(leaf.source, Rows) for leaf in leaves):
+        return None
+    places = [leaf.place for leaf in leaves]
+    try:
+        return list(source), [leaf.source for leaf in leaves]
+    finally:
+        for leaf, place in zip(leaves, places, strict=True):
+            leaf.place = place

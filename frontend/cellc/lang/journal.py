@@ -7,7 +7,7 @@ journal is open, the first store to a place saves its value.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Any, Protocol
 
 from cellc_runtime.records import dataclass, field
@@ -77,7 +77,9 @@ class Content:
     def put(self, value: Any) -> None:
         if isinstance(self.box, list):
             self.box[:] = value
-        else:
+        elif isinstance(self.box, dict) and same_elements(list(self.box), list(value)):
+            self.box.update(value)  # a walk over its keys stays where it is
+        elif self.box != value or isinstance(self.box, dict):
             self.box.clear()
             self.box.update(value)
 
@@ -171,6 +173,11 @@ class Journal:
         for slot, old in self.old.values():
             slot.put(old)
         return changes
+
+
+def same_elements(a: Sequence[Any], b: Sequence[Any]) -> bool:
+    """Whether two sequences hold the same objects."""
+    return len(a) == len(b) and all(x is y for x, y in zip(a, b, strict=True))
 
 
 def _line(slot: Slot) -> int:

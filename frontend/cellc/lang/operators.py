@@ -61,7 +61,7 @@ def contains(vm: Interpreter, item: Any, box: Any, frame: Frame) -> Any:
     if isinstance(box, (dict, str, range)) or not holds_runtime([item, box]):
         return item in box
     result: Any = False
-    for element in items(vm, box, frame):
+    for element in items(vm, box):
         same = element is item or element == item
         if same is True:
             return True

@@ -89,6 +89,18 @@ _NUMBERS = (bool, int, float)
 _WITH_TENSORS = (ast.Add, ast.Sub, ast.Mult, ast.Div)
 
 
+def _each(loop: RolledLoop, operate: Callable[..., Any], *values: Iterable[Any]) -> PerTrip:
+    """The results trip by trip.
+
+    Raises:
+        NotRollable: one of the trips fails (which the program may expect of that one).
+    """
+    try:
+        return PerTrip(loop, map(operate, *values))
+    except (ArithmeticError, LookupError, TypeError, ValueError) as e:
+        raise NotRollable from e
+
+
 def binary(
     kind: type[ast.operator], operate: Callable[[Any, Any], Any], left: Any, right: Any
 ) -> Any:
@@ -96,13 +108,13 @@ def binary(
     if type(left) is PerTrip and type(right) is PerTrip:
         if left.loop is not right.loop:
             raise NotRollable
-        return PerTrip(left.loop, map(operate, left.values, right.values))
+        return _each(left.loop, operate, left.values, right.values)
     per, other = (left, right) if type(left) is PerTrip else (right, left)
     first = per is left
     assert type(per) is PerTrip
     if type(other) in _NUMBERS:
-        return PerTrip(per.loop, [operate(v, other) if first else operate(other, v)
-                                  for v in per.values])
+        return _each(per.loop, lambda v: operate(v, other) if first else operate(other, v),
+                     per.values)
     if isinstance(other, Tensor) and kind in _WITH_TENSORS:
         return applied(per, lambda v: operate(v, other) if first else operate(other, v))
     raise NotRollable
@@ -133,7 +145,7 @@ def in_place(
 
 def unary(operate: Callable[[Any], Any], value: PerTrip) -> PerTrip:
     """`-value`, `+value`."""
-    return PerTrip(value.loop, map(operate, value.values))
+    return _each(value.loop, operate, value.values)
 
 
 def subscript(target: Any, index: PerTrip) -> Any:
@@ -141,9 +153,9 @@ def subscript(target: Any, index: PerTrip) -> Any:
     if isinstance(target, Tensor):
         return index.loop.rows_of(target, index.values)
     if type(target) in (list, tuple, range):
-        chosen = [target[i] for i in index.values]
-        if all(type(v) in _NUMBERS for v in chosen):
-            return PerTrip(index.loop, chosen)
+        chosen = _each(index.loop, target.__getitem__, index.values)
+        if all(type(v) in _NUMBERS for v in chosen.values):
+            return chosen
     raise NotRollable
 
 

@@ -12,7 +12,8 @@ those of the unrolled loop (`stepwise`, see `cellc_compiler.ops.control.Scan`).
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from traceback import walk_tb
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,14 +23,15 @@ from cellc_compiler.ir.graph import Value
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor
 from ..core.tracer import GraphTensor, Region
-from . import regions
+from . import regions, runtime_errors
 from .analysis import read_first
 from .assignment import assign_to
 from .control import DEAD, under
-from .iteration import items
-from .journal import Change, Slot, Variable, unchanged
+from .errors import Cascade, CompileError
+from .iteration import Rows, Walk, ahead, walk
+from .journal import Change, Content, Slot, Variable, same_elements, unchanged
 from .loops import RuntimeLoop, finish, live_around, runtime_range
-from .outcome import CONTINUE, NEXT, Outcome
+from .outcome import CONTINUE, NEXT, Diverged, Outcome
 from .per_trip import NotRollable, PerTrip
 from .values import RuntimeRange, as_tensor
 
@@ -51,16 +53,18 @@ def for_statement(vm: Interpreter, node: ast.For, frame: Frame) -> Outcome:
         return runtime_range(vm, node, source, frame)
     live = live_around(node, frame)
     outcome = NEXT
-    elements = _elements(vm, source, frame)
-    before = _size(vm)
-    for k, element in enumerate(elements):
-        if k == 1 and outcome is NEXT and _worth(vm, len(elements), before) \
-                and roll(vm, node, elements, frame):
-            break
+    elements = walk(vm, source)
+    before, first = _size(vm), True
+    for element in elements:
         outcome = under(vm, node, outcome, frame, _iteration(vm, node, element, frame), live) \
             if outcome.mixed else _iteration(vm, node, element, frame)()
         if not outcome.falls:
             break
+        if first and outcome is NEXT and _rest_as_one(
+            vm, node, (source, elements), element, _size(vm) - before, frame
+        ):
+            break
+        first = False
     return finish(vm, node, outcome, frame)
 
 
@@ -74,50 +78,59 @@ def _iteration(
     return run
 
 
-class Rows(Sequence[Any]):
-    """The rows of a tensor, each made when it is asked for."""
-
-    def __init__(self, tensor: Tensor) -> None:
-        self.tensor = tensor
-
-    def __len__(self) -> int:
-        return self.tensor.shape[0]
-
-    def __getitem__(self, index: Any) -> Any:
-        return self.tensor[index]
-
-    def __iter__(self) -> Iterator[Any]:
-        return (self.tensor[i] for i in range(len(self)))
-
-
-def _elements(vm: Interpreter, source: Any, frame: Frame) -> Sequence[Any]:
-    if isinstance(source, Tensor) and source.shape:
-        return Rows(source)  # not all at once: the order of nodes is that of an eager run
-    return items(vm, source, frame)
-
-
 def _size(vm: Interpreter) -> int:
     return len(vm.tracer.regions[-1].graph.nodes)
 
 
-def _worth(vm: Interpreter, trips: int, before: int) -> bool:
-    nodes = _size(vm) - before
-    return trips >= SHORTEST and trips * nodes >= LEAST_NODES and not vm.collect
+def _rest_as_one(
+    vm: Interpreter, node: ast.For, walked: tuple[Any, Walk], first: Any, nodes: int,
+    frame: Frame,
+) -> bool:
+    """Do all trips but the first as one loop of the graph, if that is worth it and they allow it.
+
+    Args:
+        walked: what the loop is over, and the walk, which has given `first` only.
+        nodes: those that the first trip made.
+    """
+    source, elements = walked
+    if vm.collect or not nodes:
+        return False
+    if isinstance(source, Tensor):
+        known: Sequence[Any] = Rows(source)
+        boxes: list[Sequence[Any]] = []
+    else:
+        found = ahead(elements)
+        if found is None:
+            return False
+        known, boxes = [first, *found[0]], found[1]
+    if len(known) < SHORTEST or len(known) * nodes < LEAST_NODES:
+        return False
+    if not roll(vm, node, known, boxes, frame):
+        return False
+    elements.end()
+    return True
 
 
-def roll(vm: Interpreter, node: ast.For, elements: Sequence[Any], frame: Frame) -> bool:
+def roll(
+    vm: Interpreter, node: ast.For, elements: Sequence[Any], boxes: Sequence[Sequence[Any]],
+    frame: Frame,
+) -> bool:
     """Do all trips but the first as one loop of the graph; False (and no trace left) if they
-    are not alike."""
+    are not alike.
+
+    Args:
+        boxes: the sequences that give the elements, which no trip may change.
+    """
     saved = regions.snapshot(vm.tracer)
     journal = vm.open_journal(frame)
     errors, state = len(vm.errors), (vm.catching, vm.try_region, vm.fault)
     rolled = False
     vm.rolling += 1
     try:
-        RolledLoop(vm, node, frame, elements).run()
+        RolledLoop(vm, node, frame, elements, boxes).run()
         rolled = True
-    except (NotRollable, Exception):  # unrolled, an error shows where it belongs
-        pass
+    except (NotRollable, CompileError, Cascade, Diverged):
+        pass  # unrolled, an error shows where it belongs
     finally:
         vm.rolling -= 1
         changes = vm.close_journal(journal)
@@ -140,9 +153,10 @@ class RolledLoop(RuntimeLoop):
     """All trips but the first of a `for` as one `scan`."""
 
     def __init__(
-        self, vm: Interpreter, node: ast.For, frame: Frame, elements: Sequence[Any]
+        self, vm: Interpreter, node: ast.For, frame: Frame, elements: Sequence[Any],
+        boxes: Sequence[Sequence[Any]],
     ) -> None:
-        self.elements = elements
+        self.elements, self.boxes = elements, boxes
         self.trips = len(elements) - 1
         self.level = 0
         self.sequences: list[Tensor] = []
@@ -274,14 +288,23 @@ class RolledLoop(RuntimeLoop):
         assert isinstance(node, ast.For)
         self.bound = self._element(self.elements)
         self.bound_value = getattr(self.bound, "_value", None)
-        assign_to(self.vm, node.target, self.bound, self.frame)
-        return self.body()
+        try:
+            assign_to(self.vm, node.target, self.bound, self.frame)
+            return self.body()
+        except (CompileError, Cascade, Diverged):
+            raise
+        except Exception as e:
+            if _is_own_fault(e):
+                raise
+            raise NotRollable from e  # of the program: unrolled, it is raised in its trip
 
     def _find_new(self, outcome: Outcome, changes: dict[Hashable, Change]) -> None:
         """As for a run-time loop; and what a variable of the body holds after the last trip."""
         target = assigned_names(self.node)
         assert isinstance(self.node, ast.For)
         first = read_first(self.node.body) - target
+        if any(self._changes_walked(change) for change in changes.values()):
+            raise NotRollable
         for key, change in list(changes.items()):
             slot = change.slot
             if key in self.carried or unchanged(change):
@@ -302,6 +325,11 @@ class RolledLoop(RuntimeLoop):
                 raise NotRollable
             self.last[slot.key()] = slot, self._only_inside(slot, change)
 
+    def _changes_walked(self, change: Change) -> bool:
+        slot = change.slot
+        return isinstance(slot, Content) and any(slot.box is box for box in self.boxes) \
+            and not same_elements(change.old, change.new)
+
     def _last(self, name: str, value: Any) -> Any:
         """A variable's value after the last trip."""
         if type(value) is PerTrip:
@@ -313,6 +341,16 @@ class RolledLoop(RuntimeLoop):
         if value is not self.bound or value._value is not self.bound_value:
             raise NotRollable  # the body gave it another value
         return self.elements[self.trips]
+
+
+def _is_own_fault(error: Exception) -> bool:
+    """Whether an exception is a broken invariant of the compiler, not a failure of the program
+    (whose own assertions are raised by `runtime_errors`)."""
+    if not isinstance(error, AssertionError):
+        return False
+    *_, (frame, _) = walk_tb(error.__traceback__)
+    name: str = frame.f_globals.get("__name__", "")
+    return name.startswith(("cellc.", "cellc_compiler.")) and name != runtime_errors.__name__
 
 
 def assigned_names(node: ast.AST) -> set[str]:

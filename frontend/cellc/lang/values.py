@@ -85,6 +85,13 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
+class Position:
+    """How many elements an iterator has given; -1: it is over."""
+
+    taken: int
+
+
+@dataclass(frozen=True, slots=True)
 class RuntimeRange:
     """A range with bounds known only at run time; the step is known."""
 
@@ -177,7 +184,8 @@ def same_constant(a: Any, b: Any) -> bool:
     if isinstance(a, float):
         same_sign = math.copysign(1, a) == math.copysign(1, b)
         return (a == b and same_sign) or (math.isnan(a) and math.isnan(b))
-    if isinstance(a, (bool, int, complex, str, bytes, type(None), range, slice, DType)):
+    if isinstance(a, (bool, int, complex, str, bytes, type(None), range, slice, DType,
+                      Position)):
         return bool(a == b)
     if isinstance(a, np.ndarray):
         return a.dtype == b.dtype and np.array_equal(a, b)

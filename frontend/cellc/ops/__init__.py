@@ -9,7 +9,7 @@ from __future__ import annotations
 from .. import common as _common  # noqa: F401  isort: skip (first of all)
 
 from importlib import import_module
-from types import FunctionType, ModuleType
+from types import ModuleType
 from typing import Any
 
 from cellc_runtime.lazy import lazy_names
@@ -38,7 +38,7 @@ from . import (
     functional_window,
 )
 from ._generated import generated_functions
-from .methods import install, plain_methods
+from .methods import install
 
 _FAMILIES: tuple[ModuleType, ...] = (
     functional_create, functional_array, functional_grid, functional_index, functional_linalg,
@@ -58,26 +58,6 @@ _WITHIN = frozenset((
 ))
 """What families offer to one another, to layers and to `mint`, but not here: MindSpore's `ops` has
 no such names."""
-
-
-_MADE_OF_OPS: tuple[ModuleType, ...] = (
-    functional_array, functional_create, functional_index, functional_linalg, functional_loss,
-    functional_math, functional_more, functional_nn, functional_reduce, functional_window,
-)
-"""Families whose functions do nothing but check, convert and apply ops."""
-_NO_TENSORS = frozenset((
-    "shape", "size", "numel", "rank", "dtype", "is_tensor", "is_floating_point", "is_complex",
-    "deepcopy", "eps",
-))  # fmt: skip
-
-
-def made_of_ops() -> list[FunctionType]:
-    """The functions whose calls come to the same ops whenever types and other arguments agree."""
-    found = {id(f): f for home in _MADE_OF_OPS for name, f in _public(home).items()
-             if type(f) is FunctionType and name not in _NO_TENSORS}
-    more = (*generated_functions().values(), *plain_methods())
-    found |= {id(f): f for f in more if type(f) is FunctionType}
-    return list(found.values())
 
 
 def _public(module: ModuleType) -> dict[str, Any]:

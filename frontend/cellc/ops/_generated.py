@@ -13,6 +13,7 @@ from cellc_runtime.dtypes import float32
 from ..common._promotion import cast_to, common
 from ..common.tensor import Tensor
 from ..core.dispatch import apply
+from ..core.native import native_body
 from ._args import tensor
 
 
@@ -40,17 +41,21 @@ def make_function(op: Op) -> Callable[..., Any]:
     count = len(op.operands)
     plain = not op.attrs and not any(n.startswith("*") for n in op.operands)
 
+    @native_body(any_shape=True)
+    def promoted(*operands: Any, **attrs: Any) -> Any:
+        return apply(op.name, *_prepared(op, operands), **attrs)
+
     def unary(input: Any) -> Any:
-        return apply(op.name, *_prepared(op, (input,)))
+        return promoted(input)
 
     def general(*args: Any, **kwargs: Any) -> Any:
         if not kwargs and len(args) == count and plain:
-            return apply(op.name, *_prepared(op, args))
+            return promoted(*args)
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
         values = list(bound.arguments.values())
         attrs = dict(zip(op.attrs, values[count:], strict=True))
-        return apply(op.name, *_prepared(op, tuple(values[:count])), **attrs)
+        return promoted(*values[:count], **attrs)
 
     fn: Callable[..., Any] = unary if op.operands == ("input",) and not op.attrs else general
     fn.__name__ = fn.__qualname__ = op.function or op.name

@@ -19,6 +19,7 @@ from cellc_runtime.dtypes import DType, bool_, uint8, uint16, uint32, uint64
 from ..common._promotion import alike, common
 from ..common.tensor import Tensor
 from ..core.dispatch import apply
+from ..core.native import native, native_body, native_of_types
 from . import functional_math as m
 from ._args import (
     Ints,
@@ -96,6 +97,11 @@ def reshape(input: Tensor, shape: Any) -> Tensor:
     Raises:
         ValueError: the numbers of elements differ, or more than one -1.
     """
+    return _reshape(input, shape)
+
+
+@native_body()
+def _reshape(input: Tensor, shape: Any) -> Tensor:
     x = tensor(input, "reshape")
     dims = ints(shape, "reshape", "shape")
     return _to_shape(x, _known_dims(x._data.size, dims) if x._eager else _worked_out(x.size, dims))
@@ -125,6 +131,7 @@ _known_dims = lru_cache(maxsize=4096)(_worked_out)
 """Where sizes are ints."""
 
 
+@native
 def view(input: Tensor, *shape: Any) -> Tensor:
     """`reshape` with the dimensions as arguments; or, given an element type, the same bytes as it.
 
@@ -140,6 +147,7 @@ def view(input: Tensor, *shape: Any) -> Tensor:
     return reshape(input, dims)
 
 
+@native_of_types
 def view_as(input: Tensor, other: Tensor) -> Tensor:
     """`reshape` to the shape of another tensor. Source: `mindspore.ops.view_as`."""
     return reshape(input, tensor(other, "view_as", "other").shape)
@@ -189,6 +197,11 @@ def flatten(
     Raises:
         ValueError: `start_dim` comes after `end_dim`.
     """
+    return _flatten(input, order, start_dim, end_dim)
+
+
+@native_body()
+def _flatten(input: Tensor, order: str, start_dim: int, end_dim: int) -> Tensor:
     x = tensor(input, "flatten")
     if x._eager and type(order) is str and order == "C" and type(start_dim) is type(end_dim) is int:
         return _to_shape(x, _flat(x._data.shape, start_dim, end_dim))
@@ -217,6 +230,7 @@ _flat = lru_cache(maxsize=4096)(_flattened)
 """Where all are ints."""
 
 
+@native
 def ravel(input: Tensor) -> Tensor:
     """All elements in one axis."""
     x = tensor(input, "ravel")
@@ -225,6 +239,11 @@ def ravel(input: Tensor) -> Tensor:
 
 def squeeze(input: Tensor, axis: Any = None) -> Tensor:
     """Without axes of length 1 (only the given ones, which stay if they are longer)."""
+    return _squeeze(input, axis)
+
+
+@native_body()
+def _squeeze(input: Tensor, axis: Any) -> Tensor:
     x = tensor(input, "squeeze")
     axes = axes_of(axis, x.ndim, "squeeze")
     return _to_shape(x, tuple(d for i, d in enumerate(x.shape) if i not in axes or d != 1))
@@ -232,6 +251,11 @@ def squeeze(input: Tensor, axis: Any = None) -> Tensor:
 
 def expand_dims(input_x: Tensor, axis: int) -> Tensor:
     """A new axis of length 1 at `axis`."""
+    return _expand_dims(input_x, axis)
+
+
+@native_body()
+def _expand_dims(input_x: Tensor, axis: int) -> Tensor:
     x = tensor(input_x, "expand_dims", "input_x")
     a = axis_of(axis, x.ndim + 1, "expand_dims")
     return _to_shape(x, (*x.shape[:a], 1, *x.shape[a:]))
@@ -239,7 +263,7 @@ def expand_dims(input_x: Tensor, axis: int) -> Tensor:
 
 def unsqueeze(input: Tensor, dim: int) -> Tensor:
     """`expand_dims` under its other name."""
-    return expand_dims(input, dim)
+    return _expand_dims(input, dim)
 
 
 def transpose(input: Tensor, dims: Any) -> Tensor:
@@ -248,6 +272,11 @@ def transpose(input: Tensor, dims: Any) -> Tensor:
     Raises:
         ValueError: `dims` is no permutation of the axes.
     """
+    return _transpose(input, dims)
+
+
+@native_body()
+def _transpose(input: Tensor, dims: Any) -> Tensor:
     x = tensor(input, "transpose")
     return _permuted(x, _permutation(ints(dims, "transpose", "dims"), x.ndim))
 
@@ -292,6 +321,11 @@ def permute(input: Tensor, axis: Any) -> Tensor:
 
 def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
     """Two axes exchanged."""
+    return _swapaxes(input, axis0, axis1)
+
+
+@native_body()
+def _swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
     x = tensor(input, "swapaxes")
     rank = x.ndim
     return _permuted(x, _exchange(axis_of(axis0, rank, "swapaxes"),
@@ -300,9 +334,10 @@ def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
 
 def swapdims(input: Tensor, dim0: int, dim1: int) -> Tensor:
     """`swapaxes` under its other name."""
-    return swapaxes(input, dim0, dim1)
+    return _swapaxes(input, dim0, dim1)
 
 
+@native
 def moveaxis(x: Tensor, source: Any, destination: Any) -> Tensor:
     """Axes moved to other places; the rest keep their order.
 
@@ -324,6 +359,7 @@ def moveaxis(x: Tensor, source: Any, destination: Any) -> Tensor:
 movedim = moveaxis
 
 
+@native
 def t(input: Tensor) -> Tensor:
     """A matrix transposed; a vector or scalar as it is.
 
@@ -336,6 +372,7 @@ def t(input: Tensor) -> Tensor:
     return transpose(x, (1, 0)) if x.ndim == 2 else x
 
 
+@native
 def matrix_transpose(input: Tensor, what: str = "mT") -> Tensor:
     """The last two axes exchanged.
 
@@ -354,6 +391,11 @@ def broadcast_to(input: Tensor, shape: Any) -> Tensor:
     Raises:
         ValueError: the shapes do not fit.
     """
+    return _broadcast_to(input, shape)
+
+
+@native_body()
+def _broadcast_to(input: Tensor, shape: Any) -> Tensor:
     x = tensor(input, "broadcast_to")
     dims = list(ints(shape, "broadcast_to", "shape"))
     lead = len(dims) - x.ndim
@@ -374,11 +416,13 @@ def broadcast_to(input: Tensor, shape: Any) -> Tensor:
     return out
 
 
+@native_of_types
 def expand_as(input: Tensor, other: Tensor) -> Tensor:
     """`input` broadcast to the shape of `other`."""
     return broadcast_to(input, tensor(other, "expand_as", "other").shape)
 
 
+@native
 def broadcast_tensors(*inputs: Tensor) -> tuple[Tensor, ...]:
     """Tensors broadcast to their common shape."""
     common_shape = broadcast_all(*(tensor(x, "broadcast_tensors").shape for x in inputs))
@@ -411,6 +455,7 @@ def _at_least(inputs: Any, least: int, shape: Any) -> Any:
 # --- repeats, order -------------------------------------------------------------------------------
 
 
+@native
 def tile(input: Tensor, dims: Any) -> Tensor:
     """The tensor repeated dims[i] times along axis i (aligned at the last axis).
 
@@ -428,6 +473,7 @@ def tile(input: Tensor, dims: Any) -> Tensor:
     return out
 
 
+@native
 def repeat_interleave(input: Tensor, repeats: Any, axis: int | None = None) -> Tensor:
     """Each element repeated, along an axis or of all elements in one.
 
@@ -462,6 +508,11 @@ def repeat_elements(x: Tensor, rep: int, axis: int = 0) -> Tensor:
 
 def flip(input: Tensor, dims: Any) -> Tensor:
     """The order of elements reversed along axes."""
+    return _flip(input, dims)
+
+
+@native_body()
+def _flip(input: Tensor, dims: Any) -> Tensor:
     x = tensor(input, "flip")
     given = ints_or_int(dims, "flip", "dims")
     if not given or not x.ndim:
@@ -485,6 +536,7 @@ def flipud(input: Tensor) -> Tensor:
     return flip(input, 0)
 
 
+@native
 def rot90(input: Tensor, k: int, dims: Any) -> Tensor:
     """Rotated k times by 90 degrees from the first of two axes to the second."""
     x = tensor(input, "rot90")
@@ -503,6 +555,11 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     Raises:
         ValueError: shifts and axes are not equally many.
     """
+    return _roll(input, shifts, dims)
+
+
+@native_body()
+def _roll(input: Tensor, shifts: Any, dims: Any) -> Tensor:
     x = tensor(input, "roll")
     by = ints_or_int(shifts, "roll", "shifts")
     if dims is None:
@@ -525,6 +582,11 @@ def concat(tensors: Any, axis: int = 0) -> Tensor:
     Raises:
         ValueError: none, or shapes that differ on another axis.
     """
+    return _concat(tensors, axis)
+
+
+@native_body()
+def _concat(tensors: Any, axis: int) -> Tensor:
     parts = _parts(tensors, "concat")
     if len(parts) == 1:
         return parts[0]
@@ -551,28 +613,37 @@ def stack(tensors: Any, axis: int = 0) -> Tensor:
     Raises:
         ValueError: none, or shapes that differ.
     """
+    return _stack(tensors, axis)
+
+
+@native_body()
+def _stack(tensors: Any, axis: int) -> Tensor:
     parts = _parts(tensors, "stack")
     a = axis_of(axis, parts[0].ndim + 1, "stack")
     out: Tensor = apply("stack", *parts, axis=a)
     return out
 
 
+@native
 def hstack(tensors: Any) -> Tensor:
     """Joined along the second axis (the first of vectors)."""
     parts = [atleast_1d(x) for x in _parts(tensors, "hstack")]
     return concat(parts, 0 if parts[0].ndim == 1 else 1)
 
 
+@native
 def vstack(inputs: Any) -> Tensor:
     """Joined along the first axis, vectors as rows."""
     return concat([atleast_2d(x) for x in _parts(inputs, "vstack")], 0)
 
 
+@native
 def dstack(tensors: Any) -> Tensor:
     """Joined along the third axis."""
     return concat([atleast_3d(x) for x in _parts(tensors, "dstack")], 2)
 
 
+@native
 def column_stack(tensors: Any) -> Tensor:
     """Joined along the second axis, vectors as columns."""
     parts = [_to_shape(x, (x.size, 1)) if x.ndim < 2 else x
@@ -580,6 +651,7 @@ def column_stack(tensors: Any) -> Tensor:
     return concat(parts, 1)
 
 
+@native
 def block_diag(*inputs: Tensor) -> Tensor:
     """Matrices along the diagonal of a larger one, zeros elsewhere."""
     blocks = common("block_diag", *(atleast_2d(x) for x in inputs))
@@ -614,6 +686,11 @@ def split(
     Raises:
         ValueError: a length that is not positive, or lengths that do not add up.
     """
+    return _split(tensor, split_size_or_sections, axis)
+
+
+@native_body()
+def _split(tensor: Tensor, split_size_or_sections: Any, axis: int) -> tuple[Tensor, ...]:
     x = _tensor(tensor, "split", "tensor")
     a = axis_of(axis, x.ndim, "split")
     d = x.shape[a]
@@ -640,6 +717,11 @@ def chunk(input: Tensor, chunks: int, axis: int = 0) -> tuple[Tensor, ...]:
     Raises:
         ValueError: `chunks` is not positive.
     """
+    return _chunk(input, chunks, axis)
+
+
+@native_body()
+def _chunk(input: Tensor, chunks: int, axis: int) -> tuple[Tensor, ...]:
     x = tensor(input, "chunk")
     n = integer(chunks, "chunk", "chunks")
     if n <= 0:
@@ -648,6 +730,7 @@ def chunk(input: Tensor, chunks: int, axis: int = 0) -> tuple[Tensor, ...]:
     return split(x, max(1, -(-x.shape[a] // n)), a)
 
 
+@native
 def tensor_split(
     input: Tensor, indices_or_sections: Any, axis: int = 0
 ) -> tuple[Tensor, ...]:
@@ -687,6 +770,11 @@ def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
 
 def unstack(input_x: Tensor, axis: int = 0) -> tuple[Tensor, ...]:
     """The slices along an axis, without it."""
+    return _unstack(input_x, axis)
+
+
+@native_body()
+def _unstack(input_x: Tensor, axis: int) -> tuple[Tensor, ...]:
     x = tensor(input_x, "unstack", "input_x")
     a = axis_of(axis, x.ndim, "unstack")
     rest = x.shape[:a] + x.shape[a + 1 :]
@@ -695,9 +783,10 @@ def unstack(input_x: Tensor, axis: int = 0) -> tuple[Tensor, ...]:
 
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """`unstack` under its other name."""
-    return unstack(input, dim)
+    return _unstack(input, dim)
 
 
+@native
 def narrow(input: Tensor, axis: int, start: int, length: int) -> Tensor:
     """`length` positions along an axis from `start`.
 
@@ -715,6 +804,7 @@ def narrow(input: Tensor, axis: int, start: int, length: int) -> Tensor:
     return part(x, a, first, first + n)
 
 
+@native
 def slice(input_x: Tensor, begin: Any, size: Any) -> Tensor:
     """size[i] positions from begin[i] on every axis; a size of -1 means up to the end.
 
@@ -783,6 +873,11 @@ def pad(input_x: Tensor, padding: Any, mode: str = "constant", value: Any = None
     Raises:
         ValueError: an odd number of counts, or more than two per axis.
     """
+    return _pad(input_x, padding, mode, value)
+
+
+@native_body()
+def _pad(input_x: Tensor, padding: Any, mode: str, value: Any) -> Tensor:
     x = tensor(input_x, "pad", "input_x")
     counts = ints(padding, "pad", "padding")
     if len(counts) % 2 or len(counts) > 2 * x.ndim:
@@ -818,7 +913,7 @@ def identity(x: Tensor) -> Tensor:
 
 def deepcopy(input_x: Tensor) -> Tensor:
     """A copy of a tensor, with memory of its own."""
-    x = tensor(input_x, "deepcopy", "input_x")
-    return Tensor._from_array(x._data.copy()) if x._eager else x
+    copied: Tensor = tensor(input_x, "deepcopy", "input_x").copy()
+    return copied
 
 

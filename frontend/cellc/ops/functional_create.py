@@ -17,6 +17,7 @@ from cellc_runtime.dtypes import DType, float32, int64
 from ..common._promotion import cast_to, common, constant, is_scalar
 from ..common.tensor import Tensor
 from ..core.dispatch import apply
+from ..core.native import native, native_body, native_of_types
 from . import functional_math as m
 from ._args import (
     Ints,
@@ -44,11 +45,21 @@ def zeros(size: Any, dtype: DType | None = None) -> Tensor:
         size: its shape.
         dtype: float32 if None.
     """
+    return _zeros(size, dtype)
+
+
+@native_body()
+def _zeros(size: Any, dtype: DType | None) -> Tensor:
     return _filled(shape_of(size, "zeros", "size"), 0, dtype_of(dtype or float32, "zeros"))
 
 
 def ones(shape: Any, dtype: DType | None = None) -> Tensor:
     """A tensor of ones (float32 if `dtype` is None)."""
+    return _ones(shape, dtype)
+
+
+@native_body()
+def _ones(shape: Any, dtype: DType | None) -> Tensor:
     return _filled(shape_of(shape, "ones"), 1, dtype_of(dtype or float32, "ones"))
 
 
@@ -58,12 +69,18 @@ def full(size: Any, fill_value: Any, *, dtype: DType | None = None) -> Tensor:
     Raises:
         TypeError: `fill_value` is no number.
     """
+    return _full(size, fill_value, dtype)
+
+
+@native_body()
+def _full(size: Any, fill_value: Any, dtype: DType | None) -> Tensor:
     shape = shape_of(size, "full", "size")
     if not is_scalar(fill_value):
         raise TypeError(f"For 'full', 'fill_value' must be a number, but got {fill_value!r}.")
     return _filled(shape, fill_value, dtype_of(dtype or int64, "full"))
 
 
+@native
 def fill(type: DType, shape: Any, value: Any) -> Tensor:
     """A tensor of a given type and shape filled with a number."""
     return _filled(shape_of(shape, "fill"), value, dtype_of(type, "fill", "type"))
@@ -76,14 +93,25 @@ def fills(x: Tensor, value: Any) -> Tensor:
 
 def zeros_like(input: Tensor, *, dtype: DType | None = None) -> Tensor:
     """Zeros of the shape (and, unless given, type) of `input`."""
+    return _zeros_like(input, dtype)
+
+
+@native_body(types_only=True)
+def _zeros_like(input: Tensor, dtype: DType | None) -> Tensor:
     return full_like(input, 0, dtype=dtype)
 
 
 def ones_like(input: Tensor, *, dtype: DType | None = None) -> Tensor:
     """Ones of the shape (and, unless given, type) of `input`."""
+    return _ones_like(input, dtype)
+
+
+@native_body(types_only=True)
+def _ones_like(input: Tensor, dtype: DType | None) -> Tensor:
     return full_like(input, 1, dtype=dtype)
 
 
+@native_of_types
 def full_like(input: Tensor, fill_value: Any, *, dtype: DType | None = None) -> Tensor:
     """A tensor of the shape (and, unless given, type) of `input`, filled with a number."""
     x = tensor(input, "full_like")
@@ -151,6 +179,7 @@ def range(start: Any, end: Any, step: Any = 1, maxlen: int = 1000000) -> Tensor:
     return out
 
 
+@native
 def linspace(start: Any, end: Any, steps: int) -> Tensor:
     """`steps` evenly spaced numbers from start to end, both included, float32 for numbers.
 
@@ -173,6 +202,7 @@ def _linspace_of(n: int, start: Tensor, end: Tensor) -> Tensor:
     return m.add(m.mul(a, m.sub(1.0, ratio)), m.mul(z, ratio))
 
 
+@native
 def logspace(
     start: Any, end: Any, steps: int, base: int = 10, *, dtype: DType = float32
 ) -> Tensor:
@@ -182,6 +212,7 @@ def logspace(
     return Tensor._from_array(values.astype(dtype_of(dtype, "logspace").numpy))
 
 
+@native
 def eye(n: int, m: int | None = None, dtype: DType | None = None) -> Tensor:
     """An n by m matrix with ones on the diagonal (square if m is None; float32 by default).
 

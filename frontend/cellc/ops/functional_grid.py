@@ -14,11 +14,13 @@ from cellc_runtime.dtypes import bool_, int64
 from ..common._promotion import common, default_dtype
 from ..common.tensor import Tensor
 from ..core.dispatch import apply
+from ..core.native import native
 from . import functional_array as fa
 from . import functional_math as m
 from ._args import axis_of, choice, integer, tensor, tensors
 
 
+@native
 def tril(input: Tensor, diagonal: int = 0) -> Tensor:
     """Zeros above a diagonal of the last two axes."""
     out: Tensor = apply("tril", tensor(input, "tril"),
@@ -26,6 +28,7 @@ def tril(input: Tensor, diagonal: int = 0) -> Tensor:
     return out
 
 
+@native
 def triu(input: Tensor, diagonal: int = 0) -> Tensor:
     """Zeros below a diagonal of the last two axes."""
     out: Tensor = apply("triu", tensor(input, "triu"),
@@ -33,6 +36,7 @@ def triu(input: Tensor, diagonal: int = 0) -> Tensor:
     return out
 
 
+@native
 def diag(input: Tensor) -> Tensor:
     """A tensor of twice the axes with `input` on its diagonal, zeros elsewhere."""
     x = tensor(input, "diag")
@@ -53,6 +57,7 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     return fa.moveaxis(out, (-2, -1), (dim1, dim2))
 
 
+@native
 def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """The diagonal of two axes, as the last axis.
 
@@ -112,6 +117,7 @@ def cartesian_prod(*inputs: Tensor) -> Tensor:
     return fa.stack([fa.ravel(g) for g in meshgrid(*inputs, indexing="ij")], -1)
 
 
+@native
 def one_hot(
     indices: Tensor, depth: int, on_value: Any = 1, off_value: Any = 0, axis: int = -1
 ) -> Tensor:

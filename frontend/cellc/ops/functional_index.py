@@ -18,6 +18,7 @@ from ..common.parameter import Parameter
 from ..common.tensor import Tensor
 from ..core.dispatch import apply
 from ..core.dispatch import assign as _assign
+from ..core.native import native, native_body
 from . import functional_array as fa
 from . import functional_create as fc
 from . import functional_math as m
@@ -58,6 +59,11 @@ def gather(input_params: Tensor, input_indices: Tensor, axis: int, batch_dims: i
     Raises:
         IndexError: a position out of range, where it is known.
     """
+    return _gather(input_params, input_indices, axis, batch_dims)
+
+
+@native_body()
+def _gather(input_params: Tensor, input_indices: Tensor, axis: int, batch_dims: int) -> Tensor:
     x = tensor(input_params, "gather", "input_params")
     index = _index(input_indices, "gather", "input_indices")
     a = axis_of(axis, x.ndim, "gather")
@@ -75,6 +81,11 @@ def gather_elements(input: Tensor, dim: int, index: Tensor) -> Tensor:
         IndexError: a position out of range, where it is known.
         ValueError: ranks differ, or the index is longer on another axis.
     """
+    return _gather_elements(input, dim, index)
+
+
+@native_body()
+def _gather_elements(input: Tensor, dim: int, index: Tensor) -> Tensor:
     x, i = tensor(input, "gather_elements"), _index(index, "gather_elements", "index")
     a = axis_of(dim, x.ndim, "gather_elements", "dim")
     if i.ndim != x.ndim:
@@ -101,6 +112,7 @@ def take_along_dim(input: Tensor, index: Tensor, dim: int) -> Tensor:
                            fa.broadcast_to(index, lengths[1]))
 
 
+@native
 def gather_nd(input_x: Tensor, indices: Tensor) -> Tensor:
     """Slices at points: indices (..., k) address the first k axes."""
     x, i = tensor(input_x, "gather_nd", "input_x"), _index(indices, "gather_nd", "indices")
@@ -124,6 +136,11 @@ def index_select(input: Tensor, axis: int, index: Tensor) -> Tensor:
     Raises:
         ValueError: the index has more than 1 axis.
     """
+    return _index_select(input, axis, index)
+
+
+@native_body()
+def _index_select(input: Tensor, axis: int, index: Tensor) -> Tensor:
     i = _index(index, "index_select", "index")
     if i.ndim > 1:
         raise ValueError(f"For 'index_select', 'index' must be 1-D, but has {i.ndim} axes.")
@@ -150,6 +167,14 @@ def embedding(
     Raises:
         ValueError: the weight is no matrix.
     """
+    return _embedding(input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq)
+
+
+@native_body()
+def _embedding(
+    input: Tensor, weight: Tensor, padding_idx: int | None, max_norm: float | None,
+    norm_type: float, scale_grad_by_freq: bool,
+) -> Tensor:
     index = _index(input, "embedding", "input")
     table = tensor(weight, "embedding", "weight")
     if table.ndim != 2:
@@ -171,7 +196,7 @@ def embedding(
 
 def _renormed(table: Tensor, index: Tensor, limit: float, p: float) -> Tensor:
     """The table with every row that is read scaled to at most `limit`."""
-    size = m.pow(apply("reduce_sum", m.pow(m.abs(table), p), axes=(1,), keepdims=True), 1.0 / p)
+    size = apply("norm", table, axes=(1,), keepdims=True, p=float(p))
     scale = m.where(m.gt(size, limit), m.div(limit, m.add(size, 1e-7)), 1.0)
     zeros = fc.zeros((table.shape[0],), int32)
     seen = apply("scatter", zeros, fa.ravel(index), fc.ones((index.size,), int32), axis=0)
@@ -195,6 +220,7 @@ def sequence_mask(lengths: Tensor, maxlen: int | None = None) -> Tensor:
 # --- scatters -------------------------------------------------------------------------------------
 
 
+@native_body(by_op=True)
 def _scatter_nd(input_x: Any, indices: Any, updates: Any, mode: str, what: str) -> Tensor:
     x, i = tensor(input_x, what, "input_x"), _index(indices, what, "indices")
     new = tensor(updates, what, "updates")
@@ -257,6 +283,7 @@ def _scatter_elements(
     return out
 
 
+@native
 def tensor_scatter_elements(
     input_x: Tensor, indices: Tensor, updates: Tensor, axis: int = 0, reduction: str = "none"
 ) -> Tensor:
@@ -267,6 +294,7 @@ def tensor_scatter_elements(
                              "update" if mode == "none" else mode, "tensor_scatter_elements")
 
 
+@native
 def scatter(input: Tensor, axis: int, index: Tensor, src: Any) -> Tensor:
     """out[i, index[i, j]] = src[i, j] for axis 1."""
     return _scatter_elements(input, axis, index, src, "update", "scatter")
@@ -277,6 +305,7 @@ def scatter_add_ext(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tens
     return _scatter_elements(input, dim, index, src, "add", "scatter_add")
 
 
+@native
 def scatter_nd(indices: Tensor, updates: Tensor, shape: Any) -> Tensor:
     """Zeros of a shape with updates added at points."""
     new = tensor(updates, "scatter_nd", "updates")
@@ -284,6 +313,7 @@ def scatter_nd(indices: Tensor, updates: Tensor, shape: Any) -> Tensor:
                        "scatter_nd")
 
 
+@native
 def index_add(
     x: Tensor, indices: Tensor, y: Tensor, axis: int, use_lock: bool = True,
     check_index_bound: bool = True,
@@ -296,6 +326,7 @@ def index_add(
     return _written(t, new)
 
 
+@native
 def index_fill(x: Tensor, axis: int, index: Any, value: Any) -> Tensor:
     """The slices of x along an axis at positions filled with one value."""
     t = tensor(x, "index_fill", "x")
@@ -468,6 +499,7 @@ def inplace_update(x: Tensor, v: Tensor, indices: Any) -> Tensor:
     return out
 
 
+@native
 def stop_gradient(value: Any) -> Any:
     """The value itself, through which no gradient flows (through a number none does anyway)."""
     if isinstance(value, (tuple, list)):

@@ -12,6 +12,7 @@ from typing import Any
 from ..common._promotion import operands
 from ..common.tensor import Tensor
 from ..core.dispatch import apply
+from ..core.native import native, native_body
 from . import functional_array as fa
 from . import functional_grid as fg
 from . import functional_math as m
@@ -33,6 +34,11 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     Raises:
         ValueError: a scalar operand, or lengths that differ.
     """
+    return _matmul(input, other)
+
+
+@native_body()
+def _matmul(input: Tensor, other: Tensor) -> Tensor:
     x, y = _pair("matmul", input, other)
     if x.ndim == 0 or y.ndim == 0:
         raise ValueError("For 'matmul', operands must have at least one axis.")
@@ -59,6 +65,11 @@ def _of_rank(x: Any, n: int, what: str, name: str) -> Tensor:
 
 def mm(input: Tensor, mat2: Tensor) -> Tensor:
     """The product of two matrices."""
+    return _mm(input, mat2)
+
+
+@native_body()
+def _mm(input: Tensor, mat2: Tensor) -> Tensor:
     return matmul(_of_rank(input, 2, "mm", "input"), _of_rank(mat2, 2, "mm", "mat2"))
 
 
@@ -68,6 +79,11 @@ def bmm(input_x: Tensor, mat2: Tensor) -> Tensor:
     Raises:
         ValueError: shapes that do not fit.
     """
+    return _bmm(input_x, mat2)
+
+
+@native_body()
+def _bmm(input_x: Tensor, mat2: Tensor) -> Tensor:
     x, y = tensor(input_x, "bmm", "input_x"), tensor(mat2, "bmm", "mat2")
     if x.ndim < 2 or y.ndim != x.ndim or x.shape[:-2] != y.shape[:-2] or \
             x.shape[-1] != y.shape[-2]:
@@ -77,6 +93,7 @@ def bmm(input_x: Tensor, mat2: Tensor) -> Tensor:
     return matmul(x, y)
 
 
+@native
 def mv(mat: Tensor, vec: Tensor) -> Tensor:
     """The product of a matrix and a vector."""
     return matmul(_of_rank(mat, 2, "mv", "mat"), _of_rank(vec, 1, "mv", "vec"))
@@ -84,12 +101,18 @@ def mv(mat: Tensor, vec: Tensor) -> Tensor:
 
 def dot(input: Tensor, other: Tensor) -> Tensor:
     """Sums of products over the last axis of input and the second to last (or only) of other."""
+    return _dot(input, other)
+
+
+@native_body()
+def _dot(input: Tensor, other: Tensor) -> Tensor:
     x, y = _pair("dot", input, other)
     if x.ndim == 0 or y.ndim == 0:
         return m.mul(x, y)
     return tensordot(x, y, ((x.ndim - 1,), (max(y.ndim - 2, 0),)))
 
 
+@native
 def inner(input: Tensor, other: Tensor) -> Tensor:
     """The sums of products over the last axes of both."""
     x, y = _pair("inner", input, other)
@@ -100,6 +123,11 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
 
 def outer(input: Tensor, vec2: Tensor) -> Tensor:
     """The products of every element of one vector with every one of another."""
+    return _outer(input, vec2)
+
+
+@native_body()
+def _outer(input: Tensor, vec2: Tensor) -> Tensor:
     x, y = _pair("outer", _of_rank(input, 1, "outer", "input"), _of_rank(vec2, 1, "outer", "vec2"))
     return m.mul(fa.expand_dims(x, 1), y)
 
@@ -107,6 +135,7 @@ def outer(input: Tensor, vec2: Tensor) -> Tensor:
 ger = outer
 
 
+@native
 def kron(input: Tensor, other: Tensor) -> Tensor:
     """The Kronecker product."""
     x, y = _pair("kron", input, other)
@@ -117,6 +146,7 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
     return fa.reshape(m.mul(left, right), tuple(p * q for p, q in zip(a, b, strict=True)))
 
 
+@native
 def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     """The cross product of vectors of 3 along an axis (the first of length 3 if dim is None).
 
@@ -149,9 +179,15 @@ def addmm(
     input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Tensor:
     """beta * input + alpha * (mat1 @ mat2)."""
+    return _addmm(input, mat1, mat2, beta, alpha)
+
+
+@native_body()
+def _addmm(input: Tensor, mat1: Tensor, mat2: Tensor, beta: float, alpha: float) -> Tensor:
     return _add_product(input, mm(mat1, mat2), beta, alpha)
 
 
+@native
 def addmv(
     input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Tensor:
@@ -159,6 +195,7 @@ def addmv(
     return _add_product(input, mv(mat, vec), beta, alpha)
 
 
+@native
 def addr(
     x: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Tensor:
@@ -166,6 +203,7 @@ def addr(
     return _add_product(x, outer(vec1, vec2), beta, alpha)
 
 
+@native
 def baddbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, beta: float = 1, alpha: float = 1
 ) -> Tensor:
@@ -173,6 +211,7 @@ def baddbmm(
     return _add_product(input, bmm(batch1, batch2), beta, alpha)
 
 
+@native
 def addbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Tensor:
@@ -197,6 +236,7 @@ def _axes_pair(axes: Any, x: Tensor, y: Tensor) -> tuple[Ints, Ints]:
             tuple(axis_of(a, y.ndim, "tensor_dot", "axes") for a in second))
 
 
+@native
 def tensordot(x1: Tensor, x2: Tensor, axes: Any = 2) -> Tensor:
     """The sums of products over axes of x1 and as many axes of x2.
 
@@ -228,6 +268,7 @@ def tensor_dot(x1: Tensor, x2: Tensor, axes: Any) -> Tensor:
     return tensordot(x1, x2, axes)
 
 
+@native
 def batch_dot(x1: Tensor, x2: Tensor, axes: Any = None) -> Tensor:
     """The sums of products over one axis of each, batch element by batch element.
 
@@ -263,6 +304,11 @@ def einsum(equation: str, *operands: Any) -> Tensor:
         ValueError: the equation does not fit the operands.
         TypeError: it is no string.
     """
+    return _einsum(equation, operands)
+
+
+@native_body()
+def _einsum(equation: str, operands: tuple[Any, ...]) -> Tensor:
     if not isinstance(equation, str):
         raise TypeError(f"For 'einsum', 'equation' must be a string, but got {equation!r}.")
     given = operands[0] if len(operands) == 1 and isinstance(operands[0], (list, tuple)) \

@@ -15,6 +15,7 @@ from ..common._index_plan import check_range, known_elements
 from ..common._promotion import cast_to, inexact, operands
 from ..common.tensor import Tensor
 from ..core.dispatch import apply
+from ..core.native import native, native_body
 from . import functional_array as fa
 from . import functional_index as fi
 from . import functional_math as m
@@ -57,11 +58,21 @@ def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
         TypeError: an operand is no Tensor.
         ValueError: an unknown reduction.
     """
+    return _mse_loss(input, target, reduction)
+
+
+@native_body()
+def _mse_loss(input: Tensor, target: Tensor, reduction: str) -> Tensor:
     return _pointwise("squared_error", input, target, reduction, "mse_loss")
 
 
 def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """|input - target|, reduced."""
+    return _l1_loss(input, target, reduction)
+
+
+@native_body()
+def _l1_loss(input: Tensor, target: Tensor, reduction: str) -> Tensor:
     return _pointwise("absolute_error", input, target, reduction, "l1_loss")
 
 
@@ -73,6 +84,11 @@ def smooth_l1_loss(
     Raises:
         ValueError: `beta` is not positive.
     """
+    return _smooth_l1_loss(input, target, beta, reduction)
+
+
+@native_body()
+def _smooth_l1_loss(input: Tensor, target: Tensor, beta: float, reduction: str) -> Tensor:
     b = float(number(beta, "smooth_l1_loss", "beta"))
     if b <= 0:
         raise ValueError(f"For 'smooth_l1_loss', 'beta' must be positive, but got {b}.")
@@ -87,12 +103,18 @@ def huber_loss(
     Raises:
         ValueError: `delta` is not positive.
     """
+    return _huber_loss(input, target, reduction, delta)
+
+
+@native_body()
+def _huber_loss(input: Tensor, target: Tensor, reduction: str, delta: float) -> Tensor:
     c = float(number(delta, "huber_loss", "delta"))
     if c <= 0:
         raise ValueError(f"For 'huber_loss', 'delta' must be positive, but got {c}.")
     return _pointwise("huber", input, target, reduction, "huber_loss", delta=c)
 
 
+@native
 def gaussian_nll_loss(
     x: Tensor, target: Tensor, var: Tensor, full: bool = False, eps: float = 1e-06,
     reduction: str = "mean",
@@ -135,6 +157,14 @@ def cross_entropy(
     Raises:
         ValueError: shapes that do not fit, or an option out of range.
     """
+    return _cross_entropy(input, target, weight, ignore_index, reduction, label_smoothing)
+
+
+@native_body()
+def _cross_entropy(
+    input: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: str,
+    label_smoothing: float,
+) -> Tensor:
     what = "cross_entropy"
     x, t = tensor(input, what), tensor(target, what, "target")
     smoothing = _smoothing(label_smoothing, what)
@@ -244,6 +274,14 @@ def nll_loss(
     Raises:
         TypeError: the targets are not ints.
     """
+    return _nll_loss(inputs, target, weight, ignore_index, reduction, label_smoothing)
+
+
+@native_body()
+def _nll_loss(
+    inputs: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: str,
+    label_smoothing: float,
+) -> Tensor:
     x = tensor(inputs, "nll_loss", "inputs")
     t = tensor(target, "nll_loss", "target")
     if not t.dtype.is_integer:
@@ -297,6 +335,13 @@ def binary_cross_entropy(
     Raises:
         ValueError: the shapes differ.
     """
+    return _binary_cross_entropy(logits, labels, weight, reduction)
+
+
+@native_body()
+def _binary_cross_entropy(
+    logits: Tensor, labels: Tensor, weight: Tensor | None, reduction: str
+) -> Tensor:
     what = "binary_cross_entropy"
     p, y = _floats(what, logits, labels)
     if p.shape != y.shape:
@@ -315,6 +360,14 @@ def binary_cross_entropy_with_logits(
         weight: factor of each loss.
         pos_weight: factor of the part of the positive class.
     """
+    return _binary_cross_entropy_with_logits(input, target, weight, pos_weight, reduction)
+
+
+@native_body()
+def _binary_cross_entropy_with_logits(
+    input: Tensor, target: Tensor, weight: Tensor | None, pos_weight: Tensor | None,
+    reduction: str,
+) -> Tensor:
     what = "binary_cross_entropy_with_logits"
     x, y = _floats(what, input, target)
     if pos_weight is None:
@@ -335,6 +388,11 @@ def kl_div(logits: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor:
     Args:
         reduction: also `"batchmean"`: the sum over the number of rows.
     """
+    return _kl_div(logits, labels, reduction)
+
+
+@native_body()
+def _kl_div(logits: Tensor, labels: Tensor, reduction: str) -> Tensor:
     x, y = _floats("kl_div", logits, labels)
     loss: Tensor = apply("kl_div", x, apply("stop_gradient", y))
     choice(reduction, (*_REDUCTIONS, "batchmean"), "kl_div", "reduction")
@@ -346,14 +404,16 @@ def kl_div(logits: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor:
 # --- similarity and margins -----------------------------------------------------------------------
 
 
+@native
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-08) -> Tensor:
     """The cosine of the angle between vectors along an axis (the norms at least eps)."""
     a, b = _floats("cosine_similarity", x1, x2)
     dot = fr.sum(m.mul(a, b), dim)
-    size_a, size_b = (apply("sqrt", fr.sum(m.mul(v, v), dim)) for v in (a, b))
+    size_a, size_b = (fr.norm(v, None, dim) for v in (a, b))
     return m.div(dot, m.mul(m.maximum(size_a, float(eps)), m.maximum(size_b, float(eps))))
 
 
+@native
 def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: str = "mean"
 ) -> Tensor:
@@ -371,6 +431,7 @@ def cosine_embedding_loss(
     return _reduced(loss, reduction, "cosine_embedding_loss")
 
 
+@native
 def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: str = "mean"
 ) -> Tensor:
@@ -381,6 +442,7 @@ def margin_ranking_loss(
     return _reduced(loss, reduction, "margin_ranking_loss")
 
 
+@native
 def hinge_embedding_loss(
     inputs: Tensor, targets: Tensor, margin: float = 1.0, reduction: str = "mean"
 ) -> Tensor:
@@ -391,6 +453,7 @@ def hinge_embedding_loss(
     return _reduced(loss, reduction, "hinge_embedding_loss")
 
 
+@native
 def triplet_margin_loss(
     anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2,
     eps: float = 1e-06, swap: bool = False, reduction: str = "mean",
@@ -411,6 +474,7 @@ def triplet_margin_loss(
     return _reduced(loss, reduction, "triplet_margin_loss")
 
 
+@native
 def soft_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """log(1 + exp(-target * input)), reduced."""
     x, y = _floats("soft_margin_loss", input, target)
@@ -419,6 +483,7 @@ def soft_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> 
     return _reduced(out, reduction, "soft_margin_loss")
 
 
+@native
 def multilabel_soft_margin_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:
@@ -427,6 +492,7 @@ def multilabel_soft_margin_loss(
     return _reduced(fr.mean(loss, -1), reduction, "multilabel_soft_margin_loss")
 
 
+@native
 def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """The hinge loss of scores against several classes each: the sum over classes j of the target
     and i not of it of max(0, 1 - (x[j] - x[i])), over the number of classes.

@@ -24,9 +24,11 @@ from ..common._promotion import (
 )
 from ..common.tensor import Tensor
 from ..core.dispatch import apply
+from ..core.native import native, native_body
 from ._args import dtype_of, integer, tensor
 
 
+@native_body(by_op=True, any_shape=True)
 def binary(op: str, input: Any, other: Any) -> Tensor:
     """`op` on two operands promoted to one type."""
     x, y = operands(op, input, other)
@@ -46,6 +48,7 @@ def _limits(dtype: DType) -> tuple[int, int]:
     return int(info.min), int(info.max)
 
 
+@native_body(by_op=True, any_shape=True)
 def compare(op: str, input: Any, other: Any) -> Tensor:
     """A comparison; an int is compared as it is, also where it does not fit the tensor's type."""
     for a, b, first in ((input, other, True), (other, input, False)):
@@ -59,15 +62,41 @@ def compare(op: str, input: Any, other: Any) -> Tensor:
     return binary(op, input, other)
 
 
+@native_body(by_op=True, any_shape=True)
 def unary(op: str, input: Any, **attrs: Any) -> Tensor:
     """`op` on a Tensor of floats (ints are converted to float32)."""
     out: Tensor = apply(op, inexact(tensor(input, op)), **attrs)
     return out
 
 
+@native_body(by_op=True, any_shape=True)
 def same(op: str, input: Any, **attrs: Any) -> Tensor:
     """`op` on a Tensor of any type it takes."""
     out: Tensor = apply(op, tensor(input, op), **attrs)
+    return out
+
+
+@native_body(by_op=True, any_shape=True)
+def _numbers(op: str, on_bools: str, input: Any, other: Any) -> Tensor:
+    """`op` on two operands promoted to one type, `on_bools` where that is bool."""
+    x, y = operands(op, input, other)
+    out: Tensor = apply(on_bools if x.dtype is bool_ else op, x, y)
+    return out
+
+
+@native_body(by_op=True, any_shape=True)
+def _as_numbers(op: str, what: str, input: Any, other: Any) -> Tensor:
+    """`op` on two operands promoted to one type, bools as 0 and 1."""
+    x, y = operands(what, input, other)
+    out: Tensor = apply(op, *as_numbers(x, y))
+    return out
+
+
+@native_body(by_op=True, any_shape=True)
+def _inexact(op: str, input: Any, other: Any) -> Tensor:
+    """`op` on two operands promoted to one type of floats."""
+    x, y = operands(op, input, other)
+    out: Tensor = apply(op, inexact(x), inexact(y))
     return out
 
 
@@ -76,18 +105,15 @@ def same(op: str, input: Any, **attrs: Any) -> Tensor:
 
 def add(input: Any, other: Any) -> Tensor:
     """input + other. On bools: their logical or."""
-    x, y = operands("add", input, other)
-    out: Tensor = apply("logical_or" if x.dtype is bool_ else "add", x, y)
-    return out
+    return _numbers("add", "logical_or", input, other)
 
 
 def sub(input: Any, other: Any) -> Tensor:
     """input - other. On bools: whether they differ."""
-    x, y = operands("sub", input, other)
-    out: Tensor = apply("logical_xor" if x.dtype is bool_ else "sub", x, y)
-    return out
+    return _numbers("sub", "logical_xor", input, other)
 
 
+@native
 def subtract(input: Any, other: Any, *, alpha: float = 1) -> Tensor:
     """input - alpha * other."""
     return sub(input, other if alpha == 1 else mul(other, alpha))
@@ -95,14 +121,13 @@ def subtract(input: Any, other: Any, *, alpha: float = 1) -> Tensor:
 
 def mul(input: Any, other: Any) -> Tensor:
     """input * other. On bools: their logical and."""
-    x, y = operands("mul", input, other)
-    out: Tensor = apply("logical_and" if x.dtype is bool_ else "mul", x, y)
-    return out
+    return _numbers("mul", "logical_and", input, other)
 
 
 multiply = mul
 
 
+@native_body(any_shape=True)
 def _true_div(input: Any, other: Any) -> Tensor:
     if _whole_number(other, input):
         input, other = cast_to(input, float32), float(other)
@@ -123,15 +148,18 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
     Raises:
         ValueError: another rounding mode.
     """
+    return _div(input, other, rounding_mode)
+
+
+@native_body(any_shape=True)
+def _div(input: Any, other: Any, rounding_mode: str | None) -> Tensor:
     if rounding_mode is None:
         return _true_div(input, other)
     if rounding_mode not in ("floor", "trunc"):
         raise ValueError("For ops.div, rounding_mode value should be None, 'floor' or 'trunc'.")
     if rounding_mode == "floor":
         return floor_divide(input, other)
-    x, y = as_numbers(*operands("div", input, other))
-    out: Tensor = apply("trunc_div", x, y)
-    return out
+    return _as_numbers("trunc_div", "div", input, other)
 
 
 divide = div
@@ -149,6 +177,11 @@ def as_numbers(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
 
 def floor_divide(input: Any, other: Any) -> Tensor:
     """input / other rounded towards minus infinity, in the promoted type."""
+    return _floor_divide(input, other)
+
+
+@native_body(any_shape=True)
+def _floor_divide(input: Any, other: Any) -> Tensor:
     x, y = operands("floor_divide", input, other)
     if x.dtype is bool_:
         return cast_to(apply("floor_div", *as_numbers(x, y)), bool_)
@@ -163,9 +196,7 @@ def floor_div(x: Any, y: Any) -> Tensor:
 
 def remainder(input: Any, other: Any) -> Tensor:
     """input - floor(input / other) * other: it has the sign of the divisor, as Python's `%`."""
-    x, y = operands("remainder", input, other)
-    out: Tensor = apply("mod", *as_numbers(x, y))
-    return out
+    return _as_numbers("mod", "remainder", input, other)
 
 
 def floor_mod(x: Any, y: Any) -> Tensor:
@@ -175,9 +206,7 @@ def floor_mod(x: Any, y: Any) -> Tensor:
 
 def fmod(input: Any, other: Any) -> Tensor:
     """The remainder with the sign of the dividend, as C's `fmod`."""
-    x, y = operands("fmod", input, other)
-    out: Tensor = apply("fmod", *as_numbers(x, y))
-    return out
+    return _as_numbers("fmod", "fmod", input, other)
 
 
 def _power_of(base: Tensor, exponent: Any) -> Tensor | None:
@@ -189,6 +218,7 @@ def _power_of(base: Tensor, exponent: Any) -> Tensor | None:
     return None
 
 
+@native
 def pow(input: Any, exponent: Any) -> Tensor:
     """input ** exponent."""
     if isinstance(input, Tensor) and is_scalar(exponent) and not isinstance(exponent, bool):
@@ -203,6 +233,7 @@ def pow(input: Any, exponent: Any) -> Tensor:
     return out
 
 
+@native
 def float_power(input: Any, exponent: Any) -> Tensor:
     """input ** exponent, computed in float64 (complex128 for complex operands)."""
     x, y = operands("float_power", input, exponent)
@@ -210,6 +241,7 @@ def float_power(input: Any, exponent: Any) -> Tensor:
     return pow(cast_to(x, wide), cast_to(y, wide))
 
 
+@native
 def neg(input: Tensor) -> Tensor:
     """-input.
 
@@ -231,6 +263,11 @@ def positive(input: Tensor) -> Tensor:
 
 def abs(input: Tensor) -> Tensor:
     """|input| (the magnitude of complex elements, in their real type)."""
+    return _magnitude(input)
+
+
+@native_body(any_shape=True)
+def _magnitude(input: Tensor) -> Tensor:
     return input if tensor(input, "abs").dtype is bool_ else same("abs", input)
 
 
@@ -242,6 +279,7 @@ def sign(input: Tensor) -> Tensor:
     return same("sign", input)
 
 
+@native
 def sgn(input: Tensor) -> Tensor:
     """The sign; for complex elements x / |x| (0 at 0)."""
     if not tensor(input, "sgn").dtype.is_complex:
@@ -253,6 +291,11 @@ def sgn(input: Tensor) -> Tensor:
 
 def square(input: Tensor) -> Tensor:
     """input * input."""
+    return _square(input)
+
+
+@native_body(any_shape=True)
+def _square(input: Tensor) -> Tensor:
     x = tensor(input, "square")
     return mul(x, x)
 
@@ -267,11 +310,13 @@ def sqrt(x: Tensor) -> Tensor:
     return unary("sqrt", x)
 
 
+@native
 def exp2(input: Tensor) -> Tensor:
     """2 ** input."""
     return pow(2.0, inexact(tensor(input, "exp2")))
 
 
+@native
 def round(input: Tensor, *, decimals: int = 0) -> Tensor:
     """Round half to even, at `decimals` places after the point (before it if negative)."""
     x = tensor(input, "round")
@@ -283,6 +328,7 @@ def round(input: Tensor, *, decimals: int = 0) -> Tensor:
     return div(apply("round", mul(x, scale)), scale)
 
 
+@native_body(by_op=True, any_shape=True)
 def _rounding(op: str, input: Tensor) -> Tensor:
     x = tensor(input, op)
     return same(op, x) if x.dtype.is_inexact else x
@@ -303,6 +349,7 @@ def trunc(input: Tensor) -> Tensor:
     return _rounding("trunc", input)
 
 
+@native
 def frac(x: Tensor) -> Tensor:
     """The part of each element after the point, with its sign."""
     return sub(x, trunc(x)) if tensor(x, "frac").dtype.is_inexact else mul(x, 0)
@@ -310,18 +357,15 @@ def frac(x: Tensor) -> Tensor:
 
 def maximum(input: Any, other: Any) -> Tensor:
     """The larger element; NaN if either is NaN."""
-    x, y = operands("maximum", input, other)
-    out: Tensor = apply("logical_or" if x.dtype is bool_ else "maximum", x, y)
-    return out
+    return _numbers("maximum", "logical_or", input, other)
 
 
 def minimum(input: Any, other: Any) -> Tensor:
     """The smaller element; NaN if either is NaN."""
-    x, y = operands("minimum", input, other)
-    out: Tensor = apply("logical_and" if x.dtype is bool_ else "minimum", x, y)
-    return out
+    return _numbers("minimum", "logical_and", input, other)
 
 
+@native_body(by_op=True, any_shape=True)
 def _ignoring_nan(op: str, input: Any, other: Any) -> Tensor:
     x, y = operands(op, input, other)
     if not x.dtype.is_float:
@@ -349,6 +393,11 @@ def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
     Raises:
         ValueError: neither bound is given.
     """
+    return _clamp(input, min, max)
+
+
+@native_body(any_shape=True)
+def _clamp(input: Tensor, min: Any, max: Any) -> Tensor:
     x = tensor(input, "clamp")
     if min is None and max is None:
         raise ValueError("For 'clamp', at least one of 'min' and 'max' must not be None.")
@@ -375,7 +424,7 @@ def _plain(bound: Any, dtype: DType) -> Any:
 
 def clip(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
     """`clamp` under its other name."""
-    return clamp(input, min, max)
+    return _clamp(input, min, max)
 
 
 def clip_by_value(x: Any, clip_value_min: Any = None, clip_value_max: Any = None) -> Any:
@@ -427,30 +476,33 @@ def _truth(x: Any, what: str) -> Tensor:
     return cast_to(t, bool_)
 
 
+@native_body(by_op=True, any_shape=True)
+def _of_truths(op: str, *given: Any) -> Tensor:
+    out: Tensor = apply(op, *[_truth(x, op) for x in given])
+    return out
+
+
 def logical_and(input: Any, other: Any) -> Tensor:
     """Whether both are non-zero."""
-    out: Tensor = apply("logical_and", _truth(input, "logical_and"), _truth(other, "logical_and"))
-    return out
+    return _of_truths("logical_and", input, other)
 
 
 def logical_or(input: Any, other: Any) -> Tensor:
     """Whether one is non-zero."""
-    out: Tensor = apply("logical_or", _truth(input, "logical_or"), _truth(other, "logical_or"))
-    return out
+    return _of_truths("logical_or", input, other)
 
 
 def logical_xor(input: Any, other: Any) -> Tensor:
     """Whether exactly one is non-zero."""
-    out: Tensor = apply("logical_xor", _truth(input, "logical_xor"), _truth(other, "logical_xor"))
-    return out
+    return _of_truths("logical_xor", input, other)
 
 
 def logical_not(input: Any) -> Tensor:
     """Whether each element is zero."""
-    out: Tensor = apply("logical_not", _truth(input, "logical_not"))
-    return out
+    return _of_truths("logical_not", input)
 
 
+@native_body(by_op=True, any_shape=True)
 def _bitwise(op: str, input: Any, other: Any) -> Tensor:
     x, y = operands(op, input, other)
     if not (x.dtype.is_integer or x.dtype is bool_):
@@ -492,6 +544,7 @@ def bitwise_not(input: Tensor) -> Tensor:
 invert = bitwise_not
 
 
+@native_body(by_op=True, any_shape=True)
 def _float_test(op: str, input: Any) -> Tensor:
     x = tensor(input, op)
     if x.dtype.is_inexact:
@@ -514,21 +567,25 @@ def isfinite(input: Tensor) -> Tensor:
     return _float_test("isfinite", input)
 
 
+@native
 def isposinf(input: Tensor) -> Tensor:
     """Whether each element is +infinity."""
     return eq(tensor(input, "isposinf"), math.inf)
 
 
+@native
 def isneginf(input: Tensor) -> Tensor:
     """Whether each element is -infinity."""
     return eq(tensor(input, "isneginf"), -math.inf)
 
 
+@native
 def isreal(input: Tensor) -> Tensor:
     """Whether the imaginary part is zero."""
     return eq(imag(tensor(input, "isreal")), 0)
 
 
+@native
 def signbit(input: Tensor) -> Tensor:
     """Whether the sign bit is set (so -0.0 counts)."""
     x = tensor(input, "signbit")
@@ -537,6 +594,7 @@ def signbit(input: Tensor) -> Tensor:
     return logical_or(lt(x, 0), eq(apply("reciprocal", x), -math.inf))
 
 
+@native
 def isclose(
     input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08,
     equal_nan: bool = False,
@@ -555,6 +613,11 @@ def isclose(
 
 def where(condition: Any, input: Any, other: Any) -> Tensor:
     """input where the condition holds, other elsewhere (all broadcast)."""
+    return _where(condition, input, other)
+
+
+@native_body(any_shape=True)
+def _where(condition: Any, input: Any, other: Any) -> Tensor:
     c = _truth(condition, "where")
     x, y = operands("where", input, other)
     out: Tensor = apply("where", c, x, y)
@@ -563,7 +626,7 @@ def where(condition: Any, input: Any, other: Any) -> Tensor:
 
 def select(condition: Any, input: Any, other: Any) -> Tensor:
     """`where` under its older name."""
-    return where(condition, input, other)
+    return _where(condition, input, other)
 
 
 def masked_fill(input_x: Tensor, mask: Tensor, value: Any) -> Tensor:
@@ -572,6 +635,11 @@ def masked_fill(input_x: Tensor, mask: Tensor, value: Any) -> Tensor:
     Raises:
         TypeError: the mask is no bool tensor, or the value no number or tensor.
     """
+    return _masked_fill(input_x, mask, value)
+
+
+@native_body(any_shape=True)
+def _masked_fill(input_x: Tensor, mask: Tensor, value: Any) -> Tensor:
     x = tensor(input_x, "masked_fill", "input_x")
     if tensor(mask, "masked_fill", "mask").dtype is not bool_:
         raise TypeError(f"For 'masked_fill', 'mask' must be a bool tensor, but got {mask.dtype}.")
@@ -586,6 +654,11 @@ def masked_fill(input_x: Tensor, mask: Tensor, value: Any) -> Tensor:
 
 def cast(input: Any, dtype: DType) -> Tensor:
     """input in another element type: floats to ints towards zero, numbers to bools as `!= 0`."""
+    return _cast(input, dtype)
+
+
+@native_body(any_shape=True)
+def _cast(input: Any, dtype: DType) -> Tensor:
     to = dtype_of(dtype, "cast")
     x = operand(input, "cast")
     return cast_to(x, to) if isinstance(x, Tensor) else constant(x, to)
@@ -594,22 +667,26 @@ def cast(input: Any, dtype: DType) -> Tensor:
 # --- complex --------------------------------------------------------------------------------------
 
 
+@native
 def real(input: Tensor) -> Tensor:
     """The real part."""
     return same("real", input) if tensor(input, "real").dtype.is_complex else input
 
 
+@native
 def imag(input: Tensor) -> Tensor:
     """The imaginary part (zeros of a real tensor)."""
     x = tensor(input, "imag")
     return same("imag", x) if x.dtype.is_complex else sub(x, x)
 
 
+@native
 def conj(input: Tensor) -> Tensor:
     """The complex conjugate."""
     return same("conj", input) if tensor(input, "conj").dtype.is_complex else input
 
 
+@native
 def angle(input: Tensor) -> Tensor:
     """The angle of a complex number in radians; 0 or pi of a real one by its sign."""
     x = tensor(input, "angle")
@@ -619,6 +696,7 @@ def angle(input: Tensor) -> Tensor:
     return where(isnan(x), x, where(lt(x, 0), math.pi, 0.0))
 
 
+@native
 def complex(real: Tensor, imag: Tensor) -> Tensor:
     """real + imag * i."""
     x, y = (inexact(t) for t in operands("complex", real, imag))
@@ -626,11 +704,13 @@ def complex(real: Tensor, imag: Tensor) -> Tensor:
     return out
 
 
+@native
 def polar(abs: Tensor, angle: Tensor) -> Tensor:
     """The complex numbers of given magnitudes and angles in radians."""
     return complex(mul(abs, apply("cos", angle)), mul(abs, apply("sin", angle)))
 
 
+@native
 def view_as_real(input: Tensor) -> Tensor:
     """A last axis of 2 with real and imaginary parts."""
     x = tensor(input, "view_as_real")
@@ -641,21 +721,25 @@ def view_as_real(input: Tensor) -> Tensor:
 # --- compositions ---------------------------------------------------------------------------------
 
 
+@native
 def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, value: Any = 1) -> Tensor:
     """input + value * tensor1 * tensor2."""
     return add(input, mul(mul(tensor1, tensor2), value))
 
 
+@native
 def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, value: Any = 1) -> Tensor:
     """input + value * tensor1 / tensor2."""
     return add(input, mul(_true_div(tensor1, tensor2), value))
 
 
+@native
 def lerp(input: Tensor, end: Tensor, weight: Any) -> Tensor:
     """input + weight * (end - input)."""
     return add(input, mul(sub(end, input), weight))
 
 
+@native
 def addn(x: Any) -> Tensor:
     """The sum of a list of tensors, from first to last.
 
@@ -673,11 +757,13 @@ def addn(x: Any) -> Tensor:
 accumulate_n = addn
 
 
+@native
 def deg2rad(x: Tensor) -> Tensor:
     """Degrees to radians."""
     return mul(inexact(tensor(x, "deg2rad")), math.pi / 180)
 
 
+@native
 def rad2deg(x: Tensor) -> Tensor:
     """Radians to degrees."""
     return mul(inexact(tensor(x, "rad2deg")), 180 / math.pi)
@@ -685,26 +771,29 @@ def rad2deg(x: Tensor) -> Tensor:
 
 def atan2(input: Any, other: Any) -> Tensor:
     """The angle of the point (other, input) from the x axis, in (-pi, pi]."""
-    x, y = (inexact(t) for t in operands("atan2", input, other))
-    out: Tensor = apply("atan2", x, y)
-    return out
+    return _inexact("atan2", input, other)
 
 
+@native
 def hypot(input: Tensor, other: Tensor) -> Tensor:
     """sqrt(input**2 + other**2), scaled so that it does not overflow."""
     x, y = (abs(inexact(t)) for t in operands("hypot", input, other))
-    big, small = maximum(x, y), minimum(x, y)
+    infinite = logical_or(isinf(x), isinf(y))
+    a, b = where(infinite, 1.0, x), where(infinite, 1.0, y)
+    big, small = maximum(a, b), minimum(a, b)
     ratio = div(small, where(eq(big, 0), 1.0, big))
     out = mul(big, apply("sqrt", add(mul(ratio, ratio), 1.0)))
-    return where(isinf(big), math.inf, out)
+    return where(isinf(x), x, where(isinf(y), y, out))
 
 
+@native
 def copysign(x: Tensor, other: Any) -> Tensor:
     """|x| with the sign of other."""
     a, b = (inexact(t) for t in operands("copysign", x, other))
     return where(signbit(b), neg(abs(a)), abs(a))
 
 
+@native
 def heaviside(input: Tensor, values: Tensor) -> Tensor:
     """0 below 0, 1 above, `values` at 0."""
     x, v = operands("heaviside", input, values)
@@ -712,6 +801,7 @@ def heaviside(input: Tensor, values: Tensor) -> Tensor:
     return where(eq(x, 0), v, where(lt(x, 0), zero, where(isnan(x), x, one)))
 
 
+@native
 def logaddexp(input: Tensor, other: Tensor) -> Tensor:
     """log(exp(input) + exp(other)), without overflow."""
     x, y = (inexact(t) for t in operands("logaddexp", input, other))
@@ -720,6 +810,7 @@ def logaddexp(input: Tensor, other: Tensor) -> Tensor:
     return where(isinf(big), big, out)
 
 
+@native
 def logaddexp2(input: Tensor, other: Tensor) -> Tensor:
     """log2(2**input + 2**other), without overflow."""
     x, y = (inexact(t) for t in operands("logaddexp2", input, other))
@@ -729,22 +820,20 @@ def logaddexp2(input: Tensor, other: Tensor) -> Tensor:
     return where(isinf(big), big, out)
 
 
+@native
 def logit(input: Tensor, eps: float | None = None) -> Tensor:
     """log(x / (1 - x)), x first brought into [eps, 1 - eps] if eps is given."""
     x = inexact(tensor(input, "logit"))
-    if eps is not None:
-        x = clamp(x, eps, 1.0 - eps)
-    out: Tensor = apply("log", div(x, sub(1.0, x)))
+    out: Tensor = apply("logit", x, eps=None if eps is None else float(eps))
     return out
 
 
 def xlogy(input: Any, other: Any) -> Tensor:
     """input * log(other), 0 where input is 0 (NaN where other is NaN)."""
-    x, y = (inexact(t) for t in operands("xlogy", input, other))
-    out: Tensor = apply("xlogy", x, y)
-    return out
+    return _inexact("xlogy", input, other)
 
 
+@native
 def xdivy(x: Any, y: Any) -> Tensor:
     """x / y, 0 where x is 0."""
     a, b = (inexact(t) for t in operands("xdivy", x, y))
@@ -752,14 +841,14 @@ def xdivy(x: Any, y: Any) -> Tensor:
     return where(zero, 0.0, div(a, where(zero, 1.0, b)))
 
 
+@native
 def sinc(input: Tensor) -> Tensor:
     """sin(pi x) / (pi x), 1 at 0."""
-    x = mul(inexact(tensor(input, "sinc")), math.pi)
-    zero = eq(x, 0)
-    safe = where(zero, 1.0, x)
-    return where(zero, 1.0, div(apply("sin", safe), safe))
+    out: Tensor = apply("sinc", inexact(tensor(input, "sinc")))
+    return out
 
 
+@native
 def nan_to_num(
     input: Tensor, nan: float | None = None, posinf: float | None = None,
     neginf: float | None = None,

@@ -13,6 +13,7 @@ from cellc_runtime.dtypes import DType, float32, int32, int64
 from ..common._promotion import cast_to, inexact, is_scalar, operands
 from ..common.tensor import Tensor
 from ..core.dispatch import apply
+from ..core.native import native, native_of_types
 from . import functional_array as fa
 from . import functional_create as fc
 from . import functional_grid as fg
@@ -73,21 +74,25 @@ def kaiser_window(window_length: Any, periodic: bool = True, beta: float = 12.0,
 # --- elements -------------------------------------------------------------------------------------
 
 
+@native
 def adjoint(x: Tensor) -> Tensor:
     """The last two axes exchanged, complex numbers conjugated. Source: `mindspore.ops.adjoint`."""
     return m.conj(fa.swapaxes(tensor(x, "adjoint", "x"), -1, -2))
 
 
+@native
 def approximate_equal(x: Tensor, y: Tensor, tolerance: float = 1e-5) -> Tensor:
     """Whether |x - y| < tolerance. Source: `mindspore.ops.approximate_equal`."""
     return m.lt(m.abs(m.sub(x, y)), number(tolerance, "approximate_equal", "tolerance"))
 
 
+@native
 def ldexp(x: Tensor, other: Tensor) -> Tensor:
     """x * 2**other. Source: `mindspore.ops.ldexp`."""
     return m.mul(tensor(x, "ldexp", "x"), m.exp2(inexact(tensor(other, "ldexp", "other"))))
 
 
+@native
 def truncate_div(x: Any, y: Any) -> Tensor:
     """x / y, of ints cut towards zero. Source: `mindspore.ops.truncate_div`."""
     a, b = operands("truncate_div", x, y)
@@ -99,6 +104,7 @@ def truncate_mod(x: Any, y: Any) -> Tensor:
     return m.fmod(x, y)
 
 
+@native_of_types
 def type_as(input: Tensor, other: Tensor) -> Tensor:
     """`input` in the element type of `other`. Source: `mindspore.ops.type_as`."""
     return cast_to(tensor(input, "type_as"), tensor(other, "type_as", "other").dtype)
@@ -145,6 +151,7 @@ def row_stack(tensors: Any) -> Tensor:
     return fa.vstack(tensors)
 
 
+@native
 def channel_shuffle(x: Tensor, groups: int) -> Tensor:
     """Channels (axis 1) of `groups` groups interleaved. Source: `mindspore.ops.channel_shuffle`.
 
@@ -178,6 +185,7 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     return out
 
 
+@native
 def matrix_band_part(x: Tensor, lower: Any, upper: Any) -> Tensor:
     """A band around the diagonal, zeros elsewhere. Source: `mindspore.ops.matrix_band_part`.
 
@@ -199,6 +207,7 @@ def _blocks(what: str, size: Any, pairs: Any, rank: int) -> tuple[tuple[int, ...
     return size, cut
 
 
+@native
 def space_to_batch_nd(input_x: Tensor, block_size: Any, paddings: Any) -> Tensor:
     """Blocks of the last axes moved into the batch. Source: `mindspore.ops.space_to_batch_nd`.
 
@@ -226,6 +235,7 @@ def space_to_batch_nd(input_x: Tensor, block_size: Any, paddings: Any) -> Tensor
                           *(d // s for d, s in zip(x.shape[lead:], size, strict=True))))
 
 
+@native
 def batch_to_space_nd(input_x: Tensor, block_shape: Any, crops: Any) -> Tensor:
     """Blocks of the batch put back into the last axes. Source: `mindspore.ops.batch_to_space_nd`.
 
@@ -258,6 +268,7 @@ def batch_to_space_nd(input_x: Tensor, block_shape: Any, crops: Any) -> Tensor:
 # --- statistics -----------------------------------------------------------------------------------
 
 
+@native
 def cov(input: Tensor, *, correction: int = 1, fweights: Tensor | None = None,
         aweights: Tensor | None = None) -> Tensor:
     """The covariance matrix of variables (rows). Source: `mindspore.ops.cov`.
@@ -367,6 +378,7 @@ def nanquantile(input: Tensor, q: Any, axis: int | None = None, keepdims: bool =
     return _quantile("nanquantile", input, q, axis, keepdims, True)
 
 
+@native
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """The p-norm distance of every pair of rows.
 
@@ -385,6 +397,7 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     return fr.norm(gap, float(p), -1)
 
 
+@native
 def renorm(input: Tensor, p: float, axis: int, maxnorm: float) -> Tensor:
     """Slices along an axis scaled down to a p-norm of at most maxnorm.
 
@@ -393,17 +406,19 @@ def renorm(input: Tensor, p: float, axis: int, maxnorm: float) -> Tensor:
     x = tensor(input, "renorm")
     a = axis_of(axis, x.ndim, "renorm")
     rest = tuple(i for i in range(x.ndim) if i != a)
-    size = m.pow(fr.sum(m.pow(m.abs(x), float(p)), rest, True), 1.0 / p)
+    size = fr._vector_norm(x, float(p), rest, True)
     scale = m.where(m.gt(size, maxnorm), m.div(float(maxnorm), m.add(size, 1e-7)), 1.0)
     return m.mul(x, scale)
 
 
+@native
 def vecdot(x: Tensor, y: Tensor, *, axis: int = -1) -> Tensor:
     """The sum of products along an axis, x conjugated. Source: `mindspore.ops.vecdot`."""
     products = m.mul(m.conj(tensor(x, "vecdot", "x")), tensor(y, "vecdot", "y"))
     return fr.sum(products, axis)
 
 
+@native
 def vector_norm(x: Tensor, ord: Any = 2, axis: Any = None, keepdims: bool = False, *,
                 dtype: DType | None = None) -> Tensor:
     """The norm of vectors over axes. Source: `mindspore.ops.vector_norm`."""
@@ -412,6 +427,7 @@ def vector_norm(x: Tensor, ord: Any = 2, axis: Any = None, keepdims: bool = Fals
     return fr._vector_norm(t, number(ord, "vector_norm", "ord"), axis, keepdims)
 
 
+@native
 def top_k(input_x: Tensor, k: int, sorted: bool = True) -> tuple[Tensor, Tensor]:
     """The k largest along the last axis, and where. Source: `mindspore.ops.top_k`."""
     return fr.topk(input_x, k, -1, True, sorted)
@@ -434,6 +450,7 @@ def intopk(x1: Tensor, x2: Tensor, k: int) -> Tensor:
     return m.lt(fr.sum(m.gt(scores, own), 1), integer(k, "intopk", "k"))
 
 
+@native
 def matrix_power(input: Tensor, n: int) -> Tensor:
     """Square matrices multiplied with themselves n times, n not negative.
 
@@ -490,6 +507,7 @@ def _reduced(x: Tensor, reduction: str, what: str) -> Tensor:
     return x if reduction == "none" else fr.mean(x) if reduction == "mean" else fr.sum(x)
 
 
+@native
 def multi_margin_loss(
     input: Tensor, target: Tensor, p: int = 1, margin: float = 1, weight: Tensor | None = None,
     reduction: str = "mean",
@@ -520,6 +538,7 @@ def multi_margin_loss(
     return _reduced(m.div(each, float(x.shape[1])), reduction, "multi_margin_loss")
 
 
+@native
 def iou(anchor_boxes: Tensor, gt_boxes: Tensor, mode: str = "iou") -> Tensor:
     """How far boxes (n, 4) and (k, 4) overlap: (k, n). Source: `mindspore.ops.iou`.
 
@@ -549,6 +568,7 @@ def iou(anchor_boxes: Tensor, gt_boxes: Tensor, mode: str = "iou") -> Tensor:
     return m.div(inner, m.sub(m.add(areas[0], areas[1]), inner))
 
 
+@native
 def affine_grid(theta: Tensor, size: Any, align_corners: bool = False) -> Tensor:
     """The sampling grid of affine maps, for `grid_sample`. Source: `mindspore.ops.affine_grid`.
 
@@ -578,6 +598,7 @@ def affine_grid(theta: Tensor, size: Any, align_corners: bool = False) -> Tensor
     return fa.reshape(out, (dims[0], *dims[2:], rank))
 
 
+@native
 def grid_sample(
     input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros",
     align_corners: bool | None = None,

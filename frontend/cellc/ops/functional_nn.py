@@ -15,6 +15,7 @@ from ..common._promotion import cast_to, constant, inexact
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor
 from ..core.dispatch import apply, assign, plain_calls
+from ..core.native import native, native_body
 from . import functional_array as fa
 from . import functional_create as fc
 from . import functional_linalg as fl
@@ -31,6 +32,11 @@ def softmax(input: Tensor, axis: int = -1, *, dtype: DType | None = None) -> Ten
     Args:
         dtype: element type to convert to first.
     """
+    return _softmax(input, axis, dtype)
+
+
+@native_body()
+def _softmax(input: Tensor, axis: int, dtype: DType | None) -> Tensor:
     x = _floating(input, "softmax") if dtype is None else \
         cast_to(tensor(input, "softmax"), dtype_of(dtype, "softmax"))
     return _along("softmax", x, axis)
@@ -51,9 +57,15 @@ def _along(op: str, x: Tensor, axis: Any) -> Tensor:
 
 def log_softmax(logits: Tensor, axis: int = -1) -> Tensor:
     """log(softmax(x)) along an axis, computed directly."""
+    return _log_softmax(logits, axis)
+
+
+@native_body()
+def _log_softmax(logits: Tensor, axis: int) -> Tensor:
     return _along("log_softmax", _floating(logits, "log_softmax"), axis)
 
 
+@native
 def softmin(x: Tensor, axis: int = -1, *, dtype: DType | None = None) -> Tensor:
     """softmax(-x) along an axis."""
     return softmax(m.neg(x), axis, dtype=dtype)
@@ -61,6 +73,11 @@ def softmin(x: Tensor, axis: int = -1, *, dtype: DType | None = None) -> Tensor:
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
     """max(x, 0); NaN stays."""
+    return _relu(input, inplace)
+
+
+@native_body(any_shape=True)
+def _relu(input: Tensor, inplace: bool) -> Tensor:
     x = tensor(input, "relu")
     out: Tensor = apply("relu", x)
     return become(x, out) if inplace else out
@@ -72,6 +89,11 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     Args:
         approximate: `"none"` (erf) or `"tanh"`.
     """
+    return _gelu(input, approximate)
+
+
+@native_body(any_shape=True)
+def _gelu(input: Tensor, approximate: str) -> Tensor:
     choice(approximate, ("none", "tanh"), "gelu", "approximate")
     out: Tensor = apply("gelu", _floating(input, "gelu"), approximate=approximate)
     return out
@@ -82,6 +104,7 @@ def fast_gelu(x: Tensor) -> Tensor:
     return _activation("quick_gelu", x)
 
 
+@native_body(by_op=True, any_shape=True)
 def _activation(op: str, x: Any, **attrs: Any) -> Tensor:
     out: Tensor = apply(op, _floating(x, op), **attrs)
     return out
@@ -94,9 +117,15 @@ def silu(input: Tensor) -> Tensor:
 
 def elu(input_x: Tensor, alpha: float = 1.0) -> Tensor:
     """x where positive, alpha (exp(x) - 1) elsewhere."""
+    return _elu(input_x, alpha)
+
+
+@native_body(any_shape=True)
+def _elu(input_x: Tensor, alpha: float) -> Tensor:
     return _activation("elu", input_x, alpha=float(number(alpha, "elu", "alpha")))
 
 
+@native
 def celu(x: Tensor, alpha: float = 1.0) -> Tensor:
     """x where positive, alpha (exp(x / alpha) - 1) elsewhere.
 
@@ -116,11 +145,17 @@ def selu(input_x: Tensor) -> Tensor:
 
 def leaky_relu(input: Tensor, alpha: float = 0.2) -> Tensor:
     """x where positive, alpha x elsewhere."""
+    return _leaky_relu(input, alpha)
+
+
+@native_body(any_shape=True)
+def _leaky_relu(input: Tensor, alpha: float) -> Tensor:
     a = float(number(alpha, "leaky_relu", "alpha"))
     x = tensor(input, "leaky_relu")
     return _activation("leaky_relu", inexact(x), alpha=a)
 
 
+@native
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """x where positive, weight x elsewhere; one weight, or one per channel (axis 1).
 
@@ -139,6 +174,7 @@ def relu6(x: Tensor) -> Tensor:
     return _activation("relu6", x)
 
 
+@native
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
     """x brought into [min_val, max_val].
 
@@ -156,6 +192,11 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tens
 
 def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
     """log(1 + exp(beta x)) / beta; x where beta x > threshold."""
+    return _softplus(input, beta, threshold)
+
+
+@native_body(any_shape=True)
+def _softplus(input: Tensor, beta: float, threshold: float) -> Tensor:
     return _activation("softplus", input, beta=float(number(beta, "softplus", "beta")),
                        threshold=float(number(threshold, "softplus", "threshold")))
 
@@ -175,12 +216,14 @@ def mish(x: Tensor) -> Tensor:
     return _activation("mish", x)
 
 
+@native
 def glu(x: Tensor, axis: int = -1) -> Tensor:
     """The first half along an axis times the sigmoid of the second."""
     first, second = _halves(x, axis, "glu")
     return m.mul(first, apply("sigmoid", second))
 
 
+@native
 def swiglu(input: Tensor, dim: int = -1) -> Tensor:
     """The silu of the first half along an axis times the second."""
     first, second = _halves(input, dim, "swiglu")
@@ -195,6 +238,7 @@ def _halves(x: Any, axis: Any, what: str) -> tuple[Tensor, ...]:
     return fa.chunk(t, 2, a)
 
 
+@native
 def threshold(input: Tensor, thr: float, value: float) -> Tensor:
     """x where above `thr`, `value` elsewhere."""
     x = tensor(input, "threshold")
@@ -203,6 +247,11 @@ def threshold(input: Tensor, thr: float, value: float) -> Tensor:
 
 def dense(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input @ weight.T + bias."""
+    return _dense(input, weight, bias)
+
+
+@native_body()
+def _dense(input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     x, w = tensor(input, "dense"), tensor(weight, "dense", "weight")
     if x.ndim and w.ndim == 2 and x.shape[-1] == w.shape[1] and x.dtype is w.dtype:
         if plain_calls() and (bias is None or _is_row(bias, w)):
@@ -221,6 +270,7 @@ def _is_row(bias: Any, w: Tensor) -> bool:
     return isinstance(bias, Tensor) and bias.shape == w.shape[:1] and bias.dtype is w.dtype
 
 
+@native
 def bias_add(input_x: Tensor, bias: Tensor) -> Tensor:
     """A bias added along the channel axis 1 (the last of a matrix).
 
@@ -248,6 +298,7 @@ def _update(running: Tensor, batch: Tensor, momentum: Any) -> None:
         become(running, new)
 
 
+@native
 def batch_norm(
     input_x: Tensor, running_mean: Tensor, running_var: Tensor, weight: Tensor, bias: Tensor,
     training: bool = False, momentum: Any = 0.1, eps: float = 1e-05,
@@ -299,6 +350,14 @@ def layer_norm(
     Raises:
         ValueError: shapes that do not fit.
     """
+    return _layer_norm(input, normalized_shape, weight, bias, eps)
+
+
+@native_body()
+def _layer_norm(
+    input: Tensor, normalized_shape: Any, weight: Tensor | None, bias: Tensor | None,
+    eps: float,
+) -> Tensor:
     x = _floating(input, "layer_norm")
     shape = (normalized_shape,) if isinstance(normalized_shape, int) else \
         ints(normalized_shape, "layer_norm", "normalized_shape")
@@ -313,6 +372,7 @@ def layer_norm(
     return y  # type: ignore[no-any-return]
 
 
+@native
 def rms_norm(x: Tensor, gamma: Tensor, epsilon: float = 1e-06) -> tuple[Tensor, Tensor]:
     """x / sqrt(mean of squares + epsilon) * gamma over the axes of gamma; also 1 / sqrt(...).
 
@@ -338,6 +398,13 @@ def group_norm(
     Raises:
         ValueError: the channels do not divide into groups.
     """
+    return _group_norm(input, num_groups, weight, bias, eps)
+
+
+@native_body()
+def _group_norm(
+    input: Tensor, num_groups: int, weight: Tensor | None, bias: Tensor | None, eps: float
+) -> Tensor:
     x = _floating(input, "group_norm")
     groups = integer(num_groups, "group_norm", "num_groups")
     if x.ndim < 2 or groups < 1 or x.shape[1] % groups:
@@ -350,6 +417,7 @@ def group_norm(
     return y  # type: ignore[no-any-return]
 
 
+@native
 def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
     """x over its p-norm along an axis (at least eps)."""
     x = _floating(input, "normalize")

@@ -19,6 +19,7 @@ from ..common._found import traced, true_positions, unraveled
 from ..common._promotion import cast_to, common, constant, inexact
 from ..common.tensor import Array, Tensor
 from ..core.dispatch import apply
+from ..core.native import native, native_body
 from ..pynative.recorder import active_recordings
 from . import functional_math as m
 from ._args import axes_of, axis_of, choice, dtype_of, integer, need_known, number, tensor
@@ -47,10 +48,17 @@ def sum(
         keepdim: keep reduced axes as size 1.
         dtype: element type to convert to first.
     """
-    x = tensor(input, "sum")
-    to = dtype_of(dtype, "sum") if dtype is not None else \
+    return total("reduce_sum", input, dim, keepdim, dtype)
+
+
+@native_body(by_op=True)
+def total(op: str, input: Tensor, axis: Any, keepdims: bool, dtype: DType | None) -> Tensor:
+    """A sum or product over axes, of ints and bools in int64 unless a type is given."""
+    what = op.removeprefix("reduce_")
+    x = tensor(input, what)
+    to = dtype_of(dtype, what) if dtype is not None else \
         x.dtype if x.dtype.is_inexact else int64
-    return _reduce("reduce_sum", cast_to(x, to), dim, keepdim, "sum")
+    return _reduce(op, cast_to(x, to), axis, keepdims, what)
 
 
 def mean(x: Tensor, axis: Any = None, keep_dims: bool = False) -> Tensor:
@@ -59,6 +67,11 @@ def mean(x: Tensor, axis: Any = None, keep_dims: bool = False) -> Tensor:
     Raises:
         TypeError: a tensor of bools.
     """
+    return _mean(x, axis, keep_dims)
+
+
+@native_body()
+def _mean(x: Tensor, axis: Any, keep_dims: bool) -> Tensor:
     t = tensor(x, "mean", "x")
     if t.dtype is bool_:
         raise TypeError("For 'mean', bool tensors are not supported; cast to a number type.")
@@ -71,25 +84,35 @@ def prod(
     input: Tensor, axis: Any = None, keep_dims: bool = False, dtype: DType | None = None
 ) -> Tensor:
     """The product over axes; ints and bools are multiplied in int64."""
-    x = tensor(input, "prod")
-    to = dtype_of(dtype, "prod") if dtype is not None else \
-        x.dtype if x.dtype.is_inexact else int64
-    return _reduce("reduce_prod", cast_to(x, to), axis, keep_dims, "prod")
+    return total("reduce_prod", input, axis, keep_dims, dtype)
 
 
 def any(input: Tensor, axis: Any = None, keep_dims: bool = False) -> Tensor:
     """Whether one element over the axes is non-zero."""
-    return _reduce("reduce_any", cast_to(tensor(input, "any"), bool_), axis, keep_dims, "any")
+    return truth("reduce_any", input, axis, keep_dims)
 
 
 def all(input: Tensor, axis: Any = None, keep_dims: bool = False) -> Tensor:
     """Whether all elements over the axes are non-zero."""
-    return _reduce("reduce_all", cast_to(tensor(input, "all"), bool_), axis, keep_dims, "all")
+    return truth("reduce_all", input, axis, keep_dims)
 
 
-def _extreme(
+@native_body(by_op=True)
+def truth(op: str, input: Tensor, axis: Any, keepdims: bool) -> Tensor:
+    """Whether one element over the axes is non-zero, or all are."""
+    what = op.removeprefix("reduce_")
+    return _reduce(op, cast_to(tensor(input, what), bool_), axis, keepdims, what)
+
+
+@native_body(by_op=True)
+def extreme(
     op: str, input: Tensor, axis: Any, keepdims: bool, initial: Any, where: Any
 ) -> Tensor:
+    """The largest or smallest element over axes.
+
+    Raises:
+        ValueError: `where` is given without `initial`.
+    """
     x = tensor(input, op)
     if x.dtype is bool_:
         return any(x, axis, keepdims) if op == "reduce_max" else all(x, axis, keepdims)
@@ -114,7 +137,7 @@ def amax(
         initial: the result is at least this.
         where: only elements where it holds count (needs `initial`).
     """
-    return _extreme("reduce_max", input, axis, keepdims, initial, where)
+    return extreme("reduce_max", input, axis, keepdims, initial, where)
 
 
 def amin(
@@ -127,7 +150,7 @@ def amin(
         initial: the result is at most this.
         where: only elements where it holds count (needs `initial`).
     """
-    return _extreme("reduce_min", input, axis, keepdims, initial, where)
+    return extreme("reduce_min", input, axis, keepdims, initial, where)
 
 
 def _arg(op: str, x: Tensor, axis: int, keepdims: bool) -> Tensor:
@@ -138,14 +161,17 @@ def _arg(op: str, x: Tensor, axis: int, keepdims: bool) -> Tensor:
     return out
 
 
-def _with_index(
-    op: str, x: Tensor, axis: Any, keepdims: bool, initial: Any, where: Any
+@native_body(by_op=True)
+def with_index(
+    op: str, input: Tensor, axis: Any, keepdims: bool, initial: Any, where: Any
 ) -> tuple[Tensor, Tensor]:
-    extreme, arg = ("reduce_max", "argmax") if op == "max" else ("reduce_min", "argmin")
+    """The largest or smallest elements along an axis, and their positions."""
+    x = tensor(input, op)
+    name, arg = ("reduce_max", "argmax") if op == "max" else ("reduce_min", "argmin")
     if axis is None:
-        return _extreme(extreme, x, None, False, initial, where), constant(0, int64)
+        return extreme(name, x, None, False, initial, where), constant(0, int64)
     a = axis_of(axis, x.ndim, op)
-    values = _extreme(extreme, x, a, keepdims, initial, where)
+    values = extreme(name, x, a, keepdims, initial, where)
     return values, cast_to(_arg(arg, x, a, keepdims), int64)
 
 
@@ -157,7 +183,7 @@ def max(
 
     With axis None: the largest of all, and 0.
     """
-    return _with_index("max", tensor(input, "max"), axis, keepdims, initial, where)
+    return with_index("max", input, axis, keepdims, initial, where)
 
 
 def min(
@@ -168,9 +194,10 @@ def min(
 
     With axis None: the smallest of all, and 0.
     """
-    return _with_index("min", tensor(input, "min"), axis, keepdims, initial, where)
+    return with_index("min", input, axis, keepdims, initial, where)
 
 
+@native
 def aminmax(
     input: Tensor, *, axis: int | None = 0, keepdims: bool = False
 ) -> tuple[Tensor, Tensor]:
@@ -180,21 +207,32 @@ def aminmax(
 
 def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """The position (int64) of the first largest element along an axis; of all if dim is None."""
-    return _position("argmax", tensor(input, "argmax"), dim, keepdim)
+    return position("argmax", input, dim, keepdim)
 
 
 def argmin(input: Tensor, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """The position (int32) of the first smallest element along an axis; of all if axis is None."""
-    return cast_to(_position("argmin", tensor(input, "argmin"), axis, keepdims), int32)
+    return position("argmin", input, axis, keepdims)
 
 
-def _position(op: str, x: Tensor, axis: int | None, keepdims: bool) -> Tensor:
+@native_body(by_op=True)
+def position(op: str, input: Tensor, axis: int | None, keepdims: bool) -> Tensor:
+    """The position of the first largest or smallest element along an axis, of all if None."""
+    x = tensor(input, op)
     if axis is None:
-        return _arg(op, apply("reshape", x, shape=(x.size,)), 0, False)
-    return _arg(op, x, axis_of(axis, x.ndim, op), keepdims)
+        found = _arg(op, apply("reshape", x, shape=(x.size,)), 0, False)
+    else:
+        found = _arg(op, x, axis_of(axis, x.ndim, op), keepdims)
+    return found if op == "argmax" else cast_to(found, int32)
 
 
-def _spread(op: str, input: Tensor, axis: Any, ddof: Any, keepdims: bool) -> Tensor:
+@native_body(by_op=True)
+def spread(op: str, input: Tensor, axis: Any, ddof: Any, keepdims: bool) -> Tensor:
+    """The variance or standard deviation over axes.
+
+    Raises:
+        TypeError: the elements are no floats.
+    """
     x = tensor(input, op)
     if not x.dtype.is_float:
         raise TypeError(f"For '{op}', 'input' must be a tensor of floats, but got {x.dtype}.")
@@ -206,14 +244,15 @@ def _spread(op: str, input: Tensor, axis: Any, ddof: Any, keepdims: bool) -> Ten
 
 def var(input: Tensor, axis: Any = None, ddof: Any = 0, keepdims: bool = False) -> Tensor:
     """The variance over axes: the sum of squared deviations over (n - ddof)."""
-    return _spread("var", input, axis, ddof, keepdims)
+    return spread("var", input, axis, ddof, keepdims)
 
 
 def std(input: Tensor, axis: Any = None, ddof: Any = 0, keepdims: bool = False) -> Tensor:
     """The standard deviation over axes: the square root of `var`."""
-    return _spread("std", input, axis, ddof, keepdims)
+    return spread("std", input, axis, ddof, keepdims)
 
 
+@native
 def var_mean(
     input: Tensor, axis: Any = None, ddof: Any = 0, keepdims: bool = False
 ) -> tuple[Tensor, Tensor]:
@@ -221,6 +260,7 @@ def var_mean(
     return var(input, axis, ddof, keepdims), mean(input, axis, keepdims)
 
 
+@native
 def std_mean(
     input: Tensor, axis: Any = None, ddof: Any = 0, keepdims: bool = False
 ) -> tuple[Tensor, Tensor]:
@@ -236,9 +276,15 @@ def _drop(x: Tensor, axes: tuple[int, ...]) -> Tensor:
 
 def logsumexp(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
     """log of the sum of exponentials over axes, without overflow."""
+    return _logsumexp(input, dim, keepdim)
+
+
+@native_body()
+def _logsumexp(input: Tensor, dim: Any, keepdim: bool) -> Tensor:
     return _reduce("logsumexp", inexact(tensor(input, "logsumexp")), dim, keepdim)
 
 
+@native
 def nansum(
     input: Tensor, axis: Any = None, keepdims: bool = False, *, dtype: DType | None = None
 ) -> Tensor:
@@ -248,6 +294,7 @@ def nansum(
     return sum(x, axis, keepdims, dtype=dtype)
 
 
+@native
 def nanmean(
     input: Tensor, axis: Any = None, keepdims: bool = False, *, dtype: DType | None = None
 ) -> Tensor:
@@ -257,6 +304,7 @@ def nanmean(
     return m.div(nansum(x, axis, keepdims, dtype=dtype), sum(known, axis, keepdims, dtype=dtype))
 
 
+@native
 def count_nonzero(
     x: Tensor, axis: Any = (), keep_dims: bool = False, dtype: DType = int32
 ) -> Tensor:
@@ -286,6 +334,11 @@ def norm(
         ValueError: an order that is not supported for matrices (2, -2, "nuc": they need singular
             values), or more than two axes.
     """
+    return _norm(A, ord, dim, keepdim, dtype)
+
+
+@native_body()
+def _norm(A: Tensor, ord: Any, dim: Any, keepdim: bool, dtype: DType | None) -> Tensor:
     x = inexact(tensor(A, "norm", "A"))
     x = x if dtype is None else cast_to(x, dtype_of(dtype, "norm"))
     if ord is None or ord == "fro":
@@ -299,21 +352,10 @@ def norm(
 
 
 def _vector_norm(x: Tensor, p: float, dim: Any, keepdim: bool) -> Tensor:
-    size = m.abs(x)
-    if p == math.inf:
-        return amax(size, dim, keepdim)
-    if p == -math.inf:
-        return amin(size, dim, keepdim)
-    if p == 0:
-        return sum(cast_to(m.ne(size, 0), size.dtype), dim, keepdim)
-    wide = _wide(size)
-    if p == 2:
-        out: Tensor = apply("sqrt", sum(m.mul(wide, wide), dim, keepdim))
-    elif p == 1:
-        out = sum(wide, dim, keepdim)
-    else:
-        out = m.pow(sum(m.pow(wide, float(p)), dim, keepdim), 1.0 / p)
-    return cast_to(out, size.dtype)
+    sizes = m.abs(x) if x.dtype.is_complex else x
+    out: Tensor = apply("norm", sizes, axes=axes_of(dim, x.ndim, "norm"), keepdims=bool(keepdim),
+                        p=float(p))
+    return out
 
 
 def _matrix_norm(x: Tensor, ord: Any, axes: tuple[int, ...], keepdim: bool) -> Tensor:
@@ -328,11 +370,13 @@ def _matrix_norm(x: Tensor, ord: Any, axes: tuple[int, ...], keepdim: bool) -> T
     return out if keepdim else _drop(out, axes)
 
 
+@native
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     """The p-norm of input - other over all elements."""
     return _vector_norm(inexact(m.sub(input, other)), number(p, "dist", "p"), None, False)
 
 
+@native
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0) -> Tensor:
     """The p-norm distances between the rows of x1 (..., P, M) and x2 (..., R, M): (..., P, R)."""
     a, b = (inexact(x) for x in common("cdist", x1, x2))
@@ -350,6 +394,11 @@ def cumsum(x: Tensor, axis: int, dtype: DType | None = None) -> Tensor:
     Raises:
         TypeError: a tensor of bools.
     """
+    return _cumsum(x, axis, dtype)
+
+
+@native_body()
+def _cumsum(x: Tensor, axis: int, dtype: DType | None) -> Tensor:
     t = tensor(x, "cumsum", "x")
     t = t if dtype is None else cast_to(t, dtype_of(dtype, "cumsum"))
     if t.dtype is bool_:
@@ -357,6 +406,7 @@ def cumsum(x: Tensor, axis: int, dtype: DType | None = None) -> Tensor:
     return _running("cumsum", t, axis)
 
 
+@native
 def cumprod(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
     """The product of each element and those before it along an axis; ints in int64."""
     t = tensor(input, "cumprod")
@@ -381,22 +431,21 @@ def cummin(input: Tensor, axis: int) -> tuple[Tensor, Tensor]:
     return _running_extreme("cummin", input, axis)
 
 
+@native_body(by_op=True)
 def _running_extreme(op: str, input: Tensor, axis: int) -> tuple[Tensor, Tensor]:
     x = tensor(input, op)
     values, index = apply(op, x, axis=axis_of(axis, x.ndim, op))
     return values, cast_to(index, int64)
 
 
+@native
 def logcumsumexp(input: Tensor, axis: int) -> Tensor:
-    """log of the running sum of exponentials along an axis, shifted by the largest element."""
+    """log of the running sum of exponentials along an axis, without overflow."""
     x = tensor(input, "logcumsumexp")
-    wide = _wide(inexact(x))
-    top = amax(wide, axis, True)
-    top = apply("stop_gradient", m.where(m.isfinite(top), top, 0.0))
-    out = m.add(apply("log", cumsum(apply("exp", m.sub(wide, top)), axis)), top)
-    return cast_to(out, x.dtype)
+    return cast_to(_running("logcumsumexp", inexact(x), axis), x.dtype)
 
 
+@native
 def diff(
     x: Tensor, n: int = 1, axis: int = -1, prepend: Tensor | None = None,
     append: Tensor | None = None,
@@ -420,6 +469,7 @@ def _from(x: Tensor, axis: int, start: int, stop: int) -> Tensor:
     return out
 
 
+@native
 def trapz(y: Tensor, x: Tensor | None = None, *, dx: float = 1.0, dim: int = -1) -> Tensor:
     """The integral along an axis by the trapezoid rule."""
     t = inexact(tensor(y, "trapz", "y"))
@@ -440,17 +490,24 @@ def trapz(y: Tensor, x: Tensor | None = None, *, dx: float = 1.0, dim: int = -1)
 
 def sort(input_x: Tensor, axis: int = -1, descending: bool = False) -> tuple[Tensor, Tensor]:
     """Elements in order along an axis (NaN last, stable), and their old positions (int32)."""
+    return _sort(input_x, axis, descending)
+
+
+@native_body()
+def _sort(input_x: Tensor, axis: int, descending: bool) -> tuple[Tensor, Tensor]:
     x = tensor(input_x, "sort", "input_x")
     a = axis_of(axis, x.ndim, "sort")
     values, index = apply("sort", x, axis=a, descending=bool(descending))
     return values, cast_to(index, int32)
 
 
+@native
 def argsort(input: Tensor, axis: int = -1, descending: bool = False) -> Tensor:
     """The positions (int32) of the elements in order along an axis."""
     return sort(tensor(input, "argsort"), axis, descending)[1]
 
 
+@native
 def msort(input: Tensor) -> Tensor:
     """Elements in ascending order along the first axis."""
     return sort(input, 0)[0]
@@ -468,6 +525,13 @@ def topk(
     Raises:
         ValueError: k is negative or exceeds the length of the axis.
     """
+    return _topk(input, k, dim, largest, sorted)
+
+
+@native_body()
+def _topk(
+    input: Tensor, k: int, dim: int | None, largest: bool, sorted: bool
+) -> tuple[Tensor, Tensor]:
     x = tensor(input, "topk")
     count = integer(k, "topk", "k")
     a = axis_of(-1 if dim is None else dim, x.ndim, "topk", "dim")
@@ -487,6 +551,7 @@ def _swapped(rank: int, axis: int) -> tuple[int, ...]:
     return tuple(perm)
 
 
+@native
 def median(input: Tensor, axis: int = -1, keepdims: bool = False) -> tuple[Tensor, Tensor]:
     """The lower median along an axis, and its position (int64)."""
     x = tensor(input, "median")
@@ -497,6 +562,7 @@ def median(input: Tensor, axis: int = -1, keepdims: bool = False) -> tuple[Tenso
     return out if keepdims else (_drop(out[0], (a,)), _drop(out[1], (a,)))
 
 
+@native
 def kthvalue(
     input: Tensor, k: int, dim: int = -1, keepdim: bool = False
 ) -> tuple[Tensor, Tensor]:
@@ -705,6 +771,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     return Tensor._from_array(np.bincount(x, w, minlength).astype(np.float32))
 
 
+@native
 def searchsorted(
     sorted_sequence: Tensor, values: Any, *, out_int32: bool = False, right: bool = False,
     side: str | None = None, sorter: Tensor | None = None,

@@ -18,6 +18,7 @@ from cellc_runtime.dtypes import bool_, int64
 from ..common._promotion import cast_to
 from ..common.tensor import Tensor
 from ..core.dispatch import apply, scan
+from ..core.native import native
 from . import functional_array as fa
 from . import functional_create as fc
 from . import functional_grid as fg
@@ -99,6 +100,7 @@ def _empty(shape: Sequence[int]) -> bool:
     return 0 in shape
 
 
+@native
 def inverse(input: Tensor) -> Tensor:
     """The inverses of square matrices (..., n, n); infinities and NaNs where there is none.
 
@@ -116,6 +118,7 @@ def inverse(input: Tensor) -> Tensor:
     return fa.reshape(_solved(as_batch(x), eye), x.shape)
 
 
+@native
 def matrix_solve(matrix: Tensor, rhs: Tensor, adjoint: bool = False) -> Tensor:
     """x of matrix @ x = rhs, for (..., n, n) and (..., n, k).
 
@@ -146,6 +149,7 @@ def matrix_solve(matrix: Tensor, rhs: Tensor, adjoint: bool = False) -> Tensor:
     return fa.reshape(_solved(as_batch(a), as_batch(b)), b.shape)
 
 
+@native
 def det(input: Tensor) -> Tensor:
     """The determinants of square matrices (..., n, n).
 
@@ -162,6 +166,7 @@ def det(input: Tensor) -> Tensor:
     return fa.reshape(cast_to(m.mul(fr.prod(pivots, 0), sign), x.dtype), x.shape[:-2])
 
 
+@native
 def slogdet(input: Tensor) -> tuple[Tensor, Tensor]:
     """The signs of determinants and the logarithms of their sizes; 0 and -inf if singular.
 
@@ -182,6 +187,7 @@ def slogdet(input: Tensor) -> tuple[Tensor, Tensor]:
             fa.reshape(cast_to(size, x.dtype), lead))
 
 
+@native
 def logdet(input: Tensor) -> Tensor:
     """The logarithms of determinants; NaN where one is negative.
 
@@ -200,6 +206,7 @@ def matrix_determinant(input: Tensor) -> Tensor:
     return det(input)
 
 
+@native
 def log_matrix_determinant(input: Tensor) -> tuple[Tensor, Tensor]:
     """`slogdet` under its older name."""
     return slogdet(input)
@@ -221,6 +228,7 @@ def _factor(
     return [m.sub(x, m.mul(line, fa.swapaxes(line, 1, 2)))], [fa.squeeze(line, 2)]
 
 
+@native
 def cholesky(input_x: Tensor, upper: bool = False) -> Tensor:
     """The lower triangles L of symmetric positive definite matrices: L @ L.T is the matrix.
 
@@ -245,6 +253,7 @@ def cholesky(input_x: Tensor, upper: bool = False) -> Tensor:
     return fa.reshape(out, x.shape)
 
 
+@native
 def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor:
     """x of A @ x = input, for the Cholesky factor `input2` of A.
 
@@ -264,6 +273,7 @@ def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor
     return matrix_solve(low, matrix_solve(low, input), True)
 
 
+@native
 def cholesky_inverse(input_x: Tensor, upper: bool = False) -> Tensor:
     """The inverse of the matrix whose Cholesky factor is given.
 

@@ -16,6 +16,7 @@ from cellc_runtime.dtypes import int64
 from ..common._promotion import cast_to, operands
 from ..common.tensor import Tensor
 from ..core.dispatch import apply
+from ..core.native import native, native_body
 from . import functional_array as fa
 from . import functional_math as m
 from . import functional_reduce as fr
@@ -102,6 +103,14 @@ def conv2d(
     Raises:
         ValueError: shapes or options that do not fit.
     """
+    return _conv2d(input, weight, bias, stride, pad_mode, padding, dilation, groups)
+
+
+@native_body()
+def _conv2d(
+    input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, pad_mode: str,
+    padding: Any, dilation: Any, groups: int,
+) -> Tensor:
     x, w = operands("conv2d", _image(input, 2, "conv2d"), tensor(weight, "conv2d", "weight"))
     known = x._eager and w._eager and type(pad_mode) is str and all(
         map(_is_plain, (stride, padding, dilation, groups)))
@@ -159,6 +168,7 @@ def _biased(x: Tensor, bias: Tensor | None, what: str) -> Tensor:
     return m.add(x, fa.reshape(cast_to(b, x.dtype), (x.shape[1],) + (1,) * (x.ndim - 2)))
 
 
+@native
 def conv1d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1,
     pad_mode: str = "valid", padding: Any = 0, dilation: Any = 1, groups: int = 1,
@@ -179,6 +189,7 @@ def conv1d(
     return fa.squeeze(out, 2)
 
 
+@native
 def conv3d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1,
     pad_mode: str = "valid", padding: Any = 0, dilation: Any = 1, groups: int = 1,
@@ -206,6 +217,7 @@ def conv3d(
     return _biased(fa.swapaxes(shaped, 1, 2), bias, "conv3d")
 
 
+@native
 def conv_transpose2d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1,
     padding: Any = 0, output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
@@ -296,6 +308,14 @@ def max_pool2d(
         return_indices: also the flat position of each in its plane, int64.
         ceil_mode: a last window may reach beyond the image.
     """
+    return _max_pool2d(x, kernel_size, stride, padding, dilation, return_indices, ceil_mode)
+
+
+@native_body()
+def _max_pool2d(
+    x: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, return_indices: bool,
+    ceil_mode: bool,
+) -> Any:
     t, added = _batched(x, 2, "max_pool2d")
     size, step, pad = _window(kernel_size, stride, padding, 2, "max_pool2d")
     gaps = _positive(repeated(dilation, 2, "max_pool2d", "dilation"), "max_pool2d", "dilation")
@@ -337,6 +357,7 @@ def max_pool1d(
     return _unbatched(fa.squeeze(out, 2), added)
 
 
+@native
 def avg_pool2d(
     input_x: Tensor, kernel_size: Any = 1, stride: Any = 1, padding: Any = 0,
     ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int = 0,
@@ -360,6 +381,7 @@ def avg_pool2d(
     return _unbatched(out, added)
 
 
+@native
 def avg_pool1d(
     input_x: Tensor, kernel_size: Any = 1, stride: Any = 1, padding: Any = 0,
     ceil_mode: bool = False, count_include_pad: bool = True,
@@ -381,6 +403,7 @@ def _output_size(given: Any, size: Ints, what: str) -> Ints:
     return _positive(out, what, "output_size")
 
 
+@native
 def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
     """Means of windows that divide the image evenly into rows and columns (None keeps a size)."""
     t, added = _batched(input, 2, "adaptive_avg_pool2d")
@@ -388,6 +411,7 @@ def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
     return _unbatched(apply("adaptive_avg_pool2d", t, output_size=size), added)
 
 
+@native
 def adaptive_max_pool2d(
     input: Tensor, output_size: Any, return_indices: bool = False
 ) -> Any:
@@ -400,6 +424,7 @@ def adaptive_max_pool2d(
     return _unbatched(out, added)
 
 
+@native
 def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
     """Means of windows that divide (N, C, L) evenly."""
     t, added = _batched(input, 1, "adaptive_avg_pool1d")
@@ -407,6 +432,7 @@ def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
     return _unbatched(fa.squeeze(out, 2), added)
 
 
+@native
 def adaptive_max_pool1d(input: Tensor, output_size: Any) -> Tensor:
     """Maxima of windows that divide (N, C, L) evenly."""
     t, added = _batched(input, 1, "adaptive_max_pool1d")
@@ -418,6 +444,7 @@ def _one(size: Any) -> Any:
     return size[0] if isinstance(size, (list, tuple)) else size
 
 
+@native
 def lp_pool2d(
     x: Tensor, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
 ) -> Tensor:
@@ -431,6 +458,7 @@ def lp_pool2d(
 # --- windows as columns ---------------------------------------------------------------------------
 
 
+@native
 def unfold(
     input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
 ) -> Tensor:
@@ -480,6 +508,7 @@ def image_patches(
     return fa.reshape(fa.swapaxes(parts, 1, 2), (n, -1, *size))
 
 
+@native
 def fold(
     input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
     stride: Any = 1,
@@ -588,6 +617,7 @@ _MODES = {"nearest": (1, 2, 3), "nearest-exact": (1, 2, 3), "linear": (1,), "bil
           "trilinear": (3,), "bicubic": (2,), "area": (1, 2, 3)}
 
 
+@native
 def interpolate(
     input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
     align_corners: bool | None = None, recompute_scale_factor: bool | None = None,
@@ -660,6 +690,7 @@ def upsample(
     return interpolate(input, size, scale_factor, mode, align_corners, recompute_scale_factor)
 
 
+@native
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     """(..., C r r, H, W) rearranged to (..., C, H r, W r).
 
@@ -677,6 +708,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     return fa.reshape(fa.transpose(blocks, order), (*lead, c // (r * r), h * r, w * r))
 
 
+@native
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     """(..., C, H r, W r) rearranged to (..., C r r, H, W).
 
@@ -697,6 +729,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
 # --- local response normalisation -----------------------------------------------------------------
 
 
+@native
 def lrn(
     x: Tensor, depth_radius: int = 5, bias: float = 1.0, alpha: float = 1.0, beta: float = 0.5,
     norm_region: str = "ACROSS_CHANNELS",

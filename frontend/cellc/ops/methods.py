@@ -23,6 +23,7 @@ from ..common.dtype import convert
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor
 from ..core.dispatch import apply
+from ..core.native import native, native_body, native_of_types
 from . import functional_array as fa
 from . import functional_create as fc
 from . import functional_grid as fg
@@ -142,9 +143,14 @@ def astype(self: Tensor, dtype: Any, copy: bool = True) -> Tensor:
     Args:
         copy: False returns the tensor itself if it has the type already.
     """
+    return _astype(self, dtype, copy)
+
+
+@native_body()
+def _astype(self: Tensor, dtype: Any, copy: bool) -> Tensor:
     to = convert(dtype, "Tensor.astype")
     if self.dtype is to:
-        return self if not copy or not self._eager else fresh(self)
+        return fresh(self) if copy else self
     return cast_to(self, to)
 
 
@@ -158,6 +164,7 @@ def fresh(x: Tensor) -> Tensor:
     return out
 
 
+@native
 def to(self: Tensor, *args: Any, dtype: Any = None, **_: Any) -> Tensor:
     """The tensor in another element type (device names are accepted and ignored).
 
@@ -176,8 +183,12 @@ def to(self: Tensor, *args: Any, dtype: Any = None, **_: Any) -> Tensor:
 
 
 def _converter(dtype: DType) -> Callable[[Tensor], Tensor]:
-    def method(self: Tensor) -> Tensor:
+    @native_body(any_shape=True)
+    def converted(self: Tensor) -> Tensor:
         return cast_to(self, dtype)
+
+    def method(self: Tensor) -> Tensor:
+        return converted(self)
 
     method.__doc__ = f"The tensor in {dtype.name}."
     return method
@@ -188,6 +199,7 @@ def type_(self: Tensor, dtype: Any = None) -> Any:
     return str(self.dtype) if dtype is None else cast_to(self, convert(dtype, "Tensor.type"))
 
 
+@native_of_types
 def type_as(self: Tensor, other: Tensor) -> Tensor:
     """The tensor in the element type of another."""
     return cast_to(self, other.dtype)
@@ -202,11 +214,21 @@ def _dims(args: tuple[Any, ...]) -> Any:
 
 def reshape(self: Tensor, *shape: Any) -> Tensor:
     """The same elements under another shape, given as one tuple or as arguments."""
+    return _reshape(self, shape)
+
+
+@native_body()
+def _reshape(self: Tensor, shape: tuple[Any, ...]) -> Tensor:
     return fa.reshape(self, _dims(shape))
 
 
 def transpose(self: Tensor, *axes: Any, dim0: int | None = None, dim1: int | None = None) -> Tensor:
     """Axes permuted (reversed if none are given); two ints name two axes to be swapped."""
+    return _transpose(self, axes, dim0, dim1)
+
+
+@native_body()
+def _transpose(self: Tensor, axes: tuple[Any, ...], dim0: int | None, dim1: int | None) -> Tensor:
     if dim0 is not None and dim1 is not None:
         axes = (dim0, dim1)
     if len(axes) == 2:
@@ -217,14 +239,25 @@ def transpose(self: Tensor, *axes: Any, dim0: int | None = None, dim1: int | Non
 
 def permute(self: Tensor, *axis: Any) -> Tensor:
     """Axes permuted."""
+    return _permute(self, axis)
+
+
+@native_body()
+def _permute(self: Tensor, axis: tuple[Any, ...]) -> Tensor:
     return fa.transpose(self, _dims(axis))
 
 
 def expand(self: Tensor, *size: Any) -> Tensor:
     """Broadcast to a shape; -1 keeps a length."""
+    return _expand(self, size)
+
+
+@native_body()
+def _expand(self: Tensor, size: tuple[Any, ...]) -> Tensor:
     return fa.broadcast_to(self, _dims(size))
 
 
+@native
 def repeat(self: Tensor, *times: Any, repeats: Any = None) -> Tensor:
     """Tiled: repeats[i] times along axis i."""
     return fa.tile(self, _dims(times) if repeats is None else repeats)
@@ -232,16 +265,31 @@ def repeat(self: Tensor, *times: Any, repeats: Any = None) -> Tensor:
 
 def tile(self: Tensor, *dims: Any) -> Tensor:
     """Tiled: dims[i] times along axis i."""
+    return _tile(self, dims)
+
+
+@native_body()
+def _tile(self: Tensor, dims: tuple[Any, ...]) -> Tensor:
     return fa.tile(self, _dims(dims))
 
 
 def flip(self: Tensor, *dims: Any) -> Tensor:
     """The order of elements reversed along axes."""
+    return _flip(self, dims)
+
+
+@native_body()
+def _flip(self: Tensor, dims: tuple[Any, ...]) -> Tensor:
     return fa.flip(self, _dims(dims))
 
 
 def view_as(self: Tensor, other: Tensor) -> Tensor:
     """Reshaped to the shape of another tensor."""
+    return _view_as(self, other)
+
+
+@native_body(types_only=True)
+def _view_as(self: Tensor, other: Tensor) -> Tensor:
     return fa.reshape(self, other.shape)
 
 
@@ -266,7 +314,15 @@ def sum_(
         keepdims, keepdim: keep reduced axes as size 1.
         initial: added to the result.
     """
-    out = fr.sum(self, axis if dim is None else dim, keepdims or keepdim, dtype=dtype)
+    return _sum_(self, axis, dtype, keepdims, initial, dim, keepdim)
+
+
+@native_body()
+def _sum_(
+    self: Tensor, axis: Any, dtype: DType | None, keepdims: bool, initial: Any, dim: Any,
+    keepdim: bool,
+) -> Tensor:
+    out = fr.total("reduce_sum", self, axis if dim is None else dim, keepdims or keepdim, dtype)
     return out if initial is None else m.add(out, initial)
 
 
@@ -275,6 +331,14 @@ def mean(
     dim: Any = None, keepdim: bool = False, dtype: DType | None = None,
 ) -> Tensor:
     """The mean over axes."""
+    return _mean(self, axis, keep_dims, keepdims, dim, keepdim, dtype)
+
+
+@native_body()
+def _mean(
+    self: Tensor, axis: Any, keep_dims: bool, keepdims: bool, dim: Any, keepdim: bool,
+    dtype: DType | None,
+) -> Tensor:
     x = self if dtype is None else cast_to(self, dtype)
     return fr.mean(x, axis if dim is None else dim, keep_dims or keepdims or keepdim)
 
@@ -284,7 +348,8 @@ def prod(
     dim: Any = None, keepdim: bool = False, keepdims: bool = False,
 ) -> Tensor:
     """The product over axes."""
-    return fr.prod(self, axis if dim is None else dim, keep_dims or keepdim or keepdims, dtype)
+    return fr.total("reduce_prod", self, axis if dim is None else dim,
+                    keep_dims or keepdim or keepdims, dtype)
 
 
 def all_(
@@ -292,7 +357,7 @@ def all_(
     keepdim: bool = False,
 ) -> Tensor:
     """Whether all elements over the axes are non-zero."""
-    return fr.all(self, axis if dim is None else dim, keep_dims or keepdim)
+    return fr.truth("reduce_all", self, axis if dim is None else dim, keep_dims or keepdim)
 
 
 def any_(
@@ -300,10 +365,12 @@ def any_(
     keepdim: bool = False,
 ) -> Tensor:
     """Whether one element over the axes is non-zero."""
-    return fr.any(self, axis if dim is None else dim, keep_dims or keepdim)
+    return fr.truth("reduce_any", self, axis if dim is None else dim, keep_dims or keepdim)
 
 
-def _extreme_method(pair: Any, values: Any) -> Callable[..., Any]:
+def _extreme_method(name: str, between: Callable[[Any, Any], Tensor]) -> Callable[..., Any]:
+    values = f"reduce_{name}"
+
     def method(
         self: Tensor, *args: Any, axis: Any = None, keepdims: bool = False, initial: Any = None,
         where: Any = True, return_indices: bool = False, dim: Any = None, keepdim: bool = False,
@@ -311,15 +378,17 @@ def _extreme_method(pair: Any, values: Any) -> Callable[..., Any]:
         if args or dim is not None:  # max(dim, keepdim): values and positions
             along = args[0] if args else dim
             if isinstance(along, Tensor):
-                return (m.maximum if pair is fr.max else m.minimum)(self, along)
+                return between(self, along)
             if along is not None:
-                return pair(self, along, bool(args[1]) if len(args) > 1 else keepdim or keepdims)
+                return fr.with_index(
+                    name, self, along, bool(args[1]) if len(args) > 1 else keepdim or keepdims,
+                    None, None)
         condition = None if where is True else where
         if return_indices:
-            return pair(self, axis, keepdims, initial=initial, where=condition)
-        return values(self, axis, keepdims, initial=initial, where=condition)
+            return fr.with_index(name, self, axis, keepdims, initial, condition)
+        return fr.extreme(values, self, axis, keepdims, initial, condition)
 
-    kind = "largest" if pair is fr.max else "smallest"
+    kind = "largest" if name == "max" else "smallest"
     method.__doc__ = (
         f"The {kind} element over the axes; given an axis by position or `dim`, or with "
         f"`return_indices`, values and positions along it; given a Tensor, the {kind} of each pair."
@@ -332,7 +401,14 @@ def argmax(
     keepdim: bool = False,
 ) -> Tensor:
     """The position of the first largest element along an axis; of all if it is None."""
-    return fr.argmax(self, axis if dim is None else dim, keepdims or keepdim)
+    return _argmax(self, axis, keepdims, dim, keepdim)
+
+
+@native_body()
+def _argmax(
+    self: Tensor, axis: int | None, keepdims: bool, dim: int | None, keepdim: bool
+) -> Tensor:
+    return fr.position("argmax", self, axis if dim is None else dim, keepdims or keepdim)
 
 
 def argmin(
@@ -340,7 +416,7 @@ def argmin(
     keepdim: bool = False,
 ) -> Tensor:
     """The position of the first smallest element along an axis; of all if it is None."""
-    return fr.argmin(self, axis if dim is None else dim, keepdims or keepdim)
+    return fr.position("argmin", self, axis if dim is None else dim, keepdims or keepdim)
 
 
 def var(
@@ -349,7 +425,7 @@ def var(
 ) -> Tensor:
     """The variance over axes, over n - ddof."""
     less = correction if correction is not None else ddof if unbiased is None else int(unbiased)
-    return fr.var(self, axis if dim is None else dim, less, keepdims or keepdim)
+    return fr.spread("var", self, axis if dim is None else dim, less, keepdims or keepdim)
 
 
 def std(
@@ -358,7 +434,7 @@ def std(
 ) -> Tensor:
     """The standard deviation over axes, over n - ddof."""
     less = correction if correction is not None else ddof if unbiased is None else int(unbiased)
-    return fr.std(self, axis if dim is None else dim, less, keepdims or keepdim)
+    return fr.spread("std", self, axis if dim is None else dim, less, keepdims or keepdim)
 
 
 def where(self: Tensor, condition: Any, y: Any) -> Tensor:
@@ -366,6 +442,7 @@ def where(self: Tensor, condition: Any, y: Any) -> Tensor:
     return m.where(condition, self, y)
 
 
+@native
 def select(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """`select(condition, y)`: this tensor or y; `select(dim, index)`: one slice of an axis."""
     values = list(args) + list(kwargs.values())
@@ -375,6 +452,7 @@ def select(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     return self[(slice(None),) * axis + (values[1],)]
 
 
+@native
 def gather(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """`gather(indices, axis, batch_dims=0)` takes slices; `gather(dim, index)` takes elements."""
     values = dict(zip(("first", "second", "batch_dims"), args, strict=False))
@@ -408,6 +486,11 @@ def scatter_add(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
 
 def split(self: Tensor, split_size_or_sections: Any, axis: int = 0) -> tuple[Tensor, ...]:
     """Parts along an axis, of a given length or of given lengths."""
+    return _split(self, split_size_or_sections, axis)
+
+
+@native_body()
+def _split(self: Tensor, split_size_or_sections: Any, axis: int) -> tuple[Tensor, ...]:
     return fa.split(self, split_size_or_sections, axis)
 
 
@@ -489,6 +572,11 @@ def _element_size(self: Tensor) -> int:
 
 def _transposed(self: Tensor) -> Tensor:
     """All axes in reverse order."""
+    return _reversed(self)
+
+
+@native_body()
+def _reversed(self: Tensor) -> Tensor:
     return fa.transpose(self, tuple(reversed(range(self.ndim))))
 
 
@@ -537,7 +625,7 @@ _METHODS: dict[str, Any] = {
     "transpose": transpose, "permute": permute, "expand": expand, "repeat": repeat, "tile": tile,
     "flip": flip, "stride": stride, "sum": sum_, "mean": mean, "prod": prod,
     "all": all_, "any": any_, "argmax": argmax, "argmin": argmin, "var": var, "std": std,
-    "max": _extreme_method(fr.max, fr.amax), "min": _extreme_method(fr.min, fr.amin),
+    "max": _extreme_method("max", m.maximum), "min": _extreme_method("min", m.minimum),
     "where": where, "select": select, "gather": gather, "take": take,
     "scatter_add": scatter_add, "split": split, "new_full": new_full, "new_zeros": new_zeros,
     "new_ones": new_ones, "copy_": copy_, "fill_": fill_,
@@ -586,13 +674,6 @@ def tensor_methods() -> dict[str, Any]:
             doc="The conjugate, its last two axes exchanged."),
     }
     return {**generated, **named, **_METHODS, **METHODS, **changing, **_operators(), **properties}
-
-
-def plain_methods() -> list[Callable[..., Any]]:
-    """Methods that are functions of their own and give new tensors; getters of properties too."""
-    getters = [p.fget for p in tensor_methods().values() if type(p) is property]
-    named = [f for name, f in {**_METHODS, **METHODS}.items() if not name.startswith("__")]
-    return [f for f in (*named, *getters) if f is not None]
 
 
 def install() -> None:

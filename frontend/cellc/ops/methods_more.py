@@ -23,6 +23,7 @@ from ..common.tensor import Tensor, cast_array
 from ..core import writes
 from ..core.dispatch import apply
 from ..core.hooks import register_on_tensor
+from ..core.native import native, native_body
 from . import functional_array as fa
 from . import functional_band as band
 from . import functional_classes as classes
@@ -71,6 +72,11 @@ def in_place(fn_: Method) -> Method:
 
 def add(self: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
     """self + alpha * other."""
+    return _add(self, other, alpha)
+
+
+@native_body(any_shape=True)
+def _add(self: Tensor, other: Any, alpha: float) -> Tensor:
     return m.add(self, other if alpha == 1 else m.mul(other, alpha))
 
 
@@ -78,12 +84,18 @@ def flatten(
     self: Tensor, order: Any = "C", end: Any = None, *, start_dim: int = 0, end_dim: int = -1
 ) -> Tensor:
     """Axes merged into one: `flatten(order)`, `flatten(start_dim, end_dim)`; all by default."""
+    return _flatten(self, order, end, start_dim, end_dim)
+
+
+@native_body()
+def _flatten(self: Tensor, order: Any, end: Any, start_dim: int, end_dim: int) -> Tensor:
     if is_int(order):
         order, start_dim = "C", order
     return fa.flatten(
         self, order, start_dim=start_dim, end_dim=end_dim if end is None else end)
 
 
+@native
 def repeat_interleave(
     self: Tensor, repeats: Any, dim: int | None = None, *, output_size: int | None = None
 ) -> Tensor:
@@ -101,6 +113,7 @@ def repeat_interleave(
     return out
 
 
+@native
 def scatter(self: Tensor, axis: int, index: Tensor, src: Any, reduce: str | None = None) -> Tensor:
     """Elements replaced (or, with reduce, added or multiplied) at positions along an axis."""
     if reduce is None:
@@ -134,6 +147,7 @@ def argmin_with_value(
     return fr.min(self, axis, keep_dims)
 
 
+@native
 def ptp(self: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
     """The largest minus the smallest element over axes."""
     return m.sub(fr.amax(self, axis, keepdims), fr.amin(self, axis, keepdims))
@@ -160,6 +174,7 @@ def choose(self: Tensor, choices: Any, mode: str = "clip") -> Tensor:
     return fa.squeeze(picked, 0)
 
 
+@native
 def fill_diagonal(self: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
     """The main diagonal replaced by a number.
 
@@ -209,6 +224,7 @@ def _index_add_along(
     return fi.index_add(self, index, scaled, dim)
 
 
+@native
 def masked_scatter(self: Tensor, mask: Tensor, tensor: Tensor) -> Tensor:
     """Where the mask holds, the next element of `tensor`; elsewhere the element itself.
 
@@ -226,12 +242,14 @@ def masked_scatter(self: Tensor, mask: Tensor, tensor: Tensor) -> Tensor:
     return fa.reshape(m.where(chosen, taken, fa.ravel(self)), self.shape)
 
 
+@native
 def put(self: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """`index_put` with positions in the flattened tensor."""
     flat = index_put(fa.ravel(self), (fa.ravel(index),), fa.ravel(source), accumulate)
     return fa.reshape(flat, self.shape)
 
 
+@native
 def index_copy(self: Tensor, dim: int, index: Tensor, tensor: Tensor) -> Tensor:
     """Slices along an axis replaced."""
     return setitem(self, (slice(None),) * (dim % self.ndim) + (index,), tensor)
@@ -247,6 +265,7 @@ def resize(self: Tensor, *new_shape: Any) -> Tensor:
     return fa.reshape(flat[:size], shape)
 
 
+@native
 def sum_to_size(self: Tensor, *size: Any) -> Tensor:
     """Summed over the axes along which `size`, broadcast to this shape, repeats.
 
@@ -307,6 +326,11 @@ def log_normal(self: Tensor, mean: float = 1.0, std: float = 2.0) -> Tensor:
 def plain(self: Tensor) -> Tensor:
     """The value as a Tensor that shares this one's memory."""
     return self if not self._eager else Tensor._from_array(self._lent())
+
+
+def value(self: Tensor) -> Tensor:
+    """The value: the tensor itself (that of a Parameter is another, see there)."""
+    return self
 
 
 def assign_value(self: Tensor, value: Tensor) -> Tensor:
@@ -410,6 +434,7 @@ def searchsorted(
     return fr.searchsorted(self, values, side=side, sorter=sorter, **more)
 
 
+@native
 def trace(
     self: Tensor, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: DType | None = None
 ) -> Tensor:
@@ -488,7 +513,7 @@ METHODS: dict[str, Any] = {
     "remainder": aliased(m.remainder, divisor="other"),
     "expand_as": aliased(fa.expand_as, x="other"),
     "cauchy": cauchy, "log_normal": log_normal, "uniform": uniform,
-    "data": property(plain), "value": plain, "assign_value": assign_value,
+    "data": property(plain), "value": value, "assign_value": assign_value,
     "set_dtype": set_dtype, "get_bytes": get_bytes,
     "convert_bytes_to_tensor": staticmethod(convert_bytes_to_tensor), "move_to": move_to,
     "set_const_arg": set_const_arg, "new_empty": new_empty,

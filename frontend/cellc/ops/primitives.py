@@ -184,8 +184,7 @@ def _l2_normalize(x: Tensor, axis: Any, epsilon: float) -> Tensor:
 
 
 def _lp_norm(x: Tensor, axis: Any, p: float, keep_dims: bool, epsilon: float) -> Tensor:
-    total = fr.sum(m.pow(m.abs(x), float(p)), axis, keep_dims)
-    return m.maximum(m.pow(total, 1.0 / p), float(epsilon))
+    return m.maximum(fr._vector_norm(x, float(p), axis, keep_dims), float(epsilon))
 
 
 def _dropout(x: Tensor, keep_prob: float, seed: Seed) -> tuple[Tensor, Tensor]:

@@ -7,6 +7,7 @@ what makes the two modes equal to the bit. An elementwise op is compiled once fo
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -25,14 +26,17 @@ from ..common.tensor import Array, Tensor
 from ..core import journal, writes
 from ..core.dispatch import Body
 from ..core.recent import Recent
-from . import functions, sites, weights
+from . import sites, weights
 from .loops import Loops
 from .recorder import Applied, active_recordings, applied, attrs_key
 
 if TYPE_CHECKING:
     from cellc_compiler import driver
+
+    from . import functions
 else:
     driver = lazy_module("cellc_compiler.driver")
+    functions = lazy_module("cellc.pynative.functions")
 
 Entry = Callable[..., Any]
 
@@ -61,6 +65,8 @@ class EagerEngine:
         self.weights = weights.Weights(self._learn_bound)
         self.asked = sites.Asked()
         self.site: sites.OpSite | None = None
+        self._lock = threading.Lock()
+        self._connected = False
 
     def run(self, op: str, operands: Sequence[Tensor], attrs: Mapping[str, Any]) -> Any:
         """Run one op: a Tensor, or a tuple of them."""
@@ -199,12 +205,20 @@ class EagerEngine:
         self, program: Program, op: str, attrs: Mapping[str, Any], single: bool
     ) -> _Compiled:
         executable = Executable(program)
-        if self.site is None and not self.entries and executable.native is not None:
-            installed = sites.install(executable, self.asked)
+        if not self._connected:
+            self._connect(executable)
+        return _Compiled(executable.entry, executable, applied(op, attrs), single)
+
+    def _connect(self, executable: Executable) -> None:
+        """Put native sites before what runs ops, once, where they can be used."""
+        with self._lock:
+            if self._connected:
+                return
+            self._connected = True
+            installed = sites.install(executable, self.asked) if executable.native else None
             if installed is not None:
                 self.site = installed[1]
                 functions.install(installed[0], self.asked)
-        return _Compiled(executable.entry, executable, applied(op, attrs), single)
 
     def scan(
         self, key: Hashable, init: Sequence[Tensor], xs: Sequence[Tensor],
@@ -257,6 +271,14 @@ class EagerEngine:
         if self.asked.asking:
             attrs = {"low": low, "high": high, "error": "IndexError", "parts": parts}
             self.asked.note(sites.Call((index,), None, applied("check", attrs), ()))
+
+    def same_value(self, tensor: Tensor, source: Tensor) -> None:
+        """See `cellc.core.dispatch.same_value`."""
+        self.asked.note(None)
+        for r in active_recordings():
+            number = r.value_of(source)
+            if number is not None:
+                r.also(tensor, number)
 
     def looked(self) -> None:
         """See `cellc.core.dispatch.looked`."""

@@ -71,7 +71,7 @@ class Asked:
             calls.append(call)
 
     def during(
-        self, function: Callable[..., Any], args: Sequence[Any]
+        self, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> tuple[Any, list[Call | None]]:
         """What a call gives, and the ops that it came to."""
         thread = threading.get_ident()
@@ -80,7 +80,7 @@ class Asked:
         start = len(calls)
         STATE.begin()  # so that `apply` goes the long way and says what ran
         try:
-            out = function(*args)
+            out = function(*args, **kwargs)
         finally:
             STATE.end()
             if outer is None:
@@ -172,7 +172,7 @@ class OperatorSite:
         if key in self._refused:
             return self._method(*args)
         usual = STATE.idle()
-        out, calls = self._asked.during(self._method, args)
+        out, calls = self._asked.during(self._method, args, {})
         call = calls[0] if len(calls) == 1 else None
         if call is not None and call.result is out and native(call.executable):
             arguments = _explained(args, call.operands, call.executable)

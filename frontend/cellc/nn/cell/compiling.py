@@ -6,7 +6,6 @@ from typing import Any
 
 from cellc_compiler.ir.binary import graph_to_bytes
 
-from ...core import compiled
 from .recomputation import Recomputation
 
 
@@ -54,10 +53,8 @@ class Compiling(Recomputation):
 
     def get_func_graph_proto(self) -> bytes | None:
         """The graph compiled last, in the binary form `graph_from_bytes` reads; None before."""
-        entries: dict[Any, compiled.CompiledEntry] = self._entries.entries
-        if not entries:
-            return None
-        return graph_to_bytes(list(entries.values())[-1].traced.graph)
+        entries: list[Any] = self._entries.entries.values()
+        return graph_to_bytes(entries[-1].traced.graph) if entries else None
 
     # --- older names ----------------------------------------------------------------------------
 

@@ -205,16 +205,32 @@ begin:
   %specs = field %case.arguments, ptr %case
   br label %head
 head:
-  %i = phi i64 [ 0, %begin ], [ %i1, %one ]
+  %i = phi i64 [ 0, %begin ], [ %i1, %next ]
   %more = icmp slt i64 %i, %total
   br i1 %more, label %one, label %bound
 one:
   %arg.p = getelementptr ptr, ptr %args, i64 %i
   %arg = load ptr, ptr %arg.p
   %want = getelementptr %argument, ptr %specs, i64 %i
+  ; The usual fit of what is no operand (kinds 0, 2 and 4): the very object.
+  %kind = load i64, ptr %want
+  %place = field %argument.place, ptr %want
+  %object = field %argument.object, ptr %want
+  %odd = and i64 %kind, 1
+  %even = icmp eq i64 %odd, 0
+  %few = icmp ult i64 %kind, 5
+  %unplaced = icmp slt i64 %place, 0
+  %very = icmp eq ptr %arg, %object
+  %object.kind = and i1 %even, %few
+  %no.operand = and i1 %object.kind, %unplaced
+  %short = and i1 %no.operand, %very
+  br i1 %short, label %next, label %ask.it
+ask.it:
   %ok = call i1 @suits(ptr %site, ptr %want, ptr %arg, ptr %arrays, ptr %tensors)
+  br i1 %ok, label %next, label %no
+next:
   %i1 = add i64 %i, 1
-  br i1 %ok, label %head, label %no
+  br label %head
 bound:
   ; The entry was bound to these arrays: do the tensors still hold them?
   %offset = field %site.offset, ptr %site
@@ -400,10 +416,10 @@ entry:
   %info = field %case.info, ptr %case
   %kept1 = getelementptr ptr, ptr %kept, i64 1
   store ptr %info, ptr %kept1
-  %third = select i1 %taped, ptr %tape, ptr %info
   %kept2 = getelementptr ptr, ptr %kept, i64 2
-  store ptr %third, ptr %kept2
-  call void @hold(ptr %kept, i64 3, i1 true)
+  store ptr %tape, ptr %kept2
+  %nkept = select i1 %taped, i64 3, i64 1
+  call void @hold(ptr %kept, i64 %nkept, i1 true)
   call void @hold(ptr %arrays, i64 %n, i1 true)
   call void @hold(ptr %tensors, i64 %n, i1 true)
   %array = call ptr %fn(ptr %capsule, ptr %arrays, i64 %n)
@@ -438,7 +454,7 @@ done:
                     [ null, %undo ]
   call void @hold(ptr %tensors, i64 %n, i1 false)
   call void @hold(ptr %arrays, i64 %n, i1 false)
-  call void @hold(ptr %kept, i64 3, i1 false)
+  call void @hold(ptr %kept, i64 %nkept, i1 false)
   ret ptr %result
 }
 

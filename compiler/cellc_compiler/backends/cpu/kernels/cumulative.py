@@ -1,4 +1,5 @@
-"""Cumulative kernels: running sum, product, maximum and minimum along an axis.
+"""Cumulative kernels: running sum, product, maximum, minimum and log of a sum of exponentials
+along an axis, and linear recurrences.
 
 The axis is walked in order, one chain per column, so the result does not depend on how columns
 are spread over lanes and tasks. Columns are taken a vector at a time, those left over singly.
@@ -14,6 +15,7 @@ from cellc_runtime.target import Target
 from ....lower.kernel import Kernel
 from ....lower.plan import KernelPlan, Step
 from ..llvm.convert import load_as, memory_type, register_type, store_as
+from ..llvm.math import functions as math
 from ..llvm.text import V, is_float, lanes_of, module, sizeof, vector
 from .scatter import entry
 
@@ -25,8 +27,8 @@ class CumulativeSpec:
     """A running reduction of x[outer, n, inner] along n.
 
     Attributes:
-        kind: sum, prod, max or min; max and min give the position too (the last of equal
-            extremes; the first NaN, which stays).
+        kind: sum, prod, max, min, logsumexp or linear (y[i] = a[i] * y[i-1] + x[i]); max and min
+            give the position too (the last of equal extremes; the first NaN, which stays).
         exclusive: element i is the reduction of those before it (sum and prod only).
         reverse: walk from the end.
         dtype: a real dtype.
@@ -42,7 +44,8 @@ class CumulativeSpec:
 
 
 def cumulative_kernels(spec: CumulativeSpec, target: Target) -> KernelPlan:
-    """Kernels from role in0 to out0 (and out1, int32 positions, for max and min)."""
+    """Kernels from role in0 (and in1, the factors, for linear) to out0 (and out1, int32 positions,
+    for max and min)."""
     if spec.outer * spec.n * spec.inner == 0:
         return KernelPlan(())
     writer = _Writer(spec, target)
@@ -55,7 +58,9 @@ class _Writer:
     def __init__(self, spec: CumulativeSpec, target: Target) -> None:
         self.spec = spec
         self.extreme = spec.kind in ("max", "min")
-        self.roles = ("in0", "out0", "out1") if self.extreme else ("in0", "out0")
+        self.linear = spec.kind == "linear"
+        self.roles: tuple[str, ...] = ("in0", "out0", "out1") if self.extreme else (
+            ("in0", "out0", "in1") if self.linear else ("in0", "out0"))
         self.memory = memory_type(spec.dtype)
         self.register = register_type(spec.dtype)
         self.lanes = target.lanes(sizeof(self.register))
@@ -107,12 +112,26 @@ class _Writer:
         carried = [f.const(vector(self.register, lanes), self._identity())]
         if self.extreme:
             carried.append(f.const(vector("i32", lanes), 0))
+        elif s.kind == "logsumexp":
+            carried.append(f.const(carried[0].ty, 0.0))
 
         def step(i: V, c: list[V]) -> list[V]:
             at = f.sub(f.i64(s.n - 1), i) if s.reverse else i
             offset = f.add(start, f.mul(at, f.i64(s.inner)))
             x = load_as(f, s.dtype, f.gep(self.bufs[0], offset, self.memory), lanes)
-            new = self._extreme(c, x, at) if self.extreme else [self._combine(c[0], x)]
+            if self.extreme:
+                new = self._extreme(c, x, at)
+            elif s.kind == "logsumexp":
+                new, shift = self._exponentials(c, x)
+                value = f.add(shift, math.emit(f, "log", new[1]))
+                store_as(f, value, s.dtype, f.gep(self.bufs[1], offset, self.memory))
+                return new
+            else:
+                held = c[0]
+                if self.linear:
+                    held = f.mul(held, load_as(
+                        f, s.dtype, f.gep(self.bufs[2], offset, self.memory), lanes))
+                new = [self._combine(held, x)]
             out = c if s.exclusive else new
             store_as(f, out[0], s.dtype, f.gep(self.bufs[1], offset, self.memory))
             if self.extreme:
@@ -122,7 +141,18 @@ class _Writer:
         f.loop(0, f.i64(s.n), 1, carried, step)
 
     def _combine(self, acc: V, x: V) -> V:
-        return self.f.add(acc, x) if self.spec.kind == "sum" else self.f.mul(acc, x)
+        return self.f.mul(acc, x) if self.spec.kind == "prod" else self.f.add(acc, x)
+
+    def _exponentials(self, c: list[V], x: V) -> tuple[list[V], V]:
+        """The largest element so far and the sum of exponentials less the shift; the shift, which
+        is the largest element or, where that is no finite number, 0."""
+        f = self.f
+        highest, total = c
+        new = f.select(f.cmp("ugt", x, highest), x, highest)
+        zero = f.const(x.ty, 0.0)
+        shift = f.select(f.cmp("oeq", f.sub(new, new), zero), new, zero)
+        kept = f.mul(total, math.emit(f, "exp", f.sub(highest, shift)))
+        return [new, f.add(kept, math.emit(f, "exp", f.sub(x, shift)))], shift
 
     def _extreme(self, c: list[V], x: V, at: V) -> list[V]:
         f = self.f
@@ -138,8 +168,10 @@ class _Writer:
 
     def _identity(self) -> float | int:
         kind, dtype = self.spec.kind, self.spec.dtype
+        if kind == "logsumexp":
+            return float("-inf")
         if not self.extreme:
-            return 0 if kind == "sum" else 1
+            return 1 if kind == "prod" else 0
         if dtype.is_float:
             return float("-inf") if kind == "max" else float("inf")
         bits = 8 * dtype.itemsize

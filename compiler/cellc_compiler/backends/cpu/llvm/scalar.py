@@ -11,7 +11,7 @@ from cellc_runtime.dtypes import DType
 from ....loops.expr import Expr
 from . import convert, philox
 from .math import functions as math
-from .text import Function, V, lanes_of, vector
+from .text import Function, V
 
 _EXACT = frozenset({
     "neg", "abs", "maximum", "minimum", "floor", "ceil", "round", "trunc", "sign", "select",
@@ -40,7 +40,8 @@ to_memory = convert.to_memory
 
 
 def compute(f: Function, e: Expr, args: list[V]) -> V:
-    """The value of an operation from its arguments' values (register types, equal lanes)."""
+    """The value of an operation from its arguments' values (register types, equal lanes; the key
+    of random bits is a scalar)."""
     if e.op == "cast":
         return convert.convert(f, args[0], e.args[0].dtype, e.dtype)
     if e.op == "bitcast":
@@ -50,7 +51,7 @@ def compute(f: Function, e: Expr, args: list[V]) -> V:
     if e.op == "select":
         return f.select(args[0], args[1], args[2])
     if e.op == "philox":
-        return _philox(f, args)
+        return philox.philox_bits(f, *args)
     out = _arithmetic(f, e.op, e.dtype, args)
     return out if e.op in _EXACT else convert.round_to(f, out, e.dtype)
 
@@ -79,14 +80,3 @@ def _compare(f: Function, pred: str, a: V, b: V, dtype: DType) -> V:
 def _bitcast(f: Function, v: V, src: DType, dst: DType) -> V:
     raw = convert.to_memory(f, v, src)
     return convert.from_memory(f, f.cast("bitcast", raw, convert.memory_type(dst)), dst)
-
-
-def _philox(f: Function, args: list[V]) -> V:
-    index, seed, offset = args
-    lanes = lanes_of(index.ty)
-    wide = [f.extract(v, 0) if lanes > 1 else v for v in (seed, offset)]
-
-
-    out = philox.philox_bits(f, index, wide[0], wide[1])
-    assert out.ty == vector("i32", lanes)
-    return out

@@ -89,8 +89,16 @@ class ExpressionEmitter:
         if e.op == "ref":
             raise KeyError("a reduction is read before its phase")
         args = [self._value(a, scope) for a in e.args]
+        if e.op == "philox":
+            return self._random_bits(e, args)
         if any(lanes_of(a.ty) != lanes_of(args[0].ty) for a in args):
             args = [self._wide(a, scope) for a in e.args]
+        return scalar.compute(self.f, e, args)
+
+    def _random_bits(self, e: Expr, args: list[V]) -> V:
+        """Bits of each lane's element under one key, which is a scalar (see `loops.build`)."""
+        if any(lanes_of(v.ty) > 1 for v in args[1:]):
+            raise ValueError("a draw has a key for each lane, where one for all is computed")
         return scalar.compute(self.f, e, args)
 
     # --- indices --------------------------------------------------------------------------------

@@ -53,6 +53,18 @@ def cummin(node: Node, target: Target) -> KernelPlan:
     return _running("min", node, target)
 
 
+@lowers("logcumsumexp")
+def logcumsumexp(node: Node, target: Target) -> KernelPlan:
+    """Logarithms of running sums of exponentials."""
+    return _running("logsumexp", node, target)
+
+
+@lowers("linear_recurrence")
+def linear_recurrence(node: Node, target: Target) -> KernelPlan:
+    """y[i] = factor[i] * y[i-1] + input[i]."""
+    return _running("linear", node, target)
+
+
 @lowers("sort_lines")
 def sort_lines(node: Node, target: Target) -> KernelPlan:
     """The last axis in order, with positions."""
