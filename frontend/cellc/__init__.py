@@ -83,6 +83,8 @@ if TYPE_CHECKING:
     from .profiles import profile
     from .runtime import *  # noqa: F403
     from .train import *  # noqa: F403
+    from .train.callback import *  # noqa: F403
+    from .train.metrics import *  # noqa: F403
 
 _LATER = {
     ".amp": ("DynamicLossScaleManager", "FixedLossScaleManager"),
@@ -164,7 +166,9 @@ _LATER = {
 }  # fmt: skip
 """Modules that load when they, or names of theirs, are first asked for. Importing cellc itself
 loads none of them, nor numpy."""
-__getattr__ = _lazy_names(__name__, {home: " ".join(names) for home, names in _LATER.items()})
+if not TYPE_CHECKING:
+    __getattr__ = _lazy_names(
+        __name__, {home: " ".join(names) for home, names in _LATER.items()})
 __dir__ = _public_names(__name__)
 
 

@@ -6,7 +6,7 @@ devices.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cellc_runtime.lazy import public_names
 
@@ -14,8 +14,9 @@ __all__: list[str] = []
 __dir__ = public_names(__name__)
 
 
-def __getattr__(name: str) -> Any:
-    raise AttributeError(
-        f"cellc has no boost.{name}: the algorithms of boost are for clusters of Ascend devices. "
-        "Leave boost_level at 'O0'; for accumulated gradients see the guide."
-    )
+if not TYPE_CHECKING:
+    def __getattr__(name: str) -> Any:
+        raise AttributeError(
+            f"cellc has no boost.{name}: the algorithms of boost are for clusters of Ascend "
+            "devices. Leave boost_level at 'O0'; for accumulated gradients see the guide."
+        )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from .common.tensor import Tensor
 from .core.numbers import MutableBool, MutableFloat, MutableInt
 
 F = TypeVar("F", bound=Callable[..., Any])
+C = TypeVar("C", bound=type)
 
 
 def tensor(
@@ -93,7 +94,7 @@ def mutable(input_data: Any, dynamic_len: bool = False) -> Any:
     )
 
 
-def jit_class(cls: type) -> type:
+def jit_class(cls: C) -> C:
     """The class itself: any class may be used in a graph.
 
     Raises:
@@ -106,12 +107,28 @@ def jit_class(cls: type) -> type:
     return cls
 
 
+@overload
+def lazy_inline(fn: F, attrs: Any = ..., policy: Any = ...) -> F: ...
+
+
+@overload
+def lazy_inline(fn: None = None, attrs: Any = ..., policy: Any = ...) -> Callable[[F], F]: ...
+
+
 def lazy_inline(fn: F | None = None, attrs: Any = None, policy: Any = None) -> Any:
     """The function itself; equal blocks share their kernels without it.
 
     Source: `mindspore.lazy_inline`.
     """
     return fn if fn is not None else lambda inner: inner
+
+
+@overload
+def no_inline(fn: F) -> F: ...
+
+
+@overload
+def no_inline(fn: None = None) -> Callable[[F], F]: ...
 
 
 def no_inline(fn: Any = None) -> Any:

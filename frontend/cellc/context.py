@@ -39,11 +39,12 @@ _OF_PARALLEL = (
 )
 
 
-def __getattr__(name: str) -> Any:
-    """Settings of parallel training are here too; they load when they are asked for."""
-    if name in _OF_PARALLEL:
-        return getattr(import_module(".parallel.settings", __package__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:
+    def __getattr__(name: str) -> Any:
+        """Settings of parallel training are here too; they load when they are asked for."""
+        if name in _OF_PARALLEL:
+            return getattr(import_module(".parallel.settings", __package__), name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 class Device(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from .common.tensor import Tensor
 from .core import compiled
@@ -12,6 +12,8 @@ from .core.dispatch import active_tracer, auto_precision, precision
 from .core.dynamic import parameter_names
 from .core.typed import keep_typed
 from .pynative.recorder import active_recordings
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Jitted:
@@ -75,6 +77,20 @@ def _call(
     return table.call(fn, args, kwargs)
 
 
+@overload
+def jit(
+    function: F, *, capture_mode: str = ..., jit_level: str = ..., dynamic: int = ...,
+    fullgraph: bool = ..., backend: str = ..., input_signature: Any = ..., **options: Any,
+) -> F: ...
+
+
+@overload
+def jit(
+    function: None = None, *, capture_mode: str = ..., jit_level: str = ..., dynamic: int = ...,
+    fullgraph: bool = ..., backend: str = ..., input_signature: Any = ..., **options: Any,
+) -> Callable[[F], F]: ...
+
+
 def jit(
     function: Callable[..., Any] | None = None, *, capture_mode: str = "ast",
     jit_level: str = "O0", dynamic: int = 0, fullgraph: bool = False, backend: str = "",
@@ -115,7 +131,7 @@ def jit(
     return Jitted(function, signature, bool(dynamic))
 
 
-def enable_dynamic(**kwargs: Any) -> Callable[[Any], Any]:
+def enable_dynamic(**kwargs: Any) -> Callable[[F], F]:
     """A decorator over `jit`: describes arguments by name, sizes open where None or a `Symbol`.
 
     Args:
@@ -137,7 +153,7 @@ def enable_dynamic(**kwargs: Any) -> Callable[[Any], Any]:
                 f"but got {value!r}."
             )
 
-    def decorate(fn: Any) -> Any:
+    def decorate(fn: F) -> F:
         if not isinstance(fn, Jitted):
             raise TypeError("For 'enable_dynamic', the function must be decorated by 'jit' first.")
         known = parameter_names(fn.fn)

@@ -65,6 +65,17 @@ def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
     return load
 
 
+def names_of(module: str, table: Mapping[str, Any]) -> Callable[[str], Any]:
+    """The `__getattr__` of a module whose names are the keys of a table."""
+
+    def find(name: str) -> Any:
+        if name in table:
+            return table[name]
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+
+    return find
+
+
 def public_names(module: str) -> Callable[[], list[str]]:
     """The `__dir__` of a module: what it lists in `__all__`, the modules below it and what begins
     with an underscore, but not what it imports.

@@ -29,7 +29,6 @@ class ReLU(Unary):
     name = "relu"
     cost = "cheap"
     dtypes = FLOATS + INTS
-    function = "relu"
     primitive = "ReLU"
 
     def scalar(self, x: Expr) -> Expr:
@@ -100,7 +99,6 @@ class ReLU6(Activation):
     """min(max(input, 0), 6). Source: `mindspore.ops.relu6`. The slope at 0 and 6 is 0."""
 
     name = "relu6"
-    function = "relu6"
     primitive = "ReLU6"
 
     def formula(self, b: Builder, x: Value) -> Value:
@@ -217,7 +215,6 @@ class ELU(Activation):
 
     name = "elu"
     attrs = {"alpha": 1.0}
-    function = "elu"
     primitive = "Elu"
     defaults = ({}, {"alpha": 0.5})
 
@@ -241,7 +238,6 @@ class CELU(Activation):
 
     name = "celu"
     attrs = {"alpha": 1.0}
-    function = "celu"
     primitive = "CeLU"
     defaults = ({}, {"alpha": 2.0})
 
@@ -270,7 +266,6 @@ class SELU(Activation):
     """The self-normalising ELU (Klambauer et al. 2017). Source: `mindspore.ops.selu`."""
 
     name = "selu"
-    function = "selu"
     primitive = "SeLU"
 
     def formula(self, b: Builder, x: Value) -> Value:
@@ -342,8 +337,6 @@ class SiLU(Activation):
     """x * sigmoid(x). Source: `mindspore.ops.silu`."""
 
     name = "silu"
-    function = "silu"
-    primitive = "SiLU"
 
     def formula(self, b: Builder, x: Value) -> Value:
         return b.mul(x, b.sigmoid(x))
@@ -549,7 +542,6 @@ class Softplus(Activation):
     name = "softplus"
     attrs = {"beta": 1.0, "threshold": 20.0}
     amp = "high"
-    function = "softplus"
     primitive = "Softplus"
     defaults = ({}, {"beta": 2.0, "threshold": 3.0})
 
@@ -572,7 +564,6 @@ class Softsign(Activation):
     """x / (1 + |x|). Source: `mindspore.ops.softsign`."""
 
     name = "softsign"
-    function = "softsign"
     primitive = "Softsign"
 
     def formula(self, b: Builder, x: Value) -> Value:
@@ -592,7 +583,6 @@ class Mish(Activation):
 
     name = "mish"
     amp = "high"
-    function = "mish"
     primitive = "Mish"
     tolerance = 8.0
 
@@ -614,7 +604,6 @@ class LogSigmoid(Activation):
 
     name = "log_sigmoid"
     amp = "high"
-    function = "logsigmoid"
 
     def formula(self, b: Builder, x: Value) -> Value:
         return b.sub(b.minimum(x, _c(b, 0, x)), b.log1p(b.exp(b.neg(b.abs(x)))))

@@ -439,8 +439,6 @@ class Neg(Unary):
     cost = "cheap"
     exact = True
     dtypes = NUMBERS
-    function = "neg"
-    method = "neg"
     primitive = "Neg"
 
     def reference(self, x: Array) -> Array:
@@ -461,8 +459,6 @@ class Abs(Unary):
     cost = "cheap"
     exact = True
     dtypes = NUMBERS
-    function = "abs"
-    method = "abs"
     primitive = "Abs"
 
     def result_dtype(self, dtype: DType) -> DType:
@@ -490,8 +486,6 @@ class Sign(Unary):
     name = "sign"
     cost = "cheap"
     dtypes = REAL
-    function = "sign"
-    method = "sign"
     primitive = "Sign"
 
     def scalar(self, x: Expr) -> Expr:
@@ -513,8 +507,6 @@ class Reciprocal(Unary):
 
     name = "reciprocal"
     dtypes = FLOATS + COMPLEX
-    function = "reciprocal"
-    method = "reciprocal"
     primitive = "Reciprocal"
     low, high = 0.5, 3.0
 
@@ -568,8 +560,6 @@ class Square(Unary):
     name = "square"
     cost = "cheap"
     dtypes = NUMBERS
-    function = "square"
-    method = "square"
     primitive = "Square"
 
     def scalar(self, x: Any) -> Element:
@@ -593,8 +583,6 @@ class Sqrt(Unary):
     name = "sqrt"
     dtypes = FLOATS + COMPLEX
     amp = "high"
-    function = "sqrt"
-    method = "sqrt"
     primitive = "Sqrt"
     low, high = 0.25, 4.0
 
@@ -642,8 +630,6 @@ class Floor(_Rounding):
     """The largest integer not above. Source: `mindspore.ops.floor`."""
 
     name = "floor"
-    function = "floor"
-    method = "floor"
     primitive = "Floor"
 
     def reference(self, x: Array) -> Array:
@@ -655,8 +641,6 @@ class Ceil(_Rounding):
     """The smallest integer not below. Source: `mindspore.ops.ceil`."""
 
     name = "ceil"
-    function = "ceil"
-    method = "ceil"
     primitive = "Ceil"
 
     def reference(self, x: Array) -> Array:
@@ -678,8 +662,6 @@ class Trunc(_Rounding):
     """The integer part. Source: `mindspore.ops.trunc`."""
 
     name = "trunc"
-    function = "trunc"
-    method = "trunc"
     primitive = "Trunc"
 
     def reference(self, x: Array) -> Array:

@@ -76,7 +76,6 @@ class Exp2(_Function):
     """2 to the power of each element. Source: `mindspore.ops.exp2`."""
 
     name = "exp2"
-    function = "exp2"
     method = "exp2"
 
     def reference(self, x: Array) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cellc_runtime.lazy import public_names
 
@@ -26,16 +26,43 @@ _HOMES = {
 """Names that stand on what stands on this package, by the module that has them."""
 
 
-def __getattr__(name: str) -> Any:
-    """Dtypes, names of `_HOMES`, and modules that load when they are asked for."""
-    if name in ("api", "initializer"):
-        return import_module("." + name, __name__)
-    home = _HOMES.get(name)
-    if home is not None:
-        return getattr(import_module(home, __name__), name)
-    if name in dtype.__all__:
-        return getattr(dtype, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if TYPE_CHECKING:
+    from ..compat import JitConfig as JitConfig
+    from ..compat import from_numpy as from_numpy
+    from ..compat import get_py_obj_dtype as get_py_obj_dtype
+    from ..compat import get_rng_state as get_rng_state
+    from ..compat import initial_seed as initial_seed
+    from ..compat import is_tensor as is_tensor
+    from ..compat import jit_class as jit_class
+    from ..compat import lazy_inline as lazy_inline
+    from ..compat import mutable as mutable
+    from ..compat import no_inline as no_inline
+    from ..compat import set_rng_state as set_rng_state
+    from ..compat import tensor as tensor
+    from ..context import set_recursion_limit as set_recursion_limit
+    from ..jitted import enable_dynamic as enable_dynamic
+    from ..jitted import jit as jit
+    from ..nn.recompute import recompute as recompute
+    from . import api as api
+    from . import initializer as initializer
+    from ._grad_function import _Function as _Function
+    from .dtype import *  # noqa: F403
+    from .seed import Generator as Generator
+    from .seed import default_generator as default_generator
+    from .seed import manual_seed as manual_seed
+    from .seed import seed as seed
+    from .symbol import Symbol as Symbol
+else:
+    def __getattr__(name: str) -> Any:
+        """Dtypes, names of `_HOMES`, and modules that load when they are asked for."""
+        if name in ("api", "initializer"):
+            return import_module("." + name, __name__)
+        home = _HOMES.get(name)
+        if home is not None:
+            return getattr(import_module(home, __name__), name)
+        if name in dtype.__all__:
+            return getattr(dtype, name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 _own = public_names(__name__)

@@ -127,7 +127,7 @@ class Parameter(Tensor):
     comm_fusion = _Checked(int, 1, 0)
     key = _Checked(int, -1)
     storage_format: str = ""
-    unique: bool = False
+    unique: bool = False  # type: ignore[assignment]  # in its place Tensor has a method
     sliced: bool = False
     is_in_parallel: bool = False
     init_mode: Any = None

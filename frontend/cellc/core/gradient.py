@@ -6,8 +6,8 @@ autodiff transforms and that is inlined; in graph mode the whole call is compile
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, overload
 
 import numpy as np
 
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 else:
     autodiff = lazy_module("cellc_compiler.autodiff.reverse")
     lang = lazy_module("cellc.lang")
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 @dataclass(slots=True)
@@ -423,6 +426,29 @@ def _check_flags(**flags: Any) -> None:
             raise TypeError(f"'{name}' must be bool, but got {type(value).__name__}.")
 
 
+@overload
+def grad(
+    fn: Callable[P, Any], grad_position: int = 0, weights: None = None,
+    has_aux: Literal[False] = False, return_ids: Literal[False] = False,
+    sens_param: Literal[False] = False,
+) -> Callable[P, Tensor]: ...
+
+
+@overload
+def grad(
+    fn: Callable[P, Any], grad_position: None, weights: Sequence[Parameter],
+    has_aux: Literal[False] = False, return_ids: Literal[False] = False,
+    sens_param: Literal[False] = False,
+) -> Callable[P, tuple[Tensor, ...]]: ...
+
+
+@overload
+def grad(
+    fn: Callable[..., Any], grad_position: Any = 0, weights: Any = None, has_aux: bool = False,
+    return_ids: bool = False, sens_param: bool = False,
+) -> GradFunction: ...
+
+
 def grad(
     fn: Any, grad_position: Any = 0, weights: Any = None, has_aux: bool = False,
     return_ids: bool = False, sens_param: bool = False,
@@ -448,6 +474,34 @@ def grad(
     request = make_request(fn, grad_position, weights, has_aux, sens_param)
     _check_flags(return_ids=return_ids, sens_param=sens_param)
     return GradFunction(request, False, return_ids)
+
+
+@overload
+def value_and_grad(
+    fn: Callable[P, R], grad_position: int = 0, weights: None = None, has_aux: bool = False,
+    return_ids: Literal[False] = False, sens_param: Literal[False] = False,
+) -> Callable[P, tuple[R, Tensor]]: ...
+
+
+@overload
+def value_and_grad(
+    fn: Callable[P, R], grad_position: None, weights: Sequence[Parameter], has_aux: bool = False,
+    return_ids: Literal[False] = False, sens_param: Literal[False] = False,
+) -> Callable[P, tuple[R, tuple[Tensor, ...]]]: ...
+
+
+@overload
+def value_and_grad(
+    fn: Callable[P, R], grad_position: Any = 0, weights: Any = None, has_aux: bool = False,
+    return_ids: bool = False, sens_param: Literal[False] = False,
+) -> Callable[P, tuple[R, Any]]: ...
+
+
+@overload
+def value_and_grad(
+    fn: Callable[..., Any], grad_position: Any = 0, weights: Any = None, has_aux: bool = False,
+    return_ids: bool = False, sens_param: bool = False,
+) -> GradFunction: ...
 
 
 def value_and_grad(

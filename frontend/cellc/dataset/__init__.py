@@ -6,6 +6,8 @@ is Python over numpy and runs when rows are asked for; `pipeline` says how it fi
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from cellc_runtime.lazy import public_names
 
 from . import config, transforms, vision
@@ -80,7 +82,8 @@ _ELSEWHERE = {
 """Names of MindSpore that are not here, and what does their work."""
 
 
-def __getattr__(name: str) -> object:
-    instead = _ELSEWHERE.get(name) or ("GeneratorDataset" if name.endswith("Dataset") else "")
-    hint = f": cellc has not got it; use {instead}" if instead else ""
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
+if not TYPE_CHECKING:
+    def __getattr__(name: str) -> object:
+        instead = _ELSEWHERE.get(name) or ("GeneratorDataset" if name.endswith("Dataset") else "")
+        hint = f": cellc has not got it; use {instead}" if instead else ""
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")

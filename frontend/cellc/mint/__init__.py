@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from cellc_runtime.lazy import public_names
 
 from . import distributed as distributed
@@ -11,7 +13,10 @@ from . import optim as optim
 from . import special as special
 from .functions import FUNCTIONS
 
-globals().update(FUNCTIONS)
+if TYPE_CHECKING:
+    from ..stubs.mint import *  # noqa: F403
+else:
+    from .functions import *  # noqa: F403
 
 __all__ = sorted([*FUNCTIONS, "distributed", "linalg", "nn", "optim", "special"])
 __dir__ = public_names(__name__)

@@ -1,5 +1,3 @@
-# Functions of `ops` are collected when it is imported, so their types are not known statically.
-# mypy: disable-error-code="no-any-return"
 """Functions of `mint` that are more than another name for one of `ops`."""
 
 from __future__ import annotations

@@ -1,5 +1,3 @@
-# Functions of `ops` are collected when it is imported, so their types are not known statically.
-# mypy: disable-error-code="no-any-return"
 """Random tensors of `mint`; a `generator` may be given, whose state each draw moves on."""
 
 from __future__ import annotations
@@ -205,12 +203,14 @@ def normal(
             raise TypeError(
                 "For 'normal', 'size' must be a tuple or list where 'mean' and 'std' are numbers, "
                 f"but got {size!r}.")
-        return ops.randn(tuple(size), seed=seed) * std + mean
+        drawn: Tensor = ops.randn(tuple(size), seed=seed) * std + mean
+        return drawn
     if size is not None:
         raise TypeError("For 'normal', 'size' is only taken where 'mean' and 'std' are numbers.")
     base = of[0] if len(of) == 1 else of[0] + of[1]
     kind = base.dtype if base.dtype.is_float else float32
-    return ops.randn(base.shape, dtype=kind, seed=seed) * std + mean
+    out: Tensor = ops.randn(base.shape, dtype=kind, seed=seed) * std + mean
+    return out
 
 
 def multinomial(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..common.tensor import Tensor
 from ..numpy import _applying as _parts
 
 
-def gcd(input: Any, other: Any) -> Any:
+def gcd(input: Any, other: Any) -> Tensor:
     """The greatest common divisors of ints, not negative. Source: `mindspore.mint.gcd`.
 
     Args:
@@ -19,7 +20,7 @@ def gcd(input: Any, other: Any) -> Any:
     return _parts.divisor(x, shown, None)
 
 
-def lcm(input: Any, other: Any) -> Any:
+def lcm(input: Any, other: Any) -> Tensor:
     """The least common multiples of ints, not negative. Source: `mindspore.ops.lcm`.
 
     Args:

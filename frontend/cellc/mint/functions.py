@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from cellc_runtime.dtypes import bool_, float32, int64
+from cellc_runtime.lazy import names_of
 
 from .. import ops
 from ..common._promotion import cast_to
@@ -87,8 +88,9 @@ def _split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> Any:
 
 def _scaled(function: Any) -> Any:
     """A sum or difference whose second operand is scaled."""
-    def call(input: Any, other: Any, *, alpha: Any = 1) -> Any:
-        return function(input, other if alpha == 1 else ops.mul(other, alpha))
+    def call(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
+        out: Tensor = function(input, other if alpha == 1 else ops.mul(other, alpha))
+        return out
 
     return call
 
@@ -242,3 +244,5 @@ def _pair_of_int64(pair: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
 
 FUNCTIONS = named(_table(), __name__, "mint")
 """Every function by name."""
+__all__ = sorted(FUNCTIONS)
+__getattr__ = names_of(__name__, FUNCTIONS)

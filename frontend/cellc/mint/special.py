@@ -8,12 +8,8 @@ from cellc_runtime.lazy import public_names
 
 from .. import ops
 from ..common.tensor import Tensor
-from .functions import FUNCTIONS as _FUNCTIONS
-from .nn.functional import FUNCTIONS as _OF_NETWORKS
-
-erfc, exp2, expm1, log1p, sinc = (
-    _FUNCTIONS[name] for name in ("erfc", "exp2", "expm1", "log1p", "sinc"))
-log_softmax = _OF_NETWORKS["log_softmax"]
+from ..ops import erfc, exp2, expm1, log1p, sinc
+from .nn.functional import log_softmax
 
 
 def round(input: Tensor) -> Any:

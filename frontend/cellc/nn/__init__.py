@@ -85,6 +85,7 @@ are here too (`nn.Accuracy`)."""
 __all__ = sorted(["Cell", "utils", *(name for names in _HOMES.values() for name in names.split())])
 
 if TYPE_CHECKING:
+    from ..train.metrics import *  # noqa: F403
     from . import utils as utils
     from .dynamic_lr import *  # noqa: F403
     from .grad import *  # noqa: F403

@@ -1,5 +1,3 @@
-# Functions of `ops` are collected when it is imported, so their types are not known statically.
-# mypy: disable-error-code="no-any-return"
 """Learning rates as functions of the step. Sources: the classes of the same names in `nn`."""
 
 from __future__ import annotations
@@ -163,6 +161,7 @@ class PolynomialDecayLR(LearningRateSchedule):
         """The rate of a step."""
         step = ops.cast(global_step, float32)
         steps = float(self.decay_steps)
+        reach: Tensor | float
         if self.update_decay_steps:
             reach = steps * ops.maximum(ops.ceil(step / steps), 1.0)
         else:

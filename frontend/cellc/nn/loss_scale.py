@@ -1,5 +1,3 @@
-# Functions of `ops` are collected when it is imported, so their types are not known statically.
-# mypy: disable-error-code="no-any-return"
 """Training steps with a loss scale: overflowing steps are skipped and the scale lowered."""
 
 from __future__ import annotations

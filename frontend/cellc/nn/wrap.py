@@ -1,5 +1,3 @@
-# Functions of `ops` are collected when it is imported, so their types are not known statically.
-# mypy: disable-error-code="no-any-return"
 """Networks around networks: with a loss, for evaluation, for a training step."""
 
 from __future__ import annotations

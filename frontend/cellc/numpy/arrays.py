@@ -527,3 +527,15 @@ def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices:
     first, second = (cast_to(fr.argmax(cast_to(m.eq(cells, t), int32), -1), int32)
                      for t in (x, y))
     return both, first, second
+
+
+__all__ = [
+    "append", "argwhere", "array_split", "array_str", "atleast_1d", "atleast_2d", "atleast_3d",
+    "broadcast_arrays", "broadcast_to", "choose", "column_stack", "concatenate", "diag",
+    "diagflat", "diagonal", "digitize", "dsplit", "dstack", "expand_dims", "flip", "fliplr",
+    "flipud", "hsplit", "hstack", "in1d", "intersect1d", "isin", "isscalar", "moveaxis",
+    "ravel", "ravel_multi_index", "repeat", "reshape", "roll", "rollaxis", "rot90",
+    "searchsorted", "select", "setdiff1d", "size", "split", "squeeze", "stack", "swapaxes",
+    "take", "take_along_axis", "tile", "transpose", "tril", "triu", "unique", "unravel_index",
+    "vsplit", "vstack",
+]

@@ -519,3 +519,13 @@ _STATISTICS = {
 
 pi, inf, nan = math.pi, math.inf, math.nan
 PINF, NINF = math.inf, -math.inf
+
+
+__all__ = [
+    "NINF", "PINF", "arange", "array", "asarray", "asfarray", "bartlett", "blackman", "copy",
+    "diag_indices", "empty", "empty_like", "eye", "full", "full_like", "geomspace", "hamming",
+    "hanning", "identity", "indices", "inf", "ix_", "linspace", "logspace", "meshgrid", "mgrid",
+    "nan", "ogrid", "ones", "ones_like", "pad", "pi", "rand", "randint", "randn", "tri",
+    "tril_indices", "tril_indices_from", "triu_indices", "triu_indices_from", "vander", "zeros",
+    "zeros_like",
+]

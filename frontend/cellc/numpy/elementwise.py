@@ -1,3 +1,4 @@
+# ruff: noqa: F405 (functions of the tables are known to the type checker by a star import)
 """Functions of each element, and of two tensors element by element."""
 
 from __future__ import annotations
@@ -5,9 +6,10 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cellc_runtime.dtypes import bool_, float32, int32
+from cellc_runtime.lazy import names_of
 
 from ..common._promotion import cast_to, inexact
 from ..common.tensor import Tensor
@@ -48,7 +50,7 @@ def _of_one(name: str, compute: Function, doc: str, first: str = "x", dtype: boo
 def _of_two(name: str, compute: Function, doc: str) -> Function:
     signature = _parameters("x1", "x2")
 
-    def function(x1: Any, x2: Any, dtype: Any = None) -> Any:
+    def function(x1: Any, x2: Any, dtype: Any = None) -> Tensor:
         a, b = as_tensor(x1, name, "x1"), as_tensor(x2, name, "x2")
         return finished(compute(a, b), dtype, name)
 
@@ -187,8 +189,13 @@ _TWO: tuple[tuple[str, Function, str], ...] = (
     ("bitwise_xor", m.bitwise_xor, "Bits set in exactly one."),
 )
 
-globals().update({row[0]: _of_one(*row) for row in _ONE})
-globals().update({row[0]: _of_two(*row) for row in _TWO})
+FUNCTIONS = {row[0]: _of_one(*row) for row in _ONE} | {row[0]: _of_two(*row) for row in _TWO}
+"""The functions of the tables by name."""
+
+if TYPE_CHECKING:
+    from ..stubs.numpy import *  # noqa: F403
+else:
+    __getattr__ = names_of(__name__, FUNCTIONS)
 
 
 def divmod(x1: Any, x2: Any, dtype: Any = None) -> tuple[Tensor, Tensor]:
@@ -352,3 +359,18 @@ def _example(v: Any) -> Tensor:
     if isinstance(v, (Tensor, list, tuple, int, float, complex)) and not isinstance(v, type):
         return as_tensor(v, "result_type")
     return cast_to(as_tensor(0, "result_type"), to_dtype(v, "result_type"))
+
+
+__all__ = [
+    "abs", "absolute", "add", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2",
+    "arctanh", "array_equal", "array_equiv", "bitwise_and", "bitwise_not", "bitwise_or",
+    "bitwise_xor", "cbrt", "ceil", "clip", "copysign", "cos", "cosh", "deg2rad", "divide",
+    "divmod", "equal", "exp", "exp2", "expm1", "fabs", "fix", "float_power", "floor",
+    "floor_divide", "fmod", "greater", "greater_equal", "heaviside", "hypot", "interp",
+    "invert", "isclose", "isfinite", "isinf", "isnan", "isneginf", "isposinf", "less",
+    "less_equal", "log", "log10", "log1p", "log2", "logaddexp", "logaddexp2", "logical_and",
+    "logical_not", "logical_or", "logical_xor", "maximum", "minimum", "mod", "multiply",
+    "negative", "not_equal", "positive", "power", "promote_types", "rad2deg", "radians",
+    "reciprocal", "remainder", "result_type", "rint", "sign", "signbit", "sin", "sinh", "sqrt",
+    "square", "subtract", "tan", "tanh", "true_divide", "trunc", "unwrap", "where",
+]

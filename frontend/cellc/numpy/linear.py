@@ -279,3 +279,7 @@ def polyval(p: Any, x: Any) -> Tensor:
     return out
 
 
+__all__ = [
+    "cross", "dot", "inner", "kron", "matmul", "matrix_power", "multi_dot", "norm", "outer",
+    "polyadd", "polyder", "polyint", "polymul", "polysub", "polyval", "tensordot", "trace",
+]

@@ -588,3 +588,10 @@ def convolve(a: Any, v: Any, mode: str = "full") -> Tensor:
     return correlate(x, fa.flip(w, 0), mode)
 
 
+__all__ = [
+    "amax", "amin", "argmax", "argmin", "average", "bincount", "convolve", "corrcoef",
+    "correlate", "count_nonzero", "cov", "cumprod", "cumsum", "diff", "ediff1d", "gradient",
+    "histogram", "histogram2d", "histogram_bin_edges", "histogramdd", "max", "mean", "min",
+    "nancumsum", "nanmax", "nanmean", "nanmin", "nanstd", "nansum", "nanvar", "ptp", "sometrue",
+    "std", "sum", "trapz", "var",
+]

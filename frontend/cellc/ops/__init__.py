@@ -1,21 +1,27 @@
 """The functional API: `cellc.ops`, under MindSpore's names.
 
-Functions that map one to one onto an op are generated from its definition; the others are
-written by family in `functional_*`, which takes precedence.
+Functions that map one to one onto an op are made from its definition (`_generated`); the others
+are written by family in `functional_*`, each of which lists in `__all__` what is public. What
+begins with a capital is a Primitive class (`_primitives`).
 """
 
 from __future__ import annotations
 
 from .. import common as _common  # noqa: F401  isort: skip (first of all)
 
+import sys
 from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cellc_runtime.lazy import lazy_names
 
-from ..core.gradient import GradOperation, get_grad, grad, value_and_grad
+from ..core.gradient import GradOperation as GradOperation
+from ..core.gradient import get_grad as get_grad
+from ..core.gradient import grad as grad
+from ..core.gradient import value_and_grad as value_and_grad
 from . import (
+    _generated,
     functional_array,
     functional_attention,
     functional_band,
@@ -37,70 +43,57 @@ from . import (
     functional_volume,
     functional_window,
 )
-from ._generated import generated_functions
+from .functional_array import *  # noqa: F403
+from .functional_attention import *  # noqa: F403
+from .functional_band import *  # noqa: F403
+from .functional_classes import *  # noqa: F403
+from .functional_control import *  # noqa: F403
+from .functional_create import *  # noqa: F403
+from .functional_grid import *  # noqa: F403
+from .functional_host import *  # noqa: F403
+from .functional_index import *  # noqa: F403
+from .functional_linalg import *  # noqa: F403
+from .functional_loss import *  # noqa: F403
+from .functional_math import *  # noqa: F403
+from .functional_more import *  # noqa: F403
+from .functional_nn import *  # noqa: F403
+from .functional_random import *  # noqa: F403
+from .functional_reduce import *  # noqa: F403
+from .functional_scatter import *  # noqa: F403
+from .functional_solve import *  # noqa: F403
+from .functional_volume import *  # noqa: F403
+from .functional_window import *  # noqa: F403
 from .methods import install
 
+if TYPE_CHECKING:
+    from ..core.jacobian import jacfwd as jacfwd
+    from ..core.jacobian import jacrev as jacrev
+    from ..core.jacobian import jvp as jvp
+    from ..core.jacobian import vjp as vjp
+    from ..core.taylor import derivative as derivative
+    from ..core.taylor import jet as jet
+    from ..core.vmap import vmap as vmap
+    from ..mint.applied import gcd as gcd
+    from ..mint.applied import lcm as lcm
+    from ..stubs.functions import *  # noqa: F403
+    from ..stubs.primitives import *  # noqa: F403
+    from ._norms import matrix_norm as matrix_norm
+    from .functional_fourier import *  # noqa: F403
+    from .functional_orthogonal import pinv as pinv
+    from .functional_orthogonal import qr as qr
+    from .functional_orthogonal import svd as svd
+else:
+    from ._generated import *  # noqa: F403
+
 _FAMILIES: tuple[ModuleType, ...] = (
-    functional_create, functional_array, functional_grid, functional_index, functional_linalg,
-    functional_loss,
-    functional_math, functional_nn, functional_random, functional_reduce, functional_window,
-    functional_control, functional_host, functional_scatter, functional_more, functional_volume,
-    functional_attention,
-    functional_band, functional_solve, functional_classes,
+    _generated, functional_create, functional_array, functional_grid, functional_index,
+    functional_linalg, functional_loss, functional_math, functional_nn, functional_random,
+    functional_reduce, functional_window, functional_control, functional_host, functional_scatter,
+    functional_more, functional_volume, functional_attention, functional_band, functional_solve,
+    functional_classes,
 )
 
-_WITHIN = frozenset((
-    "as_numbers", "binary", "bitwise_not", "broadcast_tensors", "compare", "complex",
-    "conv2d_adjoint", "conv3d_adjoint", "image_patches", "interpolate_ext", "kthvalue", "largest",
-    "make_primitive", "matrix_transpose", "max_pool1d", "normalize", "part", "picked", "pool2d",
-    "pool3d", "same", "scatter_add_ext", "scatter_sub", "SeededPrimitive", "SiLU",
-    "take_along_dim", "tensordot", "unary", "view",
-))
-"""What families offer to one another, to layers and to `mint`, but not here: MindSpore's `ops` has
-no such names."""
-
-
-def _public(module: ModuleType) -> dict[str, Any]:
-    """What a family defines itself (not what it imports) for everybody."""
-    return {
-        name: value for name, value in vars(module).items()
-        if not name.startswith("_") and name not in _WITHIN
-        and getattr(value, "__module__", "") == module.__name__
-    }
-
-
-def _collect() -> dict[str, Any]:
-    names = {n: f for n, f in generated_functions().items() if n not in _WITHIN}
-    for family in _FAMILIES:
-        names.update(_public(family))
-    names.update(functional_math.ALIASES)
-    names.update(functional_more.ALIASES)
-    names.update({a: names[n] for a, n in functional_math.GENERATED_ALIASES.items()})
-    names.update(GradOperation=GradOperation, get_grad=get_grad, grad=grad,
-                 value_and_grad=value_and_grad)
-    return names
-
-
-_NAMES = _collect()
-globals().update(_NAMES)
 install()
-
-
-def _primitives() -> dict[str, Any]:
-    """The primitive classes: many, and seldom needed, so they are made when first asked for."""
-    module = import_module(".primitives", __name__)
-    more = import_module(".primitives_more", __name__)
-    space = import_module(".primitives_space", __name__)
-    steps = import_module(".primitives_optim", __name__)
-    host = import_module(".host_primitives", __name__)
-    summary = import_module(".summary", __name__)
-    mapping = import_module(".mapping", __name__)
-    base = import_module(".primitive", __name__)
-    found = {**_public(base), **_public(module), **module.PRIMITIVES, **more.PRIMITIVES,
-             **space.PRIMITIVES, **steps.PRIMITIVES, **_public(host), **_public(summary),
-             **_public(mapping)}
-    return {name: value for name, value in found.items() if name not in _WITHIN}
-
 
 _LATER = {
     "..core.jacobian": "jacfwd jacrev jvp vjp", "..core.taylor": "derivative jet",
@@ -110,21 +103,26 @@ _LATER = {
                            "rfftn",
     ".functional_orthogonal": "pinv qr svd",
 }
-_LATER_NAMES = " ".join(_LATER.values()).split()
 _load = lazy_names(__name__, _LATER)
-
-
-def __getattr__(name: str) -> Any:
-    if name == "__all__":
-        return sorted({*_NAMES, *_LATER_NAMES, *_primitives()})
-    if name in _LATER_NAMES:
-        return _load(name)
-    found = _primitives().get(name) if not name.startswith("_") else None
-    if found is None:
-        raise AttributeError(f"module 'cellc.ops' has no attribute {name!r}")
-    globals()[name] = found
-    return found
+_NAMES = [
+    "GradOperation", "get_grad", "grad", "value_and_grad", *" ".join(_LATER.values()).split(),
+    *(name for family in _FAMILIES for name in family.__all__),
+]
 
 
 def __dir__() -> list[str]:
-    return sorted({*_NAMES, *_LATER_NAMES, *_primitives()})
+    return sorted({*_NAMES, *import_module("._primitives", __name__).__all__})
+
+
+if not TYPE_CHECKING:
+    def __getattr__(name: str) -> Any:
+        if name == "__all__":
+            return __dir__()
+        if name in _NAMES:
+            return _load(name)
+        classes = import_module("._primitives", __name__) if not name.startswith("_") else None
+        found = getattr(classes, name, None)
+        if found is None:
+            raise AttributeError(f"module 'cellc.ops' has no attribute {name!r}")
+        setattr(sys.modules[__name__], name, found)  # the next access finds it there
+        return found

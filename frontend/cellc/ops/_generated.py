@@ -1,4 +1,7 @@
-"""Functions and Primitive classes made from the op definitions, for ops that map one to one."""
+"""Functions and Primitive classes made from the op definitions, for ops that map one to one.
+
+Type checkers read what the functions take in `stubs/functions.pyi`.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from typing import Any
 
 from cellc_compiler.ir.op import INTS, REQUIRED, Op, all_ops
 from cellc_runtime.dtypes import float32
+from cellc_runtime.lazy import names_of
 
 from ..common._promotion import cast_to, common
 from ..common.tensor import Tensor
@@ -64,11 +68,24 @@ def make_function(op: Op) -> Callable[..., Any]:
     return fn
 
 
+ALIASES = {
+    "arccos": "acos", "arcsin": "asin", "arctan": "atan", "arccosh": "acosh", "arcsinh": "asinh",
+    "arctanh": "atanh",
+}
+"""Other public names of functions made from op definitions."""
+
+
 def generated_functions() -> dict[str, Callable[..., Any]]:
     """Every function the op definitions ask for, by name."""
-    return {op.function: make_function(op) for op in all_ops() if op.function}
+    found = {op.function: make_function(op) for op in all_ops() if op.function}
+    return found | {alias: found[name] for alias, name in ALIASES.items()}
 
 
 def generated_methods() -> dict[str, Callable[..., Any]]:
     """Every Tensor method the op definitions ask for, by name."""
     return {op.method: make_function(op) for op in all_ops() if op.method}
+
+
+FUNCTIONS = generated_functions()
+__all__ = sorted(FUNCTIONS)
+__getattr__ = names_of(__name__, FUNCTIONS)

@@ -651,18 +651,6 @@ def column_stack(tensors: Any) -> Tensor:
     return concat(parts, 1)
 
 
-@native
-def block_diag(*inputs: Tensor) -> Tensor:
-    """Matrices along the diagonal of a larger one, zeros elsewhere."""
-    blocks = common("block_diag", *(atleast_2d(x) for x in inputs))
-    width = builtins.sum(b.shape[1] for b in blocks)
-    rows, before = [], 0
-    for b in blocks:
-        rows.append(apply("pad", b, low=(0, before), high=(0, width - before - b.shape[1])))
-        before += b.shape[1]
-    return concat(rows, 0)
-
-
 def part(x: Tensor, axis: int, start: int, stop: int) -> Tensor:
     """Positions start to stop of one axis."""
     if start == 0 and stop == x.shape[axis]:
@@ -917,3 +905,13 @@ def deepcopy(input_x: Tensor) -> Tensor:
     return copied
 
 
+__all__ = [
+    "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_to", "cat", "chunk", "column_stack",
+    "concat", "deepcopy", "dsplit", "dstack", "dtype", "expand_as", "expand_dims", "flatten",
+    "flip", "fliplr", "flipud", "hsplit", "hstack", "identity", "is_complex", "is_floating_point",
+    "is_tensor", "moveaxis", "movedim", "narrow", "numel", "pad", "permute", "rank", "ravel",
+    "repeat_elements", "repeat_interleave", "reshape", "reverse", "roll", "rot90", "shape", "size",
+    "slice", "split", "squeeze", "stack", "strided_slice", "swapaxes", "swapdims", "t",
+    "tensor_split", "tile", "transpose", "unbind", "unsqueeze", "unstack", "view_as", "vsplit",
+    "vstack",
+]

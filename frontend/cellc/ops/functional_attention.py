@@ -288,3 +288,8 @@ def _ends(given: Any, name: str, t: Tensor) -> Sequence[int]:
         raise ValueError(f"For '{_WHAT}', '{name}' must rise to the rows of its tensor, but got "
                          f"{ends} for the shape {t.shape}.")
     return ends
+
+
+__all__ = [
+    "flash_attention_score",
+]

@@ -330,3 +330,9 @@ def bidense(
     right = fa.reshape(y, (rows.shape[0], y.shape[-1], 1))
     out = fa.reshape(fl.matmul(left, right), (*lead, w.shape[0]))
     return out if bias is None else m.add(out, tensor(bias, what, "bias"))
+
+
+__all__ = [
+    "bidense", "col2im", "matrix_diag", "matrix_diag_part", "matrix_set_diag", "mirror_pad",
+    "padding",
+]

@@ -161,3 +161,8 @@ def _loop(what: str, fn: Callable[..., Any], *args: Any) -> Any:
         raise ValueError(
             f"For '{what}', 'loop_func' failed; check what it takes and returns: {e}"
         ) from e
+
+
+__all__ = [
+    "cond", "fori_loop", "scan", "while_loop",
+]

@@ -260,3 +260,10 @@ def hann_window(
     n = integer(window_length, "hann_window", "window_length")
     values = np.hanning(n + 1)[:-1] if periodic and n > 1 else np.hanning(n)
     return Tensor._from_array(values.astype((dtype or float32).numpy))
+
+
+__all__ = [
+    "arange", "eye", "fill", "fills", "full", "full_like", "hann_window", "linspace",
+    "logspace", "ones", "ones_like", "range", "scalar_to_tensor", "tril_indices",
+    "triu_indices", "tuple_to_array", "zeros", "zeros_like",
+]

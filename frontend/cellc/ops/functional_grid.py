@@ -146,3 +146,21 @@ def one_hot(
     to = dtypes[0] if dtypes[0].is_float else dtypes[1] if dtypes[1].is_float else int64
     out: Tensor = apply("one_hot", x, depth=n, axis=a, dtype=to, on=on_value, off=off_value)
     return out
+
+
+@native
+def block_diag(*inputs: Tensor) -> Tensor:
+    """Matrices along the diagonal of a larger one, zeros elsewhere."""
+    blocks = common("block_diag", *(fa.atleast_2d(x) for x in inputs))
+    width = sum(b.shape[1] for b in blocks)
+    rows, before = [], 0
+    for b in blocks:
+        rows.append(apply("pad", b, low=(0, before), high=(0, width - before - b.shape[1])))
+        before += b.shape[1]
+    return fa.concat(rows, 0)
+
+
+__all__ = [
+    "block_diag", "cartesian_prod", "diag", "diag_embed", "diagflat", "diagonal", "meshgrid",
+    "one_hot", "trace", "tril", "triu", "vander",
+]

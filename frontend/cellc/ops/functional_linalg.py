@@ -411,3 +411,9 @@ def _contract(
     )
     out = batch + rows + columns
     return fa.reshape(product, tuple(lengths[c] for c in out)), out
+
+
+__all__ = [
+    "addbmm", "addmm", "addmv", "addr", "baddbmm", "batch_dot", "bmm", "cross", "dot", "einsum",
+    "ger", "inner", "kron", "matmul", "mm", "mv", "outer", "tensor_dot",
+]

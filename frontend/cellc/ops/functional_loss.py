@@ -532,3 +532,12 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean
     if x.ndim == 1:
         each = fa.squeeze(each, 0)
     return _reduced(cast_to(each, x.dtype), reduction, what)
+
+
+__all__ = [
+    "binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss",
+    "cosine_similarity", "cross_entropy", "gaussian_nll_loss", "hinge_embedding_loss",
+    "huber_loss", "kl_div", "l1_loss", "margin_ranking_loss", "mse_loss",
+    "multilabel_margin_loss", "multilabel_soft_margin_loss", "nll_loss", "smooth_l1_loss",
+    "soft_margin_loss", "triplet_margin_loss",
+]

@@ -868,16 +868,16 @@ def largest(dtype: DType) -> Any:
     return 3.3895313892515355e38 if dtype.name == "bfloat16" else np.finfo(dtype.numpy).max
 
 
-ALIASES: dict[str, Any] = {
-    "multiply": mul, "divide": div, "negative": neg, "absolute": abs, "equal": eq,
-    "not_equal": ne, "less": lt, "less_equal": le, "greater": gt, "greater_equal": ge,
-    "invert": bitwise_not, "accumulate_n": addn, "arctan2": atan2,
-    "inv": reciprocal,
-}
-"""Other public names of functions above."""
-
-GENERATED_ALIASES: dict[str, str] = {
-    "arccos": "acos", "arcsin": "asin", "arctan": "atan", "arccosh": "acosh", "arcsinh": "asinh",
-    "arctanh": "atanh",
-}
-"""Other public names of functions generated from op definitions."""
+__all__ = [
+    "abs", "absolute", "accumulate_n", "add", "addcdiv", "addcmul", "addn", "angle", "atan2",
+    "bitwise_and", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "cast",
+    "ceil", "clamp", "clip", "clip_by_value", "conj", "copysign", "deg2rad", "div", "divide", "eq",
+    "exp2", "float_power", "floor", "floor_div", "floor_divide", "floor_mod", "fmax", "fmin",
+    "fmod", "frac", "ge", "gt", "heaviside", "hypot", "imag", "invert", "isclose", "isfinite",
+    "isinf", "isnan", "isneginf", "isposinf", "isreal", "le", "lerp", "logaddexp", "logaddexp2",
+    "logical_and", "logical_not", "logical_or", "logical_xor", "logit", "lt", "masked_fill",
+    "maximum", "minimum", "mul", "multiply", "nan_to_num", "ne", "neg", "negative", "polar",
+    "positive", "pow", "rad2deg", "real", "reciprocal", "remainder", "round", "select", "sgn",
+    "sign", "signbit", "sinc", "sqrt", "square", "sub", "subtract", "true_divide", "trunc",
+    "view_as_real", "where", "xdivy", "xlogy",
+]

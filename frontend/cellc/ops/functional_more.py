@@ -691,14 +691,38 @@ def eps(x: Tensor) -> Tensor:
         t.dtype.name, 2.0**-52))
 
 
-def _older_names() -> dict[str, Any]:
-    """Functions under MindSpore's older names."""
-    return {
-        "tensor_add": m.add, "tensor_sub": m.sub, "tensor_mul": m.mul,
-        "tensor_div": m.true_divide, "tensor_pow": m.pow, "tensor_floordiv": m.floor_divide,
-        "tensor_mod": m.remainder, "tensor_gt": m.gt, "tensor_ge": m.ge, "tensor_lt": m.lt,
-        "tensor_le": m.le, "floordiv": m.floor_divide, "floormod": m.remainder,
-    }
+# Other names of functions.
+equal = m.eq
+not_equal = m.ne
+less = m.lt
+less_equal = m.le
+greater = m.gt
+greater_equal = m.ge
+arctan2 = m.atan2
+inv = m.reciprocal
+tensor_add = m.add
+tensor_sub = m.sub
+tensor_mul = m.mul
+tensor_div = m.true_divide
+tensor_pow = m.pow
+tensor_floordiv = m.floor_divide
+tensor_mod = m.remainder
+tensor_gt = m.gt
+tensor_ge = m.ge
+tensor_lt = m.lt
+tensor_le = m.le
+floordiv = m.floor_divide
+floormod = m.remainder
 
 
-ALIASES: dict[str, Any] = _older_names()
+__all__ = [
+    "adjoint", "affine_grid", "approximate_equal", "arctan2", "bartlett_window",
+    "batch_to_space_nd", "blackman_window", "bucketize", "channel_shuffle", "combinations", "cov",
+    "eps", "equal", "floordiv", "floormod", "greater", "greater_equal", "grid_sample",
+    "gumbel_softmax", "hamming_window", "histc", "intopk", "inv", "iou", "is_nonzero",
+    "kaiser_window", "ldexp", "less", "less_equal", "matrix_band_part", "matrix_power",
+    "multi_margin_loss", "nanquantile", "not_equal", "pdist", "quantile", "renorm", "row_stack",
+    "space_to_batch_nd", "tensor_add", "tensor_div", "tensor_floordiv", "tensor_ge", "tensor_gt",
+    "tensor_le", "tensor_lt", "tensor_mod", "tensor_mul", "tensor_pow", "tensor_sub", "top_k",
+    "truncate_div", "truncate_mod", "type_as", "vecdot", "vector_norm",
+]

@@ -316,3 +316,9 @@ def rrelu(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3) -> Tensor:
     return m.where(m.ge(x, 0), x, m.mul(x, slope))
 
 
+__all__ = [
+    "bernoulli", "dropout", "dropout1d", "dropout2d", "dropout3d", "laplace", "multinomial",
+    "normal", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like",
+    "random_categorical", "randperm", "rrelu", "shuffle", "standard_laplace", "standard_normal",
+    "uniform",
+]

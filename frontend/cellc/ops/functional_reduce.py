@@ -797,3 +797,12 @@ def searchsorted(
     before = m.le(rows, cell) if right else m.lt(rows, cell)
     return sum(cast_to(before, int32 if out_int32 else int64), -1,
                dtype=int32 if out_int32 else int64)
+
+
+__all__ = [
+    "all", "amax", "amin", "aminmax", "any", "argmax", "argmin", "argsort", "bincount", "cdist",
+    "count_nonzero", "cummax", "cummin", "cumprod", "cumsum", "diff", "dist", "logcumsumexp",
+    "logsumexp", "masked_select", "max", "mean", "median", "min", "msort", "nanmean", "nansum",
+    "nonzero", "norm", "prod", "searchsorted", "sort", "std", "std_mean", "sum", "topk",
+    "trapz", "unique", "unique_consecutive", "var", "var_mean",
+]

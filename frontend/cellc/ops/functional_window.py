@@ -742,3 +742,11 @@ def lrn(
     total = fr.sum(fa.stack([fa.part(squares, 1, k, k + t.shape[1]) for k in range(2 * r + 1)], 0),
                    0)
     return m.div(t, m.pow(m.add(m.mul(total, float(alpha)), float(bias)), float(beta)))
+
+
+__all__ = [
+    "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_max_pool1d", "adaptive_max_pool2d",
+    "avg_pool1d", "avg_pool2d", "conv1d", "conv2d", "conv3d", "conv_transpose2d", "fold",
+    "interpolate", "lp_pool2d", "lrn", "max_pool2d", "pixel_shuffle", "pixel_unshuffle",
+    "unfold", "upsample",
+]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 _KINDS: dict[str, tuple[type, ...]] = {
     "Tensor": (Tensor,), "Ref": (Parameter,), "Bool": (bool,), "Int": (int,), "Float": (float,),
@@ -53,7 +55,7 @@ class MultitypeFuncGraph:
         self.name = name
         self.entries: list[tuple[tuple[str, ...], Callable[..., Any]]] = []
 
-    def register(self, *type_names: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def register(self, *type_names: Any) -> Callable[[F], F]:
         """A decorator: the function serves arguments of these types.
 
         Args:
@@ -65,7 +67,7 @@ class MultitypeFuncGraph:
         """
         names = tuple(_kind_name(t) for t in type_names)
 
-        def keep(fn: Callable[..., Any]) -> Callable[..., Any]:
+        def keep(fn: F) -> F:
             self.entries.append((names, fn))
             return fn
 

@@ -37,7 +37,7 @@ from . import functional_reduce as fr
 from . import functional_scatter as fs
 from . import functional_window as fw
 from ._args import is_int
-from ._generated import generated_methods, make_function
+from ._generated import ALIASES, generated_methods, make_function
 from .methods_more import METHODS, in_place, index_add
 
 # --- operators ------------------------------------------------------------------------------------
@@ -662,7 +662,7 @@ def tensor_methods() -> dict[str, Any]:
     for name in ("exp", "log", "tanh", "sigmoid", "erfinv"):
         if name in generated:
             changing[f"{name}_"] = in_place(generated[name])
-    for alias, name in m.GENERATED_ALIASES.items():
+    for alias, name in ALIASES.items():
         if name in generated:
             changing[alias] = generated[name]
     named["soft_shrink"], named["hardshrink"] = (

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .. import ops
+if TYPE_CHECKING:
+    from ..ops import *  # noqa: F403
+else:
+    from .. import ops
 
-
-def __getattr__(name: str) -> Any:
-    return getattr(ops, name)
+    def __getattr__(name: str) -> Any:
+        return getattr(ops, name)

@@ -16,6 +16,7 @@ import numpy as np
 
 from cellc_compiler.ir.op import REQUIRED, all_ops
 from cellc_runtime.dtypes import DType, int32, int64
+from cellc_runtime.lazy import names_of
 
 from ..common._promotion import cast_to, operands
 from ..common.parameter import Parameter
@@ -583,5 +584,4 @@ def _all_primitives() -> dict[str, type[Primitive]]:
 PRIMITIVES: Mapping[str, type[Primitive]] = _all_primitives()
 """Every primitive class by name."""
 
-globals().update(PRIMITIVES)
-
+__getattr__ = names_of(__name__, PRIMITIVES)

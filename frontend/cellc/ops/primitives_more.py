@@ -130,5 +130,3 @@ PRIMITIVES: Mapping[str, type[Primitive]] = {
     **{name: make_primitive(name, f, p) for name, (f, p) in _WITH_INIT.items()},
 }
 """Every primitive class of this module by name."""
-
-globals().update(PRIMITIVES)

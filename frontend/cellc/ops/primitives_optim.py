@@ -354,5 +354,3 @@ PRIMITIVES: Mapping[str, type[Primitive]] = {
     name: make_primitive(name, f, p) for name, (f, p) in _STEPS.items()
 }
 """Every primitive class of this module by name."""
-
-globals().update(PRIMITIVES)

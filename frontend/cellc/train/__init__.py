@@ -34,7 +34,6 @@ from .summary import SummaryRecord
 from .train_thor import ConvertModelUtils, ConvertNetUtils
 
 __all__ = [
-    *callback.__all__, *metrics.__all__,
     "ConvertModelUtils", "ConvertNetUtils", "DatasetHelper", "DynamicLossScaleManager",
     "FixedLossScaleManager", "LossScaleManager", "Model", "SummaryRecord",
     "async_ckpt_thread_status", "build_searched_strategy", "build_train_network",
@@ -43,4 +42,6 @@ __all__ = [
     "load_param_into_net", "merge_sliced_parameter", "restore_group_info_list",
     "safetensors_to_ckpt", "save_checkpoint",
 ]
+__all__ += callback.__all__
+__all__ += metrics.__all__
 __dir__ = public_names(__name__)

@@ -17,6 +17,7 @@ import numpy as np
 
 from cellc_runtime.lazy import public_names
 
+from ...common.parameter import Parameter
 from ...common.tensor import Tensor
 from ...nn import _check
 from .optimizer import Optimizer
@@ -44,7 +45,7 @@ def _assign(optimizer: Optimizer, values: Sequence[Any]) -> list[Tensor]:
     for group, value in zip(optimizer.param_groups, values, strict=True):
         rate = Tensor(np.float32(_number(value)))
         made.append(rate)
-        if isinstance(group["lr"], Tensor):
+        if isinstance(group["lr"], Parameter):
             group["lr"].set_data(rate)
         else:
             group["lr"] = float(rate.asnumpy())

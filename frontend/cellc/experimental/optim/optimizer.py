@@ -1,5 +1,3 @@
-# Functions of `ops` are collected when it is imported, so their types are not known statically.
-# mypy: disable-error-code="no-any-return"
 """The base of experimental optimizers: groups of parameters with options of their own."""
 
 from __future__ import annotations

@@ -1,5 +1,3 @@
-# Functions of `ops` are collected when it is imported, so their types are not known statically.
-# mypy: disable-error-code="no-any-return"
 """Normalisation with PyTorch's parameters, and the parts of it that processes share."""
 
 from __future__ import annotations
@@ -50,8 +48,9 @@ def batch_norm(
     shape = (input.shape[1],)
     w = ops.ones(shape, input.dtype) if weight is None else weight
     b = ops.zeros(shape, input.dtype) if bias is None else bias
-    mean = running_mean if given else ops.zeros(shape, float32)
-    var = running_var if given else ops.ones(shape, float32)
+    mean, var = running_mean, running_var
+    if mean is None or var is None:
+        mean, var = ops.zeros(shape, float32), ops.ones(shape, float32)
     return ops.batch_norm(input, mean, var, w, b, training, momentum if given else 0.0, eps)
 
 

@@ -1,5 +1,3 @@
-# Functions of `ops` are collected when it is imported, so their types are not known statically.
-# mypy: disable-error-code="no-any-return"
 """Convolutions and pooling with PyTorch's parameters; a batch axis may be left out.
 
 Source: the functions of the same names in `mindspore.mint.nn.functional`.

@@ -1,5 +1,3 @@
-# Functions of `ops` are collected when it is imported, so their types are not known statically.
-# mypy: disable-error-code="no-any-return"
 """Adam, AdamW and FusedAdamW of `mint.optim`."""
 
 from __future__ import annotations

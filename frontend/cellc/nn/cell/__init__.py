@@ -7,7 +7,7 @@ PyNative mode. Source: `mindspore.nn.Cell`.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ... import context
 from ...core import compiled, eager
@@ -15,6 +15,18 @@ from ...core.calls import calls_of
 from ...core.dispatch import active_tracer
 from ...core.typed import keep_typed
 from .hooks import Hooking
+
+if TYPE_CHECKING:
+    from typing import ParamSpec, Protocol, TypeVar
+
+    P = ParamSpec("P")
+    R = TypeVar("R")
+    R_co = TypeVar("R_co", covariant=True)
+
+    class Constructs(Protocol[P, R_co]):
+        """What a call of a Cell takes and gives: what its `construct` does."""
+
+        def construct(self, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
 
 
 class Cell(Hooking):
@@ -29,15 +41,18 @@ class Cell(Hooking):
         super().__init_subclass__(**kwargs)
         keep_typed()
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        tracer = active_tracer()
-        if tracer is not None:
-            return compiled.inline(tracer, self, args, kwargs)
-        if "_prepared" not in self.__dict__:
-            self._prepare()
-        if context.in_graph_mode():
-            return self._entries.call(self, args, kwargs)
-        return eager.call_cell(self, args, kwargs)
+    if TYPE_CHECKING:
+        def __call__(self: Constructs[P, R], *args: P.args, **kwargs: P.kwargs) -> R: ...
+    else:
+        def __call__(self, *args: Any, **kwargs: Any) -> Any:
+            tracer = active_tracer()
+            if tracer is not None:
+                return compiled.inline(tracer, self, args, kwargs)
+            if "_prepared" not in self.__dict__:
+                self._prepare()
+            if context.in_graph_mode():
+                return self._entries.call(self, args, kwargs)
+            return eager.call_cell(self, args, kwargs)
 
 
 calls_of(Cell)

@@ -1,5 +1,3 @@
-# Functions of `ops` are collected when it is imported, so their types are not known statically.
-# mypy: disable-error-code="no-any-return"
 """Dense, dropout, reshaping, padding and other basic layers."""
 
 from __future__ import annotations
@@ -535,7 +533,8 @@ class ClipByNorm(Cell):
     def construct(self, x: Tensor, clip_norm: Any) -> Tensor:
         """The same shape."""
         size = ops.sqrt(ops.sum(ops.square(x), self.axis, True))
-        return x * clip_norm / ops.maximum(size, clip_norm)
+        out: Tensor = x * clip_norm / ops.maximum(size, clip_norm)
+        return out
 
 
 class L1Regularizer(Cell):

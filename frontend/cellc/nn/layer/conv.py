@@ -1,5 +1,3 @@
-# Functions of `ops` are collected when it is imported, so their types are not known statically.
-# mypy: disable-error-code="no-any-return"
 """Convolutions and transposed convolutions."""
 
 from __future__ import annotations
@@ -266,7 +264,7 @@ class Conv2dTranspose(_Conv):
                                 self.pad_mode, self.padding)
         out = window.conv2d_adjoint(x, self.weight, size, self.stride, self.pad_mode, self.padding,
                                     self.dilation, self.group)
-        if self.has_bias:
+        if self.bias is not None:
             out = ops.bias_add(out, self.bias)
         if self.pad_mode == "pad" and any(self.output_padding):
             out = ops.pad(out, (0, self.output_padding[1], 0, self.output_padding[0]))
@@ -306,7 +304,7 @@ class Conv1dTranspose(_OnLines):
                                 self.pad_mode, self.padding)
         out = window.conv2d_adjoint(x, self.weight, size, self.stride, self.pad_mode, self.padding,
                                     self.dilation, self.group)
-        if self.has_bias:
+        if self.bias is not None:
             out = ops.bias_add(out, self.bias)
         return ops.squeeze(out, 2)
 
@@ -343,6 +341,6 @@ class Conv3dTranspose(_Conv):
         """(N, in_channels, D, H, W) to (N, out_channels, D', H', W')."""
         out = ops.conv3d_transpose(x, self.weight, self.pad_mode, self.padding, self.stride,
                                    self.dilation, self.group, self.output_padding)
-        if self.has_bias:
+        if self.bias is not None:
             out = out + ops.reshape(self.bias, (self.out_channels, 1, 1, 1))
         return out

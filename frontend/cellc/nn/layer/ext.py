@@ -1,5 +1,3 @@
-# Functions of `ops` are collected when it is imported, so their types are not known statically.
-# mypy: disable-error-code="no-any-return"
 """Layers with PyTorch's parameters that live beside those with MindSpore's: `nn.AvgPool2dExt`.
 
 `mint.nn` offers them under plain names (`mint.nn.AvgPool2d`).
@@ -41,7 +39,7 @@ class _AvgPoolExt(Cell):
         self.ceil_mode = ceil_mode
         self.count_include_pad = count_include_pad
 
-    def options(self) -> tuple[Any, ...]:
+    def options(self) -> tuple[Any, Any, Any, bool, bool]:
         """What the functions take after the input."""
         step = self.kernel_size if self.stride is None else self.stride
         return self.kernel_size, step, self.padding, self.ceil_mode, self.count_include_pad

@@ -1,5 +1,3 @@
-# Functions of `ops` are collected when it is imported, so their types are not known statically.
-# mypy: disable-error-code="no-any-return"
 """Pools whose windows lie at drawn places.
 
 Source: `mindspore.nn.FractionalMaxPool2d` and its like; Graham, "Fractional Max-Pooling", 2014.

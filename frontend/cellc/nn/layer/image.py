@@ -1,5 +1,3 @@
-# Functions of `ops` are collected when it is imported, so their types are not known statically.
-# mypy: disable-error-code="no-any-return"
 """Images: cropping, differences, and measures of how alike two images are."""
 
 from __future__ import annotations

@@ -1,5 +1,3 @@
-# Functions of `ops` are collected when it is imported, so their types are not known statically.
-# mypy: disable-error-code="no-any-return"
 """Pooling layers.
 
 Source: the layers of the same names in `mindspore.nn`.

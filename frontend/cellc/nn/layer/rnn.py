@@ -1,5 +1,3 @@
-# Functions of `ops` are collected when it is imported, so their types are not known statically.
-# mypy: disable-error-code="no-any-return"
 """Recurrent layers and cells. Sources: the classes of the same names in `mindspore.nn`."""
 
 from __future__ import annotations
@@ -59,7 +57,7 @@ class _RNNCellBase(Cell):
             self.bias_ih = _parameter((rows,), hidden_size, "bias_ih", dtype)
             self.bias_hh = _parameter((rows,), hidden_size, "bias_hh", dtype)
 
-    def _step(self, x: Tensor, states: Any) -> Any:
+    def _step(self, x: Tensor, states: Any) -> recurrence.States:
         _fits(x, 2, self.input_size, self.cls_name)
         return recurrence.cell_step(self.kind, x, states, self.weight_ih, self.weight_hh,
                                     self.bias_ih, self.bias_hh)

@@ -1,5 +1,3 @@
-# Functions of `ops` are collected when it is imported, so their types are not known statically.
-# mypy: disable-error-code="no-any-return"
 """Attention and transformers (Vaswani et al., 2017). Sources: the classes of these names in `nn`.
 
 Sequences are (L, N, E): length, batch, features; with `batch_first` (N, L, E).
@@ -9,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from cellc_runtime.dtypes import DType, bool_, float32
@@ -97,7 +95,7 @@ class MultiheadAttention(Cell):
             weights = ops.chunk(self.in_proj_weight, 3, 0)
         else:
             weights = (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
-        biases = (None, None, None)
+        biases: tuple[Tensor | None, ...] = (None, None, None)
         if self.in_proj_bias is not None:
             biases = ops.chunk(self.in_proj_bias, 3, 0)
         return [ops.dense(x, w, b) for x, w, b in
@@ -146,7 +144,7 @@ class MultiheadAttention(Cell):
         q, k, v = self._projected(query, key, value)
         length, batch = query.shape[0], query.shape[1]
         extra = 0
-        if self.bias_k is not None:
+        if self.bias_k is not None and self.bias_v is not None:
             row = (1, batch, self.embed_dim)
             k = ops.concat((k, ops.broadcast_to(self.bias_k, row)), 0)
             v = ops.concat((v, ops.broadcast_to(self.bias_v, row)), 0)
@@ -195,6 +193,14 @@ def _activation(activation: Any) -> Any:
 
 class _Layer(Cell):
     """What encoder and decoder layers share: attention, two dense layers, norms and dropouts."""
+
+    activation1: Callable[..., Tensor]
+    norm1: LayerNorm
+    norm2: LayerNorm
+    norm3: LayerNorm
+    dropout1: Dropout
+    dropout2: Dropout
+    dropout3: Dropout
 
     def _feed_forward(
         self, d_model: int, dim_feedforward: int, dropout: float, activation: Any, dtype: DType
@@ -391,5 +397,6 @@ class Transformer(Cell):
     ) -> Tensor:
         """(S, N, d_model) and (L, N, d_model) to the shape of the second."""
         memory = self.encoder(src, src_mask, src_key_padding_mask)
-        return self.decoder(tgt, memory, tgt_mask, memory_mask, tgt_key_padding_mask,
-                            memory_key_padding_mask)
+        out: Tensor = self.decoder(tgt, memory, tgt_mask, memory_mask, tgt_key_padding_mask,
+                                   memory_key_padding_mask)
+        return out

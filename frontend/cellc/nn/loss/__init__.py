@@ -4,5 +4,8 @@ from typing import TYPE_CHECKING
 
 from .._offers import offers
 
-if not TYPE_CHECKING:
+if TYPE_CHECKING:
+    from .ctc import *  # noqa: F403
+    from .loss import *  # noqa: F403
+else:
     __getattr__, __dir__ = offers(__name__)

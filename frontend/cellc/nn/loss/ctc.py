@@ -1,5 +1,3 @@
-# Functions of `ops` are collected when it is imported, so their types are not known statically.
-# mypy: disable-error-code="no-any-return"
 """Connectionist temporal classification (Graves et al., 2006): the forward algorithm, in logs."""
 
 from __future__ import annotations

@@ -1,5 +1,3 @@
-# Functions of `ops` are collected when it is imported, so their types are not known statically.
-# mypy: disable-error-code="no-any-return"
 """Losses as layers. Sources: the classes of the same names in `mindspore.nn`."""
 
 from __future__ import annotations
@@ -475,7 +473,8 @@ class MultiClassDiceLoss(LossBase):
                 if self.weights is not None:
                     dice = dice * self.weights[i]
                 total = total + dice
-        return total / label.shape[1]
+        mean: Tensor = total / label.shape[1]
+        return mean
 
 
 # --- margins -------------------------------------------------------------------------------------

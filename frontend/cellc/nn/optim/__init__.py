@@ -4,5 +4,13 @@ from typing import TYPE_CHECKING
 
 from .._offers import offers
 
-if not TYPE_CHECKING:
+if TYPE_CHECKING:
+    from .adafactor import *  # noqa: F403
+    from .adagrad import *  # noqa: F403
+    from .adam import *  # noqa: F403
+    from .lars import *  # noqa: F403
+    from .optimizer import *  # noqa: F403
+    from .rprop import *  # noqa: F403
+    from .sgd import *  # noqa: F403
+else:
     __getattr__, __dir__ = offers(__name__)

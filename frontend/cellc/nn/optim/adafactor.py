@@ -152,7 +152,7 @@ class AdaFactor(Optimizer):
             return given
         return given * ops.maximum(self.eps[1], _root_mean_square(weight))
 
-    def construct(self, gradients: Any) -> Any:
+    def construct(self, gradients: Any) -> tuple[bool, ...]:
         """Assign new values to the parameters and their averages."""
         gradients = self.scale_grad(self.gradients_centralization(gradients))
         decays = self.get_weight_decay()

@@ -50,7 +50,7 @@ class RMSProp(Optimizer):
         self.ms = self.parameters.clone(prefix="mean_square", init="ones")
         self.moment = self.parameters.clone(prefix="moment", init="zeros")
 
-    def construct(self, gradients: Any) -> Any:
+    def construct(self, gradients: Any) -> tuple[bool, ...]:
         """Assign new values to the parameters and their statistics."""
         gradients = self.prepared(gradients)
         lr = self.next_rate()
@@ -90,7 +90,7 @@ class Adagrad(Optimizer):
         self.update_slots = _check.boolean(update_slots, "update_slots", self.cls_name)
         self.accum = self.parameters.clone(prefix="accum", init=first)
 
-    def construct(self, gradients: Any) -> Any:
+    def construct(self, gradients: Any) -> tuple[bool, ...]:
         """Assign new values to the parameters and their `accum`."""
         gradients = self.prepared(gradients)
         lr = self.next_rate()
@@ -128,7 +128,7 @@ class Adadelta(Optimizer):
         self.accum = self.parameters.clone(prefix="accum", init="zeros")
         self.accum_update = self.parameters.clone(prefix="accum_update", init="zeros")
 
-    def construct(self, gradients: Any) -> Any:
+    def construct(self, gradients: Any) -> tuple[bool, ...]:
         """Assign new values to the parameters and their statistics."""
         gradients = self.prepared(gradients)
         lr = self.next_rate()
@@ -169,7 +169,7 @@ class ProximalAdagrad(Optimizer):
         self.accum = self.parameters.clone(
             prefix="accum", init=non_negative_float(accum, "accum", what))
 
-    def construct(self, gradients: Any) -> Any:
+    def construct(self, gradients: Any) -> tuple[bool, ...]:
         """Assign new values to the parameters and their `accum`."""
         gradients = self.prepared(gradients)
         lr = self.next_rate()
@@ -223,7 +223,7 @@ class FTRL(Optimizer):
         self.moments = self.parameters.clone(prefix="moments", init=first)
         self.linear = self.parameters.clone(prefix="linear", init="zeros")
 
-    def construct(self, gradients: Any) -> Any:
+    def construct(self, gradients: Any) -> tuple[bool, ...]:
         """Assign new values to the parameters and their statistics."""
         gradients = self.prepared(gradients)
         lr = self.next_rate()

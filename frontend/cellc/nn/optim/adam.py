@@ -84,7 +84,7 @@ class Adam(Optimizer):
         if use_amsgrad:
             self.vhat = self.parameters.clone(prefix="vhat", init="zeros")
 
-    def construct(self, gradients: Any) -> Any:
+    def construct(self, gradients: Any) -> tuple[bool, ...]:
         """Assign new values to the parameters and their moments."""
         gradients = self.prepared(gradients)
         lr = self.next_rate()
@@ -161,7 +161,7 @@ class AdamWeightDecay(Optimizer):
         self.moments1 = self.parameters.clone(prefix="adam_m", init="zeros")
         self.moments2 = self.parameters.clone(prefix="adam_v", init="zeros")
 
-    def construct(self, gradients: Any) -> Any:
+    def construct(self, gradients: Any) -> tuple[bool, ...]:
         """Assign new values to the parameters and their moments."""
         gradients = self.gradients_centralization(gradients)
         decay = self.get_weight_decay()
@@ -201,7 +201,7 @@ class AdaMax(Optimizer):
         self.moment1 = self.parameters.clone(prefix="moment1", init="zeros")
         self.moment2 = self.parameters.clone(prefix="moment2", init="zeros")
 
-    def construct(self, gradients: Any) -> Any:
+    def construct(self, gradients: Any) -> tuple[bool, ...]:
         """Assign new values to the parameters and their moments."""
         gradients = self.prepared(gradients)
         lr = self.next_rate()
@@ -238,7 +238,7 @@ class Lamb(Optimizer):
         self.moments1 = self.parameters.clone(prefix="lamb_m", init="zeros")
         self.moments2 = self.parameters.clone(prefix="lamb_v", init="zeros")
 
-    def construct(self, gradients: Any) -> Any:
+    def construct(self, gradients: Any) -> tuple[bool, ...]:
         """Assign new values to the parameters and their moments."""
         gradients = self.gradients_centralization(gradients)
         decay = self.get_weight_decay()

@@ -1,5 +1,3 @@
-# Functions of `ops` are collected when it is imported, so their types are not known statically.
-# mypy: disable-error-code="no-any-return"
 """The base of optimizers: parameter groups, learning rates, weight decay, loss scale.
 
 An optimizer is a Cell whose `construct` takes the gradients and assigns new values to the
@@ -67,7 +65,7 @@ class _WrappedWeightDecay(Cell):
 
     def construct(self, global_step: Tensor) -> Tensor:
         """The decay of a step."""
-        decay = self.weight_decay(global_step)
+        decay: Tensor = self.weight_decay(global_step)
         return decay if self.loss_scale == 1.0 else decay * self.loss_scale
 
 
@@ -204,6 +202,7 @@ class Optimizer(SteadySteps):
         TypeError, ValueError, KeyError: arguments of a wrong kind or out of range.
     """
 
+    parameters: ParameterTuple
     _decay_is_scaled = True
     _unique = True
 

@@ -45,7 +45,7 @@ class Rprop(Optimizer):
         self.prev = self.parameters.clone(prefix="prev", init="zeros")
         self.step_size = self.parameters.clone(prefix="step_size", init="zeros")
 
-    def construct(self, gradients: Any) -> Any:
+    def construct(self, gradients: Any) -> bool:
         """Assign new values to the parameters and their state."""
         gradients = self.prepared(gradients)
         lr = self.next_rate()
@@ -95,7 +95,7 @@ class ASGD(Optimizer):
             self.insert_param_to_cell(scalar.name, scalar, check_name_contain_dot=False)
         self.ax = self.parameters.clone(prefix="ax_", init="zeros")
 
-    def construct(self, gradients: Any) -> Any:
+    def construct(self, gradients: Any) -> bool:
         """Assign new values to the parameters, their averages and rates."""
         gradients = self.prepared(gradients)
         lr = self.next_rate()

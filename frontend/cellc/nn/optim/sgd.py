@@ -69,7 +69,7 @@ class SGD(Optimizer):
         self.accum = self.parameters.clone(prefix="accum", init="zeros")
         self.stat = self.parameters.clone(prefix="stat", init="ones")
 
-    def construct(self, gradients: Any) -> Any:
+    def construct(self, gradients: Any) -> tuple[bool, ...]:
         """Assign new values to the parameters and their `accum` and `stat`."""
         gradients = self.prepared(gradients)
         lr = self.next_rate()
@@ -111,7 +111,7 @@ class Momentum(Optimizer):
         self.params = self.parameters
         self.moments = self.parameters.clone(prefix="moments", init="zeros")
 
-    def construct(self, gradients: Any) -> Any:
+    def construct(self, gradients: Any) -> tuple[bool, ...]:
         """Assign new values to the parameters and their `moments`."""
         gradients = self.prepared(gradients)
         lr = self.next_rate()

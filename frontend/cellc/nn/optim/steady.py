@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ... import context
 from ...common.tensor import Tensor
@@ -25,13 +25,14 @@ class SteadySteps(Cell):
         object.__setattr__(self, "_eager_steps", (None, 0))
         object.__setattr__(self, "_is_own", None)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """One update; outside of graphs it is compiled after the first steps, with equal bits."""
-        if not kwargs and len(args) == 1 and active_tracer() is None \
-                and not context.in_graph_mode() and not active_recordings() \
-                and self._is_steady(args[0]):
-            return self._entries.call(self, args, kwargs)
-        return super().__call__(*args, **kwargs)
+    if not TYPE_CHECKING:  # as of any Cell
+        def __call__(self, *args: Any, **kwargs: Any) -> Any:
+            """One update; outside of graphs compiled after the first steps, with equal bits."""
+            if not kwargs and len(args) == 1 and active_tracer() is None \
+                    and not context.in_graph_mode() and not active_recordings() \
+                    and self._is_steady(args[0]):
+                return self._entries.call(self, args, kwargs)
+            return super().__call__(*args, **kwargs)
 
     def _is_steady(self, gradients: Any) -> bool:
         """Whether there were eager steps with gradients like these, all of it cellc's own code."""

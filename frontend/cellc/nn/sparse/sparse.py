@@ -1,5 +1,3 @@
-# Functions of `ops` are collected when it is imported, so their types are not known statically.
-# mypy: disable-error-code="no-any-return"
 """Sparse matrices, given by the places and values of their elements."""
 
 from __future__ import annotations

@@ -1,5 +1,3 @@
-# Functions of `ops` are collected when it is imported, so their types are not known statically.
-# mypy: disable-error-code="no-any-return"
 """Normalisation layers of `mint.nn`.
 
 Source: the layers of the same names in `mindspore.mint.nn`.
@@ -76,7 +74,7 @@ class _BatchNorm(Cell):
             raise ValueError(
                 f"For '{self.cls_name}', the input must be {allowed}, but got {input.ndim}D."
             )
-        momentum = 0.0 if self.momentum is None else self.momentum
+        momentum: Any = 0.0 if self.momentum is None else self.momentum
         if self.training and self.track_running_stats:
             count = self.num_batches_tracked + 1
             ops.assign(self.num_batches_tracked, count)

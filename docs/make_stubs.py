@@ -1,0 +1,395 @@
+"""Write the stubs of what is made at run time, or with `--check` say whether they are current.
+
+    python docs/make_stubs.py            # writes frontend/cellc/stubs
+    python docs/make_stubs.py --check    # exit status 1 and a line of explanation if it is stale
+
+Functions made from op definitions or tables, Primitive classes and Tensor's methods have no `def`
+of their own that an editor or a type checker could read. Each gets one here, with the parameters
+that it has at run time and the annotations of the function behind it. Modules import the stubs
+under TYPE_CHECKING only; everything else of the public API is plain Python.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+import re
+import sys
+import textwrap
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from importlib.util import resolve_name
+from pathlib import Path
+from typing import Any
+
+import cellc
+from cellc.common.tensor import Tensor
+from cellc.mint.functions import FUNCTIONS as MINT
+from cellc.mint.nn._functional import FUNCTIONS as MINT_FUNCTIONAL
+from cellc.numpy.elementwise import FUNCTIONS as ELEMENTWISE
+from cellc.ops._generated import FUNCTIONS as MADE
+from cellc.ops._primitives import PRIMITIVES
+from cellc.ops.methods import tensor_methods
+from cellc.ops.primitive import SEEDS, Primitive
+from cellc_compiler.ir.op import REQUIRED
+
+FOLDER = Path(cellc.__file__).parent / "stubs"
+WIDTH = 100
+_POSITIONAL = inspect.Parameter.POSITIONAL_OR_KEYWORD
+_NAMED = inspect.Parameter.KEYWORD_ONLY
+_EMPTY = inspect.Parameter.empty
+Function = Callable[..., Any]
+
+
+# --- what functions take and give -----------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Page:
+    """One stub: its definitions, and what their annotations need."""
+
+    imports: dict[str, str] = field(default_factory=dict)
+    taken: frozenset[str] = frozenset()
+    """Names of the scope that the annotations stand in; a builtin among them is written out."""
+
+    def annotation(self, text: Any, home: Mapping[str, Any]) -> str:
+        """The text of an annotation, its names imported here."""
+        if not isinstance(text, str):
+            text = "None" if text is None or text is type(None) else text.__name__
+        for name in sorted(set(re.findall(r"(?<![\w.])[A-Za-z_]\w*", text)) - {"None"}):
+            if name not in home and hasattr(builtins, name):
+                if name in self.taken:
+                    self.imports["builtins"] = "import builtins"
+                    text = _renamed(text, name, f"builtins.{name}")
+            elif name in self.taken:
+                self.imports[f"_{name}"] = f"{_import_of(name, home)} as _{name}"
+                text = _renamed(text, name, f"_{name}")
+            else:
+                self.imports[name] = _import_of(name, home)
+        return str(text)
+
+
+def _renamed(text: str, name: str, new: str) -> str:
+    return re.sub(rf"(?<![\w.]){name}\b", new, text)
+
+
+def _import_of(name: str, home: Mapping[str, Any]) -> str:
+    """The statement that imports what a module calls `name`."""
+    value = home[name]
+    if inspect.ismodule(value):
+        return f"import {value.__name__}" + f" as {name}" * (name != value.__name__)
+    own = getattr(value, "__qualname__", getattr(value, "__name__", None)) == name
+    module = value.__module__ if own else _home_of_alias(name, home["__name__"])
+    if module.startswith("cellc."):
+        module = ".." + module.removeprefix("cellc.")
+    return f"from {module} import {name}"
+
+
+def _home_of_alias(name: str, module: str) -> str:
+    """The module that defines what another one may have imported."""
+    file = sys.modules[module].__file__ or ""
+    for node in _tree(file).body:
+        if isinstance(node, ast.ImportFrom) and name in [a.name for a in node.names]:
+            package = module.rpartition(".")[0]
+            return resolve_name("." * node.level + (node.module or ""), package)
+    return module
+
+
+def result(fn: Function) -> tuple[str, Mapping[str, Any]]:
+    """The annotation of what a function gives, and where its names are known.
+
+    That of a lambda is that of the call which it makes.
+    """
+    fn = inspect.unwrap(fn)
+    if fn is bool:
+        return "bool", {}
+    if _made(fn):
+        return "Tensor", _TENSOR
+    home = _home(fn)
+    stated = getattr(fn, "__annotations__", {}).get("return", "Any")
+    if stated == "Any" and hasattr(fn, "__code__"):
+        known = {**home, **inspect.getclosurevars(fn).nonlocals}
+        called = [_of_call(node, known) for node in _lambdas(fn)]
+        found = [("Any", _ANY) if f is None else result(f) for f in called]
+        if len({text for text, _ in found}) == 1:
+            return found[0]
+    return (stated, home) if stated != "Any" else ("Any", _ANY)
+
+
+_ANY = {"Any": Any}
+_TENSOR = {"Tensor": Tensor}
+
+
+def _made(fn: Function) -> bool:
+    """Whether a function was made from an op's definition: ops of these have one result."""
+    return fn.__module__ == "cellc.ops._generated"
+
+
+def _home(fn: Function) -> Mapping[str, Any]:
+    """Where the annotations of a function are known."""
+    return getattr(inspect.unwrap(fn), "__globals__", _ANY)
+
+
+@cache
+def _tree(file: str) -> ast.Module:
+    return ast.parse(Path(file).read_text(encoding="utf-8"))
+
+
+def _lambdas(fn: Function) -> list[ast.expr]:
+    """The bodies of the lambdas that a function can be: of its line and parameters."""
+    code = fn.__code__
+    names = list(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
+    return [
+        node.body for node in ast.walk(_tree(code.co_filename))
+        if isinstance(node, ast.Lambda) and node.lineno == code.co_firstlineno
+        and [a.arg for a in (*node.args.args, *node.args.kwonlyargs)] == names
+    ]
+
+
+def _of_call(node: ast.expr, known: Mapping[str, Any]) -> Function | None:
+    """The function that an expression is a call of; of a choice, that of both if they are one."""
+    if isinstance(node, ast.IfExp):
+        node = node.body
+    if not isinstance(node, ast.Call):
+        return None
+    target = node.func
+    if isinstance(target, ast.Name):
+        found: Any = known.get(target.id, getattr(builtins, target.id, None))
+    elif isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name):
+        # A name that nothing else has is a parameter: the tensor.
+        found = getattr(known.get(target.value.id, Tensor), target.attr, None)
+    else:
+        return None
+    return found if callable(found) else None
+
+
+# --- text -----------------------------------------------------------------------------------------
+
+
+def _default(value: Any) -> str:
+    simple = value is None or isinstance(value, (bool, int, float, str))
+    if isinstance(value, tuple):
+        simple = all(isinstance(v, (bool, int, float, str)) for v in value)
+    return repr(value) if simple and not (value != value or value in _INFINITE) else "..."
+
+
+_INFINITE = (float("inf"), -float("inf"))
+
+
+def _shown(page: Page, p: inspect.Parameter, home: Mapping[str, Any]) -> str:
+    star = {p.VAR_POSITIONAL: "*", p.VAR_KEYWORD: "**"}.get(p.kind, "")
+    stated = "Any" if p.annotation is _EMPTY else p.annotation
+    kind = page.annotation(stated, _ANY if stated == "Any" else home)
+    return f"{star}{p.name}: {kind}" + (f" = {_default(p.default)}" if p.default is not _EMPTY
+                                        else "")
+
+
+def definition(
+    page: Page, name: str, parameters: Iterable[inspect.Parameter], given: str,
+    home: Mapping[str, Any], own: str = "", indent: str = "",
+) -> str:
+    """One `def`, wrapped.
+
+    Args:
+        given: the annotation of the result.
+        home: names that the parameters' annotations use.
+        own: the first parameter of a method.
+    """
+    shown = [own] if own else []
+    bare = False
+    for p in parameters:
+        if p.kind is _NAMED and not bare:
+            shown.append("*")
+        bare = bare or p.kind in (_NAMED, inspect.Parameter.VAR_POSITIONAL)
+        shown.append(_shown(page, p, home))
+    # Lines may end between parameters only.
+    parts = [part.replace(" ", _HELD) for part in (*shown[:-1], f"{shown[-1] if shown else ''})")]
+    line = f"def {name}({', '.join(parts)}" + f" -> {given}: ...".replace(" ", _HELD)
+    return "\n".join(textwrap.wrap(
+        line, WIDTH, initial_indent=indent, subsequent_indent=indent + " " * 8,
+        break_long_words=False, break_on_hyphens=False)).replace(_HELD, " ")
+
+
+_HELD = "\x00"
+"""A blank that stays within its line."""
+
+
+def _parameters(fn: Function) -> list[inspect.Parameter]:
+    """Parameters; the single operand of an op is a Tensor, an attribute has its default's type."""
+    found = list(inspect.signature(fn).parameters.values())
+    if not _made(fn):
+        return found
+    alone = sum(p.default is _EMPTY for p in found) == 1
+    return [p.replace(annotation=_of_default(p.default) if p.default is not _EMPTY
+                      else "Tensor" if alone else "Any") for p in found]
+
+
+def _of_default(value: Any) -> str:
+    return type(value).__name__ if type(value) in (bool, int, float, str) else "Any"
+
+
+def _function(page: Page, name: str, fn: Function) -> str:
+    given = page.annotation(*result(fn))
+    return definition(page, name, _parameters(fn), given, _home(fn))
+
+
+def _written(page: Page, what: str, body: list[str]) -> str:
+    """A whole file."""
+    return "\n".join([
+        f'"""{what}',
+        "",
+        "Made by `docs/make_stubs.py`; do not edit it by hand.",
+        '"""',
+        "",
+        *sorted(set(page.imports.values()), key=lambda line: (line.split()[1], line)),
+        "",
+        *body,
+        "",
+    ])
+
+
+def functions(what: str, table: Mapping[str, Function]) -> str:
+    """The stub of a table of functions."""
+    page = Page(taken=frozenset(table))
+    body = [_function(page, name, table[name]) for name in sorted(table)]
+    return _written(page, what, body)
+
+
+# --- primitives -----------------------------------------------------------------------------------
+
+
+def primitives() -> str:
+    """The stub of the Primitive classes."""
+    page = Page(taken=frozenset(PRIMITIVES))
+    plain = {n: c for n, c in PRIMITIVES.items() if c.__module__ != "cellc.ops.primitives"}
+    for name, c in plain.items():
+        home = c.__module__.removeprefix("cellc.")
+        page.imports[name] = f"from ..{home} import {name} as {name}"
+    body = [line for name in sorted(PRIMITIVES.keys() - plain)
+            for line in _primitive(page, name, PRIMITIVES[name])]
+    return _written(page, "The Primitive classes of `cellc.ops`.", body)
+
+
+def _primitive(page: Page, name: str, cls: type[Primitive]) -> list[str]:
+    fn, fixed = cls.function, cls.parameters
+    own = {p.name: p for p in _parameters(fn)}
+    init = [
+        inspect.Parameter(
+            n, _POSITIONAL, default=_EMPTY if default is REQUIRED else default,
+            annotation=own[n].annotation if n in own and own[n].annotation is not _EMPTY
+            and n not in SEEDS else _of_default(default))
+        for n, default in fixed.items()
+    ]
+    drawn = {"seed"} if set(SEEDS) & set(fixed) else set()
+    left = [p.replace(name="input") if p.name == "self" else p for p in own.values()
+            if p.name not in fixed and p.name not in drawn]
+    given = page.annotation(*result(fn))
+    home = _home(fn)
+    lines = [f"class {name}(Primitive):"]
+    if init:
+        lines.append(definition(page, "__init__", init, "None", home, "self", "    "))
+    return [*lines, definition(page, "__call__", left, given, home, "self", "    ")]
+
+
+# --- methods of Tensor ----------------------------------------------------------------------------
+
+
+def methods() -> str:
+    """The stub of the operators, methods and properties that are set on Tensor."""
+    table = {name: m for name, m in tensor_methods().items()
+             if inspect.getattr_static(Tensor, name, None) is not None and name not in _OWN}
+    page = Page(taken=frozenset(table))
+    page.imports["Tensor"] = "from ..common.tensor import Tensor"
+    body = ["class TensorMethods:"]
+    for name in sorted(table):
+        body += _method(page, name, table[name])
+    return _written(page, "What `cellc.ops.methods` sets on Tensor.", body)
+
+
+_OWN = frozenset({"__array_priority__"}) | {
+    n.name for c in _tree(inspect.getfile(Tensor)).body if isinstance(c, ast.ClassDef)
+    and c.name == "Tensor" for n in c.body if isinstance(n, ast.FunctionDef)}
+
+
+def _method(page: Page, name: str, method: Any) -> list[str]:
+    if isinstance(method, property):
+        assert method.fget is not None
+        given = "Tensor" if name in ("T", "H", "mT", "mH") else page.annotation(
+            *result(method.fget))
+        return ["    @property", definition(page, name, (), given, {}, "self", "    ")]
+    if isinstance(method, staticmethod):
+        given = page.annotation(*result(method.__func__))
+        return ["    @staticmethod", definition(page, name, _parameters(method.__func__), given,
+                                                _home(method.__func__), "", "    ")]
+    if re.fullmatch(r"__r?\w+__", name) and name not in ("__getitem__", "__setitem__"):
+        return [_operator(page, name, method)]
+    fn, names = _behind(method)
+    given = "Tensor" if fn is not method and method.__name__ != fn.__name__ else page.annotation(
+        *result(fn))
+    forms = [_parameters(fn)[1:]]
+    if names:
+        forms.append([p.replace(name=names.get(p.name, p.name)) for p in forms[0]])
+    lines = [definition(page, name, form, given, _home(fn), "self", "    ") for form in forms]
+    if not names:
+        return lines
+    page.imports["overload"] = "from typing import overload"
+    return [line for text in lines for line in ("    @overload", text)]
+
+
+def _operator(page: Page, name: str, method: Function) -> str:
+    """An operator; comparisons replace those of object, which give a bool."""
+    found = list(inspect.signature(method).parameters.values())[1:]
+    if name in ("__eq__", "__ne__"):
+        return f"    def {name}(self, other: object) -> Tensor: ...  # type: ignore[override]"
+    return definition(page, name, found, "Tensor", _home(method), "self", "    ")
+
+
+def _behind(method: Function) -> tuple[Function, dict[str, str]]:
+    """The function that a made method calls, and other names of its parameters."""
+    method = inspect.unwrap(method)
+    if not inspect.isfunction(method):
+        return method, {}
+    held = inspect.getclosurevars(method).nonlocals
+    if "fn_" in held:
+        inner, more = _behind(held["fn_"])
+        return inner, more | {own: other for other, own in held.get("names", {}).items()}
+    if "home" in held:
+        return getattr(import_module(held["home"], "cellc.ops"), held["name"]), {}
+    return method, {}
+
+
+STUBS: dict[str, Callable[[], str]] = {
+    "functions": lambda: functions("The functions of `cellc.ops` made from op definitions.", MADE),
+    "primitives": primitives,
+    "methods": methods,
+    "mint": lambda: functions("The functions of `cellc.mint`.", MINT),
+    "mint_functional": lambda: functions(
+        "The functions of `cellc.mint.nn.functional`.", MINT_FUNCTIONAL),
+    "numpy": lambda: functions("The functions of tables in `cellc.numpy`.", ELEMENTWISE),
+    "__init__": lambda: '"""Stubs of what is made at run time; see `docs/make_stubs.py`."""\n',
+}
+"""What is in each stub, by its name."""
+
+
+def main() -> int:
+    """Write the stubs, or check them."""
+    made = {FOLDER / f"{name}.pyi": text() for name, text in STUBS.items()}
+    if "--check" not in sys.argv[1:]:
+        FOLDER.mkdir(exist_ok=True)
+        for file, text in made.items():
+            file.write_text(text, encoding="utf-8")
+        return 0
+    stale = [f.name for f, text in made.items()
+             if not f.exists() or f.read_text(encoding="utf-8") != text]
+    if stale or set(FOLDER.glob("*.pyi")) != set(made):
+        print(f"{FOLDER.name} is not current ({', '.join(stale)}): run "
+              "`python docs/make_stubs.py`", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,30 @@
+"""The Primitive classes of `cellc.ops`, which load when one is asked for.
+
+Type checkers read what they take in `stubs/primitives.pyi`.
+"""
+
+from __future__ import annotations
+
+from cellc_runtime.lazy import names_of
+
+from . import (
+    host_primitives,
+    mapping,
+    primitives,
+    primitives_more,
+    primitives_optim,
+    primitives_space,
+    summary,
+)
+from .primitive import Primitive
+
+PRIMITIVES = {
+    "Primitive": Primitive, **primitives.PRIMITIVES, **primitives_more.PRIMITIVES,
+    **primitives_space.PRIMITIVES, **primitives_optim.PRIMITIVES,
+    **{name: getattr(module, name) for module in (host_primitives, summary, mapping)
+       for name in module.__all__},
+}
+"""Every class by name, and the functions over structures beside them."""
+
+__all__ = sorted(PRIMITIVES)
+__getattr__ = names_of(__name__, PRIMITIVES)

@@ -1,0 +1,1 @@
+"""Stubs of what is made at run time; see `docs/make_stubs.py`."""
