@@ -12,6 +12,8 @@ import os
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
+import numpy as np
+
 from cellc_compiler.backends.base import Backend, Built
 from cellc_compiler.build import objects
 from cellc_compiler.build.abi import PLACEHOLDER
@@ -119,15 +121,11 @@ class NestWriter:
         f, ty = self.f, value_type(dtype)
         if kind in ("sum", "any", "prod", "all"):
             return [f.var(f.const(ty, kind in ("prod", "all")))]
-        up, bits = kind.endswith("max"), 8 * dtype.itemsize
-        if dtype.is_float:
-            first: float = float("-inf") if up else float("inf")
-        elif ty == "i1":
-            first = not up
-        elif dtype.kind == "int":
-            first = -(1 << bits - 1) if up else (1 << bits - 1) - 1
+        up = kind.endswith("max")
+        if dtype.is_float or ty == "i1":
+            first: float = float("-inf" if up else "inf") if dtype.is_float else not up
         else:
-            first = 0 if up else (1 << bits) - 1
+            first = getattr(np.iinfo(dtype.numpy), "min" if up else "max")
         held = [f.var(f.const(ty, first))]
         return [*held, f.var(f.i64(-1))] if kind.startswith("arg") else held
 

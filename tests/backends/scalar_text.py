@@ -87,26 +87,8 @@ class V:
     def op(self, name: str, x: V | float) -> V:
         return self.f.emit(self.ty, f"{name} {self}, {self.lift(x).ref}")
 
-    def __add__(self, x: V | float) -> V:
-        return self.op("fadd" if self.is_float else "or" if self.ty == "i1" else "add", x)
-
-    def __sub__(self, x: V | float) -> V:
-        return self.op("fsub" if self.is_float else "sub", x)
-
-    def __mul__(self, x: V | float) -> V:
-        return self.op("fmul" if self.is_float else "and" if self.ty == "i1" else "mul", x)
-
     def __truediv__(self, x: V | float) -> V:
         return self.op("fdiv", x)
-
-    def __and__(self, x: V | float) -> V:
-        return self.op("and", x)
-
-    def __or__(self, x: V | float) -> V:
-        return self.op("or", x)
-
-    def __xor__(self, x: V | float) -> V:
-        return self.op("xor", x)
 
     def __rshift__(self, n: int) -> V:
         return self.op("lshr", n)
@@ -127,6 +109,17 @@ class V:
     def where(self, a: V, b: V | float) -> V:
         """a where this is true, else b."""
         return self.f.emit(a.ty, f"select {self}, {a}, {a.lift(b)}")
+
+
+def _operator(of_floats: str, of_ints: str, of_bools: str) -> Callable[[V, V | float], V]:
+    return lambda a, b: a.op(
+        of_floats if a.is_float else of_bools if a.ty == "i1" else of_ints, b)
+
+
+for _name, _how in {"add": ("fadd", "add", "or"), "sub": ("fsub", "sub", "xor"),
+                    "mul": ("fmul", "mul", "and"), "and": ("and",) * 3, "or": ("or",) * 3,
+                    "xor": ("xor",) * 3}.items():
+    setattr(V, f"__{_name}__", _operator(*_how))
 
 
 class Fn:
@@ -264,10 +257,8 @@ class Fn:
         """An operation of one dtype, not rounded to 16 bits yet."""
         a, b = args[0], args[-1]
         signed = dtype.kind == "int"
-        if name in ("add", "mul", "and", "or", "xor", "sub"):
-            plain = {"add": a.__add__, "mul": a.__mul__, "sub": a.__sub__, "and": a.__and__,
-                     "or": a.__or__, "xor": a.__xor__}
-            return plain[name](b)
+        if name in ("add", "sub", "mul", "and", "or", "xor"):
+            return getattr(a, f"__{name}__")(b)
         if name == "not":
             return a ^ (1 if a.ty == "i1" else -1)
         if name in ("maximum", "minimum"):
