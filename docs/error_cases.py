@@ -21,7 +21,8 @@ class Case:
         advice: what to do, where a program says too little.
         how: `"jit"` (compile and run), `"check"` (as `cellc check` does), `"trace"` (through
             `interpret_call` without hooks), `"exec"` (the text is not registered), `"changed"`
-            (the file changes after it was imported), `"run"` (the error comes from the call).
+            (the file changes after it was imported), `"run"` (the error comes from the call),
+            `"call"` (Python calls `net`), `"export"` (the Cell is exported to a file).
     """
 
     code: str
@@ -369,6 +370,52 @@ def net(x):
         how="trace",
     ),
     Case(
+        "CE307",
+        "What a compiled function asks of the world is asked in each call, where a run can: the "
+        "clocks of `time`, numbers from `random` and `numpy.random`, `logging`, the environment "
+        "(compared before each call). Other functions of the standard library that do not follow "
+        "from their arguments would be called only once, when the function is compiled.",
+        '''
+import datetime
+
+def net(x):
+    return x * datetime.datetime.now().second
+''',
+        '''
+import time
+
+def net(x):
+    return x * (time.time() % 60)
+''',
+        advice="Random numbers of the network itself come from `ops.rand`, `ops.randn`, "
+        "`ops.randint` and `nn.Dropout`; what else it needs to know is an argument.",
+    ),
+    Case(
+        "CE308",
+        "An iterator, generator or file that was made outside goes on from call to call. The trace "
+        "of a function would take it further once.",
+        '''
+import itertools
+
+numbers = itertools.count(1)
+
+def net(x):
+    return x * next(numbers)
+''',
+        '''
+class Net(Cell):
+    def __init__(self):
+        super().__init__()
+        self.number = 0
+
+    def construct(self, x):
+        self.number += 1
+        return x * self.number
+
+net = Net()
+''',
+    ),
+    Case(
         "CE401",
         "A condition must be one bool. A tensor of several elements has no single truth value.",
         '''
@@ -434,13 +481,16 @@ def net(x):
     ),
     Case(
         "CE501",
-        "`construct` runs once, at compile time. A tensor that it stores in an attribute would be "
-        "a value of the graph, not an array.",
+        "A compiled function sets attributes of Cells, plain objects and classes as Python does: "
+        "the run makes the change. It cannot where the run could not do the same: a Parameter or a "
+        "Cell (they belong into `__init__`), a function or an iterator that the trace made, an "
+        "attribute of a module or function, one behind a property that is not yours or a "
+        "`__setattr__` of yours.",
         '''
 class Net(Cell):
     def construct(self, x):
-        self.last = x * 2
-        return self.last
+        self.scale = ms.Parameter(ms.Tensor([2.0, 3.0]), name="scale")
+        return x * self.scale
 
 net = Net()
 ''',
@@ -448,28 +498,28 @@ net = Net()
 class Net(Cell):
     def __init__(self):
         super().__init__()
-        self.last = ms.Parameter(ms.Tensor([0.0, 0.0]), name="last", requires_grad=False)
+        self.scale = ms.Parameter(ms.Tensor([2.0, 3.0]), name="scale")
 
     def construct(self, x):
-        self.last = x * 2
-        return self.last + 0
+        self.last = x * self.scale
+        return self.last
 
 net = Net()
 ''',
     ),
     Case(
         "CE502",
-        "A compile-time attribute cannot have one value on one run-time path and another on the "
-        "other.",
+        "Numbers and tensors in attributes may be set under a condition that only the run knows. "
+        "Other values decide what is compiled, so they cannot depend on one.",
         '''
 class Net(Cell):
     def __init__(self):
         super().__init__()
-        self.seen = False
+        self.mode = "small"
 
     def construct(self, x):
         if x.sum() > 0:
-            self.seen = True
+            self.mode = "large"
         return x
 
 net = Net()
@@ -478,14 +528,68 @@ net = Net()
 class Net(Cell):
     def __init__(self):
         super().__init__()
-        self.seen = ms.Parameter(ms.Tensor(False), name="seen", requires_grad=False)
+        self.large = False
 
     def construct(self, x):
-        self.seen = x.sum() > 0
+        if x.sum() > 0:
+            self.large = True
         return x
 
 net = Net()
 ''',
+    ),
+    Case(
+        "CE503",
+        "The lists, dicts and sets that a compiled function gets are copies of those of the call, "
+        "so the caller would not see the change.",
+        '''
+@ms.jit
+def doubled(x, out):
+    out.append(x * 2)
+    return x
+
+def net(x):
+    return doubled(x, [])
+''',
+        '''
+@ms.jit
+def doubled(x, out):
+    return x, [*out, x * 2]
+
+def net(x):
+    return doubled(x, [])
+''',
+        how="call",
+    ),
+    Case(
+        "CE504",
+        "A file (`cellc compile`, `cellc export`, `ms.export`) holds the network, not the Python "
+        "objects that it changes.",
+        '''
+class Net(Cell):
+    def __init__(self):
+        super().__init__()
+        self.calls = 0
+
+    def construct(self, x):
+        self.calls += 1
+        return x * self.calls
+
+net = Net()
+''',
+        '''
+class Net(Cell):
+    def __init__(self):
+        super().__init__()
+        self.calls = ms.Parameter(ms.Tensor(0, ms.int32), name="calls", requires_grad=False)
+
+    def construct(self, x):
+        ops.assign(self.calls, self.calls + 1)
+        return x * self.calls
+
+net = Net()
+''',
+        how="export",
     ),
     Case(
         "CE601",

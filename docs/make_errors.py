@@ -92,7 +92,10 @@ def run(case: Case, text: str) -> str:
     try:
         if case.how == "trace":
             interpret_call(tracer, net, [tracer.input(x._type, "x")])
-        elif isinstance(net, Cell):
+        elif case.how == "export":
+            with tempfile.TemporaryDirectory() as folder:
+                ms.export(net, x, file_name=f"{folder}/net", file_format="MINDIR")
+        elif isinstance(net, Cell) or case.how == "call":
             net(x)
         else:
             ms.jit(net)(x)

@@ -19,8 +19,8 @@ from .abi import CALLBACK_FAILED, ENTRY, LARGE, MAIN
 from .device import Memory, device_of
 from .dtypes import DType
 from .errors import message_text, run_error
-from .kept import Blocks, Source
 from .loader import Host
+from .prepacking import Blocks, Source
 from .program import Callback, Program, Slot
 from .records import dataclass, field
 from .sized import measure

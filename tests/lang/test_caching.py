@@ -225,9 +225,11 @@ def test_a_list_that_the_network_fills_while_it_is_compiled() -> None:
             return x * len(self.seen)
 
     net, x = Fills(), Tensor([1.0])
-    for _ in range(3):
-        assert net(x).asnumpy().tolist() == [1.0]
-    assert len(net._entries.history) == 1
+    for count in (1, 2, 3):  # its length decides what is compiled
+        assert net(x).asnumpy().tolist() == [count]
+        assert net.seen == [1] * count and len(net._entries.history) == count
+    net.seen.clear()
+    assert net(x).asnumpy().tolist() == [1.0] and len(net._entries.history) == 3
 
 
 def test_closures_and_emptied_variables() -> None:

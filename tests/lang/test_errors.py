@@ -47,18 +47,18 @@ class Net(Cell):
         super().__init__()
         self.inner = Inner()
         self.w = Parameter(Tensor(np.ones(2, np.float32)), name="w")
-        self.flag = 1
+        self.flag: Any = 1
 
     def construct(self, x: Any) -> Any:
         return self.inner(x)
 
     def keep(self, x: Any) -> Any:
-        self.flag = x * 2
+        self.flag = lambda v: v + x
         return x
 
     def flip(self, x: Any) -> Any:
         if x.sum() > 0:
-            self.flag = 2
+            self.flag = "two"
         return x
 
     def wrong_shape(self, x: Any) -> Any:
@@ -338,7 +338,7 @@ def iterator_in_runtime_loop(x):
 # --- attributes -------------------------------------------------------------------------------------
 
 @fails("CE501", TypeError)
-def keep_tensor(x):
+def keep_function(x):
     return NET.keep(x)
 
 @fails("CE501", TypeError)

@@ -15,14 +15,12 @@ import pytest
 
 import cellc as ms
 from cellc import nn, ops
-from cellc.common import packed, turned
-from cellc.core import writes
 from cellc.pynative import backward, recorder
+from cellc.storage import prepacked, transposed, writes
 
 from .law import assert_same, mode
 
 Array = np.ndarray[Any, Any]
-counted = pytest.mark.skipif(packed._ALONE is None, reason="references cannot be counted here")
 CALLS = 4
 
 
@@ -36,12 +34,12 @@ def parameter(*shape: int, seed: int = 1) -> Any:
 
 def given_up(p: Any) -> bool:
     """Whether a parameter has no array of its own."""
-    return isinstance(p.__dict__.get("_elements"), packed.Packed)
+    return isinstance(p._storage.state, prepacked.Prepacked)
 
 
 def waits(t: Any) -> bool:
     """Whether a transpose is not made yet."""
-    return turned.source_of(t) is not None
+    return transposed.source_of(t) is not None
 
 
 class Layers(nn.Cell):
@@ -67,7 +65,6 @@ def called(net: Any, given: list[Any]) -> list[Array]:
     return [o.asnumpy() for o in net(*given)]
 
 
-@counted
 def test_weights_are_packed_after_some_calls_and_no_bit_changes() -> None:
     net, given = Layers().set_train(False), inputs()
     before = {p.name: p.asnumpy().copy() for p in net.get_parameters()}
@@ -82,7 +79,6 @@ def test_weights_are_packed_after_some_calls_and_no_bit_changes() -> None:
     assert not any(map(given_up, large))
 
 
-@counted
 @pytest.mark.parametrize("rows", [2, 24, 100])
 def test_other_batches_find_the_same_weights(rows: int) -> None:
     net = Layers().set_train(False)
@@ -127,41 +123,37 @@ def test_who_writes_is_seen(write: Callable[[Any], None]) -> None:
         assert_same([each], [fresh])
 
 
-@counted
 def test_a_table_that_is_read_too_is_not_packed() -> None:
     p, tokens = parameter(2100, 128), ms.Tensor(np.arange(9, dtype=np.int32))
     for _ in range(CALLS):
         x = ops.gather(p, tokens, 0)
         out = ops.matmul(x, p.T)
-    assert not given_up(p) and "_held" not in p.__dict__
+    assert not given_up(p) and not p._storage.prepacked
     want = ops.matmul(ms.Tensor(x.asnumpy()), ms.Tensor(np.ascontiguousarray(p.asnumpy().T)))
     assert_same([out.asnumpy()], [want.asnumpy()])
 
 
-@counted
 def test_a_recording_takes_weights_back() -> None:
     p, x = parameter(520, 512), ms.Tensor(array(5, 520))
     for _ in range(CALLS):
         ops.matmul(x, p)
     assert given_up(p)
     grad = ms.grad(lambda x: ops.matmul(x, p).sum(), None, ms.ParameterTuple([p]))(x)
-    assert not given_up(p) and "_held" not in p.__dict__
+    assert not given_up(p) and not p._storage.prepacked
     want = ms.grad(lambda x, w: ops.matmul(x, w).sum(), 1)(x, ms.Tensor(p.asnumpy()))
     assert_same([grad[0].asnumpy()], [want.asnumpy()])
 
 
-@counted
 def test_one_who_reads_weights_again_and_again_gets_them_for_good() -> None:
     p, x = parameter(520, 512), ms.Tensor(array(5, 520))
     want = p.asnumpy().copy()
-    for _ in range(3 * packed.OFTEN):
+    for _ in range(3 * prepacked.OFTEN):
         for _ in range(CALLS):
             ops.matmul(x, p)
         assert_same([(p + 0).asnumpy()], [want])
-    assert not given_up(p) and "_held" not in p.__dict__
+    assert not given_up(p) and not p._storage.prepacked
 
 
-@counted
 def test_copies_of_a_packed_parameter_are_whole() -> None:
     p, x = parameter(520, 512), ms.Tensor(array(5, 520))
     want = p.asnumpy().copy()
@@ -169,7 +161,7 @@ def test_copies_of_a_packed_parameter_are_whole() -> None:
         ops.matmul(x, p)
     for other in (copy.deepcopy(p), pickle.loads(pickle.dumps(p)), p.clone()):
         assert_same([other.asnumpy()], [want])
-        assert "_held" not in other.__dict__
+        assert not other._storage.prepacked
     assert given_up(p)
 
 
@@ -214,7 +206,7 @@ def test_a_transpose_waits_and_is_what_it_should_be() -> None:
         assert waits(t)
         assert_same([t.asnumpy()], [want])
         assert type(t) is ms.Tensor and not waits(t)
-    assert not writes.waiting
+    assert not writes.lazy
 
 
 @pytest.mark.parametrize("write", WRITERS)
@@ -222,7 +214,7 @@ def test_it_is_of_what_the_parameter_was(write: Callable[[Any], None]) -> None:
     p = parameter(520, 512)
     t, dead = p.T, p.T
     del dead
-    assert len(writes.waiting) == 1
+    assert len(writes.lazy) == 1
     write(p)
     assert not waits(t)
     assert_same([t.asnumpy()], [np.ascontiguousarray(array(520, 512, seed=1).T)])
@@ -275,7 +267,7 @@ def test_gradients_do_not_need_the_transpose() -> None:
 
     def loss(x: Any) -> Any:
         t = p.T
-        if not made and isinstance(t, turned.Turned):
+        if not made and waits(t):
             made.append(t)
         return (ops.matmul(x, t) ** 2).sum()
 
@@ -341,7 +333,6 @@ def test_a_recording_is_let_go_before_the_backward_pass(monkeypatch: pytest.Monk
     assert_same([first], [second])
 
 
-@counted
 def test_native_calls_by_packed_weights_are_not_taken_for_recorded_ones() -> None:
     """A small product that the native site answers without its Parameter, then a gradient."""
     p, x = parameter(512, 520), ms.Tensor(array(2, 512))

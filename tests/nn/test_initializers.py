@@ -13,9 +13,9 @@ import pytest
 
 import cellc as ms
 from cellc import nn
-from cellc.common import absent
 from cellc.common import initializer as init
 from cellc.common.initializer import initializer
+from cellc.storage import deferred
 
 
 def _draw(what: Any, shape: tuple[int, ...] = (400, 300)) -> Any:
@@ -104,7 +104,7 @@ WIDE = (150, 120)
 
 def undrawn(p: Any) -> bool:
     """Whether a parameter's initial values have not been made yet."""
-    return isinstance(p.__dict__.get("_elements"), absent.Undrawn)
+    return isinstance(p._storage.state, deferred.Deferred)
 
 
 def test_values_drawn_late_are_those_drawn_at_once() -> None:
@@ -116,7 +116,7 @@ def test_values_drawn_late_are_those_drawn_at_once() -> None:
     ms.set_seed(5)
     late = [ms.Parameter(initializer(what, WIDE, dtype)) for what, dtype in kinds]
     assert all(
-        undrawn(p) == (p.nbytes >= absent.LEAST) and (p.shape, p.dtype) == (WIDE, dtype)
+        undrawn(p) == (p.nbytes >= deferred.LEAST) and (p.shape, p.dtype) == (WIDE, dtype)
         for p, (_, dtype) in zip(late, kinds, strict=True))
     np.testing.assert_array_equal(ms.ops.rand(3).asnumpy(), after)
     ms.set_seed(6)
@@ -132,7 +132,7 @@ def test_what_is_replaced_is_not_drawn(tmp_path: Path, monkeypatch: pytest.Monke
     def never(_: Any) -> Any:
         raise AssertionError("drawn, though nobody asks for it")
 
-    monkeypatch.setattr(absent.Undrawn, "array", never)
+    monkeypatch.setattr(deferred.Deferred, "array", never)
     assert undrawn(second.weight)
     assert ms.load_param_into_net(second, ms.load_checkpoint(str(tmp_path / "w.ckpt"))) == ([], [])
     np.testing.assert_array_equal(second.weight.asnumpy(), first.weight.asnumpy())

@@ -28,6 +28,7 @@ from ..core.budget import least
 from ..core.callbacks import executed, host_callbacks
 from ..core.compiled import Traced
 from ..core.raised import ERRORS
+from ..lang import CompileError
 from ..nn.cell import Cell
 from ..train._weights_file import read
 from .loading import UserError
@@ -126,6 +127,11 @@ def _of_inputs(graph: Graph, inputs: Sequence[Array]) -> Graph:
 
 def _refuse_python(traced: Traced) -> None:
     """An artifact runs without the program it was made from."""
+    if traced.state is not None:
+        try:
+            traced.state.refuse()
+        except CompileError as e:
+            raise UserError(str(e)) from e
     for node in executed(traced.graph):
         if node.op == "host_call":
             raise UserError(

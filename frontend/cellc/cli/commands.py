@@ -51,7 +51,7 @@ def _traced(args: argparse.Namespace, seed: int = 0) -> tuple[Traced, list[Any]]
         traced = trace(net, inputs, {})
     except CompileError as e:
         raise UserError(str(e)) from e
-    return traced, [t._data for t in inputs]
+    return traced, traced.fed([t._data for t in inputs])
 
 
 def _traced_for(net: Any, specs: Sequence[str]) -> Traced:
@@ -170,7 +170,7 @@ def profile(args: argparse.Namespace) -> int:
         traced = trace(net, inputs, {})
     except CompileError as e:
         raise UserError(str(e)) from e
-    arrays = [t._data for t in inputs]
+    arrays = traced.fed([t._data for t in inputs])
     try:
         found = profiling.profile_traced(traced, arrays, args.runs, args.numerics, _budget(args))
     except BudgetError as e:

@@ -44,6 +44,8 @@ def export_(args: argparse.Namespace) -> int:
 
 def _onnx(net: Any, specs: list[str], path: Path, opset: int | None) -> str:
     traced, assumed = _traced(net, specs)
+    if traced.state is not None:
+        traced.state.refuse()
     weights, _ = named_weights(traced)
     opset = export_onnx.OPSET if opset is None else opset
     model = export_onnx.onnx_model(traced, weights, opset, assumed)

@@ -515,14 +515,15 @@ def write(x: Tensor, key: Any, value: Any) -> None:
 
 def _overwritten(x: Tensor, key: Any, value: Any) -> bool:
     """Write the part alone, where no thread traces, records or changes how ops run."""
-    if not STATE.idle() or type(x) not in (Tensor, Parameter) or not x._data.ndim \
+    held = x._host
+    if not STATE.idle() or type(x) not in (Tensor, Parameter) or held is None or not held.ndim \
             or x.__dict__.get("_above"):
         return False
     short = _hashable(key)
     if short is NotImplemented:
         return False
     new = _value(value, x)
-    where, viewed, basic = _basic_place(x._data.shape, short)
+    where, viewed, basic = _basic_place(held.shape, short)
     array = new._data
     if array.ndim:
         array = _fitted(new, viewed)._data.reshape(basic)

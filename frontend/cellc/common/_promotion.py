@@ -182,7 +182,7 @@ def _mixed(what: str, x: Any, y: Any) -> tuple[Tensor, Tensor]:
 
 def alike(xs: Sequence[Any]) -> bool:
     """Whether these are eager Tensors (not Parameters) of one element type."""
-    kinds = {x._data.dtype if type(x) is Tensor else None for x in xs}
+    kinds = {x.dtype if type(x) is Tensor else None for x in xs}
     return len(kinds) == 1 and None not in kinds
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import re
-import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
@@ -19,15 +18,16 @@ from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
 from cellc_runtime.lazy import lazy_module
 
-from ..core import writes
 from ..core.dispatch import active_tracer, assign, precision, same_value
-from .tensor import Array, Tensor, aligned_copy, aligned_zeros, cast_array
+from ..storage import Storage, storage_of, writes
+from ..storage.memory import Array, aligned_copy, aligned_zeros
+from .tensor import Tensor, cast_array
 
 if TYPE_CHECKING:
-    from . import absent
+    from ..storage import deferred
     from . import initializer as initializers
-else:  # few programs fill a clone anew; parameters without an array are made of this class
-    absent = lazy_module("cellc.common.absent")
+else:  # few programs fill a clone anew; small networks defer nothing
+    deferred = lazy_module("cellc.storage.deferred")
     initializers = lazy_module("cellc.common.initializer")
 
 PARAMETER_NAME_DEFAULT = "Parameter"
@@ -134,8 +134,6 @@ class Parameter(Tensor):
     inited_param: Parameter | None = None
     """The parameter, once `init_data` has filled one that was made without a value."""
 
-    _lease: weakref.ref[writes.Lease] | None = None
-
     def __init__(
         self,
         default_input: Any,
@@ -146,12 +144,12 @@ class Parameter(Tensor):
         storage_format: str = "",
         device: str | None = None,
     ) -> None:
-        self._serial = next(_serial)
+        self._serial, self._storage = next(_serial), Storage()
         self.name = name
         if isinstance(default_input, Tensor) and callable(default_input.init):
             self._begin(default_input, not _skipping)
         else:
-            self._data = aligned_copy(_initial(default_input)._data)
+            self._host = aligned_copy(_initial(default_input)._snapshot())
         self.requires_grad = requires_grad
         self.layerwise_parallel = layerwise_parallel
         self.parallel_optimizer = parallel_optimizer
@@ -173,14 +171,13 @@ class Parameter(Tensor):
         if now:
             pending.init = None
             later = getattr(type(self.init), "later", None)
-            if later is not None and type(self) is Parameter and \
-                    math.prod(shape) * dtype.itemsize >= absent.LEAST:
+            if later is not None and math.prod(shape) * dtype.itemsize >= deferred.LEAST:
                 fill = later(self.init, shape, dtype)
                 if fill is not None:
                     self.init = None
-                    absent.become_absent(self, absent.Undrawn(shape, dtype, fill))
+                    storage_of(self).defer(self, deferred.Deferred(shape, dtype, fill))
                     return
-        self._data = aligned_zeros(shape, dtype)
+        self._host = aligned_zeros(shape, dtype)
         if now:
             super().init_data()
 
@@ -229,7 +226,9 @@ class Parameter(Tensor):
     @property
     def dtype(self) -> DType:
         """Element type; within a Cell under `to_float`, the one it is read in there."""
-        return self._read_as(dtypes.from_numpy(self._data.dtype), precision())
+        array = self._host
+        kind = (array if array is not None else self._layout).dtype
+        return self._read_as(dtypes.from_numpy(kind), precision())
 
     def _read_as(self, own: DType, wanted: DType | None) -> DType:
         """The element type it is read in where floats are wanted in another one."""
@@ -260,14 +259,9 @@ class Parameter(Tensor):
         if self.init is not None:
             self.init_data()
         writes.before()
-        array, self._lease = writes.lend(self._data)
+        array = storage_of(self).lend(self)
         writes.written((self,))  # it may be, before anyone looks
         return array
-
-    @property
-    def _is_lent(self) -> bool:
-        """Whether someone holds an array that shares the memory."""
-        return self._lease is not None and self._lease() is not None
 
     def set_data(self, data: Any, slice_shape: bool = False) -> Parameter:
         """Give the parameter a new value, converted to its dtype; itself.
@@ -304,7 +298,7 @@ class Parameter(Tensor):
     def _move(self, block: Array) -> None:
         """Use a block of memory that holds the new elements."""
         writes.before()
-        self._data = block
+        self._set_data(block)
         writes.written((self,))
 
     def assign_value(self, value: Tensor) -> Parameter:
@@ -351,19 +345,17 @@ class Parameter(Tensor):
         Raises:
             TypeError, ValueError: as `initializer`.
         """
-        out = object.__new__(self.__class__)
         state = {k: v for k, v in self.__dict__.items() if k not in _OWN}
-        out.__dict__.update(state)
-        out._serial = next(_serial)
+        out = _without_value(type(self), state)
         if isinstance(init, str) and init == "same":
-            out._data = aligned_copy(self._snapshot())
+            out._host = aligned_copy(self._snapshot())
             out.init = self.init
         else:
             filled = initializers.initializer(init, self.shape, self.dtype)
             if callable(filled.init) and filled.dtype is self.dtype:
                 out._begin(filled, True)
             else:
-                out._data = aligned_copy(cast_array(filled.init_data()._data, self.dtype))
+                out._host = aligned_copy(cast_array(filled.init_data()._data, self.dtype))
         return out
 
     def copy(self) -> Parameter:
@@ -383,7 +375,7 @@ class Parameter(Tensor):
 
     def __reduce__(self) -> tuple[Any, ...]:
         state = {k: v for k, v in self.__dict__.items() if k not in _OWN}
-        return _restore, (self.__class__, self._snapshot(), state, self.init)
+        return _restore, (type(self), self._snapshot(), state, self.init)
 
     def __repr__(self) -> str:
         return (f"Parameter (name={self._name}, shape={self.shape}, dtype={self.dtype!s}, "
@@ -392,16 +384,21 @@ class Parameter(Tensor):
     __str__ = __repr__
 
 
-_OWN = frozenset({"_lease", "_version", "_serial", "init", "inited_param", "_elements",
-                  "_unpacked", "_pinned", "_held", "_read_as_given"})
+_OWN = frozenset({"_serial", "_storage", "init", "inited_param"})
 """Attributes that belong to one parameter and not to copies of it."""
 
 
-def _restore(cls: type[Parameter], data: Array, state: dict[str, Any], init: Any) -> Parameter:
+def _without_value(cls: type[Parameter], state: dict[str, Any]) -> Parameter:
+    """A parameter with these attributes that is still to get its elements."""
     out = object.__new__(cls)
     out.__dict__.update(state)
-    out._serial = next(_serial)
-    out._data = aligned_copy(data)
+    out._serial, out._storage = next(_serial), Storage()
+    return out
+
+
+def _restore(cls: type[Parameter], data: Array, state: dict[str, Any], init: Any) -> Parameter:
+    out = _without_value(cls, state)
+    out._host = aligned_copy(data)
     if init is not None:
         out.init = init
     return out

@@ -9,7 +9,7 @@ import numpy as np
 from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
 
-from ..core import writes
+from ..storage import LOCK, writes
 from .parameter import Parameter
 from .tensor import Array, Tensor
 
@@ -134,7 +134,8 @@ def swap_tensors(t1: Tensor, t2: Tensor) -> None:
         if not isinstance(t, Tensor):
             raise TypeError(f"'swap_tensors' takes two Tensors, but got {type(t).__name__}")
     writes.before()
-    t1.__class__, t2.__class__ = t2.__class__, t1.__class__
-    t1.__dict__, t2.__dict__ = t2.__dict__, t1.__dict__
-    t1._data, t2._data = t2._data, t1._data
+    with LOCK:
+        t1.__class__, t2.__class__ = t2.__class__, t1.__class__
+        t1.__dict__, t2.__dict__ = t2.__dict__, t1.__dict__
+        t1._host, t2._host = t2._host, t1._host
     writes.written([t for t in (t1, t2) if isinstance(t, Parameter)])

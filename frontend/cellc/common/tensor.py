@@ -9,10 +9,8 @@ Source: `mindspore.Tensor`.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +20,8 @@ from cellc_runtime import dtypes
 from cellc_runtime.copying import copy_array
 from cellc_runtime.dtypes import DType
 
+from ..storage import Storage, storage_of
+from ..storage.memory import Array as Array
 from ._printing import tensor_repr, tensor_str
 from .symbol import ANY_RANK, Axis, Described, Symbol, checked_axes, describes
 
@@ -30,11 +30,7 @@ if TYPE_CHECKING:
 else:
     TensorMethods = object  # `cellc.ops.methods` sets them, which stands on this class
 
-Array = np.ndarray[Any, Any]
-
 _OWN = dtypes.OWN
-_numbers = count(-1, -1)
-"""Of tensors that were asked for one; Parameters have numbers from 0 on."""
 
 _INPUTS = "Tensor, ndarray, list, tuple, float, int, bool, complex"
 
@@ -42,46 +38,6 @@ _INPUTS = "Tensor, ndarray, list, tuple, float, int, bool, complex"
 @lru_cache(maxsize=4096)
 def _type_of(shape: tuple[int, ...], dtype: np.dtype[Any]) -> TensorType:
     return TensorType(shape, dtypes.from_numpy(dtype))
-
-
-def aligned_copy(array: Array) -> Array:
-    """A copy that is contiguous, native-endian and starts on a 64-byte boundary."""
-    return aligned_block([array])[0]
-
-
-def aligned_block(arrays: Sequence[Array]) -> list[Array]:
-    """Copies as `aligned_copy` makes them, of arrays of one type, one after another in memory."""
-    # numpy's own object of the type: native entries compare it
-    dtype = dtypes.from_numpy(arrays[0].dtype).numpy
-    sizes = [-(-a.size * dtype.itemsize // 64) * 64 for a in arrays]
-    raw = np.empty(sum(sizes) + 64, np.uint8)
-    start, out = -raw.ctypes.data % 64, []
-    for array, size in zip(arrays, sizes, strict=True):
-        flat = raw[start : start + array.size * dtype.itemsize].view(dtype)
-        out.append(flat.reshape(array.shape))
-        copy_array(out[-1], array)
-        start += size
-    return out
-
-
-def aligned_zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """Zeros that start on a 64-byte boundary; the system gives the memory when it is written."""
-    kind = dtypes.from_numpy(dtype).numpy
-    size = math.prod(shape) * kind.itemsize
-    raw = np.zeros(size + 64, np.uint8)
-    start = -raw.ctypes.data % 64
-    out: Array = raw[start : start + size].view(kind).reshape(shape)
-    return out
-
-
-def aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """Memory not written yet that starts on a 64-byte boundary."""
-    kind = dtypes.from_numpy(dtype).numpy
-    size = math.prod(shape) * kind.itemsize
-    raw = np.empty(size + 64, np.uint8)
-    start = -raw.ctypes.data % 64
-    out: Array = raw[start : start + size].view(kind).reshape(shape)
-    return out
 
 
 def own(array: Array) -> Array:
@@ -186,13 +142,15 @@ class Tensor(TensorMethods):
         ValueError: both `input_data` and `shape`, or one of `shape` and `dtype` without data.
     """
 
-    __slots__ = ("__dict__", "__weakref__", "_data")
+    __slots__ = ("__dict__", "__weakref__", "_host")
     _number: Any = None
     """The kind of Python number it stands for, if it is one of a graph (`core/numbers.py`)."""
 
-    _data: Array
-    _version: int = 0
-    """Grows when the elements are written in place; see `core.writes`."""
+    _host: Array | None
+    """The elements, as native code finds them; None while they are elsewhere (`cellc.storage`), and
+    where there are none."""
+    _storage: Storage | None = None
+    """What else is known of their memory; None where there is nothing to know."""
     _eager: bool = True
     """Whether it has elements; a tensor of a graph has none."""
     _hooks: dict[int, Any] | None = None
@@ -219,7 +177,7 @@ class Tensor(TensorMethods):
             self.axes, self.element = shape if shape is None else checked_axes(shape), dtype
             return
         if input_data is None and shape is not None and dtype is not None:
-            self._data = np.zeros(_check_shape(shape), dtype.numpy)
+            self._host = np.zeros(_check_shape(shape), dtype.numpy)
             if init is not None:
                 self.init = init
             return
@@ -233,37 +191,76 @@ class Tensor(TensorMethods):
                 "When initializing a tensor with 'input_data', 'shape' should be set to None. "
                 f"But got shape: {shape}."
             )
-        self._data = cast_array(_to_array(input_data, dtype is None), dtype)
+        self._host = cast_array(_to_array(input_data, dtype is None), dtype)
 
     @classmethod
     def _from_array(cls, array: Array) -> Tensor:
         """A Tensor that owns `array` (contiguous, native-endian, writeable), without checks."""
         self = object.__new__(Tensor)
-        self._data = array
+        self._host = array
         return self
+
+    # --- where its elements are -----------------------------------------------------------------
+
+    @property
+    def _data(self) -> Array:
+        """The elements as an array; it is made now where there is none."""
+        array = self._host
+        return array if array is not None else storage_of(self).load(self)
+
+    def _set_data(self, array: Array) -> None:
+        """Take the elements of an array (contiguous, native-endian, writeable), wherever those
+        before are."""
+        if self._storage is None:
+            self._host = array
+        else:
+            self._storage.put(self, array)
+
+    @property
+    def _layout(self) -> Any:
+        """What has the shape and the element type."""
+        array = self._host
+        return array if array is not None else storage_of(self).layout(self)
+
+    @property
+    def _version(self) -> int:
+        """Another one whenever the elements have been written in place; see `storage.writes`."""
+        storage = self._storage
+        return 0 if storage is None else storage.version
+
+    @property
+    def _is_lent(self) -> bool:
+        """Whether someone holds an array that shares the memory."""
+        storage = self._storage
+        return storage is not None and bool(storage.leases) and storage.lent
 
     # --- what it is -----------------------------------------------------------------------------
 
     @property
     def _type(self) -> TensorType:
-        return _type_of(self._data.shape, self._data.dtype)
+        array = self._host
+        layout = array if array is not None else self._layout
+        return _type_of(layout.shape, layout.dtype)
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Length of each axis."""
-        dims: tuple[int, ...] = self._data.shape
+        array = self._host
+        dims: tuple[int, ...] = self._layout.shape if array is None else array.shape
         return dims
 
     @property
     def dtype(self) -> DType:
         """Element type."""
-        kind = self._data.dtype
+        array = self._host
+        kind = (array if array is not None else self._layout).dtype
         return _OWN.get(id(kind)) or dtypes.from_numpy(kind)
 
     @property
     def ndim(self) -> int:
         """Number of axes."""
-        return self._data.ndim
+        array = self._host
+        return array.ndim if array is not None else len(self._layout.shape)
 
     @property
     def size(self) -> int:
@@ -345,22 +342,23 @@ class Tensor(TensorMethods):
 
     def _lent(self) -> Array:
         """The elements, for someone who may write them."""
-        return self._data
+        array = self._host
+        if array is None:
+            return self._data
+        return array
 
     def _snapshot(self) -> Array:
         """The elements, for someone who reads them now and keeps nothing."""
-        return self._data
+        array = self._host
+        return array if array is not None else storage_of(self).peek(self)
 
-    def _overwritten(self) -> Array:
-        """The array, for someone who writes all of it now: what it holds may be anything."""
-        return self._data
-
-    def _number_of(self) -> int:
-        """A number that no other tensor of this process has or will have."""
-        number: int | None = self.__dict__.get("_serial")
-        if number is None:
-            number = self.__dict__["_serial"] = next(_numbers)
-        return number
+    def _overwrite(self, elements: Array) -> Array:
+        """Write all elements; the array that holds them now."""
+        array = self._host
+        if array is None:
+            return storage_of(self).overwrite(self, elements)
+        copy_array(array, elements)
+        return array
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         data = self._data
@@ -393,13 +391,15 @@ class Tensor(TensorMethods):
         Raises:
             ValueError: there is not exactly one element.
         """
-        if self._eager and self._data.size == 1:
-            return self._data.item()
+        array = self._host
+        if array is not None and array.size == 1:
+            return array.item()
         return self._one().item()
 
     def tolist(self) -> Any:
         """The elements as a nested list of Python numbers (a number for a 0-d tensor)."""
-        return self._data.tolist()
+        array = self._host
+        return (array if array is not None else self._data).tolist()
 
     def _one(self) -> Array:
         if self.size != 1:
@@ -410,18 +410,21 @@ class Tensor(TensorMethods):
         return self._data.reshape(())
 
     def __bool__(self) -> bool:
-        if self._eager and self._data.size == 1:
-            return bool(self._data.item())
+        array = self._host
+        if array is not None and array.size == 1:
+            return bool(array.item())
         return bool(self._one())
 
     def __int__(self) -> int:
-        if self._eager and self._data.size == 1 and self._data.dtype.kind != "c":
-            return int(self._data.item())
+        array = self._host
+        if array is not None and array.size == 1 and array.dtype.kind != "c":
+            return int(array.item())
         return int(self._scalar())
 
     def __float__(self) -> float:
-        if self._eager and self._data.size == 1 and self._data.dtype.kind != "c":
-            return float(self._data.item())
+        array = self._host
+        if array is not None and array.size == 1 and array.dtype.kind != "c":
+            return float(array.item())
         return float(self._scalar())
 
     def __complex__(self) -> complex:
@@ -481,10 +484,16 @@ class Tensor(TensorMethods):
         return str(self)
 
 
+def arrays_of(tensors: Iterable[Tensor]) -> list[Array]:
+    """The arrays of tensors; they are made now where there are none."""
+    return [t._data if (array := t._host) is None else array for t in tensors]
+
+
 class OpenTensor(Tensor, Described):
     """The type of a tensor whose shape is not all known: what `Tensor(shape=[None, 3], ...)` is."""
 
     __slots__ = ()
+    _host = None
 
     @classmethod
     def of(cls, ty: TensorType) -> OpenTensor:
@@ -494,7 +503,7 @@ class OpenTensor(Tensor, Described):
         return self
 
     @property
-    def _data(self) -> Any:  # type: ignore[override]
+    def _data(self) -> Any:
         raise ValueError(
             f"{self!r} has no elements: a tensor with sizes left open is for set_inputs"
         )

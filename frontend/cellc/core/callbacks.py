@@ -174,14 +174,15 @@ def print_parts(parts: Sequence[Any], tensors: Sequence[Tensor]) -> None:
     `lang.values.Formatted`.
     """
     it = iter(tensors)
-    sys.stdout.write("".join(p if isinstance(p, str) else _written(p, next(it)) for p in parts))
+    sys.stdout.write("".join(p if isinstance(p, str) else written_part(p, next(it)) for p in parts))
     sys.stdout.flush()
 
 
 _NUMBERS: dict[str, type] = {"bool": bool, "int": int, "float": float}
 
 
-def _written(mark: tuple[str, str, str] | None, tensor: Tensor) -> str:
+def written_part(mark: tuple[str, str, str] | None, tensor: Tensor) -> str:
+    """A run-time value in a text; `mark` as in `print_parts`."""
     if mark is None:
         return str(tensor)
     kind, style, spec = mark

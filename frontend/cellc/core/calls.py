@@ -79,7 +79,8 @@ def learn(cell: Any, args: Sequence[Tensor], entry: CompiledEntry) -> None:
 
 def _suits(entry: CompiledEntry, args: Sequence[Tensor]) -> bool:
     return (
-        entry.single and not entry.updated and not entry.compared and not entry.gradient
+        entry.single and entry.state is None and not entry.updated and not entry.compared
+        and not entry.gradient
         and entry.executable.native is not None and 0 < len(args) < MAX_OPERANDS
         and all(plain(t._data) for t in args)
     )

@@ -18,13 +18,13 @@ from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.types import TensorType, differentiable
 from cellc_runtime.executable import Executable
 from cellc_runtime.lazy import lazy_module
-from cellc_runtime.records import dataclass, field
+from cellc_runtime.records import dataclass, field, replace
 
 from .. import context
-from ..common.packed import Weight, times_unpacked
-from ..common.tensor import OpenTensor, Tensor
+from ..common.tensor import OpenTensor, Tensor, arrays_of
+from ..storage import storage_of, writes
 from . import budget as budgets
-from . import calls, progress, timeline, writes
+from . import calls, progress, timeline
 from .batches import OWN, BatchedEntry
 from .callbacks import host_callbacks
 from .dispatch import active_tracer, tracing
@@ -51,7 +51,10 @@ if TYPE_CHECKING:
     import logging
 
     from .. import lang
+    from ..storage import prepacked
+    from .python_state import PythonState
 else:  # the construct compiler loads with the first network it compiles
+    prepacked = lazy_module("cellc.storage.prepacked")
     logging = lazy_module("logging")
     lang = lazy_module("cellc.lang")
 
@@ -80,8 +83,14 @@ class Traced:
     functions: list[Callable[..., Any]] = field(default_factory=list)
     flag: Stale = field(default_factory=Stale)
     guards: list[Guard] = field(default_factory=list)
+    state: PythonState | None = None
+    """What it does to Python objects."""
     budget: int | None = None
     """Bytes for temporaries where gradients are computed: the least that a Cell in it asks for."""
+
+    def fed(self, arrays: list[Any]) -> list[Any]:
+        """What the program takes for the arrays of a call's arguments."""
+        return arrays if self.state is None else [*arrays, *self.state.arrays()]
 
 
 def trace(
@@ -96,6 +105,30 @@ def trace(
     Raises:
         CompileError: an error in the network (of the builtin kind it is of).
     """
+    state = lang.State()
+    first = None if shapes is None else replace(
+        shapes, symbols=dict(shapes.symbols), hints=dict(shapes.hints),
+        guards=list(shapes.guards), measured=list(shapes.measured))
+    while True:
+        try:
+            traced = _traced_once(fn, args, kwargs, types, shapes, state)
+            again = state.again(False)
+            if again is None:
+                return traced
+        except Exception:
+            again = state.again(True)
+            if again is None:
+                raise
+        state = again
+        if shapes is not None and first is not None:
+            for name in ("symbols", "hints", "guards", "found"):
+                setattr(shapes, name, getattr(first, name))
+
+
+def _traced_once(
+    fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any],
+    types: Sequence[TensorType] | None, shapes: Shapes | None, state: lang.State,
+) -> Traced:
     structure, leaves = take_apart_call(args, kwargs)
     tracer = Tracer(_name_of(fn))
     names = _argument_names(fn, structure)
@@ -109,18 +142,26 @@ def trace(
         on_global_read=outside.of_globals,
         on_captured_read=outside.of_closure,
         custom_bprop=custom_bprop,
+        state=state,
     )
     call_args, call_kwargs = put_together(structure, inputs)
-    with deciding(shapes):
-        result = lang.interpret_call(tracer, fn, call_args, call_kwargs, hooks)
-        out, outputs = take_apart(result)
-        with tracing(tracer):
-            graph = tracer.finish(outputs)
+    state.argument((call_args, call_kwargs))
+    try:
+        places = state.begin(tracer)
+        with deciding(shapes):
+            result = lang.interpret_call(tracer, fn, call_args, call_kwargs, hooks)
+            out, outputs = take_apart(result)
+            with tracing(tracer):
+                graph = tracer.finish(outputs)
+    finally:
+        state.undo()
+    reads = outside.finish()
+    python = state.finish(places, reads)
     order = {v: p for p, v in tracer.parameters.items()}
     parameters = [order[v] for v in graph.inputs if v in order]
-    traced = Traced(graph, len(leaves), parameters, out, list(outside.attributes.values()),
-                    outside.finish(), tracer.functions, guards=shapes.guards,
-                    budget=tracer.budget)
+    attributes = state.own_attributes(list(outside.attributes.values()))
+    traced = Traced(graph, len(leaves) + len(places), parameters, out, attributes, reads,
+                    tracer.functions, guards=shapes.guards, state=python, budget=tracer.budget)
     watch(traced.attributes, traced.flag)
     return traced
 
@@ -238,7 +279,7 @@ class CompiledEntry(Entry):
         self.callbacks = host_callbacks(traced.graph, traced.functions)
         self.executable = Executable(program, self.callbacks, ERRORS)
         self.bound: list[tuple[Any, int, int]] = []
-        self.weights = [Weight(p) for p in traced.parameters]
+        self.weights = [prepacked.Weight(p) for p in traced.parameters]
         unread = set(program.unread)
         slots = (i for i, s in enumerate(program.slots) if s.kind == "param")
         self.read = [i not in unread for i in slots]
@@ -258,12 +299,9 @@ class CompiledEntry(Entry):
             if p.init is not None:
                 p.init_data()
         # What no call reads is not held here, so that it can go.
-        self.bound = [(p._data if read else None, p._version, times_unpacked(p))
-                      for p, read in zip(parameters, self.read, strict=True)]
-        lent = self.executable.program.kept_bytes > 0 and any(
-            getattr(p, "_is_lent", False) for p in parameters
-        )
-        if lent:
+        self.bound = [(p._data if read else None, s.version, s.unpacked) for p, s, read
+                      in zip(parameters, map(storage_of, parameters), self.read, strict=True)]
+        if self.executable.program.kept_bytes > 0 and any(p._is_lent for p in parameters):
             self.epoch = -1  # lent memory may be written before any call
         self.executable.bind(self.weights)
 
@@ -272,9 +310,9 @@ class CompiledEntry(Entry):
         epoch, lent = writes.epoch, self.epoch < 0
         keeps = bool(self.executable.program.kept_bytes)
         for p, (array, version, unpacked) in zip(self.traced.parameters, self.bound, strict=True):
-            if (array is not None and p._data is not array) or (keeps and (
-                lent or p._version != version or getattr(p, "_is_lent", False)
-                or times_unpacked(p) != unpacked
+            storage = p._storage or storage_of(p)
+            if (array is not None and p._host is not array) or (keeps and (
+                lent or storage.version != version or storage.unpacked != unpacked or p._is_lent
             )):
                 self.bind()
                 return
@@ -299,6 +337,8 @@ class CompiledEntry(Entry):
         return put_together(self.traced.out, [Tensor._from_array(a) for a in many])
 
 
+STATES = 32
+"""Entries of one signature, for different state, that are kept beside the latest."""
 OFTEN = 8
 """Compilations of one network after which it is said so."""
 _REMEMBERED = 1000
@@ -343,12 +383,15 @@ class EntryTable:
     entries: Recent[Any, Entry] = field(default_factory=lambda: Recent(_ENTRIES))
     dynamic: Dynamic | None = None
     history: list[Compilation] = field(default_factory=list)
+    others: dict[Any, list[Entry]] = field(default_factory=dict)
+    """Entries for other state of Python objects, the latest last."""
 
     def open(self, spec: Any = None, automatic: bool = False) -> None:
         """From now on sizes may differ from call to call: see `core.dynamic`."""
         if self.dynamic is None or (self.dynamic.spec, self.dynamic.automatic) != (spec, automatic):
             self.dynamic = Dynamic(spec, automatic) if spec is not None or automatic else None
             self.entries.clear()
+            self.others.clear()
 
     @property
     def causes(self) -> list[str]:
@@ -366,29 +409,32 @@ class EntryTable:
         """See `call`."""
         if budgets.active() is not None:
             entry = self.prepare(fn, args, kwargs)
-            return entry.run([t._data for t in take_apart_call(args, kwargs)[1]])
+            return entry.call(arrays_of(take_apart_call(args, kwargs)[1]))
         if not kwargs:
             key: list[Any] = []
             for a in args:
                 if type(a) is not Tensor:
                     break
-                data = a._data
+                data = a._data if (array := a._host) is None else array
                 key.append(data.shape)
                 key.append(data.dtype)
             else:
                 entry = self.entries.get(tuple(key))
                 if entry is not None and entry.fresh():
-                    out = entry.run([a._data for a in args])
+                    arrays = arrays_of(args)
+                    if entry.state is not None:
+                        return entry.call(arrays)
+                    out = entry.run(arrays)
                     if isinstance(entry, CompiledEntry):
                         calls.learn(fn, args, entry)
                     return out
-                return self._compiled(tuple(key), fn, args, kwargs).run([a._data for a in args])
+                return self._compiled(tuple(key), fn, args, kwargs).call(arrays_of(args))
         structure, leaves = take_apart_call(args, kwargs)
         general = (_fingerprint(structure), tuple(t._type for t in leaves))
         entry = self.entries.get(general)
         if entry is None or not entry.fresh():
             entry = self._compiled(general, fn, args, kwargs)
-        return entry.run([t._data for t in leaves])
+        return entry.call(arrays_of(leaves))
 
     def prepare(self, fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Compile for these arguments without running."""
@@ -413,6 +459,9 @@ class EntryTable:
             entry = self.entries.get(key)
             if entry is not None and entry.fresh():
                 return entry
+            kept = self._kept(key, entry)
+            if kept is not None:
+                return kept
             signature = describe_call(fn, args, kwargs)
             start = time.perf_counter()
             with progress.stage(_name_of(fn)) as say:
@@ -436,6 +485,19 @@ class EntryTable:
             self.entries[key] = made
             self._warn(_name_of(fn))
             return made
+
+    def _kept(self, key: Any, entry: Entry | None) -> Entry | None:
+        """An entry that was compiled for other state of Python objects and serves this call."""
+        if entry is None or entry.state is None or entry.flag.stale:
+            return None
+        others = self.others.setdefault(key, [])
+        others.append(entry)
+        del others[:-STATES]
+        found = next((e for e in reversed(others) if e.fresh()), None)
+        if found is not None:
+            others.remove(found)
+            self.entries[key] = found
+        return found
 
     def _made(
         self, key: Any, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
@@ -542,7 +604,8 @@ def _staged(
 
 
 def _still_fresh(traced: Traced) -> bool:
-    return not (traced.flag.stale or any(r.compared and r.changed() for r in traced.reads))
+    return not (traced.flag.stale or any(r.compared and r.changed() for r in traced.reads)
+                or (traced.state is not None and not traced.state.holds()))
 
 
 def _fingerprint(structure: Structure) -> Any:

@@ -25,6 +25,7 @@ class Entry:
         self.flag = Stale()
         watch([*traced.attributes, (context.OPTIONS, "numerics")], self.flag)
         self.compared = [r for r in traced.reads if r.compared]
+        self.state = traced.state
         self.gradient = has_gradient(traced.graph)
         self.calls = 0
         self.made = time.perf_counter()
@@ -37,14 +38,18 @@ class Entry:
             if read.changed():
                 self.flag.raise_(read.describe())
                 return False
-        return True
+        return self.state is None or self.state.holds()
 
     def cause(self) -> str:
         """Why the entry is stale."""
         for read in self.traced.reads:  # an attribute that was set: what it was and is
             if read.watched and not same(read.now(), read.value):
                 return read.describe()
-        return self.flag.cause
+        return self.flag.cause or (self.state.moved if self.state is not None else "")
+
+    def call(self, arrays: list[Any]) -> Any:
+        """The result for the arrays of a call's arguments."""
+        return self.run(self.traced.fed(arrays))
 
     def run(self, arrays: Sequence[Any]) -> Any:
         """The result for arrays of the signature's types."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from cellc_runtime.records import dataclass, field
 
-from . import writes
+from ..storage import writes
 
 if TYPE_CHECKING:
     from ..common.tensor import Tensor

@@ -53,7 +53,7 @@ class Constant(Tensor):
         """The same elements, in the same memory."""
         out = cls.__new__(cls)
         out.__dict__.update(tensor.__dict__)
-        out._data = tensor._data
+        out._host = tensor._data
         return out
 
     @property

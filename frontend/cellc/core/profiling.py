@@ -24,7 +24,7 @@ from cellc_compiler.lower.instructions import Call, Copy
 from cellc_runtime.executable import Executable
 from cellc_runtime.records import dataclass, field
 
-from ..common.tensor import aligned_copy
+from ..storage.memory import aligned_copy
 from . import profile_view
 from .budget import least
 from .callbacks import host_callbacks

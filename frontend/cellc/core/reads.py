@@ -9,6 +9,7 @@ what was in them. A network that reads none of that pays nothing.
 from __future__ import annotations
 
 import types
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -83,6 +84,7 @@ class Read:
         before: `value` in words.
         content: a copy of what was in it, for what can change in place; None for the rest.
         watched: setting it is told by `watch`; only changes in place need a look.
+        key: the identity of what holds it, and its name.
     """
 
     label: str
@@ -92,6 +94,7 @@ class Read:
     before: str = ""
     content: Any = None
     watched: bool = False
+    key: tuple[int, str] = (0, "")
 
     @property
     def compared(self) -> bool:
@@ -102,7 +105,7 @@ class Read:
         """Whether it is another value, or another content, now."""
         if not self.watched and not same(self.now(), self.value):
             return True
-        return self.content is not None and not _holds(self.value, self.content)
+        return self.content is not None and not holds_content(self.value, self.content)
 
     def describe(self) -> str:
         """What it was and is, and where it was read."""
@@ -115,7 +118,7 @@ class Read:
 
 def content(value: Any) -> Any:
     """A copy of what can change in a value in place; None if nothing can."""
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, (list, tuple, deque)):
         inner = [content(v) for v in value]
         if isinstance(value, tuple) and all(c is None for c in inner):
             return None
@@ -133,7 +136,7 @@ def content(value: Any) -> Any:
     return None
 
 
-def _holds(value: Any, kept: Any) -> bool:
+def holds_content(value: Any, kept: Any) -> bool:
     """Whether what is in a value still is what was."""
     if isinstance(value, Tensor):
         data, raw = kept
@@ -155,7 +158,7 @@ def _holds(value: Any, kept: Any) -> bool:
         values = value
         if not all(map(same, value, items)):
             return False
-    return all(c is None or _holds(v, c) for v, c in zip(values, inner, strict=True))
+    return all(c is None or holds_content(v, c) for v, c in zip(values, inner, strict=True))
 
 
 class Reads:
@@ -176,6 +179,9 @@ class Reads:
         if key in self.attributes:
             return
         self.attributes[key] = target, name
+        if isinstance(target, type):
+            self._of_class(target, name)
+            return
         kind, table = type(target), getattr(target, "__dict__", {})
         tells = isinstance(target, Tensor) or _is_cell(kind)
         label = f"{'the hooks' if name == '_hooks' else name} of {kind.__name__}"
@@ -192,6 +198,12 @@ class Reads:
         elif owner is not None and not _fixed_in_class(owner, value):
             self._note(key, f"{name} of the class {owner.__name__}",
                        lambda: owner.__dict__.get(name, _GONE), value, False)
+
+    def _of_class(self, target: type, name: str) -> None:
+        owner = next((c for c in target.__mro__ if name in c.__dict__), None)
+        if owner is not None and not _fixed_in_class(owner, owner.__dict__[name]):
+            self._note((id(target), name), f"{name} of the class {target.__name__}",
+                       lambda: getattr(target, name, _GONE), owner.__dict__[name], False)
 
     def of_globals(self, table: dict[str, Any], name: str) -> None:
         """A global name; those of modules and of cellc itself do not change."""
@@ -210,7 +222,7 @@ class Reads:
         self, key: tuple[int, str], label: str, now: Callable[[], Any], value: Any, tells: bool
     ) -> None:
         if key not in self.found:
-            self.found[key] = Read(label, self.place(), now, value, "", None, tells)
+            self.found[key] = Read(label, self.place(), now, value, "", None, tells, key)
 
     def finish(self) -> list[Read]:
         """All reads, with what is in them now, at the end of the trace."""

@@ -18,7 +18,8 @@ from cellc_runtime.records import dataclass
 
 from ..common.tensor import Tensor
 from ..pynative.recorder import Mark, Recording, Sums, active_recordings, recording
-from . import dispatch, journal, writes
+from ..storage import writes
+from . import dispatch, journal
 from .journal import Array, Journal
 from .structure import Structure, put_together, take_apart
 from .tracer import GraphTensor, Tracer
@@ -266,7 +267,7 @@ def _holding(arrays: Any) -> Iterator[None]:
     for tensor, array in arrays:
         if tensor._data is not array:
             saved.append((tensor, tensor._data))
-            tensor._data = array
+            tensor._set_data(array)
     if saved:
         writes.written(t for t, _ in saved)
     try:
@@ -274,6 +275,6 @@ def _holding(arrays: Any) -> Iterator[None]:
     finally:
         writes.before()
         for tensor, array in saved:
-            tensor._data = array
+            tensor._set_data(array)
         if saved:
             writes.written(t for t, _ in saved)

@@ -28,6 +28,7 @@ class GraphTensor(Tensor):
     """A tensor of the graph being traced: a shape and a dtype, but no elements."""
 
     __slots__ = ("_value",)
+    _host = None
     _value: Value
 
     def __init__(self, value: Value) -> None:
@@ -55,7 +56,7 @@ class GraphTensor(Tensor):
         return self._value.type.rank
 
     @property
-    def _data(self) -> Any:  # type: ignore[override]
+    def _data(self) -> Any:
         raise TypeError(
             "the elements of a tensor are not known while a graph is compiled; "
             "an operation here needs them (asnumpy, item, int(), float(), ...)"
@@ -164,6 +165,14 @@ class Tracer:
                 "where it is not kept: return it from the Cell"
             )
         return 0
+
+    def reaches(self, value: Value) -> bool:
+        """Whether a value belongs to a graph that is still open."""
+        if any(value in r.owned for r in self.regions[1:]):
+            return True
+        if value.node is None:
+            return any(v is value for v in self.graph.inputs)
+        return any(n is value.node for n in reversed(self.graph.nodes))
 
     def _capture(self, value: Value, depth: int) -> Value:
         for level in range(self._home(value) + 1, depth + 1):

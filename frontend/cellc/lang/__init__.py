@@ -8,8 +8,9 @@ from .api import check_call, interpret_call, note_read, position
 from .errors import CODES, CellcError, CompileError, explanation, kind
 from .interpreter import Hooks
 from .source import register_source
+from .state import State
 
 __all__ = [
-    "CODES", "CellcError", "CompileError", "Hooks", "check_call", "explanation", "interpret_call",
-    "kind", "note_read", "position", "register_source",
+    "CODES", "CellcError", "CompileError", "Hooks", "State", "check_call", "explanation",
+    "interpret_call", "kind", "note_read", "position", "register_source",
 ]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import operator
+import os
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import partial
 from types import FunctionType, ModuleType
@@ -15,7 +17,8 @@ from ..common.tensor import Tensor
 from ..core.dispatch import apply
 from . import _model
 from .control import choose, truth
-from .trust import is_user_function
+from .state import Stored
+from .trust import is_user_function, own_method
 from .values import MISSING, holds_runtime, is_runtime
 
 if TYPE_CHECKING:
@@ -39,16 +42,30 @@ def read_attribute(vm: Interpreter, target: Any, name: str, frame: Frame) -> Any
     if isinstance(target, ModuleType):
         if vm.hooks.on_global_read is not None and not target.__name__.startswith("cellc"):
             vm.hooks.on_global_read(target.__dict__, name)
+        value = getattr(target, name)
+        vm.state.mark(value)
+        return value
+    if isinstance(target, _PLAIN) and not isinstance(target, type):
         return getattr(target, name)
-    if isinstance(target, _PLAIN):
-        return getattr(target, name)
-    if vm.hooks.on_attribute_read is not None:
-        vm.hooks.on_attribute_read(target, name)
     found = static_attribute(type(target), name)
     if isinstance(found, property) and isinstance(found.fget, FunctionType) \
             and is_user_function(found.fget):
+        if vm.hooks.on_attribute_read is not None:
+            vm.hooks.on_attribute_read(target, name)
         return vm.call(found.fget, [target], {}, frame)
-    return getattr(target, name)
+    if not vm.state.is_outside(target):
+        return getattr(target, name)
+    if name == "__dict__":
+        raise vm.error("CE303", RuntimeError, "__dict__ is not available in a compiled function",
+                       frame, hint="use getattr and setattr")
+    outside = vm.state.note_read(target, name)
+    if outside and vm.hooks.on_attribute_read is not None:
+        vm.hooks.on_attribute_read(target, name)
+    value = getattr(target, name)
+    if outside:
+        vm.state.mark(value)
+        return value
+    return vm.state.current(vm, Stored(target, name), value)
 
 
 def static_attribute(cls: type, name: str) -> Any:
@@ -69,6 +86,13 @@ def subscript(vm: Interpreter, target: Any, index: Any, frame: Frame) -> Any:
     if _model.is_cell(target) and not isinstance(index, Tensor) and \
             vm.hooks.on_attribute_read is not None:
         vm.hooks.on_attribute_read(target, "_cells")
+    if isinstance(target, defaultdict):
+        return vm.state.mutate(vm, [target], operator.getitem, [target, index], {}, frame)
+    found = own_method(target, "__getitem__")
+    if found is not None:
+        return vm.call(found, [target, index], {}, frame)
+    if target is os.environ:
+        vm.state.environment(index, vm)
     return target[index]
 
 

@@ -20,6 +20,7 @@ from .frames import Frame
 from .interpreter import CALL_DEPTH, Hooks, Interpreter
 from .outcome import Diverged
 from .source import FunctionSource
+from .values import Text
 
 
 class _Active(threading.local):
@@ -55,7 +56,11 @@ def interpret_call(
     """
     outer = _active.vm
     if outer is not None and outer.tracer is tracer and outer.frame is not None:
-        return call(outer, fn, list(args), dict(kwargs or {}), outer.frame)
+        frame = outer.frame
+        result = call(outer, fn, list(args), dict(kwargs or {}), frame)
+        outer.frame = frame
+        outer.state.settle(outer)
+        return result
     if hooks is None and outer is not None and outer.tracer is tracer:
         hooks = outer.hooks  # library code that the outer call runs as it is
     vm = Interpreter(tracer, hooks)
@@ -106,7 +111,16 @@ def _run(vm: Interpreter, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any
     depth = len(vm.tracer.regions)
     try:
         with tracing(vm.tracer), _deep_recursion():
-            return call(vm, fn, list(args), dict(kwargs), entry_frame())
+            frame = entry_frame()
+            result = call(vm, fn, list(args), dict(kwargs), frame)
+            vm.frame = frame
+            vm.state.settle(vm)
+            if _holds_text(result):
+                raise vm.error(
+                    "CE404", TypeError, "a string that holds run-time values is returned", frame,
+                    hint="print it, keep it in an attribute, or return the values",
+                )
+            return result
     except CompileError as e:
         # The frames of the interpreter say nothing about the user's program.
         raise e.with_traceback(None) from None
@@ -119,8 +133,19 @@ def _run(vm: Interpreter, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any
     except Exception as e:
         raise _outgoing(vm, e) from None
     finally:
+        if vm.hooks.state is None:
+            vm.state.undo()
         _active.vm = saved
         vm.tracer.span, vm.tracer.scope, vm.tracer.whereabouts = span, scope, whereabouts
+
+
+def _holds_text(value: Any, depth: int = 4) -> bool:
+    if isinstance(value, Text):
+        return True
+    if depth and isinstance(value, (tuple, list)):
+        return any(_holds_text(v, depth - 1) for v in value)
+    return bool(depth) and isinstance(value, dict) and any(
+        _holds_text(v, depth - 1) for v in value.values())
 
 
 def _trapped(vm: Interpreter) -> CompileError:

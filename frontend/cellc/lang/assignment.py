@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import operator
 from collections.abc import Sequence
+from types import FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ..common._indexing import ancestors, is_open, write_update
@@ -12,11 +14,14 @@ from ..common.tensor import Tensor
 from ..core.dispatch import assign
 from ..core.tracer import GraphTensor
 from . import _model
-from .access import mangle, read_attribute, subscript
+from .access import mangle, read_attribute, static_attribute, subscript
 from .iteration import items
 from .operators import IN_PLACE
-from .per_trip import PerTrip, in_place
-from .values import MISSING, holds_runtime, is_number, is_runtime, scalar
+from .per_trip import PerTrip, in_place, refuse_in
+from .recipes import recipe_of
+from .state import BOXES, Stored
+from .trust import is_user_function, own_method
+from .values import MISSING, describe, is_number, is_runtime, scalar
 
 if TYPE_CHECKING:
     from .frames import Frame
@@ -82,27 +87,48 @@ def set_attribute(vm: Interpreter, holder: Any, name: str, value: Any, frame: Fr
 
     A Parameter gets a new value; another attribute of a Cell takes compile-time values only.
     """
+    found = static_attribute(type(holder), name)
+    if isinstance(found, property) and isinstance(found.fset, FunctionType) \
+            and is_user_function(found.fset):
+        vm.call(found.fset, [holder, value], {}, frame)
+        return
     present = getattr(holder, name, MISSING)
     if isinstance(present, Parameter) and not isinstance(value, Parameter):
         set_parameter(vm, present, value, frame)
         return
-    if _model.is_cell(holder):
-        if holds_runtime(value):
-            raise vm.error(
-                "CE501", TypeError,
-                f"the attribute '{name}' of {type(holder).__name__} cannot hold a tensor computed "
-                "in construct", frame,
-                hint=f"make it a Parameter (self.{name} = Parameter(...) in __init__), "
-                "or return the tensor",
-            )
-        if vm.region_depth:
-            raise vm.error(
-                "CE502", TypeError,
-                f"the attribute '{name}' of {type(holder).__name__} is changed under a condition "
-                "known only at run time", frame, hint="keep state in a Parameter",
-            )
-    vm.note_attribute(holder, name)
-    setattr(holder, name, value)
+    if not vm.state.is_outside(holder):
+        vm.note_attribute(holder, name)
+        setattr(holder, name, value)
+        return
+    _refuse_attribute(vm, holder, name, value, frame)
+    slot = Stored(holder, name)
+    if vm.region_depth and not (isinstance(value, Tensor) or is_number(value)):
+        raise vm.error(
+            "CE502", TypeError, f"{slot.label()} is changed under a condition known only at run "
+            f"time, to {describe(value)}", frame,
+            hint="only numbers and tensors can be chosen at run time",
+        )
+    if vm.rolling:
+        refuse_in([value], {})
+    vm.state.write(vm, slot, value, recipe_of(vm, [value], slot.label(), frame))
+
+
+def _refuse_attribute(vm: Interpreter, holder: Any, name: str, value: Any, frame: Frame) -> None:
+    """What cannot be set while a graph is compiled, because a run could not do the same."""
+    what = f"the attribute '{name}' of {type(holder).__name__}"
+    if isinstance(value, Parameter) or _model.is_cell(value):
+        raise vm.error("CE501", TypeError, f"{what} cannot be set to a {type(value).__name__} in a "
+                       "compiled function", frame, hint="set it in __init__")
+    setter = static_attribute(type(holder), "__setattr__")
+    described = static_attribute(type(holder), name)
+    own = hasattr(type(described), "__set__") and \
+        not isinstance(described, MemberDescriptorType)
+    if own or isinstance(holder, (ModuleType, FunctionType, MethodType)) or (
+        isinstance(setter, FunctionType) and is_user_function(setter)
+        and not _model.is_cell(holder)
+    ):
+        raise vm.error("CE501", TypeError, f"{what} cannot be set in a compiled function", frame,
+                       hint="keep state in an attribute of a Cell or of a plain object")
 
 
 def set_parameter(vm: Interpreter, parameter: Parameter, value: Any, frame: Frame) -> None:
@@ -138,6 +164,7 @@ def holder_of(vm: Interpreter, owner: ast.expr, frame: Frame) -> Any:
     else:
         holder = vm.eval(owner, frame)
     if isinstance(holder, Tensor) and not is_runtime(holder):
+        _refuse_write(vm, holder, frame)
         holder = GraphTensor(vm.tracer.lift(holder))
         if isinstance(owner, ast.Subscript):
             set_item(vm, box, where, holder)
@@ -156,13 +183,34 @@ def set_item(vm: Interpreter, holder: Any, index: Any, value: Any) -> None:
             f"a {type(holder).__name__} cannot be assigned at an index known only at run time"
         )
     vm.note_object(holder)
-    holder[index] = value
+    found = own_method(holder, "__setitem__")
+    assert vm.frame is not None
+    if found is not None:
+        vm.call(found, [holder, index, value], {}, vm.frame)
+    elif isinstance(holder, Tensor):
+        holder[index] = value
+    else:
+        vm.state.mutate(vm, [holder], operator.setitem, [holder, index, value], {}, vm.frame)
 
 
 def _note_tensors(vm: Interpreter, holder: Tensor) -> None:
     """The tensors that a part was taken from change with it."""
-    for whole, _ in ancestors(holder):
-        vm.note_object(whole)
+    assert vm.frame is not None
+    for whole in (holder, *(w for w, _ in ancestors(holder))):
+        if id(whole) in vm.state.entered:
+            _refuse_write(vm, whole, vm.frame)
+        if whole is not holder:
+            vm.note_object(whole)
+
+
+def _refuse_write(vm: Interpreter, holder: Tensor, frame: Frame) -> None:
+    """A Tensor from outside is an object that others may hold: its elements are not the run's."""
+    if vm.state.is_outside(holder):
+        raise vm.error(
+            "CE501", TypeError, "a Tensor that was made outside is written in place by a compiled "
+            "function", frame,
+            hint="make it a Parameter, or set a new one: t = self.t * 1, t[i] = v, self.t = t",
+        )
 
 
 def augment(vm: Interpreter, node: ast.AugAssign, frame: Frame) -> None:
@@ -212,7 +260,19 @@ def _operate(vm: Interpreter, operate: Any, node: ast.AugAssign, old: Any, frame
     vm.note_object(old)
     if type(value) is PerTrip:
         return in_place(type(node.op), operate, old, value)
+    found = own_method(old, f"__{operate.__name__}__")
+    if found is not None:
+        return vm.call(found, [old, value], {}, frame)
+    if isinstance(old, BOXES):
+        return vm.state.mutate(vm, [old], operate, [old, value], {}, frame)
     return operate(old, value)
+
+
+def _delete_outside(vm: Interpreter, slot: Stored, frame: Frame) -> None:
+    if vm.region_depth or slot.get() is MISSING:
+        raise vm.error("CE501", TypeError, f"{slot.label()} cannot be deleted here", frame)
+    vm.state.note_read(slot.target, slot.name)
+    vm.state.remove(vm, slot)
 
 
 def delete(vm: Interpreter, target: ast.expr, frame: Frame) -> None:
@@ -228,13 +288,16 @@ def delete(vm: Interpreter, target: ast.expr, frame: Frame) -> None:
             holder, where = vm.eval(owner, frame), vm.eval(index, frame)
             vm.at(target, frame)
             vm.note_object(holder)
-            del holder[where]
+            vm.state.mutate(vm, [holder], operator.delitem, [holder, where], {}, frame)
         case ast.Attribute(value=owner, attr=attr):
             holder = vm.eval(owner, frame)
             vm.at(target, frame)
             if _model.is_cell(holder):
                 raise vm.error("CE501", TypeError, f"the attribute '{attr}' of a Cell cannot be "
                                "deleted in construct", frame)
+            if vm.state.is_outside(holder):
+                _delete_outside(vm, Stored(holder, attr), frame)
+                return
             vm.note_attribute(holder, attr)
             delattr(holder, attr)
         case _:

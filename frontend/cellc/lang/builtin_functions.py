@@ -18,6 +18,7 @@ from cellc_compiler.ir.dims import Dim, is_symbolic
 from ..common.tensor import Tensor
 from ..core.dispatch import apply
 from ..core.numbers import GraphNumber, as_kind, as_number, item_of
+from ..core.state_numbers import StateNumber
 from ..core.tracer import GraphTensor
 from .access import mangle, read_attribute
 from .assignment import set_attribute
@@ -25,7 +26,9 @@ from .control import Known, as_bool, choose, logical, truth
 from .iteration import Through, Walk, backwards, items, walk
 from .operators import contains
 from .text import emit_print, flat, formatted, written
+from .trust import own_method
 from .values import MISSING, RuntimeRange, Text, any_runtime, holds_runtime, is_runtime
+from .world import refuse_iterators
 
 if TYPE_CHECKING:
     from .frames import Frame
@@ -59,12 +62,17 @@ def _len(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
         if not args[0].shape:
             raise TypeError("len() of a 0-d tensor")
         return args[0].shape[0]
+    if len(args) == 1:
+        found = own_method(args[0], "__len__")
+        if found is not None:
+            return vm.call(found, args, {}, frame)
     return len(*args, **kwargs)
 
 
 @_handles(range)
 def _range(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
-    given = [BUILTINS[int](vm, [a], {}, frame) if isinstance(a, Tensor) else a for a in args]
+    given = [a.asked() if isinstance(a, StateNumber) else BUILTINS[int](vm, [a], {}, frame)
+             if isinstance(a, Tensor) else a for a in args]
     if not any(isinstance(a, Tensor) for a in given):
         return range(*given, **kwargs)
     start, stop = (0, given[0]) if len(given) == 1 else (given[0], given[1])
@@ -258,6 +266,8 @@ def _number(cls: Any) -> Handler:
             value = args[0]
             if not is_runtime(value):
                 return cls(value._data.item())
+            if isinstance(value, StateNumber):
+                return value.converted(cls)
             if value._type.size != 1:
                 raise ValueError(
                     f"only a tensor of one element can become {cls.__name__}, got {value._type}"
@@ -323,6 +333,7 @@ def _next(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
             "known only at run time", frame,
             hint="take the element before the condition",
         )
+    refuse_iterators(vm, args[:1], frame)
     return next(*args)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
@@ -17,13 +17,15 @@ from cellc_runtime import dtypes
 
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor
-from ..core import budget, precision, recomputation
+from ..core import budget, precision, recomputation, watch
 from ..core.dispatch import apply, tracing
 from ..core.hooks import call_hooked, hooks_of
 from ..core.numbers import GraphNumber
+from ..core.state_numbers import StateNumber
 from ..core.tracer import GraphTensor
 from . import _model
 from .access import static_attribute
+from .assignment import set_attribute
 from .builtin_functions import BUILTINS, REFUSED
 from .control import under
 from .frames import Frame
@@ -32,9 +34,11 @@ from .iteration import items
 from .outcome import RETURN, Diverged, Outcome
 from .per_trip import refuse_in
 from .source import FunctionSource, function_source
+from .state import BOXES
 from .text import format_text, join_text
 from .trust import is_library, is_user_function
 from .values import MISSING, any_runtime, holds_runtime
+from .world import outside_call
 
 if TYPE_CHECKING:
     from .interpreter import Interpreter
@@ -100,6 +104,8 @@ def interpret(
     if source.facts.generator:
         return _run_generator(vm, fn, args, kwargs, caller, source)
     node = source.node
+    for value in (*(fn.__defaults__ or ()), *(fn.__kwdefaults__ or {}).values()):
+        vm.state.default(f"a default of {fn.__qualname__}()", vm.tracer.place(), value)
     table = bind(fn.__name__, node.args, fn.__defaults__ or (), fn.__kwdefaults__ or {}, args,
                  kwargs)
     scope = caller.scope if caller is not None else ""
@@ -188,7 +194,43 @@ def _run_generator(
             f"the {what} {fn.__qualname__}() cannot run on tensors while a graph is compiled",
             frame, source.node, hint="" if asynchronous else "build and return a list",
         )
+    _note_generator(vm, fn, args, source, caller)
     return vm.fresh(fn(*args, **kwargs))
+
+
+def _note_generator(
+    vm: Interpreter, fn: FunctionType, args: Args, source: FunctionSource, caller: Frame | None
+) -> None:
+    """What Python reads in a generator that it runs: all names and attributes in reach.
+
+    Raises:
+        CompileSyntaxError: it changes what was there before (CE103).
+    """
+    changes = (ast.Global, ast.Nonlocal)
+    for part in ast.walk(source.node):
+        stored = isinstance(part, (ast.Attribute, ast.Subscript)) and \
+            not isinstance(part.ctx, ast.Load)
+        if stored or isinstance(part, changes):
+            raise vm.error(
+                "CE103", SyntaxError, f"the generator {fn.__qualname__}() changes Python objects",
+                Frame(source, source.facts, fn.__qualname__, {}, {}, "", "", caller), part,
+                hint="build and return a list",
+            )
+    if vm.hooks.on_global_read is None:
+        return
+    for name in fn.__code__.co_names:
+        if name in fn.__globals__:
+            vm.load_global(name, fn.__globals__)
+    for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True):
+        vm.load_captured(name, cell)
+    for value in args:
+        for name in list(getattr(value, "__dict__", ())):
+            if vm.state.is_outside(value) and vm.state.note_read(value, name) \
+                    and vm.hooks.on_attribute_read is not None:
+                vm.hooks.on_attribute_read(value, name)
+
+
+_CYTHON = "cython_function_or_method"
 
 
 def _method(vm: Interpreter, fn: MethodType, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
@@ -201,7 +243,7 @@ def _method(vm: Interpreter, fn: MethodType, args: Args, kwargs: Kwargs, frame: 
         return interpret(vm, function, [owner, *args], kwargs, frame)
     if isinstance(function, FunctionType) and is_library(function.__globals__.get("__name__", "")):
         return library(vm, fn, args, kwargs, frame)
-    if isinstance(function, FunctionType):
+    if isinstance(function, FunctionType) or type(function).__name__ == _CYTHON:
         return foreign(vm, fn, args, kwargs, frame)
     return call(vm, function, [owner, *args], kwargs, frame)
 
@@ -266,16 +308,20 @@ def _construct(vm: Interpreter, cls: type, args: Args, kwargs: Kwargs, frame: Fr
         return _tensor(vm, cls, args, kwargs, runtime, frame)
     if not runtime and (is_library(cls.__module__) or _model.is_cell_class(cls)):
         with tracing(None):
-            return cls(*args, **kwargs)
+            return vm.state.new(cls(*_asked(args), **kwargs))
     if issubclass(cls, BaseException) or is_library(cls.__module__):
-        return cls(*args, **kwargs)
+        return vm.state.new(cls(*args, **kwargs))
+    found = outside_call(vm, cls, args, kwargs, frame)
+    if found is not MISSING:
+        return found
     init = static_attribute(cls, "__init__")
     made = _interpreted_object(vm, cls, init, args, kwargs, frame)
     if made is not MISSING:
         return made
     if runtime and not _holds_anything(cls):
         return foreign(vm, cls, args, kwargs, frame)
-    return vm.fresh(cls(*args, **kwargs))
+    args = _asked(args)
+    return vm.state.new(vm.fresh(cls(*args, **kwargs)))
 
 
 def _interpreted_object(
@@ -287,7 +333,7 @@ def _interpreted_object(
     if not isinstance(init, FunctionType) or not is_user_function(init) \
             or init.__code__.co_filename.startswith("<"):
         return MISSING
-    made = vm.fresh(object.__new__(cls))
+    made = vm.state.new(vm.fresh(object.__new__(cls)))
     interpret(vm, init, [made, *args], kwargs, frame)
     return made
 
@@ -322,7 +368,7 @@ def _tensor(
         )
     if not runtime:
         with tracing(None):
-            return cls(*args, **kwargs)
+            return vm.state.new(cls(*args, **kwargs))
     source = args[0] if args else kwargs.get("input_data")
     dtype = args[1] if len(args) > 1 else kwargs.get("dtype")
     if not isinstance(source, Tensor):
@@ -368,7 +414,7 @@ def _builtin(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame)
         if isinstance(owner, str) and fn.__name__ == "join" and len(args) == 1:
             strings = items(vm, args[0])
             return join_text(owner, strings) if any_runtime(strings) else owner.join(strings)
-        return fn(*args, **kwargs)
+        return vm.state.mutate(vm, [owner], fn, args, kwargs, frame)
     if fn in REFUSED:
         raise vm.error(
             "CE303", RuntimeError, f"{fn.__name__}() is not available in a compiled function",
@@ -380,14 +426,36 @@ def _builtin(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame)
 def library(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
     """Call a function of cellc with tensors of the graph."""
     name = getattr(fn, "__name__", "")
+    owner = getattr(fn, "__self__", None)
+    if name == "__setattr__" and owner is not None:
+        return set_attribute(vm, owner, args[0], args[1], frame)
     if vm.journal is not None and (
         name == "register_hook" or (name.endswith("_") and not name.endswith("__"))
     ):
         for value in (getattr(fn, "__self__", None), *args):
             vm.note_object(value)
+    if name not in _WITH_NUMBERS and not isinstance(getattr(fn, "__self__", None), StateNumber) \
+            and any(map(any_state, (*args, *kwargs.values()))):
+        args = _asked(args)
+        kwargs = dict(zip(kwargs, _asked(kwargs.values()), strict=True))
     given = [_as_callback(vm, a, frame) for a in args]
     named = {k: _as_callback(vm, v, frame) for k, v in kwargs.items()} if kwargs else kwargs
-    return fn(*given, **named)
+    before = watch.count()
+    result = vm.state.new_of_library(fn(*given, **named))
+    if watch.count() != before and _model.is_cell(owner) and vm.state.is_outside(owner):
+        raise vm.error(
+            "CE501", TypeError, f"{name}() changes a {type(owner).__name__} while a graph is "
+            "compiled", frame, hint="call it outside",
+        )
+    return result
+
+
+_WITH_NUMBERS = frozenset(
+    ("add", "sub", "subtract", "mul", "multiply", "div", "divide", "true_divide", "maximum",
+     "minimum", "equal", "not_equal", "ne", "eq", "less", "lt", "greater", "gt", "le", "ge",
+     "less_equal", "greater_equal")
+)
+"""Functions that take a number as its operator does; for others a number of state is known."""
 
 
 def _as_callback(vm: Interpreter, value: Any, frame: Frame) -> Any:
@@ -424,18 +492,54 @@ def foreign(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) 
     Raises:
         CompileTypeError: an argument is a run-time tensor (CE301).
     """
+    if fn in (object.__setattr__, type.__setattr__):
+        return set_attribute(vm, args[0], args[1], args[2], frame)
     owner = getattr(fn, "__self__", None)
-    if any_runtime([*args, *kwargs.values()]) or holds_runtime(owner):
+    if _runtime_but_state([*args, *kwargs.values()]) or holds_runtime(owner):
         module = getattr(fn, "__module__", None) or type(owner).__module__
         if module.partition(".")[0] not in _STRUCTURAL:
             raise _refuse(vm, fn, frame)
         args = [_as_callback(vm, a, frame) for a in args]
-    for value in (owner, *args):
+    args, kwargs = _asked(args), dict(zip(kwargs, _asked(kwargs.values()), strict=True))
+    found = outside_call(vm, fn, args, kwargs, frame)
+    if found is not MISSING:
+        return found
+    boxes = [v for v in (owner, *args, *kwargs.values()) if isinstance(v, BOXES)]
+    for value in boxes:
         vm.note_object(value)
-    result = fn(*args, **kwargs)
-    if isinstance(result, Iterator) and all(result is not a for a in args):
-        vm.fresh(result)
+    result = vm.state.mutate(vm, boxes, fn, args, kwargs, frame)
+    if isinstance(fn, functools._lru_cache_wrapper):  # what it gave before is given again
+        vm.state.default(f"what {fn.__name__}() keeps", vm.tracer.place(), result)
+    if not any(result is v for v in (owner, *args)) and not isinstance(result, BOXES):
+        vm.state.new(result)
+        if isinstance(result, Iterator):
+            vm.fresh(result)
     return result
+
+
+def _asked(values: Iterable[Any]) -> list[Any]:
+    """Values for a function that takes Python's numbers only: those of state become guards."""
+    return [_known(v) for v in values]
+
+
+def _known(value: Any, depth: int = 3) -> Any:
+    if type(value) is StateNumber:
+        return value.asked()
+    if depth and type(value) in (tuple, list) and any_state(value, depth):
+        return type(value)(_known(v, depth - 1) for v in value)
+    return value
+
+
+def any_state(value: Any, depth: int = 3) -> bool:
+    """Whether a value is, or holds, a number that follows from state."""
+    if type(value) is StateNumber:
+        return True
+    return depth > 0 and type(value) in (tuple, list) and any(
+        any_state(v, depth - 1) for v in value)
+
+
+def _runtime_but_state(values: list[Any]) -> bool:
+    return any_runtime([v for v in values if type(v) is not StateNumber])
 
 
 def _refuse(vm: Interpreter, fn: Any, frame: Frame) -> Exception:

@@ -12,12 +12,14 @@ from cellc_runtime.records import dataclass
 from ..common.tensor import Tensor
 from ..core.dispatch import apply
 from ..core.numbers import as_number, kind_of
+from ..core.state_numbers import StateNumber
 from ..core.tracer import Region
 from .analysis import Names, is_total
 from .iteration import Walk
 from .journal import Change, Slot, Variable, unchanged
 from .outcome import NEVER, RETURN, Diverged, Outcome
 from .regions import close_cond, opened, reopened
+from .trust import own_method
 from .values import (
     MISSING,
     Build,
@@ -48,8 +50,13 @@ def truth(vm: Interpreter, value: Any, frame: Frame) -> Known:
         CompileValueError: a tensor with more than one element (CE401).
     """
     if not isinstance(value, Tensor):
+        found = own_method(value, "__bool__") or own_method(value, "__len__")
+        if found is not None:
+            return truth(vm, vm.call(found, [value], {}, frame), frame)
         if isinstance(value, (RuntimeRange, Text)):
             raise TypeError("the truth of this value is not known while compiling")
+        return bool(value)
+    if isinstance(value, StateNumber):
         return bool(value)
     if value._type.size != 1:
         raise vm.error(
@@ -110,11 +117,24 @@ def _all_or_any(
         return first
     vm.at(node, frame)
     if all(is_total(v) for v in rest):
-        return logical(op, first, _all_or_any(vm, node, rest, frame))
+        return logical(op, first, _always_run(
+            vm, node, frame, lambda: _all_or_any(vm, node, rest, frame)))
     # What follows may fail or have effects, so it runs only if Python would run it.
     sides = (lambda: _all_or_any(vm, node, rest, frame)), (lambda: op == "or")
     found = choose(vm, node, first, frame, *(sides if op == "and" else sides[::-1]))
     return truth(vm, found, frame)
+
+
+def _always_run(vm: Interpreter, node: ast.AST, frame: Frame, work: Callable[[], Any]) -> Any:
+    """The value of operands that Python may leave out: they must change nothing."""
+    before = len(vm.state.stores)
+    value = work()
+    if len(vm.state.stores) != before:
+        raise vm.error(
+            "CE404", TypeError, "an operand that changes Python objects would be evaluated under a "
+            "condition known only at run time", frame, node, hint="write it as an if statement",
+        )
+    return value
 
 
 def short_circuit(
@@ -132,7 +152,7 @@ def short_circuit(
     if isinstance(known, bool):
         return short_circuit(vm, node, rest, frame) if known == is_and else first
     if first._type == known._type and all(is_total(v) for v in rest):
-        second = short_circuit(vm, node, rest, frame)
+        second = _always_run(vm, node, frame, lambda: short_circuit(vm, node, rest, frame))
         vm.at(node, frame)
         if kind_of(first) is kind_of(second) and getattr(second, "_type", None) == known._type:
             return like(logical("and" if is_and else "or", known, second), first, second)

@@ -16,11 +16,12 @@ from .control import as_bool, choose, logical, short_circuit, truth
 from .frames import Frame
 from .functions import InterpretedFunction
 from .iteration import Foreign, Walk, items, walk
-from .operators import BINARY, UNARY, compare
+from .operators import BINARY, UNARY, compare, operated
 from .per_trip import PerTrip, binary, seen, unary
 from .per_trip import subscript as row_of
+from .state import GROWTH, unseen_box
 from .text import formatted, percent_text
-from .values import Text, holds_runtime, is_runtime, like
+from .values import MISSING, Text, holds_runtime, is_runtime, like
 
 if TYPE_CHECKING:
     from .interpreter import Interpreter
@@ -51,7 +52,7 @@ def _binary(vm: Interpreter, node: ast.BinOp, frame: Frame) -> Any:
         return seen(binary(kind, BINARY[kind], left, right), node, frame)
     if isinstance(left, str) and isinstance(node.op, ast.Mod) and holds_runtime(right):
         return percent_text(left, right)
-    return BINARY[type(node.op)](left, right)
+    return operated(vm, BINARY[type(node.op)], left, right, frame)
 
 
 def _unary(vm: Interpreter, node: ast.UnaryOp, frame: Frame) -> Any:
@@ -280,6 +281,9 @@ def _dict_comp(vm: Interpreter, node: ast.DictComp, frame: Frame) -> Any:
 def _call(vm: Interpreter, node: ast.Call, frame: Frame) -> Any:
     if isinstance(node.func, ast.Name) and node.func.id == "super" and not node.args:
         return _super(vm, frame, node)
+    grown = _grown(vm, node, frame)
+    if grown is not MISSING:
+        return grown
     indexed = _indexed_cells(vm, node, frame)
     fn = indexed[0] if indexed else vm.eval(node.func, frame)
     args = elements(vm, node.args, frame)
@@ -290,6 +294,25 @@ def _call(vm: Interpreter, node: ast.Call, frame: Frame) -> Any:
     result = call(vm, fn, args, kwargs, frame)
     frame.node = node
     return result
+
+
+def _grown(vm: Interpreter, node: ast.Call, frame: Frame) -> Any:
+    """`self.seen.append(v)`: a container that only grows need not be known. MISSING for others."""
+    func = node.func
+    if not isinstance(func, ast.Attribute) or func.attr not in GROWTH or node.keywords \
+            or len(node.args) != 1 or not isinstance(func.value, ast.Attribute):
+        return MISSING
+    owner = func.value.value
+    if not isinstance(owner, (ast.Name, ast.Attribute)):
+        return MISSING
+    target, name = vm.eval(owner, frame), mangle(func.value.attr, frame)
+    box = unseen_box(vm, target, name)
+    if box is None or not hasattr(box, func.attr):
+        return MISSING
+    args = elements(vm, node.args, frame)
+    vm.at(node, frame)
+    vm.state.grow(vm, target, name, box, func.attr, args, frame)
+    return None
 
 
 def _indexed_cells(

@@ -34,6 +34,7 @@ from .hints import Fault, explain, in_layer
 from .journal import Attribute, Change, Content, Element, Journal, Slot, Variable
 from .origins import operand_notes
 from .outcome import NEXT, Diverged, Outcome
+from .state import BOXES, State
 from .statements import STATEMENTS, block
 from .survey import lost, rest_of_statement
 from .values import MISSING, Poison
@@ -53,12 +54,14 @@ class Hooks:
         on_global_read: called with (globals, name) for global names.
         on_captured_read: called with (the closure's cell, name) for captured variables.
         custom_bprop: called with (tracer, cell, args) for a Cell with a `bprop`; its result.
+        state: notes what the trace does to Python objects; None: it is put back at the end.
     """
 
     on_attribute_read: Callable[[Any, str], None] | None = None
     on_global_read: Callable[[dict[str, Any], str], None] | None = None
     on_captured_read: Callable[[CellType, str], None] | None = None
     custom_bprop: Callable[[Tracer, Any, tuple[Any, ...]], Any] | None = None
+    state: State | None = None
 
 
 class Interpreter:
@@ -75,6 +78,7 @@ class Interpreter:
     ) -> None:
         self.tracer = tracer
         self.hooks = hooks or Hooks()
+        self.state = self.hooks.state or State()
         self.collect = collect
         self.errors: list[CompileError] = []
         self.frame: Frame | None = None
@@ -249,16 +253,26 @@ class Interpreter:
             root, scope = scope, scope.outer
         captured = root.closure.get(name)
         if captured is not None:
-            try:
-                value = captured.cell_contents
-            except ValueError:
-                raise NameError(
-                    f"the captured variable '{name}' has no value yet"
-                ) from None
-            if self.hooks.on_captured_read is not None:
-                self.hooks.on_captured_read(captured, name)
-            return value
+            return self.load_captured(name, captured)
         return self._load_global(name, frame)
+
+    def load_captured(self, name: str, captured: CellType) -> Any:
+        """The value of a captured variable, which is noted as read."""
+        try:
+            value = captured.cell_contents
+        except ValueError:
+            raise NameError(f"the captured variable '{name}' has no value yet") from None
+        if self.hooks.on_captured_read is not None:
+            self.hooks.on_captured_read(captured, name)
+        self.state.mark(value)
+        return value
+
+    def load_global(self, name: str, table: dict[str, Any]) -> Any:
+        """The value of a global name, which is noted as read."""
+        if self.hooks.on_global_read is not None:
+            self.hooks.on_global_read(table, name)
+        self.state.mark(table[name])
+        return table[name]
 
     def _load_local(self, name: str, scope: Frame, frame: Frame) -> Any:
         value = scope.table.get(name, MISSING)
@@ -273,9 +287,7 @@ class Interpreter:
     def _load_global(self, name: str, frame: Frame) -> Any:
         table = frame.globals
         if name in table:
-            if self.hooks.on_global_read is not None:
-                self.hooks.on_global_read(table, name)
-            return table[name]
+            return self.load_global(name, table)
         found = getattr(builtins, name, MISSING)
         if found is MISSING:
             raise NameError(f"the name '{name}' is not defined")
@@ -327,7 +339,7 @@ class Interpreter:
         """An object is about to be changed in place."""
         if self.journal is None:
             return
-        if isinstance(value, (list, dict, set)):
+        if isinstance(value, BOXES):
             self.journal.note(Content(value))
         elif isinstance(value, GraphTensor) and \
                 value._value not in self.tracer.regions[-1].owned:

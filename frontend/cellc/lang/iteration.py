@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from ..common.tensor import Tensor
+from .trust import own_method
 from .values import MISSING, Position, RuntimeRange, Text
+from .world import refuse_iterators
 
 if TYPE_CHECKING:
     from .interpreter import Interpreter
@@ -250,6 +252,11 @@ def walk(vm: Interpreter, value: Any) -> Walk:
         )
     if _is_sequence(value):
         return Elements(vm, value)
+    assert vm.frame is not None
+    refuse_iterators(vm, [value], vm.frame)
+    found = own_method(value, "__iter__")
+    if found is not None and not isinstance(value, Iterator):
+        return walk(vm, vm.call(found, [value], {}, vm.frame))
     native = iter(value)
     if native is not value:
         vm.fresh(native)

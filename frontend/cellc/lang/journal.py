@@ -7,8 +7,11 @@ journal is open, the first store to a place saves its value.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Hashable, Sequence
 from typing import Any, Protocol
+
+import numpy as np
 
 from cellc_runtime.records import dataclass, field
 
@@ -64,7 +67,7 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """The elements of a list, dict or set."""
+    """The elements of a list, dict, set or other container."""
 
     box: Any
 
@@ -75,11 +78,19 @@ class Content:
         return self.box.copy()
 
     def put(self, value: Any) -> None:
-        if isinstance(self.box, list):
+        if isinstance(self.box, (list, bytearray)):
             self.box[:] = value
-        elif isinstance(self.box, dict) and same_elements(list(self.box), list(value)):
-            self.box.update(value)  # a walk over its keys stays where it is
-        elif self.box != value or isinstance(self.box, dict):
+        elif isinstance(self.box, np.ndarray):
+            self.box[...] = value
+        elif isinstance(self.box, deque):
+            self.box.clear()
+            self.box.extend(value)
+        elif isinstance(self.box, dict):
+            if not same_elements(list(self.box), list(value)):
+                self.box.clear()
+            for key, element in value.items():  # (the `update` of a Counter adds.)
+                self.box[key] = element  # a walk over keys that stay is where it was
+        elif self.box != value:
             self.box.clear()
             self.box.update(value)
 

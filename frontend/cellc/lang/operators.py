@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..common.tensor import Tensor
 from .control import as_bool, logical, truth
 from .iteration import items
+from .trust import own_method
 from .values import holds_runtime, is_runtime
 
 if TYPE_CHECKING:
@@ -51,13 +52,28 @@ def compare(vm: Interpreter, op: ast.cmpop, a: Any, b: Any, frame: Frame) -> Any
         case ast.NotIn():
             found = contains(vm, a, b, frame)
             return as_bool(logical("not", found)) if isinstance(found, Tensor) else not found
-    return COMPARE[type(op)](a, b)
+    return operated(vm, COMPARE[type(op)], a, b, frame)
+
+
+def operated(
+    vm: Interpreter, operate: Callable[[Any, Any], Any], a: Any, b: Any, frame: Frame
+) -> Any:
+    """`a op b`; the method of a user's class is interpreted."""
+    name = operate.__name__.strip("_")
+    found = own_method(a, f"__{name}__")
+    if found is None:
+        return operate(a, b)
+    result = vm.call(found, [a, b], {}, frame)
+    return operate(a, b) if result is NotImplemented else result
 
 
 def contains(vm: Interpreter, item: Any, box: Any, frame: Frame) -> Any:
     """`item in box`: a bool, or a bool tensor if it depends on run-time values."""
     if is_runtime(box):
         return as_bool(truth(vm, (box == item).any(), frame))
+    found = own_method(box, "__contains__")
+    if found is not None:
+        return as_bool(truth(vm, vm.call(found, [box, item], {}, frame), frame))
     if isinstance(box, (dict, str, range)) or not holds_runtime([item, box]):
         return item in box
     result: Any = False

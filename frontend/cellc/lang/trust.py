@@ -41,6 +41,19 @@ def _foreign_module(module: str) -> bool:
     return name in _FOREIGN or (name in sys.stdlib_module_names and name != "__main__")
 
 
+def own_method(value: object, name: str) -> FunctionType | None:
+    """A special method that a class of the user defines in Python, to be interpreted."""
+    kind = type(value)
+    if kind.__module__ in ("builtins", "numpy") or root(kind.__module__) == "cellc":
+        return None
+    for base in kind.__mro__:
+        found = base.__dict__.get(name)
+        if found is not None:
+            return found if isinstance(found, FunctionType) and is_user_function(found) \
+                and not found.__code__.co_filename.startswith("<") else None
+    return None
+
+
 def is_user_function(fn: FunctionType) -> bool:
     """Whether a Python function is to be interpreted from its source."""
     module = fn.__globals__.get("__name__") or ""

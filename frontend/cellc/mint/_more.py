@@ -12,7 +12,7 @@ from .. import ops
 from ..common._promotion import cast_to
 from ..common.tensor import Tensor
 from ..core.dispatch import active_tracer
-from ..ops import functional_reduce as fr
+from ..ops import functional_sort as fo
 from ..ops._args import axis_of, boolean, dtype_of, integer, is_int, need_known, tensor
 from ._random import _place
 
@@ -114,7 +114,7 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any
     boolean(keepdim, "kthvalue", "keepdim")
     if not x.size:
         raise ValueError(f"For 'kthvalue', 'input' must not be empty, but has shape {x.shape}.")
-    return fr.kthvalue(x, k, dim, keepdim)
+    return fo.kthvalue(x, k, dim, keepdim)
 
 
 def unique(

@@ -10,6 +10,7 @@ from cellc_runtime.dtypes import bool_, int64
 from ..common._promotion import cast_to, operands
 from ..common.tensor import Tensor
 from ..ops import functional_array as fa
+from ..ops import functional_join as fj
 from ..ops import functional_math as m
 from ..ops import functional_reduce as fr
 from ..ops._args import axis_of
@@ -22,7 +23,7 @@ def vectors(arr: Any, axis: Any) -> tuple[list[Tensor], int]:
     place = axis_of(axis, x.ndim, "numpy.apply_along_axis")
     n = x.shape[place]
     flat = fa.reshape(fa.moveaxis(x, place, -1), (math.prod(x.shape) // max(n, 1), n))
-    return list(fa.unstack(flat)), place
+    return list(fj.unstack(flat)), place
 
 
 def assembled(parts: list[Any], arr: Any, place: int) -> Tensor:
@@ -31,7 +32,7 @@ def assembled(parts: list[Any], arr: Any, place: int) -> Tensor:
     made = together([as_tensor(p, "apply_along_axis", "func1d") for p in parts])
     rest = x.shape[:place] + x.shape[place + 1 :]
     one = made[0].shape
-    out = fa.reshape(fa.stack(made), (*rest, *one))
+    out = fa.reshape(fj.stack(made), (*rest, *one))
     lead = len(rest)
     return fa.moveaxis(out, tuple(range(lead, lead + len(one))),
                        tuple(range(place, place + len(one)))) if one else out
@@ -68,7 +69,7 @@ def pieces(x: Any, condlist: Any, funclist: Any) -> tuple[Tensor, list[Tensor]]:
     """The array and one condition for each function, the last for where none holds."""
     t = as_tensor(x, "piecewise")
     if isinstance(condlist, Tensor) and condlist.ndim > t.ndim:
-        conditions = list(fa.unstack(condlist))
+        conditions = list(fj.unstack(condlist))
     elif isinstance(condlist, (list, tuple)) and condlist and not isinstance(condlist[0], bool):
         conditions = [as_tensor(c, "piecewise", "condlist") for c in condlist]
     else:

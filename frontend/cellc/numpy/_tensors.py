@@ -16,7 +16,7 @@ from cellc_runtime.dtypes import BY_NAME, DType, bool_, float32, int32
 from ..common._promotion import cast_to, is_scalar, promoted
 from ..common.dtype import convert
 from ..common.tensor import Tensor
-from ..ops import functional_array as fa
+from ..ops import functional_join as fj
 
 _PYTHON: dict[Any, DType] = {builtins.int: int32, builtins.float: float32, builtins.bool: bool_}
 _DEFAULT = {"i": np.int32, "u": np.int32, "f": np.float32, "b": np.bool_, "c": np.complex64}
@@ -64,7 +64,7 @@ def as_tensor(x: Any, what: str, name: str = "x") -> Tensor:
     if isinstance(x, Tensor):
         return x
     if isinstance(x, (list, tuple)) and _holds_tensor(x):
-        return fa.stack(together([as_tensor(v, what, name) for v in x]))
+        return fj.stack(together([as_tensor(v, what, name) for v in x]))
     if is_scalar(x) or isinstance(x, (list, tuple)):
         array = np.array(x)
         if array.dtype.kind in _DEFAULT:
@@ -92,7 +92,7 @@ def many(xs: Any, what: str, name: str) -> list[Tensor]:
         ValueError: it is empty.
     """
     if isinstance(xs, Tensor):
-        return list(fa.unstack(xs))
+        return list(fj.unstack(xs))
     if not isinstance(xs, (list, tuple)):
         raise TypeError(f"For 'numpy.{what}', '{name}' must be a Tensor, or a list or tuple of "
                         f"Tensors, but got {type(xs).__name__}.")

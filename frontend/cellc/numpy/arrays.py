@@ -16,8 +16,10 @@ from ..common.tensor import Tensor
 from ..core.dispatch import apply
 from ..ops import functional_array as fa
 from ..ops import functional_grid as fg
+from ..ops import functional_join as fj
 from ..ops import functional_math as m
 from ..ops import functional_reduce as fr
+from ..ops import functional_sort as fo
 from ..ops._args import axis_of, choice, integer, ints, is_int
 from ._tensors import as_tensor, many, together
 
@@ -163,8 +165,8 @@ def concatenate(arrays: Any, axis: int | None = 0) -> Tensor:
     """
     xs = together(many(arrays, "concatenate", "arrays"))
     if axis is None:
-        return fa.concat([fa.ravel(x) for x in xs], 0)
-    return fa.concat(xs, axis)
+        return fj.concat([fa.ravel(x) for x in xs], 0)
+    return fj.concat(xs, axis)
 
 
 def append(arr: Any, values: Any, axis: int | None = None) -> Tensor:
@@ -175,27 +177,27 @@ def append(arr: Any, values: Any, axis: int | None = None) -> Tensor:
 
 def stack(arrays: Any, axis: int = 0) -> Tensor:
     """Arrays of one shape joined along a new axis. Source: `mindspore.numpy.stack`."""
-    return fa.stack(together(many(arrays, "stack", "arrays")), axis)
+    return fj.stack(together(many(arrays, "stack", "arrays")), axis)
 
 
 def hstack(tup: Any) -> Tensor:
     """Joined along the second axis (the first of vectors). Source: `mindspore.numpy.hstack`."""
-    return fa.hstack(together(many(tup, "hstack", "tup")))
+    return fj.hstack(together(many(tup, "hstack", "tup")))
 
 
 def vstack(tup: Any) -> Tensor:
     """Joined along the first axis, vectors as rows. Source: `mindspore.numpy.vstack`."""
-    return fa.vstack(together(many(tup, "vstack", "tup")))
+    return fj.vstack(together(many(tup, "vstack", "tup")))
 
 
 def dstack(tup: Any) -> Tensor:
     """Joined along the third axis. Source: `mindspore.numpy.dstack`."""
-    return fa.dstack(together(many(tup, "dstack", "tup")))
+    return fj.dstack(together(many(tup, "dstack", "tup")))
 
 
 def column_stack(tup: Any) -> Tensor:
     """Joined along the second axis, vectors as columns. Source: `mindspore.numpy.column_stack`."""
-    return fa.column_stack(together(many(tup, "column_stack", "tup")))
+    return fj.column_stack(together(many(tup, "column_stack", "tup")))
 
 
 # --- parts ----------------------------------------------------------------------------------------
@@ -203,7 +205,7 @@ def column_stack(tup: Any) -> Tensor:
 
 def array_split(x: Any, indices_or_sections: Any, axis: int = 0) -> tuple[Tensor, ...]:
     """Parts of nearly equal length, or cut at places. Source: `mindspore.numpy.array_split`."""
-    return tuple(fa.tensor_split(as_tensor(x, "array_split"), indices_or_sections, axis))
+    return tuple(fj.tensor_split(as_tensor(x, "array_split"), indices_or_sections, axis))
 
 
 def split(x: Any, indices_or_sections: Any, axis: int = 0) -> tuple[Tensor, ...]:
@@ -218,7 +220,7 @@ def split(x: Any, indices_or_sections: Any, axis: int = 0) -> tuple[Tensor, ...]
             indices_or_sections < 1 or t.shape[a] % indices_or_sections):
         raise ValueError(f"For 'numpy.split', axis {axis} of {t.shape} does not divide into "
                          f"{indices_or_sections} equal parts.")
-    return tuple(fa.tensor_split(t, indices_or_sections, a))
+    return tuple(fj.tensor_split(t, indices_or_sections, a))
 
 
 def hsplit(x: Any, indices_or_sections: Any) -> tuple[Tensor, ...]:
@@ -258,20 +260,20 @@ def flipud(m: Any) -> Tensor:
 
 def rot90(a: Any, k: int = 1, axes: Any = (0, 1)) -> Tensor:
     """Rotated k times by 90 degrees. Source: `mindspore.numpy.rot90`."""
-    return fa.rot90(as_tensor(a, "rot90", "a"), k, axes)
+    return fj.rot90(as_tensor(a, "rot90", "a"), k, axes)
 
 
 def roll(a: Any, shift: Any, axis: Any = None) -> Tensor:
     """Elements shifted around. Source: `mindspore.numpy.roll`."""
     x = as_tensor(a, "roll", "a")
     if axis is None:
-        return fa.roll(x, shift)
+        return fj.roll(x, shift)
     axes = (axis,) if is_int(axis) else tuple(axis)
     by = (shift,) if is_int(shift) else tuple(shift)
     count = _max(len(axes), len(by))
     by, axes = by * count if len(by) == 1 else by, axes * count if len(axes) == 1 else axes
     for s, ax in zip(by, axes, strict=True):
-        x = fa.roll(x, s, ax)
+        x = fj.roll(x, s, ax)
     return x
 
 
@@ -279,12 +281,12 @@ def tile(a: Any, reps: Any) -> Tensor:
     """Repeated along axes. Source: `mindspore.numpy.tile`."""
     x = as_tensor(a, "tile", "a")
     counts = (reps,) if is_int(reps) else tuple(reps)
-    return fa.tile(x, (1,) * (x.ndim - len(counts)) + counts)
+    return fj.tile(x, (1,) * (x.ndim - len(counts)) + counts)
 
 
 def repeat(a: Any, repeats: Any, axis: int | None = None) -> Tensor:
     """Each element repeated. Source: `mindspore.numpy.repeat`."""
-    return fa.repeat_interleave(as_tensor(a, "repeat", "a"), repeats, axis)
+    return fj.repeat_interleave(as_tensor(a, "repeat", "a"), repeats, axis)
 
 
 # --- triangles and diagonals ----------------------------------------------------------------------
@@ -409,7 +411,7 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Tensor:
 
 def argwhere(a: Any) -> Tensor:
     """Positions of the non-zero elements, (n, rank). Source: `mindspore.numpy.argwhere`."""
-    out: Tensor = fr.nonzero(as_tensor(a, "argwhere", "a"))
+    out: Tensor = fo.nonzero(as_tensor(a, "argwhere", "a"))
     return out
 
 
@@ -453,7 +455,7 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Tens
     """Where values belong in an ordered vector, int32. Source: `mindspore.numpy.searchsorted`."""
     seq, values = together([as_tensor(a, "searchsorted", "a"), as_tensor(v, "searchsorted", "v")])
     order = None if sorter is None else as_tensor(sorter, "searchsorted", "sorter")
-    return fr.searchsorted(seq, values, out_int32=True, side=side, sorter=order)
+    return fo.searchsorted(seq, values, out_int32=True, side=side, sorter=order)
 
 
 def digitize(x: Any, bins: Any, right: bool = False) -> Tensor:
@@ -464,7 +466,7 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Tensor:
     up = m.lt(edges, cells) if right else m.le(edges, cells)
     down = m.ge(edges, cells) if right else m.gt(edges, cells)
     n = edges.shape[0]
-    rises = m.le(fa.part(edges, 0, 0, 1), fa.part(edges, 0, n - 1, n))
+    rises = m.le(fj.part(edges, 0, 0, 1), fj.part(edges, 0, n - 1, n))
     return fr.sum(cast_to(m.where(rises, up, down), int32), -1, dtype=int32)
 
 
@@ -479,10 +481,10 @@ def unique(x: Any, return_inverse: bool = False) -> Any:
     """
     t = as_tensor(x, "unique")
     flat = fa.ravel(t)
-    ordered, perm = fr.sort(flat)
+    ordered, perm = fo.sort(flat)
     if not return_inverse:
-        return fr.unique_consecutive(ordered)
-    values, runs = fr.unique_consecutive(ordered, return_inverse=True)
+        return fo.unique_consecutive(ordered)
+    values, runs = fo.unique_consecutive(ordered, return_inverse=True)
     room: Tensor = apply("mul", runs, as_tensor(np.int64(0), "unique"))
     back: Tensor = apply("scatter", room, cast_to(perm, int64), runs, axis=0)
     return values, fa.reshape(cast_to(back, int32), t.shape)
@@ -504,7 +506,7 @@ def in1d(ar1: Any, ar2: Any, invert: bool = False) -> Tensor:
 def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Tensor:
     """Elements of the first that are not in the second. Source: `mindspore.numpy.setdiff1d`."""
     x = ravel(ar1) if assume_unique else unique(ar1)
-    return fr.masked_select(x, in1d(x, ar2, invert=True))
+    return fo.masked_select(x, in1d(x, ar2, invert=True))
 
 
 def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False
@@ -517,10 +519,10 @@ def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices:
     """
     x, y = together([ravel(ar1), ravel(ar2)])
     if assume_unique:
-        both = fr.sort(fr.masked_select(x, isin(x, y)))[0]
+        both = fo.sort(fo.masked_select(x, isin(x, y)))[0]
     else:
         values = unique(x)
-        both = fr.masked_select(values, isin(values, y))
+        both = fo.masked_select(values, isin(values, y))
     if not return_indices:
         return both
     cells = fa.expand_dims(both, -1)

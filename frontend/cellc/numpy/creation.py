@@ -17,6 +17,7 @@ from ..core.dispatch import apply
 from ..ops import functional_array as fa
 from ..ops import functional_create as fc
 from ..ops import functional_grid as fg
+from ..ops import functional_join as fj
 from ..ops import functional_math as m
 from ..ops import functional_random as rnd
 from ..ops._args import Ints, axis_of, integer, shape_of
@@ -274,7 +275,7 @@ class _Grid:
         whole = builtins.all(v.dtype is int32 for v in vectors)
         vectors = [v if whole else cast_to(v, float32) for v in vectors]
         made = meshgrid(*vectors, sparse=not self.dense, indexing="ij")
-        return fa.stack(list(made)) if self.dense else made
+        return fj.stack(list(made)) if self.dense else made
 
 
 def _spaced(key: slice) -> Tensor:
@@ -369,7 +370,7 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Tensor:
     for _ in _range(count):
         columns.append(power)
         power = m.mul(power, v)
-    return fa.stack([columns[i] for i in order], 1)
+    return fj.stack([columns[i] for i in order], 1)
 
 
 # --- random ---------------------------------------------------------------------------------------
@@ -448,7 +449,7 @@ def pad(
         else:
             ends = [_end(x, axis, n, i, mode, fills[axis][i], lengths[axis][i])
                     for i, n in enumerate((before, after))]
-            x = fa.concat([ends[0], x, ends[1]], axis) if before or after else x
+            x = fj.concat([ends[0], x, ends[1]], axis) if before or after else x
     return x
 
 
@@ -476,10 +477,10 @@ def _mirrored(x: Tensor, axis: int, before: int, after: int, mode: str, kind: st
         return out  # type: ignore[no-any-return]
     if builtins.max(before, after) > n - (mode == "reflect"):
         raise ValueError("For 'numpy.pad', an odd reflection must not be longer than the axis.")
-    first, last = fa.part(x, axis, 0, 1), fa.part(x, axis, n - 1, n)
-    head = m.sub(m.mul(first, 2), fa.part(out, axis, 0, before))
-    tail = m.sub(m.mul(last, 2), fa.part(out, axis, before + n, before + n + after))
-    return fa.concat([head, x, tail], axis)
+    first, last = fj.part(x, axis, 0, 1), fj.part(x, axis, n - 1, n)
+    head = m.sub(m.mul(first, 2), fj.part(out, axis, 0, before))
+    tail = m.sub(m.mul(last, 2), fj.part(out, axis, before + n, before + n + after))
+    return fj.concat([head, x, tail], axis)
 
 
 def _end(x: Tensor, axis: int, count: int, side: int, mode: Any, value: Any, length: Any
@@ -490,7 +491,7 @@ def _end(x: Tensor, axis: int, count: int, side: int, mode: Any, value: Any, len
     if mode in ("constant", "empty"):
         return fc.full(shape, value if mode == "constant" else 0, dtype=x.dtype)
     if mode == "linear_ramp":
-        edge = fa.part(x, axis, n - 1 if side else 0, n if side else 1)
+        edge = fj.part(x, axis, n - 1 if side else 0, n if side else 1)
         ticks = np.arange(count) if side == 0 else np.arange(1, count + 1)
         places = tuple(-1 if i == axis else 1 for i in _range(x.ndim))
         steps = fa.reshape(from_array(ticks / builtins.max(count, 1), float32), places)
@@ -499,7 +500,7 @@ def _end(x: Tensor, axis: int, count: int, side: int, mode: Any, value: Any, len
             m.add(start, m.mul(m.sub(float(value), start), steps))
         return cast_to(ramp, x.dtype)
     take = n if length is None else builtins.min(int(length), n)
-    span = fa.part(x, axis, n - take, n) if side else fa.part(x, axis, 0, take)
+    span = fj.part(x, axis, n - take, n) if side else fj.part(x, axis, 0, take)
     statistic = _STATISTICS.get(mode)
     if statistic is None:
         raise ValueError(f"For 'numpy.pad', 'mode' {mode!r} is not known.")

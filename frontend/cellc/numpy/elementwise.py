@@ -15,6 +15,7 @@ from ..common._promotion import cast_to, inexact
 from ..common.tensor import Tensor
 from ..core.dispatch import apply
 from ..ops import functional_math as m
+from ..ops import functional_special as fx
 from ._tensors import as_tensor, finished, to_dtype, together
 
 Function = Callable[..., Any]
@@ -109,9 +110,9 @@ _ONE: tuple[tuple[str, Function, str, str, bool], ...] = (
     ("ceil", lambda x: m.ceil(inexact(x)), "The smallest whole number not below.", "x", True),
     ("cos", _float("cos"), "The cosine.", "x", True),
     ("cosh", _float("cosh"), "The hyperbolic cosine.", "x", True),
-    ("deg2rad", m.deg2rad, "Degrees to radians.", "x", True),
-    ("radians", m.deg2rad, "Degrees to radians.", "x", True),
-    ("rad2deg", m.rad2deg, "Radians to degrees.", "x", True),
+    ("deg2rad", fx.deg2rad, "Degrees to radians.", "x", True),
+    ("radians", fx.deg2rad, "Degrees to radians.", "x", True),
+    ("rad2deg", fx.rad2deg, "Radians to degrees.", "x", True),
     ("exp", _float("exp"), "e to the power x.", "x", True),
     ("exp2", _exp2, "2 to the power x.", "x", True),
     ("expm1", _float("expm1"), "exp(x) - 1, exact near 0.", "x", True),
@@ -152,12 +153,12 @@ def _float_power(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _copysign(a: Tensor, b: Tensor) -> Tensor:
-    return cast_to(m.copysign(a, b), a.dtype)
+    return cast_to(fx.copysign(a, b), a.dtype)
 
 
 def _heaviside(a: Tensor, b: Tensor) -> Tensor:
     x, v = together([a, b])
-    return m.heaviside(x, v)
+    return fx.heaviside(x, v)
 
 
 _TWO: tuple[tuple[str, Function, str], ...] = (
@@ -170,12 +171,12 @@ _TWO: tuple[tuple[str, Function, str], ...] = (
     ("fmod", m.fmod, "The rest of x1 / x2, of the sign of x1."),
     ("power", m.pow, "x1 to the power x2."),
     ("float_power", _float_power, "x1 to the power x2 in float32."),
-    ("arctan2", m.atan2, "The angle of the point (x2, x1)."),
+    ("arctan2", fx.atan2, "The angle of the point (x2, x1)."),
     ("copysign", _copysign, "x1 with the sign of x2, in the type of x1."),
     ("heaviside", _heaviside, "0 below 0, 1 above, x2 at 0."),
-    ("hypot", m.hypot, "sqrt(x1**2 + x2**2)."),
-    ("logaddexp", m.logaddexp, "log(exp(x1) + exp(x2))."),
-    ("logaddexp2", m.logaddexp2, "log2(2**x1 + 2**x2)."),
+    ("hypot", fx.hypot, "sqrt(x1**2 + x2**2)."),
+    ("logaddexp", fx.logaddexp, "log(exp(x1) + exp(x2))."),
+    ("logaddexp2", fx.logaddexp2, "log2(2**x1 + 2**x2)."),
     ("maximum", m.maximum, "The larger; NaN if one is."),
     ("minimum", m.minimum, "The smaller; NaN if one is."),
     ("equal", m.eq, "x1 == x2."), ("not_equal", m.ne, "x1 != x2."), ("less", m.lt, "x1 < x2."),

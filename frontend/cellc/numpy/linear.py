@@ -11,9 +11,11 @@ from ..common.tensor import Tensor
 from ..core.dispatch import apply
 from ..ops import functional_array as fa
 from ..ops import functional_grid as fg
+from ..ops import functional_join as fj
 from ..ops import functional_linalg as fl
 from ..ops import functional_math as m
 from ..ops import functional_reduce as fr
+from ..ops import functional_special as fx
 from ..ops._args import axis_of, integer
 from ._tensors import as_tensor, finished, from_array, many, together
 
@@ -164,7 +166,7 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1,
         return flat
     nothing = m.mul(xs[0], 0)
     x2, y2 = xs[2] if len(xs) == 3 else nothing, ys[2] if len(ys) == 3 else nothing
-    out = fa.stack([m.sub(m.mul(xs[1], y2), m.mul(x2, ys[1])),
+    out = fj.stack([m.sub(m.mul(xs[1], y2), m.mul(x2, ys[1])),
                     m.sub(m.mul(x2, ys[0]), m.mul(xs[0], y2)), flat], -1)
     return fa.moveaxis(out, -1, axis_of(axisc, out.ndim, "numpy.cross"))
 
@@ -185,7 +187,7 @@ def _padded(p: Tensor, length: int) -> Tensor:
     missing = length - p.shape[0]
     if missing <= 0:
         return p
-    return fa.concat([from_array([0] * missing, p.dtype), p], 0)
+    return fj.concat([from_array([0] * missing, p.dtype), p], 0)
 
 
 def polyadd(a1: Any, a2: Any) -> Tensor:
@@ -206,11 +208,11 @@ def polymul(a1: Any, a2: Any) -> Tensor:
     """The product of polynomials. Source: `mindspore.numpy.polymul`."""
     x, y = together([_coefficients(a1, "polymul"), _coefficients(a2, "polymul")])
     n, k = x.shape[0], y.shape[0]
-    rows = [fa.concat([from_array([0] * i, x.dtype)] * (i > 0) + [m.mul(x, fa.part(y, 0, i, i + 1))]
+    rows = [fj.concat([from_array([0] * i, x.dtype)] * (i > 0) + [m.mul(x, fj.part(y, 0, i, i + 1))]
                       + [from_array([0] * (k - 1 - i), x.dtype)] * (i < k - 1), 0)
             for i in range(k)]
     assert rows[0].shape == (n + k - 1,)
-    return m.addn(rows)
+    return fx.addn(rows)
 
 
 def polyder(p: Any, m: int = 1) -> Tensor:
@@ -227,9 +229,9 @@ def polyder(p: Any, m: int = 1) -> Tensor:
     for _ in range(m):
         n = out.shape[0]
         if n < 2:
-            return fa.part(out, 0, 0, 0)
+            return fj.part(out, 0, 0, 0)
         powers = from_array(range_list(n - 1, 0), out.dtype)
-        out = _times(fa.part(out, 0, 0, n - 1), powers)
+        out = _times(fj.part(out, 0, 0, n - 1), powers)
     return out
 
 
@@ -253,7 +255,7 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Tensor:
                          f"{constants.shape[0]}.")
     for i in range(m):
         powers = from_array(range_list(out.shape[0], 0), out.dtype)
-        out = fa.concat([_over(out, powers), fa.part(constants, 0, i, i + 1)], 0)
+        out = fj.concat([_over(out, powers), fj.part(constants, 0, i, i + 1)], 0)
     return out
 
 
@@ -275,7 +277,7 @@ def polyval(p: Any, x: Any) -> Tensor:
     c, at = together([_coefficients(p, "polyval"), as_tensor(x, "polyval")])
     out = m.mul(at, 0)
     for i in range(c.shape[0]):
-        out = m.add(m.mul(out, at), fa.reshape(fa.part(c, 0, i, i + 1), ()))
+        out = m.add(m.mul(out, at), fa.reshape(fj.part(c, 0, i, i + 1), ()))
     return out
 
 

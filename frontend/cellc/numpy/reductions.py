@@ -13,6 +13,7 @@ from ..common.tensor import Tensor
 from ..core.dispatch import apply
 from ..ops import functional_array as fa
 from ..ops import functional_grid as fg
+from ..ops import functional_join as fj
 from ..ops import functional_math as m
 from ..ops import functional_math as m_
 from ..ops import functional_reduce as fr
@@ -197,12 +198,12 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     ends = [None if v is None else as_tensor(v, "diff") for v in (prepend, append)]
     parts = [fa.broadcast_to(e, one) if e is not None and e.ndim == 0 else e for e in ends]
     given = [p for p in (parts[0], x, parts[1]) if p is not None]
-    x = fa.concat(together(given), at)
+    x = fj.concat(together(given), at)
     for _ in range(n):
         d = x.shape[at]
         if d < 2:
-            return fa.part(x, at, 0, 0)
-        x = m.sub(_counts(fa.part(x, at, 1, d)), _counts(fa.part(x, at, 0, d - 1)))
+            return fj.part(x, at, 0, 0)
+        x = m.sub(_counts(fj.part(x, at, 1, d)), _counts(fj.part(x, at, 0, d - 1)))
     return x
 
 
@@ -214,7 +215,7 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Tensor:
         parts.insert(0, fa.ravel(as_tensor(to_begin, "ediff1d", "to_begin")))
     if to_end is not None:
         parts.append(fa.ravel(as_tensor(to_end, "ediff1d", "to_end")))
-    return fa.concat([cast_to(p, x.dtype) for p in parts], 0)
+    return fj.concat([cast_to(p, x.dtype) for p in parts], 0)
 
 
 def trapz(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> Tensor:
@@ -222,7 +223,7 @@ def trapz(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> Tensor:
     t = inexact(as_tensor(y, "trapz", "y"))
     a = axis_of(axis, t.ndim, "numpy.trapz")
     n = t.shape[a]
-    pairs = m.add(fa.part(t, a, 1, n), fa.part(t, a, 0, n - 1))
+    pairs = m.add(fj.part(t, a, 1, n), fj.part(t, a, 0, n - 1))
     if x is None:
         return fr.sum(m.mul(pairs, dx / 2.0), a)
     at = inexact(as_tensor(x, "trapz"))
@@ -263,10 +264,10 @@ def _slopes(x: Tensor, a: int) -> Tensor:
     n = x.shape[a]
     if n < 2:
         raise ValueError(f"For 'numpy.gradient', axis {a} of {x.shape} must be 2 or longer.")
-    first = m.sub(fa.part(x, a, 1, 2), fa.part(x, a, 0, 1))
-    last = m.sub(fa.part(x, a, n - 1, n), fa.part(x, a, n - 2, n - 1))
-    inner = m.div(m.sub(fa.part(x, a, 2, n), fa.part(x, a, 0, n - 2)), 2.0) if n > 2 else None
-    return fa.concat([p for p in (first, inner, last) if p is not None], a)
+    first = m.sub(fj.part(x, a, 1, 2), fj.part(x, a, 0, 1))
+    last = m.sub(fj.part(x, a, n - 1, n), fj.part(x, a, n - 2, n - 1))
+    inner = m.div(m.sub(fj.part(x, a, 2, n), fj.part(x, a, 0, n - 2)), 2.0) if n > 2 else None
+    return fj.concat([p for p in (first, inner, last) if p is not None], a)
 
 
 # --- without NaN ----------------------------------------------------------------------------------
@@ -359,7 +360,7 @@ def cov(
     """
     x = _variables(m, rowvar)
     if y is not None:
-        x = fa.concat(together([x, _variables(y, rowvar)]), 0)
+        x = fj.concat(together([x, _variables(y, rowvar)]), 0)
     less = (0 if bias else 1) if ddof is None else ddof
     weights: Tensor | None = None
     for w in (fweights, aweights):
@@ -507,7 +508,7 @@ def histogramdd(
     """
     if isinstance(sample, (list, tuple)):
         columns = together(many(sample, "histogramdd", "sample"))
-        sample = fa.stack([fa.ravel(t) for t in columns], 1)
+        sample = fj.stack([fa.ravel(t) for t in columns], 1)
     points = cast_to(as_tensor(sample, "histogramdd", "sample"), float32)
     points = fa.reshape(points, (-1, 1)) if points.ndim == 1 else points
     rank = points.shape[1]
@@ -517,7 +518,7 @@ def histogramdd(
         raise ValueError(f"For 'numpy.histogramdd', bins and range must be given for {rank} axes.")
     flat, inside, shape, edges = None, None, [], []
     for axis in builtins.range(rank):
-        column = fa.ravel(fa.part(points, 1, axis, axis + 1))
+        column = fa.ravel(fj.part(points, 1, axis, axis + 1))
         edge = histogram_bin_edges(column, each[axis], spans[axis])
         index, n = _bin_of(column, edge)
         ok = m.ge(index, 0)

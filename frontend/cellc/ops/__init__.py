@@ -31,6 +31,7 @@ from . import (
     functional_grid,
     functional_host,
     functional_index,
+    functional_join,
     functional_linalg,
     functional_loss,
     functional_math,
@@ -40,6 +41,8 @@ from . import (
     functional_reduce,
     functional_scatter,
     functional_solve,
+    functional_sort,
+    functional_special,
     functional_volume,
     functional_window,
 )
@@ -52,6 +55,7 @@ from .functional_create import *  # noqa: F403
 from .functional_grid import *  # noqa: F403
 from .functional_host import *  # noqa: F403
 from .functional_index import *  # noqa: F403
+from .functional_join import *  # noqa: F403
 from .functional_linalg import *  # noqa: F403
 from .functional_loss import *  # noqa: F403
 from .functional_math import *  # noqa: F403
@@ -61,6 +65,8 @@ from .functional_random import *  # noqa: F403
 from .functional_reduce import *  # noqa: F403
 from .functional_scatter import *  # noqa: F403
 from .functional_solve import *  # noqa: F403
+from .functional_sort import *  # noqa: F403
+from .functional_special import *  # noqa: F403
 from .functional_volume import *  # noqa: F403
 from .functional_window import *  # noqa: F403
 from .methods import install
@@ -86,11 +92,11 @@ else:
     from ._generated import *  # noqa: F403
 
 _FAMILIES: tuple[ModuleType, ...] = (
-    _generated, functional_create, functional_array, functional_grid, functional_index,
-    functional_linalg, functional_loss, functional_math, functional_nn, functional_random,
-    functional_reduce, functional_window, functional_control, functional_host, functional_scatter,
-    functional_more, functional_volume, functional_attention, functional_band, functional_solve,
-    functional_classes,
+    _generated, functional_create, functional_array, functional_join, functional_grid,
+    functional_index, functional_linalg, functional_loss, functional_math, functional_special,
+    functional_nn, functional_random, functional_reduce, functional_sort, functional_window,
+    functional_control, functional_host, functional_scatter, functional_more, functional_volume,
+    functional_attention, functional_band, functional_solve, functional_classes,
 )
 
 install()

@@ -18,6 +18,7 @@ from ..common._promotion import cast_to
 from ..common.tensor import Tensor
 from . import functional_array as fa
 from . import functional_create as fc
+from . import functional_join as fj
 from . import functional_math as m
 from . import functional_nn as fnn
 from ._args import choice, integer, ints, need_known, number, tensor
@@ -274,7 +275,7 @@ def _sequences(qkv: tuple[Tensor, Tensor, Tensor], heads: int, mask: _Mask, scal
         out = _attention(parts[0], parts[1], parts[2], heads, mask, none, scale, None)
         outs.append(fa.reshape(fa.transpose(out, (0, 2, 1, 3)), (-1, heads, size)))
         start = stop
-    return fa.cat(outs, 0)
+    return fj.cat(outs, 0)
 
 
 def _ends(given: Any, name: str, t: Tensor) -> Sequence[int]:

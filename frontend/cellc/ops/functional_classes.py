@@ -15,9 +15,11 @@ from ..core.dispatch import apply, scan
 from . import functional_array as fa
 from . import functional_create as fc
 from . import functional_index as fi
+from . import functional_join as fj
 from . import functional_math as m
 from . import functional_random as rnd
 from . import functional_reduce as fr
+from . import functional_sort as fo
 from ._args import boolean, integer, tensor
 
 # --- candidates -----------------------------------------------------------------------------------
@@ -78,7 +80,7 @@ def _candidates(
     noise = m.neg(apply("log", m.neg(apply("log", m.maximum(u, 1e-37)))))
     keys = m.add(noise, logits)
     if once:
-        _, drawn = fr.topk(fa.reshape(keys, (n,)), sampled)
+        _, drawn = fo.topk(fa.reshape(keys, (n,)), sampled)
     else:
         drawn = fr.argmax(keys, 1)
     drawn = cast_to(drawn, true.dtype)
@@ -170,16 +172,16 @@ def ctc_greedy_decoder(
     kept = m.logical_and(within, m.ne(best, classes - 1))
     if merged:
         none = fc.full((1, batch), -1, dtype=int64)
-        before = fa.concat((none, fa.part(best, 0, 0, steps - 1)), 0)
+        before = fj.concat((none, fj.part(best, 0, 0, steps - 1)), 0)
         kept = m.logical_and(kept, m.ne(best, before))
     score = m.neg(fr.sum(m.where(within, fr.amax(x, 2), 0.0), 0))
     kept, best = fa.transpose(kept, (1, 0)), fa.transpose(best, (1, 0))
     count = fr.cumsum(cast_to(kept, int64), 1)
-    found = fr.nonzero(kept)
+    found = fo.nonzero(kept)
     place = m.sub(fi.gather_nd(count, found), 1)
-    positions = fa.stack((fa.squeeze(fa.part(found, 1, 0, 1), 1), place), 1)
+    positions = fj.stack((fa.squeeze(fj.part(found, 1, 0, 1), 1), place), 1)
     longest = fr.amax(fa.reshape(count, (-1,)), 0)
-    size = fa.stack((fc.full((), batch, dtype=int64), longest), 0)
+    size = fj.stack((fc.full((), batch, dtype=int64), longest), 0)
     return positions, fi.gather_nd(best, found), size, fa.reshape(score, (batch, 1))
 
 

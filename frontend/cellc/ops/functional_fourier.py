@@ -29,6 +29,7 @@ from cellc_runtime.dtypes import (
 from ..common._promotion import cast_to
 from ..common.tensor import Tensor
 from . import functional_array as fa
+from . import functional_join as fj
 from . import functional_linalg as fl
 from . import functional_math as m
 from ._args import axes_of, axis_of, choice, dtype_of, integer, ints, is_int, tensor
@@ -87,7 +88,7 @@ def _by_convolution(x: Tensor) -> Tensor:
     first, known = (Tensor._from_array(v.astype(x.dtype.numpy))
                     for v in (chirp, np.fft.fft(kernel) / size))
     product = m.mul(_forward(_resized(m.mul(x, first), x.ndim - 1, size)), known)
-    return m.mul(fa.part(_backward(product), x.ndim - 1, 0, n), first)
+    return m.mul(fj.part(_backward(product), x.ndim - 1, 0, n), first)
 
 
 def _backward(x: Tensor) -> Tensor:
@@ -99,7 +100,7 @@ def _resized(x: Tensor, axis: int, n: int) -> Tensor:
     """An axis cut off or filled with zeros."""
     now = x.shape[axis]
     if n <= now:
-        return x if n == now else fa.part(x, axis, 0, n)
+        return x if n == now else fj.part(x, axis, 0, n)
     return fa.pad(x, (0, 0) * (x.ndim - 1 - axis) + (0, n - now))
 
 
@@ -129,14 +130,14 @@ def _once(x: Tensor, axis: int, n: int, norm: str, inverse: bool) -> Tensor:
 
 def _half(x: Tensor, axis: int, n: int, norm: str, inverse: bool = False) -> Tensor:
     """The first half of the transform of real values, whose other half is its conjugate."""
-    return fa.part(_once(x, axis, n, norm, inverse), axis, 0, n // 2 + 1)
+    return fj.part(_once(x, axis, n, norm, inverse), axis, 0, n // 2 + 1)
 
 
 def _whole(x: Tensor, axis: int, n: int, norm: str, inverse: bool = True) -> Tensor:
     """The real values whose transform begins with x."""
     half = _resized(x, axis, n // 2 + 1)
-    rest = fa.flip(fa.part(half, axis, 1, (n + 1) // 2), (axis,))
-    full = fa.concat((half, m.conj(rest)), axis) if n > 2 else half
+    rest = fa.flip(fj.part(half, axis, 1, (n + 1) // 2), (axis,))
+    full = fj.concat((half, m.conj(rest)), axis) if n > 2 else half
     return m.real(_once(full, axis, n, norm, inverse))
 
 
@@ -419,7 +420,7 @@ def _shifted(input: Any, dim: Any, what: str, back: bool) -> Tensor:
     x = tensor(input, what)
     axes = axes_of(dim, x.ndim, what, "dim")
     steps = [x.shape[a] // 2 for a in axes]
-    return fa.roll(x, tuple(-n if back else n for n in steps), axes) if axes else x
+    return fj.roll(x, tuple(-n if back else n for n in steps), axes) if axes else x
 
 
 def fftshift(input: Tensor, dim: Any = None) -> Tensor:

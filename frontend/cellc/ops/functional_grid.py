@@ -16,6 +16,7 @@ from ..common.tensor import Tensor
 from ..core.dispatch import apply
 from ..core.native import native
 from . import functional_array as fa
+from . import functional_join as fj
 from . import functional_math as m
 from ._args import axis_of, choice, integer, tensor, tensors
 
@@ -114,7 +115,7 @@ def cartesian_prod(*inputs: Tensor) -> Tensor:
     """All combinations of one element of each vector, as rows."""
     if len(inputs) == 1:
         return inputs[0]
-    return fa.stack([fa.ravel(g) for g in meshgrid(*inputs, indexing="ij")], -1)
+    return fj.stack([fa.ravel(g) for g in meshgrid(*inputs, indexing="ij")], -1)
 
 
 @native
@@ -157,7 +158,7 @@ def block_diag(*inputs: Tensor) -> Tensor:
     for b in blocks:
         rows.append(apply("pad", b, low=(0, before), high=(0, width - before - b.shape[1])))
         before += b.shape[1]
-    return fa.concat(rows, 0)
+    return fj.concat(rows, 0)
 
 
 __all__ = [

@@ -21,6 +21,7 @@ from ..core.dispatch import assign as _assign
 from ..core.native import native, native_body
 from . import functional_array as fa
 from . import functional_create as fc
+from . import functional_join as fj
 from . import functional_math as m
 from ._args import axis_of, choice, integer, need_known, shape_of, tensor
 
@@ -41,7 +42,7 @@ def _check_points(index: Tensor, dims: tuple[int, ...], what: str) -> None:
     """An IndexError for rows of `index` that address no element, now or when the graph runs."""
     known = known_elements(index)
     for axis, d in enumerate(dims[: index.shape[-1]] if index.ndim else ()):
-        column = fa.part(index, index.ndim - 1, axis, axis + 1) if known is None else \
+        column = fj.part(index, index.ndim - 1, axis, axis + 1) if known is None else \
             Tensor._from_array(np.ascontiguousarray(known[..., axis]))
         check_range(column, -d, d, f"For '{what}', indices along axis {axis} must be in "
                     f"[{-d}, {d}), but got ", 0, ".")
@@ -372,7 +373,7 @@ def _segments(mode: str, x: Tensor, segment_ids: Tensor, num_segments: int) -> T
     flat = m.where(m.lt(flat, 0), n, flat)
     start = fc.full((n + 1, *rest), _neutral(mode, t), dtype=t.dtype)
     out: Tensor = apply("scatter", start, flat, rows, axis=0, mode=mode)
-    return fa.part(out, 0, 0, n)
+    return fj.part(out, 0, 0, n)
 
 
 def _neutral(mode: str, x: Tensor) -> Any:

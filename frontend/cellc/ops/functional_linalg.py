@@ -15,6 +15,7 @@ from ..core.dispatch import apply
 from ..core.native import native, native_body
 from . import functional_array as fa
 from . import functional_grid as fg
+from . import functional_join as fj
 from . import functional_math as m
 from ._args import axis_of, ints, is_int, tensor
 
@@ -159,7 +160,7 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     a = axis_of(dim, x.ndim, "cross", "dim")
     if x.shape[a] != 3 or y.shape[a] != 3:
         raise ValueError(f"For 'cross', axis {a} must have length 3, got {x.shape}, {y.shape}.")
-    ahead, back = (fa.roll(v, -1, a) for v in (x, y)), (fa.roll(v, -2, a) for v in (x, y))
+    ahead, back = (fj.roll(v, -1, a) for v in (x, y)), (fj.roll(v, -2, a) for v in (x, y))
     (x1, y1), (x2, y2) = tuple(ahead), tuple(back)
     return m.sub(m.mul(x1, y2), m.mul(x2, y1))
 

@@ -17,11 +17,14 @@ from ..core.native import native, native_of_types
 from . import functional_array as fa
 from . import functional_create as fc
 from . import functional_grid as fg
+from . import functional_join as fj
 from . import functional_linalg as fl
 from . import functional_math as m
 from . import functional_nn as fn
 from . import functional_random as rnd
 from . import functional_reduce as fr
+from . import functional_sort as fo
+from . import functional_special as fx
 from ._args import axis_of, choice, dtype_of, integer, number, tensor
 
 # --- windows --------------------------------------------------------------------------------------
@@ -140,7 +143,7 @@ def bucketize(input: Tensor, boundaries: Any, *, right: bool = False) -> Tensor:
         raise TypeError(f"For 'bucketize', 'boundaries' must be a list, but got {boundaries!r}.")
     edges = Tensor(list(boundaries), float32 if not x.dtype.is_float else x.dtype)
     values = x if x.dtype.is_float else cast_to(x, float32)
-    return fr.searchsorted(edges, values, out_int32=True, right=bool(right))
+    return fo.searchsorted(edges, values, out_int32=True, right=bool(right))
 
 
 # --- shapes ---------------------------------------------------------------------------------------
@@ -148,7 +151,7 @@ def bucketize(input: Tensor, boundaries: Any, *, right: bool = False) -> Tensor:
 
 def row_stack(tensors: Any) -> Tensor:
     """`vstack` under its other name. Source: `mindspore.ops.row_stack`."""
-    return fa.vstack(tensors)
+    return fj.vstack(tensors)
 
 
 @native
@@ -261,7 +264,7 @@ def batch_to_space_nd(input_x: Tensor, block_shape: Any, crops: Any) -> Tensor:
         *(d * s for d, s in zip(x.shape[lead:], size, strict=True))))
     for i, (before, after) in enumerate(cut):
         axis = lead + i
-        spread = fa.part(spread, axis, int(before), spread.shape[axis] - int(after))
+        spread = fj.part(spread, axis, int(before), spread.shape[axis] - int(after))
     return spread
 
 
@@ -339,7 +342,7 @@ def _quantile(what: str, input: Any, q: Any, axis: Any, keepdims: bool, skip: bo
         raise ValueError(f"For '{what}', 'q' must be in [0, 1], but got {points}.")
     whole = axis is None
     t, a = (fa.ravel(x), 0) if whole else (x, axis_of(axis, x.ndim, what))
-    ordered, _ = fr.sort(t, a)  # NaN last
+    ordered, _ = fo.sort(t, a)  # NaN last
     bad = m.isnan(t)
     n = t.shape[a]
     count = m.sub(float(n), fr.sum(cast_to(bad, t.dtype), a, True)) if skip else None
@@ -353,7 +356,7 @@ def _quantile(what: str, input: Any, q: Any, axis: Any, keepdims: bool, skip: bo
         first, second = (apply("gather_elements", ordered,
                                fa.broadcast_to(cast_to(v, int64), shape), dim=a)
                          for v in (low, high))
-        parts.append(m.lerp(first, second, m.sub(place, low)))
+        parts.append(fx.lerp(first, second, m.sub(place, low)))
     none = fr.all(bad, a, True) if skip else fr.any(bad, a, True)
     parts = [m.where(none, math.nan, v) for v in parts]
     if not keepdims:
@@ -361,7 +364,7 @@ def _quantile(what: str, input: Any, q: Any, axis: Any, keepdims: bool, skip: bo
     elif whole:
         parts = [fa.reshape(v, (1,) * x.ndim) for v in parts]
     one = is_scalar(q) or (isinstance(q, Tensor) and not q.ndim)
-    return parts[0] if one else fa.stack(parts)
+    return parts[0] if one else fj.stack(parts)
 
 
 def quantile(input: Tensor, q: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
@@ -430,7 +433,7 @@ def vector_norm(x: Tensor, ord: Any = 2, axis: Any = None, keepdims: bool = Fals
 @native
 def top_k(input_x: Tensor, k: int, sorted: bool = True) -> tuple[Tensor, Tensor]:
     """The k largest along the last axis, and where. Source: `mindspore.ops.top_k`."""
-    return fr.topk(input_x, k, -1, True, sorted)
+    return fo.topk(input_x, k, -1, True, sorted)
 
 
 def intopk(x1: Tensor, x2: Tensor, k: int) -> Tensor:
@@ -553,9 +556,9 @@ def iou(anchor_boxes: Tensor, gt_boxes: Tensor, mode: str = "iou") -> Tensor:
     if a.ndim != 2 or g.ndim != 2 or a.shape[1] != 4 or g.shape[1] != 4:
         raise ValueError(f"For 'iou', boxes (n, 4) and (k, 4) are needed, got {a.shape} and "
                          f"{g.shape}.")
-    x = [fa.part(a, 1, i, i + 1) for i in range(4)]
+    x = [fj.part(a, 1, i, i + 1) for i in range(4)]
     x = [fa.reshape(v, (1, -1)) for v in x]
-    y = [fa.part(g, 1, i, i + 1) for i in range(4)]
+    y = [fj.part(g, 1, i, i + 1) for i in range(4)]
     # A box holds its right and lower border.
     def span(low: Tensor, high: Tensor) -> Tensor:
         return m.maximum(m.add(m.sub(high, low), 1.0), 0.0)
@@ -592,7 +595,7 @@ def affine_grid(theta: Tensor, size: Any, align_corners: bool = False) -> Tensor
         place = tuple(n if j == i else 1 for j in range(rank))
         flat = Tensor._from_array(line.reshape(place).astype(t.dtype.numpy))
         axes.append(fa.broadcast_to(flat, dims[2:]))
-    points = fa.stack([*reversed(axes), fc.ones(dims[2:], t.dtype)], -1)
+    points = fj.stack([*reversed(axes), fc.ones(dims[2:], t.dtype)], -1)
     flat = fa.reshape(points, (1, -1, rank + 1))
     out = fl.matmul(flat, fa.swapaxes(t, 1, 2))
     return fa.reshape(out, (dims[0], *dims[2:], rank))
@@ -626,7 +629,7 @@ def grid_sample(
     sizes = x.shape[2:]
     places: list[Tensor] = []
     for i, n in enumerate(reversed(sizes)):
-        at = fa.squeeze(fa.part(points, points.ndim - 1, i, i + 1), -1)
+        at = fa.squeeze(fj.part(points, points.ndim - 1, i, i + 1), -1)
         places.insert(0, _pixel(at, n, padding_mode, bool(align_corners)))
     shape = places[0].shape
     if mode == "nearest":
@@ -698,7 +701,7 @@ less = m.lt
 less_equal = m.le
 greater = m.gt
 greater_equal = m.ge
-arctan2 = m.atan2
+arctan2 = fx.atan2
 inv = m.reciprocal
 tensor_add = m.add
 tensor_sub = m.sub

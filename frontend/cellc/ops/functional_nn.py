@@ -18,6 +18,7 @@ from ..core.dispatch import apply, assign, plain_calls
 from ..core.native import native, native_body
 from . import functional_array as fa
 from . import functional_create as fc
+from . import functional_join as fj
 from . import functional_linalg as fl
 from . import functional_math as m
 from . import functional_reduce as fr
@@ -235,7 +236,7 @@ def _halves(x: Any, axis: Any, what: str) -> tuple[Tensor, ...]:
     a = axis_of(axis, t.ndim, what)
     if t.shape[a] % 2:
         raise ValueError(f"For '{what}', axis {a} of {t.shape} must have an even length.")
-    return fa.chunk(t, 2, a)
+    return fj.chunk(t, 2, a)
 
 
 @native
@@ -435,7 +436,7 @@ def _listed(x: Any) -> tuple[list[Tensor], bool]:
 def _total_norm(xs: list[Tensor], p: float) -> Tensor:
     wide = [cast_to(t, float32) if t.dtype in (float16, bfloat16) else t for t in xs]
     norms = [fr.norm(fa.ravel(t), p, 0) for t in wide]
-    return norms[0] if len(norms) == 1 else fr.norm(fa.stack(norms), p, 0)
+    return norms[0] if len(norms) == 1 else fr.norm(fj.stack(norms), p, 0)
 
 
 def clip_by_norm(

@@ -19,9 +19,11 @@ from . import functional_array as fa
 from . import functional_create as fc
 from . import functional_grid as fg
 from . import functional_index as fi
+from . import functional_join as fj
 from . import functional_linalg as fl
 from . import functional_math as m
 from . import functional_reduce as fr
+from . import functional_sort as fo
 from ._args import boolean, choice, tensor
 from ._matrices import as_batch, at, positions, substitute
 
@@ -100,10 +102,10 @@ def qr(input: Tensor, mode: str = "reduced") -> tuple[Tensor, Tensor]:
     r = fg.triu(r)
     if how == "complete":
         return fa.reshape(q, (*lead, rows, rows)), fa.reshape(r, (*lead, rows, columns))
-    upper = fa.reshape(fa.part(r, 1, 0, k), (*lead, k, columns))
+    upper = fa.reshape(fj.part(r, 1, 0, k), (*lead, k, columns))
     if how == "r":
         return fc.zeros((0,), x.dtype), upper
-    return fa.reshape(fa.part(q, 2, 0, k), (*lead, rows, k)), upper
+    return fa.reshape(fj.part(q, 2, 0, k), (*lead, rows, k)), upper
 
 
 # --- triangular systems ---------------------------------------------------------------------------
@@ -180,7 +182,7 @@ def _rotate(
     """
     z, (above, order) = carried[0], captures
     half = z.shape[2] // 2
-    left, right = fa.part(z, 2, 0, half), fa.part(z, 2, half, 2 * half)
+    left, right = fj.part(z, 2, 0, half), fj.part(z, 2, half, 2 * half)
     a, b = (_total(m.mul(m.mul(v, v), above), 1) for v in (left, right))
     both = _total(m.mul(m.mul(left, right), above), 1)
     apart = m.eq(both, 0.0)
@@ -190,7 +192,7 @@ def _rotate(
     t = m.where(apart, 0.0, m.where(m.lt(zeta, 0.0), m.neg(t), t))
     c = m.div(1.0, m.sqrt(m.add(m.mul(t, t), 1.0)))
     s = m.mul(c, t)
-    turned = fa.concat((m.sub(m.mul(left, c), m.mul(right, s)),
+    turned = fj.concat((m.sub(m.mul(left, c), m.mul(right, s)),
                         m.add(m.mul(left, s), m.mul(right, c))), 2)
     return [apply("gather", turned, order, axis=2)], []
 
@@ -229,7 +231,7 @@ def _rotation(flat: Tensor) -> Tensor:
     batch, rows, n = flat.shape
     v = fa.broadcast_to(fc.eye(n, None, flat.dtype), (batch, n, n))
     fixed: Tensor = apply("stop_gradient", flat)
-    z = fa.concat((fixed, v), 1)
+    z = fj.concat((fixed, v), 1)
     even = n + n % 2
     if even != n:
         z = fa.pad(z, (0, 1))
@@ -239,7 +241,7 @@ def _rotation(flat: Tensor) -> Tensor:
     if trips:
         (z,), _ = scan(("rotate", rows), [z], [], [above, Tensor._from_array(_round(even))], trips,
                        _rotate)
-    out: Tensor = apply("stop_gradient", fa.part(fa.part(z, 2, 0, n), 1, rows, rows + n))
+    out: Tensor = apply("stop_gradient", fj.part(fj.part(z, 2, 0, n), 1, rows, rows + n))
     return out
 
 
@@ -265,7 +267,7 @@ def svd(input: Tensor, full_matrices: bool = False, compute_uv: bool = True) -> 
     x = _matrices(input, "svd", "input")
     boolean(full_matrices, "svd", "full_matrices")
     if not boolean(compute_uv, "svd", "compute_uv"):
-        return fr.sort(singular_values(x), -1, True)[0]
+        return fo.sort(singular_values(x), -1, True)[0]
     lead, (rows, columns) = x.shape[:-2], x.shape[-2:]
     wide = columns > rows
     flat = as_batch(fa.swapaxes(x, -1, -2) if wide else x)
@@ -287,7 +289,7 @@ def _decomposed(flat: Tensor, full: bool) -> tuple[Tensor, Tensor, Tensor]:
     fixed: Tensor = apply("stop_gradient", flat)
     v = _rotation(flat)
     turned = fl.matmul(fixed, v)
-    _, order = fr.sort(m.sqrt(fr.sum(m.mul(turned, turned), 1)), -1, True)
+    _, order = fo.sort(m.sqrt(fr.sum(m.mul(turned, turned), 1)), -1, True)
     pick = fa.expand_dims(order, 1)
     v = fi.gather_elements(v, 2, fa.broadcast_to(pick, v.shape))
     # Q of columns at right angles is those of length one, and others where a column is zero.
@@ -296,9 +298,9 @@ def _decomposed(flat: Tensor, full: bool) -> tuple[Tensor, Tensor, Tensor]:
     sign = m.where(m.lt(size, 0.0), -1.0, fc.ones_like(size))
     q, s, v = (apply("stop_gradient", t) for t in (q, m.abs(size), v))
     flip = fa.expand_dims(sign, 1)
-    u = m.mul(fa.part(q, 2, 0, n), flip)
+    u = m.mul(fj.part(q, 2, 0, n), flip)
     s, u_moved, v = _first_order(m.sub(flat, fixed), s, u, v)
-    return s, fa.concat((u_moved, fa.part(q, 2, n, q.shape[2])), 2) if full else u_moved, v
+    return s, fj.concat((u_moved, fj.part(q, 2, n, q.shape[2])), 2) if full else u_moved, v
 
 
 def _first_order(

@@ -16,9 +16,10 @@ from ..common._promotion import cast_to, common, constant, inexact, is_scalar
 from ..common.seed import Generator, next_key, stream_of
 from ..common.tensor import Tensor
 from ..core.dispatch import apply
-from . import functional_array as fa
+from . import functional_join as fj
 from . import functional_math as m
 from . import functional_reduce as fr
+from . import functional_sort as fo
 from ._args import Ints, boolean, dtype_of, integer, is_int, number, shape_of, tensor
 
 Seed = int | Generator | None
@@ -150,7 +151,7 @@ def standard_laplace(shape: Any, seed: Seed = None) -> Tensor:
     """Laplace numbers of mean 0 and scale 1, float32: the difference of two exponentials."""
     dims = shape_of(shape, "standard_laplace")
     first = _draw("random_exponential", _key(seed, "standard_laplace"), (2, *dims), float32)
-    a, b = fa.unstack(first)
+    a, b = fj.unstack(first)
     return m.sub(a, b)
 
 
@@ -220,9 +221,9 @@ def multinomial(
     if not boolean(replacement, "multinomial", "replacement"):
         return _without_replacement(x, count, _key(seed, "multinomial"))
     rising = fr.cumsum(x, -1)
-    total = fa.part(rising, x.ndim - 1, x.shape[-1] - 1, x.shape[-1])
+    total = fj.part(rising, x.ndim - 1, x.shape[-1] - 1, x.shape[-1])
     unit = _draw("random_uniform", _key(seed, "multinomial"), (*x.shape[:-1], count), x.dtype)
-    found = fr.searchsorted(rising, m.mul(unit, total), right=True)
+    found = fo.searchsorted(rising, m.mul(unit, total), right=True)
     return cast_to(m.minimum(found, x.shape[-1] - 1), int32)
 
 
@@ -233,7 +234,7 @@ def _without_replacement(x: Tensor, count: int, key: Tensor) -> Tensor:
             f"For 'multinomial', {count} samples without replacement exceed {x.shape[-1]}."
         )
     noise = _draw("random_exponential", key, x.shape, x.dtype)
-    return fr.topk(m.div(x, noise), count)[1]
+    return fo.topk(m.div(x, noise), count)[1]
 
 
 def random_categorical(logits: Tensor, num_sample: int, seed: int = 0, dtype: DType = int64

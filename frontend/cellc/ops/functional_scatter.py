@@ -20,14 +20,15 @@ from ..core.dispatch import apply
 from ..core.dispatch import assign as _assign
 from . import functional_array as fa
 from . import functional_index as fi
+from . import functional_join as fj
 from . import functional_math as m
-from . import functional_reduce as fr
+from . import functional_sort as fo
 from ._args import axis_of, integer, tensor
 
 
 def argwhere(input: Tensor) -> Tensor:
     """The positions of all non-zero elements, one row each. Source: `mindspore.ops.argwhere`."""
-    out: Tensor = fr.nonzero(tensor(input, "argwhere"))
+    out: Tensor = fo.nonzero(tensor(input, "argwhere"))
     return out
 
 
@@ -252,7 +253,7 @@ def population_count(input_x: Tensor) -> Tensor:
 
 def tensor_slice(x: Tensor, begin: Any, size: Any) -> Tensor:
     """`ops.slice` under its older name."""
-    return fa.slice(x, begin, size)
+    return fj.slice(x, begin, size)
 
 
 __all__ = [

@@ -23,6 +23,7 @@ from . import functional_array as fa
 from . import functional_create as fc
 from . import functional_grid as fg
 from . import functional_index as fi
+from . import functional_join as fj
 from . import functional_math as m
 from . import functional_reduce as fr
 from ._args import boolean, tensor
@@ -92,8 +93,8 @@ def _reduced(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 def _solved(a: Tensor, b: Tensor) -> Tensor:
     """x of a @ x = b for (B, n, n) and (B, n, m)."""
     n = a.shape[1]
-    upper, _, _ = _reduced(fa.concat((a, b), 2))
-    return substitute(fa.part(upper, 2, 0, n), fa.part(upper, 2, n, n + b.shape[2]))
+    upper, _, _ = _reduced(fj.concat((a, b), 2))
+    return substitute(fj.part(upper, 2, 0, n), fj.part(upper, 2, n, n + b.shape[2]))
 
 
 def _empty(shape: Sequence[int]) -> bool:

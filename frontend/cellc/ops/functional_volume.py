@@ -20,6 +20,7 @@ from ..common.tensor import Tensor
 from . import functional_array as fa
 from . import functional_create as fc
 from . import functional_index as fi
+from . import functional_join as fj
 from . import functional_math as m
 from . import functional_random as rnd
 from . import functional_reduce as fr
@@ -237,7 +238,7 @@ def conv3d_adjoint(
         placed = _spread(tap, stride[0], k * dilation[0], full)
         total = placed if total is None else m.add(total, placed)
     assert total is not None
-    return total if not (pads[0] or pads[1]) else fa.part(total, 2, pads[0], pads[0] + size[0])
+    return total if not (pads[0] or pads[1]) else fj.part(total, 2, pads[0], pads[0] + size[0])
 
 
 def _spread(x: Tensor, step: int, first: int, length: int) -> Tensor:
@@ -245,10 +246,10 @@ def _spread(x: Tensor, step: int, first: int, length: int) -> Tensor:
     n, c, d, h, w = x.shape
     if step > 1:
         x = fa.pad(fa.expand_dims(x, 3), (0, 0, 0, 0, 0, step - 1))
-        x = fa.part(fa.reshape(x, (n, c, d * step, h, w)), 2, 0, (d - 1) * step + 1)
+        x = fj.part(fa.reshape(x, (n, c, d * step, h, w)), 2, 0, (d - 1) * step + 1)
     rest = length - first - x.shape[2]
     if rest < 0:
-        x, rest = fa.part(x, 2, 0, length - first), 0
+        x, rest = fj.part(x, 2, 0, length - first), 0
     return fa.pad(x, (0, 0, 0, 0, first, rest)) if first or rest else x
 
 

@@ -18,6 +18,7 @@ from ..common.tensor import Tensor
 from ..core.dispatch import apply
 from ..core.native import native, native_body
 from . import functional_array as fa
+from . import functional_join as fj
 from . import functional_math as m
 from . import functional_reduce as fr
 from ._args import Ints, boolean, choice, integer, number, repeated, tensor
@@ -480,7 +481,7 @@ def unfold(
     taps = [padded[:, :, i * dy : i * dy + (oh - 1) * sy + 1 : sy,
                    j * dx : j * dx + (ow - 1) * sx + 1 : sx]
             for i in range(kh) for j in range(kw)]
-    return fa.reshape(fa.stack(taps, 2), (n, c * kh * kw, oh * ow))
+    return fa.reshape(fj.stack(taps, 2), (n, c * kh * kw, oh * ow))
 
 
 def image_patches(
@@ -739,7 +740,7 @@ def lrn(
     choice(norm_region, ("ACROSS_CHANNELS",), "lrn", "norm_region")
     r = integer(depth_radius, "lrn", "depth_radius")
     squares = fa.pad(m.mul(t, t), (0, 0, 0, 0, r, r))
-    total = fr.sum(fa.stack([fa.part(squares, 1, k, k + t.shape[1]) for k in range(2 * r + 1)], 0),
+    total = fr.sum(fj.stack([fj.part(squares, 1, k, k + t.shape[1]) for k in range(2 * r + 1)], 0),
                    0)
     return m.div(t, m.pow(m.add(m.mul(total, float(alpha)), float(bias)), float(beta)))
 

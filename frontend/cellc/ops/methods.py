@@ -28,6 +28,7 @@ from . import functional_array as fa
 from . import functional_create as fc
 from . import functional_grid as fg
 from . import functional_index as fi
+from . import functional_join as fj
 from . import functional_linalg as fl
 from . import functional_math as m
 from . import functional_more as fm
@@ -35,6 +36,8 @@ from . import functional_nn as fn
 from . import functional_random as rnd
 from . import functional_reduce as fr
 from . import functional_scatter as fs
+from . import functional_sort as fo
+from . import functional_special as fx
 from . import functional_window as fw
 from ._args import is_int
 from ._generated import ALIASES, generated_methods, make_function
@@ -160,7 +163,7 @@ def fresh(x: Tensor) -> Tensor:
         return apply("reshape", x, shape=x.shape)  # type: ignore[no-any-return]
     out: Tensor = apply("reshape", x, shape=x.shape)
     if np.shares_memory(out._data, x._data):
-        out._data = x._data.copy()
+        out._set_data(x._data.copy())
     return out
 
 
@@ -260,7 +263,7 @@ def _expand(self: Tensor, size: tuple[Any, ...]) -> Tensor:
 @native
 def repeat(self: Tensor, *times: Any, repeats: Any = None) -> Tensor:
     """Tiled: repeats[i] times along axis i."""
-    return fa.tile(self, _dims(times) if repeats is None else repeats)
+    return fj.tile(self, _dims(times) if repeats is None else repeats)
 
 
 def tile(self: Tensor, *dims: Any) -> Tensor:
@@ -270,7 +273,7 @@ def tile(self: Tensor, *dims: Any) -> Tensor:
 
 @native_body()
 def _tile(self: Tensor, dims: tuple[Any, ...]) -> Tensor:
-    return fa.tile(self, _dims(dims))
+    return fj.tile(self, _dims(dims))
 
 
 def flip(self: Tensor, *dims: Any) -> Tensor:
@@ -491,7 +494,7 @@ def split(self: Tensor, split_size_or_sections: Any, axis: int = 0) -> tuple[Ten
 
 @native_body()
 def _split(self: Tensor, split_size_or_sections: Any, axis: int) -> tuple[Tensor, ...]:
-    return fa.split(self, split_size_or_sections, axis)
+    return fj.split(self, split_size_or_sections, axis)
 
 
 def copy(self: Tensor) -> Tensor:
@@ -590,25 +593,25 @@ def _hermitian(self: Tensor) -> Tensor:
 # --- the table ------------------------------------------------------------------------------------
 
 _AS_THEY_ARE: tuple[Any, ...] = (
-    m.abs, m.atan2, m.addcdiv, m.addcmul, m.angle, m.bitwise_and, m.bitwise_left_shift,
+    m.abs, fx.atan2, fx.addcdiv, fx.addcmul, fx.angle, m.bitwise_and, m.bitwise_left_shift,
     m.bitwise_not,
     m.bitwise_or, m.bitwise_right_shift, m.bitwise_xor, m.ceil, m.clamp, m.clip, m.conj,
-    m.copysign, m.deg2rad, m.div, m.eq, m.floor, m.floor_divide, m.fmax, m.fmin,
-    m.fmod, m.frac, m.ge, m.gt, m.heaviside, m.hypot, m.imag, m.isclose, m.isfinite, m.isinf,
-    m.isnan, m.isneginf, m.isposinf, m.isreal, m.le, m.lerp, m.logaddexp, m.logaddexp2,
-    m.logical_and, m.logical_not, m.logical_or, m.logical_xor, m.logit, m.lt, m.masked_fill,
-    m.maximum, m.minimum, m.mul, m.nan_to_num, m.ne, m.neg, m.positive, m.pow, m.rad2deg, m.real,
-    m.reciprocal, m.round, m.sgn, m.sign, m.signbit, m.sinc, m.sqrt, m.square,
-    m.subtract, m.true_divide, m.trunc, m.xdivy, m.xlogy,
-    fr.amax, fr.amin, fr.aminmax, fr.bincount, fr.cummax, fr.cummin,
-    fr.cumprod, fr.diff, fr.kthvalue, fr.logcumsumexp, fr.logsumexp, fr.masked_select,
-    fr.msort, fr.nanmean, fr.nonzero, fr.norm,
-    fr.topk, fr.unique, fr.unique_consecutive,
-    fa.broadcast_to, fg.diag, fg.diagflat, fa.dsplit,
-    fa.expand_dims, fa.fliplr, fa.flipud, fa.hsplit, fa.is_complex, fa.is_floating_point,
-    fa.moveaxis, fa.narrow, fa.ravel, fa.roll, fa.rot90, fa.squeeze, fa.swapaxes,
-    fa.swapdims, fa.t, fa.tensor_split, fg.tril, fg.triu, fa.unbind, fa.unsqueeze,
-    fa.view, fa.vsplit, fa.reverse,
+    fx.copysign, fx.deg2rad, m.div, m.eq, m.floor, m.floor_divide, m.fmax, m.fmin,
+    m.fmod, m.frac, m.ge, m.gt, fx.heaviside, fx.hypot, m.imag, m.isclose, m.isfinite, m.isinf,
+    m.isnan, m.isneginf, m.isposinf, m.isreal, m.le, fx.lerp, fx.logaddexp, fx.logaddexp2,
+    m.logical_and, m.logical_not, m.logical_or, m.logical_xor, fx.logit, m.lt, m.masked_fill,
+    m.maximum, m.minimum, m.mul, fx.nan_to_num, m.ne, m.neg, m.positive, m.pow, fx.rad2deg, m.real,
+    m.reciprocal, m.round, m.sgn, m.sign, m.signbit, fx.sinc, m.sqrt, m.square,
+    m.subtract, m.true_divide, m.trunc, fx.xdivy, fx.xlogy,
+    fr.amax, fr.amin, fr.aminmax, fo.bincount, fr.cummax, fr.cummin,
+    fr.cumprod, fr.diff, fo.kthvalue, fr.logcumsumexp, fr.logsumexp, fo.masked_select,
+    fo.msort, fr.nanmean, fo.nonzero, fr.norm,
+    fo.topk, fo.unique, fo.unique_consecutive,
+    fa.broadcast_to, fg.diag, fg.diagflat, fj.dsplit,
+    fa.expand_dims, fa.fliplr, fa.flipud, fj.hsplit, fa.is_complex, fa.is_floating_point,
+    fa.moveaxis, fj.narrow, fa.ravel, fj.roll, fj.rot90, fa.squeeze, fa.swapaxes,
+    fa.swapdims, fa.t, fj.tensor_split, fg.tril, fg.triu, fj.unbind, fa.unsqueeze,
+    fj.view, fj.vsplit, fa.reverse,
     fi.gather_elements, fi.gather_nd, fi.index_fill, fi.index_select,
     fi.inplace_update, fi.unsorted_segment_max, fi.unsorted_segment_min, fi.unsorted_segment_prod,
     fs.argwhere, fs.select_scatter, fs.slice_scatter, fs.diagonal_scatter,
@@ -636,7 +639,7 @@ _METHODS: dict[str, Any] = {
     "divide": m.div, "absolute": m.abs,
     "negative": m.neg, "equal": m.eq, "not_equal": m.ne, "less": m.lt, "less_equal": m.le,
     "greater": m.gt, "greater_equal": m.ge, "invert": m.bitwise_not,
-    "movedim": fa.moveaxis, "arctan2": m.atan2, "fills": fc.fills, "fill": fc.fills,
+    "movedim": fa.moveaxis, "arctan2": fx.atan2, "fills": fc.fills, "fill": fc.fills,
     "float": _converter(float32), "double": _converter(dtypes.float64),
     "half": _converter(dtypes.float16), "bfloat16": _converter(dtypes.bfloat16),
     "int": _converter(dtypes.int32), "long": _converter(int64),

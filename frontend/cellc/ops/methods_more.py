@@ -20,16 +20,17 @@ from ..common._indexing import become, setitem
 from ..common._promotion import cast_to
 from ..common.dtype import convert
 from ..common.tensor import Tensor, cast_array
-from ..core import writes
 from ..core.dispatch import apply
 from ..core.hooks import register_on_tensor
 from ..core.native import native, native_body
+from ..storage import storage_of, writes
 from . import functional_array as fa
 from . import functional_band as band
 from . import functional_classes as classes
 from . import functional_create as fc
 from . import functional_grid as fg
 from . import functional_index as fi
+from . import functional_join as fj
 from . import functional_linalg as fl
 from . import functional_math as m
 from . import functional_more as more
@@ -37,6 +38,8 @@ from . import functional_random as rnd
 from . import functional_reduce as fr
 from . import functional_scatter as fs
 from . import functional_solve as solve
+from . import functional_sort as fo
+from . import functional_special as fx
 from ._args import is_int
 
 Method = Callable[..., Any]
@@ -104,7 +107,7 @@ def repeat_interleave(
     Raises:
         ValueError: `output_size` is given and is not the length that results.
     """
-    out = fa.repeat_interleave(self, repeats, dim)
+    out = fj.repeat_interleave(self, repeats, dim)
     if output_size is not None and out.shape[dim or 0] != output_size:
         raise ValueError(
             f"For 'repeat_interleave', 'output_size' is {output_size}, but the result has "
@@ -165,12 +168,12 @@ def choose(self: Tensor, choices: Any, mode: str = "clip") -> Tensor:
     """
     if mode not in ("clip", "wrap"):
         raise ValueError(f"For 'choose', 'mode' must be 'clip' or 'wrap', but got {mode!r}.")
-    given = choices if isinstance(choices, (list, tuple)) else fa.unbind(choices)
+    given = choices if isinstance(choices, (list, tuple)) else fj.unbind(choices)
     parts = [c if isinstance(c, Tensor) else Tensor(c) for c in given]
     index, *same = fa.broadcast_tensors(self, *parts)
     last = len(same) - 1
     index = m.clamp(index, 0, last) if mode == "clip" else m.remainder(index, last + 1)
-    picked = fi.gather_elements(fa.stack(list(same), 0), 0, fa.unsqueeze(index, 0))
+    picked = fi.gather_elements(fj.stack(list(same), 0), 0, fa.unsqueeze(index, 0))
     return fa.squeeze(picked, 0)
 
 
@@ -201,7 +204,7 @@ def index_put(
     """
     if not accumulate:
         return setitem(self, tuple(indices), values)
-    points = fa.stack(list(fa.broadcast_tensors(*indices)), -1)
+    points = fj.stack(list(fa.broadcast_tensors(*indices)), -1)
     shape = points.shape[:-1] + self.shape[len(indices):]
     return fi.tensor_scatter_add(self, points, fa.broadcast_to(values, shape))
 
@@ -261,7 +264,7 @@ def resize(self: Tensor, *new_shape: Any) -> Tensor:
     shape = tuple(int(d) for d in given)
     size, flat = math.prod(shape), fa.ravel(self)
     if size > self.size:
-        flat = fa.concat([flat, fc.zeros((size - self.size,), self.dtype)])
+        flat = fj.concat([flat, fc.zeros((size - self.size,), self.dtype)])
     return fa.reshape(flat[:size], shape)
 
 
@@ -337,7 +340,7 @@ def assign_value(self: Tensor, value: Tensor) -> Tensor:
     """Take the value of another tensor; one of another shape or type replaces it. Itself."""
     if value.shape == self.shape and value.dtype is self.dtype:
         return become(self, value)
-    self._data = value._data.copy()
+    self._set_data(value._data.copy())
     writes.written((self,))
     return self
 
@@ -345,7 +348,7 @@ def assign_value(self: Tensor, value: Tensor) -> Tensor:
 def set_dtype(self: Tensor, dtype: DType) -> DType:
     """Convert the tensor in place to another element type; that type."""
     to = convert(dtype, "Tensor.set_dtype")
-    self._data = cast_array(self._data, to)
+    self._set_data(cast_array(self._data, to))
     writes.written((self,))
     return to
 
@@ -372,9 +375,7 @@ def is_shared(self: Tensor) -> bool:
 
 def data_ptr(self: Tensor) -> int:
     """Where the elements are; from now on they stay there."""
-    address: int = self._data.ctypes.data
-    self.__dict__["_pinned"] = True
-    return address if self._data.ctypes.data == address else data_ptr(self)
+    return storage_of(self).pin(self)
 
 
 def convert_bytes_to_tensor(
@@ -431,7 +432,7 @@ def searchsorted(
     values = more.pop("values", v)
     if more.get("right"):
         side = more.pop("right") and "right"
-    return fr.searchsorted(self, values, side=side, sorter=sorter, **more)
+    return fo.searchsorted(self, values, side=side, sorter=sorter, **more)
 
 
 @native
@@ -486,7 +487,7 @@ METHODS: dict[str, Any] = {
     "register_hook": register_hook,
     "searchsorted": searchsorted, "trace": trace, "reverse_sequence": reverse_sequence,
     "bernoulli": bernoulli, "diagonal": aliased(fg.diagonal, axis1="dim1", axis2="dim2"),
-    "float_power": aliased(m.float_power, other="exponent"),
+    "float_power": aliased(fx.float_power, other="exponent"),
     "multiply": aliased(m.mul, value="other"),
     "approximate_equal": aliased(more.approximate_equal, other="y"),
     "cholesky": solve.cholesky, "cholesky_inverse": solve.cholesky_inverse,
@@ -506,10 +507,10 @@ METHODS: dict[str, Any] = {
     "masked_scatter": masked_scatter,
     "resize": resize, "sum_to_size": sum_to_size,
     "scatter": aliased(scatter, dim="axis", value="src"),
-    "chunk": aliased(fa.chunk, dim="axis"), "cumsum": aliased(fr.cumsum, dim="axis"),
+    "chunk": aliased(fj.chunk, dim="axis"), "cumsum": aliased(fr.cumsum, dim="axis"),
     "count_nonzero": aliased(fr.count_nonzero, dim="axis", keepdim="keep_dims"),
-    "median": aliased(fr.median, **_AXES), "nansum": aliased(fr.nansum, **_AXES),
-    "sort": aliased(fr.sort, dim="axis"), "argsort": aliased(fr.argsort, dim="axis"),
+    "median": aliased(fo.median, **_AXES), "nansum": aliased(fr.nansum, **_AXES),
+    "sort": aliased(fo.sort, dim="axis"), "argsort": aliased(fo.argsort, dim="axis"),
     "remainder": aliased(m.remainder, divisor="other"),
     "expand_as": aliased(fa.expand_as, x="other"),
     "cauchy": cauchy, "log_normal": log_normal, "uniform": uniform,

@@ -28,6 +28,7 @@ from . import functional_control as control
 from . import functional_create as fc
 from . import functional_grid as fg
 from . import functional_index as fi
+from . import functional_join as fj
 from . import functional_linalg as fl
 from . import functional_loss as loss
 from . import functional_math as m
@@ -35,6 +36,8 @@ from . import functional_nn as fn
 from . import functional_random as rnd
 from . import functional_reduce as fr
 from . import functional_scatter as fs
+from . import functional_sort as fo
+from . import functional_special as fx
 from . import functional_window as win
 from . import methods_more
 from ._args import axis_of
@@ -285,15 +288,15 @@ def _split(input_x: Tensor, axis: int, output_num: int) -> tuple[Tensor, ...]:
     if output_num < 1 or length % output_num:
         raise ValueError(f"For 'Split', axis {axis} of {input_x.shape} cannot be divided into "
                          f"{output_num} equal parts.")
-    return fa.split(input_x, length // output_num or 1, axis)
+    return fj.split(input_x, length // output_num or 1, axis)
 
 
 def _unstack(input_x: Tensor, axis: int, num: int | None = None) -> tuple[Tensor, ...]:
-    return fa.unstack(input_x, axis)
+    return fj.unstack(input_x, axis)
 
 
 def _topk(input_x: Tensor, k: int, sorted: bool) -> tuple[Tensor, Tensor]:
-    return fr.topk(input_x, k)
+    return fo.topk(input_x, k)
 
 
 def _one_hot(indices: Tensor, depth: int, on_value: Any, off_value: Any, axis: int) -> Tensor:
@@ -301,7 +304,7 @@ def _one_hot(indices: Tensor, depth: int, on_value: Any, off_value: Any, axis: i
 
 
 def _strided_slice(input_x: Tensor, begin: Any, end: Any, strides: Any, **masks: int) -> Tensor:
-    return fa.strided_slice(input_x, begin, end, strides, **masks)
+    return fj.strided_slice(input_x, begin, end, strides, **masks)
 
 
 def _tensor_shape(input_x: Tensor) -> Tensor:
@@ -417,16 +420,16 @@ _PLAIN: dict[str, Callable[..., Any]] = {
     "Invert": m.bitwise_not, "LeftShift": m.bitwise_left_shift,
     "RightShift": m.bitwise_right_shift, "IsNan": m.isnan, "IsInf": m.isinf,
     "IsFinite": m.isfinite, "Select": m.where, "MaskedFill": m.masked_fill, "Cast": m.cast,
-    "AddN": m.addn, "AccumulateNV2": m.addn, "Addcmul": m.addcmul, "Addcdiv": m.addcdiv,
-    "Lerp": m.lerp, "Xlogy": m.xlogy, "Xdivy": m.xdivy, "Heaviside": m.heaviside,
-    "Hypot": m.hypot, "Sinc": m.sinc, "Real": m.real, "Imag": m.imag, "Conj": m.conj,
-    "Complex": m.complex, "Polar": m.polar, "SquaredDifference": _squared_difference,
+    "AddN": fx.addn, "AccumulateNV2": fx.addn, "Addcmul": fx.addcmul, "Addcdiv": fx.addcdiv,
+    "Lerp": fx.lerp, "Xlogy": fx.xlogy, "Xdivy": fx.xdivy, "Heaviside": fx.heaviside,
+    "Hypot": fx.hypot, "Sinc": fx.sinc, "Real": m.real, "Imag": m.imag, "Conj": m.conj,
+    "Complex": m.complex, "Polar": fx.polar, "SquaredDifference": _squared_difference,
     "DivNoNan": _div_no_nan, "MulNoNan": _mul_no_nan, "SquareSumAll": _square_sum_all,
     "Reshape": fa.reshape, "Transpose": fa.transpose, "ExpandDims": fa.expand_dims,
-    "Flatten": fa.flatten, "Tile": fa.tile, "Shape": fa.shape, "DType": fa.dtype, "Rank": fa.rank,
+    "Flatten": fa.flatten, "Tile": fj.tile, "Shape": fa.shape, "DType": fa.dtype, "Rank": fa.rank,
     "Size": fa.size,
     "TensorShape": _tensor_shape, "Diag": fg.diag, "DiagPart": _diag_part, "Trace": fg.trace,
-    "Slice": fa.slice, "Identity": fa.identity, "Eye": fc.eye, "Fill": fc.fill,
+    "Slice": fj.slice, "Identity": fa.identity, "Eye": fc.eye, "Fill": fc.fill,
     "Fills": fc.fills, "Ones": fc.ones, "Zeros": fc.zeros, "OnesLike": fc.ones_like,
     "ZerosLike": fc.zeros_like, "LinSpace": fc.linspace, "ScalarToTensor": fc.scalar_to_tensor,
     "GatherD": fi.gather_elements, "GatherNd": fi.gather_nd, "ScatterNd": fi.scatter_nd,
@@ -439,8 +442,8 @@ _PLAIN: dict[str, Callable[..., Any]] = {
     "AssignSub": fi.assign_sub, "StopGradient": fi.stop_gradient, "Depend": fi.depend,
     "UnsortedSegmentSum": fi.unsorted_segment_sum, "UnsortedSegmentMax": fi.unsorted_segment_max,
     "UnsortedSegmentMin": fi.unsorted_segment_min,
-    "UnsortedSegmentProd": fi.unsorted_segment_prod, "MaskedSelect": fr.masked_select,
-    "NonZero": fr.nonzero, "Unique": fr.unique, "Dense": fn.dense, "Ger": fl.ger,
+    "UnsortedSegmentProd": fi.unsorted_segment_prod, "MaskedSelect": fo.masked_select,
+    "NonZero": fo.nonzero, "Unique": fo.unique, "Dense": fn.dense, "Ger": fl.ger,
     "ReLU": fn.relu, "ReLU6": fn.relu6, "GeLU": _gelu, "Gelu": _gelu, "FastGeLU": fn.fast_gelu,
     "SeLU": fn.selu, "Softplus": fn.softplus,
     "Softsign": fn.softsign, "Mish": fn.mish, "PReLU": fn.prelu, "L2Loss": _l2_loss,
@@ -466,11 +469,11 @@ _WITH_INIT: dict[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
     "CumSum": (_running_sum("cumsum"), {"exclusive": False, "reverse": False}),
     "CumProd": (_running_sum("cumprod"), {"exclusive": False, "reverse": False}),
     "Cummax": (fr.cummax, {"axis": REQUIRED}), "Cummin": (fr.cummin, {"axis": REQUIRED}),
-    "Sort": (fr.sort, {"axis": -1, "descending": False}), "TopK": (_topk, {"sorted": True}),
+    "Sort": (fo.sort, {"axis": -1, "descending": False}), "TopK": (_topk, {"sorted": True}),
     "LpNorm": (_lp_norm, {"axis": REQUIRED, "p": 2, "keep_dims": False, "epsilon": 1e-12}),
     "L2Normalize": (_l2_normalize, {"axis": 0, "epsilon": 1e-4}),
     "IsClose": (m.isclose, {"rtol": 1e-05, "atol": 1e-08, "equal_nan": False}),
-    "NanToNum": (m.nan_to_num, {"nan": None, "posinf": None, "neginf": None}),
+    "NanToNum": (fx.nan_to_num, {"nan": None, "posinf": None, "neginf": None}),
     "MatMul": (_matmul, {"transpose_a": False, "transpose_b": False}),
     "BatchMatMul": (_matmul, {"transpose_a": False, "transpose_b": False}),
     "Einsum": (lambda xs, equation: fl.einsum(equation, *xs), {"equation": REQUIRED}),
@@ -512,12 +515,12 @@ _WITH_INIT: dict[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
     "SmoothL1Loss": (loss.smooth_l1_loss, {"beta": 1.0, "reduction": "none"}),
     "SoftMarginLoss": (loss.soft_margin_loss, {"reduction": "mean"}),
     "SparseSoftmaxCrossEntropyWithLogits": (_sparse_cross_entropy, {"is_grad": False}),
-    "BroadcastTo": (fa.broadcast_to, {"shape": REQUIRED}), "Concat": (fa.concat, {"axis": 0}),
-    "Stack": (fa.stack, {"axis": 0}), "Pack": (fa.stack, {"axis": 0}),
+    "BroadcastTo": (fa.broadcast_to, {"shape": REQUIRED}), "Concat": (fj.concat, {"axis": 0}),
+    "Stack": (fj.stack, {"axis": 0}), "Pack": (fj.stack, {"axis": 0}),
     "Unstack": (_unstack, {"axis": 0, "num": None}), "Unpack": (_unstack, {"axis": 0}),
     "Split": (_split, {"axis": 0, "output_num": 1}), "Squeeze": (fa.squeeze, {"axis": ()}),
     "ReverseV2": (lambda x, axis: fa.flip(x, axis), {"axis": REQUIRED}),
-    "Roll": (fa.roll, {"shifts": REQUIRED, "dims": None}),
+    "Roll": (fj.roll, {"shifts": REQUIRED, "dims": None}),
     "Tril": (fg.tril, {"diagonal": 0}), "Triu": (fg.triu, {"diagonal": 0}),
     "Pad": (_pad, {"paddings": REQUIRED}), "MirrorPad": (_mirror_pad, {"mode": "REFLECT"}),
     "PadV3": (_pad_v3, {"mode": "constant", "paddings_contiguous": True}),
@@ -545,7 +548,7 @@ _WITH_INIT: dict[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
         lambda x, indices, updates, *, axis, reduction: fi.tensor_scatter_elements(
             x, indices, updates, axis, reduction), {"axis": 0, "reduction": "none"}),
     "SearchSorted": (
-        lambda seq, values, sorter=None, *, dtype, right: fr.searchsorted(
+        lambda seq, values, sorter=None, *, dtype, right: fo.searchsorted(
             seq, values, out_int32=dtype is int32, right=right, sorter=sorter),
         {"dtype": int64, "right": False}),
     "Dropout": (_dropout, {"keep_prob": 0.5, "Seed0": 0, "Seed1": 0}),

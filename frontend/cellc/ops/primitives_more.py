@@ -20,6 +20,8 @@ from . import functional_nn as fn
 from . import functional_random as rnd
 from . import functional_reduce as fr
 from . import functional_solve as solve
+from . import functional_sort as fo
+from . import functional_special as fx
 from . import functional_volume as volume
 from .primitive import Primitive
 from .primitives import make_primitive
@@ -31,7 +33,7 @@ def _renorm(input_x: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
 
 def _bound(right: bool) -> Callable[..., Tensor]:
     def function(sorted_x: Tensor, values: Tensor, out_type: DType) -> Tensor:
-        return cast_to(fr.searchsorted(sorted_x, values, right=right), out_type)
+        return cast_to(fo.searchsorted(sorted_x, values, right=right), out_type)
 
     return function
 
@@ -47,11 +49,11 @@ def _triu_indices(row: int, col: int, offset: int, dtype: DType) -> Tensor:
 def _unique_consecutive(
     input: Tensor, return_inverse: bool, return_counts: bool, dim: int | None
 ) -> Any:
-    return fr.unique_consecutive(input, return_inverse, return_counts, dim)
+    return fo.unique_consecutive(input, return_inverse, return_counts, dim)
 
 
 def _logit(input: Tensor, eps: float) -> Tensor:
-    return m.logit(input, None if eps < 0 else eps)
+    return fx.logit(input, None if eps < 0 else eps)
 
 
 def _euclidean(x: Tensor, axes: Any = None, *, keep_dims: bool) -> Tensor:
@@ -71,7 +73,7 @@ def _inverse(x: Tensor, adjoint: bool) -> Tensor:
 _PLAIN: dict[str, Callable[..., Any]] = {
     "ComplexAbs": m.abs, "ConjugateTranspose": lambda x, perm: m.conj(x.transpose(perm)),
     "Eps": more.eps, "FastGelu": fn.fast_gelu, "FastGeLU": fn.fast_gelu,
-    "LerpScalar": m.lerp, "MatrixBandPart": more.matrix_band_part,
+    "LerpScalar": fx.lerp, "MatrixBandPart": more.matrix_band_part,
     "TruncateDiv": more.truncate_div, "IdentityN": lambda x: tuple(x),
     "MatrixDeterminant": solve.det, "LogMatrixDeterminant": solve.slogdet,
     "Igamma": classes.igamma, "Igammac": classes.igammac,

@@ -15,12 +15,14 @@ from . import functional_array as fa
 from . import functional_band as band
 from . import functional_classes as classes
 from . import functional_create as fc
+from . import functional_join as fj
 from . import functional_math as m
 from . import functional_more as more
 from . import functional_orthogonal as orthogonal
 from . import functional_random as rnd
 from . import functional_reduce as fr
 from . import functional_solve as solve
+from . import functional_sort as fo
 from . import functional_volume as volume
 from . import functional_window as win
 from ._args import choice, ints, is_int, tensor
@@ -177,7 +179,7 @@ def _encoded(anchor_box: Tensor, groundtruth_box: Tensor, means: Any, stds: Any)
         groundtruth_box, "groundtruth_box")
     found = (m.div(m.sub(u, x), w), m.div(m.sub(v, y), h), apply("log", m.div(p, w)),
              apply("log", m.div(q, h)))
-    return fa.stack([m.div(m.sub(d, float(a)), float(s))
+    return fj.stack([m.div(m.sub(d, float(a)), float(s))
                      for d, a, s in zip(found, means, stds, strict=True)], -1)
 
 
@@ -186,7 +188,7 @@ def _centres(boxes: Tensor, name: str) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     t = tensor(boxes, "BoundingBox", name)
     if t.ndim != 2 or t.shape[1] != 4 or not t.dtype.is_float:
         raise ValueError(f"'{name}' must be floats of shape (N, 4), but is {t.dtype} {t.shape}.")
-    x1, y1, x2, y2 = fa.unstack(t, 1)
+    x1, y1, x2, y2 = fj.unstack(t, 1)
     w, h = m.add(m.sub(x2, x1), 1.0), m.add(m.sub(y2, y1), 1.0)
     return m.mul(m.add(x1, x2), 0.5), m.mul(m.add(y1, y2), 0.5), w, h
 
@@ -206,9 +208,9 @@ def _median(x: Tensor, global_median: bool, axis: int, keep_dims: bool, ignore_n
     if ignore_nan:
         raise ValueError("For 'Median', 'ignore_nan' must be False on a CPU.")
     if not global_median:
-        return fr.median(x, axis, keep_dims)
+        return fo.median(x, axis, keep_dims)
     line = fa.reshape(x, (-1,))
-    value = fr.median(line, 0)[0]
+    value = fo.median(line, 0)[0]
     return value, fr.argmax(cast_to(m.eq(line, value), int32), 0)  # the first of equal ones
 
 
@@ -219,8 +221,8 @@ def _cumulative(x: Tensor, axis: Any, exclusive: bool, reverse: bool) -> Tensor:
     out = fr.logcumsumexp(line, a)
     if exclusive:
         n = x.shape[a]
-        first = fc.full_like(fa.part(out, a % x.ndim, 0, 1), -float(m.largest(x.dtype)))
-        out = fa.concat((first, fa.part(out, a % x.ndim, 0, n - 1)), a)
+        first = fc.full_like(fj.part(out, a % x.ndim, 0, 1), -float(m.largest(x.dtype)))
+        out = fj.concat((first, fj.part(out, a % x.ndim, 0, n - 1)), a)
     return fa.flip(out, (a % x.ndim,)) if reverse else out
 
 

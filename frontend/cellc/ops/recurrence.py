@@ -16,6 +16,7 @@ from ..common.tensor import Tensor
 from ..core.dispatch import apply, scan
 from . import functional_array as fa
 from . import functional_create as fc
+from . import functional_join as fj
 from . import functional_math as m
 from . import functional_nn as fn
 
@@ -39,12 +40,12 @@ def step(kind: str, gates: Tensor, states: States, w_hh: Tensor, b_hh: Tensor | 
         total = m.add(gates, inner)
         return [apply("tanh", total) if kind == "tanh" else apply("relu", total)]
     if kind == "gru":
-        (xr, xz, xn), (hr, hz, hn) = (fa.chunk(t, 3, -1) for t in (gates, inner))
+        (xr, xz, xn), (hr, hz, hn) = (fj.chunk(t, 3, -1) for t in (gates, inner))
         reset = apply("sigmoid", m.add(xr, hr))
         update = apply("sigmoid", m.add(xz, hz))
         new = apply("tanh", m.add(xn, m.mul(reset, hn)))
         return [m.add(m.mul(m.sub(1.0, update), new), m.mul(update, h))]
-    i, f, g, o = fa.chunk(m.add(gates, inner), 4, -1)
+    i, f, g, o = fj.chunk(m.add(gates, inner), 4, -1)
     c = m.add(m.mul(apply("sigmoid", f), states[1]),
               m.mul(apply("sigmoid", i), apply("tanh", g)))
     return [m.mul(apply("sigmoid", o), apply("tanh", c)), c]

@@ -19,7 +19,7 @@ from cellc_runtime.executable import Executable
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.records import dataclass
 
-from ..common.tensor import Tensor
+from ..common.tensor import Tensor, arrays_of
 from ..core.recent import Recent
 
 if TYPE_CHECKING:
@@ -114,8 +114,8 @@ def run(
         _plans.put(key, plan)
     if plan.executable is None:
         return None if plan.count < 0 else [None] * len(wanted)
-    given = [s._data for s in sens or ()]
-    arrays = [recording.tensors[n]._data for n in plan.reads]
+    given = arrays_of(sens or ())
+    arrays = arrays_of(map(recording.tensors.__getitem__, plan.reads))
     if last:
         recording.release()
     out = plan.executable.entry(*given, *arrays)
@@ -132,8 +132,9 @@ def _key(
         (s.applied.number if s.applied is not None else -1, *s.operands, s.results[0])
         for s in recording.steps
     ]
-    types = [(n, tensors[n]._data.shape, tensors[n]._data.dtype) for n in recording.inputs]
-    given = None if sens is None else tuple([(s._data.shape, s._data.dtype) for s in sens])
+    inputs = arrays_of(map(tensors.__getitem__, recording.inputs))
+    types = [(n, a.shape, a.dtype) for n, a in zip(recording.inputs, inputs, strict=True)]
+    given = None if sens is None else tuple([(a.shape, a.dtype) for a in arrays_of(sens)])
     return tuple(steps), tuple(types), tuple(seeds), given, tuple(wanted)
 
 
@@ -186,7 +187,7 @@ class Derived:
         """The outputs, by a compiled program."""
         if self.executable is None:
             self.executable = Executable(driver.compile_program(self.graph))
-        arrays = [t._data for t in self.operands(recording, given)]
+        arrays = arrays_of(self.operands(recording, given))
         out: Any = self.executable.entry(*arrays)
         many = out if len(self.graph.outputs) > 1 else (out,)
         return [Tensor._from_array(a) for a in many]

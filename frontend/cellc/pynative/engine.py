@@ -14,29 +14,30 @@ from typing import TYPE_CHECKING, Any
 from cellc_compiler.ir.graph import Builder, Graph
 from cellc_compiler.ir.op import lookup
 from cellc_runtime import sized
-from cellc_runtime.copying import copy_array
 from cellc_runtime.executable import Executable
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.program import Program
 from cellc_runtime.records import dataclass
 
-from ..common import turned
 from ..common.parameter import Parameter
-from ..common.tensor import Array, Tensor
-from ..core import journal, writes
+from ..common.tensor import Array, Tensor, arrays_of
+from ..core import journal
 from ..core.dispatch import Body
 from ..core.recent import Recent
-from . import sites, weights
+from ..storage import writes
+from . import prepacking, sites
 from .loops import Loops
 from .recorder import Applied, active_recordings, applied, attrs_key
 
 if TYPE_CHECKING:
     from cellc_compiler import driver
 
+    from ..storage import transposed
     from . import functions
 else:
     driver = lazy_module("cellc_compiler.driver")
     functions = lazy_module("cellc.pynative.functions")
+    transposed = lazy_module("cellc.storage.transposed")
 
 Entry = Callable[..., Any]
 
@@ -62,7 +63,7 @@ class EagerEngine:
         self.entries: Recent[Any, _Compiled] = Recent(_KEPT)
         self.sized: Recent[Any, _Compiled | None] = Recent(_KEPT)
         self.loops = Loops()
-        self.weights = weights.Weights(self._learn_bound)
+        self.prepacking = prepacking.Prepacking(self._learn_bound)
         self.asked = sites.Asked()
         self.site: sites.OpSite | None = None
         self._lock = threading.Lock()
@@ -78,8 +79,8 @@ class EagerEngine:
                 self.asked.note(None)
                 return out
         else:
-            weights.read_as_given(operands)
-        arrays = [t._data for t in operands]
+            prepacking.read_as_given(operands)
+        arrays = [t._data if (array := t._host) is None else array for t in operands]
         found = self._found(op, operands, arrays, attrs)
         out = found.entry(*arrays)
         if not found.single:
@@ -114,21 +115,21 @@ class EagerEngine:
         if op == "transpose":
             result = self._put_off(operands[0], attrs["perm"])
             if result is None:
-                weights.read_as_given(operands)
+                prepacking.read_as_given(operands)
                 return None
         else:
-            out = self.weights.again(op, operands, attrs)
+            out = self.prepacking.again(op, operands, attrs)
             if out is not None:
                 return Tensor._from_array(out)
             given, how = _straight(op, operands, attrs)
-            concerned = weights.concerns(op, given)
+            concerned = prepacking.concerns(op, given)
             if not concerned:
-                weights.read_as_given(given)
+                prepacking.read_as_given(given)
                 if given is operands:
                     return None
-            out = self.weights.run(op, given, how) if concerned else None
+            out = self.prepacking.run(op, given, how) if concerned else None
             if out is None:
-                arrays = [t._data for t in given]
+                arrays = arrays_of(given)
                 out = self._found(op, given, arrays, how).entry(*arrays)
             result = Tensor._from_array(out)
         for r in active_recordings():
@@ -137,18 +138,19 @@ class EagerEngine:
 
     def _put_off(self, x: Tensor, perm: Sequence[int]) -> Tensor | None:
         """The transpose of a Parameter in its last two axes, to be made when it is needed."""
-        if type(x) is Tensor or not isinstance(x, Parameter) or not turned.may_wait(x) \
-                or not _turns(perm):
+        if type(x) is not Parameter or not transposed.may_wait(x) or not _turns(perm):
             return None
         attrs = {"perm": tuple(perm)}
 
         def make() -> Array:
-            weights.read_as_given((x,))
+            prepacking.read_as_given((x,))
             array = x._data
             made: Array = self._found("transpose", (x,), (array,), attrs).entry(array)
             return made
 
-        return turned.turned(x, make)
+        out = object.__new__(Tensor)
+        transposed.transpose_later(out, x, make)
+        return out
 
     def _learn_bound(
         self, op: str, operands: Sequence[Tensor], attrs: Mapping[str, Any],
@@ -164,8 +166,8 @@ class EagerEngine:
     ) -> None:
         """Let native sites answer the next call like this one."""
         if op in _APART and (
-            weights.suits(op, operands) if op in weights.OPS else
-            operands[0]._type.nbytes >= turned.LEAST and _turns(attrs["perm"])
+            prepacking.suits(op, operands) if op in prepacking.OPS else
+            operands[0]._type.nbytes >= transposed.LEAST and _turns(attrs["perm"])
         ):
             self.asked.note(None)
             return  # (sites do not tell Parameters from other tensors)
@@ -187,7 +189,7 @@ class EagerEngine:
         self, op: str, operands: Sequence[Tensor], attrs: Mapping[str, Any]
     ) -> _Compiled | None:
         """The program that serves these shapes and all that lie alike, if there is one."""
-        arrays = [t._data for t in operands]
+        arrays = arrays_of(operands)
         ways = sized.ways([a.shape for a in arrays])
         if ways is None or max(a.size for a in arrays) >= sized.LIMIT:
             return None
@@ -246,11 +248,9 @@ class EagerEngine:
         journal.before_write(parameter)
         for r in active_recordings():
             r.before_overwrite(parameter)
-        given = value._data  # first: it may be the parameter itself
-        array = parameter._overwritten()  # held until the new version says that it has changed
-        copy_array(array, given)
+        held = parameter._overwrite(value._data)  # until the new version says that it has changed
         writes.written((parameter,))
-        del array
+        del held
         for r in active_recordings():
             r.rebind(parameter, value)
 
@@ -286,7 +286,7 @@ class EagerEngine:
             self.asked.note(None)
 
 
-_APART = frozenset({"transpose", *weights.OPS})
+_APART = frozenset({"transpose", *prepacking.OPS})
 """Ops that `_apart` looks at."""
 
 
@@ -307,7 +307,9 @@ def _straight(
     if op != "matmul":
         return operands, attrs
     for place, flag in enumerate(("transpose_a", "transpose_b")):
-        source = turned.source_of(operands[place])
+        if operands[place]._host is not None:
+            continue  # it has elements already
+        source = transposed.source_of(operands[place])
         if source is None:
             continue
         x, y = operands

@@ -16,7 +16,7 @@ from cellc_runtime.lazy import lazy_module
 from cellc_runtime.records import dataclass
 
 from ..common.parameter import Parameter
-from ..common.tensor import Tensor
+from ..common.tensor import Tensor, arrays_of
 from ..core.recent import Recent
 from .recorder import Applied, Mark, Recording, Step, applied, tensor_hooks
 
@@ -82,7 +82,7 @@ def folded(r: Recording, mark: Mark, ends: Sequence[int]) -> Folded | None:
         tensor_hooks and any(r.tensors[n]._hooks for s in steps for n in s.results)
     ):
         return None
-    types = [(t._data.shape, t._data.dtype) for t in map(r.tensors.__getitem__, reads)]
+    types = [(a.shape, a.dtype) for a in arrays_of(map(r.tensors.__getitem__, reads))]
     key = tuple(rows), tuple(types), tuple([places[n] for n in ends])
     info = _graphs.get(key)
     if info is None:
@@ -137,7 +137,7 @@ def gradients(
     if not reached_by:
         return new
     given = [*operands, *(dys[i] for i in results), *(so_far[i] for i in before)]
-    out: Any = executable.entry(*[t._data for t in given if t is not None])
+    out: Any = executable.entry(*arrays_of(t for t in given if t is not None))
     many = out if len(reached_by) > 1 else (out,)
     for i, array in zip(reached_by, many, strict=True):
         new[i] = Tensor._from_array(array)

@@ -16,7 +16,7 @@ from cellc_runtime.executable import Executable
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.records import dataclass
 
-from ..common.tensor import Tensor
+from ..common.tensor import Tensor, arrays_of
 from ..core.dispatch import Body, tracing
 from ..core.raised import ERRORS
 from ..core.recent import Recent
@@ -79,7 +79,7 @@ class Loops:
         found = self.entries.get(key)
         if found is None:
             found = self.entries[key] = _compile(operands, attrs, body)
-        out = found[0](*[t._data for t in operands])
+        out = found[0](*arrays_of(operands))
         results = [Tensor._from_array(a) for a in (out if isinstance(out, tuple) else (out,))]
         for r in following:
             r.note(applied("scan", attrs, (body,)), operands, tuple(results))

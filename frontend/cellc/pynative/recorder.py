@@ -23,9 +23,9 @@ from cellc_runtime.records import dataclass
 from cellc_runtime.site import STATE
 
 from ..common.tensor import Tensor
-from ..core import writes
 from ..core.dispatch import apply, run_scan
 from ..core.recent import Recent
+from ..storage import writes
 from . import backward
 from .composites import Composite
 

@@ -134,7 +134,7 @@ class OpSite:
 
 
 def matchable(t: Tensor) -> bool:
-    return type(t) in (Tensor, Parameter) and plain(t._data)
+    return type(t) in (Tensor, Parameter) and plain(t._host)
 
 
 def type_of(t: Tensor) -> tuple[Any, tuple[int, ...]]:
@@ -192,7 +192,7 @@ def native(executable: Executable | None) -> TypeGuard[Executable]:
 
 
 def matchable_type(x: Any) -> bool:
-    return type(x) in (Tensor, Parameter)
+    return type(x) in (Tensor, Parameter) and x._host is not None
 
 
 def kind_of(x: Any) -> Any:

@@ -85,6 +85,8 @@ def export(net: Any, *inputs: Any, file_name: str, file_format: str, **kwargs: A
     if file_format == "ONNX":
         spec = net.get_inputs() if isinstance(net, Cell) else None
         traced, assumed = export_onnx.traced_for_export(function, inputs, spec)
+        if traced.state is not None:
+            traced.state.refuse()
         weights, _ = named_weights(traced)
         opset = export_onnx.OPSET if opset is None else opset
         export_onnx.onnx_model(traced, weights, opset, assumed).save(path)
@@ -94,6 +96,8 @@ def export(net: Any, *inputs: Any, file_name: str, file_format: str, **kwargs: A
 
 
 def _network(traced: Traced, inputs: tuple[Any, ...]) -> portable.Network:
+    if traced.state is not None:
+        traced.state.refuse()
     for node in traced.graph.walk():
         if node.op == "host_call":
             raise ValueError(

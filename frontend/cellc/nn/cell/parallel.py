@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 
 from ...common.parameter import Parameter
-from ...common.tensor import aligned_block
+from ...storage.memory import aligned_block
 from .compiling import Compiling
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ... import context
-from ...common.tensor import Tensor
+from ...common.tensor import Tensor, arrays_of
 from ...core.dispatch import active_tracer
 from ...pynative.recorder import active_recordings
 from ..cell import Cell
@@ -39,7 +39,7 @@ class SteadySteps(Cell):
         if not isinstance(gradients, (tuple, list)) or len(gradients) != len(self.parameters) \
                 or any(type(g) is not Tensor for g in gradients):
             return False
-        types = [(g._data.shape, g._data.dtype) for g in gradients]
+        types = [(a.shape, a.dtype) for a in arrays_of(gradients)]
         seen, steps = self._eager_steps
         steps = steps + 1 if seen == types else 1
         if steps <= EAGER_STEPS:

@@ -4,7 +4,7 @@ The kernel of a product packs its weights in every call, which costs as much as 
 a dozen rows. A Parameter that the same op has read several times and that nobody has written in
 between becomes a bound parameter of a program of its own: what follows from it alone is computed
 once, as in graph mode (`Executable.bind`), and it gives its array up to what is packed
-(`common/packed.py`). Whoever asks for its elements gets them; a write, a recording (a step of
+(`storage/prepacked.py`). Whoever asks for its elements gets them; a write, a recording (a step of
 training will write it) or other readers put an end to it.
 """
 
@@ -21,17 +21,18 @@ from cellc_runtime.program import Program
 from cellc_runtime.records import dataclass
 from cellc_runtime.site import STATE
 
-from ..common import packed
-from ..common.absent import Absent
 from ..common.parameter import Parameter
-from ..common.tensor import Tensor
-from ..core import writes
+from ..common.tensor import Tensor, arrays_of
 from ..core.recent import Recent
+from ..storage import Storage, storage_of, writes
 from .recorder import active_recordings, attrs_key
 
 if TYPE_CHECKING:
     from cellc_compiler import driver
+
+    from ..storage import prepacked
 else:
+    prepacked = lazy_module("cellc.storage.prepacked")
     driver = lazy_module("cellc_compiler.driver")
 
 OPS = {"matmul": 1, "dense": 1, "conv2d": 1}
@@ -53,7 +54,7 @@ _KINDS = 8
 
 
 @dataclass(slots=True)
-class _Held:
+class _Bound:
     """A kind of call by a Parameter.
 
     Attributes:
@@ -78,21 +79,21 @@ def suits(op: str, operands: Sequence[Tensor]) -> bool:
 
 def concerns(op: str, operands: Sequence[Tensor]) -> bool:
     """Whether an op reads a Parameter that may be worth packing."""
-    kind = type(operands[OPS[op]])
-    return (kind is Parameter or kind is Absent) and suits(op, operands)
+    return type(operands[OPS[op]]) is Parameter and suits(op, operands)
 
 
 def read_as_given(operands: Sequence[Tensor]) -> None:
     """An op reads these as they are: Parameters would be needed beside what is packed of them."""
     for t in operands:
         if type(t) is not Tensor and isinstance(t, Parameter) and t._type.nbytes >= 1 << 18:
-            t.__dict__["_read_as_given"] = t._version
+            storage = storage_of(t)
+            storage.read_plain = storage.version
 
 
 Learn = Callable[[str, Sequence[Tensor], Mapping[str, Any], Executable, int, int], None]
 
 
-class Weights:
+class Prepacking:
     """Runs such ops by programs that are bound to Parameters.
 
     Args:
@@ -105,29 +106,29 @@ class Weights:
 
     def again(self, op: str, operands: Sequence[Tensor], attrs: Mapping[str, Any]) -> Any:
         """The array of the result of a call like one before, or None."""
-        own = operands[OPS[op]].__dict__
-        if "_held" not in own or active_recordings():
+        storage = operands[OPS[op]]._storage
+        if storage is None or not storage.prepacked or active_recordings():
             return None
         x = operands[0]._data
-        held = own["_held"].get((op, x.shape, x.dtype, len(operands), attrs_key(attrs)))
+        held = storage.prepacked.get((op, x.shape, x.dtype, len(operands), attrs_key(attrs)))
         if held is None or held.epoch != writes.epoch or held.executable is None:
             return None
-        return held.executable.entry(x, *[t._data for t in operands[2:]])
+        return held.executable.entry(x, *arrays_of(operands[2:]))
 
     def run(self, op: str, operands: Sequence[Tensor], attrs: Mapping[str, Any]) -> Any:
         """The array of the result, or None to run the op the usual way."""
         p = operands[OPS[op]]
-        own = p.__dict__
-        if active_recordings() or own.get("_read_as_given") == p._version:
-            own.pop("_held", None)
+        storage = storage_of(p)
+        if active_recordings() or storage.read_plain == storage.version:
+            storage.prepacked = None
             return None
         x = operands[0]._data
         key = op, x.shape, x.dtype, len(operands), attrs_key(attrs)
-        held = self._ready(p, own.setdefault("_held", {}), key, operands, attrs)
+        held = self._ready(p, storage, key, operands, attrs)
         if held is None:
             return None
         assert held.executable is not None
-        out = held.executable.entry(x, *[t._data for t in operands[2:]])
+        out = held.executable.entry(x, *arrays_of(operands[2:]))
         if held.executable.program.cost < _QUICK_CYCLES:
             writes.answered = True  # first: who begins to record now sees it, or is seen here
             if STATE.idle():
@@ -135,26 +136,28 @@ class Weights:
         return out
 
     def _ready(
-        self, p: Any, table: dict[Any, _Held], key: Any, operands: Sequence[Tensor],
+        self, p: Tensor, storage: Storage, key: Any, operands: Sequence[Tensor],
         attrs: Mapping[str, Any],
-    ) -> _Held | None:
+    ) -> _Bound | None:
         """What serves a call, bound to what the Parameter holds now, if it is time for that."""
-        epoch, times = writes.epoch, packed.times_unpacked(p)
-        if p._is_lent or p.init is not None or times >= packed.OFTEN:
-            table.clear()
+        epoch, version, times = writes.epoch, storage.version, storage.unpacked
+        if storage.lent or p.init is not None or times >= prepacked.OFTEN:
+            storage.prepacked = None
             return None
+        table = storage.prepacked
+        if table is None:
+            table = storage.prepacked = {}
         held = table.get(key)
-        if held is None or held.version != p._version:
+        if held is None or held.version != version:
             if held is not None:
                 table.clear()
-            held = table[key] = _Held(p._version)
+            held = table[key] = _Bound(version)
             while len(table) > _KINDS:
                 del table[next(iter(table))]
         held.uses += 1
         executable = held.executable
         if executable is None:
-            known = type(p) is Absent and isinstance(p._elements, packed.Packed)
-            if held.uses <= _PATIENCE and not known:
+            if held.uses <= _PATIENCE and not isinstance(storage.state, prepacked.Prepacked):
                 return None
             program = self._program((*key, p._type), operands, attrs)
             if program is None:
@@ -163,7 +166,7 @@ class Weights:
         elif held.unpacked == times:
             held.epoch = epoch
             return held
-        executable.bind([packed.Weight(p)])
+        executable.bind([prepacked.Weight(p)])
         # In this order: other threads may look.
         held.executable, held.unpacked = executable, times
         held.epoch = epoch

@@ -1,0 +1,203 @@
+"""How the run makes a value that Python objects are to hold, from tensors of the graph.
+
+Containers and objects that the trace made are made anew in each call; what was there before is
+handed over as it is.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cellc_compiler.ir.dims import is_symbolic
+from cellc_runtime.records import dataclass, field
+
+from ..common.tensor import Tensor
+from ..core.callbacks import written_part
+from ..core.numbers import GraphNumber
+from ..core.tracer import GraphTensor
+from .functions import Callback, InterpretedFunction
+from .per_trip import PerTrip
+from .text import flat, joined, shown
+from .values import Poison, RuntimeRange, Text, scalar
+
+if TYPE_CHECKING:
+    from .frames import Frame
+    from .interpreter import Interpreter
+
+Build = Callable[[Sequence[Tensor]], Any]
+
+
+@dataclass(slots=True)
+class Recipe:
+    """Values, made from tensors.
+
+    Attributes:
+        leaves: the tensors of the graph that they need.
+        builds: one for each value.
+        marks: what they were made of: equal marks, equal values.
+    """
+
+    leaves: list[Tensor] = field(default_factory=list)
+    builds: list[Build] = field(default_factory=list)
+    marks: list[Any] = field(default_factory=list)
+
+    @property
+    def mark(self) -> tuple[Any, ...]:
+        """What tells whether a value has changed since."""
+        return tuple(self.marks)
+
+    def values(self, tensors: Sequence[Tensor]) -> list[Any]:
+        """The values for the tensors of a run."""
+        return [b(tensors) for b in self.builds]
+
+
+def recipe_of(
+    vm: Interpreter, values: Sequence[Any], what: str, frame: Frame, escape: bool = False
+) -> Recipe:
+    """How to make values that `what` is to hold.
+
+    With `escape`, containers that the run makes are known by those of the trace from then on.
+
+    Raises:
+        CompileTypeError: one is of a kind that only the trace knows (CE501).
+    """
+    maker = _Maker(vm, what, frame, escape)
+    maker.recipe.builds = [maker.build(v) for v in values]
+    return maker.recipe
+
+
+class _Maker:
+    def __init__(self, vm: Interpreter, what: str, frame: Frame, escape: bool) -> None:
+        self.vm, self.what, self.frame, self.escape = vm, what, frame, escape
+        self.recipe = Recipe()
+
+    def build(self, value: Any) -> Build:
+        if isinstance(value, GraphTensor):
+            return self._tensor(value)
+        if is_symbolic(value):
+            made = self._tensor_of(scalar(value))
+            return lambda tensors: made(tensors)._data.item()
+        if isinstance(value, Text):
+            return self._text(value)
+        if isinstance(value, (InterpretedFunction, Callback, PerTrip, Poison, RuntimeRange)) or (
+            isinstance(value, Iterator) and not self.vm.state.is_outside(value)
+        ):
+            raise self.refused(value)
+        known = isinstance(value, (tuple, frozenset)) or not self.vm.state.is_outside(value)
+        if not known:
+            return self._itself(value)
+        build = self._made(value)
+        if not self.escape or not isinstance(value, (list, dict, set, deque, np.ndarray)):
+            return build
+        place: list[Any] = [None]
+        self.vm.state.escaped[id(value)] = value, place
+        self.vm.state.outside[id(value)] = value
+
+        def keep(tensors: Sequence[Tensor]) -> Any:
+            place[0] = build(tensors)
+            return place[0]
+
+        return keep
+
+    def _itself(self, value: Any) -> Build:
+        escaped = self.vm.state.escaped.get(id(value))
+        if escaped is not None:
+            place = escaped[1]
+            self.recipe.marks.append(id(value))
+            return lambda _: place[0]
+        self.recipe.marks.append((id(value), value if isinstance(value, (int, str)) else None))
+        return lambda _: value
+
+    def _tensor(self, value: GraphTensor) -> Build:
+        place = len(self.recipe.leaves)
+        self.recipe.leaves.append(GraphTensor(value._value))
+        self.recipe.marks.append(id(value._value))
+        if isinstance(value, GraphNumber):
+            kind = value._number
+            return lambda tensors: kind(tensors[place]._data.item())
+        return lambda tensors: tensors[place]
+
+    def _text(self, value: Text) -> Build:
+        parts: list[Build] = []
+        for part in joined(flat([value])):
+            operand, mark = shown(part)
+            if operand is None:
+                parts.append(self._itself(part))
+            else:
+                parts.append(_written(self._tensor_of(operand), mark))
+        return lambda tensors: "".join(p(tensors) for p in parts)
+
+    def _tensor_of(self, operand: Tensor) -> Build:
+        place = len(self.recipe.leaves)
+        self.recipe.leaves.append(operand)
+        self.recipe.marks.append(id(getattr(operand, "_value", operand)))
+        return lambda tensors: tensors[place]
+
+    def _made(self, value: Any) -> Build:
+        """A container or object that the trace made: each call makes one."""
+        kind: Any = type(value)
+        self.recipe.marks.append((kind, len(value) if hasattr(value, "__len__") else 0))
+        if isinstance(value, Tensor):
+            array = value._data
+            return lambda _: Tensor._from_array(array.copy())
+        if isinstance(value, np.ndarray):
+            self.recipe.marks.append(value.tobytes())
+            whole = value.copy()
+            return lambda _: whole.copy()
+        if isinstance(value, dict):
+            return self._dict(value)
+        if isinstance(value, tuple):
+            parts = [self.build(v) for v in value]
+            if hasattr(kind, "_fields"):
+                return lambda tensors: kind(*[p(tensors) for p in parts])
+            return lambda tensors: kind(p(tensors) for p in parts)
+        if isinstance(value, deque):
+            parts, most = [self.build(v) for v in value], value.maxlen
+            return lambda tensors: kind((p(tensors) for p in parts), most)
+        if isinstance(value, (list, set, frozenset)):
+            parts = [self.build(v) for v in value]
+            return lambda tensors: kind(p(tensors) for p in parts)
+        if isinstance(getattr(value, "__dict__", None), dict) and not isinstance(value, type):
+            return self._object(value)
+        return self._itself(value)
+
+    def _dict(self, value: dict[Any, Any]) -> Build:
+        kind: Any = type(value)
+        self.recipe.marks.append(tuple(map(id, value)))
+        parts = {k: self.build(v) for k, v in value.items()}
+        factory = [value.default_factory] if isinstance(value, defaultdict) else []
+
+        def make(tensors: Sequence[Tensor]) -> Any:
+            made = kind(*factory)
+            made.update({k: p(tensors) for k, p in parts.items()})
+            return made
+
+        return make
+
+    def _object(self, value: Any) -> Build:
+        kind: Any = type(value)
+        parts = {k: self.build(v) for k, v in vars(value).items()}
+
+        def make(tensors: Sequence[Tensor]) -> Any:
+            made = object.__new__(kind)
+            vars(made).update({k: p(tensors) for k, p in parts.items()})
+            return made
+
+        return make
+
+    def refused(self, value: Any) -> Exception:
+        kinds = {InterpretedFunction: "a function defined in a compiled one",
+                 Callback: "a function defined in a compiled one"}
+        named = kinds.get(type(value), f"a {type(value).__name__}")
+        return self.vm.error(
+            "CE501", TypeError, f"{self.what} cannot hold {named}", self.frame,
+            hint="define it outside",
+        )
+
+
+def _written(build: Build, mark: Any) -> Build:
+    return lambda tensors: written_part(mark, build(tensors))

@@ -1,0 +1,460 @@
+"""Python objects that were there before a trace, and what the traced function does to them.
+
+While it is traced, a function changes its objects as Python would, so that what it reads next is
+right; when the trace ends, all is put back (`State.undo`). Each change also becomes a host call of
+the graph, at its place in program order, under the branches and loops it stands in: so the run
+makes it, before whatever Python code comes next, and before what raises.
+
+A number or Tensor that is read first and changed later must not be taken for known: the trace is
+made again with the place as an input (`State.again`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from types import FunctionType, MemberDescriptorType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cellc_compiler.ir.graph import Node
+from cellc_compiler.ir.op import has_effect
+from cellc_compiler.ir.types import TensorType
+from cellc_runtime.records import dataclass, field
+
+from ..common.tensor import Tensor
+from ..core.numbers import DTYPES, GraphNumber, Kind, kind_of
+from ..core.python_state import PythonState, StateInput, can_be_input
+from ..core.reads import Read, content, holds_content, short
+from ..core.state_numbers import Answers, number_input
+from ..core.tracer import GraphTensor, Tracer
+from . import _model
+from .errors import CompileRuntimeError, Place
+from .journal import Content, Slot
+from .recipes import Recipe, recipe_of
+from .values import MISSING
+
+if TYPE_CHECKING:
+    from .frames import Frame
+    from .interpreter import Interpreter
+
+BOXES = (list, dict, set, deque, bytearray, np.ndarray)
+"""What can be changed in place, by functions of Python and numpy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """An attribute as the object itself holds it, without its class and its `__setattr__`."""
+
+    target: Any
+    name: str
+
+    def key(self) -> Hashable:
+        return "attribute", id(self.target), self.name
+
+    def get(self) -> Any:
+        table = getattr(self.target, "__dict__", None)
+        if table is not None and self.name in table:
+            return table[self.name]
+        if isinstance(_in_class(self.target, self.name), MemberDescriptorType):
+            return getattr(self.target, self.name, MISSING)
+        return MISSING
+
+    def put(self, value: Any) -> None:
+        target, name = self.target, self.name
+        table = getattr(target, "__dict__", None)
+        if isinstance(target, type) or not isinstance(table, dict):
+            if value is not MISSING:
+                setattr(target, name, value)
+            elif self.get() is not MISSING:
+                delattr(target, name)
+        elif value is MISSING:
+            table.pop(name, None)
+        else:
+            table[name] = value
+
+    def owner(self) -> Any:
+        return self.target
+
+    def label(self) -> str:
+        if isinstance(self.target, type):
+            return f"the attribute '{self.name}' of the class {self.target.__name__}"
+        return f"the attribute '{self.name}' of {type(self.target).__name__}"
+
+
+def _in_class(target: Any, name: str) -> Any:
+    kind = target if isinstance(target, type) else type(target)
+    return next((c.__dict__[name] for c in kind.__mro__ if name in c.__dict__), MISSING)
+
+
+@dataclass(slots=True)
+class _Emitted:
+    """The latest change of a place that the graph makes."""
+
+    node: Node
+    value: Any
+    mark: tuple[Any, ...]
+
+
+@dataclass(slots=True)
+class State:
+    """What one trace reads and changes of objects from outside.
+
+    Attributes:
+        inputs: places whose values are inputs of the graph.
+        fixed: keys of places that are taken as they are, and compared before each call.
+        open: containers whose elements are read too (`unseen` has those that only grow).
+        outside: containers and iterators that were there before.
+        made: other objects that the trace has made.
+    """
+
+    inputs: tuple[Stored, ...] = ()
+    fixed: frozenset[Hashable] = frozenset()
+    open: dict[int, Any] = field(default_factory=dict)
+    outside: dict[int, Any] = field(default_factory=dict)
+    made: dict[int, Any] = field(default_factory=dict)
+    arguments: dict[int, Any] = field(default_factory=dict)
+    unseen: dict[int, Any] = field(default_factory=dict)
+    defaults: dict[int, tuple[str, str, Any]] = field(default_factory=dict)
+    read: dict[Hashable, Stored] = field(default_factory=dict)
+    written: dict[Hashable, Stored] = field(default_factory=dict)
+    before: dict[Hashable, tuple[Slot, Any]] = field(default_factory=dict)
+    emitted: dict[Hashable, _Emitted] = field(default_factory=dict)
+    stores: dict[int, Node] = field(default_factory=dict)
+    answers: Answers = field(default_factory=lambda: Answers(lambda: ""))
+    first: tuple[str, Place | None] | None = None
+    conflicts: dict[int, Any] = field(default_factory=dict)
+    worlds: list[Read] = field(default_factory=list)
+    entered: dict[int, Any] = field(default_factory=dict)
+    escaped: dict[int, tuple[Any, list[Any]]] = field(default_factory=dict)
+    handed: list[tuple[list[Any], tuple[Any, ...], str]] = field(default_factory=list)
+
+    # --- the course of a trace --------------------------------------------------------------------
+
+    def begin(self, tracer: Tracer) -> list[StateInput]:
+        """Set the places that are inputs to the numbers and tensors of the graph."""
+        self.answers.place = tracer.place
+        return [self._enter(slot, number, tracer) for number, slot in enumerate(self.inputs)]
+
+    def _enter(self, slot: Stored, number: int, tracer: Tracer) -> StateInput:
+        value = getattr(slot.target, slot.name)
+        kind = kind_of(value)
+        ty = value._type if kind is None else TensorType((), DTYPES[kind])
+        given = tracer.input(ty, f"state.{slot.name}")
+        self.keep(slot)
+        self.entered[id(given)] = given
+        slot.put(given if kind is None else
+                 number_input(given._value, value, number, self.answers))
+        return StateInput(slot.label(), lambda: getattr(slot.target, slot.name, MISSING), kind,
+                          ty if kind is None else None)
+
+    def undo(self) -> None:
+        """Put everything back."""
+        for slot, old in reversed(self.before.values()):
+            slot.put(old)
+        self.before.clear()
+
+    def again(self, failed: bool) -> State | None:
+        """How the trace must be made again, after `undo`; None if it need not be."""
+        known = {s.key() for s in self.inputs}
+        more = [s for k, s in self.written.items() if k in self.read and k not in known
+                and k not in self.fixed and can_be_input(getattr(s.target, s.name, None))]
+        if more or self.conflicts:
+            return State((*self.inputs, *more), self.fixed, {**self.open, **self.conflicts})
+        if failed and self.inputs:  # perhaps it must be known what they are
+            return State((), self.fixed | known, self.open)
+        return None
+
+    def finish(self, inputs: list[StateInput], reads: list[Read]) -> PythonState | None:
+        """What the calls of the finished trace need, after `undo`; None if no object changes.
+
+        Reads of places that the trace changes are taken out of `reads`.
+        """
+        reads += self.worlds
+        for label, where, value in self.defaults.values():
+            reads.append(Read(label, where, _always(value), value, short(value), content(value)))
+        for read in reads:
+            if id(read.value) in self.unseen:
+                read.content = None
+        if self.first is None:
+            return None
+        own = [r for r in reads if r.compared or r.key in self._own()]
+        for read in own:
+            read.watched = False
+            reads.remove(read)
+        what, place = self.first
+        return PythonState(inputs, self.answers.found, own, lambda: _refuse(what, place))
+
+    def _own(self) -> set[tuple[int, str]]:
+        return {(id(s.target), s.name) for s in self.written.values()}
+
+    def own_attributes(
+        self, attributes: Sequence[tuple[Any, str]]
+    ) -> list[tuple[Any, str]]:
+        """Those that the trace does not change: setting one makes it stale."""
+        own = self._own()
+        return [(t, n) for t, n in attributes if (id(t), n) not in own]
+
+    def environment(self, name: Any, vm: Interpreter) -> None:
+        """A variable of the environment is read: it is compared before calls."""
+        value = os.environ.get(name)
+        self.worlds.append(Read(f"the environment variable {name}", vm.tracer.place(),
+                                lambda: os.environ.get(name), value, short(value)))
+
+    # --- what is outside --------------------------------------------------------------------------
+
+    def mark(self, value: Any) -> None:
+        """A value came from outside, with all that it holds."""
+        if isinstance(value, (*BOXES, tuple, Iterator)):
+            if id(value) in self.outside:
+                return
+            self.outside[id(value)] = value
+            if id(value) in self.unseen:
+                self.conflicts[id(value)] = value
+            for part in _parts(value):
+                self.mark(part)
+
+    def is_outside(self, value: Any) -> bool:
+        """Whether a value was there before the trace."""
+        if isinstance(value, (*BOXES, tuple, Iterator)):
+            return id(value) in self.outside or id(value) in self.unseen
+        return id(value) not in self.made
+
+    def new(self, value: Any) -> Any:
+        """Say that an object was made by the trace."""
+        self.made[id(value)] = value
+        return value
+
+    def new_of_library(self, value: Any) -> Any:
+        """What a function of cellc gave; tensors are made anew."""
+        if isinstance(value, Tensor) and not isinstance(value, GraphTensor):
+            self.made[id(value)] = value
+        return value
+
+    def argument(self, value: Any) -> None:
+        """Containers of the arguments are copies: a change of one would not reach the caller's."""
+        if isinstance(value, BOXES) and not isinstance(value, np.ndarray):
+            self.arguments[id(value)] = value
+        for part in _parts(value):
+            self.argument(part)
+
+    def default(self, label: str, where: str, value: Any) -> None:
+        """The default of an argument: one that can change is compared before calls."""
+        if isinstance(value, BOXES) and id(value) not in self.defaults:
+            self.defaults[id(value)] = label, where, value
+            self.mark(value)
+
+    # --- reads and changes ------------------------------------------------------------------------
+
+    def note_read(self, target: Any, name: str) -> bool:
+        """An attribute is read; whether its value comes from outside."""
+        key = "attribute", id(target), name
+        if key in self.written or any(key == s.key() for s in self.inputs):
+            return False
+        self.read[key] = Stored(target, name)
+        return True
+
+    def keep(self, slot: Slot) -> None:
+        """A place from outside is about to change: remember what it held when the trace began."""
+        if slot.key() not in self.before:
+            self.before[slot.key()] = slot, slot.get()
+
+    def emit(
+        self, vm: Interpreter, what: str, act: Callable[..., None], recipe: Recipe,
+        key: Hashable = None,
+    ) -> Node:
+        """Have the run make a change: `act` of the values of the recipe."""
+        if self.first is None:
+            frame = vm.frame
+            self.first = what, vm.place(frame, frame.node) if frame is not None else None
+        nodes = vm.tracer.regions[-1].graph.nodes
+        before = self.emitted.get(key) if key is not None else None
+        if before is not None:
+            self._drop(nodes, before.node)
+
+        def change(*tensors: Tensor) -> None:
+            act(*recipe.values(tensors))
+
+        vm.tracer.host_call(change, what, recipe.leaves, [])
+        made = nodes[-1]
+        self.stores[id(made)] = made
+        return made
+
+    def _drop(self, nodes: list[Node], old: Node) -> None:
+        """Take a change away that nothing can see before the next one."""
+        for i in range(len(nodes) - 1, -1, -1):
+            if nodes[i] is old:
+                del nodes[i]
+                return
+            if nodes[i].regions or (has_effect(nodes[i]) and id(nodes[i]) not in self.stores):
+                return
+
+    def write(self, vm: Interpreter, slot: Stored, value: Any, recipe: Recipe) -> None:
+        """Set an attribute, now and when the network runs."""
+        key = slot.key()
+        if vm.region_depth:  # where this is not run, the old value stays
+            self.note_read(slot.target, slot.name)
+        self.keep(slot)
+        if slot.get() is MISSING:
+            slot.put(getattr(slot.target, slot.name, MISSING))  # the class's, for a branch
+        vm.note(slot)
+        slot.put(value)
+        self.written[key] = slot
+        target, name = slot.target, slot.name
+        node = self.emit(vm, slot.label(), lambda v: setattr(target, name, v), recipe, key)
+        self.emitted[key] = _Emitted(node, value, recipe.mark)
+
+    def remove(self, vm: Interpreter, slot: Stored) -> None:
+        """Delete an attribute, now and when the network runs."""
+        self.keep(slot)
+        vm.note(slot)
+        slot.put(MISSING)
+        self.written[slot.key()] = slot
+        target, name = slot.target, slot.name
+        self.emit(vm, slot.label(), lambda: delattr(target, name), Recipe())
+        self.emitted.pop(slot.key(), None)
+
+    def settle(self, vm: Interpreter) -> None:
+        """Where a value was changed after it was stored, store it as it is now."""
+        for key, emitted in list(self.emitted.items()):
+            slot = self.written[key]
+            if slot.get() is not emitted.value or vm.frame is None:
+                continue
+            recipe = recipe_of(vm, [emitted.value], slot.label(), vm.frame)
+            if recipe.mark != emitted.mark:
+                self.write(vm, slot, emitted.value, recipe)
+        for values, mark, what in self.handed:
+            if vm.frame is not None and recipe_of(vm, values, what, vm.frame).mark != mark:
+                raise vm.error(
+                    "CE501", TypeError, f"what was put into {what} under a condition known only at "
+                    "run time is changed afterwards", vm.frame, hint="put it there when it is "
+                    "complete",
+                )
+
+    def current(self, vm: Interpreter, slot: Stored, value: Any) -> Any:
+        """The value of an attribute: one that was set in a graph of its own is read again."""
+        if not isinstance(value, GraphTensor) or vm.tracer.reaches(value._value):
+            return value
+        target, name = slot.target, slot.name
+        kind = kind_of(value)
+        (found,) = vm.tracer.host_call(
+            lambda: getattr(target, name), slot.label(), [], [value._type])
+        assert isinstance(found, GraphTensor)
+        return found if kind is None else type_of(found, kind)
+
+    def grow(
+        self, vm: Interpreter, target: Any, name: str, box: Any, method: str, args: list[Any],
+        frame: Frame,
+    ) -> None:
+        """Have the run add to a container that the trace does not look into."""
+        if self.note_read(target, name) and vm.hooks.on_attribute_read is not None:
+            vm.hooks.on_attribute_read(target, name)
+        self.unseen[id(box)] = box
+        what = f"a {type(box).__name__} in {Stored(target, name).label()}"
+        self.hand_over(vm, what, getattr(box, method), args, frame)
+
+    def mutate(
+        self, vm: Interpreter, boxes: Sequence[Any], fn: Callable[..., Any], args: Sequence[Any],
+        kwargs: Mapping[str, Any], frame: Frame,
+    ) -> Any:
+        """Call a function that may change containers, and have the run make the change."""
+        given = next((b for b in boxes if id(b) in self.arguments), None)
+        own = [b for b in boxes if isinstance(b, BOXES) and self.is_outside(b)]
+        kept = [content(b) if isinstance(b, np.ndarray) else b.copy()
+                for b in ([given] if given is not None else own)]
+        for box in own:
+            if id(box) in self.unseen:
+                self.conflicts[id(box)] = box
+            self.keep(Content(box))
+        result = fn(*args, **kwargs)
+        if given is not None and _differs(given, kept[0]):
+            raise vm.error(
+                "CE503", TypeError, f"a {type(given).__name__} that came as an argument is changed",
+                frame, hint="change a copy and return it: what a compiled function gets are copies",
+            )
+        if any(map(_differs, own, kept)):
+            named, count, bound = list(kwargs), len(args), getattr(fn, "__self__", None)
+
+            def act(box: Any, *v: Any) -> None:
+                function = fn if box is None else getattr(box, fn.__name__)
+                function(*v[:count], **dict(zip(named, v[count:], strict=True)))
+
+            method = bound if isinstance(bound, BOXES) else None
+            self.hand_over(vm, _box(own[0]), act, [method, *args, *kwargs.values()], frame)
+        return result
+
+    def hand_over(
+        self, vm: Interpreter, what: str, act: Callable[..., Any], values: list[Any], frame: Frame
+    ) -> None:
+        """Emit a change by which containers come to hold values.
+
+        Containers among these that the trace made are made by the run: what is done to them later
+        is done to those (`escaped`). Where the run may not get here, they must stay as they are.
+        """
+        recipe = recipe_of(vm, values, what, frame, escape=not vm.region_depth)
+        if vm.region_depth:
+            self.handed.append((values, recipe.mark, what))
+        self.emit(vm, what, act, recipe)
+
+
+def _box(box: Any) -> str:
+    return f"a {type(box).__name__}"
+
+
+def type_of(tensor: GraphTensor, kind: Kind) -> GraphNumber:
+    """A tensor of the graph as the number it stands for."""
+    return GraphNumber(tensor._value, kind)
+
+
+def _always(value: Any) -> Callable[[], Any]:
+    return lambda: value
+
+
+def _parts(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return list(value.values())
+    if isinstance(value, (list, tuple, set, deque)):
+        return list(value)
+    return []
+
+
+def _differs(box: Any, before: Any) -> bool:
+    """Whether a container holds other objects than its shallow copy."""
+    if isinstance(box, np.ndarray):
+        return before is None or not holds_content(box, before)
+    if isinstance(box, (set, bytearray)):
+        return bool(box != before)
+    if len(box) != len(before):
+        return True
+    if isinstance(box, dict):
+        return any(a is not b or box[a] is not before[b]
+                   for a, b in zip(box, before, strict=True))
+    return any(a is not b for a, b in zip(box, before, strict=True))
+
+
+def _refuse(what: str, place: Place | None) -> None:
+    raise CompileRuntimeError(
+        "CE504", f"the network changes {what}, but a file has no Python objects", place,
+        hint="keep state in a Parameter (ops.assign), or return the value",
+    )
+
+
+GROWTH = ("append", "appendleft", "add", "extend")
+"""Methods that look at nothing that is in a container."""
+
+
+def unseen_box(vm: Interpreter, target: Any, name: str) -> Any:
+    """A container in an attribute of which nothing but its growth matters so far; else None."""
+    state = vm.state
+    if isinstance(target, (type, ModuleType, FunctionType, Tensor)) or vm.rolling:
+        return None
+    if not _model.is_cell(target) and not state.is_outside(target):
+        return None
+    slot = Stored(target, name)
+    box = slot.get()
+    if type(box) not in (list, set, deque) or slot.key() in state.written \
+            or id(box) in state.open or id(box) in state.outside or id(box) in state.arguments:
+        return None
+    return box

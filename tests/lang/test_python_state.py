@@ -1,0 +1,81 @@
+"""Python state in compiled networks: outputs and state after each call are PyNative's, or an
+error says what to do. None differs silently."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cellc as ms
+from cellc import Tensor
+
+from .state_programs import PROGRAMS, Made, Program
+
+SUMS = (3.0, 1.0, 6.0, 2.0, 5.0, 3.0)
+
+
+def _plain(value: Any) -> Any:
+    """A value that can be compared: tensors and arrays as their types and elements."""
+    if isinstance(value, Tensor):
+        return "Tensor", str(value.dtype), _plain(value.asnumpy())
+    if isinstance(value, np.ndarray):
+        return str(value.dtype), value.tolist()
+    if isinstance(value, dict):
+        return type(value), [(k, _plain(v)) for k, v in value.items()]
+    if isinstance(value, (list, tuple, deque)):
+        return type(value), [_plain(v) for v in value]
+    if isinstance(value, set):
+        return sorted(map(repr, value))
+    return type(value), repr(value)
+
+
+def _runs(make: Callable[[], Made], mode: int) -> list[Any]:
+    ms.set_context(mode=mode)
+    call, state = make()
+    found = []
+    for total in SUMS:
+        x = Tensor(np.array([total / 2, total / 2], np.float32))
+        try:
+            out = call(x)
+        except (ValueError, AssertionError) as e:
+            if getattr(e, "code", None) is not None:
+                raise
+            out = next(c.__name__ for c in (ValueError, AssertionError) if isinstance(e, c))
+        found.append((_plain(out), _plain(state())))
+    return found
+
+
+@pytest.fixture(autouse=True)
+def _mode() -> Iterator[None]:
+    before = ms.get_context("mode")
+    yield
+    ms.set_context(mode=before)
+
+
+def plain_function(make: Callable[[], Made], patch: pytest.MonkeyPatch) -> list[Any]:
+    """The runs in PyNative mode; what `jit` decorates is run by Python."""
+    with patch.context() as m:
+        m.setattr(ms, "jit", lambda fn: fn)
+        return _runs(make, ms.PYNATIVE_MODE)
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=[p.name for p in PROGRAMS])
+def test_modes_agree(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    if program.code:
+        ms.set_context(mode=ms.GRAPH_MODE)
+        call, state = program.make()
+        before = _plain(state())
+        text = rf"\[{program.code}\](.|\n)*line \d+(.|\n)*hint: "
+        with pytest.raises(Exception, match=text) as e:
+            call(Tensor([1.0, 2.0]))
+        assert e.value.code == program.code
+        assert _plain(state()) == before
+        return
+    want = plain_function(program.make, monkeypatch)
+    got = _runs(program.make, ms.GRAPH_MODE)
+    for number, (a, b) in enumerate(zip(want, got, strict=True)):
+        assert a == b, f"call {number}"
