@@ -60,7 +60,7 @@ class Report:
         arena_bytes: peak of temporaries, known before the run.
         kept_bytes: what is computed from parameters once and kept (packed weights, say);
             `spare_bytes` of the parameters need not be kept beside it.
-        nests: text of every loop nest (only with `keep_nests`).
+        nests: text of every loop nest, where `keep_nests` asks for it.
         recomputed: what was chosen to be kept and computed again, if there is a budget.
     """
 
@@ -71,6 +71,7 @@ class Report:
     arena_bytes: int = 0
     kept_bytes: int = 0
     spare_bytes: int = 0
+    keep_nests: bool = False
     nests: list[str] = field(default_factory=list)
     recomputed: budgets.Plan | None = None
 
@@ -390,18 +391,20 @@ def _fill_report(report: Report, lowered: Lowered, kernels: int) -> None:
     report.kernels = kernels
     report.kept_bytes = lowered.kept_bytes
     report.calls = len(lowered.instructions)
-    report.nests = [f"{label}\n{nest.print_nest(n)}" for label, n in lowered.nests]
+    if report.keep_nests:
+        report.nests = [f"{label}\n{nest.print_nest(n)}" for label, n in lowered.nests]
 
 
 def graph_slots(graph: Graph) -> list[Slot]:
     """The slots of a graph's program: its inputs, its outputs, and its updates over inputs."""
+    number = {v: i for i, v in enumerate(graph.inputs)}
     slots = [
         Slot(v.name, v.dtype, v.shape, "input" if v.kind == "input" else "param")
         for v in graph.inputs
     ]
     slots += [Slot(f"out{i}", v.dtype, v.shape, "output") for i, v in enumerate(graph.outputs)]
     slots += [
-        Slot(f"new {old.name}", old.dtype, old.shape, "update", graph.inputs.index(old))
+        Slot(f"new {old.name}", old.dtype, old.shape, "update", number[old])
         for old, _ in graph.updates
     ]
     return slots

@@ -9,7 +9,10 @@ import cellc as ms
 from cellc import nn, ops
 from cellc.core.compiled import trace
 from cellc_compiler import driver
+from cellc_compiler.ir.graph import Builder, Graph
+from cellc_compiler.ir.types import TensorType
 from cellc_compiler.lower import graph_block
+from cellc_runtime.dtypes import float32
 
 
 class Block(nn.Cell):
@@ -85,3 +88,13 @@ def test_long_chains_compile(shape: tuple[int, ...]) -> None:
         ms.set_context(mode=mode)
         found.append(Chain(400)(x, y).asnumpy())
     np.testing.assert_array_equal(*found)
+
+
+def test_attributes_that_differ_in_the_sign_of_zero_are_not_alike() -> None:
+    graph = Graph("signs")
+    b = Builder(graph)
+    for name, zero in (("x", 0.0), ("y", -0.0)):
+        x = graph.add_input(TensorType((4,), float32), name)
+        graph.outputs.append(b.neg(b.pad(x, low=(1,), high=(0,), value=zero)))
+    a, c = driver.compile_graph(graph)([np.ones(4, np.float32)] * 2)
+    assert np.signbit(a[0]) and not np.signbit(c[0])

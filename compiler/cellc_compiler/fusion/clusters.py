@@ -8,7 +8,8 @@ merges loops and changes no rounding.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Sequence
+from heapq import nlargest
 
 from cellc_runtime.records import dataclass, field
 
@@ -25,6 +26,7 @@ from ..loops.build import (
     piece,
 )
 from . import regroup
+from .structure import Structures
 
 SERIAL_LIMIT = 1 << 15
 """Elements above which a nest must have several rows to be worth fusing into a reduction."""
@@ -57,12 +59,24 @@ def fusable(node: Node) -> bool:
 
 @dataclass(slots=True, eq=False)
 class Cluster:
-    """A group in the making: members, its number, and the set of its ancestors as bits."""
+    """A group in the making.
+
+    Attributes:
+        number: that of its bit in sets of clusters.
+        nodes: its members.
+        ancestors: what must run before it, as a set of bits.
+        before, after: what it follows and what follows it at once, by number.
+        structure: the number of what its members compute; `order` has their places.
+    """
 
     number: int
     domain: Domain | None
     nodes: list[Node] = field(default_factory=list)
     ancestors: int = 0
+    before: dict[int, Cluster] = field(default_factory=dict)
+    after: dict[int, Cluster] = field(default_factory=dict)
+    structure: int = -1
+    order: dict[Node, int] = field(default_factory=dict)
     builder: NestBuilder | None = None
 
 
@@ -94,7 +108,10 @@ class Fuser:
         self.alias: dict[Value, Value] = {}
         self.cluster_of: dict[Node, Cluster] = {}
         self.clusters: list[Cluster] = []
-        self.readers: dict[Value, list[Cluster]] = {}
+        self.readers: dict[Value, dict[int, Cluster]] = {}
+        self.structures = Structures(self.inline)
+        self.seen_through: dict[Node, tuple[Value, ...]] = {}
+        self.built: dict[Hashable, bool] = {}
         self.depth: dict[Value, int] = {}
         self.last_effect: Cluster | None = None
         self.follows: dict[int, Cluster] = {}
@@ -115,6 +132,8 @@ class Fuser:
                     self.depth[r] = self._chain(node, self.cluster_of[node])
         regroup.recompute(self)
         regroup.merge(self)
+        for cluster in self.clusters:
+            cluster.builder = None
         return Schedule(self._ordered(), self.inline, self.alias, self.stored_values())
 
     # --- inlining -------------------------------------------------------------------------------
@@ -196,51 +215,67 @@ class Fuser:
 
     # --- clusters -------------------------------------------------------------------------------
 
-    def sources(self, node: Node) -> Iterator[Value]:
-        """The values with buffers (or members) that a node reads, inlining seen through."""
-        for v in node.operands:
-            yield from self.behind(v)
+    def sources(self, node: Node) -> tuple[Value, ...]:
+        """The values with buffers (or members) that a node reads, inlining seen through; each
+        once."""
+        found = self.seen_through.get(node)
+        if found is None:
+            out: dict[Value, None] = {}
+            for v in node.operands:
+                if v in self.inline or v in self.alias:
+                    out.update(dict.fromkeys(self.behind(v)))
+                else:
+                    out[v] = None
+            found = self.seen_through[node] = tuple(out)
+        return found
 
-    def behind(self, v: Value) -> Iterator[Value]:
+    def behind(self, v: Value) -> tuple[Value, ...]:
+        """The values with buffers that stand behind one."""
         if v in self.inline:
             assert v.node is not None
-            yield from self.sources(v.node)
-        elif v in self.alias:
-            yield from self.behind(self.alias[v])
-            assert v.node is not None
-            for other in v.node.operands[1:]:  # what it comes after
-                yield from self.behind(other)
-        else:
-            yield v
+            return self.sources(v.node)
+        if v in self.alias:
+            assert v.node is not None  # (what an alias comes after counts too)
+            others = (self.alias[v], *v.node.operands[1:])
+            return tuple([s for o in others for s in self.behind(o)])
+        return (v,)
+
+    def set_inline(self, value: Value, inline: bool) -> None:
+        """Expand a value wherever it is read, or no longer."""
+        (self.inline.add if inline else self.inline.discard)(value)
+        self.seen_through.clear()
 
     def _place(self, node: Node) -> None:
-        sources = list(dict.fromkeys(self.sources(node)))
+        sources = self.sources(node)
         producers = [self.cluster_of[v.node] for v in sources if v.node in self.cluster_of]
         home: Cluster | None = None
-        if fusable(node):
+        own = own_domain(node) if fusable(node) else None
+        if own is not None:
             large = [v for v in sources if v.type.size > SCALARS]
             # A number that all read (a learning rate) is no reason to share a loop.
             shared = large if large and node.result.type.size > SCALARS else sources
-            siblings = [c for v in shared for c in self.readers.get(v, ())]
-            seen = sorted({c.number: c for c in [*producers, *siblings]}.items(), reverse=True)
-            for _, cluster in seen[:8]:
+            seen = {c.number: c for c in producers}
+            for v in shared:
+                seen.update(self.readers.get(v, {}))
+            for number in nlargest(8, seen):
+                cluster = seen[number]
                 if node.result.type.size <= SCALARS and self._grows(cluster, producers):
                     continue
-                domain = self._fits(node, cluster, producers)
-                if domain is not None:
-                    home, home.domain = cluster, domain
+                fit = self._fits(node, own, cluster, producers)
+                if fit is not None:
+                    home, (home.domain, home.structure) = cluster, fit
                     break
         if home is None:
-            domain = own_domain(node) if fusable(node) else None
-            home = Cluster(len(self.clusters), domain)
+            home = Cluster(len(self.clusters), own)
             self.clusters.append(home)
+            if own is not None:
+                home.structure = self.structures.of(node, {})
+        home.order[node] = len(home.nodes)
         home.nodes.append(node)
         self.cluster_of[node] = home
         self._link(home, [*producers, *self._before(node, home)])
         for v in sources:
-            readers = self.readers.setdefault(v, [])
-            if home not in readers:
-                readers.append(home)
+            self.readers.setdefault(v, {})[home.number] = home
 
     def _before(self, node: Node, home: Cluster) -> list[Cluster]:
         """What must run before a node for its effects' sake: effects keep the program's order,
@@ -263,51 +298,64 @@ class Fuser:
         mask = 0
         for p in producers:
             if p is not home:
+                regroup.connect(p, home)
                 mask |= p.ancestors | (1 << p.number)
-        if mask & ~home.ancestors:
-            home.ancestors |= mask
-            bit = 1 << home.number
-            for c in self.clusters:
-                if c.ancestors & bit:
-                    c.ancestors |= mask
+        regroup.spread(home, mask)
 
     def _fits(
-        self, node: Node, cluster: Cluster, producers: Sequence[Cluster]
-    ) -> Domain | None:
-        """The domain of the cluster with the node in it; None if it cannot join."""
-        if cluster.domain is None or self._chain(node, cluster) > LONGEST:
+        self, node: Node, own: Domain, cluster: Cluster, producers: Sequence[Cluster]
+    ) -> tuple[Domain, int] | None:
+        """The domain and the structure of the cluster with a node in it whose own domain is
+        given; None if it cannot join."""
+        domain = _joined(cluster.domain, own) if cluster.domain is not None else None
+        if domain is None:
             return None
         bit = 1 << cluster.number
         if any(p is not cluster and p.ancestors & bit for p in producers):
             return None  # something between them would make a cycle
-        domain = _joined(cluster.domain, node)
-        if domain is None:
+        if self._chain(node, cluster) > LONGEST:
             return None
-        try:
-            self._try(node, cluster, domain)
-        except Incompatible:
-            return None
-        return domain
+        step = self.structures.of(node, cluster.order)
+        structure = self.structures.number((cluster.structure, step))
+        found = self.built.get((domain, structure))
+        if found is None:
+            found = self.built[domain, structure] = self._try(node, cluster, domain)
+        elif found:
+            cluster.builder = None  # it does not know the node
+        return (domain, structure) if found else None
 
-    def _try(self, node: Node, cluster: Cluster, domain: Domain) -> None:
-        """Build the node's expression over the domain; raises Incompatible."""
+    def _try(self, node: Node, cluster: Cluster, domain: Domain) -> bool:
+        """Build the node's expression over the domain; whether it has one."""
         builder = cluster.builder
-        if builder is None or domain != builder.domain:
-            builder = NestBuilder(domain, cluster.nodes, self.inline)
-            for member in cluster.nodes:
-                _add(builder, member)
-        builder.members.add(node)
         try:
+            if builder is None or domain != builder.domain:
+                builder = NestBuilder(domain, cluster.nodes, self.inline)
+                for member in cluster.nodes:
+                    _add(builder, member)
+            builder.members.add(node)
             _add(builder, node)
         except Incompatible:
-            builder.members.discard(node)
-            raise
+            if builder is not None:
+                builder.members.discard(node)
+            return False
         cluster.builder = builder
+        return True
 
-    @staticmethod
-    def add(builder: NestBuilder, node: Node) -> None:
-        """Build a member's expression; raises Incompatible."""
-        _add(builder, node)
+    def builds(self, nodes: Sequence[Node], domain: Domain) -> bool:
+        """Whether nodes, of which some may have become inline, can be one nest."""
+        members = {n: i for i, n in enumerate(n for n in nodes if n.result not in self.inline)}
+        key = domain, tuple([self.structures.of(n, members) for n in members])
+        found = self.built.get(key)
+        if found is None:
+            builder = NestBuilder(domain, members, self.inline)
+            try:
+                for node in members:
+                    _add(builder, node)
+                found = True
+            except Incompatible:
+                found = False
+            self.built[key] = found
+        return found
 
     # --- result ---------------------------------------------------------------------------------
 
@@ -359,9 +407,8 @@ def own_domain(node: Node) -> Domain:
     return Domain(spec.shape, axes, max(spec.accumulate.itemsize, 4), block)
 
 
-def _joined(domain: Domain, node: Node) -> Domain | None:
-    """The domain of a cluster that takes in a node; None if their spaces differ."""
-    own = own_domain(node)
+def _joined(domain: Domain, own: Domain) -> Domain | None:
+    """The domain of a cluster that takes in a node of a domain; None if their spaces differ."""
     if not own.axes:
         if domain.accumulate or own.shape == domain.shape:
             return domain

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ..ir.graph import Node, Value
 from ..ir.op import lookup
-from ..loops.build import Domain, Incompatible, NestBuilder, joined
+from ..loops.build import Domain, joined
 
 if TYPE_CHECKING:
     from .clusters import Cluster, Fuser
@@ -39,41 +39,37 @@ def recompute(fuser: Fuser) -> bool:
         if lookup(node.op).cost != "cheap" or v not in stored or v in kept or v.type.size < LARGE:
             continue
         outside = [c for c in readers.get(v, ()) if c is not home]
-        sources = list(dict.fromkeys(fuser.sources(node)))
+        sources = fuser.sources(node)
         if not _pays(fuser, v, outside, sources, stored, readers):
             continue
-        fuser.inline.add(v)
-        if not all(_builds(fuser, c) for c in {id(c): c for c in (*outside, home)}.values()):
-            fuser.inline.discard(v)
+        fuser.set_inline(v, True)
+        if not all(c.domain is not None and fuser.builds(c.nodes, c.domain)
+                   for c in {id(c): c for c in (*outside, home)}.values()):
+            fuser.set_inline(v, False)
             continue
         home.nodes.remove(node)
-        home.builder = None
         del fuser.cluster_of[node]
         for s in sources:
-            for c in outside:
-                if c not in readers.setdefault(s, []):
-                    readers[s].append(c)
+            readers.setdefault(s, {}).update(dict.fromkeys(outside))
         changed = True
     if changed:
         _relink(fuser)
     return changed
 
 
-def _readers(fuser: Fuser) -> dict[Value, list[Cluster]]:
-    """The clusters that read each value, their own members included."""
-    out: dict[Value, list[Cluster]] = {}
+def _readers(fuser: Fuser) -> dict[Value, dict[Cluster, None]]:
+    """The clusters that read each value in order, their own members included."""
+    out: dict[Value, dict[Cluster, None]] = {}
     for cluster in fuser.clusters:
         for node in cluster.nodes:
             for v in fuser.sources(node):
-                found = out.setdefault(v, [])
-                if cluster not in found:
-                    found.append(cluster)
+                out.setdefault(v, {})[cluster] = None
     return out
 
 
 def _pays(
     fuser: Fuser, v: Value, outside: Sequence[Cluster], sources: Sequence[Value],
-    stored: set[Value], readers: dict[Value, list[Cluster]],
+    stored: set[Value], readers: dict[Value, dict[Cluster, None]],
 ) -> bool:
     """Whether reading the sources moves fewer bytes than writing and reading the value."""
     if not outside or any(c.domain is None for c in outside):
@@ -87,64 +83,78 @@ def _pays(
     return more <= v.type.nbytes * len(outside)
 
 
-def _builds(fuser: Fuser, cluster: Cluster) -> bool:
-    """Whether a cluster's nest can still be built."""
-    assert cluster.domain is not None
-    return _builder(cluster.nodes, cluster.domain, fuser) is not None
-
-
-def _builder(nodes: Sequence[Node], domain: Domain, fuser: Fuser) -> NestBuilder | None:
-    members = [n for n in nodes if n.result not in fuser.inline]
-    builder = NestBuilder(domain, members, fuser.inline)
-    try:
-        for node in members:
-            fuser.add(builder, node)
-    except Incompatible:
-        return None
-    return builder
-
-
 def _relink(fuser: Fuser) -> None:
     """Compute ancestors again, and drop clusters without nodes."""
     order = sorted(fuser.clusters, key=lambda c: (c.ancestors.bit_count(), c.number))
     fuser.clusters[:] = [c for c in fuser.clusters if c.nodes]
     for cluster in order:
+        cluster.before, cluster.after = {}, {}
+    for cluster in order:
         earlier = fuser.follows.get(cluster.number)
-        mask = 0 if earlier is None else earlier.ancestors | (1 << earlier.number)
+        if earlier is not None:
+            connect(earlier, cluster)
         for node in cluster.nodes:
             for v in fuser.sources(node):
                 p = fuser.cluster_of.get(v.node) if v.node is not None else None
                 if p is not None and p is not cluster:
-                    mask |= p.ancestors | (1 << p.number)
-        cluster.ancestors = mask
+                    connect(p, cluster)
+        cluster.ancestors = 0
+        for p in cluster.before.values():
+            cluster.ancestors |= p.ancestors | (1 << p.number)
+
+
+def connect(earlier: Cluster, later: Cluster) -> None:
+    """Note that one cluster follows another at once."""
+    later.before[earlier.number] = earlier
+    earlier.after[later.number] = later
+
+
+def spread(cluster: Cluster, ancestors: int) -> None:
+    """Add ancestors to a cluster and to all that follows it."""
+    stack = [cluster]
+    while stack:
+        c = stack.pop()
+        if ancestors & ~c.ancestors:  # what has them all has passed them on
+            c.ancestors |= ancestors
+            stack.extend(c.after.values())
 
 
 def merge(fuser: Fuser) -> None:
     """Join nests over one space that share large values, where no cycle arises."""
     position = {node: i for i, node in enumerate(fuser.graph.nodes)}
-    touched = {id(c): _touched(fuser, c) for c in fuser.clusters}
-    i = 0
-    while i < len(fuser.clusters):
-        later = fuser.clusters[i]
-        large = touched[id(later)]
-        for earlier in fuser.clusters[:i] if large else ():
-            if large.isdisjoint(touched[id(earlier)]):
-                continue
-            domain = _common(earlier, later)
-            if domain is None:
-                continue
-            if _between(fuser, earlier, later):
-                continue
-            nodes = sorted((*earlier.nodes, *later.nodes), key=position.__getitem__)
-            builder = _builder(nodes, domain, fuser)
-            if builder is None:
-                continue
-            earlier.nodes, earlier.domain, earlier.builder = nodes, domain, builder
-            _take_over(fuser, earlier, later)
-            touched[id(earlier)] |= large
-            i -= 1
-            break
-        i += 1
+    touching: dict[Value, dict[int, Cluster]] = {}  # value -> clusters, by place in the list
+    members = {c.number: 1 << c.number for c in fuser.clusters}
+    for i, later in enumerate(fuser.clusters):
+        large = _touched(fuser, later)
+        shared = {j: c for v in large for j, c in touching.get(v, {}).items()}
+        home = i
+        for j, earlier in sorted(shared.items(), key=lambda item: item[0]):
+            if _merged(fuser, earlier, later, position, members):
+                home = j
+                break
+        for v in large:
+            touching.setdefault(v, {})[home] = fuser.clusters[home]
+    alive = [c for c in fuser.clusters if c.number in members]
+    mask = sum(1 << c.number for c in alive)
+    for c in alive:
+        c.ancestors &= mask
+    fuser.clusters[:] = alive
+
+
+def _merged(
+    fuser: Fuser, earlier: Cluster, later: Cluster, position: dict[Node, int],
+    members: dict[int, int],
+) -> bool:
+    """Join two nests if that can be; whether they are one now."""
+    domain = _common(earlier, later)
+    if domain is None or _between(earlier, later, members):
+        return False
+    nodes = sorted((*earlier.nodes, *later.nodes), key=position.__getitem__)
+    if not fuser.builds(nodes, domain):
+        return False
+    earlier.nodes, earlier.domain = nodes, domain
+    _take_over(fuser, earlier, later, members)
+    return True
 
 
 def _touched(fuser: Fuser, cluster: Cluster) -> set[Value]:
@@ -171,26 +181,27 @@ def _common(a: Cluster, b: Cluster) -> Domain | None:
     return reduced
 
 
-def _between(fuser: Fuser, a: Cluster, b: Cluster) -> bool:
+def _between(a: Cluster, b: Cluster, members: dict[int, int]) -> bool:
     """Whether something depends on one of the two and is needed by the other."""
-    one, two = 1 << a.number, 1 << b.number
-    for c in fuser.clusters:
-        if c is a or c is b:
-            continue
-        bit = 1 << c.number
-        if (c.ancestors & one and b.ancestors & bit) or (c.ancestors & two and a.ancestors & bit):
-            return True
-    return False
+    one, two = members[a.number], members[b.number]
+    return any(p is not a and p.ancestors & one for p in b.before.values()) \
+        or any(p is not b and p.ancestors & two for p in a.before.values())
 
 
-def _take_over(fuser: Fuser, home: Cluster, gone: Cluster) -> None:
-    """`home` has taken in the nodes of `gone`."""
-    fuser.clusters.remove(gone)
+def _take_over(fuser: Fuser, home: Cluster, gone: Cluster, members: dict[int, int]) -> None:
+    """`home` has taken in the nodes of `gone`: who has a bit of one of them as an ancestor has
+    those of both."""
     for node in gone.nodes:
         fuser.cluster_of[node] = home
-    own, other = 1 << home.number, 1 << gone.number
-    home.ancestors = (home.ancestors | gone.ancestors) & ~(own | other)
-    for c in fuser.clusters:
-        if c is not home and c.ancestors & (own | other):
-            c.ancestors = (c.ancestors | home.ancestors | own) & ~other
-
+    for p in gone.before.values():
+        del p.after[gone.number]
+        if p is not home:
+            connect(p, home)
+    for c in gone.after.values():
+        del c.before[gone.number]
+        if c is not home:
+            connect(home, c)
+    own = members[home.number] = members[home.number] | members.pop(gone.number)
+    home.ancestors = (home.ancestors | gone.ancestors) & ~own
+    for c in home.after.values():
+        spread(c, home.ancestors | own)

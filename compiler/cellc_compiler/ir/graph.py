@@ -7,7 +7,7 @@ value that replaces it. Only nodes whose op has `effect` set are kept for their 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
@@ -75,6 +75,15 @@ class Literal:
 
 Attr = Any
 """int, float, bool, str, None, DType, Literal, or a tuple of these: frozen and hashable."""
+
+
+def attrs_key(attrs: Mapping[str, Attr]) -> tuple[Hashable, ...]:
+    """Attributes as a key: equal where they are the same to the bit."""
+    if not attrs:
+        return ()
+    # 1 == 1.0 == True and 0.0 == -0.0 as keys, so the type and the text count too.
+    return tuple([(k, type(v), repr(v) if isinstance(v, float | complex | tuple) else v)
+                  for k, v in attrs.items()])
 
 
 @dataclass(slots=True, eq=False)

@@ -50,23 +50,30 @@ def _graph_lines(graph: Graph, pad: str, spans: bool) -> list[str]:
         names[v] = _name(v.name)
     counter = 0
     lines = []
+    types: dict[TensorType, str] = {}
     head = ", ".join(f"{names[v]}: {v.type} {v.kind}" for v in graph.inputs)
     lines.append(f"{pad}graph {_quote(graph.name)}({head}) {{")
     for node in graph.nodes:
+        results = []
         for r in node.results:
             names[r] = f"%{counter}"
             counter += 1
-        lines += _node_lines(node, names, pad + "  ", spans)
+            text = types.get(r.type)
+            if text is None:
+                text = types[r.type] = str(r.type)
+            results.append(f"{names[r]}: {text}")
+        lines += _node_lines(node, ", ".join(results), names, pad + "  ", spans)
     lines.append(f"{pad}  return {', '.join(names[v] for v in graph.outputs)}".rstrip())
     lines += [f"{pad}  update {names[old]} = {names[new]}" for old, new in graph.updates]
     lines.append(pad + "}")
     return lines
 
 
-def _node_lines(node: Node, names: dict[Value, str], pad: str, spans: bool) -> list[str]:
-    results = ", ".join(f"{names[r]}: {r.type}" for r in node.results)
-    operands = ", ".join(names[v] for v in node.operands)
-    attrs = ", ".join(f"{k}={print_attr(v)}" for k, v in node.attrs.items())
+def _node_lines(
+    node: Node, results: str, names: dict[Value, str], pad: str, spans: bool
+) -> list[str]:
+    operands = ", ".join([names[v] for v in node.operands])
+    attrs = ", ".join([f"{k}={print_attr(v)}" for k, v in node.attrs.items()])
     text = f"{pad}{results}{' = ' if results else ''}{node.op}({operands}) {{{attrs}}}"
     if node.scope:
         text += f" @{_quote(node.scope)}"

@@ -13,14 +13,14 @@ from typing import Protocol
 from cellc_runtime.records import dataclass, field
 
 from ..fusion.clusters import Cluster, Schedule
-from ..ir.graph import Node, Value
+from ..ir.graph import Node, Value, attrs_key
 from ..loops.expr import Expr
 from ..loops.nest import Nest, walk
 from .kernel import Kernel
 from .machine import Flat, Machine
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Made:
     """What was made for the first cluster of a key.
 
@@ -103,7 +103,7 @@ def cluster_key(
 
     def describe(node: Node) -> None:
         operands = tuple([operand(v) for v in node.operands])
-        parts.append((node.op, tuple(node.attrs.items()), operands,
+        parts.append((node.op, attrs_key(node.attrs), operands,
                       tuple([r.type for r in node.results])))
 
     def operand(v: Value) -> Hashable:

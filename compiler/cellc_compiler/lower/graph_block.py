@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..fusion.clusters import Cluster, Schedule, as_group, fuse
-from ..ir.graph import Graph, Node, Value
+from ..ir.graph import Graph, Node, Value, attrs_key
 from ..loops.build import build_nest
 from ..loops.expr import Access
 from ..loops.nest import Nest, walk
@@ -148,7 +148,7 @@ class Lowering:
 def plan_key(node: Node) -> tuple[Any, ...]:
     """What a plan follows from: repeated blocks of a network ask for the same kernels."""
     return (node.op, tuple((v.type, packs_apart(v)) for v in node.operands),
-            tuple(node.attrs.items()))
+            attrs_key(node.attrs))
 
 
 class GraphBlock:
@@ -168,6 +168,7 @@ class GraphBlock:
         low.machine.annotate(graph)
         for value, place in list(wanted.items()):
             self.wanted.setdefault(self.root(value), place)
+        self.results = {self.root(v) for v in graph.results()}
         self.matches: dict[int, tuple[Pattern[Any], Match]] = {}
         self.absorbed: set[Node] = set()
         for pattern in low.machine.patterns:
@@ -256,7 +257,7 @@ class GraphBlock:
         self, old: Value, new: Value, cluster: Cluster, laid: Placing | None
     ) -> bool:
         """Whether `new`, computed by a cluster, may overwrite the buffer of `old`."""
-        if any(self.root(v) is old for v in self.graph.results()) or self.reads_later(old):
+        if old in self.results or self.reads_later(old):
             return False
         reads = any(old in self.reads(n) for n in self.nodes_of(cluster))
         return not reads or (laid is not None and laid.same_element(old, new))

@@ -7,6 +7,7 @@ Inference", 2020, greedy by size). The exact peak is known before the run.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 
 from cellc_runtime.records import dataclass, field
@@ -60,31 +61,84 @@ class Frame:
 
 def plan(buffers: Iterable[Buffer]) -> int:
     """Set the offset of every buffer; returns the bytes of the arena."""
-    placed: list[Buffer] = []
+    order = sorted(((-b.size, b.first, i, b) for i, b in enumerate(buffers)))
+    taken = _Taken(max((b.last for _, _, _, b in order), default=0) + 1)
     total = 0
-    for b in sorted(buffers, key=lambda b: (-b.size, b.first)):
-        at = 0
-        for other in placed:  # sorted by offset
-            if other.last < b.first or b.last < other.first:
-                continue
-            if other.offset - at >= b.size:
-                break
-            at = max(at, other.offset + other.size)
-        b.offset = at
-        total = max(total, at + b.size)
-        _insert(placed, b)
+    for size, _, _, b in order:
+        b.offset = taken.take(b.first, b.last, -size)
+        total = max(total, b.offset - size)
     return total
 
 
-def _insert(placed: list[Buffer], b: Buffer) -> None:
-    lo, hi = 0, len(placed)
-    while lo < hi:
-        mid = (lo + hi) // 2
-        if placed[mid].offset < b.offset:
-            lo = mid + 1
-        else:
-            hi = mid
-    placed.insert(lo, b)
+Spans = tuple[list[int], list[int]]
+"""Disjoint spans of addresses in order, those that touch joined: their starts, and their ends."""
+
+
+class _Taken:
+    """Which addresses are taken at which times: a segment tree over time.
+
+    A lifetime falls into a few nodes of the tree. A node knows what is taken all of its time by
+    what fell into it, and what is taken some of its time by what fell into it or below.
+    """
+
+    def __init__(self, times: int) -> None:
+        self.leaves = times
+        self.all: dict[int, Spans] = {}
+        self.some: dict[int, Spans] = {}
+
+    def take(self, first: int, last: int, size: int) -> int:
+        """Take the lowest `size` addresses that are free all the time; where they begin."""
+        nodes = self._nodes(first, last)
+        above = {n >> k for n in nodes for k in range(1, n.bit_length())}
+        at = _lowest([s for table, within in ((self.some, nodes), (self.all, above))
+                      for n in within if (s := table.get(n)) is not None], size)
+        for n in nodes:
+            _add(self.all.setdefault(n, ([], [])), at, at + size)
+            while n and _add(self.some.setdefault(n, ([], [])), at, at + size):
+                n >>= 1
+        return at
+
+    def _nodes(self, first: int, last: int) -> list[int]:
+        """The highest nodes whose times are in a lifetime."""
+        lo, hi, out = first + self.leaves, last + self.leaves + 1, []
+        while lo < hi:
+            if lo & 1:
+                out.append(lo)
+                lo += 1
+            if hi & 1:
+                hi -= 1
+                out.append(hi)
+            lo, hi = lo >> 1, hi >> 1
+        return out
+
+
+def _lowest(lists: list[Spans], size: int) -> int:
+    """The first address from which on `size` are in none of the lists."""
+    at, agreed = 0, 0
+    while True:
+        for starts, ends in lists:
+            if agreed == len(lists):
+                return at
+            i = bisect_right(ends, at)
+            if i < len(ends) and starts[i] < at + size:
+                at, agreed = ends[i], 0
+                continue
+            agreed += 1
+        if agreed == len(lists):
+            return at
+
+
+def _add(spans: Spans, start: int, end: int) -> bool:
+    """Add the addresses from `start` to before `end`; whether any were missing."""
+    starts, ends = spans
+    i, j = bisect_left(ends, start), bisect_right(starts, end)
+    if i < j:
+        if starts[i] <= start and end <= ends[i]:
+            return False
+        start, end = min(start, starts[i]), max(end, ends[j - 1])
+    starts[i:j] = (start,)
+    ends[i:j] = (end,)
+    return True
 
 
 def timeline(buffers: Sequence[Buffer], steps: int) -> list[int]:

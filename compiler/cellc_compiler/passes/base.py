@@ -25,34 +25,57 @@ Rule = Callable[[Builder, Node], Sequence[Value] | None]
 """Given a node (operands already replaced), the values that replace its results, or None."""
 
 
-def rewrite(graph: Graph, rule: Rule) -> bool:
-    """Rebuild a graph node by node, replacing those for which `rule` gives values."""
+def rewrite(graph: Graph, rule: Rule, again: bool = False) -> bool:
+    """Rebuild a graph node by node, replacing those for which `rule` gives values.
+
+    Args:
+        again: ask `rule` about the nodes that replace others too, until it leaves all as they are.
+    """
     changed = False
     table: dict[Value, Value] = {}
-    old_nodes = graph.nodes
     fresh = Graph(graph.name)
     b = Builder(fresh)
-    for node in old_nodes:
-        if any(v in table for v in node.operands):
-            node.operands = [table.get(v, v) for v in node.operands]
+
+    def replaced(node: Node) -> bool:
+        """Append a node or what replaces it; whether it is replaced."""
+        nonlocal changed
+        for v in node.operands:
+            if v in table:
+                node.operands = [table.get(v, v) for v in node.operands]
+                break
         for region in node.regions:
-            changed |= rewrite(region, rule)
+            if rewrite(region, rule, again):
+                changed = True
         start = len(fresh.nodes)
         b.span, b.scope = node.span, node.scope
         values = rule(b, node)
         if values is None:
             del fresh.nodes[start:]
             fresh.nodes.append(node)
-            continue
-        changed = True
-        for old, new in zip(node.results, values, strict=True):
-            if old.type != new.type:
-                raise TypeError(f"a rewrite of {node.op} changes {old.type} to {new.type}")
-            table[old] = new
+            return False
+        if again:
+            made = fresh.nodes[start:]
+            del fresh.nodes[start:]
+            for n in made:
+                replaced(n)
+        _stands_for(node, values, table)
+        return True
+
+    for node in graph.nodes:
+        if replaced(node):
+            changed = True
     graph.nodes = fresh.nodes
     graph.outputs = [table.get(v, v) for v in graph.outputs]
     graph.updates = [(old, table.get(new, new)) for old, new in graph.updates]
     return changed
+
+
+def _stands_for(node: Node, values: Sequence[Value], table: dict[Value, Value]) -> None:
+    """Note in a table the values that replace a node's results."""
+    for old, new in zip(node.results, values, strict=True):
+        if old.type != new.type:
+            raise TypeError(f"a rewrite of {node.op} changes {old.type} to {new.type}")
+        table[old] = table.get(new, new)
 
 
 def copy_graph(graph: Graph) -> Graph:

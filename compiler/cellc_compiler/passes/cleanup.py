@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..interpret import evaluate
-from ..ir.graph import Builder, Graph, Node, Value
+from ..ir.graph import Builder, Graph, Node, Value, attrs_key
 from ..ir.op import has_effect, lookup
 from .base import Pass, rewrite
 
@@ -74,7 +74,7 @@ class Cse(Pass):
         def rule(b: Builder, node: Node) -> Sequence[Value] | None:
             if node.regions or lookup(node.op).effect or node.op == "cotangent":
                 return None  # (each gradient begins with one of its own)
-            key = (node.op, tuple(node.operands), _freeze(node.attrs))
+            key = (node.op, tuple(node.operands), attrs_key(node.attrs))
             first = seen.setdefault(key, node)
             return None if first is node else first.results
 
@@ -82,12 +82,6 @@ class Cse(Pass):
         for region in (r for n in graph.nodes for r in n.regions):
             changed |= self.run(region)
         return _rewrite_flat(graph, rule) or changed
-
-
-def _freeze(attrs: dict[str, object]) -> tuple[object, ...]:
-    # 1 == 1.0 == True and 0.0 == -0.0 as keys, so the type and the text count too.
-    return tuple((k, type(v), repr(v) if isinstance(v, float | tuple) else v)
-                 for k, v in attrs.items())
 
 
 def _rewrite_flat(graph: Graph, rule: object) -> bool:

@@ -23,11 +23,7 @@ class Expand(Pass):
 
     def run(self, graph: Graph) -> bool:
         """See the class."""
-        changed = False
-        rule = _expand_but_turns if self.turns else _expand
-        while rewrite(graph, rule):
-            changed = True
-        return changed
+        return rewrite(graph, _expand_but_turns if self.turns else _expand, again=True)
 
 
 def _expand_but_turns(b: Builder, node: Node) -> Sequence[Value] | None:

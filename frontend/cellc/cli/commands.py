@@ -237,7 +237,7 @@ def _dumped(
     for i, (name, text, dot) in enumerate(steps):
         files[f"{prefix}{i:02d}_{name}.txt"] = text
         files[f"{prefix}{i:02d}_{name}.dot"] = dot
-    report = driver.Report()
+    report = driver.Report(keep_nests=True)
     driver.compile_program(
         graph, report=report, use_cache=False, numerics=context.numerics(), budget=budget
     )

@@ -62,7 +62,8 @@ class Walk:
             self._unknown("how far an iterator has come depends on a condition known only at "
                           "run time")
         self.vm.note(self)
-        return self.place.taken  # type: ignore[no-any-return]
+        taken: int = self.place.taken
+        return taken
 
     def _unknown(self, message: str) -> NoReturn:
         frame = self.vm.frame

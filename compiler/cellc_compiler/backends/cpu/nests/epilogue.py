@@ -16,13 +16,14 @@ is never in memory. Where results replace operands each element is read before i
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
 from ....ir.graph import Value
-from ....loops.expr import Expr
+from ....loops.expr import Access, Expr
 from ....loops.index import Index, Var, ravel, variables
 from ....loops.nest import walk
 from ..kernels.blocked.conv import Spot
@@ -66,6 +67,26 @@ class Fused:
     def buffers(self) -> int:
         """Operands, and results but the first."""
         return len(self.operands) + len(self.roots) - 1
+
+    def on(self, buffers: Mapping[Value, Value]) -> Fused:
+        """The same epilogue on other buffers."""
+        new: dict[int, Expr] = {}
+        kinds: dict[int, str] = {}
+        for e in walk(self.roots):
+            args = tuple([new[id(a)] for a in e.args])
+            if e.op == "load":
+                at: Access = e.payload
+                made = Expr(e.op, args, e.dtype, Access(buffers[at.buffer], at.offset, at.part))
+                if id(e) in self.kinds:
+                    kinds[id(made)] = self.kinds[id(e)]
+            else:
+                made = Expr(e.op, args, e.dtype, e.payload) if args else e
+            new[id(e)] = made
+        return Fused(
+            tuple([new[id(e)] for e in self.roots]), buffers[self.source],
+            tuple([buffers[v] for v in self.operands]), kinds, self.axis, self.lanes_along_axis,
+            self.replaces,
+        )
 
     def elementwise(self, value: Value) -> bool:
         """Whether an operand is read only at the element that is stored."""

@@ -20,6 +20,7 @@ from ....ir.types import prod
 from ....loops.expr import Expr
 from ....loops.index import Index, Var
 from ....loops.nest import Nest, walk
+from ....lower.alike import Laid
 from ....lower.graph_block import GraphBlock
 from ....lower.machine import Pattern
 from ....lower.plan import KernelPlan
@@ -67,7 +68,7 @@ class AttentionPattern(Pattern[Attention]):
         self.target = target
 
     def find(self, block: GraphBlock) -> dict[int, Attention]:
-        return AttentionFinder(block.graph, block.schedule, block.absorbed, block.nest_of,
+        return AttentionFinder(block.graph, block.schedule, block.absorbed, block.laid,
                                self.target, block.low.memo).find()
 
     def emit(self, block: GraphBlock, match: Attention, cluster: Cluster) -> None:
@@ -91,15 +92,15 @@ class AttentionFinder:
     Args:
         graph: the graph, and its schedule.
         busy: nodes that run as part of something else already.
-        build: the finished nest of a cluster.
+        lay: the loops of a cluster that stores values.
         memo: kernels by their parts, kept by the caller.
     """
 
     def __init__(
         self, graph: Graph, schedule: Schedule, busy: Collection[Node],
-        build: Callable[[Cluster], Nest], target: Target, memo: dict[Any, Any],
+        lay: Callable[[Cluster, set[Value]], Laid], target: Target, memo: dict[Any, Any],
     ) -> None:
-        self.schedule, self.busy, self.build, self.target = schedule, busy, build, target
+        self.schedule, self.busy, self.lay, self.target = schedule, busy, lay, target
         self.memo = memo
         self.users = graph.users()
         self.results = set(graph.results())
@@ -192,19 +193,24 @@ class AttentionFinder:
     def _fused(
         self, scores: Node, softmax: Cluster, mix: Node, weights: Value, stored: list[Value]
     ) -> Attention | None:
-        nest = self.build(softmax)
+        laid = self.lay(softmax, set(stored))
         at = self.position[self.home[mix].number]
         readers = self._readers(weights)
         local = readers == {at} and mix.operands.count(mix.operands[0]) == 1
-        if not _by_rows(nest, scores.result, weights, local):
-            return None
-        spec = AttentionSpec(matmul_spec(scores), nest, matmul_spec(mix), scores.result, weights,
-                             local)
-        made = attention_kernels(spec, self.target, self.memo)
+        like = dict(zip(laid.values, laid.made.values, strict=True))
+        spec = AttentionSpec(matmul_spec(scores), laid.made.nest, matmul_spec(mix),
+                             like[scores.result], like[weights], local)
+        key = laid.made, spec.scores, spec.mix, spec.source, spec.weights, local
+        if key not in self.memo:
+            by_rows = _by_rows(spec.nest, spec.source, spec.weights, local)
+            self.memo[key] = attention_kernels(spec, self.target, self.memo) if by_rows else None
+        made: tuple[KernelPlan, list[Value]] | None = self.memo[key]
         if made is None:
             return None
+        own = dict(zip(laid.made.values, laid.values, strict=True))
         kept = tuple(v for v in stored if not (local and v is weights))
-        return Attention(scores, softmax, mix, nest, kept, made[0], tuple(made[1]))
+        return Attention(scores, softmax, mix, spec.nest, kept, made[0],
+                         tuple([own[v] for v in made[1]]))
 
 
 def _by_rows(nest: Nest, source: Value, weights: Value, local: bool) -> bool:

@@ -15,7 +15,7 @@ from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
 from ....fusion.clusters import Cluster, Schedule
-from ....ir.graph import Graph, Node, Value
+from ....ir.graph import Graph, Node, Value, attrs_key
 from ....loops.index import Index
 from ....loops.nest import Nest, Phase, Store
 from ....lower.ahead import packs_apart
@@ -85,7 +85,7 @@ class Stage:
         if fused is None:
             return None
         return (tuple((v.type, packs_apart(v)) for v in self.node.operands),
-                tuple(self.node.attrs.items()), self.result.type, fused)
+                attrs_key(self.node.attrs), self.result.type, fused)
 
 
 @dataclass(frozen=True, slots=True)

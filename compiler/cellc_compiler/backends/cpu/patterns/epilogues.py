@@ -7,7 +7,7 @@ its result goes into the contraction's tile stores.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Hashable
 from typing import Any
 
 from cellc_runtime.records import dataclass
@@ -22,6 +22,7 @@ from ....loops.expr import Access, Expr
 from ....loops.index import Index, ravel, unravel
 from ....loops.nest import Nest, Phase, Store, walk
 from ....lower.ahead import packs_apart
+from ....lower.alike import cluster_key
 from ....lower.graph_block import GraphBlock, plan_key
 from ....lower.machine import Pattern
 from ..nests.epilogue import BlockFused, Fused, classify, classify_blocked
@@ -124,6 +125,7 @@ def find_epilogues(graph: Graph, schedule: Schedule) -> dict[int, Attached]:
     results = set(graph.results())
     updated = {new for _, new in graph.updates}
     found: dict[int, Attached] = {}
+    made: dict[Hashable, tuple[Fused | None, tuple[Value, ...]]] = {}
     users = graph.users()
     for cluster in schedule.clusters:
         node = cluster.nodes[0]
@@ -137,7 +139,7 @@ def find_epilogues(graph: Graph, schedule: Schedule) -> dict[int, Attached]:
         if node.op in _BLOCKED:
             attached = _attach_blocked(node, reader, schedule)
         else:
-            attached = _attach(node, reader, schedule, updated)
+            attached = _attach(node, reader, schedule, updated, made)
         if attached is not None and reader.number not in found:
             found[reader.number] = attached
     return found
@@ -165,8 +167,11 @@ def readers_of(
 
 
 def _attach(
-    node: Node, reader: Cluster, schedule: Schedule, updated: Collection[Value]
+    node: Node, reader: Cluster, schedule: Schedule, updated: Collection[Value],
+    made: dict[Hashable, tuple[Fused | None, tuple[Value, ...]]],
 ) -> Attached | None:
+    """The cluster as an epilogue, or None; `made` keeps those of clusters alike, on the values of
+    the first of them."""
     source = node.result
     stored = [r for n in reader.nodes for r in n.results if r in schedule.stored]
     replaces = node.op == "matmul" and any(v in updated for v in stored)
@@ -180,6 +185,22 @@ def _attach(
     )
     if not usable:
         return None
+    key, values = cluster_key(reader, schedule, set(stored), lambda v: root_of(v, schedule))
+    key = node.op, key, values.index(source), replaces
+    if key not in made:
+        made[key] = _fused(node, reader, stored, schedule, replaces), values
+    fused, like = made[key]
+    if fused is None:
+        return None
+    own = fused.on(dict(zip(like, values, strict=True)))
+    return Attached(node, reader, own, tuple(stored))
+
+
+def _fused(
+    node: Node, reader: Cluster, stored: list[Value], schedule: Schedule, replaces: bool
+) -> Fused | None:
+    """What a cluster that stores values computes, in the tile stores of a contraction."""
+    source = node.result
     roots = _roots(reader, stored, schedule)
     if roots is None:
         return None
@@ -188,8 +209,7 @@ def _attach(
     if full is None or any(_place(reader.domain, v) is None for v in stored):
         return None
     axis, along = _AXES[node.op]
-    fused = classify(roots, source, full, axis % source.type.rank, along, replaces)
-    return Attached(node, reader, fused, tuple(stored)) if fused is not None else None
+    return classify(roots, source, full, axis % source.type.rank, along, replaces)
 
 
 def _storable(node: Node, value: Value) -> bool:
@@ -279,13 +299,18 @@ def _border(node: Node) -> tuple[int, int, int, int] | None:
     return low[2], high[2], low[3], high[3]
 
 
+def root_of(value: Value, schedule: Schedule) -> Value:
+    """The value whose buffer this one shares."""
+    while value in schedule.alias:
+        value = schedule.alias[value]
+    return value
+
+
 def _resolve(roots: list[Expr], schedule: Schedule) -> None:
     for e in walk(roots):
         if e.op == "load":
             access: Access = e.payload
-            value = access.buffer
-            while value in schedule.alias:
-                value = schedule.alias[value]
+            value = root_of(access.buffer, schedule)
             if value is not access.buffer:
                 object.__setattr__(e, "payload", Access(value, access.offset, access.part))
 
