@@ -32,7 +32,7 @@ These are the names that appear in dumped graphs. What users call (`ops.softmax`
 - **Dtypes**: accepted element types of the first operand. The rule for the others is in the
   op's `infer`; most ops want all operands of one dtype.
 - **Kind**: how the op runs. `value` (an expression per element, fused with its neighbours),
-  `reduction` (fused), `kernels` (a tuned kernel family), `expand` (made of other ops),
+  `reduction` (fused), `opaque` (each back end has a rule for it), `expand` (made of other ops),
   `control` (regions or a host callback, known to the compiler by name).
 - **Gradient**: `rule` (the op states it), `expand` (through what it is made of), `-` (none).
 """
@@ -50,7 +50,7 @@ uint64; *complex* complex64, complex128; *real* floats and ints; *numbers* real 
 
 def kind(op: Op) -> str:
     """How the op runs."""
-    kinds = [k for k in ("value", "reduction", "kernels", "expand") if getattr(op, k) is not None]
+    kinds = [k for k in ("value", "reduction", "opaque", "expand") if getattr(op, k)]
     return "+".join(kinds) or "control"
 
 

@@ -18,36 +18,32 @@ from cellc_runtime import cache, dtypes
 from cellc_runtime.errors import ArtifactError
 from cellc_runtime.executable import Executable
 from cellc_runtime.lazy import lazy_module
-from cellc_runtime.platform import release_code, trim_memory
 from cellc_runtime.program import Ahead, Callback, Program, Slot
 from cellc_runtime.records import dataclass, field
-from cellc_runtime.target import AMX, AVX512, Target, host_target, tiles_usable
+from cellc_runtime.target import Target
 
-from . import __version__
+from . import __version__, backends
 from .ir.graph import Graph, Node
 from .ir.text import print_graph
-from .lower.sizes import stand_in
 
 if TYPE_CHECKING:
     import hashlib
 
-    from .backends.cpu.host import main, recording, sized
-    from .build import llvm_version, objects, workers
+    from .backends.base import Build, Built
     from .loops import nest
     from .lower import budget as budgets
-    from .lower import checks, instructions, lowering, memory
+    from .lower import checks, instructions, lowering, memory, sizes
+    from .lower import machine as machines
+    from .lower.kernel import Kernel
     from .lower.lowered import KeptBlock, Lowered
     from .passes import base, pipeline
 else:  # a program found in the cache needs none of these
     hashlib = lazy_module("hashlib")
-    llvm_version = lazy_module("cellc_compiler.build.llvm_version")
-    objects, workers, budgets, checks, memory, instructions, lowering, main, recording, sized, \
-            nest, base, pipeline = (
+    budgets, checks, instructions, lowering, machines, memory, sizes, nest, base, pipeline = (
         lazy_module(f"cellc_compiler.{name}")
-        for name in ("build.objects", "build.workers", "lower.budget", "lower.checks",
-                     "lower.memory", "lower.instructions", "lower.lowering",
-                     "backends.cpu.host.main", "backends.cpu.host.recording",
-                     "backends.cpu.host.sized", "loops.nest", "passes.base", "passes.pipeline")
+        for name in ("lower.budget", "lower.checks", "lower.instructions", "lower.lowering",
+                     "lower.machine", "lower.memory", "lower.sizes", "loops.nest", "passes.base",
+                     "passes.pipeline")
     )
 
 Array = np.ndarray[Any, Any]
@@ -102,8 +98,21 @@ def optimize(
     target: Target | None = None,
 ) -> Graph:
     """A copy of the graph after the pipeline of `numerics` and, if one is given, of a target."""
-    passes = pipeline.NUMERICS[numerics] + (pipeline.for_target(target) if target else ())
+    backend = backends.backend_of(target) if target else backends.backend()
+    passes = pipeline.passes_of(numerics, backend.fast_passes())
+    passes += backend.passes(target) if target else ()
     return pipeline.run_pipeline(base.copy_graph(graph), passes, observe)
+
+
+def lower(
+    graph: Graph, target: Target, on_kernel: Callable[[Kernel], None] | None = None
+) -> Lowered:
+    """An optimized graph as instructions for a target; see `lower.lowering`.
+
+    Raises:
+        NoRule: the target's back end cannot compute an op.
+    """
+    return lowering.lower(graph, backends.backend_of(target).machine(target), on_kernel)
 
 
 def has_gradient(graph: Graph) -> bool:
@@ -138,13 +147,14 @@ def compile_program(
         ValueError: no recomputation is enough for the budget.
         CompilerBug: LLVM refused what was generated.
     """
-    target = target or _target_of(graph, numerics)
+    backend = backends.backend() if target is None else backends.backend_of(target)
+    target = target or backend.target_of(graph, numerics)
     report = report if report is not None else Report()
     say = progress or (lambda stage: None)
     if budget is not None and not has_gradient(graph):
         budget = None
     key = cache.make_key(
-        "program", print_graph(graph, spans=False), target.name, llvm_version.llvm_version(),
+        "program", print_graph(graph, spans=False), target.name, backend.version(),
         __version__, _source_stamp(), numerics, *(() if budget is None else (str(budget),)),
     )
     store = cache.default()
@@ -158,7 +168,7 @@ def compile_program(
             report.cached, report.arena_bytes = True, found.arena_bytes
             report.kept_bytes, report.spare_bytes = found.kept_bytes, found.spare_bytes
             return found
-    workers.prepare(1 if len(graph.nodes) < _MANY else 2)
+    backend.prepare(len(graph.nodes))
     say("passes")
     start = time.perf_counter()
     optimized, report.recomputed = _optimized(graph, target, numerics, budget)
@@ -169,16 +179,6 @@ def compile_program(
         if report.recomputed is not None:
             store.put(cache.make_key("recomputed", key), report.recomputed.to_bytes())
     return program
-
-
-def _target_of(graph: Graph, numerics: str) -> Target:
-    """What to compile for on this machine: tile registers only where `numerics` leaves the order
-    of sums open and something is bfloat16."""
-    target = host_target()
-    if numerics == "fast" and target is AVX512 and tiles_usable() and any(
-            v.dtype is dtypes.bfloat16 for n in graph.walk() for v in n.operands):
-        return AMX
-    return target
 
 
 def compile_sized(
@@ -194,10 +194,11 @@ def compile_sized(
     Raises:
         TypeError, ValueError: the op does not take such operands.
     """
-    target = host_target()
-    graph = stand_in(op, given, ways, attrs)
+    backend = backends.backend()
+    target = backend.default_target()
+    graph = sizes.stand_in(op, given, ways, attrs)
     key = cache.make_key(
-        "sized", print_graph(graph, spans=False), target.name, llvm_version.llvm_version(),
+        "sized", print_graph(graph, spans=False), target.name, backend.version(),
         __version__, _source_stamp(),
     )
     store = cache.default()
@@ -205,13 +206,12 @@ def compile_sized(
     found = _from_cache(payload)
     if found is not None or payload == _NO_PROGRAM:
         return found
-    workers.prepare(1)
-    code = sized.sized(optimize(graph, target=target), target)
+    backend.prepare(1)
+    code = backend.sized(optimize(graph, target=target), target)
     if code is None:
         store.put(key, _NO_PROGRAM)
         return None
-    image = objects.build_image(code.main, [(code.name, code.kernel)], target)
-    program = Program(op, target.name, tuple(graph_slots(graph)), image, constants=code.sizes,
+    program = Program(op, target.name, tuple(graph_slots(graph)), code.image, constants=code.sizes,
                       cost=code.cost, sized=tuple(ways))
     store.put(key, program.to_bytes())
     return program
@@ -225,7 +225,9 @@ def _optimized(
 ) -> tuple[Graph, budgets.Plan | None]:
     if budget is None:
         return optimize(graph, numerics=numerics, target=target), None
-    return budgets.choose(graph, target, numerics, budget)
+    backend = backends.backend_of(target)
+    before = pipeline.with_turns(numerics, backend.fast_passes())
+    return budgets.choose(graph, budget, before, backend.passes(target), backend.machine(target))
 
 
 @functools.cache
@@ -257,17 +259,19 @@ def compile_recorded(
     graph: Graph, numerics: str = "strict", budget: int | None = None
 ) -> Recorded:
     """Compile a graph for this machine into a program that records; the kernels are the same."""
-    target = _target_of(graph, numerics)
+    backend = backends.backend()
+    target = backend.target_of(graph, numerics)
     if budget is not None and not has_gradient(graph):
         budget = None
     optimized, _ = _optimized(graph, target, numerics, budget)
-    with objects.Builder(target) as builder:
-        lowered = lowering.lower(optimized, target, lambda kernel: builder.add(kernel.body))
+    with backend.build(target) as build:
+        lowered = lower(optimized, target, build.add)
         arena = memory.plan(b for b in lowered.buffers if b.first >= 0)
-        kernels = main.Kernels()
-        writer = recording.RecordingWriter(lowered.instructions, arena, target, kernels)
-        program = _assemble(optimized, target, Report(), builder, lowered, kernels, writer)
-    return Recorded(program, writer.calls, writer.start, writer.capacity, lowered.buffers)
+        program, built = _assemble(optimized, target, Report(arena_bytes=arena), build, lowered,
+                                   record=True)
+    how = built.recording
+    assert how is not None
+    return Recorded(program, how.calls, how.start, how.capacity, lowered.buffers)
 
 
 def _generate(
@@ -276,56 +280,47 @@ def _generate(
     """Lower a graph, with kernels compiled as they come, and put everything together."""
     say("code generation")
     start = time.perf_counter()
-    with objects.Builder(target) as builder:
-        builder.add_support()
-        lowered = lowering.lower(graph, target, lambda kernel: builder.add(kernel.body))
+    backend = backends.backend_of(target)
+    with backend.build(target) as build:
+        lowered = lower(graph, target, build.add)
         report.seconds["lowering"] = time.perf_counter() - start
-        builder.watch(lambda made, of: say(f"native code, {made} of {of} kernels"))
+        build.watch(lambda made, of: say(f"native code, {made} of {of} kernels"))
         start = time.perf_counter()
         report.arena_bytes = memory.plan(b for b in lowered.buffers if b.first >= 0)
-        program = _assemble(graph, target, report, builder, lowered, main.Kernels(), None)
+        program, _ = _assemble(graph, target, report, build, lowered)
     report.spare_bytes = program.spare_bytes
     report.seconds["llvm"] = time.perf_counter() - start
     if sum(program.memory().values()) >= _MUCH:
-        # LLVM is done for now, and what it holds would add to the peak of the calls.
-        release_code("llvmlite")
-        trim_memory()
+        backend.release()
     return program
 
 
 _MUCH = 8 << 20
-"""Bytes of a program's memory from which on those of LLVM count."""
-
-
-_MANY = 24
-"""Nodes of a graph that will have kernels enough for more than one process that compiles them."""
+"""Bytes of a program's memory from which on those of the compiler count."""
 
 
 def _assemble(
-    graph: Graph, target: Target, report: Report, builder: objects.Builder,
-    lowered: Lowered, kernels: main.Kernels, writer: recording.RecordingWriter | None,
-) -> Program:
-    """The program of a lowered graph whose temporaries have their places."""
+    graph: Graph, target: Target, report: Report, build: Build, lowered: Lowered,
+    record: bool = False,
+) -> tuple[Program, Built]:
+    """The program of a lowered graph whose temporaries have their places, and its code."""
     ahead_arena = memory.plan(b for b in lowered.ahead_buffers if b.first >= 0)
     slots = graph_slots(graph)
     first = len(slots)
     slots += [Slot(f"kept{i}", dtypes.uint8, (block.nbytes,), "kept")
               for i, block in enumerate(lowered.kept)]
-    text = main.write_main(
-        lowered.instructions, [b.instructions for b in lowered.kept], target, kernels, writer)
-    image = objects.build_image(
-        text, [(n, k.body) for n, k in kernels.named.items()], target,
-        callbacks=len(lowered.callbacks), builder=builder,
-    )
-    _fill_report(report, lowered, len(kernels.named))
-    return Program(
+    _check_memory(graph, target, slots, report.arena_bytes + ahead_arena + len(lowered.constants))
+    built = build.finish(lowered, report.arena_bytes if record else None)
+    _fill_report(report, lowered, built.kernels)
+    how = built.recording
+    program = Program(
         name=graph.name,
         target=target.name,
         slots=tuple(slots),
-        image=image,
-        arena_bytes=writer.arena if writer is not None else report.arena_bytes,
+        image=built.image,
+        arena_bytes=how.arena if how is not None else report.arena_bytes,
         ahead_arena_bytes=ahead_arena,
-        ahead=tuple(_ahead(b, first + i, slots, lowered, target)
+        ahead=tuple(_ahead(b, first + i, slots, lowered, build)
                     for i, b in enumerate(lowered.kept)),
         unread=_unread(slots, lowered),
         constants=bytes(lowered.constants),
@@ -334,23 +329,38 @@ def _assemble(
         cost=sum(i.kernel.cost for i in instructions.walk(lowered.instructions)
                  if isinstance(i, instructions.Call)),
     )
+    return program, built
+
+
+def _check_memory(graph: Graph, target: Target, slots: Sequence[Slot], temporaries: int) -> None:
+    """Refuse what does not fit.
+
+    Raises:
+        TooLarge: it names the largest value, its op and where that comes from.
+    """
+    backend = backends.backend_of(target)
+    room = backend.machine(target).memory
+    needed = temporaries + sum(s.nbytes for s in slots if s.alias is None)
+    if needed <= room.capacity:
+        return
+    made = [v for n in graph.walk() for v in n.results if not n.regions]
+    largest = max(made, key=lambda v: v.type.nbytes, default=None)
+    what = ""
+    if largest is not None and largest.node is not None:
+        what = (f"; the largest value, {largest.type}, is that of the op {largest.node.op!r}"
+                + machines.where(largest.node))
+    raise machines.TooLarge(
+        f"{graph.name} needs {needed} bytes, and the {room.space} of {target.name} (back end "
+        f"{backend.name!r}) has {room.capacity}{what}")
 
 
 def _ahead(
-    block: KeptBlock, slot: int, slots: Sequence[Slot], lowered: Lowered, target: Target
+    block: KeptBlock, slot: int, slots: Sequence[Slot], lowered: Lowered, build: Build
 ) -> Ahead:
     """How a block is filled, and a key that names it whatever else the program does."""
     sources = tuple(block.sources(slot))
-    if len(block.instructions) == 1 and isinstance(block.instructions[0], instructions.Call):
-        call = block.instructions[0]  # no slot numbers: they differ from program to program
-        order = [(sources.index(p.base) if p.base in sources else "block", p.offset)
-                 for p in call.places]
-        text = f"{call.kernel.body}\n{call.kernel.numbers}\n{order}"
-        constant = any(p.base == "const" for p in call.places)
-    else:
-        text = main.block_text(block.instructions, target)
-        constant = "%consts" in text.split("{", 1)[1]
-    parts = (text.encode(), bytes(lowered.constants) if constant else b"")
+    text, constant = build.block_key(block, slot)
+    parts = (text, bytes(lowered.constants) if constant else b"")
     packing = block.packing
     if packing is not None and (len(sources) != 1 or slots[sources[0]].kind != "param"
                                 or slots[sources[0]].nbytes != packing.stored_bytes):

@@ -15,16 +15,15 @@ from typing import Any
 import numpy as np
 
 from . import dtypes, fastcall
-from .abi import AHEAD, CALLBACK_FAILED, ENTRY, LARGE, MAIN, WIN64
+from .abi import CALLBACK_FAILED, ENTRY, LARGE, MAIN
+from .device import Memory, device_of
 from .dtypes import DType
 from .errors import message_text, run_error
-from .loader import Host, MappedImage, ahead_function, main_function
-from .platform import Scratch, uses_win64
+from .loader import Host
 from .prepacking import Blocks, Source
 from .program import Callback, Program, Slot
 from .records import dataclass, field
 from .sized import measure
-from .target import TARGETS, host_targets, runnable_targets, tiles_usable
 
 Array = np.ndarray[Any, np.dtype[Any]]
 HostFunction = Callable[..., object]
@@ -55,17 +54,7 @@ class Executable:
         self, program: Program, callbacks: Mapping[str, HostFunction] | None = None,
         errors: Errors | None = None,
     ) -> None:
-        names = [t.name for t in runnable_targets()]
-        if program.target not in names:
-            raise ValueError(
-                f"program {program.name!r} is compiled for {program.target}; this machine runs "
-                + " and ".join(names)
-            )
-        if TARGETS[program.target].tiles and not tiles_usable():
-            raise ValueError(
-                f"program {program.name!r} uses AMX's tile registers, which the system does not "
-                f"grant this process; compile it for {host_targets()[0].name}"
-            )
+        device_of(program.target).check(program)
         kind = _SizedCore if program.sized else _Core
         self._core = kind(program, callbacks or {}, errors or Errors())
         self.entry: Callable[..., Any] = self._core.make_entry()
@@ -147,11 +136,11 @@ class _Core:
         self.program = program
         self._raise = _Raise(program, errors)
         hosts = [self._host(c, callbacks) for c in program.callbacks]
-        self._image = MappedImage(program.image, fastcall.python_functions(), hosts)
-        self._main = self._function(MAIN)
-        self._consts = Scratch(len(program.constants))
-        ctypes.memmove(self._consts.address, program.constants, len(program.constants))
-        self._arenas: list[Scratch] = []
+        self._device = device_of(program.target)
+        self._code = self._device.load(program.image, hosts)
+        self._consts = self._device.allocate(len(program.constants))
+        self._device.copy(self._consts.address, program.constants)
+        self._arenas: list[Memory] = []
         self._inputs = [(i, s) for i, s in enumerate(program.slots) if s.kind == "input"]
         self._outputs = [(i, s) for i, s in enumerate(program.slots) if s.kind == "output"]
         self._params = [(i, s) for i, s in enumerate(program.slots) if s.kind == "param"]
@@ -164,19 +153,16 @@ class _Core:
         self._bound: tuple[tuple[object, ...], list[tuple[int, int]], list[tuple[int, int]]]
         self._context: fastcall.Context | None = None
         self._ready = False
-        if fastcall.supported():
+        if self._code.native:
             self._context = fastcall.Context(
-                program, self._image.address(MAIN), self._consts.address, self, self._raise
+                program, self._code.address(MAIN), self._consts.address, self, self._raise
             )
         if not self._params:
             self.bind(())
 
-    def _function(self, name: str) -> Callable[[int, int, int], int]:
-        return main_function(self._image.address(name + (WIN64 if uses_win64() else "")))
-
     def address(self, symbol: str) -> int:
         """Where a function of the image is."""
-        return self._image.address(symbol)
+        return self._code.address(symbol)
 
     def _host(self, callback: Callback, given: Mapping[str, HostFunction]) -> Host:
         if callback.name not in given:
@@ -190,7 +176,7 @@ class _Core:
         # An input written in place could be another input too: the Python path compares them.
         if self._context is None or any(i in self._written for i, _ in self._inputs):
             return self
-        return self._context.function(self.program.name, self._image.address(ENTRY), self)
+        return self._context.function(self.program.name, self._code.address(ENTRY), self)
 
     # --- parameters -------------------------------------------------------------------------
 
@@ -277,10 +263,11 @@ class _Core:
         slots = (ctypes.c_void_p * len(self.program.slots))()
         for index, address in addresses.items():
             slots[index] = address
-        arena = Scratch(self.program.ahead_arena_bytes)
-        code = ahead_function(self._image.address(AHEAD + (WIN64 if uses_win64() else "")))(
+        arena = self._device.allocate(self.program.ahead_arena_bytes)
+        code = self._code.ahead(
             ctypes.addressof(slots), arena.address, self._consts.address, number
         )
+        self._device.wait()
         if code:
             self._raise(code, arena.address)
 
@@ -351,9 +338,10 @@ class _Core:
         try:
             arena = self._arenas.pop()
         except IndexError:
-            arena = Scratch(self.program.arena_bytes)
+            arena = self._device.allocate(self.program.arena_bytes)
         try:
-            code = self._main(ctypes.addressof(slots), arena.address, self._consts.address)
+            code = self._code.launch(ctypes.addressof(slots), arena.address, self._consts.address)
+            self._device.wait()
             if code:
                 self._raise(code, arena.address)
         finally:
@@ -414,7 +402,8 @@ class _SizedCore(_Core):
         output = _output(Slot(last.name, last.dtype, found[0], last.kind))
         slots = (ctypes.c_void_p * len(program.slots))(*map(_address, [*taken, output]))
         sizes = (ctypes.c_int64 * 2)(*found[1:])
-        code = self._main(ctypes.addressof(slots), 0, ctypes.addressof(sizes))
+        code = self._code.launch(ctypes.addressof(slots), 0, ctypes.addressof(sizes))
+        self._device.wait()
         if code:
             self._raise(code, 0)
         return [output]

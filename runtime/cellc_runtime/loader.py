@@ -76,9 +76,10 @@ class MappedImage:
             table[ext] = value
         for i, trampoline in enumerate(self._trampolines):
             table[FIRST_CALLBACK + i] = platform.address_of(trampoline)
-        table[Ext.PARALLEL_FOR] = _POOL.run_address(self)
-        if extra.get(Ext.SET_HANDLER):
-            table[Ext.DATA_HANDLER] = _POOL.data_handler(self)
+        if POOL_RUN in self._image.symbols:  # else it makes no regions, and no large results
+            table[Ext.PARALLEL_FOR] = _POOL.run_address(self)
+            if extra.get(Ext.SET_HANDLER):
+                table[Ext.DATA_HANDLER] = _POOL.data_handler(self)
 
     def address(self, symbol: str) -> int:
         """Where an exported function is.

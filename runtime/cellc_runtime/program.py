@@ -21,7 +21,7 @@ from .image import Image, Segment
 from .packing import Packing
 from .records import dataclass, field
 from .sized import WAYS, measure
-from .target import TARGETS
+from .target import known_target
 
 MAGIC = b"CELLCPRG"
 VERSION = 1
@@ -221,7 +221,7 @@ class Program:
             self._check_message(message)
 
     def _check_image(self) -> None:
-        target = TARGETS.get(self.target)
+        target = known_target(self.target)
         if target is None or not target.triple.startswith(self.image.machine):
             raise ArtifactError(f"code for {self.image.machine} cannot run on {self.target!r}")
         self.image.check()

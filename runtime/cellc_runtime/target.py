@@ -88,6 +88,30 @@ AMX = replace(
 TARGETS: dict[str, Target] = {t.name: t for t in (AVX512, AVX2, NEON, AMX)}
 
 
+_OTHERS: dict[str, Target] = {}
+
+
+def register_target(target: Target) -> None:
+    """Let programs name a target of another device than this machine's processor.
+
+    Raises:
+        ValueError: there is one of this name.
+    """
+    if known_target(target.name) is not None:
+        raise ValueError(f"there is a target {target.name!r} already")
+    _OTHERS[target.name] = target
+
+
+def forget_target(target: Target) -> None:
+    """Undo `register_target`."""
+    del _OTHERS[target.name]
+
+
+def known_target(name: str) -> Target | None:
+    """A target that a program may name, or None."""
+    return TARGETS.get(name) or _OTHERS.get(name)
+
+
 @cache
 def host_targets() -> tuple[Target, ...]:
     """The feature levels this machine has, best first.

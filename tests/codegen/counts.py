@@ -24,7 +24,7 @@ from cellc.core.compiled import trace
 from cellc_compiler import driver
 from cellc_compiler.build.emit import assembly
 from cellc_compiler.build.llvm_version import llvm_version
-from cellc_compiler.lower import facts, lowering, memory
+from cellc_compiler.lower import facts, memory
 from cellc_compiler.lower.instructions import Call, Copy, walk
 from cellc_runtime.dtypes import uint8
 from cellc_runtime.program import Slot
@@ -116,13 +116,13 @@ def count_on(graph: Any, target: Target) -> Counts:
     `bytes` are those of the buffers of each call, passed over once. `instructions` are those of
     the distinct kernels by the ops they do; `spills` see `inner_spills`.
     """
-    lowered = lowering.lower(graph, target)
+    lowered = driver.lower(graph, target)
     arena = memory.plan(b for b in lowered.buffers if b.first >= 0)
     slots = driver.graph_slots(graph)
     slots += [Slot(f"kept{i}", uint8, (b.nbytes,), "kept") for i, b in enumerate(lowered.kept)]
     timed = [i for i in walk(lowered.instructions) if isinstance(i, (Call, Copy))]
     ahead = [i for i in walk(lowered.ahead) if isinstance(i, Call)]
-    kernels = {c.kernel.body: facts.label(c) for c in reversed([*timed, *ahead])
+    kernels = {c.kernel.code: facts.label(c) for c in reversed([*timed, *ahead])
                if isinstance(c, Call)}
     instructions: dict[str, int] = {}
     spills: dict[str, int] = {}

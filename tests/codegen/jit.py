@@ -15,7 +15,8 @@ import llvmlite.binding as llvm
 import numpy as np
 
 from cellc_compiler.backends.cpu.llvm.text import Function, V, module
-from cellc_compiler.lower.kernel import PLACEHOLDER, Kernel
+from cellc_compiler.build.abi import PLACEHOLDER
+from cellc_compiler.lower.kernel import Kernel
 from cellc_runtime.target import Target, host_target
 
 llvm.initialize_all_targets()
@@ -64,7 +65,7 @@ def compile_text(text: str, name: str = PLACEHOLDER, target: Target | None = Non
 
 def compile_kernel(kernel: Kernel, target: Target | None = None) -> Jitted:
     """Compile a `Kernel`."""
-    return replace(compile_text(kernel.body, target=target), numbers=kernel.numbers)
+    return replace(compile_text(kernel.code, target=target), numbers=kernel.numbers)
 
 
 def run_kernel(kernel: Kernel, *arrays: np.ndarray[Any, Any]) -> None:

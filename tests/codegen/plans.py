@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 from llvmlite import binding as llvm
 
+from cellc_compiler import backends, driver
 from cellc_compiler.backends.cpu.kernels.vectors import Plan
-from cellc_compiler.ir.graph import Graph
-from cellc_compiler.lower import lowering
+from cellc_compiler.ir.graph import Graph, Node
 from cellc_compiler.lower.instructions import Call
+from cellc_compiler.lower.plan import KernelPlan
 from cellc_runtime.target import AVX2, AVX512, NEON, Target, host_targets
 
 from .jit import compile_kernel, machine
@@ -40,6 +41,12 @@ def guarded(source: Array, at_end: bool = True) -> Array:
     return out
 
 
+def plan_of(node: Node, target: Target | None = None) -> KernelPlan:
+    """The kernels of a node by the rule of the target's back end (default: this machine's)."""
+    target = target or host_targets()[0]
+    return backends.backend_of(target).machine(target).plan(node)
+
+
 def run_plan(plan: Plan, target: Target, arrays: dict[str, Array], at_end: bool = True) -> None:
     """Run all steps on guarded copies; results are copied back. Scratch starts as NaN."""
     bufs = {k: guarded(a, at_end) for k, a in arrays.items()}
@@ -61,7 +68,7 @@ def run_calls(graph: Graph, target: Target, inputs: list[Array]) -> list[Array]:
 
     Every buffer ends before an unreadable page; scratch and results start as NaN.
     """
-    low = lowering.lower(graph, target)
+    low = driver.lower(graph, target)
     slots = [guarded(a) for a in inputs]
     outs = [guarded(np.full(v.shape, np.nan, v.dtype.numpy)) for v in graph.outputs]
     slots += outs
@@ -85,7 +92,7 @@ def x86_targets() -> list[Target]:
 def emits(plan: Plan, target: Target) -> None:
     """Check that every step gives an object for `target`."""
     for kernel, _ in plan.steps:
-        mod = llvm.parse_assembly(kernel.body)
+        mod = llvm.parse_assembly(kernel.code)
         mod.verify()
         assert machine(target).emit_object(mod)[:4] == b"\x7fELF"
 

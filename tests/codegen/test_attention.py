@@ -12,7 +12,6 @@ from cellc_compiler.autodiff.reverse import gradient_graph
 from cellc_compiler.backends.cpu.patterns.attention import AttentionFinder
 from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.text import parse_graph
-from cellc_compiler.lower import lowering
 from cellc_compiler.lower.instructions import Call
 from cellc_runtime.target import AVX2, Target, host_targets
 
@@ -54,7 +53,7 @@ def arrays(shape: tuple[int, ...], dtype: Any = np.float32) -> list[Array]:
 
 def fused(graph: Graph, target: Target) -> list[str]:
     """Labels of attention kernels in a graph."""
-    calls = lowering.lower(driver.optimize(graph), target).instructions
+    calls = driver.lower(driver.optimize(graph), target).instructions
     return [c.label for c in calls if isinstance(c, Call) and c.label.count("matmul") == 2
             and "reduce" in c.label]
 

@@ -13,7 +13,6 @@ from cellc import nn, ops
 from cellc_compiler import driver
 from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.text import parse_graph
-from cellc_compiler.lower import lowering
 from cellc_compiler.lower.instructions import Call, walk
 from cellc_runtime.target import AVX512, Target, host_targets
 
@@ -65,7 +64,7 @@ def blocked(a: np.ndarray, block: int) -> np.ndarray:
 
 def large_calls(graph: Graph, elements: int) -> list[Call]:
     """Calls with a buffer of that many elements."""
-    lowered = lowering.lower(driver.optimize(graph, target=AVX512), AVX512)
+    lowered = driver.lower(driver.optimize(graph, target=AVX512), AVX512)
     large = {i for i, v in enumerate([*graph.inputs, *graph.outputs])
              if v.type.size == elements}
     return [i for i in walk(lowered.instructions) if isinstance(i, Call)

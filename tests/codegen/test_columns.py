@@ -8,7 +8,6 @@ import pytest
 from cellc_compiler import driver
 from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.text import parse_graph
-from cellc_compiler.lower import lowering
 from cellc_compiler.lower.instructions import Call, walk
 from cellc_runtime.target import AVX512, Target, host_targets
 
@@ -46,8 +45,8 @@ def test_each_column_is_one_chain(target: Target, dtype: str, columns: int) -> N
 
 def text(rows: int, columns: int) -> tuple[str, int]:
     graph = driver.optimize(sums(rows, columns), target=AVX512)
-    (call,) = (i for i in walk(lowering.lower(graph, AVX512).instructions) if isinstance(i, Call))
-    return call.kernel.body, call.kernel.ntasks
+    (call,) = (i for i in walk(driver.lower(graph, AVX512).instructions) if isinstance(i, Call))
+    return call.kernel.code, call.kernel.ntasks
 
 
 def test_what_the_caches_hold_is_not_fetched_ahead() -> None:

@@ -98,7 +98,7 @@ def test_layers_of_any_size_pack_by_one_kernel(target: Target) -> None:
                           (64 * b, 2 * b - 1, 4)):
         p = problem(spec(1, chain, (3, 3), oc, (1, 1)), target, NONE, 1)
         kernel = conv_block_pack.pack_kernel(p, ov, p.dtype, target)
-        texts.add(kernel.body)
+        texts.add(kernel.code)
         w = np.random.default_rng(chain).standard_normal((oc, chain), np.float32)
         steps, out = Plan(), np.zeros(conv_block.packed_bytes(p) // 4, np.float32)
         steps.add(kernel, "w", "packed")

@@ -13,7 +13,6 @@ from cellc_compiler.backends.cpu.kernels.blocked.tile import BlockConv
 from cellc_compiler.backends.cpu.patterns import conv_pairs
 from cellc_compiler.ir.graph import Builder, Graph, Value
 from cellc_compiler.ir.types import TensorType
-from cellc_compiler.lower import graph_block, lowering
 from cellc_compiler.lower.instructions import Call
 from cellc_runtime.dtypes import DType, float32, float64
 from cellc_runtime.records import dataclass, replace
@@ -103,7 +102,7 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def never(monkeypatch: pytest.MonkeyPatch) -> None:
     """From here on no pair is found."""
-    monkeypatch.setattr(graph_block, "find_pairs", lambda *_: {})
+    monkeypatch.setattr(conv_pairs.PairPattern, "find", lambda *_: {})
 
 
 def _blocked(self: Any, node: Any) -> bool:
@@ -112,7 +111,7 @@ def _blocked(self: Any, node: Any) -> bool:
 
 def calls(graph: Graph, target: Target) -> list[Call]:
     """The kernel calls of a graph."""
-    low = lowering.lower(driver.optimize(graph, target=target), target)
+    low = driver.lower(driver.optimize(graph, target=target), target)
     return [i for i in low.instructions if isinstance(i, Call)]
 
 
@@ -211,7 +210,7 @@ def test_code_for_every_target(monkeypatch: pytest.MonkeyPatch) -> None:
         found = calls(network(CASES["stride 2"]), target)
         assert paired(found) == 1
         pair = next(c for c in found if c.label.count("conv2d_blocked") == 2 and c.dearest)
-        mod = llvm.parse_assembly(pair.kernel.body)
+        mod = llvm.parse_assembly(pair.kernel.code)
         mod.verify()
         assert machine(target).emit_object(mod)[:4] == b"\x7fELF"
 
@@ -221,7 +220,7 @@ def test_weights_of_both_can_be_given_up(monkeypatch: pytest.MonkeyPatch) -> Non
     graph = network(CASES["expansion"])
     for v in graph.inputs[1:]:
         v.kind = "param"
-    low = lowering.lower(driver.optimize(graph, target=AVX2), AVX2)
+    low = driver.lower(driver.optimize(graph, target=AVX2), AVX2)
     packed = [k.packing for k in low.kept if k.packing is not None]
     weights = [v.type for v in graph.inputs if v.name.startswith("w")]
     assert sorted(p.stored_bytes for p in packed) == sorted(t.nbytes for t in weights)

@@ -17,7 +17,7 @@ from cellc_compiler.backends.cpu.llvm.convert import (
     store_as,
 )
 from cellc_compiler.backends.cpu.llvm.text import Function, V, module
-from cellc_compiler.lower.kernel import PLACEHOLDER
+from cellc_compiler.build.abi import PLACEHOLDER
 from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
 from cellc_runtime.target import TARGETS, Target, host_target

@@ -69,7 +69,7 @@ def test_contractions_keep_their_vectors_in_registers() -> None:
     for name, targets in counts.stored()["networks"].items():
         for target, found in targets.items():
             contractions = [label for label in found["spills"] if "reduce" not in label
-                            and lookup(re.split(r"[+ ]", label)[0]).kernels is not None]
+                            and lookup(re.split(r"[+ ]", label)[0]).opaque]
             assert not contractions, (name, target)
 
 

@@ -157,7 +157,7 @@ def run(spec: MatmulSpec, target: Target, a: Array, b: Array, extra: tuple[Array
     guards |= {role: Guarded(size, 64) for role, size in plan.scratch.items()}
     for kernel, roles in plan.kernels:
         assert len(roles) == kernel.buffers
-        compiled = compile_text(kernel.body, target=target)
+        compiled = compile_text(kernel.code, target=target)
         table = (ctypes.c_void_p * len(roles))(*(guards[r].address for r in roles))
         tasks = range(kernel.ntasks)
         for t in reversed(tasks) if descending else tasks:
@@ -183,7 +183,7 @@ def expected(spec: MatmulSpec, target: Target, a: Array, b: Array) -> Array:
 
 def splits_k(spec: MatmulSpec, target: Target) -> bool:
     """Whether the spec is one of the documented exceptions to the plain chain."""
-    text = "".join(k.body for k, _ in matmul_kernels(spec, target).kernels)
+    text = "".join(k.code for k, _ in matmul_kernels(spec, target).kernels)
     return "@dot" in text
 
 
@@ -232,7 +232,7 @@ def test_every_dtype(dtype: dt.DType, trans: tuple[bool, bool], target: Target) 
 def test_blocks_of_k_carry_exact_accumulators(dtype: dt.DType) -> None:
     target = HOST[0]
     spec = MatmulSpec(40, 70, 1201, dtype, trans_b=True)
-    blocked = [k for k, _ in matmul_kernels(spec, target).kernels if "%first" in k.body]
+    blocked = [k for k, _ in matmul_kernels(spec, target).kernels if "%first" in k.code]
     assert blocked
     check(spec, target)
 
@@ -392,7 +392,7 @@ def test_schedules_fit_the_stack() -> None:
 def test_objects_emit_for_every_target(dtype: dt.DType, target: Target) -> None:
     for shape, trans in (((30, 50, 40), False), ((1, 50, 70), True), ((5, 300, 90), True)):
         for kernel, _ in matmul_kernels(MatmulSpec(*shape, dtype, trans_b=trans), target).kernels:
-            emitted = machine(target).emit_object(llvm.parse_assembly(kernel.body))
+            emitted = machine(target).emit_object(llvm.parse_assembly(kernel.code))
             assert emitted[:4] == b"\x7fELF"
 
 
@@ -416,8 +416,8 @@ def inner_loop(text: str, function: str) -> list[str]:
 def test_inner_loops_do_not_touch_the_stack(shape: tuple[int, int, int], target: Target,
                                             dtype: dt.DType) -> None:
     kernel, _ = matmul_kernels(MatmulSpec(*shape, dtype), target).kernels[-1]
-    text = assembly(kernel.body, target)
-    names = {x.split("(")[0] for x in kernel.body.split("@tile_")[1:]}
+    text = assembly(kernel.code, target)
+    names = {x.split("(")[0] for x in kernel.code.split("@tile_")[1:]}
     assert names
     for name in names:
         loop = inner_loop(text, f"tile_{name}")

@@ -17,7 +17,6 @@ from cellc_compiler.backends.cpu.patterns.attention import AttentionFinder
 from cellc_compiler.interpret import run
 from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.text import parse_graph
-from cellc_compiler.lower import lowering
 from cellc_compiler.lower.instructions import Call, walk
 from cellc_runtime.target import AVX2, AVX512, host_targets
 
@@ -32,7 +31,7 @@ NEAR = {"float16": 4e-3, "bfloat16": 3e-2}
 
 def labels(graph: Graph, target: Any = AVX512) -> list[str]:
     """What runs in each call of a graph."""
-    lowered = lowering.lower(driver.optimize(graph, target=target), target)
+    lowered = driver.lower(driver.optimize(graph, target=target), target)
     return [i.label for i in walk(lowered.instructions) if isinstance(i, Call)]
 
 
@@ -220,9 +219,9 @@ def test_small_elements_are_gathered_by_words(dtype: str, target: Any) -> None:
       return %2
     }""".replace("T[", f"{dtype}["))
     optimized = driver.optimize(graph)
-    (kernel,) = [i.kernel for i in walk(lowering.lower(optimized, target).instructions)
+    (kernel,) = [i.kernel for i in walk(driver.lower(optimized, target).instructions)
                  if isinstance(i, Call)]
-    assert "masked.gather.v" in kernel.body and "x i16> @llvm.masked.gather" not in kernel.body
+    assert "masked.gather.v" in kernel.code and "x i16> @llvm.masked.gather" not in kernel.code
     rng = np.random.default_rng(7)
     number: Any = graph.inputs[0].dtype.numpy
     for odd in (0, 1):  # the first element may lie in the middle of a word

@@ -12,10 +12,11 @@ import cellc_runtime
 from cellc import nn
 from cellc.core.compiled import trace
 from cellc_compiler import driver
+from cellc_compiler.backends.cpu.machine import CpuMachine
 from cellc_compiler.interpret import run
 from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.text import parse_graph
-from cellc_compiler.lower import graph_block, loop_rows, lowering, memory
+from cellc_compiler.lower import loop_rows, memory
 from cellc_compiler.lower.instructions import Call, For, Tasks, walk
 from cellc_compiler.lower.loop_rows import split_rows, task_count
 from cellc_runtime.target import Target, host_targets
@@ -106,7 +107,7 @@ WHOLE = {"mixed": MIXED, "flipped": FLIPPED, "turned": TURNED, "scores": SCORES,
 
 
 def tasks_of(graph: Graph, target: Target) -> list[Tasks]:
-    lowered = lowering.lower(driver.optimize(graph, target=target), target)
+    lowered = driver.lower(driver.optimize(graph, target=target), target)
     return [i for i in walk(lowered.instructions) if isinstance(i, Tasks)]
 
 
@@ -126,7 +127,7 @@ def test_a_loop_cut_by_rows_gives_the_same_bits(
     assert tasks.length == 4
     assert [type(i) for i in tasks.body] == [For]
     cut = [results(graph, target, threads) for threads in (1, 2, 3)]
-    monkeypatch.setattr(graph_block, "split_rows", lambda node: None)
+    monkeypatch.setattr(CpuMachine, "cut", lambda self, node: None)
     assert tasks_of(graph, target) == []
     whole = results(graph, target)
     for one in cut:
@@ -166,7 +167,7 @@ def test_numbers_of_tasks(rows: int, tasks: int) -> None:
 
 
 def test_temporaries_of_a_task_are_its_own() -> None:
-    lowered = lowering.lower(driver.optimize(TWO_PRODUCTS, target=TARGETS[0]), TARGETS[0])
+    lowered = driver.lower(driver.optimize(TWO_PRODUCTS, target=TARGETS[0]), TARGETS[0])
     memory.plan(b for b in lowered.buffers if b.first >= 0)
     (tasks,) = (i for i in walk(lowered.instructions) if isinstance(i, Tasks))
     frames = {p.base.frame for i in walk(tasks.body) if isinstance(i, Call) for p in i.places

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from cellc_compiler import driver
+from cellc_compiler.driver import lower
 from cellc_compiler.interpret import run
 from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.text import parse_graph
 from cellc_compiler.lower.instructions import Call, Copy, For, walk
-from cellc_compiler.lower.lowering import lower
 from cellc_runtime.target import Target, host_targets
 
 TARGETS = list(host_targets())

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cellc_compiler.backends.cpu.llvm.text import Function, module, vector
-from cellc_compiler.lower.kernel import PLACEHOLDER
+from cellc_compiler.build.abi import PLACEHOLDER
 from cellc_runtime.target import Target, host_targets
 
 from .jit import compile_text

@@ -9,7 +9,7 @@ import pytest
 
 from cellc_compiler.backends.cpu.llvm.philox import philox_bits, philox_block, philox_contiguous
 from cellc_compiler.backends.cpu.llvm.text import Function, V, module, vector
-from cellc_compiler.lower.kernel import PLACEHOLDER
+from cellc_compiler.build.abi import PLACEHOLDER
 from cellc_runtime.target import host_target
 
 from .jit import compile_text

@@ -16,9 +16,8 @@ import cellc as ms
 from cellc import nn
 from cellc.core.compiled import trace
 from cellc_compiler.backends.cpu.host.main import PARALLEL_CYCLES
-from cellc_compiler.driver import optimize
+from cellc_compiler.driver import lower, optimize
 from cellc_compiler.lower import instructions as ins
-from cellc_compiler.lower.lowering import lower
 from cellc_runtime.target import AVX2, AVX512, Target
 
 from ..samples.networks import load

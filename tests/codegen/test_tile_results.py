@@ -15,7 +15,6 @@ from cellc_compiler import driver
 from cellc_compiler.backends.cpu.patterns import epilogues
 from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.text import parse_graph
-from cellc_compiler.lower import lowering
 from cellc_compiler.lower.instructions import Call, Copy, walk
 from cellc_runtime.target import AVX512, Target, host_targets
 
@@ -55,7 +54,7 @@ graph g(%x: {dtype}[{x}] input, %y: {dtype}[{k},{n}] input, %r: {dtype}[] input,
 
 
 def instructions(graph: Graph, target: Target = AVX512) -> list[Call | Copy]:
-    lowered = lowering.lower(driver.optimize(graph, target=target), target)
+    lowered = driver.lower(driver.optimize(graph, target=target), target)
     return [i for i in walk(lowered.instructions) if isinstance(i, (Call, Copy))]
 
 

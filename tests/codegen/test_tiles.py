@@ -15,7 +15,6 @@ from cellc_compiler import driver
 from cellc_compiler.build.emit import assembly
 from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.text import parse_graph
-from cellc_compiler.lower import lowering
 from cellc_compiler.lower.instructions import Call, walk
 from cellc_runtime import executable
 from cellc_runtime import target as targets
@@ -139,9 +138,9 @@ def test_fast_chooses_tiles_and_strict_does_not() -> None:
 def test_epilogues_are_part_of_the_tile_stores() -> None:
     """Nothing runs here: the code is generated on every machine."""
     net, x = layers()
-    lowered = lowering.lower(driver.optimize(trace(net, (x,), {}).graph, target=AMX), AMX)
+    lowered = driver.lower(driver.optimize(trace(net, (x,), {}).graph, target=AMX), AMX)
     calls = [i for i in walk(lowered.instructions) if isinstance(i, Call)]
-    texts = [assembly(c.kernel.body, AMX) for c in calls]
+    texts = [assembly(c.kernel.code, AMX) for c in calls]
     assert ["tdpbf16ps" in t for t in texts] == [False, True] * 2  # (the others pack x)
     assert all(("tdpbf16ps" in t) == ("tilerelease" in t) for t in texts)
     assert all(c.label.startswith("matmul+") for c in calls)
@@ -152,7 +151,7 @@ def test_other_types_have_the_code_of_their_level() -> None:
       %0: float32[40,40] = matmul(%x, %x) {transpose_a=False, transpose_b=False}
       return %0
     }""")
-    bodies = [[i.kernel.body for i in walk(lowering.lower(driver.optimize(graph), t).instructions)
+    bodies = [[i.kernel.code for i in walk(driver.lower(driver.optimize(graph), t).instructions)
                if isinstance(i, Call)] for t in (AMX, AVX512)]
     assert bodies[0] == bodies[1]
 

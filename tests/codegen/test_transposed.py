@@ -14,7 +14,7 @@ from cellc_compiler.ir.types import TensorType
 from cellc_compiler.loops.build import Domain, Group, build_nest
 from cellc_compiler.loops.nest import Nest
 from cellc_runtime import dtypes
-from cellc_runtime.target import AVX2, Target, host_targets
+from cellc_runtime.target import Target, host_targets
 
 from .jit import compile_kernel
 from .plans import guarded, x86_targets
@@ -67,7 +67,7 @@ def nest_of(shape: tuple[int, ...], perm: tuple[int, ...], dtype: dtypes.DType) 
     g = Graph("t")
     y = Builder(g).transpose(g.add_input(TensorType(shape, dtype), "x"), perm=perm)
     assert y.node is not None
-    return build_nest(Group(Domain(y.shape), [y.node]), set(), {y}, AVX2)
+    return build_nest(Group(Domain(y.shape), [y.node]), set(), {y})
 
 
 def test_which_nests_are_tiled() -> None:

@@ -17,7 +17,6 @@ from cellc_compiler.backends.cpu.nests.flat import flat, many
 from cellc_compiler.interpret import run
 from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.text import parse_graph
-from cellc_compiler.lower import lowering
 from cellc_compiler.lower.instructions import Call, walk
 from cellc_runtime.target import Target, host_targets
 
@@ -43,7 +42,7 @@ def updates(*shapes: tuple[int, ...], more: str = "", returns: str = "%r") -> Gr
 
 
 def calls(graph: Graph, target: Target = TARGETS[0]) -> list[Call]:
-    lowered = lowering.lower(driver.optimize(graph, target=target), target)
+    lowered = driver.lower(driver.optimize(graph, target=target), target)
     return [i for i in walk(lowered.instructions) if isinstance(i, Call)]
 
 
@@ -72,7 +71,7 @@ def test_large_parameters_have_calls_of_their_own_and_the_same_kernel(target: Ta
     graph = updates((700, 701), (5,), (700, 700), (33,))
     found = calls(graph, target)
     assert sorted(len(c.heads) for c in found) == [1, 1, 2]
-    assert len({c.kernel.body for c in found}) == 1
+    assert len({c.kernel.code for c in found}) == 1
     check(graph, target)
 
 
@@ -94,13 +93,13 @@ def test_tasks_are_chunks_of_equal_length() -> None:
 def test_nothing_beside_the_parameters_is_touched(target: Target, at_end: bool) -> None:
     """Buffers end (or begin) at a page that cannot be read."""
     graph = driver.optimize(updates(*((n,) for n in SIZES)), target=target)
-    low = lowering.lower(graph, target)
+    low = driver.lower(graph, target)
     kernels = []
     for _, nest in low.nests:
         found = flat(nest, target)
         assert found is not None
         kernels.append(found)
-    assert len({k.body for k in kernels}) == 1
+    assert len({k.code for k in kernels}) == 1
     assert [k.length for k in kernels] == list(SIZES)
     kernel, heads = many(kernels)
     rng = np.random.default_rng(0)

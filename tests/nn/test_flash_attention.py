@@ -153,8 +153,7 @@ def test_both_modes_give_the_same_bits(dtype: Any) -> None:
 def test_scores_are_not_in_memory() -> None:
     """One kernel: neither scores nor weights are among the temporaries."""
     from cellc.core.compiled import trace
-    from cellc_compiler.driver import optimize
-    from cellc_compiler.lower.lowering import lower
+    from cellc_compiler.driver import lower, optimize
     from cellc_runtime.target import AVX512
 
     given = [Tensor(np.zeros((1, 2, 512, 64), np.float32)) for _ in range(3)]

@@ -32,6 +32,7 @@ from cellc_runtime.dtypes import DType
 from cellc_runtime.target import TARGETS, Target, host_target, host_targets
 
 from ..codegen.jit import assembly, compile_kernel
+from ..codegen.plans import plan_of
 from .expressions import evaluate_value
 from .gradients import check_gradient, graph_of, operands_of
 
@@ -138,7 +139,7 @@ def _philox(index: Array, seed: Array, offset: Array) -> Array:
     return random.philox_words(np.array(key, np.uint64), index)
 
 
-@pytest.mark.parametrize(("op", "sample"), [c for c in cases() if c.values[0].kernels])
+@pytest.mark.parametrize(("op", "sample"), [c for c in cases() if c.values[0].opaque])
 def test_kernels(op: Op, sample: Sample) -> None:
     """Emitted kernels against the reference; any order of tasks gives the same bits."""
     kinds = DTYPES if sample is op.samples()[0] else DTYPES[:1]
@@ -147,8 +148,7 @@ def test_kernels(op: Op, sample: Sample) -> None:
             continue
         arrays = operands_of(sample, dtype)
         node = node_of(op, arrays, sample.attrs)
-        assert op.kernels is not None
-        plan = op.kernels(node, host_target())
+        plan = plan_of(node)
         got = execute(plan, node, arrays, host_target())
         for a, b, r in zip(got, reference(node, arrays), node.results, strict=True):
             close(a, b, r.dtype)
@@ -167,12 +167,11 @@ def test_kernels_emit_for_every_target(name: str) -> None:
     for dtype in (dtypes.float32, dtypes.bfloat16, dtypes.int8):
         arrays = operands_of(op.samples()[1], dtype)
         node = node_of(op, arrays, op.samples()[1].attrs)
-        assert op.kernels is not None
         for target in TARGETS.values():
-            for step in op.kernels(node, target).steps:
-                assert "KERNEL" in assembly(step.kernel.body, target)
+            for step in plan_of(node, target).steps:
+                assert "KERNEL" in assembly(step.kernel.code, target)
         for target in host_targets()[1:]:
-            got = execute(op.kernels(node, target), node, arrays, target)
+            got = execute(plan_of(node, target), node, arrays, target)
             for a, b, r in zip(got, reference(node, arrays), node.results, strict=True):
                 close(a, b, r.dtype)
 
@@ -196,8 +195,7 @@ def kernel(name: str, *arrays: Any, **attrs: Any) -> list[Array]:
     values = [np.asarray(a) for a in arrays]
     op = lookup(name)
     node = node_of(op, values, attrs)
-    assert op.kernels is not None
-    return execute(op.kernels(node, host_target()), node, values, host_target())
+    return execute(plan_of(node), node, values, host_target())
 
 
 # --- gather and scatter ----------------------------------------------------------------------
@@ -329,8 +327,7 @@ def test_cumulative_widths(name: str, dtype: DType) -> None:
         if name == "cumprod" and dtype.is_float:
             x = (x / 2).astype(dtype.numpy)
         node = node_of(lookup(name), [x], {"axis": axis})
-        got = execute(lookup(name).kernels(node, host_target()),  # type: ignore[misc]
-                      node, [x], host_target())
+        got = execute(plan_of(node), node, [x], host_target())
         for a, b in zip(got, reference(node, [x]), strict=True):
             np.testing.assert_array_equal(a, b)
 

@@ -106,7 +106,7 @@ def test_only_known_ops_lack_samples() -> None:
 def test_one_lowering_each() -> None:
     """An op is lowered in exactly one way (ops with regions are known to the driver by name)."""
     for op in all_ops():
-        ways = [w for w in ("value", "reduction", "kernels", "expand") if getattr(op, w)]
+        ways = [w for w in ("value", "reduction", "opaque", "expand") if getattr(op, w)]
         assert len(ways) == 1 or (not ways and not op.samples()) or op.effect, (op.name, ways)
 
 

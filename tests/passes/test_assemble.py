@@ -11,10 +11,9 @@ import pytest
 import cellc as ms
 from cellc import nn, ops
 from cellc.core.compiled import trace
-from cellc_compiler.driver import optimize
+from cellc_compiler.driver import lower, optimize
 from cellc_compiler.ir.verify import verify
 from cellc_compiler.lower.instructions import Call, Copy, walk
-from cellc_compiler.lower.lowering import lower
 from cellc_runtime.target import AVX512
 
 from ..modes.law import MODES, mode

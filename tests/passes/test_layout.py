@@ -11,12 +11,11 @@ import cellc as ms
 from cellc import nn, ops
 from cellc.core.compiled import trace
 from cellc_compiler.backends.cpu.passes.layout import Layout
-from cellc_compiler.driver import optimize
+from cellc_compiler.driver import lower, optimize
 from cellc_compiler.interpret import run
 from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.text import parse_graph, print_graph
 from cellc_compiler.ir.verify import verify
-from cellc_compiler.lower.lowering import lower
 from cellc_compiler.passes.base import copy_graph
 from cellc_runtime.target import AVX2, AVX512, NEON, Target
 

@@ -262,7 +262,7 @@ def test_empty_arrays() -> None:
 
 
 def test_another_machines_program_is_refused() -> None:
-    from cellc_compiler.build.objects import build_image
+    from cellc_compiler.backends.cpu.image import build_image
     from cellc_runtime.program import Program
     from cellc_runtime.target import NEON, host_targets
 

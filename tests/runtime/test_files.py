@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from helpers import add_program, error_program, update_program
 
 import cellc_runtime
-from cellc_compiler.build.objects import build_image
+from cellc_compiler.backends.cpu.image import build_image
 from cellc_runtime import artifact, checkpoint, container, dtypes, files
 from cellc_runtime.artifact import Entry
 from cellc_runtime.errors import ArtifactError

@@ -17,6 +17,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 from helpers import mark_kernel
 
+from cellc_compiler.backends.cpu.host.entry import support_text
+from cellc_compiler.backends.cpu.image import build_image
 from cellc_compiler.build import (
     crew as compile_crew,
 )
@@ -29,7 +31,7 @@ from cellc_compiler.build import (
     worker as compile_worker,
 )
 from cellc_compiler.build.link import LinkError, LinkInput, link
-from cellc_compiler.build.objects import CompilerBug, build_image, compile_kernels, compile_module
+from cellc_compiler.build.objects import CompilerBug, compile_kernels, compile_module
 from cellc_runtime import dtypes, knobs
 from cellc_runtime.executable import Executable
 from cellc_runtime.image import Image
@@ -101,7 +103,7 @@ define hidden i32 @cellc_main(ptr %slots, ptr %a, ptr %c) {
 """
     other = "@shared = global [2 x i64] [i64 5, i64 6]\n"
     inputs = [LinkInput(compile_module(t, target)) for t in (text, other)]
-    inputs.append(LinkInput(compile_module(objects.support_text(target), target)))
+    inputs.append(LinkInput(compile_module(support_text(target), target)))
     slots = (Slot("o", dtypes.int64, (), "output"),)
     assert int(Executable(Program("got", target.name, slots, link(inputs))).entry()) == 6
 
@@ -263,7 +265,7 @@ def test_a_second_compile_needs_no_llvm(
 
 def test_a_warm_start_imports_no_llvmlite(cache_dir: Path) -> None:
     code = (
-        "import sys; from cellc_compiler.build.objects import build_image;"
+        "import sys; from cellc_compiler.backends.cpu.image import build_image;"
         "from cellc_runtime.target import host_target;"
         f"build_image({MAIN!r}, [], host_target()); print('llvmlite' in sys.modules)"
     )

@@ -1,1 +1,100 @@
-"""Back ends: what a machine needs of its own to run a graph, one folder each."""
+"""The back ends there are, and the one place that says which of them, and which target, is meant.
+
+A back end is registered by the name of its module, which loads when it is first asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from cellc_runtime.target import Target
+
+if TYPE_CHECKING:
+    from .base import Backend
+
+DEFAULT = "cpu"
+
+
+def _cpu() -> Backend:
+    found: Backend = import_module("cellc_compiler.backends.cpu.backend").CpuBackend()
+    return found
+
+
+_MAKERS: dict[str, Callable[[], Backend]] = {"cpu": _cpu}
+_MADE: dict[str, Backend] = {}
+
+
+class UnknownTarget(ValueError):
+    """No back end compiles for a target."""
+
+
+def register(name: str, make: Callable[[], Backend]) -> None:
+    """Add a back end; `make` is called when it is first asked for.
+
+    Raises:
+        ValueError: there is one of this name.
+    """
+    if name in _MAKERS:
+        raise ValueError(f"the back end {name!r} is registered twice")
+    _MAKERS[name] = make
+
+
+def unregister(name: str) -> None:
+    """Forget a back end that was registered."""
+    del _MAKERS[name]
+    _MADE.pop(name, None)
+
+
+def backend(name: str = DEFAULT) -> Backend:
+    """A back end by name.
+
+    Raises:
+        ValueError: there is none.
+    """
+    if name not in _MADE:
+        if name not in _MAKERS:
+            raise ValueError(f"there is no back end {name!r}; there are {', '.join(_MAKERS)}")
+        _MADE[name] = _MAKERS[name]()
+    return _MADE[name]
+
+
+def backend_of(target: Target) -> Backend:
+    """The back end that compiles for a target.
+
+    Raises:
+        UnknownTarget: none does.
+    """
+    for name in _MAKERS:
+        found = backend(name)
+        if found.targets.get(target.name) is target:
+            return found
+    raise UnknownTarget(_unknown(target.name))
+
+
+def target_named(name: str) -> Target:
+    """A target by name.
+
+    Raises:
+        UnknownTarget: no back end has it.
+    """
+    for maker in _MAKERS:
+        found = backend(maker).targets.get(name)
+        if found is not None:
+            return found
+    raise UnknownTarget(_unknown(name))
+
+
+def _unknown(name: str) -> str:
+    there = "; ".join(f"{b}: {', '.join(backend(b).targets)}" for b in _MAKERS)
+    return f"unknown target {name!r}: no back end compiles for it ({there})"
+
+
+def default_target() -> Target:
+    """What is compiled for where nothing else is said.
+
+    Raises:
+        RuntimeError, ValueError: the default back end does not run on this machine.
+    """
+    return backend().default_target()

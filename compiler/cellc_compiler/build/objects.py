@@ -13,8 +13,7 @@ from cellc_runtime.image import Image
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.target import Target
 
-from ..backends.cpu.host.entry import support_text
-from ..lower.kernel import PLACEHOLDER
+from .abi import PLACEHOLDER
 from .crew import Crew, WorkerError
 from .emit import OPTIONS, EmitError, emit_object
 from .link import LinkInput, link
@@ -87,6 +86,7 @@ def build_image(
     kernels: Sequence[tuple[str, str]],
     target: Target,
     *,
+    support: Sequence[str] = (),
     callbacks: int = 0,
     builder: Builder | None = None,
 ) -> Image:
@@ -96,6 +96,7 @@ def build_image(
         main_text: module with `cellc_main`; kernels are `declare hidden void @name(...)`.
         kernels: see `compile_kernels`.
         target: what to compile for.
+        support: other modules, all of whose functions are linked.
         callbacks: host callbacks in the external table.
         builder: has been given kernels already.
 
@@ -104,11 +105,11 @@ def build_image(
         LinkError: a symbol is missing or defined twice.
     """
     bodies, names = _distinct(kernels)
-    texts = [main_text, support_text(target), *bodies]
+    texts = [main_text, *support, *bodies]
     made = builder.objects(texts) if builder is not None else compile_texts(texts, target)
-    main, support, *rest = made
     exports = {name: name for name in _EXPORTS if f"@{name}(" in main_text}
-    inputs = [LinkInput(main, exports), LinkInput(support), *_named(rest, names)]
+    inputs = [LinkInput(made[0], exports), *map(LinkInput, made[1 : 1 + len(support)]),
+              *_named(made[1 + len(support) :], names)]
     return link(inputs, table_entries=FIRST_CALLBACK + callbacks)
 
 
@@ -160,11 +161,6 @@ class Builder:
             self._crew.add(text)
         else:
             self._objects[text] = found
-
-    def add_support(self) -> None:
-        """The object that every image holds will be asked for: workers need not wait for kernels
-        to begin with it."""
-        self.add(support_text(self._target))
 
     def watch(self, say: Callable[[int, int], None]) -> None:
         """Call `say` with how many objects are made, of how many, now and whenever it changes."""

@@ -1,7 +1,7 @@
 """What an op is, and the registry of all ops.
 
 An op is one class in one place: name, operands and attributes, type inference, numpy reference,
-gradient, lowering (or expansion into other ops), sample inputs, docstring. Everything else -
+gradient, value at an index or expansion into other ops, sample inputs, docstring. Everything else -
 functional API, printer, parser, interpreter, autodiff, tests, docs - reads that one definition.
 """
 
@@ -18,7 +18,6 @@ import numpy as np
 from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass, field
-from cellc_runtime.target import Target
 
 from .graph import Builder, Node, Value
 from .rows import RowRule
@@ -27,7 +26,6 @@ from .types import TensorType
 if TYPE_CHECKING:
     from ..loops.expr import Expr, Reader, Reduction
     from ..loops.index import Index
-    from ..lower.plan import KernelPlan
 
 Cost = Literal["free", "cheap", "moderate", "heavy"]
 
@@ -77,8 +75,8 @@ class Op:
     """Base of op definitions. Subclass, set `name`, and decorate with `@register`.
 
     An op has exactly one of: `value` (value at an index: elementwise, views, pads, gathers; it
-    fuses with its neighbours), `reduction` (a fused reduction), `kernels` (a tuned kernel
-    family), `expand` (a composition), or it is control flow, known to the driver by name.
+    fuses with its neighbours), `reduction` (a fused reduction), `opaque` (each back end has a rule
+    for it), `expand` (a composition), or it is control flow, known to the driver by name.
     """
 
     name: ClassVar[str]
@@ -100,6 +98,8 @@ class Op:
     kernels: constants may be folded."""
     renames: ClassVar[bool] = False
     """The result may be another name of the operand's memory."""
+    opaque: ClassVar[bool] = False
+    """Computed from whole operands, by a rule that each back end has for it: it does not fuse."""
     elementwise: ClassVar[bool] = False
     """Each element of the only result follows from those that the operands, broadcast, have at its
     place, and from no size: PyNative compiles the op once for all shapes."""
@@ -158,8 +158,6 @@ class Op:
     """`value(r, idx)`: the element at `idx` of the result, reading operands through `r`."""
     reduction: Callable[[Node], Reduction] | None = None
     """`reduction(node)`: the reduction this node is."""
-    kernels: Callable[[Node, Target], KernelPlan] | None = None
-    """`kernels(node, target)`: the tuned kernels of this node."""
     expand: Callable[..., Any] | None = None
     """`expand(b, *operands, **attrs)`: the composition, built with `b`."""
 

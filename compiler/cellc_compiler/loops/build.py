@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 
 from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass, field
-from cellc_runtime.target import Target
 
 from ..ir.graph import Node, Value
 from ..ir.op import lookup
@@ -389,7 +388,7 @@ class Group:
 
 
 def build_nest(
-    group: Group, inline: set[Value], stored: set[Value], target: Target
+    group: Group, inline: set[Value], stored: set[Value]
 ) -> Nest:
     """The nest of a group; values in `stored` are written to their buffers.
 

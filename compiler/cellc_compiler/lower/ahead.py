@@ -4,7 +4,7 @@ An inference graph spends part of each call on values that depend on parameters 
 the scale of a batch normalisation, a weight in another element type, a transposed table. This
 module cuts such nodes out. They run once, when parameters are bound, and what the rest of the
 graph reads of them is *kept* in memory of the executable. (The packing of weights is found
-later, among the steps of kernel plans: see `Lowering.step`.)
+later, among the steps of kernel plans: see `GraphBlock.run_plan`.)
 
 Fusion merges loops and changes no rounding, so a value computed ahead has the bits it would have
 had inside a loop of the call.

@@ -11,14 +11,13 @@ from collections.abc import Callable, Hashable
 from typing import Protocol
 
 from cellc_runtime.records import dataclass, field
-from cellc_runtime.target import Target
 
-from ..backends.cpu.nests.flat import Flat, flat
 from ..fusion.clusters import Cluster, Schedule
 from ..ir.graph import Node, Value, attrs_key
 from ..loops.expr import Expr
 from ..loops.nest import Nest, walk
 from .kernel import Kernel
+from .machine import Flat, Machine
 
 
 @dataclass(slots=True, eq=False)
@@ -36,10 +35,10 @@ class Made:
     kernels: dict[frozenset[int], tuple[Kernel, tuple[int, ...]]] = field(default_factory=dict)
     any_length: list[Flat | None] = field(default_factory=list)
 
-    def flat(self, target: Target) -> Flat | None:
+    def flat(self, machine: Machine) -> Flat | None:
         """The kernel of its nest for any length, if the nest is flat; made once."""
         if not self.any_length:
-            self.any_length.append(flat(self.nest, target))
+            self.any_length.append(machine.flat(self.nest))
         return self.any_length[0]
 
 
@@ -66,10 +65,10 @@ class Laid:
         reads = [e.payload.offset for e in walk(list(nest.roots())) if _loads(e, like.get(old))]
         return len(set(at)) == 1 and all(r == at[0] for r in reads)
 
-    def flat(self, target: Target) -> tuple[Flat, tuple[Value, ...]] | None:
+    def flat(self, machine: Machine) -> tuple[Flat, tuple[Value, ...]] | None:
         """The kernel for any length and this cluster's values in the order of its buffers; None
         if the nest is not flat."""
-        found = self.made.flat(target)
+        found = self.made.flat(machine)
         if found is None:
             return None
         own = dict(zip(self.made.values, self.values, strict=True))

@@ -13,13 +13,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cellc_runtime.records import dataclass, field
-from cellc_runtime.target import Target
 
 from ..ir.graph import NOWHERE, Graph, Node
 from ..passes import base, pipeline, rematerialize
 from ..passes.rematerialize import Choice, Item, Level, Outcome
 from . import lowering, memory
 from .instructions import Call, walk
+from .machine import Machine
 
 TRIALS = 10
 """Ways to recompute that are tried at most."""
@@ -126,21 +126,29 @@ class _Tried:
     timeline: list[int] = field(default_factory=list)
 
 
-def choose(graph: Graph, target: Target, numerics: str, budget: int) -> tuple[Graph, Plan]:
+def choose(
+    graph: Graph, budget: int, before: Sequence[base.Pass], after: Sequence[base.Pass],
+    machine: Machine,
+) -> tuple[Graph, Plan]:
     """The graph after all passes with the least recomputation that fits into `budget` bytes.
+
+    Args:
+        before: the passes after which it is chosen (`pipeline.with_turns`).
+        after: those that choose for the target, when it has been.
+        machine: what is lowered for.
 
     Raises:
         BudgetError: none does.
     """
-    whole = pipeline.run_pipeline(base.copy_graph(graph), pipeline.with_turns(numerics))
-    first = found = _try(whole, target, None)
+    whole = pipeline.run_pipeline(base.copy_graph(graph), before)
+    first = found = _try(whole, after, machine, None)
     trials = {-1: first.trial}
     if first.trial.arena_bytes > budget:
         ways = [choice for choice, _ in rematerialize.worth_trying(whole, TRIALS)]
         low, high = 0, len(ways)  # the first that fits is in [low, high]
         while low < high:
             middle = (low + high) // 2
-            tried = _try(whole, target, ways[middle])
+            tried = _try(whole, after, machine, ways[middle])
             trials[middle] = tried.trial
             if tried.trial.arena_bytes <= budget:
                 found, high = tried, middle
@@ -148,7 +156,7 @@ def choose(graph: Graph, target: Target, numerics: str, budget: int) -> tuple[Gr
                 low = middle + 1
         if found is first:
             for i in range(max(len(ways) - _LAST, 0), len(ways)):
-                trials[i] = trials.get(i) or _try(whole, target, ways[i]).trial
+                trials[i] = trials.get(i) or _try(whole, after, machine, ways[i]).trial
             raise _too_small(graph.name, budget, list(trials.values()))
     plan = Plan(budget, [trials[i] for i in sorted(trials)], found.trial,
                 _rows(found.outcome.kept), _rows(found.outcome.again),
@@ -156,14 +164,16 @@ def choose(graph: Graph, target: Target, numerics: str, budget: int) -> tuple[Gr
     return found.graph, plan
 
 
-def _try(whole: Graph, target: Target, choice: Choice | None) -> _Tried:
+def _try(
+    whole: Graph, after: Sequence[base.Pass], machine: Machine, choice: Choice | None
+) -> _Tried:
     graph = base.copy_graph(whole)
     if choice is None:
         outcome = rematerialize.as_it_is(graph)
     else:
         outcome = rematerialize.rematerialize(graph, choice)
-    pipeline.run_pipeline(graph, pipeline.CLEAN + pipeline.for_target(target))
-    lowered = lowering.lower(base.copy_graph(graph), target)  # (which may mark values)
+    pipeline.run_pipeline(graph, (*pipeline.CLEAN, *after))
+    lowered = lowering.lower(base.copy_graph(graph), machine)  # (which may mark values)
     buffers = [b for b in lowered.buffers if b.first >= 0]
     cycles = sum(i.kernel.cost for i in walk(lowered.instructions) if isinstance(i, Call))
     trial = Trial(_in_words(choice), sum(i.nbytes for i in outcome.kept), outcome.flops,

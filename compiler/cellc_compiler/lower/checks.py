@@ -1,4 +1,4 @@
-"""Run-time checks: their bounds, where their messages find values, the search for a bad element."""
+"""Run-time checks: their bounds, and where their messages find values."""
 
 from __future__ import annotations
 
@@ -7,13 +7,8 @@ import numpy as np
 from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
 from cellc_runtime.program import Message, Shown
-from cellc_runtime.target import Target
 
-from ..backends.cpu.llvm.text import Function, V
 from ..ir.graph import Node
-
-_BLOCK = 4
-"""Vectors that one turn of the search looks at."""
 
 
 def can_fail(node: Node) -> bool:
@@ -48,52 +43,3 @@ def message(node: Node, place: int) -> Message:
     a = node.attrs
     return Message(a["error"], a["parts"], node.span.file, max(node.span.line, 0), a["detail"],
                    a["own"], tuple(values))
-
-
-def search_name(bits: int) -> str:
-    """The name of the function that `search` writes."""
-    return f"cellc_outside_{bits}"
-
-
-def search(bits: int, target: Target) -> Function:
-    """`i64 NAME(ptr p, i64 n, i64 low, i64 width)`: the first of `n` ints at which `p[i] - low`
-    is not below `width` (unsigned), or n."""
-    ty = f"i{bits}"
-    params = [("ptr", "p"), ("i64", "n"), ("i64", "low"), ("i64", "width")]
-    f = Function(search_name(bits), params, target, linkage="internal", ret="i64",
-                 attributes="noinline")
-    p, n = f.arg("p"), f.arg("n")
-    low, width = (a if bits == 64 else f.cast("trunc", a, ty)
-                  for a in (f.arg("low"), f.arg("width")))
-    lanes = target.vector_bytes * 8 // bits
-    vector = f"<{lanes} x {ty}>"
-    lows, widths = f.splat(low, lanes), f.splat(width, lanes)
-    step = lanes * _BLOCK
-
-    def block(i: V, carried: list[V]) -> list[V]:
-        seen = carried[0]
-        for k in range(_BLOCK):
-            at = f.gep(p, f.add(i, f.i64(k * lanes)), ty)
-            x = f.sub(f.load(vector, at, align=bits // 8), lows)
-            bad = f.cast("sext", f.cmp("uge", x, widths), ty)
-            seen = f.binary("or", seen, bad)
-        return [seen]
-
-    whole = f.sub(n, f.binary("urem", n, f.i64(step)))
-    (seen,) = f.loop(f.i64(0), whole, f.i64(step), [f.zero(vector)], block)
-    reduce = f"llvm.vector.reduce.or.v{lanes}{ty}"
-    f.declares.add(f"declare {ty} @{reduce}({vector})")
-    any_bad = f.emit(ty, f"call {ty} @{reduce}({seen})")
-    start = f.select(f.cmp("eq", any_bad, f.zero(ty)), whole, f.i64(0))
-    (found,) = f.while_([start], lambda c: _good(f, p, c[0], n, ty, low, width),
-                        lambda c: [f.add(c[0], f.i64(1))])
-    f.ret_(found)
-    return f
-
-
-def _good(f: Function, p: V, i: V, n: V, ty: str, low: V, width: V) -> V:
-    """Whether element i is there and allowed."""
-    there = f.cmp("slt", i, n)
-    (good,) = f.when(there, lambda: [f.cmp("ult", f.sub(f.load(ty, f.gep(p, i, ty)), low), width)],
-                     lambda: [V("i1", "false")])
-    return good

@@ -29,7 +29,7 @@ def family(call: Timed) -> str:
         return "copy"
     if isinstance(call, Callback):
         return "host"
-    if not call.nodes or lookup(call.nodes[0].op).kernels is None:
+    if not call.nodes or not lookup(call.nodes[0].op).opaque:
         return "nest"
     module = type(lookup(call.nodes[0].op)).__module__.rsplit(".", 1)[-1]
     return "gemm" if module == "contraction" else module

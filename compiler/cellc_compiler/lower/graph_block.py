@@ -6,57 +6,41 @@ Regions (branches, loops) are graphs of their own, lowered in place.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import compress
 from typing import Any
 
 import numpy as np
 
-from cellc_runtime.target import Target
-
-from ..backends.cpu.llvm.scalar import cycles
-from ..backends.cpu.nests import tiles as nest_tiles
-from ..backends.cpu.nests.epilogue import Fused
-from ..backends.cpu.nests.flat import many
-from ..backends.cpu.passes.assemble import joins
-from ..backends.cpu.patterns.attention import Attention, AttentionFinder
-from ..backends.cpu.patterns.conv_pairs import ConvPair, find_pairs
-from ..backends.cpu.patterns.epilogues import Attached, InTiles, find_epilogues, signature
 from ..fusion.clusters import Cluster, Schedule, as_group, fuse
 from ..ir.graph import Graph, Node, Value, attrs_key
-from ..ir.op import lookup
 from ..loops.build import build_nest
 from ..loops.expr import Access
-from ..loops.index import Index
-from ..loops.nest import Nest, Phase, Store, walk
+from ..loops.nest import Nest, walk
 from ..loops.reuse import keep_expensive
 from . import checks
-from .ahead import FROZEN, REUSED, packs_apart
+from .ahead import FROZEN, packs_apart
 from .alike import Laid, Made, Placing, cluster_key
 from .instructions import Call, Callback, Check, Copy, For, If, Instruction, Loop, Place, Tasks
+from .joins import parts_of
 from .kernel import Kernel
-from .loop_rows import RowLoop, Trips, split_rows
+from .loop_rows import RowLoop, Trips
 from .lowered import Does, HostCallback, Kept, OpenLoop, RunCheck
+from .machine import Machine, Match, Pattern
 from .memory import Buffer, Frame
 from .plan import KernelPlan, Step
 from .updates import Update, Waiting, replaced_by, update_of
 
 Array = np.ndarray[Any, Any]
 
-STREAMED = 32 << 20
-"""Bytes of an output from which on it is written past the caches: it would not stay there, and
-reading each line before writing it is a third of the traffic. The runtime aligns such outputs."""
-
-
 class Lowering:
     """Lowers one top-level graph and its regions."""
 
     def __init__(
-        self, target: Target, kept: Kept | None = None,
+        self, machine: Machine, kept: Kept | None = None,
         on_kernel: Callable[[Kernel], None] | None = None,
     ) -> None:
-        self.target = target
+        self.machine = machine
         self.kept = kept
         self.on_kernel = on_kernel
         self.buffers: list[Buffer] = []
@@ -66,7 +50,7 @@ class Lowering:
         self.checks: list[RunCheck] = []
         self.nests: list[tuple[str, Nest]] = []
         self.plans: dict[Any, KernelPlan] = {}
-        self.attention: dict[Any, Any] = {}
+        self.memo: dict[Any, Any] = {}
         self.made: dict[Any, Made] = {}
         self.clock = 0
         self.loops = 0
@@ -80,7 +64,7 @@ class Lowering:
     def new_buffer(self, nbytes: int, name: str = "", shared: bool = False) -> Place:
         """A fresh arena buffer; in a task one of its own, unless it is `shared`."""
         frame = None if shared else self.frame
-        b = Buffer(nbytes, name=name, frame=frame)
+        b = Buffer(nbytes, name=name, frame=frame, align=self.machine.memory.align)
         (self.buffers if frame is None else frame.locals).append(b)
         return Place(b)
 
@@ -161,18 +145,6 @@ class Lowering:
         return block.run(), block
 
 
-def _parts(graph: Graph) -> dict[Value, tuple[Value, int]]:
-    """The parts of joins that are computed in place: of which value, and how many bytes from its
-    beginning."""
-    out: dict[Value, tuple[Value, int]] = {}
-    for node in joins(graph, "join_copy"):
-        at = 0
-        for v in node.operands:
-            out[v] = (node.result, at)
-            at += v.type.nbytes
-    return out
-
-
 def plan_key(node: Node) -> tuple[Any, ...]:
     """What a plan follows from: repeated blocks of a network ask for the same kernels."""
     return (node.op, tuple((v.type, packs_apart(v)) for v in node.operands),
@@ -193,21 +165,15 @@ class GraphBlock:
         self.may_write = may_write
         self.schedule: Schedule = fuse(graph)
         self.packed: dict[tuple[Does, tuple[Value, ...]], Place] = {}
-        _mark_reused(graph)
+        low.machine.annotate(graph)
         for value, place in list(wanted.items()):
             self.wanted.setdefault(self.root(value), place)
         self.results = {self.root(v) for v in graph.results()}
-        self.epilogues = find_epilogues(graph, self.schedule)
-        self.absorbed = {a.contraction for a in self.epilogues.values()}
-        self.pairs = find_pairs(graph, self.schedule, self.epilogues, low.target, low.plans)
-        for pair in self.pairs.values():
-            self.epilogues.pop(pair.first.cluster.number, None)
-            self.absorbed.add(pair.first.cluster.nodes[0])
-        self.attention = AttentionFinder(
-            graph, self.schedule, self.absorbed, self.laid, low.target, low.attention).find()
-        for a in self.attention.values():
-            self.absorbed.update((a.scores, a.softmax.nodes[0]))
-        self.parts = _parts(graph)
+        self.matches: dict[int, tuple[Pattern[Any], Match]] = {}
+        self.absorbed: set[Node] = set()
+        for pattern in low.machine.patterns:
+            self._match(pattern)
+        self.parts = parts_of(graph)
         self.out: list[Instruction] = []
         self.replaced = replaced_by(graph)
         self.waiting = Waiting()
@@ -220,14 +186,11 @@ class GraphBlock:
             self.position = position
             if self.waiting.stands_in_way(self.needs(cluster), self.replaces(cluster)):
                 self._update_waiting(position - 1)
-            if cluster.number in self.pairs:
-                self._pair(self.pairs[cluster.number], cluster)
-            elif cluster.number in self.epilogues:
-                self._with_epilogue(self.epilogues[cluster.number], cluster)
-            elif cluster.number in self.attention:
-                self._attention(self.attention[cluster.number], cluster)
+            if cluster.number in self.matches:
+                pattern, match = self.matches[cluster.number]
+                pattern.emit(self, match, cluster)
             elif cluster.nodes[0] in self.absorbed:
-                continue  # runs where its epilogue does, or its attention
+                continue  # runs where the match does that it is part of
             elif cluster.domain is not None:
                 self._nest(cluster)
             else:
@@ -235,6 +198,15 @@ class GraphBlock:
                 self._single(node, cluster)
         self._update_waiting(self.position)
         return self.out
+
+    def _match(self, pattern: Pattern[Any]) -> None:
+        """Take in what a pattern finds."""
+        found = pattern.find(self)
+        for match in found.values():
+            for number in match.instead_of:
+                self.matches.pop(number, None)
+            self.absorbed.update(match.absorbed)
+        self.matches.update((number, (pattern, match)) for number, match in found.items())
 
     def root(self, value: Value) -> Value:
         """The value whose buffer this one shares."""
@@ -270,16 +242,10 @@ class GraphBlock:
         begun = self.env.get(whole) or self.new_place(whole, cluster, None)
         return Place(begun.base, begun.offset + offset, begun.steps)
 
-    def nodes_of(self, cluster: Cluster) -> list[Node]:
-        """The nodes that run with a cluster: its own, and a contraction it is the epilogue of, or
-        the rest of an attention or a pair of convolutions it ends."""
-        if cluster.number in self.pairs:
-            return self.pairs[cluster.number].nodes
-        attached = self.epilogues.get(cluster.number)
-        whole = self.attention.get(cluster.number)
-        if whole is not None:
-            return [*cluster.nodes, whole.scores, *whole.softmax.nodes]
-        return [*cluster.nodes, attached.contraction] if attached else cluster.nodes
+    def nodes_of(self, cluster: Cluster) -> Sequence[Node]:
+        """The nodes that run with a cluster: its own, or those of the match that it ends."""
+        found = self.matches.get(cluster.number)
+        return found[1].nodes if found is not None else cluster.nodes
 
     def reads_later(self, value: Value) -> bool:
         """Whether a cluster after the current one reads the buffer of `value`."""
@@ -350,20 +316,24 @@ class GraphBlock:
             self.new_place(value, cluster, laid)
         if all(v.type.size == 0 for v in stored):
             return
-        streamed = {v for v in stored if v.type.nbytes >= STREAMED
-                    and isinstance(base := self.place(v).base, int) and base in self.low.outputs}
-        kernel, values = laid.kernel(
-            streamed, lambda nest, past: nest_tiles.emit(nest, self.low.target, past))
+        kernel, values = laid.kernel(self._streamed(stored), self.low.machine.nest)
         places = tuple(self.place(v) for v in values)
         label = "+".join(n.op for n in cluster.nodes)
         self.low.nests.append((label, laid.made.nest))
         self.low.emit(self.out, Call(kernel, places, label, tuple(cluster.nodes)), places)
 
+    def _streamed(self, stored: set[Value]) -> set[Value]:
+        """The outputs that are written past the caches."""
+        least = self.low.machine.memory.streamed
+        return set() if least is None else {
+            v for v in stored if v.type.nbytes >= least
+            and isinstance(base := self.place(v).base, int) and base in self.low.outputs}
+
     def _as_update(self, cluster: Cluster, laid: Laid, stored: set[Value]) -> Update | None:
         """The cluster as an update of parameters; None if it is none, or not flat."""
         if not all(v in self.replaced for v in stored):
             return None
-        found = laid.flat(self.low.target)
+        found = laid.flat(self.low.machine)
         if found is None:
             return None
         kernel, values = found
@@ -377,7 +347,7 @@ class GraphBlock:
                 self.new_place(value, u.cluster, u.laid)
             label = "+".join(n.op for n in u.cluster.nodes)
             self.low.nests.append((label, u.laid.made.nest))
-        kernel, heads = many([u.kernel for u in updates])
+        kernel, heads = self.low.machine.many([u.kernel for u in updates])
         places = tuple(self.place(v) for u in updates for v in u.values)
         nodes = tuple(n for u in updates for n in u.cluster.nodes)
         self.low.emit(self.out, Call(kernel, places, label, nodes, heads=heads), places)
@@ -400,9 +370,9 @@ class GraphBlock:
     def nest_of(self, cluster: Cluster) -> Nest:
         """The loops of a cluster."""
         stored = {r for n in cluster.nodes for r in n.results if r in self.schedule.stored}
-        nest = build_nest(as_group(cluster), self.schedule.inline, stored, self.low.target)
+        nest = build_nest(as_group(cluster), self.schedule.inline, stored)
         self.resolve(nest)
-        keep_expensive(nest, cycles)
+        keep_expensive(nest, self.low.machine.cycles)
         return nest
 
     def resolve(self, nest: Nest) -> None:
@@ -425,73 +395,16 @@ class GraphBlock:
             for v in node.operands:  # computed where they belong: nothing is left to copy
                 self.low.copy(self.out, self._part_place(v, cluster), self.place(v), v.type.nbytes)
             return
-        op = lookup(node.op)
-        if op.kernels is None:
-            raise TypeError(f"the op {node.op} cannot be lowered")
         key = plan_key(node)
         plan = self.low.plans.get(key)
         if plan is None:
-            plan = self.low.plans[key] = op.kernels(node, self.low.target)
+            plan = self.low.plans[key] = self.low.machine.plan(node)
         table = {f"in{i}": self.place(v) for i, v in enumerate(node.operands)}
         for i, r in enumerate(node.results):
             table[f"out{i}"] = self.new_place(r, cluster, None)
-        self._run_plan(plan, table, node.op, (node,), node.operands)
+        self.run_plan(plan, table, node.op, (node,), node.operands)
 
-    def _with_epilogue(self, attached: Attached, cluster: Cluster) -> None:
-        """A contraction whose tile stores do the work of the cluster."""
-        node = attached.contraction
-        fused = signature(attached.fused)
-        key = (*plan_key(node), attached.result.type, fused)
-        plan = self.low.plans.get(key) if fused is not None else None
-        if plan is None:
-            plan = lookup(node.op).kernels(  # type: ignore[misc]
-                node, self.low.target, attached.fused  # type: ignore[call-arg]
-            )
-            if fused is not None:
-                self.low.plans[key] = plan
-        table = {f"in{i}": self.place(v) for i, v in enumerate(node.operands)}
-        tiles = InTiles(attached.fused, self.reads(node)) \
-            if isinstance(attached.fused, Fused) and attached.fused.replaces else None
-        places = [self.new_place(v, cluster, tiles) for v in attached.results]
-        table["out0"] = places[0]
-        extra = [*(self.place(v) for v in attached.fused.operands), *places[1:]]
-        table.update((f"epilogue{i}", p) for i, p in enumerate(extra))
-        label = "+".join([node.op, *(n.op for n in cluster.nodes)])
-        stores = [Store(v, Index.of(0), e)
-                  for v, e in zip(attached.results, attached.fused.roots, strict=True)]
-        shown = Nest("row", (), [Phase((), stores)])
-        self.low.nests.append((f"{label} (in the tile stores)", shown))
-        self._run_plan(plan, table, label, (node, *cluster.nodes), node.operands)
-
-    def _pair(self, pair: ConvPair, cluster: Cluster) -> None:
-        """A convolution and the depthwise one that reads it."""
-        table = {f"in{i}": self.place(v) for i, v in enumerate(pair.operands)}
-        table["out0"] = self.new_place(pair.second.result, cluster, None)
-        for i, v in enumerate((*pair.first.operands, *pair.second.operands)):
-            table[f"epilogue{i}"] = self.place(v)
-        label = "+".join(n.op for n in pair.nodes)
-        for stage in (pair.first, pair.second):
-            if stage.fused is not None:
-                store = Store(stage.result, Index.of(0), stage.fused.root)
-                shown = Nest("row", (), [Phase((), [store])])
-                self.low.nests.append((f"{label} (in the tile stores)", shown))
-        self._run_plan(pair.plan, table, label, tuple(pair.nodes), pair.operands)
-
-    def _attention(self, whole: Attention, cluster: Cluster) -> None:
-        """Two products and the rows between them as one kernel."""
-        operands = (*whole.scores.operands, whole.mix.operands[1])
-        table = {f"in{i}": self.place(v) for i, v in enumerate(operands)}
-        for value in whole.stored:
-            self.new_place(value, cluster, None)
-        table["out0"] = self.new_place(whole.mix.result, cluster, None)
-        for i, v in enumerate(whole.operands):
-            table[f"nest{i}"] = self.place(v)
-        label = "+".join(["matmul", *(n.op for n in whole.softmax.nodes), "matmul"])
-        self.low.nests.append((f"{label} (by rows)", whole.nest))
-        nodes = (whole.scores, *whole.softmax.nodes, whole.mix)
-        self._run_plan(whole.plan, table, label, nodes, operands)
-
-    def _run_plan(
+    def run_plan(
         self, plan: KernelPlan, table: dict[str, Place], label: str, nodes: tuple[Node, ...],
         operands: Sequence[Value],
     ) -> None:
@@ -676,7 +589,7 @@ class GraphBlock:
         """Rows of sequences and outputs are walked by the loop counter."""
         n, k = node.attrs["carried"], node.attrs["sequences"]
         first = n + k + bool(node.attrs["limited"])
-        parts = split_rows(node) if self.low.frame is None else None
+        parts = self.low.machine.cut(node) if self.low.frame is None else None
         carried = [self.new_place(r, cluster, None) for r in node.results[:n]]
         stacked = [self.new_place(r, cluster, None) for r in node.results[n:]]
         init = [self.place(v) for v in node.operands[:n]]
@@ -748,13 +661,3 @@ _CONTROL: dict[str, Callable[[GraphBlock, Node, Cluster], None]] = {
     "cond": GraphBlock.cond, "while": GraphBlock.while_, "scan": GraphBlock.scan,
     "print": GraphBlock.host, "host_call": GraphBlock.host, "check": GraphBlock.check,
 }
-
-
-def _mark_reused(graph: Graph) -> None:
-    """Matrices that several products read alike (the weights of unrolled steps) are packed once
-    for all of them."""
-    uses = Counter(n.operands[1] for n in graph.nodes
-                   if n.op == "matmul" and n.attrs["transpose_b"] and n.operands[1].type.rank == 2)
-    for value, count in uses.items():
-        if count > 1 and value.kind != FROZEN:
-            value.kind = REUSED

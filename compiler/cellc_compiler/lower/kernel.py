@@ -1,25 +1,24 @@
-"""A kernel: one LLVM function over a fixed number of tasks.
+"""A kernel: code over a fixed number of independent tasks.
 
-The ABI is `define hidden void @KERNEL(ptr %bufs, i64 %lo, i64 %hi)`: `bufs` points to the data
-pointers of the kernel's buffers (inputs, then outputs, then scratch), and the call does the
-tasks `lo..hi-1`. The number of tasks follows from shapes and target alone, so results depend
-neither on the number of threads nor on which thread did which task.
+It is called with the addresses of its buffers (inputs, then outputs, then scratch) and with `lo`
+and `hi`, and does the tasks `lo..hi-1`. The number of tasks follows from shapes and target alone,
+so results depend neither on the number of threads nor on which thread did which task. What the
+code is, is the back end's own business.
 """
 
 from __future__ import annotations
 
-from cellc_runtime.records import dataclass
+from typing import Any
 
-PLACEHOLDER = "KERNEL"
-"""The name a kernel's function carries in its text; equal text means equal kernel."""
+from cellc_runtime.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """LLVM text of one kernel, with what is needed to call it.
+    """One kernel, with what is needed to call it.
 
     Attributes:
-        body: definitions, declarations and globals; the entry is called `@KERNEL`.
+        code: what the back end builds; hashable, and equal codes do the same.
         ntasks: number of independent tasks.
         buffers: number of pointers in `bufs`.
         cost: estimated cycles of the whole kernel on one core.
@@ -27,13 +26,13 @@ class Kernel:
             size read their sizes there, so that many calls share one.
     """
 
-    body: str
+    code: Any
     ntasks: int
     buffers: int
     cost: float
     numbers: tuple[int, ...] = ()
 
     @property
-    def does(self) -> tuple[str, tuple[int, ...]]:
+    def does(self) -> tuple[Any, tuple[int, ...]]:
         """What tells it from kernels that do something else."""
-        return self.body, self.numbers
+        return self.code, self.numbers

@@ -172,7 +172,7 @@ def _is_by_rows(node: Node, marks: Sequence[bool], rows: int) -> bool:
     Raises:
         NotByRows: they are, and others, or no rule says so.
     """
-    if lookup(node.op).kernels is not None and node.op not in _KERNELS:
+    if lookup(node.op).opaque and node.op not in _KERNELS:
         raise NotByRows(node.op)
     if node.op in ("reshape", "broadcast_to", "iota"):
         # What is the same for every row has that many rows by its type alone.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from cellc_runtime.packing import Packing
 from cellc_runtime.records import dataclass, field
@@ -13,7 +14,7 @@ from .instructions import Call, Instruction, Place, slots_of
 from .memory import ALIGN, Buffer
 from .plan import Step
 
-Does = tuple[str, tuple[int, ...]]
+Does = tuple[Any, tuple[int, ...]]
 """See `Kernel.does`."""
 
 
@@ -95,10 +96,11 @@ class Kept:
     Args:
         first: the slot of the first block; those of others follow.
         frozen: the slots of parameters that no call writes.
+        align: bytes; what values in one block begin at a multiple of.
     """
 
-    def __init__(self, first: int, frozen: Iterable[int]) -> None:
-        self.first = first
+    def __init__(self, first: int, frozen: Iterable[int], align: int = ALIGN) -> None:
+        self.first, self.align = first, align
         self.frozen = {"const", *frozen}
         self.blocks: list[KeptBlock] = []
         self.found: dict[tuple[Does, tuple[Place, ...]], Place] = {}
@@ -117,7 +119,7 @@ class Kept:
         places = []
         for nbytes in sizes:
             places.append(Place(slot, block.nbytes))
-            block.nbytes += max(-(-nbytes // ALIGN), 1) * ALIGN
+            block.nbytes += max(-(-nbytes // self.align), 1) * self.align
         return places
 
     def same(self, place: Place) -> bool:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cellc_runtime.target import Target
-
 from ..fusion.clusters import Cluster
 from ..ir.graph import Graph, Value
 from . import checks
@@ -19,24 +17,29 @@ from .graph_block import GraphBlock, Lowering
 from .instructions import Call, Instruction, Place
 from .kernel import Kernel
 from .lowered import Kept, Lowered
+from .machine import Machine
 from .memory import Buffer
 
 
 def lower(
-    graph: Graph, target: Target, on_kernel: Callable[[Kernel], None] | None = None
+    graph: Graph, machine: Machine, on_kernel: Callable[[Kernel], None] | None = None
 ) -> Lowered:
     """Lower a whole graph; slots are its inputs, its outputs, its updates, and what is kept.
 
     Args:
         graph: after all passes.
-        target: what to generate code for.
+        machine: what to generate code for.
         on_kernel: called with the kernel of each call as soon as it is known.
+
+    Raises:
+        NoRule: the back end cannot compute an op.
     """
     parts = split(graph)
     first = len(graph.inputs)
     slot = first + len(graph.outputs) + len(graph.updates)
-    kept = Kept(slot, (i for i, v in enumerate(parts.main.inputs) if is_frozen(v)))
-    low = Lowering(target, kept, on_kernel)
+    kept = Kept(slot, (i for i, v in enumerate(parts.main.inputs) if is_frozen(v)),
+                machine.memory.align)
+    low = Lowering(machine, kept, on_kernel)
     held = kept.values([v.type.nbytes for v in parts.kept])
     env: dict[Value, Place] = {v: Place(i) for i, v in enumerate(parts.main.inputs[:first])}
     env.update(zip(parts.kept, held, strict=True))
@@ -82,7 +85,7 @@ def _lower_main(
 
 def _lower_ahead(low: Lowering, parts: Split, held: list[Place]) -> list[Buffer]:
     """What fills the block of kept values; the buffers it needs meanwhile."""
-    ahead = Lowering(low.target, on_kernel=low.on_kernel)
+    ahead = Lowering(low.machine, on_kernel=low.on_kernel)
     ahead.constants, ahead.pool, ahead.nests = low.constants, low.pool, low.nests
     env: dict[Value, Place] = {v: Place(i) for i, v in enumerate(parts.ahead.inputs)}
     wanted = dict(zip(parts.ahead.outputs, held, strict=True))

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from cellc_runtime.records import dataclass, field
 
 ALIGN = 64
+"""Bytes; what a buffer begins at a multiple of where its machine does not say otherwise."""
 
 
 @dataclass(slots=True, eq=False)
@@ -28,11 +29,12 @@ class Buffer:
     offset: int = 0
     name: str = ""
     frame: Frame | None = None
+    align: int = ALIGN
 
     @property
     def size(self) -> int:
         """Bytes rounded up to the alignment."""
-        return max(-(-self.nbytes // ALIGN) * ALIGN, ALIGN)
+        return max(-(-self.nbytes // self.align) * self.align, self.align)
 
 
 @dataclass(slots=True, eq=False)

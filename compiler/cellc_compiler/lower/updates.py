@@ -9,13 +9,14 @@ updated by one call, whose chunks all threads share: none pays for a region of i
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from typing import Any
 
 from cellc_runtime.records import dataclass, field
 
-from ..backends.cpu.nests.flat import Flat
 from ..fusion.clusters import SCALARS, Cluster
 from ..ir.graph import Graph, Value
 from .alike import Laid
+from .machine import Flat
 
 SMALL_CYCLES = 250_000.0
 """An update of less work waits for others; its gradient then lives until they are ready."""
@@ -49,10 +50,10 @@ class Update:
 
 @dataclass(slots=True)
 class Waiting:
-    """Updates to come, by their kernels' text, in any order: no two of them touch one value, and
+    """Updates to come, by their kernels' code, in any order: no two of them touch one value, and
     none replaces a number that another reads."""
 
-    updates: dict[str, list[Update]] = field(default_factory=dict)
+    updates: dict[Any, list[Update]] = field(default_factory=dict)
     touched: set[Value] = field(default_factory=set)
     stored: set[Value] = field(default_factory=set)
     counted: set[Value] = field(default_factory=set)
@@ -60,7 +61,7 @@ class Waiting:
 
     def add(self, update: Update) -> None:
         """Let one more wait."""
-        self.updates.setdefault(update.kernel.body, []).append(update)
+        self.updates.setdefault(update.kernel.code, []).append(update)
         self.touched |= update.touched
         self.stored |= update.stored
         self.counted |= update.counted

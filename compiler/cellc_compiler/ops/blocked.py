@@ -8,46 +8,20 @@ the row and column where they start to read, so padding is nothing but a border 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
-from cellc_runtime.lazy import lazy_module
-from cellc_runtime.target import Target
 
 from ..ir.graph import Node
 from ..ir.op import REQUIRED, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType, prod
-from ..lower.plan import KernelPlan, Step
 from ._views import widened
 from .conv import Conv2d, Pair
 from .elementwise import check_dtype, same_dtype
 from .pool import MaxPool2d
-
-if TYPE_CHECKING:
-    from ..backends.cpu.kernels.blocked import (
-        conv as conv_block,
-    )
-    from ..backends.cpu.kernels.blocked import (
-        pack as conv_block_pack,
-    )
-    from ..backends.cpu.kernels.blocked import (
-        pool as conv_block_pool,
-    )
-    from ..backends.cpu.kernels.blocked import (
-        reorder as conv_block_reorder,
-    )
-    from ..backends.cpu.kernels.blocked import (
-        tile as conv_block_tile,
-    )
-    from ..backends.cpu.llvm.text import Function, V
-    from ..backends.cpu.nests.epilogue import BlockFused
-else:  # kernel families load when one is generated
-    conv_block, conv_block_pack, conv_block_pool, conv_block_reorder, conv_block_tile = (
-        lazy_module(f"cellc_compiler.backends.cpu.kernels.blocked.{name}")
-        for name in ("conv", "pack", "pool", "reorder", "tile"))
 
 BLOCK_DTYPES = (dtypes.float32, dtypes.float64)
 _GIVEN = (*BLOCK_DTYPES, dtypes.float16, dtypes.bfloat16)
@@ -113,6 +87,7 @@ class ToBlocked(_Internal):
     """
 
     name = "to_blocked"
+    opaque = True
     attrs = {"block": REQUIRED}
     dtypes = _GIVEN
 
@@ -123,14 +98,6 @@ class ToBlocked(_Internal):
 
     def reference(self, x: Array, *, block: int) -> Array:
         return to_blocks(widened(x)[0], block)
-
-    def kernels(self, node: Node, target: Target) -> KernelPlan:
-        if node.result.type.size == 0:
-            return KernelPlan(())
-        x = node.operands[0].type
-        kernel = conv_block_reorder.to_blocked_kernel(
-            x.dims, node.attrs["block"], x.dtype, target)
-        return KernelPlan((Step(kernel, ("in0", "out0")),))
 
     def samples(self) -> Sequence[Sample]:
         return (Sample((Spec((2, 5, 3, 7)),), {"block": 4}, grad=False),
@@ -149,6 +116,7 @@ class FromBlocked(_Internal):
     """
 
     name = "from_blocked"
+    opaque = True
     attrs = {"channels": REQUIRED, "size": REQUIRED, "origin": (0, 0), "dtype": None}
 
     def infer(self, x: TensorType, *, channels: int, size: Pair, origin: Pair,
@@ -168,14 +136,6 @@ class FromBlocked(_Internal):
         (y, z), (h, w) = origin, size
         out = from_blocks(x[:, :, y: y + h, z: z + w], channels)
         return out.astype(dtype.numpy) if dtype is not None else out
-
-    def kernels(self, node: Node, target: Target) -> KernelPlan:
-        out = node.result.type
-        if out.size == 0:
-            return KernelPlan(())
-        kernel = conv_block_reorder.from_blocked_kernel(
-            node.operands[0].type.dims, out.dims, node.attrs["origin"], out.dtype, target)
-        return KernelPlan((Step(kernel, ("in0", "out0")),))
 
     def samples(self) -> Sequence[Sample]:
         return (Sample((Spec((2, 2, 3, 7, 4)),), {"channels": 5, "size": (3, 7)}, grad=False),
@@ -204,6 +164,7 @@ class Conv2dBlocked(_Internal):
     """
 
     name = "conv2d_blocked"
+    opaque = True
     operands = ("input", "weight")
     attrs = {"block": REQUIRED, "size": REQUIRED, "origin": (0, 0), "stride": (1, 1),
              "dilation": (1, 1), "groups": 1, "spread": (1, 1)}
@@ -248,39 +209,6 @@ class Conv2dBlocked(_Internal):
         out = out.reshape(n, *spread, parts, h, w_).transpose(0, 3, 4, 1, 5, 2)
         return to_blocks(out.reshape(n, parts, h * spread[0], w_ * spread[1]), block)
 
-    def problem(self, node: Node, border: tuple[int, int, int, int]) -> conv_block_tile.BlockConv:
-        """The kernel family's description of a node."""
-        x, w, a = node.operands[0].type.dims, node.operands[1].type.dims, node.attrs
-        oc, ic, kh, kw = w
-        oh, ow = a["size"]
-        return conv_block_tile.BlockConv(
-            n=x[0], c=ic * a["groups"], oc=oc, bi=x[4], bo=a["block"], ph=x[2],
-            pw=x[3], oh=oh, ow=ow, kh=kh, kw=kw, stride=a["stride"], dilation=a["dilation"],
-            origin=a["origin"], border=border, groups=a["groups"], dtype=node.result.dtype,
-            spread=a["spread"])
-
-    def kernels(self, node: Node, target: Target, epilogue: BlockFused | None = None) -> KernelPlan:
-        """Packing of the weights and the convolution; `epilogue` is applied to accumulators."""
-        if node.result.type.size == 0:
-            return KernelPlan(())
-        p = self.problem(node, epilogue.border if epilogue else (0, 0, 0, 0))
-        tile = conv_block_tile.choose_tile(p, target)
-        operands = epilogue.operands if epilogue else ()
-        emit = None
-        if epilogue is not None:
-            fused = epilogue
-
-            def emit(f: Function, acc: V, spot: conv_block.Spot, at: tuple[int, int, int]) -> V:
-                return fused.emit(f, target, acc, spot, at)
-
-        kernel = conv_block.block_kernel(p, tile, target, emit, len(operands))
-        extra = tuple(f"epilogue{i}" for i in range(len(operands)))
-        given = node.operands[1].dtype
-        steps = (Step(conv_block_pack.pack_kernel(p, tile.ov, given, target), ("in1", "packed_w")),
-                 Step(kernel, ("in0", "packed_w", "out0", *extra)))
-        return KernelPlan(steps, {"packed_w": conv_block.packed_bytes(p)},
-                          conv_block.packing(p, tile.ov, given, "packed_w"))
-
     def samples(self) -> Sequence[Sample]:
         def pair(x: tuple[int, ...], w: tuple[int, ...], **attrs: Any) -> Sample:
             return Sample((Spec(x), Spec(w)), attrs, grad=False)
@@ -310,6 +238,7 @@ class MaxPool2dBlocked(_Internal):
     """
 
     name = "max_pool2d_blocked"
+    opaque = True
     attrs = {"inner": REQUIRED, "kernel": REQUIRED, "stride": (1, 1), "dilation": (1, 1),
              "pads": (0, 0, 0, 0), "ceil_mode": False}
 
@@ -327,17 +256,6 @@ class MaxPool2dBlocked(_Internal):
         image = x[:, :, top: top + h, left: left + w].transpose(0, 1, 4, 2, 3)
         out = MaxPool2d().reference(image.reshape(n, cb * b, h, w), indices=False, **attrs)
         return to_blocks(out, b)
-
-    def kernels(self, node: Node, target: Target, epilogue: BlockFused | None = None) -> KernelPlan:
-        """One kernel; of an `epilogue` it takes the border."""
-        x, out, a = node.operands[0].type, node.result.type, node.attrs
-        if prod(out.dims) == 0:
-            return KernelPlan(())
-        windows = MaxPool2d().windows((a["inner"][2], a["inner"][3]), a)
-        border = epilogue.border if epilogue else (0, 0, 0, 0)
-        kernel = conv_block_pool.max_kernel(
-            x.dims, windows, a["inner"][:2], border, x.dtype, target)
-        return KernelPlan((Step(kernel, ("in0", "out0")),))
 
     def samples(self) -> Sequence[Sample]:
         return (Sample((Spec((1, 2, 6, 7, 16)),),

@@ -3,72 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
-
-from cellc_runtime.dtypes import DType
-from cellc_runtime.lazy import lazy_module
-from cellc_runtime.target import Target
 
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import NUMBERS, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType, broadcast_shapes, prod
-from ..lower.plan import KernelPlan, Step
 from . import _identities, _rows
 from ._batching import pointwise
 from ._complex import conj
 from ._views import widened
 from .elementwise import same_dtype, unbroadcast
-
-if TYPE_CHECKING:
-    from ..backends.cpu.kernels.gemm import product as gemm
-    from ..backends.cpu.llvm import convert
-    from ..backends.cpu.llvm.text import Function, V
-    from ..backends.cpu.nests.epilogue import Fused
-    from ..lower import ahead
-else:  # kernel families load when one is generated
-    ahead = lazy_module("cellc_compiler.lower.ahead")
-    convert = lazy_module("cellc_compiler.backends.cpu.llvm.convert")
-    gemm = lazy_module("cellc_compiler.backends.cpu.kernels.gemm.product")
-
-
-_FETCHED_BYTES = 1 << 18
-"""What is smaller and read by an epilogue is likely to be near."""
-
-
-def batch_strides(own: tuple[int, ...], out: tuple[int, ...]) -> tuple[int, ...]:
-    """Matrices of an operand per step of each output batch dimension (0: broadcast)."""
-    padded = (1,) * (len(out) - len(own)) + own
-    return tuple(0 if d == 1 else prod(padded[i + 1:]) for i, d in enumerate(padded))
-
-
-def _tile_epilogue(fused: Fused, n: int, target: Target) -> gemm.Epilogue:
-    """A fused expression as the GEMM family takes it: rows count over the batch."""
-
-    def emit(f: Function, acc: V, row: V, col: V, lanes: int, mask: V | None) -> V:
-        flat = f.add(f.mul(row, f.i64(n)), col)
-        out = fused.emit(f, target, acc, flat, col, lanes, mask)
-        return convert.exact_to_memory(f, out, fused.roots[0].dtype)
-
-    near = tuple(i for i, v in enumerate(fused.operands)
-                 if v.type.nbytes == fused.source.type.nbytes >= _FETCHED_BYTES
-                 and fused.elementwise(v))
-    return gemm.Epilogue(fused.key, emit, fused.buffers, fused.replaces, len(fused.roots) > 1, near)
-
-
-def matmul_spec(node: Node, epilogue: gemm.Epilogue | None = None,
-                stored: DType | None = None) -> gemm.MatmulSpec:
-    """The product a matmul node computes, as the GEMM family takes it; an epilogue may store
-    another type."""
-    x, y, out = node.operands[0].shape, node.operands[1].shape, node.result.shape
-    ta, tb = node.attrs["transpose_a"], node.attrs["transpose_b"]
-    return gemm.MatmulSpec(
-        m=out[-2], n=out[-1], k=x[-2] if ta else x[-1], dtype=node.operands[0].dtype,
-        batch=out[:-2], a_batch_strides=batch_strides(x[:-2], out[:-2]),
-        b_batch_strides=batch_strides(y[:-2], out[:-2]), trans_a=ta, trans_b=tb,
-        out_dtype=stored, epilogue=epilogue, b_constant=ahead.packs_apart(node.operands[1]),
-    )
 
 
 @register
@@ -84,6 +29,7 @@ class Matmul(Op):
     """
 
     name = "matmul"
+    opaque = True
     simplify = _identities.transposed_factors
     rows = _rows.multiplied
     sums = True
@@ -148,18 +94,6 @@ class Matmul(Op):
         else:
             dw = b.matmul(x, dy, transpose_a=not ta)
         return unbroadcast(b, dw, y.type)
-
-    def kernels(self, node: Node, target: Target,
-                epilogue: Fused | None = None) -> KernelPlan:
-        """The GEMM kernels; `epilogue` is applied to accumulators before the store."""
-        n = node.result.shape[-1]
-        spec = matmul_spec(node)
-        if epilogue is not None:
-            spec = matmul_spec(node, _tile_epilogue(epilogue, n, target), epilogue.roots[0].dtype)
-        plan = gemm.matmul_kernels(spec, target)
-        names = {"a": "in0", "b": "in1", "out": "out0"}
-        steps = [Step(k, tuple(names.get(r, r) for r in roles)) for k, roles in plan.kernels]
-        return KernelPlan(tuple(steps), dict(plan.scratch), dict(plan.packing))
 
     def samples(self) -> Sequence[Sample]:
         def pair(a: tuple[int, ...], c: tuple[int, ...], **attrs: bool) -> Sample:

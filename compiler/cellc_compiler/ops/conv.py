@@ -7,34 +7,17 @@ other two, to any order. A transposed convolution is `conv2d_backward_data`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-
-from cellc_runtime.lazy import lazy_module
-from cellc_runtime.target import Target
 
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import FLOATS, REQUIRED, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType, prod
-from ..lower.plan import KernelPlan, Step
 from . import _rows
 from ._batching import convolved, weighed
 from ._views import widened
 from .elementwise import same_dtype
-
-if TYPE_CHECKING:
-    from ..backends.cpu.kernels import scatter
-    from ..backends.cpu.kernels.conv import plans as families
-    from ..backends.cpu.kernels.conv import taps as conv_taps
-    from ..backends.cpu.kernels.gemm import product as gemm
-    from ..backends.cpu.llvm.text import Function, V
-    from ..backends.cpu.nests.epilogue import Fused
-else:  # kernel families load when one is generated
-    families = lazy_module("cellc_compiler.backends.cpu.kernels.conv.plans")
-    conv_taps = lazy_module("cellc_compiler.backends.cpu.kernels.conv.taps")
-    gemm = lazy_module("cellc_compiler.backends.cpu.kernels.gemm.product")
-    scatter = lazy_module("cellc_compiler.backends.cpu.kernels.scatter")
 
 Pair = tuple[int, int]
 Attrs = dict[str, Any]
@@ -83,94 +66,6 @@ def check_conv(name: str, x: TensorType, w: TensorType, attrs: Attrs) -> TensorT
     return TensorType((n, oc, oh, ow), dtype)
 
 
-def conv_spec(x: TensorType, w: TensorType, attrs: Attrs) -> families.ConvSpec:
-    """The kernel family's description of `conv2d(x, w)`."""
-    (n, c, h, width), (oc, _, kh, kw) = x.dims, w.dims
-    return families.ConvSpec(n, c, h, width, oc, kh, kw, attrs["stride"], attrs["dilation"],
-                    attrs["pads"], attrs["groups"], x.dtype)
-
-
-def tile_epilogue(fused: Fused, target: Target) -> conv_taps.Epilogue:
-    """A fused expression as the convolution family takes it."""
-
-    def emit(f: Function, acc: V, channel: V, at: V, lanes: int, mask: V | None) -> V:
-        return fused.emit(f, target, acc, at, channel, lanes, mask)
-
-    return emit
-
-
-def is_pointwise(spec: families.ConvSpec) -> bool:
-    """Whether a convolution is a matrix product over channels at each pixel.
-
-    The chain over input channels is the same, so this is a choice of speed alone; a handful of
-    pixels is better served by the convolution kernels.
-    """
-    return (
-        (spec.kh, spec.kw) == (1, 1) and spec.stride == (1, 1) and spec.groups == 1
-        and not any(spec.pads) and spec.h * spec.w >= 16
-    )
-
-
-def _pointwise_plan(
-    spec: families.ConvSpec, target: Target, fused: Fused | None
-) -> KernelPlan:
-    """out[image] = w @ x[image], over [oc, c] and [c, pixels]."""
-    pixels = spec.h * spec.w
-
-    def emit(f: Function, acc: V, row: V, col: V, lanes: int, mask: V | None) -> V:
-        assert fused is not None
-        channel = f.binary("urem", row, f.i64(spec.oc)) if spec.n > 1 else row
-        flat = f.add(f.mul(row, f.i64(pixels)), col)
-        return fused.emit(f, target, acc, flat, channel, lanes, mask)
-
-    epilogue = None if fused is None else gemm.Epilogue(fused.key, emit, fused.buffers)
-    plan = gemm.matmul_kernels(
-        gemm.MatmulSpec(
-            m=spec.oc, n=pixels, k=spec.c, dtype=spec.dtype, batch=(spec.n,),
-            a_batch_strides=(0,), b_batch_strides=(1,), epilogue=epilogue,
-        ),
-        target,
-    )
-    return _product_plan(plan, {"a": "in1", "b": "in0", "out": "out0"})
-
-
-def _pointwise_backward_plan(spec: families.ConvSpec, target: Target) -> KernelPlan:
-    """dx[image] = w.T @ dy[image], over [c, oc] and [oc, pixels]: the chain over output channels
-    that the convolution kernels have."""
-    plan = gemm.matmul_kernels(
-        gemm.MatmulSpec(
-            m=spec.c, n=spec.h * spec.w, k=spec.oc, dtype=spec.dtype, batch=(spec.n,),
-            a_batch_strides=(0,), b_batch_strides=(1,), trans_a=True,
-        ),
-        target,
-    )
-    return _product_plan(plan, {"a": "in1", "b": "in0", "out": "out0"})
-
-
-def _product_plan(plan: gemm.MatmulPlan, names: dict[str, str]) -> KernelPlan:
-    """A matrix product's plan under the driver's names of buffers."""
-    steps = [Step(k, tuple(names.get(r, r) for r in roles)) for k, roles in plan.kernels]
-    return KernelPlan(tuple(steps), dict(plan.scratch), dict(plan.packing))
-
-
-def adopt(plan: families.Plan, names: dict[str, str]) -> KernelPlan:
-    """A kernel family's plan under the driver's names of buffers."""
-    def role(r: str) -> str:
-        if r[0] == "e" and r[1:].isdigit():
-            return f"epilogue{r[1:]}"
-        return names.get(r, r)
-
-    return KernelPlan(tuple(Step(k, tuple(role(r) for r in roles)) for k, roles in plan.steps),
-                      dict(plan.scratch))
-
-
-def zeros_plan(ty: TensorType, target: Target) -> KernelPlan:
-    """Kernels that fill the result with zeros (nothing to sum over)."""
-    if ty.size == 0:
-        return KernelPlan(())
-    return KernelPlan((Step(scatter.fill_kernel(ty.nbytes, target), ("out0",)),))
-
-
 def _windows(hw: Pair, kernel: Pair, attrs: Attrs) -> Iterator[tuple[int, int, Any, Any]]:
     """Reference: tap row and column, with the padded image's rows and columns it meets."""
     oh, ow = output_hw(hw, kernel, attrs)
@@ -205,6 +100,7 @@ class Conv2d(Op):
     """
 
     name = "conv2d"
+    opaque = True
     rows = _rows.image
     sums = True
     operands = ("input", "weight")
@@ -235,20 +131,6 @@ class Conv2d(Op):
         return [b.conv2d_backward_data(dys[0], w, size=x.shape[2:], **node.attrs),
                 b.conv2d_backward_weight(x, dys[0], kernel=w.shape[2:], **node.attrs)]
 
-    def kernels(self, node: Node, target: Target, epilogue: Fused | None = None) -> KernelPlan:
-        """Convolution kernels; `epilogue` is applied to accumulators before the store."""
-        if node.result.type.size == 0:
-            return KernelPlan(())
-        spec = conv_spec(node.operands[0].type, node.operands[1].type, node.attrs)
-        if is_pointwise(spec):
-            return _pointwise_plan(spec, target, epilogue)
-        if epilogue is None:
-            plan = families.conv_forward(spec, target)
-        else:
-            extra = len(epilogue.operands)
-            plan = families.conv_forward(spec, target, tile_epilogue(epilogue, target), extra)
-        return adopt(plan, {"x": "in0", "w": "in1", "out": "out0"})
-
     def samples(self) -> Sequence[Sample]:
         def pair(x: tuple[int, ...], w: tuple[int, ...], **attrs: Any) -> Sample:
             return Sample((Spec(x), Spec(w)), attrs)
@@ -274,6 +156,7 @@ class Conv2dBackwardData(Op):
     """
 
     name = "conv2d_backward_data"
+    opaque = True
     sums = True
     operands = ("dy", "weight")
     attrs = {"size": REQUIRED, **WINDOW}
@@ -313,15 +196,6 @@ class Conv2dBackwardData(Op):
         return [b.conv2d(dys[0], w, **attrs),
                 b.conv2d_backward_weight(dys[0], dy, kernel=w.shape[2:], **attrs)]
 
-    def kernels(self, node: Node, target: Target) -> KernelPlan:
-        if node.result.type.size == 0:
-            return KernelPlan(())
-        spec = conv_spec(node.result.type, node.operands[1].type, node.attrs)
-        if is_pointwise(spec):
-            return _pointwise_backward_plan(spec, target)
-        names = {"dy": "in0", "w": "in1", "out": "out0"}
-        return adopt(families.conv_backward_data(spec, target), names)
-
     def samples(self) -> Sequence[Sample]:
         def pair(dy: tuple[int, ...], w: tuple[int, ...], **attrs: Any) -> Sample:
             return Sample((Spec(dy), Spec(w)), attrs)
@@ -344,6 +218,7 @@ class Conv2dBackwardWeight(Op):
     """
 
     name = "conv2d_backward_weight"
+    opaque = True
     sums = True
     operands = ("input", "dy")
     attrs = {"kernel": REQUIRED, **WINDOW}
@@ -381,14 +256,6 @@ class Conv2dBackwardWeight(Op):
         attrs = {k: v for k, v in node.attrs.items() if k != "kernel"}
         return [b.conv2d_backward_data(dy, dys[0], size=x.shape[2:], **attrs),
                 b.conv2d(x, dys[0], **attrs)]
-
-    def kernels(self, node: Node, target: Target) -> KernelPlan:
-        x = node.operands[0]
-        if x.shape[0] == 0:
-            return zeros_plan(node.result.type, target)
-        spec = conv_spec(x.type, node.result.type, node.attrs)
-        return adopt(families.conv_backward_weight(spec, target),
-                     {"x": "in0", "dy": "in1", "out": "out0"})
 
     def samples(self) -> Sequence[Sample]:
         def pair(x: tuple[int, ...], dy: tuple[int, ...], **attrs: Any) -> Sample:

@@ -8,27 +8,18 @@ floats are computed in float32 and rounded once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from cellc_runtime import dtypes
-from cellc_runtime.lazy import lazy_module
-from cellc_runtime.target import Target
 
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import FLOATS, REQUIRED, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType
-from ..lower.plan import KernelPlan
 from . import _rows
 from ._batching import merged
 from ._views import widened
-from .conv import adopt, zeros_plan
-
-if TYPE_CHECKING:
-    from ..backends.cpu.kernels import pool
-else:  # kernel families load when one is generated
-    pool = lazy_module("cellc_compiler.backends.cpu.kernels.pool")
 
 Pair = tuple[int, int]
 Attrs = dict[str, Any]
@@ -36,7 +27,6 @@ Windows = list[list[int]]
 """Per window along an axis, the positions it covers (inside the image, ascending)."""
 
 SLIDING = {"kernel": REQUIRED, "stride": (1, 1), "pads": (0, 0, 0, 0), "ceil_mode": False}
-_ROLES = {"x": "in0", "out": "out0", "indices": "out1"}
 
 
 def _sliding(size: int, kernel: int, stride: int, dilation: int, pads: Pair,
@@ -148,15 +138,12 @@ def image_size(x: TensorType) -> Pair:
 class _Pool(Op):
     """Base: how windows follow from the attributes."""
 
+    opaque = True
     batch = merged
 
     def windows(self, hw: Pair, attrs: Attrs) -> tuple[Windows, Windows]:
         """Row and column windows over an image of `hw`."""
         raise TypeError(f"{self.name} has no windows")
-
-    def spec(self, x: TensorType, attrs: Attrs) -> Any:
-        """The kernel family's description over images of type `x`."""
-        raise TypeError(f"{self.name} has no kernels")
 
     def pooled(self, x: TensorType, attrs: Attrs) -> TensorType:
         """The type of the pooled images.
@@ -191,12 +178,6 @@ class _Sliding(_Pool):
                      attrs["ceil_mode"])[0] for k in range(2))
         return rows, columns
 
-    def spec(self, x: TensorType, attrs: Attrs) -> pool.PoolSpec:
-        n, c, h, w = x.dims
-        return pool.PoolSpec(n, c, h, w, attrs["kernel"], attrs["stride"],
-                             attrs.get("dilation", (1, 1)), attrs["pads"], attrs["ceil_mode"],
-                             x.dtype)
-
 
 class _Adaptive(_Pool):
     def counts(self, hw: Pair, attrs: Attrs) -> Pair:
@@ -208,11 +189,6 @@ class _Adaptive(_Pool):
     def windows(self, hw: Pair, attrs: Attrs) -> tuple[Windows, Windows]:
         rows, columns = (_adaptive(hw[k], attrs["output_size"][k]) for k in range(2))
         return rows, columns
-
-    def spec(self, x: TensorType, attrs: Attrs) -> pool.AdaptiveSpec:
-        n, c, h, w = x.dims
-        rows, columns = attrs["output_size"]
-        return pool.AdaptiveSpec(n, c, h, w, rows, columns, x.dtype)
 
 
 # --- maximum ---------------------------------------------------------------------------------
@@ -236,14 +212,6 @@ class _Max(_Pool):
         attrs = {k: v for k, v in node.attrs.items() if k != "indices"}
         back: Value = b.emit(f"{self.name}_backward", node.operands[0], dys[0], **attrs)
         return [back]
-
-    def kernels(self, node: Node, target: Target) -> KernelPlan:
-        x = node.operands[0].type
-        if x.size == 0:
-            return KernelPlan(())
-        spec, indices = self.spec(x, node.attrs), node.attrs["indices"]
-        family = pool.max_pool if isinstance(self, _Sliding) else pool.adaptive_max_pool
-        return adopt(family(spec, target, indices), _ROLES)
 
 
 class _MaxBackward(_Pool):
@@ -270,15 +238,6 @@ class _MaxBackward(_Pool):
         planes = b.reshape(dys[0], shape=(n, c, x.shape[2] * x.shape[3]))
         picked = b.gather_elements(planes, flat, dim=2)
         return [None, b.reshape(picked, shape=dy.shape)]
-
-    def kernels(self, node: Node, target: Target) -> KernelPlan:
-        x = node.operands[0].type
-        if x.size == 0:
-            return KernelPlan(())
-        spec = self.spec(x, node.attrs)
-        family = (pool.max_pool_backward if isinstance(self, _Sliding)
-                  else pool.adaptive_max_pool_backward)
-        return adopt(family(spec, target), {"x": "in0", "dy": "in1", "out": "out0"})
 
 
 def _images(*cases: tuple[tuple[int, ...], Attrs], dy: Any = None) -> tuple[Sample, ...]:
@@ -421,17 +380,6 @@ class _AvgForward(_Average):
         size = node.operands[0].shape[2:]
         return [b.emit(f"{self.name}_backward", dy, size=size, **node.attrs)]
 
-    def kernels(self, node: Node, target: Target) -> KernelPlan:
-        x, attrs = node.operands[0].type, node.attrs
-        if x.size == 0:
-            return KernelPlan(())
-        spec = self.spec(x, attrs)
-        if isinstance(self, _Sliding):
-            plan = pool.avg_pool(spec, target, attrs["count_include_pad"], attrs["divisor"])
-        else:
-            plan = pool.adaptive_avg_pool(spec, target)
-        return adopt(plan, _ROLES)
-
 
 class _AvgBackward(_Average):
     """Base of the adjoints of the average pools."""
@@ -457,18 +405,6 @@ class _AvgBackward(_Average):
         dy = dys[0]
         assert dy is not None
         return [b.emit(self.forward, dy, **attrs)]
-
-    def kernels(self, node: Node, target: Target) -> KernelPlan:
-        out, attrs = node.result.type, node.attrs
-        if out.size == 0:
-            return zeros_plan(out, target)
-        spec = self.spec(out, attrs)
-        if isinstance(self, _Sliding):
-            plan = pool.avg_pool_backward(spec, target, attrs["count_include_pad"],
-                                          attrs["divisor"])
-        else:
-            plan = pool.adaptive_avg_pool_backward(spec, target)
-        return adopt(plan, {"dy": "in0", "out": "out0"})
 
 
 _AVG = {**SLIDING, "count_include_pad": True, "divisor": None}

@@ -5,33 +5,26 @@ recurrences.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from cellc_runtime import dtypes
-from cellc_runtime.lazy import lazy_module
-from cellc_runtime.target import Target
 
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import FLOATS, REAL, Array, Op, Sample, Spec, register
-from ..ir.types import TensorType, normalize_axis, prod
-from ..lower.plan import KernelPlan
+from ..ir.types import TensorType, normalize_axis
 from . import _rows
 from ._batching import along
 from ._views import crop, widened
 from .elementwise import to_dtype, widen
 from .gather import accumulated
 
-if TYPE_CHECKING:
-    from ..backends.cpu.kernels import cumulative
-else:  # kernel families load when one is generated
-    cumulative = lazy_module("cellc_compiler.backends.cpu.kernels.cumulative")
-
 
 class _Cumulative(Op):
     """Base: one chain per line, in order of the axis."""
 
+    opaque = True
     rows = _rows.whole_along("axis")
     dtypes = REAL
     kind: ClassVar[str]
@@ -43,14 +36,6 @@ class _Cumulative(Op):
         if x.rank == 0:
             raise ValueError(f"{self.name} needs at least 1 dimension, got a scalar")
         normalize_axis(axis, x.rank)
-
-    def kernels(self, node: Node, target: Target) -> KernelPlan:
-        dims, attrs = node.operands[0].shape, node.attrs
-        k = normalize_axis(attrs["axis"], len(dims))
-        return cumulative.cumulative_kernels(cumulative.CumulativeSpec(
-            self.kind, prod(dims[:k]), dims[k], prod(dims[k + 1:]),
-            attrs.get("exclusive", False), attrs.get("reverse", False),
-            node.operands[0].dtype), target)
 
 
 class _Running(_Cumulative):

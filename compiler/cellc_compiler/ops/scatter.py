@@ -8,27 +8,19 @@ skipped (MindSpore 2.10 raises on CPU in some of these ops and skips in others).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from cellc_runtime import dtypes
-from cellc_runtime.lazy import lazy_module
-from cellc_runtime.target import Target
 
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import ANY, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType, normalize_axis, prod, show_shape
-from ..lower.plan import KernelPlan
 from ._batching import scattered
 from ._views import Composite, check_indices
 from .elementwise import same_dtype
 from .gather import check_lines, check_points, wrap
-
-if TYPE_CHECKING:
-    from ..backends.cpu.kernels import scatter as families
-else:  # kernel families load when one is generated
-    families = lazy_module("cellc_compiler.backends.cpu.kernels.scatter")
 
 MODES = ("update", "add", "sub", "mul", "div", "max", "min")
 
@@ -161,6 +153,7 @@ class Scatter(_Scatter):
     """
 
     name = "scatter"
+    opaque = True
     attrs = {"axis": 0, "mode": "update", "batch_dims": 0}
     batch = scattered
 
@@ -196,14 +189,6 @@ class Scatter(_Scatter):
                     out[place] = apply_one(mode, out[place], updates[(*batch, *free, *s)])
         return out
 
-    def kernels(self, node: Node, target: Target) -> KernelPlan:
-        x, indices, _ = (v.type for v in node.operands)
-        k, batch = normalize_axis(node.attrs["axis"], x.rank), node.attrs["batch_dims"]
-        return families.scatter_kernels(families.ScatterSpec(
-            batch=prod(x.dims[:batch]), outer=prod(x.dims[batch:k]), extent=x.dims[k],
-            count=prod(indices.dims[batch:]), inner=prod(x.dims[k + 1:]), per_element=False,
-            mode=node.attrs["mode"], dtype=x.dtype, index_dtype=indices.dtype), target)
-
     def samples(self) -> Sequence[Sample]:
         i = np.array([3, 0, -1])
         out: list[Sample] = []
@@ -228,6 +213,7 @@ class ScatterLines(_Scatter):
     """
 
     name = "scatter_lines"
+    opaque = True
     attrs = {"axis": 0, "mode": "update"}
 
     def infer(self, x: TensorType, indices: TensorType, updates: TensorType, *, axis: int,
@@ -249,14 +235,6 @@ class ScatterLines(_Scatter):
     def reference(self, x: Array, indices: Array, updates: Array, *, axis: int,
                   mode: str) -> Array:
         return _elements(x, indices, updates, axis, mode)
-
-    def kernels(self, node: Node, target: Target) -> KernelPlan:
-        x, indices, _ = (v.type for v in node.operands)
-        k = normalize_axis(node.attrs["axis"], x.rank)
-        return families.scatter_kernels(families.ScatterSpec(
-            batch=1, outer=prod(x.dims[:k]), extent=x.dims[k], count=indices.dims[k],
-            inner=prod(x.dims[k + 1:]), per_element=True, mode=node.attrs["mode"],
-            dtype=x.dtype, index_dtype=indices.dtype), target)
 
     def samples(self) -> Sequence[Sample]:
         i = np.array([[0, 2, 1], [-1, 3, 0]])

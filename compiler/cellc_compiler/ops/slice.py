@@ -4,30 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-
-from cellc_runtime.lazy import lazy_module
-from cellc_runtime.target import Target
 
 from ..ir.dims import Dim, is_symbolic
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import ANY, REQUIRED, Array, Op, Sample, Spec, register
-from ..ir.types import TensorType, normalize_axis, prod, show_shape
+from ..ir.types import TensorType, normalize_axis, show_shape
 from ..loops import expr as E
 from ..loops.expr import Expr, Reader
 from ..loops.index import Index
-from ..lower.plan import KernelPlan
 from . import _rows
 from ._batching import WHOLE, along, prefixed
 from ._views import Composite, Element, between, both, crop, fill, select
 from .elementwise import same_dtype
-
-if TYPE_CHECKING:
-    from ..backends.cpu.kernels import join
-else:  # kernel families load when one is generated
-    join = lazy_module("cellc_compiler.backends.cpu.kernels.join")
 
 Ints = tuple[int, ...]
 
@@ -260,12 +251,7 @@ class JoinCopy(_Join):
     """
 
     name = "join_copy"
-
-    def kernels(self, node: Node, target: Target) -> KernelPlan:
-        out = node.result.type
-        k = normalize_axis(node.attrs["axis"], out.rank)
-        runs = [prod(v.shape[k:]) for v in node.operands]
-        return join.join_kernels(prod(out.dims[:k]), runs, out.dtype.itemsize, target)
+    opaque = True
 
     def samples(self) -> Sequence[Sample]:
         parts = tuple(Spec((3, n)) for n in (4, 1, 0, 70, 2))

@@ -7,28 +7,20 @@ of NaN undefined on CPU). Positions are int32, as MindSpore's.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from cellc_runtime import dtypes
-from cellc_runtime.lazy import lazy_module
-from cellc_runtime.target import Target
 
 from ..ir.dims import is_symbolic
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import BOOL, REAL, Array, Op, Sample, Spec, register
-from ..ir.types import TensorType, normalize_axis, prod
-from ..lower.plan import KernelPlan
+from ..ir.types import TensorType, normalize_axis
 from . import _rows
 from ._batching import pointwise
 from ._views import Composite, crop
 from .gather import accumulated
-
-if TYPE_CHECKING:
-    from ..backends.cpu.kernels import sort as families
-else:  # kernel families load when one is generated
-    families = lazy_module("cellc_compiler.backends.cpu.kernels.sort")
 
 Pair = tuple[Value, Value]
 
@@ -53,6 +45,7 @@ class SortLines(Op):
     """
 
     name = "sort_lines"
+    opaque = True
     rows = _rows.whole_last(1)
     attrs = {"descending": False}
     dtypes = REAL + BOOL
@@ -77,12 +70,6 @@ class SortLines(Op):
             return [None]
         x = node.operands[0]
         return [accumulated(b, "scatter_lines", x, node.results[1], dys[0], axis=x.type.rank - 1)]
-
-    def kernels(self, node: Node, target: Target) -> KernelPlan:
-        ty = node.operands[0].type
-        lines = prod(ty.dims[:-1])
-        spec = families.SortSpec(lines, ty.dims[-1], ty.dtype, node.attrs["descending"])
-        return families.sort_kernels(spec, target)
 
     def samples(self) -> Sequence[Sample]:
         return (Sample((Spec((3, 7)),)),

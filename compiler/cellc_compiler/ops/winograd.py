@@ -1,4 +1,7 @@
-"""The two transformations of images around Winograd's convolution; see `kernels/winograd.py`.
+"""The two transformations of images around Winograd's convolution.
+
+F(4x4, 3x3): tiles of 4 x 4 outputs from 6 x 6 inputs, `Y = A' [(G g G') * (B' d B)] A`.
+Source: Lavin & Gray, "Fast Algorithms for Convolutional Neural Networks", CVPR 2016, section 4.3.
 
 The pass `winograd` of `numerics="fast"` makes them; they have no public function.
 """
@@ -6,25 +9,50 @@ The pass `winograd` of `numerics="fast"` makes them; they have no public functio
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cellc_runtime.dtypes import float32
-from cellc_runtime.lazy import lazy_module
-from cellc_runtime.target import Target
+from cellc_runtime.records import dataclass
 
-from ..ir.graph import Node
 from ..ir.op import REQUIRED, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType
-from ..lower.plan import KernelPlan, Step
-from .conv import tile_epilogue
 
-if TYPE_CHECKING:
-    from ..backends.cpu.kernels import winograd as kernels
-    from ..backends.cpu.nests.epilogue import Fused
-else:  # kernel families load when one is generated
-    kernels = lazy_module("cellc_compiler.backends.cpu.kernels.winograd")
+TILE = 4
+"""Rows and columns of outputs that a tile gives."""
+PATCH = 6
+"""Rows and columns of inputs that a tile reads."""
+
+G = np.array([[1 / 4, 0, 0], [-1 / 6, -1 / 6, -1 / 6], [-1 / 6, 1 / 6, -1 / 6],
+              [1 / 24, 1 / 12, 1 / 6], [1 / 24, -1 / 12, 1 / 6], [0, 0, 1]])
+B = np.array([[4, 0, -5, 0, 1, 0], [0, -4, -4, 1, 1, 0], [0, 4, -4, -1, 1, 0],
+              [0, -2, -1, 2, 1, 0], [0, 2, -1, -2, 1, 0], [0, 4, 0, -5, 0, 1]], float).T
+A = np.array([[1, 1, 1, 1, 1, 0], [0, 1, -1, 2, -2, 0], [0, 1, 1, 4, 4, 0],
+              [0, 1, -1, 8, -8, 1]], float).T
+
+
+@dataclass(frozen=True, slots=True)
+class Tiles:
+    """The tiles of `n` images of `h` x `w` outputs."""
+
+    n: int
+    h: int
+    w: int
+
+    @property
+    def rows(self) -> int:
+        """Tiles down an image."""
+        return -(-self.h // TILE)
+
+    @property
+    def columns(self) -> int:
+        """Tiles along a row."""
+        return -(-self.w // TILE)
+
+    @property
+    def count(self) -> int:
+        """All tiles."""
+        return self.n * self.rows * self.columns
 
 
 def _images(name: str, x: TensorType, rank: int) -> None:
@@ -44,6 +72,7 @@ class WinogradInput(Op):
     """
 
     name = "winograd_input"
+    opaque = True
     operands = ("input",)
     attrs = {"pads": REQUIRED}
     dtypes = (float32,)
@@ -52,10 +81,10 @@ class WinogradInput(Op):
 
     def infer(self, x: TensorType, *, pads: tuple[int, int, int, int]) -> TensorType:
         _images("winograd_input", x, 4)
-        return TensorType((36, x.dims[1], _tiles(x, pads).count), x.dtype)
+        return TensorType((36, x.dims[1], tiles_of(x, pads).count), x.dtype)
 
     def reference(self, x: Array, *, pads: tuple[int, int, int, int]) -> Array:
-        tiles = _tiles(TensorType(x.shape, float32), pads)
+        tiles = tiles_of(TensorType(x.shape, float32), pads)
         n, c = x.shape[:2]
         bottom = 4 * tiles.rows + 2 - x.shape[2] - pads[0]
         right = 4 * tiles.columns + 2 - x.shape[3] - pads[2]
@@ -65,17 +94,8 @@ class WinogradInput(Op):
             for j in range(tiles.columns):
                 patch = padded[:, :, 4 * i:4 * i + 6, 4 * j:4 * j + 6]
                 d[..., i, j] = np.moveaxis(patch, (2, 3), (0, 1))
-        out = _transformed(d, kernels.B).swapaxes(2, 3)
+        out = _transformed(d, B).swapaxes(2, 3)
         return out.reshape(36, c, -1).astype(x.dtype)
-
-    def kernels(self, node: Node, target: Target) -> KernelPlan:
-        (x,), pads = node.operands, node.attrs["pads"]
-        if node.result.type.size == 0:
-            return KernelPlan(())
-        tiles = _tiles(x.type, pads)
-        _, channels, h, w = x.shape
-        kernel = kernels.input_kernel(tiles, channels, (h, w), (pads[0], pads[2]), target)
-        return KernelPlan((Step(kernel, ("in0", "out0")),))
 
     def samples(self) -> Sequence[Sample]:
         return tuple(
@@ -97,6 +117,7 @@ class WinogradOutput(Op):
     """
 
     name = "winograd_output"
+    opaque = True
     operands = ("products",)
     attrs = {"n": REQUIRED, "h": REQUIRED, "w": REQUIRED}
     dtypes = (float32,)
@@ -105,49 +126,38 @@ class WinogradOutput(Op):
 
     def infer(self, m: TensorType, *, n: int, h: int, w: int) -> TensorType:
         _images("winograd_output", m, 3)
-        tiles = kernels.Tiles(n, h, w)
+        tiles = Tiles(n, h, w)
         if (m.dims[0], m.dims[2]) != (36, tiles.count):
             raise ValueError(f"winograd_output needs (36, C, {tiles.count}), got {m}")
         return TensorType((n, m.dims[1], h, w), m.dtype)
 
     def reference(self, m: Array, *, n: int, h: int, w: int) -> Array:
-        tiles = kernels.Tiles(n, h, w)
+        tiles = Tiles(n, h, w)
         parts = m.reshape(6, 6, m.shape[1], n, tiles.rows, tiles.columns)
-        out = _transformed(parts, kernels.A).transpose(3, 2, 4, 0, 5, 1)
+        out = _transformed(parts, A).transpose(3, 2, 4, 0, 5, 1)
         full = out.reshape(n, m.shape[1], 4 * tiles.rows, 4 * tiles.columns)
         return full[:, :, :h, :w].astype(m.dtype)
 
-    def kernels(self, node: Node, target: Target, epilogue: Fused | None = None) -> KernelPlan:
-        """The kernel; `epilogue` is applied to outputs before the store."""
-        n, channels, h, w = node.result.shape
-        if node.result.type.size == 0:
-            return KernelPlan(())
-        tiles = kernels.Tiles(n, h, w)
-        if epilogue is None:
-            kernel = kernels.output_kernel(tiles, channels, target)
-            return KernelPlan((Step(kernel, ("in0", "out0")),))
-        extra = len(epilogue.operands)
-        kernel = kernels.output_kernel(
-            tiles, channels, target, tile_epilogue(epilogue, target), extra
-        )
-        roles = ("in0", "out0", "out0", *(f"epilogue{i}" for i in range(extra)))
-        return KernelPlan((Step(kernel, roles),))
-
     def samples(self) -> Sequence[Sample]:
         return tuple(
-            Sample((Spec((36, c, kernels.Tiles(n, h, w).count)),), {"n": n, "h": h, "w": w},
+            Sample((Spec((36, c, Tiles(n, h, w).count)),), {"n": n, "h": h, "w": w},
                    grad=False)
             for n, c, h, w in ((1, 2, 8, 8), (2, 3, 3, 69), (1, 1, 1, 1), (2, 1, 5, 128),
                                (0, 2, 8, 8))
         )
 
 
-def _tiles(x: TensorType, pads: tuple[int, int, int, int]) -> kernels.Tiles:
+def tiles_of(x: TensorType, pads: tuple[int, int, int, int]) -> Tiles:
+    """The tiles of a 3 x 3 convolution over images of a type.
+
+    Raises:
+        ValueError: the kernel does not fit.
+    """
     n, _, h, w = x.dims
     h, w = h + pads[0] + pads[1] - 2, w + pads[2] + pads[3] - 2
     if h < 1 or w < 1:
         raise ValueError(f"a 3x3 kernel does not fit the padded image {x}")
-    return kernels.Tiles(n, h, w)
+    return Tiles(n, h, w)
 
 
 def _transformed(d: Array, matrix: Array) -> Array:

@@ -5,11 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from cellc_runtime.target import Target
-
-from ..backends.cpu.passes.assemble import Assemble
-from ..backends.cpu.passes.layout import Layout
-from ..backends.cpu.passes.winograd import Winograd
 from ..ir.graph import Graph
 from .base import Pass
 from .cleanup import Cse, Dce, FoldConstants, Simplify
@@ -30,32 +25,26 @@ PIPELINE: tuple[Pass, ...] = (
     Dce(),
 )
 
-FAST: tuple[Pass, ...] = (
-    *PIPELINE,
-    Reassociate(),
-    FoldScales(),
-    Winograd(),
-    FoldConstants(),
-    Cse(),
-    Simplify(),
-    Dce(),
-)
+NUMERICS = ("strict", "fast")
 
-NUMERICS = {"strict": PIPELINE, "fast": FAST}
+
+def passes_of(numerics: str, rewrites: Sequence[Pass] = ()) -> tuple[Pass, ...]:
+    """The passes of `numerics`; `"fast"` has those that are right for real numbers only, with the
+    `rewrites` of a back end among them."""
+    if numerics == "strict":
+        return PIPELINE
+    return (*PIPELINE, Reassociate(), FoldScales(), *rewrites, FoldConstants(), Cse(), Simplify(),
+            Dce())
 
 
 CLEAN: tuple[Pass, ...] = (Expand(), Simplify(), FoldConstants(), Cse(), Simplify(), Dce())
 """After recomputation is chosen: what `with_turns` leaves goes, and what it was in the way of."""
 
 
-def with_turns(numerics: str) -> tuple[Pass, ...]:
+def with_turns(numerics: str, rewrites: Sequence[Pass] = ()) -> tuple[Pass, ...]:
     """The passes of `numerics`, but gradients can still be told from what is before them."""
-    return tuple(Expand(turns=True) if isinstance(p, Expand) else p for p in NUMERICS[numerics])
-
-
-def for_target(target: Target) -> tuple[Pass, ...]:
-    """The passes that choose for a target, after all others."""
-    return (Layout(target), Assemble())
+    return tuple(Expand(turns=True) if isinstance(p, Expand) else p
+                 for p in passes_of(numerics, rewrites))
 
 
 Observer = Callable[[str, Graph], None]

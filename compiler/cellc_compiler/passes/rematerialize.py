@@ -111,7 +111,7 @@ def node_level(node: Node) -> Level | None:
     """From which level on a node may be computed again (None: never)."""
     op = lookup(node.op)
     if node.regions or has_effect(node) or (
-            op.value is None and op.reduction is None and op.kernels is None):
+            op.value is None and op.reduction is None and not op.opaque):
         return None
     if op.value is not None:
         return Level.CHEAP if op.cost in ("free", "cheap") else Level.ELEMENTWISE

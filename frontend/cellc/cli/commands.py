@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from cellc_compiler import __version__, driver
+from cellc_compiler import __version__, backends, driver
 from cellc_compiler.autodiff.reverse import gradient_graph
 from cellc_compiler.ir.dot import graph_dot
 from cellc_compiler.ir.graph import Graph
@@ -21,7 +21,7 @@ from cellc_compiler.ir.verify import verify
 from cellc_compiler.lower.budget import BudgetError
 from cellc_runtime import cache
 from cellc_runtime.errors import ArtifactError
-from cellc_runtime.target import TARGETS, Target, host_target
+from cellc_runtime.target import Target
 
 from .. import context, shim
 from ..common.tensor import OpenTensor
@@ -38,7 +38,7 @@ from .verification import verify_graph
 
 def version() -> str:
     """The version line."""
-    return f"cellc {__version__} for {host_target().name}"
+    return f"cellc {__version__} for {backends.default_target().name}"
 
 
 def _traced(args: argparse.Namespace, seed: int = 0) -> tuple[Traced, list[Any]]:
@@ -74,7 +74,7 @@ def compile_(args: argparse.Namespace) -> int:
     """`cellc compile`."""
     context.set_context(numerics=args.numerics)
     module, net = load_network(args.network)
-    targets = [_target(name) for name in args.target] or [host_target()]
+    targets = [_target(name) for name in args.target] or [backends.default_target()]
     if args.checkpoint:
         artifacts.load_parameters(net, args.checkpoint)
     try:
@@ -104,9 +104,10 @@ def _budget(args: argparse.Namespace) -> int | None:
 
 
 def _target(name: str) -> Target:
-    if name not in TARGETS:
-        raise UserError(f"unknown target {name!r}; expected one of {', '.join(TARGETS)}")
-    return TARGETS[name]
+    try:
+        return backends.target_named(name)
+    except backends.UnknownTarget as error:
+        raise UserError(str(error)) from None
 
 
 def run(args: argparse.Namespace) -> int:
@@ -231,7 +232,7 @@ def _dumped(
     def observe(name: str, g: Graph) -> None:
         steps.append((name, print_graph(g), graph_dot(g)))
 
-    driver.optimize(graph, observe, context.numerics(), host_target())
+    driver.optimize(graph, observe, context.numerics(), backends.default_target())
     files: dict[str, str] = {}
     for i, (name, text, dot) in enumerate(steps):
         files[f"{prefix}{i:02d}_{name}.txt"] = text

@@ -144,7 +144,7 @@ def _limit(node: Node) -> float:
     """Tolerance in ulps: the op's own; a contraction's error grows with its length."""
     op = lookup(node.op)
     base = op.tolerance
-    if op.kernels is not None or op.reduction is not None or op.expand is not None:
+    if op.opaque or op.reduction is not None or op.expand is not None:
         length = max((v.type.size for v in node.operands), default=1)
         base = max(base, 8.0 * length**0.5)
     return float(base) if not node.regions else float("inf")

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from cellc_compiler.backends.cpu.host.recording import RECORD
+from cellc_compiler.backends.base import RECORD
 from cellc_compiler.driver import Recorded, compile_recorded
 from cellc_compiler.ir.graph import NOWHERE, Span
 from cellc_compiler.lower import facts

@@ -11,7 +11,6 @@ from cellc_runtime.abi import AHEAD, CALLBACK_FAILED, FIRST_CALLBACK, MAIN, TABL
 from cellc_runtime.target import Target
 
 from ....build.emit import QUICK
-from ....lower import checks
 from ....lower.instructions import (
     Call,
     Callback,
@@ -28,6 +27,7 @@ from ....lower.instructions import (
 from ....lower.kernel import Kernel
 from ....lower.memory import Buffer
 from ..llvm.text import Function, V, module
+from . import checks
 from .entry import win64_text
 
 PARALLEL_CYCLES = 25_000.0
@@ -50,10 +50,10 @@ class Kernels:
 
     def name(self, kernel: Kernel) -> str:
         """The name of a kernel: equal text, equal name."""
-        name = self.names.get(kernel.body)
+        name = self.names.get(kernel.code)
         if name is None:
-            name = "k_" + hashlib.sha256(kernel.body.encode()).hexdigest()[:20]
-            self.names[kernel.body] = name
+            name = "k_" + hashlib.sha256(kernel.code.encode()).hexdigest()[:20]
+            self.names[kernel.code] = name
             self.named[name] = kernel
         return name
 

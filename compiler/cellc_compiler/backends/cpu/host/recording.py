@@ -14,10 +14,10 @@ from cellc_runtime.target import Target
 
 from ....lower.instructions import Call, Callback, Copy, For, If, Instruction, Loop, Tasks
 from ....lower.memory import ALIGN
+from ...base import RECORD
 from ..llvm.text import Function, V
 from .main import FunctionWriter, Kernels, is_parallel
 
-RECORD = 40
 MOST = 1 << 18
 """Records kept of one call; what comes after them is counted only."""
 _TRIPS = 64

@@ -21,7 +21,7 @@ from ....loops.index import Index, Var
 from ....loops.nest import Nest, walk
 from ....lower.sizes import COLUMNS, ROWS
 from ..llvm.text import Function, V, module
-from ..nests.emitter import Scope
+from ..nests.expressions import Scope
 from ..nests.flat import FlatEmitter
 from .main import MAIN_PARAMS, PARALLEL_CYCLES
 
@@ -72,7 +72,7 @@ def _nest(graph: Graph, target: Target) -> Nest | None:
         return None
     inline: set[Value] = {r for n in nodes if n is not out.node for r in n.results}
     try:
-        nest = build_nest(Group(Domain(out.shape), [out.node]), inline, {out}, target)
+        nest = build_nest(Group(Domain(out.shape), [out.node]), inline, {out})
     except Incompatible:
         return None
     return nest if _suits(nest, set(graph.inputs) | {out}) else None

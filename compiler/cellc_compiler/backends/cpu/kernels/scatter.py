@@ -14,7 +14,8 @@ from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
-from ....lower.kernel import PLACEHOLDER, Kernel
+from ....build.abi import PLACEHOLDER
+from ....lower.kernel import Kernel
 from ....lower.plan import KernelPlan, Step
 from ..llvm.convert import load_as, memory_type, register_type, store_as
 from ..llvm.text import Function, V, is_float, lanes_of, module, sizeof, vector

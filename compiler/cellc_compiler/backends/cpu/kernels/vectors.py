@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from cellc_compiler.backends.cpu.llvm.text import Function, V, lanes_of, module, vector
-from cellc_compiler.lower.kernel import PLACEHOLDER, Kernel
+from cellc_compiler.build.abi import PLACEHOLDER
+from cellc_compiler.lower.kernel import Kernel
 from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass, field
 from cellc_runtime.target import Target

@@ -15,57 +15,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-import numpy as np
-
 from cellc_compiler.backends.cpu.llvm.text import Function, V, vector
 from cellc_compiler.lower.kernel import Kernel
+from cellc_compiler.ops.winograd import PATCH, TILE, Tiles
 from cellc_runtime.dtypes import float32
-from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
 from .vectors import Window, lanes, split_index, static_mask, task_kernel
 
-TILE = 4
-"""Rows and columns of outputs that a tile gives."""
-PATCH = 6
-"""Rows and columns of inputs that a tile reads."""
-
 _TRANSFORM_CYCLES = 330.0
 """Of one vector of tiles of one channel, either way."""
 
-G = np.array([[1 / 4, 0, 0], [-1 / 6, -1 / 6, -1 / 6], [-1 / 6, 1 / 6, -1 / 6],
-              [1 / 24, 1 / 12, 1 / 6], [1 / 24, -1 / 12, 1 / 6], [0, 0, 1]])
-B = np.array([[4, 0, -5, 0, 1, 0], [0, -4, -4, 1, 1, 0], [0, 4, -4, -1, 1, 0],
-              [0, -2, -1, 2, 1, 0], [0, 2, -1, -2, 1, 0], [0, 4, 0, -5, 0, 1]], float).T
-A = np.array([[1, 1, 1, 1, 1, 0], [0, 1, -1, 2, -2, 0], [0, 1, 1, 4, 4, 0],
-              [0, 1, -1, 8, -8, 1]], float).T
-
 Epilogue = Callable[[Function, V, V, V, int, V | None], V]
 """`(f, accumulator, channel, flat index, lanes, mask)`: what is stored."""
-
-
-@dataclass(frozen=True, slots=True)
-class Tiles:
-    """The tiles of `n` images of `h` x `w` outputs."""
-
-    n: int
-    h: int
-    w: int
-
-    @property
-    def rows(self) -> int:
-        """Tiles down an image."""
-        return -(-self.h // TILE)
-
-    @property
-    def columns(self) -> int:
-        """Tiles along a row."""
-        return -(-self.w // TILE)
-
-    @property
-    def count(self) -> int:
-        """All tiles."""
-        return self.n * self.rows * self.columns
 
 
 def cycles(tiles: Tiles, channels: int, target: Target) -> float:

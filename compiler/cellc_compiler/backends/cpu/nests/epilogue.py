@@ -29,7 +29,7 @@ from ....loops.nest import walk
 from ..kernels.blocked.conv import Spot
 from ..llvm.convert import from_memory, memory_type, round_to, to_memory
 from ..llvm.text import Function, V, lanes_of, vector
-from .emitter import NestEmitter, Scope
+from .expressions import ExpressionEmitter, Scope
 
 OPERANDS_AT = 3
 """Where a contraction's kernel has the epilogue's operands among its buffers, and behind them
@@ -109,17 +109,15 @@ class Fused:
         return first
 
 
-class _OnAccumulator(NestEmitter):
+class _OnAccumulator(ExpressionEmitter):
     """Evaluates one expression on accumulators, in a function of a kernel family."""
 
     def __init__(
         self, f: Function, target: Target, acc: V, lanes: int, mask: V | None
     ) -> None:
-        self.f = f
-        self.target = target
+        super().__init__(f, target)
         self.acc, self.mask = acc, mask
         self.rounded: V | None = None
-        self.dependence = {}
         self.scope = Scope(lanes, None, None, mask)
 
     def result(self, root: Expr) -> V:

@@ -12,44 +12,20 @@ entry; all have the same length but the last ones of entries.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
 from ....loops.expr import Expr
 from ....loops.index import Index, Var
 from ....loops.nest import Nest, walk
 from ....lower.kernel import Kernel
+from ....lower.machine import Flat
 from ..llvm.text import V, module
-from .emitter import GRAIN_CYCLES, NestEmitter, Scope
+from .emitter import GRAIN_CYCLES, NestEmitter
+from .expressions import Scope
 
 HEAD = 2
 """Words of an entry before its pointers: its first task and its length."""
-
-
-@dataclass(frozen=True, slots=True)
-class Flat:
-    """The kernel of a flat nest.
-
-    Attributes:
-        body: its text, the same for every length.
-        buffers: in the order of an entry's pointers.
-        length: of this nest.
-        chunk: elements of a task.
-        cost: estimated cycles of an element.
-    """
-
-    body: str
-    buffers: tuple[Any, ...]
-    length: int
-    chunk: int
-    cost: float
-
-    @property
-    def tasks(self) -> int:
-        """Tasks of this nest."""
-        return -(-self.length // self.chunk)
 
 
 def flat(nest: Nest, target: Target) -> Flat | None:
@@ -83,7 +59,7 @@ def many(kernels: Sequence[Flat]) -> tuple[Kernel, tuple[tuple[int, int], ...]]:
         first += k.tasks
     cost = sum(k.cost * k.length for k in kernels)
     words = len(kernels) * (HEAD + len(kernels[0].buffers)) + 1
-    return Kernel(kernels[0].body, first, words, cost), tuple(heads)
+    return Kernel(kernels[0].code, first, words, cost), tuple(heads)
 
 
 class FlatEmitter(NestEmitter):

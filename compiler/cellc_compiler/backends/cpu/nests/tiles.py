@@ -23,7 +23,8 @@ from ....lower.kernel import Kernel
 from ..llvm import scalar
 from ..llvm.convert import memory_type
 from ..llvm.text import Function, V, element, lanes_of, module, sizeof, vector
-from .emitter import NestEmitter, Scope, emit_nest
+from .emitter import NestEmitter, emit_nest
+from .expressions import Scope
 
 TILES = 4
 """Tiles of a task along both variables: whole cache lines of both sides stay together."""

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cellc_runtime.dtypes import float32
-from cellc_runtime.lazy import lazy_module
 
 from ....ir.graph import Builder, Graph, Node, Value
+from ....ops.winograd import G, Tiles
 from ....passes.base import Pass, rewrite
 from ....passes.fast import frozen_values
-
-if TYPE_CHECKING:
-    from ..kernels import winograd as kernels
-else:  # LLVM text is not needed by a graph without convolutions
-    kernels = lazy_module("cellc_compiler.backends.cpu.kernels.winograd")
 
 _TRANSFORM = 20.0
 """Cycles of a transformation per tile and channel; a product of a tile is 36 / 32 cycles per
@@ -57,14 +51,14 @@ def _suits(node: Node) -> bool:
         return False
     n, oc, oh, ow = node.result.shape
     ic = x.shape[1]
-    tiles = kernels.Tiles(n, oh, ow)
+    tiles = Tiles(n, oh, ow)
     direct = n * oh * ow * 9 / 32 * oc * ic
     products = tiles.count * 36 / 32 * oc * ic
     transforms = tiles.count * (ic + oc) * _TRANSFORM * _waste(tiles)
     return tiles.count >= _TILES and _MARGIN * (products + transforms) < direct
 
 
-def _waste(tiles: kernels.Tiles) -> float:
+def _waste(tiles: Tiles) -> float:
     """Lanes computed over lanes used where a row of tiles does not fill vectors of 16."""
     return -(-tiles.columns // 16) * 16 / tiles.columns
 
@@ -73,7 +67,7 @@ def _rewritten(b: Builder, node: Node) -> Value:
     x, w = node.operands
     n, oc, oh, ow = node.result.shape
     ic = x.shape[1]
-    both = np.einsum("ip,jq->pqij", kernels.G, kernels.G).reshape(9, 36)
+    both = np.einsum("ip,jq->pqij", G, G).reshape(9, 36)
     u = b.matmul(b.reshape(w, shape=(oc * ic, 9)), b.literal(both, float32))
     u = b.reshape(b.transpose(u, perm=(1, 0)), shape=(36, oc, ic))
     products = b.matmul(u, b.winograd_input(x, pads=node.attrs["pads"]))

@@ -21,9 +21,11 @@ from ....loops.expr import Expr
 from ....loops.index import Index, Var
 from ....loops.nest import Nest, walk
 from ....lower.alike import Laid
+from ....lower.graph_block import GraphBlock
+from ....lower.machine import Pattern
 from ....lower.plan import KernelPlan
-from ....ops.contraction import matmul_spec
 from ..kernels.attention import AttentionSpec, attention_kernels
+from ..rules.contraction import matmul_spec
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,42 @@ class Attention:
     stored: tuple[Value, ...]
     plan: KernelPlan
     operands: tuple[Any, ...]
+    instead_of: tuple[int, ...] = ()
+
+    @property
+    def nodes(self) -> list[Node]:
+        """See `Match`."""
+        return [self.mix, self.scores, *self.softmax.nodes]
+
+    @property
+    def absorbed(self) -> tuple[Node, ...]:
+        """See `Match`."""
+        return self.scores, self.softmax.nodes[0]
+
+
+class AttentionPattern(Pattern[Attention]):
+    """Two products and the rows between them as one kernel."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+
+    def find(self, block: GraphBlock) -> dict[int, Attention]:
+        return AttentionFinder(block.graph, block.schedule, block.absorbed, block.laid,
+                               self.target, block.low.memo).find()
+
+    def emit(self, block: GraphBlock, match: Attention, cluster: Cluster) -> None:
+        whole = match
+        operands = (*whole.scores.operands, whole.mix.operands[1])
+        table = {f"in{i}": block.place(v) for i, v in enumerate(operands)}
+        for value in whole.stored:
+            block.new_place(value, cluster, None)
+        table["out0"] = block.new_place(whole.mix.result, cluster, None)
+        for i, v in enumerate(whole.operands):
+            table[f"nest{i}"] = block.place(v)
+        label = "+".join(["matmul", *(n.op for n in whole.softmax.nodes), "matmul"])
+        block.low.nests.append((f"{label} (by rows)", whole.nest))
+        nodes = (whole.scores, *whole.softmax.nodes, whole.mix)
+        block.run_plan(whole.plan, table, label, nodes, operands)
 
 
 class AttentionFinder:

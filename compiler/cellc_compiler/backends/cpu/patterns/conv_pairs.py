@@ -16,10 +16,14 @@ from cellc_runtime.target import Target
 
 from ....fusion.clusters import Cluster, Schedule
 from ....ir.graph import Graph, Node, Value, attrs_key
-from ....ir.op import lookup
+from ....loops.index import Index
+from ....loops.nest import Nest, Phase, Store
 from ....lower.ahead import packs_apart
+from ....lower.graph_block import GraphBlock
+from ....lower.machine import Pattern
 from ....lower.plan import KernelPlan, Step
 from ..nests.epilogue import OPERANDS_AT, BlockFused
+from ..rules.blocked import problem
 from .epilogues import Attached, readers_of, signature
 
 if TYPE_CHECKING:
@@ -72,9 +76,7 @@ class Stage:
     def problem(self) -> conv_block_tile.BlockConv:
         """The kernel family's description."""
         border = self.fused.border if self.fused is not None else (0, 0, 0, 0)
-        found: conv_block_tile.BlockConv = lookup(self.node.op).problem(  # type: ignore[attr-defined]
-            self.node, border)
-        return found
+        return problem(self.node, border)
 
     @property
     def key(self) -> tuple[Any, ...] | None:
@@ -103,6 +105,42 @@ class ConvPair:
     def nodes(self) -> list[Node]:
         """All nodes that run with it."""
         return [*self.first.nodes, *self.second.nodes]
+
+    @property
+    def absorbed(self) -> tuple[Node, ...]:
+        """See `Match`."""
+        return (self.first.cluster.nodes[0],)
+
+    @property
+    def instead_of(self) -> tuple[int, ...]:
+        """See `Match`."""
+        return (self.first.cluster.number,)
+
+
+class PairPattern(Pattern[ConvPair]):
+    """A convolution and the depthwise one that reads it."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+
+    def find(self, block: GraphBlock) -> dict[int, ConvPair]:
+        epilogues = {number: match for number, (_, match) in block.matches.items()
+                     if isinstance(match, Attached)}
+        return find_pairs(block.graph, block.schedule, epilogues, self.target, block.low.plans)
+
+    def emit(self, block: GraphBlock, match: ConvPair, cluster: Cluster) -> None:
+        pair = match
+        table = {f"in{i}": block.place(v) for i, v in enumerate(pair.operands)}
+        table["out0"] = block.new_place(pair.second.result, cluster, None)
+        for i, v in enumerate((*pair.first.operands, *pair.second.operands)):
+            table[f"epilogue{i}"] = block.place(v)
+        label = "+".join(n.op for n in pair.nodes)
+        for stage in (pair.first, pair.second):
+            if stage.fused is not None:
+                store = Store(stage.result, Index.of(0), stage.fused.root)
+                shown = Nest("row", (), [Phase((), [store])])
+                block.low.nests.append((f"{label} (in the tile stores)", shown))
+        block.run_plan(pair.plan, table, label, tuple(pair.nodes), pair.operands)
 
 
 def find_pairs(

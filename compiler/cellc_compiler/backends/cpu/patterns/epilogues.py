@@ -11,6 +11,7 @@ from collections.abc import Collection, Hashable
 from typing import Any
 
 from cellc_runtime.records import dataclass
+from cellc_runtime.target import Target
 
 from ....fusion.clusters import Cluster, Schedule
 from ....ir.graph import Graph, Node, Value
@@ -19,10 +20,13 @@ from ....ir.types import prod
 from ....loops.build import Domain, Incompatible, NestBuilder
 from ....loops.expr import Access, Expr
 from ....loops.index import Index, ravel, unravel
-from ....loops.nest import walk
+from ....loops.nest import Nest, Phase, Store, walk
 from ....lower.ahead import packs_apart
 from ....lower.alike import cluster_key
+from ....lower.graph_block import GraphBlock, plan_key
+from ....lower.machine import Pattern
 from ..nests.epilogue import BlockFused, Fused, classify, classify_blocked
+from ..rules.table import WITH_EPILOGUE
 
 _AXES = {"matmul": (-1, True), "conv2d": (1, False), "winograd_output": (1, False)}
 """Op -> the axis whose position its kernels know, and whether lanes run along it."""
@@ -38,16 +42,29 @@ _BLOCKED = ("conv2d_blocked", "max_pool2d_blocked")
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """An epilogue with the contraction it belongs to and the values it computes."""
+    """An epilogue with the contraction it belongs to, the cluster it is, and the values that are
+    computed."""
 
     contraction: Node
+    reader: Cluster
     fused: Fused | BlockFused
     results: tuple[Value, ...]
+    instead_of: tuple[int, ...] = ()
 
     @property
     def result(self) -> Value:
         """The value that is stored where the contraction's would be."""
         return self.results[0]
+
+    @property
+    def nodes(self) -> list[Node]:
+        """See `Match`."""
+        return [*self.reader.nodes, self.contraction]
+
+    @property
+    def absorbed(self) -> tuple[Node, ...]:
+        """See `Match`."""
+        return (self.contraction,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +81,42 @@ class InTiles:
     def same_element(self, old: Value, new: Value) -> bool:
         """Whether the kernel reads `old` only at the element where it writes `new`."""
         return old not in self.read and self.fused.elementwise(old)
+
+
+class EpiloguePattern(Pattern[Attached]):
+    """Work on a contraction's result that is done in its tile stores."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+
+    def find(self, block: GraphBlock) -> dict[int, Attached]:
+        return find_epilogues(block.graph, block.schedule)
+
+    def emit(self, block: GraphBlock, match: Attached, cluster: Cluster) -> None:
+        attached = match
+        node = attached.contraction
+        rule = WITH_EPILOGUE.find(node.op)
+        assert rule is not None
+        fused = signature(attached.fused)
+        key = (*plan_key(node), attached.result.type, fused)
+        plan = block.low.plans.get(key) if fused is not None else None
+        if plan is None:
+            plan = rule(node, self.target, attached.fused)
+            if fused is not None:
+                block.low.plans[key] = plan
+        table = {f"in{i}": block.place(v) for i, v in enumerate(node.operands)}
+        tiles = InTiles(attached.fused, block.reads(node)) \
+            if isinstance(attached.fused, Fused) and attached.fused.replaces else None
+        places = [block.new_place(v, cluster, tiles) for v in attached.results]
+        table["out0"] = places[0]
+        extra = [*(block.place(v) for v in attached.fused.operands), *places[1:]]
+        table.update((f"epilogue{i}", p) for i, p in enumerate(extra))
+        label = "+".join([node.op, *(n.op for n in cluster.nodes)])
+        stores = [Store(v, Index.of(0), e)
+                  for v, e in zip(attached.results, attached.fused.roots, strict=True)]
+        shown = Nest("row", (), [Phase((), stores)])
+        block.low.nests.append((f"{label} (in the tile stores)", shown))
+        block.run_plan(plan, table, label, (node, *cluster.nodes), node.operands)
 
 
 def find_epilogues(graph: Graph, schedule: Schedule) -> dict[int, Attached]:
@@ -139,7 +192,8 @@ def _attach(
     fused, like = made[key]
     if fused is None:
         return None
-    return Attached(node, fused.on(dict(zip(like, values, strict=True))), tuple(stored))
+    own = fused.on(dict(zip(like, values, strict=True)))
+    return Attached(node, reader, own, tuple(stored))
 
 
 def _fused(
@@ -232,7 +286,7 @@ def _attach_blocked(node: Node, reader: Cluster, schedule: Schedule) -> Attached
     fused = classify_blocked(root, source, builder.full, border)
     if fused is None or (node.op != "conv2d_blocked" and not fused.bare):
         return None  # a pool writes a border, and computes nothing more
-    return Attached(node, fused, (result,))
+    return Attached(node, reader, fused, (result,))
 
 
 def _border(node: Node) -> tuple[int, int, int, int] | None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 
 from cellc_compiler.backends.cpu.llvm.text import Function, V, module, vector
-from cellc_compiler.lower.kernel import PLACEHOLDER, Kernel
+from cellc_compiler.build.abi import PLACEHOLDER
+from cellc_compiler.lower.kernel import Kernel
 from cellc_runtime.dtypes import DType
 from cellc_runtime.target import Target
 

@@ -28,7 +28,8 @@ from cellc_compiler.backends.cpu.kernels.gemm.tile import (
     store_result,
 )
 from cellc_compiler.backends.cpu.llvm.text import Function, V, module
-from cellc_compiler.lower.kernel import PLACEHOLDER, Kernel
+from cellc_compiler.build.abi import PLACEHOLDER
+from cellc_compiler.lower.kernel import Kernel
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 

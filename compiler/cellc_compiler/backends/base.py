@@ -1,0 +1,203 @@
+"""What a back end is.
+
+A back end is a folder: its targets, the passes that choose for one, rules that lower ops to
+kernels, patterns of clusters that it runs as one, the code of loop nests, and how an image is put
+together. Everything above (`ir`, `ops`, `autodiff`, `passes`, `loops`, `fusion`, `lower`) knows
+none of it; the driver reaches it through `Backend`.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
+
+from cellc_runtime.image import Image
+from cellc_runtime.records import dataclass
+from cellc_runtime.target import Target
+
+from ..ir.graph import Graph
+
+if TYPE_CHECKING:
+    from ..lower.instructions import Call, Callback, Copy
+    from ..lower.kernel import Kernel
+    from ..lower.lowered import KeptBlock, Lowered
+    from ..lower.machine import Machine
+    from ..passes.base import Pass
+
+R = TypeVar("R", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Rules(Generic[R]):
+    """A table of rules by op, filled by decorators in the modules of a package.
+
+    Args:
+        backend: whose rules they are.
+        package: its modules are imported at the first question.
+    """
+
+    def __init__(self, backend: str, package: str) -> None:
+        self.backend = backend
+        self._package = package
+        self._rules: dict[str, R] = {}
+        self._loaded = False
+
+    def lowers(self, op: str) -> Callable[[F], F]:
+        """Decorator: the rule of an op.
+
+        Raises:
+            ValueError: it has one.
+        """
+        def register(rule: F) -> F:
+            if op in self._rules:
+                raise ValueError(f"the back end {self.backend!r} has two rules for {op!r}")
+            self._rules[op] = cast(R, rule)
+            return rule
+
+        return register
+
+    def find(self, op: str) -> R | None:
+        """The rule of an op, or None."""
+        if not self._loaded:
+            package = import_module(self._package)
+            for info in pkgutil.iter_modules(package.__path__, self._package + "."):
+                import_module(info.name)
+            self._loaded = True
+        return self._rules.get(op)
+
+    def ops(self) -> list[str]:
+        """The ops that have a rule, by name."""
+        self.find("")
+        return sorted(self._rules)
+
+
+RECORD = 40
+"""Bytes of a record: call, task (-1: the whole call), start and end in ticks of a clock, and a
+number that tells threads apart, each an int64. Before the first record is their number, in as many
+bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """A function that records when kernels run, and what is needed to read it.
+
+    Attributes:
+        calls: what was called, by the number in a record.
+        start: offset in the arena of the records, of which there may be `capacity`.
+        arena: bytes of temporaries and records.
+    """
+
+    calls: list[Call | Copy | Callback]
+    start: int
+    capacity: int
+    arena: int
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A lowered graph as code.
+
+    Attributes:
+        image: the code.
+        kernels: how many distinct ones it calls.
+        recording: how to read the records, if it records.
+    """
+
+    image: Image
+    kernels: int
+    recording: Recording | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sized:
+    """The code of an elementwise op for any sizes.
+
+    Attributes:
+        image: the code; it reads rows and columns where constants are otherwise.
+        sizes: the stand-ins, so laid out.
+        cost: estimated cycles of an element.
+    """
+
+    image: Image
+    sizes: bytes
+    cost: float
+
+
+class Build(Protocol):
+    """A program being compiled: kernels are handed in while lowering still finds the next."""
+
+    def add(self, kernel: Kernel) -> None:
+        """A call of this kernel will be built."""
+
+    def watch(self, say: Callable[[int, int], None]) -> None:
+        """Call `say` with how many kernels are made, of how many, whenever it changes."""
+
+    def finish(self, lowered: Lowered, record_behind: int | None = None) -> Built:
+        """The code of a lowered graph whose buffers have their places.
+
+        Args:
+            record_behind: make it record, behind so many bytes of temporaries.
+        """
+
+    def block_key(self, block: KeptBlock, slot: int) -> tuple[bytes, bool]:
+        """Bytes that say what fills a block of what is kept (in `slot`), whatever else the program
+        does, and whether the constants are read for it."""
+
+
+class Backend(ABC):
+    """A back end.
+
+    Attributes:
+        name: as errors and registrations know it.
+        targets: what it compiles for, by name.
+    """
+
+    name: str
+    targets: Mapping[str, Target]
+
+    @abstractmethod
+    def default_target(self) -> Target:
+        """What to compile for on this machine.
+
+        Raises:
+            RuntimeError, ValueError: it has none for this machine.
+        """
+
+    def target_of(self, graph: Graph, numerics: str) -> Target:
+        """The same, for a graph under these numerics."""
+        return self.default_target()
+
+    @abstractmethod
+    def version(self) -> str:
+        """What compiles: programs of another version are not found in the cache."""
+
+    def passes(self, target: Target) -> tuple[Pass, ...]:
+        """What chooses for a target, after all other passes. Bits stay."""
+        return ()
+
+    def fast_passes(self) -> tuple[Pass, ...]:
+        """What `numerics="fast"` may rewrite for this back end, before the clean-up."""
+        return ()
+
+    @abstractmethod
+    def machine(self, target: Target) -> Machine:
+        """A target as lowering sees it."""
+
+    def prepare(self, nodes: int) -> None:  # noqa: B027
+        """A graph of so many nodes will be compiled: whatever takes time may start."""
+
+    @abstractmethod
+    def build(self, target: Target) -> AbstractContextManager[Build]:
+        """Begin to compile a program; leaving the context ends what still runs."""
+
+    def sized(self, graph: Graph, target: Target) -> Sized | None:
+        """The code of an optimized graph of stand-in sizes (`lower/sizes.py`) for any sizes; None
+        if there is none."""
+        return None
+
+    def release(self) -> None:  # noqa: B027
+        """Compilation is done for now: memory that it holds may go."""

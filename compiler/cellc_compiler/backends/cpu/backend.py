@@ -1,0 +1,82 @@
+"""The CPU back end as the driver sees it. What compiles loads when something is compiled."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+from cellc_runtime import dtypes
+from cellc_runtime.lazy import lazy_module
+from cellc_runtime.platform import release_code, trim_memory
+from cellc_runtime.target import AMX, AVX512, TARGETS, Target, host_target, tiles_usable
+
+from ...ir.graph import Graph
+from ..base import Backend, Sized
+
+if TYPE_CHECKING:
+    from ...build import llvm_version, workers
+    from ...passes.base import Pass
+    from . import image, machine
+    from .host import sized
+    from .passes import assemble, layout, winograd
+else:  # a program found in the cache needs none of these
+    llvm_version, workers = (
+        lazy_module(f"cellc_compiler.build.{name}") for name in ("llvm_version", "workers"))
+    image, machine, sized, assemble, layout, winograd = (
+        lazy_module(f"cellc_compiler.backends.cpu.{name}")
+        for name in ("image", "machine", "host.sized", "passes.assemble", "passes.layout",
+                     "passes.winograd"))
+
+_MANY = 24
+"""Nodes of a graph that will have kernels enough for more than one process that compiles them."""
+
+
+class CpuBackend(Backend):
+    """x86-64 and aarch64 through LLVM text, on a pool of threads."""
+
+    name = "cpu"
+    targets = TARGETS
+
+    def default_target(self) -> Target:
+        return host_target()
+
+    def target_of(self, graph: Graph, numerics: str) -> Target:
+        """Tile registers only where `numerics` leaves the order of sums open and something is
+        bfloat16."""
+        target = host_target()
+        if numerics == "fast" and target is AVX512 and tiles_usable() and any(
+                v.dtype is dtypes.bfloat16 for n in graph.walk() for v in n.operands):
+            return AMX
+        return target
+
+    def version(self) -> str:
+        return llvm_version.llvm_version()
+
+    def passes(self, target: Target) -> tuple[Pass, ...]:
+        return (layout.Layout(target), assemble.Assemble())
+
+    def fast_passes(self) -> tuple[Pass, ...]:
+        return (winograd.Winograd(),)
+
+    def machine(self, target: Target) -> machine.CpuMachine:
+        return _machine(target)
+
+    def prepare(self, nodes: int) -> None:
+        workers.prepare(1 if nodes < _MANY else 2)
+
+    def build(self, target: Target) -> image.CpuBuild:
+        return image.CpuBuild(target)
+
+    def sized(self, graph: Graph, target: Target) -> Sized | None:
+        code = sized.sized(graph, target)
+        return None if code is None else image.build_sized(code, target)
+
+    def release(self) -> None:
+        """What LLVM holds would add to the peak of the calls."""
+        release_code("llvmlite")
+        trim_memory()
+
+
+@cache
+def _machine(target: Target) -> machine.CpuMachine:
+    return machine.CpuMachine(target)

@@ -1,0 +1,1 @@
+"""Lowering rules: op by op, the kernels that compute a node."""

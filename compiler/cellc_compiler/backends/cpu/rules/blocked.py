@@ -1,0 +1,101 @@
+"""Images with blocked channels: reorders, convolutions and maximum pools."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cellc_runtime.lazy import lazy_module
+from cellc_runtime.target import Target
+
+from ....ir.graph import Node
+from ....lower.plan import KernelPlan, Step
+from ....ops.pool import MaxPool2d
+from .plans import EMPTY
+from .table import lowers, with_epilogue
+
+if TYPE_CHECKING:
+    from ..kernels.blocked import conv, pack, pool, reorder, tile
+    from ..llvm.text import Function, V
+    from ..nests.epilogue import BlockFused
+else:  # kernel families load when one is generated
+    conv, pack, pool, reorder, tile = (
+        lazy_module(f"cellc_compiler.backends.cpu.kernels.blocked.{name}")
+        for name in ("conv", "pack", "pool", "reorder", "tile"))
+
+Border = tuple[int, int, int, int]
+NONE: Border = (0, 0, 0, 0)
+
+
+@lowers("to_blocked")
+def to_blocked(node: Node, target: Target) -> KernelPlan:
+    """NCHW to blocks."""
+    if node.result.type.size == 0:
+        return EMPTY
+    x = node.operands[0].type
+    kernel = reorder.to_blocked_kernel(x.dims, node.attrs["block"], x.dtype, target)
+    return KernelPlan((Step(kernel, ("in0", "out0")),))
+
+
+@lowers("from_blocked")
+def from_blocked(node: Node, target: Target) -> KernelPlan:
+    """Blocks to NCHW."""
+    out = node.result.type
+    if out.size == 0:
+        return EMPTY
+    kernel = reorder.from_blocked_kernel(
+        node.operands[0].type.dims, out.dims, node.attrs["origin"], out.dtype, target)
+    return KernelPlan((Step(kernel, ("in0", "out0")),))
+
+
+def problem(node: Node, border: Border) -> tile.BlockConv:
+    """The kernel family's description of a `conv2d_blocked`."""
+    x, w, a = node.operands[0].type.dims, node.operands[1].type.dims, node.attrs
+    oc, ic, kh, kw = w
+    oh, ow = a["size"]
+    return tile.BlockConv(
+        n=x[0], c=ic * a["groups"], oc=oc, bi=x[4], bo=a["block"], ph=x[2],
+        pw=x[3], oh=oh, ow=ow, kh=kh, kw=kw, stride=a["stride"], dilation=a["dilation"],
+        origin=a["origin"], border=border, groups=a["groups"], dtype=node.result.dtype,
+        spread=a["spread"])
+
+
+@lowers("conv2d_blocked")
+@with_epilogue("conv2d_blocked")
+def conv2d_blocked(
+    node: Node, target: Target, epilogue: BlockFused | None = None
+) -> KernelPlan:
+    """Packing of the weights and the convolution; `epilogue` is applied to accumulators."""
+    if node.result.type.size == 0:
+        return EMPTY
+    p = problem(node, epilogue.border if epilogue else NONE)
+    chosen = tile.choose_tile(p, target)
+    operands = epilogue.operands if epilogue else ()
+    emit = None
+    if epilogue is not None:
+        fused = epilogue
+
+        def emit(f: Function, acc: V, spot: conv.Spot, at: tuple[int, int, int]) -> V:
+            return fused.emit(f, target, acc, spot, at)
+
+    kernel = conv.block_kernel(p, chosen, target, emit, len(operands))
+    extra = tuple(f"epilogue{i}" for i in range(len(operands)))
+    given = node.operands[1].dtype
+    steps = (Step(pack.pack_kernel(p, chosen.ov, given, target), ("in1", "packed_w")),
+             Step(kernel, ("in0", "packed_w", "out0", *extra)))
+    return KernelPlan(steps, {"packed_w": conv.packed_bytes(p)},
+                      conv.packing(p, chosen.ov, given, "packed_w"))
+
+
+@lowers("max_pool2d_blocked")
+@with_epilogue("max_pool2d_blocked")
+def max_pool2d_blocked(
+    node: Node, target: Target, epilogue: BlockFused | None = None
+) -> KernelPlan:
+    """One kernel; of an `epilogue` it takes the border."""
+    x, out, a = node.operands[0].type, node.result.type, node.attrs
+    if out.size == 0:
+        return EMPTY
+    windows = MaxPool2d().windows((a["inner"][2], a["inner"][3]), a)
+    border = epilogue.border if epilogue else NONE
+    kernel = pool.max_kernel(x.dims, windows, a["inner"][:2], border, x.dtype, target)
+    return KernelPlan((Step(kernel, ("in0", "out0")),))

@@ -1,0 +1,73 @@
+"""Matrix products: the GEMM family."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cellc_runtime.dtypes import DType
+from cellc_runtime.lazy import lazy_module
+from cellc_runtime.target import Target
+
+from ....ir.graph import Node
+from ....ir.types import prod
+from ....lower import ahead
+from ....lower.plan import KernelPlan
+from .plans import of_product
+from .table import lowers, with_epilogue
+
+if TYPE_CHECKING:
+    from ..kernels.gemm import product as gemm
+    from ..llvm import convert
+    from ..llvm.text import Function, V
+    from ..nests.epilogue import Fused
+else:  # kernel families load when one is generated
+    convert = lazy_module("cellc_compiler.backends.cpu.llvm.convert")
+    gemm = lazy_module("cellc_compiler.backends.cpu.kernels.gemm.product")
+
+_FETCHED_BYTES = 1 << 18
+"""What is smaller and read by an epilogue is likely to be near."""
+
+
+def _batch_strides(own: tuple[int, ...], out: tuple[int, ...]) -> tuple[int, ...]:
+    """Matrices of an operand per step of each output batch dimension (0: broadcast)."""
+    padded = (1,) * (len(out) - len(own)) + own
+    return tuple(0 if d == 1 else prod(padded[i + 1:]) for i, d in enumerate(padded))
+
+
+def _tile_epilogue(fused: Fused, n: int, target: Target) -> gemm.Epilogue:
+    """A fused expression as the GEMM family takes it: rows count over the batch."""
+
+    def emit(f: Function, acc: V, row: V, col: V, lanes: int, mask: V | None) -> V:
+        flat = f.add(f.mul(row, f.i64(n)), col)
+        out = fused.emit(f, target, acc, flat, col, lanes, mask)
+        return convert.exact_to_memory(f, out, fused.roots[0].dtype)
+
+    near = tuple(i for i, v in enumerate(fused.operands)
+                 if v.type.nbytes == fused.source.type.nbytes >= _FETCHED_BYTES
+                 and fused.elementwise(v))
+    return gemm.Epilogue(fused.key, emit, fused.buffers, fused.replaces, len(fused.roots) > 1, near)
+
+
+def matmul_spec(node: Node, epilogue: gemm.Epilogue | None = None,
+                stored: DType | None = None) -> gemm.MatmulSpec:
+    """The product a matmul node computes, as the GEMM family takes it; an epilogue may store
+    another type."""
+    x, y, out = node.operands[0].shape, node.operands[1].shape, node.result.shape
+    ta, tb = node.attrs["transpose_a"], node.attrs["transpose_b"]
+    return gemm.MatmulSpec(
+        m=out[-2], n=out[-1], k=x[-2] if ta else x[-1], dtype=node.operands[0].dtype,
+        batch=out[:-2], a_batch_strides=_batch_strides(x[:-2], out[:-2]),
+        b_batch_strides=_batch_strides(y[:-2], out[:-2]), trans_a=ta, trans_b=tb,
+        out_dtype=stored, epilogue=epilogue, b_constant=ahead.packs_apart(node.operands[1]),
+    )
+
+
+@lowers("matmul")
+@with_epilogue("matmul")
+def matmul(node: Node, target: Target, epilogue: Fused | None = None) -> KernelPlan:
+    """The GEMM kernels; `epilogue` is applied to accumulators before the store."""
+    n = node.result.shape[-1]
+    spec = matmul_spec(node)
+    if epilogue is not None:
+        spec = matmul_spec(node, _tile_epilogue(epilogue, n, target), epilogue.roots[0].dtype)
+    return of_product(gemm.matmul_kernels(spec, target), {"a": "in0", "b": "in1", "out": "out0"})
