@@ -25,7 +25,7 @@ This page is made by `docs/make_ops.py` from the op registry; do not edit it by 
 
 These are the names that appear in dumped graphs. What users call (`ops.softmax`, `x.sum()`,
 `nn.Dense`) is in [api.md](api.md). Each op is one class in `compiler/cellc_compiler/ops/`;
-[architecture.md](architecture.md) says how to add one.
+[architecture/ir.md](architecture/ir.md#ops) says how to add one.
 
 - **Operands**: a name with `*` stands for any number of operands.
 - **Attributes**: `name` has no default, `name=value` has one.

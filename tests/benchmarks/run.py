@@ -6,6 +6,7 @@ Peers are torch (eager and torch.compile), MindSpore (graph and PyNative), JAX, 
 OpenVINO and, for the matrix product, numpy; those that are not installed are left out.
 `CELLC_PEERS_PYTHON` names the interpreter that has torch, JAX, ONNX Runtime and OpenVINO,
 `CELLC_ORACLE_PYTHON` the one that has MindSpore (default: this one).
+`--against DIR` runs the cellc of another checkout beside this one, to see what a change costs.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ PAUSE = 0.05  # seconds between peers
 STOLEN = 0.02  # part of the processors' time that other guests of a virtual machine may take
 AGAIN = 4  # times a slice is measured again that lost more
 LOOK = 0.05  # seconds between looks at the memory of a peer that starts
+BEFORE = " before"  # ends the names of peers that are the cellc of another checkout
 STOPS = hasattr(signal, "SIGSTOP")
 
 
@@ -54,13 +56,15 @@ class Worker:
         LimitError: no answer within `limit` seconds.
     """
 
-    def __init__(self, peer: str, case: str, folder: Path, limit: float) -> None:
-        self.limit = limit
+    def __init__(self, peer: str, case: str, folder: Path, plan: Plan) -> None:
+        self.limit = plan.limit
+        tree = plan.against if peer.endswith(BEFORE) else ""
         self.log = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
         self.process = subprocess.Popen(
-            [interpreter(peer), str(HERE / "worker.py"), peer, case, str(folder)], text=True,
+            [interpreter(peer), str(HERE / "worker.py"), peer.removesuffix(BEFORE), case,
+             str(folder)], text=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, cwd=folder,
-            env=environment(folder),
+            env=environment(folder) | sources(tree),
             preexec_fn=two_processors if hasattr(os, "sched_setaffinity") else None,
         )
         self.together = 0.0
@@ -174,6 +178,12 @@ def environment(folder: Path) -> dict[str, str]:
     }
 
 
+def sources(tree: str) -> dict[str, str]:
+    """Where Python finds cellc in a checkout; as it is if none is named."""
+    roots = [os.path.abspath(os.path.join(tree, r)) for r in ("frontend", "compiler", "runtime")]
+    return {"PYTHONPATH": os.pathsep.join(roots)} if tree else {}
+
+
 def two_processors() -> None:
     """Keep the process on two processors; runs in the child, where the platform can do it."""
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:THREADS])
@@ -189,6 +199,7 @@ class Plan:
         limit: seconds a peer may take for one answer.
         budget: seconds a peer may take for all its rounds; it ends with the round that exceeds it.
         caches: a folder to keep, or empty.
+        against: another checkout, or empty.
     """
 
     rounds: int
@@ -196,6 +207,7 @@ class Plan:
     limit: float
     budget: float
     caches: str
+    against: str = ""
 
 
 def folder_of(root: Path, case: str, peer: str) -> tuple[Path, bool]:
@@ -253,7 +265,7 @@ def start_peers(case: str, results: list[Result], root: Path, plan: Plan,
         try:
             folder, new = folder_of(root, case, result.peer)
             note(f"{case}: {result.peer} starts")
-            worker = Worker(result.peer, case, folder, plan.limit)
+            worker = Worker(result.peer, case, folder, plan)
         except (RuntimeError, OSError) as error:
             result.note = f"left out: {error}"
             continue
@@ -311,7 +323,7 @@ def start_again(case: str, result: Result, root: Path, plan: Plan) -> None:
     folder, _ = folder_of(root, case, result.peer)
     try:
         note(f"{case}: {result.peer} starts again")
-        worker = Worker(result.peer, case, folder, plan.limit)
+        worker = Worker(result.peer, case, folder, plan)
         worker.ask(0.0)
         result.warm = worker.close()
     except RuntimeError as error:
@@ -364,6 +376,8 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--json", metavar="FILE", help="put the figures into this file")
     parser.add_argument("--markdown", metavar="FILE", help="put the tables into this file")
     parser.add_argument("--roofline", metavar="FILE", help="draw the roofline (matplotlib)")
+    parser.add_argument("--against", metavar="DIR", default="",
+                        help="a checkout whose cellc takes part too, as `cellc graph before`")
     parser.add_argument("--report", action="store_true",
                         help="measure nothing, write from the figures of --json")
     return parser
@@ -394,10 +408,12 @@ def main() -> int:
         if args.quick and OURS not in wanted:
             wanted = [OURS, *wanted]
         present = [p for p in wanted if installed(p)]
+        if args.against:
+            present += [p + BEFORE for p in present if p.startswith("cellc ")]
         if missing := sorted(set(wanted) - set(present)):
             print(f"not installed: {', '.join(missing)}")
         plan = Plan(1 if args.quick else args.rounds, not (args.no_warm or args.quick),
-                    args.limit, args.budget, args.caches)
+                    args.limit, args.budget, args.caches, args.against)
         print(f"{THREADS} threads, {plan.rounds} rounds; ratio: time over that of {OURS}\n")
         figures.machine = processor()
         for name in names:
