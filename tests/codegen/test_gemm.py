@@ -242,7 +242,7 @@ def test_tiles_that_fetch_the_next_panel(target: Target) -> None:
     for trans_b, constant in ((True, False), (True, True), (False, True)):
         for m, n, k in ((70, 200, 130), (170, 460, 401)):
             spec = MatmulSpec(m, n, k, dt.float32, trans_b=trans_b, b_constant=constant)
-            assert "llvm.prefetch" in matmul_kernels(spec, target).kernels[-1][0].body
+            assert "llvm.prefetch" in matmul_kernels(spec, target).kernels[-1][0].code
             check(spec, target)
 
 

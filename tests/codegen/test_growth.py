@@ -18,6 +18,7 @@ import cellc as ms
 from cellc import nn, ops
 from cellc.core.compiled import trace
 from cellc_compiler import driver
+from cellc_compiler.backends import backend_of
 from cellc_compiler.backends.cpu.patterns import attention, epilogues
 from cellc_compiler.fusion import clusters
 from cellc_compiler.ir.graph import Builder, Graph
@@ -63,7 +64,7 @@ X = ms.Tensor(np.ones((2, 8, 16), np.float32))
 
 def _lowered(depth: int) -> Graph:
     graph = trace(_step(depth), (X,), {}).graph
-    lowering.lower(driver.optimize(graph, target=AVX2), AVX2)
+    lowering.lower(driver.optimize(graph, target=AVX2), backend_of(AVX2).machine(AVX2))
     return graph
 
 

@@ -509,6 +509,10 @@ class OpenTensor(Tensor, Described):
         )
 
     @property
+    def _layout(self) -> Any:
+        return self._data
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """Length of each axis, -1 where it is open."""
         if self.axes is None:
