@@ -19,7 +19,14 @@ from ..ir.types import TensorType
 from ..loops import expr as E
 from ..loops.expr import Expr
 from . import _special as S
-from .elementwise import Grads, Unary, check_dtype, same_dtype, to_dtype, unbroadcast, widen
+from .elementwise import (
+    Formula,
+    Grads,
+    Unary,
+    check_dtype,
+    same_dtype,
+    unbroadcast,
+)
 
 
 @register
@@ -43,33 +50,11 @@ class ReLU(Unary):
         return [b.where(b.gt(node.result, zero), dys[0], zero)]
 
 
-class Activation(Op):
-    """Base: `formula` and `slope` in the compute dtype."""
+class Activation(Formula):
+    """Base: a formula with samples for each set of attributes."""
 
     defaults: ClassVar[tuple[dict[str, Any], ...]] = ({},)
     """Attributes of the samples."""
-    elementwise = True
-
-    def infer(self, x: TensorType, **attrs: Any) -> TensorType:
-        check_dtype(self, x)
-        return x
-
-    def formula(self, b: Builder, x: Value, **attrs: Any) -> Value:
-        """The value."""
-        raise TypeError(f"{self.name} has no formula")
-
-    def slope(self, b: Builder, x: Value, **attrs: Any) -> Value:
-        """The derivative."""
-        raise TypeError(f"{self.name} has no slope")
-
-    def expand(self, b: Builder, x: Value, **attrs: Any) -> Value:
-        return to_dtype(b, self.formula(b, widen(b, x), **attrs), x.dtype)
-
-    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
-        x, dy = node.operands[0], dys[0]
-        assert dy is not None
-        slope = self.slope(b, widen(b, x), **node.attrs)
-        return [to_dtype(b, b.mul(widen(b, dy), slope), x.dtype)]
 
     def samples(self) -> Sequence[Sample]:
         x = Spec((5, 9), -4, 4)

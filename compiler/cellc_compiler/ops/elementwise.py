@@ -114,6 +114,33 @@ class Elementwise(Op):
         return self.scalar(*(r.broadcast(k, idx) for k in range(len(r.types))), **r.attrs)
 
 
+class Formula(Op):
+    """Base of compositions of one operand: `formula` and `slope`, in the compute dtype."""
+
+    elementwise = True
+
+    def infer(self, x: TensorType, **attrs: Any) -> TensorType:
+        check_dtype(self, x)
+        return x
+
+    def formula(self, b: Builder, x: Value, **attrs: Any) -> Value:
+        """The value."""
+        raise TypeError(f"{self.name} has no formula")
+
+    def slope(self, b: Builder, x: Value, **attrs: Any) -> Value:
+        """The derivative."""
+        raise TypeError(f"{self.name} has no slope")
+
+    def expand(self, b: Builder, x: Value, **attrs: Any) -> Value:
+        return to_dtype(b, self.formula(b, widen(b, x), **attrs), x.dtype)
+
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
+        x, dy = node.operands[0], dys[0]
+        assert dy is not None
+        slope = self.slope(b, widen(b, x), **node.attrs)
+        return [to_dtype(b, b.mul(widen(b, dy), slope), x.dtype)]
+
+
 class Unary(Elementwise):
     """Base of one-operand elementwise ops."""
 

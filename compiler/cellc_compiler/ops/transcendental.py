@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -17,7 +16,17 @@ from ..ir.op import COMPLEX, FLOATS, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType, broadcast_shapes
 from . import _special as S
 from ._complex import conj
-from .elementwise import Binary, Grads, Unary, both, check_dtype, same_dtype, to_dtype, widen
+from .elementwise import (
+    Binary,
+    Formula,
+    Grads,
+    Unary,
+    both,
+    check_dtype,
+    same_dtype,
+    to_dtype,
+    widen,
+)
 
 
 class _Function(Unary):
@@ -599,47 +608,19 @@ class Xlogy(Op):
         return Sample((x, x)), Sample((x, row)), Sample((Spec((0, 3)), Spec((3,))))
 
 
-class _Guarded(Op):
-    """Base of functions whose formula or slope has a point of its own: `formula` and `slope` in
-    the compute dtype."""
-
-    amp = "high"
-    elementwise = True
-
-    def infer(self, x: TensorType, **attrs: Any) -> TensorType:
-        check_dtype(self, x)
-        return x
-
-    def formula(self, b: Builder, x: Value, **attrs: Any) -> Value:
-        """The value."""
-        raise TypeError(f"{self.name} has no formula")
-
-    def slope(self, b: Builder, x: Value, **attrs: Any) -> Value:
-        """The derivative."""
-        raise TypeError(f"{self.name} has no slope")
-
-    def expand(self, b: Builder, x: Value, **attrs: Any) -> Value:
-        return to_dtype(b, self.formula(b, widen(b, x), **attrs), x.dtype)
-
-    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
-        x, dy = node.operands[0], dys[0]
-        assert dy is not None
-        slope = self.slope(b, widen(b, x), **node.attrs)
-        return [to_dtype(b, b.mul(widen(b, dy), slope), x.dtype)]
-
-
 _SINC_SLOPE = tuple((-1) ** k * 2 * k / math.factorial(2 * k + 1) for k in range(1, 10))
 """Taylor coefficients of the derivative of sin(z)/z: of z, z**3, ... z**17."""
 
 
 @register
-class Sinc(_Guarded):
+class Sinc(Formula):
     """sin(pi x) / (pi x), 1 at 0. Source: `mindspore.ops.sinc`.
 
     The slope below |pi x| = 1 is a Taylor series, as (cos z - sin(z)/z) / z cancels there.
     """
 
     name = "sinc"
+    amp = "high"
     tolerance = 8.0
 
     def _parts(self, b: Builder, x: Value, limit: float) -> tuple[Value, Value, Value]:
@@ -670,7 +651,7 @@ class Sinc(_Guarded):
 
 
 @register
-class Logit(_Guarded):
+class Logit(Formula):
     """log(x / (1 - x)), NaN outside of [0, 1]. Source: `mindspore.ops.logit`.
 
     Attributes:
@@ -678,6 +659,7 @@ class Logit(_Guarded):
     """
 
     name = "logit"
+    amp = "high"
     attrs = {"eps": None}
     tolerance = 16.0
 
