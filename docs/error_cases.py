@@ -365,7 +365,7 @@ same = Same()
 def net(x):
     return same(x)
 ''',
-        advice="Pass `Hooks(custom_bprop=...)` as `cellc/core/compiled.py` does. Calls of Cells "
+        advice="Pass `Hooks(custom_bprop=...)` as `cellc/compiled/entries.py` does. Calls of Cells "
         "and `ms.jit` never give this error.",
         how="trace",
     ),

@@ -21,7 +21,7 @@ from error_cases import CASES, Case
 
 import cellc as ms
 from cellc import ops
-from cellc.core.tracer import Tracer
+from cellc.tracing.tracer import Tracer
 from cellc.lang import CODES, check_call, interpret_call, register_source
 from cellc.nn.cell import Cell
 from cellc_runtime.errors import RunError

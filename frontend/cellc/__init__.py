@@ -33,13 +33,7 @@ if TYPE_CHECKING:
         train,
     )
     from .amp import DynamicLossScaleManager, FixedLossScaleManager
-    from .common import dtype
-    from .common.dtype import *  # noqa: F403
-    from .common.parameter import Parameter, ParameterTuple
-    from .common.seed import Generator, default_generator, get_seed, manual_seed, seed, set_seed
-    from .common.sharing import from_dlpack, frombuffer, swap_tensors, to_dlpack
-    from .common.symbol import Symbol
-    from .common.tensor import Tensor
+    from .calls.saved_tensors import register_saved_tensors_hooks, saved_tensors_hooks
     from .compat import (
         JitConfig,
         from_numpy,
@@ -55,6 +49,7 @@ if TYPE_CHECKING:
         set_rng_state,
         tensor,
     )
+    from .compiled.jit import enable_dynamic, jit
     from .context import (
         COMPATIBLE,
         GRAPH_MODE,
@@ -68,13 +63,6 @@ if TYPE_CHECKING:
         set_device,
         set_recursion_limit,
     )
-    from .core.explaining import explain
-    from .core.function import _Function as _Function
-    from .core.gradient import get_grad, grad, value_and_grad
-    from .core.jacobian import jacfwd, jacrev, jvp, vjp
-    from .core.saved import register_saved_tensors_hooks, saved_tensors_hooks
-    from .core.vmap import vmap
-    from .jitted import enable_dynamic, jit
     from .log import get_level, get_log_config
     from .nn.recompute import recompute
     from .parallel import *  # noqa: F403
@@ -82,13 +70,30 @@ if TYPE_CHECKING:
     from .profiler import Profiler
     from .profiles import profile
     from .runtime import *  # noqa: F403
+    from .tensors import dtype
+    from .tensors.dtype import *  # noqa: F403
+    from .tensors.parameter import Parameter, ParameterTuple
+    from .tensors.seed import Generator, default_generator, get_seed, manual_seed, seed, set_seed
+    from .tensors.sharing import from_dlpack, frombuffer, swap_tensors, to_dlpack
+    from .tensors.symbol import Symbol
+    from .tensors.tensor import Tensor
+    from .tools.explain import explain
     from .train import *  # noqa: F403
     from .train.callback import *  # noqa: F403
     from .train.metrics import *  # noqa: F403
+    from .transforms.function import _Function as _Function
+    from .transforms.gradient import get_grad, grad, value_and_grad
+    from .transforms.jacobian import jacfwd, jacrev, jvp, vjp
+    from .transforms.vmap import vmap
 
 _LATER = {
     ".amp": ("DynamicLossScaleManager", "FixedLossScaleManager"),
-    ".common": ("dtype",),
+    ".common": (
+        "Generator", "Parameter", "ParameterTuple", "Symbol", "Tensor", "_Function",
+        "default_generator", "dtype", "enable_dynamic", "explain", "from_dlpack", "frombuffer",
+        "get_seed", "jit", "manual_seed", "register_saved_tensors_hooks", "saved_tensors_hooks",
+        "seed", "set_seed", "swap_tensors", "to_dlpack",
+    ),
     ".common.dtype": (
         "Type", "bfloat16", "bool", "bool_", "byte", "cdouble", "cfloat", "complex128", "complex64",
         "double", "dtype_to_nptype", "dtype_to_pytype", "float", "float16", "float32", "float64",
@@ -97,13 +102,6 @@ _LATER = {
         "type_none", "ubyte", "uint", "uint16", "uint32", "uint64", "uint8", "uintc", "uintp",
         "ushort",
     ),
-    ".common.parameter": ("Parameter", "ParameterTuple"),
-    ".common.seed": (
-        "Generator", "default_generator", "get_seed", "manual_seed", "seed", "set_seed",
-    ),
-    ".common.sharing": ("from_dlpack", "frombuffer", "swap_tensors", "to_dlpack"),
-    ".common.symbol": ("Symbol",),
-    ".common.tensor": ("Tensor",),
     ".compat": (
         "JitConfig", "from_numpy", "get_py_obj_dtype", "get_rng_state", "initial_seed",
         "is_tensor", "jit_class", "lazy_inline", "mutable", "no_inline", "run_check",
@@ -114,16 +112,12 @@ _LATER = {
         "get_current_device", "set_context", "set_deterministic", "set_device",
         "set_recursion_limit",
     ),
-    ".core.explaining": ("explain",),
-    ".core.function": ("_Function",),
-    ".core.gradient": ("get_grad", "grad", "value_and_grad"),
-    ".core.jacobian": ("jacfwd", "jacrev", "jvp", "vjp"),
-    ".core.saved": ("register_saved_tensors_hooks", "saved_tensors_hooks"),
-    ".core.vmap": ("vmap",),
     ".dataset": (), ".device_context": (), ".experimental": (), ".hal": (),
     ".mint": (), ".numpy": (),
-    ".jitted": ("enable_dynamic", "jit"),
-    ".nn": (), ".ops": (),
+    ".nn": (),
+    ".ops": (
+        "get_grad", "grad", "jacfwd", "jacrev", "jvp", "value_and_grad", "vjp", "vmap",
+    ),
     ".nn.recompute": ("recompute",),
     ".profiler": ("Profiler",),
     ".profiles": ("profile",),

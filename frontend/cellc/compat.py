@@ -9,10 +9,10 @@ import numpy as np
 
 from cellc_compiler import __version__
 
-from .common.dtype import pytype_to_dtype
-from .common.seed import default_generator
-from .common.tensor import Tensor
-from .core.numbers import MutableBool, MutableFloat, MutableInt
+from .tensors.dtype import pytype_to_dtype
+from .tensors.seed import default_generator
+from .tensors.tensor import Tensor
+from .tracing.numbers import MutableBool, MutableFloat, MutableInt
 
 F = TypeVar("F", bound=Callable[..., Any])
 C = TypeVar("C", bound=type)

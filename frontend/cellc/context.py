@@ -5,8 +5,6 @@ Source: `mindspore.set_context`, `mindspore.context`.
 
 from __future__ import annotations
 
-from . import common as _common  # noqa: F401  isort: skip (first of all)
-
 import threading
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,7 +14,7 @@ from cellc_runtime.lazy import public_names
 from cellc_runtime.site import STATE
 
 from . import _options
-from .core.watch import changed
+from .core.invalidation import changed
 
 if TYPE_CHECKING:
     from .parallel.settings import (

@@ -12,7 +12,7 @@ import cellc as ms
 from cellc import Tensor, ops
 from cellc.cli import verification
 from cellc.cli.verification import Verdict, verify_graph
-from cellc.core.compiled import trace
+from cellc.compiled.entries import trace
 from cellc_compiler.interpret import evaluate, summed
 from cellc_compiler.ir.graph import Builder, Graph, Node
 from cellc_compiler.ir.types import TensorType

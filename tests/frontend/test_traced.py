@@ -10,7 +10,7 @@ from cellc.common.parameter import Parameter
 from cellc.common.seed import Generator
 from cellc.common.tensor import Tensor
 from cellc.core.dispatch import tracing
-from cellc.core.tracer import Tracer
+from cellc.tracing.tracer import Tracer
 from cellc_compiler.interpret import run
 from cellc_compiler.ir.types import TensorType
 from cellc_runtime import dtypes as dt

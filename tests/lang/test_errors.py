@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from cellc.common.parameter import Parameter
 from cellc.common.tensor import Tensor
-from cellc.core.tracer import Tracer
+from cellc.tracing.tracer import Tracer
 from cellc.lang import CODES, CompileError, check_call, interpret_call
 from cellc.nn.cell import Cell
 from cellc_compiler.ir.types import TensorType

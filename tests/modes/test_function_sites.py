@@ -22,7 +22,7 @@ import cellc as ms
 from cellc import nn, ops
 from cellc.core import dispatch
 from cellc.core.native import native_body
-from cellc.pynative import functions
+from cellc.eager import functions
 from cellc_runtime.site import STATE
 
 OFTEN = functions._HOT + 4

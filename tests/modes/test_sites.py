@@ -11,7 +11,7 @@ import pytest
 import cellc as ms
 from cellc import nn, ops
 from cellc.core import dispatch
-from cellc.pynative import backward, recorder
+from cellc.eager import backward, recorder
 from cellc_runtime.site import STATE
 
 

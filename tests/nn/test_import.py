@@ -20,7 +20,8 @@ from cellc_runtime.lazy import lazy_names
 _LATER = (
     "llvmlite", "networkx", "onnx", "rich", "numba", "multiprocessing", "tempfile", "logging",
     "cellc.lang", "cellc.train", "cellc.numpy", "cellc.mint", "cellc.amp", "cellc.experimental",
-    "cellc.core.vmap", "cellc.core.jacobian", "cellc.ops.primitives", "cellc.ops.recurrence",
+    "cellc.transforms.vmap", "cellc.transforms.jacobian", "cellc.ops.primitives",
+    "cellc.ops.recurrence",
     "cellc.nn.layer", "cellc.nn.optim", "cellc.nn.loss", "cellc.nn.wrap",
     "cellc_compiler.autodiff", "cellc_compiler.build.objects", "cellc_compiler.backends.cpu.llvm",
     "cellc_compiler.lower.lowering", "cellc_compiler.passes.pipeline",

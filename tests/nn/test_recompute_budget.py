@@ -7,7 +7,7 @@ import pytest
 
 import cellc as ms
 from cellc import nn, ops
-from cellc.core.budget import parse
+from cellc.calls.budget import parse
 
 MODES = [ms.GRAPH_MODE, ms.PYNATIVE_MODE]
 

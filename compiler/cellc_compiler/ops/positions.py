@@ -2,7 +2,7 @@
 
 An op whose number of results depends on elements is written as three: ops that compute the number,
 `measure`, which gives the number a symbol, and ops of that symbolic size. What runs a graph cuts it
-after each `measure` (`core/staged.py` of the frontend).
+after each `measure` (`compiled/staged.py` of the frontend).
 """
 
 from __future__ import annotations

@@ -22,14 +22,15 @@ from cellc_runtime.program import Program
 from cellc_runtime.target import Target, best_of
 
 from .. import context
-from ..common.tensor import Tensor
-from ..core import budget_view, progress
-from ..core.budget import least
-from ..core.callbacks import executed, host_callbacks
-from ..core.compiled import Traced
-from ..core.raised import ERRORS
+from ..calls.budget import least
+from ..calls.callbacks import executed, host_callbacks
+from ..compiled.entries import Traced
+from ..core import progress
 from ..lang import CompileError
 from ..nn.cell import Cell
+from ..tensors.tensor import Tensor
+from ..tools import budget_view
+from ..tracing.exceptions import ERRORS
 from ..train._weights_file import read
 from .loading import UserError
 

@@ -21,9 +21,9 @@ from cellc_compiler.ir.op import lookup
 from cellc_compiler.passes.base import copy_graph
 from cellc_runtime.records import dataclass
 
-from ..common.tensor import Tensor
-from ..core.callbacks import host_callbacks
+from ..calls.callbacks import host_callbacks
 from ..core.dispatch import apply
+from ..tensors.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
 

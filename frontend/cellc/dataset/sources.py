@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..common import dtype as dtypes
+from ..tensors import dtype as dtypes
 from . import checks
 from .batching import BatchInfo, _column, stack
 from .operations import name_of

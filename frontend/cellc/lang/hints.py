@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from cellc_runtime.records import dataclass
 
-from ..common.tensor import Tensor
+from ..tensors.tensor import Tensor
 from . import _model
 from .errors import Place
 from .origins import operand_notes

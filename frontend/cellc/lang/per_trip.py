@@ -21,8 +21,8 @@ import numpy as np
 
 from cellc_compiler.ir.graph import Node, Value
 
-from ..common.tensor import Tensor
-from ..core.tracer import GraphTensor
+from ..tensors.tensor import Tensor
+from ..tracing.tracer import GraphTensor
 
 if TYPE_CHECKING:
     from .frames import Frame

@@ -16,9 +16,9 @@ from cellc_compiler.ir.types import TensorType
 from cellc_runtime import dtypes
 from cellc_runtime.records import dataclass
 
-from ..common.parameter import Parameter
-from ..common.tensor import Tensor
-from ..core.tracer import GraphTensor, Region, Tracer, _align_inputs
+from ..tensors.parameter import Parameter
+from ..tensors.tensor import Tensor
+from ..tracing.tracer import GraphTensor, Region, Tracer, _align_inputs
 
 
 @contextmanager

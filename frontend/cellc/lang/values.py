@@ -19,11 +19,11 @@ from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass, field
 
-from ..common.parameter import Parameter
-from ..common.tensor import Tensor
 from ..core.dispatch import apply
-from ..core.numbers import DTYPES, GraphNumber, Kind, as_number, kind_of
-from ..core.tracer import GraphTensor
+from ..tensors.parameter import Parameter
+from ..tensors.tensor import Tensor
+from ..tracing.numbers import DTYPES, GraphNumber, Kind, as_number, kind_of
+from ..tracing.tracer import GraphTensor
 
 
 class _Missing:

@@ -5,16 +5,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from cellc_runtime.dtypes import bool_, int64
+from cellc_runtime.dtypes import bool_
 
-from ..common.promotion import cast_to, operands
-from ..common.tensor import Tensor
 from ..ops import functional_array as fa
 from ..ops import functional_join as fj
 from ..ops import functional_math as m
-from ..ops import functional_reduce as fr
 from ..ops.arguments import axis_of
-from ._tensors import as_tensor, finished, together
+from ..tensors.promotion import cast_to
+from ..tensors.tensor import Tensor
+from ._tensors import as_tensor, together
 
 
 def vectors(arr: Any, axis: Any) -> tuple[list[Tensor], int]:
@@ -93,54 +92,3 @@ def merged(x: Tensor, conditions: list[Tensor], values: list[Any]) -> Tensor:
     for condition, value in zip(conditions, made, strict=True):
         out = m.where(condition, value, out)
     return out
-
-
-# --- whole numbers: Euclid's algorithm, one step for all elements ---------------------------------
-
-
-def integers(what: str, x1: Any, x2: Any) -> tuple[Tensor, Tensor, Any]:
-    """Two broadcast arrays as int64, and the type they meet in."""
-    x, y = together([as_tensor(x1, what, "x1"), as_tensor(x2, what, "x2")])
-    x, y = fa.broadcast_tensors(x, y)
-    return cast_to(x, int64), cast_to(y, int64), x.dtype
-
-
-def whole(what: str, input: Any, other: Any) -> tuple[Tensor, Tensor, Any]:
-    """As `integers`, of Tensors of ints, of which one may be an int.
-
-    Raises:
-        TypeError: something else.
-    """
-    for value in (input, other):
-        kind = value.dtype.is_integer if isinstance(value, Tensor) else \
-            isinstance(value, int) and not isinstance(value, bool)
-        if not kind:
-            got = value.dtype if isinstance(value, Tensor) else type(value).__name__
-            raise TypeError(f"For '{what}', Tensors of ints are needed, but got {got}.")
-    x, y = operands(what, input, other)
-    shown = x.dtype
-    x, y = fa.broadcast_tensors(x, y)
-    return cast_to(x, int64), cast_to(y, int64), shown
-
-
-def some(y: Tensor) -> Tensor:
-    """Whether an element is not zero."""
-    return fr.any(m.ne(y, 0))
-
-
-def euclid(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """(y, x mod y) where y is not zero."""
-    done = m.eq(y, 0)
-    return m.where(done, x, y), m.where(done, 0, m.remainder(x, m.where(done, 1, y)))
-
-
-def divisor(x: Tensor, shown: Any, dtype: Any) -> Tensor:
-    """The divisor in the type asked for."""
-    return finished(cast_to(m.abs(x), shown), dtype, "gcd")
-
-
-def multiple(x: Tensor, y: Tensor, common: Tensor, shown: Any, dtype: Any) -> Tensor:
-    """The multiple from the divisor; 0 where both are 0."""
-    none = m.eq(common, 0)
-    out = m.mul(m.floor_divide(x, m.where(none, 1, common)), y)
-    return finished(cast_to(m.abs(m.where(none, 0, out)), shown), dtype, "lcm")

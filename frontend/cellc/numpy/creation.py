@@ -11,8 +11,6 @@ import numpy as np
 from cellc_compiler.ir.dims import is_symbolic
 from cellc_runtime.dtypes import DType, float32, int32
 
-from ..common.promotion import cast_to, inexact
-from ..common.tensor import Tensor
 from ..core.dispatch import apply
 from ..ops import functional_array as fa
 from ..ops import functional_create as fc
@@ -21,6 +19,8 @@ from ..ops import functional_join as fj
 from ..ops import functional_math as m
 from ..ops import functional_random as rnd
 from ..ops.arguments import Ints, axis_of, integer, shape_of
+from ..tensors.promotion import cast_to, inexact
+from ..tensors.tensor import Tensor
 from ._tensors import as_tensor, finished, from_array, to_dtype
 
 _range = builtins.range

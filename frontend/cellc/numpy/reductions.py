@@ -8,8 +8,6 @@ from typing import Any
 
 from cellc_runtime.dtypes import bool_, float16, float32, int32, int64
 
-from ..common.promotion import cast_to, inexact
-from ..common.tensor import Tensor
 from ..core.dispatch import apply
 from ..ops import functional_array as fa
 from ..ops import functional_grid as fg
@@ -18,6 +16,8 @@ from ..ops import functional_math as m
 from ..ops import functional_math as m_
 from ..ops import functional_reduce as fr
 from ..ops.arguments import axis_of, integer, need_known
+from ..tensors.promotion import cast_to, inexact
+from ..tensors.tensor import Tensor
 from ._tensors import as_tensor, finished, many, to_dtype, together
 from .arrays import searchsorted
 from .creation import linspace

@@ -7,8 +7,6 @@ begins with a capital is a Primitive class (`_primitives`).
 
 from __future__ import annotations
 
-from .. import common as _common  # noqa: F401  isort: skip (first of all)
-
 import sys
 from importlib import import_module
 from types import ModuleType
@@ -16,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from cellc_runtime.lazy import lazy_names
 
-from ..core.gradient import GradOperation as GradOperation
-from ..core.gradient import get_grad as get_grad
-from ..core.gradient import grad as grad
-from ..core.gradient import value_and_grad as value_and_grad
+from ..core import dispatch
+from ..eager.engine import EagerEngine
+from ..transforms.gradient import GradOperation as GradOperation
+from ..transforms.gradient import get_grad as get_grad
+from ..transforms.gradient import grad as grad
+from ..transforms.gradient import value_and_grad as value_and_grad
 from . import (
     _generated,
     functional_array,
@@ -69,22 +69,22 @@ from .functional_sort import *  # noqa: F403
 from .functional_special import *  # noqa: F403
 from .functional_volume import *  # noqa: F403
 from .functional_window import *  # noqa: F403
-from .methods import install
+from .methods import install as install_methods
 
 if TYPE_CHECKING:
-    from ..core.jacobian import jacfwd as jacfwd
-    from ..core.jacobian import jacrev as jacrev
-    from ..core.jacobian import jvp as jvp
-    from ..core.jacobian import vjp as vjp
-    from ..core.taylor import derivative as derivative
-    from ..core.taylor import jet as jet
-    from ..core.vmap import vmap as vmap
-    from ..mint.applied import gcd as gcd
-    from ..mint.applied import lcm as lcm
     from ..stubs.functions import *  # noqa: F403
     from ..stubs.primitives import *  # noqa: F403
+    from ..transforms.jacobian import jacfwd as jacfwd
+    from ..transforms.jacobian import jacrev as jacrev
+    from ..transforms.jacobian import jvp as jvp
+    from ..transforms.jacobian import vjp as vjp
+    from ..transforms.taylor import derivative as derivative
+    from ..transforms.taylor import jet as jet
+    from ..transforms.vmap import vmap as vmap
     from ._norms import matrix_norm as matrix_norm
     from .functional_fourier import *  # noqa: F403
+    from .functional_integer import gcd as gcd
+    from .functional_integer import lcm as lcm
     from .functional_orthogonal import pinv as pinv
     from .functional_orthogonal import qr as qr
     from .functional_orthogonal import svd as svd
@@ -99,11 +99,14 @@ _FAMILIES: tuple[ModuleType, ...] = (
     functional_attention, functional_band, functional_solve, functional_classes,
 )
 
-install()
+# Whoever has a Tensor has its methods, and an engine that runs them.
+install_methods()
+dispatch.install(EagerEngine())
 
 _LATER = {
-    "..core.jacobian": "jacfwd jacrev jvp vjp", "..core.taylor": "derivative jet",
-    "..core.vmap": "vmap", "._norms": "matrix_norm", "..mint.applied": "gcd lcm",
+    "..transforms.jacobian": "jacfwd jacrev jvp vjp", "..transforms.taylor": "derivative jet",
+    "..transforms.vmap": "vmap", "._norms": "matrix_norm",
+    ".functional_integer": "gcd lcm",
     ".functional_fourier": "fft fft2 fftfreq fftn fftshift hfft hfft2 hfftn ifft ifft2 ifftn "
                            "ifftshift ihfft ihfft2 ihfftn irfft irfft2 irfftn rfft rfft2 rfftfreq "
                            "rfftn",

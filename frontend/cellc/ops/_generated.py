@@ -14,10 +14,10 @@ from cellc_compiler.ir.op import INTS, REQUIRED, Op, all_ops
 from cellc_runtime.dtypes import float32
 from cellc_runtime.lazy import names_of
 
-from ..common.promotion import cast_to, common
-from ..common.tensor import Tensor
 from ..core.dispatch import apply
 from ..core.native import native_body
+from ..tensors.promotion import cast_to, common
+from ..tensors.tensor import Tensor
 from .arguments import tensor
 
 

@@ -8,11 +8,12 @@ from typing import Any
 from cellc_compiler.ir.types import TensorType
 from cellc_runtime.dtypes import ALL, DType
 
-from ..common.tensor import Tensor
-from ..core.callbacks import host_call
-from ..core.compiled import bprop_grads, call_here
-from ..core.hooks import is_compiled, written
-from ..core.structure import put_together, take_apart
+from ..calls.bprop import bprop_grads
+from ..calls.callbacks import host_call
+from ..calls.hooks import is_compiled, written
+from ..tensors.tensor import Tensor
+from ..tracing.inline import call_here
+from ..tracing.pytree import put_together, take_apart
 
 
 def plain_function(name: str, fn: Any) -> Callable[..., Any]:

@@ -11,8 +11,8 @@ from cellc_compiler.ir.dims import Dim
 from cellc_compiler.ir.types import normalize_axis
 from cellc_runtime.dtypes import ALL, DType
 
-from ..common.tensor import Tensor
 from ..core.dispatch import looked
+from ..tensors.tensor import Tensor
 
 Ints = tuple[int, ...]
 _INT = frozenset((int,))

@@ -13,7 +13,9 @@ import numpy as np
 
 from cellc_runtime.dtypes import DType, bool_, float32, float64, int64, uint64
 
-from ..common.promotion import (
+from ..core.dispatch import apply
+from ..core.native import native, native_body
+from ..tensors.promotion import (
     cast_to,
     constant,
     inexact,
@@ -22,9 +24,7 @@ from ..common.promotion import (
     operands,
     weak,
 )
-from ..common.tensor import Tensor
-from ..core.dispatch import apply
-from ..core.native import native, native_body
+from ..tensors.tensor import Tensor
 from .arguments import dtype_of, integer, tensor
 
 

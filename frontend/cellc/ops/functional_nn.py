@@ -10,12 +10,12 @@ from typing import Any
 
 from cellc_runtime.dtypes import DType, bfloat16, float16, float32
 
-from ..common.indexing import become
-from ..common.parameter import Parameter
-from ..common.promotion import cast_to, constant, inexact
-from ..common.tensor import Tensor
 from ..core.dispatch import apply, assign, plain_calls
 from ..core.native import native, native_body
+from ..tensors.indexing import become
+from ..tensors.parameter import Parameter
+from ..tensors.promotion import cast_to, constant, inexact
+from ..tensors.tensor import Tensor
 from . import functional_array as fa
 from . import functional_create as fc
 from . import functional_join as fj

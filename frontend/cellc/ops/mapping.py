@@ -6,8 +6,8 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ..common.parameter import Parameter
-from ..common.tensor import Tensor
+from ..tensors.parameter import Parameter
+from ..tensors.tensor import Tensor
 
 F = TypeVar("F", bound=Callable[..., Any])
 

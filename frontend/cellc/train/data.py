@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..common.tensor import Tensor
+from ..tensors.tensor import Tensor
 
 Batch = tuple[Any, ...]
 

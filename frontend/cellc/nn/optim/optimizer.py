@@ -16,10 +16,10 @@ from cellc_runtime.records import dataclass
 
 from ... import ops
 from ..._options import device
-from ...common import checks
-from ...common.parameter import Parameter, ParameterTuple
-from ...common.tensor import Tensor
+from ...core import checks
 from ...ops.mapping import HyperMap, Map
+from ...tensors.parameter import Parameter, ParameterTuple
+from ...tensors.tensor import Tensor
 from ..cell import Cell
 from ..layer.container import CellList
 from ..learning_rate_schedule import LearningRateSchedule
