@@ -33,10 +33,28 @@ if TYPE_CHECKING:
         train,
     )
     from .amp import DynamicLossScaleManager, FixedLossScaleManager
-    from .calls.saved_tensors import register_saved_tensors_hooks, saved_tensors_hooks
+    from .common import (
+        Generator,
+        Parameter,
+        ParameterTuple,
+        Symbol,
+        Tensor,
+        default_generator,
+        dtype,
+        enable_dynamic,
+        get_seed,
+        jit,
+        manual_seed,
+        seed,
+        set_seed,
+    )
+    from .common import _Function as _Function
+    from .common.dtype import *  # noqa: F403
     from .compat import (
         JitConfig,
+        from_dlpack,
         from_numpy,
+        frombuffer,
         get_py_obj_dtype,
         get_rng_state,
         initial_seed,
@@ -45,11 +63,14 @@ if TYPE_CHECKING:
         lazy_inline,
         mutable,
         no_inline,
+        register_saved_tensors_hooks,
         run_check,
+        saved_tensors_hooks,
         set_rng_state,
+        swap_tensors,
         tensor,
+        to_dlpack,
     )
-    from .compiled.jit import enable_dynamic, jit
     from .context import (
         COMPATIBLE,
         GRAPH_MODE,
@@ -65,34 +86,23 @@ if TYPE_CHECKING:
     )
     from .log import get_level, get_log_config
     from .nn.recompute import recompute
+    from .ops import get_grad, grad, jacfwd, jacrev, jvp, value_and_grad, vjp, vmap
     from .parallel import *  # noqa: F403
     from .parallel.settings import *  # noqa: F403
     from .profiler import Profiler
     from .profiles import profile
     from .runtime import *  # noqa: F403
-    from .tensors import dtype
-    from .tensors.dtype import *  # noqa: F403
-    from .tensors.parameter import Parameter, ParameterTuple
-    from .tensors.seed import Generator, default_generator, get_seed, manual_seed, seed, set_seed
-    from .tensors.sharing import from_dlpack, frombuffer, swap_tensors, to_dlpack
-    from .tensors.symbol import Symbol
-    from .tensors.tensor import Tensor
     from .tools.explain import explain
     from .train import *  # noqa: F403
     from .train.callback import *  # noqa: F403
     from .train.metrics import *  # noqa: F403
-    from .transforms.function import _Function as _Function
-    from .transforms.gradient import get_grad, grad, value_and_grad
-    from .transforms.jacobian import jacfwd, jacrev, jvp, vjp
-    from .transforms.vmap import vmap
 
 _LATER = {
     ".amp": ("DynamicLossScaleManager", "FixedLossScaleManager"),
     ".common": (
         "Generator", "Parameter", "ParameterTuple", "Symbol", "Tensor", "_Function",
-        "default_generator", "dtype", "enable_dynamic", "explain", "from_dlpack", "frombuffer",
-        "get_seed", "jit", "manual_seed", "register_saved_tensors_hooks", "saved_tensors_hooks",
-        "seed", "set_seed", "swap_tensors", "to_dlpack",
+        "default_generator", "dtype", "enable_dynamic", "get_seed", "jit", "manual_seed", "seed",
+        "set_seed",
     ),
     ".common.dtype": (
         "Type", "bfloat16", "bool", "bool_", "byte", "cdouble", "cfloat", "complex128", "complex64",
@@ -103,9 +113,10 @@ _LATER = {
         "ushort",
     ),
     ".compat": (
-        "JitConfig", "from_numpy", "get_py_obj_dtype", "get_rng_state", "initial_seed",
-        "is_tensor", "jit_class", "lazy_inline", "mutable", "no_inline", "run_check",
-        "set_rng_state", "tensor",
+        "JitConfig", "from_dlpack", "from_numpy", "frombuffer", "get_py_obj_dtype",
+        "get_rng_state", "initial_seed", "is_tensor", "jit_class", "lazy_inline", "mutable",
+        "no_inline", "register_saved_tensors_hooks", "run_check", "saved_tensors_hooks",
+        "set_rng_state", "swap_tensors", "tensor", "to_dlpack",
     ),
     ".context": (
         "COMPATIBLE", "GRAPH_MODE", "LAX", "PYNATIVE_MODE", "STRICT", "get_context",
@@ -141,6 +152,7 @@ _LATER = {
         "memory_summary", "reset_max_memory_allocated", "reset_max_memory_reserved",
         "reset_peak_memory_stats", "set_cpu_affinity", "set_memory", "synchronize",
     ),
+    ".tools.explain": ("explain",),
     ".train": (
         "F1", "MAE", "MSE", "ROC", "Accuracy", "BackupAndRestore", "BleuScore", "Callback",
         "CheckpointConfig", "ConfusionMatrix", "ConfusionMatrixMetric", "ConvertModelUtils",

@@ -248,10 +248,6 @@ def endless_at_run_time(x):
         return rec(a + 1)
     return rec(x)
 
-@fails("CE306", RuntimeError)
-def own_gradient(x):
-    return OWN(x)
-
 @fails("CE601", TypeError)
 def too_few_arguments(x):
     return helper(x)

@@ -8,20 +8,15 @@ from typing import TYPE_CHECKING, Any
 from cellc_runtime.lazy import public_names
 
 from .. import ops as _ops  # noqa: F401  (whoever has a Tensor has its methods, and an engine)
+from ..tensors import dtype as _dtype
 from ..tensors.parameter import Parameter, ParameterTuple
 from ..tensors.seed import get_seed, set_seed
 from ..tensors.tensor import Tensor
-from . import dtype
 
 __all__ = ["Parameter", "ParameterTuple", "Tensor", "get_seed", "set_seed"]
 _HOMES = {
     **dict.fromkeys(("Generator", "default_generator", "manual_seed", "seed"), "..tensors.seed"),
-    "Symbol": "..tensors.symbol", "_Function": "..transforms.function",
-    **dict.fromkeys(("from_dlpack", "frombuffer", "swap_tensors", "to_dlpack"),
-                    "..tensors.sharing"),
-    **dict.fromkeys(("register_saved_tensors_hooks", "saved_tensors_hooks"),
-                    "..calls.saved_tensors"),
-    "explain": "..tools.explain",
+    "Symbol": "..tensors.symbol", "_Function": "._grad_function",
     **dict.fromkeys(("enable_dynamic", "jit"), "..compiled.jit"), "recompute": "..nn.recompute",
     **dict.fromkeys(
         ("JitConfig", "from_numpy", "get_py_obj_dtype", "get_rng_state", "initial_seed",
@@ -55,19 +50,20 @@ if TYPE_CHECKING:
     from ..tensors.seed import manual_seed as manual_seed
     from ..tensors.seed import seed as seed
     from ..tensors.symbol import Symbol as Symbol
-    from ..transforms.function import _Function as _Function
     from . import api as api
+    from . import dtype as dtype
     from . import initializer as initializer
+    from ._grad_function import _Function as _Function
 else:
     def __getattr__(name: str) -> Any:
         """Dtypes, names of `_HOMES`, and modules that load when they are asked for."""
-        if name in ("api", "initializer"):
+        if name in ("api", "dtype", "initializer"):
             return import_module("." + name, __name__)
         home = _HOMES.get(name)
         if home is not None:
             return getattr(import_module(home, __name__), name)
-        if name in dtype.__all__:
-            return getattr(dtype, name)
+        if name in _dtype.__all__:
+            return getattr(_dtype, name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
@@ -75,4 +71,4 @@ _own = public_names(__name__)
 
 
 def __dir__() -> list[str]:
-    return sorted({*_own(), *_HOMES, *dtype.__all__})
+    return sorted({*_own(), *_HOMES, "dtype", *_dtype.__all__})

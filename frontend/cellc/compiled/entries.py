@@ -25,7 +25,7 @@ from cellc_runtime.records import dataclass, field, replace
 from .. import context
 from ..calls import budget as budgets
 from ..calls.callbacks import host_callbacks
-from ..core import progress, timeline
+from ..core import timeline
 from ..core.dispatch import tracing
 from ..core.invalidation import Stale, watch
 from ..core.lru import Recent
@@ -53,12 +53,14 @@ if TYPE_CHECKING:
     import logging
 
     from .. import lang
+    from ..core import progress
     from ..storage import prepacked
     from ..tracing.python_state import PythonState
 else:  # the construct compiler loads with the first network it compiles
     prepacked = lazy_module("cellc.storage.prepacked")
     logging = lazy_module("logging")
     lang = lazy_module("cellc.lang")
+    progress = lazy_module("cellc.core.progress")
 
 _compiling = threading.RLock()
 

@@ -52,5 +52,5 @@ class Entry:
         return self.run(self.traced.fed(arrays))
 
     def run(self, arrays: Sequence[Any]) -> Any:
-        """The result for arrays of the signature's types."""
+        """The result for arrays of the signature's types. Raises TypeError for none that runs."""
         raise TypeError(f"{type(self).__name__} cannot run")

@@ -188,7 +188,11 @@ class StagedEntry(Entry):
         self.others: OrderedDict[tuple[int, ...], StagedEntry] = OrderedDict()
 
     def run(self, arrays: Sequence[Any]) -> Any:
-        """The result for arrays of the signature's types."""
+        """The result for arrays of the signature's types.
+
+        Raises:
+            RuntimeError: sizes that were found do not fit what was traced.
+        """
         self.calls += 1
         inputs = self.traced.graph.inputs
         env: dict[Value, Any] = dict(zip(inputs, arrays, strict=False))

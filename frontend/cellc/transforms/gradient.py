@@ -548,6 +548,9 @@ class GradOperation:
         get_all: gradients of all inputs, as a tuple (else of the first).
         get_by_list: gradients of the parameters given at the call, as a tuple.
         sens_param: the gradient function takes the sensitivity as its last argument.
+
+    Raises:
+        TypeError: an argument is no bool.
     """
 
     def __init__(

@@ -90,6 +90,9 @@ class Outputs:
         structure, tensors: of all that it gave.
         seeds: numbers of the differentiated tensors.
         single: the differentiated part is one tensor, not a tuple.
+
+    Raises:
+        ValueError: with `has_aux`, a function that gave one output.
     """
 
     def __init__(self, name: str, out: Any, has_aux: bool) -> None:

@@ -107,7 +107,12 @@ class Vectorized:
         return self.evaluate(*args)
 
     def evaluate(self, *args: Any) -> Any:
-        """Compute in the mode at hand."""
+        """Compute in the mode at hand.
+
+        Raises:
+            TypeError: no argument.
+            ValueError, RuntimeError: axes that do not fit the arguments or outputs.
+        """
         if not args:
             raise TypeError("the function that 'vmap' gives takes at least one argument")
         cells = _cells(self.fn)
@@ -302,7 +307,11 @@ class Batch:
         return self._finish(results, flags, assigned, tracer.assign)
 
     def eager(self) -> tuple[list[Tensor], list[bool]]:
-        """The outputs computed op by op, as recordings want it."""
+        """The outputs computed op by op, as recordings want it.
+
+        Raises:
+            TypeError: the function calls Python at run time.
+        """
         tracer = _Following("vmap")
         inputs: list[Tensor] = [tracer.input(t, f"x{i}") for i, t in enumerate(self._types())]
         outputs = self._call(tracer, inputs)
