@@ -32,18 +32,19 @@ if TYPE_CHECKING:
     from .backends.base import Build, Built
     from .loops import nest
     from .lower import budget as budgets
-    from .lower import checks, instructions, lowering, memory, sizes
+    from .lower import checks, instructions, lowering, memory, placeholder_sizes
     from .lower import machine as machines
     from .lower.kernel import Kernel
     from .lower.lowered import KeptBlock, Lowered
     from .passes import base, pipeline
 else:  # a program found in the cache needs none of these
     hashlib = lazy_module("hashlib")
-    budgets, checks, instructions, lowering, machines, memory, sizes, nest, base, pipeline = (
+    (budgets, checks, instructions, lowering, machines, memory, placeholder_sizes, nest, base,
+     pipeline) = (
         lazy_module(f"cellc_compiler.{name}")
         for name in ("lower.budget", "lower.checks", "lower.instructions", "lower.lowering",
-                     "lower.machine", "lower.memory", "lower.sizes", "loops.nest", "passes.base",
-                     "passes.pipeline")
+                     "lower.machine", "lower.memory", "lower.placeholder_sizes", "loops.nest",
+                     "passes.base", "passes.pipeline")
     )
 
 Array = np.ndarray[Any, Any]
@@ -189,14 +190,14 @@ def compile_sized(
     Args:
         op, attrs: an op that is `elementwise`.
         given: the element types of the operands.
-        ways: how each lies over the result (`cellc_runtime.sized`).
+        ways: how each lies over the result (`cellc_runtime.shape_polymorphic`).
 
     Raises:
         TypeError, ValueError: the op does not take such operands.
     """
     backend = backends.backend()
     target = backend.default_target()
-    graph = sizes.stand_in(op, given, ways, attrs)
+    graph = placeholder_sizes.stand_in(op, given, ways, attrs)
     key = cache.make_key(
         "sized", print_graph(graph, spans=False), target.name, backend.version(),
         __version__, _source_stamp(),

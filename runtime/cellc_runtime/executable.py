@@ -23,7 +23,7 @@ from .loader import Host
 from .prepacking import Blocks, Source
 from .program import Callback, Program, Slot
 from .records import dataclass, field
-from .sized import measure
+from .shape_polymorphic import measure
 
 Array = np.ndarray[Any, np.dtype[Any]]
 HostFunction = Callable[..., object]

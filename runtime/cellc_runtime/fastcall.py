@@ -19,7 +19,7 @@ from .abi import STRUCTURES, Ext
 from .dtypes import ALL, DType
 from .platform import Scratch, address_of
 from .program import Program
-from .sized import LIMIT
+from .shape_polymorphic import LIMIT
 
 _C_CONTIGUOUS, _ALIGNED, _WRITEABLE = 0x1, 0x100, 0x400
 _METH_FASTCALL = 0x80

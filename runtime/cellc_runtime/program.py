@@ -20,7 +20,7 @@ from .errors import RUN_ERRORS, ArtifactError
 from .image import Image, Segment
 from .packing import Packing
 from .records import dataclass, field
-from .sized import WAYS, measure
+from .shape_polymorphic import WAYS, measure
 from .target import known_target
 
 MAGIC = b"CELLCPRG"
@@ -150,9 +150,9 @@ class Program:
         messages: error code `n` of main is `messages[n - 1]`.
         callbacks: in the order of their table entries.
         cost: estimated cycles of a call on one core (decides whether to release the GIL).
-        sized: of a program for any sizes (`cellc_runtime.sized`), how each input lies over the
-            result. Its slots have stand-in shapes, its constants are their rows and columns, and
-            `cost` is that of an element.
+        sized: of a shape-polymorphic program (`cellc_runtime.shape_polymorphic`), how each input
+            lies over the result. Its slots have placeholder shapes, its constants are their rows
+            and columns, and `cost` is that of an element.
     """
 
     name: str

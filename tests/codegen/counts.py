@@ -24,7 +24,7 @@ from cellc.core.compiled import trace
 from cellc_compiler import driver
 from cellc_compiler.build.emit import assembly
 from cellc_compiler.build.llvm_version import llvm_version
-from cellc_compiler.lower import facts, memory
+from cellc_compiler.lower import costs, memory
 from cellc_compiler.lower.instructions import Call, Copy, walk
 from cellc_runtime.dtypes import uint8
 from cellc_runtime.program import Slot
@@ -122,7 +122,7 @@ def count_on(graph: Any, target: Target) -> Counts:
     slots += [Slot(f"kept{i}", uint8, (b.nbytes,), "kept") for i, b in enumerate(lowered.kept)]
     timed = [i for i in walk(lowered.instructions) if isinstance(i, (Call, Copy))]
     ahead = [i for i in walk(lowered.ahead) if isinstance(i, Call)]
-    kernels = {c.kernel.code: facts.label(c) for c in reversed([*timed, *ahead])
+    kernels = {c.kernel.code: costs.label(c) for c in reversed([*timed, *ahead])
                if isinstance(c, Call)}
     instructions: dict[str, int] = {}
     spills: dict[str, int] = {}
@@ -133,7 +133,7 @@ def count_on(graph: Any, target: Target) -> Counts:
             spills[label] = spills.get(label, 0) + found
     return {
         "kernels": len(kernels), "calls": len(timed), "arena": arena, "kept": lowered.kept_bytes,
-        "bytes": sum(facts.nbytes(c, slots) for c in timed),
+        "bytes": sum(costs.nbytes(c, slots) for c in timed),
         "instructions": dict(sorted(instructions.items())), "spills": dict(sorted(spills.items())),
     }
 

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from cellc_compiler.backends.cpu.nests import tiles as nest_tiles
+from cellc_compiler.backends.cpu.nests import transpose as nest_tiles
 from cellc_compiler.driver import compile_graph
 from cellc_compiler.ir.graph import Builder, Graph
 from cellc_compiler.ir.types import TensorType

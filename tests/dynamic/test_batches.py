@@ -19,8 +19,8 @@ from cellc.cli import main
 from cellc.core import compiled, dynamic
 from cellc_compiler.driver import compile_program
 from cellc_compiler.ir.graph import Graph
+from cellc_compiler.passes.batch_axis import NotByRows, batch_sizes
 from cellc_compiler.passes.instantiate import graph_symbols, instantiate
-from cellc_compiler.passes.rows import NotByRows, batch_sizes
 from cellc_runtime import artifact
 from cellc_runtime.batched import Batched, windows
 from cellc_runtime.executable import Executable

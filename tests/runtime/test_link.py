@@ -20,7 +20,7 @@ from helpers import mark_kernel
 from cellc_compiler.backends.cpu.host.entry import support_text
 from cellc_compiler.backends.cpu.image import build_image
 from cellc_compiler.build import (
-    crew as compile_crew,
+    compile_pool as compile_crew,
 )
 from cellc_compiler.build import (
     objects,

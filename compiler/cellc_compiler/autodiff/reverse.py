@@ -22,8 +22,8 @@ from ..ir.graph import Builder, Graph, Node, Value, clone_into
 from ..ir.op import lookup
 from ..ir.types import TensorType, differentiable, seedable
 from ..passes.base import copy_graph
-from .again import compute_again
-from .doubt import (
+from .checkpointing import Walk
+from .conditional import (
     Contributed,
     Doubts,
     chosen,
@@ -36,7 +36,7 @@ from .doubt import (
 from .effects import Kept, keep_calls, silent, take_kept, without_effects
 from .errors import GradientError
 from .loops import BackwardLoop, LoopPlan, Origin, Term
-from .unbounded import Walk
+from .recompute import compute_again
 
 Values = Sequence[Value]
 Cotangents = dict[Value, Value]

@@ -195,8 +195,8 @@ class Backend(ABC):
         """Begin to compile a program; leaving the context ends what still runs."""
 
     def sized(self, graph: Graph, target: Target) -> Sized | None:
-        """The code of an optimized graph of stand-in sizes (`lower/sizes.py`) for any sizes; None
-        if there is none."""
+        """The code for any sizes of an optimized graph of placeholder sizes
+        (`lower/placeholder_sizes.py`); None if there is none."""
         return None
 
     def release(self) -> None:  # noqa: B027

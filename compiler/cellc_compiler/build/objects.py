@@ -14,7 +14,7 @@ from cellc_runtime.lazy import lazy_module
 from cellc_runtime.target import Target
 
 from .abi import PLACEHOLDER
-from .crew import Crew, WorkerError
+from .compile_pool import Crew, WorkerError
 from .emit import OPTIONS, EmitError, emit_object
 from .link import LinkInput, link
 from .llvm_version import llvm_version

@@ -26,7 +26,7 @@ from ..loops.build import (
     piece,
 )
 from . import regroup
-from .structure import Structures
+from .value_numbering import Structures
 
 SERIAL_LIMIT = 1 << 15
 """Elements above which a nest must have several rows to be worth fusing into a reduction."""

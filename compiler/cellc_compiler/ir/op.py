@@ -19,8 +19,8 @@ from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass, field
 
+from .batch_axis import RowRule
 from .graph import Builder, Node, Value
-from .rows import RowRule
 from .types import TensorType
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ class Op:
     `ops/_identities.py`."""
     rows: RowRule | None = None
     """`rows(marks, node)`: where the rows of a batch lie in the results if each is treated on its
-    own; see `ir/rows.py`. None: the op mixes them."""
+    own; see `ir/batch_axis.py`. None: the op mixes them."""
 
     # --- derived --------------------------------------------------------------------------------
 

@@ -19,16 +19,16 @@ from ..loops.expr import Access
 from ..loops.nest import Nest, walk
 from ..loops.reuse import keep_expensive
 from . import checks
-from .ahead import FROZEN, packs_apart
-from .alike import Laid, Made, Placing, cluster_key
+from .batch_loops import RowLoop, Trips
+from .inplace_concat import parts_of
 from .instructions import Call, Callback, Check, Copy, For, If, Instruction, Loop, Place, Tasks
-from .joins import parts_of
 from .kernel import Kernel
-from .loop_rows import RowLoop, Trips
 from .lowered import Does, HostCallback, Kept, OpenLoop, RunCheck
 from .machine import Machine, Match, Pattern
 from .memory import Buffer, Frame
+from .nest_cache import Laid, Made, Placing, cluster_key
 from .plan import KernelPlan, Step
+from .precompute import FROZEN, packs_apart
 from .updates import Update, Waiting, replaced_by, update_of
 
 Array = np.ndarray[Any, Any]

@@ -11,14 +11,14 @@ from collections.abc import Callable
 from ..fusion.clusters import Cluster
 from ..ir.graph import Graph, Value
 from . import checks
-from .ahead import Split, is_frozen, split
-from .alike import Placing
 from .graph_block import GraphBlock, Lowering
 from .instructions import Call, Instruction, Place
 from .kernel import Kernel
 from .lowered import Kept, Lowered
 from .machine import Machine
 from .memory import Buffer
+from .nest_cache import Placing
+from .precompute import Split, is_frozen, split
 
 
 def lower(

@@ -21,8 +21,8 @@ from .plan import KernelPlan
 
 if TYPE_CHECKING:  # these lower, with a machine
     from ..fusion.clusters import Cluster
+    from .batch_loops import RowLoop
     from .graph_block import GraphBlock
-    from .loop_rows import RowLoop
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ from cellc_runtime.records import dataclass, field
 
 from ..fusion.clusters import SCALARS, Cluster
 from ..ir.graph import Graph, Value
-from .alike import Laid
 from .machine import Flat
+from .nest_cache import Laid
 
 SMALL_CYCLES = 250_000.0
 """An update of less work waits for others; its gradient then lives until they are ready."""

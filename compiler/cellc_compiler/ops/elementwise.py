@@ -22,8 +22,8 @@ from ..ir.types import TensorType, broadcast_shapes
 from ..loops import expr as E
 from ..loops.expr import ComplexExpr, Expr, Reader
 from ..loops.index import Index
+from . import _batch_axis, _identities
 from . import _complex as C
-from . import _identities, _rows
 from ._batching import pointwise
 from ._complex import Element, conj
 
@@ -90,7 +90,7 @@ def to_dtype(b: Builder, v: Value, dtype: DType) -> Value:
 class Elementwise(Op):
     """Base: one expression per element over broadcast operands."""
 
-    rows = _rows.aligned
+    rows = _batch_axis.aligned
     batch = pointwise
     elementwise = True
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from ..ir.graph import Graph
 from .base import Pass
 from .cleanup import Cse, Dce, FoldConstants, Simplify
-from .complexes import ComplexSums
+from .complex_sums import ComplexSums
 from .expand import Expand
 from .fast import FoldScales, Reassociate
 from .split import SplitReductions

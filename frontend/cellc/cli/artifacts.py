@@ -10,12 +10,12 @@ import numpy as np
 
 from cellc_compiler import driver
 from cellc_compiler.interpret import run as interpret
+from cellc_compiler.ir.batch_axis import NotByRows
 from cellc_compiler.ir.dims import is_symbolic
 from cellc_compiler.ir.graph import Graph
-from cellc_compiler.ir.rows import NotByRows
 from cellc_compiler.ir.text import parse_graph, print_graph
+from cellc_compiler.passes.batch_axis import batch_sizes
 from cellc_compiler.passes.instantiate import graph_symbols, instantiate
-from cellc_compiler.passes.rows import batch_sizes
 from cellc_runtime import artifact
 from cellc_runtime.executable import Executable
 from cellc_runtime.program import Program

@@ -1,7 +1,7 @@
 """Profiles of compiled networks: where the time of a call goes, by kernel, op, Cell and line.
 
 The network is compiled once more, with the same kernels, into a program that notes the
-processor's clock around each of them; see `cellc_compiler.backends.cpu.host.recording`.
+processor's clock around each of them; see `cellc_compiler.backends.cpu.host.profiling`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 from cellc_compiler.backends.base import RECORD
 from cellc_compiler.driver import Recorded, compile_recorded
 from cellc_compiler.ir.graph import NOWHERE, Span
-from cellc_compiler.lower import facts
+from cellc_compiler.lower import costs
 from cellc_compiler.lower.instructions import Call, Copy
 from cellc_runtime.executable import Executable
 from cellc_runtime.records import dataclass, field
@@ -279,7 +279,7 @@ def _nanoseconds_per_tick(times: list[tuple[int, int]], calls: list[Any]) -> flo
     return wall / ticks
 
 
-def _site(call: facts.Timed, recorded: Recorded) -> Site:
+def _site(call: costs.Timed, recorded: Recorded) -> Site:
     nodes = call.nodes if isinstance(call, Call) else ()
     # The nodes of a fused kernel may come from several Cells: the one that has most of the work
     # is the contraction, which is first, else the last, which gives the result.
@@ -288,9 +288,9 @@ def _site(call: facts.Timed, recorded: Recorded) -> Site:
     if isinstance(call, Call):
         live = sum(b.size for b in recorded.buffers if b.first <= call.clock <= b.last)
     return Site(
-        facts.label(call), facts.family(call), node.scope if node else "",
-        node.span if node else NOWHERE, facts.flops(call),
-        facts.nbytes(call, recorded.program.slots),
+        costs.label(call), costs.family(call), node.scope if node else "",
+        node.span if node else NOWHERE, costs.flops(call),
+        costs.nbytes(call, recorded.program.slots),
         call.kernel.ntasks if isinstance(call, Call) else 1, live,
         isinstance(call, (Call, Copy)) and call.apart,
     )

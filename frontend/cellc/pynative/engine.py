@@ -2,7 +2,8 @@
 
 The kernels are those of graph mode (chosen by op, shapes, dtypes and target alone), which is
 what makes the two modes equal to the bit. An elementwise op is compiled once for all shapes
-(`cellc_compiler.backends.cpu.host.sized`): an element's arithmetic is the same for each.
+(`cellc_compiler.backends.cpu.host.shape_polymorphic`): an element's arithmetic is the same for
+each.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from cellc_compiler.ir.graph import Builder, Graph
 from cellc_compiler.ir.op import lookup
-from cellc_runtime import sized
+from cellc_runtime import shape_polymorphic
 from cellc_runtime.executable import Executable
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.program import Program
@@ -190,8 +191,8 @@ class EagerEngine:
     ) -> _Compiled | None:
         """The program that serves these shapes and all that lie alike, if there is one."""
         arrays = arrays_of(operands)
-        ways = sized.ways([a.shape for a in arrays])
-        if ways is None or max(a.size for a in arrays) >= sized.LIMIT:
+        ways = shape_polymorphic.ways([a.shape for a in arrays])
+        if ways is None or max(a.size for a in arrays) >= shape_polymorphic.LIMIT:
             return None
         key = op, attrs_key(attrs), tuple([a.dtype for a in arrays]), ways
         if key not in self.sized:

@@ -12,7 +12,7 @@ from ...lower.instructions import Call
 from ...lower.kernel import Kernel
 from ...lower.lowered import KeptBlock, Lowered
 from ..base import Built, Recording, Sized
-from .host import main, recording, sized
+from .host import main, profiling, shape_polymorphic
 from .host.entry import support_text
 
 
@@ -53,7 +53,7 @@ class CpuBuild:
         """See `Build`."""
         kernels, writer = main.Kernels(), None
         if record_behind is not None:
-            writer = recording.RecordingWriter(
+            writer = profiling.RecordingWriter(
                 lowered.instructions, record_behind, self._target, kernels)
         text = main.write_main(lowered.instructions, [b.instructions for b in lowered.kept],
                                self._target, kernels, writer)
@@ -76,7 +76,7 @@ class CpuBuild:
         return text.encode(), "%consts" in text.split("{", 1)[1]
 
 
-def build_sized(code: sized.Sized, target: Target) -> Sized:
+def build_sized(code: shape_polymorphic.Sized, target: Target) -> Sized:
     """The code of an op for any sizes, linked."""
     image = build_image(code.main, [(code.name, code.kernel)], target)
     return Sized(image, code.sizes, code.cost)

@@ -12,13 +12,13 @@ from cellc_runtime.target import Target
 from ...ir.graph import Graph, Node, Value
 from ...loops.expr import Expr
 from ...loops.nest import Nest
-from ...lower.ahead import FROZEN, REUSED
+from ...lower.batch_loops import RowLoop, split_rows
 from ...lower.kernel import Kernel
-from ...lower.loop_rows import RowLoop, split_rows
 from ...lower.machine import Flat, Machine, Memory, NoRule
 from ...lower.plan import KernelPlan
+from ...lower.precompute import FROZEN, REUSED
 from .llvm import scalar
-from .nests import flat, tiles
+from .nests import flat, transpose
 from .patterns.attention import AttentionPattern
 from .patterns.conv_pairs import PairPattern
 from .patterns.epilogues import EpiloguePattern
@@ -45,7 +45,7 @@ class CpuMachine(Machine):
         return rule(node, self.cpu)
 
     def nest(self, nest: Nest, streamed: Collection[Value]) -> tuple[Kernel, list[Any]]:
-        return tiles.emit(nest, self.cpu, streamed)
+        return transpose.emit(nest, self.cpu, streamed)
 
     def cycles(self, e: Expr) -> float:
         return scalar.cycles(e)

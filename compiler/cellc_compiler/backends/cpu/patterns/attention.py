@@ -20,9 +20,9 @@ from ....ir.types import prod
 from ....loops.expr import Expr
 from ....loops.index import Index, Var
 from ....loops.nest import Nest, walk
-from ....lower.alike import Laid
 from ....lower.graph_block import GraphBlock
 from ....lower.machine import Pattern
+from ....lower.nest_cache import Laid
 from ....lower.plan import KernelPlan
 from ..kernels.attention import AttentionSpec, attention_kernels
 from ..rules.contraction import matmul_spec

@@ -18,10 +18,10 @@ from ....fusion.clusters import Cluster, Schedule
 from ....ir.graph import Graph, Node, Value, attrs_key
 from ....loops.index import Index
 from ....loops.nest import Nest, Phase, Store
-from ....lower.ahead import packs_apart
 from ....lower.graph_block import GraphBlock
 from ....lower.machine import Pattern
 from ....lower.plan import KernelPlan, Step
+from ....lower.precompute import packs_apart
 from ..nests.epilogue import OPERANDS_AT, BlockFused
 from ..rules.blocked import problem
 from .epilogues import Attached, readers_of, signature

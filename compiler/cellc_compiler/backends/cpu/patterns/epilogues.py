@@ -21,10 +21,10 @@ from ....loops.build import Domain, Incompatible, NestBuilder
 from ....loops.expr import Access, Expr
 from ....loops.index import Index, ravel, unravel
 from ....loops.nest import Nest, Phase, Store, walk
-from ....lower.ahead import packs_apart
-from ....lower.alike import cluster_key
 from ....lower.graph_block import GraphBlock, plan_key
 from ....lower.machine import Pattern
+from ....lower.nest_cache import cluster_key
+from ....lower.precompute import packs_apart
 from ..nests.epilogue import BlockFused, Fused, classify, classify_blocked
 from ..rules.table import WITH_EPILOGUE
 

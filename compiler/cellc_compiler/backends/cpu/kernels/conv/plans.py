@@ -22,9 +22,9 @@ from cellc_runtime.records import dataclass, replace
 from cellc_runtime.target import Target
 
 from ..vectors import Plan, acc_size, is_half, memory_type
-from .dephase import dephase_kernel
-from .joint import Joint, JointPlan, Spread, join_images, spread_kernel
-from .joint import gather_kernel as join_kernel
+from .batched import Joint, JointPlan, Spread, join_images, spread_kernel
+from .batched import gather_kernel as join_kernel
+from .interleave import dephase_kernel
 from .taps import Epilogue, Phase, TapConv, choose_tiling, tap_kernel
 from .unfold import SLACK_BYTES, Unfold, unfold_kernel, widen_kernel
 from .weight import (

@@ -1,8 +1,8 @@
 """How the operands of an elementwise op lie over its result, whatever the sizes.
 
-A *sized* program serves every call whose operands lie over the result in the same ways: its sizes
-(rows and columns) come with each call. Native code (`backends/cpu/host/measure.py`) decides the
-same.
+A *shape-polymorphic* program serves every call whose operands lie over the result in the same ways:
+its sizes (rows and columns) come with each call. Native code
+(`backends/cpu/host/broadcast_sizes.py`) decides the same.
 """
 
 from __future__ import annotations

@@ -16,9 +16,9 @@ from cellc_compiler.backends.cpu.machine import CpuMachine
 from cellc_compiler.interpret import run
 from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.text import parse_graph
-from cellc_compiler.lower import loop_rows, memory
+from cellc_compiler.lower import batch_loops, memory
+from cellc_compiler.lower.batch_loops import split_rows, task_count
 from cellc_compiler.lower.instructions import Call, For, Tasks, walk
-from cellc_compiler.lower.loop_rows import split_rows, task_count
 from cellc_runtime.target import Target, host_targets
 
 TARGETS = list(host_targets())
@@ -221,7 +221,7 @@ def test_recurrent_layers_and_their_gradients_in_both_modes(
     for mode in (ms.PYNATIVE_MODE, ms.GRAPH_MODE):
         ms.set_context(mode=mode)
         both.append(step())
-    monkeypatch.setattr(loop_rows, "LEAST_CYCLES", 1e30)
+    monkeypatch.setattr(batch_loops, "LEAST_CYCLES", 1e30)
     assert tasks_of(graph, TARGETS[0]) == []
     monkeypatch.setattr(driver, "_source_stamp", lambda: "another compiler")  # another program
     both.append(run_whole(net, x, length))

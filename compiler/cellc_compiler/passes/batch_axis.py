@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..ir.batch_axis import PROBE, Mark, NotByRows, Rows, mixed, place_of
 from ..ir.dims import Dim
 from ..ir.graph import Graph, Node, Value
 from ..ir.op import lookup
-from ..ir.rows import PROBE, Mark, NotByRows, Rows, mixed, place_of
 from ..ir.types import prod
 from .base import copy_graph
 from .cleanup import Dce
-from .complexes import ComplexSums
+from .complex_sums import ComplexSums
 from .expand import Expand
 from .instantiate import graph_symbols, instantiate
 from .split import BLOCK

@@ -1,9 +1,9 @@
 """Where the rows of a batch lie in a value: what rules of ops (`Op.rows`) say it with.
 
 A graph is analysed at a batch of `PROBE` rows, a prime that nothing else in it divides by
-(`passes/rows.py`). Each value gets a mark: the axis along which the rows of the batch lie, or None
-if it does not depend on them. A rule gives the mark of an op's results from those of its operands,
-as a batching rule does.
+(`passes/batch_axis.py`). Each value gets a mark: the axis along which the rows of the batch lie, or
+None if it does not depend on them. A rule gives the mark of an op's results from those of its
+operands, as a batching rule does.
 """
 
 from __future__ import annotations

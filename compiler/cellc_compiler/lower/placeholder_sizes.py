@@ -1,4 +1,7 @@
-"""Stand-in sizes: what sized programs are laid out for (`backends/cpu/host/sized.py`)."""
+"""Placeholder sizes: what shape-polymorphic programs are laid out for.
+
+See `backends/cpu/host/shape_polymorphic.py`.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cellc_runtime.dtypes import DType
-from cellc_runtime.sized import COLUMN, ONE, ROW
+from cellc_runtime.shape_polymorphic import COLUMN, ONE, ROW
 
 from ..ir.graph import Builder, Graph
 from ..ir.types import TensorType
@@ -23,7 +26,7 @@ def stand_in(
     Args:
         op, attrs: an op that is `elementwise`.
         given: the element types of the operands.
-        ways: how each lies over the result (`cellc_runtime.sized`).
+        ways: how each lies over the result (`cellc_runtime.shape_polymorphic`).
 
     Raises:
         TypeError, ValueError: the op does not take such operands.

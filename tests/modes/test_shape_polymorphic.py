@@ -16,12 +16,12 @@ from cellc_compiler import driver
 from cellc_compiler.ir.graph import Builder, Graph
 from cellc_compiler.ir.op import all_ops
 from cellc_compiler.ir.types import TensorType
-from cellc_runtime import dtypes, sized
+from cellc_runtime import dtypes, shape_polymorphic
 from cellc_runtime.errors import ArtifactError
 from cellc_runtime.executable import Executable
 from cellc_runtime.program import Program
 from cellc_runtime.records import replace
-from cellc_runtime.sized import COLUMN, ONE, ROW, WHOLE
+from cellc_runtime.shape_polymorphic import COLUMN, ONE, ROW, WHOLE
 
 F32 = np.dtype(np.float32)
 SHAPES: list[tuple[int, ...]] = [
@@ -59,7 +59,7 @@ def _certain(op: str, cases: list[tuple[Any, ...]], attrs: dict[str, Any]) -> li
 
 
 def _any(op: str, case: tuple[Any, ...], attrs: dict[str, Any]) -> Executable:
-    ways = sized.ways([a.shape for a in case])
+    ways = shape_polymorphic.ways([a.shape for a in case])
     assert ways is not None
     program = driver.compile_sized(op, [dtypes.from_numpy(a.dtype) for a in case], ways, attrs)
     assert program is not None and program.sized == ways
@@ -105,7 +105,7 @@ def test_two_operands(op: str, dtype: str) -> None:
     wanted = _certain(op, cases, {})
     runs: dict[Any, Executable] = {}
     for (ways, pair), case, want in zip(flat, cases, wanted, strict=True):
-        found = sized.ways(pair)
+        found = shape_polymorphic.ways(pair)
         assert found == ways or want.size <= 1, pair
         if ways not in runs:
             runs[ways] = _any(op, case, {})
@@ -124,13 +124,13 @@ def test_three_operands() -> None:
 
 
 def test_ways() -> None:
-    assert sized.ways([(4, 1), (1, 5)]) is None  # neither has the result's shape
-    assert sized.ways([(2, 3, 4), (3, 1)]) is None  # neither rows nor columns
-    assert sized.ways([(2, 3, 4), (4,), (2, 1, 1)]) is None  # rows cut in two ways
-    assert sized.ways([(2, 3), (4,)]) is None and sized.ways([]) is None
-    assert sized.measure((WHOLE, ROW), [(2, 3), (3,)]) == ((2, 3), 2, 3)
-    assert sized.measure((WHOLE, ROW), [(3,), (2, 3)]) is None
-    assert sized.measure((ONE,), [()]) is None
+    assert shape_polymorphic.ways([(4, 1), (1, 5)]) is None  # neither has the result's shape
+    assert shape_polymorphic.ways([(2, 3, 4), (3, 1)]) is None  # neither rows nor columns
+    assert shape_polymorphic.ways([(2, 3, 4), (4,), (2, 1, 1)]) is None  # rows cut in two ways
+    assert shape_polymorphic.ways([(2, 3), (4,)]) is None and shape_polymorphic.ways([]) is None
+    assert shape_polymorphic.measure((WHOLE, ROW), [(2, 3), (3,)]) == ((2, 3), 2, 3)
+    assert shape_polymorphic.measure((WHOLE, ROW), [(3,), (2, 3)]) is None
+    assert shape_polymorphic.measure((ONE,), [()]) is None
 
 
 def test_what_does_not_lie_so_is_refused() -> None:
@@ -139,7 +139,7 @@ def test_what_does_not_lie_so_is_refused() -> None:
     shapes = [(), (1,), (5,), (3, 1), (3, 5), (2, 3, 5), (1, 5), (0, 5), (3, 0)]
     for one, other in itertools.product(shapes, shapes):
         x, y = _drawn(one), _drawn(other)
-        if sized.measure((WHOLE, ROW), [one, other]) is not None:
+        if shape_polymorphic.measure((WHOLE, ROW), [one, other]) is not None:
             _equal(run.entry(x, y), x + y)
             continue
         with pytest.raises(ValueError, match="shapes"):
@@ -208,7 +208,7 @@ def test_errors_show_the_shapes_that_came() -> None:
 
 
 def test_large_results_have_programs_of_their_own() -> None:
-    n = sized.LIMIT
+    n = shape_polymorphic.LIMIT
     run = _any("neg", (_drawn((3,), np.int8),), {})
     x = np.ones(n, np.int8)
     _equal(run.entry(x[: n - 1]), -x[: n - 1])

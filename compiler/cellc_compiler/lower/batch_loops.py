@@ -4,9 +4,9 @@ A recurrent layer carries a state of N rows, and no row of it depends on another
 trip, its kernels would be shared out, and waited for, several times a trip. Cut by rows, the tasks
 never meet before the end, and what a task carries from trip to trip stays in its core's caches.
 
-The rule per op is that of `passes/rows.py`; what is carried, walked or written has its rows along
-the first axis. Every element is computed by the same chain of operations as before, because no
-kernel but that of a single row chooses its order of summation by the number of rows, and a task
+The rule per op is that of `passes/batch_axis.py`; what is carried, walked or written has its rows
+along the first axis. Every element is computed by the same chain of operations as before, because
+no kernel but that of a single row chooses its order of summation by the number of rows, and a task
 has two at least.
 """
 
@@ -17,11 +17,11 @@ from typing import Any
 
 from cellc_runtime.records import dataclass
 
+from ..ir.batch_axis import NotByRows, Rows
 from ..ir.graph import Graph, Node, Value
 from ..ir.op import lookup
-from ..ir.rows import NotByRows, Rows
 from ..ir.types import TensorType
-from ..passes.rows import row_mark
+from ..passes.batch_axis import row_mark
 from .instructions import Place
 
 LEAST_CYCLES = 60_000.0

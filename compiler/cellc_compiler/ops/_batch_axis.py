@@ -1,4 +1,4 @@
-"""Row rules that ops share: where the rows of a batch lie in an op's results (`ir/rows.py`).
+"""Row rules that ops share: where the rows of a batch lie in an op's results (`ir/batch_axis.py`).
 
 A rule is a method `rows(marks, node)` of an op. It gives the mark that all results have.
 """
@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..ir.batch_axis import PROBE, Mark, Rows, mixed
 from ..ir.graph import Node
-from ..ir.rows import PROBE, Mark, Rows, mixed
 from ..ir.types import normalize_axis, prod
 
 Rule = Callable[[Any, Sequence[Mark], Node], Mark]

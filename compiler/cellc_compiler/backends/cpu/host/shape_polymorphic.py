@@ -19,7 +19,7 @@ from ....ir.op import lookup
 from ....loops.build import Domain, Group, Incompatible, build_nest
 from ....loops.index import Index, Var
 from ....loops.nest import Nest, walk
-from ....lower.sizes import COLUMNS, ROWS
+from ....lower.placeholder_sizes import COLUMNS, ROWS
 from ..llvm.text import Function, V, module
 from ..nests.expressions import Scope
 from ..nests.flat import FlatEmitter

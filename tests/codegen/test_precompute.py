@@ -13,7 +13,7 @@ from cellc import nn, ops
 from cellc_compiler import driver
 from cellc_compiler.ir.text import parse_graph
 from cellc_compiler.ir.verify import verify
-from cellc_compiler.lower.ahead import split
+from cellc_compiler.lower.precompute import split
 from cellc_runtime.executable import Executable
 
 AFFINE = """
