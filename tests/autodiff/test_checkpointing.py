@@ -100,8 +100,8 @@ def bits(found: Any) -> list[bytes]:
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stretches of three steps, so that few trips reach every level."""
-    monkeypatch.setattr(checkpointing, "MOST", 3)
-    monkeypatch.setattr(checkpointing, "LEAST", 3)
+    monkeypatch.setattr(checkpointing, "MAX_SEGMENT", 3)
+    monkeypatch.setattr(checkpointing, "MIN_SEGMENT", 3)
 
 
 @pytest.mark.parametrize("fn", PROGRAMS.values(), ids=PROGRAMS)
@@ -174,8 +174,8 @@ def gradient_of_plain() -> Graph:
 @pytest.mark.parametrize("k", [3, 128])
 def test_cost_grows_linearly(k: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Steps run: twice to run and count, twice for checkpoints, once again when walked back."""
-    monkeypatch.setattr(checkpointing, "MOST", k)
-    monkeypatch.setattr(checkpointing, "LEAST", k)
+    monkeypatch.setattr(checkpointing, "MAX_SEGMENT", k)
+    monkeypatch.setattr(checkpointing, "MIN_SEGMENT", k)
     graph = gradient_of_plain()
     runs: list[str] = []
     real = interpret.evaluate

@@ -49,7 +49,7 @@ class Cast(Op):
 
     name = "cast"
     simplify = _identities.same_type
-    rows = _batch_axis.aligned
+    batch_axis = _batch_axis.aligned
     cost = "cheap"
     exact = True
     attrs = {"dtype": REQUIRED}

@@ -35,7 +35,7 @@ class Check(Op):
     """
 
     name = "check"
-    rows = _batch_axis.none
+    batch_axis = _batch_axis.none
     operands = ("checked", "*shown")
     attrs = {"low": 1, "high": 2, "error": REQUIRED, "parts": REQUIRED, "own": "", "detail": ""}
     effect = True

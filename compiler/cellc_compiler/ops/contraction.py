@@ -31,7 +31,7 @@ class Matmul(Op):
     name = "matmul"
     opaque = True
     simplify = _identities.transposed_factors
-    rows = _batch_axis.multiplied
+    batch_axis = _batch_axis.multiplied
     sums = True
     operands = ("input", "other")
     attrs = {"transpose_a": False, "transpose_b": False}

@@ -141,9 +141,9 @@ class StopGradient(Op):
     """The input itself; no gradient passes. Source: `mindspore.ops.stop_gradient`."""
 
     name = "stop_gradient"
-    renames = True
+    may_alias = True
     simplify = _identities.operand
-    rows = _batch_axis.aligned
+    batch_axis = _batch_axis.aligned
     dtypes = ANY
     cost = "free"
     batch = pointwise

@@ -101,7 +101,7 @@ class Conv2d(Op):
 
     name = "conv2d"
     opaque = True
-    rows = _batch_axis.image
+    batch_axis = _batch_axis.image
     sums = True
     operands = ("input", "weight")
     attrs = WINDOW

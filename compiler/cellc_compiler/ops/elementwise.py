@@ -90,7 +90,7 @@ def to_dtype(b: Builder, v: Value, dtype: DType) -> Value:
 class Elementwise(Op):
     """Base: one expression per element over broadcast operands."""
 
-    rows = _batch_axis.aligned
+    batch_axis = _batch_axis.aligned
     batch = pointwise
     elementwise = True
 
@@ -273,7 +273,7 @@ class TruncDiv(Binary):
     """
 
     name = "trunc_div"
-    jumps = True
+    discontinuous = True
     dtypes = REAL
     primitive = "TruncateDiv"
     low, high = -40.0, 40.0
@@ -301,7 +301,7 @@ class FloorDiv(Binary):
     """
 
     name = "floor_div"
-    jumps = True
+    discontinuous = True
     dtypes = REAL
     primitive = "FloorDiv"
     low, high = -40.0, 40.0
@@ -327,7 +327,7 @@ class Mod(Binary):
     """
 
     name = "mod"
-    jumps = True
+    discontinuous = True
     dtypes = REAL
     primitive = "FloorMod"
     low, high = -40.0, 40.0
@@ -353,7 +353,7 @@ class FMod(Binary):
     """
 
     name = "fmod"
-    jumps = True
+    discontinuous = True
     dtypes = REAL
     primitive = "TruncateMod"
     low, high = -40.0, 40.0

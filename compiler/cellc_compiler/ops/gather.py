@@ -67,7 +67,7 @@ class Gather(Op):
     """
 
     name = "gather"
-    rows = _batch_axis.gathered
+    batch_axis = _batch_axis.gathered
     operands = ("input_params", "input_indices")
     attrs = {"axis": 0, "batch_dims": 0}
     dtypes = ANY
@@ -137,7 +137,7 @@ class GatherElements(Op):
     """
 
     name = "gather_elements"
-    rows = _batch_axis.whole_along("axis")
+    batch_axis = _batch_axis.whole_along("axis")
     operands = ("input", "index")
     attrs = {"dim": 0}
     dtypes = ANY
@@ -215,7 +215,7 @@ class GatherNd(Op):
     """
 
     name = "gather_nd"
-    rows = _batch_axis.pointed
+    batch_axis = _batch_axis.pointed
     operands = ("input_x", "indices")
     dtypes = ANY
     batch = pointed

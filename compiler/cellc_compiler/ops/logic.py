@@ -373,7 +373,7 @@ class Where(Op):
     """
 
     name = "where"
-    rows = _batch_axis.aligned
+    batch_axis = _batch_axis.aligned
     cost = "cheap"
     exact = True
     operands = ("condition", "input", "other")

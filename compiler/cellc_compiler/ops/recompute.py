@@ -46,8 +46,8 @@ class After(Op):
     """
 
     name = "after"
-    renames = True
-    rows = _batch_axis.first
+    may_alias = True
+    batch_axis = _batch_axis.first
     operands = ("x", "*others")
     dtypes = ANY
     cost = "free"

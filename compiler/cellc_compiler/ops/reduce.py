@@ -106,7 +106,7 @@ class Reduce(_Axes):
         keepdims: keep reduced axes as size 1.
     """
 
-    rows = _batch_axis.reduced
+    batch_axis = _batch_axis.reduced
     kind: ClassVar[str]
     batch = along("axes")
 
@@ -270,7 +270,7 @@ class _Arg(Op):
     The first of equal extremes wins; a NaN is the extreme.
     """
 
-    rows = _batch_axis.reduced
+    batch_axis = _batch_axis.reduced
     attrs = {"axis": REQUIRED, "keepdims": False}
     dtypes = REAL
     kind: ClassVar[str]

@@ -25,7 +25,7 @@ class _Cumulative(Op):
     """Base: one chain per line, in order of the axis."""
 
     opaque = True
-    rows = _batch_axis.whole_along("axis")
+    batch_axis = _batch_axis.whole_along("axis")
     dtypes = REAL
     kind: ClassVar[str]
 

@@ -29,7 +29,7 @@ class Constant(Op):
     """A literal array. Attribute `value` is a `Literal`."""
 
     name = "constant"
-    rows = _batch_axis.none
+    batch_axis = _batch_axis.none
     operands = ()
     attrs = {"value": REQUIRED}
     dtypes = ANY
@@ -94,9 +94,9 @@ class Reshape(Op):
     """
 
     name = "reshape"
-    renames = True
+    may_alias = True
     simplify = _identities.same_view
-    rows = _batch_axis.reshaped
+    batch_axis = _batch_axis.reshaped
     exact = True
     attrs = {"shape": REQUIRED}
     dtypes = ANY
@@ -136,7 +136,7 @@ class BroadcastTo(Op):
 
     name = "broadcast_to"
     simplify = _identities.same_view
-    rows = _batch_axis.broadcast
+    batch_axis = _batch_axis.broadcast
     exact = True
     attrs = {"shape": REQUIRED}
     dtypes = ANY
@@ -175,7 +175,7 @@ class Transpose(Op):
 
     name = "transpose"
     simplify = _identities.merged_permutation
-    rows = _batch_axis.permuted
+    batch_axis = _batch_axis.permuted
     exact = True
     attrs = {"perm": REQUIRED}
     dtypes = ANY
@@ -212,7 +212,7 @@ class Flip(Op):
     """
 
     name = "flip"
-    rows = _batch_axis.whole_along("axes")
+    batch_axis = _batch_axis.whole_along("axes")
     exact = True
     attrs = {"axes": REQUIRED}
     dtypes = ANY
@@ -353,7 +353,7 @@ class Iota(Op):
     """
 
     name = "iota"
-    rows = _batch_axis.counted
+    batch_axis = _batch_axis.counted
     exact = True
     operands = ()
     attrs = {"shape": REQUIRED, "axis": 0, "dtype": dtypes.int64}
@@ -430,7 +430,7 @@ class Eye(Op):
 class _Triangle(Op):
     """Base of tril and triu: the last two axes are a matrix."""
 
-    rows = _batch_axis.whole_last(2)
+    batch_axis = _batch_axis.whole_last(2)
     attrs = {"diagonal": 0}
     dtypes = ANY
     batch = pointwise
@@ -603,7 +603,7 @@ class OneHot(Op):
     """
 
     name = "one_hot"
-    rows = _batch_axis.hot
+    batch_axis = _batch_axis.hot
     exact = True
     operands = ("indices",)
     attrs = {"depth": REQUIRED, "on": 1.0, "off": 0.0, "axis": -1, "dtype": dtypes.float32}

@@ -75,7 +75,7 @@ class Slice(Op):
     """
 
     name = "slice"
-    rows = _batch_axis.sliced
+    batch_axis = _batch_axis.sliced
     exact = True
     attrs = {"start": REQUIRED, "stop": REQUIRED, "step": None}
     dtypes = ANY
@@ -153,7 +153,7 @@ class Part(Composite):
 class _Join(Op):
     """Base of concat and the two ops it becomes."""
 
-    rows = _batch_axis.whole_along("axis")
+    batch_axis = _batch_axis.whole_along("axis")
     exact = True
     operands = ("input", "*others")
     attrs = {"axis": 0}
@@ -344,7 +344,7 @@ class Pad(Op):
     """
 
     name = "pad"
-    rows = _batch_axis.padded
+    batch_axis = _batch_axis.padded
     exact = True
     attrs = {"low": REQUIRED, "high": REQUIRED, "interior": None, "value": 0}
     dtypes = ANY
@@ -502,7 +502,7 @@ class UpdateSlice(Op):
     """
 
     name = "update_slice"
-    rows = _batch_axis.updated
+    batch_axis = _batch_axis.updated
     operands = ("input", "update")
     attrs = {"start": REQUIRED, "step": None}
     dtypes = ANY

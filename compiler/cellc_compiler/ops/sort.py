@@ -46,7 +46,7 @@ class SortLines(Op):
 
     name = "sort_lines"
     opaque = True
-    rows = _batch_axis.whole_last(1)
+    batch_axis = _batch_axis.whole_last(1)
     attrs = {"descending": False}
     dtypes = REAL + BOOL
     cost = "heavy"

@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from cellc_compiler.ir.batch_axis import NotByRows
+from cellc_compiler.ir.batch_axis import NotBatchIndependent
 from cellc_compiler.ir.dims import (
     Dim,
     Guard,
@@ -251,7 +251,7 @@ class Once:
         """Batch sizes whose programs serve all; () if there are none."""
         try:
             sizes = batch_axis.batch_sizes(self.traced.graph)
-        except NotByRows:
+        except NotBatchIndependent:
             return ()
         (symbol,) = self.pattern.shapes.symbols
         fits = all(g.holds({symbol: n}) for g in self.guards for n in sizes)

@@ -11,7 +11,7 @@ from cellc_runtime.platform import release_code, trim_memory
 from cellc_runtime.target import AMX, AVX512, TARGETS, Target, host_target, tiles_usable
 
 from ...ir.graph import Graph
-from ..base import Backend, Sized
+from ..base import Backend, ShapePolymorphic
 
 if TYPE_CHECKING:
     from ...build import llvm_version, workers
@@ -53,7 +53,7 @@ class CpuBackend(Backend):
         return llvm_version.llvm_version()
 
     def passes(self, target: Target) -> tuple[Pass, ...]:
-        return (layout.Layout(target), inplace_concat.Assemble())
+        return (layout.Layout(target), inplace_concat.InPlaceConcat())
 
     def fast_passes(self) -> tuple[Pass, ...]:
         return (winograd.Winograd(),)
@@ -67,9 +67,9 @@ class CpuBackend(Backend):
     def build(self, target: Target) -> image.CpuBuild:
         return image.CpuBuild(target)
 
-    def sized(self, graph: Graph, target: Target) -> Sized | None:
-        code = shape_polymorphic.sized(graph, target)
-        return None if code is None else image.build_sized(code, target)
+    def shape_polymorphic(self, graph: Graph, target: Target) -> ShapePolymorphic | None:
+        code = shape_polymorphic.emit(graph, target)
+        return None if code is None else image.build_shape_polymorphic(code, target)
 
     def release(self) -> None:
         """What LLVM holds would add to the peak of the calls."""

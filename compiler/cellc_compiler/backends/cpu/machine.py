@@ -12,7 +12,7 @@ from cellc_runtime.target import Target
 from ...ir.graph import Graph, Node, Value
 from ...loops.expr import Expr
 from ...loops.nest import Nest
-from ...lower.batch_loops import RowLoop, split_rows
+from ...lower.batch_loops import BatchLoop, split_batch
 from ...lower.kernel import Kernel
 from ...lower.machine import Flat, Machine, Memory, NoRule
 from ...lower.plan import KernelPlan
@@ -65,5 +65,5 @@ class CpuMachine(Machine):
     def many(self, kernels: Sequence[Flat]) -> tuple[Kernel, tuple[tuple[int, int], ...]]:
         return flat.many(kernels)
 
-    def cut(self, node: Node) -> RowLoop | None:
-        return split_rows(node)
+    def cut(self, node: Node) -> BatchLoop | None:
+        return split_batch(node)

@@ -20,7 +20,7 @@ def _table(name: str, values: Sequence[int]) -> str:
     return f"@{name} = private unnamed_addr constant [{len(values)} x i64] [{body}], align 8\n"
 
 
-def join_kernels(outer: int, runs: Sequence[int], itemsize: int, target: Target) -> KernelPlan:
+def concat_kernels(outer: int, runs: Sequence[int], itemsize: int, target: Target) -> KernelPlan:
     """Kernels from roles in0, in1, ... to out0: row after row, a run of each operand in turn.
 
     Args:

@@ -12,18 +12,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ....ir.graph import Builder, Graph, Node, Value
-from ....lower.inplace_concat import joins
+from ....lower.inplace_concat import in_place_concats
 from ....passes.base import Pass, rewrite
 
 
-class Assemble(Pass):
+class InPlaceConcat(Pass):
     """`join` as `join_copy` where its parts can be written in place."""
 
     name = "assemble"
 
     def run(self, graph: Graph) -> bool:
         """See the class."""
-        chosen = set(joins(graph, "join"))
+        chosen = set(in_place_concats(graph, "join"))
         if not chosen:
             return False
 

@@ -21,7 +21,7 @@ from ....loops.nest import Nest, Phase, Store
 from ....lower.graph_block import GraphBlock
 from ....lower.machine import Pattern
 from ....lower.plan import KernelPlan, Step
-from ....lower.precompute import packs_apart
+from ....lower.precompute import prepacks
 from ..nests.epilogue import OPERANDS_AT, BlockFused
 from ..rules.blocked import problem
 from .epilogues import Attached, readers_of, signature
@@ -84,7 +84,7 @@ class Stage:
         fused = signature(self.fused) if self.fused is not None else ()
         if fused is None:
             return None
-        return (tuple((v.type, packs_apart(v)) for v in self.node.operands),
+        return (tuple((v.type, prepacks(v)) for v in self.node.operands),
                 attrs_key(self.node.attrs), self.result.type, fused)
 
 

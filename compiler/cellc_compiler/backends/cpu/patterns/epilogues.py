@@ -24,7 +24,7 @@ from ....loops.nest import Nest, Phase, Store, walk
 from ....lower.graph_block import GraphBlock, plan_key
 from ....lower.machine import Pattern
 from ....lower.nest_cache import cluster_key
-from ....lower.precompute import packs_apart
+from ....lower.precompute import prepacks
 from ..nests.epilogue import BlockFused, Fused, classify, classify_blocked
 from ..rules.table import WITH_EPILOGUE
 
@@ -333,7 +333,7 @@ def signature(fused: Fused | BlockFused) -> tuple[Any, ...] | None:
             about = about.hex()  # tells -0.0 from 0.0
         rows.append((e.op, e.dtype.name, tuple(number[id(a)] for a in e.args), type(e.payload),
                      about))
-    operands = tuple((v.type, packs_apart(v)) for v in fused.operands)
+    operands = tuple((v.type, prepacks(v)) for v in fused.operands)
     shape = ((fused.border,) if isinstance(fused, BlockFused)
              else (fused.axis, fused.lanes_along_axis, fused.replaces))
     stored = tuple(number[id(e)] for e in fused.roots)

@@ -80,7 +80,7 @@ def join_copy(node: Node, target: Target) -> KernelPlan:
     out = node.result.type
     k = normalize_axis(node.attrs["axis"], out.rank)
     runs = [prod(v.shape[k:]) for v in node.operands]
-    return concat.join_kernels(prod(out.dims[:k]), runs, out.dtype.itemsize, target)
+    return concat.concat_kernels(prod(out.dims[:k]), runs, out.dtype.itemsize, target)
 
 
 @lowers("scatter")

@@ -58,7 +58,7 @@ def matmul_spec(node: Node, epilogue: gemm.Epilogue | None = None,
         m=out[-2], n=out[-1], k=x[-2] if ta else x[-1], dtype=node.operands[0].dtype,
         batch=out[:-2], a_batch_strides=_batch_strides(x[:-2], out[:-2]),
         b_batch_strides=_batch_strides(y[:-2], out[:-2]), trans_a=ta, trans_b=tb,
-        out_dtype=stored, epilogue=epilogue, b_constant=precompute.packs_apart(node.operands[1]),
+        out_dtype=stored, epilogue=epilogue, b_constant=precompute.prepacks(node.operands[1]),
     )
 
 
