@@ -28,7 +28,7 @@ from cellc_compiler.lower.kernel import Kernel
 from cellc_compiler.lower.lowered import Lowered, PrecomputedBlock
 from cellc_compiler.lower.machine import Machine, Memory, NoRule
 from cellc_compiler.lower.memory import Buffer as Temporary
-from cellc_compiler.lower.plan import KernelPlan, Step
+from cellc_compiler.lower.plan import KernelPlan, Step, operand, result
 from cellc_runtime import dtypes
 from cellc_runtime.abi import CALLBACK_FAILED, FIRST_CALLBACK, MAIN, PRECOMPUTE, TABLE
 from cellc_runtime.device import HostDevice
@@ -327,10 +327,10 @@ class ScalarMachine(Machine):
         if rule is None:
             raise NoRule(node, self.backend)
         values = [*node.operands, *node.results]
-        roles = [f"in{i}" for i in range(len(node.operands))]
+        roles = list(map(operand, range(len(node.operands))))
         made = kernel([(v.dtype, v.shape) for v in values], lambda f, bufs: rule(
             f, node, bufs[: len(roles)], bufs[len(roles):]))
-        roles += [f"out{i}" for i in range(len(node.results))]
+        roles += map(result, range(len(node.results)))
         return KernelPlan((Step(made, tuple(roles)),))
 
     def nest(self, nest: Nest, streamed: Collection[Value]) -> tuple[Kernel, list[Any]]:

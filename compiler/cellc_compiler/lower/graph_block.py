@@ -27,7 +27,7 @@ from .lowered import HostCallback, KernelKey, OpenLoop, Precomputation, RunCheck
 from .machine import Machine, Match, Pattern
 from .memory import Buffer, Frame
 from .nest_cache import CachedNest, ClusterNest, InPlaceRule, cluster_key
-from .plan import KernelPlan, Step
+from .plan import KernelPlan, Role, RoleKind, Step, operand, result
 from .precompute import FROZEN, prepacks
 from .updates import PendingUpdates, Update, replaced_by, update_of
 
@@ -399,22 +399,22 @@ class GraphBlock:
         plan = self.low.plans.get(key)
         if plan is None:
             plan = self.low.plans[key] = self.low.machine.plan(node)
-        table = {f"in{i}": self.place(v) for i, v in enumerate(node.operands)}
+        table = {operand(i): self.place(v) for i, v in enumerate(node.operands)}
         for i, r in enumerate(node.results):
-            table[f"out{i}"] = self.new_place(r, cluster, None)
+            table[result(i)] = self.new_place(r, cluster, None)
         self.run_plan(plan, table, node.op, (node,), node.operands)
 
     def run_plan(
-        self, plan: KernelPlan, table: dict[str, Place], label: str, nodes: tuple[Node, ...],
+        self, plan: KernelPlan, table: dict[Role, Place], label: str, nodes: tuple[Node, ...],
         operands: Sequence[Value],
     ) -> None:
-        """Run the steps of a plan; roles `in0`, `in1`, ... are `operands`."""
+        """Run the steps of a plan; the roles of operands of the node are those of `operands`."""
         scratch = dict(plan.scratch)
         steps = [s for s in plan.steps if not self._prepack(s, table, scratch, label, plan)
                  and not self._hoist_packing(s, table, scratch, label, nodes)
                  and not self._share_packing(s, table, scratch, label, nodes, operands)]
         for role, nbytes in scratch.items():
-            table[role] = self.low.new_buffer(nbytes, role)
+            table[role] = self.low.new_buffer(nbytes, str(role))
         most_expensive = max((s.kernel.cost for s in steps if not s.packs), default=0.0)
         for step in steps:
             if step.kernel.ntasks:
@@ -424,7 +424,7 @@ class GraphBlock:
                 self.low.emit(self.out, call, places)
 
     def _prepack(
-        self, step: Step, table: dict[str, Place], scratch: dict[str, int], label: str,
+        self, step: Step, table: dict[Role, Place], scratch: dict[Role, int], label: str,
         plan: KernelPlan,
     ) -> bool:
         """Move a step that packs what never changes out of the call; whether it could be."""
@@ -440,7 +440,7 @@ class GraphBlock:
         return True
 
     def _hoist_packing(
-        self, step: Step, table: dict[str, Place], scratch: dict[str, int], label: str,
+        self, step: Step, table: dict[Role, Place], scratch: dict[Role, int], label: str,
         nodes: tuple[Node, ...],
     ) -> bool:
         """Move a step that packs what a loop does not change before it; whether it could be."""
@@ -454,7 +454,7 @@ class GraphBlock:
                 place = loop.packed.get(key)
                 if place is None:
                     place = loop.packed[key] = self.low.new_buffer(
-                        scratch[packed], packed, shared=True)
+                        scratch[packed], str(packed), shared=True)
                     assert isinstance(place.base, Buffer)
                     place.base.first = place.base.last = loop.clock
                     loop.before.append(
@@ -465,19 +465,19 @@ class GraphBlock:
         return False
 
     def _share_packing(
-        self, step: Step, table: dict[str, Place], scratch: dict[str, int], label: str,
+        self, step: Step, table: dict[Role, Place], scratch: dict[Role, int], label: str,
         nodes: tuple[Node, ...], operands: Sequence[Value],
     ) -> bool:
         """Run a step that packs one operand, unless it ran for another node already; whether it
         is such a step."""
         *reads, packed = step.roles
         if not step.packs or not step.kernel.ntasks \
-                or any(not r.startswith("in") for r in reads):
+                or any(r.kind is not RoleKind.OPERAND for r in reads):
             return False
-        key = step.kernel.key, tuple(self.root(operands[int(r[2:])]) for r in reads)
+        key = step.kernel.key, tuple(self.root(operands[int(r.name)]) for r in reads)
         place = self.packed.get(key)
         if place is None:
-            place = self.packed[key] = self.low.new_buffer(scratch[packed], packed)
+            place = self.packed[key] = self.low.new_buffer(scratch[packed], str(packed))
             places = (*(table[r] for r in reads), place)
             self.low.emit(self.out, Call(step.kernel, places, label, nodes, False), places)
         table[packed] = place

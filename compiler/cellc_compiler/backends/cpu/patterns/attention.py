@@ -23,7 +23,7 @@ from ....loops.nest import Nest, walk
 from ....lower.graph_block import GraphBlock
 from ....lower.machine import Pattern
 from ....lower.nest_cache import ClusterNest
-from ....lower.plan import KernelPlan
+from ....lower.plan import KernelPlan, nest_operand, operand, result
 from ..kernels.attention import AttentionSpec, attention_kernels
 from ..rules.contraction import matmul_spec
 
@@ -74,12 +74,12 @@ class AttentionPattern(Pattern[Attention]):
     def emit(self, block: GraphBlock, match: Attention, cluster: Cluster) -> None:
         whole = match
         operands = (*whole.scores.operands, whole.mix.operands[1])
-        table = {f"in{i}": block.place(v) for i, v in enumerate(operands)}
+        table = {operand(i): block.place(v) for i, v in enumerate(operands)}
         for value in whole.stored:
             block.new_place(value, cluster, None)
-        table["out0"] = block.new_place(whole.mix.result, cluster, None)
+        table[result(0)] = block.new_place(whole.mix.result, cluster, None)
         for i, v in enumerate(whole.operands):
-            table[f"nest{i}"] = block.place(v)
+            table[nest_operand(i)] = block.place(v)
         label = "+".join(["matmul", *(n.op for n in whole.softmax.nodes), "matmul"])
         block.low.nests.append((f"{label} (by rows)", whole.nest))
         nodes = (whole.scores, *whole.softmax.nodes, whole.mix)

@@ -11,7 +11,7 @@ from cellc_runtime.target import Target
 from ....ir.graph import Node
 from ....ir.types import prod
 from ....lower import precompute
-from ....lower.plan import KernelPlan
+from ....lower.plan import KernelPlan, operand, result
 from .plans import of_product
 from .table import lowers, with_epilogue
 
@@ -70,4 +70,5 @@ def matmul(node: Node, target: Target, epilogue: Fused | None = None) -> KernelP
     spec = matmul_spec(node)
     if epilogue is not None:
         spec = matmul_spec(node, _tile_epilogue(epilogue, n, target), epilogue.roots[0].dtype)
-    return of_product(gemm.matmul_kernels(spec, target), {"a": "in0", "b": "in1", "out": "out0"})
+    return of_product(gemm.matmul_kernels(spec, target),
+                      {"a": operand(0), "b": operand(1), "out": result(0)})
