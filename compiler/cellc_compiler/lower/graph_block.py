@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..fusion.clusters import Cluster, Schedule, as_group, fuse
-from ..ir.graph import Graph, Node, Value, attrs_key
+from ..ir.graph import Graph, Node, Reuse, Value, attrs_key
 from ..loops.build import build_nest
 from ..loops.expr import Access
 from ..loops.nest import Nest, walk
@@ -28,7 +28,7 @@ from .machine import Machine, Match, Pattern
 from .memory import Buffer, Frame
 from .nest_cache import CachedNest, ClusterNest, InPlaceRule, cluster_key
 from .plan import KernelPlan, Role, RoleKind, Step, operand, result
-from .precompute import FROZEN, prepacks
+from .precompute import prepacks
 from .updates import PendingUpdates, Update, replaced_by, update_of
 
 Array = np.ndarray[Any, Any]
@@ -639,7 +639,7 @@ class GraphBlock:
         """What is lowered until `_close` is the body of a loop; these of its inputs, at these
         places, are the same on every trip."""
         for v in frozen:
-            v.kind = FROZEN
+            v.reuse = Reuse.FROZEN
         self.low.clock += 1
         self.low.hoists.append(OpenLoop(self.low.clock, set(places)))
 

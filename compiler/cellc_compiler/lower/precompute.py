@@ -15,17 +15,10 @@ from __future__ import annotations
 from cellc_runtime.records import dataclass, field
 
 from ..fusion.clusters import fusable
-from ..ir.graph import Graph, Node, Value
+from ..ir.graph import Graph, Node, Reuse, Value
 from ..ir.op import lookup
 from ..passes.base import copy_graph
 from ..passes.cleanup import Dce
-
-FROZEN = "frozen"
-"""The kind of an input that does not change between calls: a parameter that the graph does not
-update, or a precomputed value."""
-
-REUSED = "reused"
-"""The kind of a value that several products of a graph read: worth packing apart from them."""
 
 _SLACK_BYTES = 4096
 """A value may be this much larger than the parameters it comes from: memory is not free."""
@@ -51,13 +44,13 @@ class Split:
 
 def is_frozen(value: Value) -> bool:
     """Whether a value read by a kernel is the same on every call."""
-    return value.kind == FROZEN or (value.node is not None and value.node.is_constant)
+    return value.reuse is Reuse.FROZEN or (value.node is not None and value.node.is_constant)
 
 
 def prepacks(value: Value) -> bool:
     """Whether a matrix is worth packing by a step of its own, which may run fewer times than the
     product that reads it."""
-    return value.kind == REUSED or is_frozen(value)
+    return value.reuse is Reuse.SHARED or is_frozen(value)
 
 
 def split(graph: Graph) -> Split:
@@ -65,7 +58,7 @@ def split(graph: Graph) -> Split:
     main = copy_graph(graph)
     params = main.frozen_parameters()
     for v in params:
-        v.kind = FROZEN
+        v.reuse = Reuse.FROZEN
     precompute = _computable(main, params)
     out = Split(main, Graph(f"{graph.name}_ahead", inputs=list(main.inputs)))
     if not precompute:
@@ -142,7 +135,9 @@ def _size_limit(node: Node) -> int:
 
 def _replace(graph: Graph, precompute: set[Node], roots: list[Value]) -> list[Value]:
     """Read precomputed values in `graph`; of the nodes that give them, views that are read stay."""
-    precomputed = {v: graph.add_input(v.type, f"kept{i}", FROZEN) for i, v in enumerate(roots)}
+    precomputed = {v: graph.add_input(v.type, f"kept{i}", "param") for i, v in enumerate(roots)}
+    for v in precomputed.values():
+        v.reuse = Reuse.FROZEN
     nodes: list[Node] = []
     table: dict[Value, Value] = dict(precomputed)
     for node in graph.nodes:

@@ -9,14 +9,13 @@ from typing import Any
 from cellc_runtime.program import MAX_BYTES
 from cellc_runtime.target import Target
 
-from ...ir.graph import Graph, Node, Value
+from ...ir.graph import Graph, Node, Reuse, Value
 from ...loops.expr import Expr
 from ...loops.nest import Nest
 from ...lower.batch_loops import BatchLoop, split_batch
 from ...lower.kernel import Kernel
 from ...lower.machine import Flat, Machine, Memory, NoRule
 from ...lower.plan import KernelPlan
-from ...lower.precompute import FROZEN, REUSED
 from .llvm import scalar
 from .nests import flat, transpose
 from .patterns.attention import AttentionPattern
@@ -56,8 +55,8 @@ class CpuMachine(Machine):
         uses = Counter(n.operands[1] for n in graph.nodes if n.op == "matmul"
                        and n.attrs["transpose_b"] and n.operands[1].type.rank == 2)
         for value, count in uses.items():
-            if count > 1 and value.kind != FROZEN:
-                value.kind = REUSED
+            if count > 1 and value.reuse is Reuse.NONE:
+                value.reuse = Reuse.SHARED
 
     def flat(self, nest: Nest) -> Flat | None:
         return flat.flat(nest, self.cpu)
