@@ -116,8 +116,8 @@ class Blocks:
     def __init__(self, program: Program, fill: Fill) -> None:
         self._program = program
         self._fill = fill
-        self._first = len(program.slots) - len(program.ahead)
-        self._last = {s: number for number, a in enumerate(program.ahead) for s in a.sources}
+        self._first = len(program.slots) - len(program.precomputed)
+        self._last = {s: number for number, a in enumerate(program.precomputed) for s in a.sources}
 
     def bind(
         self, addresses: Mapping[int, int], keys: Mapping[int, Hashable | None],
@@ -138,9 +138,9 @@ class Blocks:
         packed: dict[int, tuple[Scratch, Packing]] = {}
         # One copy of all weights, and room for the largest block beside it.
         spares = _Spares(max((s.nbytes for s in self._program.slots[self._first :]), default=0))
-        for number, ahead in enumerate(self._program.ahead):
-            parts = tuple(known[s] for s in ahead.sources)
-            key = None if None in parts else (ahead.key, parts)
+        for number, precomputed in enumerate(self._program.precomputed):
+            parts = tuple(known[s] for s in precomputed.sources)
+            key = None if None in parts else (precomputed.key, parts)
             block = _shared.get(key) if key is not None else None
             if block is None:
                 block = self._made(number, blocks, addresses, sources, take, spares)
@@ -150,9 +150,9 @@ class Blocks:
             blocks.append(block)
             if key is None:
                 continue
-            if ahead.packing is not None:
-                packed.setdefault(ahead.sources[0], (block, ahead.packing))
-            for s in ahead.sources:
+            if precomputed.packing is not None:
+                packed.setdefault(precomputed.sources[0], (block, precomputed.packing))
+            for s in precomputed.sources:
                 if self._last[s] == number and s in packed and s in sources:
                     spares.add(sources[s].settle(known[s], *packed[s]))
         spares.drop()
@@ -163,14 +163,14 @@ class Blocks:
         sources: Mapping[int, Source], take: Callable[[int], Array], spares: _Spares,
     ) -> Scratch:
         """A block, filled: memory of its own, for a call that still runs may use the old."""
-        slot, ahead = self._first + number, self._program.ahead[number]
+        slot, precomputed = self._first + number, self._program.precomputed[number]
         nbytes = self._program.slots[slot].nbytes
         # A block with gaps between its elements has zeros there.
-        whole = ahead.packing is not None and ahead.packing.stored_bytes == nbytes
+        whole = precomputed.packing is not None and precomputed.packing.stored_bytes == nbytes
         block = spares.take(nbytes, zeroed=not whole)
         places = {slot: block.address}
         held = []  # until the block is filled
-        for s in ahead.sources:
+        for s in precomputed.sources:
             if s >= self._first:
                 places[s] = before[s - self._first].address
             elif s in sources:

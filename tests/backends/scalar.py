@@ -25,12 +25,12 @@ from cellc_compiler.loops.index import Dyn, Index, Quot, Var
 from cellc_compiler.loops.nest import Nest, Phase, Scratch, walk
 from cellc_compiler.lower import instructions as ins
 from cellc_compiler.lower.kernel import Kernel
-from cellc_compiler.lower.lowered import KeptBlock, Lowered
+from cellc_compiler.lower.lowered import Lowered, PrecomputedBlock
 from cellc_compiler.lower.machine import Machine, Memory, NoRule
 from cellc_compiler.lower.memory import Buffer as Temporary
-from cellc_compiler.lower.plan import KernelPlan, Step
+from cellc_compiler.lower.plan import KernelPlan, Step, operand, result
 from cellc_runtime import dtypes
-from cellc_runtime.abi import AHEAD, CALLBACK_FAILED, FIRST_CALLBACK, MAIN, TABLE
+from cellc_runtime.abi import CALLBACK_FAILED, FIRST_CALLBACK, MAIN, PRECOMPUTE, TABLE
 from cellc_runtime.device import HostDevice
 from cellc_runtime.program import Program
 from cellc_runtime.records import replace
@@ -327,10 +327,10 @@ class ScalarMachine(Machine):
         if rule is None:
             raise NoRule(node, self.backend)
         values = [*node.operands, *node.results]
-        roles = [f"in{i}" for i in range(len(node.operands))]
+        roles = list(map(operand, range(len(node.operands))))
         made = kernel([(v.dtype, v.shape) for v in values], lambda f, bufs: rule(
             f, node, bufs[: len(roles)], bufs[len(roles):]))
-        roles += [f"out{i}" for i in range(len(node.results))]
+        roles += map(result, range(len(node.results)))
         return KernelPlan((Step(made, tuple(roles)),))
 
     def nest(self, nest: Nest, streamed: Collection[Value]) -> tuple[Kernel, list[Any]]:
@@ -365,12 +365,12 @@ class ScalarBuild:
     def watch(self, say: Callable[[int, int], None]) -> None:
         pass
 
-    def finish(self, lowered: Lowered, record_behind: int | None = None) -> Built:
+    def finish(self, lowered: Lowered, profile_behind: int | None = None) -> Built:
         kernels: dict[str, str] = {}
         functions = [function(MAIN, [lowered.instructions], kernels)]
-        if lowered.kept:
-            parts = [b.instructions for b in lowered.kept]
-            functions.append(function(AHEAD, parts, kernels, ["i64 %part"]))
+        if lowered.precomputed:
+            parts = [b.instructions for b in lowered.precomputed]
+            functions.append(function(PRECOMPUTE, parts, kernels, ["i64 %part"]))
         text = "\n".join([f"@{TABLE} = external hidden global [0 x ptr]",
                           *(f"declare hidden void @{n}(ptr, i64, i64)" for n in kernels),
                           *(f.text("i32 0") for f in functions)])
@@ -378,7 +378,7 @@ class ScalarBuild:
                                     callbacks=len(lowered.callbacks))
         return Built(image, len(kernels))
 
-    def block_key(self, block: KeptBlock, slot: int) -> tuple[bytes, bool]:
+    def block_key(self, block: PrecomputedBlock, slot: int) -> tuple[bytes, bool]:
         text = function("block", [block.instructions], {}).text("i32 0")
         return text.encode(), "%consts" in text.split("{", 1)[1]
 

@@ -19,6 +19,7 @@ from cellc_compiler.backends.cpu.llvm.text import Function, V, module
 from cellc_compiler.backends.cpu.rules.conv import is_pointwise
 from cellc_compiler.ir.graph import Builder, Graph
 from cellc_compiler.ir.types import TensorType
+from cellc_compiler.lower.plan import epilogue_operand
 from cellc_runtime.dtypes import DType, bfloat16, float16, float32, float64, int32
 from cellc_runtime.target import AVX512, NEON, Target, host_target
 
@@ -350,13 +351,13 @@ def test_epilogues(name: str, target: Target) -> None:
     plain = _scalar(s, x, w, backward=False)
     bias = np.linspace(-3, 3, s.oc, dtype=np.float32)
     plan = conv_forward(s, target, _bias_relu(3), 1)
-    assert plan.steps[-1][1][-1] == "e0"
-    run_plan(plan, target, {"x": x, "w": w, "out": out, "e0": bias})
+    assert plan.steps[-1][1][-1] == epilogue_operand(0)
+    run_plan(plan, target, {"x": x, "w": w, "out": out, epilogue_operand(0): bias})
     expected = plain + bias[:, None, None]
     _same_bits(out, np.where(expected < 0, np.float32(0), expected))
     other = _arrays(s)[2]
     run_plan(conv_forward(s, target, _residual, 1), target,
-             {"x": x, "w": w, "out": out, "e0": other})
+             {"x": x, "w": w, "out": out, epilogue_operand(0): other})
     _same_bits(out, plain + other)
 
 

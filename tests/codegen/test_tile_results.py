@@ -210,5 +210,5 @@ def test_gradients_of_dense_layers_are_never_in_memory() -> None:
     calls = [i for i in instructions(trace(step_cell, (x, y), {}).graph) if isinstance(i, Call)]
     assert not any(c.heads for c in calls)
     steps = [c for c in calls if c.label.startswith("matmul+") and c.label.endswith("sub")
-             and c.dearest]
+             and c.most_expensive]
     assert len(steps) == 4

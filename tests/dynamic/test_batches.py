@@ -19,8 +19,8 @@ from cellc.cli import main
 from cellc.compiled import dynamic, entries
 from cellc_compiler.driver import compile_program
 from cellc_compiler.ir.graph import Graph
+from cellc_compiler.passes.batch_axis import NotBatchIndependent, batch_sizes
 from cellc_compiler.passes.instantiate import graph_symbols, instantiate
-from cellc_compiler.passes.rows import NotByRows, batch_sizes
 from cellc_runtime import artifact
 from cellc_runtime.batched import Batched, windows
 from cellc_runtime.executable import Executable
@@ -96,7 +96,7 @@ def test_bits(name: str) -> None:
 
 def test_state_beside_the_batch_is_refused() -> None:
     """The last state of an LSTM has the batch as its second axis."""
-    with pytest.raises(NotByRows, match=r"output 1 .* its first axis is not the batch"):
+    with pytest.raises(NotBatchIndependent, match=r"output 1 .* its first axis is not the batch"):
         batch_sizes(traced(Lstm(), floats(4, 7, 6)).graph)
 
 
@@ -129,7 +129,7 @@ REFUSED: dict[str, tuple[Callable[[Tensor], Any], str]] = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_mixes_rows_is_refused(name: str) -> None:
     fn, words = REFUSED[name]
-    with pytest.raises(NotByRows, match=words):
+    with pytest.raises(NotBatchIndependent, match=words):
         batch_sizes(graph(fn, floats(4, 6)))
 
 

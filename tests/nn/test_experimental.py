@@ -66,7 +66,7 @@ SCHEDULERS = [
     "s.CosineAnnealingLR(o, 4)", "s.CosineAnnealingLR(o, 5, 0.02)",
 ]
 # MindSpore 2.10 fails in step(epoch) of MultiStepLR and of restarts that grow.
-JUMPS = [[c, 8, epoch] for c in SCHEDULERS for epoch in (5, 0)
+JUMPS = [[c, 8, weights_version] for c in SCHEDULERS for weights_version in (5, 0)
          if not any(w in c for w in ("Plateau", "Sequential", "MultiStep", "2, 2, 0.01"))]
 SCHEDULED = [*([c] for c in SCHEDULERS), *JUMPS]
 FACTS = Path(__file__).parent / "experimental.json"

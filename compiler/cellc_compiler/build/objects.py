@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cellc_runtime import cache as disk
-from cellc_runtime.abi import AHEAD, FIRST_CALLBACK, MAIN, WIN64
+from cellc_runtime.abi import FIRST_CALLBACK, MAIN, PRECOMPUTE, WIN64
 from cellc_runtime.image import Image
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.target import Target
 
 from .abi import PLACEHOLDER
-from .crew import Crew, WorkerError
+from .compile_pool import CompilePool, WorkerError
 from .emit import OPTIONS, EmitError, emit_object
 from .link import LinkInput, link
 from .llvm_version import llvm_version
@@ -77,7 +77,7 @@ def _named(objects: Sequence[bytes], names: Sequence[Sequence[str]]) -> list[Lin
         for obj, known in zip(objects, names, strict=True)
     ]
 
-_EXPORTS = (MAIN, AHEAD, AHEAD + WIN64)
+_EXPORTS = (MAIN, PRECOMPUTE, PRECOMPUTE + WIN64)
 """What the module of `cellc_main` may define for others."""
 
 
@@ -139,7 +139,7 @@ class Builder:
         self._keys: dict[str, str] = {}
         self._objects: dict[str, bytes] = {}
         self._say: Callable[[int, int], None] | None = None
-        self._crew = Crew(
+        self._crew = CompilePool(
             target, jobs or compile_jobs(),
             lambda text: _compile_here(text, target), self._keep,
         )

@@ -19,8 +19,8 @@ from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass, field
 
+from .batch_axis import BatchAxisRule
 from .graph import Builder, Node, Value
-from .rows import RowRule
 from .types import TensorType
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class Op:
     exact: ClassVar[bool] = False
     """IEEE 754 or integer arithmetic defines every bit, so that `reference` gives those of the
     kernels: constants may be folded."""
-    renames: ClassVar[bool] = False
+    may_alias: ClassVar[bool] = False
     """The result may be another name of the operand's memory."""
     opaque: ClassVar[bool] = False
     """Computed from whole operands, by a rule that each back end has for it: it does not fuse."""
@@ -104,7 +104,7 @@ class Op:
     """Each element of the only result follows from those that the operands, broadcast, have at its
     place, and from no size: PyNative compiles the op once for all shapes."""
     differentiable: ClassVar[bool] = True
-    why_not: ClassVar[str] = ""
+    no_gradient_reason: ClassVar[str] = ""
     """What the error says when a gradient of an op that is not differentiable is asked for; a
     format of its attributes."""
     function: ClassVar[str | None] = None
@@ -120,7 +120,7 @@ class Op:
     """Each element of the result is a sum of products of elements of the operands, none of them
     taken away: the reference on absolute values says how much was summed (`as_sum`)."""
 
-    jumps: ClassVar[bool] = False
+    discontinuous: ClassVar[bool] = False
     """The result jumps where the rounding of an inner step decides: it is judged by a reference on
     operands of their own type, for a wider one decides otherwise."""
 
@@ -170,9 +170,9 @@ class Op:
     simplify: Callable[[Builder, Node], Value | None] | None = None
     """`simplify(b, node)`: an equal value that is simpler, to the bit, or None; see
     `ops/_identities.py`."""
-    rows: RowRule | None = None
-    """`rows(marks, node)`: where the rows of a batch lie in the results if each is treated on its
-    own; see `ir/rows.py`. None: the op mixes them."""
+    batch_axis: BatchAxisRule | None = None
+    """`batch_axis(marks, node)`: along which axis of the results the examples of a batch lie if
+    each is treated on its own; see `ir/batch_axis.py`. None: the op mixes them."""
 
     # --- derived --------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from ..ir.types import TensorType
 from ..loops import expr as E
 from ..loops.expr import ComplexExpr, Expr, Reader
 from ..loops.index import Index
-from . import _identities, _rows
+from . import _batch_axis, _identities
 from ._batching import pointwise
 from ._complex import Element, part_dtype
 from .elementwise import Grads, check_dtype
@@ -49,7 +49,7 @@ class Cast(Op):
 
     name = "cast"
     simplify = _identities.same_type
-    rows = _rows.aligned
+    batch_axis = _batch_axis.aligned
     cost = "cheap"
     exact = True
     attrs = {"dtype": REQUIRED}

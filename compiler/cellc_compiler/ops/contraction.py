@@ -9,7 +9,7 @@ import numpy as np
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import NUMBERS, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType, broadcast_shapes, prod
-from . import _identities, _rows
+from . import _batch_axis, _identities
 from ._batching import pointwise
 from ._complex import conj
 from ._views import widened
@@ -31,7 +31,7 @@ class Matmul(Op):
     name = "matmul"
     opaque = True
     simplify = _identities.transposed_factors
-    rows = _rows.multiplied
+    batch_axis = _batch_axis.multiplied
     sums = True
     operands = ("input", "other")
     attrs = {"transpose_a": False, "transpose_b": False}

@@ -12,7 +12,7 @@ from ..ir.op import ANY, REQUIRED, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType
 from ..loops.expr import Expr, Reader
 from ..loops.index import Index
-from . import _identities, _rows
+from . import _batch_axis, _identities
 from ._batching import pointwise
 
 
@@ -141,9 +141,9 @@ class StopGradient(Op):
     """The input itself; no gradient passes. Source: `mindspore.ops.stop_gradient`."""
 
     name = "stop_gradient"
-    renames = True
+    may_alias = True
     simplify = _identities.operand
-    rows = _rows.aligned
+    batch_axis = _batch_axis.aligned
     dtypes = ANY
     cost = "free"
     batch = pointwise

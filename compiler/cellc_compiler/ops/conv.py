@@ -14,7 +14,7 @@ import numpy as np
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import FLOATS, REQUIRED, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType, prod
-from . import _rows
+from . import _batch_axis
 from ._batching import convolved, weighed
 from ._views import widened
 from .elementwise import same_dtype
@@ -101,7 +101,7 @@ class Conv2d(Op):
 
     name = "conv2d"
     opaque = True
-    rows = _rows.image
+    batch_axis = _batch_axis.image
     sums = True
     operands = ("input", "weight")
     attrs = WINDOW

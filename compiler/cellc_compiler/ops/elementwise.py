@@ -22,8 +22,8 @@ from ..ir.types import TensorType, broadcast_shapes
 from ..loops import expr as E
 from ..loops.expr import ComplexExpr, Expr, Reader
 from ..loops.index import Index
+from . import _batch_axis, _identities
 from . import _complex as C
-from . import _identities, _rows
 from ._batching import pointwise
 from ._complex import Element, conj
 
@@ -90,7 +90,7 @@ def to_dtype(b: Builder, v: Value, dtype: DType) -> Value:
 class Elementwise(Op):
     """Base: one expression per element over broadcast operands."""
 
-    rows = _rows.aligned
+    batch_axis = _batch_axis.aligned
     batch = pointwise
     elementwise = True
 
@@ -273,7 +273,7 @@ class TruncDiv(Binary):
     """
 
     name = "trunc_div"
-    jumps = True
+    discontinuous = True
     dtypes = REAL
     primitive = "TruncateDiv"
     low, high = -40.0, 40.0
@@ -301,7 +301,7 @@ class FloorDiv(Binary):
     """
 
     name = "floor_div"
-    jumps = True
+    discontinuous = True
     dtypes = REAL
     primitive = "FloorDiv"
     low, high = -40.0, 40.0
@@ -327,7 +327,7 @@ class Mod(Binary):
     """
 
     name = "mod"
-    jumps = True
+    discontinuous = True
     dtypes = REAL
     primitive = "FloorMod"
     low, high = -40.0, 40.0
@@ -353,7 +353,7 @@ class FMod(Binary):
     """
 
     name = "fmod"
-    jumps = True
+    discontinuous = True
     dtypes = REAL
     primitive = "TruncateMod"
     low, high = -40.0, 40.0

@@ -28,7 +28,8 @@ class HostCall(Op):
     dtypes = ANY
     effect = True
     differentiable = False
-    why_not = "the gradient of the Python function {name}() is not known: give it a bprop"
+    no_gradient_reason = ("the gradient of the Python function {name}() is not known: "
+                          "give it a bprop")
 
     def infer(
         self, *types: TensorType, number: int, name: str,

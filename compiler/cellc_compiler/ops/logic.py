@@ -20,7 +20,7 @@ from ..ir.types import TensorType, broadcast_shapes
 from ..loops import expr as E
 from ..loops.expr import ComplexExpr, Expr, Reader
 from ..loops.index import Index
-from . import _rows
+from . import _batch_axis
 from ._batching import pointwise
 from ._complex import Element
 from .elementwise import Binary, Grads, Unary, check_dtype, same_dtype, unbroadcast
@@ -373,7 +373,7 @@ class Where(Op):
     """
 
     name = "where"
-    rows = _rows.aligned
+    batch_axis = _batch_axis.aligned
     cost = "cheap"
     exact = True
     operands = ("condition", "input", "other")

@@ -15,7 +15,7 @@ from ..ir.types import TensorType, normalize_axis, show_shape
 from ..loops import expr as E
 from ..loops.expr import Expr, Reader
 from ..loops.index import Index
-from . import _rows
+from . import _batch_axis
 from ._batching import WHOLE, along, prefixed
 from ._views import Composite, Element, between, both, crop, fill, select
 from .elementwise import same_dtype
@@ -75,7 +75,7 @@ class Slice(Op):
     """
 
     name = "slice"
-    rows = _rows.sliced
+    batch_axis = _batch_axis.sliced
     exact = True
     attrs = {"start": REQUIRED, "stop": REQUIRED, "step": None}
     dtypes = ANY
@@ -153,7 +153,7 @@ class Part(Composite):
 class _Join(Op):
     """Base of concat and the two ops it becomes."""
 
-    rows = _rows.whole_along("axis")
+    batch_axis = _batch_axis.whole_along("axis")
     exact = True
     operands = ("input", "*others")
     attrs = {"axis": 0}
@@ -344,7 +344,7 @@ class Pad(Op):
     """
 
     name = "pad"
-    rows = _rows.padded
+    batch_axis = _batch_axis.padded
     exact = True
     attrs = {"low": REQUIRED, "high": REQUIRED, "interior": None, "value": 0}
     dtypes = ANY
@@ -502,7 +502,7 @@ class UpdateSlice(Op):
     """
 
     name = "update_slice"
-    rows = _rows.updated
+    batch_axis = _batch_axis.updated
     operands = ("input", "update")
     attrs = {"start": REQUIRED, "step": None}
     dtypes = ANY

@@ -17,7 +17,7 @@ from ..ir.dims import is_symbolic
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import BOOL, REAL, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType, normalize_axis
-from . import _rows
+from . import _batch_axis
 from ._batching import pointwise
 from ._views import Composite, crop
 from .gather import accumulated
@@ -46,7 +46,7 @@ class SortLines(Op):
 
     name = "sort_lines"
     opaque = True
-    rows = _rows.whole_last(1)
+    batch_axis = _batch_axis.whole_last(1)
     attrs = {"descending": False}
     dtypes = REAL + BOOL
     cost = "heavy"

@@ -13,20 +13,21 @@ class Expand(Pass):
     """Replace each composition by what it is made of, until only core ops are left.
 
     Args:
-        turns: leave `cotangent` nodes as they are.
+        keep_cotangents: leave `cotangent` nodes as they are.
     """
 
     name = "expand"
 
-    def __init__(self, turns: bool = False) -> None:
-        self.turns = turns
+    def __init__(self, keep_cotangents: bool = False) -> None:
+        self.keep_cotangents = keep_cotangents
 
     def run(self, graph: Graph) -> bool:
         """See the class."""
-        return rewrite(graph, _expand_but_turns if self.turns else _expand, again=True)
+        rule = _expand_but_cotangents if self.keep_cotangents else _expand
+        return rewrite(graph, rule, again=True)
 
 
-def _expand_but_turns(b: Builder, node: Node) -> Sequence[Value] | None:
+def _expand_but_cotangents(b: Builder, node: Node) -> Sequence[Value] | None:
     return None if node.op == "cotangent" else _expand(b, node)
 
 

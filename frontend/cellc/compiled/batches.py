@@ -1,8 +1,8 @@
 """One entry for batches of any size, where a network treats rows each on their own.
 
-After a few sizes have come up, a network with an open batch that qualifies (`passes/rows.py`) is
-not compiled for further ones: a batch is walked in windows of a few sizes, as artifacts do. A size
-that comes again and again gets a program of its own.
+After a few sizes have come up, a network with an open batch that qualifies
+(`passes/batch_axis.py`) is not compiled for further ones: a batch is walked in windows of a few
+sizes, as artifacts do. A size that comes again and again gets a program of its own.
 """
 
 from __future__ import annotations

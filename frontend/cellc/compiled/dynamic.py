@@ -12,6 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from cellc_compiler.ir.batch_axis import NotBatchIndependent
 from cellc_compiler.ir.dims import (
     Dim,
     Guard,
@@ -22,7 +23,6 @@ from cellc_compiler.ir.dims import (
     substitute,
     symbols_of,
 )
-from cellc_compiler.ir.rows import NotByRows
 from cellc_compiler.ir.types import TensorType, show_shape
 from cellc_runtime.dtypes import DType
 from cellc_runtime.lazy import lazy_module
@@ -34,14 +34,14 @@ from ..tensors.tensor import Tensor
 from ..tracing.pytree import Box, Leaf, Structure
 
 if TYPE_CHECKING:
-    from cellc_compiler.passes import instantiate, rows
+    from cellc_compiler.passes import batch_axis, instantiate
 
     from .. import lang
     from .entries import Traced
 else:  # networks of fixed sizes need none of these
     lang = lazy_module("cellc.lang")
     instantiate = lazy_module("cellc_compiler.passes.instantiate")
-    rows = lazy_module("cellc_compiler.passes.rows")
+    batch_axis = lazy_module("cellc_compiler.passes.batch_axis")
 
 Axes = tuple[Axis, ...]
 
@@ -250,8 +250,8 @@ class Once:
     def batch_sizes(self) -> tuple[int, ...]:
         """Batch sizes whose programs serve all; () if there are none."""
         try:
-            sizes = rows.batch_sizes(self.traced.graph)
-        except NotByRows:
+            sizes = batch_axis.batch_sizes(self.traced.graph)
+        except NotBatchIndependent:
             return ()
         (symbol,) = self.pattern.shapes.symbols
         fits = all(g.holds({symbol: n}) for g in self.guards for n in sizes)

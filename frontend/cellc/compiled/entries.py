@@ -229,7 +229,7 @@ class CompiledEntry(Entry):
         unread = set(program.unread)
         slots = (i for i, s in enumerate(program.slots) if s.kind == "param")
         self.read = [i not in unread for i in slots]
-        self.epoch = -1
+        self.weights_version = -1
         self.learnt = 0
         updated = {old for old, _ in traced.graph.updates}
         self.updated = [p for p, v in zip(traced.parameters, traced.graph.inputs[traced.arguments:],
@@ -239,7 +239,7 @@ class CompiledEntry(Entry):
 
     def bind(self) -> None:
         """Give the executable the parameters' present buffers and contents."""
-        self.epoch = writes.epoch
+        self.weights_version = writes.weights_version
         parameters = self.traced.parameters
         for p in parameters:
             if p.init is not None:
@@ -247,14 +247,14 @@ class CompiledEntry(Entry):
         # What no call reads is not held here, so that it can go.
         self.bound = [(p._data if read else None, s.version, s.unpacked) for p, s, read
                       in zip(parameters, map(storage_of, parameters), self.read, strict=True)]
-        if self.executable.program.kept_bytes > 0 and any(p._is_lent for p in parameters):
-            self.epoch = -1  # lent memory may be written before any call
+        if self.executable.program.precomputed_bytes > 0 and any(p._is_lent for p in parameters):
+            self.weights_version = -1  # lent memory may be written before any call
         self.executable.bind(self.weights)
 
     def _catch_up(self) -> None:
         """Some parameter somewhere has changed: bind again if it is one of these."""
-        epoch, lent = writes.epoch, self.epoch < 0
-        keeps = bool(self.executable.program.kept_bytes)
+        weights_version, lent = writes.weights_version, self.weights_version < 0
+        keeps = bool(self.executable.program.precomputed_bytes)
         for p, (array, version, unpacked) in zip(self.traced.parameters, self.bound, strict=True):
             storage = p._storage or storage_of(p)
             if (array is not None and p._host is not array) or (keeps and (
@@ -262,21 +262,21 @@ class CompiledEntry(Entry):
             )):
                 self.bind()
                 return
-        self.epoch = epoch
+        self.weights_version = weights_version
 
     def run(self, arrays: Sequence[Any]) -> Any:
         """The result for arrays of the signature's types."""
         self.calls += 1
-        if writes.epoch != self.epoch:
+        if writes.weights_version != self.weights_version:
             self._catch_up()
         if self.updated:
             writes.before()
         out = self.executable.entry(*arrays)
         if self.updated:
-            same = writes.epoch == self.epoch
-            epoch = writes.written(self.updated)
+            same = writes.weights_version == self.weights_version
+            weights_version = writes.written(self.updated)
             if same:
-                self.epoch = epoch
+                self.weights_version = weights_version
         if self.single:
             return Tensor._from_array(out)
         many = out if isinstance(out, tuple) else (out,) if out is not None else ()

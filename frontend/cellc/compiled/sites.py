@@ -3,7 +3,7 @@
 A call of a Cell on Tensors that a compiled entry has answered is answered natively from then on,
 while nothing has changed that the entry depends on: an attribute that was read takes the case
 away, a parameter with another buffer does not fit it, and where the program keeps what follows
-from its parameters, neither does another epoch of `writes`.
+from its parameters, neither does another weights version.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ def calls_of(owner: type) -> None:
 def learn(cell: Any, args: Sequence[Tensor], entry: CompiledEntry) -> None:
     """Answer such a call natively from now on, if it can be."""
     entry.learnt += 1
-    kept = entry.executable.program.kept_bytes > 0
-    if entry.learnt > _BUDGET or (kept and entry.epoch < 0):
+    kept = entry.executable.program.precomputed_bytes > 0
+    if entry.learnt > _BUDGET or (kept and entry.weights_version < 0):
         return
     if _calls.owner is None or not isinstance(cell, _calls.owner) or not _suits(entry, args):
         return
@@ -73,7 +73,7 @@ def learn(cell: Any, args: Sequence[Tensor], entry: CompiledEntry) -> None:
         arguments, entry.executable,
         params=[(p, p._data) for p, read in zip(entry.traced.parameters, entry.read, strict=True)
                 if read],
-        first=id(cell), epoch=entry.epoch if kept else -1, weak=cell,
+        first=id(cell), weights_version=entry.weights_version if kept else -1, weak=cell,
     )
 
 

@@ -2,7 +2,8 @@
 
 The kernels are those of graph mode (chosen by op, shapes, dtypes and target alone), which is
 what makes the two modes equal to the bit. An elementwise op is compiled once for all shapes
-(`cellc_compiler.backends.cpu.host.sized`): an element's arithmetic is the same for each.
+(`cellc_compiler.backends.cpu.host.shape_polymorphic`): an element's arithmetic is the same for
+each.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from cellc_compiler.ir.graph import Builder, Graph
 from cellc_compiler.ir.op import lookup
-from cellc_runtime import sized
+from cellc_runtime import shape_polymorphic
 from cellc_runtime.executable import Executable
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.program import Program
@@ -154,11 +155,13 @@ class EagerEngine:
 
     def _learn_bound(
         self, op: str, operands: Sequence[Tensor], attrs: Mapping[str, Any],
-        executable: Executable, place: int, epoch: int,
+        executable: Executable, place: int, weights_version: int,
     ) -> None:
-        """Let a native site answer calls like this one of the same Parameter, in this epoch."""
+        """Let a native site answer calls like this one of the same Parameter, of this weights
+        version."""
         if self.site is not None:
-            self.site.learn(op, operands, attrs, executable, applied(op, attrs), (place, epoch))
+            self.site.learn(op, operands, attrs, executable, applied(op, attrs),
+                            (place, weights_version))
 
     def _learn(
         self, op: str, operands: Sequence[Tensor], attrs: Mapping[str, Any], found: _Compiled,
@@ -190,13 +193,14 @@ class EagerEngine:
     ) -> _Compiled | None:
         """The program that serves these shapes and all that lie alike, if there is one."""
         arrays = arrays_of(operands)
-        ways = sized.ways([a.shape for a in arrays])
-        if ways is None or max(a.size for a in arrays) >= sized.LIMIT:
+        ways = shape_polymorphic.broadcasts([a.shape for a in arrays])
+        if ways is None or max(a.size for a in arrays) >= shape_polymorphic.LIMIT:
             return None
         key = op, attrs_key(attrs), tuple([a.dtype for a in arrays]), ways
         if key not in self.sized:
             try:
-                program = driver.compile_sized(op, [t.dtype for t in operands], ways, attrs)
+                program = driver.compile_shape_polymorphic(
+                    op, [t.dtype for t in operands], ways, attrs)
             except (TypeError, ValueError):
                 return None  # the error is that of the operands as they are
             found = None if program is None else self._loaded(program, op, attrs, True)

@@ -134,7 +134,7 @@ class FunctionSite:
         given = {id(t) for t in _tensors(args)}
         if len(places) < len(call.operands) or not set(places) <= given:
             return False
-        anywhere = bool(executable.program.sized) and self._body.any_shape
+        anywhere = bool(executable.program.broadcasts) and self._body.any_shape
         arguments = [_argument(a, places, anywhere) for a in args]
         self._site.learn(arguments, executable, call.info, names, first=id(args[0]))
         return True

@@ -59,14 +59,15 @@ class _Bound:
 
     Attributes:
         version: of the Parameter, since when `uses` are counted.
-        unpacked: times it had been unpacked when the executable was bound, in this epoch.
+        unpacked: times it had been unpacked when the executable was bound, in this version of the
+            weights.
     """
 
     version: int
     uses: int = 0
     executable: Executable | None = None
     unpacked: int = 0
-    epoch: int = -1
+    weights_version: int = -1
 
 
 def suits(op: str, operands: Sequence[Tensor]) -> bool:
@@ -97,7 +98,8 @@ class Prepacking:
     """Runs such ops by programs that are bound to Parameters.
 
     Args:
-        learn: lets native sites answer calls like one, of a Parameter, in an epoch.
+        learn: lets native sites answer calls like one, of a Parameter, in one version of the
+            weights.
     """
 
     def __init__(self, learn: Learn) -> None:
@@ -111,7 +113,8 @@ class Prepacking:
             return None
         x = operands[0]._data
         held = storage.prepacked.get((op, x.shape, x.dtype, len(operands), attrs_key(attrs)))
-        if held is None or held.epoch != writes.epoch or held.executable is None:
+        if held is None or held.executable is None \
+                or held.weights_version != writes.weights_version:
             return None
         return held.executable.entry(x, *arrays_of(operands[2:]))
 
@@ -132,7 +135,7 @@ class Prepacking:
         if held.executable.program.cost < _QUICK_CYCLES:
             writes.answered = True  # first: who begins to record now sees it, or is seen here
             if STATE.idle():
-                self._learn(op, operands, attrs, held.executable, OPS[op], held.epoch)
+                self._learn(op, operands, attrs, held.executable, OPS[op], held.weights_version)
         return out
 
     def _ready(
@@ -140,7 +143,7 @@ class Prepacking:
         attrs: Mapping[str, Any],
     ) -> _Bound | None:
         """What serves a call, bound to what the Parameter holds now, if it is time for that."""
-        epoch, version, times = writes.epoch, storage.version, storage.unpacked
+        weights_version, version, times = writes.weights_version, storage.version, storage.unpacked
         if storage.lent or p.init is not None or times >= prepacked.OFTEN:
             storage.prepacked = None
             return None
@@ -164,12 +167,12 @@ class Prepacking:
                 return None
             executable = Executable(program)
         elif held.unpacked == times:
-            held.epoch = epoch
+            held.weights_version = weights_version
             return held
         executable.bind([prepacked.Weight(p)])
         # In this order: other threads may look.
         held.executable, held.unpacked = executable, times
-        held.epoch = epoch
+        held.weights_version = weights_version
         return held
 
     def _program(
@@ -185,7 +188,7 @@ class Prepacking:
                       for i, t in enumerate(operands)]
             graph.outputs = [Builder(graph).emit(op, *inputs, **attrs)]
             program = driver.compile_program(graph)
-            if not program.unread or program.kept_bytes >= 2 * operands[place]._type.nbytes:
+            if not program.unread or program.precomputed_bytes >= 2 * operands[place]._type.nbytes:
                 program = None
             self._programs[key] = program
         return program

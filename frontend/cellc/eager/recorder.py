@@ -30,12 +30,12 @@ from . import backward
 from .composites import Composite
 
 if TYPE_CHECKING:
-    from cellc_compiler.autodiff import doubt
+    from cellc_compiler.autodiff import conditional
     from cellc_compiler.autodiff import reverse as autodiff
     from cellc_compiler.autodiff.reverse import Cotangents
 else:
     autodiff = lazy_module("cellc_compiler.autodiff.reverse")
-    doubt = lazy_module("cellc_compiler.autodiff.doubt")
+    conditional = lazy_module("cellc_compiler.autodiff.conditional")
 
 CustomRule = Callable[[Sequence[Tensor], Sequence[Tensor], Sequence[Tensor]], Sequence[Any]]
 """(operands, results, cotangents) -> one cotangent (or None) for each operand."""
@@ -393,7 +393,7 @@ class _BackwardWalk:
         self.graph = Graph("backward")
         self.builder = Builder(self.graph)
         self.cotangents: Cotangents = {}
-        self.doubts: dict[Value, Value] = {}
+        self.presence: dict[Value, Value] = {}
         self.env = env
         self.done = 0
 
@@ -422,7 +422,8 @@ class _BackwardWalk:
                 stretch.append(node)
         self._stretch(stretch, wanted, active)
         self._call_hooks([v for v in dict.fromkeys(wanted) if v.node is None])
-        grads = [doubt.settled(self.builder, self.cotangents.get(v), self.doubts.get(v))
+        grads = [conditional.zeros_if_absent(
+                     self.builder, self.cotangents.get(v), self.presence.get(v))
                  for v in wanted]
         self._finish([v for v in grads if v is not None])
         return [self._tensor(v) for v in grads]
@@ -441,7 +442,7 @@ class _BackwardWalk:
     ) -> None:
         if backwards:
             nodes = list(reversed(backwards))
-            autodiff.reverse(self.builder, nodes, self.cotangents, list(active), self.doubts)
+            autodiff.reverse(self.builder, nodes, self.cotangents, list(active), self.presence)
 
     def _custom(self, node: Node, active: set[Value]) -> None:
         dys = [self.cotangents.get(r) for r in node.results]

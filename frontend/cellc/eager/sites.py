@@ -108,7 +108,8 @@ class OpSite:
         """Answer such a call natively from now on, if it can be.
 
         Args:
-            bound: the operand that the executable is bound to, and the epoch that this is for.
+            bound: the operand that the executable is bound to, and the weights version that this is
+                for.
         """
         times = self._learnt.get(executable, 0)
         if times >= _AGAIN or self._budget <= 0:
@@ -117,7 +118,7 @@ class OpSite:
         if not fits or not all(map(settled, attrs.values())):
             self._learnt[executable] = _AGAIN  # it never will be
             return
-        place, epoch = bound if bound is not None else (-1, -1)
+        place, weights_version = bound if bound is not None else (-1, -1)
         if not all(matchable(t) for i, t in enumerate(operands) if i != place):
             return
         self._learnt[executable] = times + 1
@@ -130,7 +131,7 @@ class OpSite:
         arguments += [Argument("same" if type(v) is DType else "equal", v) for v in attrs.values()]
         weak = operands[place] if bound is not None else None
         self._site.learn(arguments, executable, info, tuple(attrs) or None, first=id(op),
-                         epoch=epoch, weak=weak)
+                         weights_version=weights_version, weak=weak)
 
 
 def matchable(t: Tensor) -> bool:
@@ -204,7 +205,7 @@ def kind_of(x: Any) -> Any:
 
 def operand_of(t: Tensor, place: int, executable: Executable) -> Argument:
     """What a tensor has to be for an executable: of a type, or of any shape."""
-    if executable.program.sized:
+    if executable.program.broadcasts:
         return Argument("any", t._data.dtype, place)
     return Argument("tensor", type_of(t), place)
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from cellc_runtime.copying import copy_array
+from cellc_runtime.parallel_copy import copy_array
 
 from .memory import Array, Lease, Owner, aligned_copy, owner_of
 

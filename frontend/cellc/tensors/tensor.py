@@ -17,8 +17,8 @@ import numpy as np
 
 from cellc_compiler.ir.types import TensorType
 from cellc_runtime import dtypes
-from cellc_runtime.copying import copy_array
 from cellc_runtime.dtypes import DType
+from cellc_runtime.parallel_copy import copy_array
 
 from ..storage import Storage, storage_of
 from ..storage.memory import Array as Array

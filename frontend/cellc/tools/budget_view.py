@@ -40,9 +40,9 @@ def text(plan: Plan, full: bool = False) -> list[str]:
            f"{_more(plan)} processor time)", "",
            f"  {'tried':<58} {'kept':>10} {'again':>12} {'planned':>10}"]
     out += [_trial(t, t == plan.chosen) for t in plan.trials]
-    out += ["", *_table("kept for the gradient", plan.kept, full)]
-    if plan.again:
-        out += ["", *_table("computed again", plan.again, full)]
+    out += ["", *_table("kept for the gradient", plan.saved, full)]
+    if plan.recomputed:
+        out += ["", *_table("computed again", plan.recomputed, full)]
     return [*out, "", *_pictures(plan)]
 
 
@@ -52,7 +52,7 @@ def _more(plan: Plan) -> str:
 
 
 def _trial(t: Trial, chosen: bool) -> str:
-    return (f"{'*' if chosen else ' '} {t.how:<58} {size(t.kept_bytes):>10} "
+    return (f"{'*' if chosen else ' '} {t.how:<58} {size(t.saved_bytes):>10} "
             f"{count(t.flops):>12} {size(t.arena_bytes):>10}")
 
 

@@ -35,8 +35,8 @@ class EntryFacts:
         kernels: of the program.
         cached: whether the program came from the disk cache.
         arena_bytes: memory for temporaries.
-        kept_bytes: what is computed from the parameters once (packed weights, say); of the
-            parameters themselves `spare_bytes` are given up for it.
+        precomputed_bytes: what is computed from the parameters once (packed weights, say); of the
+            parameters themselves `released_bytes` are given up for it.
         depends: what it was compiled from and compares before each call, in words.
         recomputed: what was chosen for a budget of `recompute`; None without one.
     """
@@ -50,8 +50,8 @@ class EntryFacts:
     cached: bool
     arena_bytes: int
     depends: tuple[str, ...]
-    kept_bytes: int = 0
-    spare_bytes: int = 0
+    precomputed_bytes: int = 0
+    released_bytes: int = 0
     recomputed: Plan | None = None
 
 
@@ -86,9 +86,9 @@ class Explanation:
             lines.append(f"     {e.seconds:.3f} s{source}; {_count(e.nodes, 'node')}, "
                          f"{_count(e.kernels, 'kernel')}, {e.arena_bytes / 1024:.0f} KiB of "
                          f"temporaries; {_count(e.calls, 'call')} through Python")
-            if e.kept_bytes:
-                lines.append(f"     {e.kept_bytes / 1024:.0f} KiB computed from the parameters, of "
-                             f"which {e.spare_bytes / 1024:.0f} KiB are given up")
+            if e.precomputed_bytes:
+                lines.append(f"     {e.precomputed_bytes / 1024:.0f} KiB computed from the "
+                             f"parameters, of which {e.released_bytes / 1024:.0f} KiB are given up")
             lines += [f"     compared before each call: {d}" for d in e.depends]
             if e.recomputed is not None:
                 lines += [f"     {line}".rstrip() for line in budget_view.text(e.recomputed)]
@@ -145,5 +145,5 @@ def _facts(entry: Entry, made: Compilation) -> EntryFacts:
         report.kernels, bool(report.cached), report.arena_bytes,
         tuple(f"{r.label}, {r.before}" + (f", read at {r.where}" if r.where else "")
               for r in entry.compared),
-        report.kept_bytes, report.spare_bytes, report.recomputed,
+        report.precomputed_bytes, report.released_bytes, report.recomputed,
     )

@@ -1,7 +1,7 @@
 """Profiles of compiled networks: where the time of a call goes, by kernel, op, Cell and line.
 
 The network is compiled once more, with the same kernels, into a program that notes the
-processor's clock around each of them; see `cellc_compiler.backends.cpu.host.recording`.
+processor's clock around each of them; see `cellc_compiler.backends.cpu.host.profiling`.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from cellc_compiler.backends.base import RECORD
-from cellc_compiler.driver import Recorded, compile_recorded
+from cellc_compiler.backends.base import RECORD_BYTES
+from cellc_compiler.driver import Profiled, compile_profiled
 from cellc_compiler.ir.graph import NOWHERE, Span
-from cellc_compiler.lower import facts
+from cellc_compiler.lower import costs
 from cellc_compiler.lower.instructions import Call, Copy
 from cellc_runtime.executable import Executable
 from cellc_runtime.records import dataclass, field
@@ -196,7 +196,7 @@ def profile_traced(
     budget: int | None = None,
 ) -> Profile:
     """`profile` of a call that is traced already, with the arrays of its tensors."""
-    recorded = compile_recorded(traced.graph, numerics, least(traced.budget, budget))
+    recorded = compile_profiled(traced.graph, numerics, least(traced.budget, budget))
     callbacks = host_callbacks(traced.graph, traced.functions)
     executable = Executable(recorded.program, callbacks, ERRORS)
     executable.bind([aligned_copy(p._data) for p in traced.parameters])
@@ -219,18 +219,18 @@ def profile_traced(
     return _analyse(traced.graph.name, recorded, times, calls, lost)
 
 
-def _records(executable: Executable, recorded: Recorded) -> tuple[Any, int]:
+def _records(executable: Executable, recorded: Profiled) -> tuple[Any, int]:
     """The records of the last call, one a row, and how many more there were."""
     count = struct.unpack("<q", executable.arena(recorded.start, 8))[0]
     kept = min(count, recorded.capacity)
-    raw = executable.arena(recorded.start + RECORD, kept * RECORD)
-    return np.frombuffer(raw, np.int64).reshape(kept, RECORD // 8), count - kept
+    raw = executable.arena(recorded.start + RECORD_BYTES, kept * RECORD_BYTES)
+    return np.frombuffer(raw, np.int64).reshape(kept, RECORD_BYTES // 8), count - kept
 
 
 def _analyse(
-    name: str, recorded: Recorded, times: list[tuple[int, int]], calls: list[Any], lost: int
+    name: str, recorded: Profiled, times: list[tuple[int, int]], calls: list[Any], lost: int
 ) -> Profile:
-    every = np.concatenate(calls) if calls else np.zeros((0, RECORD // 8), np.int64)
+    every = np.concatenate(calls) if calls else np.zeros((0, RECORD_BYTES // 8), np.int64)
     if not len(every):
         return Profile(name, [], [[] for _ in calls], [(b - a) * 1e-9 for a, b in times], 1,
                        recorded.start, [], lost)
@@ -279,7 +279,7 @@ def _nanoseconds_per_tick(times: list[tuple[int, int]], calls: list[Any]) -> flo
     return wall / ticks
 
 
-def _site(call: facts.Timed, recorded: Recorded) -> Site:
+def _site(call: costs.Timed, recorded: Profiled) -> Site:
     nodes = call.nodes if isinstance(call, Call) else ()
     # The nodes of a fused kernel may come from several Cells: the one that has most of the work
     # is the contraction, which is first, else the last, which gives the result.
@@ -288,11 +288,11 @@ def _site(call: facts.Timed, recorded: Recorded) -> Site:
     if isinstance(call, Call):
         live = sum(b.size for b in recorded.buffers if b.first <= call.clock <= b.last)
     return Site(
-        facts.label(call), facts.family(call), node.scope if node else "",
-        node.span if node else NOWHERE, facts.flops(call),
-        facts.nbytes(call, recorded.program.slots),
+        costs.label(call), costs.family(call), node.scope if node else "",
+        node.span if node else NOWHERE, costs.flops(call),
+        costs.nbytes(call, recorded.program.slots),
         call.kernel.ntasks if isinstance(call, Call) else 1, live,
-        isinstance(call, (Call, Copy)) and call.apart,
+        isinstance(call, (Call, Copy)) and call.in_task,
     )
 
 

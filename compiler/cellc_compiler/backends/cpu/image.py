@@ -10,9 +10,9 @@ from cellc_runtime.target import Target
 from ...build import objects
 from ...lower.instructions import Call
 from ...lower.kernel import Kernel
-from ...lower.lowered import KeptBlock, Lowered
-from ..base import Built, Recording, Sized
-from .host import main, recording, sized
+from ...lower.lowered import Lowered, PrecomputedBlock
+from ..base import Built, ProfileLayout, ShapePolymorphic
+from .host import main, profiling, shape_polymorphic
 from .host.entry import support_text
 
 
@@ -49,21 +49,21 @@ class CpuBuild:
         """See `Build`."""
         self._builder.watch(say)
 
-    def finish(self, lowered: Lowered, record_behind: int | None = None) -> Built:
+    def finish(self, lowered: Lowered, profile_behind: int | None = None) -> Built:
         """See `Build`."""
         kernels, writer = main.Kernels(), None
-        if record_behind is not None:
-            writer = recording.RecordingWriter(
-                lowered.instructions, record_behind, self._target, kernels)
-        text = main.write_main(lowered.instructions, [b.instructions for b in lowered.kept],
+        if profile_behind is not None:
+            writer = profiling.ProfilingWriter(
+                lowered.instructions, profile_behind, self._target, kernels)
+        text = main.write_main(lowered.instructions, [b.instructions for b in lowered.precomputed],
                                self._target, kernels, writer)
         image = build_image(text, [(n, k.code) for n, k in kernels.named.items()], self._target,
                             callbacks=len(lowered.callbacks), builder=self._builder)
-        how = None if writer is None else Recording(
+        how = None if writer is None else ProfileLayout(
             writer.calls, writer.start, writer.capacity, writer.arena)
         return Built(image, len(kernels.named), how)
 
-    def block_key(self, block: KeptBlock, slot: int) -> tuple[bytes, bool]:
+    def block_key(self, block: PrecomputedBlock, slot: int) -> tuple[bytes, bool]:
         """See `Build`."""
         sources = block.sources(slot)
         if len(block.instructions) == 1 and isinstance(block.instructions[0], Call):
@@ -76,7 +76,9 @@ class CpuBuild:
         return text.encode(), "%consts" in text.split("{", 1)[1]
 
 
-def build_sized(code: sized.Sized, target: Target) -> Sized:
+def build_shape_polymorphic(
+    code: shape_polymorphic.ShapePolymorphic, target: Target
+) -> ShapePolymorphic:
     """The code of an op for any sizes, linked."""
     image = build_image(code.main, [(code.name, code.kernel)], target)
-    return Sized(image, code.sizes, code.cost)
+    return ShapePolymorphic(image, code.sizes, code.cost)

@@ -7,7 +7,7 @@ import functools
 import hashlib
 from collections.abc import Sequence
 
-from cellc_runtime.abi import AHEAD, CALLBACK_FAILED, FIRST_CALLBACK, MAIN, TABLE
+from cellc_runtime.abi import CALLBACK_FAILED, FIRST_CALLBACK, MAIN, PRECOMPUTE, TABLE
 from cellc_runtime.target import Target
 
 from ....build.emit import QUICK
@@ -35,7 +35,7 @@ PARALLEL_CYCLES = 25_000.0
 
 Params = tuple[tuple[str, str], ...]
 MAIN_PARAMS: Params = (("ptr", "slots"), ("ptr", "arena"), ("ptr", "consts"))
-AHEAD_PARAMS: Params = (*MAIN_PARAMS, ("i64", "part"))
+PRECOMPUTE_PARAMS: Params = (*MAIN_PARAMS, ("i64", "part"))
 
 QUICK_LINES = 400
 """From so many lines on the function is compiled quickly: it calls kernels, and they take long."""
@@ -59,27 +59,27 @@ class Kernels:
 
 
 def write_main(
-    instructions: list[Instruction], ahead: list[list[Instruction]], target: Target,
+    instructions: list[Instruction], precompute: list[list[Instruction]], target: Target,
     kernels: Kernels, writer: FunctionWriter | None = None,
 ) -> str:
     """The module of both functions; `kernels` takes in what they call.
 
-    `ahead` is what each block of what is kept is filled by.
+    `precompute` is what fills each precomputed block.
 
     `writer` writes `cellc_main` (one that also records, say).
     """
     writer = writer or FunctionWriter(MAIN, target, kernels)
     functions = [writer.write(instructions)]
-    if ahead:
-        other = FunctionWriter(AHEAD, target, kernels, AHEAD_PARAMS)
+    if precompute:
+        other = FunctionWriter(PRECOMPUTE, target, kernels, PRECOMPUTE_PARAMS)
         other.helpers, other.parts = writer.helpers, writer.parts  # of one module
-        functions.append(other.write_parts(ahead))
+        functions.append(other.write_parts(precompute))
     declares = [f"declare hidden void @{n}(ptr, i64, i64)" for n in kernels.named]
     declares.append("declare hidden void @cellc_parallel_for(ptr, ptr, i64, i64)")
     if any(isinstance(i, Callback) for i in walk(instructions)):
         declares.append(f"@{TABLE} = external hidden global [0 x ptr]")
     text = module([*functions, *writer.helpers], "\n".join(declares))
-    text += win64_text(AHEAD, target, AHEAD_PARAMS) if ahead else ""
+    text += win64_text(PRECOMPUTE, target, PRECOMPUTE_PARAMS) if precompute else ""
     if sum(len(f.lines) for f in functions) > QUICK_LINES:
         text = QUICK + text
     return text
@@ -114,7 +114,7 @@ class FunctionWriter:
         self.kernels = kernels
         self.counters: dict[int, V] = {}
         self.parts = 0
-        self.apart = False
+        self.in_task = False
         self.args = {name: self.f.arg(name) for _, name in params}
 
     def write(self, instructions: list[Instruction]) -> Function:
@@ -195,7 +195,7 @@ class FunctionWriter:
     def run(self, i: Call, name: str) -> None:
         """The tasks of a call, by the function `name`."""
         n = i.kernel.ntasks
-        if is_parallel(i.kernel) and not self.apart:
+        if is_parallel(i.kernel) and not self.in_task:
             self.f.line(
                 f"call void @cellc_parallel_for(ptr @{name}, {self.bufs}, i64 {n}, i64 1)"
             )
@@ -300,7 +300,7 @@ class FunctionWriter:
         self.parts += 1
         f = Function(name, [("ptr", "record"), ("i64", "lo"), ("i64", "hi")], self.target,
                      linkage="internal")
-        self.f, self.apart = f, True
+        self.f, self.in_task = f, True
         found = [f.load(v.ty, f.gep(f.arg("record"), 8 * k)) for k, v in enumerate(kept)]
         self.args = dict(zip(self.args, found, strict=False))
         self.counters = dict(zip(self.counters, found[len(self.args) :], strict=True))
@@ -314,6 +314,6 @@ class FunctionWriter:
         f.loop(f.arg("lo"), f.arg("hi"), 1, [], trip)
         f.ret_()
         self.helpers.append(f)
-        self.f, self.apart = outer, False
+        self.f, self.in_task = outer, False
         self.bufs, self.counters, self.args = saved
         outer.line(f"call void @cellc_parallel_for(ptr @{name}, {record}, i64 {i.length}, i64 1)")

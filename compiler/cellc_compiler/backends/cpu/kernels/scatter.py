@@ -16,7 +16,7 @@ from cellc_runtime.target import Target
 
 from ....build.abi import PLACEHOLDER
 from ....lower.kernel import Kernel
-from ....lower.plan import KernelPlan, Step
+from ....lower.plan import KernelPlan, Step, operand, result
 from ..llvm.convert import load_as, memory_type, register_type, store_as
 from ..llvm.text import Function, V, is_float, lanes_of, module, sizeof, vector
 
@@ -54,10 +54,10 @@ def scatter_kernels(spec: ScatterSpec, target: Target) -> KernelPlan:
     size = spec.batch * spec.outer * spec.extent * spec.inner
     if size == 0:
         return KernelPlan(())
-    copy = Step(copy_kernel(size * spec.dtype.itemsize, target), ("in0", "out0"))
+    copy = Step(copy_kernel(size * spec.dtype.itemsize, target), (operand(0), result(0)))
     if spec.count == 0:
         return KernelPlan((copy,))
-    update = Step(_Writer(spec, target).kernel(), ("in1", "in2", "out0"))
+    update = Step(_Writer(spec, target).kernel(), (operand(1), operand(2), result(0)))
     return KernelPlan((copy, update))
 
 

@@ -14,7 +14,7 @@ from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
 from ....lower.kernel import Kernel
-from ....lower.plan import KernelPlan, Step
+from ....lower.plan import KernelPlan, Step, operand, result, scratch
 from ..llvm.text import V, module
 from .scatter import entry
 
@@ -40,12 +40,13 @@ class SortSpec:
 
 
 def sort_kernels(spec: SortSpec, target: Target) -> KernelPlan:
-    """Kernels from role in0 to out0 (values) and out1 (int32 positions)."""
+    """Kernels from the operand to the results: values and int32 positions."""
     if spec.lines * spec.n == 0:
         return KernelPlan(())
     writer = _Writer(spec, target)
-    return KernelPlan((Step(writer.kernel(), ("in0", "out0", "out1", *writer.scratch)),),
-                      writer.scratch)
+    buffers = {scratch(name): nbytes for name, nbytes in writer.scratch.items()}
+    roles = (operand(0), result(0), result(1), *buffers)
+    return KernelPlan((Step(writer.kernel(), roles),), buffers)
 
 
 class _Writer:

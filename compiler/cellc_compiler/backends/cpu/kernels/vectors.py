@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from cellc_compiler.backends.cpu.llvm.text import Function, V, lanes_of, module, vector
 from cellc_compiler.build.abi import PLACEHOLDER
 from cellc_compiler.lower.kernel import Kernel
+from cellc_compiler.lower.plan import Role
 from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass, field
 from cellc_runtime.target import Target
@@ -123,11 +124,11 @@ class Plan:
 
     Attributes:
         steps: `(kernel, roles)`; roles are the operation's operands (`x`, `w`, `dy`, `out`,
-            `indices`), names of `scratch`, and `e0`, `e1`, ... for what an epilogue reads.
+            `indices`) and names of `scratch`; what an epilogue reads has roles of lowering.
         scratch: bytes of every scratch buffer (64-byte aligned, contents undefined).
     """
 
-    steps: list[tuple[Kernel, tuple[str, ...]]] = field(default_factory=list)
+    steps: list[tuple[Kernel, tuple[str | Role, ...]]] = field(default_factory=list)
     scratch: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -135,7 +136,7 @@ class Plan:
         """Estimated cycles of all steps on one core."""
         return sum(k.cost for k, _ in self.steps)
 
-    def add(self, kernel: Kernel, *roles: str) -> None:
+    def add(self, kernel: Kernel, *roles: str | Role) -> None:
         """Append a step."""
         self.steps.append((kernel, roles))
 

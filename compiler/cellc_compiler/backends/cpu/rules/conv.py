@@ -9,7 +9,7 @@ from cellc_runtime.target import Target
 
 from ....ir.graph import Node
 from ....ir.types import TensorType
-from ....lower.plan import KernelPlan
+from ....lower.plan import KernelPlan, operand, result
 from .plans import EMPTY, adopt, of_product, zeros_plan
 from .table import lowers, with_epilogue
 
@@ -72,7 +72,7 @@ def _pointwise_plan(
         ),
         target,
     )
-    return of_product(plan, {"a": "in1", "b": "in0", "out": "out0"})
+    return of_product(plan, {"a": operand(1), "b": operand(0), "out": result(0)})
 
 
 def _pointwise_backward_plan(spec: families.ConvSpec, target: Target) -> KernelPlan:
@@ -85,7 +85,7 @@ def _pointwise_backward_plan(spec: families.ConvSpec, target: Target) -> KernelP
         ),
         target,
     )
-    return of_product(plan, {"a": "in1", "b": "in0", "out": "out0"})
+    return of_product(plan, {"a": operand(1), "b": operand(0), "out": result(0)})
 
 
 @lowers("conv2d")
@@ -102,7 +102,7 @@ def conv2d(node: Node, target: Target, epilogue: Fused | None = None) -> KernelP
     else:
         extra = len(epilogue.operands)
         plan = families.conv_forward(spec, target, tile_epilogue(epilogue, target), extra)
-    return adopt(plan, {"x": "in0", "w": "in1", "out": "out0"})
+    return adopt(plan, {"x": operand(0), "w": operand(1), "out": result(0)})
 
 
 @lowers("conv2d_backward_data")
@@ -113,7 +113,7 @@ def conv2d_backward_data(node: Node, target: Target) -> KernelPlan:
     spec = conv_spec(node.result.type, node.operands[1].type, node.attrs)
     if is_pointwise(spec):
         return _pointwise_backward_plan(spec, target)
-    names = {"dy": "in0", "w": "in1", "out": "out0"}
+    names = {"dy": operand(0), "w": operand(1), "out": result(0)}
     return adopt(families.conv_backward_data(spec, target), names)
 
 
@@ -125,4 +125,4 @@ def conv2d_backward_weight(node: Node, target: Target) -> KernelPlan:
         return zeros_plan(node.result.type, target)
     spec = conv_spec(x.type, node.result.type, node.attrs)
     return adopt(families.conv_backward_weight(spec, target),
-                 {"x": "in0", "dy": "in1", "out": "out0"})
+                 {"x": operand(0), "dy": operand(1), "out": result(0)})

@@ -9,38 +9,41 @@ from cellc_runtime.lazy import lazy_module
 from cellc_runtime.target import Target
 
 from ....ir.types import TensorType
-from ....lower.plan import KernelPlan, Step
+from ....lower.plan import KernelPlan, Role, Step, result, scratch
 
 if TYPE_CHECKING:
-    from ..kernels import scatter
+    from ..kernels import scatter as scatters
     from ..kernels.conv import plans as families
     from ..kernels.gemm import product as gemm
 else:  # kernel families load when one is generated
-    scatter = lazy_module("cellc_compiler.backends.cpu.kernels.scatter")
+    scatters = lazy_module("cellc_compiler.backends.cpu.kernels.scatter")
 
 EMPTY = KernelPlan(())
 """Of a result without elements."""
 
 
-def of_product(plan: gemm.MatmulPlan, names: Mapping[str, str]) -> KernelPlan:
+def _role(r: str | Role, names: Mapping[str, Role]) -> Role:
+    """The role that a family's formula gives a name: one of the node's, or scratch."""
+    if isinstance(r, Role):
+        return r
+    return names.get(r) or scratch(r)
+
+
+def of_product(plan: gemm.MatmulPlan, names: Mapping[str, Role]) -> KernelPlan:
     """A matrix product's plan."""
-    steps = [Step(k, tuple(names.get(r, r) for r in roles)) for k, roles in plan.kernels]
-    return KernelPlan(tuple(steps), dict(plan.scratch), dict(plan.packing))
+    steps = [Step(k, tuple(_role(r, names) for r in roles)) for k, roles in plan.kernels]
+    return KernelPlan(tuple(steps), {_role(r, names): n for r, n in plan.scratch.items()},
+                      dict(plan.packing))
 
 
-def adopt(plan: families.Plan, names: Mapping[str, str]) -> KernelPlan:
-    """A convolution's or pool's plan; its roles `e0`, `e1`, ... are operands of an epilogue."""
-    def role(r: str) -> str:
-        if r[0] == "e" and r[1:].isdigit():
-            return f"epilogue{r[1:]}"
-        return names.get(r, r)
-
-    return KernelPlan(tuple(Step(k, tuple(role(r) for r in roles)) for k, roles in plan.steps),
-                      dict(plan.scratch))
+def adopt(plan: families.Plan, names: Mapping[str, Role]) -> KernelPlan:
+    """A convolution's or pool's plan."""
+    steps = [Step(k, tuple(_role(r, names) for r in roles)) for k, roles in plan.steps]
+    return KernelPlan(tuple(steps), {scratch(r): n for r, n in plan.scratch.items()})
 
 
 def zeros_plan(ty: TensorType, target: Target) -> KernelPlan:
     """Kernels that fill the result with zeros (nothing to sum over)."""
     if ty.size == 0:
         return EMPTY
-    return KernelPlan((Step(scatter.fill_kernel(ty.nbytes, target), ("out0",)),))
+    return KernelPlan((Step(scatters.fill_kernel(ty.nbytes, target), (result(0),)),))

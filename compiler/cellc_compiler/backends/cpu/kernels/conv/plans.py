@@ -21,10 +21,11 @@ from cellc_runtime.dtypes import DType, float32
 from cellc_runtime.records import dataclass, replace
 from cellc_runtime.target import Target
 
+from .....lower.plan import epilogue_operand
 from ..vectors import Plan, acc_size, is_half, memory_type
-from .dephase import dephase_kernel
-from .joint import Joint, JointPlan, Spread, join_images, spread_kernel
-from .joint import gather_kernel as join_kernel
+from .batched import Joint, JointPlan, Spread, join_images, spread_kernel
+from .batched import gather_kernel as join_kernel
+from .interleave import dephase_kernel
 from .taps import Epilogue, Phase, TapConv, choose_tiling, tap_kernel
 from .unfold import SLACK_BYTES, Unfold, unfold_kernel, widen_kernel
 from .weight import (
@@ -164,7 +165,7 @@ def _convolve(
         source = _windows(plan, p.image, p.n * p.groups * p.k, source, target)
     w = _weights(plan, spec, target)
     plan.add(tap_kernel(p, t, target, epilogue, extra), source, w, out,
-             *(f"e{i}" for i in range(extra)))
+             *map(epilogue_operand, range(extra)))
 
 
 def _convolve_joint(
@@ -183,7 +184,7 @@ def _convolve_joint(
     grid = p.joint.gh * p.joint.gw
     spread = Spread(spec.dtype, spec.n, rows, len(sources), p.joint.tw, grid, sources)
     plan.add(spread_kernel(spread, target, epilogue, extra), "joint", w, out,
-             *(f"e{i}" for i in range(extra)))
+             *map(epilogue_operand, range(extra)))
 
 
 def _forward_taps(spec: ConvSpec) -> tuple[tuple[int, int, int], ...]:
@@ -209,7 +210,7 @@ def conv_forward(
 
     Args:
         epilogue: applied to accumulators before their store; see `conv_taps.Epilogue`.
-        extra: buffers the epilogue reads, roles `e0`, `e1`, ...: `bufs[3:]` of the kernel.
+        extra: buffers the epilogue reads: `bufs[3:]` of the kernel.
     """
     plan = Plan()
     spec = _flattened(spec)

@@ -33,7 +33,7 @@ from ..vectors import (
     task_kernel,
     widen,
 )
-from .joint import Joint, gather, gather_kernel, gathers, table32
+from .batched import Joint, gather, gather_kernel, gathers, table32
 from .taps import Phase, TapConv, Tiling, choose_tile, tap_kernel
 from .unfold import SLACK_BYTES
 

@@ -46,6 +46,7 @@ from cellc_compiler.backends.cpu.kernels.gemm.tile import (
 )
 from cellc_compiler.backends.cpu.llvm.text import Function, V, is_float, module
 from cellc_compiler.lower.kernel import Kernel
+from cellc_compiler.lower.plan import Role, epilogue_operand, packed
 from cellc_runtime.dtypes import DType
 from cellc_runtime.packing import Packing
 from cellc_runtime.records import dataclass, field
@@ -54,8 +55,9 @@ from cellc_runtime.target import Target
 __all__ = ["Epilogue", "GemmWriter", "MatmulPlan", "MatmulSpec", "PackWriter", "Step",
            "matmul_kernels", "problem_of"]
 
-Step = tuple[Kernel, tuple[str, ...]]
-"""A kernel and the roles of its buffers, in the order of `bufs`."""
+Step = tuple[Kernel, tuple[str | Role, ...]]
+"""A kernel and the roles of its buffers, in the order of `bufs`: names of the formula, and those
+that lowering knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,16 +106,16 @@ class MatmulPlan:
     """Kernels to run in order, and the scratch they share.
 
     Attributes:
-        kernels: steps with the roles `a`, `b`, `out`, `packed_b` (`packed_a` when the product
-            is computed transposed), `epilogue0`, `epilogue1`, ..., `accumulator`. A step that
-            writes `packed_*` reads one input only and can be done ahead of time.
+        kernels: steps with the roles `a`, `b`, `out`, `accumulator`, operands of the epilogue and
+            `b` packed (`a` when the product is computed transposed). A step that packs reads one
+            input only and can be done ahead of time.
         scratch: bytes of each scratch role; 64-byte aligned.
-        packing: the layout of `packed_*`, if packing changes no element, by role.
+        packing: the layout of what is packed, if packing changes no element, by role.
     """
 
     kernels: list[Step] = field(default_factory=list)
-    scratch: dict[str, int] = field(default_factory=dict)
-    packing: dict[str, Packing] = field(default_factory=dict)
+    scratch: dict[str | Role, int] = field(default_factory=dict)
+    packing: dict[Role, Packing] = field(default_factory=dict)
 
 
 def matmul_kernels(spec: MatmulSpec, target: Target) -> MatmulPlan:
@@ -138,16 +140,16 @@ def _tiles_plan(
     p: Problem, arith: Arith, target: Target, epilogue: Epilogue | None
 ) -> MatmulPlan:
     """Packing of both operands and the product, in tile registers."""
-    roles = _roles(p, epilogue)
-    writer = gemm_tiles.TilesWriter(p, arith, target, epilogue, len(roles))
+    first, second, *others = _roles(p, epilogue)
+    writer = gemm_tiles.TilesWriter(p, arith, target, epilogue, 2 + len(others))
     kernel = writer.kernel(lambda f, matrix, side: _matrix(
         f, p, matrix, (p.a_strides, p.b_strides)[side]))
     plan = MatmulPlan()
-    for side, role in enumerate(roles[:2]):
-        plan.kernels.append((gemm_tiles.pack_kernel(p, side, target), (role, f"packed_{role}")))
+    for side, role in enumerate((first, second)):
+        plan.kernels.append((gemm_tiles.pack_kernel(p, side, target), (role, packed(str(role)))))
         count = gemm_tiles.matrices(p, side)
-        plan.scratch[f"packed_{role}"] = count * gemm_tiles.packed_bytes(p, side)
-    plan.kernels.append((kernel, ("packed_a", "packed_b", *roles[2:])))
+        plan.scratch[packed(str(role))] = count * gemm_tiles.packed_bytes(p, side)
+    plan.kernels.append((kernel, (packed("a"), packed("b"), *others)))
     return plan
 
 
@@ -189,8 +191,8 @@ def _matrix(f: Function, p: Problem, index: V, strides: tuple[int, ...]) -> V:
     return at
 
 
-def _roles(p: Problem, epilogue: Epilogue | None) -> list[str]:
-    extra = [f"epilogue{i}" for i in range(epilogue.buffers if epilogue else 0)]
+def _roles(p: Problem, epilogue: Epilogue | None) -> list[str | Role]:
+    extra = map(epilogue_operand, range(epilogue.buffers if epilogue else 0))
     return [*(("b", "a") if p.swapped else ("a", "b")), "out", *extra]
 
 
@@ -266,14 +268,14 @@ class GemmWriter:
         plan = MatmulPlan()
         roles = list(self.roles)
         if self.s.pack_b == "shared":
-            source, packed = roles[1], f"packed_{roles[1]}"
+            source, role = roles[1], packed(str(roles[1]))
             packer = PackWriter(self.p, self.panels, self.target)
-            plan.scratch[packed] = self.p.b_matrices * self.matrix_bytes()
-            plan.kernels.append((packer.kernel(), (source, packed)))
+            plan.scratch[role] = self.p.b_matrices * self.matrix_bytes()
+            plan.kernels.append((packer.kernel(), (source, role)))
             layout = self._packing()
             if layout is not None:
-                plan.packing[packed] = layout
-            roles[1] = packed
+                plan.packing[role] = layout
+            roles[1] = role
         if self.blocks > 1 and not self.carries_in_out:
             roles.append("accumulator")
             elements = self.p.matrices * self.p.m * self.p.n

@@ -1,4 +1,4 @@
-"""Row rules that ops share: where the rows of a batch lie in an op's results (`ir/rows.py`).
+"""Row rules that ops share: where the rows of a batch lie in an op's results (`ir/batch_axis.py`).
 
 A rule is a method `rows(marks, node)` of an op. It gives the mark that all results have.
 """
@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..ir.batch_axis import PROBE, BatchAxis, Mark, batch_mixed
 from ..ir.graph import Node
-from ..ir.rows import PROBE, Mark, Rows, mixed
 from ..ir.types import normalize_axis, prod
 
 Rule = Callable[[Any, Sequence[Mark], Node], Mark]
@@ -29,7 +29,7 @@ def _one(marks: Sequence[Mark], node: Node) -> Mark:
     """The mark that all marks that are there agree on."""
     found = {m for m in marks if m is not None}
     if len(found) > 1:
-        raise mixed(node)
+        raise batch_mixed(node)
     return found.pop() if found else None
 
 
@@ -49,7 +49,7 @@ def reduced(self: Any, marks: Sequence[Mark], node: Node) -> Mark:
     if mark is None:
         return None
     if mark.axis in gone:
-        raise mixed(node)
+        raise batch_mixed(node)
     keep = node.attrs.get("keepdims")
     return mark if keep else mark.at(mark.axis - sum(a < mark.axis for a in gone))
 
@@ -60,7 +60,7 @@ def broadcast(self: Any, marks: Sequence[Mark], node: Node) -> Mark:
     if mark is not None:
         return mark
     wide = [i for i, d in enumerate(node.result.type.dims) if d and d % PROBE == 0]
-    return Rows(wide[0]) if len(wide) == 1 else None  # the same for every row
+    return BatchAxis(wide[0]) if len(wide) == 1 else None  # the same for every row
 
 
 def counted(self: Any, marks: Sequence[Mark], node: Node) -> Mark:
@@ -69,7 +69,7 @@ def counted(self: Any, marks: Sequence[Mark], node: Node) -> Mark:
     if mark is not None and mark.axis == normalize_axis(
         node.attrs["axis"], node.result.type.rank
     ):
-        raise mixed(node)
+        raise batch_mixed(node)
     return mark
 
 
@@ -84,8 +84,8 @@ def reshaped(self: Any, marks: Sequence[Mark], node: Node) -> Mark:
         if d % PROBE == 0:
             outer, rest = divmod(ahead, prod(after[:i]))
             if not rest and d % (outer * PROBE) == 0:
-                return Rows(i, outer)
-    raise mixed(node)
+                return BatchAxis(i, outer)
+    raise batch_mixed(node)
 
 
 def permuted(self: Any, marks: Sequence[Mark], node: Node) -> Mark:
@@ -104,7 +104,7 @@ def whole_along(*names: str) -> Rule:
             value = node.attrs[name]
             axes = value if isinstance(value, tuple) else (value,)
             if mark is not None and mark.axis in {normalize_axis(a, rank) for a in axes}:
-                raise mixed(node)
+                raise batch_mixed(node)
         return mark
 
     return rule
@@ -116,7 +116,7 @@ def whole_last(count: int) -> Rule:
     def rule(self: Any, marks: Sequence[Mark], node: Node) -> Mark:
         mark = _one(marks, node)
         if mark is not None and mark.axis >= node.operands[0].type.rank - count:
-            raise mixed(node)
+            raise batch_mixed(node)
         return mark
 
     return rule
@@ -130,7 +130,7 @@ def sliced(self: Any, marks: Sequence[Mark], node: Node) -> Mark:
         whole = (node.attrs["start"][mark.axis], node.attrs["stop"][mark.axis],
                  1 if step is None else step[mark.axis])
         if whole != (0, node.operands[0].type.dims[mark.axis], 1):
-            raise mixed(node)
+            raise batch_mixed(node)
     return mark
 
 
@@ -140,7 +140,7 @@ def padded(self: Any, marks: Sequence[Mark], node: Node) -> Mark:
     inside = node.attrs.get("interior")
     if mark is not None and (node.attrs["low"][mark.axis] or node.attrs["high"][mark.axis]
                              or (inside and inside[mark.axis])):
-        raise mixed(node)
+        raise batch_mixed(node)
     return mark
 
 
@@ -148,7 +148,7 @@ def updated(self: Any, marks: Sequence[Mark], node: Node) -> Mark:
     """Along axes that are written whole."""
     mark = _one(marks, node)
     if mark is not None and (None in marks or node.attrs["start"][mark.axis]):
-        raise mixed(node)
+        raise batch_mixed(node)
     return mark
 
 
@@ -174,14 +174,14 @@ def gathered(self: Any, marks: Sequence[Mark], node: Node) -> Mark:
         return x
     if x is not None and index is None and x.axis != axis and not shared:
         return x if x.axis < axis else x.at(x.axis + node.operands[1].type.rank - 1)
-    raise mixed(node)
+    raise batch_mixed(node)
 
 
 def pointed(self: Any, marks: Sequence[Mark], node: Node) -> Mark:
     """By indices of the rows into what all share."""
     x, index = marks
     if x is not None or (index is not None and index.axis == node.operands[1].type.rank - 1):
-        raise mixed(node)
+        raise batch_mixed(node)
     return index
 
 
@@ -199,11 +199,11 @@ def multiplied(self: Any, marks: Sequence[Mark], node: Node) -> Mark:
             flipped = node.attrs["transpose_b" if which else "transpose_a"]
             row = (mark.axis == own - 2) != flipped  # the first of the two axes as it is multiplied
             if row == bool(which):
-                raise mixed(node)  # the axis that is summed
+                raise batch_mixed(node)  # the axis that is summed
             places.append(mark.at(rank - 1 if which else rank - 2))
     mark = _one(places, node)
     if None not in marks and mark is not None and mark.axis >= rank - 2:
-        raise mixed(node)
+        raise batch_mixed(node)
     return mark
 
 
@@ -211,6 +211,6 @@ def image(self: Any, marks: Sequence[Mark], node: Node) -> Mark:
     """Batches of images by weights that all share."""
     if marks[0] is None and not any(m is not None for m in marks):
         return None
-    if marks[0] != Rows(0) or any(m is not None for m in marks[1:]):
-        raise mixed(node)
-    return Rows(0)
+    if marks[0] != BatchAxis(0) or any(m is not None for m in marks[1:]):
+        raise batch_mixed(node)
+    return BatchAxis(0)

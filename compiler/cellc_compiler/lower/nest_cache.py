@@ -21,7 +21,7 @@ from .machine import Flat, Machine
 
 
 @dataclass(slots=True, eq=False)
-class Made:
+class CachedNest:
     """What was made for the first cluster of a key.
 
     Attributes:
@@ -42,7 +42,7 @@ class Made:
         return self.any_length[0]
 
 
-class Placing(Protocol):
+class InPlaceRule(Protocol):
     """What decides where a cluster's results may be."""
 
     def same_element(self, old: Value, new: Value) -> bool:
@@ -50,15 +50,15 @@ class Placing(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Laid:
+class ClusterNest:
     """The nest of a cluster: that of the first one like it, and its own values in its place."""
 
-    made: Made
+    cached: CachedNest
     values: tuple[Value, ...]
 
     def same_element(self, old: Value, new: Value) -> bool:
         """Whether the nest reads `old` only at the element where it writes `new`, in one phase."""
-        nest, like = self.made.nest, dict(zip(self.values, self.made.values, strict=True))
+        nest, like = self.cached.nest, dict(zip(self.values, self.cached.values, strict=True))
         if len(nest.phases) != 1 or nest.phases[0].reduces:
             return False
         at = [s.offset for s in nest.phases[0].stores if s.buffer is like[new]]
@@ -68,23 +68,23 @@ class Laid:
     def flat(self, machine: Machine) -> tuple[Flat, tuple[Value, ...]] | None:
         """The kernel for any length and this cluster's values in the order of its buffers; None
         if the nest is not flat."""
-        found = self.made.flat(machine)
+        found = self.cached.flat(machine)
         if found is None:
             return None
-        own = dict(zip(self.made.values, self.values, strict=True))
+        own = dict(zip(self.cached.values, self.values, strict=True))
         return found, tuple(own[b] for b in found.buffers)
 
     def kernel(
         self, streamed: set[Value], emit: Callable[[Nest, set[Value]], tuple[Kernel, list[Value]]]
     ) -> tuple[Kernel, list[Value]]:
         """The kernel and this cluster's values in the order of its buffers."""
-        made = self.made
+        cached = self.cached
         key = frozenset(i for i, v in enumerate(self.values) if v in streamed)
-        found = made.kernels.get(key)
+        found = cached.kernels.get(key)
         if found is None:
-            kernel, buffers = emit(made.nest, {made.values[i] for i in key})
-            number = {v: i for i, v in enumerate(made.values)}
-            found = made.kernels[key] = kernel, tuple(number[v] for v in buffers)
+            kernel, buffers = emit(cached.nest, {cached.values[i] for i in key})
+            number = {v: i for i, v in enumerate(cached.values)}
+            found = cached.kernels[key] = kernel, tuple(number[v] for v in buffers)
         return found[0], [self.values[i] for i in found[1]]
 
 

@@ -11,7 +11,7 @@ LEAST_BYTES = 1 << 14
 _ALIGNED = 64
 
 
-def joins(graph: Graph, op: str) -> list[Node]:
+def in_place_concats(graph: Graph, op: str) -> list[Node]:
     """The joins of a graph (of its own nodes) whose parts can be written in place."""
     found = [n for n in graph.nodes if n.op == op]
     if not found:
@@ -38,15 +38,15 @@ def _in_place(node: Node, own: set[Node], results: set[Value], taken: set[Value]
         return False
     return len(set(parts)) == len(parts) and all(
         v.node in own and not v.node.is_constant and not v.node.regions
-        and not lookup(v.node.op).renames and v not in results and v not in taken and v.type.nbytes
-        and v.type.nbytes % _ALIGNED == 0 for v in parts)
+        and not lookup(v.node.op).may_alias and v not in results and v not in taken
+        and v.type.nbytes and v.type.nbytes % _ALIGNED == 0 for v in parts)
 
 
 def parts_of(graph: Graph) -> dict[Value, tuple[Value, int]]:
     """The parts of joins that are computed in place: of which value, and how many bytes from its
     beginning."""
     out: dict[Value, tuple[Value, int]] = {}
-    for node in joins(graph, "join_copy"):
+    for node in in_place_concats(graph, "join_copy"):
         at = 0
         for v in node.operands:
             out[v] = (node.result, at)

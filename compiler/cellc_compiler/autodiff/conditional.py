@@ -14,22 +14,22 @@ from cellc_runtime import dtypes
 
 from ..ir.graph import Builder, Node, Value
 
-Doubts = dict[Value, Value]
+Presence = dict[Value, Value]
 """The flags of values in doubt. A value with a cotangent that is not here is sure."""
-Contributed = Value | bool
+IsPresent = Value | bool
 """Whether a graph contributes to a cotangent: known beforehand, or a value of that graph."""
 
 
-def contributed(
-    value: Value, before: Value | None, after: Value | None, doubts: Mapping[Value, Value]
-) -> Contributed:
+def is_present(
+    value: Value, before: Value | None, after: Value | None, presence: Mapping[Value, Value]
+) -> IsPresent:
     """Whether the cotangent of `value`, `before` at first and `after` at last, got anything."""
     if after is None or after is before:
         return False
-    return doubts.get(value, True)
+    return presence.get(value, True)
 
 
-def chosen(b: Builder, pred: Value, yes: Contributed, no: Contributed) -> Contributed:
+def select_presence(b: Builder, pred: Value, yes: IsPresent, no: IsPresent) -> IsPresent:
     """The one of two answers known beforehand that a condition chooses."""
     if yes is True and no is True:
         return True
@@ -39,19 +39,19 @@ def chosen(b: Builder, pred: Value, yes: Contributed, no: Contributed) -> Contri
     return out
 
 
-def flag(b: Builder, answer: Contributed) -> Value:
+def as_flag(b: Builder, answer: IsPresent) -> Value:
     """An answer as a value."""
     return b.literal(answer, dtypes.bool_) if isinstance(answer, bool) else answer
 
 
-def sure_results(
-    b: Builder, node: Node, dys: Sequence[Value | None], doubts: Mapping[Value, Value]
+def present_results(
+    b: Builder, node: Node, dys: Sequence[Value | None], presence: Mapping[Value, Value]
 ) -> tuple[list[Value | None], Value | None]:
     """The cotangents of a node's results, and what says whether there is any (None: there is).
 
     Beside one that is sure, those that nothing contributed to are zeros.
     """
-    flags = [doubts.get(r) for r, dy in zip(node.results, dys, strict=False) if dy is not None]
+    flags = [presence.get(r) for r, dy in zip(node.results, dys, strict=False) if dy is not None]
     known = [f for f in flags if f is not None]
     if not known:
         return list(dys), None
@@ -64,15 +64,15 @@ def sure_results(
     else:
         some = None
     given: list[Value | None] = [
-        b.given(doubts[r], dy, b.zeros_like(dy)) if dy is not None and r in doubts else dy
+        b.given(presence[r], dy, b.zeros_like(dy)) if dy is not None and r in presence else dy
         for r, dy in zip(node.results, dys, strict=False)
     ]
     return given, some
 
 
-def settle_step(
+def guard_contributions(
     b: Builder, cotangents: dict[Value, Value], before: Mapping[Value, Value | None],
-    some: Value | None, found: Mapping[Value, Value], doubts: Doubts,
+    some: Value | None, found: Mapping[Value, Value], presence: Presence,
 ) -> None:
     """After the rule of a node: undo what it must not have contributed, and note what is in doubt.
 
@@ -91,17 +91,17 @@ def settle_step(
                 b.broadcast_to(b.literal(-0.0, v.dtype), shape=v.type.shape)
             cotangents[v] = b.given(some, new, start)
             mine = some if mine is None else b.logical_and(some, mine)
-        if old is not None and v not in doubts:
+        if old is not None and v not in presence:
             continue
         if mine is None:
-            doubts.pop(v, None)
+            presence.pop(v, None)
         else:
-            doubts[v] = b.logical_or(doubts[v], mine) if v in doubts else mine
+            presence[v] = b.logical_or(presence[v], mine) if v in presence else mine
 
 
-def settled(b: Builder, value: Value | None, doubt: Value | None) -> Value | None:
+def zeros_if_absent(b: Builder, value: Value | None, flag: Value | None) -> Value | None:
     """A cotangent as a gradient: zeros where nothing contributed to it."""
-    if value is None or doubt is None:
+    if value is None or flag is None:
         return value
-    out: Value = b.given(doubt, value, b.zeros_like(value))
+    out: Value = b.given(flag, value, b.zeros_like(value))
     return out

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..ir.batch_axis import PROBE, BatchAxis, Mark, NotBatchIndependent, batch_mixed, place_of
 from ..ir.dims import Dim
 from ..ir.graph import Graph, Node, Value
 from ..ir.op import lookup
-from ..ir.rows import PROBE, Mark, NotByRows, Rows, mixed, place_of
 from ..ir.types import prod
 from .base import copy_graph
 from .cleanup import Dce
-from .complexes import ComplexSums
+from .complex_sums import ComplexSums
 from .expand import Expand
 from .instantiate import graph_symbols, instantiate
 from .split import BLOCK
@@ -35,22 +35,23 @@ def batch_sizes(graph: Graph) -> tuple[int, ...]:
     """The batch sizes to compile a graph with one open size for, so that they serve all.
 
     Raises:
-        NotByRows: that cannot be, with the reason.
+        NotBatchIndependent: that cannot be, with the reason.
     """
     (symbol,) = _symbols(graph)
     open_inputs = _open_inputs(graph, symbol)
     static = _expanded(graph, symbol, PROBE)
     if static.updates:
-        raise NotByRows(f"the network writes {static.updates[0][0].name}, which all rows share")
+        raise NotBatchIndependent(
+            f"the network writes {static.updates[0][0].name}, which all rows share")
     marks: dict[Value, Mark] = {
-        v: Rows(0) if i in open_inputs else None for i, v in enumerate(static.inputs)
+        v: BatchAxis(0) if i in open_inputs else None for i, v in enumerate(static.inputs)
     }
     analysis = _Analysis(marks)
     analysis.graph(static)
     _compare(static, _expanded(graph, symbol, OTHER))
     for i, v in enumerate(static.outputs):
-        if marks[v] != Rows(0) or v.type.shape[0] != PROBE:
-            raise NotByRows(
+        if marks[v] != BatchAxis(0) or v.type.shape[0] != PROBE:
+            raise NotBatchIndependent(
                 f"output {i} is {graph.outputs[i].type}: its first axis is not the batch")
     # A long reduction over few rows is cut in parts: then a small batch keeps its own program.
     return tuple(range(1, SMALL + 1)) + SIZES[3:] if analysis.long else SIZES
@@ -67,15 +68,15 @@ def _compare(a: Graph, b: Graph) -> None:
     """Nothing but lengths along the batch may follow from its size: no element, no other length.
 
     Raises:
-        NotByRows: something does.
+        NotBatchIndependent: something does.
     """
     if [n.op for n in a.nodes] != [n.op for n in b.nodes]:
-        raise NotByRows("what the network computes depends on the size of the batch")
+        raise NotBatchIndependent("what the network computes depends on the size of the batch")
     for x, y in zip(a.nodes, b.nodes, strict=True):
         same = all(_scaled(p.type.dims, q.type.dims)
                    for p, q in zip(x.results, y.results, strict=True))
         if not same or not all(_scaled(v, y.attrs[k]) for k, v in x.attrs.items()):
-            raise NotByRows(
+            raise NotBatchIndependent(
                 f"the op {x.op}{place_of(x)} depends on the size of the batch other than by its "
                 "rows")
         for p, q in zip(x.regions, y.regions, strict=True):
@@ -94,7 +95,8 @@ def _scaled(a: object, b: object) -> bool:
 def _symbols(graph: Graph) -> tuple[str, ...]:
     found = sorted(graph_symbols(graph))
     if len(found) != 1:
-        raise NotByRows(f"{len(found)} sizes are open ({', '.join(found)}); one can be, the batch")
+        raise NotBatchIndependent(
+            f"{len(found)} sizes are open ({', '.join(found)}); one can be, the batch")
     return tuple(found)
 
 
@@ -104,7 +106,8 @@ def _open_inputs(graph: Graph, symbol: str) -> set[int]:
         if v.type.is_static:
             continue
         if v.type.shape[0] != Dim.symbol(symbol) or any(type(d) is Dim for d in v.type.shape[1:]):
-            raise NotByRows(f"the input {v.name} is {v.type}: only its first axis may be open")
+            raise NotBatchIndependent(
+                f"the input {v.name} is {v.type}: only its first axis may be open")
         out.add(i)
     return out
 
@@ -120,14 +123,14 @@ class _Analysis:
         """Mark the results of all nodes.
 
         Raises:
-            NotByRows: an op mixes rows, or has no rule.
+            NotBatchIndependent: an op mixes rows, or has no rule.
         """
         for node in graph.nodes:
             if node.op == "scan":
                 self.scan(node)
                 continue
             self._see_length(node)
-            mark = row_mark(node, [self.marks[v] for v in node.operands])
+            mark = batch_axis_of(node, [self.marks[v] for v in node.operands])
             for r in node.results:
                 self.settle(node, r, mark)
 
@@ -135,7 +138,7 @@ class _Analysis:
         """Set the mark of a result; it must explain all of its length."""
         wide = [i for i, d in enumerate(r.type.dims) if d and d % PROBE == 0]
         if wide != ([] if mark is None else [mark.axis]):
-            raise mixed(node)
+            raise batch_mixed(node)
         self.marks[r] = mark
 
     def _see_length(self, node: Node) -> None:
@@ -150,7 +153,7 @@ class _Analysis:
         n, k = node.attrs["carried"], node.attrs["sequences"]
         given = [self.marks[v] for v in node.operands]
         if any(m is not None and m.axis == 0 for m in given[n : n + k]) or node.attrs["limited"]:
-            raise mixed(node)
+            raise batch_mixed(node)
         body = node.regions[0]
         rows = [None if m is None else m.at(m.axis - 1) for m in given[n : n + k]]
         marks = [*given[:n], *rows, None, *given[n + k :]]
@@ -160,19 +163,19 @@ class _Analysis:
         self.long |= loop.long
         out = [inner[v] for v in body.outputs]
         if out[:n] != given[:n]:
-            raise mixed(node)
+            raise batch_mixed(node)
         stacked = [None if m is None else m.at(m.axis + 1) for m in out[n:]]
         for r, mark in zip(node.results, [*out[:n], *stacked], strict=True):
             self.settle(node, r, mark)
 
 
-def row_mark(node: Node, marks: Sequence[Mark]) -> Mark:
+def batch_axis_of(node: Node, marks: Sequence[Mark]) -> Mark:
     """Where the rows of a node's results lie, from where those of its operands do.
 
     Raises:
-        NotByRows: the op mixes rows.
+        NotBatchIndependent: the op mixes rows.
     """
-    rule = lookup(node.op).rows
+    rule = lookup(node.op).batch_axis
     if rule is None:
-        raise mixed(node)
+        raise batch_mixed(node)
     return rule(marks, node)

@@ -12,7 +12,7 @@ import cellc as ms
 from cellc import Parameter, Tensor, nn, ops
 from cellc.compiled.entries import trace
 from cellc_compiler import interpret
-from cellc_compiler.autodiff import unbounded
+from cellc_compiler.autodiff import checkpointing
 from cellc_compiler.autodiff.reverse import gradient_graph
 from cellc_compiler.ir.graph import Graph, Node
 
@@ -100,8 +100,8 @@ def bits(found: Any) -> list[bytes]:
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stretches of three steps, so that few trips reach every level."""
-    monkeypatch.setattr(unbounded, "MOST", 3)
-    monkeypatch.setattr(unbounded, "LEAST", 3)
+    monkeypatch.setattr(checkpointing, "MAX_SEGMENT", 3)
+    monkeypatch.setattr(checkpointing, "MIN_SEGMENT", 3)
 
 
 @pytest.mark.parametrize("fn", PROGRAMS.values(), ids=PROGRAMS)
@@ -174,8 +174,8 @@ def gradient_of_plain() -> Graph:
 @pytest.mark.parametrize("k", [3, 128])
 def test_cost_grows_linearly(k: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Steps run: twice to run and count, twice for checkpoints, once again when walked back."""
-    monkeypatch.setattr(unbounded, "MOST", k)
-    monkeypatch.setattr(unbounded, "LEAST", k)
+    monkeypatch.setattr(checkpointing, "MAX_SEGMENT", k)
+    monkeypatch.setattr(checkpointing, "MIN_SEGMENT", k)
     graph = gradient_of_plain()
     runs: list[str] = []
     real = interpret.evaluate

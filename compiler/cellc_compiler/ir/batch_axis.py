@@ -1,9 +1,9 @@
-"""Where the rows of a batch lie in a value: what rules of ops (`Op.rows`) say it with.
+"""Where the rows of a batch lie in a value: what rules of ops (`Op.batch_axis`) say it with.
 
 A graph is analysed at a batch of `PROBE` rows, a prime that nothing else in it divides by
-(`passes/rows.py`). Each value gets a mark: the axis along which the rows of the batch lie, or None
-if it does not depend on them. A rule gives the mark of an op's results from those of its operands,
-as a batching rule does.
+(`passes/batch_axis.py`). Each value gets a mark: the axis along which the rows of the batch lie, or
+None if it does not depend on them. A rule gives the mark of an op's results from those of its
+operands, as a batching rule does.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PROBE = 10007
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class BatchAxis:
     """Where the rows of the batch lie: along `axis`, the whole batch `outer` times in a row.
 
     (An axis of T * N elements, row n of step t at t * N + n, has `outer` T.)
@@ -29,22 +29,22 @@ class Rows:
     axis: int
     outer: int = 1
 
-    def at(self, axis: int) -> Rows:
+    def at(self, axis: int) -> BatchAxis:
         """The same along another axis."""
-        return Rows(axis, self.outer)
+        return BatchAxis(axis, self.outer)
 
 
-Mark = Rows | None
-RowRule = Callable[[Sequence[Mark], "Node"], Mark]
+Mark = BatchAxis | None
+BatchAxisRule = Callable[[Sequence[Mark], "Node"], Mark]
 
 
-class NotByRows(ValueError):
+class NotBatchIndependent(ValueError):
     """A graph that does not treat rows each on their own: the op that prevents it, and where."""
 
 
-def mixed(node: Node) -> NotByRows:
+def batch_mixed(node: Node) -> NotBatchIndependent:
     """The error of a node that does not treat rows one by one."""
-    return NotByRows(
+    return NotBatchIndependent(
         f"the op {node.op}{place_of(node)} does not treat the rows of the batch one by one")
 
 

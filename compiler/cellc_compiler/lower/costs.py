@@ -20,7 +20,7 @@ def label(call: Timed) -> str:
         return "copy"
     if isinstance(call, Callback):
         return call.name
-    return call.label if call.dearest else f"{call.label} (part)"
+    return call.label if call.most_expensive else f"{call.label} (part)"
 
 
 def family(call: Timed) -> str:
@@ -40,7 +40,7 @@ def flops(call: Timed) -> int:
 
     Elementwise work is not counted: how many operations an `exp` is, is a matter of taste.
     """
-    if not isinstance(call, Call) or not call.dearest:
+    if not isinstance(call, Call) or not call.most_expensive:
         return 0
     return sum(contraction_flops(node) for node in call.nodes)
 

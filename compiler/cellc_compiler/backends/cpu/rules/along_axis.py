@@ -13,11 +13,11 @@ from ....lower.plan import KernelPlan
 from .table import lowers
 
 if TYPE_CHECKING:
-    from ..kernels import cumulative, join, scatter, sort
+    from ..kernels import concat, cumulative, scatter, sort
 else:  # kernel families load when one is generated
-    cumulative, join, scatter, sort = (
+    cumulative, concat, scatter, sort = (
         lazy_module(f"cellc_compiler.backends.cpu.kernels.{name}")
-        for name in ("cumulative", "join", "scatter", "sort"))
+        for name in ("cumulative", "concat", "scatter", "sort"))
 
 
 def _running(kind: str, node: Node, target: Target) -> KernelPlan:
@@ -80,7 +80,7 @@ def join_copy(node: Node, target: Target) -> KernelPlan:
     out = node.result.type
     k = normalize_axis(node.attrs["axis"], out.rank)
     runs = [prod(v.shape[k:]) for v in node.operands]
-    return join.join_kernels(prod(out.dims[:k]), runs, out.dtype.itemsize, target)
+    return concat.concat_kernels(prod(out.dims[:k]), runs, out.dtype.itemsize, target)
 
 
 @lowers("scatter")

@@ -4,9 +4,9 @@ A recurrent layer carries a state of N rows, and no row of it depends on another
 trip, its kernels would be shared out, and waited for, several times a trip. Cut by rows, the tasks
 never meet before the end, and what a task carries from trip to trip stays in its core's caches.
 
-The rule per op is that of `passes/rows.py`; what is carried, walked or written has its rows along
-the first axis. Every element is computed by the same chain of operations as before, because no
-kernel but that of a single row chooses its order of summation by the number of rows, and a task
+The rule per op is that of `passes/batch_axis.py`; what is carried, walked or written has its rows
+along the first axis. Every element is computed by the same chain of operations as before, because
+no kernel but that of a single row chooses its order of summation by the number of rows, and a task
 has two at least.
 """
 
@@ -17,11 +17,11 @@ from typing import Any
 
 from cellc_runtime.records import dataclass
 
+from ..ir.batch_axis import BatchAxis, NotBatchIndependent
 from ..ir.graph import Graph, Node, Value
 from ..ir.op import lookup
-from ..ir.rows import NotByRows, Rows
 from ..ir.types import TensorType
-from ..passes.rows import row_mark
+from ..passes.batch_axis import batch_axis_of
 from .instructions import Place
 
 LEAST_CYCLES = 60_000.0
@@ -33,11 +33,11 @@ SHARED_BYTES = 5 << 18
 _KERNELS = frozenset({"matmul", "join", "join_copy"})
 """Ops with kernels of their own whose cost is known here."""
 _MOST_TASKS = 16
-_DEAR_CYCLES, _CHEAP_CYCLES, _PRODUCTS = 2.5, 0.2, 32.0
+_EXPENSIVE_CYCLES, _CHEAP_CYCLES, _PRODUCTS = 2.5, 0.2, 32.0
 
 
 @dataclass(frozen=True, slots=True)
-class RowLoop:
+class BatchLoop:
     """A scan cut by rows.
 
     Attributes:
@@ -48,7 +48,7 @@ class RowLoop:
 
     tasks: int
     body: Graph
-    by_rows: tuple[bool, ...]
+    batched: tuple[bool, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,24 +73,24 @@ class Trips:
         return [*self.carried, *self.xs, *self.captures, *self.ys,
                 *([self.limit] if self.limit is not None else [])]
 
-    def cut(self, number: int, parts: RowLoop) -> Trips:
+    def cut(self, number: int, parts: BatchLoop) -> Trips:
         """The same for one task of a loop cut by rows; `number` is the counter of tasks."""
         inputs, n, k = parts.body.inputs, len(self.carried), len(self.xs)
 
         def part(places: Sequence[Place], values: Sequence[Value],
-                 by_rows: Sequence[bool]) -> list[Place]:
+                 batched: Sequence[bool]) -> list[Place]:
             return [Place(p.base, p.offset, (*p.steps, (number, v.type.nbytes))) if own else p
-                    for p, v, own in zip(places, values, by_rows, strict=True)]
+                    for p, v, own in zip(places, values, batched, strict=True)]
 
         first = n + k + 1
         return Trips(
-            self.number, self.node, part(self.carried, inputs[:n], parts.by_rows[:n]),
-            part(self.xs, inputs[n : n + k], parts.by_rows[n : n + k]),
-            part(self.captures, inputs[first:], parts.by_rows[first:]),
+            self.number, self.node, part(self.carried, inputs[:n], parts.batched[:n]),
+            part(self.xs, inputs[n : n + k], parts.batched[n : n + k]),
+            part(self.captures, inputs[first:], parts.batched[first:]),
             part(self.ys, parts.body.outputs[n:], [True] * len(self.ys)), self.limit)
 
 
-def split_rows(node: Node) -> RowLoop | None:
+def split_batch(node: Node) -> BatchLoop | None:
     """A scan cut by rows; None if its rows depend on one another, or if it is not worth it."""
     body, n = node.regions[0], node.attrs["carried"]
     if not n or any(inner.regions for inner in body.nodes):
@@ -106,11 +106,11 @@ def split_rows(node: Node) -> RowLoop | None:
         return None
     # A captured value of so many rows may be one that all rows read: a square matrix, say.
     for captured in ([False] * len(tall[first:]), tall[first:]):
-        by_rows = (*tall[: first - 1], False, *captured)
-        shared = sum(v.type.nbytes for v, own in zip(body.inputs, by_rows, strict=True) if not own)
-        small = None if shared > SHARED_BYTES else _body(body, by_rows, rows, rows // tasks)
+        batched = (*tall[: first - 1], False, *captured)
+        shared = sum(v.type.nbytes for v, own in zip(body.inputs, batched, strict=True) if not own)
+        small = None if shared > SHARED_BYTES else _body(body, batched, rows, rows // tasks)
         if small is not None:
-            return RowLoop(tasks, small, by_rows)
+            return BatchLoop(tasks, small, batched)
     return None
 
 
@@ -131,22 +131,22 @@ def _cycles(node: Node) -> float:
         a = node.operands[0].shape
         return node.result.type.size * a[-2 if node.attrs["transpose_a"] else -1] / _PRODUCTS
     cost = lookup(node.op).cost
-    each = 0.0 if cost == "free" else _CHEAP_CYCLES if cost == "cheap" else _DEAR_CYCLES
+    each = 0.0 if cost == "free" else _CHEAP_CYCLES if cost == "cheap" else _EXPENSIVE_CYCLES
     return each * sum(r.type.size for r in node.results)
 
 
-def _body(body: Graph, by_rows: Sequence[bool], rows: int, part: int) -> Graph | None:
+def _body(body: Graph, batched: Sequence[bool], rows: int, part: int) -> Graph | None:
     """The body for `part` of its rows; None if a row of a result needs more than its own."""
     out = Graph(body.name)
     table: dict[Value, Value] = {}
     marks: dict[Value, bool] = {}
-    for v, own in zip(body.inputs, by_rows, strict=True):
+    for v, own in zip(body.inputs, batched, strict=True):
         table[v] = out.add_input(_part_of(v.type, part) if own else v.type, v.name, v.kind)
         marks[v] = own
     for node in body.nodes:
         try:
-            own = _is_by_rows(node, [marks[v] for v in node.operands], rows)
-        except NotByRows:
+            own = _is_batched(node, [marks[v] for v in node.operands], rows)
+        except NotBatchIndependent:
             return None
         copy = Node(node.op, [table[v] for v in node.operands],
                     _attrs(node, part) if own else node.attrs, span=node.span, scope=node.scope)
@@ -166,34 +166,34 @@ def _part_of(ty: TensorType, part: int) -> TensorType:
     return ty.with_shape((part, *ty.dims[1:]))
 
 
-def _is_by_rows(node: Node, marks: Sequence[bool], rows: int) -> bool:
+def _is_batched(node: Node, marks: Sequence[bool], rows: int) -> bool:
     """Whether the rows of a node's results are those of the loop.
 
     Raises:
-        NotByRows: they are, and others, or no rule says so.
+        NotBatchIndependent: they are, and others, or no rule says so.
     """
     if lookup(node.op).opaque and node.op not in _KERNELS:
-        raise NotByRows(node.op)
+        raise NotBatchIndependent(node.op)
     if node.op in ("reshape", "broadcast_to", "iota"):
         # What is the same for every row has that many rows by its type alone.
         tall = _tall(node.result, rows)
         if any(marks) and not (tall and _tall(node.operands[0], rows)
                                and node.result.type.rank >= node.operands[0].type.rank):
-            raise NotByRows(node.op)
+            raise NotBatchIndependent(node.op)
         if any(marks) and node.op == "broadcast_to":
             return _same(node, node.operands[0].type.rank)
         return any(marks) or (tall and node.op == "broadcast_to" and _flat(node))
-    mark = row_mark(node, [Rows(0) if m else None for m in marks])
+    mark = batch_axis_of(node, [BatchAxis(0) if m else None for m in marks])
     if mark is None:
         return False
-    if mark != Rows(0) or not all(_tall(r, rows) for r in node.results):
-        raise NotByRows(node.op)
+    if mark != BatchAxis(0) or not all(_tall(r, rows) for r in node.results):
+        raise NotBatchIndependent(node.op)
     return True
 
 
 def _same(node: Node, rank: int) -> bool:
     if rank != node.result.type.rank:
-        raise NotByRows(node.op)
+        raise NotBatchIndependent(node.op)
     return True
 
 

@@ -1,10 +1,10 @@
-"""Nests that transpose: square tiles turned in registers.
+"""Nests that transpose: square tiles transposed in registers.
 
 A nest without reductions whose lanes step through an operand with a stride would gather element
 by element. Where that operand is contiguous along a row variable instead, the nest runs over
-tiles of that variable and the lane variable: W vectors are loaded along the row variable, turned
-by log2(W) rounds of shuffles, and the nest's expression is then evaluated for W rows of lanes.
-Values are moved and never changed, so the bits are those of the plain nest.
+tiles of that variable and the lane variable: W vectors are loaded along the row variable,
+transposed by log2(W) rounds of shuffles, and the nest's expression is then evaluated for W rows of
+lanes. Values are moved and never changed, so the bits are those of the plain nest.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ LEAST = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class Transposition:
     """What a nest transposes: the row variable and the loads that are contiguous along it."""
 
     along: Var
     loads: tuple[Expr, ...]
 
 
-def find_turn(nest: Nest) -> Turn | None:
+def find_transposition(nest: Nest) -> Transposition | None:
     """The transposition in a nest, if it has one that tiles can do."""
     if nest.mode != "row" or len(nest.phases) != 1 or not nest.rows:
         return None
@@ -63,20 +63,20 @@ def find_turn(nest: Nest) -> Turn | None:
     if not table:
         return None
     along = max(table, key=lambda v: len(table[v]))
-    return Turn(along, tuple(table[along]))
+    return Transposition(along, tuple(table[along]))
 
 
 class TileEmitter(NestEmitter):
     """Writes the kernel of a nest that transposes."""
 
     def __init__(
-        self, nest: Nest, target: Target, streamed: Collection[Any], turn: Turn
+        self, nest: Nest, target: Target, streamed: Collection[Any], transposition: Transposition
     ) -> None:
         super().__init__(nest, target, streamed)
-        self.turn = turn
+        self.transposition = transposition
         (self.phase,) = nest.phases
         self.lane = self.phase.loops[0]
-        self.others = [v for v in nest.rows if v != turn.along]
+        self.others = [v for v in nest.rows if v != transposition.along]
         self.side = TILES * self.lanes
 
     def kernel(self) -> Kernel:
@@ -86,9 +86,10 @@ class TileEmitter(NestEmitter):
         for i, b in enumerate(self.buffers):
             self.pointers[b] = f.load("ptr", f.gep(f.arg("bufs"), i, "ptr"))
         w = self.lanes
-        self.tiles = [f.alloca(w * w * sizeof(memory_type(e.dtype))) for e in self.turn.loads]
+        self.tiles = [f.alloca(w * w * sizeof(memory_type(e.dtype)))
+                      for e in self.transposition.loads]
         across = -(-self.lane.extent // self.side)
-        down = -(-self.turn.along.extent // self.side)
+        down = -(-self.transposition.along.extent // self.side)
         ntasks = prod(v.extent for v in self.others) * down * across
         per = max(1, int(ntasks * 20_000.0 // max(self.cost, 1.0)))  # tiny blocks go together
         lo, hi = f.mul(f.arg("lo"), f.i64(per)), f.mul(f.arg("hi"), f.i64(per))
@@ -109,7 +110,7 @@ class TileEmitter(NestEmitter):
     def _block(self, t0: V, l0: V) -> None:
         """Tiles of the block: along the rows outside, so that stores run on."""
         f, w = self.f, self.lanes
-        rows, lanes = self.turn.along.extent, self.lane.extent
+        rows, lanes = self.transposition.along.extent, self.lane.extent
         t1 = f.intrinsic("smin", "i64", f.add(t0, f.i64(self.side)), f.i64(rows))
         l1 = f.intrinsic("smin", "i64", f.add(l0, f.i64(self.side)), f.i64(lanes))
 
@@ -131,18 +132,18 @@ class TileEmitter(NestEmitter):
     def _tile(self, t: V, at: V, left: V | None, wide: V | None) -> None:
         """One tile at row `t` and lane `at`; `left` rows and `wide` lanes are there."""
         f, w = self.f, self.lanes
-        for e, tile in zip(self.turn.loads, self.tiles, strict=True):
+        for e, tile in zip(self.transposition.loads, self.tiles, strict=True):
             memory = memory_type(e.dtype)
-            turned = turn(f, self._rows(e, memory, t, at, left, wide))
-            for j, v in enumerate(turned):
+            transposed = transpose_square(f, self._rows(e, memory, t, at, left, wide))
+            for j, v in enumerate(transposed):
                 f.store(v, f.gep(tile, j * w, memory), w * sizeof(memory))
         count = f.i64(w) if left is None else f.intrinsic("smin", "i64", left, f.i64(w))
         mask = None if wide is None else f.tail_mask(wide, w)
 
         def row(j: V, _: list[V]) -> None:
-            self.vars[self.turn.along] = f.add(t, j)
+            self.vars[self.transposition.along] = f.add(t, j)
             scope = Scope(w, self.lane, at, mask)
-            for e, tile in zip(self.turn.loads, self.tiles, strict=True):
+            for e, tile in zip(self.transposition.loads, self.tiles, strict=True):
                 memory = memory_type(e.dtype)
                 raw = f.load(vector(memory, w), f.gep(tile, f.mul(j, f.i64(w)), memory),
                              w * sizeof(memory))
@@ -157,7 +158,7 @@ class TileEmitter(NestEmitter):
         """The vectors of a load along the row variable, one for each lane of the tile."""
         f, w = self.f, self.lanes
         ty = vector(memory, w)
-        self.vars[self.turn.along] = t
+        self.vars[self.transposition.along] = t
         stride = e.payload.offset.coefficient(self.lane)
         base = self._index(e.payload.offset, Scope(1, self.lane, at, None))
         out = []
@@ -172,7 +173,7 @@ class TileEmitter(NestEmitter):
         return out
 
 
-def turn(f: Function, rows: Sequence[V]) -> list[V]:
+def transpose_square(f: Function, rows: Sequence[V]) -> list[V]:
     """The columns of a square of vectors: lane j of row i becomes lane i of row j."""
     rows = list(rows)
     n = len(rows)
@@ -193,7 +194,7 @@ def emit(
     nest: Nest, target: Target, streamed: Collection[Any] = ()
 ) -> tuple[Kernel, list[Any]]:
     """The kernel of any nest, and its buffers in the order of its `bufs` (see `emit_nest`)."""
-    found = find_turn(nest)
+    found = find_transposition(nest)
     if found is not None:
         emitter = TileEmitter(nest, target, streamed, found)
         if emitter.lanes > 1:

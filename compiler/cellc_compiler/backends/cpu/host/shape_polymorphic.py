@@ -1,6 +1,6 @@
-"""Sized programs: an elementwise op of PyNative compiled once, for whatever shapes come.
+"""Shape-polymorphic programs: an elementwise op of PyNative compiled once, for all shapes.
 
-The op is laid out for stand-in sizes, and the one nest it becomes is written with sizes that are
+The op is laid out for placeholder sizes, and the one nest it becomes is written with sizes that are
 read from `consts`: rows and columns. The arithmetic of an element is that of the nest for any
 certain shape, so the bits are too.
 """
@@ -19,7 +19,7 @@ from ....ir.op import lookup
 from ....loops.build import Domain, Group, Incompatible, build_nest
 from ....loops.index import Index, Var
 from ....loops.nest import Nest, walk
-from ....lower.sizes import COLUMNS, ROWS
+from ....lower.placeholder_sizes import COLUMNS, ROWS
 from ..llvm.text import Function, V, module
 from ..nests.expressions import Scope
 from ..nests.flat import FlatEmitter
@@ -30,12 +30,12 @@ _HEAD = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Sized:
-    """The code of a sized program.
+class ShapePolymorphic:
+    """The code of a shape-polymorphic program.
 
     Attributes:
         main: `cellc_main`, and `kernel` which it calls by the name `name`.
-        sizes: the stand-ins, as `consts` holds sizes.
+        sizes: the placeholders, as `consts` holds sizes.
         cost: estimated cycles of an element.
     """
 
@@ -46,17 +46,18 @@ class Sized:
     cost: float
 
 
-def sized(graph: Graph, target: Target) -> Sized | None:
-    """The code of an optimized graph of stand-in sizes; None if it is not one nest over them."""
+def emit(graph: Graph, target: Target) -> ShapePolymorphic | None:
+    """The code of an optimized graph of placeholder sizes; None if it is not one nest over them."""
     nest = _nest(graph, target)
     if nest is None:
         return None
-    emitter = _SizedEmitter(nest, target)
+    emitter = _ShapePolymorphicEmitter(nest, target)
     kernel = emitter.body()
     slots = {v: i for i, v in enumerate([*graph.inputs, graph.outputs[0]])}
     main = _main(emitter, [slots[b] for b in emitter.buffers], target)
     rows = ROWS if nest.rows else 1
-    return Sized(main, _KERNEL, kernel, struct.pack("<qq", rows, COLUMNS), emitter._cycles())
+    sizes = struct.pack("<qq", rows, COLUMNS)
+    return ShapePolymorphic(main, _KERNEL, kernel, sizes, emitter._cycles())
 
 
 _KERNEL = "k_sized"
@@ -100,7 +101,7 @@ def _suits(nest: Nest, known: set[Value]) -> bool:
     return True
 
 
-class _SizedEmitter(FlatEmitter):
+class _ShapePolymorphicEmitter(FlatEmitter):
     """Writes the kernel of a nest whose rows and columns its buffers begin with."""
 
     columns: V
@@ -154,7 +155,7 @@ class _SizedEmitter(FlatEmitter):
         return total
 
 
-def _main(emitter: _SizedEmitter, slots: Sequence[int], target: Target) -> str:
+def _main(emitter: _ShapePolymorphicEmitter, slots: Sequence[int], target: Target) -> str:
     """`cellc_main`: the tasks of a call from its sizes."""
     f = Function(MAIN, list(MAIN_PARAMS), target, ret="i32")
     rows, columns = (f.load("i64", f.gep(f.arg("consts"), 8 * k)) for k in range(2))

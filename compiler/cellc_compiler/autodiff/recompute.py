@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from ..ir.graph import Builder, Node, Value, clone_into
 
 
-def compute_again(
+def recompute_results(
     b: Builder, start: int, nodes: Sequence[Node], seeds: Collection[Value]
 ) -> None:
     """Let backward nodes read the results of marked forward nodes from copies of these.

@@ -12,7 +12,7 @@ from ..ir.graph import Literal, Node, Value, attrs_key
 from ..ir.op import lookup
 
 
-class Structures:
+class ValueNumbers:
     """The numbers of what one graph computes.
 
     Args:
@@ -46,7 +46,7 @@ class Structures:
         if isinstance(literal, Literal) and literal.array.size == 1:
             return literal.digest, v.type
         named = v  # (a member may be read by another name: see `NestBuilder`)
-        while node is not None and lookup(node.op).renames and node not in members \
+        while node is not None and lookup(node.op).may_alias and node not in members \
                 and named not in self.inline:
             named = node.operands[0]
             node = named.node

@@ -16,12 +16,12 @@ from cellc_compiler import driver
 from cellc_compiler.ir.graph import Builder, Graph
 from cellc_compiler.ir.op import all_ops
 from cellc_compiler.ir.types import TensorType
-from cellc_runtime import dtypes, sized
+from cellc_runtime import dtypes, shape_polymorphic
 from cellc_runtime.errors import ArtifactError
 from cellc_runtime.executable import Executable
 from cellc_runtime.program import Program
 from cellc_runtime.records import replace
-from cellc_runtime.sized import COLUMN, ONE, ROW, WHOLE
+from cellc_runtime.shape_polymorphic import COLUMN, ONE, ROW, WHOLE
 
 F32 = np.dtype(np.float32)
 SHAPES: list[tuple[int, ...]] = [
@@ -59,10 +59,11 @@ def _certain(op: str, cases: list[tuple[Any, ...]], attrs: dict[str, Any]) -> li
 
 
 def _any(op: str, case: tuple[Any, ...], attrs: dict[str, Any]) -> Executable:
-    ways = sized.ways([a.shape for a in case])
-    assert ways is not None
-    program = driver.compile_sized(op, [dtypes.from_numpy(a.dtype) for a in case], ways, attrs)
-    assert program is not None and program.sized == ways
+    broadcasts = shape_polymorphic.broadcasts([a.shape for a in case])
+    assert broadcasts is not None
+    program = driver.compile_shape_polymorphic(
+        op, [dtypes.from_numpy(a.dtype) for a in case], broadcasts, attrs)
+    assert program is not None and program.broadcasts == broadcasts
     return Executable(Program.from_bytes(program.to_bytes()))
 
 
@@ -99,19 +100,19 @@ OVER: dict[tuple[int, ...], list[tuple[tuple[int, ...], ...]]] = {
 
 @pytest.mark.parametrize("op, dtype", [("pow", "f4"), ("lt", "i8")])
 def test_two_operands(op: str, dtype: str) -> None:
-    flat = [(ways, pair) for ways, pairs in OVER.items() for pair in pairs]
+    flat = [(broadcasts, pair) for broadcasts, pairs in OVER.items() for pair in pairs]
     cases = [tuple(abs(_drawn(s, np.dtype(dtype), k)) for k, s in enumerate(pair))
              for _, pair in flat]
     wanted = _certain(op, cases, {})
     runs: dict[Any, Executable] = {}
-    for (ways, pair), case, want in zip(flat, cases, wanted, strict=True):
-        found = sized.ways(pair)
-        assert found == ways or want.size <= 1, pair
-        if ways not in runs:
-            runs[ways] = _any(op, case, {})
-            assert runs[ways].program.sized == ways
-        _equal(runs[ways].entry(*case), want)
-        _equal(runs[ways].call(case)[0], want)
+    for (broadcasts, pair), case, want in zip(flat, cases, wanted, strict=True):
+        found = shape_polymorphic.broadcasts(pair)
+        assert found == broadcasts or want.size <= 1, pair
+        if broadcasts not in runs:
+            runs[broadcasts] = _any(op, case, {})
+            assert runs[broadcasts].program.broadcasts == broadcasts
+        _equal(runs[broadcasts].entry(*case), want)
+        _equal(runs[broadcasts].call(case)[0], want)
 
 
 def test_three_operands() -> None:
@@ -124,13 +125,15 @@ def test_three_operands() -> None:
 
 
 def test_ways() -> None:
-    assert sized.ways([(4, 1), (1, 5)]) is None  # neither has the result's shape
-    assert sized.ways([(2, 3, 4), (3, 1)]) is None  # neither rows nor columns
-    assert sized.ways([(2, 3, 4), (4,), (2, 1, 1)]) is None  # rows cut in two ways
-    assert sized.ways([(2, 3), (4,)]) is None and sized.ways([]) is None
-    assert sized.measure((WHOLE, ROW), [(2, 3), (3,)]) == ((2, 3), 2, 3)
-    assert sized.measure((WHOLE, ROW), [(3,), (2, 3)]) is None
-    assert sized.measure((ONE,), [()]) is None
+    assert shape_polymorphic.broadcasts([(4, 1), (1, 5)]) is None  # neither has the result's shape
+    assert shape_polymorphic.broadcasts([(2, 3, 4), (3, 1)]) is None  # neither rows nor columns
+    # Rows are cut in two ways.
+    assert shape_polymorphic.broadcasts([(2, 3, 4), (4,), (2, 1, 1)]) is None
+    assert shape_polymorphic.broadcasts([(2, 3), (4,)]) is None
+    assert shape_polymorphic.broadcasts([]) is None
+    assert shape_polymorphic.measure((WHOLE, ROW), [(2, 3), (3,)]) == ((2, 3), 2, 3)
+    assert shape_polymorphic.measure((WHOLE, ROW), [(3,), (2, 3)]) is None
+    assert shape_polymorphic.measure((ONE,), [()]) is None
 
 
 def test_what_does_not_lie_so_is_refused() -> None:
@@ -139,7 +142,7 @@ def test_what_does_not_lie_so_is_refused() -> None:
     shapes = [(), (1,), (5,), (3, 1), (3, 5), (2, 3, 5), (1, 5), (0, 5), (3, 0)]
     for one, other in itertools.product(shapes, shapes):
         x, y = _drawn(one), _drawn(other)
-        if sized.measure((WHOLE, ROW), [one, other]) is not None:
+        if shape_polymorphic.measure((WHOLE, ROW), [one, other]) is not None:
             _equal(run.entry(x, y), x + y)
             continue
         with pytest.raises(ValueError, match="shapes"):
@@ -159,7 +162,7 @@ def test_unusual_arrays() -> None:
 def test_a_damaged_program_is_refused() -> None:
     program = _any("add", (_drawn((3, 5)), _drawn((5,))), {}).program
     for change in (
-        {"sized": (WHOLE, WHOLE)}, {"sized": (WHOLE,)}, {"sized": (WHOLE, 4)},
+        {"broadcasts": (WHOLE, WHOLE)}, {"broadcasts": (WHOLE,)}, {"broadcasts": (WHOLE, 4)},
         {"constants": program.constants[:8]}, {"constants": bytes(16)}, {"arena_bytes": 64},
     ):
         with pytest.raises(ArtifactError, match=r"any sizes|do not lie over the result"):
@@ -180,7 +183,7 @@ def test_new_shapes_need_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("compiled again")
 
     monkeypatch.setattr(driver, "compile_program", no)
-    monkeypatch.setattr(driver, "compile_sized", no)
+    monkeypatch.setattr(driver, "compile_shape_polymorphic", no)
     if site is not None and dispatch.routed():
         monkeypatch.setattr(dispatch, "_engine", [])
     for n in range(7, 40, 3):
@@ -208,7 +211,7 @@ def test_errors_show_the_shapes_that_came() -> None:
 
 
 def test_large_results_have_programs_of_their_own() -> None:
-    n = sized.LIMIT
+    n = shape_polymorphic.LIMIT
     run = _any("neg", (_drawn((3,), np.int8),), {})
     x = np.ones(n, np.int8)
     _equal(run.entry(x[: n - 1]), -x[: n - 1])
@@ -216,7 +219,7 @@ def test_large_results_have_programs_of_their_own() -> None:
     engine = dispatch._engine[0]
     ms.Tensor(x) + ms.Tensor(x)
     key = next(k for k in engine.entries if k[0] == "add" and (n,) in [s for s, _ in k[2]])
-    assert not engine.entries[key].executable.program.sized
+    assert not engine.entries[key].executable.program.broadcasts
 
 
 def test_from_several_threads() -> None:

@@ -13,7 +13,7 @@ from cellc import nn, ops
 from cellc_compiler import driver
 from cellc_compiler.ir.text import parse_graph
 from cellc_compiler.ir.verify import verify
-from cellc_compiler.lower.ahead import split
+from cellc_compiler.lower.precompute import split
 from cellc_runtime.executable import Executable
 
 AFFINE = """
@@ -29,16 +29,16 @@ TRAINED = AFFINE.replace("return %2", "return %2\n  update %v = %0")
 
 def test_what_follows_from_parameters_is_cut_out() -> None:
     parts = split(parse_graph(AFFINE))
-    assert [n.op for n in parts.ahead.nodes] == ["rsqrt"]
+    assert [n.op for n in parts.precompute.nodes] == ["rsqrt"]
     assert [n.op for n in parts.main.nodes] == ["matmul", "mul"]
-    assert [v.type.dims for v in parts.kept] == [(64,)]
+    assert [v.type.dims for v in parts.precomputed] == [(64,)]
     verify(parts.main)
 
 
 def test_nothing_that_a_call_writes_is_computed_ahead() -> None:
     parts = split(parse_graph(TRAINED))
-    assert not parts.ahead.nodes
-    assert not parts.kept
+    assert not parts.precompute.nodes
+    assert not parts.precomputed
 
 
 @pytest.mark.parametrize("size", [5, 64, 130])
@@ -54,7 +54,7 @@ def test_the_bits_are_those_of_a_call_that_computes_everything(size: int) -> Non
 
 def test_binding_again_computes_again() -> None:
     program = driver.compile_program(parse_graph(AFFINE))
-    assert program.kept_bytes >= 64 * 4
+    assert program.precomputed_bytes >= 64 * 4
     executable = Executable(program)
     x, w = np.eye(64, dtype=np.float32), np.ones((64, 64), np.float32)
     v = np.full(64, 4, np.float32)

@@ -3,7 +3,7 @@
 Where the parts of a join lie one after the other in memory, and each is a result of its own, the
 kernels that compute the parts can write into the joined tensor. This pass decides where: such a
 join becomes a `join_copy`, which needs its operands in memory, and lowering gives them their
-places (`lower/joins.py`). A join that is only read by elementwise work stays: it is
+places (`lower/inplace_concat.py`). A join that is only read by elementwise work stays: it is
 fused with its readers.
 """
 
@@ -12,18 +12,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ....ir.graph import Builder, Graph, Node, Value
-from ....lower.joins import joins
+from ....lower.inplace_concat import in_place_concats
 from ....passes.base import Pass, rewrite
 
 
-class Assemble(Pass):
+class InPlaceConcat(Pass):
     """`join` as `join_copy` where its parts can be written in place."""
 
     name = "assemble"
 
     def run(self, graph: Graph) -> bool:
         """See the class."""
-        chosen = set(joins(graph, "join"))
+        chosen = set(in_place_concats(graph, "join"))
         if not chosen:
             return False
 

@@ -1,4 +1,6 @@
-"""The sizes of a call of a sized program, as LLVM text: `cellc_runtime.sized` in native code.
+"""The sizes of a call of a shape-polymorphic program, as LLVM text.
+
+What `cellc_runtime.shape_polymorphic` decides, in native code.
 
 `@measure` finds the operand that has the result's shape, whether all others lie over it in the ways
 that the program was made for, and the rows and columns they are cut into.
@@ -6,7 +8,7 @@ that the program was made for, and the rows and columns they are cut into.
 
 from __future__ import annotations
 
-from cellc_runtime.sized import COLUMN, ONE, ROW, WHOLE
+from cellc_runtime.shape_polymorphic import COLUMN, ONE, ROW, WHOLE
 from cellc_runtime.target import Target
 
 from ..llvm.text import Function, V

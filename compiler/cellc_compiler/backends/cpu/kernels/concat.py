@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from cellc_runtime.target import Target
 
 from ....lower.kernel import Kernel
-from ....lower.plan import KernelPlan, Step
+from ....lower.plan import KernelPlan, Step, operand, result
 from ..llvm.text import Function, V, module, vector
 from .scatter import entry
 
@@ -20,7 +20,7 @@ def _table(name: str, values: Sequence[int]) -> str:
     return f"@{name} = private unnamed_addr constant [{len(values)} x i64] [{body}], align 8\n"
 
 
-def join_kernels(outer: int, runs: Sequence[int], itemsize: int, target: Target) -> KernelPlan:
+def concat_kernels(outer: int, runs: Sequence[int], itemsize: int, target: Target) -> KernelPlan:
     """Kernels from roles in0, in1, ... to out0: row after row, a run of each operand in turn.
 
     Args:
@@ -62,7 +62,7 @@ def join_kernels(outer: int, runs: Sequence[int], itemsize: int, target: Target)
     f.ret_()
     tables = _table("JOIN_COUNTS", counts) + _table("JOIN_STARTS", starts)
     cost = outer * (len(runs) * 10.0 + total * itemsize / 16)
-    roles = (*(f"in{k}" for k in range(len(runs))), "out0")
+    roles = (*map(operand, range(len(runs))), result(0))
     return KernelPlan((Step(Kernel(module([f], tables), tasks, len(roles), cost), roles),))
 
 

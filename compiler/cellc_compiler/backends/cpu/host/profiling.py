@@ -14,7 +14,7 @@ from cellc_runtime.target import Target
 
 from ....lower.instructions import Call, Callback, Copy, For, If, Instruction, Loop, Tasks
 from ....lower.memory import ALIGN
-from ...base import RECORD
+from ...base import RECORD_BYTES
 from ..llvm.text import Function, V
 from .main import FunctionWriter, Kernels, is_parallel
 
@@ -26,7 +26,7 @@ _TRIPS = 64
 _FIELDS = ("number", "task", "start", "end")
 
 
-class RecordingWriter(FunctionWriter):
+class ProfilingWriter(FunctionWriter):
     """Writes a `cellc_main` that records.
 
     Args:
@@ -49,7 +49,7 @@ class RecordingWriter(FunctionWriter):
         self.calls: list[Call | Copy | Callback] = []
         self.capacity = min(_records(instructions), MOST)
         self.start = -(-arena // ALIGN) * ALIGN
-        self.arena = self.start + RECORD * (self.capacity + 1)
+        self.arena = self.start + RECORD_BYTES * (self.capacity + 1)
 
     def write(self, instructions: list[Instruction]) -> Function:
         """The function that runs and records these instructions."""
@@ -64,7 +64,7 @@ class RecordingWriter(FunctionWriter):
     def run(self, i: Call, name: str) -> None:
         """The tasks of a call, each recorded where the pool runs them."""
         number = self._next(i)
-        if is_parallel(i.kernel) and not self.apart:
+        if is_parallel(i.kernel) and not self.in_task:
             self.f.store(self.records(), self.f.gep(self.bufs, len(i.words()), "ptr"))
             name = self._task(number, name, len(i.words()))
         start = _now(self.f, self.target)
@@ -111,7 +111,7 @@ class RecordingWriter(FunctionWriter):
         place = f.emit("i64", f"atomicrmw add {f.arg('records')}, i64 1 monotonic")
 
         def keep() -> None:
-            at = f.gep(f.arg("records"), f.mul(f.add(place, f.i64(1)), f.i64(RECORD)))
+            at = f.gep(f.arg("records"), f.mul(f.add(place, f.i64(1)), f.i64(RECORD_BYTES)))
             for k, name in enumerate(_FIELDS):
                 f.store(f.arg(name), f.gep(at, 8 * k))
             f.store(f.cast("ptrtoint", mark, "i64"), f.gep(at, 8 * len(_FIELDS)))

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cellc_runtime import copying
-from cellc_runtime.copying import LARGE, copy_array
+from cellc_runtime import parallel_copy
+from cellc_runtime.parallel_copy import LARGE, copy_array
 
 Array = np.ndarray[Any, Any]
 
@@ -24,7 +24,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[threading.Thread]:
         found.append(thread)
         start(thread)
 
-    monkeypatch.setattr(copying, "num_threads", lambda: 3)
+    monkeypatch.setattr(parallel_copy, "num_threads", lambda: 3)
     monkeypatch.setattr(threading.Thread, "start", note)
     return found
 
@@ -66,7 +66,7 @@ def test_what_is_no_plain_copy_is_one_threads(started: list[threading.Thread]) -
 
 
 def test_threads_that_cannot_start_are_done_without(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(copying, "num_threads", lambda: 3)
+    monkeypatch.setattr(parallel_copy, "num_threads", lambda: 3)
 
     def refuse(thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")

@@ -41,7 +41,7 @@ class WorkerError(Exception):
         self.reason = reason
 
 
-class Crew:
+class CompilePool:
     """Workers and a queue.
 
     Leaving the context hands the workers back; if not all is done, it ends them.
@@ -72,7 +72,7 @@ class Crew:
         self._threads: list[threading.Thread] = []
         self._working = 0
 
-    def __enter__(self) -> Crew:
+    def __enter__(self) -> CompilePool:
         return self
 
     def __exit__(self, *_: object) -> None:

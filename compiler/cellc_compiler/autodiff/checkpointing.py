@@ -24,14 +24,14 @@ from ..ir.types import TensorType
 
 Values = Sequence[Value]
 
-MOST, LEAST = 128, 16
+MAX_SEGMENT, MIN_SEGMENT = 128, 16
 """Steps of a stretch, by the room there is for what they carry."""
-ROOM = 64 << 20
+CHECKPOINT_BYTES = 64 << 20
 """Bytes of the checkpoints of one level."""
 
 
 @dataclass(frozen=True, slots=True)
-class Walk:
+class CheckpointedLoop:
     """A loop to be walked backwards.
 
     Attributes:
@@ -43,10 +43,10 @@ class Walk:
     back: Callable[[Builder, Values, Values, Values], list[Value]]
 
     @property
-    def stretch(self) -> int:
+    def segment(self) -> int:
         """K, the steps of a stretch."""
         nbytes = sum(v.type.nbytes for v in self.body.outputs)
-        return max(LEAST, min(MOST, ROOM // max(nbytes, 1)))
+        return max(MIN_SEGMENT, min(MAX_SEGMENT, CHECKPOINT_BYTES // max(nbytes, 1)))
 
     def step(self, b: Builder, state: Values, captures: Values) -> list[Value]:
         """What is carried one step later."""
@@ -65,7 +65,7 @@ class Walk:
         ])
         return list(b.node("while", operands, {"carried": n + 1}, [test, body]).results[1:])
 
-    def _starts(
+    def _checkpoints(
         self, b: Builder, state: Values, captures: Values, limit: Value, length: int,
         next_: Callable[[Builder, Values, Values], list[Value]],
     ) -> list[Value]:
@@ -92,7 +92,7 @@ class Walk:
         Args:
             grads: of the carried values, then of captured ones as gathered so far.
         """
-        k, n, m = self.stretch, len(init), len(grads)
+        k, n, m = self.segment, len(init), len(grads)
         large = k * k
         operands = [_ceil_div(b, trips, large), *grads, trips, *init, *captures]
 
@@ -102,21 +102,21 @@ class Walk:
             first, outer = v[m + 2 : m + 2 + n], v[m + 2 + n :]
             state = self.advance(bb, first, outer, start)
             count = bb.minimum(bb.sub(total, start), bb.literal(large, dtypes.int64))
-            return [left, *self._stretches(bb, state, outer, count, v[1 : m + 1])]
+            return [left, *self._segments(bb, state, outer, count, v[1 : m + 1])]
 
         test = _region("sweep_test", operands,
                        lambda bb, v: [bb.gt(v[0], bb.literal(0, dtypes.int64))])
         regions = [test, _region("sweep_body", operands, body)]
         return list(b.node("while", operands, {"carried": m + 1}, regions).results[1:])
 
-    def _stretches(
+    def _segments(
         self, b: Builder, state: Values, captures: Values, count: Value, grads: Values
     ) -> list[Value]:
         """As `run` for at most K * K steps."""
-        k, n = self.stretch, len(state)
+        k, n = self.segment, len(state)
         whole = b.literal(k, dtypes.int64)
         limit = _ceil_div(b, count, k)
-        starts = self._starts(b, state, captures, limit, k, lambda bb, s, c: self.advance(
+        starts = self._checkpoints(b, state, captures, limit, k, lambda bb, s, c: self.advance(
             bb, s, c, bb.literal(k, dtypes.int64)))
 
         def body(
@@ -133,8 +133,8 @@ class Walk:
         self, b: Builder, state: Values, captures: Values, count: Value, grads: Values
     ) -> list[Value]:
         """As `run` for at most K steps."""
-        k = self.stretch
-        states = self._starts(b, state, captures, count, k, self.step)
+        k = self.segment
+        states = self._checkpoints(b, state, captures, count, k, self.step)
 
         def body(
             bb: Builder, carried: Values, row: Values, i: Value, outer: Values

@@ -16,9 +16,9 @@ from cellc_compiler.backends.cpu.machine import CpuMachine
 from cellc_compiler.interpret import run
 from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.text import parse_graph
-from cellc_compiler.lower import loop_rows, memory
+from cellc_compiler.lower import batch_loops, memory
+from cellc_compiler.lower.batch_loops import split_batch, task_count
 from cellc_compiler.lower.instructions import Call, For, Tasks, walk
-from cellc_compiler.lower.loop_rows import split_rows, task_count
 from cellc_runtime.target import Target, host_targets
 
 TARGETS = list(host_targets())
@@ -151,12 +151,12 @@ def test_loops_that_stay_whole(graph: Graph) -> None:
 def test_weights_beyond_the_cache_of_a_core_are_shared_out_by_columns() -> None:
     wide = STEP.replace("24]", "640]")
     (node,) = (n for n in loop(wide, 16, 640, "w", "float32[640,640]").nodes if n.op == "scan")
-    assert split_rows(node) is None
+    assert split_batch(node) is None
     (node,) = (n for n in loop(STEP.replace("24]", "512]"), 16, 512, "w",
                                "float32[512,512]").nodes if n.op == "scan")
-    found = split_rows(node)
+    found = split_batch(node)
     assert found is not None
-    assert found.by_rows == (True, True, False, False)
+    assert found.batched == (True, True, False, False)
 
 
 @pytest.mark.parametrize(("rows", "tasks"), [
@@ -221,7 +221,7 @@ def test_recurrent_layers_and_their_gradients_in_both_modes(
     for mode in (ms.PYNATIVE_MODE, ms.GRAPH_MODE):
         ms.set_context(mode=mode)
         both.append(step())
-    monkeypatch.setattr(loop_rows, "LEAST_CYCLES", 1e30)
+    monkeypatch.setattr(batch_loops, "LEAST_CYCLES", 1e30)
     assert tasks_of(graph, TARGETS[0]) == []
     monkeypatch.setattr(driver, "_source_stamp", lambda: "another compiler")  # another program
     both.append(run_whole(net, x, length))

@@ -1,8 +1,8 @@
-"""How the operands of an elementwise op lie over its result, whatever the sizes.
+"""How the operands of an elementwise op are broadcast to its result, whatever the sizes.
 
-A *sized* program serves every call whose operands lie over the result in the same ways: its sizes
-(rows and columns) come with each call. Native code (`backends/cpu/host/measure.py`) decides the
-same.
+A *shape-polymorphic* program serves every call whose operands are broadcast in the same ways: its
+sizes (rows and columns) come with each call. Native code
+(`backends/cpu/host/broadcast_sizes.py`) decides the same.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 WHOLE, ONE, ROW, COLUMN = range(4)
 """The elements of the result in their order; one element for all; the same row for each row; one
 element for each row."""
-WAYS = (WHOLE, ONE, ROW, COLUMN)
+BROADCASTS = (WHOLE, ONE, ROW, COLUMN)
 LIMIT = 1 << 22
 """Results of so many elements have programs of their own: larger ones are written past the
 caches."""
@@ -20,8 +20,9 @@ caches."""
 Shape = tuple[int, ...]
 
 
-def ways(shapes: Sequence[Shape]) -> tuple[int, ...] | None:
-    """The way of each operand over the broadcast result; None if a sized program cannot say it.
+def broadcasts(shapes: Sequence[Shape]) -> tuple[int, ...] | None:
+    """How each operand is broadcast to the result; None if a shape-polymorphic program cannot do
+    it.
 
     One of the operands has to be the result's shape, and all rows have to be cut alike.
     """
@@ -35,17 +36,17 @@ def ways(shapes: Sequence[Shape]) -> tuple[int, ...] | None:
 
 
 def measure(given: Sequence[int], shapes: Sequence[Shape]) -> tuple[Shape, int, int] | None:
-    """The shape of the result, its rows and columns; None if these are not the ways."""
-    whole = [s for s, way in zip(shapes, given, strict=True) if way == WHOLE]
+    """The shape of the result, its rows and columns; None if they are broadcast otherwise."""
+    whole = [s for s, broadcast in zip(shapes, given, strict=True) if broadcast == WHOLE]
     if not whole:
         return None
     lead = max(whole, key=len)  # the first of the longest
     columns = -1
-    for shape, way in zip(shapes, given, strict=True):
-        count, turned = _walk(lead, shape, way in (WHOLE, ROW))
-        if count < 0 or (turned and way in (WHOLE, ONE)):
+    for shape, broadcast in zip(shapes, given, strict=True):
+        count, changed = _walk(lead, shape, broadcast in (WHOLE, ROW))
+        if count < 0 or (changed and broadcast in (WHOLE, ONE)):
             return None
-        if way in (ROW, COLUMN):
+        if broadcast in (ROW, COLUMN):
             if columns not in (-1, count):
                 return None
             columns = count
@@ -79,21 +80,21 @@ def _walk(lead: Shape, shape: Shape, by_row: bool) -> tuple[int, bool]:
     way round.
 
     Returns:
-        How many elements the axes before the turn have, -1 if the shape does not fit; whether
-        there was a turn.
+        How many elements the axes before the change have, -1 if the shape does not fit; whether
+        there was a change.
     """
     off = len(lead) - len(shape)
     if off < 0:
         return -1, False
-    count, turned = 1, False
+    count, changed = 1, False
     for i in range(len(lead) - 1, -1, -1):
         d = shape[i - off] if i >= off else 1
         equal, single = d == lead[i], d == 1
         before, after = (equal, single) if by_row else (single, equal)
-        if not turned and before:
+        if not changed and before:
             count *= lead[i]
         elif after:
-            turned = True
+            changed = True
         else:
             return -1, False
-    return count, turned
+    return count, changed
