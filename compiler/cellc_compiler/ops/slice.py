@@ -56,7 +56,7 @@ def slice_shape(name: str, x: TensorType, start: Ints, stop: Ints, step: Ints | 
             if not (0 <= a < d and 0 <= last < d):
                 raise ValueError(f"{name} reads positions {a}..{last} of axis {k} of {x}")
         out.append(n)
-    return tuple(out)  # type: ignore[arg-type]
+    return tuple(out)  # type: ignore[arg-type]  # a Dim behaves as an int
 
 
 def _np_slices(start: Ints, stop: Ints, step: Ints | None) -> tuple[slice, ...]:

@@ -313,7 +313,7 @@ class Tracer:
         dim = shapes.new(f"found_{name}", hint, SymbolInfo(
             0, bound, f"the number that '{name}' found at {self.place()}"))
         out: Tensor = self.apply("measure", [count], {"symbol": str(dim)})
-        return dim, out  # type: ignore[return-value]
+        return dim, out  # type: ignore[return-value]  # a Dim behaves as an int
 
     # --- control flow ---------------------------------------------------------------------------
 
