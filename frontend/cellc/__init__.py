@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         train,
     )
     from .amp import DynamicLossScaleManager, FixedLossScaleManager
+    from .common import _Function as _Function
     from .common import dtype
     from .common.dtype import *  # noqa: F403
     from .common.parameter import Parameter, ParameterTuple
@@ -69,7 +70,6 @@ if TYPE_CHECKING:
         set_recursion_limit,
     )
     from .core.explaining import explain
-    from .core.function import _Function as _Function
     from .core.gradient import get_grad, grad, value_and_grad
     from .core.jacobian import jacfwd, jacrev, jvp, vjp
     from .core.saved import register_saved_tensors_hooks, saved_tensors_hooks
@@ -115,7 +115,7 @@ _LATER = {
         "set_recursion_limit",
     ),
     ".core.explaining": ("explain",),
-    ".core.function": ("_Function",),
+    ".common._grad_function": ("_Function",),
     ".core.gradient": ("get_grad", "grad", "value_and_grad"),
     ".core.jacobian": ("jacfwd", "jacrev", "jvp", "vjp"),
     ".core.saved": ("register_saved_tensors_hooks", "saved_tensors_hooks"),

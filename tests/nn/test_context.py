@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import cellc as ms
-from cellc import _options
+from cellc import options
 from cellc.device_context import ascend, cpu, gpu
 
 
@@ -40,7 +40,7 @@ def test_other_devices_are_a_clear_error(target: str) -> None:
 
 
 def test_every_default_is_a_value_the_option_takes() -> None:
-    for name, option in _options.OPTIONS.items():
+    for name, option in options.OPTIONS.items():
         if name != "save_graphs_path":  # read back as an absolute path
             assert option.convert(name, option.default) == option.default
 

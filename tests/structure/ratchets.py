@@ -92,7 +92,8 @@ def op_names() -> Counts:
 
 
 def private_imports() -> Counts:
-    """Imports of names or modules with a leading underscore from another package."""
+    """Imports of names or modules with a leading underscore (`__version__` has two: it is public)
+    from another package."""
     found: Counts = {}
     for path, text in product():
         package = path.rsplit("/", 1)[0]
@@ -100,11 +101,15 @@ def private_imports() -> Counts:
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.ImportFrom) and _source(path, node) != package:
                 parts = (node.module or "").split(".")
-                hidden = any(p.startswith("_") and p != "__future__" for p in parts)
-                count += sum(hidden or a.name.startswith("_") for a in node.names)
+                hidden = any(map(_is_private, parts))
+                count += sum(hidden or _is_private(a.name) for a in node.names)
         if count:
             found[path] = count
     return found
+
+
+def _is_private(name: str) -> bool:
+    return name.startswith("_") and not (name.startswith("__") and name.endswith("__"))
 
 
 def _source(path: str, node: ast.ImportFrom) -> str:

@@ -24,8 +24,8 @@ from ..loops.expr import ComplexExpr, Expr, Reader
 from ..loops.index import Index
 from . import _complex as C
 from . import _identities, _rows
-from ._batching import pointwise
 from ._complex import Element, conj
+from .batching import pointwise
 
 Grads = Sequence[Value | None]
 

@@ -16,8 +16,8 @@ from ..loops import expr as E
 from ..loops.expr import Expr, Reader
 from ..loops.index import Index
 from . import _rows
-from ._batching import WHOLE, along, prefixed
 from ._views import Composite, Element, between, both, crop, fill, select
+from .batching import WHOLE, along, prefixed
 from .elementwise import same_dtype
 
 Ints = tuple[int, ...]

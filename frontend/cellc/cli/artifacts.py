@@ -30,7 +30,7 @@ from ..core.compiled import Traced
 from ..core.raised import ERRORS
 from ..lang import CompileError
 from ..nn.cell import Cell
-from ..train._weights_file import read
+from ..train.weights_file import read
 from .loading import UserError
 
 Array = np.ndarray[Any, Any]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..common.tensor import Tensor
-from ..numpy import _applying as _parts
+from ..numpy import applying as _parts
 
 
 def gcd(input: Any, other: Any) -> Tensor:

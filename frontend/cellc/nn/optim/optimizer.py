@@ -15,11 +15,11 @@ from cellc_runtime.dtypes import bfloat16, float16, float32
 from cellc_runtime.records import dataclass
 
 from ... import ops
-from ..._options import device
 from ...common import checks
 from ...common.parameter import Parameter, ParameterTuple
 from ...common.tensor import Tensor
 from ...ops.mapping import HyperMap, Map
+from ...options import device
 from ..cell import Cell
 from ..layer.container import CellList
 from ..learning_rate_schedule import LearningRateSchedule
