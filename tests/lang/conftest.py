@@ -97,7 +97,7 @@ def failure() -> Callable[..., CompileError]:
     """`failure(fn, *arrays)`: the CompileError of a call."""
 
     def check(fn: Any, *arrays: Any) -> CompileError:
-        with pytest.raises(CompileError) as caught:
+        with pytest.raises(CompileError, match=r"\[CE\d+\]") as caught:
             trace(fn, arrays)
         return caught.value
 

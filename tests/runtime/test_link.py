@@ -484,11 +484,11 @@ def test_workers_end_with_an_interrupt(
     started: list[subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(*_: object) -> bytes:
-        raise KeyboardInterrupt
+        raise KeyboardInterrupt("of a worker")
 
     monkeypatch.setattr(compile_pool.CompilePool, "_take_here", interrupted)
     bodies = [body for _, body in kernels(14)]
-    with knobs.override(cache_size=0), pytest.raises(KeyboardInterrupt):
+    with knobs.override(cache_size=0), pytest.raises(KeyboardInterrupt, match="of a worker"):
         objects.compile_texts(bodies, AVX2, jobs=3)
     assert started and all(p.poll() is not None for p in started)
 

@@ -162,7 +162,7 @@ class Op:
     """`expand(b, *operands, **attrs)`: the composition, built with `b`."""
 
     batch: Callable[..., Any] | None = None
-    """`batch(b, node, operands, mapped, n)`: the op on `n` examples; see `ops/_batching.py`.
+    """`batch(b, node, operands, mapped, n)`: the op on `n` examples; see `ops/batching.py`.
     Without it a composition is expanded, and anything else runs in a loop over the examples."""
 
     flops: Callable[[Node], int] | None = None

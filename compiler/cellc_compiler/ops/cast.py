@@ -17,8 +17,8 @@ from ..loops import expr as E
 from ..loops.expr import ComplexExpr, Expr, Reader
 from ..loops.index import Index
 from . import _batch_axis, _identities
-from ._batching import pointwise
 from ._complex import Element, part_dtype
+from .batching import pointwise
 from .elementwise import Grads, check_dtype
 
 

@@ -10,9 +10,9 @@ from ..ir.graph import Builder, Node, Value
 from ..ir.op import NUMBERS, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType, broadcast_shapes, prod
 from . import _batch_axis, _identities
-from ._batching import pointwise
 from ._complex import conj
 from ._views import widened
+from .batching import pointwise
 from .elementwise import same_dtype, unbroadcast
 
 

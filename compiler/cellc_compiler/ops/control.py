@@ -13,7 +13,7 @@ from ..ir.types import TensorType
 from ..loops.expr import Expr, Reader
 from ..loops.index import Index
 from . import _batch_axis, _identities
-from ._batching import pointwise
+from .batching import pointwise
 
 
 def check_inputs(what: str, region: Graph, types: Sequence[TensorType]) -> None:

@@ -15,8 +15,8 @@ from ..ir.graph import Builder, Node, Value
 from ..ir.op import FLOATS, REQUIRED, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType, prod
 from . import _batch_axis
-from ._batching import convolved, weighed
 from ._views import widened
+from .batching import convolved, weighed
 from .elementwise import same_dtype
 
 Pair = tuple[int, int]

@@ -24,8 +24,8 @@ from ..loops.expr import ComplexExpr, Expr, Reader
 from ..loops.index import Index
 from . import _batch_axis, _identities
 from . import _complex as C
-from ._batching import pointwise
 from ._complex import Element, conj
+from .batching import pointwise
 
 Grads = Sequence[Value | None]
 

@@ -20,8 +20,8 @@ from ..ir.types import TensorType, normalize_axis, show_shape
 from ..loops.expr import Expr, Reader
 from ..loops.index import Index
 from . import _batch_axis
-from ._batching import along, gathered, pointed
 from ._views import Composite, Element, both, check_indices, fill, read_position, select
+from .batching import along, gathered, pointed
 
 
 def accumulated(b: Builder, op: str, like: Value, indices: Value, dy: Value,

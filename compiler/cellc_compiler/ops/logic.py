@@ -21,8 +21,8 @@ from ..loops import expr as E
 from ..loops.expr import ComplexExpr, Expr, Reader
 from ..loops.index import Index
 from . import _batch_axis
-from ._batching import pointwise
 from ._complex import Element
+from .batching import pointwise
 from .elementwise import Binary, Grads, Unary, check_dtype, same_dtype, unbroadcast
 
 

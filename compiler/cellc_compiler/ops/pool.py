@@ -18,8 +18,8 @@ from ..ir.graph import Builder, Node, Value
 from ..ir.op import FLOATS, REQUIRED, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType
 from . import _batch_axis
-from ._batching import merged
 from ._views import widened
+from .batching import merged
 
 Pair = tuple[int, int]
 Attrs = dict[str, Any]

@@ -32,7 +32,7 @@ from ..ir.op import (
 from ..ir.types import TensorType, normalize_axes, normalize_axis, prod
 from ..loops.expr import Reduction
 from . import _batch_axis
-from ._batching import along
+from .batching import along
 from .elementwise import Grads, check_dtype, compute_dtype, to_dtype, widen
 
 Axes = tuple[int, ...] | None

@@ -15,8 +15,8 @@ from ..ir.graph import Builder, Node, Value
 from ..ir.op import FLOATS, REAL, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType, normalize_axis
 from . import _batch_axis
-from ._batching import along
 from ._views import crop, widened
+from .batching import along
 from .elementwise import to_dtype, widen
 from .gather import accumulated
 

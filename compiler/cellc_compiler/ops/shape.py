@@ -20,8 +20,8 @@ from ..loops import expr as E
 from ..loops.expr import ComplexExpr, Expr, Reader
 from ..loops.index import Index, ravel, unravel
 from . import _batch_axis, _identities
-from ._batching import WHOLE, along, broadcasted, hot, pointwise, prefixed, turned
 from ._views import Composite, Element, between, crop, fill, select
+from .batching import WHOLE, along, broadcasted, hot, pointwise, prefixed, turned
 
 
 @register

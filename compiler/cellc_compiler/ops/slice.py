@@ -16,8 +16,8 @@ from ..loops import expr as E
 from ..loops.expr import Expr, Reader
 from ..loops.index import Index
 from . import _batch_axis
-from ._batching import WHOLE, along, prefixed
 from ._views import Composite, Element, between, both, crop, fill, select
+from .batching import WHOLE, along, prefixed
 from .elementwise import same_dtype
 
 Ints = tuple[int, ...]
@@ -56,7 +56,7 @@ def slice_shape(name: str, x: TensorType, start: Ints, stop: Ints, step: Ints | 
             if not (0 <= a < d and 0 <= last < d):
                 raise ValueError(f"{name} reads positions {a}..{last} of axis {k} of {x}")
         out.append(n)
-    return tuple(out)  # type: ignore[arg-type]
+    return tuple(out)  # type: ignore[arg-type]  # a Dim behaves as an int
 
 
 def _np_slices(start: Ints, stop: Ints, step: Ints | None) -> tuple[slice, ...]:

@@ -18,8 +18,8 @@ from ..ir.graph import Builder, Node, Value
 from ..ir.op import BOOL, REAL, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType, normalize_axis
 from . import _batch_axis
-from ._batching import pointwise
 from ._views import Composite, crop
+from .batching import pointwise
 from .gather import accumulated
 
 Pair = tuple[Value, Value]

@@ -14,7 +14,7 @@ import numpy as np
 from ..interpret import evaluate
 from ..ir.graph import Builder, Graph, Node, Value, attrs_key
 from ..ir.op import has_effect, lookup
-from .base import Pass, rewrite
+from .base import Pass, Rule, rewrite
 
 _FOLD_ELEMENTS = 64
 
@@ -84,13 +84,13 @@ class Cse(Pass):
         return _rewrite_flat(graph, rule) or changed
 
 
-def _rewrite_flat(graph: Graph, rule: object) -> bool:
+def _rewrite_flat(graph: Graph, rule: Rule) -> bool:
     """`rewrite` without descending into regions (their values are their own)."""
     regions = {n: n.regions for n in graph.nodes if n.regions}
     for n in regions:
         n.regions = ()
     try:
-        return rewrite(graph, lambda b, n: None if n in regions else rule(b, n))  # type: ignore[operator]
+        return rewrite(graph, lambda b, n: None if n in regions else rule(b, n))
     finally:
         for n, r in regions.items():
             n.regions = r

@@ -534,8 +534,9 @@ def run_gradient_hooks(hooks: Sequence[Hook], grad: Tensor) -> Tensor:
 
 def written(hook: Hook) -> Hook:
     """A hook as the program has it: the construct compiler wraps Python's functions."""
-    is_wrapped = type(hook).__module__.startswith("cellc.lang.") and hasattr(hook, "__wrapped__")
-    return hook.__wrapped__ if is_wrapped else hook  # type: ignore[attr-defined]
+    inside = type(hook).__module__.startswith("cellc.lang.")
+    found: Hook = getattr(hook, "__wrapped__", hook) if inside else hook
+    return found
 
 
 def is_compiled(hook: Hook) -> bool:

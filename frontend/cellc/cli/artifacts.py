@@ -31,7 +31,7 @@ from ..nn.cell import Cell
 from ..tensors.tensor import Tensor
 from ..tools import budget_view
 from ..tracing.exceptions import ERRORS
-from ..train._weights_file import read
+from ..train.weights_file import read
 from .loading import UserError
 
 Array = np.ndarray[Any, Any]

@@ -108,7 +108,7 @@ def _checked(ty: TensorType, spec: Tensor, position: str) -> Axes | None:
 
 
 def _shown(axes: Axes) -> str:
-    return show_shape(tuple("None" if a is None else str(a) for a in axes))  # type: ignore[misc]
+    return show_shape(tuple("None" if a is None else str(a) for a in axes))
 
 
 def _check_axis(axis: Axis, size: int, where: str) -> None:

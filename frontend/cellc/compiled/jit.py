@@ -62,7 +62,7 @@ class Jitted:
         def method(*args: Any, **kwargs: Any) -> Any:
             return _call(bound, table, args, kwargs)
 
-        method.__compiled__ = table  # type: ignore[attr-defined]
+        method.__compiled__ = table  # type: ignore[attr-defined]  # read by tools
         return method
 
 

@@ -41,7 +41,7 @@ class _Calls:
             if sites.usable():
                 slow: Callable[..., Any] = self.owner.__call__
                 self.site = sites.make("__call__", slow, _BUCKETS, (STATE.graph_mode, 1))
-                self.owner.__call__ = self.site.method()  # type: ignore[method-assign]
+                self.owner.__call__ = self.site.method()  # type: ignore[method-assign]  # native
         return self.site
 
 

@@ -39,16 +39,16 @@ class Recent(Generic[K, V]):
 
     def get(self, key: K, default: V | None = None) -> V | None:
         """The value of a key, which counts as used now, or the default."""
-        found = self._younger.get(key, _ABSENT)
+        found: V = self._younger.get(key, _ABSENT)
         if found is not _ABSENT:
-            return found  # type: ignore[no-any-return]
+            return found
         found = self._elder.get(key, _ABSENT)
         if found is _ABSENT:
             return default
         return self.setdefault(key, found)
 
     def __getitem__(self, key: K) -> V:
-        found: V = self.get(key, _ABSENT)  # type: ignore[assignment]
+        found: V = self.get(key, _ABSENT)  # type: ignore[assignment]  # never None
         if found is _ABSENT:
             raise KeyError(key)
         return found

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import _applying as _parts
+from . import applying as _parts
 
 
 def apply_along_axis(func1d: Any, axis: Any, arr: Any, *args: Any, **kwargs: Any) -> Any:

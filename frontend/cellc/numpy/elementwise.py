@@ -32,7 +32,7 @@ def _parameters(*names: str, dtype: bool = True) -> inspect.Signature:
 def _named(fn: Function, name: str, doc: str, signature: inspect.Signature) -> Function:
     fn.__name__ = fn.__qualname__ = name
     fn.__doc__ = f"{doc}\n\nSource: `mindspore.numpy.{name}`."
-    fn.__signature__ = signature  # type: ignore[attr-defined]
+    fn.__signature__ = signature  # type: ignore[attr-defined]  # for inspect
     return fn
 
 

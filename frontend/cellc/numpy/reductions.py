@@ -451,12 +451,14 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
         low, high = range
         if low == high:
             low, high = low - 0.5, high + 0.5
-        return linspace(float(low), float(high), bins + 1)  # type: ignore[no-any-return]
-    if x.size == 0:
-        return linspace(0.0, 1.0, bins + 1)  # type: ignore[no-any-return]
-    bottom, top = fr.amin(x), fr.amax(x)
-    half = m.where(m.eq(bottom, top), 0.5, 0.0)
-    edges: Tensor = linspace(m.sub(bottom, half), m.add(top, half), bins + 1)
+        low, high = float(low), float(high)
+    elif x.size == 0:
+        low, high = 0.0, 1.0
+    else:
+        bottom, top = fr.amin(x), fr.amax(x)
+        half = m.where(m.eq(bottom, top), 0.5, 0.0)
+        low, high = m.sub(bottom, half), m.add(top, half)
+    edges: Tensor = linspace(low, high, bins + 1)
     return edges
 
 

@@ -64,7 +64,7 @@ def make_function(op: Op) -> Callable[..., Any]:
     fn: Callable[..., Any] = unary if op.operands == ("input",) and not op.attrs else general
     fn.__name__ = fn.__qualname__ = op.function or op.name
     fn.__doc__ = op.__doc__
-    fn.__signature__ = signature  # type: ignore[attr-defined]
+    fn.__signature__ = signature  # type: ignore[attr-defined]  # for inspect
     return fn
 
 

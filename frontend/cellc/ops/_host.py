@@ -22,13 +22,12 @@ def plain_function(name: str, fn: Any) -> Callable[..., Any]:
     Raises:
         TypeError: not callable, or it reads a tensor of the graph.
     """
-    inner = written(fn)
-    if is_compiled(inner):
-        return inner.as_python()  # type: ignore[attr-defined, no-any-return]
-    if not callable(inner):
+    inner: Any = written(fn)
+    found: Callable[..., Any] = inner.as_python() if is_compiled(inner) else inner
+    if not callable(found):
         raise TypeError(f"For '{name}', the function must be callable, but got "
                         f"{type(inner).__name__}.")
-    return inner
+    return found
 
 
 def _shapes(what: str, shape: Any) -> tuple[bool, list[tuple[int, ...]]]:

@@ -204,7 +204,8 @@ def fmod(input: Any, other: Any) -> Tensor:
 def _power_of(base: Tensor, exponent: Any) -> Tensor | None:
     """base ** exponent for exponents that are exact products, or None."""
     if exponent == 2:
-        return apply("mul", base, base)  # type: ignore[no-any-return]
+        square: Tensor = apply("mul", base, base)
+        return square
     if exponent == 1:
         return base
     return None

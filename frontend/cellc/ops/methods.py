@@ -159,9 +159,9 @@ def _astype(self: Tensor, dtype: Any, copy: bool) -> Tensor:
 
 def fresh(x: Tensor) -> Tensor:
     """A tensor of the same value with memory of its own (in a graph: the same value)."""
-    if isinstance(x, Parameter) or not x._eager:
-        return apply("reshape", x, shape=x.shape)  # type: ignore[no-any-return]
     out: Tensor = apply("reshape", x, shape=x.shape)
+    if isinstance(x, Parameter) or not x._eager:
+        return out
     if np.shares_memory(out._data, x._data):
         out._set_data(x._data.copy())
     return out

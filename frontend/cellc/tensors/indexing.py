@@ -203,9 +203,10 @@ def _gather(x: Tensor, plan: Plan) -> Tensor:
         ((axis, index),) = plan.advanced.items()
         out: Tensor = apply("gather", x, index, axis=axis)
         return out
-    found = apply("gather_nd", _transpose(x, _order(plan, x.ndim)), _stacked(plan, x.shape, front))
+    found: Tensor = apply(
+        "gather_nd", _transpose(x, _order(plan, x.ndim)), _stacked(plan, x.shape, front))
     if plan.apart:
-        return found  # type: ignore[no-any-return]
+        return found
     return _transpose(found, _back_in_place(plan, len(front), found.ndim))
 
 
@@ -495,7 +496,7 @@ def become(x: Tensor, new: Tensor) -> Tensor:
         return x
     tracer = active_tracer()
     if tracer is None or isinstance(x, Parameter):
-        assign(x, new)  # type: ignore[arg-type]
+        assign(x, new)  # type: ignore[arg-type]  # a Parameter, or any when eager
     elif hasattr(type(x), "_value"):
         x.__setattr__("_value", tracer.lift(new))
     else:

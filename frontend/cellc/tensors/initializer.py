@@ -17,6 +17,7 @@ import numpy as np
 from cellc_runtime.dtypes import DType, float32
 from cellc_runtime.lazy import public_names
 
+from ..core import checks
 from .draws import fill_normal, fill_uniform
 from .seed import default_generator
 from .tensor import Tensor
@@ -224,7 +225,17 @@ class Normal(_Drawn):
         self.sigma, self.mean = sigma, mean
 
     def _draws(self, shape: tuple[int, ...]) -> Draw:
+        _check_normal("Normal", self.sigma, self.mean)
         return partial(fill_normal, mean=self.mean, sigma=self.sigma)
+
+
+def _check_normal(what: str, sigma: Any, mean: Any) -> None:
+    for name, value in (("sigma", sigma), ("mean", mean)):
+        if not checks.is_number(value):
+            raise TypeError(
+                f"For '{what}', '{name}' must be a number, but got {type(value).__name__}.")
+    if not sigma >= 0:
+        raise ValueError(f"For '{what}', 'sigma' must be non-negative, but got {sigma}.")
 
 
 class Uniform(_Drawn):
@@ -257,6 +268,7 @@ class TruncatedNormal(_Drawn):
         self.sigma, self.mean, self.a, self.b = sigma, mean, a, b
 
     def _draws(self, shape: tuple[int, ...]) -> Draw:
+        _check_normal("TruncatedNormal", self.sigma, self.mean)
         return partial(_fill_truncated, mean=self.mean, sigma=self.sigma, low=self.a, high=self.b)
 
 
@@ -276,10 +288,12 @@ def truncated_normal(
     of the distribution function on a grid fine enough for float32.
 
     Raises:
-        ValueError: the interval is empty.
+        ValueError: the interval is empty, or sigma is 0.
     """
     if not low < high:
         raise ValueError(f"a truncated normal needs bounds a < b, but got {low} and {high}")
+    if not sigma > 0:
+        raise ValueError(f"a truncated normal needs a positive sigma, but got {sigma}")
     a, b = (low - mean) / sigma, (high - mean) / sigma
     if _normal_cdf(b) - _normal_cdf(a) < 0.05:
         grid = np.linspace(max(a, -38.0), min(b, 38.0), 1 << 16)

@@ -105,13 +105,13 @@ def _to_array(data: Any, narrow: bool) -> Array:
     )
 
 
-def _check_dtype(dtype: Any) -> DType | None:
+def _check_dtype(dtype: DType | None) -> DType | None:
     if dtype is not None and dtype not in dtypes.ALL:
         names = ", ".join(d.name for d in dtypes.ALL)
         raise TypeError(
             f"For 'Tensor', the 'dtype' should be one of [{names}], but got {dtype!r}."
         )
-    return dtype  # type: ignore[no-any-return]
+    return dtype
 
 
 def _check_shape(shape: Any) -> tuple[int, ...]:

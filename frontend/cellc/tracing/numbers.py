@@ -315,7 +315,7 @@ def _zero_message(op: str, kind: Kind) -> str:
 
 def _refuse_zero(op: str, kind: Kind, given: Any, divisor: Tensor) -> None:
     """A division by zero ends the call, as Python's does."""
-    text = _zero_message(op, kind)  # type: ignore[arg-type]
+    text = _zero_message(op, kind)  # type: ignore[arg-type]  # classes are hashable
     if not isinstance(given, GraphNumber):
         if given == 0:
             raise ZeroDivisionError(text)
@@ -429,5 +429,5 @@ def _tolist(self: GraphTensor) -> Any:
 
 
 # A number is a tensor of the graph, so the methods that make one are defined after it.
-GraphTensor.item = _item  # type: ignore
-GraphTensor.tolist = _tolist  # type: ignore
+GraphTensor.item = _item  # type: ignore[method-assign, assignment]  # gives a GraphNumber, defined later
+GraphTensor.tolist = _tolist  # type: ignore[method-assign, assignment]  # of GraphNumbers

@@ -313,7 +313,7 @@ class Tracer:
         dim = shapes.new(f"found_{name}", hint, SymbolInfo(
             0, bound, f"the number that '{name}' found at {self.place()}"))
         out: Tensor = self.apply("measure", [count], {"symbol": str(dim)})
-        return dim, out  # type: ignore[return-value]
+        return dim, out  # type: ignore[return-value]  # a Dim behaves as an int
 
     # --- control flow ---------------------------------------------------------------------------
 
@@ -358,7 +358,7 @@ class Tracer:
             raise TypeError(f"the branches give different types: ({a}) and ({b})")
         captures = list(dict.fromkeys([*built[0][0].captures, *built[1][0].captures]))
         for (region, _), values in zip(built, outs, strict=True):
-            _align_inputs(region, 0, captures)
+            align_inputs(region, 0, captures)
             region.graph.outputs = values
         results = self._node(
             "cond", [self.lift(pred), *(self._capture(v, len(self.regions) - 1) for v in captures)],
@@ -412,7 +412,7 @@ class Tracer:
             region.graph.outputs = [self.lift(t) for t in [*new, *assigned, *ys]]
         _check_carried(types, region.graph.outputs[:n])
         captures = list(region.captures)
-        _align_inputs(region, n + len(row_types) + 1, captures)
+        align_inputs(region, n + len(row_types) + 1, captures)
         operands = [self.lift(t) for t in [*carried, *xs]]
         operands += [self._capture(v, len(self.regions) - 1) for v in captures]
         results = self._node(
@@ -437,7 +437,7 @@ class Tracer:
             assigned = list(region.assigned)
             region.graph.outputs = out + [self.lift(p) for p in assigned]
         captures = list(region.captures)
-        _align_inputs(region, len(types), captures)
+        align_inputs(region, len(types), captures)
         return region.graph, [self._capture(v, len(self.regions) - 1) for v in captures], assigned
 
     def move_to_definition(self, old: Value, new: Value) -> None:
@@ -577,7 +577,7 @@ def _row_like(tracer: Tracer, x: Tensor) -> Tensor:
     return GraphTensor(value)
 
 
-def _align_inputs(region: Region, fixed: int, captures: Sequence[Value]) -> None:
+def align_inputs(region: Region, fixed: int, captures: Sequence[Value]) -> None:
     """Order a region's capture inputs as `captures`, adding those it does not read."""
     inputs = region.graph.inputs[:fixed]
     for i, outer in enumerate(captures):

@@ -21,7 +21,7 @@ from cellc_runtime.lazy import lazy_module
 from ..nn.cell import Cell
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
-from ._weights_file import FORMATS, read, with_suffix, write
+from .weights_file import FORMATS, read, with_suffix, write
 
 if TYPE_CHECKING:
     import logging

@@ -1,4 +1,4 @@
-"""Functions of the user with a gradient of their own, as classes (`_Function`), in both modes."""
+"""Functions of the user with a gradient of their own, as classes (`Function`), in both modes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..tracing.tracer import GraphTensor
 
 
 class FunctionContext:
-    """What `forward` and `backward` of a `_Function` share (`ctx`); any attribute may be set.
+    """What `forward` and `backward` of a `Function` share (`ctx`); any attribute may be set.
 
     Attributes:
         needs_input_grad: for each argument, whether its gradient may be asked for.
@@ -59,7 +59,7 @@ class FunctionContext:
         self.materialize_grads = value
 
 
-class _Function:
+class Function:
     """A function with a gradient of its own: subclass it, call `apply`.
 
     Give the static methods `forward(ctx, *args)` and `backward(ctx, *grads)`, or
@@ -99,9 +99,9 @@ class _Function:
 
 
 class _Call:
-    """One call of a `_Function`."""
+    """One call of a `Function`."""
 
-    def __init__(self, cls: type[_Function], args: tuple[Any, ...]) -> None:
+    def __init__(self, cls: type[Function], args: tuple[Any, ...]) -> None:
         self.cls = cls
         self.args = args
         self.places = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
@@ -135,7 +135,7 @@ class _Call:
         args = list(self.args)
         for place, t in zip(self.places, operands, strict=True):
             args[place] = t
-        if self.cls.setup_context is not _Function.setup_context:
+        if self.cls.setup_context is not Function.setup_context:
             out = call_here(self.cls.forward, args)
             call_here(self.cls.setup_context, (self.ctx, tuple(args), out))
         else:

@@ -152,6 +152,10 @@ class Optimizer(SteadySteps):
             setattr(self, prefix, ParameterTuple([*getattr(self, prefix, ()), *made]))
 
     def _params_of(self, group: dict[str, Any]) -> list[Parameter]:
+        if "params" not in group:
+            raise KeyError(
+                f"For '{self.cls_name}', a param group must have the key 'params', but has "
+                f"{list(group)}.")
         given = group["params"]
         if isinstance(given, set):
             raise TypeError(

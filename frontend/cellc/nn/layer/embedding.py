@@ -138,7 +138,7 @@ class MultiFieldEmbeddingLookup(EmbeddingLookup):
         super().__init__(vocab_size, embedding_size, param_init, target, slice_mode, None,
                          max_norm, sparse, dtype)
 
-    def construct(  # type: ignore[override]
+    def construct(  # type: ignore[override]  # MindSpore's takes other inputs than its base
         self, input_indices: Tensor, input_values: Tensor, field_ids: Tensor
     ) -> Tensor:
         """Indices, weights and fields, (batch, length) each, to (batch, fields, embedding).
