@@ -33,23 +33,10 @@ if TYPE_CHECKING:
         train,
     )
     from .amp import DynamicLossScaleManager, FixedLossScaleManager
-    from .common import (
-        Generator,
-        Parameter,
-        ParameterTuple,
-        Symbol,
-        Tensor,
-        default_generator,
-        dtype,
-        enable_dynamic,
-        get_seed,
-        jit,
-        manual_seed,
-        seed,
-        set_seed,
-    )
+    from .common import Parameter, ParameterTuple, Symbol, Tensor, dtype, enable_dynamic, jit
     from .common import _Function as _Function
     from .common.dtype import *  # noqa: F403
+    from .common.seed import Generator, default_generator, get_seed, manual_seed, seed, set_seed
     from .compat import (
         JitConfig,
         from_dlpack,
@@ -100,9 +87,8 @@ if TYPE_CHECKING:
 _LATER = {
     ".amp": ("DynamicLossScaleManager", "FixedLossScaleManager"),
     ".common": (
-        "Generator", "Parameter", "ParameterTuple", "Symbol", "Tensor", "_Function",
-        "default_generator", "dtype", "enable_dynamic", "get_seed", "jit", "manual_seed", "seed",
-        "set_seed",
+        "Parameter", "ParameterTuple", "Symbol", "Tensor", "_Function", "dtype", "enable_dynamic",
+        "jit",
     ),
     ".common.dtype": (
         "Type", "bfloat16", "bool", "bool_", "byte", "cdouble", "cfloat", "complex128", "complex64",
@@ -111,6 +97,9 @@ _LATER = {
         "long", "number", "pytype_to_dtype", "short", "single", "string", "tensor_type", "tuple_",
         "type_none", "ubyte", "uint", "uint16", "uint32", "uint64", "uint8", "uintc", "uintp",
         "ushort",
+    ),
+    ".common.seed": (
+        "Generator", "default_generator", "get_seed", "manual_seed", "seed", "set_seed",
     ),
     ".compat": (
         "JitConfig", "from_dlpack", "from_numpy", "frombuffer", "get_py_obj_dtype",
