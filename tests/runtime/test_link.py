@@ -20,9 +20,7 @@ from helpers import mark_kernel
 from cellc_compiler.backends.cpu.host.entry import support_text
 from cellc_compiler.backends.cpu.image import build_image
 from cellc_compiler.build import (
-    compile_pool as compile_pool,
-)
-from cellc_compiler.build import (
+    compile_pool,
     objects,
     relocate,
     workers,
@@ -293,7 +291,7 @@ def test_texts_are_compiled_while_more_are_written() -> None:
     bodies = [body for _, body in kernels(8)]
     made: list[str] = []
     with knobs.override(cache_size=0), objects.Builder(AVX2, 2) as builder:
-        builder._crew._made = lambda text, obj: made.append(text)
+        builder._pool._made = lambda text, obj: made.append(text)
         builder.add(bodies[0])
         builder.add(bodies[0])
         deadline = time.monotonic() + 300
@@ -302,7 +300,7 @@ def test_texts_are_compiled_while_more_are_written() -> None:
         assert made == bodies[:1]
         for body in bodies[1:]:
             builder.add(body)
-        builder._crew.finish()
+        builder._pool.finish()
     assert sorted(made) == sorted(bodies)
 
 

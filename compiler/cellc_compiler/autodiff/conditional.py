@@ -1,9 +1,10 @@
-"""Contributions that only the run decides on: those of branches that may not be taken.
+"""Conditional cotangents: contributions of branches that may not be taken, which the run decides.
 
 A branch or loop gives cotangents to what it reads whether it ran or not. Where it did not, an eager
 run knows no path, so what follows from such a cotangent must not be added anywhere (it would be
-0 * w, which is not 0 for every w), and where nothing else arrives the gradient is zeros. A value in
-doubt has a flag: a bool of the run that says whether anything was contributed to its cotangent.
+0 * w, which is not 0 for every w), and where nothing else arrives the gradient is zeros. The
+*presence* of such a cotangent is a bool of the run that says whether anything was contributed to
+it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from cellc_runtime import dtypes
 from ..ir.graph import Builder, Node, Value
 
 Presence = dict[Value, Value]
-"""The flags of values in doubt. A value with a cotangent that is not here is sure."""
+"""The flags of conditional cotangents, by value. A cotangent whose value is not here is present."""
 IsPresent = Value | bool
 """Whether a graph contributes to a cotangent: known beforehand, or a value of that graph."""
 
@@ -49,7 +50,7 @@ def present_results(
 ) -> tuple[list[Value | None], Value | None]:
     """The cotangents of a node's results, and what says whether there is any (None: there is).
 
-    Beside one that is sure, those that nothing contributed to are zeros.
+    Beside one that is present, those that nothing contributed to are zeros.
     """
     flags = [presence.get(r) for r, dy in zip(node.results, dys, strict=False) if dy is not None]
     known = [f for f in flags if f is not None]
@@ -74,12 +75,13 @@ def guard_contributions(
     b: Builder, cotangents: dict[Value, Value], before: Mapping[Value, Value | None],
     some: Value | None, found: Mapping[Value, Value], presence: Presence,
 ) -> None:
-    """After the rule of a node: undo what it must not have contributed, and note what is in doubt.
+    """After the rule of a node: undo what it must not have contributed, and note what is
+    conditional.
 
     Args:
         before: of its operands, the cotangents before.
         some: whether its results had any cotangent (None: they had).
-        found: flags of the contributions that the node itself was not sure of.
+        found: flags of the contributions that are conditional in the node itself.
     """
     for v, old in before.items():
         new = cotangents.get(v)

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from cellc_runtime.records import dataclass
 
 from ..ir.graph import Builder, Graph, Node, Value
-from ..ir.op import has_effect, lookup
+from ..ir.op import has_effect, lookup, run_regions
 from ..passes.base import copy_graph
 from .errors import GradientError
 
@@ -36,8 +36,7 @@ def calls(node: Node) -> bool:
     """Whether the host computes something in the node."""
     if lookup(node.op).effect:
         return bool(node.results)
-    regions = node.regions[:1] if node.op == "custom_grad" else node.regions
-    return any(calls(n) for r in regions for n in r.nodes)
+    return any(calls(n) for r in run_regions(node) for n in r.nodes)
 
 
 def save_host_results(node: Node) -> list[SavedResult]:
@@ -120,7 +119,7 @@ def without_effects(graph: Graph) -> None:
                     )
                 continue
             copies = [copy_graph(r) for r in node.regions]
-            for region in copies[:1] if node.op == "custom_grad" else copies:
+            for region in copies[: len(run_regions(node))]:
                 without_effects(region)
             node.regions = tuple(copies)
         nodes.append(node)

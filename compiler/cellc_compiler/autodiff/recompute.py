@@ -1,4 +1,4 @@
-"""Results that are not kept for gradients: backward nodes read copies computed just before."""
+"""Results that are recomputed for gradients: backward nodes read copies computed just before."""
 
 from __future__ import annotations
 

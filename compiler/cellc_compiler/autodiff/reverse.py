@@ -53,8 +53,8 @@ def reverse(
         nodes: forward nodes in order.
         cotangents: of the results to start from, and of values as gathered so far; updated.
         wanted: values whose cotangents are asked for.
-        doubts: flags of values in doubt; updated. Without them, zeros are given where nothing
-            contributed when it ran.
+        presence: flags of conditional cotangents; updated. Without them, zeros are given where
+            nothing contributed when it ran.
 
     Raises:
         GradientError: an op on the path has no gradient.
@@ -91,7 +91,7 @@ def _guarded_step(
     b: Builder, node: Node, dys: list[Value | None], cotangents: Cotangents, active: set[Value],
     presence: Presence,
 ) -> None:
-    """`_step`, with what the run decides on kept apart; see `conditional`."""
+    """`_step`, with conditional contributions kept apart; see `conditional`."""
     special = _REGION_RULES.get(node.op)
     if special is None and not presence:
         _step(b, node, dys, cotangents, active)
@@ -268,7 +268,7 @@ def _sums(
 def _give(
     b: Builder, cotangents: Cotangents, value: Value, grad: Value, presence: Presence
 ) -> None:
-    """Add a contribution that is sure."""
+    """Add a contribution that is present."""
     accumulate(b, cotangents, value, grad)
     presence.pop(value, None)
 

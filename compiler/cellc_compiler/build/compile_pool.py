@@ -1,4 +1,4 @@
-"""Texts become objects in other processes while the compiler still writes texts.
+"""A pool of processes that compile: texts become objects while the compiler still writes texts.
 
 llvmlite holds one lock for a whole process, so texts are compiled by processes of their own
 (`workers.py`). They have a fresh interpreter (a fork of a process with threads may deadlock) and

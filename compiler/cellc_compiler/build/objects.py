@@ -139,17 +139,17 @@ class Builder:
         self._keys: dict[str, str] = {}
         self._objects: dict[str, bytes] = {}
         self._say: Callable[[int, int], None] | None = None
-        self._crew = CompilePool(
+        self._pool = CompilePool(
             target, jobs or compile_jobs(),
             lambda text: _compile_here(text, target), self._keep,
         )
 
     def __enter__(self) -> Builder:
-        self._crew.__enter__()
+        self._pool.__enter__()
         return self
 
     def __exit__(self, *args: object) -> None:
-        self._crew.__exit__(*args)
+        self._pool.__exit__(*args)
 
     def add(self, text: str) -> None:
         """An object of `text` will be asked for."""
@@ -158,7 +158,7 @@ class Builder:
         key = self._keys[text] = object_key(text, self._target)
         found = self._store.get(key)
         if found is None:
-            self._crew.add(text)
+            self._pool.add(text)
         else:
             self._objects[text] = found
 
@@ -176,7 +176,7 @@ class Builder:
         for text in texts:
             self.add(text)
         try:
-            self._crew.finish()
+            self._pool.finish()
         except WorkerError as error:
             raise _bug(error.text, self._target, error.reason) from None
         return [self._objects[text] for text in texts]

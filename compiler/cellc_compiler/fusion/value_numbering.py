@@ -1,4 +1,4 @@
-"""Numbers of computations: equal ones have equal numbers, whatever buffers they read.
+"""Value numbering: equal computations have equal numbers, whatever buffers they read.
 
 A network of many equal layers asks the same question of each of them: can this node be computed in
 that nest? The answer follows from the structure, so it is found once.
@@ -13,7 +13,7 @@ from ..ir.op import lookup
 
 
 class ValueNumbers:
-    """The numbers of what one graph computes.
+    """The value numbers of one graph.
 
     Args:
         inline: values expanded wherever they are read.

@@ -20,7 +20,7 @@ from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass, field
 
 from .batch_axis import BatchAxisRule
-from .graph import Builder, Node, Value
+from .graph import Builder, Graph, Node, Value
 from .types import TensorType
 
 if TYPE_CHECKING:
@@ -88,6 +88,18 @@ class Op:
     """Accepted element types of the first operand."""
     effect: ClassVar[bool] = False
     """Kept even if no result is used; never merged (host callbacks)."""
+    unique: ClassVar[bool] = False
+    """Never merged with an equal one."""
+    may_fail: ClassVar[bool] = False
+    """A run may end at it with an error."""
+    inlined: ClassVar[bool] = False
+    """Runs as its first region, which the pass `expand` puts in its place."""
+    gradient_regions: ClassVar[int] = 0
+    """How many of its regions, the last ones, only a gradient looks at: they run nowhere."""
+    commutative: ClassVar[bool] = False
+    """Its two operands may change places."""
+    leading_size: ClassVar[str] = ""
+    """The attribute whose first entry is the size of the result's first axis."""
     amp: ClassVar[str] = "promote"
     """Mixed-precision class: `"low"` (wants float16), `"high"` (wants float32), `"promote"`."""
     cost: ClassVar[Cost] = "moderate"
@@ -167,6 +179,10 @@ class Op:
 
     flops: Callable[[Node], int] | None = None
     """`flops(node)`: the operations of a contraction (a multiplication and an addition are two)."""
+    weight_axes: Callable[[Node], tuple[int, int] | None] | None = None
+    """`weight_axes(node)`: of a contraction of data with weights, along which axis of the result
+    and which axis of the weights (its second operand) the outputs lie; None: this one has no
+    weights."""
     simplify: Callable[[Builder, Node], Value | None] | None = None
     """`simplify(b, node)`: an equal value that is simpler, to the bit, or None; see
     `ops/_identities.py`."""
@@ -246,11 +262,14 @@ def lookup(name: str) -> Op:
     return found
 
 
+def run_regions(node: Node) -> tuple[Graph, ...]:
+    """The regions of a node that run (autodiff copies the others where they are used)."""
+    return node.regions[: len(node.regions) - lookup(node.op).gradient_regions]
+
+
 def has_effect(node: Node) -> bool:
     """Whether the node, or one inside it, has an effect (calls the host)."""
-    # (The gradient graph of a custom_grad runs nowhere: autodiff copies it where it is used.)
-    regions = node.regions[:1] if node.op == "custom_grad" else node.regions
-    return lookup(node.op).effect or any(has_effect(n) for r in regions for n in r.nodes)
+    return lookup(node.op).effect or any(has_effect(n) for r in run_regions(node) for n in r.nodes)
 
 
 def all_ops() -> Iterator[Op]:

@@ -30,10 +30,10 @@ MOST_CYCLES = 2_000_000.0
 """Of a trip: longer ones are shared out kernel by kernel, at no cost that counts."""
 SHARED_BYTES = 5 << 18
 """What each task reads again in every trip must stay in the second-level cache of its core."""
-_KERNELS = frozenset({"matmul", "join", "join_copy"})
+_KERNELS = frozenset({"matmul", "join_copy"})
 """Ops with kernels of their own whose cost is known here."""
 _MOST_TASKS = 16
-_EXPENSIVE_CYCLES, _CHEAP_CYCLES, _PRODUCTS = 2.5, 0.2, 32.0
+_EXPENSIVE_CYCLES, _CHEAP_CYCLES, _FLOPS = 2.5, 0.2, 64.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class BatchLoop:
     Attributes:
         tasks: how many; each has the same number of rows.
         body: the body for the rows of one task.
-        by_rows: for each input of the body, whether its first axis is that of the rows.
+        batched: for each input of the body, whether its first axis is that of the rows.
     """
 
     tasks: int
@@ -127,10 +127,10 @@ def _tall(v: Value, rows: int) -> bool:
 
 
 def _cycles(node: Node) -> float:
-    if node.op == "matmul":
-        a = node.operands[0].shape
-        return node.result.type.size * a[-2 if node.attrs["transpose_a"] else -1] / _PRODUCTS
-    cost = lookup(node.op).cost
+    op = lookup(node.op)
+    if op.flops is not None:
+        return op.flops(node) / _FLOPS
+    cost = op.cost
     each = 0.0 if cost == "free" else _CHEAP_CYCLES if cost == "cheap" else _EXPENSIVE_CYCLES
     return each * sum(r.type.size for r in node.results)
 
@@ -206,10 +206,9 @@ def _flat(node: Node) -> bool:
 def _attrs(node: Node, part: int) -> dict[str, Any]:
     """The attributes that speak of the number of rows, for fewer."""
     attrs = dict(node.attrs)
-    if node.op == "slice":
-        attrs["stop"] = (part, *attrs["stop"][1:])
-    elif node.op in ("reshape", "broadcast_to"):
-        attrs["shape"] = (part, *attrs["shape"][1:])
+    key = lookup(node.op).leading_size
+    if key:
+        attrs[key] = (part, *attrs[key][1:])
     return attrs
 
 

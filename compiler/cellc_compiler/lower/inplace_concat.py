@@ -1,4 +1,4 @@
-"""Joins whose parts can be written where they belong: which they are, and which parts."""
+"""Concatenations (`join`) whose parts can be written where they belong: which, and which parts."""
 
 from __future__ import annotations
 

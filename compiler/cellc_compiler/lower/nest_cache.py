@@ -1,4 +1,4 @@
-"""Clusters that are alike: repeated blocks of a network have the same loop nests.
+"""A cache of loop nests by structure (hash consing): repeated blocks of a network share theirs.
 
 Two clusters with equal keys give nests that differ in nothing but the values they load and store,
 so the second takes over the kernel of the first. A network of a hundred equal layers builds and

@@ -21,7 +21,7 @@ ROWS, COLUMNS = 1009, 2003
 def placeholder_graph(
     op: str, given: Sequence[DType], broadcasts: Sequence[int], attrs: Mapping[str, Any]
 ) -> Graph:
-    """The graph of an op on operands of stand-in sizes.
+    """The graph of an op on operands of placeholder sizes.
 
     Args:
         op, attrs: an op that is `elementwise`.

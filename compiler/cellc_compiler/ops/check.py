@@ -35,6 +35,7 @@ class Check(Op):
     """
 
     name = "check"
+    may_fail = True
     batch_axis = _batch_axis.none
     operands = ("checked", "*shown")
     attrs = {"low": 1, "high": 2, "error": REQUIRED, "parts": REQUIRED, "own": "", "detail": ""}

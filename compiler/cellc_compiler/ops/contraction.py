@@ -60,6 +60,12 @@ class Matmul(Op):
         batch = broadcast_shapes(a.shape[:-2], c.shape[:-2], "batch dimensions of matmul")
         return TensorType((*batch, m, n), dtype)
 
+    def weight_axes(self, node: Node) -> tuple[int, int] | None:
+        rank = node.result.type.rank
+        if node.operands[1].type.rank != 2 or rank < 2:
+            return None
+        return rank - 1, 0 if node.attrs["transpose_b"] else 1
+
     def flops(self, node: Node) -> int:
         a = node.operands[0].shape
         k = a[-2] if node.attrs["transpose_a"] and len(a) > 1 else a[-1]

@@ -202,6 +202,8 @@ class CustomGrad(Control):
     """
 
     name = "custom_grad"
+    inlined = True
+    gradient_regions = 1
     operands = ("*operands",)
     attrs = {"none": ()}
 

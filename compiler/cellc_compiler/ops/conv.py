@@ -110,6 +110,9 @@ class Conv2d(Op):
     tolerance = 16.0
     batch = convolved
 
+    def weight_axes(self, node: Node) -> tuple[int, int]:
+        return 1, 0
+
     def infer(self, x: TensorType, w: TensorType, **attrs: Any) -> TensorType:
         return check_conv("conv2d", x, w, attrs)
 

@@ -185,6 +185,7 @@ class Add(Binary):
     """input + other, broadcast. Source: `mindspore.ops.add`."""
 
     name = "add"
+    commutative = True
     cost = "cheap"
     exact = True
     dtypes = NUMBERS
@@ -225,6 +226,7 @@ class Mul(Binary):
     """input * other, broadcast. Source: `mindspore.ops.mul`."""
 
     name = "mul"
+    commutative = True
     simplify = _identities.times_one
     cost = "cheap"
     exact = True
@@ -385,6 +387,7 @@ class Maximum(Binary):
     """The larger operand; NaN if either is. Source: `mindspore.ops.maximum`."""
 
     name = "maximum"
+    commutative = True
     cost = "cheap"
     exact = True
     dtypes = REAL
@@ -403,6 +406,7 @@ class Minimum(Binary):
     """The smaller operand; NaN if either is. Source: `mindspore.ops.minimum`."""
 
     name = "minimum"
+    commutative = True
     cost = "cheap"
     exact = True
     dtypes = REAL

@@ -23,6 +23,7 @@ class HostCall(Op):
     """
 
     name = "host_call"
+    may_fail = True
     operands = ("*tensors",)
     attrs = {"number": REQUIRED, "name": REQUIRED, "results": REQUIRED}
     dtypes = ANY

@@ -29,6 +29,7 @@ class Recompute(Control):
     """
 
     name = "recompute"
+    inlined = True
     operands = ("*operands",)
     attrs = {"results": False}
 
@@ -109,6 +110,7 @@ class Cotangent(Op):
     """
 
     name = "cotangent"
+    unique = True
     operands = ("x",)
     dtypes = ANY
     cost = "free"

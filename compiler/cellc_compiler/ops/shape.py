@@ -94,6 +94,7 @@ class Reshape(Op):
     """
 
     name = "reshape"
+    leading_size = "shape"
     may_alias = True
     simplify = _identities.same_view
     batch_axis = _batch_axis.reshaped
@@ -135,6 +136,7 @@ class BroadcastTo(Op):
     """
 
     name = "broadcast_to"
+    leading_size = "shape"
     simplify = _identities.same_view
     batch_axis = _batch_axis.broadcast
     exact = True

@@ -75,6 +75,7 @@ class Slice(Op):
     """
 
     name = "slice"
+    leading_size = "stop"
     batch_axis = _batch_axis.sliced
     exact = True
     attrs = {"start": REQUIRED, "stop": REQUIRED, "step": None}

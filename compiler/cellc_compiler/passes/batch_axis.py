@@ -132,9 +132,9 @@ class _Analysis:
             self._see_length(node)
             mark = batch_axis_of(node, [self.marks[v] for v in node.operands])
             for r in node.results:
-                self.settle(node, r, mark)
+                self.set_mark(node, r, mark)
 
-    def settle(self, node: Node, r: Value, mark: Mark) -> None:
+    def set_mark(self, node: Node, r: Value, mark: Mark) -> None:
         """Set the mark of a result; it must explain all of its length."""
         wide = [i for i, d in enumerate(r.type.dims) if d and d % PROBE == 0]
         if wide != ([] if mark is None else [mark.axis]):
@@ -166,7 +166,7 @@ class _Analysis:
             raise batch_mixed(node)
         stacked = [None if m is None else m.at(m.axis + 1) for m in out[n:]]
         for r, mark in zip(node.results, [*out[:n], *stacked], strict=True):
-            self.settle(node, r, mark)
+            self.set_mark(node, r, mark)
 
 
 def batch_axis_of(node: Node, marks: Sequence[Mark]) -> Mark:

@@ -72,8 +72,9 @@ class Cse(Pass):
         seen: dict[tuple[object, ...], Node] = {}
 
         def rule(b: Builder, node: Node) -> Sequence[Value] | None:
-            if node.regions or lookup(node.op).effect or node.op == "cotangent":
-                return None  # (each gradient begins with one of its own)
+            op = lookup(node.op)
+            if node.regions or op.effect or op.unique:
+                return None
             key = (node.op, tuple(node.operands), attrs_key(node.attrs))
             first = seen.setdefault(key, node)
             return None if first is node else first.results

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ..ir.graph import Builder, Graph, Node, Value, clone_into
 from ..ir.op import lookup
+from ..ops.recompute import Cotangent
 from .base import Pass, rewrite
 
 
@@ -28,15 +29,15 @@ class Expand(Pass):
 
 
 def _expand_but_cotangents(b: Builder, node: Node) -> Sequence[Value] | None:
-    return None if node.op == "cotangent" else _expand(b, node)
+    return None if node.op == Cotangent.name else _expand(b, node)
 
 
 def _expand(b: Builder, node: Node) -> Sequence[Value] | None:
-    if node.op in ("custom_grad", "recompute"):
+    op = lookup(node.op)
+    if op.inlined:
         with b.at(scope=""):
             outputs, _ = clone_into(b, node.regions[0], node.operands)
         return outputs
-    op = lookup(node.op)
     if op.expand is None:
         return None
     out = op.expand(b, *node.operands, **node.attrs)

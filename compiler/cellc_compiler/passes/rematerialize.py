@@ -25,6 +25,7 @@ from cellc_runtime.records import dataclass, field
 
 from ..ir.graph import Builder, Graph, Node, Value
 from ..ir.op import has_effect, lookup
+from ..ops.recompute import After, Cotangent
 
 if TYPE_CHECKING:
     import networkx
@@ -131,7 +132,7 @@ def backward_starts(graph: Graph) -> list[list[Node]]:
     after: set[Value] = set()
     open_ = False
     for node in graph.nodes:
-        if node.op == "cotangent":
+        if node.op == Cotangent.name:
             if not open_:
                 out.append([])
                 after.clear()
@@ -148,7 +149,7 @@ def graphs_with_gradients(graph: Graph) -> Iterator[Graph]:
     for node in graph.nodes:
         for region in node.regions:
             yield from graphs_with_gradients(region)
-    if any(n.op == "cotangent" for n in graph.nodes):
+    if any(n.op == Cotangent.name for n in graph.nodes):
         yield graph
 
 
@@ -190,7 +191,7 @@ class Part:
 
     def is_backward(self, node: Node) -> bool:
         """Whether a node is of the backward part."""
-        return node.op != "cotangent" and any(r in self.backward for r in node.results)
+        return node.op != Cotangent.name and any(r in self.backward for r in node.results)
 
     def _early(self, v: Value) -> bool:
         return v not in self.backward and not self.given(v)
@@ -434,7 +435,7 @@ class _Copier:
             assert v.node is not None
             missing = [o for o in v.node.operands if not self.part.given(o)
                        and (segment, o) not in self.copies]
-            if v.node.op == "after":
+            if v.node.op == After.name:
                 missing = missing[:1]
             if missing:
                 stack.extend(missing)
@@ -445,7 +446,7 @@ class _Copier:
 
     def _copy(self, node: Node, segment: int, others: Sequence[Value]) -> None:
         """A node on copies of its operands, at least one of which is a copy."""
-        if node.op == "after":
+        if node.op == After.name:
             self.copies[segment, node.result] = self.copies.get(
                 (segment, node.operands[0]), node.operands[0])
             return

@@ -5,7 +5,7 @@
     out[b, i, c] = sum over j of weights[b, i, j] * v[b, j, c]
 
 A task does a block of rows of one matrix: its scores live on the stack, and so do its weights
-unless something else reads them. The products are the register tiles of `gemm_tile` and the
+unless something else reads them. The products are the register tiles of `gemm/tile.py` and the
 softmax is the nest of the separate ops, so every element is computed by the arithmetic of those:
 the chain over k, the order of the row's reductions. Blocks of 16-bit floats are widened on the
 stack before a product reads them, as they are in `gemm`.

@@ -1,4 +1,4 @@
-"""Joins whose parts are computed where they belong, so that nothing is copied.
+"""Concatenations whose parts are computed where they belong, so that nothing is copied.
 
 Where the parts of a join lie one after the other in memory, and each is a result of its own, the
 kernels that compute the parts can write into the joined tensor. This pass decides where: such a
@@ -19,7 +19,7 @@ from ....passes.base import Pass, rewrite
 class InPlaceConcat(Pass):
     """`join` as `join_copy` where its parts can be written in place."""
 
-    name = "assemble"
+    name = "in-place-concat"
 
     def run(self, graph: Graph) -> bool:
         """See the class."""

@@ -1,4 +1,4 @@
-"""A convolution and the depthwise one that reads it as one kernel (see `conv_block`).
+"""A convolution and the depthwise one that reads it as one kernel (see `blocked/conv.py`).
 
 An inverted residual block widens an image sixfold, filters each channel by itself and narrows it
 again. What lies between the first two is the largest image of the network; written and read

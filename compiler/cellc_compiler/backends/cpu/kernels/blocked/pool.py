@@ -1,4 +1,4 @@
-"""Pooling of blocked images (see `conv_block`): channels in lanes, one pixel at a time."""
+"""Pooling of blocked images (see `blocked/conv.py`): channels in lanes, one pixel at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Reorders between NCHW and blocked images (see `conv_block`): square transposes in registers."""
+"""Reorders between NCHW and blocked images (see `blocked/conv.py`): square transposes in
+registers."""
 
 from __future__ import annotations
 

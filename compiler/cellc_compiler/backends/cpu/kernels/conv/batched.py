@@ -3,10 +3,10 @@
 A small image fills a fraction of a vector, and a wide layer's weights, read again for every
 image, come from far memory. Here the windows of all images lie side by side: a channel holds one
 plane per tap, and a plane the pixel that the tap meets for every grid point of every image, 0
-outside it. The tile kernel of `conv_taps` then sees one long row of pixels and reads the weights
+outside it. The tile kernel of `conv/taps.py` then sees one long row of pixels and reads the weights
 once. Its result `[phase][channel][image and pixel]` is spread to the images at the end.
 
-The chain of an element is that of `conv_taps`, so this is a choice of speed alone.
+The chain of an element is that of `conv/taps.py`, so this is a choice of speed alone.
 """
 
 from __future__ import annotations
@@ -381,7 +381,7 @@ def _spread_cycles(s: Spread, target: Target) -> float:
 
 
 @dataclass(frozen=True)
-class JointPlan:
+class BatchedPlan:
     """A problem over joint images: the tile kernel's problem and tiling, and both copies."""
 
     problem: TapConv
@@ -390,7 +390,7 @@ class JointPlan:
     cycles: float
 
 
-def join_images(p: TapConv, direct: Tiling, target: Target) -> JointPlan | None:
+def join_images(p: TapConv, direct: Tiling, target: Target) -> BatchedPlan | None:
     """The problem over joint images, where that is estimated to be faster than `direct`."""
     u = p.image
     width = lanes(target, p.dtype)
@@ -410,7 +410,7 @@ def join_images(p: TapConv, direct: Tiling, target: Target) -> JointPlan | None:
         return None
     acc = float32 if is_half(p.dtype) else p.dtype
     problem = replace(p, unfold=j, n=1, out_dtype=acc)
-    return JointPlan(problem, _tiling(problem, j, mr, nv, tiles, target), j, cycles)
+    return BatchedPlan(problem, _tiling(problem, j, mr, nv, tiles, target), j, cycles)
 
 
 def _tiling(p: TapConv, j: Joint, mr: int, nv: int, cycles: float, target: Target) -> Tiling:

@@ -40,7 +40,7 @@ def interleave(f: Function, parts: Sequence[V], which: int) -> V:
     return out
 
 
-def dephase_kernel(
+def interleave_kernel(
     dtype: DType, planes: int, h: int, w: int, sy: int, sx: int,
     phases: Sequence[tuple[int, int]], target: Target,
 ) -> Kernel:

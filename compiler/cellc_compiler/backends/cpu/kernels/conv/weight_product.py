@@ -3,7 +3,7 @@
     dw[g, oc, (ic, tap)] = sum over (n, oy, ox) of dy[g, oc, (n, oy, ox)] * x[g, (n, oy, ox), ...]
 
 A row of the right matrix holds what every (input channel, tap) meets at one output pixel; the
-tile kernel of `conv_taps` reads it as an image of channels (n, oy, ox) and writes `dw` as it is
+tile kernel of `conv/taps.py` reads it as an image of channels (n, oy, ox) and writes `dw` as it is
 stored, row after row. An element is one FMA chain over (n, oy, ox) ascending, from 0. This is
 for wide layers of few pixels, whose result is a large part of the work: nothing else touches it.
 """

@@ -193,7 +193,7 @@ def choose_tile(
 
 
 def schedule(p: Problem, arith: Arith, target: Target, b_constant: bool) -> Schedule:
-    """The schedule of a canonical, non-empty problem that does not go to `gemm_dot`."""
+    """The schedule of a canonical, non-empty problem that does not go to `gemm/dot.py`."""
     rows, vecs = choose_tile(arith, target, p.m, p.n, max(p.k, 1))
     width = vecs * arith.lanes
     row_tiles, panels = ceil_div(p.m, rows), ceil_div(p.n, width)

@@ -3,14 +3,14 @@
     out[batch, i, j] = epilogue(sum over k of a[batch, i, k] * b[batch, k, j])
 
 **Order of arithmetic.** An element is one chain over k ascending, from 0: `acc = fma(a, b, acc)`
-(see `gemm_arith` for the other element types), whatever the tile, the blocking and the packing.
+(see `gemm/arith.py` for the other element types), whatever the tile, the blocking and the packing.
 Only a product with a vector along k (`m == 1` and B stored `[n][k]`, or `n == 1` and A stored
-`[m][k]`, k at least two vectors; not complex) splits the chain, by the rule of `gemm_dot`.
+`[m][k]`, k at least two vectors; not complex) splits the chain, by the rule of `gemm/dot.py`.
 
 **Blocking.** After Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication"
-(2008): register tiles of rows x vectors (`gemm_tile`), panels of B packed once (`gemm_pack`),
+(2008): register tiles of rows x vectors (`gemm/tile.py`), panels of B packed once (`gemm/pack.py`),
 blocks of A in the second-level cache. A and B are read in place where packing does not pay.
-`gemm_plan` chooses.
+`gemm/plan.py` chooses.
 """
 
 from __future__ import annotations
@@ -506,7 +506,7 @@ class PackWriter:
 
 
 class _DotWriter:
-    """Writes the kernel of `gemm_dot`: units of rows of the matrix, the vector shared."""
+    """Writes the kernel of `gemm/dot.py`: units of rows of the matrix, the vector shared."""
 
     def __init__(self, p: Problem, arith: Arith, target: Target,
                  epilogue: Epilogue | None) -> None:
