@@ -22,7 +22,7 @@ _LATER = (
     "cellc.lang", "cellc.train", "cellc.numpy", "cellc.mint", "cellc.amp", "cellc.experimental",
     "cellc.core.vmap", "cellc.core.jacobian", "cellc.ops.primitives", "cellc.ops.recurrence",
     "cellc.nn.layer", "cellc.nn.optim", "cellc.nn.loss", "cellc.nn.wrap",
-    "cellc_compiler.autodiff", "cellc_compiler.build.objects", "cellc_compiler.backends.cpu.llvm",
+    "cellc_compiler.autodiff", "cellc_compiler.build.objects", "cellc_compiler.backends.llvm",
     "cellc_compiler.lower.lowering", "cellc_compiler.passes.pipeline",
     "cellc_compiler.interpret", "pathlib", "hashlib", "json",
 )  # fmt: skip

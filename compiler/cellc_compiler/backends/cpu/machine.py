@@ -17,7 +17,7 @@ from ...lower.kernel import Kernel
 from ...lower.loop_rows import RowLoop, split_rows
 from ...lower.machine import Flat, Machine, Memory, NoRule
 from ...lower.plan import KernelPlan
-from .llvm import scalar
+from ..llvm import scalar
 from .nests import flat, tiles
 from .patterns.attention import AttentionPattern
 from .patterns.conv_pairs import PairPattern

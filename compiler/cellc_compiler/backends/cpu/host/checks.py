@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cellc_runtime.target import Target
 
-from ..llvm.text import Function, V
+from ...llvm.text import Function, V
 
 _BLOCK = 4
 """Vectors that one turn of the search looks at."""

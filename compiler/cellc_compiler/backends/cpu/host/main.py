@@ -26,7 +26,7 @@ from ....lower.instructions import (
 )
 from ....lower.kernel import Kernel
 from ....lower.memory import Buffer
-from ..llvm.text import Function, V, module
+from ...llvm.text import Function, V, module
 from . import checks
 from .entry import win64_text
 

@@ -15,7 +15,7 @@ from cellc_runtime.target import Target
 from ....lower.instructions import Call, Callback, Copy, For, If, Instruction, Loop, Tasks
 from ....lower.memory import ALIGN
 from ...base import RECORD
-from ..llvm.text import Function, V
+from ...llvm.text import Function, V
 from .main import FunctionWriter, Kernels, is_parallel
 
 MOST = 1 << 18

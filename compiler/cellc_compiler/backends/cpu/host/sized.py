@@ -20,8 +20,8 @@ from ....loops.build import Domain, Group, Incompatible, build_nest
 from ....loops.index import Index, Var
 from ....loops.nest import Nest, walk
 from ....lower.sizes import COLUMNS, ROWS
-from ..llvm.text import Function, V, module
-from ..nests.expressions import Scope
+from ...llvm.expressions import Scope
+from ...llvm.text import Function, V, module
 from ..nests.flat import FlatEmitter
 from .main import MAIN_PARAMS, PARALLEL_CYCLES
 

@@ -20,10 +20,10 @@ from ....loops.expr import Expr, const
 from ....loops.index import Index, Var
 from ....loops.nest import Nest, Phase, Reduce, Scratch, Store, children, depends_on, walk
 from ....lower.kernel import Kernel
-from ..llvm import reduction, scalar
-from ..llvm.convert import memory_type, register_type
-from ..llvm.text import Function, V, element, lanes_of, module, sizeof, suffix, vector
-from .expressions import ExpressionEmitter, Scope
+from ...llvm import reduction, scalar
+from ...llvm.convert import memory_type, register_type
+from ...llvm.expressions import ExpressionEmitter, Scope
+from ...llvm.text import Function, V, element, lanes_of, module, sizeof, suffix, vector
 
 GRAIN_CYCLES = 30_000.0
 """Work a task should have so that handing it out costs little."""
