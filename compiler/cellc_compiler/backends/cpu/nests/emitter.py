@@ -222,7 +222,7 @@ class NestEmitter(ExpressionEmitter):
             return
         self._hoist(phase, row)
         column = self.nest.mode == "column"
-        unroll = 1 if column else self._unroll(phase)
+        unroll = max(1, self.nest.chains(phase, self.lanes) // self.lanes)
         accs: list[V] = []
         for r in phase.reduces:
             ty = vector(self._register(r.value.dtype), self.lanes)
@@ -230,10 +230,6 @@ class NestEmitter(ExpressionEmitter):
         outer = phase.loops if column else phase.loops[:-1]
         accs = self._loops(phase, outer, row, accs, unroll, bounds)
         self._finish(phase, row, accs, unroll)
-
-    def _unroll(self, phase: Phase) -> int:
-        """Independent accumulators: two when there are two vectors to feed them."""
-        return 2 if phase.reduces and phase.loops[-1].extent >= 2 * self.lanes else 1
 
     def _loops(
         self, phase: Phase, outer: Sequence[Var], row: Scope, accs: list[V], unroll: int,
