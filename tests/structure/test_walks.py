@@ -15,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs" / "contributing").glob("*.md"))
-COPIED = ("frontend", "compiler", "runtime", "docs", "tests", "pyproject.toml")
+COPIED = ("frontend", "compiler", "runtime", "docs", "samples", "tests", "pyproject.toml")
 PLACE = re.compile(r"(?:New file|At the end of) `([^`]+)`:|"
                    r"In `([^`]+)`, (behind|instead of) the line (`+) ?(.+?) ?\4:")
 
