@@ -15,8 +15,8 @@ from cellc_compiler.backends.cpu.kernels.conv.plans import (
     conv_backward_weight,
     conv_forward,
 )
-from cellc_compiler.backends.cpu.llvm.text import Function, V, module
 from cellc_compiler.backends.cpu.rules.conv import is_pointwise
+from cellc_compiler.backends.llvm.text import Function, V, module
 from cellc_compiler.ir.graph import Builder, Graph
 from cellc_compiler.ir.types import TensorType
 from cellc_compiler.lower.plan import epilogue_operand

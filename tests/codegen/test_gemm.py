@@ -23,7 +23,7 @@ from cellc_compiler.backends.cpu.kernels.gemm.plan import (
     schedule,
 )
 from cellc_compiler.backends.cpu.kernels.gemm.product import Epilogue, MatmulSpec, matmul_kernels
-from cellc_compiler.backends.cpu.llvm.text import Function, V, module
+from cellc_compiler.backends.llvm.text import Function, V, module
 from cellc_compiler.lower.plan import Role, epilogue_operand, packed
 from cellc_runtime import dtypes as dt
 from cellc_runtime.records import replace

@@ -23,7 +23,7 @@ _LATER = (
     "cellc.transforms.vmap", "cellc.transforms.jacobian", "cellc.ops.primitives",
     "cellc.ops.recurrence",
     "cellc.nn.layer", "cellc.nn.optim", "cellc.nn.loss", "cellc.nn.wrap",
-    "cellc_compiler.autodiff", "cellc_compiler.build.objects", "cellc_compiler.backends.cpu.llvm",
+    "cellc_compiler.autodiff", "cellc_compiler.build.objects", "cellc_compiler.backends.llvm",
     "cellc_compiler.lower.lowering", "cellc_compiler.passes.pipeline",
     "cellc_compiler.interpret", "pathlib", "hashlib", "json",
 )  # fmt: skip

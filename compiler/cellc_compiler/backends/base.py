@@ -37,14 +37,14 @@ class Rules(Generic[R]):
 
     Args:
         backend: whose rules they are.
-        package: its modules are imported at the first question.
+        package: its modules are imported at the first question; None: whoever asks has imported
+            those that fill it.
     """
 
-    def __init__(self, backend: str, package: str) -> None:
+    def __init__(self, backend: str, package: str | None = None) -> None:
         self.backend = backend
         self._package = package
         self._rules: dict[str, R] = {}
-        self._loaded = False
 
     def lowers(self, op: str) -> Callable[[F], F]:
         """Decorator: the rule of an op.
@@ -62,11 +62,10 @@ class Rules(Generic[R]):
 
     def find(self, op: str) -> R | None:
         """The rule of an op, or None."""
-        if not self._loaded:
-            package = import_module(self._package)
-            for info in pkgutil.iter_modules(package.__path__, self._package + "."):
+        if self._package is not None:
+            package, self._package = import_module(self._package), None
+            for info in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
                 import_module(info.name)
-            self._loaded = True
         return self._rules.get(op)
 
     def ops(self) -> list[str]:

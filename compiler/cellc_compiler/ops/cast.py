@@ -44,7 +44,7 @@ class Cast(Op):
 
     Floats round to nearest even; to an integer they truncate; integers wrap; to bool is != 0
     (NaN is true); complex to real keeps the real part. An out-of-range float to an integer gives
-    what `backends.cpu.llvm.convert` documents.
+    what `backends.llvm.convert` documents.
     """
 
     name = "cast"

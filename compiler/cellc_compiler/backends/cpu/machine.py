@@ -16,7 +16,7 @@ from ...lower.batch_loops import BatchLoop, split_batch
 from ...lower.kernel import Kernel
 from ...lower.machine import Flat, Machine, Memory, NoRule
 from ...lower.plan import KernelPlan
-from .llvm import scalar
+from ..llvm import scalar
 from .nests import flat, transpose
 from .patterns.attention import AttentionPattern
 from .patterns.conv_pairs import PairPattern

@@ -11,7 +11,7 @@ from __future__ import annotations
 from cellc_runtime.shape_polymorphic import COLUMN, ONE, ROW, WHOLE
 from cellc_runtime.target import Target
 
-from ..llvm.text import Function, V
+from ...llvm.text import Function, V
 
 _MEASURE = """
 ; The array that has the result's shape, or null if the operands do not lie over it as their specs

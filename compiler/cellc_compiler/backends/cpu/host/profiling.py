@@ -15,8 +15,9 @@ from cellc_runtime.target import Target
 from ....lower.instructions import Call, Callback, Copy, For, If, Instruction, Loop, Tasks
 from ....lower.memory import ALIGN
 from ...base import RECORD_BYTES
-from ..llvm.text import Function, V
-from .main import FunctionWriter, Kernels, is_parallel
+from ...llvm.main import Kernels
+from ...llvm.text import Function, V
+from .main import PoolWriter, is_parallel
 
 MOST = 1 << 18
 """Records kept of one call; what comes after them is counted only."""
@@ -26,7 +27,7 @@ _TRIPS = 64
 _FIELDS = ("number", "task", "start", "end")
 
 
-class ProfilingWriter(FunctionWriter):
+class ProfilingWriter(PoolWriter):
     """Writes a `cellc_main` that records.
 
     Args:

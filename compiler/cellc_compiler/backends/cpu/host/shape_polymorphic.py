@@ -20,10 +20,11 @@ from ....loops.build import Domain, Group, Incompatible, build_nest
 from ....loops.index import Index, Var
 from ....loops.nest import Nest, walk
 from ....lower.placeholder_sizes import COLUMNS, ROWS
-from ..llvm.text import Function, V, module
-from ..nests.expressions import Scope
+from ...llvm.expressions import Scope
+from ...llvm.main import MAIN_PARAMS
+from ...llvm.text import Function, V, module
 from ..nests.flat import FlatEmitter
-from .main import MAIN_PARAMS, PARALLEL_CYCLES
+from .main import PARALLEL_CYCLES
 
 _HEAD = 3
 """Words before the pointers of a kernel: rows, columns, rows of a task."""

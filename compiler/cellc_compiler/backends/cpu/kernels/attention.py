@@ -33,8 +33,8 @@ from cellc_compiler.backends.cpu.kernels.gemm.product import (
     problem_of,
 )
 from cellc_compiler.backends.cpu.kernels.gemm.tile import Prefetch
-from cellc_compiler.backends.cpu.llvm.text import Function, V, module
 from cellc_compiler.backends.cpu.nests.emitter import rows_function
+from cellc_compiler.backends.llvm.text import Function, V, module
 from cellc_compiler.loops.nest import Nest
 from cellc_compiler.lower.kernel import Kernel
 from cellc_compiler.lower.plan import KernelPlan, Role, Step, nest_operand, operand, packed, result

@@ -8,7 +8,7 @@ from cellc_runtime.target import Target
 
 from ....lower.kernel import Kernel
 from ....lower.plan import KernelPlan, Step, operand, result
-from ..llvm.text import Function, V, module, vector
+from ...llvm.text import Function, V, module, vector
 from .scatter import entry
 
 _MAX_TASKS = 64

@@ -14,9 +14,9 @@ from cellc_runtime.target import Target
 
 from ....lower.kernel import Kernel
 from ....lower.plan import KernelPlan, Role, Step, operand, result
-from ..llvm.convert import load_as, memory_type, register_type, store_as
-from ..llvm.math import functions as math
-from ..llvm.text import V, is_float, lanes_of, module, sizeof, vector
+from ...llvm.convert import load_as, memory_type, register_type, store_as
+from ...llvm.math import functions as math
+from ...llvm.text import V, is_float, lanes_of, module, sizeof, vector
 from .scatter import entry
 
 _MAX_TASKS = 64

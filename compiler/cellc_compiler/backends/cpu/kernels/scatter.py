@@ -17,8 +17,8 @@ from cellc_runtime.target import Target
 from ....build.abi import PLACEHOLDER
 from ....lower.kernel import Kernel
 from ....lower.plan import KernelPlan, Step, operand, result
-from ..llvm.convert import load_as, memory_type, register_type, store_as
-from ..llvm.text import Function, V, is_float, lanes_of, module, sizeof, vector
+from ...llvm.convert import load_as, memory_type, register_type, store_as
+from ...llvm.text import Function, V, is_float, lanes_of, module, sizeof, vector
 
 _COPY_BYTES = 1 << 16
 _WANTED_TASKS = 16

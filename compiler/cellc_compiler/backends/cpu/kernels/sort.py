@@ -15,7 +15,7 @@ from cellc_runtime.target import Target
 
 from ....lower.kernel import Kernel
 from ....lower.plan import KernelPlan, Step, operand, result, scratch
-from ..llvm.text import V, module
+from ...llvm.text import V, module
 from .scatter import entry
 
 INSERTION = 48

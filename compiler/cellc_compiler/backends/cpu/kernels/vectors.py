@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from cellc_compiler.backends.cpu.llvm.text import Function, V, lanes_of, module, vector
+from cellc_compiler.backends.llvm.text import Function, V, lanes_of, module, vector
 from cellc_compiler.build.abi import PLACEHOLDER
 from cellc_compiler.lower.kernel import Kernel
 from cellc_compiler.lower.plan import Role

@@ -20,10 +20,10 @@ from ....loops.expr import Expr, const
 from ....loops.index import Index, Var
 from ....loops.nest import Nest, Phase, Reduce, Scratch, Store, children, depends_on, walk
 from ....lower.kernel import Kernel
-from ..llvm import reduction, scalar
-from ..llvm.convert import memory_type, register_type
-from ..llvm.text import Function, V, element, lanes_of, module, sizeof, suffix, vector
-from .expressions import ExpressionEmitter, Scope
+from ...llvm import reduction, scalar
+from ...llvm.convert import memory_type, register_type
+from ...llvm.expressions import ExpressionEmitter, Scope
+from ...llvm.text import Function, V, element, lanes_of, module, sizeof, suffix, vector
 
 GRAIN_CYCLES = 30_000.0
 """Work a task should have so that handing it out costs little."""
@@ -222,7 +222,7 @@ class NestEmitter(ExpressionEmitter):
             return
         self._hoist(phase, row)
         column = self.nest.mode == "column"
-        unroll = 1 if column else self._unroll(phase)
+        unroll = max(1, self.nest.chains(phase, self.lanes) // self.lanes)
         accs: list[V] = []
         for r in phase.reduces:
             ty = vector(self._register(r.value.dtype), self.lanes)
@@ -230,10 +230,6 @@ class NestEmitter(ExpressionEmitter):
         outer = phase.loops if column else phase.loops[:-1]
         accs = self._loops(phase, outer, row, accs, unroll, bounds)
         self._finish(phase, row, accs, unroll)
-
-    def _unroll(self, phase: Phase) -> int:
-        """Independent accumulators: two when there are two vectors to feed them."""
-        return 2 if phase.reduces and phase.loops[-1].extent >= 2 * self.lanes else 1
 
     def _loops(
         self, phase: Phase, outer: Sequence[Var], row: Scope, accs: list[V], unroll: int,

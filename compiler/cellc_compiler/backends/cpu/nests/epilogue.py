@@ -26,10 +26,10 @@ from ....ir.graph import Value
 from ....loops.expr import Access, Expr
 from ....loops.index import Index, Var, ravel, variables
 from ....loops.nest import walk
+from ...llvm.convert import from_memory, memory_type, round_to, to_memory
+from ...llvm.expressions import ExpressionEmitter, Scope
+from ...llvm.text import Function, V, lanes_of, vector
 from ..kernels.blocked.conv import Spot
-from ..llvm.convert import from_memory, memory_type, round_to, to_memory
-from ..llvm.text import Function, V, lanes_of, vector
-from .expressions import ExpressionEmitter, Scope
 
 OPERANDS_AT = 3
 """Where a contraction's kernel has the epilogue's operands among its buffers, and behind them

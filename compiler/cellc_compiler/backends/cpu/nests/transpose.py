@@ -20,11 +20,11 @@ from ....loops.expr import Expr
 from ....loops.index import Index, Var
 from ....loops.nest import Nest, walk
 from ....lower.kernel import Kernel
-from ..llvm import scalar
-from ..llvm.convert import memory_type
-from ..llvm.text import Function, V, element, lanes_of, module, sizeof, vector
+from ...llvm import scalar
+from ...llvm.convert import memory_type
+from ...llvm.expressions import Scope
+from ...llvm.text import Function, V, element, lanes_of, module, sizeof, vector
 from .emitter import NestEmitter, emit_nest
-from .expressions import Scope
 
 TILES = 4
 """Tiles of a task along both variables: whole cache lines of both sides stay together."""

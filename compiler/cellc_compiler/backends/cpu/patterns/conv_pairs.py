@@ -27,6 +27,7 @@ from ..rules.blocked import problem
 from .epilogues import Attached, readers_of, signature
 
 if TYPE_CHECKING:
+    from ...llvm.text import Function, V
     from ..kernels.blocked import (
         conv as conv_block,
     )
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from ..kernels.blocked import (
         tile as conv_block_tile,
     )
-    from ..llvm.text import Function, V
 else:  # loads where a network has blocked convolutions
     conv_block, conv_block_pack, conv_block_pair = (
         lazy_module(f"cellc_compiler.backends.cpu.kernels.blocked.{name}")

@@ -14,8 +14,8 @@ from .plans import EMPTY
 from .table import lowers, with_epilogue
 
 if TYPE_CHECKING:
+    from ...llvm.text import Function, V
     from ..kernels.blocked import conv, pack, pool, reorder, tile
-    from ..llvm.text import Function, V
     from ..nests.epilogue import BlockFused
 else:  # kernel families load when one is generated
     conv, pack, pool, reorder, tile = (

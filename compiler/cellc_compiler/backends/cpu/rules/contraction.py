@@ -16,12 +16,12 @@ from .plans import of_product
 from .table import lowers, with_epilogue
 
 if TYPE_CHECKING:
+    from ...llvm import convert
+    from ...llvm.text import Function, V
     from ..kernels.gemm import product as gemm
-    from ..llvm import convert
-    from ..llvm.text import Function, V
     from ..nests.epilogue import Fused
 else:  # kernel families load when one is generated
-    convert = lazy_module("cellc_compiler.backends.cpu.llvm.convert")
+    convert = lazy_module("cellc_compiler.backends.llvm.convert")
     gemm = lazy_module("cellc_compiler.backends.cpu.kernels.gemm.product")
 
 _FETCHED_BYTES = 1 << 18

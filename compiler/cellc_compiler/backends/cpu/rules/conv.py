@@ -14,10 +14,10 @@ from .plans import EMPTY, adopt, of_product, zeros_plan
 from .table import lowers, with_epilogue
 
 if TYPE_CHECKING:
+    from ...llvm.text import Function, V
     from ..kernels.conv import plans as families
     from ..kernels.conv import taps
     from ..kernels.gemm import product as gemm
-    from ..llvm.text import Function, V
     from ..nests.epilogue import Fused
 else:  # kernel families load when one is generated
     families = lazy_module("cellc_compiler.backends.cpu.kernels.conv.plans")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from cellc_compiler.backends.cpu.llvm.text import Function, V, module, vector
+from cellc_compiler.backends.llvm.text import Function, V, module, vector
 from cellc_compiler.build.abi import PLACEHOLDER
 from cellc_compiler.lower.kernel import Kernel
 from cellc_runtime.dtypes import DType

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cellc_compiler.backends.cpu.llvm.text import Function, V
+from cellc_compiler.backends.llvm.text import Function, V
 from cellc_compiler.lower.kernel import Kernel
 from cellc_runtime import records
 from cellc_runtime.records import dataclass

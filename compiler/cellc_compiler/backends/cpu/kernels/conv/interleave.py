@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product
 
-from cellc_compiler.backends.cpu.llvm.text import Function, V, lanes_of, vector
+from cellc_compiler.backends.llvm.text import Function, V, lanes_of, vector
 from cellc_compiler.lower.kernel import Kernel
 from cellc_runtime.dtypes import DType
 from cellc_runtime.target import Target

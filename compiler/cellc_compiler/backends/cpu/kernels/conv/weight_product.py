@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from math import lcm
 
-from cellc_compiler.backends.cpu.llvm.text import Function, V, vector
+from cellc_compiler.backends.llvm.text import Function, V, vector
 from cellc_compiler.lower.kernel import Kernel
 from cellc_runtime.dtypes import DType, float32
 from cellc_runtime.records import dataclass

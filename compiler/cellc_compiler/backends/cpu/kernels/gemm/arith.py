@@ -18,7 +18,7 @@ A value of an element is a list of `parts` vectors: one, or real and imaginary f
 
 from __future__ import annotations
 
-from cellc_compiler.backends.cpu.llvm.text import (
+from cellc_compiler.backends.llvm.text import (
     Function,
     V,
     element,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cellc_compiler.backends.cpu.kernels.gemm.arith import Arith
-from cellc_compiler.backends.cpu.llvm.text import Function, V, element, lanes_of, sizeof
+from cellc_compiler.backends.llvm.text import Function, V, element, lanes_of, sizeof
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 

@@ -11,7 +11,7 @@ from typing import Literal
 
 from cellc_compiler.backends.cpu.kernels.gemm.arith import Arith
 from cellc_compiler.backends.cpu.kernels.gemm.pack import ceil_div, odd_pitch
-from cellc_compiler.backends.cpu.llvm.text import is_float
+from cellc_compiler.backends.llvm.text import is_float
 from cellc_runtime.records import dataclass, replace
 from cellc_runtime.target import Target
 

@@ -44,7 +44,7 @@ from cellc_compiler.backends.cpu.kernels.gemm.tile import (
     TileLayout,
     tile_function,
 )
-from cellc_compiler.backends.cpu.llvm.text import Function, V, is_float, module
+from cellc_compiler.backends.llvm.text import Function, V, is_float, module
 from cellc_compiler.lower.kernel import Kernel
 from cellc_compiler.lower.plan import Role, epilogue_operand, packed
 from cellc_runtime.dtypes import DType

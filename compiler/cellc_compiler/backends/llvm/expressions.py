@@ -8,12 +8,12 @@ from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass, field
 from cellc_runtime.target import Target
 
-from ....ir.graph import Value
-from ....loops.expr import Expr
-from ....loops.index import Dyn, Index, Quot, Var
-from ..llvm import scalar
-from ..llvm.convert import memory_type, register_type
-from ..llvm.text import Function, V, element, lanes_of, sizeof, suffix, vector
+from ...ir.graph import Value
+from ...loops.expr import Expr
+from ...loops.index import Dyn, Index, Quot, Var
+from . import scalar
+from .convert import memory_type, register_type
+from .text import Function, V, element, lanes_of, sizeof, suffix, vector
 
 
 @dataclass(slots=True)

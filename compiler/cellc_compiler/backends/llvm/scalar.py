@@ -8,7 +8,7 @@ from __future__ import annotations
 from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
 
-from ....loops.expr import Expr
+from ...loops.expr import Expr
 from . import convert, philox
 from .math import functions as math
 from .text import Function, V
