@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from .amp import DynamicLossScaleManager, FixedLossScaleManager
     from .common import Parameter, ParameterTuple, Symbol, Tensor, dtype, enable_dynamic, jit
     from .common import _Function as _Function
-    from .common.dtype import *  # noqa: F403
     from .common.seed import Generator, default_generator, get_seed, manual_seed, seed, set_seed
     from .compat import (
         JitConfig,
@@ -79,6 +78,7 @@ if TYPE_CHECKING:
     from .profiler import Profiler
     from .profiles import profile
     from .runtime import *  # noqa: F403
+    from .tensors.dtype import *  # noqa: F403
     from .tools.explain import explain
     from .train import *  # noqa: F403
     from .train.callback import *  # noqa: F403

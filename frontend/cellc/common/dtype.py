@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from cellc_runtime.lazy import public_names
 
-from ..tensors import dtype as _dtype
 from ..tensors.dtype import *  # noqa: F403
+from ..tensors.dtype import __all__ as __all__
 
-__all__ = _dtype.__all__
 __dir__ = public_names(__name__)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from cellc_runtime.lazy import public_names
 
-from ..tensors import initializer as _initializer
 from ..tensors.initializer import *  # noqa: F403
+from ..tensors.initializer import __all__ as __all__
 
-__all__ = _initializer.__all__
 __dir__ = public_names(__name__)
