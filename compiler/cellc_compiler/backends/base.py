@@ -139,7 +139,7 @@ class Build(Protocol):
         """The code of a lowered graph whose buffers have their places.
 
         Args:
-            record_behind: make it record, behind so many bytes of temporaries.
+            profile_behind: make it record, behind so many bytes of temporaries.
         """
 
     def block_key(self, block: PrecomputedBlock, slot: int) -> tuple[bytes, bool]:

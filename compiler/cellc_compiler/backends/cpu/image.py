@@ -47,7 +47,9 @@ class CpuBuild(LlvmBuild):
     def main_text(self, lowered: Lowered, writer: FunctionWriter) -> str:
         """With `cellc_ahead` in the other calling convention."""
         text = super().main_text(lowered, writer)
-        return text + win64_text(PRECOMPUTE, self.target, PRECOMPUTE_PARAMS) if lowered.precomputed else text
+        if lowered.precomputed:
+            text += win64_text(PRECOMPUTE, self.target, PRECOMPUTE_PARAMS)
+        return text
 
 
 def build_shape_polymorphic(

@@ -66,8 +66,8 @@ class LlvmBuild:
     def main_text(self, lowered: Lowered, writer: FunctionWriter) -> str:
         """The module of the functions that call kernels."""
         other = self.writer(PRECOMPUTE, self.target, writer.kernels, PRECOMPUTE_PARAMS)
-        return write_main(lowered.instructions, [b.instructions for b in lowered.precomputed], writer,
-                          other)
+        precompute = [b.instructions for b in lowered.precomputed]
+        return write_main(lowered.instructions, precompute, writer, other)
 
     def block_key(self, block: PrecomputedBlock, slot: int) -> tuple[bytes, bool]:
         """See `Build`."""
