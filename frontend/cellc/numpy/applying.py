@@ -65,7 +65,11 @@ def restored(res: Any, before: Tensor, axis: int) -> Tensor:
 
 
 def pieces(x: Any, condlist: Any, funclist: Any) -> tuple[Tensor, list[Tensor]]:
-    """The array and one condition for each function, the last for where none holds."""
+    """The array and one condition for each function, the last for where none holds.
+
+    Raises:
+        ValueError: the numbers of functions and conditions do not fit.
+    """
     t = as_tensor(x, "piecewise")
     if isinstance(condlist, Tensor) and condlist.ndim > t.ndim:
         conditions = list(fj.unstack(condlist))

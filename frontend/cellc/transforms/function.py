@@ -73,7 +73,7 @@ class Function:
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
-        """The value; to be given by the subclass."""
+        """The value. The subclass gives it (else NotImplementedError)."""
         raise NotImplementedError("forward function should be customized: a static method "
                                   "forward(ctx, *args) of the subclass of _Function.")
 
@@ -83,7 +83,7 @@ class Function:
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        """Cotangents of the arguments; to be given by the subclass."""
+        """Cotangents of the arguments. The subclass gives them (else NotImplementedError)."""
         raise NotImplementedError("backward function should be customized: a static method "
                                   "backward(ctx, *grads) of the subclass of _Function.")
 
