@@ -24,12 +24,12 @@ from cellc_runtime.target import Target
 
 from . import __version__, backends
 from .ir.graph import Graph, Node
-from .ir.text import print_graph
 
 if TYPE_CHECKING:
     import hashlib
 
     from .backends.base import Build, Built
+    from .ir import printing
     from .loops import nest
     from .lower import budget as budgets
     from .lower import checks, instructions, lowering, memory, sizes
@@ -37,8 +37,9 @@ if TYPE_CHECKING:
     from .lower.kernel import Kernel
     from .lower.lowered import KeptBlock, Lowered
     from .passes import base, pipeline
-else:  # a program found in the cache needs none of these
+else:  # a program found in the cache needs few of these
     hashlib = lazy_module("hashlib")
+    printing = lazy_module("cellc_compiler.ir.printing")
     budgets, checks, instructions, lowering, machines, memory, sizes, nest, base, pipeline = (
         lazy_module(f"cellc_compiler.{name}")
         for name in ("lower.budget", "lower.checks", "lower.instructions", "lower.lowering",
@@ -154,7 +155,7 @@ def compile_program(
     if budget is not None and not has_gradient(graph):
         budget = None
     key = cache.make_key(
-        "program", print_graph(graph, spans=False), target.name, backend.version(),
+        "program", printing.print_graph(graph, spans=False), target.name, backend.version(),
         __version__, _source_stamp(), numerics, *(() if budget is None else (str(budget),)),
     )
     store = cache.default()
@@ -198,7 +199,7 @@ def compile_sized(
     target = backend.default_target()
     graph = sizes.stand_in(op, given, ways, attrs)
     key = cache.make_key(
-        "sized", print_graph(graph, spans=False), target.name, backend.version(),
+        "sized", printing.print_graph(graph, spans=False), target.name, backend.version(),
         __version__, _source_stamp(),
     )
     store = cache.default()
