@@ -23,7 +23,12 @@ class Expand(Pass):
 
     def run(self, graph: Graph) -> bool:
         """See the class."""
-        return rewrite(graph, _expand_but_turns if self.turns else _expand, again=True)
+        return rewrite(graph, _expand_but_turns if self.turns else _expand, again=True,
+                       asks=_expands)
+
+
+def _expands(op: str) -> bool:
+    return op in ("custom_grad", "recompute") or lookup(op).expand is not None
 
 
 def _expand_but_turns(b: Builder, node: Node) -> Sequence[Value] | None:
