@@ -27,8 +27,12 @@ class Expand(Pass):
                        asks=_expands)
 
 
+_BODIES = ("custom_grad", "recompute")
+"""Ops whose first region takes their place."""
+
+
 def _expands(op: str) -> bool:
-    return op in ("custom_grad", "recompute") or lookup(op).expand is not None
+    return op in _BODIES or lookup(op).expand is not None
 
 
 def _expand_but_turns(b: Builder, node: Node) -> Sequence[Value] | None:
@@ -36,7 +40,7 @@ def _expand_but_turns(b: Builder, node: Node) -> Sequence[Value] | None:
 
 
 def _expand(b: Builder, node: Node) -> Sequence[Value] | None:
-    if node.op in ("custom_grad", "recompute"):
+    if node.op in _BODIES:
         with b.at(scope=""):
             outputs, _ = clone_into(b, node.regions[0], node.operands)
         return outputs
