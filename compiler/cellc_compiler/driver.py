@@ -24,12 +24,12 @@ from cellc_runtime.target import Target
 
 from . import __version__, backends
 from .ir.graph import Graph, Node
-from .ir.text import print_graph
 
 if TYPE_CHECKING:
     import hashlib
 
     from .backends.base import Build, Built
+    from .ir import printing
     from .loops import nest
     from .lower import budget as budgets
     from .lower import checks, instructions, lowering, memory, placeholder_sizes
@@ -37,8 +37,9 @@ if TYPE_CHECKING:
     from .lower.kernel import Kernel
     from .lower.lowered import Lowered, PrecomputedBlock
     from .passes import base, pipeline
-else:  # a program found in the cache needs none of these
+else:  # a program found in the cache needs few of these
     hashlib = lazy_module("hashlib")
+    printing = lazy_module("cellc_compiler.ir.printing")
     (budgets, checks, instructions, lowering, machines, memory, placeholder_sizes, nest, base,
      pipeline) = (
         lazy_module(f"cellc_compiler.{name}")
@@ -155,7 +156,7 @@ def compile_program(
     if budget is not None and not has_gradient(graph):
         budget = None
     key = cache.make_key(
-        "program", print_graph(graph, spans=False), target.name, backend.version(),
+        "program", printing.print_graph(graph, spans=False), target.name, backend.version(),
         __version__, _source_stamp(), numerics, *(() if budget is None else (str(budget),)),
     )
     store = cache.default()
@@ -200,7 +201,7 @@ def compile_shape_polymorphic(
     target = backend.default_target()
     graph = placeholder_sizes.placeholder_graph(op, given, broadcasts, attrs)
     key = cache.make_key(
-        "sized", print_graph(graph, spans=False), target.name, backend.version(),
+        "sized", printing.print_graph(graph, spans=False), target.name, backend.version(),
         __version__, _source_stamp(),
     )
     store = cache.default()

@@ -13,7 +13,7 @@ matching, pickling.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import FrozenInstanceError
 from reprlib import recursive_repr
 from typing import Any, TypeVar, dataclass_transform, overload
@@ -96,30 +96,39 @@ def _made(cls: Any, frozen: bool, eq: bool, slots: bool, kw_only: bool) -> Any:
     for base in reversed(cls.__mro__[1:]):
         fields.update(getattr(base, _FIELDS, {}))
     fields.update(own)
+    home: list[Any] = []
+    added = _methods(cls, home, fields, frozen, eq, slots)
     if slots:
-        cls = _slotted(cls, own, fields)
-    setattr(cls, _FIELDS, fields)
+        cls = _slotted(cls, own, fields, added)
+    else:
+        for name, value in added.items():
+            setattr(cls, name, value)
+    home.append(cls)
+    return cls
+
+
+def _methods(
+    cls: Any, home: Sequence[Any], fields: dict[str, Field], frozen: bool, eq: bool, slots: bool
+) -> dict[str, Any]:
+    """What a class gets, by name: put into the one with slots before it is made, for each special
+    method set later makes Python go over all slots of the type."""
     given = cls.__dict__
     positional = tuple(f.name for f in fields.values() if f.init and not f.kw_only)
-    setattr(cls, "__match_args__", positional)  # noqa: B010 (mypy takes this name for itself)
+    added: dict[str, Any] = {_FIELDS: fields, "__match_args__": positional}
     if "__init__" not in given:
-        _stand_in(cls, "__init__", lambda: _init(cls, fields, frozen))
+        added["__init__"] = _stand_in(cls, home, "__init__", lambda c: _init(c, fields, frozen))
     if "__repr__" not in given:
-        cls.__repr__ = _repr
+        added["__repr__"] = _repr
     if eq and "__eq__" not in given:
-        _stand_in(cls, "__eq__", lambda: _eq(cls, fields))
+        added["__eq__"] = _stand_in(cls, home, "__eq__", lambda c: _eq(c, fields))
         if given.get("__hash__") is None:
-            if frozen:
-                _stand_in(cls, "__hash__", lambda: _hash(cls, fields))
-            else:
-                cls.__hash__ = None
+            added["__hash__"] = _stand_in(
+                cls, home, "__hash__", lambda c: _hash(c, fields)) if frozen else None
     if frozen:
-        cls.__setattr__ = _set_frozen
-        cls.__delattr__ = _delete_frozen
+        added |= {"__setattr__": _set_frozen, "__delattr__": _delete_frozen}
         if slots and "__getstate__" not in given:
-            cls.__getstate__ = _get_state
-            cls.__setstate__ = _set_state
-    return cls
+            added |= {"__getstate__": _get_state, "__setstate__": _set_state}
+    return added
 
 
 def _own_fields(cls: Any, kw_only: bool) -> dict[str, Field]:
@@ -142,9 +151,11 @@ def _own_fields(cls: Any, kw_only: bool) -> dict[str, Field]:
     return found
 
 
-def _slotted(cls: Any, own: dict[str, Field], fields: dict[str, Field]) -> Any:
+def _slotted(
+    cls: Any, own: dict[str, Field], fields: dict[str, Field], added: dict[str, Any]
+) -> Any:
     """The class again with a slot for each field of its own: slots cannot be added to a class."""
-    space = {k: v for k, v in cls.__dict__.items() if k not in own}
+    space = {k: v for k, v in cls.__dict__.items() if k not in own} | added
     space.pop("__dict__", None)
     space.pop("__weakref__", None)
     inherited = {name for name in fields if any(name in _slots(b) for b in cls.__mro__[1:])}
@@ -159,21 +170,28 @@ def _slots(cls: Any) -> tuple[str, ...]:
     return (found,) if isinstance(found, str) else tuple(found)
 
 
-def _stand_in(cls: Any, name: str, write: Callable[[], Any]) -> None:
-    """Put a method there that writes the real one in its own place when it is first called.
+def _stand_in(
+    cls: Any, home: Sequence[Any], name: str, write: Callable[[Any], Any]
+) -> Any:
+    """A method that writes the real one in its own place when it is first called.
 
     Two threads may both write it: the methods are equal, and either may stay.
+
+    Args:
+        cls: the class as it was written; `home` holds the one that gets the method.
+        write: gives the method of that class.
     """
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        (cls,) = home
         if cls.__dict__[name] is method:
-            setattr(cls, name, write())
+            setattr(cls, name, write(cls))
         return cls.__dict__[name](self, *args, **kwargs)
 
     method.__name__ = name
     method.__qualname__ = f"{cls.__qualname__}.{name}"
     method.__module__ = cls.__module__
-    setattr(cls, name, method)
+    return method
 
 
 def _init(cls: Any, fields: dict[str, Field], frozen: bool) -> Any:

@@ -25,7 +25,8 @@ _LATER = (
     "cellc.nn.layer", "cellc.nn.optim", "cellc.nn.loss", "cellc.nn.wrap",
     "cellc_compiler.autodiff", "cellc_compiler.build.objects", "cellc_compiler.backends.llvm",
     "cellc_compiler.lower.lowering", "cellc_compiler.passes.pipeline",
-    "cellc_compiler.interpret", "pathlib", "hashlib", "json",
+    "cellc_compiler.interpret", "cellc_compiler.ir.text", "cellc_compiler.ops.winograd",
+    "pathlib", "hashlib", "json",
 )  # fmt: skip
 """Modules that stay out until something needs them."""
 _MOST = 176

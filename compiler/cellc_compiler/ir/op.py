@@ -239,12 +239,22 @@ def register(cls: type[Op]) -> type[Op]:
     return cls
 
 
-@cache
+_OF_PASSES = ("blocked", "winograd")
+"""Modules of ops that only passes write."""
+
+
 def load_all() -> None:
     """Import every module of `cellc_compiler.ops`; the registry is complete afterwards."""
+    _load(())
+
+
+@cache
+def _load(but: tuple[str, ...]) -> None:
+    """Import the modules of `cellc_compiler.ops`, some excepted."""
     package = import_module("cellc_compiler.ops")
-    for info in pkgutil.iter_modules(package.__path__, "cellc_compiler.ops."):
-        import_module(info.name)
+    for info in pkgutil.iter_modules(package.__path__):
+        if info.name not in but:
+            import_module("cellc_compiler.ops." + info.name)
 
 
 def lookup(name: str) -> Op:
@@ -275,5 +285,13 @@ def has_effect(node: Node) -> bool:
 def all_ops() -> Iterator[Op]:
     """Every registered op, by name."""
     load_all()
+    for name in sorted(REGISTRY):
+        yield REGISTRY[name]
+
+
+def user_ops() -> Iterator[Op]:
+    """The ops that networks are written in, by name: the modules of those that only passes write
+    load when such an op is looked up."""
+    _load(_OF_PASSES)
     for name in sorted(REGISTRY):
         yield REGISTRY[name]

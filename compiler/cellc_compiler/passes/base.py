@@ -25,37 +25,47 @@ Rule = Callable[[Builder, Node], Sequence[Value] | None]
 """Given a node (operands already replaced), the values that replace its results, or None."""
 
 
-def rewrite(graph: Graph, rule: Rule, again: bool = False) -> bool:
+def rewrite(
+    graph: Graph, rule: Rule, again: bool = False, asks: Callable[[str], bool] | None = None
+) -> bool:
     """Rebuild a graph node by node, replacing those for which `rule` gives values.
 
     Args:
         again: ask `rule` about the nodes that replace others too, until it leaves all as they are.
+        asks: whether the rule may have an answer for an op (default: for all); the nodes of others
+            only get their operands.
     """
     changed = False
     table: dict[Value, Value] = {}
     fresh = Graph(graph.name)
+    nodes = fresh.nodes
     b = Builder(fresh)
+    asked: dict[str, bool] = {}
 
     def replaced(node: Node) -> bool:
         """Append a node or what replaces it; whether it is replaced."""
         nonlocal changed
-        for v in node.operands:
-            if v in table:
-                node.operands = [table.get(v, v) for v in node.operands]
-                break
+        if table and not table.keys().isdisjoint(node.operands):
+            node.operands = [table.get(v, v) for v in node.operands]
         for region in node.regions:
-            if rewrite(region, rule, again):
+            if rewrite(region, rule, again, asks):
                 changed = True
-        start = len(fresh.nodes)
+        known = asked.get(node.op)
+        if known is None:
+            known = asked[node.op] = asks is None or asks(node.op)
+        if not known:
+            nodes.append(node)
+            return False
+        start = len(nodes)
         b.span, b.scope = node.span, node.scope
         values = rule(b, node)
         if values is None:
-            del fresh.nodes[start:]
-            fresh.nodes.append(node)
+            del nodes[start:]
+            nodes.append(node)
             return False
         if again:
-            made = fresh.nodes[start:]
-            del fresh.nodes[start:]
+            made = nodes[start:]
+            del nodes[start:]
             for n in made:
                 replaced(n)
         _stands_for(node, values, table)
@@ -64,7 +74,7 @@ def rewrite(graph: Graph, rule: Rule, again: bool = False) -> bool:
     for node in graph.nodes:
         if replaced(node):
             changed = True
-    graph.nodes = fresh.nodes
+    graph.nodes = nodes
     graph.outputs = [table.get(v, v) for v in graph.outputs]
     graph.updates = [(old, table.get(new, new)) for old, new in graph.updates]
     return changed
@@ -87,10 +97,11 @@ def copy_graph(graph: Graph) -> Graph:
     for node in graph.nodes:
         copy = Node(
             node.op, [table[v] for v in node.operands], node.attrs, (),
-            tuple(copy_graph(r) for r in node.regions), span=node.span, scope=node.scope,
+            tuple(map(copy_graph, node.regions)), span=node.span, scope=node.scope,
         )
-        copy.results = tuple(Value(r.type, copy, r.index) for r in node.results)
-        table.update(zip(node.results, copy.results, strict=True))
+        copy.results = tuple([Value(r.type, copy, r.index) for r in node.results])
+        for r, made in zip(node.results, copy.results, strict=True):
+            table[r] = made
         out.nodes.append(copy)
     out.outputs = [table[v] for v in graph.outputs]
     out.updates = [(table[old], table[new]) for old, new in graph.updates]

@@ -26,11 +26,15 @@ class FoldConstants(Pass):
 
     def run(self, graph: Graph) -> bool:
         """See the class."""
-        return rewrite(graph, _fold)
+        return rewrite(graph, _fold, asks=_is_exact)
+
+
+def _is_exact(op: str) -> bool:
+    return lookup(op).exact
 
 
 def _fold(b: Builder, node: Node) -> Sequence[Value] | None:
-    if not lookup(node.op).exact or any(r.type.size > _FOLD_ELEMENTS for r in node.results):
+    if any(r.type.size > _FOLD_ELEMENTS for r in node.results):
         return None
     if any(r.dtype.is_float and r.dtype.itemsize == 2 for r in node.results):
         return None
@@ -51,9 +55,13 @@ class Simplify(Pass):
     def run(self, graph: Graph) -> bool:
         """See the class."""
         changed = False
-        while rewrite(graph, _simplify):
+        while rewrite(graph, _simplify, asks=_has_rule):
             changed = True
         return changed
+
+
+def _has_rule(op: str) -> bool:
+    return lookup(op).simplify is not None
 
 
 def _simplify(b: Builder, node: Node) -> Sequence[Value] | None:

@@ -15,11 +15,11 @@ class ComplexSums(Pass):
 
     def run(self, graph: Graph) -> bool:
         """See the class."""
-        return rewrite(graph, _split)
+        return rewrite(graph, _split, asks=lambda op: op == "reduce_sum")
 
 
 def _split(b: Builder, node: Node) -> Sequence[Value] | None:
-    if node.op != "reduce_sum" or not node.operands[0].dtype.is_complex:
+    if not node.operands[0].dtype.is_complex:
         return None
     x = node.operands[0]
     parts = [b.emit("reduce_sum", part, **node.attrs) for part in (b.real(x), b.imag(x))]

@@ -25,7 +25,12 @@ class Expand(Pass):
     def run(self, graph: Graph) -> bool:
         """See the class."""
         rule = _expand_but_cotangents if self.keep_cotangents else _expand
-        return rewrite(graph, rule, again=True)
+        return rewrite(graph, rule, again=True, asks=_expands)
+
+
+def _expands(name: str) -> bool:
+    op = lookup(name)
+    return op.inlined or op.expand is not None
 
 
 def _expand_but_cotangents(b: Builder, node: Node) -> Sequence[Value] | None:

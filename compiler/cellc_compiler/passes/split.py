@@ -32,7 +32,11 @@ class SplitReductions(Pass):
 
     def run(self, graph: Graph) -> bool:
         """See the class."""
-        return rewrite(graph, _split)
+        return rewrite(graph, _split, asks=_reduces)
+
+
+def _reduces(op: str) -> bool:
+    return lookup(op).reduction is not None
 
 
 def _split(b: Builder, node: Node) -> Sequence[Value] | None:

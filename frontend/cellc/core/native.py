@@ -29,8 +29,8 @@ class Body:
     """A function that may be answered natively, and the object that is called for it.
 
     Attributes:
+        call: is called in the function's place.
         fn: the function.
-        call: is called in its place.
         by_op: its first argument is the name of an op.
         any_shape: which op it comes to depends on no shape.
         types_only: some of its tensors are given for their types alone.
@@ -39,11 +39,11 @@ class Body:
     __slots__ = ("any_shape", "by_op", "call", "fn", "types_only")
 
     def __init__(
-        self, fn: Callable[..., Any], by_op: bool, any_shape: bool, types_only: bool
+        self, call: partial[Any], by_op: bool, any_shape: bool, types_only: bool
     ) -> None:
-        self.fn, self.by_op = fn, by_op
-        self.any_shape, self.types_only = any_shape, types_only
-        self.call: Any = partial(fn)
+        self.call: Any = call
+        self.fn: Callable[..., Any] = call.func
+        self.by_op, self.any_shape, self.types_only = by_op, any_shape, types_only
 
     def route(self, function: Callable[..., Any]) -> None:
         """Send calls to `function` from now on."""
@@ -65,7 +65,8 @@ class _First:
         return self._body.call(*args, **kwargs)
 
 
-_bodies: list[Body] = []
+_bodies: list[tuple[partial[Any], bool, bool, bool]] = []
+"""What makes each `Body`: there are hundreds, and most programs need none."""
 _makers: list[Callable[[Body], Callable[..., Any]]] = []
 _lock = threading.RLock()
 
@@ -74,7 +75,8 @@ def connect(make: Callable[[Body], Callable[..., Any]]) -> None:
     """Give each body, at its first call from now on, what answers its calls."""
     with _lock:
         _makers[:] = [make]
-        for body in _bodies:
+        for given in _bodies:
+            body = Body(*given)
             body.route(_First(body))
 
 
@@ -90,12 +92,14 @@ def native_body(
         by_op, any_shape, types_only: see `Body`.
     """
     def decorate(fn: F) -> F:
-        body = Body(fn, by_op, any_shape, types_only)
+        call = partial(fn)
+        given = call, by_op, any_shape, types_only
         with _lock:
-            _bodies.append(body)
+            _bodies.append(given)
             if _makers:
+                body = Body(*given)
                 body.route(_First(body))
-        return cast(F, body.call)  # it is called as `fn` is
+        return cast(F, call)  # it is called as `fn` is
 
     return decorate
 

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 BOXES = (list, dict, set, deque, bytearray, np.ndarray)
 """What can be changed in place, by functions of Python and numpy."""
+_HOLDERS = (*BOXES, tuple)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +97,12 @@ class _Emitted:
     node: Node
     value: Any
     mark: tuple[Any, ...]
+
+
+def _holds_others(value: Any) -> bool:
+    """Whether a value is a container or an iterator, each of which has a place of its own."""
+    return isinstance(value, _HOLDERS) or (
+        hasattr(type(value), "__next__") and isinstance(value, Iterator))  # the check of it is slow
 
 
 @dataclass(slots=True)
@@ -207,7 +214,7 @@ class State:
 
     def mark(self, value: Any) -> None:
         """A value came from outside, with all that it holds."""
-        if isinstance(value, (*BOXES, tuple, Iterator)):
+        if _holds_others(value):
             if id(value) in self.outside:
                 return
             self.outside[id(value)] = value
@@ -218,7 +225,7 @@ class State:
 
     def is_outside(self, value: Any) -> bool:
         """Whether a value was there before the trace."""
-        if isinstance(value, (*BOXES, tuple, Iterator)):
+        if _holds_others(value):
             return id(value) in self.outside or id(value) in self.unseen
         return id(value) not in self.made
 
@@ -251,7 +258,7 @@ class State:
     def note_read(self, target: Any, name: str) -> bool:
         """An attribute is read; whether its value comes from outside."""
         key = "attribute", id(target), name
-        if key in self.written or any(key == s.key() for s in self.inputs):
+        if key in self.written or (self.inputs and any(key == s.key() for s in self.inputs)):
             return False
         self.read[key] = Stored(target, name)
         return True

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from cellc_compiler.ir.op import INTS, REQUIRED, Op, all_ops
+from cellc_compiler.ir.op import INTS, REQUIRED, Op, user_ops
 from cellc_runtime.dtypes import float32
 from cellc_runtime.lazy import names_of
 
@@ -77,13 +77,13 @@ ALIASES = {
 
 def generated_functions() -> dict[str, Callable[..., Any]]:
     """Every function the op definitions ask for, by name."""
-    found = {op.function: make_function(op) for op in all_ops() if op.function}
+    found = {op.function: make_function(op) for op in user_ops() if op.function}
     return found | {alias: found[name] for alias, name in ALIASES.items()}
 
 
 def generated_methods() -> dict[str, Callable[..., Any]]:
     """Every Tensor method the op definitions ask for, by name."""
-    return {op.method: make_function(op) for op in all_ops() if op.method}
+    return {op.method: make_function(op) for op in user_ops() if op.method}
 
 
 FUNCTIONS = generated_functions()

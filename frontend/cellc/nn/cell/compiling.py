@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from cellc_compiler.ir.binary import graph_to_bytes
+from cellc_runtime.lazy import lazy_module
 
 from .recomputation import Recomputation
+
+if TYPE_CHECKING:
+    from cellc_compiler.ir import binary
+else:
+    binary = lazy_module("cellc_compiler.ir.binary")
 
 
 class Compiling(Recomputation):
@@ -54,7 +59,7 @@ class Compiling(Recomputation):
     def get_func_graph_proto(self) -> bytes | None:
         """The graph compiled last, in the binary form `graph_from_bytes` reads; None before."""
         entries: list[Any] = self._entries.entries.values()
-        return graph_to_bytes(entries[-1].traced.graph) if entries else None
+        return binary.graph_to_bytes(entries[-1].traced.graph) if entries else None
 
     # --- older names ----------------------------------------------------------------------------
 
