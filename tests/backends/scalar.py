@@ -25,7 +25,7 @@ from cellc_compiler.loops.expr import Expr
 from cellc_compiler.loops.nest import Nest, Phase, Reduce, Scratch, Store, walk
 from cellc_compiler.lower.kernel import Kernel
 from cellc_compiler.lower.machine import Machine, Memory, NoRule
-from cellc_compiler.lower.plan import KernelPlan, Step
+from cellc_compiler.lower.plan import KernelPlan, Step, operand, result
 from cellc_runtime.device import HostDevice
 from cellc_runtime.program import Program
 from cellc_runtime.target import Target
@@ -152,7 +152,7 @@ class ScalarMachine(Machine):
         f, values, count = Fn(), [*node.operands, *node.results], len(node.operands)
         buffers = [Buffer(f, f.pointer(i), v.dtype, v.shape) for i, v in enumerate(values)]
         rule(f, node, buffers[:count], buffers[count:])
-        roles = [*(f"in{i}" for i in range(count)), *(f"out{i}" for i in range(len(node.results)))]
+        roles = [*map(operand, range(count)), *map(result, range(len(node.results)))]
         return KernelPlan((Step(f.kernel(len(values)), tuple(roles)),))
 
     def nest(self, nest: Nest, streamed: Collection[Value]) -> tuple[Kernel, list[Any]]:
