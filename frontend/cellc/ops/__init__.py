@@ -27,7 +27,6 @@ from . import (
     functional_join,
     functional_linalg,
     functional_math,
-    functional_more,
     functional_nn,
     functional_random,
     functional_reduce,
@@ -35,6 +34,7 @@ from . import (
     functional_solve,
     functional_sort,
     functional_special,
+    functional_statistics,
     functional_window,
 )
 from .functional_array import *  # noqa: F403
@@ -46,7 +46,6 @@ from .functional_index import *  # noqa: F403
 from .functional_join import *  # noqa: F403
 from .functional_linalg import *  # noqa: F403
 from .functional_math import *  # noqa: F403
-from .functional_more import *  # noqa: F403
 from .functional_nn import *  # noqa: F403
 from .functional_random import *  # noqa: F403
 from .functional_reduce import *  # noqa: F403
@@ -54,6 +53,7 @@ from .functional_scatter import *  # noqa: F403
 from .functional_solve import *  # noqa: F403
 from .functional_sort import *  # noqa: F403
 from .functional_special import *  # noqa: F403
+from .functional_statistics import *  # noqa: F403
 from .functional_window import *  # noqa: F403
 from .methods import install as install_methods
 
@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from ..transforms.vmap import vmap as vmap
     from ._norms import matrix_norm as matrix_norm
     from .functional_attention import *  # noqa: F403
+    from .functional_blocks import *  # noqa: F403
     from .functional_control import *  # noqa: F403
     from .functional_fourier import *  # noqa: F403
     from .functional_host import *  # noqa: F403
@@ -82,6 +83,8 @@ if TYPE_CHECKING:
     from .functional_orthogonal import pinv as pinv
     from .functional_orthogonal import qr as qr
     from .functional_orthogonal import svd as svd
+    from .functional_sampling import *  # noqa: F403
+    from .functional_tapers import *  # noqa: F403
     from .functional_volume import *  # noqa: F403
 else:
     from ._generated import *  # noqa: F403
@@ -90,7 +93,7 @@ _FAMILIES: tuple[ModuleType, ...] = (
     _generated, functional_create, functional_array, functional_join, functional_grid,
     functional_index, functional_linalg, functional_math, functional_special,
     functional_nn, functional_random, functional_reduce, functional_sort, functional_window,
-    functional_scatter, functional_more,
+    functional_scatter, functional_statistics,
     functional_band, functional_solve, functional_classes,
 )
 
@@ -99,6 +102,9 @@ install_methods()
 dispatch.install(EagerEngine())
 
 _LATER = {
+    ".functional_blocks": "batch_to_space_nd channel_shuffle space_to_batch_nd",
+    ".functional_sampling": "affine_grid grid_sample iou",
+    ".functional_tapers": "bartlett_window blackman_window hamming_window kaiser_window",
     "..transforms.gradient": "GradOperation get_grad grad value_and_grad",
     ".functional_control": "cond fori_loop scan while_loop",
     ".functional_host": "print_ py_func",
@@ -110,7 +116,8 @@ _LATER = {
     ".functional_loss":
         "binary_cross_entropy binary_cross_entropy_with_logits cosine_embedding_loss "
         "cosine_similarity cross_entropy gaussian_nll_loss hinge_embedding_loss huber_loss kl_div "
-        "l1_loss margin_ranking_loss mse_loss multilabel_margin_loss multilabel_soft_margin_loss "
+        "l1_loss margin_ranking_loss mse_loss multi_margin_loss "
+        "multilabel_margin_loss multilabel_soft_margin_loss "
         "nll_loss smooth_l1_loss soft_margin_loss triplet_margin_loss",
     "..transforms.jacobian": "jacfwd jacrev jvp vjp", "..transforms.taylor": "derivative jet",
     "..transforms.vmap": "vmap", "._norms": "matrix_norm",

@@ -11,15 +11,15 @@ from . import (
     host_primitives,
     mapping,
     primitives,
-    primitives_more,
     primitives_optim,
     primitives_space,
+    primitives_statistics,
     summary,
 )
 from .primitive import Primitive
 
 PRIMITIVES = {
-    "Primitive": Primitive, **primitives.PRIMITIVES, **primitives_more.PRIMITIVES,
+    "Primitive": Primitive, **primitives.PRIMITIVES, **primitives_statistics.PRIMITIVES,
     **primitives_space.PRIMITIVES, **primitives_optim.PRIMITIVES,
     **{name: getattr(module, name) for module in (host_primitives, summary, mapping)
        for name in module.__all__},

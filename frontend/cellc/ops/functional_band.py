@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 
 from ..core.dispatch import apply
+from ..core.native import native
 from ..tensors.promotion import cast_to
 from ..tensors.tensor import Tensor
 from . import functional_array as fa
+from . import functional_grid as fg
 from . import functional_linalg as fl
 from . import functional_math as m
 from . import functional_window as win
@@ -332,7 +334,21 @@ def bidense(
     return out if bias is None else m.add(out, tensor(bias, what, "bias"))
 
 
+@native
+def matrix_band_part(x: Tensor, lower: Any, upper: Any) -> Tensor:
+    """A band around the diagonal, zeros elsewhere. Source: `mindspore.ops.matrix_band_part`.
+
+    Args:
+        lower: diagonals kept below the main one; negative keeps all.
+        upper: diagonals kept above the main one; negative keeps all.
+    """
+    t = tensor(x, "matrix_band_part", "x")
+    low, high = (integer(v, "matrix_band_part", "a bound") for v in (lower, upper))
+    out = t if low < 0 else fg.triu(t, -low)
+    return out if high < 0 else fg.tril(out, high)
+
+
 __all__ = [
-    "bidense", "col2im", "matrix_diag", "matrix_diag_part", "matrix_set_diag", "mirror_pad",
-    "padding",
+    "bidense", "col2im", "matrix_band_part", "matrix_diag", "matrix_diag_part",
+    "matrix_set_diag", "mirror_pad", "padding",
 ]

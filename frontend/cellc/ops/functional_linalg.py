@@ -14,10 +14,11 @@ from ..core.native import native, native_body
 from ..tensors.promotion import operands
 from ..tensors.tensor import Tensor
 from . import functional_array as fa
+from . import functional_create as fc
 from . import functional_grid as fg
 from . import functional_join as fj
 from . import functional_math as m
-from .arguments import axis_of, ints, is_int, tensor
+from .arguments import axis_of, integer, ints, is_int, tensor
 
 Ints = tuple[int, ...]
 
@@ -414,7 +415,39 @@ def _contract(
     return fa.reshape(product, tuple(lengths[c] for c in out)), out
 
 
+@native
+def adjoint(x: Tensor) -> Tensor:
+    """The last two axes exchanged, complex numbers conjugated. Source: `mindspore.ops.adjoint`."""
+    return m.conj(fa.swapaxes(tensor(x, "adjoint", "x"), -1, -2))
+
+
+@native
+def matrix_power(input: Tensor, n: int) -> Tensor:
+    """Square matrices multiplied with themselves n times, n not negative.
+
+    Raises:
+        ValueError: no square matrices, or `n` is negative.
+
+    Source: `mindspore.ops.matrix_power`.
+    """
+    x, count = tensor(input, "matrix_power"), integer(n, "matrix_power", "n")
+    if x.ndim < 2 or x.shape[-1] != x.shape[-2] or count < 0:
+        raise ValueError(f"For 'matrix_power', square matrices and n >= 0 are needed, but got "
+                         f"shape {x.shape} and n={count}; negative powers need an inverse.")
+    if not count:
+        return fa.broadcast_to(fc.eye(x.shape[-1], None, x.dtype), x.shape)
+    out: Tensor | None = None
+    while count:
+        if count & 1:
+            out = x if out is None else matmul(out, x)
+        count >>= 1
+        x = matmul(x, x) if count else x
+    assert out is not None
+    return out
+
+
 __all__ = [
-    "addbmm", "addmm", "addmv", "addr", "baddbmm", "batch_dot", "bmm", "cross", "dot", "einsum",
-    "ger", "inner", "kron", "matmul", "mm", "mv", "outer", "tensor_dot",
+    "addbmm", "addmm", "addmv", "addr", "adjoint", "baddbmm", "batch_dot", "bmm", "cross",
+    "dot", "einsum", "ger", "inner", "kron", "matmul", "matrix_power", "mm", "mv", "outer",
+    "tensor_dot",
 ]

@@ -534,10 +534,41 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean
     return _reduced(cast_to(each, x.dtype), reduction, what)
 
 
+@native
+def multi_margin_loss(
+    input: Tensor, target: Tensor, p: int = 1, margin: float = 1, weight: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """The hinge loss of class scores (n, c). Source: `mindspore.ops.multi_margin_loss`.
+
+    Args:
+        p: the power of the hinge, 1 or 2.
+        weight: of each class.
+
+    Raises:
+        ValueError: `p` is neither 1 nor 2, or other shapes than (n, c) and (n).
+    """
+    x, y = tensor(input, "multi_margin_loss"), tensor(target, "multi_margin_loss", "target")
+    if p not in (1, 2):
+        raise ValueError(f"For 'multi_margin_loss', 'p' must be 1 or 2, but got {p}.")
+    if x.ndim != 2 or y.shape != x.shape[:1]:
+        raise ValueError(f"For 'multi_margin_loss', shapes (n, c) and (n) are needed, but got "
+                         f"{x.shape} and {y.shape}.")
+    label = fa.reshape(cast_to(y, int64), (-1, 1))
+    own: Tensor = apply("gather_elements", x, label, dim=1)
+    hinge = m.maximum(m.add(m.sub(x, own), float(margin)), 0.0)
+    hinge = m.mul(hinge, hinge) if p == 2 else hinge
+    if weight is not None:
+        hinge = m.mul(hinge, apply("gather", weight, label, axis=0))
+    cells = apply("iota", shape=x.shape, axis=1, dtype=int64)
+    each = fr.sum(m.where(m.eq(cells, label), 0.0, hinge), 1)
+    return _reduced(m.div(each, float(x.shape[1])), reduction, "multi_margin_loss")
+
+
 __all__ = [
     "binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss",
     "cosine_similarity", "cross_entropy", "gaussian_nll_loss", "hinge_embedding_loss",
-    "huber_loss", "kl_div", "l1_loss", "margin_ranking_loss", "mse_loss",
+    "huber_loss", "kl_div", "l1_loss", "margin_ranking_loss", "mse_loss", "multi_margin_loss",
     "multilabel_margin_loss", "multilabel_soft_margin_loss", "nll_loss", "smooth_l1_loss",
     "soft_margin_loss", "triplet_margin_loss",
 ]

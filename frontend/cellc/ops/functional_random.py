@@ -18,9 +18,10 @@ from ..tensors.seed import Generator, next_key, stream_of
 from ..tensors.tensor import Tensor
 from . import functional_join as fj
 from . import functional_math as m
+from . import functional_nn as fn
 from . import functional_reduce as fr
 from . import functional_sort as fo
-from .arguments import Ints, boolean, dtype_of, integer, is_int, number, shape_of, tensor
+from .arguments import Ints, axis_of, boolean, dtype_of, integer, is_int, number, shape_of, tensor
 
 Seed = int | Generator | None
 """A seed, the stream of a Primitive that was made with one, or neither."""
@@ -317,9 +318,33 @@ def rrelu(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3) -> Tensor:
     return m.where(m.ge(x, 0), x, m.mul(x, slope))
 
 
+def gumbel_softmax(logits: Tensor, tau: float = 1.0, hard: bool = False, dim: int = -1) -> Tensor:
+    """A softmax of logits with Gumbel noise. Source: `mindspore.ops.gumbel_softmax`.
+
+    Args:
+        tau: the temperature, above 0.
+        hard: the result is one-hot; its gradient is that of the soft one.
+
+    Raises:
+        ValueError: `tau` is not positive.
+    """
+    x = tensor(logits, "gumbel_softmax", "logits")
+    if number(tau, "gumbel_softmax", "tau") <= 0:
+        raise ValueError(f"For 'gumbel_softmax', 'tau' must be above 0, but got {tau}.")
+    drawn = m.sub(1.0, rand_like(x))  # in (0, 1]
+    noise = m.neg(apply("log", m.add(m.neg(apply("log", drawn)), 1e-20)))
+    soft = fn.softmax(m.div(m.add(x, noise), float(tau)), dim)
+    if not hard:
+        return soft
+    a = axis_of(dim, x.ndim, "gumbel_softmax", "dim")
+    cells = apply("iota", shape=x.shape, axis=a, dtype=int64)
+    best = cast_to(m.eq(cells, fr.argmax(soft, a, True)), x.dtype)
+    return m.add(apply("stop_gradient", m.sub(best, soft)), soft)
+
+
 __all__ = [
-    "bernoulli", "dropout", "dropout1d", "dropout2d", "dropout3d", "laplace", "multinomial",
-    "normal", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like",
-    "random_categorical", "randperm", "rrelu", "shuffle", "standard_laplace", "standard_normal",
-    "uniform",
+    "bernoulli", "dropout", "dropout1d", "dropout2d", "dropout3d", "gumbel_softmax", "laplace",
+    "multinomial", "normal", "rand", "rand_like", "randint", "randint_like", "randn",
+    "randn_like", "random_categorical", "randperm", "rrelu", "shuffle", "standard_laplace",
+    "standard_normal", "uniform",
 ]

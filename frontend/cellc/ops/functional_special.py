@@ -11,7 +11,7 @@ from typing import Any
 from cellc_runtime.dtypes import complex128, float64
 
 from ..core.dispatch import apply
-from ..core.native import native, native_body
+from ..core.native import native, native_body, native_of_types
 from ..tensors.promotion import (
     cast_to,
     constant,
@@ -19,7 +19,10 @@ from ..tensors.promotion import (
     operands,
 )
 from ..tensors.tensor import Tensor
-from .arguments import tensor
+from . import functional_array as fa
+from . import functional_create as fc
+from . import functional_math as m
+from .arguments import number, tensor
 from .functional_math import (
     _true_div,
     abs,
@@ -238,8 +241,95 @@ def nan_to_num(
     return where(isneginf(x), constant(-top if neginf is None else float(neginf), x.dtype), x)
 
 
+@native
+def approximate_equal(x: Tensor, y: Tensor, tolerance: float = 1e-5) -> Tensor:
+    """Whether |x - y| < tolerance. Source: `mindspore.ops.approximate_equal`."""
+    return m.lt(m.abs(m.sub(x, y)), number(tolerance, "approximate_equal", "tolerance"))
+
+
+@native
+def ldexp(x: Tensor, other: Tensor) -> Tensor:
+    """x * 2**other. Source: `mindspore.ops.ldexp`."""
+    return m.mul(tensor(x, "ldexp", "x"), m.exp2(inexact(tensor(other, "ldexp", "other"))))
+
+
+@native
+def truncate_div(x: Any, y: Any) -> Tensor:
+    """x / y, of ints cut towards zero. Source: `mindspore.ops.truncate_div`."""
+    a, b = operands("truncate_div", x, y)
+    return m.div(a, b, rounding_mode=None if a.dtype.is_inexact else "trunc")
+
+
+def truncate_mod(x: Any, y: Any) -> Tensor:
+    """The rest of x / y, of the sign of x. Source: `mindspore.ops.truncate_mod`."""
+    return m.fmod(x, y)
+
+
+@native_of_types
+def type_as(input: Tensor, other: Tensor) -> Tensor:
+    """`input` in the element type of `other`. Source: `mindspore.ops.type_as`."""
+    return cast_to(tensor(input, "type_as"), tensor(other, "type_as", "other").dtype)
+
+
+def is_nonzero(input: Tensor) -> Tensor:
+    """Whether the one element is not zero.
+
+    Raises:
+        ValueError: there are more or fewer elements than one.
+
+    Source: `mindspore.ops.is_nonzero`.
+    """
+    x = tensor(input, "is_nonzero")
+    if x.size != 1:
+        raise ValueError(f"For 'is_nonzero', one element is needed, but got shape {x.shape}.")
+    return m.ne(fa.reshape(x, ()), 0)
+
+
+def eps(x: Tensor) -> Tensor:
+    """The distance of 1 to the next number of the type, everywhere.
+
+    Raises:
+        TypeError: no tensor of floats.
+
+    Source: `mindspore.ops.eps`.
+    """
+    t = tensor(x, "eps", "x")
+    if not t.dtype.is_float:
+        raise TypeError(f"For 'eps', a float tensor is needed, but got {t.dtype}.")
+    return fc.full_like(t, {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23}.get(
+        t.dtype.name, 2.0**-52))
+
+
+# Other names of functions.
+equal = m.eq
+not_equal = m.ne
+less = m.lt
+less_equal = m.le
+greater = m.gt
+greater_equal = m.ge
+arctan2 = atan2
+inv = m.reciprocal
+tensor_add = m.add
+tensor_sub = m.sub
+tensor_mul = m.mul
+tensor_div = m.true_divide
+tensor_pow = m.pow
+tensor_floordiv = m.floor_divide
+tensor_mod = m.remainder
+tensor_gt = m.gt
+tensor_ge = m.ge
+tensor_lt = m.lt
+tensor_le = m.le
+floordiv = m.floor_divide
+floormod = m.remainder
+
+
 __all__ = [
-    "accumulate_n", "addcdiv", "addcmul", "addn", "angle", "atan2", "clip_by_value", "copysign",
-    "deg2rad", "float_power", "heaviside", "hypot", "lerp", "logaddexp", "logaddexp2", "logit",
-    "nan_to_num", "polar", "rad2deg", "sinc", "view_as_real", "xdivy", "xlogy",
+    "accumulate_n", "addcdiv", "addcmul", "addn", "angle", "approximate_equal", "arctan2",
+    "atan2", "clip_by_value", "copysign", "deg2rad", "eps", "equal", "float_power", "floordiv",
+    "floormod", "greater", "greater_equal", "heaviside", "hypot", "inv", "is_nonzero", "ldexp",
+    "lerp", "less", "less_equal", "logaddexp", "logaddexp2", "logit", "nan_to_num", "not_equal",
+    "polar", "rad2deg", "sinc", "tensor_add", "tensor_div", "tensor_floordiv", "tensor_ge",
+    "tensor_gt", "tensor_le", "tensor_lt", "tensor_mod", "tensor_mul", "tensor_pow",
+    "tensor_sub", "truncate_div", "truncate_mod", "type_as", "view_as_real", "xdivy", "xlogy",
 ]

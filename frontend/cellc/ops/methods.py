@@ -31,17 +31,17 @@ from . import functional_index as fi
 from . import functional_join as fj
 from . import functional_linalg as fl
 from . import functional_math as m
-from . import functional_more as fm
 from . import functional_nn as fn
 from . import functional_random as rnd
 from . import functional_reduce as fr
 from . import functional_scatter as fs
 from . import functional_sort as fo
 from . import functional_special as fx
+from . import functional_statistics as st
 from . import functional_window as fw
 from ._generated import ALIASES, generated_methods, make_function
 from .arguments import is_int
-from .methods_more import METHODS, in_place, index_add
+from .methods_overloaded import METHODS, in_place, index_add
 
 # --- operators ------------------------------------------------------------------------------------
 
@@ -618,8 +618,8 @@ _AS_THEY_ARE: tuple[Any, ...] = (
     fw.unfold,
     fl.addbmm, fl.addmm, fl.addmv, fl.addr, fl.baddbmm, fl.bmm, fl.dot, fl.cross, fl.inner,
     fl.matmul, fl.mm, fl.outer, fn.softmax, rnd.multinomial,
-    fm.adjoint, fm.cov, fm.histc, fm.ldexp, fm.matrix_power, fm.nanquantile,
-    fm.quantile, fm.renorm, fm.top_k, fw.fold,
+    fl.adjoint, st.cov, st.histc, fx.ldexp, fl.matrix_power, st.nanquantile,
+    st.quantile, st.renorm, st.top_k, fw.fold,
 )
 
 _METHODS: dict[str, Any] = {

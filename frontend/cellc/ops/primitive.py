@@ -1,7 +1,7 @@
 """What a primitive is: a function of the functional API with some of its arguments fixed.
 
-The primitives themselves are in `primitives`, `primitives_more` and `host_primitives`, which load
-when one is asked for.
+The primitives themselves are in `primitives`, `primitives_*` and `host_primitives`, which load when
+one is asked for.
 
 Source: `mindspore.ops.Primitive`.
 """

@@ -39,7 +39,7 @@ from . import functional_scatter as fs
 from . import functional_sort as fo
 from . import functional_special as fx
 from . import functional_window as win
-from . import methods_more
+from . import methods_overloaded
 from ._generated import make_function
 from .arguments import axis_of
 from .primitive import Primitive as Primitive
@@ -369,7 +369,7 @@ def _scatter_with_axis(input_x: Tensor, indices: Tensor, update: Tensor, axis: i
 
 
 def _index_put(x1: Tensor, x2: Tensor, indices: Any, accumulate: int) -> Tensor:
-    return methods_more.index_put(x1, indices, x2, accumulate)
+    return methods_overloaded.index_put(x1, indices, x2, accumulate)
 
 
 def _index_fill(x: Tensor, dim: Any, index: Tensor, value: Any) -> Tensor:
@@ -433,7 +433,7 @@ _PLAIN: dict[str, Callable[..., Any]] = {
     "Fills": fc.fills, "Ones": fc.ones, "Zeros": fc.zeros, "OnesLike": fc.ones_like,
     "ZerosLike": fc.zeros_like, "LinSpace": fc.linspace, "ScalarToTensor": fc.scalar_to_tensor,
     "GatherD": fi.gather_elements, "GatherNd": fi.gather_nd, "ScatterNd": fi.scatter_nd,
-    "IndexFill": _index_fill, "MaskedScatter": methods_more.masked_scatter,
+    "IndexFill": _index_fill, "MaskedScatter": methods_overloaded.masked_scatter,
     "PopulationCount": fs.population_count,
     "TensorScatterUpdate": fi.tensor_scatter_update, "TensorScatterAdd": fi.tensor_scatter_add,
     "TensorScatterSub": fi.tensor_scatter_sub, "TensorScatterMul": fi.tensor_scatter_mul,
@@ -541,7 +541,7 @@ _WITH_INIT: dict[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
     "ScatterAddWithAxis": (_scatter_with_axis, {"axis": 0}),
     "IndexPut": (_index_put, {"accumulate": 0}),
     "ReverseSequence": (fs.reverse_sequence, {"seq_dim": REQUIRED, "batch_dim": 0}),
-    "FillDiagonal": (methods_more.fill_diagonal, {"fill_value": REQUIRED, "wrap": False}),
+    "FillDiagonal": (methods_overloaded.fill_diagonal, {"fill_value": REQUIRED, "wrap": False}),
     "IndexAdd": (_index_add, {"axis": REQUIRED, "use_lock": True, "check_index_bound": True}),
     "InplaceUpdate": (_inplace_update, {"indices": REQUIRED}),
     "TensorScatterElements": (

@@ -16,11 +16,12 @@ from . import functional_band as band
 from . import functional_classes as classes
 from . import functional_create as fc
 from . import functional_join as fj
+from . import functional_linalg as fl
 from . import functional_math as m
-from . import functional_more as more
 from . import functional_orthogonal as orthogonal
 from . import functional_random as rnd
 from . import functional_reduce as fr
+from . import functional_sampling as sa
 from . import functional_solve as solve
 from . import functional_sort as fo
 from . import functional_volume as volume
@@ -132,7 +133,7 @@ def _dropped(x: Tensor, keep_prob: float) -> Pair:
 
 def _sampled(input_x: Tensor, grid: Tensor, interpolation_mode: str, padding_mode: str,
              align_corners: bool) -> Tensor:
-    return more.grid_sample(input_x, grid, interpolation_mode, padding_mode, align_corners)
+    return sa.grid_sample(input_x, grid, interpolation_mode, padding_mode, align_corners)
 
 
 def _resized(mode: str, what: str) -> Callable[..., Tensor]:
@@ -276,7 +277,7 @@ _WITH_INIT: dict[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
     "GridSampler2D": (_sampled, _GRID), "GridSampler3D": (_sampled, _GRID),
     "Im2Col": (_columns, {"ksizes": REQUIRED, "strides": 1, "dilations": 1, "pads": 0}),
     "LogSpace": (_log_space, {"steps": 10, "base": 10, "dtype": float32}),
-    "MatrixPower": (more.matrix_power, {"n": REQUIRED}),
+    "MatrixPower": (fl.matrix_power, {"n": REQUIRED}),
     "MatrixSolve": (solve.matrix_solve, {"adjoint": False}),
     "MatrixTriangularSolve": (_triangular, {"lower": True, "adjoint": False}),
     "MaxPool3D": (_volume_pool("max", "MaxPool3D"), {

@@ -1,4 +1,4 @@
-"""Compositions of `ops.functional_more`: both modes, numpy's results, gradients, errors."""
+"""Compositions of ops: both modes, numpy's results, gradients, errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensor methods beyond those that are functions as they are.
+"""Tensor methods with arguments of their own, or in two forms.
 
 Methods that MindSpore gives two sets of arguments (`axis` and `keepdims`, or `dim` and
 `keepdim`), methods about memory and bookkeeping, and small compositions.
@@ -33,7 +33,6 @@ from . import functional_index as fi
 from . import functional_join as fj
 from . import functional_linalg as fl
 from . import functional_math as m
-from . import functional_more as more
 from . import functional_random as rnd
 from . import functional_reduce as fr
 from . import functional_scatter as fs
@@ -489,7 +488,7 @@ METHODS: dict[str, Any] = {
     "bernoulli": bernoulli, "diagonal": aliased(fg.diagonal, axis1="dim1", axis2="dim2"),
     "float_power": aliased(fx.float_power, other="exponent"),
     "multiply": aliased(m.mul, value="other"),
-    "approximate_equal": aliased(more.approximate_equal, other="y"),
+    "approximate_equal": aliased(fx.approximate_equal, other="y"),
     "cholesky": solve.cholesky, "cholesky_inverse": solve.cholesky_inverse,
     "cholesky_solve": solve.cholesky_solve, "col2im": band.col2im, "det": solve.det,
     "ger": fl.ger, "igamma": classes.igamma, "igammac": classes.igammac, "inv": solve.inverse,

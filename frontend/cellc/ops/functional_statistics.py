@@ -1,0 +1,254 @@
+"""Statistics of tensors: covariance, quantiles, histograms, distances, norms and kin.
+
+Source: the functions of the same names in `mindspore.ops`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+
+from cellc_runtime.dtypes import DType, float32, int32, int64
+
+from ..core.dispatch import apply
+from ..core.native import native
+from ..tensors.promotion import cast_to, inexact, is_scalar
+from ..tensors.tensor import Tensor
+from . import functional_array as fa
+from . import functional_create as fc
+from . import functional_join as fj
+from . import functional_linalg as fl
+from . import functional_math as m
+from . import functional_reduce as fr
+from . import functional_sort as fo
+from . import functional_special as fx
+from .arguments import axis_of, dtype_of, integer, number, tensor
+
+
+def bucketize(input: Tensor, boundaries: Any, *, right: bool = False) -> Tensor:
+    """The bucket (int32) of each element between ascending boundaries.
+
+    Raises:
+        TypeError: the boundaries are no list.
+
+    Source: `mindspore.ops.bucketize`.
+
+    Args:
+        right: a boundary belongs to the bucket above it.
+    """
+    x = tensor(input, "bucketize")
+    if not isinstance(boundaries, (list, tuple)):
+        raise TypeError(f"For 'bucketize', 'boundaries' must be a list, but got {boundaries!r}.")
+    edges = Tensor(list(boundaries), float32 if not x.dtype.is_float else x.dtype)
+    values = x if x.dtype.is_float else cast_to(x, float32)
+    return fo.searchsorted(edges, values, out_int32=True, right=bool(right))
+
+
+def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
+    """Every choice of r elements of a vector, as rows.
+
+    Raises:
+        ValueError: the input is no vector, or `r` is negative.
+
+    Source: `mindspore.ops.combinations`.
+    """
+    x, n = tensor(input, "combinations"), integer(r, "combinations", "r")
+    if x.ndim != 1 or n < 0:
+        raise ValueError(f"For 'combinations', a vector and r >= 0 are needed, but got shape "
+                         f"{x.shape} and r={n}.")
+    choose = itertools.combinations_with_replacement if with_replacement else \
+        itertools.combinations
+    found = np.array(list(choose(range(x.shape[0]), n)), np.int64).reshape(-1, n)
+    out: Tensor = apply("gather", x, Tensor._from_array(found), axis=0)
+    return out
+
+
+@native
+def cov(input: Tensor, *, correction: int = 1, fweights: Tensor | None = None,
+        aweights: Tensor | None = None) -> Tensor:
+    """The covariance matrix of variables (rows). Source: `mindspore.ops.cov`.
+
+    Args:
+        correction: what is subtracted from the number of observations.
+        fweights: how often each observation counts.
+        aweights: the weight of each observation.
+
+    Raises:
+        ValueError: the input has more than 2 axes.
+    """
+    x = inexact(tensor(input, "cov"))
+    if x.ndim > 2:
+        raise ValueError(f"For 'cov', at most 2 axes are possible, but got {x.ndim}.")
+    x = fa.reshape(x, (1, -1)) if x.ndim < 2 else x
+    weights = [cast_to(tensor(w, "cov", "weights"), x.dtype)
+               for w in (fweights, aweights) if w is not None]
+    w = fc.ones((x.shape[1],), x.dtype) if not weights else \
+        weights[0] if len(weights) == 1 else m.mul(*weights)
+    total = fr.sum(w)
+    apart = m.sub(x, m.div(fr.sum(m.mul(x, w), 1, True), total))
+    less: Any = float(correction)
+    if aweights is not None:
+        less = m.div(m.mul(fr.sum(m.mul(w, cast_to(aweights, x.dtype))), less), total)
+    products = fl.matmul(m.mul(apart, w), fa.transpose(m.conj(apart), (1, 0)))
+    return fa.squeeze(m.div(products, m.maximum(m.sub(total, less), 0.0)))
+
+
+def histc(input: Tensor, bins: int = 100, min: float = 0.0, max: float = 0.0) -> Tensor:
+    """How many elements each of equal bins holds, in the type of the input.
+
+    Raises:
+        ValueError: no bins, or `min` exceeds `max`.
+
+    Source: `mindspore.ops.histc`.
+
+    Args:
+        min: the lowest edge; with min == max the smallest and largest element are the edges.
+        max: the highest edge, which belongs to the last bin.
+    """
+    x = fa.ravel(tensor(input, "histc"))
+    n = integer(bins, "histc", "bins")
+    if n < 1 or min > max:
+        raise ValueError(f"For 'histc', bins >= 1 and min <= max are needed, but got {n}, {min} "
+                         f"and {max}.")
+    t = inexact(x)
+    low: Any = fr.amin(t) if min == max else float(min)
+    high: Any = fr.amax(t) if min == max else float(max)
+    width = m.sub(high, low)
+    flat = m.eq(width, 0) if isinstance(width, Tensor) else None
+    if flat is not None:
+        low, width = m.where(flat, m.sub(low, 1.0), low), m.where(flat, 2.0, width)
+    place = m.floor(m.div(m.mul(m.sub(t, low), float(n)), width))
+    inside = m.logical_and(m.ge(t, low), m.le(t, m.add(low, width)))
+    index = m.where(inside, m.minimum(place, float(n - 1)), -1.0)
+    cells: Tensor = apply("iota", shape=(n, 1), axis=0, dtype=int32)
+    return fr.sum(m.eq(cells, cast_to(index, int32)), 1, dtype=x.dtype)
+
+
+def _quantile(what: str, input: Any, q: Any, axis: Any, keepdims: bool, skip: bool) -> Tensor:
+    x = tensor(input, what)
+    if not x.dtype.is_float:
+        raise TypeError(f"For '{what}', 'input' must be a float tensor, but got {x.dtype}.")
+    given = [q] if is_scalar(q) else (q.tolist() if isinstance(q, Tensor) else list(q))
+    points = given if isinstance(given, list) else [given]
+    if any(not 0 <= p <= 1 for p in points):
+        raise ValueError(f"For '{what}', 'q' must be in [0, 1], but got {points}.")
+    whole = axis is None
+    t, a = (fa.ravel(x), 0) if whole else (x, axis_of(axis, x.ndim, what))
+    ordered, _ = fo.sort(t, a)  # NaN last
+    bad = m.isnan(t)
+    n = t.shape[a]
+    count = m.sub(float(n), fr.sum(cast_to(bad, t.dtype), a, True)) if skip else None
+    parts = []
+    for p in points:
+        place = m.mul(m.sub(count, 1.0), p) if count is not None else \
+            fc.full((1,) * t.ndim, p * (n - 1), dtype=t.dtype)
+        low = m.clamp(m.floor(place), 0.0, float(n - 1))
+        high = m.clamp(m.ceil(place), 0.0, float(n - 1))
+        shape = tuple(1 if i == a else d for i, d in enumerate(t.shape))
+        first, second = (apply("gather_elements", ordered,
+                               fa.broadcast_to(cast_to(v, int64), shape), dim=a)
+                         for v in (low, high))
+        parts.append(fx.lerp(first, second, m.sub(place, low)))
+    none = fr.all(bad, a, True) if skip else fr.any(bad, a, True)
+    parts = [m.where(none, math.nan, v) for v in parts]
+    if not keepdims:
+        parts = [fa.squeeze(v, a) for v in parts]
+    elif whole:
+        parts = [fa.reshape(v, (1,) * x.ndim) for v in parts]
+    one = is_scalar(q) or (isinstance(q, Tensor) and not q.ndim)
+    return parts[0] if one else fj.stack(parts)
+
+
+def quantile(input: Tensor, q: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
+    """The q-th quantiles, linear between elements; NaN where one is. Source: `ops.quantile`.
+
+    Args:
+        q: a number or vector in [0, 1], known when a graph is compiled; several give a first axis.
+    """
+    return _quantile("quantile", input, q, axis, keepdims, False)
+
+
+def nanquantile(input: Tensor, q: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
+    """`quantile` of what is not NaN. Source: `mindspore.ops.nanquantile`."""
+    return _quantile("nanquantile", input, q, axis, keepdims, True)
+
+
+@native
+def pdist(input: Tensor, p: float = 2.0) -> Tensor:
+    """The p-norm distance of every pair of rows.
+
+    Raises:
+        ValueError: the input has fewer than 2 axes.
+
+    Source: `mindspore.ops.pdist`.
+    """
+    x = tensor(input, "pdist")
+    if x.ndim < 2:
+        raise ValueError(f"For 'pdist', at least 2 axes are needed, but got {x.ndim}.")
+    first, second = (Tensor._from_array(np.ascontiguousarray(i))
+                     for i in np.triu_indices(x.shape[-2], 1))
+    gap = m.sub(apply("gather", x, first, axis=x.ndim - 2),
+                apply("gather", x, second, axis=x.ndim - 2))
+    return fr.norm(gap, float(p), -1)
+
+
+@native
+def renorm(input: Tensor, p: float, axis: int, maxnorm: float) -> Tensor:
+    """Slices along an axis scaled down to a p-norm of at most maxnorm.
+
+    Source: `mindspore.ops.renorm`.
+    """
+    x = tensor(input, "renorm")
+    a = axis_of(axis, x.ndim, "renorm")
+    rest = tuple(i for i in range(x.ndim) if i != a)
+    size = fr._vector_norm(x, float(p), rest, True)
+    scale = m.where(m.gt(size, maxnorm), m.div(float(maxnorm), m.add(size, 1e-7)), 1.0)
+    return m.mul(x, scale)
+
+
+@native
+def vecdot(x: Tensor, y: Tensor, *, axis: int = -1) -> Tensor:
+    """The sum of products along an axis, x conjugated. Source: `mindspore.ops.vecdot`."""
+    products = m.mul(m.conj(tensor(x, "vecdot", "x")), tensor(y, "vecdot", "y"))
+    return fr.sum(products, axis)
+
+
+@native
+def vector_norm(x: Tensor, ord: Any = 2, axis: Any = None, keepdims: bool = False, *,
+                dtype: DType | None = None) -> Tensor:
+    """The norm of vectors over axes. Source: `mindspore.ops.vector_norm`."""
+    t = inexact(tensor(x, "vector_norm", "x"))
+    t = t if dtype is None else cast_to(t, dtype_of(dtype, "vector_norm"))
+    return fr._vector_norm(t, number(ord, "vector_norm", "ord"), axis, keepdims)
+
+
+@native
+def top_k(input_x: Tensor, k: int, sorted: bool = True) -> tuple[Tensor, Tensor]:
+    """The k largest along the last axis, and where. Source: `mindspore.ops.top_k`."""
+    return fo.topk(input_x, k, -1, True, sorted)
+
+
+def intopk(x1: Tensor, x2: Tensor, k: int) -> Tensor:
+    """Whether the score of each row's label is among its k largest.
+
+    Raises:
+        ValueError: other shapes than (n, c) and (n).
+
+    Source: `ops.intopk`.
+    """
+    scores, labels = tensor(x1, "intopk", "x1"), tensor(x2, "intopk", "x2")
+    if scores.ndim != 2 or labels.shape != scores.shape[:1]:
+        raise ValueError(f"For 'intopk', scores (n, c) and labels (n) are needed, but got shapes "
+                         f"{scores.shape} and {labels.shape}.")
+    own: Tensor = apply("gather_elements", scores, fa.reshape(cast_to(labels, int64), (-1, 1)),
+                        dim=1)
+    return m.lt(fr.sum(m.gt(scores, own), 1), integer(k, "intopk", "k"))
+
+
+__all__ = [
+    "bucketize", "combinations", "cov", "histc", "intopk", "nanquantile", "pdist", "quantile",
+    "renorm", "top_k", "vecdot", "vector_norm",
+]
