@@ -50,11 +50,9 @@ entry:
   store i64 %less, ptr @kept.bytes
   %last = sub i64 %count, 1
   store i64 %last, ptr @kept.count
-  br label %head
 head:
   %at = phi i64 [ %i, %entry ], [ %next, %move ]
-  %more = icmp slt i64 %at, %last
-  br i1 %more, label %move, label %out
+  br slt i64 %at, %last, label %move, label %out
 move:
   %next = add i64 %at, 1
   %from.data = getelementptr ptr, ptr @kept.data, i64 %next
@@ -73,15 +71,13 @@ out:
 define internal void @block_free(ptr %data) nounwind {
   %raw.p = getelementptr i8, ptr %data, i64 -{HEADER}
   %raw = load ptr, ptr %raw.p
-  %free = load ptr, ptr {FREE}
-  call void %free(ptr %raw)
+  call void {FREE}(ptr %raw)
   ret void
 }
 
 ; Give kept blocks back to the system, the oldest first, until live + kept + more <= limit.
 define internal void @kept_shrink(i64 %more, i64 %limit) nounwind {
 entry:
-  br label %head
 head:
   %count = load i64, ptr @kept.count
   %some = icmp sgt i64 %count, 0
@@ -91,8 +87,7 @@ head:
   %all = add i64 %sum, %more
   %over = icmp sgt i64 %all, %limit
   %go = and i1 %some, %over
-  br i1 %go, label %drop, label %out
-drop:
+  need %go, else %out
   %oldest = call ptr @kept_take(i64 0)
   call void @block_free(ptr %oldest)
   br label %head
@@ -107,13 +102,11 @@ entry:
   %eighth = lshr i64 %need, 3
   %most = add i64 %need, %eighth
   %above = add i64 %most, 1
-  br label %head
 head:
   %i = phi i64 [ 0, %entry ], [ %i1, %look ]
   %best = phi i64 [ -1, %entry ], [ %best1, %look ]
   %bestsize = phi i64 [ %above, %entry ], [ %bestsize1, %look ]
-  %more = icmp slt i64 %i, %count
-  br i1 %more, label %look, label %out
+  br slt i64 %i, %count, label %look, label %out
 look:
   %size.p = getelementptr i64, ptr @kept.size, i64 %i
   %size = load i64, ptr %size.p
@@ -143,10 +136,8 @@ define internal void @count_live(i64 %more) nounwind {
 define internal ptr @block_new(i64 %need) nounwind {
 entry:
   %padded = add i64 %need, {PADDING}
-  %malloc = load ptr, ptr {MALLOC}
-  %raw = call ptr %malloc(i64 %padded)
-  %none = icmp eq ptr %raw, null
-  br i1 %none, label %fail, label %fine
+  %raw = call ptr {MALLOC}(i64 %padded)
+  br eq ptr %raw, null, label %fail, label %fine
 fine:
   %raw.n = ptrtoint ptr %raw to i64
   %up = add i64 %raw.n, {PADDING}
@@ -160,8 +151,7 @@ fine:
   %madvise = load ptr, ptr {MADVISE}
   %can = icmp ne ptr %madvise, null
   %advise = and i1 %huge, %can
-  br i1 %advise, label %ask, label %done
-ask:
+  need %advise, else %done
   ; Huge pages (14: MADV_HUGEPAGE of Linux) for the whole pages inside; an error changes nothing.
   %lo.up = add i64 %at, 4095
   %lo = and i64 %lo.up, -4096
@@ -170,7 +160,6 @@ ask:
   %length = sub i64 %hi, %lo
   %lo.p = inttoptr i64 %lo to ptr
   %rc = call i32 %madvise(ptr %lo.p, i64 %length, i32 14)
-  br label %done
 done:
   ret ptr %data
 fail:
@@ -182,9 +171,7 @@ entry:
   %page = add i64 %size, 4095
   %need = and i64 %page, -4096
   %i = call i64 @kept_find(i64 %need)
-  %found = icmp sge i64 %i, 0
-  br i1 %found, label %reuse, label %fresh
-reuse:
+  need sge i64 %i, 0, else %fresh
   %old = call ptr @kept_take(i64 %i)
   %size.p = getelementptr i8, ptr %old, i64 {SIZE_AT}
   %capacity = load i64, ptr %size.p
@@ -197,13 +184,11 @@ fresh:
   %limit = select i1 %low, i64 %slack, i64 %peak
   call void @kept_shrink(i64 %need, i64 %limit)
   %new = call ptr @block_new(i64 %need)
-  %none = icmp eq ptr %new, null
-  br i1 %none, label %empty, label %got
+  br eq ptr %new, null, label %empty, label %got
 empty:
   call void @kept_shrink(i64 0, i64 -1)
   %again = call ptr @block_new(i64 %need)
-  %never = icmp eq ptr %again, null
-  br i1 %never, label %fail, label %got
+  br eq ptr %again, null, label %fail, label %got
 got:
   %block = phi ptr [ %new, %fresh ], [ %again, %empty ]
   call void @count_live(i64 %need)
@@ -214,17 +199,14 @@ fail:
 
 define hidden void @cellc_block_free(ptr %ctx, ptr %data, i64 %ignored) nounwind {
 entry:
-  %none = icmp eq ptr %data, null
-  br i1 %none, label %out, label %some
+  br eq ptr %data, null, label %out, label %some
 some:
   %size.p = getelementptr i8, ptr %data, i64 {SIZE_AT}
   %capacity = load i64, ptr %size.p
   %minus = sub i64 0, %capacity
   call void @count_live(i64 %minus)
   %most = load i64, ptr @limit.most
-  %large = icmp sgt i64 %capacity, %most
-  br i1 %large, label %release, label %keep
-release:
+  need sgt i64 %capacity, %most, else %keep
   call void @block_free(ptr %data)
   br label %out
 keep:
@@ -232,12 +214,9 @@ keep:
   %limit = add i64 %live, %most
   call void @kept_shrink(i64 %capacity, i64 %limit)
   %count = load i64, ptr @kept.count
-  %full = icmp sge i64 %count, {KEPT_BLOCKS}
-  br i1 %full, label %evict, label %append
-evict:
+  need sge i64 %count, {KEPT_BLOCKS}, else %append
   %oldest = call ptr @kept_take(i64 0)
   call void @block_free(ptr %oldest)
-  br label %append
 append:
   %last = load i64, ptr @kept.count
   %data.slot = getelementptr ptr, ptr @kept.data, i64 %last
@@ -249,7 +228,6 @@ append:
   %bytes = load i64, ptr @kept.bytes
   %now = add i64 %bytes, %capacity
   store i64 %now, ptr @kept.bytes
-  br label %out
 out:
   ret void
 }
@@ -262,11 +240,9 @@ entry:
   br i1 %over, label %fail, label %get
 get:
   %data = call ptr @cellc_block_malloc(ptr %ctx, i64 %bytes)
-  %none = icmp eq ptr %data, null
-  br i1 %none, label %fail, label %clear
+  br eq ptr %data, null, label %fail, label %clear
 clear:
-  %set = load ptr, ptr {MEMSET}
-  %r = call ptr %set(ptr %data, i32 0, i64 %bytes)
+  %r = call ptr {MEMSET}(ptr %data, i32 0, i64 %bytes)
   ret ptr %data
 fail:
   ret ptr null
@@ -274,22 +250,18 @@ fail:
 
 define hidden ptr @cellc_block_realloc(ptr %ctx, ptr %data, i64 %size) nounwind {
 entry:
-  %none = icmp eq ptr %data, null
-  br i1 %none, label %new, label %old
-new:
+  need eq ptr %data, null, else %old
   %only = call ptr @cellc_block_malloc(ptr %ctx, i64 %size)
   ret ptr %only
 old:
   %size.p = getelementptr i8, ptr %data, i64 {SIZE_AT}
   %capacity = load i64, ptr %size.p
   %block = call ptr @cellc_block_malloc(ptr %ctx, i64 %size)
-  %fails = icmp eq ptr %block, null
-  br i1 %fails, label %fail, label %move
+  br eq ptr %block, null, label %fail, label %move
 move:
   %fewer = icmp ult i64 %size, %capacity
   %count = select i1 %fewer, i64 %size, i64 %capacity
-  %copy = load ptr, ptr {MEMCPY}
-  %r = call ptr %copy(ptr %block, ptr %data, i64 %count)
+  %r = call ptr {MEMCPY}(ptr %block, ptr %data, i64 %count)
   call void @cellc_block_free(ptr %ctx, ptr %data, i64 0)
   ret ptr %block
 fail:
