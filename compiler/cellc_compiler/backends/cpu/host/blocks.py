@@ -87,7 +87,7 @@ head:
   %all = add i64 %sum, %more
   %over = icmp sgt i64 %all, %limit
   %go = and i1 %some, %over
-  need %go, else %out
+  if %go, else %out
   %oldest = call ptr @kept_take(i64 0)
   call void @block_free(ptr %oldest)
   br label %head
@@ -137,8 +137,7 @@ define internal ptr @block_new(i64 %need) nounwind {
 entry:
   %padded = add i64 %need, {PADDING}
   %raw = call ptr {MALLOC}(i64 %padded)
-  br eq ptr %raw, null, label %fail, label %fine
-fine:
+  if ne ptr %raw, null, else %fail
   %raw.n = ptrtoint ptr %raw to i64
   %up = add i64 %raw.n, {PADDING}
   %at = and i64 %up, -64
@@ -151,7 +150,7 @@ fine:
   %madvise = load ptr, ptr {MADVISE}
   %can = icmp ne ptr %madvise, null
   %advise = and i1 %huge, %can
-  need %advise, else %done
+  if %advise, else %done
   ; Huge pages (14: MADV_HUGEPAGE of Linux) for the whole pages inside; an error changes nothing.
   %lo.up = add i64 %at, 4095
   %lo = and i64 %lo.up, -4096
@@ -171,7 +170,7 @@ entry:
   %page = add i64 %size, 4095
   %need = and i64 %page, -4096
   %i = call i64 @kept_find(i64 %need)
-  need sge i64 %i, 0, else %fresh
+  if sge i64 %i, 0, else %fresh
   %old = call ptr @kept_take(i64 %i)
   %size.p = getelementptr i8, ptr %old, i64 {SIZE_AT}
   %capacity = load i64, ptr %size.p
@@ -199,14 +198,13 @@ fail:
 
 define hidden void @cellc_block_free(ptr %ctx, ptr %data, i64 %ignored) nounwind {
 entry:
-  br eq ptr %data, null, label %out, label %some
-some:
+  if ne ptr %data, null, else %out
   %size.p = getelementptr i8, ptr %data, i64 {SIZE_AT}
   %capacity = load i64, ptr %size.p
   %minus = sub i64 0, %capacity
   call void @count_live(i64 %minus)
   %most = load i64, ptr @limit.most
-  need sgt i64 %capacity, %most, else %keep
+  if sgt i64 %capacity, %most, else %keep
   call void @block_free(ptr %data)
   br label %out
 keep:
@@ -214,7 +212,7 @@ keep:
   %limit = add i64 %live, %most
   call void @kept_shrink(i64 %capacity, i64 %limit)
   %count = load i64, ptr @kept.count
-  need sge i64 %count, {KEPT_BLOCKS}, else %append
+  if sge i64 %count, {KEPT_BLOCKS}, else %append
   %oldest = call ptr @kept_take(i64 0)
   call void @block_free(ptr %oldest)
 append:
@@ -240,8 +238,7 @@ entry:
   br i1 %over, label %fail, label %get
 get:
   %data = call ptr @cellc_block_malloc(ptr %ctx, i64 %bytes)
-  br eq ptr %data, null, label %fail, label %clear
-clear:
+  if ne ptr %data, null, else %fail
   %r = call ptr {MEMSET}(ptr %data, i32 0, i64 %bytes)
   ret ptr %data
 fail:
@@ -250,15 +247,14 @@ fail:
 
 define hidden ptr @cellc_block_realloc(ptr %ctx, ptr %data, i64 %size) nounwind {
 entry:
-  need eq ptr %data, null, else %old
+  if eq ptr %data, null, else %old
   %only = call ptr @cellc_block_malloc(ptr %ctx, i64 %size)
   ret ptr %only
 old:
   %size.p = getelementptr i8, ptr %data, i64 {SIZE_AT}
   %capacity = load i64, ptr %size.p
   %block = call ptr @cellc_block_malloc(ptr %ctx, i64 %size)
-  br eq ptr %block, null, label %fail, label %move
-move:
+  if ne ptr %block, null, else %fail
   %fewer = icmp ult i64 %size, %capacity
   %count = select i1 %fewer, i64 %size, i64 %capacity
   %r = call ptr {MEMCPY}(ptr %block, ptr %data, i64 %count)

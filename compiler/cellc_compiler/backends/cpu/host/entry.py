@@ -29,7 +29,7 @@ _ENTRY = """
 define internal i1 @fits(ptr %a, ptr %spec, ptr %ndarray) nounwind alwaysinline {
 entry:
   %type = field %array.type, ptr %a
-  need eq ptr %type, %ndarray, else %no
+  if eq ptr %type, %ndarray, else %no
   %descr = field %array.descr, ptr %a
   %want.descr = load ptr, ptr %spec
   %same = icmp eq ptr %descr, %want.descr
@@ -75,15 +75,13 @@ head:
   %i = phi i64 [ 0, %entry ], [ %i1, %range ]
   br slt i64 %i, %count, label %range, label %no
 range:
-  %first.p = getelementptr [2 x i64], ptr %ranges, i64 %i, i64 0
-  %first = load i64, ptr %first.p
-  %last.p = getelementptr [2 x i64], ptr %ranges, i64 %i, i64 1
-  %last = load i64, ptr %last.p
+  %first = item i64, ptr %ranges[%i, 0]
+  %last = item i64, ptr %ranges[%i, 1]
   %below = icmp ult i64 %lo, %last
   %above = icmp ult i64 %first, %hi
   %hit = and i1 %below, %above
   %i1 = add i64 %i, 1
-  need %hit, else %head
+  if %hit, else %head
   ret i1 true
 no:
   ret i1 false
@@ -97,7 +95,7 @@ entry:
   %bound = icmp ne i64 %ready, 0
   %right = icmp eq i64 %want, %nargs
   %go = and i1 %bound, %right
-  need %go, else %no
+  if %go, else %no
   %ndarray = field %context.ndarray, ptr %ctx
   %specs = field %context.args, ptr %ctx
   %nwritten = field %context.nwritten, ptr %ctx
@@ -107,7 +105,7 @@ entry:
   %a = item ptr, ptr %args[%i]
   %spec = getelementptr %spec, ptr %specs, i64 %i
   %fits = call i1 @fits(ptr %a, ptr %spec, ptr %ndarray)
-  need %fits, else %no
+  if %fits, else %no
   br i1 %pure, label %next, label %compare
 compare:
   %over = call i1 @overlaps(ptr %a, ptr %spec, ptr %written, i64 %nwritten)
@@ -126,11 +124,10 @@ define internal ptr @take_block(ptr %ctx) nounwind {
 entry:
   %free.p = place %context.free, ptr %ctx
   %first = load ptr, ptr %free.p
-  need eq ptr %first, null, else %take
+  if eq ptr %first, null, else %take
   %callable = field %context.grow, ptr %ctx
   %number = call ptr {CALL_NO_ARGS}(ptr %callable)
-  br eq ptr %number, null, label %none, label %made
-made:
+  if ne ptr %number, null, else %none
   %block = call ptr {LONG_AS_VOID_PTR}(ptr %number)
   call void {DEC_REF}(ptr %number)
   ret ptr %block
@@ -153,14 +150,10 @@ define internal void @give_block(ptr %ctx, ptr %block) nounwind {
 define internal void @drop_results(ptr %results, i64 %count) nounwind {
 entry:
   %dec = load ptr, ptr {DEC_REF}
-head:
-  %i = phi i64 [ 0, %entry ], [ %i1, %one ]
-  br slt i64 %i, %count, label %one, label %out
-one:
+  loop %i < %count, else %out
   %r = item ptr, ptr %results[%i]
   call void %dec(ptr %r)
-  %i1 = add i64 %i, 1
-  br label %head
+  next %i
 out:
   ret void
 }
@@ -196,10 +189,8 @@ alias:
   %k = phi i64 [ 0, %arg ], [ %k1, %pair ]
   br slt i64 %k, %naliases, label %pair, label %out
 pair:
-  %dst.p = getelementptr [2 x i64], ptr %aliases, i64 %k, i64 0
-  %dst = load i64, ptr %dst.p
-  %src.p = getelementptr [2 x i64], ptr %aliases, i64 %k, i64 1
-  %src = load i64, ptr %src.p
+  %dst = item i64, ptr %aliases[%k, 0]
+  %src = item i64, ptr %aliases[%k, 1]
   %source = item ptr, ptr %slots[%src]
   put ptr %source, ptr %slots[%dst]
   %k1 = add i64 %k, 1
@@ -282,24 +273,20 @@ no:
 ; One array, or a tuple of several; takes over the references.
 define internal ptr @pack(ptr %results, i64 %n) nounwind {
 entry:
-  need eq i64 %n, 1, else %many
+  if eq i64 %n, 1, else %many
   %only = load ptr, ptr %results
   ret ptr %only
 many:
   %tuple = call ptr {TUPLE_NEW}(i64 %n)
-  need eq ptr %tuple, null, else %begin
+  if eq ptr %tuple, null, else %begin
   call void @drop_results(ptr %results, i64 %n)
   ret ptr null
 begin:
   %set = load ptr, ptr {TUPLE_SET_ITEM}
-head:
-  %i = phi i64 [ 0, %begin ], [ %i1, %item ]
-  br slt i64 %i, %n, label %item, label %out
-item:
+  loop %i < %n, else %out
   %r = item ptr, ptr %results[%i]
   %rc = call i32 %set(ptr %tuple, i64 %i, ptr %r)
-  %i1 = add i64 %i, 1
-  br label %head
+  next %i
 out:
   ret ptr %tuple
 }
@@ -381,8 +368,7 @@ slow:
 fast:
   %lead = phi ptr [ null, %known ], [ %asked, %ask ]
   %block = call ptr @take_block(ptr %ctx)
-  br eq ptr %block, null, label %error, label %fill
-fill:
+  if ne ptr %block, null, else %error
   %slots = field %block.slots, ptr %block
   %results = field %block.results, ptr %block
   call void @fill_slots(ptr %ctx, ptr %slots, ptr %args)
@@ -394,7 +380,7 @@ giveup:
 run:
   %rc = call i32 @run_main(ptr %ctx, ptr %block, i1 %sized, ptr %sizes)
   %nouts = field %context.nouts, ptr %ctx
-  need eq i32 %rc, 0, else %bad
+  if eq i32 %rc, 0, else %bad
   %packed = call ptr @pack(ptr %results, i64 %nouts)
   call void @give_block(ptr %ctx, ptr %block)
   ret ptr %packed

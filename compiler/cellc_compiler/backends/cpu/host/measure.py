@@ -22,7 +22,7 @@ head:
   %i = phi i64 [ 0, %entry ], [ %i1, %next ]
   %lead = phi ptr [ null, %entry ], [ %lead1, %next ]
   %most = phi i64 [ -1, %entry ], [ %most1, %next ]
-  need slt i64 %i, %nargs, else %found
+  if slt i64 %i, %nargs, else %found
   %way = field %spec.nbytes, ptr %specs[%i]
   %whole = icmp eq i64 %way, {WHOLE}
   %a = item ptr, ptr %args[%i]
@@ -53,7 +53,7 @@ small:
 ohead:
   %o = phi i64 [ 0, %small ], [ %o1, %onext ]
   %columns = phi i64 [ -1, %small ], [ %columns1, %onext ]
-  need slt i64 %o, %nargs, else %sized
+  if slt i64 %o, %nargs, else %sized
   %ow = field %spec.nbytes, ptr %specs[%o]
   %b = item ptr, ptr %args[%o]
   %bnd32 = field %array.nd, ptr %b
@@ -65,10 +65,9 @@ ohead:
   %iscolumn = icmp eq i64 %ow, {COLUMN}
   %byrow = or i1 %iswhole, %isrow
   %turns = or i1 %isrow, %iscolumn
-  need sge i64 %off, 0, else %no
+  if sge i64 %off, 0, else %no
   %walked = call i64 @walk(ptr %xdims, ptr %bdims, i64 %most, i64 %off, i1 %byrow, i1 %turns)
-  br slt i64 %walked, 0, label %no, label %cut
-cut:
+  if sge i64 %walked, 0, else %no
   %fresh = icmp eq i64 %columns, -1
   %alike = icmp eq i64 %columns, %walked
   %agreed = or i1 %fresh, %alike

@@ -3,11 +3,12 @@
     %n = field %case.nargs, ptr %p          the value of a field of the structure at %p
     %at = place %context.free, ptr %p       its address
     %a = item ptr, ptr %args[%i]            an element of an array
+    %a = item i64, ptr %spans[%i, 1]        the first (0) or second of a pair in an array of pairs
     put ptr %a, ptr %args[%i]               stores one
     call void {DEC_REF}(ptr %a)             calls a function of the external table
     br eq ptr %a, null, label %x, label %y  branches on a comparison
-    need eq ptr %a, %b, else %no            goes on where it holds, or at the label
-    need %fine, else %no                    the same of an i1
+    if eq ptr %a, %b, else %no              goes on where it holds, or at the label
+    if %fine, else %no                      the same of an i1
     loop %i < %n, else %out                 goes on with %i = 0, 1, ..., then at the label
     next %i                                 ends the trip
 
@@ -100,8 +101,9 @@ class _Writer:
         if how == "field":
             self.out.append(f"  {result} = load {fields[index][1]}, ptr {address}")
 
-    def item(self, result: str, kind: str, base: str, index: str) -> None:
-        self.out += [f"  {result}.p = getelementptr {kind}, ptr {base}, i64 {index}",
+    def item(self, result: str, kind: str, base: str, index: str, side: str | None) -> None:
+        whole, within = (kind, "") if side is None else (f"[2 x {kind}]", f", i64 {side}")
+        self.out += [f"  {result}.p = getelementptr {whole}, ptr {base}, i64 {index}{within}",
                      f"  {result} = load {kind}, ptr {result}.p"]
 
     def put(self, kind: str, value: str, base: str, index: str) -> None:
@@ -118,7 +120,7 @@ class _Writer:
         self.out += [f"  {flag} = icmp {test}", f"  br i1 {flag}, {labels}"]
         self.open = False
 
-    def need(self, test: str, otherwise: str) -> None:
+    def if_(self, test: str, otherwise: str) -> None:
         go = self.fresh("go")
         labels = f"label %{go}, label %{otherwise}"
         if " " in test:
@@ -133,7 +135,7 @@ class _Writer:
         self.label(head)
         self.loops[counter] = len(self.out)
         self.out.append(f"  %{counter} = phi i64 [ 0, %{before} ], ")
-        self.need(f"slt i64 %{counter}, {limit}", done)
+        self.if_(f"slt i64 %{counter}, {limit}", done)
 
     def next(self, counter: str) -> None:
         at = self.loops.pop(counter)
@@ -147,11 +149,11 @@ _FORMS: tuple[tuple[re.Pattern[str], Callable[..., None]], ...] = tuple(
     (re.compile("  " + form), write) for form, write in (
         (r"(%[\w.]+) = (field|place) %(\w+)\.(\w+), ptr (%[\w.]+)(?:\[(%[\w.]+)\])?",
          _Writer.field),
-        (r"(%[\w.]+) = item (\w+), ptr (%[\w.]+)\[([%\w.]+)\]", _Writer.item),
+        (r"(%[\w.]+) = item (\w+), ptr (%[\w.]+)\[([%\w.]+)(?:, ([01]))?\]", _Writer.item),
         (r"put (\w+) ([%\w.]+), ptr (%[\w.]+)\[([%\w.]+)\]", _Writer.put),
         (r"((?:%[\w.]+ = )?(?:tail )?call [^{]*)\{(\w+)\}(\(.*)", _Writer.call),
         (r"br ((?!i1 )\w+ \w+ [^,]+, [^,]+), (label .+)", _Writer.branch),
-        (r"need (.+), else %([\w.]+)", _Writer.need),
-        (r"loop %(\w+) < ([%\w.]+), else %([\w.]+)", _Writer.loop),
-        (r"next %(\w+)", _Writer.next),
+        (r"if (.+), else %([\w.]+)", _Writer.if_),
+        (r"loop %([\w.]+) < ([%\w.]+), else %([\w.]+)", _Writer.loop),
+        (r"next %([\w.]+)", _Writer.next),
     ))

@@ -50,14 +50,14 @@ _CODE = """
 ; Calls on sleeping: the futex of Linux, the one of macOS, or a short sleep.
 define internal void @wait_on(ptr %word, i32 %expected) nounwind {
   %futex = load ptr, ptr {SYSCALL}
-  need ne ptr %futex, null, else %other
+  if ne ptr %futex, null, else %other
   %number = load i64, ptr {FUTEX_NUMBER}
   ; 128: FUTEX_WAIT | FUTEX_PRIVATE_FLAG
   call i64 (i64, ...) %futex(i64 %number, ptr %word, i64 128, i32 %expected, ptr null)
   ret void
 other:
   %ulock = load ptr, ptr {ULOCK_WAIT}
-  need ne ptr %ulock, null, else %poll
+  if ne ptr %ulock, null, else %poll
   %wide = zext i32 %expected to i64
   ; 1: UL_COMPARE_AND_WAIT
   call i32 %ulock(i32 1, ptr %word, i64 %wide, i32 0)
@@ -73,14 +73,14 @@ poll:
 
 define internal void @wake_on(ptr %word, i32 %count) nounwind {
   %futex = load ptr, ptr {SYSCALL}
-  need ne ptr %futex, null, else %other
+  if ne ptr %futex, null, else %other
   %number = load i64, ptr {FUTEX_NUMBER}
   ; 129: FUTEX_WAKE | FUTEX_PRIVATE_FLAG
   call i64 (i64, ...) %futex(i64 %number, ptr %word, i64 129, i32 %count, ptr null)
   ret void
 other:
   %ulock = load ptr, ptr {ULOCK_WAKE}
-  need ne ptr %ulock, null, else %done
+  if ne ptr %ulock, null, else %done
   ; 257: UL_COMPARE_AND_WAIT | ULF_WAKE_ALL
   call i32 %ulock(i32 257, ptr %word, i64 0)
   ret void
@@ -128,7 +128,7 @@ end:
 define internal void @finish(i32 %count) nounwind {
   %old = atomicrmw add ptr [done], i32 %count seq_cst
   %waiting = load atomic i32, ptr [waiting] seq_cst, align 4
-  need ne i32 %waiting, 0, else %out
+  if ne i32 %waiting, 0, else %out
   call void @wake_on(ptr [done], i32 1)
 out:
   ret void
@@ -144,13 +144,13 @@ spin:
   %round = phi i32 [ 0, %awake ], [ %again, %pause ]
   %ticket = load atomic i64, ptr [ticket] acquire, align 8
   %left = trunc i64 %ticket to i16
-  need ne i16 %left, 0, else %idle
+  if ne i16 %left, 0, else %idle
   ; A worker above the present number of threads is parked.
   %threads = load atomic i32, ptr [threads] monotonic, align 4
   %top = sub i32 %threads, 1
-  need slt i32 %index, %top, else %park
+  if slt i32 %index, %top, else %park
   %count = call i32 @work(i1 %back)
-  need ne i32 %count, 0, else %awake
+  if ne i32 %count, 0, else %awake
   call void @finish(i32 %count)
   br label %awake
 idle:
@@ -165,7 +165,7 @@ sleep:
   %was = atomicrmw add ptr [sleepers], i32 1 seq_cst
   %last = load atomic i64, ptr [ticket] seq_cst, align 8
   %lastleft = trunc i64 %last to i16
-  need eq i16 %lastleft, 0, else %rise
+  if eq i16 %lastleft, 0, else %rise
   call void @wait_on(ptr [wake], i32 %seen)
 rise:
   %now = atomicrmw sub ptr [sleepers], i32 1 seq_cst
@@ -188,13 +188,11 @@ entry:
   %wanted = sub i32 %threads, 1
 head:
   %have = load i32, ptr [workers], align 4
-  br sge i32 %have, %wanted, label %out, label %start
-start:
+  if slt i32 %have, %wanted, else %out
   %wide = zext i32 %have to i64
   %arg = inttoptr i64 %wide to ptr
   %rc = call i32 %create(ptr %id, ptr %attr, ptr @worker, ptr %arg)
-  br ne i32 %rc, 0, label %settle, label %count
-count:
+  if eq i32 %rc, 0, else %settle
   %more = add i32 %have, 1
   store i32 %more, ptr [workers], align 4
   br label %head
@@ -210,13 +208,11 @@ out:
 define internal i1 @ours() nounwind {
   %pid = call i32 {GETPID}()
   %known = load atomic i32, ptr [pid] acquire, align 4
-  br eq i32 %pid, %known, label %yes, label %other
-other:
-  br eq i32 %known, -1, label %no, label %try
-try:
+  if ne i32 %pid, %known, else %yes
+  if ne i32 %known, -1, else %no
   %pair = cmpxchg ptr [pid], i32 %known, i32 -1 acq_rel monotonic
   %won = extractvalue { i32, i1 } %pair, 1
-  need %won, else %no
+  if %won, else %no
   store i32 0, ptr [workers], align 4
   store atomic i32 0, ptr [sleepers] monotonic, align 4
   store atomic i32 0, ptr [owner] monotonic, align 4
@@ -252,7 +248,7 @@ define internal void @publish(ptr %fn, ptr %bufs, i64 %ntasks, i64 %grain, i64 %
   %ticket = or i64 %region, %nchunks
   store atomic i64 %ticket, ptr [ticket] seq_cst, align 8
   %sleepers = load atomic i32, ptr [sleepers] seq_cst, align 4
-  need ne i32 %sleepers, 0, else %out
+  if ne i32 %sleepers, 0, else %out
   %was = atomicrmw add ptr [wake], i32 1 seq_cst
   ; With parked workers among the sleepers all must be woken to reach the others.
   %workers = load i32, ptr [workers], align 4
@@ -272,8 +268,7 @@ entry:
 spin:
   %round = phi i32 [ 0, %entry ], [ %again, %pause ]
   %done = load atomic i32, ptr [done] acquire, align 4
-  br eq i32 %done, %nchunks, label %out, label %idle
-idle:
+  if ne i32 %done, %nchunks, else %out
   br sge i32 %round, %limit, label %sleep, label %pause
 pause:
   call void @{PAUSE}
@@ -283,8 +278,7 @@ sleep:
   store atomic i32 1, ptr [waiting] seq_cst, align 4
 check:
   %now = load atomic i32, ptr [done] seq_cst, align 4
-  br eq i32 %now, %nchunks, label %out, label %block
-block:
+  if ne i32 %now, %nchunks, else %out
   call void @wait_on(ptr [done], i32 %now)
   br label %check
 out:
@@ -310,13 +304,13 @@ define hidden void @cellc_pool_run(ptr %fn, ptr %bufs, i64 %ntasks, i64 %asked) 
   br i1 %serial, label %inline, label %mine
 mine:
   %ours = call i1 @ours()
-  need %ours, else %inline
+  if %ours, else %inline
   %pair = cmpxchg ptr [owner], i32 0, i32 1 acq_rel monotonic
   %won = extractvalue { i32, i1 } %pair, 1
-  need %won, else %inline
+  if %won, else %inline
   %workers = load i32, ptr [workers], align 4
   %wanted = sub i32 %threads, 1
-  need slt i32 %workers, %wanted, else %go
+  if slt i32 %workers, %wanted, else %go
   call void @start_workers()
 go:
   call void @publish(ptr %fn, ptr %bufs, i64 %ntasks, i64 %grain, i64 %nchunks)
@@ -333,7 +327,7 @@ inline:
 
 ; What generated code calls. One chunk needs no pool.
 define hidden void @cellc_parallel_for(ptr %fn, ptr %bufs, i64 %ntasks, i64 %grain) nounwind {
-  need sle i64 %ntasks, %grain, else %shared
+  if sle i64 %ntasks, %grain, else %shared
   call void %fn(ptr %bufs, i64 0, i64 %ntasks)
   ret void
 shared:

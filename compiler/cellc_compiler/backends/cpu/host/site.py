@@ -24,7 +24,7 @@ entry:
   %is1 = icmp eq ptr %type, %tensor
   %is2 = icmp eq ptr %type, %parameter
   %is = or i1 %is1, %is2
-  need %is, else %no
+  if %is, else %no
   %offset = field %site.offset, ptr %site
   %slot = getelementptr i8, ptr %t, i64 %offset
   %a = load ptr, ptr %slot
@@ -32,7 +32,7 @@ entry:
 exact:
   %atype = field %array.type, ptr %a
   %ndarray = field %site.ndarray, ptr %site
-  need eq ptr %atype, %ndarray, else %no
+  if eq ptr %atype, %ndarray, else %no
   ret ptr %a
 no:
   ret ptr null
@@ -60,7 +60,7 @@ sort:
   br eq i64 %kind, 7, label %items, label %counted
 counted:
   %q.size = load i64, ptr %q.begin
-  need eq i64 %q.size, %q.n, else %no
+  if eq i64 %q.size, %q.n, else %no
   br eq i64 %q.n, 0, label %yes, label %held
 held:
   ; A tuple holds its items itself, a list holds where they are.
@@ -82,7 +82,7 @@ q.item:
 float:
   %f.type = field %array.type, ptr %arg
   %f.want = field %array.type, ptr %object
-  need eq ptr %f.type, %f.want, else %no
+  if eq ptr %f.type, %f.want, else %no
   %f.bits.p = getelementptr i8, ptr %arg, i64 16
   %f.bits = load i64, ptr %f.bits.p
   %f.known.p = getelementptr i8, ptr %object, i64 16
@@ -118,7 +118,7 @@ dim:
   br eq i64 %d, %w, label %head, label %no
 fits:
   %suitable = phi ptr [ %a, %head ], [ %b, %element ]
-  need sge i64 %place, 0, else %yes
+  if sge i64 %place, 0, else %yes
   store ptr %suitable, ptr %array.at
   store ptr %arg, ptr %tensor.at
   ret i1 true
@@ -129,11 +129,11 @@ equal:
 compare:
   %type = field %array.type, ptr %arg
   %want.type = field %array.type, ptr %object
-  need eq ptr %type, %want.type, else %no
+  if eq ptr %type, %want.type, else %no
   %answer = call i32 {RICH_COMPARE_BOOL}(ptr %arg, ptr %object, i32 2)
   br eq i32 %answer, 1, label %known, label %no
 known:
-  need sge i64 %place, 0, else %yes
+  if sge i64 %place, 0, else %yes
   %t = field %argument.tensor, ptr %want
   store ptr %c, ptr %array.at
   store ptr %t, ptr %tensor.at
@@ -149,7 +149,7 @@ define internal i1 @applies(ptr %site, ptr %case, ptr %args, i64 %nargs, ptr %kw
 entry:
   %sizes = alloca [3 x i64]
   %want.nargs = field %case.nargs, ptr %case
-  need eq i64 %nargs, %want.nargs, else %no
+  if eq i64 %nargs, %want.nargs, else %no
   %want.names = field %case.kwnames, ptr %case
   br eq ptr %kwnames, %want.names, label %begin, label %both
 both:
@@ -193,12 +193,10 @@ param:
   %j = phi i64 [ 0, %bound ], [ %j1, %check ]
   br slt i64 %j, %nparams, label %check, label %current
 check:
-  %p.p = getelementptr [2 x ptr], ptr %params, i64 %j, i64 0
-  %p = load ptr, ptr %p.p
+  %p = item ptr, ptr %params[%j, 0]
   %held.p = getelementptr i8, ptr %p, i64 %offset
   %held = load ptr, ptr %held.p
-  %was.p = getelementptr [2 x ptr], ptr %params, i64 %j, i64 1
-  %was = load ptr, ptr %was.p
+  %was = item ptr, ptr %params[%j, 1]
   %j1 = add i64 %j, 1
   br eq ptr %held, %was, label %param, label %no
 current:
@@ -209,7 +207,7 @@ current:
   %any = icmp eq i64 %of, -1
   %present = icmp eq i64 %of, %epoch
   %valid = or i1 %any, %present
-  need %valid, else %no
+  if %valid, else %no
   %sized = field %case.sized, ptr %case
   br eq i64 %sized, 0, label %yes, label %ask
 ask:
@@ -232,14 +230,10 @@ entry:
   %inc = load ptr, ptr {INC_REF}
   %dec = load ptr, ptr {DEC_REF}
   %f = select i1 %up, ptr %inc, ptr %dec
-head:
-  %i = phi i64 [ 0, %entry ], [ %i1, %one ]
-  br slt i64 %i, %n, label %one, label %out
-one:
+  loop %i < %n, else %out
   %o = item ptr, ptr %objects[%i]
   call void %f(ptr %o)
-  %i1 = add i64 %i, 1
-  br label %head
+  next %i
 out:
   ret void
 }
@@ -259,16 +253,12 @@ begin:
   %r0 = call i32 %set(ptr %event, i64 0, ptr %info)
   call void %inc(ptr %result)
   %r1 = call i32 %set(ptr %event, i64 1, ptr %result)
-head:
-  %i = phi i64 [ 0, %begin ], [ %i1, %one ]
-  br slt i64 %i, %n, label %one, label %put
-one:
+  loop %i < %n, else %put
   %t = item ptr, ptr %tensors[%i]
   call void %inc(ptr %t)
   %at = add i64 %i, 2
   %r2 = call i32 %set(ptr %event, i64 %at, ptr %t)
-  %i1 = add i64 %i, 1
-  br label %head
+  next %i
 put:
   %rc = call i32 {LIST_APPEND}(ptr %tape, ptr %event)
   call void %dec(ptr %event)
@@ -284,7 +274,7 @@ entry:
   %tensor = field %site.tensor, ptr %site
   %offset = field %site.offset, ptr %site
   %t = call ptr {GENERIC_ALLOC}(ptr %tensor, i64 0)
-  need eq ptr %t, null, else %fill
+  if eq ptr %t, null, else %fill
   call void {DEC_REF}(ptr %array)
   ret ptr null
 fill:
@@ -296,12 +286,12 @@ fill:
 ; The results of an entry as Tensors: of one array, or in a tuple that nobody else holds yet.
 define internal ptr @wrap_all(ptr %site, ptr %results, i64 %n) nounwind {
 entry:
-  need eq i64 %n, 1, else %head
+  if eq i64 %n, 1, else %head
   %only = call ptr @wrapped(ptr %site, ptr %results)
   ret ptr %only
 head:
   %i = phi i64 [ 0, %entry ], [ %i1, %put ]
-  need slt i64 %i, %n, else %out
+  if slt i64 %i, %n, else %out
   %array = call ptr {TUPLE_GET_ITEM}(ptr %results, i64 %i)
   call void {INC_REF}(ptr %array)
   %t = call ptr @wrapped(ptr %site, ptr %array)
@@ -425,14 +415,14 @@ run:
   %recorder = field %case.tape_function, ptr %case
   %records = icmp ne ptr %recorder, null
   %can = or i1 %quiet, %records
-  need %can, else %plain
+  if %can, else %plain
   ; (The case may be gone after the call.)
   %again = field %case.again, ptr %case
   %result = call ptr @answer(ptr %site, ptr %case, ptr %arrays, ptr %tensors, ptr %tape)
   %good = icmp ne ptr %result, null
   %final = icmp eq i64 %again, 0
   %over = or i1 %good, %final
-  need %over, else %forgive
+  if %over, else %forgive
   ret ptr %result
 forgive:
   ; Of several ops: the long way says what is wrong, and where.
