@@ -28,8 +28,7 @@ entry:
   %offset = field %site.offset, ptr %site
   %slot = getelementptr i8, ptr %t, i64 %offset
   %a = load ptr, ptr %slot
-  br eq ptr %a, null, label %no, label %exact
-exact:
+  if ne ptr %a, null, else %no
   %atype = field %array.type, ptr %a
   %ndarray = field %site.ndarray, ptr %site
   if eq ptr %atype, %ndarray, else %no
@@ -151,8 +150,7 @@ entry:
   %want.nargs = field %case.nargs, ptr %case
   if eq i64 %nargs, %want.nargs, else %no
   %want.names = field %case.kwnames, ptr %case
-  br eq ptr %kwnames, %want.names, label %begin, label %both
-both:
+  if ne ptr %kwnames, %want.names, else %begin
   %n1 = icmp eq ptr %kwnames, null
   %n2 = icmp eq ptr %want.names, null
   %lacks = or i1 %n1, %n2
@@ -209,12 +207,10 @@ current:
   %valid = or i1 %any, %present
   if %valid, else %no
   %sized = field %case.sized, ptr %case
-  br eq i64 %sized, 0, label %yes, label %ask
-ask:
+  if ne i64 %sized, 0, else %yes
   ; Do the operands lie over the result as the entry wants it?
-  %get = load ptr, ptr {CAPSULE_GET_POINTER}
   %capsule = field %case.capsule, ptr %case
-  %ctx = call ptr %get(ptr %capsule, ptr null)
+  %ctx = call ptr {CAPSULE_GET_POINTER}(ptr %capsule, ptr null)
   %n = field %case.noperands, ptr %case
   %lead = call ptr @measure(ptr %ctx, ptr %arrays, i64 %n, ptr %sizes)
   br eq ptr %lead, null, label %no, label %yes
@@ -247,8 +243,7 @@ entry:
   %dec = load ptr, ptr {DEC_REF}
   %size = add i64 %n, 2
   %event = call ptr %new(i64 %size)
-  br eq ptr %event, null, label %no, label %begin
-begin:
+  if ne ptr %event, null, else %no
   call void %inc(ptr %info)
   %r0 = call i32 %set(ptr %event, i64 0, ptr %info)
   call void %inc(ptr %result)
@@ -380,8 +375,7 @@ entry:
   br i1 %try, label %mode, label %plain
 mode:
   %busy = load i64, ptr %state
-  br eq i64 %busy, 0, label %look, label %taping
-taping:
+  if ne i64 %busy, 0, else %look
   %taped = field %state.tape, ptr %state
   %has = icmp ne ptr %taped, null
   %once = icmp eq i64 %busy, 1
@@ -403,8 +397,7 @@ look:
 head:
   %case.p = phi ptr [ %head.p, %look ], [ %case, %next ]
   %case = load ptr, ptr %case.p
-  br eq ptr %case, null, label %slow, label %match
-match:
+  if ne ptr %case, null, else %slow
   %fits = call i1 @applies(ptr %site, ptr %case, ptr %args, i64 %nargs, ptr %kwnames,
                            ptr %arrays, ptr %tensors)
   br i1 %fits, label %run, label %next
