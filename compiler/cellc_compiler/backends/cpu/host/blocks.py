@@ -39,12 +39,9 @@ _STATE = f"""
 _CODE = """
 ; Take block i out of the list; the later ones move up.
 define internal ptr @kept_take(i64 %i) nounwind {
-entry:
   %count = load i64, ptr @kept.count
-  %data.p = getelementptr ptr, ptr @kept.data, i64 %i
-  %data = load ptr, ptr %data.p
-  %size.p = getelementptr i64, ptr @kept.size, i64 %i
-  %size = load i64, ptr %size.p
+  %data = item ptr, ptr @kept.data[%i]
+  %size = item i64, ptr @kept.size[%i]
   %bytes = load i64, ptr @kept.bytes
   %less = sub i64 %bytes, %size
   store i64 %less, ptr @kept.bytes
@@ -77,7 +74,6 @@ define internal void @block_free(ptr %data) nounwind {
 
 ; Give kept blocks back to the system, the oldest first, until live + kept + more <= limit.
 define internal void @kept_shrink(i64 %more, i64 %limit) nounwind {
-entry:
 head:
   %count = load i64, ptr @kept.count
   %some = icmp sgt i64 %count, 0
@@ -97,7 +93,6 @@ out:
 
 ; The smallest kept block that fits with little to spare, or -1.
 define internal i64 @kept_find(i64 %need) nounwind {
-entry:
   %count = load i64, ptr @kept.count
   %eighth = lshr i64 %need, 3
   %most = add i64 %need, %eighth
@@ -108,8 +103,7 @@ head:
   %bestsize = phi i64 [ %above, %entry ], [ %bestsize1, %look ]
   br slt i64 %i, %count, label %look, label %out
 look:
-  %size.p = getelementptr i64, ptr @kept.size, i64 %i
-  %size = load i64, ptr %size.p
+  %size = item i64, ptr @kept.size[%i]
   %fits = icmp sge i64 %size, %need
   %smaller = icmp slt i64 %size, %bestsize
   %take = and i1 %fits, %smaller
@@ -134,7 +128,6 @@ define internal void @count_live(i64 %more) nounwind {
 
 ; A new block of `need` bytes from the system, or null.
 define internal ptr @block_new(i64 %need) nounwind {
-entry:
   %padded = add i64 %need, {PADDING}
   %raw = call ptr {MALLOC}(i64 %padded)
   if ne ptr %raw, null, else %fail
@@ -166,7 +159,6 @@ fail:
 }
 
 define hidden ptr @cellc_block_malloc(ptr %ctx, i64 %size) nounwind {
-entry:
   %page = add i64 %size, 4095
   %need = and i64 %page, -4096
   %i = call i64 @kept_find(i64 %need)
@@ -197,7 +189,6 @@ fail:
 }
 
 define hidden void @cellc_block_free(ptr %ctx, ptr %data, i64 %ignored) nounwind {
-entry:
   if ne ptr %data, null, else %out
   %size.p = getelementptr i8, ptr %data, i64 {SIZE_AT}
   %capacity = load i64, ptr %size.p
@@ -217,10 +208,8 @@ keep:
   call void @block_free(ptr %oldest)
 append:
   %last = load i64, ptr @kept.count
-  %data.slot = getelementptr ptr, ptr @kept.data, i64 %last
-  store ptr %data, ptr %data.slot
-  %size.slot = getelementptr i64, ptr @kept.size, i64 %last
-  store i64 %capacity, ptr %size.slot
+  put ptr %data, ptr @kept.data[%last]
+  put i64 %capacity, ptr @kept.size[%last]
   %more = add i64 %last, 1
   store i64 %more, ptr @kept.count
   %bytes = load i64, ptr @kept.bytes
@@ -231,7 +220,6 @@ out:
 }
 
 define hidden ptr @cellc_block_calloc(ptr %ctx, i64 %count, i64 %size) nounwind {
-entry:
   %pair = call { i64, i1 } @llvm.umul.with.overflow.i64(i64 %count, i64 %size)
   %bytes = extractvalue { i64, i1 } %pair, 0
   %over = extractvalue { i64, i1 } %pair, 1
@@ -246,7 +234,6 @@ fail:
 }
 
 define hidden ptr @cellc_block_realloc(ptr %ctx, ptr %data, i64 %size) nounwind {
-entry:
   if eq ptr %data, null, else %old
   %only = call ptr @cellc_block_malloc(ptr %ctx, i64 %size)
   ret ptr %only

@@ -20,14 +20,13 @@ from cellc_runtime.target import Target
 
 from .blocks import blocks_text
 from .measure import measure_text
+from .notation import declarations
 from .pool import TABLE_DECLARATION, fill, pool_text
 from .site import SITE_CODE
-from .notation import declarations
 
 _ENTRY = """
 ; Whether an argument is what its spec says.
 define internal i1 @fits(ptr %a, ptr %spec, ptr %ndarray) nounwind alwaysinline {
-entry:
   %type = field %array.type, ptr %a
   if eq ptr %type, %ndarray, else %no
   %descr = field %array.descr, ptr %a
@@ -66,7 +65,6 @@ no:
 
 ; Whether memory of an argument overlaps a range that the program writes in place.
 define internal i1 @overlaps(ptr %a, ptr %spec, ptr %ranges, i64 %count) nounwind {
-entry:
   %data.p = place %array.data, ptr %a
   %lo = load i64, ptr %data.p
   %nbytes = field %spec.nbytes, ptr %spec
@@ -89,7 +87,6 @@ no:
 
 ; Whether all arguments can be used as they are.
 define internal i1 @usual(ptr %ctx, ptr %args, i64 %nargs) nounwind {
-entry:
   %want = field %context.nargs, ptr %ctx
   %ready = field %context.ready, ptr %ctx
   %bound = icmp ne i64 %ready, 0
@@ -121,7 +118,6 @@ no:
 ; Take a block from the free list, which the interpreter lock guards, or a new one; null with an
 ; exception set.
 define internal ptr @take_block(ptr %ctx) nounwind {
-entry:
   %free.p = place %context.free, ptr %ctx
   %first = load ptr, ptr %free.p
   if eq ptr %first, null, else %take
@@ -148,7 +144,6 @@ define internal void @give_block(ptr %ctx, ptr %block) nounwind {
 }
 
 define internal void @drop_results(ptr %results, i64 %count) nounwind {
-entry:
   %dec = load ptr, ptr {DEC_REF}
   loop %i < %count, else %out
   %r = item ptr, ptr %results[%i]
@@ -160,7 +155,6 @@ out:
 
 ; Fill the slots: what is bound, the arguments, and what is updated in place.
 define internal void @fill_slots(ptr %ctx, ptr %slots, ptr %args) nounwind {
-entry:
   %n = field %context.nslots, ptr %ctx
   %template = field %context.template, ptr %ctx
   %nargs = field %context.nargs, ptr %ctx
@@ -203,7 +197,6 @@ out:
 ; kept.
 define internal i1 @make_results(ptr %ctx, ptr %slots, ptr %results, ptr %lead,
                                  ptr %sizes) nounwind {
-entry:
   %n = field %context.nouts, ptr %ctx
   %specs = field %context.outs, ptr %ctx
   %ndarray = field %context.ndarray, ptr %ctx
@@ -272,7 +265,6 @@ no:
 
 ; One array, or a tuple of several; takes over the references.
 define internal ptr @pack(ptr %results, i64 %n) nounwind {
-entry:
   if eq i64 %n, 1, else %many
   %only = load ptr, ptr %results
   ret ptr %only
@@ -320,7 +312,6 @@ free:
 
 ; Raise what an error code stands for; its message may show values that are in the arena.
 define internal ptr @raise(ptr %ctx, ptr %block, i32 %rc) nounwind {
-entry:
   %args = alloca [2 x ptr]
   %long = load ptr, ptr {LONG_FROM_LONG}
   %dec = load ptr, ptr {DEC_REF}
@@ -348,7 +339,6 @@ out:
 }
 
 define hidden ptr @{ENTRY}(ptr %self, ptr %args, i64 %nargs) nounwind {
-entry:
   %sizes = alloca [3 x i64]
   put i64 0, ptr %sizes[2]
   %ctx = call ptr {CAPSULE_GET_POINTER}(ptr %self, ptr null)

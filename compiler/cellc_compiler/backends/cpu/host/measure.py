@@ -15,7 +15,6 @@ _MEASURE = """
 ; The array that has the result's shape, or null if the operands do not lie over it as their specs
 ; say; `sizes` becomes rows, columns and elements.
 define internal ptr @measure(ptr %ctx, ptr %args, i64 %nargs, ptr %sizes) nounwind {
-entry:
   %specs = field %context.args, ptr %ctx
   %limit = field %context.limit, ptr %ctx
 head:

@@ -13,8 +13,8 @@
     next %i                                 ends the trip
 
 `%p[%i]` is the structure number %i behind %p. Types are those of `cellc_runtime.abi.STRUCTURES`, so
-neither a number of a field nor its type stands in the text. A block without an end falls through
-to the label behind it.
+neither a number of a field nor its type stands in the text. A function begins with the block
+`entry`; a block without an end falls through to the label behind it.
 """
 
 from __future__ import annotations
@@ -74,14 +74,17 @@ class _Writer:
         if label := _LABEL.fullmatch(line):
             self.label(label[1])
             return
+        self.out.append(line)
         if line.endswith("{"):
-            self.block, self.open = "entry", False
+            self.block, self.open = "", False
+            self.label("entry")
         elif _START.match(line):
             self.open = not line[2:].startswith(_ENDS)
-        self.out.append(line)
 
     def label(self, name: str) -> None:
         """Begin a block."""
+        if name == self.block:
+            return  # `entry`, written out
         if self.open:
             self.out.append(f"  br label %{name}")
         self.out.append(f"{name}:")
@@ -149,8 +152,8 @@ _FORMS: tuple[tuple[re.Pattern[str], Callable[..., None]], ...] = tuple(
     (re.compile("  " + form), write) for form, write in (
         (r"(%[\w.]+) = (field|place) %(\w+)\.(\w+), ptr (%[\w.]+)(?:\[(%[\w.]+)\])?",
          _Writer.field),
-        (r"(%[\w.]+) = item (\w+), ptr (%[\w.]+)\[([%\w.]+)(?:, ([01]))?\]", _Writer.item),
-        (r"put (\w+) ([%\w.]+), ptr (%[\w.]+)\[([%\w.]+)\]", _Writer.put),
+        (r"(%[\w.]+) = item (\w+), ptr ([%@][\w.]+)\[([%\w.]+)(?:, ([01]))?\]", _Writer.item),
+        (r"put (\w+) ([%\w.]+), ptr ([%@][\w.]+)\[([%\w.]+)\]", _Writer.put),
         (r"((?:%[\w.]+ = )?(?:tail )?call [^{]*)\{(\w+)\}(\(.*)", _Writer.call),
         (r"br ((?!i1 )\w+ \w+ [^,]+, [^,]+), (label .+)", _Writer.branch),
         (r"if (.+), else %([\w.]+)", _Writer.if_),

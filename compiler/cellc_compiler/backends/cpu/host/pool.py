@@ -91,7 +91,6 @@ done:
 ; Do chunks until none is left; how many were done. A chunk of region g is done before g can end,
 ; so a thread that counts its chunks and adds them after the last one adds to the right region.
 define internal i32 @work(i1 %back) nounwind {
-entry:
 look:
   %count = phi i32 [ 0, %entry ], [ %count, %claim ], [ %more, %mine ]
   %ticket = load atomic i64, ptr [ticket] acquire, align 8
@@ -135,7 +134,6 @@ out:
 }
 
 define internal ptr @worker(ptr %arg) nounwind {
-entry:
   %index = ptrtoint ptr %arg to i32
   %odd = and i32 %index, 1
   %back = icmp eq i32 %odd, 0
@@ -180,7 +178,6 @@ park:
 
 ; Start workers up to threads - 1; one that cannot be started is done without.
 define internal void @start_workers() nounwind {
-entry:
   %create = load ptr, ptr {PTHREAD_CREATE}
   %attr = load ptr, ptr {THREAD_ATTR}
   %id = alloca i64
@@ -263,7 +260,6 @@ out:
 }
 
 define internal void @await(i32 %nchunks) nounwind {
-entry:
   %limit = load atomic i32, ptr [spin] monotonic, align 4
 spin:
   %round = phi i32 [ 0, %entry ], [ %again, %pause ]

@@ -17,7 +17,6 @@ from cellc_runtime.abi import SITE
 SITE_CODE = """
 ; The array of a Tensor or Parameter, or null.
 define internal ptr @array_of(ptr %site, ptr %t) nounwind {
-entry:
   %type = field %array.type, ptr %t
   %tensor = field %site.tensor, ptr %site
   %parameter = field %site.parameter, ptr %site
@@ -39,7 +38,6 @@ no:
 
 ; Whether an argument is what the case says; its operand is entered.
 define internal i1 @suits(ptr %site, ptr %want, ptr %arg, ptr %arrays, ptr %tensors) nounwind {
-entry:
   %kind = load i64, ptr %want
   %place = field %argument.place, ptr %want
   %object = field %argument.object, ptr %want
@@ -145,7 +143,6 @@ no:
 ; Whether a call fits a case.
 define internal i1 @applies(ptr %site, ptr %case, ptr %args, i64 %nargs, ptr %kwnames,
                             ptr %arrays, ptr %tensors) nounwind {
-entry:
   %sizes = alloca [3 x i64]
   %want.nargs = field %case.nargs, ptr %case
   if eq i64 %nargs, %want.nargs, else %no
@@ -222,7 +219,6 @@ no:
 
 ; One more reference to each (up = true), or one less.
 define internal void @hold(ptr %objects, i64 %n, i1 %up) nounwind {
-entry:
   %inc = load ptr, ptr {INC_REF}
   %dec = load ptr, ptr {DEC_REF}
   %f = select i1 %up, ptr %inc, ptr %dec
@@ -236,7 +232,6 @@ out:
 
 ; Append (info, result, *operands) to the tape; false with an exception set.
 define internal i1 @record(ptr %tape, ptr %info, ptr %result, ptr %tensors, i64 %n) nounwind {
-entry:
   %new = load ptr, ptr {TUPLE_NEW}
   %set = load ptr, ptr {TUPLE_SET_ITEM}
   %inc = load ptr, ptr {INC_REF}
@@ -265,7 +260,6 @@ no:
 
 ; A Tensor of an array, whose reference it takes over; null with an exception set.
 define internal ptr @wrapped(ptr %site, ptr %array) nounwind {
-entry:
   %tensor = field %site.tensor, ptr %site
   %offset = field %site.offset, ptr %site
   %t = call ptr {GENERIC_ALLOC}(ptr %tensor, i64 0)
@@ -280,7 +274,6 @@ fill:
 
 ; The results of an entry as Tensors: of one array, or in a tuple that nobody else holds yet.
 define internal ptr @wrap_all(ptr %site, ptr %results, i64 %n) nounwind {
-entry:
   if eq i64 %n, 1, else %head
   %only = call ptr @wrapped(ptr %site, ptr %results)
   ret ptr %only
@@ -304,7 +297,6 @@ out:
 
 ; Call the entry of a case (while a thread records, that for its tape); Tensors of its arrays.
 define internal ptr @answer(ptr %site, ptr %case, ptr %arrays, ptr %tensors, ptr %tape) nounwind {
-entry:
   %taped = icmp ne ptr %tape, null
   %fn1 = field %case.function, ptr %case
   %fn2 = field %case.tape_function, ptr %case
@@ -361,7 +353,6 @@ done:
 }
 
 define hidden ptr @{SITE}(ptr %self, ptr %args, i64 %nargs, ptr %kwnames) nounwind {
-entry:
   %arrays = alloca [16 x ptr]
   %tensors = alloca [16 x ptr]
   %site = call ptr {CAPSULE_GET_POINTER}(ptr %self, ptr null)
