@@ -16,8 +16,7 @@ from ....lower.kernel import Kernel
 from ....lower.plan import KernelPlan, Step
 from ..llvm.convert import load_as, memory_type, register_type, store_as
 from ..llvm.math import functions as math
-from ..llvm.text import V, is_float, lanes_of, module, sizeof, vector
-from .scatter import entry
+from ..llvm.text import V, is_float, kernel_function, lanes_of, module, sizeof, vector
 
 _MAX_TASKS = 64
 
@@ -64,7 +63,7 @@ class _Writer:
         self.memory = memory_type(spec.dtype)
         self.register = register_type(spec.dtype)
         self.lanes = target.lanes(sizeof(self.register))
-        self.f, self.bufs = entry(target, len(self.roles))
+        self.f, self.bufs = kernel_function(target, len(self.roles))
         self.vectors, self.singles = divmod(spec.inner, self.lanes)
         self.units = spec.outer * (self.vectors + self.singles)
         self.tasks = min(self.units, _MAX_TASKS)

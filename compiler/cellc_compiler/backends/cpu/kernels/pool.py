@@ -17,11 +17,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from cellc_compiler.backends.cpu.llvm.text import Function, V, vector
+from cellc_compiler.backends.cpu.llvm.text import Function, V, first_lanes, vector
 from cellc_compiler.lower.kernel import Kernel
 from cellc_runtime.target import Target
 
-from .pool_windows import AdaptiveSpec, Axis, PoolSpec, bounds, int32_table
+from .pool_windows import AdaptiveSpec, Axis, PoolSpec, bounds
 from .vectors import (
     Plan,
     Window,
@@ -29,14 +29,15 @@ from .vectors import (
     acc_size,
     acc_type,
     elem_ptr,
+    in_vectors,
     is_half,
     lanes,
     load_acc,
     lookup,
     reduce_lanes,
     split_index,
-    static_mask,
     store_acc,
+    table,
     task_kernel,
 )
 
@@ -53,7 +54,6 @@ _Fold = Callable[[V, V, V, V, list[V]], list[V]]
 """`(value, iy, ix, bound, carried) -> carried`: one tap of a vector of windows."""
 _Tap = Callable[[V, list[V]], list[V]]
 """`(flat index, carried) -> carried`: one element of a window."""
-_Column = Callable[[V, V | None], None]
 
 
 # --- maximum ---------------------------------------------------------------------------------
@@ -123,25 +123,8 @@ def _fold_max(f: Function, spec: PoolSpec, width: int, indices: bool) -> _Fold:
     return fold
 
 
-def _columns(f: Function, count: int, width: int, body: _Column) -> None:
-    """`body(ox, mask)` over `count` columns in steps of `width`, the tail masked."""
-    full = count // width * width
-    f.loop(0, full, width, [], lambda ox, _: body(ox, None))
-    if count > full:
-        body(f.i64(full), static_mask(count - full, width))
-
-
 def _width(spec: PoolSpec, target: Target) -> int:
     return lanes(target, spec.dtype) if spec.stride[1] <= _MAX_SHUFFLED_STRIDE else 1
-
-
-def _store_index(f: Function, base: V, at: V, index: V, mask: V | None) -> None:
-    wide = f.cast("sext", index, "i64")
-    ptr = f.gep(base, at, "i64")
-    if mask is None:
-        f.store(wide, ptr)
-    else:
-        f.masked_store(wide, ptr, mask)
 
 
 def _sliding_max(spec: PoolSpec, target: Target, value: bool, indices: bool) -> Kernel:
@@ -164,9 +147,10 @@ def _sliding_max(spec: PoolSpec, target: Target, value: bool, indices: bool) -> 
             if value:
                 store_acc(f, got[0], elem_ptr(f, bufs[1], at, spec.dtype), spec.dtype, mask)
             if indices:
-                _store_index(f, bufs[1 + value], at, got[1], mask)
+                wide = f.cast("sext", got[1], "i64")
+                f.masked_store(wide, f.gep(bufs[1 + value], at, "i64"), mask)
 
-        _columns(f, ow, width, column)
+        in_vectors(f, ow, width, column)
 
     cycles = 8.0 + -(-ow // width) * spec.kernel[0] * spec.kernel[1] * (4.0 + 3.0 * indices)
     return task_kernel(target, 1 + value + indices, planes * oh, cycles, body)
@@ -259,11 +243,10 @@ def _finish(f: Function, spec: Spec, acc: V, out: V) -> None:
 
     def column(i: V, mask: V | None) -> None:
         ty = vector(acc_type(spec.dtype), width)
-        ptr = acc_ptr(f, acc, i, spec.dtype)
-        v = f.load(ty, ptr) if mask is None else f.masked_load(ty, ptr, mask, f.zero(ty))
+        v = f.masked_load(ty, acc_ptr(f, acc, i, spec.dtype), mask)
         store_acc(f, v, elem_ptr(f, out, i, spec.dtype), spec.dtype, mask)
 
-    _columns(f, spec.h * spec.w, width, column)
+    in_vectors(f, spec.h * spec.w, width, column)
 
 
 def _scatter_max(spec: Spec, target: Target) -> Kernel:
@@ -349,15 +332,15 @@ def _sliding_avg(spec: PoolSpec, rows: Axis, cols: Axis, target: Target) -> Kern
         def column(ox: V, mask: V | None) -> None:
             total = _row_windows(f, spec, x, oy, ox, width, 0.0, [f.zero(ty)],
                                  lambda v, _y, _x, _b, c: [f.add(c[0], v)])[0]
-            wide = f.load(vector("i32", width), f.gep(V("ptr", "@COUNT32"), ox, "i32"))
+            wide = lookup(f, "COUNT32", ox, vector("i32", width))
             count = f.cast("sitofp", f.mul(high, wide), acc_type(spec.dtype))
             at = f.add(f.mul(unit, f.i64(cols.windows)), ox)
             store_acc(f, f.fdiv(total, count), elem_ptr(f, bufs[1], at, spec.dtype),
                       spec.dtype, mask)
 
-        _columns(f, cols.windows, width, column)
+        in_vectors(f, cols.windows, width, column)
         # Lanes past the last window divide by 1, and their result is not stored.
-        return rows.tables("WIN_Y") + int32_table("COUNT32", cols.counts + (1,) * width)
+        return rows.tables("WIN_Y") + table("COUNT32", cols.counts + (1,) * width, "i32", 4)
 
     cycles = 8.0 + -(-cols.windows // width) * (8.0 + spec.kernel[0] * spec.kernel[1] * 3.0)
     return task_kernel(target, 2, planes * rows.windows, cycles, body)
@@ -409,7 +392,7 @@ def _plane_avg(spec: Spec, rows: Axis, cols: Axis, target: Target) -> Kernel:
         zero = f.zero(vector(acc_type(spec.dtype), width))
         total = f.loop(0, full, width, [zero], lambda i, c: [f.add(c[0], load(i, None))])[0]
         if size > full:
-            total = f.add(total, load(f.i64(full), static_mask(size - full, width)))
+            total = f.add(total, load(f.i64(full), first_lanes(size - full, width)))
         value = reduce_lanes(f, total, f.add)
         value = f.fdiv(value, _count(f, f.i64(0), f.i64(0), value.ty))
         store_acc(f, value, elem_ptr(f, bufs[1], plane, spec.dtype), spec.dtype)
@@ -497,7 +480,7 @@ def _spread(spec: Spec, rows: Axis, cols: Axis, target: Target) -> Kernel:
         g = f.add(f.const(g.ty, 0.0), f.fdiv(g, _count(f, f.i64(0), f.i64(0), g.ty)))
         wide = f.splat(g, width)
         out = elem_ptr(f, bufs[1], f.mul(plane, f.i64(size)), spec.dtype)
-        _columns(f, size, width, lambda i, mask: store_acc(
+        in_vectors(f, size, width, lambda i, mask: store_acc(
             f, wide, elem_ptr(f, out, i, spec.dtype), spec.dtype, mask))
         return rows.tables("WIN_Y") + cols.tables("WIN_X")
 

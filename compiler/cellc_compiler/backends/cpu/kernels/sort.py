@@ -15,8 +15,7 @@ from cellc_runtime.target import Target
 
 from ....lower.kernel import Kernel
 from ....lower.plan import KernelPlan, Step
-from ..llvm.text import V, module
-from .scatter import entry
+from ..llvm.text import V, kernel_function, module
 
 INSERTION = 48
 _MAX_TASKS = 32
@@ -62,7 +61,7 @@ class _Writer:
         self.scratch = {"keys_a": keys, "order_a": order}
         if self.radix:
             self.scratch |= {"keys_b": keys, "order_b": order}
-        self.f, bufs = entry(target, 3 + len(self.scratch))
+        self.f, bufs = kernel_function(target, 3 + len(self.scratch))
         self.x, self.values, self.positions = bufs[:3]
         self.work = bufs[3:]
         self.counts = self.f.alloca(self.size * _DIGITS * 4) if self.radix else None

@@ -8,8 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from cellc_compiler.backends.cpu.llvm.text import Function, V, lanes_of, module, vector
-from cellc_compiler.build.abi import PLACEHOLDER
+from cellc_compiler.backends.cpu.llvm.text import (
+    Function,
+    V,
+    element,
+    first_lanes,
+    kernel_function,
+    lanes_of,
+    mask_of,
+    module,
+    vector,
+)
 from cellc_compiler.lower.kernel import Kernel
 from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass, field
@@ -81,30 +90,24 @@ def narrow(f: Function, v: V, dtype: DType) -> V:
     return f.cast("trunc", f.select(f.cmp("uno", v, v), quiet, rounded), "i16")
 
 
-def static_mask(count: int, width: int) -> V:
-    """<width x i1> with the first `count` lanes set, as a constant."""
-    bits = ", ".join(f"i1 {'true' if i < count else 'false'}" for i in range(width))
-    return V(vector("i1", width), f"<{bits}>")
-
-
 def load_acc(f: Function, ptr: V, dtype: DType, width: int, mask: V | None = None) -> V:
     """`width` stored elements in the accumulator type; lanes outside `mask` read as 0."""
-    ty = vector(memory_type(dtype), width)
-    if mask is None:
-        return widen(f, f.load(ty, ptr), dtype)
-    return widen(f, f.masked_load(ty, ptr, mask, f.zero(ty)), dtype)
+    return widen(f, f.masked_load(vector(memory_type(dtype), width), ptr, mask), dtype)
 
 
 def store_acc(f: Function, value: V, ptr: V, dtype: DType, mask: V | None = None) -> None:
     """Round accumulators to `dtype` and store them (the lanes of `mask`)."""
-    stored = narrow(f, value, dtype)
-    if mask is None:
-        f.store(stored, ptr)
-    elif mask.ref.count("true") == 1:
-        # LLVM 22 turns a masked store of one constant lane of i16 into a 4-byte store on x86.
-        f.store(f.extract(stored, 0), ptr)
-    else:
-        f.masked_store(stored, ptr, mask)
+    f.masked_store(narrow(f, value, dtype), ptr, mask)
+
+
+def in_vectors(
+    f: Function, count: int, width: int, body: Callable[[V, V | None], None]
+) -> None:
+    """`body(index, mask)` for `count` elements in steps of `width`, the tail masked."""
+    full = count // width * width
+    f.loop(0, full, width, [], lambda i, _: body(i, None))
+    if count > full:
+        body(f.i64(full), first_lanes(count - full, width))
 
 
 def elem_ptr(f: Function, base: V, index: V | int, dtype: DType) -> V:
@@ -181,9 +184,7 @@ class Window:
             if all(live):
                 parts.append(f.load(ty, ptr))
             elif any(live):
-                bits = ", ".join(f"i1 {'true' if b else 'false'}" for b in live)
-                mask = V(vector("i1", self.width), f"<{bits}>")
-                parts.append(f.masked_load(ty, ptr, mask, narrow(f, fill, self.dtype)))
+                parts.append(f.masked_load(ty, ptr, mask_of(live), narrow(f, fill, self.dtype)))
             else:
                 parts.append(narrow(f, fill, self.dtype))
         return widen(f, pick(f, parts, self.stride), self.dtype)
@@ -247,15 +248,21 @@ def reduce_lanes(f: Function, v: V, combine: Callable[[V, V], V]) -> V:
     return v
 
 
-def table(name: str, values: Sequence[int]) -> str:
-    """A constant array of i64, as a global definition."""
-    body = ", ".join(f"i64 {v}" for v in values)
-    return f"@{name} = private unnamed_addr constant [{len(values)} x i64] [{body}], align 8\n"
+def table(name: str, values: Sequence[int], ty: str = "i64", align: int = 8) -> str:
+    """A constant array of integers, as a global definition."""
+    body = ", ".join(f"{ty} {v}" for v in values)
+    count = len(values)
+    return f"@{name} = private unnamed_addr constant [{count} x {ty}] [{body}], align {align}\n"
 
 
-def lookup(f: Function, name: str, index: V | int) -> V:
-    """Element `index` of a `table`."""
-    return f.load("i64", f.gep(V("ptr", f"@{name}"), index, "i64"))
+def table32(name: str, values: Sequence[int]) -> str:
+    """A `table` of i32, which vectors are loaded from."""
+    return table(name, values, "i32", 64)
+
+
+def lookup(f: Function, name: str, index: V | int, ty: str = "i64") -> V:
+    """Elements of a `table` from `index` on: one, or a vector of type `ty`."""
+    return f.load(ty, f.gep(V("ptr", f"@{name}"), index, element(ty)))
 
 
 def divmod_const(f: Function, a: V, b: int) -> tuple[V, V]:
@@ -298,9 +305,7 @@ def task_kernel(
     `body(f, pointers, unit)` writes one unit and may return globals (tables).
     """
     per = units_per_task(units, unit_cycles)
-    f = Function(PLACEHOLDER, [("ptr", "bufs"), ("i64", "lo"), ("i64", "hi")], target)
-    bufs = f.arg("bufs")
-    pointers = [f.load("ptr", f.gep(bufs, i, "ptr"), align=8) for i in range(buffers)]
+    f, pointers = kernel_function(target, buffers)
     first = f.mul(f.arg("lo"), f.i64(per))
     last = minimum(f, f.mul(f.arg("hi"), f.i64(per)), f.i64(units))
     extra: list[str] = []

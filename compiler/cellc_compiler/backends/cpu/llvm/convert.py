@@ -86,18 +86,12 @@ def exact_to_memory(f: Function, v: V, dtype: DType) -> V:
 
 def load_as(f: Function, dtype: DType, ptr: V, lanes: int = 1, mask: V | None = None) -> V:
     """Load `lanes` elements into register type; lanes not set in `mask` read nothing and are 0."""
-    ty = vector(memory_type(dtype), lanes)
-    raw = f.load(ty, ptr) if mask is None else f.masked_load(ty, ptr, mask, f.zero(ty))
-    return from_memory(f, raw, dtype)
+    return from_memory(f, f.masked_load(vector(memory_type(dtype), lanes), ptr, mask), dtype)
 
 
 def store_as(f: Function, v: V, dtype: DType, ptr: V, mask: V | None = None) -> None:
     """Store a register value as `dtype`; lanes not set in `mask` touch no memory."""
-    raw = to_memory(f, v, dtype)
-    if mask is None:
-        f.store(raw, ptr)
-    else:
-        f.masked_store(raw, ptr, mask)
+    f.masked_store(to_memory(f, v, dtype), ptr, mask)
 
 
 def round_to(f: Function, v: V, dtype: DType) -> V:

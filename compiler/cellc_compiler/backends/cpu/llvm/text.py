@@ -19,6 +19,8 @@ from functools import cache
 from cellc_runtime.records import dataclass, field
 from cellc_runtime.target import Target
 
+from ....build.abi import PLACEHOLDER
+
 _SIZES = {"i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "half": 2, "bfloat": 2,
           "float": 4, "double": 8, "ptr": 8}
 
@@ -280,8 +282,12 @@ class Function:
         al = align or min(_SIZES[element(value.ty)], 8)
         self.line(f"store {value}, {ptr}, align {al}{note}")
 
-    def masked_load(self, ty: str, ptr: V, mask: V, other: V) -> V:
-        """Load the lanes set in `mask` (an <n x i1>); other lanes read no memory."""
+    def masked_load(self, ty: str, ptr: V, mask: V | None, other: V | None = None) -> V:
+        """Load the lanes set in `mask` (an <n x i1>; None: all); the others read no memory and are
+        those of `other` (default: 0)."""
+        if mask is None:
+            return self.load(ty, ptr)
+        other = other or self.zero(ty)
         self.declares.add(
             f"declare {ty} @llvm.masked.load.{suffix(ty)}.p0(ptr, i32 immarg, {mask.ty}, {ty})"
         )
@@ -291,13 +297,16 @@ class Function:
             f"call {ty} @llvm.masked.load.{suffix(ty)}.p0({ptr}, i32 {al}, {mask}, {other})",
         )
 
-    def masked_store(self, value: V, ptr: V, mask: V) -> None:
-        """Store the lanes set in `mask`; other lanes touch no memory.
+    def masked_store(self, value: V, ptr: V, mask: V | None) -> None:
+        """Store the lanes set in `mask` (None: all); other lanes touch no memory.
 
         A constant mask of one lane becomes a scalar store: for AVX-512, LLVM 22 writes 4 bytes
         where such a mask meets a vector truncated to 1 or 2 bytes per lane.
         """
         ty = value.ty
+        if mask is None:
+            self.store(value, ptr)
+            return
         if mask.ref.count("true") == 1 and mask.ref.startswith("<"):
             lane = [bit.strip() for bit in mask.ref[1:-1].split(",")].index("i1 true")
             self.store(self.extract(value, lane), self.gep(ptr, lane, element(ty)))
@@ -319,8 +328,7 @@ class Function:
         """<lanes x i1> with the first `count` (an i64) lanes set; constant if `count` is."""
         ty = vector("i64", lanes)
         if count.ref.isdigit() and lanes > 1:
-            bits = ", ".join(f"i1 {str(i < int(count.ref)).lower()}" for i in range(lanes))
-            return V(vector("i1", lanes), f"<{bits}>")
+            return mask_of([i < int(count.ref) for i in range(lanes)])
         return self.cmp("ult", self.iota(ty), self.splat(count, lanes))
 
     def alloca(self, nbytes: int, align: int = 64) -> V:
@@ -509,6 +517,24 @@ class Function:
         body = "\n".join(["entry:", *self._allocas, *self.lines])
         head = f"define {self.linkage} {self.ret} @{self.name}({params}) {attrs} {{"
         return f"{head}\n{body}\n}}\n"
+
+
+def mask_of(lanes: Sequence[bool]) -> V:
+    """A constant mask."""
+    bits = ", ".join("i1 true" if bit else "i1 false" for bit in lanes)
+    return V(vector("i1", len(lanes)), f"<{bits}>")
+
+
+def first_lanes(count: int, lanes: int) -> V | None:
+    """The mask of the first `count` lanes, None for all of them; constant, because a machine
+    without masked moves then needs no branches."""
+    return mask_of([i < count for i in range(lanes)]) if count < lanes else None
+
+
+def kernel_function(target: Target, buffers: int = 0) -> tuple[Function, list[V]]:
+    """A kernel's function, and the pointers of its first buffers."""
+    f = Function(PLACEHOLDER, [("ptr", "bufs"), ("i64", "lo"), ("i64", "hi")], target)
+    return f, [f.load("ptr", f.gep(f.arg("bufs"), i, "ptr")) for i in range(buffers)]
 
 
 @cache

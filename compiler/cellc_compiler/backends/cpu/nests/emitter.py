@@ -14,7 +14,6 @@ from typing import Any
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
-from ....build.abi import PLACEHOLDER
 from ....ir.types import prod
 from ....loops.expr import Expr, const
 from ....loops.index import Index, Var
@@ -22,7 +21,17 @@ from ....loops.nest import Nest, Phase, Reduce, Scratch, Store, children, depend
 from ....lower.kernel import Kernel
 from ..llvm import reduction, scalar
 from ..llvm.convert import memory_type, register_type
-from ..llvm.text import Function, V, element, lanes_of, module, sizeof, suffix, vector
+from ..llvm.text import (
+    Function,
+    V,
+    element,
+    kernel_function,
+    lanes_of,
+    module,
+    sizeof,
+    suffix,
+    vector,
+)
 from .expressions import ExpressionEmitter, Scope
 
 GRAIN_CYCLES = 30_000.0
@@ -58,8 +67,7 @@ class NestEmitter(ExpressionEmitter):
     """Writes the kernel of one nest: how rows, phases and lanes follow one another."""
 
     def __init__(self, nest: Nest, target: Target, streamed: Collection[Any] = ()) -> None:
-        params = [("ptr", "bufs"), ("i64", "lo"), ("i64", "hi")]
-        super().__init__(Function(PLACEHOLDER, params, target), target)
+        super().__init__(kernel_function(target)[0], target)
         self.nest = nest
         self.streamed = streamed
         self.buffers: list[Any] = []
@@ -413,8 +421,7 @@ class NestEmitter(ExpressionEmitter):
         if offset.coefficient(scope.lane) == 1:
             p = f.gep(pointer, self._index(offset, scope), memory)
             if s.adds:
-                old = f.load(raw.ty, p) if scope.mask is None \
-                    else f.masked_load(raw.ty, p, scope.mask, f.zero(raw.ty))
+                old = f.masked_load(raw.ty, p, scope.mask)
                 (raw,) = reduction.combine(f, "sum", dtype, [old], [raw])
             if scope.mask is None:
                 self._store_vector(s, raw, p, scope)

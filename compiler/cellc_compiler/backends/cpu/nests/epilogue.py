@@ -149,10 +149,7 @@ class _Emitter(_OnAccumulator):
         at = OPERANDS_AT + len(fused.operands) + number
         base = f.load("ptr", f.gep(f.arg("bufs"), at, "ptr"))
         pointer = f.gep(base, self.flat, memory_type(dtype))
-        if self.mask is None or lanes_of(raw.ty) == 1:
-            f.store(raw, pointer)
-        else:
-            f.masked_store(raw, pointer, self.mask)
+        f.masked_store(raw, pointer, self.mask if lanes_of(raw.ty) > 1 else None)
 
     def _load(self, e: Expr, scope: Scope) -> V:
         access = e.payload
@@ -173,10 +170,8 @@ class _Emitter(_OnAccumulator):
         wide = kind == "same" or (kind == "axis" and self.fused.lanes_along_axis)
         if not wide or scope.lanes == 1:
             return from_memory(f, f.load(memory, pointer), e.dtype)
-        ty = vector(memory, scope.lanes)
-        if self.mask is None:
-            return from_memory(f, f.load(ty, pointer), e.dtype)
-        return from_memory(f, f.masked_load(ty, pointer, self.mask, f.zero(ty)), e.dtype)
+        raw = f.masked_load(vector(memory, scope.lanes), pointer, self.mask)
+        return from_memory(f, raw, e.dtype)
 
 
 def classify(

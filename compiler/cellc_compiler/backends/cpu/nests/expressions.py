@@ -202,9 +202,7 @@ class ExpressionEmitter:
         assert scope.lane is not None
         if offset.coefficient(scope.lane) == 1 and not _has_vector_dyn(self, offset, scope):
             p = f.gep(pointer, self._index(offset, scope), memory)
-            if n == 1 or mask is None:
-                return f.load(ty, p)
-            return f.masked_load(ty, p, mask, f.zero(ty))
+            return f.masked_load(ty, p, mask if n > 1 else None)
         full = mask if mask is not None else V(vector("i1", n), "splat (i1 true)")
         if sizeof(memory) < 4 and n > 1 and self.target.vector_bytes > 16:
             nbytes = buffer.type.nbytes if isinstance(buffer, Value) else 0

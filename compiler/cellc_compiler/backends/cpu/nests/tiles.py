@@ -168,7 +168,7 @@ class TileEmitter(NestEmitter):
                 continue
             there = f.cmp("sgt", wide, f.i64(i))
             mask = f.tail_mask(f.select(there, left, f.i64(0)), w)
-            out.append(f.masked_load(ty, p, mask, f.zero(ty)))
+            out.append(f.masked_load(ty, p, mask))
         return out
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cellc_compiler.backends.cpu.llvm.text import Function, V, vector
+from cellc_compiler.backends.cpu.llvm.text import Function, V, first_lanes, vector
 from cellc_compiler.lower.kernel import Kernel
 from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass, replace
@@ -34,7 +34,6 @@ from ..vectors import (
     lookup,
     minimum,
     split_index,
-    static_mask,
     store_acc,
     table,
     task_kernel,
@@ -375,8 +374,7 @@ class _Writer:
         x = f.gep(u.x, q, acc_type(p.dtype))
         w = f.gep(u.w, f.mul(row, f.i64(p.w_strides[1])), acc_type(p.dtype))
         # The image itself ends with its last pixel; a scratch has slack after it.
-        live = count - (nv - 1) * width
-        mask = static_mask(live, width) if live < width else None
+        mask = first_lanes(count - (nv - 1) * width, width)
         tile = _Tile(mr, nv, mask if self.windows.identity else None)
         outs = self._outputs(u, row, q, tile)
 
@@ -477,11 +475,8 @@ class _Writer:
         f.fence(*acc[-tile.nv:])  # no register is free for the next tap's loads
         window = []
         for j in range(tile.nv):
-            ptr = f.gep(x, j * width, el)
-            if tile.mask is not None and j == tile.nv - 1:
-                window.append(f.masked_load(ty, ptr, tile.mask, f.zero(ty)))
-            else:
-                window.append(f.load(ty, ptr))
+            mask = tile.mask if j == tile.nv - 1 else None
+            window.append(f.masked_load(ty, f.gep(x, j * width, el), mask))
         out = []
         for i in range(tile.mr):
             weight = f.load(el, f.gep(w, i * self.p.w_strides[1], el))

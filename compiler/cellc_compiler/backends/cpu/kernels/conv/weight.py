@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from cellc_compiler.backends.cpu.llvm.text import Function, V, vector
+from cellc_compiler.backends.cpu.llvm.text import Function, V, first_lanes, vector
 from cellc_compiler.lower.kernel import Kernel
 from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass, field
@@ -37,7 +37,6 @@ from ..vectors import (
     minimum,
     reduce_lanes,
     split_index,
-    static_mask,
     store_acc,
     table,
     task_kernel,
@@ -469,7 +468,7 @@ class _PixelWriter:
             acc = f.loop(0, full, t.width, acc,
                          lambda q, c: self._step(xp, dy, q, mr, deltas, c, None))
             if p.pixels > full:
-                mask = static_mask(p.pixels - full, t.width)
+                mask = first_lanes(p.pixels - full, t.width)
                 acc = self._step(xp, dy, f.i64(full), mr, deltas, acc, mask)
             return acc
 
@@ -489,11 +488,7 @@ class _PixelWriter:
         el, ty = acc_type(p.dtype), vector(acc_type(p.dtype), t.width)
         xq = f.gep(x, q, el)
 
-        def window(delta: int) -> V:
-            ptr = f.gep(xq, delta, el)
-            return f.load(ty, ptr) if mask is None else f.masked_load(ty, ptr, mask, f.zero(ty))
-
-        xs = [window(d) for d in deltas]
+        xs = [f.masked_load(ty, f.gep(xq, d, el), mask) for d in deltas]
         out = []
         for i in range(mr):
             ptr = elem_ptr(f, dy, f.add(q, f.i64(i * p.pixels)), p.dtype)
@@ -534,7 +529,7 @@ def sum_kernel(p: WeightProblem, splits: int, target: Target) -> Kernel:
 
             def load(s: V) -> V:
                 ptr = acc_ptr(f, bufs[0], f.add(f.mul(s, f.i64(p.size)), at), p.dtype)
-                return f.masked_load(ty, ptr, mask, f.zero(ty))
+                return f.masked_load(ty, ptr, mask)
 
             total = f.loop(1, splits, 1, [load(f.i64(0))],
                            lambda s, c: [f.add(c[0], load(s))])[0]

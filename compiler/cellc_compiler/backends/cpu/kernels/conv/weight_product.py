@@ -28,12 +28,14 @@ from ..vectors import (
     elem_ptr,
     is_half,
     lanes,
+    lookup,
     memory_type,
     split_index,
+    table32,
     task_kernel,
     widen,
 )
-from .joint import Joint, gather, gather_kernel, gathers, table32
+from .joint import Joint, gather, gather_kernel, gathers
 from .taps import Phase, TapConv, Tiling, choose_tile, tap_kernel
 from .unfold import SLACK_BYTES
 
@@ -130,12 +132,12 @@ def pixel_rows_kernel(r: PixelRows, target: Target) -> Kernel:
             ty = vector("i32", count)
 
             def met(name: str, at: V, size: int) -> V:
-                tap = f.load(ty, f.gep(V("ptr", f"@{name}"), i, "i32"))
+                tap = lookup(f, name, i, ty)
                 where = f.add(tap, f.splat(f.cast("trunc", at, "i32"), count))
                 return f.cmp("ult", where, f.splat(V("i32", str(size)), count))
 
             ok = f.binary("and", met("ROW_TAP", iy, j.ih), met("COL_TAP", ix, j.iw))
-            index = f.load(ty, f.gep(V("ptr", "@ROW_AT"), i, "i32"))
+            index = lookup(f, "ROW_AT", i, ty)
             at = f.add(block, i)
             base = elem_ptr(f, src, f.mul(f.binary("udiv", block, f.i64(taps)), f.i64(plane)),
                             r.dtype)

@@ -27,8 +27,7 @@ from cellc_compiler.backends.cpu.kernels.gemm.tile import (
     TileLayout,
     store_result,
 )
-from cellc_compiler.backends.cpu.llvm.text import Function, V, module
-from cellc_compiler.build.abi import PLACEHOLDER
+from cellc_compiler.backends.cpu.llvm.text import Function, V, kernel_function, module
 from cellc_compiler.lower.kernel import Kernel
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
@@ -75,11 +74,9 @@ def _panel_bytes(p: Problem) -> int:
 
 def pack_kernel(p: Problem, side: int, target: Target) -> Kernel:
     """Kernel over (A or B, packed): a panel of a matrix is a task."""
-    f = _entry(target)
+    f, (source, packed) = kernel_function(target, 2)
     size = (p.m, p.n)[side]
     panels = ceil_div(size, _SIDE)
-    source = f.load("ptr", f.arg("bufs"))
-    packed = f.load("ptr", f.gep(f.arg("bufs"), 1, "ptr"))
     writer = _Packer(f, p.k, size, (not p.trans_a, p.trans_b)[side], side == 1)
 
     def task(t: V, _: list[V]) -> None:
@@ -168,10 +165,6 @@ class _Packer:
 # --- the product ---------------------------------------------------------------------------------
 
 
-def _entry(target: Target) -> Function:
-    return Function(PLACEHOLDER, [("ptr", "bufs"), ("i64", "lo"), ("i64", "hi")], target)
-
-
 @dataclass(frozen=True, slots=True)
 class _Grid:
     """How a product is shared out: panels of A and of B in groups, one of each to a task."""
@@ -199,7 +192,7 @@ class TilesWriter:
         self.p, self.arith, self.buffers = p, arith, buffers
         self.grid = _Grid.of(p)
         self.layout = TileLayout(arith, target, 0, 0, 0, 0, True, p.n, False, False, 0, 1, epilogue)
-        self.f = _entry(target)
+        self.f, _ = kernel_function(target)
         self.stack = self.f.alloca(_SIDE * _SIDE * 4)
 
     def kernel(self, matrix_of: Callable[[Function, V, int], V]) -> Kernel:

@@ -22,6 +22,7 @@ from cellc_compiler.backends.cpu.llvm.text import (
     Function,
     V,
     element,
+    first_lanes,
     is_float,
     lanes_of,
     sizeof,
@@ -195,25 +196,11 @@ def round_bfloat16(f: Function, v: V) -> V:
 # --- partial vectors ----------------------------------------------------------------------------
 
 
-def first_lanes(lanes: int, count: int) -> V:
-    """The constant mask of the first `count` of `lanes`; constant, because a machine without
-    masked moves then needs no branches."""
-    bits = ", ".join("i1 true" if i < count else "i1 false" for i in range(lanes))
-    return V(f"<{lanes} x i1>", f"<{bits}>")
-
-
 def load_part(f: Function, ty: str, ptr: V, count: int | None) -> V:
     """Load a vector; only the first `count` lanes where given, zeros after them."""
-    lanes = lanes_of(ty)
-    if count is None or count >= lanes:
-        return f.load(ty, ptr)
-    return f.masked_load(ty, ptr, first_lanes(lanes, count), f.zero(ty))
+    return f.masked_load(ty, ptr, None if count is None else first_lanes(count, lanes_of(ty)))
 
 
 def store_part(f: Function, v: V, ptr: V, count: int | None) -> None:
     """Store a vector, or only its first `count` lanes."""
-    lanes = lanes_of(v.ty)
-    if count is None or count >= lanes:
-        f.store(v, ptr)
-    else:
-        f.masked_store(v, ptr, first_lanes(lanes, count))
+    f.masked_store(v, ptr, None if count is None else first_lanes(count, lanes_of(v.ty)))

@@ -44,7 +44,7 @@ from cellc_compiler.backends.cpu.kernels.gemm.tile import (
     TileLayout,
     tile_function,
 )
-from cellc_compiler.backends.cpu.llvm.text import Function, V, is_float, module
+from cellc_compiler.backends.cpu.llvm.text import Function, V, is_float, kernel_function, module
 from cellc_compiler.lower.kernel import Kernel
 from cellc_runtime.dtypes import DType
 from cellc_runtime.packing import Packing
@@ -168,10 +168,6 @@ _PACK_ELEMENTS = 16384
 """Elements that one task packs."""
 
 
-def _entry(target: Target) -> Function:
-    return Function("KERNEL", [("ptr", "bufs"), ("i64", "lo"), ("i64", "hi")], target)
-
-
 def _share(f: Function, index: V, parts: int, total: int) -> V:
     """Where part `index` of `parts` even parts of `total` begins."""
     if parts == total:
@@ -208,7 +204,7 @@ class GemmWriter:
         in_place = epilogue is not None and epilogue.in_place
         self.carries_in_out = arith.carries_in_out and not in_place
         self.layout = self._layout(epilogue)
-        self.f = _entry(target)
+        self.f, _ = kernel_function(target)
         self.prefix = ""
         self.stack_a: V | None = None
         self.stack_b: V | None = None
@@ -459,14 +455,12 @@ class PackWriter:
         self.group = max(1, min(panels.count, _PACK_ELEMENTS // (panels.width * self.step)))
         self.chunks = ceil_div(p.k, self.step)
         self.groups = ceil_div(panels.count, self.group)
-        self.f = _entry(target)
+        self.f, (self.src, self.dst) = kernel_function(target, 2)
         self.helpers: dict[str, Function] = {}
 
     def kernel(self) -> Kernel:
         """The kernel over (B, packed B)."""
         f, p = self.f, self.p
-        self.src = f.load("ptr", f.arg("bufs"))
-        self.dst = f.load("ptr", f.gep(f.arg("bufs"), 1, "ptr"))
         f.loop(f.arg("lo"), f.arg("hi"), 1, [], lambda t, _: self._task(t))
         f.ret_()
         cost = p.b_matrices * p.k * p.n * (0.4 if p.trans_b else 3.0 / self.panels.arith.lanes)
@@ -515,7 +509,7 @@ class _DotWriter:
 
     def plan(self) -> MatmulPlan:
         """One kernel, no scratch."""
-        p, f = self.p, _entry(self.target)
+        p, (f, bases) = self.p, kernel_function(self.target, 2)
         cycles = p.matrices * p.n * (p.k / self.arith.lanes + 12)
         nbytes = p.b_matrices * p.n * p.k * self.arith.dtype.itemsize
         if nbytes > _FAR_BYTES:  # the bandwidth decides: tasks of that length, not of a few more
@@ -528,7 +522,6 @@ class _DotWriter:
         full = p.n // DOT_ROWS * DOT_ROWS
         helpers = [dot_function(f"dot{r}", self.layout, p.k, r) for r in (DOT_ROWS, 1)
                    if (full if r == DOT_ROWS else p.n - full)]
-        bases = [f.load("ptr", f.gep(f.arg("bufs"), i, "ptr")) for i in range(2)]
 
         def unit(u: V, _: list[V]) -> None:
             matrix = f.binary("udiv", u, f.i64(per_matrix))

@@ -19,7 +19,7 @@ from cellc_compiler.backends.cpu.kernels.gemm.arith import (
     store_part,
 )
 from cellc_compiler.backends.cpu.kernels.gemm.pack import LINE
-from cellc_compiler.backends.cpu.llvm.text import Function, V, lanes_of, sizeof, vector
+from cellc_compiler.backends.cpu.llvm.text import Function, V, first_lanes, lanes_of, sizeof, vector
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
@@ -329,9 +329,7 @@ def store_result(f: Function, lay: TileLayout, acc: V, ptr: V, row: V, col: V, c
 
 
 def _apply(f: Function, ep: Epilogue, acc: V, row: V, col: V, lanes: int, count: int) -> V:
-    valid = ", ".join("i1 true" if i < count else "i1 false" for i in range(lanes))
-    mask = None if count == lanes else V(f"<{lanes} x i1>", f"<{valid}>")
-    return ep.emit(f, acc, row, col, lanes, mask)
+    return ep.emit(f, acc, row, col, lanes, first_lanes(count, lanes))
 
 
 def _store_column(f: Function, lay: TileLayout, acc: V, ptr: V, row: V, count: int) -> None:
