@@ -350,13 +350,13 @@ def test_epilogues(name: str, target: Target) -> None:
     plain = _scalar(s, x, w, backward=False)
     bias = np.linspace(-3, 3, s.oc, dtype=np.float32)
     plan = conv_forward(s, target, _bias_relu(3), 1)
-    assert plan.steps[-1][1][-1] == "e0"
-    run_plan(plan, target, {"x": x, "w": w, "out": out, "e0": bias})
+    assert plan.steps[-1][1][-1] == "epilogue0"
+    run_plan(plan, target, {"x": x, "w": w, "out": out, "epilogue0": bias})
     expected = plain + bias[:, None, None]
     _same_bits(out, np.where(expected < 0, np.float32(0), expected))
     other = _arrays(s)[2]
     run_plan(conv_forward(s, target, _residual, 1), target,
-             {"x": x, "w": w, "out": out, "e0": other})
+             {"x": x, "w": w, "out": out, "epilogue0": other})
     _same_bits(out, plain + other)
 
 

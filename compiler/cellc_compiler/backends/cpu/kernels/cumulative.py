@@ -45,8 +45,6 @@ class CumulativeSpec:
 def cumulative_kernels(spec: CumulativeSpec, target: Target) -> KernelPlan:
     """Kernels from role in0 (and in1, the factors, for linear) to out0 (and out1, int32 positions,
     for max and min)."""
-    if spec.outer * spec.n * spec.inner == 0:
-        return KernelPlan(())
     writer = _Writer(spec, target)
     return KernelPlan((Step(writer.kernel(), writer.roles),))
 

@@ -24,8 +24,6 @@ def join_kernels(outer: int, runs: Sequence[int], itemsize: int, target: Target)
         itemsize: bytes per element.
     """
     total = sum(runs)
-    if outer * total == 0:
-        return KernelPlan(())
     unit = min(itemsize, 8)
     counts = [r * (itemsize // unit) for r in runs]
     starts = [sum(counts[:k]) for k in range(len(counts))]

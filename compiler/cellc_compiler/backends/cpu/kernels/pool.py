@@ -42,9 +42,7 @@ from .vectors import (
 )
 
 __all__ = [
-    "AdaptiveSpec", "PoolSpec", "adaptive_avg_pool", "adaptive_avg_pool_backward",
-    "adaptive_max_pool", "adaptive_max_pool_backward", "avg_pool", "avg_pool_backward",
-    "max_pool", "max_pool_backward",
+    "AdaptiveSpec", "PoolSpec", "avg_pool", "avg_pool_backward", "max_pool", "max_pool_backward",
 ]
 
 _MAX_SHUFFLED_STRIDE = 4
@@ -205,21 +203,12 @@ def _max_kernel(spec: Spec, target: Target, value: bool, indices: bool) -> Kerne
     return _table_max(spec, target, value, indices)
 
 
-def _max_plan(spec: Spec, target: Target, indices: bool) -> Plan:
+def max_pool(spec: Spec, target: Target, indices: bool = False) -> Plan:
+    """`out` from `x`; with `indices`, also the int64 position of each maximum in its plane."""
     plan = Plan()
     plan.add(_max_kernel(spec, target, True, indices), "x", "out",
              *(("indices",) if indices else ()))
     return plan
-
-
-def max_pool(spec: PoolSpec, target: Target, indices: bool = False) -> Plan:
-    """`out` from `x`; with `indices`, also the int64 position of each maximum in its plane."""
-    return _max_plan(spec, target, indices)
-
-
-def adaptive_max_pool(spec: AdaptiveSpec, target: Target, indices: bool = False) -> Plan:
-    """`out` from `x`; with `indices`, also the int64 position of each maximum in its plane."""
-    return _max_plan(spec, target, indices)
 
 
 def _scatter_scratch(plan: Plan, spec: Spec) -> tuple[str, ...]:
@@ -275,29 +264,14 @@ def _scatter_max(spec: Spec, target: Target) -> Kernel:
     return task_kernel(target, 3 + half, spec.n * spec.c, cycles, body)
 
 
-def _max_backward(spec: Spec, target: Target, saved: bool) -> Plan:
+def max_pool_backward(spec: Spec, target: Target) -> Plan:
+    """`out`, the gradient of `x`, from `dy` and `x`."""
     plan = Plan()
-    if not saved:
-        rows, cols = spec.axes(False)
-        plan.scratch["indices"] = spec.n * spec.c * rows.windows * cols.windows * 8
-        plan.add(_max_kernel(spec, target, False, True), "x", "indices")
+    rows, cols = spec.axes(False)
+    plan.scratch["indices"] = spec.n * spec.c * rows.windows * cols.windows * 8
+    plan.add(_max_kernel(spec, target, False, True), "x", "indices")
     plan.add(_scatter_max(spec, target), "indices", "dy", *_scatter_scratch(plan, spec))
     return plan
-
-
-def max_pool_backward(spec: PoolSpec, target: Target, saved: bool = False) -> Plan:
-    """`out`, the gradient of `x`, from `dy` and `indices` (`saved`) or `x`."""
-    return _max_backward(spec, target, saved)
-
-
-def adaptive_max_pool_backward(
-    spec: AdaptiveSpec, target: Target, saved: bool = False
-) -> Plan:
-    """`out`, the gradient of `x`, from `dy` and `indices` (`saved`) or `x`.
-
-    Indices that were saved must lie inside the plane; they are not checked.
-    """
-    return _max_backward(spec, target, saved)
 
 
 # --- average ---------------------------------------------------------------------------------
@@ -407,8 +381,17 @@ def _whole_plane(rows: Axis, cols: Axis) -> bool:
     )
 
 
-def _average(spec: Spec, rows: Axis, cols: Axis, target: Target) -> Plan:
+def avg_pool(
+    spec: Spec, target: Target, count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Plan:
+    """`out` from `x`: the sum of each window over its count (or `divisor_override`).
+
+    Raises:
+        ValueError: `divisor_override` is 0.
+    """
     plan = Plan()
+    rows, cols = _average_axes(spec, count_include_pad, divisor_override)
     if _whole_plane(rows, cols):
         kernel = _plane_avg(spec, rows, cols, target)
     elif isinstance(spec, PoolSpec) and _width(spec, target) > 1:
@@ -417,24 +400,6 @@ def _average(spec: Spec, rows: Axis, cols: Axis, target: Target) -> Plan:
         kernel = _table_avg(spec, rows, cols, target)
     plan.add(kernel, "x", "out")
     return plan
-
-
-def avg_pool(
-    spec: PoolSpec, target: Target, count_include_pad: bool = True,
-    divisor_override: int | None = None,
-) -> Plan:
-    """`out` from `x`: the sum of each window over its count (or `divisor_override`).
-
-    Raises:
-        ValueError: `divisor_override` is 0.
-    """
-    rows, cols = _average_axes(spec, count_include_pad, divisor_override)
-    return _average(spec, rows, cols, target)
-
-
-def adaptive_avg_pool(spec: AdaptiveSpec, target: Target) -> Plan:
-    """`out` from `x`: the mean of each window."""
-    return _average(spec, *spec.axes(), target)
 
 
 def _scatter_avg(spec: Spec, rows: Axis, cols: Axis, target: Target) -> Kernel:
@@ -487,18 +452,8 @@ def _spread(spec: Spec, rows: Axis, cols: Axis, target: Target) -> Kernel:
     return task_kernel(target, 2, spec.n * spec.c, 30.0 + 2.0 * size / width, body)
 
 
-def _average_backward(spec: Spec, rows: Axis, cols: Axis, target: Target) -> Plan:
-    plan = Plan()
-    if _whole_plane(rows, cols):
-        plan.add(_spread(spec, rows, cols, target), "dy", "out")
-        return plan
-    kernel = _scatter_avg(spec, rows, cols, target)
-    plan.add(kernel, "dy", *_scatter_scratch(plan, spec))
-    return plan
-
-
 def avg_pool_backward(
-    spec: PoolSpec, target: Target, count_include_pad: bool = True,
+    spec: Spec, target: Target, count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Plan:
     """`out`, the gradient of `x`, from `dy`.
@@ -506,10 +461,11 @@ def avg_pool_backward(
     Raises:
         ValueError: `divisor_override` is 0.
     """
+    plan = Plan()
     rows, cols = _average_axes(spec, count_include_pad, divisor_override)
-    return _average_backward(spec, rows, cols, target)
-
-
-def adaptive_avg_pool_backward(spec: AdaptiveSpec, target: Target) -> Plan:
-    """`out`, the gradient of `x`, from `dy`."""
-    return _average_backward(spec, *spec.axes(), target)
+    if _whole_plane(rows, cols):
+        plan.add(_spread(spec, rows, cols, target), "dy", "out")
+    else:
+        kernel = _scatter_avg(spec, rows, cols, target)
+        plan.add(kernel, "dy", *_scatter_scratch(plan, spec))
+    return plan

@@ -60,8 +60,6 @@ class ScatterSpec:
 def scatter_kernels(spec: ScatterSpec, target: Target) -> KernelPlan:
     """Kernels from roles in0 (input), in1 (indices), in2 (updates) to out0."""
     size = spec.batch * spec.outer * spec.extent * spec.inner
-    if size == 0:
-        return KernelPlan(())
     copy = Step(copy_kernel(size * spec.dtype.itemsize, target), ("in0", "out0"))
     if spec.count == 0:
         return KernelPlan((copy,))

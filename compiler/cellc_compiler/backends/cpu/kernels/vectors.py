@@ -21,6 +21,7 @@ from cellc_compiler.backends.cpu.llvm.text import (
 )
 from cellc_compiler.lower.kernel import Kernel
 from cellc_runtime.dtypes import DType
+from cellc_runtime.packing import Packing
 from cellc_runtime.records import dataclass, field
 from cellc_runtime.target import Target
 
@@ -126,12 +127,16 @@ class Plan:
 
     Attributes:
         steps: `(kernel, roles)`; roles are the operation's operands (`x`, `w`, `dy`, `out`,
-            `indices`), names of `scratch`, and `e0`, `e1`, ... for what an epilogue reads.
+            `indices`, `a`, `b`), names of `scratch`, and `epilogue0`, `epilogue1`, ... for what
+            an epilogue reads (and stores besides `out`).
         scratch: bytes of every scratch buffer (64-byte aligned, contents undefined).
+        packing: the layout of scratch that a step packs an operand into without changing an
+            element, by role.
     """
 
     steps: list[tuple[Kernel, tuple[str, ...]]] = field(default_factory=list)
     scratch: dict[str, int] = field(default_factory=dict)
+    packing: dict[str, Packing] = field(default_factory=dict)
 
     @property
     def cost(self) -> float:

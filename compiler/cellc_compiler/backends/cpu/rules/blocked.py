@@ -10,7 +10,6 @@ from cellc_runtime.target import Target
 from ....ir.graph import Node
 from ....lower.plan import KernelPlan, Step
 from ....ops.pool import MaxPool2d
-from .plans import EMPTY
 from .table import lowers, with_epilogue
 
 if TYPE_CHECKING:
@@ -29,8 +28,6 @@ NONE: Border = (0, 0, 0, 0)
 @lowers("to_blocked")
 def to_blocked(node: Node, target: Target) -> KernelPlan:
     """NCHW to blocks."""
-    if node.result.type.size == 0:
-        return EMPTY
     x = node.operands[0].type
     kernel = reorder.to_blocked_kernel(x.dims, node.attrs["block"], x.dtype, target)
     return KernelPlan((Step(kernel, ("in0", "out0")),))
@@ -40,8 +37,6 @@ def to_blocked(node: Node, target: Target) -> KernelPlan:
 def from_blocked(node: Node, target: Target) -> KernelPlan:
     """Blocks to NCHW."""
     out = node.result.type
-    if out.size == 0:
-        return EMPTY
     kernel = reorder.from_blocked_kernel(
         node.operands[0].type.dims, out.dims, node.attrs["origin"], out.dtype, target)
     return KernelPlan((Step(kernel, ("in0", "out0")),))
@@ -65,8 +60,6 @@ def conv2d_blocked(
     node: Node, target: Target, epilogue: BlockFused | None = None
 ) -> KernelPlan:
     """Packing of the weights and the convolution; `epilogue` is applied to accumulators."""
-    if node.result.type.size == 0:
-        return EMPTY
     p = problem(node, epilogue.border if epilogue else NONE)
     chosen = tile.choose_tile(p, target)
     operands = epilogue.operands if epilogue else ()
@@ -92,9 +85,7 @@ def max_pool2d_blocked(
     node: Node, target: Target, epilogue: BlockFused | None = None
 ) -> KernelPlan:
     """One kernel; of an `epilogue` it takes the border."""
-    x, out, a = node.operands[0].type, node.result.type, node.attrs
-    if out.size == 0:
-        return EMPTY
+    x, a = node.operands[0].type, node.attrs
     windows = MaxPool2d().windows((a["inner"][2], a["inner"][3]), a)
     border = epilogue.border if epilogue else NONE
     kernel = pool.max_kernel(x.dims, windows, a["inner"][:2], border, x.dtype, target)

@@ -12,7 +12,7 @@ from ....ir.graph import Node
 from ....ir.types import prod
 from ....lower import ahead
 from ....lower.plan import KernelPlan
-from .plans import of_product
+from .plans import adopt
 from .table import lowers, with_epilogue
 
 if TYPE_CHECKING:
@@ -70,4 +70,4 @@ def matmul(node: Node, target: Target, epilogue: Fused | None = None) -> KernelP
     spec = matmul_spec(node)
     if epilogue is not None:
         spec = matmul_spec(node, _tile_epilogue(epilogue, n, target), epilogue.roots[0].dtype)
-    return of_product(gemm.matmul_kernels(spec, target), {"a": "in0", "b": "in1", "out": "out0"})
+    return adopt(gemm.matmul_kernels(spec, target), {"a": "in0", "b": "in1", "out": "out0"})

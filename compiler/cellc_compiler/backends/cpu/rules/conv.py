@@ -9,11 +9,12 @@ from cellc_runtime.target import Target
 
 from ....ir.graph import Node
 from ....ir.types import TensorType
-from ....lower.plan import KernelPlan
-from .plans import EMPTY, adopt, of_product, zeros_plan
+from ....lower.plan import KernelPlan, Step
+from .plans import adopt
 from .table import lowers, with_epilogue
 
 if TYPE_CHECKING:
+    from ..kernels import scatter
     from ..kernels.conv import plans as families
     from ..kernels.conv import taps
     from ..kernels.gemm import product as gemm
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 else:  # kernel families load when one is generated
     families = lazy_module("cellc_compiler.backends.cpu.kernels.conv.plans")
     gemm = lazy_module("cellc_compiler.backends.cpu.kernels.gemm.product")
+    scatter = lazy_module("cellc_compiler.backends.cpu.kernels.scatter")
 
 
 def conv_spec(x: TensorType, w: TensorType, attrs: dict[str, Any]) -> families.ConvSpec:
@@ -72,7 +74,7 @@ def _pointwise_plan(
         ),
         target,
     )
-    return of_product(plan, {"a": "in1", "b": "in0", "out": "out0"})
+    return adopt(plan, {"a": "in1", "b": "in0", "out": "out0"})
 
 
 def _pointwise_backward_plan(spec: families.ConvSpec, target: Target) -> KernelPlan:
@@ -85,15 +87,13 @@ def _pointwise_backward_plan(spec: families.ConvSpec, target: Target) -> KernelP
         ),
         target,
     )
-    return of_product(plan, {"a": "in1", "b": "in0", "out": "out0"})
+    return adopt(plan, {"a": "in1", "b": "in0", "out": "out0"})
 
 
 @lowers("conv2d")
 @with_epilogue("conv2d")
 def conv2d(node: Node, target: Target, epilogue: Fused | None = None) -> KernelPlan:
     """Convolution kernels; `epilogue` is applied to accumulators before the store."""
-    if node.result.type.size == 0:
-        return EMPTY
     spec = conv_spec(node.operands[0].type, node.operands[1].type, node.attrs)
     if is_pointwise(spec):
         return _pointwise_plan(spec, target, epilogue)
@@ -108,8 +108,6 @@ def conv2d(node: Node, target: Target, epilogue: Fused | None = None) -> KernelP
 @lowers("conv2d_backward_data")
 def conv2d_backward_data(node: Node, target: Target) -> KernelPlan:
     """The adjoint in the image."""
-    if node.result.type.size == 0:
-        return EMPTY
     spec = conv_spec(node.result.type, node.operands[1].type, node.attrs)
     if is_pointwise(spec):
         return _pointwise_backward_plan(spec, target)
@@ -122,7 +120,8 @@ def conv2d_backward_weight(node: Node, target: Target) -> KernelPlan:
     """The adjoint in the weights."""
     x = node.operands[0]
     if x.shape[0] == 0:
-        return zeros_plan(node.result.type, target)
+        zeros = scatter.fill_kernel(node.result.type.nbytes, target)
+        return KernelPlan((Step(zeros, ("out0",)),))
     spec = conv_spec(x.type, node.result.type, node.attrs)
     return adopt(families.conv_backward_weight(spec, target),
                  {"x": "in0", "dy": "in1", "out": "out0"})

@@ -164,7 +164,7 @@ def _convolve(
         source = _windows(plan, p.image, p.n * p.groups * p.k, source, target)
     w = _weights(plan, spec, target)
     plan.add(tap_kernel(p, t, target, epilogue, extra), source, w, out,
-             *(f"e{i}" for i in range(extra)))
+             *(f"epilogue{i}" for i in range(extra)))
 
 
 def _convolve_joint(
@@ -183,7 +183,7 @@ def _convolve_joint(
     grid = p.joint.gh * p.joint.gw
     spread = Spread(spec.dtype, spec.n, rows, len(sources), p.joint.tw, grid, sources)
     plan.add(spread_kernel(spread, target, epilogue, extra), "joint", w, out,
-             *(f"e{i}" for i in range(extra)))
+             *(f"epilogue{i}" for i in range(extra)))
 
 
 def _forward_taps(spec: ConvSpec) -> tuple[tuple[int, int, int], ...]:
@@ -209,7 +209,8 @@ def conv_forward(
 
     Args:
         epilogue: applied to accumulators before their store; see `conv_taps.Epilogue`.
-        extra: buffers the epilogue reads, roles `e0`, `e1`, ...: `bufs[3:]` of the kernel.
+        extra: buffers the epilogue reads, roles `epilogue0`, `epilogue1`, ...: `bufs[3:]` of the
+            kernel.
     """
     plan = Plan()
     spec = _flattened(spec)

@@ -44,19 +44,15 @@ from cellc_compiler.backends.cpu.kernels.gemm.tile import (
     TileLayout,
     tile_function,
 )
+from cellc_compiler.backends.cpu.kernels.vectors import Plan
 from cellc_compiler.backends.cpu.llvm.text import Function, V, is_float, kernel_function, module
 from cellc_compiler.lower.kernel import Kernel
 from cellc_runtime.dtypes import DType
 from cellc_runtime.packing import Packing
-from cellc_runtime.records import dataclass, field
+from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
-__all__ = ["Epilogue", "GemmWriter", "MatmulPlan", "MatmulSpec", "PackWriter", "Step",
-           "matmul_kernels", "problem_of"]
-
-Step = tuple[Kernel, tuple[str, ...]]
-"""A kernel and the roles of its buffers, in the order of `bufs`."""
-
+__all__ = ["Epilogue", "GemmWriter", "MatmulSpec", "PackWriter", "matmul_kernels", "problem_of"]
 
 @dataclass(frozen=True, slots=True)
 class MatmulSpec:
@@ -99,25 +95,12 @@ class MatmulSpec:
             raise ValueError(f"matmul needs one stride of A and of B per batch dimension: {self}")
 
 
-@dataclass(slots=True)
-class MatmulPlan:
-    """Kernels to run in order, and the scratch they share.
-
-    Attributes:
-        kernels: steps with the roles `a`, `b`, `out`, `packed_b` (`packed_a` when the product
-            is computed transposed), `epilogue0`, `epilogue1`, ..., `accumulator`. A step that
-            writes `packed_*` reads one input only and can be done ahead of time.
-        scratch: bytes of each scratch role; 64-byte aligned.
-        packing: the layout of `packed_*`, if packing changes no element, by role.
-    """
-
-    kernels: list[Step] = field(default_factory=list)
-    scratch: dict[str, int] = field(default_factory=dict)
-    packing: dict[str, Packing] = field(default_factory=dict)
-
-
-def matmul_kernels(spec: MatmulSpec, target: Target) -> MatmulPlan:
+def matmul_kernels(spec: MatmulSpec, target: Target) -> Plan:
     """The kernels of a matrix product on a target.
+
+    Roles are `a`, `b`, `out`, `packed_b` (`packed_a` when the product is computed transposed),
+    `epilogue0`, `epilogue1`, ..., `accumulator`. A step that writes `packed_*` reads one input only
+    and can be done ahead of time.
 
     Raises:
         TypeError: dtypes without a product (see `Arith.of`).
@@ -125,7 +108,7 @@ def matmul_kernels(spec: MatmulSpec, target: Target) -> MatmulPlan:
     arith = Arith.of(spec.dtype, spec.out_dtype or spec.dtype, target)
     p = problem_of(spec)
     if min(p.m, p.n, p.matrices) == 0:
-        return MatmulPlan()
+        return Plan()
     if p.is_dot and p.k >= 2 * arith.lanes and arith.parts == 1:
         return _DotWriter(p, arith, target, spec.epilogue).plan()
     if gemm_tiles.fits(p, arith, target):
@@ -136,18 +119,18 @@ def matmul_kernels(spec: MatmulSpec, target: Target) -> MatmulPlan:
 
 def _tiles_plan(
     p: Problem, arith: Arith, target: Target, epilogue: Epilogue | None
-) -> MatmulPlan:
+) -> Plan:
     """Packing of both operands and the product, in tile registers."""
     roles = _roles(p, epilogue)
     writer = gemm_tiles.TilesWriter(p, arith, target, epilogue, len(roles))
     kernel = writer.kernel(lambda f, matrix, side: _matrix(
         f, p, matrix, (p.a_strides, p.b_strides)[side]))
-    plan = MatmulPlan()
+    plan = Plan()
     for side, role in enumerate(roles[:2]):
-        plan.kernels.append((gemm_tiles.pack_kernel(p, side, target), (role, f"packed_{role}")))
+        plan.add(gemm_tiles.pack_kernel(p, side, target), role, f"packed_{role}")
         count = gemm_tiles.matrices(p, side)
         plan.scratch[f"packed_{role}"] = count * gemm_tiles.packed_bytes(p, side)
-    plan.kernels.append((kernel, ("packed_a", "packed_b", *roles[2:])))
+    plan.add(kernel, "packed_a", "packed_b", *roles[2:])
     return plan
 
 
@@ -257,15 +240,15 @@ class GemmWriter:
 
     # --- the plan ---------------------------------------------------------------------------
 
-    def plan(self) -> MatmulPlan:
+    def plan(self) -> Plan:
         """All steps and the scratch they need."""
-        plan = MatmulPlan()
+        plan = Plan()
         roles = list(self.roles)
         if self.s.pack_b == "shared":
             source, packed = roles[1], f"packed_{roles[1]}"
             packer = PackWriter(self.p, self.panels, self.target)
             plan.scratch[packed] = self.p.b_matrices * self.matrix_bytes()
-            plan.kernels.append((packer.kernel(), (source, packed)))
+            plan.add(packer.kernel(), source, packed)
             layout = self._packing()
             if layout is not None:
                 plan.packing[packed] = layout
@@ -277,7 +260,7 @@ class GemmWriter:
         self._write()
         body = module([*self.helpers.values(), self.f])
         kernel = Kernel(body, self.s.ntasks, len(roles), self.s.cycles)
-        plan.kernels.append((kernel, tuple(roles)))
+        plan.add(kernel, *roles)
         return plan
 
     def _packing(self) -> Packing | None:
@@ -507,7 +490,7 @@ class _DotWriter:
         self.layout = TileLayout(arith, target, 0, 0, 0, 0, False, p.n, p.swapped, False, 0, 1,
                                  epilogue)
 
-    def plan(self) -> MatmulPlan:
+    def plan(self) -> Plan:
         """One kernel, no scratch."""
         p, (f, bases) = self.p, kernel_function(self.target, 2)
         cycles = p.matrices * p.n * (p.k / self.arith.lanes + 12)
@@ -534,7 +517,7 @@ class _DotWriter:
         f.loop(lo, _share(f, f.arg("hi"), ntasks, units), 1, [], unit)
         f.ret_()
         kernel = Kernel(module([*helpers, f]), ntasks, len(self.roles), cycles)
-        return MatmulPlan([(kernel, tuple(self.roles))])
+        return Plan([(kernel, tuple(self.roles))])
 
     def _rows(self, f: Function, bases: list[V], matrix: V, lo: V, hi: V, full: int) -> None:
         """Rows lo..hi-1 of one matrix: groups of DOT_ROWS, then one by one."""
