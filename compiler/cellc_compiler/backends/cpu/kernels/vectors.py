@@ -321,25 +321,3 @@ def task_kernel(
     f.loop(first, last, 1, [], one)
     f.ret_()
     return Kernel(module([f], extra[0]), -(-units // per), buffers, units * unit_cycles)
-
-
-def transpose(f: Function, rows: Sequence[V]) -> list[V]:
-    """Transpose a square block held in vectors (as many rows as lanes, a power of two)."""
-    n = lanes_of(rows[0].ty)
-    out = list(rows)
-    step = 1
-    while step < n:
-        nxt = list(out)
-        for i in range(n):
-            if i & step:
-                continue
-            a, b = out[i], out[i + step]
-            low = [j if not j & step else n + j - step for j in range(n)]
-            high = [j + step if not j & step else n + j for j in range(n)]
-            nxt[i] = f.shuffle(a, b, low)
-            nxt[i + step] = f.shuffle(a, b, high)
-        out = nxt
-        step *= 2
-    return out
-
-

@@ -319,6 +319,15 @@ class Function:
             f"call void @llvm.masked.store.{suffix(ty)}.p0({value}, {ptr}, i32 {al}, {mask})"
         )
 
+    def gather(self, ty: str, pointers: V, mask: V, align: int = 0) -> V:
+        """Load each lane from its own address where the mask is set (0 elsewhere). The addresses
+        are multiples of `align`, by default of an element's size."""
+        name = f"llvm.masked.gather.{suffix(ty)}.v{lanes_of(ty)}p0"
+        self.declares.add(f"declare {ty} @{name}({pointers.ty}, i32 immarg, {mask.ty}, {ty})")
+        align = align or sizeof(element(ty))
+        return self.emit(
+            ty, f"call {ty} @{name}({pointers}, i32 {align}, {mask}, {self.zero(ty)})")
+
     def prefetch(self, ptr: V) -> None:
         """Ask the second-level cache for a line; any address may be named."""
         self.declares.add("declare void @llvm.prefetch.p0(ptr, i32 immarg, i32 immarg, i32 immarg)")
@@ -389,19 +398,23 @@ class Function:
         self.line(f"br {test}, label %{inner}, label %{after}")
         self._open(inner)
         results = list(body(iv, list(phis)) or [])
-        if len(results) != len(phis):
-            raise ValueError(f"loop body returned {len(results)} values for {len(phis)} carried")
         nxt = self.emit("i64", f"add {iv}, {step_v.ref}")
-        end = self._block
         self.line(f"br label %{head}")
-        phi_lines = [f"  {iv.ref} = phi i64 [ {lo_v.ref}, %{start} ], [ {nxt.ref}, %{end} ]"]
-        for phi, first, last in zip(phis, carried, results, strict=True):
-            phi_lines.append(
-                f"  {phi.ref} = phi {phi.ty} [ {first.ref}, %{start} ], [ {last.ref}, %{end} ]"
-            )
-        self.lines[slot:slot] = phi_lines
+        self._phis(slot, (iv, *phis), start, (lo_v, *carried), (nxt, *results))
         self._open(after)
         return phis
+
+    def _phis(
+        self, slot: int, phis: Sequence[V], start: str, first: Sequence[V], last: Sequence[V]
+    ) -> None:
+        """Write the phis of a loop at line `slot`: their values from the block `start` before it,
+        and from the present one, its end."""
+        if len(last) != len(phis):
+            raise ValueError(f"loop body returned {len(last)} values for {len(phis)} carried")
+        self.lines[slot:slot] = [
+            f"  {p.ref} = phi {p.ty} [ {a.ref}, %{start} ], [ {b.ref}, %{self._block} ]"
+            for p, a, b in zip(phis, first, last, strict=True)
+        ]
 
     def _tested_last(
         self, lo: V, hi: V, step: V, carried: Sequence[V],
@@ -417,16 +430,10 @@ class Function:
         iv = V("i64", f"%iv{n}")
         phis = [V(c.ty, self.fresh("c")) for c in carried]
         results = list(body(iv, list(phis)) or [])
-        if len(results) != len(phis):
-            raise ValueError(f"loop body returned {len(results)} values for {len(phis)} carried")
         nxt = self.emit("i64", f"add {iv}, {step.ref}")
         test = self.emit("i1", f"icmp slt {nxt}, {hi.ref}")
-        end = self._block
         self.line(f"br {test}, label %{inner}, label %{after}")
-        self.lines[slot:slot] = [
-            f"  {phi.ref} = phi {phi.ty} [ {first.ref}, %{start} ], [ {last.ref}, %{end} ]"
-            for phi, first, last in zip((iv, *phis), (lo, *carried), (nxt, *results), strict=True)
-        ]
+        self._phis(slot, (iv, *phis), start, (lo, *carried), (nxt, *results))
         self._open(after)
         return results
 
@@ -449,12 +456,8 @@ class Function:
         self.line(f"br {go}, label %{inner}, label %{after}")
         self._open(inner)
         results = list(body(list(phis)))
-        end = self._block
         self.line(f"br label %{head}")
-        self.lines[slot:slot] = [
-            f"  {p.ref} = phi {p.ty} [ {a.ref}, %{start} ], [ {b.ref}, %{end} ]"
-            for p, a, b in zip(phis, carried, results, strict=True)
-        ]
+        self._phis(slot, phis, start, carried, results)
         self._open(after)
         return phis
 
@@ -535,6 +538,26 @@ def kernel_function(target: Target, buffers: int = 0) -> tuple[Function, list[V]
     """A kernel's function, and the pointers of its first buffers."""
     f = Function(PLACEHOLDER, [("ptr", "bufs"), ("i64", "lo"), ("i64", "hi")], target)
     return f, [f.load("ptr", f.gep(f.arg("bufs"), i, "ptr")) for i in range(buffers)]
+
+
+def transpose(
+    f: Function, rows: Sequence[V], steps: Sequence[int] = (), chunk: int = 1
+) -> list[V]:
+    """A square of vectors transposed: lane j of row i becomes lane i of row j.
+
+    Blocks off the diagonal change places, of `steps` elements in turn (1, 2, 4, ... by default).
+    With `chunk` an element is so many lanes that stay together.
+    """
+    out, total = list(rows), lanes_of(rows[0].ty)
+    for step in steps or [1 << k for k in range(len(rows).bit_length() - 1)]:
+        shift = step * chunk
+        low = [p if not p & shift else total + p - shift for p in range(total)]
+        high = [p + shift if not p & shift else total + p for p in range(total)]
+        for i in range(len(out)):
+            if not i & step:
+                a, b = out[i], out[i + step]
+                out[i], out[i + step] = f.shuffle(a, b, low), f.shuffle(a, b, high)
+    return out
 
 
 @cache

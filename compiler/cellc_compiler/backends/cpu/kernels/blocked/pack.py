@@ -10,6 +10,7 @@ from cellc_compiler.backends.cpu.llvm.text import (
     first_lanes,
     kernel_function,
     module,
+    transpose,
     vector,
 )
 from cellc_compiler.lower.kernel import Kernel
@@ -24,7 +25,6 @@ from ..vectors import (
     load_acc,
     minimum,
     task_kernel,
-    transpose,
     units_per_task,
 )
 from .tile import BlockConv

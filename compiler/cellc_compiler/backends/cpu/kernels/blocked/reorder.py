@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cellc_compiler.backends.cpu.llvm.text import Function, V, first_lanes, vector
+from cellc_compiler.backends.cpu.llvm.text import Function, V, first_lanes, transpose, vector
 from cellc_compiler.lower.kernel import Kernel
 from cellc_runtime.dtypes import DType
 from cellc_runtime.target import Target
@@ -16,7 +16,6 @@ from ..vectors import (
     split_index,
     store_acc,
     task_kernel,
-    transpose,
 )
 
 _CHUNK = 256

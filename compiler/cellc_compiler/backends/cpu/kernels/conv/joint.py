@@ -144,11 +144,7 @@ def gather(f: Function, ty: str, base: V, index: V, mask: V) -> V:
     width = index.ty.split(" ")[0][1:]
     vec = vector(ty, int(width))
     pointers = f.emit(f"<{width} x ptr>", f"getelementptr {ty}, {base}, {index}")
-    bits = {"float": "f32", "double": "f64"}[ty]
-    name = f"llvm.masked.gather.v{width}{bits}.v{width}p0"
-    f.declares.add(f"declare {vec} @{name}(<{width} x ptr>, i32 immarg, {mask.ty}, {vec})")
-    align = 4 if ty == "float" else 8
-    return f.emit(vec, f"call {vec} @{name}({pointers}, i32 {align}, {mask}, {f.zero(vec)})")
+    return f.gather(vec, pointers, mask)
 
 
 # --- gathering -------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from cellc_compiler.backends.cpu.llvm.text import Function, V, first_lanes, vector
+from cellc_compiler.backends.cpu.llvm.text import Function, V, first_lanes, transpose, vector
 from cellc_compiler.lower.kernel import Kernel
 from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass, field
@@ -40,7 +40,6 @@ from ..vectors import (
     store_acc,
     table,
     task_kernel,
-    transpose,
 )
 from .taps import _split_cost
 from .unfold import SLACK_BYTES, Unfold

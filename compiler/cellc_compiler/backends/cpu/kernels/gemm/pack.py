@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cellc_compiler.backends.cpu.kernels.gemm.arith import Arith
+from cellc_compiler.backends.cpu.llvm import text
 from cellc_compiler.backends.cpu.llvm.text import Function, V, element, lanes_of, sizeof
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
@@ -42,7 +43,7 @@ def transpose(f: Function, rows: Sequence[V]) -> list[V]:
     groups = [_transpose_in_lanes(f, rows[g : g + quad], quad) for g in range(0, len(rows), quad)]
     out: list[V] = [rows[0]] * len(rows)
     for c in range(quad):
-        for p, v in enumerate(_transpose_lanes(f, [g[c] for g in groups], quad)):
+        for p, v in enumerate(text.transpose(f, [g[c] for g in groups], chunk=quad)):
             out[p * quad + c] = v
     return out
 
@@ -66,24 +67,6 @@ def _unpack(f: Function, a: V, b: V, quad: int, chunk: int, half: int) -> V:
         for at in range(lane + half * quad // 2, lane + (half + 1) * quad // 2, chunk):
             mask += [*range(at, at + chunk), *range(total + at, total + at + chunk)]
     return f.shuffle(a, b, mask)
-
-
-def _transpose_lanes(f: Function, vs: list[V], quad: int) -> list[V]:
-    """Transpose a square of 128-bit lanes by swapping off-diagonal blocks of growing size."""
-    vs = list(vs)
-    total = lanes_of(vs[0].ty)
-    step = 1
-    while step < len(vs):
-        for i in range(len(vs)):
-            if i & step:
-                continue
-            a, b = vs[i], vs[i + step]
-            shift = step * quad
-            up = [e if not (e // quad) & step else total + e - shift for e in range(total)]
-            down = [e + shift if not (e // quad) & step else total + e for e in range(total)]
-            vs[i], vs[i + step] = f.shuffle(a, b, up), f.shuffle(a, b, down)
-        step *= 2
-    return vs
 
 
 # --- panels of B --------------------------------------------------------------------------------
