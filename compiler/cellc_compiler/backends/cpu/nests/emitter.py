@@ -289,7 +289,7 @@ class NestEmitter(ExpressionEmitter):
     ) -> list[V]:
         f, lane, w = self.f, phase.loops[-1], self.lanes
         if bounds is not None:
-            return self._bounded_loop(phase, row, bounds)
+            return self._bounded_loop(phase, row, bounds, lane.extent % w == 0)
         block = w * unroll
         full = lane.extent // block * block
 
@@ -307,24 +307,22 @@ class NestEmitter(ExpressionEmitter):
             accs = self._step(phase, Scope(w, lane, f.i64(start), mask, row), accs, u, unroll)
         return accs
 
-    def _bounded_loop(self, phase: Phase, row: Scope, bounds: tuple[V, V]) -> list[V]:
-        """The lane loop of one chunk of a nest without reductions."""
+    def _bounded_loop(
+        self, phase: Phase, row: Scope, bounds: tuple[V, V], whole: bool
+    ) -> list[V]:
+        """The lane loop of one chunk of a nest without reductions: vectors, and what is left under
+        a mask, unless they are known to be `whole`."""
         f, lane, w = self.f, phase.loops[-1], self.lanes
         lo, hi = bounds
 
-        def body(base: V, _: list[V]) -> list[V]:
-            return self._step(phase, Scope(w, lane, base, None, row), [], 0, 1)
+        def step(base: V, mask: V | None) -> None:
+            self._step(phase, Scope(w, lane, base, mask, row), [], 0, 1)
 
-        if lane.extent % w == 0:
-            return f.loop(lo, hi, w, [], body)
+        if whole:
+            return f.loop(lo, hi, w, [], lambda base, _: step(base, None))
         full = f.sub(hi, f.binary("urem", f.sub(hi, lo), f.i64(w)))
-        f.loop(lo, full, w, [], body)
-
-        def tail() -> None:
-            mask = f.tail_mask(f.sub(hi, full), w)
-            self._step(phase, Scope(w, lane, full, mask, row), [], 0, 1)
-
-        f.when(f.cmp("slt", full, hi), tail)
+        f.loop(lo, full, w, [], lambda base, _: step(base, None))
+        f.when(f.cmp("slt", full, hi), lambda: step(full, f.tail_mask(f.sub(hi, full), w)))
         return []
 
     def _step(

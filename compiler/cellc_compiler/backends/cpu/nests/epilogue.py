@@ -26,7 +26,7 @@ from ....ir.graph import Value
 from ....loops.expr import Access, Expr
 from ....loops.index import Index, Var, ravel, variables
 from ....loops.nest import walk
-from ..kernels.blocked.conv import Spot
+from ..kernels.blocked.conv import BlockEpilogue, Spot
 from ..llvm.convert import from_memory, memory_type, round_to, to_memory
 from ..llvm.text import Function, V, lanes_of, vector
 from .expressions import ExpressionEmitter, Scope
@@ -270,16 +270,16 @@ class BlockFused:
         """Whether it stores the result as it is."""
         return self.root.op == "load" and self.root.payload.buffer is self.source
 
-    def emit(
-        self, f: Function, target: Target, acc: V, spot: Spot, at: tuple[int, int, int],
-        first: int = OPERANDS_AT,
-    ) -> V:
-        """Apply to the accumulator at (block, row, column within the tile).
+    def emitter(self, target: Target, first: int = OPERANDS_AT) -> BlockEpilogue:
+        """What applies it to the accumulator at (block, row, column within the tile).
 
         Args:
             first: where the kernel has the operands among its buffers.
         """
-        return _BlockEmitter(f, target, self, acc, spot, at, first).result(self.root)
+        def emit(f: Function, acc: V, spot: Spot, at: tuple[int, int, int]) -> V:
+            return _BlockEmitter(f, target, self, acc, spot, at, first).result(self.root)
+
+        return emit
 
 
 class _BlockEmitter(_OnAccumulator):

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from ..kernels.blocked import (
         tile as conv_block_tile,
     )
-    from ..llvm.text import Function, V
 else:  # loads where a network has blocked convolutions
     conv_block, conv_block_pack, conv_block_pair = (
         lazy_module(f"cellc_compiler.backends.cpu.kernels.blocked.{name}")
@@ -216,7 +215,8 @@ def _kernels(
 ) -> KernelPlan:
     """Packing of both weights, and the kernel."""
     at = OPERANDS_AT + 1
-    epilogues = (_emitter(first, target, at), _emitter(second, target, at + len(first.operands)))
+    epilogues = (first.fused.emitter(target, at) if first.fused else None,
+                 second.fused.emitter(target, at + len(first.operands)) if second.fused else None)
     extra = [*first.operands, *second.operands]
     kernel = conv_block_pair.pair_kernel(pair, target, epilogues, len(extra))
     steps, scratch, packing = [], {}, {}
@@ -229,14 +229,3 @@ def _kernels(
     roles = ("in0", "packed_w1", "packed_w2", "out0")
     steps.append(Step(kernel, (*roles, *(f"epilogue{i}" for i in range(len(extra))))))
     return KernelPlan(tuple(steps), scratch, packing)
-
-
-def _emitter(stage: Stage, target: Target, first: int) -> conv_block.BlockEpilogue | None:
-    fused = stage.fused
-    if fused is None:
-        return None
-
-    def emit(f: Function, acc: V, spot: conv_block.Spot, at: tuple[int, int, int]) -> V:
-        return fused.emit(f, target, acc, spot, at, first)
-
-    return emit

@@ -18,12 +18,12 @@ from ....ir.graph import Graph, Node, Value
 from ....ir.op import lookup
 from ....ir.types import prod
 from ....loops.build import Domain, Incompatible, NestBuilder
-from ....loops.expr import Access, Expr
+from ....loops.expr import Expr
 from ....loops.index import Index, ravel, unravel
 from ....loops.nest import Nest, Phase, Store, walk
 from ....lower.ahead import packs_apart
 from ....lower.alike import cluster_key
-from ....lower.graph_block import GraphBlock, plan_key
+from ....lower.graph_block import GraphBlock, plan_key, resolve
 from ....lower.machine import Pattern
 from ..nests.epilogue import BlockFused, Fused, classify, classify_blocked
 from ..rules.table import WITH_EPILOGUE
@@ -185,7 +185,7 @@ def _attach(
     )
     if not usable:
         return None
-    key, values = cluster_key(reader, schedule, set(stored), lambda v: root_of(v, schedule))
+    key, values = cluster_key(reader, schedule, set(stored))
     key = node.op, key, values.index(source), replaces
     if key not in made:
         made[key] = _fused(node, reader, stored, schedule, replaces), values
@@ -255,7 +255,7 @@ def _roots(
             roots.append(root)
     except Incompatible:
         return None
-    _resolve(roots, schedule)
+    resolve(roots, schedule)
     return tuple(roots)
 
 
@@ -282,7 +282,7 @@ def _attach_blocked(node: Node, reader: Cluster, schedule: Schedule) -> Attached
         return None
     if not isinstance(root, Expr):
         return None
-    _resolve([root], schedule)
+    resolve([root], schedule)
     fused = classify_blocked(root, source, builder.full, border)
     if fused is None or (node.op != "conv2d_blocked" and not fused.bare):
         return None  # a pool writes a border, and computes nothing more
@@ -297,22 +297,6 @@ def _border(node: Node) -> tuple[int, int, int, int] | None:
     if len(low) != 5 or min(*low, *high) < 0 or any(low[i] or high[i] for i in (0, 1, 4)):
         return None
     return low[2], high[2], low[3], high[3]
-
-
-def root_of(value: Value, schedule: Schedule) -> Value:
-    """The value whose buffer this one shares."""
-    while value in schedule.alias:
-        value = schedule.alias[value]
-    return value
-
-
-def _resolve(roots: list[Expr], schedule: Schedule) -> None:
-    for e in walk(roots):
-        if e.op == "load":
-            access: Access = e.payload
-            value = root_of(access.buffer, schedule)
-            if value is not access.buffer:
-                object.__setattr__(e, "payload", Access(value, access.offset, access.part))
 
 
 def signature(fused: Fused | BlockFused) -> tuple[Any, ...] | None:

@@ -14,7 +14,6 @@ from .table import lowers, with_epilogue
 
 if TYPE_CHECKING:
     from ..kernels.blocked import conv, pack, pool, reorder, tile
-    from ..llvm.text import Function, V
     from ..nests.epilogue import BlockFused
 else:  # kernel families load when one is generated
     conv, pack, pool, reorder, tile = (
@@ -63,13 +62,7 @@ def conv2d_blocked(
     p = problem(node, epilogue.border if epilogue else NONE)
     chosen = tile.choose_tile(p, target)
     operands = epilogue.operands if epilogue else ()
-    emit = None
-    if epilogue is not None:
-        fused = epilogue
-
-        def emit(f: Function, acc: V, spot: conv.Spot, at: tuple[int, int, int]) -> V:
-            return fused.emit(f, target, acc, spot, at)
-
+    emit = epilogue.emitter(target) if epilogue else None
     kernel = conv.block_kernel(p, chosen, target, emit, len(operands))
     extra = tuple(f"epilogue{i}" for i in range(len(operands)))
     given = node.operands[1].dtype

@@ -67,27 +67,16 @@ def _pointwise_plan(
         return fused.emit(f, target, acc, flat, channel, lanes, mask)
 
     epilogue = None if fused is None else gemm.Epilogue(fused.key, emit, fused.buffers)
-    plan = gemm.matmul_kernels(
-        gemm.MatmulSpec(
-            m=spec.oc, n=pixels, k=spec.c, dtype=spec.dtype, batch=(spec.n,),
-            a_batch_strides=(0,), b_batch_strides=(1,), epilogue=epilogue,
-        ),
-        target,
-    )
-    return adopt(plan, {"a": "in1", "b": "in0", "out": "out0"})
+    return _product(spec, target, spec.oc, spec.c, epilogue=epilogue)
 
 
-def _pointwise_backward_plan(spec: families.ConvSpec, target: Target) -> KernelPlan:
-    """dx[image] = w.T @ dy[image], over [c, oc] and [oc, pixels]: the chain over output channels
-    that the convolution kernels have."""
-    plan = gemm.matmul_kernels(
-        gemm.MatmulSpec(
-            m=spec.c, n=spec.h * spec.w, k=spec.oc, dtype=spec.dtype, batch=(spec.n,),
-            a_batch_strides=(0,), b_batch_strides=(1,), trans_a=True,
-        ),
-        target,
-    )
-    return adopt(plan, {"a": "in1", "b": "in0", "out": "out0"})
+def _product(
+    spec: families.ConvSpec, target: Target, m: int, k: int, **given: Any
+) -> KernelPlan:
+    """The product of the weights, the same for all, and [k, pixels] of each image."""
+    product = gemm.MatmulSpec(m=m, n=spec.h * spec.w, k=k, dtype=spec.dtype, batch=(spec.n,),
+                              a_batch_strides=(0,), b_batch_strides=(1,), **given)
+    return adopt(gemm.matmul_kernels(product, target), {"a": "in1", "b": "in0", "out": "out0"})
 
 
 @lowers("conv2d")
@@ -110,7 +99,9 @@ def conv2d_backward_data(node: Node, target: Target) -> KernelPlan:
     """The adjoint in the image."""
     spec = conv_spec(node.result.type, node.operands[1].type, node.attrs)
     if is_pointwise(spec):
-        return _pointwise_backward_plan(spec, target)
+        # dx[image] = w.T @ dy[image], over [c, oc] and [oc, pixels]: the chain over output channels
+        # that the convolution kernels have.
+        return _product(spec, target, spec.c, spec.oc, trans_a=True)
     names = {"dy": "in0", "w": "in1", "out": "out0"}
     return adopt(families.conv_backward_data(spec, target), names)
 
