@@ -13,7 +13,7 @@ import json
 import mmap
 import os
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -134,11 +134,22 @@ def _cover(ranges: list[tuple[int, int]], size: int, what: str) -> None:
 def _array(
     body: memoryview, dtype: dtypes.DType, shape: tuple[int, ...], begin: int, end: int
 ) -> Array:
-    raw = np.frombuffer(body[begin:end], np.uint8)
+    return array_over(body[begin:end], dtype, shape, "a boolean array")
+
+
+def array_over(
+    data: bytes | memoryview, dtype: dtypes.DType, shape: Sequence[int], what: str
+) -> Array:
+    """A read-only array over bytes of a file.
+
+    Raises:
+        ArtifactError: `what` is of bools, and some are neither 0 nor 1.
+    """
+    raw = np.frombuffer(data, np.uint8)
     if raw.size and (raw.ctypes.data % dtype.itemsize):
         raw = raw.copy()  # other writers do not align
     if dtype is dtypes.bool_ and bool((raw > 1).any()):
-        raise ArtifactError("a boolean array holds something else than 0 and 1")
+        raise ArtifactError(f"{what} holds something else than 0 and 1")
     array: Array = raw.view(dtype.numpy).reshape(shape)
     array.flags.writeable = False
     return array

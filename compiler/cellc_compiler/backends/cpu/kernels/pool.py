@@ -238,30 +238,42 @@ def _finish(f: Function, spec: Spec, acc: V, out: V) -> None:
     in_vectors(f, spec.h * spec.w, width, column)
 
 
+_Scatter = Callable[[Function, list[V], V, V, V], None]
+"""`(f, buffers, plane, window, gradient)`: adds what a window gives to the gradient of a plane."""
+
+
+def _scatter(
+    spec: Spec, target: Target, sources: int, windows: int, cycles: float, window: _Scatter,
+    tables: str = "",
+) -> Kernel:
+    """Kernel over (`sources` buffers, out[, acc]) that does each window of each plane in order."""
+    size, half, width = spec.h * spec.w, is_half(spec.dtype), lanes(target, spec.dtype)
+
+    def body(f: Function, bufs: list[V], plane: V) -> str:
+        at = f.mul(plane, f.i64(size))
+        dx = acc_ptr(f, bufs[sources + half], at, spec.dtype)
+        _clear(f, dx, size, acc_type(spec.dtype), width)
+        f.loop(0, windows, 1, [], lambda o, _: window(f, bufs, plane, o, dx))
+        if half:
+            _finish(f, spec, dx, elem_ptr(f, bufs[sources], at, spec.dtype))
+        return tables
+
+    return task_kernel(target, sources + 1 + half, spec.n * spec.c,
+                       size / width + windows * cycles, body)
+
+
 def _scatter_max(spec: Spec, target: Target) -> Kernel:
     """Kernel over (indices, dy, out[, acc]): adds every dy at its index."""
     rows, cols = spec.axes(False)
-    size, windows = spec.h * spec.w, rows.windows * cols.windows
-    half = is_half(spec.dtype)
+    windows, ty = rows.windows * cols.windows, acc_type(spec.dtype)
 
-    def body(f: Function, bufs: list[V], plane: V) -> None:
-        at = f.mul(plane, f.i64(size))
-        dx = acc_ptr(f, bufs[2 + half], at, spec.dtype)
-        ty = acc_type(spec.dtype)
-        _clear(f, dx, size, ty, lanes(target, spec.dtype))
+    def window(f: Function, bufs: list[V], plane: V, o: V, dx: V) -> None:
+        src = f.add(f.mul(plane, f.i64(windows)), o)
+        g = load_acc(f, elem_ptr(f, bufs[1], src, spec.dtype), spec.dtype, 1)
+        ptr = f.gep(dx, f.load("i64", f.gep(bufs[0], src, "i64")), ty)
+        f.store(f.add(f.load(ty, ptr), g), ptr)
 
-        def window(o: V, _: list[V]) -> None:
-            src = f.add(f.mul(plane, f.i64(windows)), o)
-            g = load_acc(f, elem_ptr(f, bufs[1], src, spec.dtype), spec.dtype, 1)
-            ptr = f.gep(dx, f.load("i64", f.gep(bufs[0], src, "i64")), ty)
-            f.store(f.add(f.load(ty, ptr), g), ptr)
-
-        f.loop(0, windows, 1, [], window)
-        if half:
-            _finish(f, spec, dx, elem_ptr(f, bufs[2], at, spec.dtype))
-
-    cycles = size / lanes(target, spec.dtype) + 5.0 * windows
-    return task_kernel(target, 3 + half, spec.n * spec.c, cycles, body)
+    return _scatter(spec, target, 2, windows, 5.0, window)
 
 
 def max_pool_backward(spec: Spec, target: Target) -> Plan:
@@ -404,35 +416,22 @@ def avg_pool(
 
 def _scatter_avg(spec: Spec, rows: Axis, cols: Axis, target: Target) -> Kernel:
     """Kernel over (dy, out[, acc]): adds every dy / count to the elements of its window."""
-    size, windows = spec.h * spec.w, rows.windows * cols.windows
-    half = is_half(spec.dtype)
-    ty = acc_type(spec.dtype)
+    windows, ty = rows.windows * cols.windows, acc_type(spec.dtype)
 
-    def body(f: Function, bufs: list[V], plane: V) -> str:
-        at = f.mul(plane, f.i64(size))
-        dx = acc_ptr(f, bufs[1 + half], at, spec.dtype)
-        _clear(f, dx, size, ty, lanes(target, spec.dtype))
+    def window(f: Function, bufs: list[V], plane: V, o: V, dx: V) -> None:
+        oy, ox = split_index(f, o, [rows.windows, cols.windows])
+        src = elem_ptr(f, bufs[0], f.add(f.mul(plane, f.i64(windows)), o), spec.dtype)
+        g = f.fdiv(load_acc(f, src, spec.dtype, 1), _count(f, oy, ox, ty))
 
-        def window(o: V, _: list[V]) -> None:
-            oy, ox = split_index(f, o, [rows.windows, cols.windows])
-            src = elem_ptr(f, bufs[0], f.add(f.mul(plane, f.i64(windows)), o), spec.dtype)
-            g = f.fdiv(load_acc(f, src, spec.dtype, 1), _count(f, oy, ox, ty))
+        def tap(i: V, _: list[V]) -> list[V]:
+            ptr = f.gep(dx, i, ty)
+            f.store(f.add(f.load(ty, ptr), g), ptr)
+            return []
 
-            def tap(i: V, _: list[V]) -> list[V]:
-                ptr = f.gep(dx, i, ty)
-                f.store(f.add(f.load(ty, ptr), g), ptr)
-                return []
+        _table_taps(f, rows, cols, oy, ox, [], tap)
 
-            _table_taps(f, rows, cols, oy, ox, [], tap)
-
-        f.loop(0, windows, 1, [], window)
-        if half:
-            _finish(f, spec, dx, elem_ptr(f, bufs[1], at, spec.dtype))
-        return rows.tables("WIN_Y") + cols.tables("WIN_X")
-
-    cycles = size / lanes(target, spec.dtype) + windows * (
-        20.0 + 2.0 * rows.longest * cols.longest)
-    return task_kernel(target, 2 + half, spec.n * spec.c, cycles, body)
+    return _scatter(spec, target, 1, windows, 20.0 + 2.0 * rows.longest * cols.longest, window,
+                    rows.tables("WIN_Y") + cols.tables("WIN_X"))
 
 
 def _spread(spec: Spec, rows: Axis, cols: Axis, target: Target) -> Kernel:

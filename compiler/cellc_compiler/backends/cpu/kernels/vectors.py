@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from cellc_compiler.backends.cpu.llvm.convert import from_memory, round_bfloat16, to_memory
 from cellc_compiler.backends.cpu.llvm.text import (
     Function,
     V,
@@ -65,35 +66,14 @@ def lanes(target: Target, dtype: DType) -> int:
     return target.lanes(acc_size(dtype))
 
 
-def widen(f: Function, v: V, dtype: DType) -> V:
-    """A stored value (scalar or vector) in the accumulator type; exact."""
-    if dtype.name == "float16":
-        return f.cast("fpext", v, "float")
-    if dtype.name == "bfloat16":
-        wide = f.cast("zext", v, "i32")
-        return f.cast("bitcast", f.binary("shl", wide, f.const(wide.ty, 16)), "float")
-    return v
-
-
 def narrow(f: Function, v: V, dtype: DType) -> V:
     """An accumulator in storage form, rounded to nearest even; NaN stays NaN."""
-    if dtype.name == "float16":
-        return f.cast("fptrunc", v, "half")
-    if dtype.name != "bfloat16":
-        return v
-    bits = f.cast("bitcast", v, "i32")
-    high = f.binary("lshr", bits, f.const(bits.ty, 16))
-    odd = f.binary("and", high, f.const(bits.ty, 1))
-    up = f.binary("add", f.binary("add", bits, f.const(bits.ty, 0x7FFF)), odd)
-    rounded = f.binary("lshr", up, f.const(bits.ty, 16))
-    # Rounding could carry a NaN's payload into the exponent: keep it, made quiet.
-    quiet = f.binary("or", high, f.const(bits.ty, 0x40))
-    return f.cast("trunc", f.select(f.cmp("uno", v, v), quiet, rounded), "i16")
+    return round_bfloat16(f, v) if dtype.name == "bfloat16" else to_memory(f, v, dtype)
 
 
 def load_acc(f: Function, ptr: V, dtype: DType, width: int, mask: V | None = None) -> V:
     """`width` stored elements in the accumulator type; lanes outside `mask` read as 0."""
-    return widen(f, f.masked_load(vector(memory_type(dtype), width), ptr, mask), dtype)
+    return from_memory(f, f.masked_load(vector(memory_type(dtype), width), ptr, mask), dtype)
 
 
 def store_acc(f: Function, value: V, ptr: V, dtype: DType, mask: V | None = None) -> None:
@@ -170,12 +150,12 @@ class Window:
         `row` points to element 0. Returns a vector of accumulators.
         """
         if self.width == 1:
-            return widen(f, self._one(f, row, start, bound), self.dtype)
+            return from_memory(f, self._one(f, row, start, bound), self.dtype)
         parts = [
             self._part(f, row, f.add(start, f.i64(p * self.width)), bound)
             for p in range(self.stride)
         ]
-        return widen(f, pick(f, parts, self.stride), self.dtype)
+        return from_memory(f, pick(f, parts, self.stride), self.dtype)
 
     def load_static(self, f: Function, row: V, start: int, bound: int) -> V:
         """`load` from constant positions: masks are constants, and rare."""
@@ -192,7 +172,7 @@ class Window:
                 parts.append(f.masked_load(ty, ptr, mask_of(live), narrow(f, fill, self.dtype)))
             else:
                 parts.append(narrow(f, fill, self.dtype))
-        return widen(f, pick(f, parts, self.stride), self.dtype)
+        return from_memory(f, pick(f, parts, self.stride), self.dtype)
 
     def _one(self, f: Function, row: V, start: V, bound: V) -> V:
         """One stored element, or the fill."""

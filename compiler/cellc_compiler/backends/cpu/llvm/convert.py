@@ -77,6 +77,20 @@ def to_memory(f: Function, v: V, dtype: DType) -> V:
     return v
 
 
+def round_bfloat16(f: Function, v: V) -> V:
+    """Floats as bfloat16 bits (i16): nearest, ties to even, NaN stays NaN.
+
+    In integers, because LLVM's own conversion is a library call per lane.
+    """
+    bits = f.cast("bitcast", v, "i32")
+    high = f.binary("lshr", bits, f.const(bits.ty, 16))
+    odd = f.binary("and", high, f.const(bits.ty, 1))
+    bumped = f.add(f.add(bits, f.const(bits.ty, 0x7FFF)), odd)
+    rounded = f.binary("lshr", bumped, f.const(bits.ty, 16))
+    quiet = f.binary("or", high, f.const(bits.ty, 0x40))
+    return f.cast("trunc", f.select(f.cmp("uno", v, v), quiet, rounded), "i16")
+
+
 def exact_to_memory(f: Function, v: V, dtype: DType) -> V:
     """A register value that `dtype` can hold, as stored: nothing is rounded any more."""
     if dtype is dtypes.bfloat16:

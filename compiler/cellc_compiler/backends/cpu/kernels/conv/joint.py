@@ -11,6 +11,7 @@ The chain of an element is that of `conv_taps`, so this is a choice of speed alo
 
 from __future__ import annotations
 
+from cellc_compiler.backends.cpu.llvm.convert import from_memory
 from cellc_compiler.backends.cpu.llvm.text import Function, V, first_lanes, vector
 from cellc_compiler.lower.kernel import Kernel
 from cellc_runtime.dtypes import DType, float32
@@ -35,7 +36,6 @@ from ..vectors import (
     table,
     table32,
     task_kernel,
-    widen,
 )
 from .taps import Epilogue, TapConv, Tiling, choose_tile
 from .unfold import SLACK_BYTES
@@ -177,7 +177,7 @@ def gather_kernel(j: Joint, target: Target) -> Kernel:
             return
         safe = f.select(ok, index, V("i32", "0"))
         raw = f.load(memory_type(j.dtype), elem_ptr(f, src, f.cast("sext", safe, "i64"), j.dtype))
-        value = widen(f, raw, j.dtype)
+        value = from_memory(f, raw, j.dtype)
         f.store(f.select(ok, value, f.const(acc_type(j.dtype), 0.0)), out)
 
     def body(f: Function, bufs: list[V], channel: V) -> str:

@@ -32,12 +32,11 @@ from ..vectors import (
     in_vectors,
     is_half,
     lanes,
+    load_acc,
     lookup,
-    memory_type,
     split_index,
     table,
     task_kernel,
-    widen,
 )
 
 SLACK_BYTES = 256
@@ -249,8 +248,7 @@ class Unfold:
         at = f.add(f.mul(i, f.i64(self.sx)), cx)
         value = f.when(
             f.cmp("ult", at, bound),
-            lambda: [widen(f, f.load(memory_type(self.dtype), elem_ptr(f, line, at, self.dtype)),
-                           self.dtype)],
+            lambda: [load_acc(f, elem_ptr(f, line, at, self.dtype), self.dtype, 1)],
             lambda: [f.const(acc_type(self.dtype), 0.0)],
         )[0]
         f.store(value, acc_ptr(f, out, i, self.dtype))

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from math import lcm
 
+from cellc_compiler.backends.cpu.llvm.convert import from_memory
 from cellc_compiler.backends.cpu.llvm.text import Function, V, vector
 from cellc_compiler.lower.kernel import Kernel
 from cellc_runtime.dtypes import DType, float32
@@ -33,7 +34,6 @@ from ..vectors import (
     split_index,
     table32,
     task_kernel,
-    widen,
 )
 from .joint import Joint, gather, gather_kernel, gathers
 from .taps import Phase, TapConv, Tiling, choose_tile, tap_kernel
@@ -153,7 +153,7 @@ def pixel_rows_kernel(r: PixelRows, target: Target) -> Kernel:
             # A tap outside the image must not be read: the pixel itself always can.
             value = f.load(memory_type(r.dtype), elem_ptr(f, base, f.select(
                 ok, wide, f.sub(f.i64(0), pixel)), r.dtype))
-            value = f.select(ok, widen(f, value, r.dtype), f.const(acc_type(r.dtype), 0.0))
+            value = f.select(ok, from_memory(f, value, r.dtype), f.const(acc_type(r.dtype), 0.0))
             f.store(value, out)
 
         end = r.channel_size() if vectors else r.tw

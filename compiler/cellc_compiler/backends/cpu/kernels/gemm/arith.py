@@ -18,6 +18,7 @@ A value of an element is a list of `parts` vectors: one, or real and imaginary f
 
 from __future__ import annotations
 
+from cellc_compiler.backends.cpu.llvm.convert import from_memory, round_bfloat16
 from cellc_compiler.backends.cpu.llvm.text import (
     Function,
     V,
@@ -155,8 +156,7 @@ class Arith:
 def widen(f: Function, v: V, dtype: DType, acc: str) -> V:
     """A stored scalar or vector of `dtype` as type `acc`, exactly."""
     if dtype.name == "bfloat16":
-        wide = f.cast("zext", v, "i32")
-        return f.cast("bitcast", f.binary("shl", wide, f.const(wide.ty, 16)), "float")
+        return from_memory(f, v, dtype)
     if is_float(v.ty):
         return f.cast("fpext", v, acc)
     return f.cast("sext" if dtype.kind == "int" else "zext", v, acc)
@@ -177,20 +177,6 @@ def narrow(f: Function, v: V, source: DType, out: DType) -> V:
     if sizeof(target) < sizeof(element(v.ty)):
         return f.cast("trunc", v, target)
     return f.cast("sext" if source.kind == "int" else "zext", v, target)
-
-
-def round_bfloat16(f: Function, v: V) -> V:
-    """Floats as bfloat16 bits (i16): nearest, ties to even, NaN stays NaN.
-
-    In integers, because LLVM's own conversion is a library call per lane.
-    """
-    bits = f.cast("bitcast", v, "i32")
-    high = f.binary("lshr", bits, f.const(bits.ty, 16))
-    odd = f.binary("and", high, f.const(bits.ty, 1))
-    bumped = f.add(f.add(bits, f.const(bits.ty, 0x7FFF)), odd)
-    rounded = f.binary("lshr", bumped, f.const(bits.ty, 16))
-    quiet = f.binary("or", high, f.const(bits.ty, 0x40))
-    return f.cast("trunc", f.select(f.cmp("uno", v, v), quiet, rounded), "i16")
 
 
 # --- partial vectors ----------------------------------------------------------------------------
