@@ -95,7 +95,9 @@ def decode(
     body = view[8 + length :]
     entries = {name: _entry(name, row, len(body), what) for name, row in header.items()}
     _cover(sorted((begin, end) for _, _, begin, end in entries.values()), len(body), what)
-    return {name: _array(body, *entry) for name, entry in entries.items()}, metadata
+    arrays = {name: array_over(body[begin:end], dtype, shape, "a boolean array")
+              for name, (dtype, shape, begin, end) in entries.items()}
+    return arrays, metadata
 
 
 def _entry(
@@ -129,12 +131,6 @@ def _cover(ranges: list[tuple[int, int]], size: int, what: str) -> None:
         at = end
     if at != size:
         raise ArtifactError(f"the {what} has {size - at} bytes that belong to nothing")
-
-
-def _array(
-    body: memoryview, dtype: dtypes.DType, shape: tuple[int, ...], begin: int, end: int
-) -> Array:
-    return array_over(body[begin:end], dtype, shape, "a boolean array")
 
 
 def array_over(

@@ -12,7 +12,7 @@ from ..ir.types import normalize_axis
 from .table import maps, refused, same
 from .writer import Names, Writer, refuse
 
-same(selu="Selu", softsign="Softsign")
+same(hard_swish="HardSwish", selu="Selu", softsign="Softsign")
 refused(
     "only gradients compute it; export the network, not its gradient", "conv2d_backward_weight",
     "adaptive_avg_pool2d_backward", "adaptive_max_pool2d_backward", "avg_pool2d_backward",
@@ -50,11 +50,6 @@ def _mish(w: Writer, node: Node, x: str) -> Names | None:
 @maps("hard_sigmoid")
 def _hard_sigmoid(w: Writer, node: Node, x: str) -> Names:
     return w.op("HardSigmoid", x, alpha=1 / 6, beta=0.5)
-
-
-@maps("hard_swish")
-def _hard_swish(w: Writer, node: Node, x: str) -> Names:
-    return w.op("HardSwish", x)
 
 
 @maps("hard_shrink", "soft_shrink")

@@ -384,21 +384,13 @@ error:
 }
 """
 
-_LIBC = """
-; What LLVM may call on its own account for an intrinsic.
-define hidden ptr @memcpy(ptr %to, ptr %from, i64 %n) nounwind {
-  %r = tail call ptr {MEMCPY}(ptr %to, ptr %from, i64 %n)
+_LIBC = "".join(f"""
+define hidden ptr @{name}(ptr %to, {kind} %from, i64 %n) nounwind {{
+  %r = tail call ptr {{{name.upper()}}}(ptr %to, {kind} %from, i64 %n)
   ret ptr %r
-}
-define hidden ptr @memmove(ptr %to, ptr %from, i64 %n) nounwind {
-  %r = tail call ptr {MEMMOVE}(ptr %to, ptr %from, i64 %n)
-  ret ptr %r
-}
-define hidden ptr @memset(ptr %to, i32 %value, i64 %n) nounwind {
-  %r = tail call ptr {MEMSET}(ptr %to, i32 %value, i64 %n)
-  ret ptr %r
-}
-"""
+}}
+""" for name, kind in (("memcpy", "ptr"), ("memmove", "ptr"), ("memset", "i32")))
+"""What LLVM may call on its own account for an intrinsic."""
 
 _WIN64 = """
 ; {NAME} under the calling convention of Windows, where its caller is not generated code.

@@ -28,6 +28,7 @@ from .vectors import (
     acc_ptr,
     acc_size,
     acc_type,
+    beats,
     elem_ptr,
     in_vectors,
     is_half,
@@ -57,18 +58,13 @@ _Tap = Callable[[V, list[V]], list[V]]
 # --- maximum ---------------------------------------------------------------------------------
 
 
-def _better(f: Function, v: V, best: V) -> V:
-    """Whether `v` replaces `best`: greater, or a NaN where there was none yet."""
-    return f.binary("and", f.cmp("ugt", v, best), f.cmp("ord", best, best))
-
-
 def _take(f: Function, v: V, at: V, live: V | None, c: list[V]) -> list[V]:
     """Fold an element with its index into the running `[best]` or `[best, index]`.
 
     Without an index an element outside the input is a fill of -inf, which never wins; with one,
     `live` says which lanes are inside, and the first of those is taken whatever it is.
     """
-    better = _better(f, v, c[0])
+    better = beats(f, v, c[0])
     if live is None:
         return [f.select(better, v, c[0])]
     first = f.cmp("slt", c[1], f.zero(c[1].ty))

@@ -220,6 +220,11 @@ def pick(f: Function, parts: Sequence[V], stride: int) -> V:
     return out
 
 
+def beats(f: Function, v: V, best: V) -> V:
+    """Whether `v` replaces the maximum `best`: greater, or a NaN where there was none yet."""
+    return f.binary("and", f.cmp("ugt", v, best), f.cmp("ord", best, best))
+
+
 def reduce_lanes(f: Function, v: V, combine: Callable[[V, V], V]) -> V:
     """Fold a vector to a scalar: upper half into lower half until one lane is left."""
     width = lanes_of(v.ty)

@@ -101,9 +101,9 @@ def output_kernel(
             first = f.mul(f.add(f.mul(image, f.i64(tiles.rows)), r), f.i64(tiles.columns))
 
             def group(t: V, mask: V | None) -> None:
-                m = [[_load(f, bufs[0], ty, f.add(f.mul(
+                m = [[f.masked_load(ty, f.gep(bufs[0], f.add(f.mul(
                     f.add(channel, f.i64((PATCH * i + j) * channels)), f.i64(tiles.count)),
-                    f.add(first, t)), mask) for i in range(PATCH)] for j in range(PATCH)]
+                    f.add(first, t)), "float"), mask) for i in range(PATCH)] for j in range(PATCH)]
                 done = _both(f, m, _outputs)
                 ox = f.mul(t, f.i64(TILE))
                 # All columns of a whole group are inside; the last group's are known.
@@ -168,10 +168,6 @@ def _outputs(f: Function, m: Sequence[V]) -> list[V]:
     d1, d2 = f.sub(m[1], m[2]), f.sub(m[3], m[4])
     return [f.add(f.add(m[0], s1), s2), f.fma(two, d2, d1), f.fma(four, s2, s1),
             f.fma(eight, d2, f.add(d1, m[5]))]
-
-
-def _load(f: Function, base: V, ty: str, at: V, mask: V | None) -> V:
-    return f.masked_load(ty, f.gep(base, at, "float"), mask)
 
 
 def _interleaved(

@@ -233,7 +233,7 @@ class NestEmitter(ExpressionEmitter):
         unroll = 1 if column else self._unroll(phase)
         accs: list[V] = []
         for r in phase.reduces:
-            ty = vector(self._register(r.value.dtype), self.lanes)
+            ty = vector(register_type(r.value.dtype), self.lanes)
             accs += reduction.identity(self.f, r.kind, ty, r.value.dtype) * unroll
         outer = phase.loops if column else phase.loops[:-1]
         accs = self._loops(phase, outer, row, accs, unroll, bounds)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass, field
 from cellc_runtime.target import Target
 
@@ -54,9 +53,6 @@ class ExpressionEmitter:
 
     # --- values ---------------------------------------------------------------------------------
 
-    def _register(self, dtype: DType) -> str:
-        return register_type(dtype)
-
     def _value(self, e: Expr, scope: Scope) -> V:
         """The value of an expression: a vector of the scope's lanes, or a scalar if uniform."""
         found = scope.find(id(e))
@@ -81,7 +77,7 @@ class ExpressionEmitter:
 
     def _compute(self, e: Expr, scope: Scope) -> V:
         if e.op == "const":
-            return self.f.const(self._register(e.dtype), e.payload)
+            return self.f.const(register_type(e.dtype), e.payload)
         if e.op == "load":
             return self._load(e, scope)
         if e.op == "index":

@@ -323,13 +323,9 @@ def store_result(f: Function, lay: TileLayout, acc: V, ptr: V, row: V, col: V, c
         _store_column(f, lay, acc, ptr, f.add(f.mul(row, f.i64(lay.n)), col), count)
         return
     if lay.epilogue:
-        acc = _apply(f, lay.epilogue, acc, row, col, lanes, count)
+        acc = lay.epilogue.emit(f, acc, row, col, lanes, first_lanes(count, lanes))
     value = narrow(f, acc, arith.dtype, arith.out)
     store_part(f, value, ptr, None if count == lanes else count * arith.parts)
-
-
-def _apply(f: Function, ep: Epilogue, acc: V, row: V, col: V, lanes: int, count: int) -> V:
-    return ep.emit(f, acc, row, col, lanes, first_lanes(count, lanes))
 
 
 def _store_column(f: Function, lay: TileLayout, acc: V, ptr: V, row: V, count: int) -> None:
