@@ -128,7 +128,7 @@ class _Writer:
                 if self.linear:
                     held = f.mul(held, load_as(
                         f, s.dtype, f.gep(self.bufs[2], offset, self.memory), lanes))
-                new = [self._combine(held, x)]
+                new = [f.mul(held, x) if s.kind == "prod" else f.add(held, x)]
             out = c if s.exclusive else new
             store_as(f, out[0], s.dtype, f.gep(self.bufs[1], offset, self.memory))
             if self.extreme:
@@ -136,9 +136,6 @@ class _Writer:
             return new
 
         f.loop(0, f.i64(s.n), 1, carried, step)
-
-    def _combine(self, acc: V, x: V) -> V:
-        return self.f.mul(acc, x) if self.spec.kind == "prod" else self.f.add(acc, x)
 
     def _exponentials(self, c: list[V], x: V) -> tuple[list[V], V]:
         """The largest element so far and the sum of exponentials less the shift; the shift, which

@@ -162,10 +162,8 @@ class Function:
 
     def add(self, a: V, b: V) -> V:
         """a + b for floats or integers; folds integer constants."""
-        if is_float(a.ty):
-            return self.binary("fadd", a, b)
-        known = _fold(a, b, operator.add, "0")
-        return self.binary("add", a, b) if known is None else known
+        known = None if is_float(a.ty) else _fold(a, b, operator.add, "0")
+        return known or self.binary("fadd" if is_float(a.ty) else "add", a, b)
 
     def sub(self, a: V, b: V) -> V:
         """a - b."""
@@ -175,10 +173,8 @@ class Function:
 
     def mul(self, a: V, b: V) -> V:
         """a * b; folds integer constants."""
-        if is_float(a.ty):
-            return self.binary("fmul", a, b)
-        known = _fold(a, b, operator.mul, "1")
-        return self.binary("mul", a, b) if known is None else known
+        known = None if is_float(a.ty) else _fold(a, b, operator.mul, "1")
+        return known or self.binary("fmul" if is_float(a.ty) else "mul", a, b)
 
     def fdiv(self, a: V, b: V) -> V:
         """Floating-point a / b."""

@@ -129,7 +129,8 @@ def find_epilogues(graph: Graph, schedule: Schedule) -> dict[int, Attached]:
     users = graph.users()
     for cluster in schedule.clusters:
         node = cluster.nodes[0]
-        if cluster.domain is not None or not _takes(node) or node.result in results:
+        takes = node.op in _AXES or node.op in _BLOCKED
+        if cluster.domain is not None or not takes or node.result in results:
             continue
         readers = readers_of(users, schedule, home, node.result)
         if len(readers) != 1 or None in readers:
@@ -143,10 +144,6 @@ def find_epilogues(graph: Graph, schedule: Schedule) -> dict[int, Attached]:
         if attached is not None and reader.number not in found:
             found[reader.number] = attached
     return found
-
-
-def _takes(node: Node) -> bool:
-    return node.op in _AXES or node.op in _BLOCKED
 
 
 def readers_of(

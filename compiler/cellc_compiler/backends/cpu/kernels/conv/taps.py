@@ -390,7 +390,8 @@ class _Writer:
         if self.t.kb == p.k:
             self._store(u, row, outs, tile, acc, mask)
             return
-        self._keep(outs, acc, tile, mask)
+        # The next block of channels goes on from what is left in the output.
+        self._store(u, row, outs, tile, acc, mask, last=False)
         if self.epilogue is not None:
             # From memory: accumulators live across a branch would be spilled in the loop.
             f.when(f.cmp("eq", f.add(u.k, u.kn), f.i64(p.k)), lambda: self._store(
@@ -485,22 +486,16 @@ class _Writer:
         return out
 
     def _store(
-        self, u: _Unit, row: V, outs: list[V], tile: _Tile, acc: list[V], mask: V | None
+        self, u: _Unit, row: V, outs: list[V], tile: _Tile, acc: list[V], mask: V | None,
+        last: bool = True,
     ) -> None:
         f, p = self.f, self.p
         for i, (at, value) in enumerate(zip(outs, acc, strict=True)):
             live = self._live(i, tile, mask)
-            if self.epilogue is not None:
+            if self.epilogue is not None and last:
                 channel = f.add(u.channel, f.add(row, f.i64(i // tile.nv)))
                 value = self.epilogue(f, value, channel, at, self.t.width, live)
             store_acc(f, value, elem_ptr(f, self.bufs[2], at, p.out_dtype), p.out_dtype, live)
-
-    def _keep(self, outs: list[V], acc: list[V], tile: _Tile, mask: V | None) -> None:
-        """Leave accumulators in the output for the next block of channels."""
-        f, p = self.f, self.p
-        for i, (at, value) in enumerate(zip(outs, acc, strict=True)):
-            ptr = elem_ptr(f, self.bufs[2], at, p.out_dtype)
-            store_acc(f, value, ptr, p.out_dtype, self._live(i, tile, mask))
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,6 +92,12 @@ class WeightProblem:
         """Elements of dw."""
         return self.groups * self.ocg * self.icg * self.window
 
+    def images(self, f: Function, split: V, splits: int) -> tuple[V, V]:
+        """The first image of a run, and the one after its last."""
+        count = -(-self.n // splits)
+        first = f.mul(split, f.i64(count))
+        return first, minimum(f, f.add(first, f.i64(count)), f.i64(self.n))
+
 
 def choose_splits(p: WeightProblem, units: int, cycles: float) -> int:
     """How many runs of images the sum is cut into."""
@@ -239,9 +245,7 @@ class _ChannelWriter:
         row = f.mul(f.add(f.mul(row, f.i64(t.tiles)), tile), f.i64(t.rows))
         part = acc_ptr(f, self.bufs[2], f.mul(row, f.i64(t.channels)), p.dtype)
         self._clear(part, lo, hi)
-        images = -(-p.n // self.splits)
-        first = f.mul(split, f.i64(images))
-        last = minimum(f, f.add(first, f.i64(images)), f.i64(p.n))
+        first, last = p.images(f, split, self.splits)
 
         def image(n: V, _: list[V]) -> None:
             ng = f.add(f.mul(n, f.i64(p.groups)), g)
@@ -431,9 +435,7 @@ class _PixelWriter:
         """One (split, group, input channel)."""
         f, t, p = self.f, self.t, self.t.p
         split, g, ic = split_index(f, unit, [self.splits, p.groups, p.icg])
-        images = -(-p.n // self.splits)
-        first = f.mul(split, f.i64(images))
-        last = minimum(f, f.add(first, f.i64(images)), f.i64(p.n))
+        first, last = p.images(f, split, self.splits)
         channel = f.add(f.mul(g, f.i64(p.icg)), ic)
         x = acc_ptr(f, self.bufs[0], f.mul(channel, f.i64(self.u.channel_size())), p.dtype)
         out_row = f.add(f.mul(split, f.i64(p.groups)), g)

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cellc_compiler.backends.cpu.kernels.gemm.arith import Arith, load_part
-from cellc_compiler.backends.cpu.kernels.gemm.pack import ceil_div, transpose
+from cellc_compiler.backends.cpu.kernels.gemm.pack import ceil_div, transpose, with_tail
 from cellc_compiler.backends.cpu.kernels.gemm.plan import Problem
 from cellc_compiler.backends.cpu.kernels.gemm.tile import (
     OUT_BUFFER,
@@ -230,11 +230,7 @@ class TilesWriter:
         def one(j: V, columns: int) -> None:
             body(f.gep(b, f.mul(j, f.i64(_panel_bytes(p)))), j, columns)
 
-        stop = f.intrinsic("smin", "i64", span[1], f.i64(full)) if last else span[1]
-        if full:
-            f.loop(span[0], stop, 1, [], lambda j, _: one(j, _SIDE))
-        if last:
-            f.when(f.cmp("sgt", span[1], f.i64(full)), lambda: one(f.i64(full), last))
+        with_tail(f, span, full, last, lambda j: one(j, _SIDE), lambda: one(f.i64(full), last))
 
     def _column(self, a: V, b: V, rows: tuple[V, V], first: V, panel: V, columns: int) -> None:
         """A panel of B with panels `rows` of A; row `first` is that of the matrix."""

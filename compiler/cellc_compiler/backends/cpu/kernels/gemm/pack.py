@@ -7,7 +7,7 @@ a row pitch of an odd number of cache lines, which keeps rows out of each other'
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from cellc_compiler.backends.cpu.kernels.gemm.arith import Arith
 from cellc_compiler.backends.cpu.llvm import text
@@ -28,6 +28,19 @@ def odd_pitch(nbytes: int) -> int:
     """The least pitch of an odd number of cache lines that holds `nbytes`."""
     lines = ceil_div(nbytes, LINE)
     return LINE * (lines | 1)
+
+
+def with_tail(
+    f: Function, span: tuple[V, V], full: int, tail: int, body: Callable[[V], None],
+    last: Callable[[], None],
+) -> None:
+    """A loop over a span of tiles, of which the one numbered `full` is a smaller one, if any."""
+    lo, hi = span
+    whole = f.intrinsic("smin", "i64", hi, f.i64(full)) if tail else hi
+    if full:
+        f.loop(lo, whole, 1, [], lambda i, _: body(i))
+    if tail:
+        f.when(f.cmp("sgt", hi, f.i64(full)), last)
 
 
 # --- transposition ------------------------------------------------------------------------------

@@ -15,8 +15,6 @@ blocks of A in the second-level cache. A and B are read in place where packing d
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from cellc_compiler.backends.cpu.kernels.gemm import amx as gemm_tiles
 from cellc_compiler.backends.cpu.kernels.gemm.arith import Arith
 from cellc_compiler.backends.cpu.kernels.gemm.dot import ROWS as DOT_ROWS
@@ -27,6 +25,7 @@ from cellc_compiler.backends.cpu.kernels.gemm.pack import (
     block_copier,
     ceil_div,
     panel_packer,
+    with_tail,
 )
 from cellc_compiler.backends.cpu.kernels.gemm.plan import (
     UNROLL,
@@ -351,19 +350,8 @@ class GemmWriter:
             self._column(a, ptr, rows, first_row, col, columns, [kc, *flags], after)
 
         full = p.n // s.width
-        self._with_tail(cols, full, self.panels.tail, lambda j: panel(j, s.width),
+        with_tail(f, cols, full, self.panels.tail, lambda j: panel(j, s.width),
                         lambda: panel(f.i64(full), self.panels.tail))
-
-    def _with_tail(self, span: tuple[V, V], full: int, tail: int, body: Callable[[V], None],
-                   last: Callable[[], None]) -> None:
-        """A loop over a span of tiles, of which the one numbered `full` is a smaller one."""
-        f = self.f
-        lo, hi = span
-        whole = f.intrinsic("smin", "i64", hi, f.i64(full)) if tail else hi
-        if full:
-            f.loop(lo, whole, 1, [], lambda i, _: body(i))
-        if tail:
-            f.when(f.cmp("sgt", hi, f.i64(full)), last)
 
     def _block_of_a(self, a: V, k0: V, kc: V, rows: tuple[V, V]) -> V:
         """Where row tile `rows[0]` of this block of A begins, less its own offset."""
@@ -419,7 +407,7 @@ class GemmWriter:
             f.call(name, "void", at, b, f.arg("bufs"), row, col, *rest, *share)
 
         full = p.m // s.rows
-        self._with_tail(rows, full, p.m % s.rows, lambda i: tile(i, s.rows),
+        with_tail(f, rows, full, p.m % s.rows, lambda i: tile(i, s.rows),
                         lambda: tile(f.i64(full), p.m % s.rows))
 
 
