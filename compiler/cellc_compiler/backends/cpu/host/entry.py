@@ -13,6 +13,7 @@ array before it uses this entry).
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 from cellc_runtime.abi import ENTRY, LARGE, MAIN
@@ -401,6 +402,7 @@ define hidden win64cc i32 @{NAME}_win64({PARAMS}) nounwind {
 """
 
 
+@functools.cache
 def support_text(target: Target) -> str:
     """The module every image holds beside its kernels: pool, entry, memory functions.
 

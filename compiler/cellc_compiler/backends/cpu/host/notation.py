@@ -24,9 +24,9 @@ from collections.abc import Callable
 
 from cellc_runtime.abi import STRUCTURES
 
-_ENDS = ("br ", "ret ", "switch ")
+_ENDS = ("br", "ret", "switch")
 _LABEL = re.compile(r"([\w.]+):")
-_START = re.compile(r"  \S")
+_START = re.compile(r"  (?:%[\w.]+ = )?(?:tail )?(\w+)")
 
 
 def declarations() -> str:
@@ -67,10 +67,11 @@ class _Writer:
 
     def line(self, line: str) -> None:
         """Write one line."""
-        for pattern, write in _FORMS:
-            if use := pattern.fullmatch(line):
-                write(self, *use.groups())
-                return
+        start = _START.match(line)
+        form = _FORMS.get(start[1]) if start else None
+        if form and (use := form[0].fullmatch(line)):
+            form[1](self, *use.groups())
+            return
         if label := _LABEL.fullmatch(line):
             self.label(label[1])
             return
@@ -78,8 +79,8 @@ class _Writer:
         if line.endswith("{"):
             self.block, self.open = "", False
             self.label("entry")
-        elif _START.match(line):
-            self.open = not line[2:].startswith(_ENDS)
+        elif start:
+            self.open = start[1] not in _ENDS
 
     def label(self, name: str) -> None:
         """Begin a block."""
@@ -148,15 +149,18 @@ class _Writer:
         self.open = False
 
 
-_FORMS: tuple[tuple[re.Pattern[str], Callable[..., None]], ...] = tuple(
-    (re.compile("  " + form), write) for form, write in (
-        (r"(%[\w.]+) = (field|place) %(\w+)\.(\w+), ptr (%[\w.]+)(?:\[(%[\w.]+)\])?",
+_FORMS: dict[str, tuple[re.Pattern[str], Callable[..., None]]] = {
+    word: (re.compile("  " + form), write) for words, form, write in (
+        ("field place",
+         r"(%[\w.]+) = (field|place) %(\w+)\.(\w+), ptr (%[\w.]+)(?:\[(%[\w.]+)\])?",
          _Writer.field),
-        (r"(%[\w.]+) = item (\w+), ptr ([%@][\w.]+)\[([%\w.]+)(?:, ([01]))?\]", _Writer.item),
-        (r"put (\w+) ([%\w.]+), ptr ([%@][\w.]+)\[([%\w.]+)\]", _Writer.put),
-        (r"((?:%[\w.]+ = )?(?:tail )?call [^{]*)\{(\w+)\}(\(.*)", _Writer.call),
-        (r"br ((?!i1 )\w+ \w+ [^,]+, [^,]+), (label .+)", _Writer.branch),
-        (r"if (.+), else %([\w.]+)", _Writer.if_),
-        (r"loop %([\w.]+) < ([%\w.]+), else %([\w.]+)", _Writer.loop),
-        (r"next %([\w.]+)", _Writer.next),
-    ))
+        ("item", r"(%[\w.]+) = item (\w+), ptr ([%@][\w.]+)\[([%\w.]+)(?:, ([01]))?\]",
+         _Writer.item),
+        ("put", r"put (\w+) ([%\w.]+), ptr ([%@][\w.]+)\[([%\w.]+)\]", _Writer.put),
+        ("call", r"((?:%[\w.]+ = )?(?:tail )?call [^{]*)\{(\w+)\}(\(.*)", _Writer.call),
+        ("br", r"br ((?!i1 )\w+ \w+ [^,]+, [^,]+), (label .+)", _Writer.branch),
+        ("if", r"if (.+), else %([\w.]+)", _Writer.if_),
+        ("loop", r"loop %([\w.]+) < ([%\w.]+), else %([\w.]+)", _Writer.loop),
+        ("next", r"next %([\w.]+)", _Writer.next),
+    ) for word in words.split()}
+"""By the word that an instruction begins with: its form, and what writes it."""
