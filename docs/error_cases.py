@@ -349,27 +349,6 @@ def net(x):
 ''',
     ),
     Case(
-        "CE306",
-        "A Cell with a `bprop` of its own is compiled together with that gradient. A tool that "
-        "calls `cellc.lang.interpret_call` itself must say how, with the hook `custom_bprop`.",
-        '''
-class Same(Cell):
-    def construct(self, x):
-        return x
-
-    def bprop(self, x, out, dout):
-        return (dout,)
-
-same = Same()
-
-def net(x):
-    return same(x)
-''',
-        advice="Pass `Hooks(custom_bprop=...)` as `cellc/core/compiled.py` does. Calls of Cells "
-        "and `ms.jit` never give this error.",
-        how="trace",
-    ),
-    Case(
         "CE307",
         "What a compiled function asks of the world is asked in each call, where a run can: the "
         "clocks of `time`, numbers from `random` and `numpy.random`, `logging`, the environment "

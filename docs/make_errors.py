@@ -21,9 +21,9 @@ from error_cases import CASES, Case
 
 import cellc as ms
 from cellc import ops
-from cellc.core.tracer import Tracer
 from cellc.lang import CODES, check_call, interpret_call, register_source
 from cellc.nn.cell import Cell
+from cellc.tracing.tracer import Tracer
 from cellc_runtime.errors import RunError
 
 PAGE = Path(__file__).parent / "errors.md"

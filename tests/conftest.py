@@ -1,17 +1,67 @@
-"""Shared by all tests: a cache of the session's own, and contexts that do not leak."""
+"""Shared by all tests: a cache of the session's own, contexts that do not leak, skips counted."""
 
 from __future__ import annotations
 
 import os
+import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import cellc as ms
 from cellc_runtime import loader
 from cellc_runtime.platform import usable_cpus
+
+SKIPPED_FOR = {
+    "MindSpore": re.compile("CELLC_ORACLE_PYTHON"),
+    "ONNX Runtime": re.compile("onnxruntime"),
+    "onnx": re.compile(r"'onnx'"),
+    "mypy, pyright": re.compile("mypy|pyright"),
+    "native sites": re.compile("native sites|eager engine"),
+    "the machine or system": re.compile(
+        "such a machine|registers|long double|POSIX|fork|handles|Linux|/proc|tmpfs|counted with"),
+}
+"""What a skipped test lacked, by its reason; the first that fits."""
+
+
+def skip_group(reason: str) -> str:
+    """What a test lacked that was skipped for this reason."""
+    return next((g for g, text in SKIPPED_FOR.items() if text.search(reason)), "other reasons")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--required GROUP`: fail if a test was skipped for want of it."""
+    parser.addoption("--required", action="append", default=[], metavar="GROUP",
+                     choices=list(SKIPPED_FOR), help="fail if tests are skipped for want of it")
+
+
+def _skips(config: pytest.Config) -> Counter[str]:
+    reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
+    reports = reporter.stats.get("skipped", ()) if reporter is not None else ()
+    return Counter(skip_group(str(report.longrepr)) for report in reports)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """What was required was there."""
+    missed = set(session.config.getoption("required")) & set(_skips(session.config))
+    if missed and not session.exitstatus:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """The line that counts skipped tests by what they lacked."""
+    groups = _skips(config)
+    each = ", ".join(f"{n} for want of {g}" for g, n in groups.most_common())
+    required = [g for g in config.getoption("required") if groups[g]]
+    terminalreporter.write_line(f"skipped: {groups.total()}" + (f" ({each})" if each else ""))
+    if required:
+        terminalreporter.write_line(f"required, but skipped: {', '.join(required)}", red=True)
 
 
 @pytest.fixture(scope="session", autouse=True)

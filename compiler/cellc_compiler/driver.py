@@ -18,7 +18,7 @@ from cellc_runtime import cache, dtypes
 from cellc_runtime.errors import ArtifactError
 from cellc_runtime.executable import Executable
 from cellc_runtime.lazy import lazy_module
-from cellc_runtime.program import Ahead, Callback, Program, Slot
+from cellc_runtime.program import Callback, Precomputed, Program, Slot
 from cellc_runtime.records import dataclass, field
 from cellc_runtime.target import Target
 
@@ -32,18 +32,19 @@ if TYPE_CHECKING:
     from .backends.base import Build, Built
     from .loops import nest
     from .lower import budget as budgets
-    from .lower import checks, instructions, lowering, memory, sizes
+    from .lower import checks, instructions, lowering, memory, placeholder_sizes
     from .lower import machine as machines
     from .lower.kernel import Kernel
-    from .lower.lowered import KeptBlock, Lowered
+    from .lower.lowered import Lowered, PrecomputedBlock
     from .passes import base, pipeline
 else:  # a program found in the cache needs none of these
     hashlib = lazy_module("hashlib")
-    budgets, checks, instructions, lowering, machines, memory, sizes, nest, base, pipeline = (
+    (budgets, checks, instructions, lowering, machines, memory, placeholder_sizes, nest, base,
+     pipeline) = (
         lazy_module(f"cellc_compiler.{name}")
         for name in ("lower.budget", "lower.checks", "lower.instructions", "lower.lowering",
-                     "lower.machine", "lower.memory", "lower.sizes", "loops.nest", "passes.base",
-                     "passes.pipeline")
+                     "lower.machine", "lower.memory", "lower.placeholder_sizes", "loops.nest",
+                     "passes.base", "passes.pipeline")
     )
 
 Array = np.ndarray[Any, Any]
@@ -58,8 +59,8 @@ class Report:
         seconds: wall time by stage.
         kernels: distinct kernels; `calls` how often kernels are called in one run.
         arena_bytes: peak of temporaries, known before the run.
-        kept_bytes: what is computed from parameters once and kept (packed weights, say);
-            `spare_bytes` of the parameters need not be kept beside it.
+        precomputed_bytes: what is computed from parameters once (packed weights, say);
+            `released_bytes` of the parameters need not be kept beside it.
         nests: text of every loop nest, where `keep_nests` asks for it.
         recomputed: what was chosen to be kept and computed again, if there is a budget.
     """
@@ -69,15 +70,15 @@ class Report:
     kernels: int = 0
     calls: int = 0
     arena_bytes: int = 0
-    kept_bytes: int = 0
-    spare_bytes: int = 0
+    precomputed_bytes: int = 0
+    released_bytes: int = 0
     keep_nests: bool = False
     nests: list[str] = field(default_factory=list)
     recomputed: budgets.Plan | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class Profiled:
     """A program that records when its kernels run, and what is needed to read the records.
 
     Attributes:
@@ -166,7 +167,8 @@ def compile_program(
             found = found if plan is not None else None
         if found is not None:
             report.cached, report.arena_bytes = True, found.arena_bytes
-            report.kept_bytes, report.spare_bytes = found.kept_bytes, found.spare_bytes
+            report.precomputed_bytes = found.precomputed_bytes
+            report.released_bytes = found.released_bytes
             return found
     backend.prepare(len(graph.nodes))
     say("passes")
@@ -181,22 +183,22 @@ def compile_program(
     return program
 
 
-def compile_sized(
-    op: str, given: Sequence[dtypes.DType], ways: Sequence[int], attrs: Mapping[str, Any]
+def compile_shape_polymorphic(
+    op: str, given: Sequence[dtypes.DType], broadcasts: Sequence[int], attrs: Mapping[str, Any]
 ) -> Program | None:
     """The program of an elementwise op for any sizes, or None if there is none (complex numbers).
 
     Args:
         op, attrs: an op that is `elementwise`.
         given: the element types of the operands.
-        ways: how each lies over the result (`cellc_runtime.sized`).
+        broadcasts: how each is broadcast to the result (`cellc_runtime.shape_polymorphic`).
 
     Raises:
         TypeError, ValueError: the op does not take such operands.
     """
     backend = backends.backend()
     target = backend.default_target()
-    graph = sizes.stand_in(op, given, ways, attrs)
+    graph = placeholder_sizes.placeholder_graph(op, given, broadcasts, attrs)
     key = cache.make_key(
         "sized", print_graph(graph, spans=False), target.name, backend.version(),
         __version__, _source_stamp(),
@@ -207,12 +209,12 @@ def compile_sized(
     if found is not None or payload == _NO_PROGRAM:
         return found
     backend.prepare(1)
-    code = backend.sized(optimize(graph, target=target), target)
+    code = backend.shape_polymorphic(optimize(graph, target=target), target)
     if code is None:
         store.put(key, _NO_PROGRAM)
         return None
     program = Program(op, target.name, tuple(graph_slots(graph)), code.image, constants=code.sizes,
-                      cost=code.cost, sized=tuple(ways))
+                      cost=code.cost, broadcasts=tuple(broadcasts))
     store.put(key, program.to_bytes())
     return program
 
@@ -226,7 +228,7 @@ def _optimized(
     if budget is None:
         return optimize(graph, numerics=numerics, target=target), None
     backend = backends.backend_of(target)
-    before = pipeline.with_turns(numerics, backend.fast_passes())
+    before = pipeline.keeping_cotangents(numerics, backend.fast_passes())
     return budgets.choose(graph, budget, before, backend.passes(target), backend.machine(target))
 
 
@@ -255,9 +257,9 @@ def _from_cache(payload: bytes | None) -> Program | None:
         return None
 
 
-def compile_recorded(
+def compile_profiled(
     graph: Graph, numerics: str = "strict", budget: int | None = None
-) -> Recorded:
+) -> Profiled:
     """Compile a graph for this machine into a program that records; the kernels are the same."""
     backend = backends.backend()
     target = backend.target_of(graph, numerics)
@@ -269,9 +271,9 @@ def compile_recorded(
         arena = memory.plan(b for b in lowered.buffers if b.first >= 0)
         program, built = _assemble(optimized, target, Report(arena_bytes=arena), build, lowered,
                                    record=True)
-    how = built.recording
+    how = built.profile
     assert how is not None
-    return Recorded(program, how.calls, how.start, how.capacity, lowered.buffers)
+    return Profiled(program, how.calls, how.start, how.capacity, lowered.buffers)
 
 
 def _generate(
@@ -288,7 +290,7 @@ def _generate(
         start = time.perf_counter()
         report.arena_bytes = memory.plan(b for b in lowered.buffers if b.first >= 0)
         program, _ = _assemble(graph, target, report, build, lowered)
-    report.spare_bytes = program.spare_bytes
+    report.released_bytes = program.released_bytes
     report.seconds["llvm"] = time.perf_counter() - start
     if sum(program.memory().values()) >= _MUCH:
         backend.release()
@@ -304,24 +306,25 @@ def _assemble(
     record: bool = False,
 ) -> tuple[Program, Built]:
     """The program of a lowered graph whose temporaries have their places, and its code."""
-    ahead_arena = memory.plan(b for b in lowered.ahead_buffers if b.first >= 0)
+    precompute_arena = memory.plan(b for b in lowered.precompute_buffers if b.first >= 0)
     slots = graph_slots(graph)
     first = len(slots)
     slots += [Slot(f"kept{i}", dtypes.uint8, (block.nbytes,), "kept")
-              for i, block in enumerate(lowered.kept)]
-    _check_memory(graph, target, slots, report.arena_bytes + ahead_arena + len(lowered.constants))
+              for i, block in enumerate(lowered.precomputed)]
+    _check_memory(graph, target, slots,
+                  report.arena_bytes + precompute_arena + len(lowered.constants))
     built = build.finish(lowered, report.arena_bytes if record else None)
     _fill_report(report, lowered, built.kernels)
-    how = built.recording
+    how = built.profile
     program = Program(
         name=graph.name,
         target=target.name,
         slots=tuple(slots),
         image=built.image,
         arena_bytes=how.arena if how is not None else report.arena_bytes,
-        ahead_arena_bytes=ahead_arena,
-        ahead=tuple(_ahead(b, first + i, slots, lowered, build)
-                    for i, b in enumerate(lowered.kept)),
+        precompute_arena_bytes=precompute_arena,
+        precomputed=tuple(_precomputed(b, first + i, slots, lowered, build)
+                          for i, b in enumerate(lowered.precomputed)),
         unread=_unread(slots, lowered),
         constants=bytes(lowered.constants),
         messages=tuple(checks.message(c.node, c.shown.offset) for c in lowered.checks),
@@ -354,9 +357,9 @@ def _check_memory(graph: Graph, target: Target, slots: Sequence[Slot], temporari
         f"{backend.name!r}) has {room.capacity}{what}")
 
 
-def _ahead(
-    block: KeptBlock, slot: int, slots: Sequence[Slot], lowered: Lowered, build: Build
-) -> Ahead:
+def _precomputed(
+    block: PrecomputedBlock, slot: int, slots: Sequence[Slot], lowered: Lowered, build: Build
+) -> Precomputed:
     """How a block is filled, and a key that names it whatever else the program does."""
     sources = tuple(block.sources(slot))
     text, constant = build.block_key(block, slot)
@@ -365,11 +368,11 @@ def _ahead(
     if packing is not None and (len(sources) != 1 or slots[sources[0]].kind != "param"
                                 or slots[sources[0]].nbytes != packing.stored_bytes):
         packing = None
-    return Ahead(hashlib.sha256(b"\0".join(parts)).hexdigest(), sources, packing)
+    return Precomputed(hashlib.sha256(b"\0".join(parts)).hexdigest(), sources, packing)
 
 
 def _unread(slots: Sequence[Slot], lowered: Lowered) -> tuple[int, ...]:
-    """The parameters that calls do not touch: what is kept stands for them."""
+    """The parameters that calls do not touch: precomputed blocks stand for them."""
     used = {*instructions.slots_of(lowered.instructions), *(s.alias for s in slots)}
     return tuple(i for i, s in enumerate(slots) if s.kind == "param" and i not in used)
 
@@ -389,7 +392,7 @@ def callback_name(node: Node) -> str:
 
 def _fill_report(report: Report, lowered: Lowered, kernels: int) -> None:
     report.kernels = kernels
-    report.kept_bytes = lowered.kept_bytes
+    report.precomputed_bytes = lowered.precomputed_bytes
     report.calls = len(lowered.instructions)
     if report.keep_nests:
         report.nests = [f"{label}\n{nest.print_nest(n)}" for label, n in lowered.nests]

@@ -51,7 +51,7 @@ def evaluate(node: Node, arrays: Sequence[Array], *, precise: bool = False) -> t
 
 
 def _operands(node: Node, arrays: Sequence[Array], precise: bool) -> list[Array]:
-    if precise and node.op not in _CONTROL and lookup(node.op).jumps:
+    if precise and node.op not in _CONTROL and lookup(node.op).discontinuous:
         return list(arrays)
     return [_held(a, v.type, precise) for v, a in zip(node.operands, arrays, strict=True)]
 

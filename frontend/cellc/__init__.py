@@ -33,16 +33,14 @@ if TYPE_CHECKING:
         train,
     )
     from .amp import DynamicLossScaleManager, FixedLossScaleManager
-    from .common import dtype
-    from .common.dtype import *  # noqa: F403
-    from .common.parameter import Parameter, ParameterTuple
+    from .common import Parameter, ParameterTuple, Symbol, Tensor, dtype, enable_dynamic, jit
+    from .common import _Function as _Function
     from .common.seed import Generator, default_generator, get_seed, manual_seed, seed, set_seed
-    from .common.sharing import from_dlpack, frombuffer, swap_tensors, to_dlpack
-    from .common.symbol import Symbol
-    from .common.tensor import Tensor
     from .compat import (
         JitConfig,
+        from_dlpack,
         from_numpy,
+        frombuffer,
         get_py_obj_dtype,
         get_rng_state,
         initial_seed,
@@ -51,9 +49,13 @@ if TYPE_CHECKING:
         lazy_inline,
         mutable,
         no_inline,
+        register_saved_tensors_hooks,
         run_check,
+        saved_tensors_hooks,
         set_rng_state,
+        swap_tensors,
         tensor,
+        to_dlpack,
     )
     from .context import (
         COMPATIBLE,
@@ -68,27 +70,26 @@ if TYPE_CHECKING:
         set_device,
         set_recursion_limit,
     )
-    from .core.explaining import explain
-    from .core.function import _Function as _Function
-    from .core.gradient import get_grad, grad, value_and_grad
-    from .core.jacobian import jacfwd, jacrev, jvp, vjp
-    from .core.saved import register_saved_tensors_hooks, saved_tensors_hooks
-    from .core.vmap import vmap
-    from .jitted import enable_dynamic, jit
     from .log import get_level, get_log_config
     from .nn.recompute import recompute
+    from .ops import get_grad, grad, jacfwd, jacrev, jvp, value_and_grad, vjp, vmap
     from .parallel import *  # noqa: F403
     from .parallel.settings import *  # noqa: F403
     from .profiler import Profiler
     from .profiles import profile
     from .runtime import *  # noqa: F403
+    from .tensors.dtype import *  # noqa: F403
+    from .tools.explain import explain
     from .train import *  # noqa: F403
     from .train.callback import *  # noqa: F403
     from .train.metrics import *  # noqa: F403
 
 _LATER = {
     ".amp": ("DynamicLossScaleManager", "FixedLossScaleManager"),
-    ".common": ("dtype",),
+    ".common": (
+        "Parameter", "ParameterTuple", "Symbol", "Tensor", "_Function", "dtype", "enable_dynamic",
+        "jit",
+    ),
     ".common.dtype": (
         "Type", "bfloat16", "bool", "bool_", "byte", "cdouble", "cfloat", "complex128", "complex64",
         "double", "dtype_to_nptype", "dtype_to_pytype", "float", "float16", "float32", "float64",
@@ -97,33 +98,26 @@ _LATER = {
         "type_none", "ubyte", "uint", "uint16", "uint32", "uint64", "uint8", "uintc", "uintp",
         "ushort",
     ),
-    ".common.parameter": ("Parameter", "ParameterTuple"),
     ".common.seed": (
         "Generator", "default_generator", "get_seed", "manual_seed", "seed", "set_seed",
     ),
-    ".common.sharing": ("from_dlpack", "frombuffer", "swap_tensors", "to_dlpack"),
-    ".common.symbol": ("Symbol",),
-    ".common.tensor": ("Tensor",),
     ".compat": (
-        "JitConfig", "from_numpy", "get_py_obj_dtype", "get_rng_state", "initial_seed",
-        "is_tensor", "jit_class", "lazy_inline", "mutable", "no_inline", "run_check",
-        "set_rng_state", "tensor",
+        "JitConfig", "from_dlpack", "from_numpy", "frombuffer", "get_py_obj_dtype",
+        "get_rng_state", "initial_seed", "is_tensor", "jit_class", "lazy_inline", "mutable",
+        "no_inline", "register_saved_tensors_hooks", "run_check", "saved_tensors_hooks",
+        "set_rng_state", "swap_tensors", "tensor", "to_dlpack",
     ),
     ".context": (
         "COMPATIBLE", "GRAPH_MODE", "LAX", "PYNATIVE_MODE", "STRICT", "get_context",
         "get_current_device", "set_context", "set_deterministic", "set_device",
         "set_recursion_limit",
     ),
-    ".core.explaining": ("explain",),
-    ".core.function": ("_Function",),
-    ".core.gradient": ("get_grad", "grad", "value_and_grad"),
-    ".core.jacobian": ("jacfwd", "jacrev", "jvp", "vjp"),
-    ".core.saved": ("register_saved_tensors_hooks", "saved_tensors_hooks"),
-    ".core.vmap": ("vmap",),
     ".dataset": (), ".device_context": (), ".experimental": (), ".hal": (),
     ".mint": (), ".numpy": (),
-    ".jitted": ("enable_dynamic", "jit"),
-    ".nn": (), ".ops": (),
+    ".nn": (),
+    ".ops": (
+        "get_grad", "grad", "jacfwd", "jacrev", "jvp", "value_and_grad", "vjp", "vmap",
+    ),
     ".nn.recompute": ("recompute",),
     ".profiler": ("Profiler",),
     ".profiles": ("profile",),
@@ -147,6 +141,7 @@ _LATER = {
         "memory_summary", "reset_max_memory_allocated", "reset_max_memory_reserved",
         "reset_peak_memory_stats", "set_cpu_affinity", "set_memory", "synchronize",
     ),
+    ".tools.explain": ("explain",),
     ".train": (
         "F1", "MAE", "MSE", "ROC", "Accuracy", "BackupAndRestore", "BleuScore", "Callback",
         "CheckpointConfig", "ConfusionMatrix", "ConfusionMatrixMetric", "ConvertModelUtils",

@@ -9,10 +9,17 @@ import numpy as np
 
 from cellc_compiler import __version__
 
-from .common.dtype import pytype_to_dtype
-from .common.seed import default_generator
-from .common.tensor import Tensor
-from .core.numbers import MutableBool, MutableFloat, MutableInt
+from . import ops as _ops  # noqa: F401  (whoever has a Tensor has its methods, and an engine)
+from .calls.saved_tensors import register_saved_tensors_hooks as register_saved_tensors_hooks
+from .calls.saved_tensors import saved_tensors_hooks as saved_tensors_hooks
+from .tensors.dtype import pytype_to_dtype
+from .tensors.seed import default_generator
+from .tensors.sharing import from_dlpack as from_dlpack
+from .tensors.sharing import frombuffer as frombuffer
+from .tensors.sharing import swap_tensors as swap_tensors
+from .tensors.sharing import to_dlpack as to_dlpack
+from .tensors.tensor import Tensor
+from .tracing.numbers import MutableBool, MutableFloat, MutableInt
 
 F = TypeVar("F", bound=Callable[..., Any])
 C = TypeVar("C", bound=type)

@@ -5,8 +5,6 @@ Source: `mindspore.set_context`, `mindspore.context`.
 
 from __future__ import annotations
 
-from . import common as _common  # noqa: F401  isort: skip (first of all)
-
 import threading
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,8 +13,8 @@ from cellc_runtime import loader
 from cellc_runtime.lazy import public_names
 from cellc_runtime.site import STATE
 
-from . import _options
-from .core.watch import changed
+from . import options
+from .core.invalidation import changed
 
 if TYPE_CHECKING:
     from .parallel.settings import (
@@ -64,7 +62,7 @@ class _Mode(threading.local):
 
 
 _mode = _Mode()
-_values: dict[str, Any] = {name: option.default for name, option in _options.OPTIONS.items()}
+_values: dict[str, Any] = {name: option.default for name, option in options.OPTIONS.items()}
 
 
 def in_graph_mode() -> bool:
@@ -99,12 +97,12 @@ def set_context(**kwargs: Any) -> None:
     """
     new = {}
     for key, value in kwargs.items():
-        if key not in _options.OPTIONS:
+        if key not in options.OPTIONS:
             raise ValueError(
                 f"For 'set_context', the keyword argument '{key}' is not recognized; "
-                f"expected one of {', '.join(sorted(_options.OPTIONS))}."
+                f"expected one of {', '.join(sorted(options.OPTIONS))}."
             )
-        new[key] = _options.OPTIONS[key].convert(key, value)
+        new[key] = options.OPTIONS[key].convert(key, value)
     if new.get("numerics", numerics()) != numerics():
         changed(OPTIONS, "numerics")
     _values.update(new)
@@ -122,7 +120,7 @@ def get_context(attr_key: str) -> Any:
     """
     if not isinstance(attr_key, str):
         raise TypeError(f"For 'get_context', the key must be str, but got {attr_key!r}.")
-    if attr_key not in _options.OPTIONS:
+    if attr_key not in options.OPTIONS:
         raise ValueError(f"For 'get_context', the argument '{attr_key}' is not recognized.")
     return _values[attr_key]
 
@@ -136,8 +134,8 @@ def check_device(device: str | None) -> None:
     """
     if device is not None:
         kind = device.partition(":")[0]
-        known = {d.lower(): d for d in _options.DEVICES}
-        _options.device("device", known.get(kind.lower(), kind))
+        known = {d.lower(): d for d in options.DEVICES}
+        options.device("device", known.get(kind.lower(), kind))
 
 
 def set_device(device_target: str, device_id: int | None = None) -> None:
@@ -149,7 +147,7 @@ def set_device(device_target: str, device_id: int | None = None) -> None:
     """
     if device_id is not None:
         if isinstance(device_id, bool) or not isinstance(device_id, int):
-            raise _options.wrong("device_id", "int", device_id)
+            raise options.wrong("device_id", "int", device_id)
         if device_id < 0:
             raise ValueError(f"'device_id' must not be negative, but got {device_id}.")
     set_context(device_target=device_target)
@@ -166,7 +164,7 @@ def set_deterministic(deterministic: bool) -> None:
     Source: `mindspore.set_deterministic`.
     """
     if not isinstance(deterministic, bool):
-        raise _options.wrong("deterministic", "bool", deterministic)
+        raise options.wrong("deterministic", "bool", deterministic)
     _values["deterministic"] = "ON" if deterministic else "OFF"
 
 
@@ -186,7 +184,7 @@ def check(name: str, value: Any) -> None:
     Raises:
         TypeError, ValueError: as `set_context`.
     """
-    _options.OPTIONS[name].convert(name, value)
+    options.OPTIONS[name].convert(name, value)
 
 
 def get_current_device() -> Device:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import _options
+from . import options
 
 _POOLS = {"common_mem_pool_stats": {"block_unit_size": 0, "block_counts": 0, "blocks_info": {}},
           "persistent_mem_pool_stats": {"block_counts": 0, "block_unit_size": 0, "blocks_info": {}}}
@@ -23,9 +23,9 @@ def known(device_target: Any) -> str:
     """
     if device_target is None:
         return "CPU"
-    if device_target not in _options.DEVICES:
+    if device_target not in options.DEVICES:
         raise ValueError(
-            f"the device must be one of {_options.DEVICES}, but got {device_target!r}"
+            f"the device must be one of {options.DEVICES}, but got {device_target!r}"
         )
     return str(device_target)
 

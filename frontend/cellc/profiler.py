@@ -252,7 +252,12 @@ class profile:
             ValueError: `value` is no JSON.
         """
         self.add_metadata(key, value)
-        self._metadata[key] = json.loads(value)
+        try:
+            self._metadata[key] = json.loads(value)
+        except json.JSONDecodeError as e:
+            raise ValueError(
+                f"For 'add_metadata_json', 'value' must be JSON, but got {value[:80]!r}: "
+                f"{e}.") from None
 
     def trace_events(self) -> list[dict[str, Any]]:
         """What was recorded, in the Trace Event Format (chrome://tracing, ui.perfetto.dev)."""

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from cellc_runtime.lazy import lazy_module
 
-from .core.compiled import trace
-from .core.structure import take_apart
+from .compiled.entries import trace
+from .tracing.pytree import take_apart
 
 if TYPE_CHECKING:
-    from .core import profiling
-    from .core.profiling import Profile
+    from .tools import profiling
+    from .tools.profiling import Profile
 else:  # it loads the code generator
-    profiling = lazy_module("cellc.core.profiling")
+    profiling = lazy_module("cellc.tools.profiling")
 
 
 def profile(

@@ -69,11 +69,11 @@ CALLBACK_FAILED = -1
 """What `cellc_main` returns after a callback returned nonzero."""
 
 MAIN = "cellc_main"
-AHEAD = "cellc_ahead"
+PRECOMPUTE = "cellc_ahead"
 """What runs when parameters are bound: as `cellc_main`, with an arena of its own, and the number
-of the block of kept memory that it fills."""
+of the precomputed block that it fills."""
 WIN64 = "_win64"
-"""Ending of the names of `MAIN` and `AHEAD` under the calling convention of Windows."""
+"""Ending of the names of `MAIN` and `PRECOMPUTE` under the calling convention of Windows."""
 ENTRY = "cellc_entry"
 SITE = "cellc_site"
 POOL_RUN = "cellc_pool_run"
@@ -110,7 +110,7 @@ STRUCTURES = {
     # What one call needs for itself.
     "block": _fields("ptr next slots arena results"),
     # What makes calls unusual, and the tape of the thread that records.
-    "state": _fields("i64 busy", "ptr tape thread", "i64 epoch"),
+    "state": _fields("i64 busy", "ptr tape thread", "i64 weights_version"),
     # `slow` answers calls that fit no case, `plain` those that are not usual.
     "site": _fields("ptr state slow plain ndarray tensor parameter", "i64 offset", "ptr table",
                     "i64 mask", "ptr guard", "i64 wanted"),
@@ -119,7 +119,7 @@ STRUCTURES = {
     # gives what is recorded, a tuple; the result is its item `pick` (-1: all of it).
     "case": _fields("ptr next", "i64 nargs", "ptr kwnames", "i64 total",
                     "ptr arguments function capsule entry", "i64 noperands", "ptr info params",
-                    "i64 nparams epoch sized nouts again",
+                    "i64 nparams weights_version sized nouts again",
                     "ptr tape_function tape_capsule tape_entry", "i64 tape_nouts pick"),
     # kind: 0 the object, 1 a tensor, 2 an equal value, 3 a tensor of any shape, 4 a float of the
     # same bits, 5 a tuple, 6 a list, 7 a slice; place among the operands or -1; object, element

@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from . import fastcall
-from .abi import AHEAD, ENTRY, MAIN, WIN64
+from .abi import ENTRY, MAIN, PRECOMPUTE, WIN64
 from .image import Image
-from .loader import Host, MappedImage, ahead_function, main_function
+from .loader import Host, MappedImage, main_function, precompute_function
 from .platform import Scratch, uses_win64
 from .program import Program
 from .target import (
@@ -43,7 +43,7 @@ class Code(Protocol):
     native: bool
     launch: Callable[[int, int, int], int]
 
-    def ahead(self, slots: int, arena: int, consts: int, part: int) -> int:
+    def precompute(self, slots: int, arena: int, consts: int, part: int) -> int:
         """Start a part of `cellc_ahead`; an error code."""
 
     def address(self, symbol: str) -> int:
@@ -104,9 +104,10 @@ class _HostCode:
         self.native = fastcall.supported() and ENTRY in image.symbols
         self.launch = main_function(self.address(MAIN + self._suffix))
 
-    def ahead(self, slots: int, arena: int, consts: int, part: int) -> int:
+    def precompute(self, slots: int, arena: int, consts: int, part: int) -> int:
         """See `Code`."""
-        return ahead_function(self.address(AHEAD + self._suffix))(slots, arena, consts, part)
+        function = precompute_function(self.address(PRECOMPUTE + self._suffix))
+        return function(slots, arena, consts, part)
 
     def address(self, symbol: str) -> int:
         """See `Code`."""

@@ -23,7 +23,7 @@ from .loader import Host
 from .prepacking import Blocks, Source
 from .program import Callback, Program, Slot
 from .records import dataclass, field
-from .sized import measure
+from .shape_polymorphic import measure
 
 Array = np.ndarray[Any, np.dtype[Any]]
 HostFunction = Callable[..., object]
@@ -55,7 +55,7 @@ class Executable:
         errors: Errors | None = None,
     ) -> None:
         device_of(program.target).check(program)
-        kind = _SizedCore if program.sized else _Core
+        kind = _ShapePolymorphicCore if program.broadcasts else _Core
         self._core = kind(program, callbacks or {}, errors or Errors())
         self.entry: Callable[..., Any] = self._core.make_entry()
 
@@ -263,8 +263,8 @@ class _Core:
         slots = (ctypes.c_void_p * len(self.program.slots))()
         for index, address in addresses.items():
             slots[index] = address
-        arena = self._device.allocate(self.program.ahead_arena_bytes)
-        code = self._code.ahead(
+        arena = self._device.allocate(self.program.precompute_arena_bytes)
+        code = self._code.precompute(
             ctypes.addressof(slots), arena.address, self._consts.address, number
         )
         self._device.wait()
@@ -378,7 +378,7 @@ class _Core:
         return array
 
 
-class _SizedCore(_Core):
+class _ShapePolymorphicCore(_Core):
     """Runs a program for any sizes: slots have the shapes of the call."""
 
     def _release(self) -> int:
@@ -390,7 +390,7 @@ class _SizedCore(_Core):
             raise TypeError(
                 f"{program.name} takes {len(self._inputs)} arguments, got {len(arrays)}")
         shapes = [np.shape(a) for a in arrays]
-        found = measure(program.sized, shapes)
+        found = measure(program.broadcasts, shapes)
         if found is None:
             raise ValueError(f"{program.name}: shapes {shapes} do not fit the program")
         taken = [

@@ -19,7 +19,7 @@ from .abi import STRUCTURES, Ext
 from .dtypes import ALL, DType
 from .platform import Scratch, address_of
 from .program import Program
-from .sized import LIMIT
+from .shape_polymorphic import LIMIT
 
 _C_CONTIGUOUS, _ALIGNED, _WRITEABLE = 0x1, 0x100, 0x400
 _METH_FASTCALL = 0x80
@@ -233,7 +233,7 @@ class Context:
         raw.template = ctypes.addressof(self.template)
         pairs = [(i, s.alias) for i, s in enumerate(program.slots) if s.alias is not None]
         raw.naliases, raw.aliases = len(pairs), self._pairs([n for p in pairs for n in p])
-        if program.sized:
+        if program.broadcasts:
             raw.sized, raw.limit = 1, LIMIT
 
     def _specs(self, program: Program, indices: Sequence[int], written: set[int]) -> int:
@@ -246,9 +246,10 @@ class Context:
             spec.descr, spec.dims = id(descr), ctypes.addressof(dims)
             spec.ndim, spec.flags, spec.slot = len(slot.shape), flags, index
             spec.nbytes = slot.nbytes
-            if program.sized:  # any shape; how an input lies over the result, the output's elements
-                last = index == len(program.sized)
-                spec.ndim, spec.nbytes = -1, slot.dtype.itemsize if last else program.sized[index]
+            if program.broadcasts:  # any shape; how an input is broadcast, the output's elements
+                last = index == len(program.broadcasts)
+                spec.ndim = -1
+                spec.nbytes = slot.dtype.itemsize if last else program.broadcasts[index]
             self._keep += [dims, descr]
         self._keep.append(specs)
         return ctypes.addressof(specs)
@@ -265,8 +266,8 @@ class Context:
         """Enter the addresses `(slot, address)` of what is bound, kept alive by `bound`, and
         the ranges `(first, past)` that calls write.
 
-        `release`: whether calls release the interpreter lock; of a sized program, from how many
-        elements on.
+        `release`: whether calls release the interpreter lock; of a shape-polymorphic program, from
+        how many elements on.
         """
         raw = self._raw
         raw.ready = 0

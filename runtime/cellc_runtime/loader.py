@@ -210,7 +210,7 @@ def _function(address: int, result: Any, *arguments: Any) -> Callable[..., Any]:
     return function
 
 
-def ahead_function(address: int) -> Callable[[int, int, int, int], int]:
+def precompute_function(address: int) -> Callable[[int, int, int, int], int]:
     """`cellc_ahead`, as `main_function`; the last argument is the number of the block."""
     return _function(address, ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p,
                      ctypes.c_int64)

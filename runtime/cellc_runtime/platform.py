@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .abi import Ext
 from .lazy import lazy_module
@@ -423,9 +423,9 @@ def _thread_attributes(lib: ctypes.CDLL) -> int:
     return ctypes.addressof(_ATTR)
 
 
-def address_of(function: object) -> int:
+def address_of(function: Any) -> int:
     """The address of a ctypes function."""
-    return ctypes.cast(function, ctypes.c_void_p).value or 0  # type: ignore[arg-type]
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
 def uses_win64() -> bool:

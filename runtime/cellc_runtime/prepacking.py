@@ -28,7 +28,7 @@ _TRIM = 16 << 20
 """Bytes that were given up after which the system gets them back."""
 
 
-class _Spares:
+class _FreeBlocks:
     """Memory of weights that were packed and given up: the next ones of their size are packed
     into it, for the system takes as long to give fresh memory as packing takes.
 
@@ -40,7 +40,7 @@ class _Spares:
         self._limit = limit
         self._arrays: dict[int, list[Array]] = {}
         self._bytes = 0
-        self._gone = 0
+        self._released = 0
 
     def add(self, array: Array | None) -> None:
         """Nobody uses this array any more, if it is one."""
@@ -58,22 +58,22 @@ class _Spares:
             address = int(array.__array_interface__["data"][0])
             if not address % 64:
                 return Scratch.over(array, address, nbytes)
-            self._gone += nbytes
+            self._released += nbytes
         while self._arrays and self._bytes + nbytes > self._limit:
             size, arrays = self._arrays.popitem()
             self._bytes -= size * len(arrays)
-            self._gone += size * len(arrays)
+            self._released += size * len(arrays)
             del arrays
-        if self._gone >= _TRIM:
-            self._gone = 0
+        if self._released >= _TRIM:
+            self._released = 0
             trim_memory()
         return Scratch(nbytes)
 
     def drop(self) -> None:
         """Give all of it up."""
-        gone = self._bytes + self._gone
+        gone = self._bytes + self._released
         self._arrays.clear()
-        self._bytes = self._gone = 0
+        self._bytes = self._released = 0
         if gone:
             trim_memory()
 
@@ -97,7 +97,7 @@ class Source(ABC):
         """The elements."""
 
     @abstractmethod
-    def settle(self, key: Hashable, block: Scratch, packing: Packing) -> Array | None:
+    def release(self, key: Hashable, block: Scratch, packing: Packing) -> Array | None:
         """The elements that were there under `key` are in a block, in this layout.
 
         Returns:
@@ -116,8 +116,8 @@ class Blocks:
     def __init__(self, program: Program, fill: Fill) -> None:
         self._program = program
         self._fill = fill
-        self._first = len(program.slots) - len(program.ahead)
-        self._last = {s: number for number, a in enumerate(program.ahead) for s in a.sources}
+        self._first = len(program.slots) - len(program.precomputed)
+        self._last = {s: number for number, a in enumerate(program.precomputed) for s in a.sources}
 
     def bind(
         self, addresses: Mapping[int, int], keys: Mapping[int, Hashable | None],
@@ -137,40 +137,40 @@ class Blocks:
         blocks: list[Scratch] = []
         packed: dict[int, tuple[Scratch, Packing]] = {}
         # One copy of all weights, and room for the largest block beside it.
-        spares = _Spares(max((s.nbytes for s in self._program.slots[self._first :]), default=0))
-        for number, ahead in enumerate(self._program.ahead):
-            parts = tuple(known[s] for s in ahead.sources)
-            key = None if None in parts else (ahead.key, parts)
+        free = _FreeBlocks(max((s.nbytes for s in self._program.slots[self._first :]), default=0))
+        for number, precomputed in enumerate(self._program.precomputed):
+            parts = tuple(known[s] for s in precomputed.sources)
+            key = None if None in parts else (precomputed.key, parts)
             block = _shared.get(key) if key is not None else None
             if block is None:
-                block = self._made(number, blocks, addresses, sources, take, spares)
+                block = self._made(number, blocks, addresses, sources, take, free)
                 if key is not None:
                     _shared[key] = block
             known[self._first + number] = key
             blocks.append(block)
             if key is None:
                 continue
-            if ahead.packing is not None:
-                packed.setdefault(ahead.sources[0], (block, ahead.packing))
-            for s in ahead.sources:
+            if precomputed.packing is not None:
+                packed.setdefault(precomputed.sources[0], (block, precomputed.packing))
+            for s in precomputed.sources:
                 if self._last[s] == number and s in packed and s in sources:
-                    spares.add(sources[s].settle(known[s], *packed[s]))
-        spares.drop()
+                    free.add(sources[s].release(known[s], *packed[s]))
+        free.drop()
         return blocks
 
     def _made(
         self, number: int, before: list[Scratch], addresses: Mapping[int, int],
-        sources: Mapping[int, Source], take: Callable[[int], Array], spares: _Spares,
+        sources: Mapping[int, Source], take: Callable[[int], Array], free: _FreeBlocks,
     ) -> Scratch:
         """A block, filled: memory of its own, for a call that still runs may use the old."""
-        slot, ahead = self._first + number, self._program.ahead[number]
+        slot, precomputed = self._first + number, self._program.precomputed[number]
         nbytes = self._program.slots[slot].nbytes
         # A block with gaps between its elements has zeros there.
-        whole = ahead.packing is not None and ahead.packing.stored_bytes == nbytes
-        block = spares.take(nbytes, zeroed=not whole)
+        whole = precomputed.packing is not None and precomputed.packing.stored_bytes == nbytes
+        block = free.take(nbytes, zeroed=not whole)
         places = {slot: block.address}
         held = []  # until the block is filled
-        for s in ahead.sources:
+        for s in precomputed.sources:
             if s >= self._first:
                 places[s] = before[s - self._first].address
             elif s in sources:

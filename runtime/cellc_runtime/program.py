@@ -13,14 +13,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from . import dtypes
-from .abi import ABI_VERSION, AHEAD, FIRST_CALLBACK, MAIN, MAX_CALLBACKS
+from .abi import ABI_VERSION, FIRST_CALLBACK, MAIN, MAX_CALLBACKS, PRECOMPUTE
 from .container import is_count, pack, unpack
 from .dtypes import DType
 from .errors import RUN_ERRORS, ArtifactError
 from .image import Image, Segment
 from .packing import Packing
 from .records import dataclass, field
-from .sized import WAYS, measure
+from .shape_polymorphic import BROADCASTS, measure
 from .target import known_target
 
 MAGIC = b"CELLCPRG"
@@ -41,8 +41,8 @@ class Slot:
         shape: dimensions; the data is contiguous and row-major.
         kind: `"input"` (passed to each call), `"param"` (bound once), `"output"` (made by each
             call), `"update"` (written over the slot `alias`), `"state"` (kept by the executable
-            from call to call, zero at first), `"kept"` (a block computed from the parameters by
-            `cellc_ahead` when they are bound; the last slots).
+            from call to call, zero at first), `"kept"` (a precomputed block: filled from the
+            parameters by `cellc_ahead` when they are bound; the last slots).
         alias: for an update, the index of the slot it writes over; None otherwise.
     """
 
@@ -119,8 +119,8 @@ class Callback:
 
 
 @dataclass(frozen=True, slots=True)
-class Ahead:
-    """How a block of what is kept is filled.
+class Precomputed:
+    """How a precomputed block is filled.
 
     Attributes:
         key: blocks of equal key hold the same if their sources do.
@@ -143,16 +143,16 @@ class Program:
         slots: in the order `cellc_main` expects their pointers.
         image: linked code.
         arena_bytes: scratch memory of one call.
-        ahead_arena_bytes: scratch memory of `cellc_ahead`.
-        ahead: how each block of what is kept is filled, in the order of their slots.
+        precompute_arena_bytes: scratch memory of `cellc_ahead`.
+        precomputed: how each precomputed block is filled, in the order of their slots.
         unread: the `param` slots that `cellc_main` does not touch (blocks stand for them).
         constants: what `consts` points to (copied to a 64-byte boundary).
         messages: error code `n` of main is `messages[n - 1]`.
         callbacks: in the order of their table entries.
         cost: estimated cycles of a call on one core (decides whether to release the GIL).
-        sized: of a program for any sizes (`cellc_runtime.sized`), how each input lies over the
-            result. Its slots have stand-in shapes, its constants are their rows and columns, and
-            `cost` is that of an element.
+        broadcasts: of a shape-polymorphic program (`cellc_runtime.shape_polymorphic`), how each
+            input lies over the result. Its slots have placeholder shapes, its constants are their
+            rows and columns, and `cost` is that of an element.
     """
 
     name: str
@@ -164,10 +164,10 @@ class Program:
     messages: tuple[Message, ...] = ()
     callbacks: tuple[Callback, ...] = ()
     cost: float = 0.0
-    ahead_arena_bytes: int = 0
-    ahead: tuple[Ahead, ...] = ()
+    precompute_arena_bytes: int = 0
+    precomputed: tuple[Precomputed, ...] = ()
     unread: tuple[int, ...] = ()
-    sized: tuple[int, ...] = ()
+    broadcasts: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         self.check()
@@ -177,15 +177,15 @@ class Program:
         return tuple(s for s in self.slots if s.kind in kinds)
 
     @property
-    def kept_bytes(self) -> int:
+    def precomputed_bytes(self) -> int:
         """Memory that `cellc_ahead` fills."""
         return sum(s.nbytes for s in self.of_kind("kept"))
 
     @property
-    def spare_bytes(self) -> int:
-        """Parameters that no call reads and that can be made again from what is kept: a network's
-        Parameters give this memory up when it is packed."""
-        held = {a.sources[0] for a in self.ahead if a.packing is not None}
+    def released_bytes(self) -> int:
+        """Parameters that no call reads and that can be made again from precomputed blocks: a
+        network's Parameters give this memory up when it is packed."""
+        held = {a.sources[0] for a in self.precomputed if a.packing is not None}
         return sum(self.slots[i].nbytes for i in held.intersection(self.unread))
 
     def memory(self) -> dict[str, int]:
@@ -197,7 +197,8 @@ class Program:
         return {
             "inputs": held("input"), "parameters": held("param", "state"),
             "outputs": held("output"), "temporaries": self.arena_bytes,
-            "kept": self.kept_bytes, "constants": len(self.constants), "code": self.image.size,
+            "kept": self.precomputed_bytes, "constants": len(self.constants),
+            "code": self.image.size,
         }
 
     def check(self) -> None:
@@ -208,9 +209,9 @@ class Program:
         """
         self._check_image()
         self._check_counts()
-        self._check_kept()
-        if self.sized:
-            self._check_sized()
+        self._check_precomputed()
+        if self.broadcasts:
+            self._check_broadcasts()
         written: set[int] = set()
         for index, slot in enumerate(self.slots):
             self._check_slot(index, slot, written)
@@ -226,7 +227,7 @@ class Program:
             raise ArtifactError(f"code for {self.image.machine} cannot run on {self.target!r}")
         self.image.check()
         kept = any(s.kind == "kept" for s in self.slots)
-        if MAIN not in self.image.symbols or (kept and AHEAD not in self.image.symbols):
+        if MAIN not in self.image.symbols or (kept and PRECOMPUTE not in self.image.symbols):
             raise ArtifactError("the code has no entry point")
 
     def _check_counts(self) -> None:
@@ -234,39 +235,39 @@ class Program:
             raise ArtifactError("the program claims too many slots or callbacks")
         if self.image.table_entries < FIRST_CALLBACK + len(self.callbacks):
             raise ArtifactError("the external table has no room for the callbacks")
-        for nbytes in (self.arena_bytes, self.ahead_arena_bytes):
+        for nbytes in (self.arena_bytes, self.precompute_arena_bytes):
             if not is_count(nbytes, MAX_BYTES):
                 raise ArtifactError(f"an arena of {nbytes} bytes is not possible")
 
-    def _check_kept(self) -> None:
+    def _check_precomputed(self) -> None:
         kept = [i for i, s in enumerate(self.slots) if s.kind == "kept"]
-        if kept != list(range(len(self.slots) - len(self.ahead), len(self.slots))):
+        if kept != list(range(len(self.slots) - len(self.precomputed), len(self.slots))):
             raise ArtifactError("the slots of what is kept must be the last ones")
-        for number, ahead in zip(kept, self.ahead, strict=True):
-            self._check_ahead(number, ahead)
+        for number, precomputed in zip(kept, self.precomputed, strict=True):
+            self._check_precomputed_block(number, precomputed)
         if any(not is_count(i, len(self.slots) - 1) or self.slots[i].kind != "param"
                for i in self.unread):
             raise ArtifactError("a slot that is not read is no parameter")
 
-    def _check_sized(self) -> None:
-        kinds = ["input"] * len(self.sized) + ["output"]
-        if [s.kind for s in self.slots] != kinds or not set(self.sized) <= set(WAYS):
+    def _check_broadcasts(self) -> None:
+        kinds = ["input"] * len(self.broadcasts) + ["output"]
+        if [s.kind for s in self.slots] != kinds or not set(self.broadcasts) <= set(BROADCASTS):
             raise ArtifactError("a program for any sizes has inputs and one output alone")
-        found = measure(self.sized, [s.shape for s in self.slots[:-1]])
+        found = measure(self.broadcasts, [s.shape for s in self.slots[:-1]])
         held = struct.pack("<qq", *found[1:]) if found is not None else b""
         if found is None or found[0] != self.slots[-1].shape or self.constants != held:
             raise ArtifactError("the inputs do not lie over the result as the program says")
         if self.messages or self.callbacks or self.arena_bytes:
             raise ArtifactError("a program for any sizes is one kernel")
 
-    def _check_ahead(self, slot: int, ahead: Ahead) -> None:
-        for source in ahead.sources:
+    def _check_precomputed_block(self, slot: int, precomputed: Precomputed) -> None:
+        for source in precomputed.sources:
             if not is_count(source, slot - 1) or self.slots[source].kind not in ("param", "kept"):
                 raise ArtifactError(f"slot {slot} cannot be computed from slot {source}")
-        packing = ahead.packing
+        packing = precomputed.packing
         if packing is None:
             return
-        given = self.slots[ahead.sources[0]] if len(ahead.sources) == 1 else None
+        given = self.slots[precomputed.sources[0]] if len(precomputed.sources) == 1 else None
         if given is None or given.kind != "param" or not packing.holds() or (
             packing.stored_bytes, packing.packed_bytes
         ) != (given.nbytes, self.slots[slot].nbytes):
@@ -310,15 +311,15 @@ class Program:
             "name": self.name,
             "target": self.target,
             "slots": [[s.name, s.dtype.name, list(s.shape), s.kind, s.alias] for s in self.slots],
-            "arena": [self.arena_bytes, self.ahead_arena_bytes],
+            "arena": [self.arena_bytes, self.precompute_arena_bytes],
             "messages": [_message_out(m) for m in self.messages],
             "callbacks": [
                 [c.name, _types_out(c.inputs), _types_out(c.outputs)] for c in self.callbacks
             ],
             "cost": float(self.cost),
-            "ahead": [[a.key, list(a.sources), _packing_out(a.packing)] for a in self.ahead],
+            "ahead": [[a.key, list(a.sources), _packing_out(a.packing)] for a in self.precomputed],
             "unread": list(self.unread),
-            "sized": list(self.sized),
+            "sized": list(self.broadcasts),
             "image": image,
         }
         sections = [(f"segment{i}", data) for i, data in enumerate(parts)]
@@ -353,7 +354,7 @@ def _read(meta: Mapping[str, Any], sections: Mapping[str, memoryview]) -> Progra
         for i, (kind, offset, size) in enumerate(image["segments"])
     )
     table, entries = image["table"]
-    arena, ahead_arena = meta["arena"]
+    arena, precompute_arena = meta["arena"]
     return Program(
         name=_text(meta["name"]),
         target=_text(meta["target"]),
@@ -366,10 +367,10 @@ def _read(meta: Mapping[str, Any], sections: Mapping[str, memoryview]) -> Progra
             table_entries=_count(entries),
         ),
         arena_bytes=_count(arena),
-        ahead_arena_bytes=_count(ahead_arena),
-        ahead=tuple(_ahead(row) for row in meta["ahead"]),
+        precompute_arena_bytes=_count(precompute_arena),
+        precomputed=tuple(_precomputed(row) for row in meta["ahead"]),
         unread=tuple(_count(i) for i in meta["unread"]),
-        sized=tuple(_count(i) for i in meta["sized"]),
+        broadcasts=tuple(_count(i) for i in meta["sized"]),
         constants=bytes(sections["constants"]),
         messages=tuple(_message_in(row) for row in meta["messages"]),
         callbacks=tuple(
@@ -398,7 +399,7 @@ def _packing_out(p: Packing | None) -> list[int] | None:
     return p if p is None else [p.matrices, p.n, p.k, p.width, p.transposed, p.itemsize]
 
 
-def _ahead(row: Any) -> Ahead:
+def _precomputed(row: Any) -> Precomputed:
     key, sources, packing = row
     layout = None
     if packing is not None:
@@ -407,7 +408,7 @@ def _ahead(row: Any) -> Ahead:
             raise ValueError("whether a matrix is transposed is true or false")
         layout = Packing(_count(matrices), _count(n), _count(k), _count(width), transposed,
                          _count(itemsize))
-    return Ahead(_text(key), tuple(_count(s) for s in sources), layout)
+    return Precomputed(_text(key), tuple(_count(s) for s in sources), layout)
 
 
 def _slot(row: Any) -> Slot:

@@ -71,10 +71,10 @@ class Activity:
         with self._lock:
             self.raw.busy -= 1
 
-    def advance(self, epoch: int) -> None:
-        """Parameters have changed: the number of the present epoch (the highest given)."""
+    def advance(self, weights_version: int) -> None:
+        """Parameters have changed: the number of their present version (the highest given)."""
         with self._lock:
-            self.raw.epoch = max(self.raw.epoch, epoch)
+            self.raw.weights_version = max(self.raw.weights_version, weights_version)
 
     def idle(self) -> bool:
         """Whether no thread traces or records."""
@@ -142,8 +142,8 @@ class _Kept:
 
     def __init__(
         self, arguments: Sequence[Argument], kwnames: tuple[str, ...] | None,
-        executable: Executable, info: object, params: Sequence[tuple[Any, Any]], epoch: int,
-        weak: object, several: bool, taped: Taped | None,
+        executable: Executable, info: object, params: Sequence[tuple[Any, Any]],
+        weights_version: int, weak: object, several: bool, taped: Taped | None,
     ) -> None:  # fmt: skip
         native = executable.native
         assert native is not None
@@ -166,8 +166,8 @@ class _Kept:
         raw.noperands = sum(a.operands() for a in arguments)
         raw.info = id(info)
         raw.params, raw.nparams = ctypes.addressof(pairs), len(params)
-        raw.epoch = epoch
-        raw.sized = int(bool(executable.program.sized))
+        raw.weights_version = weights_version
+        raw.sized = int(bool(executable.program.broadcasts))
         raw.nouts = len(executable.program.of_kind("output"))
         raw.again = int(several)
         if not several:
@@ -285,8 +285,8 @@ class Site:
     def learn(
         self, arguments: Sequence[Argument], executable: Executable, info: object = None,
         kwnames: tuple[str, ...] | None = None, params: Sequence[tuple[Any, Any]] = (),
-        first: int | None = None, epoch: int = -1, weak: object = None, several: bool = False,
-        taped: Taped | None = None,
+        first: int | None = None, weights_version: int = -1, weak: object = None,
+        several: bool = False, taped: Taped | None = None,
     ) -> Callable[[], None]:
         """Add a case, newest first; a function that takes it away again.
 
@@ -296,12 +296,13 @@ class Site:
             info: what the tape gets before the result and the operands.
             params: (tensor, array it must still hold).
             first: address of the first argument, for more than one bucket.
-            epoch: the only epoch in which the case holds, or -1.
+            weights_version: the only one for which the case holds, or -1.
             weak: an argument that the case does not keep; the case goes when that does.
             several: it answers for several ops: what fails is called anew by `plain`, which says
                 where, and while a thread records `taped` answers (None: `plain` does).
         """
-        case = _Kept(arguments, kwnames, executable, info, params, epoch, weak, several, taped)
+        case = _Kept(arguments, kwnames, executable, info, params, weights_version, weak, several,
+                     taped)
         bucket = ((first or 0) >> 4) & (self._buckets - 1)
         with self._lock:
             self._kept.setdefault(bucket, []).insert(0, case)

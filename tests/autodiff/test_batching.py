@@ -14,7 +14,7 @@ from cellc_compiler.interpret import run
 from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.op import Op, Sample, Spec, all_ops, lookup
 from cellc_compiler.ir.verify import verify
-from cellc_compiler.ops import _batching
+from cellc_compiler.ops import batching
 from cellc_runtime import dtypes
 from cellc_runtime.executable import Executable
 
@@ -123,6 +123,6 @@ def test_found_sizes() -> None:
 
 def test_a_wrong_rule_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     flip = lookup("flip")
-    monkeypatch.setattr(type(flip), "batch", _batching.pointwise)
+    monkeypatch.setattr(type(flip), "batch", batching.pointwise)
     with pytest.raises(AssertionError, match="Not equal to tolerance"):
         test_reference(flip)

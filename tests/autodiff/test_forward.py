@@ -15,8 +15,8 @@ import pytest
 
 import cellc as ms
 from cellc import Tensor, nn, ops
-from cellc.core.structure import take_apart
-from cellc.pynative import backward
+from cellc.eager import backward
+from cellc.tracing.pytree import take_apart
 from cellc_compiler import driver
 from cellc_compiler.autodiff import forward
 from cellc_compiler.autodiff.forward import tangent_graph

@@ -14,7 +14,7 @@ import pytest
 
 import cellc as ms
 from cellc import Tensor, nn, ops
-from cellc.core.structure import take_apart
+from cellc.tracing.pytree import take_apart
 
 from ..modes.law import MODES, mode
 

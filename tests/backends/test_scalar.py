@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 import cellc as ms
-from cellc.core.compiled import trace
+from cellc.compiled.entries import trace
 from cellc_compiler import backends, driver
 from cellc_compiler.driver import compile_graph
 from cellc_compiler.interpret import run
+from cellc_compiler.ir.graph import Graph, Value
 from cellc_compiler.ir.op import Op
 from cellc_compiler.ir.text import parse_graph
 from cellc_compiler.lower.machine import NoRule, TooLarge
@@ -41,17 +42,31 @@ def _registered() -> Iterator[None]:
     device.unregister(scalar)
 
 
+OTHER_ORDER = {
+    # a window that is the whole image, or one row: a vector of sums
+    "adaptive_avg_pool2d": {"float32[2,1,1,1]"}, "avg_pool2d": {"float32[1,3,1,1]"},
+    # a product with a vector: a vector of sums along k
+    "dense": {"float32[1,2]"},
+    # parts of overlapping windows are added in float32 and rounded once
+    "adaptive_avg_pool2d_backward": {"float16[1,2,5,7]", "bfloat16[1,2,5,7]"},
+}
+"""Results whose sums the CPU's kernels take in another order. May only shrink."""
+
+
 @pytest.mark.parametrize("op", [p for p in every_op() if p.id not in BLOCKED])
 def test_ops(op: Op) -> None:
-    """Every sample, fused between other ops, against the float64 reference."""
+    """Every sample, fused between other ops: the CPU's bits, and near the float64 reference."""
     batch = batch_of(op)
     arrays = [np.asarray(True), *(a for case in batch for a in case.arrays)]
-    flat = iter(compile_graph(fused(batch), TARGET)(arrays))
+    flat = both(fused(batch), arrays)
     for case in batch:
         graph = case.graph()
         want = run(graph, case.arrays, precise=True)
         for v, reference in zip(graph.outputs, want, strict=True):
-            assert_close(case, v.type, next(flat), np.asarray(reference))
+            mine, theirs = next(flat)
+            assert_close(case, v.type, mine, np.asarray(reference))
+            if str(v.type) not in OTHER_ORDER.get(op.name, ()):
+                assert bits(mine) == bits(theirs), case
 
 
 def both(graph: Any, arrays: list[Array]) -> Iterator[tuple[Array, Array]]:
@@ -62,27 +77,42 @@ def both(graph: Any, arrays: list[Array]) -> Iterator[tuple[Array, Array]]:
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_inference(name: str) -> None:
-    """The sample networks give what the CPU's back end gives."""
+    """The sample networks give the bits that the CPU's back end gives."""
     sample: Sample = NETWORKS[name]
     ms.set_context(mode=ms.GRAPH_MODE)
     inputs = sample.input()
     traced = trace(sample.make().set_train(False), inputs, {})
     arrays = [t.asnumpy() for t in (*inputs, *traced.parameters)]
     for mine, theirs in both(traced.graph, arrays):
-        np.testing.assert_allclose(mine, theirs, rtol=0, atol=2e-5 * np.abs(theirs).max())
+        assert bits(mine) == bits(theirs)
+
+
+def reading(graph: Graph, op: str) -> set[Value]:
+    """The values that follow from a result of an op."""
+    found: set[Value] = set()
+    for node in graph.nodes:
+        if node.op == op or any(v in found for v in node.operands):
+            found.update(node.results)
+    return found
 
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_training(name: str) -> None:
-    """A training step, with its draws and updates: as near to float64 as the CPU's back end. (How
-    near that is, is the network's own: small batches amplify rounding.)"""
+    """A training step, with its draws and updates: the bits of the CPU's back end, but for what a
+    gradient of a convolution's weight decides (that kernel sums parts), which is as near to float64
+    as the CPU's. (How near that is, is the network's own: small batches amplify rounding.)"""
     sample: Sample = NETWORKS[name]
     ms.set_context(mode=ms.GRAPH_MODE)
     inputs = sample.batch()
     traced = trace(sample.train_step(sample.make()), inputs, {})
     arrays = [t.asnumpy() for t in (*inputs, *traced.parameters)]
-    exact = run(traced.graph, arrays, precise=True)
-    for (mine, theirs), want in zip(both(traced.graph, arrays), exact, strict=False):
+    results, parted = traced.graph.results(), reading(traced.graph, "conv2d_backward_weight")
+    assert len(parted.intersection(results)) < len(results)
+    exact = run(traced.graph, arrays, precise=True) if parted else [None] * len(results)
+    for v, (mine, theirs), want in zip(results, both(traced.graph, arrays), exact, strict=True):
+        if v not in parted:
+            assert bits(mine) == bits(theirs)
+            continue
         scale = np.abs(want).max(initial=1e-3)
         error = np.abs(theirs - want).max(initial=0.0)
         np.testing.assert_allclose(mine, want, rtol=0, atol=16 * error + 1e-5 * scale)

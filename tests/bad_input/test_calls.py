@@ -232,8 +232,9 @@ def test_an_error_in_construct_keeps_its_kind() -> None:
 
     for m in (ms.PYNATIVE_MODE, ms.GRAPH_MODE):
         with mode(m):
-            for what, kind in enumerate((Own, IndexError, KeyError)):
-                with pytest.raises(kind):
+            for what, (kind, text) in enumerate(((Own, "mine"), (IndexError, "out of range"),
+                                                 (KeyError, "'b'"))):
+                with pytest.raises(kind, match=text):
                     Fails()(ones(2), what)
 
 

@@ -178,9 +178,9 @@ def test_a_cell_with_state() -> None:
 @pytest.mark.parametrize("way", ["entry", "call"])
 def test_executables(way: str) -> None:
     """The native entry and the Python path behind it, given arrays and all else directly."""
-    traced = ms.core.compiled.trace(
+    traced = ms.compiled.entries.trace(
         FUNCTIONS["gather"], [Tensor(np.ones((2, 3), np.float32)), Tensor(np.array([1, 0]))], {})
-    run = Executable(ms.core.compiled.compile_program(traced.graph))
+    run = Executable(ms.compiled.entries.compile_program(traced.graph))
     call: Callable[..., Any] = run.entry if way == "entry" else lambda *a: run.call(a)[0]
     x, i = np.arange(6, dtype=np.float32).reshape(2, 3), np.array([1, 0])
     pick = random.Random(way)

@@ -165,7 +165,7 @@ def compile_time(name: str, spec: MatmulSpec, target: Target) -> None:
     for kernel, roles in plan.steps:
         start = time.perf_counter()
         size = len(machine(target).emit_object(llvm.parse_assembly(kernel.code)))
-        print(f"{name:12} {roles[-1]:10} text {text * 1e3:5.1f} code "
+        print(f"{name:12} {roles[-1]!s:10} text {text * 1e3:5.1f} code "
               f"{(time.perf_counter() - start) * 1e3:6.1f} ms, {size} bytes, {kernel.ntasks} tasks")
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import cellc as ms
 from cellc import cli, nn, ops
-from cellc.core.profiling import KEYS, Profile
+from cellc.tools.profiling import KEYS, Profile
 
 
 class Net(nn.Cell):

@@ -12,7 +12,7 @@ import cellc as ms
 from cellc import Tensor, ops
 from cellc.cli import verification
 from cellc.cli.verification import Verdict, verify_graph
-from cellc.core.compiled import trace
+from cellc.compiled.entries import trace
 from cellc_compiler.interpret import evaluate, summed
 from cellc_compiler.ir.graph import Builder, Graph, Node
 from cellc_compiler.ir.types import TensorType
@@ -110,3 +110,39 @@ def test_the_reference_is_wide() -> None:
     x = np.array([1e8, 1.0, -1e8], np.float32)
     (total,) = evaluate(node_of("reduce_sum", x, axes=None), [x], precise=True)
     assert total == 1.0
+
+
+def test_networks_that_call_python() -> None:
+    seen: list[float] = []
+
+    def noted(a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        seen.append(float(a.sum()))
+        return a + len(seen)
+
+    def network(x: Tensor) -> Tensor:
+        y = ops.py_func(noted, x, out_shape=(2,), out_dtype=ms.float32)
+        if y.sum() > 0:  # a branch at run time, with a call of its own
+            y = ops.py_func(noted, y, out_shape=(2,), out_dtype=ms.float32) * 2
+        return ops.exp(y)
+
+    x = np.array([1.0, 2.0], np.float32)
+    traced = trace(network, (Tensor(x),), {})
+    verdict = verify_graph(traced.graph, traced.fed([x]), traced.functions)
+    assert verdict.fault is None and verdict.nodes > 3
+    assert seen == [3.0, 5.0]  # called as often as in one run of the network
+
+
+def test_networks_with_state_in_python() -> None:
+    class Logs(ms.nn.Cell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.log: list[Tensor] = []
+
+        def construct(self, x: Tensor) -> Tensor:
+            self.log.append(x * 2)
+            return x + 1
+
+    net, x = Logs(), np.array([1.0, 2.0], np.float32)
+    traced = trace(net, (Tensor(x),), {})
+    verdict = verify_graph(traced.graph, traced.fed([x]), traced.functions)
+    assert verdict.fault is None and len(net.log) == 1

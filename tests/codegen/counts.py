@@ -20,11 +20,11 @@ from typing import Any
 
 import cellc as ms
 from cellc import nn, ops
-from cellc.core.compiled import trace
+from cellc.compiled.entries import trace
 from cellc_compiler import driver
 from cellc_compiler.build.emit import assembly
 from cellc_compiler.build.llvm_version import llvm_version
-from cellc_compiler.lower import facts, memory
+from cellc_compiler.lower import costs, memory
 from cellc_compiler.lower.instructions import Call, Copy, walk
 from cellc_runtime.dtypes import uint8
 from cellc_runtime.program import Slot
@@ -119,10 +119,11 @@ def count_on(graph: Any, target: Target) -> Counts:
     lowered = driver.lower(graph, target)
     arena = memory.plan(b for b in lowered.buffers if b.first >= 0)
     slots = driver.graph_slots(graph)
-    slots += [Slot(f"kept{i}", uint8, (b.nbytes,), "kept") for i, b in enumerate(lowered.kept)]
+    slots += [Slot(f"kept{i}", uint8, (b.nbytes,), "kept")
+              for i, b in enumerate(lowered.precomputed)]
     timed = [i for i in walk(lowered.instructions) if isinstance(i, (Call, Copy))]
-    ahead = [i for i in walk(lowered.ahead) if isinstance(i, Call)]
-    kernels = {c.kernel.code: facts.label(c) for c in reversed([*timed, *ahead])
+    precompute = [i for i in walk(lowered.precompute) if isinstance(i, Call)]
+    kernels = {c.kernel.code: costs.label(c) for c in reversed([*timed, *precompute])
                if isinstance(c, Call)}
     instructions: dict[str, int] = {}
     spills: dict[str, int] = {}
@@ -132,8 +133,9 @@ def count_on(graph: Any, target: Target) -> Counts:
         if found := inner_spills(text):
             spills[label] = spills.get(label, 0) + found
     return {
-        "kernels": len(kernels), "calls": len(timed), "arena": arena, "kept": lowered.kept_bytes,
-        "bytes": sum(facts.nbytes(c, slots) for c in timed),
+        "kernels": len(kernels), "calls": len(timed), "arena": arena,
+        "kept": lowered.precomputed_bytes,
+        "bytes": sum(costs.nbytes(c, slots) for c in timed),
         "instructions": dict(sorted(instructions.items())), "spills": dict(sorted(spills.items())),
     }
 

@@ -14,7 +14,7 @@ from typing import Any
 import llvmlite.binding as llvm
 import numpy as np
 
-from cellc_compiler.backends.cpu.llvm.text import Function, V, module
+from cellc_compiler.backends.llvm.text import Function, V, module
 from cellc_compiler.build.abi import PLACEHOLDER
 from cellc_compiler.lower.kernel import Kernel
 from cellc_runtime.target import Target, host_target

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import weakref
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from cellc_compiler import backends, driver
 from cellc_compiler.backends.cpu.kernels.vectors import Plan
 from cellc_compiler.ir.graph import Graph, Node
 from cellc_compiler.lower.instructions import Call
-from cellc_compiler.lower.plan import KernelPlan
+from cellc_compiler.lower.plan import KernelPlan, Role
 from cellc_runtime.target import AVX2, AVX512, NEON, Target, host_targets
 
 from .jit import compile_kernel, machine
@@ -47,9 +48,12 @@ def plan_of(node: Node, target: Target | None = None) -> KernelPlan:
     return backends.backend_of(target).machine(target).plan(node)
 
 
-def run_plan(plan: Plan, target: Target, arrays: dict[str, Array], at_end: bool = True) -> None:
+def run_plan(
+    plan: Plan, target: Target, arrays: Mapping[str, Array] | Mapping[str | Role, Array],
+    at_end: bool = True,
+) -> None:
     """Run all steps on guarded copies; results are copied back. Scratch starts as NaN."""
-    bufs = {k: guarded(a, at_end) for k, a in arrays.items()}
+    bufs: dict[str | Role, Array] = {k: guarded(a, at_end) for k, a in arrays.items()}
     for name, nbytes in plan.scratch.items():
         bufs[name] = guarded(np.full(nbytes, 0xFF, np.uint8), at_end)
     for kernel, roles in plan.steps:

@@ -15,10 +15,11 @@ from cellc_compiler.backends.cpu.kernels.conv.plans import (
     conv_backward_weight,
     conv_forward,
 )
-from cellc_compiler.backends.cpu.llvm.text import Function, V, module
 from cellc_compiler.backends.cpu.rules.conv import is_pointwise
+from cellc_compiler.backends.llvm.text import Function, V, module
 from cellc_compiler.ir.graph import Builder, Graph
 from cellc_compiler.ir.types import TensorType
+from cellc_compiler.lower.plan import epilogue_operand
 from cellc_runtime.dtypes import DType, bfloat16, float16, float32, float64, int32
 from cellc_runtime.target import AVX512, NEON, Target, host_target
 
@@ -74,7 +75,7 @@ SPECS: dict[str, ConvSpec] = {
     "bf16 s2": spec(1, 6, (12, 13), 9, (3, 3), s=(2, 2), p=(1, 1, 1, 1), g=3, dtype=bfloat16),
     "bf16 depthwise": spec(3, 6, (9, 9), 6, (3, 3), p=(1, 1, 1, 1), g=6, dtype=bfloat16),
 }
-JOINT: dict[str, ConvSpec] = {
+BATCHED: dict[str, ConvSpec] = {
     "joint 2x2": spec(7, 40, (2, 2), 72, (3, 3), p=(1, 1, 1, 1)),
     "joint 3x3": spec(5, 70, (3, 3), 33, (3, 3), p=(1, 1, 1, 1)),
     "joint blocked": spec(6, 200, (2, 3), 70, (3, 3), p=(1, 1, 1, 1)),
@@ -86,7 +87,7 @@ JOINT: dict[str, ConvSpec] = {
     "joint f16": spec(6, 40, (2, 2), 48, (3, 3), p=(1, 1, 1, 1), dtype=float16),
     "joint bf16 s2": spec(7, 40, (4, 4), 49, (3, 3), s=(2, 2), p=(1, 1, 1, 1), dtype=bfloat16),
 }
-SPECS |= JOINT
+SPECS |= BATCHED
 SPECS |= {
     "product s2": spec(3, 48, (5, 4), 160, (3, 3), s=(2, 2), p=(1, 1, 1, 1)),
     "product groups": spec(4, 66, (3, 2), 96, (3, 2), p=(1, 1, 0, 1), g=2),
@@ -350,13 +351,13 @@ def test_epilogues(name: str, target: Target) -> None:
     plain = _scalar(s, x, w, backward=False)
     bias = np.linspace(-3, 3, s.oc, dtype=np.float32)
     plan = conv_forward(s, target, _bias_relu(3), 1)
-    assert plan.steps[-1][1][-1] == "epilogue0"
-    run_plan(plan, target, {"x": x, "w": w, "out": out, "epilogue0": bias})
+    assert plan.steps[-1][1][-1] == epilogue_operand(0)
+    run_plan(plan, target, {"x": x, "w": w, "out": out, epilogue_operand(0): bias})
     expected = plain + bias[:, None, None]
     _same_bits(out, np.where(expected < 0, np.float32(0), expected))
     other = _arrays(s)[2]
     run_plan(conv_forward(s, target, _residual, 1), target,
-             {"x": x, "w": w, "out": out, "epilogue0": other})
+             {"x": x, "w": w, "out": out, epilogue_operand(0): other})
     _same_bits(out, plain + other)
 
 
@@ -371,10 +372,10 @@ def test_objects_emit(name: str, target: Target) -> None:
         emits(make(SPECS[name], target), target)
 
 
-@pytest.mark.parametrize("name", JOINT)
+@pytest.mark.parametrize("name", BATCHED)
 def test_small_images_of_a_batch_are_joined(name: str) -> None:
     for make in (conv_forward, conv_backward_data):
-        assert "joint" in make(JOINT[name], AVX512).scratch
+        assert "joint" in make(BATCHED[name], AVX512).scratch
 
 
 def test_split_does_not_depend_on_the_call() -> None:

@@ -117,7 +117,7 @@ def calls(graph: Graph, target: Target) -> list[Call]:
 
 def paired(found: list[Call]) -> int:
     """How many calls do two convolutions."""
-    return sum(c.label.count("conv2d_blocked") == 2 and c.dearest for c in found)
+    return sum(c.label.count("conv2d_blocked") == 2 and c.most_expensive for c in found)
 
 
 def run(graph: Graph, target: Target, inputs: list[Array]) -> list[Array]:
@@ -209,7 +209,7 @@ def test_code_for_every_target(monkeypatch: pytest.MonkeyPatch) -> None:
     for target in (AVX512, AVX2, NEON):
         found = calls(network(CASES["stride 2"]), target)
         assert paired(found) == 1
-        pair = next(c for c in found if c.label.count("conv2d_blocked") == 2 and c.dearest)
+        pair = next(c for c in found if c.label.count("conv2d_blocked") == 2 and c.most_expensive)
         mod = llvm.parse_assembly(pair.kernel.code)
         mod.verify()
         assert machine(target).emit_object(mod)[:4] == b"\x7fELF"
@@ -221,6 +221,6 @@ def test_weights_of_both_can_be_given_up(monkeypatch: pytest.MonkeyPatch) -> Non
     for v in graph.inputs[1:]:
         v.kind = "param"
     low = driver.lower(driver.optimize(graph, target=AVX2), AVX2)
-    packed = [k.packing for k in low.kept if k.packing is not None]
+    packed = [k.packing for k in low.precomputed if k.packing is not None]
     weights = [v.type for v in graph.inputs if v.name.startswith("w")]
     assert sorted(p.stored_bytes for p in packed) == sorted(t.nbytes for t in weights)

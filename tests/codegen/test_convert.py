@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cellc_compiler.backends.cpu.llvm.convert import (
+from cellc_compiler.backends.llvm.convert import (
     convert,
     load_as,
     memory_type,
@@ -16,7 +16,7 @@ from cellc_compiler.backends.cpu.llvm.convert import (
     round_to,
     store_as,
 )
-from cellc_compiler.backends.cpu.llvm.text import Function, V, module
+from cellc_compiler.backends.llvm.text import Function, V, module
 from cellc_compiler.build.abi import PLACEHOLDER
 from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType

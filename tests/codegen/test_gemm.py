@@ -23,7 +23,8 @@ from cellc_compiler.backends.cpu.kernels.gemm.plan import (
     schedule,
 )
 from cellc_compiler.backends.cpu.kernels.gemm.product import Epilogue, MatmulSpec, matmul_kernels
-from cellc_compiler.backends.cpu.llvm.text import Function, V, module
+from cellc_compiler.backends.llvm.text import Function, V, module
+from cellc_compiler.lower.plan import Role, epilogue_operand, packed
 from cellc_runtime import dtypes as dt
 from cellc_runtime.records import replace
 from cellc_runtime.target import AVX2, AVX512, NEON, TARGETS, Target, host_targets
@@ -149,9 +150,10 @@ def run(spec: MatmulSpec, target: Target, a: Array, b: Array, extra: tuple[Array
     """Run a plan task by task; checks that nothing outside the buffers was touched."""
     out_dtype = (spec.out_dtype or spec.dtype).numpy
     plan = matmul_kernels(spec, target)
-    guards: dict[str, Guarded] = {}
-    arrays = {"a": a, "b": b, "out": np.ones((*spec.batch, spec.m, spec.n), out_dtype)}
-    arrays |= {f"epilogue{i}": x for i, x in enumerate(extra)}
+    guards: dict[str | Role, Guarded] = {}
+    out = np.ones((*spec.batch, spec.m, spec.n), out_dtype)
+    arrays: dict[str | Role, Array] = {"a": a, "b": b, "out": out}
+    arrays |= {epilogue_operand(i): x for i, x in enumerate(extra)}
     for role, x in arrays.items():
         guards[role], arrays[role] = guarded(x)
     guards |= {role: Guarded(size, 64) for role, size in plan.scratch.items()}
@@ -251,7 +253,7 @@ def test_larger_problem_with_shared_panels_and_copied_blocks() -> None:
         spec = MatmulSpec(270, 260, 1024, dt.float32, trans_a=trans_a, trans_b=trans_b,
                           b_constant=True)
         plan = matmul_kernels(spec, HOST[0])
-        assert "packed_b" in plan.scratch and plan.steps[-1][0].ntasks > 4
+        assert packed("b") in plan.scratch and plan.steps[-1][0].ntasks > 4
         check(spec, HOST[0])
 
 
@@ -279,12 +281,12 @@ def test_constant_b_is_packed_and_changes_no_bit() -> None:
     for shape in ((4, 100, 70), (1, 100, 70), (40, 30, 70)):
         for trans_b in (False, True):
             spec = MatmulSpec(*shape, dt.float32, trans_b=trans_b)
-            packed = replace(spec, b_constant=True)
+            constant = replace(spec, b_constant=True)
             a, b = operands(spec)
-            got = run(packed, HOST[0], a, b)
+            got = run(constant, HOST[0], a, b)
             assert got.tobytes() == run(spec, HOST[0], a, b).tobytes()
             if not splits_k(spec, HOST[0]):
-                assert "packed_b" in matmul_kernels(packed, HOST[0]).scratch
+                assert packed("b") in matmul_kernels(constant, HOST[0]).scratch
 
 
 def test_order_of_tasks_does_not_matter() -> None:

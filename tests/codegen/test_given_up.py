@@ -262,8 +262,8 @@ def test_explain_says_what_is_kept_and_what_is_given_up() -> None:
     net, _, before = layers()
     (facts,) = ms.explain(net).entries
     packed_weights = sum(len(before[n]) for n in ("first.weight", "conv.weight", "last.weight"))
-    assert facts.spare_bytes == packed_weights
-    assert facts.kept_bytes >= packed_weights
+    assert facts.released_bytes == packed_weights
+    assert facts.precomputed_bytes >= packed_weights
     text = str(ms.explain(net))
     assert f"of which {packed_weights / 1024:.0f} KiB are given up" in text
 
@@ -382,18 +382,18 @@ TEXT = """graph P(%x: float32[64,96] input, %w: float32[160,96] param) {
 
 def test_a_program_says_how_it_packs_and_a_file_that_lies_is_refused() -> None:
     program = driver.compile_program(parse_graph(TEXT))
-    (ahead,) = program.ahead
-    assert (ahead.sources, program.unread) == ((1,), (1,))
-    assert isinstance(ahead.packing, Packing)
+    (precomputed,) = program.precomputed
+    assert (precomputed.sources, program.unread) == ((1,), (1,))
+    assert isinstance(precomputed.packing, Packing)
     assert Program.from_bytes(program.to_bytes()) == program
     wrong = [
-        {"ahead": (replace(ahead, packing=replace(ahead.packing, n=1 << 30)),)},
-        {"ahead": (replace(ahead, packing=replace(ahead.packing, width=0)),)},
-        {"ahead": (replace(ahead, packing=replace(ahead.packing, itemsize=3)),)},
-        {"ahead": (replace(ahead, sources=(0,)),)},
-        {"ahead": (replace(ahead, sources=(3,)),)},
-        {"ahead": (replace(ahead, sources=()),)},
-        {"ahead": ()},
+        {"precomputed": (replace(precomputed, packing=replace(precomputed.packing, n=1 << 30)),)},
+        {"precomputed": (replace(precomputed, packing=replace(precomputed.packing, width=0)),)},
+        {"precomputed": (replace(precomputed, packing=replace(precomputed.packing, itemsize=3)),)},
+        {"precomputed": (replace(precomputed, sources=(0,)),)},
+        {"precomputed": (replace(precomputed, sources=(3,)),)},
+        {"precomputed": (replace(precomputed, sources=()),)},
+        {"precomputed": ()},
         {"unread": (0,)},
         {"unread": (9,)},
     ]

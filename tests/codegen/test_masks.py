@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cellc_compiler.backends.cpu.llvm.text import Function, module, vector
+from cellc_compiler.backends.llvm.text import Function, module, vector
 from cellc_compiler.build.abi import PLACEHOLDER
 from cellc_runtime.target import Target, host_targets
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from scipy import special  # type: ignore[import-untyped]
 
-from cellc_compiler.backends.cpu.llvm.math import functions as math
-from cellc_compiler.backends.cpu.llvm.text import Function, V
+from cellc_compiler.backends.llvm.math import functions as math
+from cellc_compiler.backends.llvm.text import Function, V
 from cellc_runtime.target import TARGETS, host_target
 
 from .jit import assembly, compile_text, map_text

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cellc_compiler.backends.cpu.llvm.philox import philox_bits, philox_block
-from cellc_compiler.backends.cpu.llvm.text import Function, V, module, vector
+from cellc_compiler.backends.llvm.philox import philox_bits, philox_block
+from cellc_compiler.backends.llvm.text import Function, V, module, vector
 from cellc_compiler.build.abi import PLACEHOLDER
 from cellc_runtime.target import host_target
 

@@ -10,7 +10,7 @@ import pytest
 import cellc as ms
 import cellc_runtime
 from cellc import nn
-from cellc.core.compiled import trace
+from cellc.compiled.entries import trace
 from cellc_compiler import driver
 from cellc_compiler.backends.cpu.patterns import epilogues
 from cellc_compiler.ir.graph import Graph
@@ -210,5 +210,5 @@ def test_gradients_of_dense_layers_are_never_in_memory() -> None:
     calls = [i for i in instructions(trace(step_cell, (x, y), {}).graph) if isinstance(i, Call)]
     assert not any(c.heads for c in calls)
     steps = [c for c in calls if c.label.startswith("matmul+") and c.label.endswith("sub")
-             and c.dearest]
+             and c.most_expensive]
     assert len(steps) == 4

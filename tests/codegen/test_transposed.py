@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from cellc_compiler.backends.cpu.nests import tiles as nest_tiles
+from cellc_compiler.backends.cpu.nests import transpose as nest_transpose
 from cellc_compiler.driver import compile_graph
 from cellc_compiler.ir.graph import Builder, Graph
 from cellc_compiler.ir.types import TensorType
@@ -47,9 +47,9 @@ def test_the_expression_around_a_transposition(target: Target) -> None:
     c = g.add_input(TensorType((37, 45), dtypes.float32), "c")
     row = g.add_input(TensorType((45,), dtypes.float32), "row")
     k = Builder(g)
-    turned = k.transpose(a, perm=(1, 0))
+    transposed = k.transpose(a, perm=(1, 0))
     whole = k.cast(k.transpose(b, perm=(1, 0)), dtype=dtypes.float32)
-    g.outputs.append(k.add(k.mul(k.exp(turned), whole), k.sub(c, row)))
+    g.outputs.append(k.add(k.mul(k.exp(transposed), whole), k.sub(c, row)))
     rng = np.random.default_rng(1)
     xs = [rng.standard_normal((45, 37)).astype(np.float32),
           rng.integers(-9, 9, (45, 37)).astype(np.int32),
@@ -72,7 +72,7 @@ def nest_of(shape: tuple[int, ...], perm: tuple[int, ...], dtype: dtypes.DType) 
 
 def test_which_nests_are_tiled() -> None:
     def turns(shape: tuple[int, ...], perm: tuple[int, ...]) -> bool:
-        return nest_tiles.find_turn(nest_of(shape, perm, dtypes.float32)) is not None
+        return nest_transpose.find_transposition(nest_of(shape, perm, dtypes.float32)) is not None
 
     assert turns((64, 64), (1, 0)) and turns((2, 8, 9, 9), (0, 2, 3, 1))
     assert not turns((8, 64, 64), (1, 0, 2))  # rows move whole
@@ -84,7 +84,7 @@ def test_which_nests_are_tiled() -> None:
 def test_reads_and_writes_stay_inside(rows: int, cols: int, dtype: dtypes.DType) -> None:
     x = np.random.default_rng(2).integers(0, 99, (rows, cols)).astype(dtype.numpy)
     for target, at_end in itertools.product(x86_targets(), (True, False)):
-        kernel, values = nest_tiles.emit(nest_of((rows, cols), (1, 0), dtype), target)
+        kernel, values = nest_transpose.emit(nest_of((rows, cols), (1, 0), dtype), target)
         out = guarded(np.zeros((cols, rows), dtype.numpy), at_end)
         run = compile_kernel(kernel, target)
         assert [v.shape for v in values] == [(rows, cols), (cols, rows)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from itertools import islice
@@ -138,9 +139,15 @@ def test_repeat_take_skip():
     assert (rows().take(2).get_dataset_size(), rows().take(9).get_dataset_size()) == (2, 5)
     assert [column(rows().skip(n)) for n in (0, 3, 9)] == [[*range(5)], [3, 4], []]
     assert (rows().skip(3).get_dataset_size(), rows().skip(9).get_dataset_size()) == (2, 0)
-    for wrong in (lambda: rows().repeat(0), lambda: rows().take(0), lambda: rows().take(-2),
-                  lambda: rows().skip(-1), lambda: rows().batch(0), lambda: rows().shuffle(1)):
-        with pytest.raises(ValueError):
+    for wrong, text in (
+        (lambda: rows().repeat(0), "count should be either -1 or positive integer"),
+        (lambda: rows().take(0), "count should be either -1 or within .* got 0"),
+        (lambda: rows().take(-2), "count should be either -1 or within .* got -2"),
+        (lambda: rows().skip(-1), r"count is not within .* \[0, 2147483647\], but got -1"),
+        (lambda: rows().batch(0), r"batch_size is not within .* \[1, 2147483647\], but got 0"),
+        (lambda: rows().shuffle(1), r"buffer_size is not within .* \[2, 2147483647\], but got 1"),
+    ):
+        with pytest.raises(ValueError, match=text):
             wrong()
     with pytest.raises(TypeError, match="batch_size should either be an int or a callable"):
         rows().batch("2")
@@ -254,9 +261,15 @@ def test_split():
         first, second = data.split([4, 6])
         for _ in range(2):  # the rows of a part stay the same over the epochs
             assert sorted(column(first) + column(second)) == list(range(10))
-    for sizes, kind in (([4, 7], RuntimeError), ([0.5, 0.7], ValueError), ([], ValueError),
-                        ([0, 10], ValueError), (["a"], ValueError)):
-        with pytest.raises(kind):
+    for sizes, kind, text in (
+        ([4, 7], RuntimeError, "Sum of split sizes 11 is not equal to dataset size 10"),
+        ([0.5, 0.7], ValueError,
+         "sizes is a list of float, but the percentages do not sum up to 1"),
+        ([], ValueError, "sizes cannot be empty"),
+        ([0, 10], ValueError, "there should be no negative or zero numbers in sizes"),
+        (["a"], ValueError, "sizes should be list of int or list of float"),
+    ):
+        with pytest.raises(kind, match=re.escape(text)):
             rows(10).split(sizes)
 
 
@@ -309,10 +322,15 @@ def test_iterators():
     assert type(one[1]) is np.ndarray
     words = ds.NumpySlicesDataset({"s": ["a", "b"]}, shuffle=False)
     assert [r["s"].tolist() for r in words.create_dict_iterator()] == ["a", "b"]
-    for wrong, kind in ((lambda: rows().create_tuple_iterator(num_epochs=0), RuntimeError),
-                        (lambda: rows().create_tuple_iterator(output_numpy=3), TypeError),
-                        (lambda: rows().create_tuple_iterator("z"), RuntimeError)):
-        with pytest.raises(kind):
+    for wrong, kind, text in (
+        (lambda: rows().create_tuple_iterator(num_epochs=0), RuntimeError,
+         "num_epochs should be either -1 or positive integer, num_epochs: 0"),
+        (lambda: rows().create_tuple_iterator(output_numpy=3), TypeError,
+         "Argument output_numpy with value 3 is not of type ['bool'], but got int"),
+        (lambda: rows().create_tuple_iterator("z"), RuntimeError,
+         "create_tuple_iterator: column 'z' doesn't exist in the dataset columns ['a', 'b']"),
+    ):
+        with pytest.raises(kind, match=re.escape(text)):
             wrong()
 
 
@@ -344,13 +362,20 @@ def test_settings_are_kept():
     ds.config.set_prefetch_size(3)
     assert ds.config.get_prefetch_size() == 3
     ds.config.set_prefetch_size(16)
-    for setter, value, kind in (
-        (ds.config.set_seed, -1, ValueError), (ds.config.set_seed, 2**32, ValueError),
-        (ds.config.set_seed, "a", TypeError), (ds.config.set_prefetch_size, 0, ValueError),
-        (ds.config.set_num_parallel_workers, 0, ValueError),
-        (ds.config.set_enable_shared_mem, 1, TypeError),
-        (ds.config.set_multiprocessing_start_method, "x", ValueError),
+    for setter, value, kind, text in (
+        (ds.config.set_seed, -1, ValueError,
+         "seed given is not within the required range [0, UINT32_MAX(4294967295)]"),
+        (ds.config.set_seed, 2**32, ValueError,
+         "seed given is not within the required range [0, UINT32_MAX(4294967295)]"),
+        (ds.config.set_seed, "a", TypeError, "seed isn't of type int"),
+        (ds.config.set_prefetch_size, 0, ValueError,
+         "size given is not within the required range [1, INT32_MAX(2147483647)]"),
+        (ds.config.set_num_parallel_workers, 0, ValueError,
+         "num given is not within the required range [1, INT32_MAX(2147483647)]"),
+        (ds.config.set_enable_shared_mem, 1, TypeError, "enable must be of type bool, but got int"),
+        (ds.config.set_multiprocessing_start_method, "x", ValueError,
+         "start_method must be 'fork' or 'spawn', but got 'x'"),
     ):
-        with pytest.raises(kind):
+        with pytest.raises(kind, match=re.escape(text)):
             setter(value)
     assert ds.config.get_iterator_mode() == {"do_copy": False, "parallel_convert": False}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import chain
 
 import numpy as np
@@ -95,19 +96,33 @@ def test_errors():
             column(ds.NumpySlicesDataset({"b": np.arange(5)}, sampler=sampler))
     with pytest.raises(TypeError, match="must define __iter__"):
         chosen(ds.Sampler())
-    for wrong, kind in (
-        (lambda: ds.SubsetSampler([3, "a"]), TypeError),
-        (lambda: ds.SequentialSampler(-1), ValueError),
-        (lambda: ds.DistributedSampler(2, 2), ValueError),
-        (lambda: ds.DistributedSampler(0, 0), ValueError),
-        (lambda: ds.DistributedSampler(2, 0, offset=3), ValueError),
-        (lambda: ds.WeightedRandomSampler([0, -1, 1]), ValueError),
-        (lambda: ds.WeightedRandomSampler([]), ValueError),
-        (lambda: ds.PKSampler(0), ValueError), (lambda: ds.RandomSampler(1), TypeError),
-        (lambda: chosen("ab"), TypeError),
-        (lambda: ds.NumpySlicesDataset([1], sampler=Mine(), num_samples=1), ValueError),
-        (lambda: ds.NumpySlicesDataset([1], sampler=Mine(), num_shards=1, shard_id=0), ValueError),
-        (lambda: ds.NumpySlicesDataset([1], num_shards=2, shard_id=2), ValueError),
+    for wrong, kind, text in (
+        (lambda: ds.SubsetSampler([3, "a"]), TypeError,
+         "SubsetSampler: Type of indices element must be int,"),
+        (lambda: ds.SequentialSampler(-1), ValueError,
+         "Input start_index is not within the required interval of [0, 2147483647], but got -1"),
+        (lambda: ds.DistributedSampler(2, 2), ValueError,
+         "shard_id should be less than num_shards, but got shard_id: 2, num_shards: 2"),
+        (lambda: ds.DistributedSampler(0, 0), ValueError,
+         "Input num_shards is not within the required interval of [1, 2147483647], but got 0"),
+        (lambda: ds.DistributedSampler(2, 0, offset=3), ValueError,
+         "offset should be -1 or below num_shards, but got offset: 3, num_shards: 2"),
+        (lambda: ds.WeightedRandomSampler([0, -1, 1]), ValueError,
+         "WeightedRandomSampler: weights must be at least one number of 0 or more, not all of"),
+        (lambda: ds.WeightedRandomSampler([]), ValueError,
+         "WeightedRandomSampler: weights must be at least one number of 0 or more, not all of"),
+        (lambda: ds.PKSampler(0), ValueError,
+         "Input num_val is not within the required interval of [1, 2147483647], but got 0"),
+        (lambda: ds.RandomSampler(1), TypeError,
+         "Argument replacement with value 1 is not of type ['bool'], but got int"),
+        (lambda: chosen("ab"), TypeError,
+         "Unsupported sampler object of type <class 'str'>"),
+        (lambda: ds.NumpySlicesDataset([1], sampler=Mine(), num_samples=1), ValueError,
+         "Conflicting arguments during sampler assignments. num_samples: 1, num_shards"),
+        (lambda: ds.NumpySlicesDataset([1], sampler=Mine(), num_shards=1, shard_id=0), ValueError,
+         "Conflicting arguments during sampler assignments. num_samples: None, num_shards"),
+        (lambda: ds.NumpySlicesDataset([1], num_shards=2, shard_id=2), ValueError,
+         "shard_id should be less than num_shards"),
     ):
-        with pytest.raises(kind):
+        with pytest.raises(kind, match=re.escape(text)):
             wrong()

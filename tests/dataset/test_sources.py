@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 
 import numpy as np
@@ -75,20 +76,31 @@ def test_errors_of_generators_say_where():
     typed = ds.GeneratorDataset(counting, ["a"], column_types=[ms.float32])
     with pytest.raises(RuntimeError, match=r"column 'a' of row 0 should be float32 .* is int64"):
         list(typed)
-    for wrong, kind in (
-        (lambda: ds.GeneratorDataset(5, ["a"]), TypeError),
-        (lambda: ds.GeneratorDataset(counting), ValueError),
-        (lambda: ds.GeneratorDataset(counting, ["a", "a"]), ValueError),
-        (lambda: ds.GeneratorDataset(counting, ["a", ""]), ValueError),
-        (lambda: ds.GeneratorDataset(counting, ["a"], sampler=[1]), ValueError),
-        (lambda: ds.GeneratorDataset(counting, ["a"], num_shards=2, shard_id=0), ValueError),
-        (lambda: ds.GeneratorDataset([1], ["a"], num_shards=2), ValueError),
-        (lambda: ds.GeneratorDataset([1], ["a"], num_shards=2, shard_id=2), ValueError),
-        (lambda: ds.GeneratorDataset([1], ["a"], shuffle=True, sampler=[0]), ValueError),
-        (lambda: ds.GeneratorDataset([1], ["a"], collate_fn=list), ValueError),
-        (lambda: ds.GeneratorDataset([1], ["a"], sampler=ds.PKSampler(1)), ValueError),
+    for wrong, kind, text in (
+        (lambda: ds.GeneratorDataset(5, ["a"]), TypeError,
+         "Input `source` function of GeneratorDataset should be callable, iterable or random"),
+        (lambda: ds.GeneratorDataset(counting), ValueError,
+         "Neither columns_names nor schema are provided"),
+        (lambda: ds.GeneratorDataset(counting, ["a", "a"]), ValueError,
+         "Every column name should not be same with others in column_names"),
+        (lambda: ds.GeneratorDataset(counting, ["a", ""]), ValueError,
+         "column_names[1] should not be empty"),
+        (lambda: ds.GeneratorDataset(counting, ["a"], sampler=[1]), ValueError,
+         "sampler is not supported if source does not have attribute '__getitem__'"),
+        (lambda: ds.GeneratorDataset(counting, ["a"], num_shards=2, shard_id=0), ValueError,
+         "num_shards is not supported if source does not have attribute '__getitem__'"),
+        (lambda: ds.GeneratorDataset([1], ["a"], num_shards=2), ValueError,
+         "num_shards and shard_id need to be passed in together"),
+        (lambda: ds.GeneratorDataset([1], ["a"], num_shards=2, shard_id=2), ValueError,
+         "shard_id should be less than num_shards"),
+        (lambda: ds.GeneratorDataset([1], ["a"], shuffle=True, sampler=[0]), ValueError,
+         "Conflicting arguments during sampler assignments. num_samples: None, num_shards"),
+        (lambda: ds.GeneratorDataset([1], ["a"], collate_fn=list), ValueError,
+         "collate_fn can be specified only when batch_sampler is set"),
+        (lambda: ds.GeneratorDataset([1], ["a"], sampler=ds.PKSampler(1)), ValueError,
+         "GeneratorDataset doesn't support PKSampler"),
     ):
-        with pytest.raises(kind):
+        with pytest.raises(kind, match=re.escape(text)):
             wrong()
 
 
@@ -111,8 +123,14 @@ def test_arrays():
     assert (data.get_col_names(), column(data, "y")) == (["x", "y"], ["a", "b"])
     assert sorted(column(ds.NumpySlicesDataset([5, 6, 7]), "column_0")) == [5, 6, 7]
     assert column(ds.PaddedDataset([{"a": np.array(1)}, {"a": np.array(2)}]), "a") == [1, 2]
-    for wrong, kind in ((([1, 2], [3.0]), ValueError), (3, TypeError), ([], ValueError)):
-        with pytest.raises(kind):
+    for wrong, kind, text in (
+        (([1, 2], [3.0]), ValueError,
+         "Data length in each column is not equal: {'column_0': 2, 'column_1': 1}"),
+        (3, TypeError,
+         "Argument data with value 3 is not of type ['list', 'tuple', 'dict', 'ndarray']"),
+        ([], ValueError, "NumpySlicesDataset: data cannot be empty"),
+    ):
+        with pytest.raises(kind, match=re.escape(text)):
             ds.NumpySlicesDataset(wrong)
     with pytest.raises(ValueError, match="is 1, but required is 2"):
         ds.NumpySlicesDataset(([1], [2]), ["x"])

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 import cellc as ms
 from cellc import Tensor, nn, ops
 from cellc.cli import main
-from cellc.core import compiled, dynamic
+from cellc.compiled import dynamic, entries
 from cellc_compiler.driver import compile_program
 from cellc_compiler.ir.graph import Graph
+from cellc_compiler.passes.batch_axis import NotBatchIndependent, batch_sizes
 from cellc_compiler.passes.instantiate import graph_symbols, instantiate
-from cellc_compiler.passes.rows import NotByRows, batch_sizes
 from cellc_runtime import artifact
 from cellc_runtime.batched import Batched, windows
 from cellc_runtime.executable import Executable
@@ -30,19 +30,19 @@ from .networks import Block, Cnn, Lstm, Mlp, floats, numbers
 SIZES = (0, 1, 2, 3, 7, 9, 33, 71)
 
 
-def traced(net: Any, *inputs: Tensor) -> compiled.Traced:
+def traced(net: Any, *inputs: Tensor) -> entries.Traced:
     """A network with an open batch."""
     types = [x._type for x in inputs]
     axes: dict[int, Any] = {i: (None, *t.dims[1:]) for i, t in enumerate(types)}
     n = ms.Symbol(unique=True)
     axes = {i: (n, *a[1:]) for i, a in axes.items()}
     pattern = dynamic.make_pattern(types, [f"x{i}" for i in range(len(types))], axes, True)
-    made = compiled.trace(net, inputs, {}, pattern.types, pattern.shapes)
+    made = entries.trace(net, inputs, {}, pattern.types, pattern.shapes)
     assert made.guards == []
     return made
 
 
-def batched(made: compiled.Traced) -> Batched:
+def batched(made: entries.Traced) -> Batched:
     """The programs for some sizes, together."""
     (symbol,) = graph_symbols(made.graph)
     executables = {}
@@ -96,7 +96,7 @@ def test_bits(name: str) -> None:
 
 def test_state_beside_the_batch_is_refused() -> None:
     """The last state of an LSTM has the batch as its second axis."""
-    with pytest.raises(NotByRows, match=r"output 1 .* its first axis is not the batch"):
+    with pytest.raises(NotBatchIndependent, match=r"output 1 .* its first axis is not the batch"):
         batch_sizes(traced(Lstm(), floats(4, 7, 6)).graph)
 
 
@@ -129,7 +129,7 @@ REFUSED: dict[str, tuple[Callable[[Tensor], Any], str]] = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_mixes_rows_is_refused(name: str) -> None:
     fn, words = REFUSED[name]
-    with pytest.raises(NotByRows, match=words):
+    with pytest.raises(NotBatchIndependent, match=words):
         batch_sizes(graph(fn, floats(4, 6)))
 
 

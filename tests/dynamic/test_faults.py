@@ -10,8 +10,8 @@ import pytest
 
 import cellc as ms
 from cellc import Tensor
-from cellc.core import compiled
-from cellc.core.dynamic import Dynamic
+from cellc.compiled import entries
+from cellc.compiled.dynamic import Dynamic
 from cellc.lang import CompileError
 from cellc_compiler.ir.types import TensorType
 from cellc_runtime import dtypes
@@ -40,8 +40,8 @@ def test_only_failures_of_the_program_are_tried_again(error: Exception, traces: 
 
 
 def test_entries_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiled, "_ENTRIES", 3)
-    table = compiled.EntryTable()
+    monkeypatch.setattr(entries, "_ENTRIES", 3)
+    table = entries.EntryTable()
     ms.set_context(mode=ms.GRAPH_MODE)
 
     def fn(x: Any) -> Any:

@@ -9,8 +9,8 @@ import pytest
 
 import cellc as ms
 from cellc import Symbol, Tensor, nn, ops
-from cellc.core.batches import OFTEN, OWN
-from cellc.core.structure import tensors
+from cellc.compiled.batches import OFTEN, OWN
+from cellc.tracing.pytree import tensors
 
 from .networks import CASES, Case, Mlp, floats, open_tensor
 

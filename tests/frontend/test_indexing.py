@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -49,12 +50,19 @@ def test_writing_through_a_mask() -> None:
     assert x.tolist() == [5.0, 0.0, 6.0]
 
 
-@pytest.mark.parametrize(("key", "kind"), [
-    (2, IndexError), ((0, 0, 0, 0), IndexError), ([0, 5], IndexError), ("a", IndexError),
-    (1.5, IndexError), ((Ellipsis, Ellipsis), IndexError), (False, IndexError),
+@pytest.mark.parametrize(("key", "kind", "text"), [
+    (2, IndexError, "index 2 is out of bounds for axis 0 with size 2"),
+    ((0, 0, 0, 0), IndexError, "too many indices: the tensor has 3 axes, but 4 were indexed"),
+    ([0, 5], IndexError, "index 5 is out of bounds for axis 0 with size 2"),
+    ("a", IndexError,
+     "only integers, slices (`:`), ellipsis (`...`), None, and integer or bool tensors, lists and"),
+    (1.5, IndexError,
+     "only integers, slices (`:`), ellipsis (`...`), None, and integer or bool tensors, lists and"),
+    ((Ellipsis, Ellipsis), IndexError, "an index can only have a single ellipsis ('...')"),
+    (False, IndexError, "a tensor can be indexed by the bool True (a new axis), not by False"),
 ])
-def test_bad_keys(key: Any, kind: type[Exception]) -> None:
-    with pytest.raises(kind):
+def test_bad_keys(key: Any, kind: type[Exception], text: str) -> None:
+    with pytest.raises(kind, match=re.escape(text)):
         Tensor(np.zeros((2, 3, 4), np.float32))[key]
 
 

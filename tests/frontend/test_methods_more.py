@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -121,12 +122,19 @@ def test_bookkeeping() -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "error"),
-    [(lambda x: x.cumsum(axis=0, dim=1), TypeError), (lambda x: x.sum_to_size(2, 2), ValueError),
-     (lambda x: x.masked_scatter(x, x), TypeError), (lambda x: x.move_to("GPU"), ValueError),
-     (lambda x: x.choose([[1, 2, 3]], "no"), ValueError),
-     (lambda x: x.repeat_interleave(2, 1, output_size=5), ValueError)],
+    ("call", "error", "text"),
+    [(lambda x: x.cumsum(axis=0, dim=1), TypeError,
+      "cumsum() got one argument under two names: ['axis', 'dim']"),
+     (lambda x: x.sum_to_size(2, 2), ValueError,
+      "operands of shapes (2, 3) and (2, 2) cannot be broadcast"),
+     (lambda x: x.masked_scatter(x, x), TypeError,
+      "mask must be of bool and 'tensor' of the input's type, but got Float32 and Float32"),
+     (lambda x: x.move_to("GPU"), ValueError, "For 'move_to', 'to' must be 'CPU', but got 'GPU'"),
+     (lambda x: x.choose([[1, 2, 3]], "no"), ValueError,
+      "For 'choose', 'mode' must be 'clip' or 'wrap', but got 'no'"),
+     (lambda x: x.repeat_interleave(2, 1, output_size=5), ValueError,
+      "For 'repeat_interleave', 'output_size' is 5, but the result has 6 elements along the axis")],
 )
-def test_wrong_arguments(call: Callable[[Tensor], Any], error: type[Exception]) -> None:
-    with pytest.raises(error):
+def test_wrong_arguments(call: Callable[[Tensor], Any], error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=re.escape(text)):
         call(Tensor(A))

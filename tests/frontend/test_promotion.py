@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cellc.common.promotion import promoted, weak
+from cellc.tensors.promotion import promoted, weak
 from cellc_runtime import dtypes as dt
 
 from .cases import PROMOTION

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from cellc.common.parameter import Parameter, ParameterTuple
-from cellc.common.seed import get_seed, next_key, set_seed
 from cellc.common.tensor import Tensor
+from cellc.tensors.seed import get_seed, next_key, set_seed
 from cellc_runtime import dtypes as dt
 
 

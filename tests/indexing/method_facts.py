@@ -225,32 +225,54 @@ FACTS: dict[str, Any] = {
     "ops.Slice()(x,(0,1),(2,2))": ("Float32", [2, 2], [1, 2, 4, 5]),
 }
 
-ERRORS: dict[str, type[Exception]] = {
-    "x.take(Tensor([0,9]),0,'raise')": IndexError,
-    "ops.gather(x,1,0)": TypeError,
-    "x.select_scatter(0,1,Tensor([7.,8.,9.]))": TypeError,
-    "ops.slice_scatter(x,ops.ones((1,3)))": ValueError,
-    "ops.diagonal_scatter(x,Tensor([8.,9.,1.]))": ValueError,
-    "x.narrow(1,2,2)": ValueError,
-    "x.tensor_scatter_update(Tensor([[0,0],[1,2]]),Tensor([9.,8.]))": AttributeError,
-    "x.item()": ValueError,
-    "x.item(3)": TypeError,
-    "Tensor(3).item(0)": TypeError,
-    "x.unfold(0,2,1)": ValueError,
-    "x.index_select(0,Tensor([5]))": IndexError,
-    "x.gather_elements(1,Tensor([[0,5],[1,2]]))": IndexError,
-    "ops.gather_nd(x,Tensor([[0,7]]))": IndexError,
-    "ops.gather(x,Tensor([9]),0)": IndexError,
-    "ops.tensor_scatter_update(x,Tensor([[5]]),Tensor([[1.,2.,3.]]))": IndexError,
-    "x.scatter(1,Tensor([[5]]),Tensor([[1.]]))": IndexError,
-    "x.index_fill(0,Tensor([5]),7.)": IndexError,
-    "x.index_select(3,Tensor([0]))": ValueError,
-    "x.gather_elements(1,Tensor([0,1]))": ValueError,
-    "x.masked_fill(x,1.)": TypeError,
-    "x.masked_select(x)": TypeError,
-    "x.index_add(0,Tensor([0]),Tensor([[1.,1.]]))": ValueError,
-    "x.narrow(1,2,5)": ValueError,
-    "x.scatter(1,Tensor([[0.]]),Tensor([[1.]]))": TypeError,
-    "x.gather(Tensor([0.]),0)": TypeError,
-    "x.tensor_scatter_update([[0]],Tensor([[1.,2.,3.]]))": AttributeError,
+ERRORS: dict[str, tuple[type[Exception], str]] = {
+    "x.take(Tensor([0,9]),0,'raise')": (
+        IndexError, "For 'gather', indices must be in [-2, 2), but got 9"),
+    "ops.gather(x,1,0)": (TypeError, "For 'gather', 'input_indices' must be a Tensor, but got int"),
+    "x.select_scatter(0,1,Tensor([7.,8.,9.]))": (
+        TypeError, "For 'select_scatter', 'src' must be a Tensor, but got int"),
+    "ops.slice_scatter(x,ops.ones((1,3)))": (
+        ValueError, "For 'slice_scatter', 'src' must have the shape"),
+    "ops.diagonal_scatter(x,Tensor([8.,9.,1.]))": (
+        ValueError, "For 'diagonal_scatter', 'src' must have the shape"),
+    "x.narrow(1,2,2)": (ValueError, "For 'narrow', 2 positions from 2 leave axis 1 of length 3"),
+    "x.tensor_scatter_update(Tensor([[0,0],[1,2]]),Tensor([9.,8.]))": (
+        AttributeError, "'Tensor' object has no attribute 'tensor_scatter_update'"),
+    "x.item()": (
+        ValueError, "The tensor should have only one element, but got 6, more than one element"),
+    "x.item(3)": (TypeError, "Tensor.item() takes 1 positional argument but 2 were given"),
+    "Tensor(3).item(0)": (TypeError, "Tensor.item() takes 1 positional argument but 2 were given"),
+    "x.unfold(0,2,1)": (
+        ValueError, "For 'unfold', the input must have 4 axes, but has shape (2, 3)"),
+    "x.index_select(0,Tensor([5]))": (
+        IndexError, "For 'gather', indices must be in [-2, 2), but got 5"),
+    "x.gather_elements(1,Tensor([[0,5],[1,2]]))": (
+        IndexError, "For 'gather_elements', indices must be in [-3, 3), but got 5"),
+    "ops.gather_nd(x,Tensor([[0,7]]))": (
+        IndexError, "For 'gather_nd', indices along axis 1 must be in [-3, 3), but got 7"),
+    "ops.gather(x,Tensor([9]),0)": (
+        IndexError, "For 'gather', indices must be in [-2, 2), but got 9"),
+    "ops.tensor_scatter_update(x,Tensor([[5]]),Tensor([[1.,2.,3.]]))": (
+        IndexError, "For 'tensor_scatter_update', indices along axis 0 must be in [-2, 2), but"),
+    "x.scatter(1,Tensor([[5]]),Tensor([[1.]]))": (
+        IndexError, "For 'scatter', indices must be in [-3, 3), but got 5"),
+    "x.index_fill(0,Tensor([5]),7.)": (
+        IndexError, "For 'index_fill', indices must be in [-2, 2), but got 5"),
+    "x.index_select(3,Tensor([0]))": (
+        ValueError, "For 'gather', the 'axis' must be in [-2, 2), but got 3"),
+    "x.gather_elements(1,Tensor([0,1]))": (
+        ValueError, "For 'gather_elements', 'index' must have 2 axes, not 1"),
+    "x.masked_fill(x,1.)": (
+        TypeError, "For 'masked_fill', 'mask' must be a bool tensor, but got Float32"),
+    "x.masked_select(x)": (
+        TypeError, "For 'masked_select', 'mask' must be a bool tensor, got Float32"),
+    "x.index_add(0,Tensor([0]),Tensor([[1.,1.]]))": (
+        ValueError, "scatter along axis 0 of float32[2,3] with indices of shape"),
+    "x.narrow(1,2,5)": (ValueError, "For 'narrow', 5 positions from 2 leave axis 1 of length 3"),
+    "x.scatter(1,Tensor([[0.]]),Tensor([[1.]]))": (
+        TypeError, "For 'scatter', 'indices' must be a tensor of ints, but got Float32"),
+    "x.gather(Tensor([0.]),0)": (
+        TypeError, "For 'gather', 'input_indices' must be a tensor of ints, but got Float32"),
+    "x.tensor_scatter_update([[0]],Tensor([[1.,2.,3.]]))": (
+        AttributeError, "'Tensor' object has no attribute 'tensor_scatter_update'"),
 }

@@ -203,62 +203,89 @@ RECORDED: dict[str, tuple[list[int], list[Any]]] = {
 }
 """Shape and elements, where numpy differs or refuses."""
 
-ERRORS: dict[str, type[Exception]] = {
-    "return x[False]": IndexError,
-    "return x[[0, 1, 2]]": IndexError,
-    "return x[5]": IndexError,
-    "return x[-3]": IndexError,
-    "return x[0, 0, 0, 0]": IndexError,
-    "return x[..., ...]": IndexError,
-    "return x[1.5]": IndexError,
-    "return x['a']": IndexError,
-    "return x[[0, 5]]": IndexError,
-    "return x[[0.5]]": TypeError,
-    "return x[0.0]": IndexError,
-    "return x[None, 5]": IndexError,
-    "return x[j]": IndexError,
-    "return x[j, i]": IndexError,
-    "return x[big]": IndexError,
-    "return x[:, big]": IndexError,
-    "return x[fl]": IndexError,
-    "return x[m3]": ValueError,
-    "return x[m34]": ValueError,
-    "return x[mf]": ValueError,
-    "return x[x[0] > 5]": ValueError,
-    "return x[1.0]": IndexError,
-    "return x[1:2.0]": TypeError,
-    "return x['a':]": TypeError,
-    "return x[::0]": ValueError,
-    "return x[{0}]": IndexError,
-    "return x[{}]": IndexError,
-    "return x[object]": IndexError,
-    "return y[6]": IndexError,
-    "return z[False]": IndexError,
-    "return z[0]": TypeError,
-    "return z[:]": IndexError,
-    "return z[i]": IndexError,
-    "return z[[0]]": IndexError,
-    "return z[[]]": IndexError,
-    "return z[N(0)]": IndexError,
-    "return e[0]": IndexError,
-    "return q[j, :, i]": IndexError,
-    "return q[j, i, :, k]": IndexError,
-    "x[0] = v2; return x": ValueError,
-    "x[0] = None; return x": TypeError,
-    "x[0] = 'a'; return x": TypeError,
-    "x[5] = 1; return x": IndexError,
-    "x[0, 0, 0, 0] = 1; return x": IndexError,
-    "x[[0, 5]] = 1; return x": IndexError,
-    "x[1.5] = 1; return x": IndexError,
-    "x['a'] = 1; return x": IndexError,
-    "x[big] = 5; return x": IndexError,
-    "x[fl] = 5; return x": IndexError,
-    "x[mx] = v4; return x": ValueError,
-    "x[m3] = 5; return x": ValueError,
-    "x[mf] = 5; return x": ValueError,
-    "x[x > 100] = v4; return x": ValueError,
-    "y[6] = 1; return y": IndexError,
-    "z[0] = 1; return z": TypeError,
-    "e[0] = 1; return e": IndexError,
+ERRORS: dict[str, tuple[type[Exception], str]] = {
+    "return x[False]": (
+        IndexError, "a tensor can be indexed by the bool True (a new axis), not by False"),
+    "return x[[0, 1, 2]]": (IndexError, "index 2 is out of bounds for axis 0 with size 2"),
+    "return x[5]": (IndexError, "index 5 is out of bounds for axis 0 with size 2"),
+    "return x[-3]": (IndexError, "index -3 is out of bounds for axis 0 with size 2"),
+    "return x[0, 0, 0, 0]": (
+        IndexError, "too many indices: the tensor has 3 axes, but 4 were indexed"),
+    "return x[..., ...]": (IndexError, "an index can only have a single ellipsis ('...')"),
+    "return x[1.5]": (
+        IndexError, "only integers, slices (`:`), ellipsis (`...`), None, and integer or bool"),
+    "return x['a']": (
+        IndexError, "only integers, slices (`:`), ellipsis (`...`), None, and integer or bool"),
+    "return x[[0, 5]]": (IndexError, "index 5 is out of bounds for axis 0 with size 2"),
+    "return x[[0.5]]": (
+        TypeError, "only integers, slices (`:`), ellipsis (`...`), None, and integer or bool"),
+    "return x[0.0]": (
+        IndexError, "only integers, slices (`:`), ellipsis (`...`), None, and integer or bool"),
+    "return x[None, 5]": (IndexError, "index 5 is out of bounds for axis 0 with size 2"),
+    "return x[j]": (IndexError, "index 2 is out of bounds for axis 0 with size 2"),
+    "return x[j, i]": (IndexError, "index 2 is out of bounds for axis 0 with size 2"),
+    "return x[big]": (IndexError, "index 5 is out of bounds for axis 0 with size 2"),
+    "return x[:, big]": (IndexError, "index 5 is out of bounds for axis 1 with size 3"),
+    "return x[fl]": (
+        IndexError, "only integers, slices (`:`), ellipsis (`...`), None, and integer or bool"),
+    "return x[m3]": (ValueError, "the shape (3,) of a mask does not match the indexed shape (2,)"),
+    "return x[m34]": (
+        ValueError, "the shape (3, 4) of a mask does not match the indexed shape (2, 3)"),
+    "return x[mf]": (ValueError, "the shape (3,) of a mask does not match the indexed shape (2,)"),
+    "return x[x[0] > 5]": (
+        ValueError, "the shape (3, 4) of a mask does not match the indexed shape (2, 3)"),
+    "return x[1.0]": (
+        IndexError, "only integers, slices (`:`), ellipsis (`...`), None, and integer or bool"),
+    "return x[1:2.0]": (
+        TypeError, "the bounds and the step of a slice must be ints or None, but got 2.0"),
+    "return x['a':]": (
+        TypeError, "the bounds and the step of a slice must be ints or None, but got 'a'"),
+    "return x[::0]": (ValueError, "slice step cannot be zero"),
+    "return x[{0}]": (
+        IndexError, "only integers, slices (`:`), ellipsis (`...`), None, and integer or bool"),
+    "return x[{}]": (
+        IndexError, "only integers, slices (`:`), ellipsis (`...`), None, and integer or bool"),
+    "return x[object]": (
+        IndexError, "only integers, slices (`:`), ellipsis (`...`), None, and integer or bool"),
+    "return y[6]": (IndexError, "index 6 is out of bounds for axis 0 with size 6"),
+    "return z[False]": (
+        IndexError, "a tensor can be indexed by the bool True (a new axis), not by False"),
+    "return z[0]": (TypeError, "a tensor of no axes cannot be indexed by an int"),
+    "return z[:]": (IndexError, "too many indices: the tensor has 0 axes, but 1 were indexed"),
+    "return z[i]": (IndexError, "too many indices: the tensor has 0 axes, but 1 were indexed"),
+    "return z[[0]]": (IndexError, "too many indices: the tensor has 0 axes, but 1 were indexed"),
+    "return z[[]]": (IndexError, "too many indices: the tensor has 0 axes, but 1 were indexed"),
+    "return z[N(0)]": (IndexError, "too many indices: the tensor has 0 axes, but 1 were indexed"),
+    "return e[0]": (IndexError, "index 0 is out of bounds for axis 0 with size 0"),
+    "return q[j, :, i]": (IndexError, "index 2 is out of bounds for axis 0 with size 2"),
+    "return q[j, i, :, k]": (IndexError, "index 2 is out of bounds for axis 0 with size 2"),
+    "x[0] = v2; return x": (
+        ValueError, "a value of shape (2,) cannot be written to a part of (3, 4)"),
+    "x[0] = None; return x": (
+        TypeError, "only a Tensor, a number, a list or an array can be written into a tensor"),
+    "x[0] = 'a'; return x": (
+        TypeError, "only a Tensor, a number, a list or an array can be written into a tensor"),
+    "x[5] = 1; return x": (IndexError, "index 5 is out of bounds for axis 0 with size 2"),
+    "x[0, 0, 0, 0] = 1; return x": (
+        IndexError, "too many indices: the tensor has 3 axes, but 4 were indexed"),
+    "x[[0, 5]] = 1; return x": (IndexError, "index 5 is out of bounds for axis 0 with size 2"),
+    "x[1.5] = 1; return x": (
+        IndexError, "only integers, slices (`:`), ellipsis (`...`), None, and integer or bool"),
+    "x['a'] = 1; return x": (
+        IndexError, "only integers, slices (`:`), ellipsis (`...`), None, and integer or bool"),
+    "x[big] = 5; return x": (IndexError, "index 5 is out of bounds for axis 0 with size 2"),
+    "x[fl] = 5; return x": (
+        IndexError, "only integers, slices (`:`), ellipsis (`...`), None, and integer or bool"),
+    "x[mx] = v4; return x": (
+        ValueError, "cannot be written to"),
+    "x[m3] = 5; return x": (
+        ValueError, "the shape (3,) of a mask does not match the indexed shape (2,)"),
+    "x[mf] = 5; return x": (
+        ValueError, "the shape (3,) of a mask does not match the indexed shape (2,)"),
+    "x[x > 100] = v4; return x": (
+        ValueError, "cannot be written to"),
+    "y[6] = 1; return y": (IndexError, "index 6 is out of bounds for axis 0 with size 6"),
+    "z[0] = 1; return z": (TypeError, "a tensor of no axes cannot be indexed by an int"),
+    "e[0] = 1; return e": (IndexError, "index 0 is out of bounds for axis 0 with size 0"),
 }
-"""The kind of exception."""
+"""The kind of exception, and what it says."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -57,10 +58,11 @@ def test_both_modes(text: str) -> None:
 
 @pytest.mark.parametrize("text", ERRORS)
 def test_errors(text: str) -> None:
-    with pytest.raises(ERRORS[text]):
+    kind, message = ERRORS[text]
+    with pytest.raises(kind, match=re.escape(message)):
         function(text)(*inputs())
     if "item" not in text:
-        with pytest.raises(ERRORS[text]):
+        with pytest.raises(kind, match=re.escape(message)):
             ms.jit(function(text))(*inputs())
 
 

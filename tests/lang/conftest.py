@@ -17,9 +17,9 @@ import pytest
 
 import cellc.ops  # noqa: F401  (installs Tensor's operators)
 from cellc.common.tensor import Tensor
-from cellc.core.structure import put_together, take_apart
-from cellc.core.tracer import GraphTensor, Tracer
 from cellc.lang import CompileError, Hooks, interpret_call
+from cellc.tracing.pytree import put_together, take_apart
+from cellc.tracing.tracer import GraphTensor, Tracer
 from cellc_compiler import interpret
 from cellc_compiler.ir.types import TensorType
 from cellc_runtime import dtypes
@@ -97,7 +97,7 @@ def failure() -> Callable[..., CompileError]:
     """`failure(fn, *arrays)`: the CompileError of a call."""
 
     def check(fn: Any, *arrays: Any) -> CompileError:
-        with pytest.raises(CompileError) as caught:
+        with pytest.raises(CompileError, match=r"\[CE\d+\]") as caught:
             trace(fn, arrays)
         return caught.value
 

@@ -12,7 +12,7 @@ import pytest
 
 import cellc as ms
 from cellc import Parameter, Tensor, nn, ops
-from cellc.core.reads import same, short
+from cellc.tracing.reads import same, short
 
 SCALE: Any = 2.0
 TABLE: Any = {"a": [1.0, 2.0]}
@@ -373,9 +373,9 @@ def test_a_warning_when_it_compiles_over_and_over(caplog: Any) -> None:
 
 
 def test_the_history_does_not_grow_without_end(monkeypatch: Any) -> None:
-    from cellc.core import compiled
+    from cellc.compiled import entries
 
-    monkeypatch.setattr(compiled, "_REMEMBERED", 3)
+    monkeypatch.setattr(entries, "_REMEMBERED", 3)
     fn = ms.jit(lambda x: x + 1)
     for i in range(1, 7):
         fn(Tensor(np.ones(i, np.float32)))

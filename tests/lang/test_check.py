@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from cellc import Tensor, nn, ops
-from cellc.core.tracer import Tracer
 from cellc.lang import CODES, check_call, explanation, register_source
+from cellc.tracing.tracer import Tracer
 
 PROGRAMS = {
     "several_statements": """

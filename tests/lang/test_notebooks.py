@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -44,7 +45,7 @@ def lines(traceback: TracebackType | None) -> int:
 def test_errors(
     net: Any, kind: type[Exception], name: str, text: str, graph_mode: None
 ) -> None:
-    with pytest.raises(kind) as info:
+    with pytest.raises(kind, match=re.escape(text)) as info:
         call(net())
     shown = info.value._render_traceback_()  # type: ignore[attr-defined]
     files = [line for line in shown if line.startswith("  File ") and ", in " in line]

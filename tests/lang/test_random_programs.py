@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 
 import cellc as ms
 from cellc import Tensor, lang, ops
+from cellc.compiled.entries import trace
 from cellc.core import dispatch
-from cellc.core.compiled import trace
-from cellc.core.structure import put_together
-from cellc.pynative import backward
-from cellc.pynative.recorder import active_recordings, applied
+from cellc.eager import backward
+from cellc.eager.recorder import active_recordings, applied
+from cellc.tracing.pytree import put_together
 from cellc_compiler.interpret import run as interpret
 from cellc_compiler.ir.graph import Builder, Graph
 from cellc_runtime.site import STATE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -194,25 +195,44 @@ def test_names_and_printed_form() -> None:
 
 
 ERRORS: tuple[tuple[str, dict[str, Any], type[Exception]], ...] = (
-    ("Adam", {"params": []}, ValueError), ("Adam", {"params": None}, ValueError),
-    ("Adam", {"lr": -0.1}, ValueError), ("Adam", {"lr": "a"}, TypeError),
-    ("Adam", {"lr": 1}, TypeError), ("Adam", {"lr": Tensor(0.1)}, TypeError),
-    ("Adam", {"betas": (0.9,)}, ValueError), ("Adam", {"betas": [0.9, 0.9]}, TypeError),
-    ("Adam", {"betas": (1.0, 0.9)}, ValueError), ("Adam", {"eps": 0}, TypeError),
-    ("Adam", {"eps": -0.1}, ValueError), ("Adam", {"weight_decay": 1}, TypeError),
-    ("Adam", {"weight_decay": -1.0}, ValueError), ("Adam", {"amsgrad": 1}, TypeError),
-    ("Adam", {"maximize": 1}, TypeError), ("AdamW", {"lr": -0.1}, ValueError),
-    ("AdamW", {"amsgrad": 1}, TypeError), ("SGD", {}, TypeError), ("SGD", {"lr": -0.1}, ValueError),
-    ("SGD", {"lr": "a"}, TypeError), ("SGD", {"lr": 0.1, "momentum": -0.1}, ValueError),
-    ("SGD", {"lr": 0.1, "momentum": "a"}, TypeError),
-    ("SGD", {"lr": 0.1, "nesterov": True}, ValueError),
-    ("SGD", {"lr": 0.1, "momentum": 0.1, "dampening": 0.1, "nesterov": True}, ValueError),
-    ("SGD", {"lr": 0.1, "maximize": 1}, TypeError),
+    ("Adam", {"params": []}, ValueError, "For 'Optimizer', the argument params must not be empty"),
+    ("Adam", {"params": None}, ValueError, "For 'Optimizer', the argument params can not be None"),
+    ("Adam", {"lr": -0.1}, ValueError, "For 'Adam', the 'lr' must be >= 0.0, but got -0.1"),
+    ("Adam", {"lr": "a"}, TypeError, "type of 'lr' should be 'float', but got type 'str'"),
+    ("Adam", {"lr": 1}, TypeError, "type of 'lr' should be 'float', but got type 'int'"),
+    ("Adam", {"lr": Tensor(0.1)}, TypeError,
+     "For 'Adam', the type of 'lr' should be 'float', but got type 'Tensor'"),
+    ("Adam", {"betas": (0.9,)}, ValueError, "For 'Adam', 'betas' must hold 2 floats, but got 1"),
+    ("Adam", {"betas": [0.9, 0.9]}, TypeError,
+     "For 'Adam', the type of 'betas' should be 'tuple', but got type 'list'"),
+    ("Adam", {"betas": (1.0, 0.9)}, ValueError, "betas[0] must be in [0, 1), but got 1.0"),
+    ("Adam", {"eps": 0}, TypeError, "type of 'eps' should be 'float', but got type 'int'"),
+    ("Adam", {"eps": -0.1}, ValueError, "For 'Adam', the 'eps' must be >= 0.0, but got -0.1"),
+    ("Adam", {"weight_decay": 1}, TypeError,
+     "For 'Adam', the type of 'weight_decay' should be 'float', but got type 'int'"),
+    ("Adam", {"weight_decay": -1.0}, ValueError, "'weight_decay' must be >= 0.0, but got -1.0"),
+    ("Adam", {"amsgrad": 1}, TypeError, "type of 'amsgrad' should be 'bool', but got type 'int'"),
+    ("Adam", {"maximize": 1}, TypeError, "type of 'maximize' should be 'bool', but got type 'int'"),
+    ("AdamW", {"lr": -0.1}, ValueError, "For 'AdamW', the 'lr' must be >= 0.0, but got -0.1"),
+    ("AdamW", {"amsgrad": 1}, TypeError, "type of 'amsgrad' should be 'bool', but got type 'int'"),
+    ("SGD", {}, TypeError, "SGD.__init__() missing 1 required positional argument: 'lr'"),
+    ("SGD", {"lr": -0.1}, ValueError, "For 'SGD', the learning rate must be >= 0, but got -0.1"),
+    ("SGD", {"lr": "a"}, TypeError,
+     "For 'SGD', the type of 'lr' should be one of '['float', 'int', 'bool']', but got type 'str'"),
+    ("SGD", {"lr": 0.1, "momentum": -0.1}, ValueError, "momentum must be >= 0, but got -0.1"),
+    ("SGD", {"lr": 0.1, "momentum": "a"}, TypeError,
+     "type of 'momentum' should be one of '['float', 'int', 'bool']', but got type 'str'"),
+    ("SGD", {"lr": 0.1, "nesterov": True}, ValueError,
+     "if 'nesterov' is true, 'momentum' must be > 0.0 and 'dampening' must equal to 0.0"),
+    ("SGD", {"lr": 0.1, "momentum": 0.1, "dampening": 0.1, "nesterov": True}, ValueError,
+     "if 'nesterov' is true, 'momentum' must be > 0.0 and 'dampening' must equal to 0.0"),
+    ("SGD", {"lr": 0.1, "maximize": 1}, TypeError,
+     "For 'SGD', the type of 'maximize' should be 'bool', but got type 'int'"),
 )
 
 
-@pytest.mark.parametrize(("kind", "options", "error"), ERRORS)
-def test_errors(kind: str, options: dict[str, Any], error: type[Exception]) -> None:
+@pytest.mark.parametrize(("kind", "options", "error", "text"), ERRORS)
+def test_errors(kind: str, options: dict[str, Any], error: type[Exception], text: str) -> None:
     given = {"params": _parameters(), **options}
-    with pytest.raises(error):
+    with pytest.raises(error, match=re.escape(text)):
         getattr(mint.optim, kind)(**given)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 import cellc as ms
@@ -61,31 +63,72 @@ LAYERS = (
     ("ZeroPad3d(1)", "ZeroPad3d()", ""), ("MSELoss()", "MSELoss()", ""),
 )
 ERRORS = (
-    ("Conv2d(3, 4, 0)", ValueError), ("Conv2d(0, 4, 3)", ValueError),
-    ("Conv2d(3.0, 4, 3)", TypeError), ("Conv2d(3, 4, 'a')", TypeError),
-    ("Conv2d(3, 4, 3, padding='foo')", ValueError),
-    ("Conv2d(3, 4, 3, padding_mode='foo')", ValueError), ("Conv2d(3, 4, 3, groups=2)", ValueError),
-    ("Conv2d(3, 4, 3, groups=0)", ValueError), ("Conv2d(3, 4, 3, stride=0)", ValueError),
-    ("Conv2d(3, 4, (3, 3, 3))", TypeError), ("Conv2d(3, 4, 3, bias=1)", TypeError),
-    ("Conv2d(3, 4, 3, 2, 'same')", ValueError), ("Conv2d(3, 4, 3, dtype=5)", TypeError),
-    ("Conv1d(3, 4, (3, 3))", TypeError),
-    ("ConvTranspose2d(3, 4, 3, padding_mode='reflect')", ValueError),
-    ("ConvTranspose2d(3, 4, 3, groups=2)", ValueError), ("Linear(0, 3)", ValueError),
-    ("Linear(3.0, 3)", TypeError), ("Linear(3, 3, bias=1)", TypeError),
-    ("BatchNorm2d('a')", TypeError), ("BatchNorm2d(3.5)", TypeError),
-    ("GroupNorm(3, 4)", ValueError), ("GroupNorm(0, 4)", ValueError),
-    ("GroupNorm(2, 4, eps='a')", TypeError), ("GroupNorm(2, 4, affine=1)", TypeError),
-    ("LayerNorm('a')", TypeError), ("Embedding('a', 3)", TypeError),
-    ("Embedding(5, 3, 7)", ValueError), ("Embedding(5, 3, padding_idx=1.5)", TypeError),
-    ("Embedding(5, 3, max_norm='a')", TypeError), ("Embedding(5, 3, sparse=True)", ValueError),
-    ("ConstantPad1d((1, 2, 3), 0)", ValueError), ("ConstantPad1d('a', 0)", ValueError),
-    ("ReflectionPad2d((1, 2))", ValueError), ("ZeroPad1d(None)", ValueError),
-    ("L1Loss('foo')", ValueError), ("BCELoss(reduction='foo')", ValueError),
-    ("BCEWithLogitsLoss(reduction='foo')", ValueError),
-    ("BatchNorm2d(2)(ms.ops.ones((3, 2)))", ValueError),
-    ("BatchNorm1d(2)(ms.ops.ones((3, 2, 4, 4)))", ValueError),
-    ("Conv2d(2, 3, 1)(ms.ops.ones((2, 4)))", ValueError),
-    ("Conv2d(2, 3, 1, padding=-1)(ms.ops.ones((1, 2, 4, 4)))", ValueError),
+    ("Conv2d(3, 4, 0)", ValueError,
+     "For 'Conv2d', the 'kernel_size' must be int and must > 0, but got '0' with type 'int'"),
+    ("Conv2d(0, 4, 3)", ValueError,
+     "For 'Conv2d', the 'in_channels' must be int and must > 0, but got '0' with type 'int'"),
+    ("Conv2d(3.0, 4, 3)", TypeError, "'in_channels' must be int, but got 'float'"),
+    ("Conv2d(3, 4, 'a')", TypeError,
+     "For 'Conv2d', the 'kernel_size' must be an int or a tuple of 2 ints, but got 'a'"),
+    ("Conv2d(3, 4, 3, padding='foo')", ValueError,
+     "For 'Conv2d', the 'padding' must be 'same', 'valid' or ints, but got 'foo'"),
+    ("Conv2d(3, 4, 3, padding_mode='foo')", ValueError,
+     "'padding_mode' must be str and must be in '['zeros', 'reflect', 'replicate', 'circular']'"),
+    ("Conv2d(3, 4, 3, groups=2)", ValueError,
+     "'in_channels' and 'out_channels' must be divisible by 'groups', but got 3, 4 and 2"),
+    ("Conv2d(3, 4, 3, groups=0)", ValueError,
+     "For 'Conv2d', the 'groups' must be int and must > 0, but got '0' with type 'int'"),
+    ("Conv2d(3, 4, 3, stride=0)", ValueError,
+     "For 'Conv2d', the 'stride' must be int and must > 0, but got '0' with type 'int'"),
+    ("Conv2d(3, 4, (3, 3, 3))", TypeError,
+     "For 'Conv2d', the 'kernel_size' must be an int or a tuple of 2 ints, but got (3, 3, 3)"),
+    ("Conv2d(3, 4, 3, bias=1)", TypeError, "For 'Conv2d', the 'bias' must be a bool, but got int"),
+    ("Conv2d(3, 4, 3, 2, 'same')", ValueError,
+     "For 'Conv2d', padding 'same' needs a stride of 1, but got (2, 2)"),
+    ("Conv2d(3, 4, 3, dtype=5)", TypeError,
+     "'dtype' should be one of [bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64"),
+    ("Conv1d(3, 4, (3, 3))", TypeError,
+     "For 'Conv1d', the 'kernel_size' must be an int or a tuple of 1 ints, but got (3, 3)"),
+    ("ConvTranspose2d(3, 4, 3, padding_mode='reflect')", ValueError,
+     "For 'ConvTranspose2d', 'padding_mode' must be 'zeros', but got 'reflect'"),
+    ("ConvTranspose2d(3, 4, 3, groups=2)", ValueError,
+     "'in_channels' and 'out_channels' must be divisible by 'groups', but got 3, 4 and 2"),
+    ("Linear(0, 3)", ValueError,
+     "For 'Linear', the 'in_features' must be int and must > 0, but got '0' with type 'int'"),
+    ("Linear(3.0, 3)", TypeError, "For 'Linear', the 'in_features' must be int, but got 'float'"),
+    ("Linear(3, 3, bias=1)", TypeError, "For 'Linear', the 'bias' must be a bool, but got int"),
+    ("BatchNorm2d('a')", TypeError, "'num_features' must be int, but got 'str'"),
+    ("BatchNorm2d(3.5)", TypeError, "'num_features' must be int, but got 'float'"),
+    ("GroupNorm(3, 4)", ValueError,
+     "'num_channels' must be divided by 'num_groups', but got 'num_channels': 4, 'num_groups': 3"),
+    ("GroupNorm(0, 4)", ValueError,
+     "For 'GroupNorm', the 'num_groups' must be int and must > 0, but got '0' with type 'int'"),
+    ("GroupNorm(2, 4, eps='a')", TypeError,
+     "For 'GroupNorm', the type of 'eps' should be one of '[int, float]', but got type 'str'"),
+    ("GroupNorm(2, 4, affine=1)", TypeError, "'affine' must be a bool, but got int"),
+    ("LayerNorm('a')", TypeError,
+     "'normalized_shape' must be an int, tuple or list of int, but got 'a'"),
+    ("Embedding('a', 3)", TypeError, "'num_embeddings' must be int, but got 'str'"),
+    ("Embedding(5, 3, 7)", ValueError, "'padding_idx' must be in [-5, 5), but got 7"),
+    ("Embedding(5, 3, padding_idx=1.5)", TypeError, "'padding_idx' must be int, but got 'float'"),
+    ("Embedding(5, 3, max_norm='a')", TypeError,
+     "type of 'max_norm' should be one of '[int, float]', but got type 'str'"),
+    ("Embedding(5, 3, sparse=True)", ValueError, "'sparse' must be False: gradients are dense"),
+    ("ConstantPad1d((1, 2, 3), 0)", ValueError, "length of 'padding' must be 2, but got 3"),
+    ("ConstantPad1d('a', 0)", ValueError, "'padding' must be an int or 2 ints, but got 'a'"),
+    ("ReflectionPad2d((1, 2))", ValueError, "length of 'padding' must be 4, but got 2"),
+    ("ZeroPad1d(None)", ValueError, "'padding' must be an int or 2 ints, but got None"),
+    ("L1Loss('foo')", ValueError, "'reduction' must be in ['mean', 'sum', 'none'], but got foo"),
+    ("BCELoss(reduction='foo')", ValueError,
+     "For 'BCELoss', the 'reduction' must be in ['mean', 'sum', 'none'], but got foo"),
+    ("BCEWithLogitsLoss(reduction='foo')", ValueError,
+     "'reduction' must be str and must be in '['mean', 'sum', 'none']', but got 'foo'"),
+    ("BatchNorm2d(2)(ms.ops.ones((3, 2)))", ValueError, "input must be 4D, but got 2D"),
+    ("BatchNorm1d(2)(ms.ops.ones((3, 2, 4, 4)))", ValueError, "input must be 2D or 3D, but got 4D"),
+    ("Conv2d(2, 3, 1)(ms.ops.ones((2, 4)))", ValueError,
+     "For 'conv2d', 'input' must have 3 or 4 axes, but has shape (2, 4)"),
+    ("Conv2d(2, 3, 1, padding=-1)(ms.ops.ones((1, 2, 4, 4)))", ValueError,
+     "For 'conv2d', 'padding' must be non-negative, but got (-1, -1)"),
 )
 
 
@@ -102,7 +145,7 @@ def test_printed_form_and_parameters(expression: str, printed: str, names: str) 
     assert [p.name for p in layer.get_parameters()] == names.split()
 
 
-@pytest.mark.parametrize(("expression", "kind"), ERRORS, ids=[e[0] for e in ERRORS])
-def test_errors(expression: str, kind: type[Exception]) -> None:
-    with pytest.raises(kind):
+@pytest.mark.parametrize(("expression", "kind", "text"), ERRORS, ids=[e[0] for e in ERRORS])
+def test_errors(expression: str, kind: type[Exception], text: str) -> None:
+    with pytest.raises(kind, match=re.escape(text)):
         _made(expression)

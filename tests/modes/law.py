@@ -13,7 +13,7 @@ import pytest
 import cellc as ms
 from cellc import Tensor
 from cellc.common.parameter import Parameter
-from cellc.core.structure import take_apart
+from cellc.tracing.pytree import take_apart
 from cellc_compiler.ir.op import Op, Sample, Spec
 from cellc_compiler.ir.types import TensorType
 from cellc_runtime import dtypes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -247,17 +248,24 @@ def test_pyfunc_and_custom() -> None:
             net.py(tensor(1.0, 2.0, 3.0))
 
 
-@pytest.mark.parametrize(("make", "kind"), [
-    (lambda: ops.Custom(lambda a: a, (2,), ms.float32, "zzz"), ValueError),
-    (lambda: ops.Custom(lambda a: a), TypeError),
-    (lambda: ops.Custom("no.so:f", (2,), ms.float32), TypeError),
-    (lambda: ops.py_func(3, tensor(1.0), out_shape=(1,), out_dtype=ms.float32), TypeError),
-    (lambda: ops.py_func(abs, tensor(1.0), out_shape=(-1,), out_dtype=ms.float32), ValueError),
-    (lambda: ops.py_func(abs, tensor(1.0), out_shape=(1,), out_dtype="f"), TypeError),
-    (lambda: ops.py_func(abs, tensor(1.0), out_shape=((1,), ()), out_dtype=ms.int8), ValueError),
+@pytest.mark.parametrize(("make", "kind", "text"), [
+    (lambda: ops.Custom(lambda a: a, (2,), ms.float32, "zzz"), ValueError,
+     "For 'Custom', 'func_type' must be 'pyfunc', but got 'zzz'"),
+    (lambda: ops.Custom(lambda a: a), TypeError,
+     "For 'Custom', 'out_shape' must be given: a value or a function"),
+    (lambda: ops.Custom("no.so:f", (2,), ms.float32), TypeError,
+     "For 'Custom', the function must be callable, but got str"),
+    (lambda: ops.py_func(3, tensor(1.0), out_shape=(1,), out_dtype=ms.float32), TypeError,
+     "For 'py_func', the function must be callable, but got int"),
+    (lambda: ops.py_func(abs, tensor(1.0), out_shape=(-1,), out_dtype=ms.float32), ValueError,
+     "For 'py_func', a shape must hold non-negative ints, but got (-1,)"),
+    (lambda: ops.py_func(abs, tensor(1.0), out_shape=(1,), out_dtype="f"), TypeError,
+     "For 'py_func', 'out_dtype' must be a dtype or a tuple of dtypes, but got 'f'"),
+    (lambda: ops.py_func(abs, tensor(1.0), out_shape=((1,), ()), out_dtype=ms.int8), ValueError,
+     "For 'py_func', 2 shapes are declared but 1 types"),
 ])
-def test_bad_declarations(make: Callable[[], Any], kind: type[Exception]) -> None:
-    with pytest.raises(kind):
+def test_bad_declarations(make: Callable[[], Any], kind: type[Exception], text: str) -> None:
+    with pytest.raises(kind, match=re.escape(text)):
         make()
 
 

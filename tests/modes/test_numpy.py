@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -218,22 +219,33 @@ def test_gradient_flows() -> None:
     onp.testing.assert_array_equal(ms.jit(ms.grad(loss))(x).asnumpy(), ms.grad(loss)(x).asnumpy())
 
 
-@pytest.mark.parametrize(("call", "kind"), [
-    (lambda np: np.array("a"), TypeError),
-    (lambda np: np.sin({}), TypeError),
-    (lambda np: np.stack([]), ValueError),
-    (lambda np: np.concatenate(3), TypeError),
-    (lambda np: np.split(np.arange(5), 2), ValueError),
-    (lambda np: np.dot(np.ones((2, 3)), np.ones((2, 3))), ValueError),
-    (lambda np: np.reshape(np.ones(4), (3, -1)), ValueError),
-    (lambda np: np.clip(np.ones(2), None, None), ValueError),
-    (lambda np: np.zeros(2, "nonsense"), TypeError),
-    (lambda np: np.where([True], 1), ValueError),
-    (lambda np: np.pad([1, 2], 1, "nonsense"), ValueError),
-    (lambda np: np.meshgrid([1], indexing="no"), ValueError),
-    (lambda np: np.matrix_power(np.ones((2, 3)), 2), ValueError),
-    (lambda np: np.cross(np.ones(4), np.ones(4)), ValueError),
+@pytest.mark.parametrize(("call", "kind", "text"), [
+    (lambda np: np.array("a"), TypeError,
+     "'obj' must be a Tensor, a number, or a list or tuple of numbers, but got str"),
+    (lambda np: np.sin({}), TypeError,
+     "'x' must be a Tensor, a number, or a list or tuple of numbers, but got dict"),
+    (lambda np: np.stack([]), ValueError, "'arrays' must hold at least one array"),
+    (lambda np: np.concatenate(3), TypeError,
+     "'arrays' must be a Tensor, or a list or tuple of Tensors, but got int"),
+    (lambda np: np.split(np.arange(5), 2), ValueError,
+     "For 'numpy.split', axis 0 of (5,) does not divide into 2 equal parts"),
+    (lambda np: np.dot(np.ones((2, 3)), np.ones((2, 3))), ValueError,
+     "For 'numpy.dot', shapes (2, 3) and (2, 3) do not fit: axis 1 and axis 0 are summed over"),
+    (lambda np: np.reshape(np.ones(4), (3, -1)), ValueError,
+     "For 'reshape', the shape (3, -1) is invalid for input of size 4"),
+    (lambda np: np.clip(np.ones(2), None, None), ValueError,
+     "For 'numpy.clip', one of 'xmin' and 'xmax' must be given"),
+    (lambda np: np.zeros(2, "nonsense"), TypeError,
+     "dtype must be one of [bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64"),
+    (lambda np: np.where([True], 1), ValueError, "both or neither of 'x' and 'y' must be given"),
+    (lambda np: np.pad([1, 2], 1, "nonsense"), ValueError, "'mode' 'nonsense' is not known"),
+    (lambda np: np.meshgrid([1], indexing="no"), ValueError,
+     "For 'numpy.meshgrid', 'indexing' must be 'xy' or 'ij', but got 'no'"),
+    (lambda np: np.matrix_power(np.ones((2, 3)), 2), ValueError,
+     "For 'numpy.matrix_power', a square matrix is needed, got (2, 3)"),
+    (lambda np: np.cross(np.ones(4), np.ones(4)), ValueError,
+     "For 'numpy.cross', vectors must have 2 or 3 elements, but got shapes (4,) and (4,)"),
 ])
-def test_errors(call: Callable[[Any], Any], kind: type[Exception]) -> None:
-    with pytest.raises(kind):
+def test_errors(call: Callable[[Any], Any], kind: type[Exception], text: str) -> None:
+    with pytest.raises(kind, match=re.escape(text)):
         call(ms.numpy)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -123,23 +124,33 @@ def test_gumbel_softmax() -> None:
     np.testing.assert_allclose(hard.sum(1), 1, rtol=1e-6)
 
 
-@pytest.mark.parametrize(("call", "kind"), [
-    (lambda x: ops.quantile(x, 1.5), ValueError),
-    (lambda x: ops.quantile(ops.cast(x, ms.int32), 0.5), TypeError),
-    (lambda x: ops.channel_shuffle(x, 4), ValueError),
-    (lambda x: ops.grid_sample(x, x), ValueError),
-    (lambda x: ops.affine_grid(x, (1, 1, 2, 2)), ValueError),
-    (lambda x: ops.matrix_power(x, 2), ValueError),
-    (lambda x: ops.histc(x, 0), ValueError),
-    (lambda x: ops.gumbel_softmax(x, tau=0.0), ValueError),
-    (lambda x: ops.space_to_batch_nd(x, [4], [[0, 0]]), ValueError),
-    (lambda x: ops.bartlett_window(-1), ValueError),
-    (lambda x: ops.multi_margin_loss(x, x), ValueError),
-    (lambda x: ops.is_nonzero(x), ValueError),
-    (lambda x: ops.iou(x, x), ValueError),
+@pytest.mark.parametrize(("call", "kind", "text"), [
+    (lambda x: ops.quantile(x, 1.5), ValueError, "'q' must be in [0, 1], but got [1.5]"),
+    (lambda x: ops.quantile(ops.cast(x, ms.int32), 0.5), TypeError,
+     "For 'quantile', 'input' must be a float tensor, but got Int32"),
+    (lambda x: ops.channel_shuffle(x, 4), ValueError,
+     "For 'channel_shuffle', channels of (4, 6) do not divide into 4 groups"),
+    (lambda x: ops.grid_sample(x, x), ValueError,
+     "For 'grid_sample', a grid of shape (4, 6) does not fit an input of shape (4, 6)"),
+    (lambda x: ops.affine_grid(x, (1, 1, 2, 2)), ValueError,
+     "For 'affine_grid', theta (4, 6) does not fit size (1, 1, 2, 2)"),
+    (lambda x: ops.matrix_power(x, 2), ValueError,
+     "square matrices and n >= 0 are needed, but got shape (4, 6) and n=2; negative powers need"),
+    (lambda x: ops.histc(x, 0), ValueError,
+     "For 'histc', bins >= 1 and min <= max are needed, but got 0, 0.0 and 0.0"),
+    (lambda x: ops.gumbel_softmax(x, tau=0.0), ValueError, "'tau' must be above 0, but got 0.0"),
+    (lambda x: ops.space_to_batch_nd(x, [4], [[0, 0]]), ValueError,
+     "For 'space_to_batch_nd', (4, 6) does not divide into blocks (4,)"),
+    (lambda x: ops.bartlett_window(-1), ValueError,
+     "For 'bartlett_window', 'window_length' must not be negative, but got -1"),
+    (lambda x: ops.multi_margin_loss(x, x), ValueError,
+     "For 'multi_margin_loss', shapes (n, c) and (n) are needed, but got (4, 6) and (4, 6)"),
+    (lambda x: ops.is_nonzero(x), ValueError, "one element is needed, but got shape (4, 6)"),
+    (lambda x: ops.iou(x, x), ValueError,
+     "For 'iou', boxes (n, 4) and (k, 4) are needed, got (4, 6) and (4, 6)"),
 ])
-def test_errors(call: Callable[[Tensor], Any], kind: type[Exception]) -> None:
-    with pytest.raises(kind):
+def test_errors(call: Callable[[Tensor], Any], kind: type[Exception], text: str) -> None:
+    with pytest.raises(kind, match=re.escape(text)):
         call(Tensor(X))
 
 

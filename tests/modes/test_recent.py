@@ -13,8 +13,8 @@ import pytest
 import cellc as ms
 from cellc import nn, ops
 from cellc.core import dispatch
-from cellc.core.recent import Recent
-from cellc.pynative import folding
+from cellc.core.lru import Recent
+from cellc.eager import folding
 
 Array = np.ndarray[Any, Any]
 

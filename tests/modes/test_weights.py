@@ -15,7 +15,7 @@ import pytest
 
 import cellc as ms
 from cellc import nn, ops
-from cellc.pynative import backward, recorder
+from cellc.eager import backward, recorder
 from cellc.storage import prepacked, transposed, writes
 
 from .law import assert_same, mode

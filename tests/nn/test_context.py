@@ -8,18 +8,21 @@ from typing import Any
 import pytest
 
 import cellc as ms
-from cellc import _options
+from cellc import options
 from cellc.device_context import ascend, cpu, gpu
 
 
 @pytest.mark.parametrize(
-    ("wrong", "error"),
-    [({"max_call_depth": 5, "nonsense": 1}, ValueError), ({"max_call_depth": 5, "mode": 7},
-     ValueError), ({"max_call_depth": 5, "device_target": "GPU"}, RuntimeError)],
+    ("wrong", "error", "text"),
+    [({"max_call_depth": 5, "nonsense": 1}, ValueError,
+      "the keyword argument 'nonsense' is not recognized; expected one of"),
+     ({"max_call_depth": 5, "mode": 7}, ValueError,
+      "'mode' must be GRAPH_MODE (0) or PYNATIVE_MODE (1), but got 7"),
+     ({"max_call_depth": 5, "device_target": "GPU"}, RuntimeError, "device_target='GPU'")],
 )
-def test_a_wrong_call_sets_nothing(wrong: Any, error: type[Exception]) -> None:
+def test_a_wrong_call_sets_nothing(wrong: Any, error: type[Exception], text: str) -> None:
     before = ms.get_context("max_call_depth")
-    with pytest.raises(error):
+    with pytest.raises(error, match=re.escape(text)):
         ms.set_context(**wrong)
     assert ms.get_context("max_call_depth") == before
 
@@ -37,7 +40,7 @@ def test_other_devices_are_a_clear_error(target: str) -> None:
 
 
 def test_every_default_is_a_value_the_option_takes() -> None:
-    for name, option in _options.OPTIONS.items():
+    for name, option in options.OPTIONS.items():
         if name != "save_graphs_path":  # read back as an absolute path
             assert option.convert(name, option.default) == option.default
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 import threading
 from pathlib import Path
 from typing import Any
@@ -77,17 +78,33 @@ def test_values_come_late() -> None:
 
 
 @pytest.mark.parametrize(
-    ("what", "shape", "error"),
+    ("what", "shape", "error", "text"),
     [
-        ("foo", [2], ValueError), ("zeros", [0], ValueError), ("zeros", -1, ValueError),
-        ("zeros", [2.0], ValueError), (None, [2], TypeError), ([1, 2], [2], TypeError),
-        ("he_normal", [3], ValueError), ("identity", [3], ValueError),
-        ("orthogonal", [3], ValueError), ("dirac", [3], ValueError),
-        (ms.Tensor(np.ones(3, np.float32)), [4], ValueError),
+        ("foo", [2], ValueError, "class corresponding to 'foo' was not found"),
+        ("zeros", [0], ValueError,
+         "'shape' is invalid, the value of 'shape' must be positive integer, but got (0,)"),
+        ("zeros", -1, ValueError,
+         "'shape' is invalid, the value of 'shape' must be positive integer, but got (-1,)"),
+        ("zeros", [2.0], ValueError,
+         "'shape' is invalid, the value of 'shape' must be positive integer, but got (2.0,)"),
+        (None, [2], TypeError,
+         "type of the 'init' argument should be 'Tensor', 'number', 'string' or 'initializer'"),
+        ([1, 2], [2], TypeError,
+         "type of the 'init' argument should be 'Tensor', 'number', 'string' or 'initializer'"),
+        ("he_normal", [3], ValueError,
+         "'fan_in' and 'fan_out' can not be computed for tensor with fewer than 2 dimensions, but"),
+        ("identity", [3], ValueError,
+         "For Identity initializer, the dimension of the initialized tensor should be 2"),
+        ("orthogonal", [3], ValueError,
+         "For Orthogonal initializer, the dimension of the initialized tensor should be no less"),
+        ("dirac", [3], ValueError,
+         "For Dirac initializer, only support to initialize tensor with dimension of 3, 4 or 5"),
+        (ms.Tensor(np.ones(3, np.float32)), [4], ValueError,
+         "shape of the 'init' argument should be same as the argument 'shape'"),
     ],
 )
-def test_wrong_arguments(what: Any, shape: Any, error: type[Exception]) -> None:
-    with pytest.raises(error):
+def test_wrong_arguments(what: Any, shape: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=re.escape(text)):
         initializer(what, shape).init_data()
 
 
@@ -208,10 +225,18 @@ def test_the_users_own_initializers_run_when_the_parameter_is_made() -> None:
     assert Mine.calls == 1 and not undrawn(p) and 1.9 < p.asnumpy().std() < 2.1
 
 
-@pytest.mark.parametrize("bad", [
-    init.TruncatedNormal(1.0, 0.0, 2.0, 2.0), init.TruncatedNormal(0.0), init.Normal("wide"),
-    init.HeNormal(mode="fan"), init.HeUniform(nonlinearity="none"),
-])  # fmt: skip
-def test_bad_arguments_are_noticed_when_the_parameter_is_made(bad: Any) -> None:
-    with pytest.raises((ValueError, TypeError, ZeroDivisionError)):
+@pytest.mark.parametrize(("bad", "error", "text"), [
+    (init.TruncatedNormal(1.0, 0.0, 2.0, 2.0), ValueError, "needs bounds a < b, but got"),
+    (init.TruncatedNormal(0.0), ValueError, "needs a positive sigma, but got 0.0"),
+    (init.TruncatedNormal("wide"), TypeError, "'sigma' must be a number, but got str"),
+    (init.Normal("wide"), TypeError, "'sigma' must be a number, but got str"),
+    (init.Normal(1.0, None), TypeError, "'mean' must be a number, but got NoneType"),
+    (init.Normal(-1.0), ValueError, "'sigma' must be non-negative, but got -1.0"),
+    (init.HeNormal(mode="fan"), ValueError, "please use one of ['fan_in', 'fan_out']"),
+    (init.HeUniform(nonlinearity="none"), ValueError, "the nonlinearity 'none' is not known"),
+])
+def test_bad_arguments_are_noticed_when_the_parameter_is_made(
+    bad: Any, error: type[Exception], text: str
+) -> None:
+    with pytest.raises(error, match=re.escape(text)):
         ms.Parameter(initializer(bad, WIDE))

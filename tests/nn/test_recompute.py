@@ -7,9 +7,9 @@ import pytest
 
 import cellc as ms
 from cellc import nn, ops
-from cellc.core.compiled import EntryTable
-from cellc.core.structure import tensors
-from cellc.pynative.recorder import recording
+from cellc.compiled.entries import EntryTable
+from cellc.eager.recorder import recording
+from cellc.tracing.pytree import tensors
 
 MODES = [ms.GRAPH_MODE, ms.PYNATIVE_MODE]
 

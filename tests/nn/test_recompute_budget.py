@@ -7,7 +7,7 @@ import pytest
 
 import cellc as ms
 from cellc import nn, ops
-from cellc.core.budget import parse
+from cellc.calls.budget import parse
 
 MODES = [ms.GRAPH_MODE, ms.PYNATIVE_MODE]
 
@@ -124,7 +124,7 @@ def test_the_same_bits_in_fewer_bytes(kind, shares):
         assert found == plan.chosen.arena_bytes <= min(full * share, before)
         assert plan.trials[0].arena_bytes > full * share
         assert plan.chosen.flops > 0
-        assert plan.again
+        assert plan.recomputed
         before = found
 
 
@@ -134,7 +134,7 @@ def test_a_budget_that_does_not_bind_changes_nothing():
     _, step = run("residual", budget="1 GiB", steps=1)
     found, plan = planned(step)
     assert found == full
-    assert not plan.again
+    assert not plan.recomputed
     assert plan.chosen.how == "nothing again"
     assert len(plan.trials) == 1
 
@@ -366,7 +366,7 @@ def test_the_report():
     _, plan = planned(step)
     assert max(plan.after) <= plan.chosen.arena_bytes
     assert max(plan.before) <= plan.trials[0].arena_bytes
-    assert sum(row.flops for row in plan.again) == plan.chosen.flops
+    assert sum(row.flops for row in plan.recomputed) == plan.chosen.flops
     _, again = run("residual", budget="200KiB", steps=1)  # from the cache on disk
     assert planned(again)[1] == plan
 

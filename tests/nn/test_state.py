@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -86,12 +87,17 @@ def test_partial_state() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "error"),
-    [("a.b", ms.Tensor([1.0]), KeyError), ("", ms.Tensor([1.0]), KeyError),
-     ("construct", ms.Tensor([1.0]), KeyError), ("x", 3, TypeError), (3, None, TypeError)],
+    ("name", "value", "error", "text"),
+    [("a.b", ms.Tensor([1.0]), KeyError,
+      "a buffer name must not be empty or contain a dot, but got 'a.b'"),
+     ("", ms.Tensor([1.0]), KeyError,
+      "a buffer name must not be empty or contain a dot, but got ''"),
+     ("construct", ms.Tensor([1.0]), KeyError, "attribute 'construct' already exists"),
+     ("x", 3, TypeError, "cannot assign int as the buffer 'x': a Tensor or None is wanted"),
+     (3, None, TypeError, "buffer name should be a string, but got int")],
 )
-def test_what_is_no_buffer(name: Any, value: Any, error: type[Exception]) -> None:
-    with pytest.raises(error):
+def test_what_is_no_buffer(name: Any, value: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=re.escape(text)):
         nn.Cell().register_buffer(name, value)
 
 

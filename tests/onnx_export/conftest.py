@@ -20,9 +20,9 @@ def _there() -> bool:
 
 @pytest.fixture(scope="session")
 def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
-    """Runs models in the interpreter that `CELLC_PEERS_PYTHON` names."""
+    """Runs models; see `peer.py` for where."""
     if not _there():
-        pytest.skip("CELLC_PEERS_PYTHON names no interpreter with onnxruntime")
+        pytest.skip("no interpreter with onnxruntime: install it, or set CELLC_PEERS_PYTHON")
     found = Peer(tmp_path_factory.mktemp("onnx"))
     yield found
     found.close()

@@ -1,4 +1,6 @@
-"""ONNX Runtime in another interpreter (`CELLC_PEERS_PYTHON`): runs models on arrays.
+"""ONNX Runtime in a process of its own: runs models on arrays.
+
+Its interpreter is the one that `CELLC_PEERS_PYTHON` names, or this one if it has onnxruntime.
 
 As a script, it reads lines `MODEL INPUTS.npz OUTPUTS.npz` and answers each with a line: `ok`, or
 what ONNX Runtime said.
@@ -6,6 +8,7 @@ what ONNX Runtime said.
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -16,7 +19,8 @@ from typing import Any
 import numpy as np
 
 Array = np.ndarray[Any, Any]
-PYTHON = os.environ.get("CELLC_PEERS_PYTHON", "")
+PYTHON = os.environ.get("CELLC_PEERS_PYTHON", "") or (
+    sys.executable if importlib.util.find_spec("onnxruntime") else "")
 
 
 class NotRun(Exception):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -93,17 +94,26 @@ def test_modes_agree_and_gradients_are_right() -> None:
         assert slope[i] == pytest.approx((there - back) / (2 * step), rel=1e-3, abs=1e-3)
 
 
-@pytest.mark.parametrize(("kind", "call"), [
-    (TypeError, lambda: ops.fft([1, 2])), (TypeError, lambda: ops.fft(Tensor([True]))),
-    (TypeError, lambda: ops.rfft(Tensor([1j]))), (TypeError, lambda: ops.fft(Tensor([1.0]), 1.5)),
-    (ValueError, lambda: ops.fft(Tensor([1.0]), 0)),
-    (ValueError, lambda: ops.irfft(Tensor([1.0]))),
-    (ValueError, lambda: ops.fft(Tensor([1.0]), dim=1)),
-    (ValueError, lambda: ops.fft(Tensor([1.0]), norm="none")),
-    (ValueError, lambda: ops.fft2(Tensor(REAL), dim=(1, 1))),
-    (ValueError, lambda: ops.fftn(Tensor(REAL), (2, 2), (0,))),
-    (ValueError, lambda: ops.rfftn(Tensor(1.0))), (ValueError, lambda: ops.fftfreq(0)),
+@pytest.mark.parametrize(("kind", "call", "text"), [
+    (TypeError, lambda: ops.fft([1, 2]), "For 'fft', 'input' must be a Tensor, but got list"),
+    (TypeError, lambda: ops.fft(Tensor([True])),
+     "'input' must be one of Int16, Int32, Int64, Float16, Float32, Float64, Complex64"),
+    (TypeError, lambda: ops.rfft(Tensor([1j])),
+     "'input' must be one of Int16, Int32, Int64, Float16, Float32, Float64, but got Complex128"),
+    (TypeError, lambda: ops.fft(Tensor([1.0]), 1.5), "'n' must be an int, but got float"),
+    (ValueError, lambda: ops.fft(Tensor([1.0]), 0), "For 'fft', 'n' must be 1 or more, but got 0"),
+    (ValueError, lambda: ops.irfft(Tensor([1.0])), "For 'irfft', 'n' must be 1 or more, but got 0"),
+    (ValueError, lambda: ops.fft(Tensor([1.0]), dim=1), "'dim' must be in [-1, 1), but got 1"),
+    (ValueError, lambda: ops.fft(Tensor([1.0]), norm="none"),
+     "For 'fft', the 'norm' must be one of ['backward', 'forward', 'ortho'], but got 'none'"),
+    (ValueError, lambda: ops.fft2(Tensor(REAL), dim=(1, 1)),
+     "'dim' must name different axes, one for each of 's', but got dim=(1, 1) and s=None for an"),
+    (ValueError, lambda: ops.fftn(Tensor(REAL), (2, 2), (0,)),
+     "'dim' must name different axes, one for each of 's', but got dim=(0,) and s=(2, 2) for an"),
+    (ValueError, lambda: ops.rfftn(Tensor(1.0)),
+     "For 'rfftn', at least one axis is needed, but got dim=None for an input of shape ()"),
+    (ValueError, lambda: ops.fftfreq(0), "For 'fftfreq', 'n' must be 1 or more, but got 0"),
 ])
-def test_bad_arguments(kind: type[Exception], call: Any) -> None:
-    with pytest.raises(kind):
+def test_bad_arguments(kind: type[Exception], text: str, call: Any) -> None:
+    with pytest.raises(kind, match=re.escape(text)):
         call()

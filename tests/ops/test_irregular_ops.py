@@ -16,7 +16,7 @@ from cellc_compiler.autodiff.reverse import gradient_graph
 from cellc_compiler.interpret import run
 from cellc_compiler.ir.graph import Node
 from cellc_compiler.ir.op import Op, Sample, all_ops, lookup
-from cellc_compiler.lower.plan import KernelPlan
+from cellc_compiler.lower.plan import KernelPlan, operand, result
 from cellc_compiler.ops import (
     contraction,
     conv,
@@ -82,9 +82,9 @@ def aligned(nbytes: int) -> Array:
 def execute(plan: KernelPlan, node: Node, arrays: Sequence[Array],
             target: Target, *, backwards: bool = False) -> list[Array]:
     """Run the kernels of a plan; with `backwards`, tasks one at a time from the last."""
-    table = {f"in{i}": np.ascontiguousarray(a) for i, a in enumerate(arrays)}
+    table = {operand(i): np.ascontiguousarray(a) for i, a in enumerate(arrays)}
     outs = [aligned(r.type.nbytes).view(r.dtype.numpy).reshape(r.shape) for r in node.results]
-    table |= {f"out{i}": out for i, out in enumerate(outs)}
+    table |= {result(i): out for i, out in enumerate(outs)}
     table |= {role: aligned(n) for role, n in plan.scratch.items()}
     for step in plan.steps:
         kernel = compile_kernel(step.kernel, target)
@@ -123,9 +123,9 @@ def test_rules_agree(op: Op, sample: Sample) -> None:
         arrays = operands_of(sample, dtype)
         node = node_of(op, arrays, sample.attrs)
         want = reference(node, arrays)
-        for array, result in zip(want, node.results, strict=True):
-            assert np.shape(array) == result.shape
-            assert np.asarray(array).dtype == result.dtype.numpy
+        for array, value in zip(want, node.results, strict=True):
+            assert np.shape(array) == value.shape
+            assert np.asarray(array).dtype == value.dtype.numpy
         if op.value is not None:
             got = evaluate_value(node, arrays, philox=_philox, erfinv=random._erfinv)
             for a, b, r in zip(got, want, node.results, strict=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -75,24 +76,36 @@ def test_steps_on_tensors_and_narrow_types() -> None:
     assert (half.asnumpy() == wide.astype(np.float16)).all()
 
 
-@pytest.mark.parametrize(("kind", "call"), [
-    (TypeError, lambda: ops.ApplyMomentum()(1.0, Tensor(A), 0.1, Tensor(G), 0.9)),
-    (TypeError, lambda: ops.ApplyGradientDescent()(Tensor([1, 2]), 0.1, Tensor([1, 2]))),
-    (ValueError, lambda: ops.ApplyGradientDescent()(Tensor(W), 0.1, Tensor([1.0, 2.0]))),
-    (TypeError, lambda: ops.ApplyMomentum(use_nesterov=1)), (TypeError, lambda: ops.Softmax("a")),
-    (ValueError, lambda: ops.CumSum()(Tensor(W), 5)),
-    (ValueError, lambda: ops.MaxPool3D(2, pad_mode="nowhere")(ops.ones((1, 1, 2, 2, 2)))),
+@pytest.mark.parametrize(("kind", "call", "text"), [
+    (TypeError, lambda: ops.ApplyMomentum()(1.0, Tensor(A), 0.1, Tensor(G), 0.9),
+     "For 'ApplyMomentum', 'var' must be a Tensor, but got float"),
+    (TypeError, lambda: ops.ApplyGradientDescent()(Tensor([1, 2]), 0.1, Tensor([1, 2])),
+     "For 'ApplyGradientDescent', 'var' must hold floats, but got Int64"),
+    (ValueError, lambda: ops.ApplyGradientDescent()(Tensor(W), 0.1, Tensor([1.0, 2.0])),
+     "shapes must be that of 'var', (2, 2), or () for a number, but got (2,)"),
+    (TypeError, lambda: ops.ApplyMomentum(use_nesterov=1),
+     "For 'ApplyMomentum', the type of 'use_nesterov' should be 'bool', but got type 'int'"),
+    (TypeError, lambda: ops.Softmax("a"), "type of 'axis' should be 'int', but got type 'str'"),
+    (ValueError, lambda: ops.CumSum()(Tensor(W), 5), "'axis' must be in [-2, 2), but got 5"),
+    (ValueError, lambda: ops.MaxPool3D(2, pad_mode="nowhere")(ops.ones((1, 1, 2, 2, 2))),
+     "For 'MaxPool3D', the 'pad_mode' must be one of ['same', 'valid', 'pad'], but got 'nowhere'"),
     (ValueError, lambda: ops.AvgPool3D(2, pad_mode="pad", pad=(1, 0, 0, 0, 0, 0))(
-        ops.ones((1, 1, 2, 2, 2)))),
-    (ValueError, lambda: ops.ResizeBilinearV2(True, True)(ops.ones((1, 1, 2, 2)), (3, 3))),
-    (ValueError, lambda: ops.ResizeBilinearV2()(ops.ones((1, 1, 2, 2)), (3, 0))),
-    (ValueError, lambda: ops.InvertPermutation()((0, 2))),
+        ops.ones((1, 1, 2, 2, 2))),
+     "For 'AvgPool3D', zeros must be as many before as after an axis, but got (1, 0, 0, 0, 0, 0)"),
+    (ValueError, lambda: ops.ResizeBilinearV2(True, True)(ops.ones((1, 1, 2, 2)), (3, 3)),
+     "For 'ResizeBilinearV2', only one of 'align_corners' and 'half_pixel_centers' can be True"),
+    (ValueError, lambda: ops.ResizeBilinearV2()(ops.ones((1, 1, 2, 2)), (3, 0)),
+     "For 'ResizeBilinearV2', 'size' must be 2 positive ints, but got (3, 0)"),
+    (ValueError, lambda: ops.InvertPermutation()((0, 2)),
+     "For 'InvertPermutation', 'input_x' must hold each of 0 to 1 once, but got (0, 2)"),
     (ValueError, lambda: ops.Conv3DTranspose(1, 1, 2)(
-        ops.ones((1, 1, 2, 2, 2)), ops.ones((1, 1, 2, 2, 2)), Tensor([1.0]))),
-    (ValueError, lambda: ops.BoundingBoxEncode()(Tensor(W), Tensor(W))),
+        ops.ones((1, 1, 2, 2, 2)), ops.ones((1, 1, 2, 2, 2)), Tensor([1.0])),
+     "For 'Conv3DTranspose', 'bias' must be None; add it to the result"),
+    (ValueError, lambda: ops.BoundingBoxEncode()(Tensor(W), Tensor(W)),
+     "'anchor_box' must be floats of shape (N, 4), but is Float32 (2, 2)"),
 ])
-def test_bad_arguments(kind: type[Exception], call: Any) -> None:
-    with pytest.raises(kind):
+def test_bad_arguments(kind: type[Exception], text: str, call: Any) -> None:
+    with pytest.raises(kind, match=re.escape(text)):
         call()
 
 

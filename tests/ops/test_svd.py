@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -78,11 +80,16 @@ def test_pseudo_inverses() -> None:
     assert ops.pinv(ops.zeros((3, 0))).shape == (0, 3)
 
 
-@pytest.mark.parametrize(("kind", "call"), [
-    (TypeError, lambda: ops.svd([[1.0]])), (TypeError, lambda: ops.svd(Tensor([[1]]))),
-    (ValueError, lambda: ops.svd(Tensor([1.0]))),
-    (TypeError, lambda: ops.svd(Tensor([[1.0]]), 1)), (ValueError, lambda: ops.pinv(Tensor([1.0]))),
+@pytest.mark.parametrize(("kind", "call", "text"), [
+    (TypeError, lambda: ops.svd([[1.0]]), "For 'svd', 'input' must be a Tensor, but got list"),
+    (TypeError, lambda: ops.svd(Tensor([[1]])),
+     "For 'svd', 'input' must be float32 or float64, but got Int64"),
+    (ValueError, lambda: ops.svd(Tensor([1.0])),
+     "For 'svd', 'input' must have 2 axes or more, but has shape (1,)"),
+    (TypeError, lambda: ops.svd(Tensor([[1.0]]), 1), "'full_matrices' must be a bool, but got int"),
+    (ValueError, lambda: ops.pinv(Tensor([1.0])),
+     "For 'pinv', 'x' must have 2 axes or more, but has shape (1,)"),
 ])
-def test_bad_arguments(kind: type[Exception], call: object) -> None:
-    with pytest.raises(kind):
+def test_bad_arguments(kind: type[Exception], text: str, call: object) -> None:
+    with pytest.raises(kind, match=re.escape(text)):
         call()  # type: ignore[operator]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import cellc as ms
 from cellc import nn, ops
-from cellc.core.compiled import trace
+from cellc.compiled.entries import trace
 from cellc_compiler import interpret
 from cellc_compiler.driver import compile_graph
 from cellc_compiler.ir.text import parse_graph
@@ -91,7 +91,8 @@ KINDS = ["dense", "residual", "norm", "drop", "wave", "views"]
 def prepared(fn, x):
     """A traced call after the passes, its turns still there; and arrays for its inputs."""
     traced = trace(fn, [x], {})
-    graph = pipeline.run_pipeline(base.copy_graph(traced.graph), pipeline.with_turns("strict"))
+    graph = pipeline.run_pipeline(
+        base.copy_graph(traced.graph), pipeline.keeping_cotangents("strict"))
     return graph, [x.asnumpy(), *(np.array(p._data) for p in traced.parameters)]
 
 
@@ -99,8 +100,9 @@ def check(graph, arrays, choice):
     """Recomputation gives what was there before, to the bit."""
     want = interpret.run(graph, arrays)
     again = base.copy_graph(graph)
-    foreseen = [rematerialize.Part(g, t).foresee(choice)
-                for g in rematerialize.graphs_with_turns(again) for t in rematerialize.turns(g)]
+    foreseen = [rematerialize.Part(g, t).predict(choice)
+                for g in rematerialize.graphs_with_gradients(again)
+                for t in rematerialize.backward_starts(g)]
     done = rematerialize.rematerialize(again, choice)
     if len(foreseen) == 1:
         assert foreseen[0].flops == done.flops
@@ -135,7 +137,7 @@ def test_gradients_of_gradients(choice):
 
     x = ms.Tensor(np.linspace(-1, 1, 24, dtype=np.float32).reshape(4, 6))
     graph, arrays = prepared(penalty, x)
-    assert len(rematerialize.turns(graph)) == 2
+    assert len(rematerialize.backward_starts(graph)) == 2
     check(graph, arrays, Choice(choice))
 
 
@@ -145,12 +147,13 @@ def test_more_may_be_done_again_with_each_level():
     x = ms.Tensor(np.linspace(-1, 1, 24, dtype=np.float32).reshape(4, 6))
     graph, arrays = prepared(lambda x: step(x), x)
     found = [check(graph, arrays, Choice((level,) * 2)) for level in Level]
-    kept = [sum(item.nbytes for item in o.kept) for o in found]
+    kept = [sum(item.nbytes for item in o.saved) for o in found]
     assert kept == sorted(kept, reverse=True)
     assert kept[0] > 2 * kept[-1]
-    assert not found[0].again
+    assert not found[0].recomputed
     for level, outcome in zip(Level, found, strict=True):
-        assert all(rematerialize.node_level(item.value.node) <= level for item in outcome.again)
+        assert all(rematerialize.node_level(item.value.node) <= level
+                   for item in outcome.recomputed)
 
 
 def test_effects_and_loops_are_never_copied():
@@ -165,7 +168,8 @@ def test_effects_and_loops_are_never_copied():
     step = ms.value_and_grad(Loud())
     x = ms.Tensor(np.linspace(-1, 1, 24, dtype=np.float32).reshape(4, 6))
     traced = trace(lambda x: step(x), [x], {})
-    graph = pipeline.run_pipeline(base.copy_graph(traced.graph), pipeline.with_turns("strict"))
+    graph = pipeline.run_pipeline(
+        base.copy_graph(traced.graph), pipeline.keeping_cotangents("strict"))
     count = {op: sum(n.op == op for n in graph.nodes) for op in ("while", "host_call", "cond")}
     rematerialize.rematerialize(graph, Choice((Level.ALL,) * 3))
     verify(graph)
@@ -176,11 +180,11 @@ def test_effects_and_loops_are_never_copied():
 def test_a_turn_is_only_there_for_a_gradient_and_goes_with_the_passes():
     x = ms.Tensor(np.ones((2, 2), np.float32))
     plain = trace(lambda x: ops.sin(x), [x], {}).graph
-    assert not rematerialize.turns(plain)
+    assert not rematerialize.backward_starts(plain)
     grad = trace(ms.grad(lambda x: ops.sin(x).sum()).evaluate, [(x,), {}], {}).graph
-    assert len(rematerialize.turns(grad)) == 1
+    assert len(rematerialize.backward_starts(grad)) == 1
     pipeline.run_pipeline(grad)
-    assert not rematerialize.turns(grad)
+    assert not rematerialize.backward_starts(grad)
 
 
 def test_timelines():

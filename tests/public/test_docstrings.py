@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
-import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,7 +18,7 @@ import cellc
 from .places import PLACES, listed, module_of
 
 ROOT = Path(cellc.__file__).parent
-INTERNAL = ("lang", "core", "cli", "pynative")
+INTERNAL = ("calls", "cli", "core", "eager", "lang", "tracing")
 """Packages without public names. So are modules whose names begin with an underscore."""
 OWN_WORDS = 3
 """Words that the first sentence has at least."""
@@ -43,7 +43,7 @@ def _source_said(value: Any) -> bool:
     texts = [value.__doc__ or ""]
     if isinstance(value, type):
         texts += [base.__doc__ or "" for base in value.__mro__[1:] if _of_cellc(base)]
-    texts.append(sys.modules[value.__module__].__doc__ or "")
+    texts.append(import_module(value.__module__).__doc__ or "")
     return any("Source" in t or "mindspore" in t.lower() or "Only in cellc" in t for t in texts)
 
 

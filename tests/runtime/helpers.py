@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cellc_compiler.backends.cpu.image import build_image
-from cellc_compiler.backends.cpu.llvm.text import Function, V, module
+from cellc_compiler.backends.llvm.text import Function, V, module
 from cellc_runtime import dtypes
 from cellc_runtime.abi import FIRST_CALLBACK
 from cellc_runtime.program import Callback, Message, Program, Slot

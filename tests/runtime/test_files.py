@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import random
+import re
 import struct
 import subprocess
 import sys
@@ -171,29 +172,67 @@ def put(*keys: Any) -> Callable[[dict[str, Any]], None]:
 
 
 LIES = [
-    put("abi", 99), put("abi", None), put("name", 3), put("target", "pdp11"),
-    put("target", NEON.name), put("slots", 7), put("slots", [[1]]), put("slots", {"a": 1}),
-    put("slots", 0, 1, "float33"), put("slots", 0, 2, [-1]), put("slots", 0, 2, [1 << 60, 1 << 60]),
-    put("slots", 0, 2, [True]), put("slots", 0, 2, "8"), put("slots", 0, 2, [1] * 40),
-    put("slots", 0, 3, "bogus"), put("slots", 0, 4, 1), put("slots", 0, 3, "update"),
-    put("arena", -1), put("arena", 1 << 60), put("arena", "big"), put("arena", 1.5),
-    put("messages", [["SystemExit", "x", "f", 1]]), put("messages", [[1, 2, 3, 4]]),
-    put("callbacks", [["host", [["float32", [1]]], []]]), put("cost", "x"), put("cost", None),
-    put("image", None), put("image", "machine", "z80"), put("image", "segments", []),
-    put("image", "segments", 0, 0, "rwx"), put("image", "segments", 0, 1, 17),
-    put("image", "segments", 0, 1, 1 << 61), put("image", "segments", 0, 2, 1),
-    put("image", "segments", 0, 2, 1 << 40), put("image", "segments", 0, ["text", 0]),
-    put("image", "symbols", {}), put("image", "symbols", "cellc_main", 1 << 20),
-    put("image", "symbols", "cellc_main", -4), put("image", "symbols", []),
-    put("image", "table", [0, 32]), put("image", "table", [4096 * 99, 32]),
-    put("image", "table", [1, 2, 3]), put("image", "table", 0, 4097),
+    (put("abi", 99),
+     "the program was compiled for runtime interface 99; this runtime has 8: compile it again"),
+    (put("abi", None),
+     "the program was compiled for runtime interface None; this runtime has 8: compile it again"),
+    (put("name", 3), "the program's header is malformed: a text was expected"),
+    (put("target", "pdp11"), "code for x86_64 cannot run on 'pdp11'"),
+    (put("target", NEON.name), "code for x86_64 cannot run on 'aarch64-neon'"),
+    (put("slots", 7), "the program's header is malformed"),
+    (put("slots", [[1]]), "the program's header is malformed"),
+    (put("slots", {"a": 1}), "the program's header is malformed"),
+    (put("slots", 0, 1, "float33"),
+     "the program's header is malformed: unknown dtype 'float33'; expected one of bool_, int8"),
+    (put("slots", 0, 2, [-1]), "the program's header is malformed: a count was expected"),
+    (put("slots", 0, 2, [1 << 60, 1 << 60]), "'a' is larger than any array"),
+    (put("slots", 0, 2, [True]), "the program's header is malformed: a count was expected"),
+    (put("slots", 0, 2, "8"), "the program's header is malformed: a shape is a list"),
+    (put("slots", 0, 2, [1] * 40), "'a' is larger than any array"),
+    (put("slots", 0, 3, "bogus"), "slot 'a' has unknown kind 'bogus'"),
+    (put("slots", 0, 4, 1), "slot 'a' is not an update but has an alias"),
+    (put("slots", 0, 3, "update"), "update 'a' needs a slot of its own to write over"),
+    (put("arena", 0, -1), "the program's header is malformed: a count was expected"),
+    (put("arena", 0, 1 << 60), "an arena of 1152921504606846976 bytes is not possible"),
+    (put("arena", 1, "big"), "the program's header is malformed: a count was expected"),
+    (put("arena", 1, 1.5), "the program's header is malformed: a count was expected"),
+    (put("arena", 64), "the program's header is malformed"),
+    (put("messages", [["SystemExit", ["x"], "f", 1, "", "", []]]),
+     "unknown kind of error 'SystemExit'"),
+    (put("messages", [[1, ["x"], "f", 1, "", "", []]]),
+     "the program's header is malformed: a text was expected"),
+    (put("messages", [[1, 2, 3, 4]]), "the program's header is malformed"),
+    (put("callbacks", [["host", [["float32", [1]]], []]]),
+     "the external table has no room for the callbacks"),
+    (put("cost", "x"), "the program's header is malformed"),
+    (put("cost", None), "the program's header is malformed"),
+    (put("image", None), "the program's header is malformed"),
+    (put("image", "machine", "z80"), "code for z80 cannot run on 'x86_64-avx2'"),
+    (put("image", "segments", []), "function 'cellc_main' lies outside of the code"),
+    (put("image", "segments", 0, 0, "rwx"), "unknown segment kind 'rwx'"),
+    (put("image", "segments", 0, 1, 17), "the text segment is misplaced"),
+    (put("image", "segments", 0, 1, 1 << 61), "the code is larger than any real program's"),
+    (put("image", "segments", 0, 2, 1), "the text segment is misplaced"),
+    (put("image", "segments", 0, 2, 1 << 40), "the code is larger than any real program's"),
+    (put("image", "segments", 0, ["text", 0]), "the program's header is malformed"),
+    (put("image", "symbols", {}), "the code has no entry point"),
+    (put("image", "symbols", "cellc_main", 1 << 20),
+     "function 'cellc_main' lies outside of the code"),
+    (put("image", "symbols", "cellc_main", -4),
+     "the program's header is malformed: a count was expected"),
+    (put("image", "symbols", []), "the program's header is malformed"),
+    (put("image", "table", [0, 32]), "the external table lies outside of the data"),
+    (put("image", "table", [4096 * 99, 32]), "the external table lies outside of the data"),
+    (put("image", "table", [1, 2, 3]), "the program's header is malformed"),
+    (put("image", "table", 0, 4097), "the external table lies outside of the data"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("lie", range(len(LIES)))
 def test_a_lying_header_is_refused(lie: int) -> None:
-    with pytest.raises(ArtifactError):
-        Program.from_bytes(forge(LIES[lie]))
+    change, text = LIES[lie]
+    with pytest.raises(ArtifactError, match=re.escape(text)):
+        Program.from_bytes(forge(change))
 
 
 def test_forging_itself_is_sound() -> None:
@@ -274,21 +313,39 @@ def row(dtype: object, shape: object, offsets: object) -> dict[str, object]:
 
 
 @pytest.mark.parametrize(
-    "data",
-    [b"", b"1234567", struct.pack("<Q", 1 << 62), struct.pack("<Q", 9) + b"{}", st(b"{"), st([]),
-     st({"a": 1}), st({"a": row("F33", [1], [0, 4])}, bytes(4)),
-     st({"a": row("F32", [1], [0, 8])}, bytes(8)), st({"a": row("F32", [-1], [0, 4])}, bytes(4)),
-     st({"a": row("F32", [1], [4, 8])}, bytes(8)), st({"a": row("F32", [1], [0, 4])}, bytes(8)),
-     st({"a": row("F32", [2], [0, 8]), "b": row("F32", [1], [4, 8])}, bytes(8)),
-     st({"a": row("F32", [1 << 40, 1 << 40], [0, 4])}, bytes(4)),
-     st({"a": row("F32", [1], [0])}, bytes(4)), st({"a": row([], [1], [0, 4])}, bytes(4)),
-     st({"a": row("F32", [1], [0, 4])}, bytes(3)), st({"__metadata__": {"a": 1}}),
-     st({"a": row("BOOL", [1], [0, 1])}, b"\x02"), st(b"[" * 50_000)],
+    ("data", "text"),
+    [(b"", "the checkpoint is cut off: 0 bytes"),
+     (b"1234567", "the checkpoint is cut off: 7 bytes"),
+     (struct.pack("<Q", 1 << 62), "the checkpoint claims a header of 4611686018427387904 bytes"),
+     (struct.pack("<Q", 9) + b"{}", "the checkpoint claims a header of 9 bytes"),
+     (st(b"{"), "the checkpoint's header is not valid"),
+     (st([]), "the checkpoint's header is malformed"),
+     (st({"a": 1}), "the checkpoint's entry 'a' is malformed"),
+     (st({"a": row("F33", [1], [0, 4])}, bytes(4)), "the checkpoint's entry 'a' is malformed"),
+     (st({"a": row("F32", [1], [0, 8])}, bytes(8)),
+      "array 'a' of the checkpoint does not fit its place"),
+     (st({"a": row("F32", [-1], [0, 4])}, bytes(4)), "the checkpoint's entry 'a' is malformed"),
+     (st({"a": row("F32", [1], [4, 8])}, bytes(8)),
+      "arrays of the checkpoint overlap or leave a gap"),
+     (st({"a": row("F32", [1], [0, 4])}, bytes(8)),
+      "the checkpoint has 4 bytes that belong to nothing"),
+     (st({"a": row("F32", [2], [0, 8]), "b": row("F32", [1], [4, 8])}, bytes(8)),
+      "arrays of the checkpoint overlap or leave a gap"),
+     (st({"a": row("F32", [1 << 40, 1 << 40], [0, 4])}, bytes(4)),
+      "array 'a' of the checkpoint does not fit its place"),
+     (st({"a": row("F32", [1], [0])}, bytes(4)), "the checkpoint's entry 'a' is malformed"),
+     (st({"a": row([], [1], [0, 4])}, bytes(4)), "the checkpoint's entry 'a' is malformed"),
+     (st({"a": row("F32", [1], [0, 4])}, bytes(3)),
+      "array 'a' of the checkpoint does not fit its place"),
+     (st({"__metadata__": {"a": 1}}), "the checkpoint's metadata is malformed"),
+     (st({"a": row("BOOL", [1], [0, 1])}, b"\x02"),
+      "a boolean array holds something else than 0 and 1"),
+     (st(b"[" * 50_000), "the checkpoint's header is not valid")],
 )  # fmt: skip
-def test_hostile_checkpoints(data: bytes, tmp_path: Path) -> None:
+def test_hostile_checkpoints(data: bytes, text: str, tmp_path: Path) -> None:
     file = tmp_path / "bad"
     file.write_bytes(data)
-    with pytest.raises(ArtifactError):
+    with pytest.raises(ArtifactError, match=re.escape(text)):
         checkpoint.load(file)
 
 

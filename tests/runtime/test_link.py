@@ -20,9 +20,7 @@ from helpers import mark_kernel
 from cellc_compiler.backends.cpu.host.entry import support_text
 from cellc_compiler.backends.cpu.image import build_image
 from cellc_compiler.build import (
-    crew as compile_crew,
-)
-from cellc_compiler.build import (
+    compile_pool,
     objects,
     relocate,
     workers,
@@ -260,7 +258,7 @@ def test_a_second_compile_needs_no_llvm(
         def never(*_: object) -> bytes:
             raise AssertionError("compiled again")
 
-        monkeypatch.setattr(compile_crew.Crew, "add", never)
+        monkeypatch.setattr(compile_pool.CompilePool, "add", never)
         assert build_image(MAIN, kernels(3), target) == first
 
 
@@ -286,15 +284,15 @@ def test_workers_make_the_same_objects(target: Target, monkeypatch: pytest.Monke
             raise AssertionError("compiled where it should only wait")
 
         monkeypatch.setattr(objects, "emit_object", never)
-        crew = objects.compile_texts(bodies, target, jobs=3)
-    assert crew == alone and len(set(alone)) == 14
+        pool = objects.compile_texts(bodies, target, jobs=3)
+    assert pool == alone and len(set(alone)) == 14
 
 
 def test_texts_are_compiled_while_more_are_written() -> None:
     bodies = [body for _, body in kernels(8)]
     made: list[str] = []
     with knobs.override(cache_size=0), objects.Builder(AVX2, 2) as builder:
-        builder._crew._made = lambda text, obj: made.append(text)
+        builder._pool._made = lambda text, obj: made.append(text)
         builder.add(bodies[0])
         builder.add(bodies[0])
         deadline = time.monotonic() + 300
@@ -303,7 +301,7 @@ def test_texts_are_compiled_while_more_are_written() -> None:
         assert made == bodies[:1]
         for body in bodies[1:]:
             builder.add(body)
-        builder._crew.finish()
+        builder._pool.finish()
     assert sorted(made) == sorted(bodies)
 
 
@@ -485,11 +483,11 @@ def test_workers_end_with_an_interrupt(
     started: list[subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(*_: object) -> bytes:
-        raise KeyboardInterrupt
+        raise KeyboardInterrupt("of a worker")
 
-    monkeypatch.setattr(compile_crew.Crew, "_take_here", interrupted)
+    monkeypatch.setattr(compile_pool.CompilePool, "_take_here", interrupted)
     bodies = [body for _, body in kernels(14)]
-    with knobs.override(cache_size=0), pytest.raises(KeyboardInterrupt):
+    with knobs.override(cache_size=0), pytest.raises(KeyboardInterrupt, match="of a worker"):
         objects.compile_texts(bodies, AVX2, jobs=3)
     assert started and all(p.poll() is not None for p in started)
 
@@ -538,9 +536,9 @@ def test_a_crew_that_ends_before_its_workers_begin_leaves_no_thread(
     (text,) = (body for _, body in kernels(1))
     before = threading.active_count()
     for _ in range(4):
-        with compile_crew.Crew(host_target(), 2, lambda t: b"", lambda t, o: None) as crew:
-            crew.add(text)
-            crew.add(text + "\n")
-            threads = list(crew._threads)
+        with compile_pool.CompilePool(host_target(), 2, lambda t: b"", lambda t, o: None) as pool:
+            pool.add(text)
+            pool.add(text + "\n")
+            threads = list(pool._threads)
         assert threads and not any(t.is_alive() for t in threads)
     assert threading.active_count() == before

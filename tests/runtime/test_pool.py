@@ -15,7 +15,7 @@ from helpers import mark_kernel, parallel_main, parallel_program
 
 import cellc_runtime
 from cellc_compiler.backends.cpu.image import build_image
-from cellc_compiler.backends.cpu.llvm.text import Function, V, module
+from cellc_compiler.backends.llvm.text import Function, V, module
 from cellc_runtime import dtypes
 from cellc_runtime.executable import Executable
 from cellc_runtime.program import Program, Slot

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from ratchets import RATCHETS, stored, worse
+from ratchets import RATCHETS, private_uses_of, stored, worse
 
 
 @pytest.mark.parametrize("name", RATCHETS)
@@ -21,3 +21,11 @@ def test_counts_only_shrink(name: str) -> None:
 
 def test_more_is_found() -> None:
     assert worse("x", {"a": 2, "b": 1}, {"a": 1, "b": 1}) == ["a: 2 (x), 1 allowed"]
+
+
+@pytest.mark.parametrize(("text", "count"), [
+    ("x._a", 1), ("x._a = y._b.c", 2), ("self._a; cls._b; super()._c; x.__class__", 0),
+    ("class A:\n    def _a(self): return other._a", 0), ("self._a = 1; other._a", 0),
+])
+def test_private_uses(text: str, count: int) -> None:
+    assert private_uses_of(text) == count

@@ -114,13 +114,16 @@ def test_arithmetic_is_counted(mode, capsys):
     assert len(lines) == 3
 
 
-@pytest.mark.parametrize(("make", "error"), [
-    (lambda: FlopsUtilizationCollector(0), ValueError),
-    (lambda: FlopsUtilizationCollector(1, full_flops=1), TypeError),
-    (lambda: FlopsUtilizationCollector(1, computility=0), ValueError),
+@pytest.mark.parametrize(("make", "error", "text"), [
+    (lambda: FlopsUtilizationCollector(0), ValueError,
+     "The 'data_size' must be int and must > 0, but got '0' with type 'int'"),
+    (lambda: FlopsUtilizationCollector(1, full_flops=1), TypeError,
+     "The 'full_flops' must be a bool, but got int"),
+    (lambda: FlopsUtilizationCollector(1, computility=0), ValueError,
+     "For 'FlopsUtilizationCollector', 'computility' must be a positive number, but got 0"),
 ])
-def test_wrong_arguments_of_the_count(make, error):
-    with pytest.raises(error):
+def test_wrong_arguments_of_the_count(make, error, text):
+    with pytest.raises(error, match=re.escape(text)):
         make()
 
 
@@ -174,17 +177,25 @@ def test_a_function_fetches_its_data():
         signed()
 
 
-@pytest.mark.parametrize(("wrong", "error"), [
-    (lambda: DatasetHelper(BATCHES, 1), TypeError), (lambda: DatasetHelper(BATCHES, True, 0),
-                                                     ValueError),
-    (lambda: DatasetHelper(3), TypeError), (lambda: data_sink(len, BATCHES, 0), ValueError),
-    (lambda: data_sink(3, BATCHES), TypeError),
-    (lambda: connect_network_with_dataset(nn.ReLU(), DatasetHelper(BATCHES, False)), RuntimeError),
-    (lambda: connect_network_with_dataset(3, DatasetHelper(BATCHES)), TypeError),
-    (lambda: DatasetHelper(lambda: iter(BATCHES)).sink_size(), ValueError),
+@pytest.mark.parametrize(("wrong", "error", "text"), [
+    (lambda: DatasetHelper(BATCHES, 1), TypeError,
+     "For 'DatasetHelper', 'dataset_sink_mode' must be a bool, but got int"),
+    (lambda: DatasetHelper(BATCHES, True, 0),
+     ValueError, "'sink_size' must be -1 or positive, but got sink_size 0"),
+    (lambda: DatasetHelper(3), TypeError,
+     "'dataset' must be iterable (a list of batches, a loader), a function that gives an"),
+    (lambda: data_sink(len, BATCHES, 0), ValueError,
+     "The 'sink_size' must be positive, but got sink_size 0"),
+    (lambda: data_sink(3, BATCHES), TypeError, "'fn' must be a function, but got <class 'int'>"),
+    (lambda: connect_network_with_dataset(nn.ReLU(), DatasetHelper(BATCHES, False)), RuntimeError,
+     "The API 'connect_network_with_dataset' should be called in dataset sink mode"),
+    (lambda: connect_network_with_dataset(3, DatasetHelper(BATCHES)), TypeError,
+     "a Cell and a DatasetHelper are wanted, but got <class 'int'> and <class"),
+    (lambda: DatasetHelper(lambda: iter(BATCHES)).sink_size(), ValueError,
+     "For 'DatasetHelper', the data do not say how many batches they have: give 'sink_size'"),
 ])
-def test_wrong_arguments_of_fetching(wrong, error):
-    with pytest.raises(error):
+def test_wrong_arguments_of_fetching(wrong, error, text):
+    with pytest.raises(error, match=re.escape(text)):
         wrong()
 
 
@@ -219,9 +230,12 @@ def test_parts_add_up(wrap):
 @pytest.mark.parametrize("wrap", [nn.GradAccumulationCell, nn.PipelineCell,
                                   nn.MicroBatchInterleaved])
 def test_wrong_arguments_of_parts(wrap):
-    for error, args in ((ValueError, (Squares(), 0)), (TypeError, (Squares(), "a")),
-                        (TypeError, (1, 2))):
-        with pytest.raises(error):
+    for error, args, text in (
+        (ValueError, (Squares(), 0), "must be large than 0, but got 0"),
+        (TypeError, (Squares(), "a"), "must be integer, but got the type : <class 'str'>"),
+        (TypeError, (1, 2), "'network' must be a Cell, but got the type : <class 'int'>"),
+    ):
+        with pytest.raises(error, match=text):
             wrap(*args)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 
 import numpy as np
 import pytest
@@ -199,18 +200,27 @@ def test_build_train_network_and_model(manager):
 def test_wrong_arguments():
     net = Net()
     optimizer = nn.SGD(net.trainable_params(), 0.1)
-    for call, kind in (
-        (lambda: amp.build_train_network(3, optimizer), TypeError),
-        (lambda: amp.build_train_network(net, 3), TypeError),
-        (lambda: amp.build_train_network(net, optimizer, level="O9"), ValueError),
-        (lambda: amp.build_train_network(net, optimizer, loss_scale_manager=3), TypeError),
-        (lambda: amp.build_train_network(net, optimizer, foo=3), ValueError),
-        (lambda: amp.FixedLossScaleManager(0.5), ValueError),
-        (lambda: amp.DynamicLossScaleManager(0.5), ValueError),
-        (lambda: amp.StaticLossScaler(-1), ValueError),
-        (lambda: amp.DynamicLossScaler("a", 2, 2), TypeError),
+    for call, kind, text in (
+        (lambda: amp.build_train_network(3, optimizer), TypeError,
+         "'network' must be a Cell, but got <class 'int'>"),
+        (lambda: amp.build_train_network(net, 3), TypeError,
+         "'optimizer' must be an Optimizer, but got <class 'int'>"),
+        (lambda: amp.build_train_network(net, optimizer, level="O9"), ValueError,
+         "'level' must be one of O0, O1, O2, O3, auto, but got 'O9'"),
+        (lambda: amp.build_train_network(net, optimizer, loss_scale_manager=3), TypeError,
+         "'loss_scale_manager' must be a LossScaleManager, but got <class 'int'>"),
+        (lambda: amp.build_train_network(net, optimizer, foo=3), ValueError,
+         "the option 'foo' is not known; there are cast_model_type, keep_batchnorm_fp32"),
+        (lambda: amp.FixedLossScaleManager(0.5), ValueError,
+         "For 'FixedLossScaleManager', the argument 'loss_scale' must be >= 1, but got 0.5"),
+        (lambda: amp.DynamicLossScaleManager(0.5), ValueError,
+         "For 'DynamicLossScaleManager', the argument 'init_loss_scale' must be >= 1, but got 0.5"),
+        (lambda: amp.StaticLossScaler(-1), ValueError,
+         "'scale_value' must be greater than 0, but got -1"),
+        (lambda: amp.DynamicLossScaler("a", 2, 2), TypeError,
+         "'scale_value' must be a number, but got <class 'str'>"),
     ):
-        with pytest.raises(kind):
+        with pytest.raises(kind, match=re.escape(text)):
             call()
     manager = amp.DynamicLossScaleManager()
     with pytest.raises(RuntimeError, match="overflow"):

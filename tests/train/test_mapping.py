@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -132,11 +134,17 @@ def test_a_published_training_cell():
     assert np.allclose(net.weight.asnumpy(), other.weight.asnumpy(), rtol=1e-6)
 
 
-@pytest.mark.parametrize(("wrong", "error"), [
-    (lambda: choose("a", Tensor(X)), ValueError), (lambda: C.HyperMap(3), TypeError),
-    (lambda: C.MultitypeFuncGraph(3), TypeError), (lambda: choose.register("Foo"), TypeError),
-    (lambda: C.HyperMap()(3, Tensor(X)), TypeError), (lambda: F.partial(3), TypeError),
+@pytest.mark.parametrize(("wrong", "error", "text"), [
+    (lambda: choose("a", Tensor(X)), ValueError,
+     "'choose' has no function for arguments of types ['str', 'Tensor']; there are [('Tensor'"),
+    (lambda: C.HyperMap(3), TypeError, "'ops' must be a function, but got <class 'int'>"),
+    (lambda: C.MultitypeFuncGraph(3), TypeError, "'name' must be a string, got 3"),
+    (lambda: choose.register("Foo"), TypeError,
+     "there is no type 'Foo'; there are Tensor, Ref, Bool, Int, Float, Number, String, Tuple"),
+    (lambda: C.HyperMap()(3, Tensor(X)), TypeError,
+     "For 'HyperMap', 'ops' must be a function, but got <class 'int'>"),
+    (lambda: F.partial(3), TypeError, "'func' must be callable, but got int"),
 ])
-def test_wrong_arguments(wrong, error):
-    with pytest.raises(error):
+def test_wrong_arguments(wrong, error, text):
+    with pytest.raises(error, match=re.escape(text)):
         wrong()

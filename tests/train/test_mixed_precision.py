@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
 import cellc as ms
 from cellc import Parameter, Tensor, amp, nn, ops
-from cellc.core.compiled import trace
+from cellc.compiled.entries import trace
 from cellc_compiler.ir.text import print_graph
 
 from ..modes.law import ONCE
@@ -336,18 +338,28 @@ def test_options_of_build_train_network():
         amp.build_train_network(Net(), optimizer, cast_model_type=ms.int32)
 
 
-@pytest.mark.parametrize(("call", "kind"), [
-    (lambda: amp.auto_mixed_precision(3, "O1"), TypeError),
-    (lambda: amp.auto_mixed_precision(lambda x: x, "O1"), TypeError),
-    (lambda: amp.auto_mixed_precision(Net(), "O4"), ValueError),
-    (lambda: amp.auto_mixed_precision(Net(), "O1", ms.int8), ValueError),
-    (lambda: amp.custom_mixed_precision(3, white_list=[]), TypeError),
-    (lambda: amp.custom_mixed_precision(Net()), ValueError),
-    (lambda: amp.custom_mixed_precision(Net(), white_list=[], black_list=[]), ValueError),
-    (lambda: amp.custom_mixed_precision(Net(), white_list=[3]), TypeError),
-    (lambda: amp.custom_mixed_precision(Net(), black_list=[ops.MatMul]), TypeError),
-    (lambda: nn.Dense(2, 2).to_float(ms.int32), ValueError),
+@pytest.mark.parametrize(("call", "kind", "text"), [
+    (lambda: amp.auto_mixed_precision(3, "O1"), TypeError,
+     "The argument `network` must be a Cell (for 'auto' also a function), but got <class 'int'>"),
+    (lambda: amp.auto_mixed_precision(lambda x: x, "O1"), TypeError,
+     "The argument `network` must be a Cell (for 'auto' also a function)"),
+    (lambda: amp.auto_mixed_precision(Net(), "O4"), ValueError,
+     "The argument `amp_level` must be one of 'O0', 'O1', 'O2', 'O3', 'auto', but got 'O4'"),
+    (lambda: amp.auto_mixed_precision(Net(), "O1", ms.int8), ValueError,
+     "The argument `dtype` must be mstype.float16 or mstype.bfloat16, but got Int8"),
+    (lambda: amp.custom_mixed_precision(3, white_list=[]), TypeError,
+     "The network type should be Cell, but got <class 'int'>"),
+    (lambda: amp.custom_mixed_precision(Net()), ValueError,
+     "Exactly one of `white_list` and `black_list` must be given"),
+    (lambda: amp.custom_mixed_precision(Net(), white_list=[], black_list=[]), ValueError,
+     "Exactly one of `white_list` and `black_list` must be given"),
+    (lambda: amp.custom_mixed_precision(Net(), white_list=[3]), TypeError,
+     "The list must hold subclasses of Cell or Primitive, but is [3]"),
+    (lambda: amp.custom_mixed_precision(Net(), black_list=[ops.MatMul]), TypeError,
+     "The list must hold subclasses of Cell, but is [<class 'cellc.ops.primitives.MatMul'>]"),
+    (lambda: nn.Dense(2, 2).to_float(ms.int32), ValueError,
+     "'dst_type' must be mstype.float32, mstype.float16 or mstype.bfloat16"),
 ])
-def test_wrong_arguments(call, kind):
-    with pytest.raises(kind):
+def test_wrong_arguments(call, kind, text):
+    with pytest.raises(kind, match=re.escape(text)):
         call()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import subprocess
 import sys
 
@@ -82,9 +83,13 @@ def test_one_process():
     assert communication.get_world_rank_from_group_rank("mine", 0) == 0
     assert communication.get_group_rank_from_world_rank(0, "mine") == 0
     communication.destroy_group("mine")
-    for wrong in (lambda: communication.get_rank("mine"), lambda: communication.get_rank(1),
-                  lambda: communication.init(3), lambda: communication.destroy_group("x")):
-        with pytest.raises((TypeError, ValueError)):
+    for error, wrong, text in (
+        (ValueError, lambda: communication.get_rank("mine"), "there is no group 'mine'"),
+        (TypeError, lambda: communication.get_rank(1), "'group' must be type of string"),
+        (TypeError, lambda: communication.init(3), "'backend_name' must be a string, but got"),
+        (ValueError, lambda: communication.destroy_group("x"), "there is no group 'x'"),
+    ):
+        with pytest.raises(error, match=re.escape(text)):
             wrong()
 
 
@@ -139,18 +144,27 @@ def test_settings_of_parallel_training():
     assert ms.get_auto_parallel_context("gradients_mean") is True
     ms.reset_auto_parallel_context()
     assert ms.get_auto_parallel_context("parallel_mode") == "stand_alone"
-    for error, wrong in (
-        (ValueError, lambda: ms.set_auto_parallel_context(foo=1)),
-        (ValueError, lambda: ms.get_auto_parallel_context("foo")),
-        (ValueError, lambda: ms.set_auto_parallel_context(parallel_mode="foo")),
-        (ValueError, lambda: ms.set_auto_parallel_context(device_num=0)),
-        (TypeError, lambda: ms.set_auto_parallel_context(gradients_mean=1)),
-        (ValueError, lambda: ms.set_algo_parameters(foo=1)),
-        (ValueError, lambda: ms.set_algo_parameters(tensor_slice_align_size=2000)),
-        (TypeError, lambda: ms.set_algo_parameters(fully_use_devices=1)),
-        (ValueError, lambda: ms.get_ps_context("foo")),
+    for error, wrong, text in (
+        (ValueError, lambda: ms.set_auto_parallel_context(foo=1),
+         "Set context keyword foo is not recognized! There are all_reduce_fusion_config"),
+        (ValueError, lambda: ms.get_auto_parallel_context("foo"),
+         "Get context keyword foo is not recognized!"),
+        (ValueError, lambda: ms.set_auto_parallel_context(parallel_mode="foo"),
+         "'parallel_mode' must be one of ('stand_alone', 'data_parallel', 'hybrid_parallel'"),
+        (ValueError, lambda: ms.set_auto_parallel_context(device_num=0),
+         "For 'set_auto_parallel_context', 'device_num' must be at least 1, but got 0"),
+        (TypeError, lambda: ms.set_auto_parallel_context(gradients_mean=1),
+         "parameter 'gradients_mean' must be bool, but got int 1"),
+        (ValueError, lambda: ms.set_algo_parameters(foo=1),
+         "Set context keyword foo is not recognized!"),
+        (ValueError, lambda: ms.set_algo_parameters(tensor_slice_align_size=2000),
+         "For 'set_algo_parameters', 'tensor_slice_align_size' must be in [1, 1024], but got 2000"),
+        (TypeError, lambda: ms.set_algo_parameters(fully_use_devices=1),
+         "parameter 'fully_use_devices' must be bool, but got int 1"),
+        (ValueError, lambda: ms.get_ps_context("foo"),
+         "Get PS context keyword foo is not recognized!"),
     ):
-        with pytest.raises(error):
+        with pytest.raises(error, match=re.escape(text)):
             wrong()
     ms.set_algo_parameters(algo_approxi_epsilon=0.2)
     assert ms.get_algo_parameters("algo_approxi_epsilon") == 0.2
@@ -162,10 +176,16 @@ def test_layouts():
         "device_matrix": (2, 2, 2), "tensor_map": (2, 0), "interleaved_parallel": False,
         "alias_name": ("dp", "sp", "mp"), "rank_list": [0, 1, 2, 3, 4, 5, 6, 7]}
     assert layout(("dp", "sp"), "None").to_dict()["tensor_map"] == ((2, 1), -1)
-    for error, wrong in ((ValueError, lambda: layout("foo")), (TypeError, lambda: ms.Layout(2, ())),
-                         (ValueError, lambda: ms.Layout((2,), ("a", "b"))),
-                         (ValueError, lambda: ms.Layout((2, 2), ("a", "a")))):
-        with pytest.raises(error):
+    for error, wrong, text in (
+        (ValueError, lambda: layout("foo"), "The axis foo is not found in ('dp', 'sp', 'mp')"),
+        (TypeError, lambda: ms.Layout(2, ()),
+         "device_matrix must be tuple type, but got:<class 'int'>"),
+        (ValueError, lambda: ms.Layout((2,), ("a", "b")),
+         "device_matrix length should be equal to alias_name length"),
+        (ValueError, lambda: ms.Layout((2, 2), ("a", "a")),
+         "Each element of alias_name ('a', 'a') should be different"),
+    ):
+        with pytest.raises(error, match=re.escape(text)):
             wrong()
     net = nn.Dense(2, 2)
     assert parallel.shard(net, (layout("dp", "mp"),)) is net

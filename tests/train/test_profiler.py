@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -123,20 +124,28 @@ def test_the_older_class(tmp_path):
     profiler.stop()
 
 
-@pytest.mark.parametrize(("wrong", "error"), [
-    (lambda: schedule(wait=-1, active=1), ValueError),
-    (lambda: schedule(wait=0, active=0), ValueError),
-    (lambda: profile(on_trace_ready=3), TypeError),
-    (lambda: profile(start_profile=1), TypeError),
-    (lambda: profile(activities=[ProfilerActivity.NPU]), RuntimeError),
-    (lambda: profile(start_profile=False).step(), RuntimeError),
-    (lambda: Profiler(output_path=3), TypeError),
-    (lambda: Profiler(start_profile=False).analyse("x"), ValueError),
-    (lambda: profile(start_profile=False).add_metadata(1, "a"), TypeError),
-    (lambda: profile(start_profile=False).add_metadata_json("a", "{"), ValueError),
+@pytest.mark.parametrize(("wrong", "error", "text"), [
+    (lambda: schedule(wait=-1, active=1), ValueError,
+     "For 'schedule', 'wait' must be an int of at least 0, but got -1"),
+    (lambda: schedule(wait=0, active=0), ValueError,
+     "For 'schedule', 'active' must be an int of at least 1, but got 0"),
+    (lambda: profile(on_trace_ready=3), TypeError,
+     "For 'profile', 'on_trace_ready' must be a function, but got <class 'int'>"),
+    (lambda: profile(start_profile=1), TypeError, "'start_profile' must be a bool, but got 1"),
+    (lambda: profile(activities=[ProfilerActivity.NPU]), RuntimeError,
+     "'activities' must have ProfilerActivity.CPU: this installation runs on the CPU only"),
+    (lambda: profile(start_profile=False).step(), RuntimeError,
+     "For 'profile', it has not been started: call start() first"),
+    (lambda: Profiler(output_path=3), TypeError, "'output_path' must be a string, got 3"),
+    (lambda: Profiler(start_profile=False).analyse("x"), ValueError,
+     "For 'Profiler.analyse', 'offline_path' must be None: traces are written complete"),
+    (lambda: profile(start_profile=False).add_metadata(1, "a"), TypeError,
+     "For 'add_metadata', strings are wanted, got 1 and 'a'"),
+    (lambda: profile(start_profile=False).add_metadata_json("a", "{"), ValueError,
+     "'value' must be JSON, but got '{'"),
 ])
-def test_wrong_arguments(wrong, error):
-    with pytest.raises(error):
+def test_wrong_arguments(wrong, error, text):
+    with pytest.raises(error, match=re.escape(text)):
         wrong()
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from ..ir.graph import Builder, Graph, Node, Value
 from ..ir.op import has_effect, lookup
 from ..ir.types import TensorType
-from ..ops._batching import all_lifted, lifted
+from ..ops.batching import all_lifted, lifted
 
 Values = Sequence[Value]
 Flags = Sequence[bool]

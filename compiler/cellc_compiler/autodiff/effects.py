@@ -12,13 +12,13 @@ from collections.abc import Mapping, Sequence
 from cellc_runtime.records import dataclass
 
 from ..ir.graph import Builder, Graph, Node, Value
-from ..ir.op import has_effect, lookup
+from ..ir.op import has_effect, lookup, run_regions
 from ..passes.base import copy_graph
 from .errors import GradientError
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class SavedResult:
     """A value of a branch that is not computed again.
 
     Attributes:
@@ -36,11 +36,10 @@ def calls(node: Node) -> bool:
     """Whether the host computes something in the node."""
     if lookup(node.op).effect:
         return bool(node.results)
-    regions = node.regions[:1] if node.op == "custom_grad" else node.regions
-    return any(calls(n) for r in regions for n in r.nodes)
+    return any(calls(n) for r in run_regions(node) for n in r.nodes)
 
 
-def keep_calls(node: Node) -> list[Kept]:
+def save_host_results(node: Node) -> list[SavedResult]:
     """Let the branches of a cond (or what is recomputed) give, too, what the host computes in them.
 
     Raises:
@@ -49,8 +48,8 @@ def keep_calls(node: Node) -> list[Kept]:
     if not calls(node):
         return []
     regions = [copy_graph(r) for r in node.regions]
-    kept: list[Kept] = []
-    fresh: list[Kept] = []
+    saved: list[SavedResult] = []
+    fresh: list[SavedResult] = []
     for i, region in enumerate(regions):
         for inner in region.nodes:
             if inner.op in ("scan", "while") and calls(inner):
@@ -58,32 +57,32 @@ def keep_calls(node: Node) -> list[Kept]:
                     "the gradient of a loop in a branch cannot call Python functions again", inner
                 )
             if inner.op in ("cond", "recompute"):
-                keep_calls(inner)
+                save_host_results(inner)
             if not calls(inner):
                 continue
             for v in inner.results:
                 if v in region.outputs:
-                    kept.append(Kept(i, v, region.outputs.index(v)))
+                    saved.append(SavedResult(i, v, region.outputs.index(v)))
                 else:
-                    fresh.append(Kept(i, v, len(node.results) + len(fresh)))
+                    fresh.append(SavedResult(i, v, len(node.results) + len(fresh)))
     for i, region in enumerate(regions):
         b = Builder(region)
         region.outputs += [k.value if k.branch == i else b.zeros_like(k.value) for k in fresh]
     node.regions = tuple(regions)
     node.results += tuple(Value(k.value.type, node, k.result) for k in fresh)
-    return kept + fresh
+    return saved + fresh
 
 
-def take_kept(
-    graph: Graph, kept: Sequence[Kept], branch: int, table: Mapping[Value, Value]
+def use_saved(
+    graph: Graph, saved: Sequence[SavedResult], branch: int, table: Mapping[Value, Value]
 ) -> None:
     """Make what a branch kept further inputs of a graph that holds a copy of it.
 
     Args:
-        graph: gets an input for each of `kept`, those of other branches too.
+        graph: gets an input for each of `saved`, those of other branches too.
         table: the copies of the branch's values.
     """
-    for k in kept:
+    for k in saved:
         if k.branch != branch:
             graph.add_input(k.value.type, f"kept{k.result}")
             continue
@@ -120,7 +119,7 @@ def without_effects(graph: Graph) -> None:
                     )
                 continue
             copies = [copy_graph(r) for r in node.regions]
-            for region in copies[:1] if node.op == "custom_grad" else copies:
+            for region in copies[: len(run_regions(node))]:
                 without_effects(region)
             node.regions = tuple(copies)
         nodes.append(node)

@@ -1,8 +1,8 @@
 """What the backward pass of a `scan` saves, and what it sums after the loop.
 
 A step of the backward loop needs values of the forward step. Whatever is cheap to compute from
-the rows at hand is computed again; what is dear (products, transcendental functions) is given by
-the forward loop as one more output. That is a matter of speed alone: both have the same bits.
+the rows at hand is computed again; what is expensive (products, transcendental functions) is given
+by the forward loop as one more output. That is a matter of speed alone: both have the same bits.
 
 A captured value (a weight) is read by every step, and its cotangent is a sum over steps. Where
 a step contributes a product over rows (`transpose(x) @ dy`) or a sum over rows, the rows of all

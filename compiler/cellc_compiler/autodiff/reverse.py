@@ -22,21 +22,21 @@ from ..ir.graph import Builder, Graph, Node, Value, clone_into
 from ..ir.op import lookup
 from ..ir.types import TensorType, differentiable, seedable
 from ..passes.base import copy_graph
-from .again import compute_again
-from .doubt import (
-    Contributed,
-    Doubts,
-    chosen,
-    contributed,
-    flag,
-    settle_step,
-    settled,
-    sure_results,
+from .checkpointing import CheckpointedLoop
+from .conditional import (
+    IsPresent,
+    Presence,
+    as_flag,
+    guard_contributions,
+    is_present,
+    present_results,
+    select_presence,
+    zeros_if_absent,
 )
-from .effects import Kept, keep_calls, silent, take_kept, without_effects
+from .effects import SavedResult, save_host_results, silent, use_saved, without_effects
 from .errors import GradientError
 from .loops import BackwardLoop, LoopPlan, Origin, Term
-from .unbounded import Walk
+from .recompute import recompute_results
 
 Values = Sequence[Value]
 Cotangents = dict[Value, Value]
@@ -44,7 +44,7 @@ Cotangents = dict[Value, Value]
 
 def reverse(
     b: Builder, nodes: Sequence[Node], cotangents: Cotangents, wanted: Sequence[Value],
-    doubts: Doubts | None = None,
+    presence: Presence | None = None,
 ) -> list[Value | None]:
     """Append to `b` the backward nodes of `nodes`; the cotangents of `wanted` (None: no path).
 
@@ -53,14 +53,14 @@ def reverse(
         nodes: forward nodes in order.
         cotangents: of the results to start from, and of values as gathered so far; updated.
         wanted: values whose cotangents are asked for.
-        doubts: flags of values in doubt; updated. Without them, zeros are given where nothing
-            contributed when it ran.
+        presence: flags of conditional cotangents; updated. Without them, zeros are given where
+            nothing contributed when it ran.
 
     Raises:
         GradientError: an op on the path has no gradient.
     """
-    whole = doubts is None
-    doubts = {} if doubts is None else doubts
+    whole = presence is None
+    presence = {} if presence is None else presence
     active = reached(nodes, wanted)
     start, seeds = len(b.graph.nodes), list(cotangents.values())
     for node in reversed(nodes):
@@ -69,12 +69,12 @@ def reverse(
                    for dy, r in zip(dys, node.results, strict=True)):
             continue
         with b.at(span=node.span, scope=node.scope):
-            _sure_step(b, node, dys, cotangents, active, doubts)
-    compute_again(b, start, nodes, seeds)
+            _guarded_step(b, node, dys, cotangents, active, presence)
+    recompute_results(b, start, nodes, seeds)
     found = [cotangents.get(v) for v in wanted]
-    if not whole or not doubts:
+    if not whole or not presence:
         return found
-    return [settled(b, v, doubts.get(w)) for v, w in zip(found, wanted, strict=True)]
+    return [zeros_if_absent(b, v, presence.get(w)) for v, w in zip(found, wanted, strict=True)]
 
 
 def reached(nodes: Sequence[Node], wanted: Sequence[Value]) -> set[Value]:
@@ -87,23 +87,23 @@ def reached(nodes: Sequence[Node], wanted: Sequence[Value]) -> set[Value]:
     return active
 
 
-def _sure_step(
+def _guarded_step(
     b: Builder, node: Node, dys: list[Value | None], cotangents: Cotangents, active: set[Value],
-    doubts: Doubts,
+    presence: Presence,
 ) -> None:
-    """`_step`, with what the run decides on kept apart; see `doubt`."""
+    """`_step`, with conditional contributions kept apart; see `conditional`."""
     special = _REGION_RULES.get(node.op)
-    if special is None and not doubts:
+    if special is None and not presence:
         _step(b, node, dys, cotangents, active)
         return
-    dys, some = sure_results(b, node, dys, doubts)
+    dys, some = present_results(b, node, dys, presence)
     before = {v: cotangents.get(v) for v in node.operands}
     found: Mapping[Value, Value] = {}
     if special is None:
         _step(b, node, dys, cotangents, active)
     else:
         found = special(b, node, dys, cotangents, active)
-    settle_step(b, cotangents, before, some, found, doubts)
+    guard_contributions(b, cotangents, before, some, found, presence)
 
 
 def _step(
@@ -115,8 +115,8 @@ def _step(
             if not any(differentiable(v.type) for v in node.operands if v in active):
                 return  # a function of integers that jumps
             raise GradientError(
-                op.why_not.format(**node.attrs) or f"{node.op} is not differentiable", node
-            )
+                op.no_gradient_reason.format(**node.attrs)
+                or f"{node.op} is not differentiable", node)
         _through_expansion(b, node, dys, cotangents, active)
         return
     try:
@@ -183,51 +183,51 @@ def _first_places(values: Values) -> list[int]:
 
 def _cond_rule(
     b: Builder, node: Node, dys: list[Value | None], cotangents: Cotangents, active: set[Value]
-) -> Doubts:
+) -> Presence:
     captures = node.operands[1:]
     same = _first_places(captures)
     slots = [i for i, v in enumerate(captures) if v in active and same[i] == i]
     results = [i for i, dy in enumerate(dys) if dy is not None]
     given = [dy for dy in dys if dy is not None]
     before = [start_cotangent(b, cotangents, captures[i]) for i in slots]
-    kept = keep_calls(node)
-    backward = [_backward_region(region, slots, results, same, kept, i)
+    saved = save_host_results(node)
+    backward = [_backward_region(region, slots, results, same, saved, i)
                 for i, region in enumerate(node.regions)]
     operands = [node.operands[0], *dict.fromkeys(captures), *given, *before]
-    operands += [node.results[k.result] for k in kept]
+    operands += [node.results[k.result] for k in saved]
     return _branched(b, node.operands[0], operands, backward, [captures[i] for i in slots],
                      cotangents)
 
 
 def _branched(
-    b: Builder, pred: Value, operands: Values, branches: Sequence[tuple[Graph, list[Contributed]]],
+    b: Builder, pred: Value, operands: Values, branches: Sequence[tuple[Graph, list[IsPresent]]],
     wanted: Values, cotangents: Cotangents,
-) -> Doubts:
+) -> Presence:
     """A cond of backward regions, which give the cotangents of `wanted`; the flags of those."""
     answers = list(zip(*(c for _, c in branches), strict=True))
     open_ = [i for i, pair in enumerate(answers) if not all(isinstance(a, bool) for a in pair)]
     for graph, found in branches:
-        graph.outputs += [flag(Builder(graph), found[i]) for i in open_]
+        graph.outputs += [as_flag(Builder(graph), found[i]) for i in open_]
     new = b.node("cond", operands, {}, [graph for graph, _ in branches]).results
-    flags: dict[int, Contributed] = dict(zip(open_, new[len(wanted):], strict=True))
-    doubts: Doubts = {}
+    flags: dict[int, IsPresent] = dict(zip(open_, new[len(wanted):], strict=True))
+    presence: Presence = {}
     for i, (v, grad) in enumerate(zip(wanted, new, strict=False)):
-        answer = flags[i] if i in flags else chosen(b, pred, *answers[i])
+        answer = flags[i] if i in flags else select_presence(b, pred, *answers[i])
         if answer is False:
             continue
         cotangents[v] = grad
         if answer is not True:
-            doubts[v] = answer
-    return doubts
+            presence[v] = answer
+    return presence
 
 
 def _backward_region(
     region: Graph, slots: Sequence[int], results: Sequence[int], same: Sequence[int],
-    kept: Sequence[Kept] = (), branch: int = 0,
-) -> tuple[Graph, list[Contributed]]:
+    saved: Sequence[SavedResult] = (), branch: int = 0,
+) -> tuple[Graph, list[IsPresent]]:
     """Inputs, cotangents of some results, cotangents so far of some inputs -> the latter's sums.
 
-    With `kept`, further inputs are those values, of which the ones of `branch` are used. The
+    With `saved`, further inputs are those values, of which the ones of `branch` are used. The
     region's inputs at `same` places (see `_first_places`) are one input.
 
     Returns:
@@ -240,7 +240,7 @@ def _backward_region(
     before = [graph.add_input(region.inputs[i].type, f"before{i}") for i in slots]
     outputs, table = clone_into(b, region, args)
     forward = list(graph.nodes)
-    take_kept(graph, kept, branch, table)
+    use_saved(graph, saved, branch, table)
     without_effects(graph)
     return graph, _sums(b, forward, [outputs[i] for i in results], dys, [args[i] for i in slots],
                         before)
@@ -249,28 +249,28 @@ def _backward_region(
 def _sums(
     b: Builder, forward: Sequence[Node], outputs: Values, dys: Values, wanted: Values,
     before: Values,
-) -> list[Contributed]:
+) -> list[IsPresent]:
     """Complete a backward region: it gives the cotangents of `wanted`, `before` at first.
 
     Returns:
         To which of them it contributes.
     """
     cotangents: Cotangents = dict(zip(wanted, before, strict=True))
-    doubts: Doubts = dict.fromkeys(wanted, b.literal(False, dtypes.bool_))
+    presence: Presence = dict.fromkeys(wanted, b.literal(False, dtypes.bool_))
     for output, dy in zip(outputs, dys, strict=True):
-        _give(b, cotangents, output, dy, doubts)
-    grads = reverse(b, forward, cotangents, wanted, doubts)
+        _give(b, cotangents, output, dy, presence)
+    grads = reverse(b, forward, cotangents, wanted, presence)
     b.graph.outputs = [v for v in grads if v is not None]
-    return [contributed(v, old, new, doubts)
+    return [is_present(v, old, new, presence)
             for v, old, new in zip(wanted, before, grads, strict=True)]
 
 
 def _give(
-    b: Builder, cotangents: Cotangents, value: Value, grad: Value, doubts: Doubts
+    b: Builder, cotangents: Cotangents, value: Value, grad: Value, presence: Presence
 ) -> None:
-    """Add a contribution that is sure."""
+    """Add a contribution that is present."""
     accumulate(b, cotangents, value, grad)
-    doubts.pop(value, None)
+    presence.pop(value, None)
 
 
 def _shared_inputs(graph: Graph, region: Graph, same: Sequence[int]) -> list[Value]:
@@ -284,7 +284,7 @@ def _shared_inputs(graph: Graph, region: Graph, same: Sequence[int]) -> list[Val
 
 def _custom_rule(
     b: Builder, node: Node, dys: list[Value | None], cotangents: Cotangents, active: set[Value]
-) -> Doubts:
+) -> Presence:
     given = [zero_cotangent(b, dy, r) for dy, r in zip(dys, node.results, strict=True)]
     grads, _ = clone_into(b, node.regions[1], [*node.operands, *node.results, *given])
     for i, (operand, grad) in enumerate(zip(node.operands, grads, strict=True)):
@@ -295,13 +295,13 @@ def _custom_rule(
 
 def _given_rule(
     b: Builder, node: Node, dys: list[Value | None], cotangents: Cotangents, active: set[Value]
-) -> Doubts:
+) -> Presence:
     """To one of the values as the run decides; nothing to the other."""
     condition, *values = node.operands
     (dy,) = dys
     assert dy is not None
     nothing = b.broadcast_to(b.literal(-0.0, dy.dtype), shape=dy.type.shape)
-    found: Doubts = {}
+    found: Presence = {}
     for v, pair in zip(values, ((dy, nothing), (nothing, dy)), strict=True):
         if v in active:
             accumulate(b, cotangents, v, b.given(condition, *pair))
@@ -311,13 +311,13 @@ def _given_rule(
 
 def _recompute_rule(
     b: Builder, node: Node, dys: list[Value | None], cotangents: Cotangents, active: set[Value]
-) -> Doubts:
+) -> Presence:
     """Compute the region again, from its operands once the results' cotangents are known.
 
     So nothing in the region lives from the forward to the backward part. Contributions are added
     one by one to the cotangents that came from after the region, as if it were not there.
     """
-    kept = keep_calls(node)
+    saved = save_host_results(node)
     same = _first_places(node.operands)
     slots = [i for i, v in enumerate(node.operands) if v in active and same[i] == i]
     results = [i for i, dy in enumerate(dys) if dy is not None]
@@ -325,9 +325,9 @@ def _recompute_rule(
     before = {i: cotangents[v] for i, v in enumerate(node.operands) if i in slots
               and v in cotangents}
     graph, reached, open_ = recomputed(
-        node.regions[0], slots, results, tuple(before), kept, same)
+        node.regions[0], slots, results, tuple(before), saved, same)
     again = [b.after(v, *given) for v in dict.fromkeys(node.operands)]
-    stored = [node.results[k.result] for k in kept]
+    stored = [node.results[k.result] for k in saved]
     out, _ = clone_into(b, graph, [*again, *given, *before.values(), *stored])
     cotangents.update((node.operands[i], grad) for i, grad in zip(reached, out, strict=False))
     return {node.operands[i]: v for i, v in zip(open_, out[len(reached):], strict=True)}
@@ -335,7 +335,7 @@ def _recompute_rule(
 
 def recomputed(
     region: Graph, slots: Sequence[int], results: Sequence[int], before: Sequence[int],
-    kept: Sequence[Kept], same: Sequence[int],
+    saved: Sequence[SavedResult], same: Sequence[int],
 ) -> tuple[Graph, list[int], list[int]]:
     """Inputs, cotangents of some results, those so far of some inputs, kept values -> the sums.
 
@@ -347,7 +347,7 @@ def recomputed(
 
     Returns:
         The graph, of which inputs its outputs are the cotangents, and for which of them flags
-        follow (see `doubt`).
+        follow (see `conditional`).
     """
     graph = Graph(region.name + "_grad")
     b = Builder(graph)
@@ -356,25 +356,25 @@ def recomputed(
     had = [graph.add_input(region.inputs[i].type, f"before{i}") for i in before]
     outputs, table = clone_into(b, region, args)
     forward = list(graph.nodes)
-    take_kept(graph, kept, 0, table)
+    use_saved(graph, saved, 0, table)
     without_effects(graph)
     cotangents: Cotangents = {args[i]: v for i, v in zip(before, had, strict=True)}
-    doubts: Doubts = dict.fromkeys((args[i] for i in before), b.literal(False, dtypes.bool_))
+    presence: Presence = dict.fromkeys((args[i] for i in before), b.literal(False, dtypes.bool_))
     for i, dy in zip(results, dys, strict=True):
-        _give(b, cotangents, outputs[i], dy, doubts)
-    grads = reverse(b, forward, cotangents, [args[i] for i in slots], doubts)
+        _give(b, cotangents, outputs[i], dy, presence)
+    grads = reverse(b, forward, cotangents, [args[i] for i in slots], presence)
     old = dict(zip(before, had, strict=True))
-    found = [(i, v, contributed(args[i], old.get(i), v, doubts))
+    found = [(i, v, is_present(args[i], old.get(i), v, presence))
              for i, v in zip(slots, grads, strict=True)]
     given = [(i, v) for i, v, answer in found if v is not None and answer is not False]
-    unsure = [(i, answer) for i, _, answer in found if not isinstance(answer, bool)]
-    graph.outputs = [*(v for _, v in given), *(v for _, v in unsure)]
-    return graph, [i for i, _ in given], [i for i, _ in unsure]
+    conditional = [(i, answer) for i, _, answer in found if not isinstance(answer, bool)]
+    graph.outputs = [*(v for _, v in given), *(v for _, v in conditional)]
+    return graph, [i for i, _ in given], [i for i, _ in conditional]
 
 
 def _scan_rule(
     b: Builder, node: Node, dys: list[Value | None], cotangents: Cotangents, active: set[Value]
-) -> Doubts:
+) -> Presence:
     """Walk the steps backwards over what the forward loop saved; see `loops`."""
     n, k, length = (node.attrs[a] for a in ("carried", "sequences", "length"))
     limit = node.operands[n + k : n + k + node.attrs["limited"]]
@@ -551,7 +551,7 @@ def _reaching(body: Graph, n: int, floats: tuple[int, ...], seeded: tuple[int, .
 
 def _while_rule(
     b: Builder, node: Node, dys: list[Value | None], cotangents: Cotangents, active: set[Value]
-) -> Doubts:
+) -> Presence:
     """Count the trips, walk them backwards but for the first (see `unbounded`), then the first.
 
     The first step reads the values that enter the loop, which other nodes and the other steps
@@ -577,7 +577,7 @@ def _while_rule(
     grads = [zero_cotangent(b, dys[i], node.results[i]) for i in floats]
     grads += [start_cotangent(b, cotangents if same[i] == i else {}, captures[i]) for i in caps]
     rest = b.maximum(b.sub(trips, b.literal(1, dtypes.int64)), b.literal(0, dtypes.int64))
-    grads = Walk(body, back).run(b, rest, entered, captures, grads)
+    grads = CheckpointedLoop(body, back).run(b, rest, entered, captures, grads)
     gathered = dict(cotangents)
     for i, grad in zip(caps, grads[split:], strict=True):
         if same[i] == i:
@@ -602,7 +602,7 @@ def _first_inputs(body: Graph, n: int) -> Graph:
 
 def _first_step(
     body: Graph | None, operands: Values, wanted: Values, floats: Sequence[int], dys: Values
-) -> tuple[Graph, list[Contributed]]:
+) -> tuple[Graph, list[IsPresent]]:
     """The backward part of the first step of a loop (no step: `body` is None).
 
     It takes the distinct operands, cotangents of what the step gives and those so far of
@@ -642,7 +642,7 @@ def _count_trips(b: Builder, node: Node, n: int) -> Value:
 
 
 _REGION_RULES: Mapping[
-    str, Callable[[Builder, Node, list[Value | None], Cotangents, set[Value]], Doubts]
+    str, Callable[[Builder, Node, list[Value | None], Cotangents, set[Value]], Presence]
 ] = {"cond": _cond_rule, "custom_grad": _custom_rule, "given": _given_rule,
      "recompute": _recompute_rule, "scan": _scan_rule, "while": _while_rule}
 

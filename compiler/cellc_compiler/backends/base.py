@@ -24,7 +24,7 @@ from ..ir.graph import Graph
 if TYPE_CHECKING:
     from ..lower.instructions import Call, Callback, Copy
     from ..lower.kernel import Kernel
-    from ..lower.lowered import KeptBlock, Lowered
+    from ..lower.lowered import Lowered, PrecomputedBlock
     from ..lower.machine import Machine
     from ..passes.base import Pass
 
@@ -37,14 +37,14 @@ class Rules(Generic[R]):
 
     Args:
         backend: whose rules they are.
-        package: its modules are imported at the first question.
+        package: its modules are imported at the first question; None: whoever asks has imported
+            those that fill it.
     """
 
-    def __init__(self, backend: str, package: str) -> None:
+    def __init__(self, backend: str, package: str | None = None) -> None:
         self.backend = backend
         self._package = package
         self._rules: dict[str, R] = {}
-        self._loaded = False
 
     def lowers(self, op: str) -> Callable[[F], F]:
         """Decorator: the rule of an op.
@@ -62,11 +62,10 @@ class Rules(Generic[R]):
 
     def find(self, op: str) -> R | None:
         """The rule of an op, or None."""
-        if not self._loaded:
-            package = import_module(self._package)
-            for info in pkgutil.iter_modules(package.__path__, self._package + "."):
+        if self._package is not None:
+            package, self._package = import_module(self._package), None
+            for info in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
                 import_module(info.name)
-            self._loaded = True
         return self._rules.get(op)
 
     def ops(self) -> list[str]:
@@ -75,14 +74,14 @@ class Rules(Generic[R]):
         return sorted(self._rules)
 
 
-RECORD = 40
+RECORD_BYTES = 40
 """Bytes of a record: call, task (-1: the whole call), start and end in ticks of a clock, and a
 number that tells threads apart, each an int64. Before the first record is their number, in as many
 bytes."""
 
 
 @dataclass(frozen=True, slots=True)
-class Recording:
+class ProfileLayout:
     """A function that records when kernels run, and what is needed to read it.
 
     Attributes:
@@ -109,16 +108,16 @@ class Built:
 
     image: Image
     kernels: int
-    recording: Recording | None = None
+    profile: ProfileLayout | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Sized:
+class ShapePolymorphic:
     """The code of an elementwise op for any sizes.
 
     Attributes:
         image: the code; it reads rows and columns where constants are otherwise.
-        sizes: the stand-ins, so laid out.
+        sizes: the placeholders, so laid out.
         cost: estimated cycles of an element.
     """
 
@@ -136,15 +135,15 @@ class Build(Protocol):
     def watch(self, say: Callable[[int, int], None]) -> None:
         """Call `say` with how many kernels are made, of how many, whenever it changes."""
 
-    def finish(self, lowered: Lowered, record_behind: int | None = None) -> Built:
+    def finish(self, lowered: Lowered, profile_behind: int | None = None) -> Built:
         """The code of a lowered graph whose buffers have their places.
 
         Args:
             record_behind: make it record, behind so many bytes of temporaries.
         """
 
-    def block_key(self, block: KeptBlock, slot: int) -> tuple[bytes, bool]:
-        """Bytes that say what fills a block of what is kept (in `slot`), whatever else the program
+    def block_key(self, block: PrecomputedBlock, slot: int) -> tuple[bytes, bool]:
+        """Bytes that say what fills a precomputed block (in `slot`), whatever else the program
         does, and whether the constants are read for it."""
 
 
@@ -194,9 +193,9 @@ class Backend(ABC):
     def build(self, target: Target) -> AbstractContextManager[Build]:
         """Begin to compile a program; leaving the context ends what still runs."""
 
-    def sized(self, graph: Graph, target: Target) -> Sized | None:
-        """The code of an optimized graph of stand-in sizes (`lower/sizes.py`) for any sizes; None
-        if there is none."""
+    def shape_polymorphic(self, graph: Graph, target: Target) -> ShapePolymorphic | None:
+        """The code for any sizes of an optimized graph of placeholder sizes
+        (`lower/placeholder_sizes.py`); None if there is none."""
         return None
 
     def release(self) -> None:  # noqa: B027

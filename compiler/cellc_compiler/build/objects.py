@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cellc_runtime import cache as disk
-from cellc_runtime.abi import AHEAD, FIRST_CALLBACK, MAIN, WIN64
+from cellc_runtime.abi import FIRST_CALLBACK, MAIN, PRECOMPUTE, WIN64
 from cellc_runtime.image import Image
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.target import Target
 
 from .abi import PLACEHOLDER
-from .crew import Crew, WorkerError
+from .compile_pool import CompilePool, WorkerError
 from .emit import OPTIONS, EmitError, emit_object
 from .link import LinkInput, link
 from .llvm_version import llvm_version
@@ -38,7 +38,7 @@ def object_key(text: str, target: Target) -> str:
     )
 
 
-_EXPORTS = (MAIN, AHEAD, AHEAD + WIN64)
+_EXPORTS = (MAIN, PRECOMPUTE, PRECOMPUTE + WIN64)
 """What the module of `cellc_main` may define for others."""
 
 
@@ -105,17 +105,17 @@ class Builder:
         self._keys: dict[str, str] = {}
         self._objects: dict[str, bytes] = {}
         self._say: Callable[[int, int], None] | None = None
-        self._crew = Crew(
+        self._pool = CompilePool(
             target, jobs or compile_jobs(),
             lambda text: _compile_here(text, target), self._keep,
         )
 
     def __enter__(self) -> Builder:
-        self._crew.__enter__()
+        self._pool.__enter__()
         return self
 
     def __exit__(self, *args: object) -> None:
-        self._crew.__exit__(*args)
+        self._pool.__exit__(*args)
 
     def add(self, text: str) -> None:
         """An object of `text` will be asked for."""
@@ -124,7 +124,7 @@ class Builder:
         key = self._keys[text] = object_key(text, self._target)
         found = self._store.get(key)
         if found is None:
-            self._crew.add(text)
+            self._pool.add(text)
         else:
             self._objects[text] = found
 
@@ -142,7 +142,7 @@ class Builder:
         for text in texts:
             self.add(text)
         try:
-            self._crew.finish()
+            self._pool.finish()
         except WorkerError as error:
             raise _bug(error.text, self._target, error.reason) from None
         return [self._objects[text] for text in texts]

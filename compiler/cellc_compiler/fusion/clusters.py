@@ -26,7 +26,7 @@ from ..loops.build import (
     piece,
 )
 from . import regroup
-from .structure import Structures
+from .value_numbering import ValueNumbers
 
 SERIAL_LIMIT = 1 << 15
 """Elements above which a nest must have several rows to be worth fusing into a reduction."""
@@ -75,7 +75,7 @@ class Cluster:
     ancestors: int = 0
     before: dict[int, Cluster] = field(default_factory=dict)
     after: dict[int, Cluster] = field(default_factory=dict)
-    structure: int = -1
+    value_number: int = -1
     order: dict[Node, int] = field(default_factory=dict)
     builder: NestBuilder | None = None
 
@@ -115,7 +115,7 @@ class Fuser:
         self.cluster_of: dict[Node, Cluster] = {}
         self.clusters: list[Cluster] = []
         self.readers: dict[Value, dict[int, Cluster]] = {}
-        self.structures = Structures(self.inline)
+        self.value_numbers = ValueNumbers(self.inline)
         self.seen_through: dict[Node, tuple[Value, ...]] = {}
         self.built: dict[Hashable, bool] = {}
         self.depth: dict[Value, int] = {}
@@ -149,7 +149,7 @@ class Fuser:
         if node.op == "after":  # what is read again much later must not be copied
             return node.operands[0] not in self.inline and node.result not in self.results \
                 and any(not fusable(u) for u in self.users.get(node.result, []))
-        if not lookup(node.op).renames:
+        if not lookup(node.op).may_alias:
             return False
         source = node.operands[0].node
         if node.result in self.results:  # its buffer may be that of a kernel's result
@@ -269,13 +269,13 @@ class Fuser:
                     continue
                 fit = self._fits(node, own, cluster, producers)
                 if fit is not None:
-                    home, (home.domain, home.structure) = cluster, fit
+                    home, (home.domain, home.value_number) = cluster, fit
                     break
         if home is None:
             home = Cluster(len(self.clusters), own)
             self.clusters.append(home)
             if own is not None:
-                home.structure = self.structures.of(node, {})
+                home.value_number = self.value_numbers.of(node, {})
         home.order[node] = len(home.nodes)
         home.nodes.append(node)
         self.cluster_of[node] = home
@@ -321,14 +321,14 @@ class Fuser:
             return None  # something between them would make a cycle
         if self._chain(node, cluster) > LONGEST:
             return None
-        step = self.structures.of(node, cluster.order)
-        structure = self.structures.number((cluster.structure, step))
-        found = self.built.get((domain, structure))
+        step = self.value_numbers.of(node, cluster.order)
+        value_number = self.value_numbers.number((cluster.value_number, step))
+        found = self.built.get((domain, value_number))
         if found is None:
-            found = self.built[domain, structure] = self._try(node, cluster, domain)
+            found = self.built[domain, value_number] = self._try(node, cluster, domain)
         elif found:
             cluster.builder = None  # it does not know the node
-        return (domain, structure) if found else None
+        return (domain, value_number) if found else None
 
     def _try(self, node: Node, cluster: Cluster, domain: Domain) -> bool:
         """Build the node's expression over the domain; whether it has one."""
@@ -350,7 +350,7 @@ class Fuser:
     def builds(self, nodes: Sequence[Node], domain: Domain) -> bool:
         """Whether nodes, of which some may have become inline, can be one nest."""
         members = {n: i for i, n in enumerate(n for n in nodes if n.result not in self.inline)}
-        key = domain, tuple([self.structures.of(n, members) for n in members])
+        key = domain, tuple([self.value_numbers.of(n, members) for n in members])
         found = self.built.get(key)
         if found is None:
             builder = NestBuilder(domain, members, self.inline)

@@ -364,7 +364,7 @@ class Ratio:
         self.op = op
         self.args = args
 
-    def _with(op: str, swapped: bool = False) -> Any:  # type: ignore[misc]
+    def _with(op: str, swapped: bool = False) -> Any:  # type: ignore[misc]  # no method: it makes them
         def apply(self: Ratio, other: Any) -> Any:
             if not _is_number(other):
                 return NotImplemented

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from enum import Enum
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -86,6 +87,15 @@ def attrs_key(attrs: Mapping[str, Attr]) -> tuple[Hashable, ...]:
                   for k, v in attrs.items()])
 
 
+class Reuse(Enum):
+    """Whether what a kernel makes of a value first (a packed matrix) serves others: no, further
+    kernels of a run (`SHARED`), or every call or trip of a loop (`FROZEN`)."""
+
+    NONE = 0
+    SHARED = 1
+    FROZEN = 2
+
+
 @dataclass(slots=True, eq=False)
 class Value:
     """A tensor: a graph input, or a result of a node."""
@@ -96,6 +106,8 @@ class Value:
     name: str = ""
     kind: str = "value"
     """`"input"`, `"param"` or `"state"` for graph inputs; `"value"` for results."""
+    reuse: Reuse = Reuse.NONE
+    """Noted by lowering; `NONE` before."""
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -19,8 +19,8 @@ from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass, field
 
-from .graph import Builder, Node, Value
-from .rows import RowRule
+from .batch_axis import BatchAxisRule
+from .graph import Builder, Graph, Node, Value
 from .types import TensorType
 
 if TYPE_CHECKING:
@@ -88,6 +88,18 @@ class Op:
     """Accepted element types of the first operand."""
     effect: ClassVar[bool] = False
     """Kept even if no result is used; never merged (host callbacks)."""
+    unique: ClassVar[bool] = False
+    """Never merged with an equal one."""
+    may_fail: ClassVar[bool] = False
+    """A run may end at it with an error."""
+    inlined: ClassVar[bool] = False
+    """Runs as its first region, which the pass `expand` puts in its place."""
+    gradient_regions: ClassVar[int] = 0
+    """How many of its regions, the last ones, only a gradient looks at: they run nowhere."""
+    commutative: ClassVar[bool] = False
+    """Its two operands may change places."""
+    leading_size: ClassVar[str] = ""
+    """The attribute whose first entry is the size of the result's first axis."""
     amp: ClassVar[str] = "promote"
     """Mixed-precision class: `"low"` (wants float16), `"high"` (wants float32), `"promote"`."""
     cost: ClassVar[Cost] = "moderate"
@@ -96,7 +108,7 @@ class Op:
     exact: ClassVar[bool] = False
     """IEEE 754 or integer arithmetic defines every bit, so that `reference` gives those of the
     kernels: constants may be folded."""
-    renames: ClassVar[bool] = False
+    may_alias: ClassVar[bool] = False
     """The result may be another name of the operand's memory."""
     opaque: ClassVar[bool] = False
     """Computed from whole operands, by a rule that each back end has for it: it does not fuse."""
@@ -104,7 +116,7 @@ class Op:
     """Each element of the only result follows from those that the operands, broadcast, have at its
     place, and from no size: PyNative compiles the op once for all shapes."""
     differentiable: ClassVar[bool] = True
-    why_not: ClassVar[str] = ""
+    no_gradient_reason: ClassVar[str] = ""
     """What the error says when a gradient of an op that is not differentiable is asked for; a
     format of its attributes."""
     function: ClassVar[str | None] = None
@@ -120,7 +132,7 @@ class Op:
     """Each element of the result is a sum of products of elements of the operands, none of them
     taken away: the reference on absolute values says how much was summed (`as_sum`)."""
 
-    jumps: ClassVar[bool] = False
+    discontinuous: ClassVar[bool] = False
     """The result jumps where the rounding of an inner step decides: it is judged by a reference on
     operands of their own type, for a wider one decides otherwise."""
 
@@ -162,17 +174,21 @@ class Op:
     """`expand(b, *operands, **attrs)`: the composition, built with `b`."""
 
     batch: Callable[..., Any] | None = None
-    """`batch(b, node, operands, mapped, n)`: the op on `n` examples; see `ops/_batching.py`.
+    """`batch(b, node, operands, mapped, n)`: the op on `n` examples; see `ops/batching.py`.
     Without it a composition is expanded, and anything else runs in a loop over the examples."""
 
     flops: Callable[[Node], int] | None = None
     """`flops(node)`: the operations of a contraction (a multiplication and an addition are two)."""
+    weight_axes: Callable[[Node], tuple[int, int] | None] | None = None
+    """`weight_axes(node)`: of a contraction of data with weights, along which axis of the result
+    and which axis of the weights (its second operand) the outputs lie; None: this one has no
+    weights."""
     simplify: Callable[[Builder, Node], Value | None] | None = None
     """`simplify(b, node)`: an equal value that is simpler, to the bit, or None; see
     `ops/_identities.py`."""
-    rows: RowRule | None = None
-    """`rows(marks, node)`: where the rows of a batch lie in the results if each is treated on its
-    own; see `ir/rows.py`. None: the op mixes them."""
+    batch_axis: BatchAxisRule | None = None
+    """`batch_axis(marks, node)`: along which axis of the results the examples of a batch lie if
+    each is treated on its own; see `ir/batch_axis.py`. None: the op mixes them."""
 
     # --- derived --------------------------------------------------------------------------------
 
@@ -246,11 +262,14 @@ def lookup(name: str) -> Op:
     return found
 
 
+def run_regions(node: Node) -> tuple[Graph, ...]:
+    """The regions of a node that run (autodiff copies the others where they are used)."""
+    return node.regions[: len(node.regions) - lookup(node.op).gradient_regions]
+
+
 def has_effect(node: Node) -> bool:
     """Whether the node, or one inside it, has an effect (calls the host)."""
-    # (The gradient graph of a custom_grad runs nowhere: autodiff copies it where it is used.)
-    regions = node.regions[:1] if node.op == "custom_grad" else node.regions
-    return lookup(node.op).effect or any(has_effect(n) for r in regions for n in r.nodes)
+    return lookup(node.op).effect or any(has_effect(n) for r in run_regions(node) for n in r.nodes)
 
 
 def all_ops() -> Iterator[Op]:

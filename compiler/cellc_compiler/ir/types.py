@@ -6,7 +6,7 @@ use plain arithmetic and comparison and so work on both.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import reduce
 from operator import mul
 
@@ -33,7 +33,7 @@ class TensorType:
     @property
     def dims(self) -> tuple[int, ...]:
         """The shape, its symbolic dimensions taken for the ints they behave as."""
-        return self.shape  # type: ignore[return-value]
+        return self.shape  # type: ignore[return-value]  # a Dim behaves as an int
 
     @property
     def is_static(self) -> bool:
@@ -106,10 +106,10 @@ def broadcast_all(*shapes: Shape) -> tuple[int, ...]:
     out: Shape = ()
     for shape in shapes:
         out = broadcast_shapes(out, shape)
-    return out  # type: ignore[return-value]
+    return out  # type: ignore[return-value]  # a Dim behaves as an int
 
 
-def show_shape(shape: Shape) -> str:
+def show_shape(shape: Sequence[object]) -> str:
     """A shape as Python prints a tuple."""
     return "(" + ", ".join(str(d) for d in shape) + ("," if len(shape) == 1 else "") + ")"
 

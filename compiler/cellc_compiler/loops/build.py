@@ -224,7 +224,7 @@ class NestBuilder:
 
     def _named(self, value: Value) -> Value:
         """The value whose memory another name may stand for."""
-        while value.node is not None and lookup(value.node.op).renames and (
+        while value.node is not None and lookup(value.node.op).may_alias and (
                 value.node not in self.members and value not in self.inline):
             value = value.node.operands[0]
         return value

@@ -97,6 +97,14 @@ class Nest:
             for reduce in phase.reduces:
                 yield reduce.value
 
+    def chains(self, phase: Phase, lanes: int) -> int:
+        """Partial results of each of the phase's reductions, `lanes` being those of a vector of
+        `accumulate`: element i of the last loop is taken into number i % chains, in order, and at
+        the end number i with i + chains / 2, by halves. The bits of a sum follow from it."""
+        if self.mode == "column" or not phase.reduces:
+            return 1
+        return lanes * (2 if phase.loops[-1].extent >= 2 * lanes else 1)
+
 
 def walk(roots: Sequence[Expr]) -> Iterator[Expr]:
     """Every expression below `roots` once, arguments first."""

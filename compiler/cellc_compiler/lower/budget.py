@@ -62,14 +62,14 @@ class Trial:
 
     Attributes:
         how: in words.
-        kept_bytes: of the forward values that live until the backward part reads them.
+        saved_bytes: of the forward values that live until the backward part reads them.
         flops: about how many operations are repeated.
         arena_bytes: the planned peak of temporaries.
         cycles: about how many processor cycles a whole call takes.
     """
 
     how: str
-    kept_bytes: int
+    saved_bytes: int
     flops: int
     arena_bytes: int
     cycles: float
@@ -82,15 +82,15 @@ class Plan:
     Attributes:
         budget: bytes.
         trials: without recomputation, then with more and more; one of them is `chosen`.
-        kept, again: the forward values that are kept and computed again.
+        saved, recomputed: the forward values that are saved and computed again.
         before, after: bytes of temporaries over the course of a call, without and with it.
     """
 
     budget: int
     trials: Sequence[Trial]
     chosen: Trial
-    kept: Sequence[Row] = ()
-    again: Sequence[Row] = ()
+    saved: Sequence[Row] = ()
+    recomputed: Sequence[Row] = ()
     before: Sequence[int] = ()
     after: Sequence[int] = ()
 
@@ -98,8 +98,8 @@ class Plan:
         """For the cache."""
         return json.dumps({
             "budget": self.budget, "trials": [_fields(t) for t in self.trials],
-            "chosen": _fields(self.chosen), "kept": [_fields(r) for r in self.kept],
-            "again": [_fields(r) for r in self.again], "before": list(self.before),
+            "chosen": _fields(self.chosen), "saved": [_fields(r) for r in self.saved],
+            "recomputed": [_fields(r) for r in self.recomputed], "before": list(self.before),
             "after": list(self.after),
         }).encode()
 
@@ -113,7 +113,7 @@ def plan_from_bytes(data: bytes) -> Plan:
     found: Mapping[str, Any] = json.loads(data)
     return Plan(
         found["budget"], [Trial(**t) for t in found["trials"]], Trial(**found["chosen"]),
-        [Row(**r) for r in found["kept"]], [Row(**r) for r in found["again"]],
+        [Row(**r) for r in found["saved"]], [Row(**r) for r in found["recomputed"]],
         found["before"], found["after"],
     )
 
@@ -133,7 +133,7 @@ def choose(
     """The graph after all passes with the least recomputation that fits into `budget` bytes.
 
     Args:
-        before: the passes after which it is chosen (`pipeline.with_turns`).
+        before: the passes after which it is chosen (`pipeline.keeping_cotangents`).
         after: those that choose for the target, when it has been.
         machine: what is lowered for.
 
@@ -159,7 +159,7 @@ def choose(
                 trials[i] = trials.get(i) or _try(whole, after, machine, ways[i]).trial
             raise _too_small(graph.name, budget, list(trials.values()))
     plan = Plan(budget, [trials[i] for i in sorted(trials)], found.trial,
-                _rows(found.outcome.kept), _rows(found.outcome.again),
+                _rows(found.outcome.saved), _rows(found.outcome.recomputed),
                 first.timeline, found.timeline)
     return found.graph, plan
 
@@ -176,7 +176,7 @@ def _try(
     lowered = lowering.lower(base.copy_graph(graph), machine)  # (which may mark values)
     buffers = [b for b in lowered.buffers if b.first >= 0]
     cycles = sum(i.kernel.cost for i in walk(lowered.instructions) if isinstance(i, Call))
-    trial = Trial(_in_words(choice), sum(i.nbytes for i in outcome.kept), outcome.flops,
+    trial = Trial(_in_words(choice), sum(i.nbytes for i in outcome.saved), outcome.flops,
                   memory.plan(buffers), cycles)
     return _Tried(graph, outcome, trial, memory.timeline(buffers, STEPS))
 

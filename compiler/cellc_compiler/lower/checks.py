@@ -9,12 +9,13 @@ from cellc_runtime.dtypes import DType
 from cellc_runtime.program import Message, Shown
 
 from ..ir.graph import Node
+from ..ir.op import lookup
 
 
 def can_fail(node: Node) -> bool:
     """Whether the node, or one inside it, may end the call with an error."""
     inside = (n for r in node.regions for n in r.nodes)
-    return node.op in ("check", "host_call") or any(map(can_fail, inside))
+    return lookup(node.op).may_fail or any(map(can_fail, inside))
 
 
 def bounds(dtype: DType, low: int, high: int) -> tuple[int, int] | None:

@@ -13,23 +13,23 @@ from typing import Any
 import numpy as np
 
 from ..fusion.clusters import Cluster, Schedule, as_group, fuse
-from ..ir.graph import Graph, Node, Value, attrs_key
+from ..ir.graph import Graph, Node, Reuse, Value, attrs_key
 from ..loops.build import build_nest
 from ..loops.expr import Access, Expr
 from ..loops.nest import Nest, walk
 from ..loops.reuse import keep_expensive
 from . import checks
-from .ahead import FROZEN, packs_apart
-from .alike import Laid, Made, Placing, cluster_key
+from .batch_loops import BatchLoop, Trips
+from .inplace_concat import parts_of
 from .instructions import Call, Callback, Check, Copy, For, If, Instruction, Loop, Place, Tasks
-from .joins import parts_of
 from .kernel import Kernel
-from .loop_rows import RowLoop, Trips
-from .lowered import Does, HostCallback, Kept, OpenLoop, RunCheck
+from .lowered import HostCallback, KernelKey, OpenLoop, Precomputation, RunCheck
 from .machine import Machine, Match, Pattern
 from .memory import Buffer, Frame
-from .plan import KernelPlan, Step
-from .updates import Update, Waiting, replaced_by, update_of
+from .nest_cache import CachedNest, ClusterNest, InPlaceRule, cluster_key
+from .plan import KernelPlan, Role, RoleKind, Step, operand, result
+from .precompute import prepacks
+from .updates import PendingUpdates, Update, replaced_by, update_of
 
 Array = np.ndarray[Any, Any]
 
@@ -37,11 +37,11 @@ class Lowering:
     """Lowers one top-level graph and its regions."""
 
     def __init__(
-        self, machine: Machine, kept: Kept | None = None,
+        self, machine: Machine, precomputed: Precomputation | None = None,
         on_kernel: Callable[[Kernel], None] | None = None,
     ) -> None:
         self.machine = machine
-        self.kept = kept
+        self.precomputed = precomputed
         self.on_kernel = on_kernel
         self.buffers: list[Buffer] = []
         self.constants = bytearray()
@@ -51,7 +51,7 @@ class Lowering:
         self.nests: list[tuple[str, Nest]] = []
         self.plans: dict[Any, KernelPlan] = {}
         self.memo: dict[Any, Any] = {}
-        self.made: dict[Any, Made] = {}
+        self.nest_cache: dict[Any, CachedNest] = {}
         self.clock = 0
         self.loops = 0
         self.open_loops: list[tuple[int, set[Buffer]]] = []
@@ -88,7 +88,7 @@ class Lowering:
         """Append an instruction that touches places."""
         self.clock += 1
         if isinstance(instruction, (Call, Copy)):
-            instruction.apart = self.frame is not None
+            instruction.in_task = self.frame is not None
         if isinstance(instruction, Call):
             instruction.clock = self.clock
             if self.on_kernel is not None:
@@ -132,7 +132,7 @@ class Lowering:
     def block(
         self, graph: Graph, env: dict[Value, Place], wanted: dict[Value, Place],
         may_write: (
-            Callable[[GraphBlock, Value, Cluster, Placing | None], Place | None] | None) = None,
+            Callable[[GraphBlock, Value, Cluster, InPlaceRule | None], Place | None] | None) = None,
     ) -> tuple[list[Instruction], GraphBlock]:
         """Lower the nodes of a graph.
 
@@ -147,7 +147,7 @@ class Lowering:
 
 def plan_key(node: Node) -> tuple[Any, ...]:
     """What a plan follows from: repeated blocks of a network ask for the same kernels."""
-    return (node.op, tuple((v.type, packs_apart(v)) for v in node.operands),
+    return (node.op, tuple((v.type, prepacks(v)) for v in node.operands),
             attrs_key(node.attrs))
 
 
@@ -166,7 +166,7 @@ class GraphBlock:
 
     def __init__(
         self, low: Lowering, graph: Graph, env: dict[Value, Place], wanted: dict[Value, Place],
-        may_write: Callable[[GraphBlock, Value, Cluster, Placing | None], Place | None] | None,
+        may_write: Callable[[GraphBlock, Value, Cluster, InPlaceRule | None], Place | None] | None,
     ) -> None:
         self.low = low
         self.graph = graph
@@ -174,7 +174,7 @@ class GraphBlock:
         self.wanted = wanted
         self.may_write = may_write
         self.schedule: Schedule = fuse(graph)
-        self.packed: dict[tuple[Does, tuple[Value, ...]], Place] = {}
+        self.packed: dict[tuple[KernelKey, tuple[Value, ...]], Place] = {}
         low.machine.annotate(graph)
         for value, place in list(wanted.items()):
             self.wanted.setdefault(self.schedule.root(value), place)
@@ -186,7 +186,7 @@ class GraphBlock:
         self.parts = parts_of(graph)
         self.out: list[Instruction] = []
         self.replaced = replaced_by(graph)
-        self.waiting = Waiting()
+        self.pending = PendingUpdates()
         self.position = 0
         self.last_read: dict[Value, int] | None = None
 
@@ -194,8 +194,8 @@ class GraphBlock:
         """The instructions of all clusters."""
         for position, cluster in enumerate(self.schedule.clusters):
             self.position = position
-            if self.waiting.stands_in_way(self.needs(cluster), self.replaces(cluster)):
-                self._update_waiting(position - 1)
+            if self.pending.conflicts(self.needs(cluster), self.replaces(cluster)):
+                self._emit_pending(position - 1)
             if cluster.number in self.matches:
                 pattern, match = self.matches[cluster.number]
                 pattern.emit(self, match, cluster)
@@ -206,7 +206,7 @@ class GraphBlock:
             else:
                 (node,) = cluster.nodes
                 self._single(node, cluster)
-        self._update_waiting(self.position)
+        self._emit_pending(self.position)
         return self.out
 
     def _match(self, pattern: Pattern[Any]) -> None:
@@ -228,13 +228,13 @@ class GraphBlock:
             found = self.env[value] = self.low.constant(value)
         return found
 
-    def new_place(self, value: Value, cluster: Cluster, laid: Placing | None) -> Place:
+    def new_place(self, value: Value, cluster: Cluster, nest: InPlaceRule | None) -> Place:
         """Where a value will be computed."""
         found = self.wanted.get(value)
         if found is None and value in self.parts:
             found = self._part_place(value, cluster)
         if found is None and self.may_write is not None:
-            found = self.may_write(self, value, cluster, laid)
+            found = self.may_write(self, value, cluster, nest)
         if found is None:
             found = self.low.new_buffer(value.type.nbytes, value.node.op if value.node else "")
         self.env[value] = found
@@ -258,13 +258,13 @@ class GraphBlock:
         return self.last_read.get(value, -1) > self.position
 
     def may_replace(
-        self, old: Value, new: Value, cluster: Cluster, laid: Placing | None
+        self, old: Value, new: Value, cluster: Cluster, nest: InPlaceRule | None
     ) -> bool:
         """Whether `new`, computed by a cluster, may overwrite the buffer of `old`."""
         if old in self.results or self.reads_later(old):
             return False
         reads = any(old in self.reads(n) for n in self.nodes_of(cluster))
-        return not reads or (laid is not None and laid.same_element(old, new))
+        return not reads or (nest is not None and nest.same_element(old, new))
 
     def needs(self, cluster: Cluster) -> Iterator[Value]:
         """The values with buffers that a cluster reads."""
@@ -306,24 +306,24 @@ class GraphBlock:
         stored = {r for n in cluster.nodes for r in n.results if r in self.schedule.stored}
         if not stored:
             return
-        laid = self.laid(cluster, stored)
-        update = self._as_update(cluster, laid, stored)
+        nest = self.cluster_nest(cluster, stored)
+        update = self._as_update(cluster, nest, stored)
         if update is not None:
-            if not self.waiting.admits(update):
-                self._update_waiting(self.position - 1)
+            if not self.pending.admits(update):
+                self._emit_pending(self.position - 1)
             if update.is_small:
-                self.waiting.add(update)
+                self.pending.add(update)
             else:
                 self._update([update])
             return
         for value in [r for n in cluster.nodes for r in n.results if r in stored]:
-            self.new_place(value, cluster, laid)
+            self.new_place(value, cluster, nest)
         if all(v.type.size == 0 for v in stored):
             return
-        kernel, values = laid.kernel(self._streamed(stored), self.low.machine.nest)
+        kernel, values = nest.kernel(self._streamed(stored), self.low.machine.nest)
         places = tuple(self.place(v) for v in values)
         label = "+".join(n.op for n in cluster.nodes)
-        self.low.nests.append((label, laid.made.nest))
+        self.low.nests.append((label, nest.cached.nest))
         self.low.emit(self.out, Call(kernel, places, label, tuple(cluster.nodes)), places)
 
     def _streamed(self, stored: set[Value]) -> set[Value]:
@@ -333,43 +333,43 @@ class GraphBlock:
             v for v in stored if v.type.nbytes >= least
             and isinstance(base := self.place(v).base, int) and base in self.low.outputs}
 
-    def _as_update(self, cluster: Cluster, laid: Laid, stored: set[Value]) -> Update | None:
+    def _as_update(self, cluster: Cluster, nest: ClusterNest, stored: set[Value]) -> Update | None:
         """The cluster as an update of parameters; None if it is none, or not flat."""
         if not all(v in self.replaced for v in stored):
             return None
-        found = laid.flat(self.low.machine)
+        found = nest.flat(self.low.machine)
         if found is None:
             return None
         kernel, values = found
-        return update_of(cluster, laid, kernel, values, self.needs(cluster), stored,
+        return update_of(cluster, nest, kernel, values, self.needs(cluster), stored,
                          self.replaced)
 
     def _update(self, updates: Sequence[Update]) -> None:
         """Updates of one formula, by one call."""
         for u in updates:
             for value in [r for n in u.cluster.nodes for r in n.results if r in u.stored]:
-                self.new_place(value, u.cluster, u.laid)
+                self.new_place(value, u.cluster, u.nest)
             label = "+".join(n.op for n in u.cluster.nodes)
-            self.low.nests.append((label, u.laid.made.nest))
+            self.low.nests.append((label, u.nest.cached.nest))
         kernel, heads = self.low.machine.many([u.kernel for u in updates])
         places = tuple(self.place(v) for u in updates for v in u.values)
         nodes = tuple(n for u in updates for n in u.cluster.nodes)
         self.low.emit(self.out, Call(kernel, places, label, nodes, heads=heads), places)
 
-    def _update_waiting(self, after: int) -> None:
+    def _emit_pending(self, after: int) -> None:
         """The updates that have waited, behind the cluster at this position."""
         self.position, now = after, self.position
-        for updates in self.waiting.updates.values():
+        for updates in self.pending.updates.values():
             self._update(updates)
-        self.waiting, self.position = Waiting(), now
+        self.pending, self.position = PendingUpdates(), now
 
-    def laid(self, cluster: Cluster, stored: set[Value]) -> Laid:
+    def cluster_nest(self, cluster: Cluster, stored: set[Value]) -> ClusterNest:
         """The loops of a cluster; those of one like it if there was one."""
         key, values = cluster_key(cluster, self.schedule, stored)
-        made = self.low.made.get(key)
-        if made is None:
-            made = self.low.made[key] = Made(self.nest_of(cluster), values)
-        return Laid(made, values)
+        cached = self.low.nest_cache.get(key)
+        if cached is None:
+            cached = self.low.nest_cache[key] = CachedNest(self.nest_of(cluster), values)
+        return ClusterNest(cached, values)
 
     def nest_of(self, cluster: Cluster) -> Nest:
         """The loops of a cluster."""
@@ -394,48 +394,48 @@ class GraphBlock:
         plan = self.low.plans.get(key)
         if plan is None:
             plan = self.low.plans[key] = self.low.machine.plan(node)
-        table = {f"in{i}": self.place(v) for i, v in enumerate(node.operands)}
+        table = {operand(i): self.place(v) for i, v in enumerate(node.operands)}
         for i, r in enumerate(node.results):
-            table[f"out{i}"] = self.new_place(r, cluster, None)
+            table[result(i)] = self.new_place(r, cluster, None)
         self.run_plan(plan, table, node.op, (node,), node.operands)
 
     def run_plan(
-        self, plan: KernelPlan, table: dict[str, Place], label: str, nodes: tuple[Node, ...],
+        self, plan: KernelPlan, table: dict[Role, Place], label: str, nodes: tuple[Node, ...],
         operands: Sequence[Value],
     ) -> None:
-        """Run the steps of a plan; roles `in0`, `in1`, ... are `operands`."""
+        """Run the steps of a plan; the roles of operands of the node are those of `operands`."""
         scratch = dict(plan.scratch)
-        steps = [s for s in plan.steps if not self._ahead(s, table, scratch, label, plan)
-                 and not self._before_loop(s, table, scratch, label, nodes)
-                 and not self._shared(s, table, scratch, label, nodes, operands)]
+        steps = [s for s in plan.steps if not self._prepack(s, table, scratch, label, plan)
+                 and not self._hoist_packing(s, table, scratch, label, nodes)
+                 and not self._share_packing(s, table, scratch, label, nodes, operands)]
         for role, nbytes in scratch.items():
-            table[role] = self.low.new_buffer(nbytes, role)
-        dearest = max((s.kernel.cost for s in steps if not s.packs), default=0.0)
+            table[role] = self.low.new_buffer(nbytes, str(role))
+        most_expensive = max((s.kernel.cost for s in steps if not s.packs), default=0.0)
         for step in steps:
             if step.kernel.ntasks:
                 places = tuple(table[r] for r in step.roles)
-                most = not step.packs and step.kernel.cost == dearest
+                most = not step.packs and step.kernel.cost == most_expensive
                 call = Call(step.kernel, places, label, nodes, most)
                 self.low.emit(self.out, call, places)
 
-    def _ahead(
-        self, step: Step, table: dict[str, Place], scratch: dict[str, int], label: str,
+    def _prepack(
+        self, step: Step, table: dict[Role, Place], scratch: dict[Role, int], label: str,
         plan: KernelPlan,
     ) -> bool:
         """Move a step that packs what never changes out of the call; whether it could be."""
         *reads, packed = step.roles
-        kept = self.low.kept
-        if kept is None or not step.packs or not step.kernel.ntasks:
+        precomputed = self.low.precomputed
+        if precomputed is None or not step.packs or not step.kernel.ntasks:
             return False
-        if not all(r in table and kept.same(table[r]) for r in reads):
+        if not all(r in table and precomputed.same(table[r]) for r in reads):
             return False
         sources = tuple(table[r] for r in reads)
-        table[packed] = kept.packed(
+        table[packed] = precomputed.packed(
             step, sources, scratch.pop(packed), f"{label} (weights)", plan.packing.get(packed))
         return True
 
-    def _before_loop(
-        self, step: Step, table: dict[str, Place], scratch: dict[str, int], label: str,
+    def _hoist_packing(
+        self, step: Step, table: dict[Role, Place], scratch: dict[Role, int], label: str,
         nodes: tuple[Node, ...],
     ) -> bool:
         """Move a step that packs what a loop does not change before it; whether it could be."""
@@ -445,11 +445,11 @@ class GraphBlock:
         sources = tuple(table[r] for r in reads)
         for loop in self.low.hoists:
             if loop.invariant.issuperset(sources):
-                key = step.kernel.does, sources
+                key = step.kernel.key, sources
                 place = loop.packed.get(key)
                 if place is None:
                     place = loop.packed[key] = self.low.new_buffer(
-                        scratch[packed], packed, shared=True)
+                        scratch[packed], str(packed), shared=True)
                     assert isinstance(place.base, Buffer)
                     place.base.first = place.base.last = loop.clock
                     loop.before.append(
@@ -459,20 +459,20 @@ class GraphBlock:
                 return True
         return False
 
-    def _shared(
-        self, step: Step, table: dict[str, Place], scratch: dict[str, int], label: str,
+    def _share_packing(
+        self, step: Step, table: dict[Role, Place], scratch: dict[Role, int], label: str,
         nodes: tuple[Node, ...], operands: Sequence[Value],
     ) -> bool:
         """Run a step that packs one operand, unless it ran for another node already; whether it
         is such a step."""
         *reads, packed = step.roles
         if not step.packs or not step.kernel.ntasks \
-                or any(not r.startswith("in") for r in reads):
+                or any(r.kind is not RoleKind.OPERAND for r in reads):
             return False
-        key = step.kernel.does, tuple(self.schedule.root(operands[int(r[2:])]) for r in reads)
+        key = step.kernel.key, tuple(self.schedule.root(operands[int(r.name)]) for r in reads)
         place = self.packed.get(key)
         if place is None:
-            place = self.packed[key] = self.low.new_buffer(scratch[packed], packed)
+            place = self.packed[key] = self.low.new_buffer(scratch[packed], str(packed))
             places = (*(table[r] for r in reads), place)
             self.low.emit(self.out, Call(step.kernel, places, label, nodes, False), places)
         table[packed] = place
@@ -531,12 +531,12 @@ class GraphBlock:
                 wanted[v] = p
 
         def in_place(
-            block: GraphBlock, value: Value, cluster: Cluster, laid: Placing | None
+            block: GraphBlock, value: Value, cluster: Cluster, nest: InPlaceRule | None
         ) -> Place | None:
             """The place of a carried value that nothing reads any more, for its next value."""
             for v, target in zip(region.outputs, targets, strict=True):
                 old = held.get(target)
-                if v is value and old is not None and block.may_replace(old, value, cluster, laid):
+                if v is value and old is not None and block.may_replace(old, value, cluster, nest):
                     return target
             return None
 
@@ -615,13 +615,13 @@ class GraphBlock:
                      [*trips.carried, *trips.ys], loop.body)
         return index
 
-    def _tasks(self, trips: Trips, parts: RowLoop) -> None:
+    def _tasks(self, trips: Trips, parts: BatchLoop) -> None:
         """A loop cut by rows: each task makes all trips, with temporaries of its own."""
         tasks = Tasks(self.low.counter(), parts.tasks)
         frame = Frame(tasks.number)
         whole = [Place(frame.whole), *trips.places()]
-        first = len(parts.by_rows) - len(trips.captures)
-        alike = [not own for own in parts.by_rows[first:]]
+        first = len(parts.batched) - len(trips.captures)
+        alike = [not own for own in parts.batched[first:]]
         self._open(compress(parts.body.inputs[first:], alike), compress(trips.captures, alike))
         self.low.emit(self.out, tasks, whole)
         self.low.frame = frame
@@ -634,7 +634,7 @@ class GraphBlock:
         """What is lowered until `_close` is the body of a loop; these of its inputs, at these
         places, are the same on every trip."""
         for v in frozen:
-            v.kind = FROZEN
+            v.reuse = Reuse.FROZEN
         self.low.clock += 1
         self.low.hoists.append(OpenLoop(self.low.clock, set(places)))
 

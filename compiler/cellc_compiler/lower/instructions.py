@@ -32,9 +32,9 @@ class Call:
 
     Attributes:
         label: the ops it does, for people.
-        nodes: the nodes it works for; `dearest` if no other call does more of their work.
+        nodes: the nodes it works for; `most_expensive` if no other call does more of their work.
         clock: the instruction's number, in which lifetimes of buffers are counted.
-        apart: whether it is part of a task: several threads may run it side by side.
+        in_task: whether it is part of a task: several threads may run it side by side.
         heads: of the entries of a table, if the kernel reads one (`Machine.many`); the
             places are then those of all entries, one after the other.
     """
@@ -43,9 +43,9 @@ class Call:
     places: tuple[Place, ...]
     label: str = ""
     nodes: tuple[Node, ...] = ()
-    dearest: bool = True
+    most_expensive: bool = True
     clock: int = 0
-    apart: bool = False
+    in_task: bool = False
     heads: tuple[tuple[int, int], ...] = ()
 
     def words(self) -> list[Place | int]:
@@ -61,12 +61,12 @@ class Call:
 
 @dataclass(slots=True)
 class Copy:
-    """Copy bytes between places that do not overlap; `apart` as in `Call`."""
+    """Copy bytes between places that do not overlap; `in_task` as in `Call`."""
 
     to: Place
     source: Place
     nbytes: int
-    apart: bool = False
+    in_task: bool = False
 
 
 @dataclass(slots=True)

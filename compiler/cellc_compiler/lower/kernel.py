@@ -33,6 +33,6 @@ class Kernel:
     numbers: tuple[int, ...] = ()
 
     @property
-    def does(self) -> tuple[Any, tuple[int, ...]]:
+    def key(self) -> tuple[Any, tuple[int, ...]]:
         """What tells it from kernels that do something else."""
         return self.code, self.numbers

@@ -14,8 +14,8 @@ from .instructions import Call, Instruction, Place, slots_of
 from .memory import ALIGN, Buffer
 from .plan import Step
 
-Does = tuple[Any, tuple[int, ...]]
-"""See `Kernel.does`."""
+KernelKey = tuple[Any, tuple[int, ...]]
+"""See `Kernel.key`."""
 
 
 @dataclass(slots=True)
@@ -34,7 +34,7 @@ class RunCheck:
 
 
 @dataclass(slots=True)
-class KeptBlock:
+class PrecomputedBlock:
     """Memory that is filled when parameters are bound, in a slot of its own.
 
     Attributes:
@@ -59,8 +59,8 @@ class Lowered:
     Attributes:
         instructions: in order.
         buffers: arena buffers, lifetimes set.
-        kept: what is filled when parameters are bound, in the slots behind all others, with
-            `ahead_buffers` of its own.
+        precomputed: what is filled when parameters are bound, in the slots behind all others,
+            with `precompute_buffers` of its own.
         constants: the constant pool.
         callbacks: host callbacks by number.
         checks: what can fail at run time; error `n` is that of `checks[n - 1]`.
@@ -73,21 +73,21 @@ class Lowered:
     callbacks: list[HostCallback]
     checks: list[RunCheck] = field(default_factory=list)
     nests: list[tuple[str, Nest]] = field(default_factory=list)
-    kept: list[KeptBlock] = field(default_factory=list)
-    ahead_buffers: list[Buffer] = field(default_factory=list)
+    precomputed: list[PrecomputedBlock] = field(default_factory=list)
+    precompute_buffers: list[Buffer] = field(default_factory=list)
 
     @property
-    def ahead(self) -> list[Instruction]:
+    def precompute(self) -> list[Instruction]:
         """All that runs when parameters are bound."""
-        return [i for block in self.kept for i in block.instructions]
+        return [i for block in self.precomputed for i in block.instructions]
 
     @property
-    def kept_bytes(self) -> int:
-        """Memory that is kept."""
-        return sum(block.nbytes for block in self.kept)
+    def precomputed_bytes(self) -> int:
+        """Memory of what is precomputed."""
+        return sum(block.nbytes for block in self.precomputed)
 
 
-class Kept:
+class Precomputation:
     """What is computed from parameters when they are bound: values, and packed operands.
 
     Each packed operand has a block to itself, so that programs that pack a weight alike share it
@@ -102,11 +102,11 @@ class Kept:
     def __init__(self, first: int, frozen: Iterable[int], align: int = ALIGN) -> None:
         self.first, self.align = first, align
         self.frozen = {"const", *frozen}
-        self.blocks: list[KeptBlock] = []
-        self.found: dict[tuple[Does, tuple[Place, ...]], Place] = {}
+        self.blocks: list[PrecomputedBlock] = []
+        self.found: dict[tuple[KernelKey, tuple[Place, ...]], Place] = {}
 
-    def _block(self, nbytes: int) -> tuple[KeptBlock, int]:
-        block, slot = KeptBlock(nbytes), self.first + len(self.blocks)
+    def _block(self, nbytes: int) -> tuple[PrecomputedBlock, int]:
+        block, slot = PrecomputedBlock(nbytes), self.first + len(self.blocks)
         self.blocks.append(block)
         self.frozen.add(slot)
         return block, slot
@@ -130,8 +130,9 @@ class Kept:
         self, step: Step, sources: tuple[Place, ...], nbytes: int, label: str,
         packing: Packing | None,
     ) -> Place:
-        """Where the result of a step on frozen sources is kept; the step runs ahead, once."""
-        key = (step.kernel.does, sources)
+        """Where the result of a step on frozen sources is; the step runs once, when parameters are
+        bound."""
+        key = (step.kernel.key, sources)
         found = self.found.get(key)
         if found is None:
             block, slot = self._block(nbytes)
@@ -157,4 +158,4 @@ class OpenLoop:
     clock: int
     invariant: set[Place]
     before: list[Instruction] = field(default_factory=list)
-    packed: dict[tuple[Does, tuple[Place, ...]], Place] = field(default_factory=dict)
+    packed: dict[tuple[KernelKey, tuple[Place, ...]], Place] = field(default_factory=dict)

@@ -11,20 +11,21 @@ from collections.abc import Callable
 from ..fusion.clusters import Cluster
 from ..ir.graph import Graph, Value
 from . import checks
-from .ahead import Split, is_frozen, split
-from .alike import Placing
 from .graph_block import GraphBlock, Lowering
 from .instructions import Call, Instruction, Place
 from .kernel import Kernel
-from .lowered import Kept, Lowered
+from .lowered import Lowered, Precomputation
 from .machine import Machine
 from .memory import Buffer
+from .nest_cache import InPlaceRule
+from .precompute import Split, is_frozen, split
 
 
 def lower(
     graph: Graph, machine: Machine, on_kernel: Callable[[Kernel], None] | None = None
 ) -> Lowered:
-    """Lower a whole graph; slots are its inputs, its outputs, its updates, and what is kept.
+    """Lower a whole graph; slots are its inputs, its outputs, its updates, and what is
+    precomputed.
 
     Args:
         graph: after all passes.
@@ -37,16 +38,16 @@ def lower(
     parts = split(graph)
     first = len(graph.inputs)
     slot = first + len(graph.outputs) + len(graph.updates)
-    kept = Kept(slot, (i for i, v in enumerate(parts.main.inputs) if is_frozen(v)),
+    precomputed = Precomputation(slot, (i for i, v in enumerate(parts.main.inputs) if is_frozen(v)),
                 machine.memory.align)
-    low = Lowering(machine, kept, on_kernel)
-    held = kept.values([v.type.nbytes for v in parts.kept])
+    low = Lowering(machine, precomputed, on_kernel)
+    places = precomputed.values([v.type.nbytes for v in parts.precomputed])
     env: dict[Value, Place] = {v: Place(i) for i, v in enumerate(parts.main.inputs[:first])}
-    env.update(zip(parts.kept, held, strict=True))
+    env.update(zip(parts.precomputed, places, strict=True))
     out = _lower_main(low, parts.main, env, first)
-    buffers = _lower_ahead(low, parts, held)
+    buffers = _lower_precompute(low, parts, places)
     return Lowered(out, low.buffers, low.constants, low.callbacks, low.checks, low.nests,
-                   kept.blocks, buffers)
+                   precomputed.blocks, buffers)
 
 
 def _lower_main(
@@ -64,12 +65,12 @@ def _lower_main(
             wanted.setdefault(v, Place(first + i))
     replaced = {new: old for old, new in graph.updates}
 
-    def in_place(block: GraphBlock, value: Value, cluster: Cluster, laid: Placing | None) -> (
+    def in_place(block: GraphBlock, value: Value, cluster: Cluster, nest: InPlaceRule | None) -> (
         Place | None
     ):
         old = replaced.get(value)
         if old is None or block.position <= last_check \
-                or not block.may_replace(old, value, cluster, laid):
+                or not block.may_replace(old, value, cluster, nest):
             return None
         return env[old]
 
@@ -83,24 +84,24 @@ def _lower_main(
     return out
 
 
-def _lower_ahead(low: Lowering, parts: Split, held: list[Place]) -> list[Buffer]:
-    """What fills the block of kept values; the buffers it needs meanwhile."""
-    ahead = Lowering(low.machine, on_kernel=low.on_kernel)
-    ahead.constants, ahead.pool, ahead.nests = low.constants, low.pool, low.nests
-    env: dict[Value, Place] = {v: Place(i) for i, v in enumerate(parts.ahead.inputs)}
-    wanted = dict(zip(parts.ahead.outputs, held, strict=True))
-    out, block = ahead.block(parts.ahead, env, wanted)
-    for v, place in zip(parts.ahead.outputs, held, strict=True):
-        ahead.copy(out, place, block.place(v), v.type.nbytes)
-    assert low.kept is not None
-    if held:
-        low.kept.blocks[0].instructions = out
-    for kept in low.kept.blocks[bool(held):]:
-        for i in kept.instructions:
+def _lower_precompute(low: Lowering, parts: Split, places: list[Place]) -> list[Buffer]:
+    """What fills the block of precomputed values; the buffers it needs meanwhile."""
+    precompute = Lowering(low.machine, on_kernel=low.on_kernel)
+    precompute.constants, precompute.pool, precompute.nests = low.constants, low.pool, low.nests
+    env: dict[Value, Place] = {v: Place(i) for i, v in enumerate(parts.precompute.inputs)}
+    wanted = dict(zip(parts.precompute.outputs, places, strict=True))
+    out, block = precompute.block(parts.precompute, env, wanted)
+    for v, place in zip(parts.precompute.outputs, places, strict=True):
+        precompute.copy(out, place, block.place(v), v.type.nbytes)
+    assert low.precomputed is not None
+    if places:
+        low.precomputed.blocks[0].instructions = out
+    for packed in low.precomputed.blocks[bool(places):]:
+        for i in packed.instructions:
             assert isinstance(i, Call)
             if low.on_kernel is not None:
                 low.on_kernel(i.kernel)
-    return ahead.buffers
+    return precompute.buffers
 
 
 def _finish_updates(

@@ -21,8 +21,8 @@ from .plan import KernelPlan
 
 if TYPE_CHECKING:  # these lower, with a machine
     from ..fusion.clusters import Cluster
+    from .batch_loops import BatchLoop
     from .graph_block import GraphBlock
-    from .loop_rows import RowLoop
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class Machine(ABC):
     @abstractmethod
     def cycles(self, e: Expr) -> float:
         """Estimated cycles of an operation over a vector: what a later phase of a nest would
-        compute again is kept if it is dear."""
+        compute again is stored if it is expensive."""
 
     def annotate(self, graph: Graph) -> None:  # noqa: B027
         """Note on the values of a graph what its rules want to know, before they are asked."""
@@ -143,7 +143,7 @@ class Machine(ABC):
         """One kernel for nests of one code, and the head of the entry of each in its table."""
         raise NotImplementedError(f"{self.target} has no kernels over tables")
 
-    def cut(self, node: Node) -> RowLoop | None:
+    def cut(self, node: Node) -> BatchLoop | None:
         """How a `scan` is cut into tasks of rows; None for trip by trip."""
         return None
 

@@ -2,27 +2,83 @@
 
 from __future__ import annotations
 
+from enum import Enum
+
 from cellc_runtime.packing import Packing
 from cellc_runtime.records import dataclass, field
 
 from .kernel import Kernel
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One kernel and the buffers it is called with, by role.
+class RoleKind(Enum):
+    """What a buffer of a kernel is to the node; the value begins the names of such buffers."""
 
-    Roles: `"in0"`, `"in1"`, ... the node's operands, `"out0"`, ... its results, any other name a
-    scratch buffer of the plan, `"epilogue0"`, ... operands of a fused epilogue.
+    OPERAND = "in"
+    RESULT = "out"
+    EPILOGUE = "epilogue"
+    NEST = "nest"
+    PACKED = "packed_"
+    SCRATCH = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """What one buffer of a kernel is to the node that the kernel works for.
+
+    Attributes:
+        kind: an operand or a result of the node; an operand of the epilogue or the loop nest that
+            is computed with it; an operand brought into another order; other scratch.
+        name: the number of an operand or result, the name of what is packed or of scratch.
     """
 
+    kind: RoleKind
+    name: int | str
+
+    def __str__(self) -> str:
+        return f"{self.kind.value}{self.name}"
+
+
+def operand(number: int) -> Role:
+    """The role of an operand of the node."""
+    return Role(RoleKind.OPERAND, number)
+
+
+def result(number: int) -> Role:
+    """The role of a result of the node."""
+    return Role(RoleKind.RESULT, number)
+
+
+def epilogue_operand(number: int) -> Role:
+    """The role of an operand of the fused epilogue."""
+    return Role(RoleKind.EPILOGUE, number)
+
+
+def nest_operand(number: int) -> Role:
+    """The role of an operand of the loop nest that runs with the node."""
+    return Role(RoleKind.NEST, number)
+
+
+def packed(name: str) -> Role:
+    """The role of an operand in another order."""
+    return Role(RoleKind.PACKED, name)
+
+
+def scratch(name: str) -> Role:
+    """The role of a scratch buffer."""
+    return Role(RoleKind.SCRATCH, name)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One kernel and the buffers it is called with, by role; what it writes is last."""
+
     kernel: Kernel
-    roles: tuple[str, ...]
+    roles: tuple[Role, ...]
 
     @property
     def packs(self) -> bool:
         """Whether it only brings an operand into another order."""
-        return self.roles[-1].startswith("packed_")
+        return self.roles[-1].kind is RoleKind.PACKED
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +86,10 @@ class KernelPlan:
     """Kernels in order, and the bytes of each scratch buffer they share.
 
     Attributes:
+        scratch: of roles of the kinds `PACKED` and `SCRATCH`.
         packing: the layouts of the packed buffers whose step changes no element.
     """
 
     steps: tuple[Step, ...]
-    scratch: dict[str, int] = field(default_factory=dict)
-    packing: dict[str, Packing] = field(default_factory=dict)
+    scratch: dict[Role, int] = field(default_factory=dict)
+    packing: dict[Role, Packing] = field(default_factory=dict)

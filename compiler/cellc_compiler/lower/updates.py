@@ -15,8 +15,8 @@ from cellc_runtime.records import dataclass, field
 
 from ..fusion.clusters import SCALARS, Cluster
 from ..ir.graph import Graph, Value
-from .alike import Laid
 from .machine import Flat
+from .nest_cache import ClusterNest
 
 SMALL_CYCLES = 250_000.0
 """An update of less work waits for others; its gradient then lives until they are ready."""
@@ -34,7 +34,7 @@ class Update:
     """
 
     cluster: Cluster
-    laid: Laid
+    nest: ClusterNest
     kernel: Flat
     values: tuple[Value, ...]
     stored: frozenset[Value]
@@ -49,7 +49,7 @@ class Update:
 
 
 @dataclass(slots=True)
-class Waiting:
+class PendingUpdates:
     """Updates to come, by their kernels' code, in any order: no two of them touch one value, and
     none replaces a number that another reads."""
 
@@ -72,7 +72,7 @@ class Waiting:
         return (self.touched.isdisjoint(update.touched)
                 and self.replaces.isdisjoint(update.counted))
 
-    def stands_in_way(self, reads: Iterable[Value], replaces: Collection[Value]) -> bool:
+    def conflicts(self, reads: Iterable[Value], replaces: Collection[Value]) -> bool:
         """Whether one of the values read is still to be computed, or one of those to be replaced
         is still to be read."""
         return bool(self.updates) and not (
@@ -86,13 +86,13 @@ def replaced_by(graph: Graph) -> dict[Value, Value]:
 
 
 def update_of(
-    cluster: Cluster, laid: Laid, kernel: Flat, values: tuple[Value, ...], reads: Iterable[Value],
-    stored: Collection[Value], replaced: dict[Value, Value],
+    cluster: Cluster, nest: ClusterNest, kernel: Flat, values: tuple[Value, ...],
+    reads: Iterable[Value], stored: Collection[Value], replaced: dict[Value, Value],
 ) -> Update:
     """The update that a cluster is, given the values with buffers that it reads."""
     replaces = frozenset(replaced[v] for v in stored if v in replaced)
     reads = set(reads)
     large = {v for v in reads if v.type.size > SCALARS}
     counted = (reads - large).intersection(replaced.values())
-    return Update(cluster, laid, kernel, values, frozenset(stored), replaces | large,
+    return Update(cluster, nest, kernel, values, frozenset(stored), replaces | large,
                   frozenset(counted), replaces)

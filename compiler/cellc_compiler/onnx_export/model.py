@@ -14,7 +14,7 @@ from cellc_runtime.files import write_atomically
 from cellc_runtime.records import dataclass
 
 from .. import __version__
-from ..ir.dims import is_symbolic
+from ..ir.dims import Dim, is_symbolic
 from ..ir.graph import Graph
 from ..ir.op import load_all
 from ..ir.types import TensorType
@@ -175,7 +175,7 @@ def _sources(w: Writer, graph: Graph, names: Sequence[str]) -> None:
     """Where each symbol of the arguments' sizes is read."""
     for value, name in zip(graph.inputs, names, strict=True):
         for axis, d in enumerate(value.type.shape):
-            if is_symbolic(d) and d.is_symbol and str(d) not in w.sources:  # type: ignore[union-attr]
+            if type(d) is Dim and d.is_symbol and str(d) not in w.sources:
                 w.sources[str(d)] = w.op("Shape", name, start=axis, end=axis + 1)
 
 

@@ -16,9 +16,9 @@ from ..ir.types import TensorType
 from ..loops import expr as E
 from ..loops.expr import ComplexExpr, Expr, Reader
 from ..loops.index import Index
-from . import _identities, _rows
-from ._batching import pointwise
+from . import _batch_axis, _identities
 from ._complex import Element, part_dtype
+from .batching import pointwise
 from .elementwise import Grads, check_dtype
 
 
@@ -44,12 +44,12 @@ class Cast(Op):
 
     Floats round to nearest even; to an integer they truncate; integers wrap; to bool is != 0
     (NaN is true); complex to real keeps the real part. An out-of-range float to an integer gives
-    what `backends.cpu.llvm.convert` documents.
+    what `backends.llvm.convert` documents.
     """
 
     name = "cast"
     simplify = _identities.same_type
-    rows = _rows.aligned
+    batch_axis = _batch_axis.aligned
     cost = "cheap"
     exact = True
     attrs = {"dtype": REQUIRED}

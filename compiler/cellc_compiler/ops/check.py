@@ -15,7 +15,7 @@ from cellc_runtime.errors import RUN_ERRORS, message_text, run_error
 
 from ..ir.op import REQUIRED, Array, Op, register
 from ..ir.types import TensorType
-from . import _rows
+from . import _batch_axis
 
 
 @register
@@ -35,7 +35,8 @@ class Check(Op):
     """
 
     name = "check"
-    rows = _rows.none
+    may_fail = True
+    batch_axis = _batch_axis.none
     operands = ("checked", "*shown")
     attrs = {"low": 1, "high": 2, "error": REQUIRED, "parts": REQUIRED, "own": "", "detail": ""}
     effect = True

@@ -9,10 +9,10 @@ import numpy as np
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import NUMBERS, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType, broadcast_shapes, prod
-from . import _identities, _rows
-from ._batching import pointwise
+from . import _batch_axis, _identities
 from ._complex import conj
 from ._views import widened
+from .batching import pointwise
 from .elementwise import same_dtype, unbroadcast
 
 
@@ -31,7 +31,7 @@ class Matmul(Op):
     name = "matmul"
     opaque = True
     simplify = _identities.transposed_factors
-    rows = _rows.multiplied
+    batch_axis = _batch_axis.multiplied
     sums = True
     operands = ("input", "other")
     attrs = {"transpose_a": False, "transpose_b": False}
@@ -59,6 +59,12 @@ class Matmul(Op):
             )
         batch = broadcast_shapes(a.shape[:-2], c.shape[:-2], "batch dimensions of matmul")
         return TensorType((*batch, m, n), dtype)
+
+    def weight_axes(self, node: Node) -> tuple[int, int] | None:
+        rank = node.result.type.rank
+        if node.operands[1].type.rank != 2 or rank < 2:
+            return None
+        return rank - 1, 0 if node.attrs["transpose_b"] else 1
 
     def flops(self, node: Node) -> int:
         a = node.operands[0].shape

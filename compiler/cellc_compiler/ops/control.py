@@ -12,8 +12,8 @@ from ..ir.op import ANY, REQUIRED, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType
 from ..loops.expr import Expr, Reader
 from ..loops.index import Index
-from . import _identities, _rows
-from ._batching import pointwise
+from . import _batch_axis, _identities
+from .batching import pointwise
 
 
 def check_inputs(what: str, region: Graph, types: Sequence[TensorType]) -> None:
@@ -141,9 +141,9 @@ class StopGradient(Op):
     """The input itself; no gradient passes. Source: `mindspore.ops.stop_gradient`."""
 
     name = "stop_gradient"
-    renames = True
+    may_alias = True
     simplify = _identities.operand
-    rows = _rows.aligned
+    batch_axis = _batch_axis.aligned
     dtypes = ANY
     cost = "free"
     batch = pointwise
@@ -202,6 +202,8 @@ class CustomGrad(Control):
     """
 
     name = "custom_grad"
+    inlined = True
+    gradient_regions = 1
     operands = ("*operands",)
     attrs = {"none": ()}
 

@@ -14,9 +14,9 @@ import numpy as np
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import FLOATS, REQUIRED, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType, prod
-from . import _rows
-from ._batching import convolved, weighed
+from . import _batch_axis
 from ._views import widened
+from .batching import convolved, weighed
 from .elementwise import same_dtype
 
 Pair = tuple[int, int]
@@ -101,7 +101,7 @@ class Conv2d(Op):
 
     name = "conv2d"
     opaque = True
-    rows = _rows.image
+    batch_axis = _batch_axis.image
     sums = True
     operands = ("input", "weight")
     attrs = WINDOW
@@ -109,6 +109,9 @@ class Conv2d(Op):
     cost = "heavy"
     tolerance = 16.0
     batch = convolved
+
+    def weight_axes(self, node: Node) -> tuple[int, int]:
+        return 1, 0
 
     def infer(self, x: TensorType, w: TensorType, **attrs: Any) -> TensorType:
         return check_conv("conv2d", x, w, attrs)

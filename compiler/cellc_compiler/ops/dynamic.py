@@ -18,8 +18,8 @@ from ..ir.types import TensorType, show_shape
 from ..loops import expr as E
 from ..loops.expr import Expr, Reader
 from ..loops.index import Index
-from ._batching import window
 from ._views import Element, both, select
+from .batching import window
 from .elementwise import same_dtype
 
 Ints = tuple[int, ...]

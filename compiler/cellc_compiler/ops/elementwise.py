@@ -22,10 +22,10 @@ from ..ir.types import TensorType, broadcast_shapes
 from ..loops import expr as E
 from ..loops.expr import ComplexExpr, Expr, Reader
 from ..loops.index import Index
+from . import _batch_axis, _identities
 from . import _complex as C
-from . import _identities, _rows
-from ._batching import pointwise
 from ._complex import Element, conj
+from .batching import pointwise
 
 Grads = Sequence[Value | None]
 
@@ -90,7 +90,7 @@ def to_dtype(b: Builder, v: Value, dtype: DType) -> Value:
 class Elementwise(Op):
     """Base: one expression per element over broadcast operands."""
 
-    rows = _rows.aligned
+    batch_axis = _batch_axis.aligned
     batch = pointwise
     elementwise = True
 
@@ -185,6 +185,7 @@ class Add(Binary):
     """input + other, broadcast. Source: `mindspore.ops.add`."""
 
     name = "add"
+    commutative = True
     cost = "cheap"
     exact = True
     dtypes = NUMBERS
@@ -225,6 +226,7 @@ class Mul(Binary):
     """input * other, broadcast. Source: `mindspore.ops.mul`."""
 
     name = "mul"
+    commutative = True
     simplify = _identities.times_one
     cost = "cheap"
     exact = True
@@ -273,7 +275,7 @@ class TruncDiv(Binary):
     """
 
     name = "trunc_div"
-    jumps = True
+    discontinuous = True
     dtypes = REAL
     primitive = "TruncateDiv"
     low, high = -40.0, 40.0
@@ -301,7 +303,7 @@ class FloorDiv(Binary):
     """
 
     name = "floor_div"
-    jumps = True
+    discontinuous = True
     dtypes = REAL
     primitive = "FloorDiv"
     low, high = -40.0, 40.0
@@ -327,7 +329,7 @@ class Mod(Binary):
     """
 
     name = "mod"
-    jumps = True
+    discontinuous = True
     dtypes = REAL
     primitive = "FloorMod"
     low, high = -40.0, 40.0
@@ -353,7 +355,7 @@ class FMod(Binary):
     """
 
     name = "fmod"
-    jumps = True
+    discontinuous = True
     dtypes = REAL
     primitive = "TruncateMod"
     low, high = -40.0, 40.0
@@ -385,6 +387,7 @@ class Maximum(Binary):
     """The larger operand; NaN if either is. Source: `mindspore.ops.maximum`."""
 
     name = "maximum"
+    commutative = True
     cost = "cheap"
     exact = True
     dtypes = REAL
@@ -403,6 +406,7 @@ class Minimum(Binary):
     """The smaller operand; NaN if either is. Source: `mindspore.ops.minimum`."""
 
     name = "minimum"
+    commutative = True
     cost = "cheap"
     exact = True
     dtypes = REAL

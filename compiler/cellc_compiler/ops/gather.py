@@ -19,9 +19,9 @@ from ..ir.op import ANY, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType, normalize_axis, show_shape
 from ..loops.expr import Expr, Reader
 from ..loops.index import Index
-from . import _rows
-from ._batching import along, gathered, pointed
+from . import _batch_axis
 from ._views import Composite, Element, both, check_indices, fill, read_position, select
+from .batching import along, gathered, pointed
 
 
 def accumulated(b: Builder, op: str, like: Value, indices: Value, dy: Value,
@@ -67,7 +67,7 @@ class Gather(Op):
     """
 
     name = "gather"
-    rows = _rows.gathered
+    batch_axis = _batch_axis.gathered
     operands = ("input_params", "input_indices")
     attrs = {"axis": 0, "batch_dims": 0}
     dtypes = ANY
@@ -137,7 +137,7 @@ class GatherElements(Op):
     """
 
     name = "gather_elements"
-    rows = _rows.whole_along("axis")
+    batch_axis = _batch_axis.whole_along("axis")
     operands = ("input", "index")
     attrs = {"dim": 0}
     dtypes = ANY
@@ -215,7 +215,7 @@ class GatherNd(Op):
     """
 
     name = "gather_nd"
-    rows = _rows.pointed
+    batch_axis = _batch_axis.pointed
     operands = ("input_x", "indices")
     dtypes = ANY
     batch = pointed

@@ -23,12 +23,14 @@ class HostCall(Op):
     """
 
     name = "host_call"
+    may_fail = True
     operands = ("*tensors",)
     attrs = {"number": REQUIRED, "name": REQUIRED, "results": REQUIRED}
     dtypes = ANY
     effect = True
     differentiable = False
-    why_not = "the gradient of the Python function {name}() is not known: give it a bprop"
+    no_gradient_reason = ("the gradient of the Python function {name}() is not known: "
+                          "give it a bprop")
 
     def infer(
         self, *types: TensorType, number: int, name: str,

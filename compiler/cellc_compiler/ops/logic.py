@@ -20,9 +20,9 @@ from ..ir.types import TensorType, broadcast_shapes
 from ..loops import expr as E
 from ..loops.expr import ComplexExpr, Expr, Reader
 from ..loops.index import Index
-from . import _rows
-from ._batching import pointwise
+from . import _batch_axis
 from ._complex import Element
+from .batching import pointwise
 from .elementwise import Binary, Grads, Unary, check_dtype, same_dtype, unbroadcast
 
 
@@ -56,6 +56,7 @@ class Equal(_Comparison):
     """input == other (false for NaN). Source: `mindspore.ops.equal`."""
 
     name = "eq"
+    commutative = True
     dtypes = ANY
     primitive = "Equal"
 
@@ -74,6 +75,7 @@ class NotEqual(_Comparison):
     """input != other (true for NaN). Source: `mindspore.ops.not_equal`."""
 
     name = "ne"
+    commutative = True
     dtypes = ANY
     primitive = "NotEqual"
 
@@ -149,6 +151,7 @@ class BitwiseAnd(_Bitwise):
     """Bits set in both. Source: `mindspore.ops.bitwise_and`."""
 
     name = "bitwise_and"
+    commutative = True
     rule = "and"
     primitive = "BitwiseAnd"
 
@@ -161,6 +164,7 @@ class BitwiseOr(_Bitwise):
     """Bits set in either. Source: `mindspore.ops.bitwise_or`."""
 
     name = "bitwise_or"
+    commutative = True
     rule = "or"
     primitive = "BitwiseOr"
 
@@ -173,6 +177,7 @@ class BitwiseXor(_Bitwise):
     """Bits set in exactly one. Source: `mindspore.ops.bitwise_xor`."""
 
     name = "bitwise_xor"
+    commutative = True
     rule = "xor"
     primitive = "BitwiseXor"
 
@@ -265,6 +270,7 @@ class LogicalAnd(_Logical):
     """Both true. Source: `mindspore.ops.logical_and`."""
 
     name = "logical_and"
+    commutative = True
     rule = "and"
     primitive = "LogicalAnd"
 
@@ -277,6 +283,7 @@ class LogicalOr(_Logical):
     """Either true. Source: `mindspore.ops.logical_or`."""
 
     name = "logical_or"
+    commutative = True
     rule = "or"
     primitive = "LogicalOr"
 
@@ -289,6 +296,7 @@ class LogicalXor(_Logical):
     """Exactly one true. Source: `mindspore.ops.logical_xor`."""
 
     name = "logical_xor"
+    commutative = True
     rule = "xor"
     primitive = "LogicalXor"
 
@@ -373,7 +381,7 @@ class Where(Op):
     """
 
     name = "where"
-    rows = _rows.aligned
+    batch_axis = _batch_axis.aligned
     cost = "cheap"
     exact = True
     operands = ("condition", "input", "other")

@@ -17,9 +17,9 @@ from cellc_runtime import dtypes
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import FLOATS, REQUIRED, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType
-from . import _rows
-from ._batching import merged
+from . import _batch_axis
 from ._views import widened
+from .batching import merged
 
 Pair = tuple[int, int]
 Attrs = dict[str, Any]
@@ -275,7 +275,7 @@ class MaxPool2d(_Max, _Sliding):
     """
 
     name = "max_pool2d"
-    rows = _rows.image
+    batch_axis = _batch_axis.image
     attrs = {**SLIDING, "dilation": (1, 1), "indices": False}
 
     def samples(self) -> Sequence[Sample]:
@@ -309,7 +309,7 @@ class AdaptiveMaxPool2d(_Max, _Adaptive):
     """
 
     name = "adaptive_max_pool2d"
-    rows = _rows.image
+    batch_axis = _batch_axis.image
     attrs = {"output_size": REQUIRED, "indices": False}
 
     def samples(self) -> Sequence[Sample]:
@@ -433,7 +433,7 @@ class AvgPool2d(_AvgForward, _SlidingAverage):
     """
 
     name = "avg_pool2d"
-    rows = _rows.image
+    batch_axis = _batch_axis.image
     attrs = _AVG
 
     def samples(self) -> Sequence[Sample]:
@@ -471,7 +471,7 @@ class AdaptiveAvgPool2d(_AvgForward, _Adaptive):
     """
 
     name = "adaptive_avg_pool2d"
-    rows = _rows.image
+    batch_axis = _batch_axis.image
     attrs = {"output_size": REQUIRED}
 
     def samples(self) -> Sequence[Sample]:

@@ -53,7 +53,7 @@ def philox_words(key: Array, index: Array) -> Array:
 
 
 def _elements(shape: Shape) -> Array:
-    return np.arange(prod(tuple(shape)), dtype=np.uint64).reshape(shape)  # type: ignore[arg-type]
+    return np.arange(prod(tuple(shape)), dtype=np.uint64).reshape(shape)  # type: ignore[arg-type]  # known
 
 
 def _fraction(key: Array, index: Array, bits: int) -> Array:

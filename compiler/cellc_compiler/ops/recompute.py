@@ -14,7 +14,7 @@ from ..ir.op import ANY, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType
 from ..loops.expr import Expr, Reader
 from ..loops.index import Index
-from . import _rows
+from . import _batch_axis
 from .control import Control, check_inputs
 
 
@@ -29,6 +29,7 @@ class Recompute(Control):
     """
 
     name = "recompute"
+    inlined = True
     operands = ("*operands",)
     attrs = {"results": False}
 
@@ -46,8 +47,8 @@ class After(Op):
     """
 
     name = "after"
-    renames = True
-    rows = _rows.first
+    may_alias = True
+    batch_axis = _batch_axis.first
     operands = ("x", "*others")
     dtypes = ANY
     cost = "free"
@@ -75,8 +76,8 @@ class After(Op):
 class Given(Op):
     """The second operand if the first, one truth value, is true, else the third.
 
-    Its gradient passes to one of the two, and nothing to the other (see `autodiff/doubt.py`), where
-    that of `where` passes zeros. Gradients of branches are made of it.
+    Its gradient passes to one of the two, and nothing to the other (`autodiff/conditional.py`),
+    where that of `where` passes zeros. Gradients of branches are made of it.
     """
 
     name = "given"
@@ -109,6 +110,7 @@ class Cotangent(Op):
     """
 
     name = "cotangent"
+    unique = True
     operands = ("x",)
     dtypes = ANY
     cost = "free"

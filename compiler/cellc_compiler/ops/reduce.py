@@ -31,8 +31,8 @@ from ..ir.op import (
 )
 from ..ir.types import TensorType, normalize_axes, normalize_axis, prod
 from ..loops.expr import Reduction
-from . import _rows
-from ._batching import along
+from . import _batch_axis
+from .batching import along
 from .elementwise import Grads, check_dtype, compute_dtype, to_dtype, widen
 
 Axes = tuple[int, ...] | None
@@ -106,7 +106,7 @@ class Reduce(_Axes):
         keepdims: keep reduced axes as size 1.
     """
 
-    rows = _rows.reduced
+    batch_axis = _batch_axis.reduced
     kind: ClassVar[str]
     batch = along("axes")
 
@@ -270,7 +270,7 @@ class _Arg(Op):
     The first of equal extremes wins; a NaN is the extreme.
     """
 
-    rows = _rows.reduced
+    batch_axis = _batch_axis.reduced
     attrs = {"axis": REQUIRED, "keepdims": False}
     dtypes = REAL
     kind: ClassVar[str]

@@ -14,9 +14,9 @@ from cellc_runtime import dtypes
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import FLOATS, REAL, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType, normalize_axis
-from . import _rows
-from ._batching import along
+from . import _batch_axis
 from ._views import crop, widened
+from .batching import along
 from .elementwise import to_dtype, widen
 from .gather import accumulated
 
@@ -25,7 +25,7 @@ class _Cumulative(Op):
     """Base: one chain per line, in order of the axis."""
 
     opaque = True
-    rows = _rows.whole_along("axis")
+    batch_axis = _batch_axis.whole_along("axis")
     dtypes = REAL
     kind: ClassVar[str]
 

@@ -17,8 +17,8 @@ from cellc_runtime import dtypes
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import ANY, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType, normalize_axis, prod, show_shape
-from ._batching import scattered
 from ._views import Composite, check_indices
+from .batching import scattered
 from .elementwise import same_dtype
 from .gather import check_lines, check_points, wrap
 

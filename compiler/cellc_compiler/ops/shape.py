@@ -19,9 +19,9 @@ from ..ir.types import Shape, TensorType, broadcast_shapes, normalize_axes, norm
 from ..loops import expr as E
 from ..loops.expr import ComplexExpr, Expr, Reader
 from ..loops.index import Index, ravel, unravel
-from . import _identities, _rows
-from ._batching import WHOLE, along, broadcasted, hot, pointwise, prefixed, turned
+from . import _batch_axis, _identities
 from ._views import Composite, Element, between, crop, fill, select
+from .batching import WHOLE, along, broadcasted, hot, pointwise, prefixed, turned
 
 
 @register
@@ -29,7 +29,7 @@ class Constant(Op):
     """A literal array. Attribute `value` is a `Literal`."""
 
     name = "constant"
-    rows = _rows.none
+    batch_axis = _batch_axis.none
     operands = ()
     attrs = {"value": REQUIRED}
     dtypes = ANY
@@ -94,9 +94,10 @@ class Reshape(Op):
     """
 
     name = "reshape"
-    renames = True
+    leading_size = "shape"
+    may_alias = True
     simplify = _identities.same_view
-    rows = _rows.reshaped
+    batch_axis = _batch_axis.reshaped
     exact = True
     attrs = {"shape": REQUIRED}
     dtypes = ANY
@@ -135,8 +136,9 @@ class BroadcastTo(Op):
     """
 
     name = "broadcast_to"
+    leading_size = "shape"
     simplify = _identities.same_view
-    rows = _rows.broadcast
+    batch_axis = _batch_axis.broadcast
     exact = True
     attrs = {"shape": REQUIRED}
     dtypes = ANY
@@ -175,7 +177,7 @@ class Transpose(Op):
 
     name = "transpose"
     simplify = _identities.merged_permutation
-    rows = _rows.permuted
+    batch_axis = _batch_axis.permuted
     exact = True
     attrs = {"perm": REQUIRED}
     dtypes = ANY
@@ -212,7 +214,7 @@ class Flip(Op):
     """
 
     name = "flip"
-    rows = _rows.whole_along("axes")
+    batch_axis = _batch_axis.whole_along("axes")
     exact = True
     attrs = {"axes": REQUIRED}
     dtypes = ANY
@@ -353,7 +355,7 @@ class Iota(Op):
     """
 
     name = "iota"
-    rows = _rows.counted
+    batch_axis = _batch_axis.counted
     exact = True
     operands = ()
     attrs = {"shape": REQUIRED, "axis": 0, "dtype": dtypes.int64}
@@ -430,7 +432,7 @@ class Eye(Op):
 class _Triangle(Op):
     """Base of tril and triu: the last two axes are a matrix."""
 
-    rows = _rows.whole_last(2)
+    batch_axis = _batch_axis.whole_last(2)
     attrs = {"diagonal": 0}
     dtypes = ANY
     batch = pointwise
@@ -603,7 +605,7 @@ class OneHot(Op):
     """
 
     name = "one_hot"
-    rows = _rows.hot
+    batch_axis = _batch_axis.hot
     exact = True
     operands = ("indices",)
     attrs = {"depth": REQUIRED, "on": 1.0, "off": 0.0, "axis": -1, "dtype": dtypes.float32}

@@ -15,9 +15,9 @@ from ..ir.types import TensorType, normalize_axis, show_shape
 from ..loops import expr as E
 from ..loops.expr import Expr, Reader
 from ..loops.index import Index
-from . import _rows
-from ._batching import WHOLE, along, prefixed
+from . import _batch_axis
 from ._views import Composite, Element, between, both, crop, fill, select
+from .batching import WHOLE, along, prefixed
 from .elementwise import same_dtype
 
 Ints = tuple[int, ...]
@@ -56,7 +56,7 @@ def slice_shape(name: str, x: TensorType, start: Ints, stop: Ints, step: Ints | 
             if not (0 <= a < d and 0 <= last < d):
                 raise ValueError(f"{name} reads positions {a}..{last} of axis {k} of {x}")
         out.append(n)
-    return tuple(out)  # type: ignore[arg-type]
+    return tuple(out)  # type: ignore[arg-type]  # a Dim behaves as an int
 
 
 def _np_slices(start: Ints, stop: Ints, step: Ints | None) -> tuple[slice, ...]:
@@ -75,7 +75,8 @@ class Slice(Op):
     """
 
     name = "slice"
-    rows = _rows.sliced
+    leading_size = "stop"
+    batch_axis = _batch_axis.sliced
     exact = True
     attrs = {"start": REQUIRED, "stop": REQUIRED, "step": None}
     dtypes = ANY
@@ -153,7 +154,7 @@ class Part(Composite):
 class _Join(Op):
     """Base of concat and the two ops it becomes."""
 
-    rows = _rows.whole_along("axis")
+    batch_axis = _batch_axis.whole_along("axis")
     exact = True
     operands = ("input", "*others")
     attrs = {"axis": 0}
@@ -344,7 +345,7 @@ class Pad(Op):
     """
 
     name = "pad"
-    rows = _rows.padded
+    batch_axis = _batch_axis.padded
     exact = True
     attrs = {"low": REQUIRED, "high": REQUIRED, "interior": None, "value": 0}
     dtypes = ANY
@@ -502,7 +503,7 @@ class UpdateSlice(Op):
     """
 
     name = "update_slice"
-    rows = _rows.updated
+    batch_axis = _batch_axis.updated
     operands = ("input", "update")
     attrs = {"start": REQUIRED, "step": None}
     dtypes = ANY

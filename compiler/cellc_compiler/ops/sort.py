@@ -17,9 +17,9 @@ from ..ir.dims import is_symbolic
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import BOOL, REAL, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType, normalize_axis
-from . import _rows
-from ._batching import pointwise
+from . import _batch_axis
 from ._views import Composite, crop
+from .batching import pointwise
 from .gather import accumulated
 
 Pair = tuple[Value, Value]
@@ -46,7 +46,7 @@ class SortLines(Op):
 
     name = "sort_lines"
     opaque = True
-    rows = _rows.whole_last(1)
+    batch_axis = _batch_axis.whole_last(1)
     attrs = {"descending": False}
     dtypes = REAL + BOOL
     cost = "heavy"

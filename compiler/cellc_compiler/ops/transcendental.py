@@ -1,6 +1,6 @@
 """Exponentials, logarithms, trigonometric and special functions.
 
-The scalar functions are those of `backends.cpu.llvm.math`; float16 and bfloat16 are computed in
+The scalar functions are those of `backends.llvm.math`; float16 and bfloat16 are computed in
 float32 and rounded once. Gradients are the textbook derivatives.
 """
 

@@ -14,7 +14,7 @@ import numpy as np
 from ..interpret import evaluate
 from ..ir.graph import Builder, Graph, Node, Value, attrs_key
 from ..ir.op import has_effect, lookup
-from .base import Pass, rewrite
+from .base import Pass, Rule, rewrite
 
 _FOLD_ELEMENTS = 64
 
@@ -72,8 +72,9 @@ class Cse(Pass):
         seen: dict[tuple[object, ...], Node] = {}
 
         def rule(b: Builder, node: Node) -> Sequence[Value] | None:
-            if node.regions or lookup(node.op).effect or node.op == "cotangent":
-                return None  # (each gradient begins with one of its own)
+            op = lookup(node.op)
+            if node.regions or op.effect or op.unique:
+                return None
             key = (node.op, tuple(node.operands), attrs_key(node.attrs))
             first = seen.setdefault(key, node)
             return None if first is node else first.results
@@ -84,13 +85,13 @@ class Cse(Pass):
         return _rewrite_flat(graph, rule) or changed
 
 
-def _rewrite_flat(graph: Graph, rule: object) -> bool:
+def _rewrite_flat(graph: Graph, rule: Rule) -> bool:
     """`rewrite` without descending into regions (their values are their own)."""
     regions = {n: n.regions for n in graph.nodes if n.regions}
     for n in regions:
         n.regions = ()
     try:
-        return rewrite(graph, lambda b, n: None if n in regions else rule(b, n))  # type: ignore[operator]
+        return rewrite(graph, lambda b, n: None if n in regions else rule(b, n))
     finally:
         for n, r in regions.items():
             n.regions = r

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ..ir.graph import Builder, Graph, Node, Value, clone_into
 from ..ir.op import lookup
+from ..ops.recompute import Cotangent
 from .base import Pass, rewrite
 
 
@@ -13,29 +14,30 @@ class Expand(Pass):
     """Replace each composition by what it is made of, until only core ops are left.
 
     Args:
-        turns: leave `cotangent` nodes as they are.
+        keep_cotangents: leave `cotangent` nodes as they are.
     """
 
     name = "expand"
 
-    def __init__(self, turns: bool = False) -> None:
-        self.turns = turns
+    def __init__(self, keep_cotangents: bool = False) -> None:
+        self.keep_cotangents = keep_cotangents
 
     def run(self, graph: Graph) -> bool:
         """See the class."""
-        return rewrite(graph, _expand_but_turns if self.turns else _expand, again=True)
+        rule = _expand_but_cotangents if self.keep_cotangents else _expand
+        return rewrite(graph, rule, again=True)
 
 
-def _expand_but_turns(b: Builder, node: Node) -> Sequence[Value] | None:
-    return None if node.op == "cotangent" else _expand(b, node)
+def _expand_but_cotangents(b: Builder, node: Node) -> Sequence[Value] | None:
+    return None if node.op == Cotangent.name else _expand(b, node)
 
 
 def _expand(b: Builder, node: Node) -> Sequence[Value] | None:
-    if node.op in ("custom_grad", "recompute"):
+    op = lookup(node.op)
+    if op.inlined:
         with b.at(scope=""):
             outputs, _ = clone_into(b, node.regions[0], node.operands)
         return outputs
-    op = lookup(node.op)
     if op.expand is None:
         return None
     out = op.expand(b, *node.operands, **node.attrs)

@@ -16,6 +16,7 @@ from cellc_runtime.records import dataclass
 
 from ..ir.graph import Builder, Graph, Node, Value
 from ..ir.op import lookup
+from ..ops.elementwise import Add, Div, Mul, Sub
 from .base import Pass, rewrite
 
 Array = np.ndarray[Any, Any]
@@ -70,14 +71,14 @@ class _FoldScales:
         """Note a chain that the node begins or goes on with; rewrite it where it ends."""
         if len(node.results) != 1 or not node.result.dtype.is_float:
             return None
-        if _channel_axis(node) is not None and node.operands[1] in self.frozen:
+        if _weight_axes(node) is not None and node.operands[1] in self.frozen:
             self.chains[node.result] = _Chain(node)
             return None
         chain = self._longer(node)
         if chain is None:
             return None
         self.chains[node.result] = chain
-        if self._goes_on(node.result) or not any(op in ("mul", "div") for op, _ in chain.steps):
+        if self._goes_on(node.result) or not any(op in _SCALES for op, _ in chain.steps):
             return None
         return [_build(b, chain)]
 
@@ -86,7 +87,7 @@ class _FoldScales:
         if node.op not in _STEPS:
             return None
         x, c = node.operands
-        if x not in self.chains and node.op in ("add", "mul"):
+        if x not in self.chains and lookup(node.op).commutative:
             x, c = c, x
         chain = self.chains.get(x)
         if chain is None or c not in self.frozen or not self._only_reader(x):
@@ -105,7 +106,8 @@ class _FoldScales:
         return self._longer(user) is not None
 
 
-_STEPS = ("add", "sub", "mul", "div")
+_SCALES = (Mul.name, Div.name)
+_STEPS = (Add.name, Sub.name, *_SCALES)
 
 
 def _build(b: Builder, chain: _Chain) -> Value:
@@ -113,12 +115,12 @@ def _build(b: Builder, chain: _Chain) -> Value:
     scale: Value | None = None
     shift: Value | None = None
     for op, c in chain.steps:
-        if op == "add":
+        if op == Add.name:
             shift = c if shift is None else b.add(shift, c)
-        elif op == "sub":
+        elif op == Sub.name:
             shift = b.neg(c) if shift is None else b.sub(shift, c)
         else:
-            factor = c if op == "mul" else b.div(b.scalar(1, c), c)
+            factor = c if op == Mul.name else b.div(b.scalar(1, c), c)
             scale = factor if scale is None else b.mul(scale, factor)
             shift = None if shift is None else b.mul(shift, factor)
     node = chain.contraction
@@ -129,19 +131,17 @@ def _build(b: Builder, chain: _Chain) -> Value:
     return out if shift is None else b.add(out, shift)
 
 
-def _channel_axis(node: Node) -> int | None:
-    """The axis of the result along which the weights' outputs lie; None for other ops."""
-    if node.op == "conv2d":
-        return 1
-    if node.op == "matmul" and node.operands[1].type.rank == 2 and node.result.type.rank >= 2:
-        return node.result.type.rank - 1
-    return None
+def _weight_axes(node: Node) -> tuple[int, int] | None:
+    """The axes of the result and of the weights along which outputs lie; None for other ops."""
+    rule = lookup(node.op).weight_axes
+    return rule(node) if rule is not None else None
 
 
 def _per_channel(contraction: Node, c: Value) -> bool:
     """Whether `c` broadcast to the result varies along its channels at most."""
-    result, axis = contraction.result, _channel_axis(contraction)
-    assert axis is not None
+    result, axes = contraction.result, _weight_axes(contraction)
+    assert axes is not None
+    axis = axes[0]
     offset = result.type.rank - c.type.rank
     return offset >= 0 and prod(c.shape) in (1, result.shape[axis]) and all(
         d == 1 or i + offset == axis for i, d in enumerate(c.shape)
@@ -149,9 +149,10 @@ def _per_channel(contraction: Node, c: Value) -> bool:
 
 
 def _weight_shape(contraction: Node, channels: int) -> tuple[int, ...]:
-    if contraction.op == "conv2d":
-        return (channels, 1, 1, 1)
-    return (channels, 1) if contraction.attrs["transpose_b"] else (1, channels)
+    axes = _weight_axes(contraction)
+    assert axes is not None
+    return tuple(channels if i == axes[1] else 1
+                 for i in range(contraction.operands[1].type.rank))
 
 
 class Reassociate(Pass):
@@ -169,15 +170,15 @@ def _reassociate(b: Builder, node: Node) -> Sequence[Value] | None:
     if node.op not in _STEPS or not node.result.dtype.is_float:
         return None
     x, c = node.operands
-    if _constant(c) is None and node.op in ("add", "mul"):
+    if _constant(c) is None and lookup(node.op).commutative:
         x, c = c, x
     value = _constant(c)
     if value is None or x.type != node.result.type:
         return None
-    op = {"sub": "add", "div": "mul"}.get(node.op, node.op)
-    if node.op == "sub":
+    op = {Sub.name: Add.name, Div.name: Mul.name}.get(node.op, node.op)
+    if node.op == Sub.name:
         value = -value
-    elif node.op == "div":
+    elif node.op == Div.name:
         with np.errstate(all="ignore"):
             value = (1 / value.astype(np.float64)).astype(value.dtype)
     x, joined = _joined(op, x, value)
@@ -197,7 +198,7 @@ def _joined(op: str, x: Value, value: Array) -> tuple[Value, Array]:
     if first is None or inner.type != x.type:
         return x, value
     with np.errstate(all="ignore"):
-        joined = first + value if op == "add" else first * value
+        joined = first + value if op == Add.name else first * value
     return inner, joined.astype(value.dtype)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from ..ir.graph import Graph
 from .base import Pass
 from .cleanup import Cse, Dce, FoldConstants, Simplify
-from .complexes import ComplexSums
+from .complex_sums import ComplexSums
 from .expand import Expand
 from .fast import FoldScales, Reassociate
 from .split import SplitReductions
@@ -38,12 +38,13 @@ def passes_of(numerics: str, rewrites: Sequence[Pass] = ()) -> tuple[Pass, ...]:
 
 
 CLEAN: tuple[Pass, ...] = (Expand(), Simplify(), FoldConstants(), Cse(), Simplify(), Dce())
-"""After recomputation is chosen: what `with_turns` leaves goes, and what it was in the way of."""
+"""After recomputation is chosen: what `keeping_cotangents` leaves goes, and what it was in the way
+of."""
 
 
-def with_turns(numerics: str, rewrites: Sequence[Pass] = ()) -> tuple[Pass, ...]:
+def keeping_cotangents(numerics: str, rewrites: Sequence[Pass] = ()) -> tuple[Pass, ...]:
     """The passes of `numerics`, but gradients can still be told from what is before them."""
-    return tuple(Expand(turns=True) if isinstance(p, Expand) else p
+    return tuple(Expand(keep_cotangents=True) if isinstance(p, Expand) else p
                  for p in passes_of(numerics, rewrites))
 
 

@@ -1,12 +1,12 @@
-"""Which values of a forward part are kept for the backward part, and which are computed again.
+"""Which values of a forward part are saved for the backward part, and which are recomputed.
 
-A graph that computes a gradient has a *turn*: its `cotangent` nodes, from which everything
-backward follows. What the backward part reads of the forward part lives from one to the other,
-and that is most of a training step's memory. Here the forward part is cut into segments at places
+The backward part of a graph is what follows from its `cotangent` nodes. What it reads of the
+forward part is *saved*, alive from one to the other, and that is most of a training step's memory.
+Here the forward part is cut into segments at places
 where few bytes cross, and in each segment a minimum cut between what must not be computed again
-and what the backward part reads chooses what is kept, at the price of its bytes; the rest is copied
-to where a cotangent first meets it. After Chen et al., "Training Deep Nets with Sublinear Memory
-Cost" (2016), for the segments, and the partitioner of PyTorch's AOTAutograd for the cut.
+and what the backward part reads chooses what is saved, at the price of its bytes; the rest is
+copied to where a cotangent first meets it. After Chen et al., "Training Deep Nets with Sublinear
+Memory Cost" (2016), for the segments, and the partitioner of PyTorch's AOTAutograd for the cut.
 
 How much may be computed again is a number per segment, see `Level`. Copies do the same operations
 on the same bits, so no result changes.
@@ -25,6 +25,7 @@ from cellc_runtime.records import dataclass, field
 
 from ..ir.graph import Builder, Graph, Node, Value
 from ..ir.op import has_effect, lookup
+from ..ops.recompute import After, Cotangent
 
 if TYPE_CHECKING:
     import networkx
@@ -67,26 +68,26 @@ class Item:
 
 @dataclass(slots=True)
 class Outcome:
-    """What was kept and what is computed again.
+    """What is saved and what is recomputed.
 
     Attributes:
-        kept: values that live from the forward to the backward part.
-        again: values computed again; `estimate` guesses the peak of all.
+        saved: values that live from the forward to the backward part.
+        recomputed: values computed again; `estimate` guesses the peak of all.
     """
 
-    kept: list[Item] = field(default_factory=list)
-    again: list[Item] = field(default_factory=list)
+    saved: list[Item] = field(default_factory=list)
+    recomputed: list[Item] = field(default_factory=list)
     estimate: int = 0
 
     @property
     def flops(self) -> int:
         """Of what is computed again."""
-        return sum(item.flops for item in self.again)
+        return sum(item.flops for item in self.recomputed)
 
 
 # --- what nodes cost ------------------------------------------------------------------------------
 
-_DEAR = 16
+_EXPENSIVE = 16
 """Operations of an element of exp, tanh or a draw."""
 
 
@@ -103,7 +104,7 @@ def node_flops(node: Node) -> int:
         return exact
     size = sum(r.type.size for r in node.results)
     if lookup(node.op).value is not None:
-        return size * (1 if lookup(node.op).cost == "cheap" else _DEAR)
+        return size * (1 if lookup(node.op).cost == "cheap" else _EXPENSIVE)
     return max([size, *(v.type.size for v in node.operands)]) * 4
 
 
@@ -125,13 +126,13 @@ def _is_view(node: Node) -> bool:
 # --- forward and backward -------------------------------------------------------------------------
 
 
-def turns(graph: Graph) -> list[list[Node]]:
+def backward_starts(graph: Graph) -> list[list[Node]]:
     """The groups of `cotangent` nodes that begin a gradient together, in order."""
     out: list[list[Node]] = []
     after: set[Value] = set()
     open_ = False
     for node in graph.nodes:
-        if node.op == "cotangent":
+        if node.op == Cotangent.name:
             if not open_:
                 out.append([])
                 after.clear()
@@ -143,12 +144,12 @@ def turns(graph: Graph) -> list[list[Node]]:
     return out
 
 
-def graphs_with_turns(graph: Graph) -> Iterator[Graph]:
+def graphs_with_gradients(graph: Graph) -> Iterator[Graph]:
     """The graph and those nested in it that compute gradients."""
     for node in graph.nodes:
         for region in node.regions:
-            yield from graphs_with_turns(region)
-    if any(n.op == "cotangent" for n in graph.nodes):
+            yield from graphs_with_gradients(region)
+    if any(n.op == Cotangent.name for n in graph.nodes):
         yield graph
 
 
@@ -161,22 +162,24 @@ _BEFORE = 16
 
 
 class Part:
-    """One graph seen from one turn: what is forward, what backward reads, and the segments.
+    """One graph seen from one start of a backward part: what is forward, what backward reads, and
+    the segments.
 
     Attributes:
-        late: values that follow from the turn; `readers`: late nodes that read others, `read`.
-        feeding: nodes that backward values follow from and that are not late themselves.
+        backward: values that follow from the start; `readers`: backward nodes that read others,
+            `read`.
+        feeding: nodes that backward values follow from and that are not backward themselves.
     """
 
-    def __init__(self, graph: Graph, turn: Sequence[Node]) -> None:
+    def __init__(self, graph: Graph, start: Sequence[Node]) -> None:
         self.graph = graph
-        self.late = {r for n in turn for r in n.results}
+        self.backward = {r for n in start for r in n.results}
         for node in graph.nodes:
-            if not self.late.isdisjoint(node.operands):
-                self.late.update(node.results)
+            if not self.backward.isdisjoint(node.operands):
+                self.backward.update(node.results)
         self.stored = set(graph.results())
-        first = graph.nodes.index(turn[0])
-        self.readers = [n for n in graph.nodes if self.is_late(n)
+        first = graph.nodes.index(start[0])
+        self.readers = [n for n in graph.nodes if self.is_backward(n)
                         and any(self._early(v) for v in n.operands)]
         self.read = {v for n in self.readers for v in n.operands if self._early(v)}
         self.feeding = self._feeding()
@@ -186,12 +189,12 @@ class Part:
         self._where: dict[int, tuple[dict[Node, int], set[Value]]] = {}
         self._cuts: dict[tuple[int, int, Level], set[Value]] = {}
 
-    def is_late(self, node: Node) -> bool:
+    def is_backward(self, node: Node) -> bool:
         """Whether a node is of the backward part."""
-        return node.op != "cotangent" and any(r in self.late for r in node.results)
+        return node.op != Cotangent.name and any(r in self.backward for r in node.results)
 
     def _early(self, v: Value) -> bool:
-        return v not in self.late and not self.given(v)
+        return v not in self.backward and not self.given(v)
 
     def given(self, v: Value) -> bool:
         """Whether a value is there anyway: an input or a constant."""
@@ -304,13 +307,13 @@ class Part:
         members: dict[int, list[Node]] = {}
         for node, number in where.items():
             members.setdefault(number, []).append(node)
-        kept: set[Value] = set()
+        saved: set[Value] = set()
         for number, nodes in members.items():
             key = count, number, choice.levels[number]
             if key not in self._cuts:
                 self._cuts[key] = self._cut(nodes, choice.levels[number], crossing)
-            kept |= self._cuts[key]
-        return where, kept
+            saved |= self._cuts[key]
+        return where, saved
 
     def _cut(self, nodes: Sequence[Node], level: Level, crossing: set[Value]) -> set[Value]:
         """The values to keep so that all the backward part reads of these nodes can be had."""
@@ -354,7 +357,7 @@ class Part:
         self.graph.nodes[:] = copier.graph.nodes
         return copier.outcome(choice)
 
-    def foresee(self, choice: Choice) -> Outcome:
+    def predict(self, choice: Choice) -> Outcome:
         """What `rewrite` would do."""
         copier = _Copier(self, *self.keep(choice))
         for node in self.readers:
@@ -389,26 +392,26 @@ def _minimum_cut(edges: tuple[_Edge, ...]) -> frozenset[int]:
 class _Copier:
     """Walks the nodes of a graph and puts copies before the backward nodes that need them."""
 
-    def __init__(self, part: Part, where: Mapping[Node, int], kept: set[Value]) -> None:
+    def __init__(self, part: Part, where: Mapping[Node, int], saved: set[Value]) -> None:
         self.part = part
         self.where = where
-        self.kept = kept
+        self.saved = saved
         self.graph = Graph("again")
         self.b = Builder(self.graph)
         self.copies: dict[tuple[int, Value], Value] = {}
         self.used: dict[Value, None] = {}
-        self.again: dict[Node, None] = {}
+        self.recomputed: dict[Node, None] = {}
 
     def take(self, node: Node) -> list[Value]:
         """Append the next node behind the copies it needs; its operands among these."""
         part, operands = self.part, node.operands
-        if part.is_late(node):
-            early = [v for v in node.operands if v not in part.late and not part.given(v)]
-            missing = [v for v in early if v not in self.kept]
-            self.used.update((v, None) for v in early if v in self.kept)
-            others = [v for v in dict.fromkeys(node.operands) if v in part.late]
+        if part.is_backward(node):
+            early = [v for v in node.operands if v not in part.backward and not part.given(v)]
+            missing = [v for v in early if v not in self.saved]
+            self.used.update((v, None) for v in early if v in self.saved)
+            others = [v for v in dict.fromkeys(node.operands) if v in part.backward]
             segment = max((self._segment(v) for v in missing), default=0)
-            made = {v: self._again(v, segment, others) for v in missing}
+            made = {v: self._recompute(v, segment, others) for v in missing}
             operands = [made.get(v, v) for v in operands]
         self.graph.nodes.append(node)
         return operands
@@ -416,7 +419,7 @@ class _Copier:
     def _segment(self, v: Value) -> int:
         return self.where.get(v.node, 0) if v.node is not None else 0
 
-    def _again(self, value: Value, segment: int, others: Sequence[Value]) -> Value:
+    def _recompute(self, value: Value, segment: int, others: Sequence[Value]) -> Value:
         """A value, computed again once `others` are known."""
         stack = [value]
         while stack:  # (chains may be long)
@@ -424,7 +427,7 @@ class _Copier:
             if (segment, v) in self.copies:
                 stack.pop()
                 continue
-            if v in self.kept or self.part.given(v):
+            if v in self.saved or self.part.given(v):
                 self.used[v] = None
                 self.copies[segment, v] = v if v.type.size <= 1 else self.b.after(v, *others)
                 stack.pop()
@@ -432,7 +435,7 @@ class _Copier:
             assert v.node is not None
             missing = [o for o in v.node.operands if not self.part.given(o)
                        and (segment, o) not in self.copies]
-            if v.node.op == "after":
+            if v.node.op == After.name:
                 missing = missing[:1]
             if missing:
                 stack.extend(missing)
@@ -442,13 +445,13 @@ class _Copier:
         return self.copies[segment, value]
 
     def _copy(self, node: Node, segment: int, others: Sequence[Value]) -> None:
-        """A node on copies of its operands, at least one of which is late."""
-        if node.op == "after":
+        """A node on copies of its operands, at least one of which is a copy."""
+        if node.op == After.name:
             self.copies[segment, node.result] = self.copies.get(
                 (segment, node.operands[0]), node.operands[0])
             return
         operands = [self.copies.get((segment, v), v) for v in node.operands]
-        self.again[node] = None
+        self.recomputed[node] = None
         with self.b.at(span=node.span, scope=node.scope):
             if operands and all(map(self.part.given, operands)):
                 operands[0] = self.b.after(operands[0], *others)
@@ -464,17 +467,17 @@ class _Copier:
         for v in self.used:
             if not part.given(v):
                 nbytes = 0 if v in part.stored else v.type.nbytes
-                out.kept.append(Item(v, nbytes, 0, self._segment(v)))
-        for node in self.again:
+                out.saved.append(Item(v, nbytes, 0, self._segment(v)))
+        for node in self.recomputed:
             flops = node_flops(node)
-            out.again.extend(Item(r, r.type.nbytes, flops if r.index == 0 else 0,
+            out.recomputed.extend(Item(r, r.type.nbytes, flops if r.index == 0 else 0,
                                   self.where.get(node, 0)) for r in node.results)
         held = [0] * (len(choice.levels) + 1)
-        for item in out.kept:
+        for item in out.saved:
             held[item.segment] += item.nbytes
         live = [0] * len(held)
-        for item in out.again:
-            if item.value in part.read or item.flops >= item.nbytes * _DEAR:
+        for item in out.recomputed:
+            if item.value in part.read or item.flops >= item.nbytes * _EXPENSIVE:
                 live[item.segment] += item.nbytes
         total = 0
         for h, some in zip(held, live, strict=True):
@@ -484,13 +487,13 @@ class _Copier:
 
 
 def rematerialize(graph: Graph, choice: Choice) -> Outcome:
-    """Recompute as chosen, in a graph after the passes that still has its turns (in place)."""
+    """Recompute as chosen, in a graph after the passes that still has its cotangents (in place)."""
     whole = Outcome()
-    for one in graphs_with_turns(graph):
-        for number in range(len(turns(one))):
-            found = Part(one, turns(one)[number]).rewrite(choice)
-            whole.kept += found.kept
-            whole.again += found.again
+    for one in graphs_with_gradients(graph):
+        for number in range(len(backward_starts(one))):
+            found = Part(one, backward_starts(one)[number]).rewrite(choice)
+            whole.saved += found.saved
+            whole.recomputed += found.recomputed
             whole.estimate = max(whole.estimate, found.estimate)
     return whole
 
@@ -498,10 +501,10 @@ def rematerialize(graph: Graph, choice: Choice) -> Outcome:
 def as_it_is(graph: Graph) -> Outcome:
     """What the backward part reads if nothing is computed again."""
     out = Outcome()
-    for one in graphs_with_turns(graph):
-        for turn in turns(one):
-            part = Part(one, turn)
-            out.kept += [Item(v, 0 if v in part.stored else v.type.nbytes, 0, 0)
+    for one in graphs_with_gradients(graph):
+        for start in backward_starts(one):
+            part = Part(one, start)
+            out.saved += [Item(v, 0 if v in part.stored else v.type.nbytes, 0, 0)
                          for v in dict.fromkeys(v for n in part.readers for v in n.operands)
                          if v in part.read]
     return out
@@ -532,12 +535,12 @@ _SEGMENTS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96)
 
 def worth_trying(graph: Graph, most: int) -> list[tuple[Choice, Outcome]]:
     """The choices that no other one beats in both estimated memory and work, least work first."""
-    parts = [Part(g, t) for g in graphs_with_turns(graph) for t in turns(g)]
+    parts = [Part(g, t) for g in graphs_with_gradients(graph) for t in backward_starts(g)]
     found: list[tuple[Choice, Outcome]] = []
     for choice in choices(parts):
-        outcomes = [part.foresee(choice) for part in parts]
+        outcomes = [part.predict(choice) for part in parts]
         found.append((choice, Outcome(
-            [i for o in outcomes for i in o.kept], [i for o in outcomes for i in o.again],
+            [i for o in outcomes for i in o.saved], [i for o in outcomes for i in o.recomputed],
             max(o.estimate for o in outcomes))))
     found.sort(key=lambda f: (f[1].flops, f[1].estimate))
     front: list[tuple[Choice, Outcome]] = []

@@ -8,11 +8,11 @@ from typing import Any
 from cellc_runtime.dtypes import bool_, float32, int32
 
 from .. import ops
-from ..common.parameter import Parameter
-from ..common.tensor import Tensor
 from ..compat import jit_class
-from ..core.structure import put_together, take_apart
 from ..nn.loss_scale import all_finite
+from ..tensors.parameter import Parameter
+from ..tensors.tensor import Tensor
+from ..tracing.pytree import put_together, take_apart
 
 
 def _times(inputs: Any, factor: Tensor) -> Any:

@@ -9,12 +9,12 @@ from typing import Any
 from cellc_runtime.dtypes import DType, bfloat16, float16, float32
 
 from .. import nn, ops
-from ..core import compiled
+from ..calls.precision import AUTO_FLAG, as_type
 from ..core.dispatch import active_tracer, computing_in
-from ..core.precision import AUTO_FLAG, as_type
-from ..core.watch import changed
+from ..core.invalidation import changed
 from ..nn.cell import Cell
 from ..ops.primitive import Primitive
+from ..tracing.inline import inline
 
 LEVELS = ("O0", "O1", "O2", "O3", "auto")
 
@@ -233,7 +233,7 @@ def _automatic(function: Callable[..., Any], dtype: DType) -> Callable[..., Any]
         tracer = active_tracer()
         with computing_in(None, dtype):
             if tracer is not None:
-                return compiled.inline(tracer, function, args, kwargs)
+                return inline(tracer, function, args, kwargs)
             return function(*args, **kwargs)
 
     return run

@@ -10,27 +10,28 @@ import numpy as np
 
 from cellc_compiler import driver
 from cellc_compiler.interpret import run as interpret
+from cellc_compiler.ir.batch_axis import NotBatchIndependent
 from cellc_compiler.ir.dims import is_symbolic
 from cellc_compiler.ir.graph import Graph
-from cellc_compiler.ir.rows import NotByRows
 from cellc_compiler.ir.text import parse_graph, print_graph
+from cellc_compiler.passes.batch_axis import batch_sizes
 from cellc_compiler.passes.instantiate import graph_symbols, instantiate
-from cellc_compiler.passes.rows import batch_sizes
 from cellc_runtime import artifact
 from cellc_runtime.executable import Executable
 from cellc_runtime.program import Program
 from cellc_runtime.target import Target, best_of
 
 from .. import context
-from ..common.tensor import Tensor
-from ..core import budget_view, progress
-from ..core.budget import least
-from ..core.callbacks import executed, host_callbacks
-from ..core.compiled import Traced
-from ..core.raised import ERRORS
+from ..calls.budget import least
+from ..calls.callbacks import executed, host_callbacks
+from ..compiled.entries import Traced
+from ..core import progress
 from ..lang import CompileError
 from ..nn.cell import Cell
-from ..train._weights_file import read
+from ..tensors.tensor import Tensor
+from ..tools import budget_view
+from ..tracing.exceptions import ERRORS
+from ..train.weights_file import read
 from .loading import UserError
 
 Array = np.ndarray[Any, Any]
@@ -86,7 +87,7 @@ def _programs(
                      f"{report.arena_bytes / 1024:.0f} KiB of temporaries")
         if report.recomputed is not None:
             lines += [f"  {line}".rstrip() for line in budget_view.text(report.recomputed)]
-        spare = out[-1].spare_bytes
+        spare = out[-1].released_bytes
         less = f"; a Cell gives up {spare / 1024:.0f} of parameters when packed" if spare else ""
         lines.append(f"  memory of a call: {sum(memory.values()) / 1024:.0f} KiB ({parts}){less}")
     return out
@@ -109,7 +110,7 @@ def _instances(graph: Graph) -> tuple[dict[int, Graph], tuple[int, ...]]:
         return {0: graph}, ()
     try:
         sizes = batch_sizes(graph)
-    except NotByRows as e:
+    except NotBatchIndependent as e:
         raise UserError(f"an artifact cannot serve all sizes of {', '.join(symbols)}: {e}") from e
     opened = tuple(i for i, v in enumerate(graph.inputs) if not v.type.is_static)
     return {n: instantiate(graph, {symbols[0]: n}) for n in sizes}, opened

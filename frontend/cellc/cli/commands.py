@@ -24,12 +24,12 @@ from cellc_runtime.errors import ArtifactError
 from cellc_runtime.target import Target
 
 from .. import context, shim
-from ..common.tensor import OpenTensor
-from ..core import budget_view, profiling
-from ..core.budget import least, parse
-from ..core.compiled import Traced, custom_bprop, trace
-from ..core.tracer import Tracer
-from ..lang import CODES, CompileError, Hooks, check_call, explanation
+from ..calls.budget import least, parse
+from ..compiled.entries import Traced, trace
+from ..lang import CODES, CompileError, check_call, explanation
+from ..tensors.tensor import OpenTensor
+from ..tools import budget_view, profiling
+from ..tracing.tracer import Tracer
 from . import artifacts
 from .exporting import export_
 from .loading import UserError, load_network, open_types, ordered_inputs, sample_inputs
@@ -288,7 +288,7 @@ def check(args: argparse.Namespace) -> int:
     inputs = sample_inputs(ordered_inputs(net, args.input))
     tracer = Tracer("check")
     given = [tracer.input(t._type, f"x{i}") for i, t in enumerate(inputs)]
-    errors = check_call(tracer, net, given, hooks=Hooks(custom_bprop=custom_bprop))
+    errors = check_call(tracer, net, given)
     for e in errors:
         print(e, end="\n\n")
     print(f"{len(errors)} error{'s' if len(errors) != 1 else ''}" if errors else "no errors")

@@ -8,9 +8,9 @@ from typing import Any
 
 from cellc_compiler.ir.dims import Guard
 
-from ..common.tensor import OpenTensor
-from ..core.compiled import Traced, trace
+from ..compiled.entries import Traced, trace
 from ..lang import CompileError
+from ..tensors.tensor import OpenTensor
 from ..train import export_onnx
 from ..train.export import export, named_weights
 from . import artifacts

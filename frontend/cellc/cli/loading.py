@@ -17,8 +17,8 @@ from cellc_compiler.ir.dims import Dim, Shapes, SymbolInfo
 from cellc_compiler.ir.types import TensorType
 from cellc_runtime import dtypes
 
-from ..common.tensor import Tensor
 from ..nn.cell import Cell
+from ..tensors.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
 _SPEC = re.compile(r"(\w+)\[((?:\s*(?:\d+|[A-Za-z_]\w*)\s*,?)*)\]")

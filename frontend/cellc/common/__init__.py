@@ -7,23 +7,24 @@ from typing import TYPE_CHECKING, Any
 
 from cellc_runtime.lazy import public_names
 
-from . import dtype
-from .parameter import Parameter, ParameterTuple
-from .seed import get_seed, set_seed
-from .tensor import Tensor
+from .. import ops as _ops  # noqa: F401  (whoever has a Tensor has its methods, and an engine)
+from ..tensors import dtype as _dtype
+from ..tensors.parameter import Parameter, ParameterTuple
+from ..tensors.seed import get_seed, set_seed
+from ..tensors.tensor import Tensor
 
 __all__ = ["Parameter", "ParameterTuple", "Tensor", "get_seed", "set_seed"]
 _HOMES = {
-    **dict.fromkeys(("Generator", "default_generator", "manual_seed", "seed"), ".seed"),
-    "Symbol": ".symbol", "_Function": "._grad_function",
-    **dict.fromkeys(("enable_dynamic", "jit"), "..jitted"), "recompute": "..nn.recompute",
+    **dict.fromkeys(("Generator", "default_generator", "manual_seed", "seed"), "..tensors.seed"),
+    "Symbol": "..tensors.symbol", "_Function": "._grad_function",
+    **dict.fromkeys(("enable_dynamic", "jit"), "..compiled.jit"), "recompute": "..nn.recompute",
     **dict.fromkeys(
         ("JitConfig", "from_numpy", "get_py_obj_dtype", "get_rng_state", "initial_seed",
          "is_tensor", "jit_class", "lazy_inline", "mutable", "no_inline", "set_rng_state",
          "tensor"), "..compat"),
     "set_recursion_limit": "..context",
 }
-"""Names that stand on what stands on this package, by the module that has them."""
+"""Names by the module that has them, which loads when they are asked for."""
 
 
 if TYPE_CHECKING:
@@ -39,29 +40,30 @@ if TYPE_CHECKING:
     from ..compat import no_inline as no_inline
     from ..compat import set_rng_state as set_rng_state
     from ..compat import tensor as tensor
+    from ..compiled.jit import enable_dynamic as enable_dynamic
+    from ..compiled.jit import jit as jit
     from ..context import set_recursion_limit as set_recursion_limit
-    from ..jitted import enable_dynamic as enable_dynamic
-    from ..jitted import jit as jit
     from ..nn.recompute import recompute as recompute
+    from ..tensors.dtype import *  # noqa: F403
+    from ..tensors.seed import Generator as Generator
+    from ..tensors.seed import default_generator as default_generator
+    from ..tensors.seed import manual_seed as manual_seed
+    from ..tensors.seed import seed as seed
+    from ..tensors.symbol import Symbol as Symbol
     from . import api as api
+    from . import dtype as dtype
     from . import initializer as initializer
     from ._grad_function import _Function as _Function
-    from .dtype import *  # noqa: F403
-    from .seed import Generator as Generator
-    from .seed import default_generator as default_generator
-    from .seed import manual_seed as manual_seed
-    from .seed import seed as seed
-    from .symbol import Symbol as Symbol
 else:
     def __getattr__(name: str) -> Any:
         """Dtypes, names of `_HOMES`, and modules that load when they are asked for."""
-        if name in ("api", "initializer"):
+        if name in ("api", "dtype", "initializer"):
             return import_module("." + name, __name__)
         home = _HOMES.get(name)
         if home is not None:
             return getattr(import_module(home, __name__), name)
-        if name in dtype.__all__:
-            return getattr(dtype, name)
+        if name in _dtype.__all__:
+            return getattr(_dtype, name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
@@ -69,16 +71,4 @@ _own = public_names(__name__)
 
 
 def __dir__() -> list[str]:
-    return sorted({*_own(), *_HOMES, *dtype.__all__})
-
-
-# These stand on what is above, and some of them on one another. They begin by importing this
-# package, so whichever is asked for first, all load in this order: whoever has a Tensor has its
-# methods, and an engine that runs them.
-from .. import context as _context  # noqa: E402, F401
-from .. import nn as _nn  # noqa: E402, F401
-from .. import ops as _ops  # noqa: E402, F401
-from ..core.dispatch import install as _install  # noqa: E402
-from ..pynative.engine import EagerEngine as _EagerEngine  # noqa: E402
-
-_install(_EagerEngine())
+    return sorted({*_own(), *_HOMES, "dtype", *_dtype.__all__})

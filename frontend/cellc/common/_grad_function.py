@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from ..core.function import _Function
+from ..transforms.function import Function as _Function
 
 __all__ = ["_Function"]

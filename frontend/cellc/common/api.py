@@ -1,5 +1,5 @@
 """MindSpore's import path for `jit`."""
 
-from ..jitted import jit
+from ..compiled.jit import jit
 
 __all__ = ["jit"]

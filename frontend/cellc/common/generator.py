@@ -1,5 +1,7 @@
-"""Random generators under MindSpore's path, `common.generator`; they live in `common.seed`."""
+"""Random generators under MindSpore's import path, `common.generator`."""
 
-from .seed import Generator, default_generator, manual_seed, seed
+from __future__ import annotations
+
+from ..tensors.seed import Generator, default_generator, manual_seed, seed
 
 __all__ = ["Generator", "default_generator", "manual_seed", "seed"]

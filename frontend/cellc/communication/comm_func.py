@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import ops
-from ..common.tensor import Tensor
+from ..tensors.tensor import Tensor
 from .management import HCCL_WORLD_COMM_GROUP, _known, _zero
 
 _REDUCTIONS = ("sum", "max", "min", "prod")

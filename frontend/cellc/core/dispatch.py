@@ -21,9 +21,9 @@ from cellc_runtime.site import STATE
 if TYPE_CHECKING:
     from cellc_compiler.ir.graph import Graph
 
-    from ..common.parameter import Parameter
-    from ..common.tensor import Tensor
-    from .tracer import Tracer
+    from ..tensors.parameter import Parameter
+    from ..tensors.tensor import Tensor
+    from ..tracing.tracer import Tracer
 
 _MIXED = (float16, bfloat16, float32)
 """The element types that automatic mixed precision converts."""
@@ -34,7 +34,7 @@ outputs of the step."""
 
 
 class Engine(Protocol):
-    """What runs ops eagerly (`cellc.pynative.engine`)."""
+    """What runs ops eagerly (`cellc.eager.engine`)."""
 
     def run(self, op: str, operands: Sequence[Tensor], attrs: Mapping[str, Any]) -> Any:
         """Run one op now."""

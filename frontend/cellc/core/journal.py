@@ -19,7 +19,7 @@ from cellc_runtime.records import dataclass, field
 from ..storage import writes
 
 if TYPE_CHECKING:
-    from ..common.tensor import Tensor
+    from ..tensors.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
 

@@ -12,7 +12,7 @@ more than the work, its definition says so, in one of two forms:
 
 Both hold an object that is called (`functools.partial`, as `dispatch.apply` is). It calls the
 function itself until the engine runs its first op natively; then the first call of each puts a
-site there (`cellc.pynative.functions`), which learns what calls come to.
+site there (`cellc.eager.functions`), which learns what calls come to.
 """
 
 from __future__ import annotations

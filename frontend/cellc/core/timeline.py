@@ -14,7 +14,7 @@ from cellc_runtime.site import STATE
 from . import dispatch
 
 if TYPE_CHECKING:
-    from ..common.tensor import Tensor
+    from ..tensors.tensor import Tensor
 
 
 @dataclass(frozen=True, slots=True)

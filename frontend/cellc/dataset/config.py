@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..common.seed import get_seed as _global_seed
+from ..tensors.seed import get_seed as _global_seed
 from .checks import INT32_MAX, UINT32_MAX
 
 _DEFAULT_SEED = 5489

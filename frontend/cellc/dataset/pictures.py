@@ -102,7 +102,7 @@ class MnistDataset(ArrayDataset):
     _columns: tuple[str, ...] = ("image", "label")
 
     @property
-    def _arrays(self) -> dict[str, Any]:  # type: ignore[override]
+    def _arrays(self) -> dict[str, Any]:  # type: ignore[override]  # read when first needed
         """The columns, read when they are first needed."""
         if self._loaded is None:
             self._loaded = self._load()

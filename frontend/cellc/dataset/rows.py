@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..common.tensor import Tensor
+from ..tensors.tensor import Tensor
 from . import config
 
 Value = Any

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..common import dtype as dtypes
+from ..tensors import dtype as dtypes
 from . import checks
 from .batching import BatchInfo, _column, stack
 from .operations import name_of
@@ -295,7 +295,8 @@ def _iterator_of(source: Any) -> Iterator[Any]:
     if hasattr(source, "__iter__"):
         return iter(source)
     if hasattr(source, "__next__"):
-        return source  # type: ignore[no-any-return]
+        rows: Iterator[Any] = source
+        return rows
     if callable(source):
         return iter(source())
     return iter(source)  # by __getitem__, up to IndexError

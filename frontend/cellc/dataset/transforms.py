@@ -16,8 +16,8 @@ import numpy as np
 
 from cellc_runtime.lazy import public_names
 
-from ..common import dtype as dtypes
-from ..common.tensor import Tensor
+from ..tensors import dtype as dtypes
+from ..tensors.tensor import Tensor
 from . import checks, config
 from .batching import padded
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..common.tensor import Tensor
 from ..core.dispatch import apply
+from ..tensors.tensor import Tensor
 from . import _model
 from .control import choose, truth
 from .state import Stored

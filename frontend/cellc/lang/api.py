@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..core.dispatch import tracing
-from ..core.tracer import Tracer
+from ..tracing.tracer import Tracer
 from . import _model
 from .analysis import analyse
 from .calls import call

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from types import FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from ..common.indexing import ancestors, is_open, write_update
-from ..common.parameter import Parameter
-from ..common.tensor import Tensor
 from ..core.dispatch import assign
-from ..core.tracer import GraphTensor
+from ..tensors.indexing import ancestors, is_open, write_update
+from ..tensors.parameter import Parameter
+from ..tensors.tensor import Tensor
+from ..tracing.tracer import GraphTensor
 from . import _model
 from .access import mangle, read_attribute, static_attribute, subscript
 from .iteration import items

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from cellc_compiler.ir.dims import Dim, is_symbolic
 
-from ..common.tensor import Tensor
 from ..core.dispatch import apply
-from ..core.numbers import GraphNumber, as_kind, as_number, item_of
-from ..core.state_numbers import StateNumber
-from ..core.tracer import GraphTensor
+from ..tensors.tensor import Tensor
+from ..tracing.numbers import GraphNumber, as_kind, as_number, item_of
+from ..tracing.state_numbers import StateNumber
+from ..tracing.tracer import GraphTensor
 from .access import mangle, read_attribute
 from .assignment import set_attribute
 from .control import Known, as_bool, choose, logical, truth

@@ -15,14 +15,16 @@ import numpy as np
 from cellc_compiler.ir.graph import NOWHERE, Span
 from cellc_runtime import dtypes
 
-from ..common.parameter import Parameter
-from ..common.tensor import Tensor
-from ..core import budget, precision, recomputation, watch
+from ..calls import budget, precision, recompute
+from ..calls.bprop import custom_bprop
+from ..calls.hooks import call_hooked, hooks_of
+from ..core import invalidation
 from ..core.dispatch import apply, tracing
-from ..core.hooks import call_hooked, hooks_of
-from ..core.numbers import GraphNumber
-from ..core.state_numbers import StateNumber
-from ..core.tracer import GraphTensor
+from ..tensors.parameter import Parameter
+from ..tensors.tensor import Tensor
+from ..tracing.numbers import GraphNumber
+from ..tracing.state_numbers import StateNumber
+from ..tracing.tracer import GraphTensor
 from . import _model
 from .access import static_attribute
 from .assignment import set_attribute
@@ -271,7 +273,7 @@ def _marked(vm: Interpreter, cell: Any, args: Args, kwargs: Kwargs, frame: Frame
     """A Cell's results; in a graph that the gradient computes again if the Cell is so marked."""
     if cell._recompute_options is None:
         return _cell(vm, cell, args, kwargs, frame)
-    return recomputation.traced(vm.tracer, (args, kwargs),
+    return recompute.traced(vm.tracer, (args, kwargs),
                                 lambda: _cell(vm, cell, args, kwargs, frame))
 
 
@@ -284,16 +286,9 @@ def _construct_of(
     vm: Interpreter, cell: Any, args: Args, kwargs: Kwargs, frame: Frame
 ) -> Any:
     if _model.own_bprop(cell):
-        hook = vm.hooks.custom_bprop
-        if hook is None:
-            raise vm.error(
-                "CE306", RuntimeError,
-                f"the bprop of {type(cell).__name__} cannot be compiled here", frame,
-                hint="call the network by ms.jit, or in graph mode",
-            )
         if kwargs:
             raise TypeError(f"{type(cell).__name__} has a bprop and takes no keyword arguments")
-        return hook(vm.tracer, cell, tuple(args))
+        return custom_bprop(vm.tracer, cell, tuple(args))
     return call(vm, cell.construct, args, kwargs, frame)
 
 
@@ -440,9 +435,9 @@ def library(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) 
         kwargs = dict(zip(kwargs, _asked(kwargs.values()), strict=True))
     given = [_as_callback(vm, a, frame) for a in args]
     named = {k: _as_callback(vm, v, frame) for k, v in kwargs.items()} if kwargs else kwargs
-    before = watch.count()
+    before = invalidation.count()
     result = vm.state.new_of_library(fn(*given, **named))
-    if watch.count() != before and _model.is_cell(owner) and vm.state.is_outside(owner):
+    if invalidation.count() != before and _model.is_cell(owner) and vm.state.is_outside(owner):
         raise vm.error(
             "CE501", TypeError, f"{name}() changes a {type(owner).__name__} while a graph is "
             "compiled", frame, hint="call it outside",

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 from cellc_runtime import dtypes
 from cellc_runtime.records import dataclass
 
-from ..common.tensor import Tensor
 from ..core.dispatch import apply
-from ..core.numbers import as_number, kind_of
-from ..core.state_numbers import StateNumber
-from ..core.tracer import Region
+from ..tensors.tensor import Tensor
+from ..tracing.numbers import as_number, kind_of
+from ..tracing.state_numbers import StateNumber
+from ..tracing.tracer import Region
 from .analysis import Names, is_total
 from .iteration import Walk
 from .journal import Change, Slot, Variable, unchanged

@@ -35,7 +35,6 @@ CODES: dict[str, str] = {
     "CE302": "a builtin that does not take tensors",
     "CE303": "a builtin that is not available while a graph is compiled",
     "CE304": "recursion without end",
-    "CE306": "a Cell's own bprop where none can be compiled",
     "CE307": "a function that reads or changes the world outside of the network",
     "CE308": "an iterator that was there before, taken further",
     "CE401": "the truth value of a tensor with more than one element",

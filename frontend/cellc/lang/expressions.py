@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ..common.tensor import Tensor
+from ..tensors.tensor import Tensor
 from .access import check_choice, mangle, read_attribute, subscript, switch
 from .analysis import Facts
 from .assignment import assign_to

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from cellc_runtime.records import dataclass
 
-from ..common.tensor import Tensor
+from ..tensors.tensor import Tensor
 from . import _model
 from .errors import Place
 from .origins import operand_notes
@@ -57,9 +57,9 @@ def _expressions(node: ast.AST) -> Iterable[ast.AST]:
 def _named(node: ast.AST) -> Iterable[ast.expr]:
     """Names and attributes of names, each as a whole, in the order of the source."""
     if isinstance(node, (ast.Name, ast.Attribute)):
-        inner = node
+        inner: ast.expr = node
         while isinstance(inner, ast.Attribute):
-            inner = inner.value  # type: ignore[assignment]
+            inner = inner.value
         if isinstance(inner, ast.Name):
             yield node
             if isinstance(node, ast.Attribute):

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from cellc_runtime.records import dataclass
 
-from ..core.tracer import GraphTensor, Tracer
+from ..tracing.tracer import GraphTensor, Tracer
 from . import _model
 from .analysis import assigned
 from .calls import call
@@ -53,14 +53,12 @@ class Hooks:
         on_attribute_read: called with (object, name) for attributes of Cells and user objects.
         on_global_read: called with (globals, name) for global names.
         on_captured_read: called with (the closure's cell, name) for captured variables.
-        custom_bprop: called with (tracer, cell, args) for a Cell with a `bprop`; its result.
         state: notes what the trace does to Python objects; None: it is put back at the end.
     """
 
     on_attribute_read: Callable[[Any, str], None] | None = None
     on_global_read: Callable[[dict[str, Any], str], None] | None = None
     on_captured_read: Callable[[CellType, str], None] | None = None
-    custom_bprop: Callable[[Tracer, Any, tuple[Any, ...]], Any] | None = None
     state: State | None = None
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from ..common.tensor import Tensor
+from ..tensors.tensor import Tensor
 from .trust import own_method
 from .values import MISSING, Position, RuntimeRange, Text
 from .world import refuse_iterators

@@ -15,7 +15,7 @@ import numpy as np
 
 from cellc_runtime.records import dataclass, field
 
-from ..core.tracer import GraphTensor
+from ..tracing.tracer import GraphTensor
 from .values import MISSING
 
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 from cellc_compiler.ir.types import TensorType
 from cellc_runtime.records import dataclass, field
 
-from ..common.parameter import Parameter
-from ..common.tensor import Tensor
-from ..core.numbers import DTYPES, Kind, kind_of
-from ..core.tracer import Region
+from ..tensors.parameter import Parameter
+from ..tensors.tensor import Tensor
+from ..tracing.numbers import DTYPES, Kind, kind_of
+from ..tracing.tracer import Region
 from . import regions
 from .analysis import Names, assigned
 from .assignment import assign_to

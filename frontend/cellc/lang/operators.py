@@ -7,7 +7,7 @@ import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..common.tensor import Tensor
+from ..tensors.tensor import Tensor
 from .control import as_bool, logical, truth
 from .iteration import items
 from .trust import own_method

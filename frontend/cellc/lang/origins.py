@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from cellc_compiler.ir.dims import active_shapes, symbols_of
 
-from ..common.parameter import Parameter
-from ..common.tensor import Tensor
-from ..core.tracer import GraphTensor
+from ..tensors.parameter import Parameter
+from ..tensors.tensor import Tensor
+from ..tracing.tracer import GraphTensor
 from . import _model
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import Any
 
 from cellc_runtime.records import dataclass, field
 
-from ..common.tensor import Tensor
+from ..tensors.tensor import Tensor
 from .values import MISSING
 
 BREAK, CONTINUE, RETURN = "break", "continue", "return"

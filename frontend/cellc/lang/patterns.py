@@ -6,7 +6,7 @@ import ast
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..common.tensor import Tensor
+from ..tensors.tensor import Tensor
 from .control import condition
 from .outcome import NEXT, Outcome
 

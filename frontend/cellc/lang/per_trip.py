@@ -21,8 +21,8 @@ import numpy as np
 
 from cellc_compiler.ir.graph import Node, Value
 
-from ..common.tensor import Tensor
-from ..core.tracer import GraphTensor
+from ..tensors.tensor import Tensor
+from ..tracing.tracer import GraphTensor
 
 if TYPE_CHECKING:
     from .frames import Frame
@@ -206,9 +206,13 @@ def _plain(nodes: Sequence[Node]) -> list[Node]:
     return [n for n in nodes if n.op != "constant"]
 
 
-def _literal(v: Value) -> Any:
+def _value(v: Value) -> Any:
     assert v.node is not None
-    return v.node.attrs["value"].array
+    return v.node.attrs["value"]
+
+
+def _literal(v: Value) -> Any:
+    return _value(v).array
 
 
 def _constants(traced: Sequence[tuple[Any, list[Node], Value]]) -> dict[tuple[int, int], Any]:
@@ -232,7 +236,7 @@ def _constants(traced: Sequence[tuple[Any, list[Node], Value]]) -> dict[tuple[in
                     continue
                 if not (_is_constant(x) and _is_constant(y)) or x.type != y.type:
                     raise NotRollable
-                if x.node.attrs["value"] != y.node.attrs["value"]:  # type: ignore[union-attr]
+                if _value(x) != _value(y):
                     found[i, j] = _literal(x).dtype
     return found
 

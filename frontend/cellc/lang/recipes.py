@@ -15,10 +15,10 @@ import numpy as np
 from cellc_compiler.ir.dims import is_symbolic
 from cellc_runtime.records import dataclass, field
 
-from ..common.tensor import Tensor
-from ..core.callbacks import written_part
-from ..core.numbers import GraphNumber
-from ..core.tracer import GraphTensor
+from ..calls.callbacks import written_part
+from ..tensors.tensor import Tensor
+from ..tracing.numbers import GraphNumber
+from ..tracing.tracer import GraphTensor
 from .functions import Callback, InterpretedFunction
 from .per_trip import PerTrip
 from .text import flat, joined, shown

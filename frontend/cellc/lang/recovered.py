@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from types import CodeType
 from typing import Any
 
-from ..core.typed import all_codes, code_mark, kept
+from ..core.console_source import all_codes, code_mark, kept
 
 _FUTURES = 0x1FF0000
 """The bits of `co_flags` that `from __future__` sets."""

@@ -16,9 +16,9 @@ from cellc_compiler.ir.types import TensorType
 from cellc_runtime import dtypes
 from cellc_runtime.records import dataclass
 
-from ..common.parameter import Parameter
-from ..common.tensor import Tensor
-from ..core.tracer import GraphTensor, Region, Tracer, _align_inputs
+from ..tensors.parameter import Parameter
+from ..tensors.tensor import Tensor
+from ..tracing.tracer import GraphTensor, Region, Tracer, align_inputs
 
 
 @contextmanager
@@ -42,7 +42,7 @@ def close_cond(
             outputs.append([tracer.lift(t) for t in [*tensors, *assigned]])
     captures = list(dict.fromkeys([*built[0][0].captures, *built[1][0].captures]))
     for (region, _), values in zip(built, outputs, strict=True):
-        _align_inputs(region, 0, captures)
+        align_inputs(region, 0, captures)
         region.graph.outputs = values
     operands = [tracer.lift(pred), *_outer(tracer, captures)]
     results = tracer._node("cond", operands, {}, [region.graph for region, _ in built])
@@ -77,7 +77,7 @@ def close_while(
     carried = len(init) + len(assigned)
     captures = list(dict.fromkeys([*test[0].captures, *body[0].captures]))
     for region in (test[0], body[0]):
-        _align_inputs(region, carried, captures)
+        align_inputs(region, carried, captures)
     operands = [tracer.lift(t) for t in [*init, *assigned]] + _outer(tracer, captures)
     results = tracer._node(
         "while", operands, {"carried": carried}, [test[0].graph, body[0].graph]
@@ -108,7 +108,7 @@ def close_scan(
         row._value.name = f"row{i}"
     region.graph.inputs = [*region.graph.inputs[:carried], *(r._value for r in rows), index]
     captures = list(region.captures)
-    _align_inputs(region, carried + len(rows) + 1, captures)
+    align_inputs(region, carried + len(rows) + 1, captures)
     operands = [tracer.lift(t) for t in [*init, *assigned, *sequences]]
     operands += _outer(tracer, captures)
     results = tracer._node(

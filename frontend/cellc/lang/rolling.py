@@ -20,9 +20,9 @@ import numpy as np
 
 from cellc_compiler.ir.graph import Value
 
-from ..common.parameter import Parameter
-from ..common.tensor import Tensor
-from ..core.tracer import GraphTensor, Region
+from ..tensors.parameter import Parameter
+from ..tensors.tensor import Tensor
+from ..tracing.tracer import GraphTensor, Region
 from . import regions, runtime_errors
 from .analysis import read_first
 from .assignment import assign_to

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from cellc_runtime.errors import RUN_ERRORS
 
-from ..common.tensor import Tensor
-from ..core.raised import name_class
+from ..tensors.tensor import Tensor
+from ..tracing.exceptions import name_class
 from .control import condition
 from .outcome import NEXT, Diverged, Outcome
 from .text import flat, joined, written

@@ -16,7 +16,7 @@ from types import CodeType, FunctionType
 from cellc_compiler.ir.graph import Span
 from cellc_runtime.records import dataclass, field
 
-from ..core.recent import Recent
+from ..core.lru import Recent
 from .analysis import Facts, Liveness, analyse, liveness
 from .errors import CompileRuntimeError, Place
 from .recovered import recovered_lines

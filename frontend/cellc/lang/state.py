@@ -24,12 +24,12 @@ from cellc_compiler.ir.op import has_effect
 from cellc_compiler.ir.types import TensorType
 from cellc_runtime.records import dataclass, field
 
-from ..common.tensor import Tensor
-from ..core.numbers import DTYPES, GraphNumber, Kind, kind_of
-from ..core.python_state import PythonState, StateInput, can_be_input
-from ..core.reads import Read, content, holds_content, short
-from ..core.state_numbers import Answers, number_input
-from ..core.tracer import GraphTensor, Tracer
+from ..tensors.tensor import Tensor
+from ..tracing.numbers import DTYPES, GraphNumber, Kind, kind_of
+from ..tracing.python_state import PythonState, StateInput, can_be_input
+from ..tracing.reads import Read, content, holds_content, short
+from ..tracing.state_numbers import Answers, number_input
+from ..tracing.tracer import GraphTensor, Tracer
 from . import _model
 from .errors import CompileRuntimeError, Place
 from .journal import Content, Slot

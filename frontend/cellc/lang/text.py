@@ -7,8 +7,8 @@ import string
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..common.tensor import Tensor
-from ..core.numbers import GraphNumber, item_of
+from ..tensors.tensor import Tensor
+from ..tracing.numbers import GraphNumber, item_of
 from .values import Formatted, Text, holds_runtime, is_runtime
 
 if TYPE_CHECKING:

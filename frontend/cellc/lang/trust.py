@@ -30,7 +30,7 @@ def is_library(module: str) -> bool:
         return False
     return f"{module}.".startswith("cellc.nn.cell.") or not module.startswith(
         ("cellc.nn.", "cellc.train.", "cellc.experimental.", "cellc.mint.nn.layer.",
-         "cellc.mint.optim.", "cellc.mint.applied", "cellc.ops._control_source",
+         "cellc.mint.optim.", "cellc.ops._control_source",
          "cellc.numpy.applied")
     )
 

@@ -19,11 +19,11 @@ from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass, field
 
-from ..common.parameter import Parameter
-from ..common.tensor import Tensor
 from ..core.dispatch import apply
-from ..core.numbers import DTYPES, GraphNumber, Kind, as_number, kind_of
-from ..core.tracer import GraphTensor
+from ..tensors.parameter import Parameter
+from ..tensors.tensor import Tensor
+from ..tracing.numbers import DTYPES, GraphNumber, Kind, as_number, kind_of
+from ..tracing.tracer import GraphTensor
 
 
 class _Missing:
@@ -310,7 +310,8 @@ def join_types(a: Any, b: Any) -> TensorType:
     if _is_tensor(a) and _is_tensor(b):
         if a._type != b._type:
             raise MergeError(f"{describe(a)} and {describe(b)}")
-        return a._type  # type: ignore[no-any-return]
+        common: TensorType = a._type
+        return common
     for tensor, number in ((a, b), (b, a)):
         if kind_of(tensor) is None and isinstance(tensor, Tensor):
             if tensor.shape == () and fits(number, tensor.dtype):
@@ -329,7 +330,8 @@ def as_tensor(value: Any, ty: TensorType) -> Tensor:
     if not isinstance(value, Tensor):
         return scalar(value, ty.dtype)
     if isinstance(value, GraphNumber) and value.dtype is not ty.dtype:
-        return apply("cast", value, dtype=ty.dtype)  # type: ignore[no-any-return]
+        out: Tensor = apply("cast", value, dtype=ty.dtype)
+        return out
     return value
 
 

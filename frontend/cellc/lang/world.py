@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from cellc_compiler.ir.types import TensorType
 
-from ..core.numbers import DTYPES, GraphNumber, Kind
-from ..core.tracer import GraphTensor
+from ..tracing.numbers import DTYPES, GraphNumber, Kind
+from ..tracing.tracer import GraphTensor
 from .recipes import recipe_of
 from .trust import root
 from .values import MISSING

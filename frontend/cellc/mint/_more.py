@@ -9,11 +9,11 @@ import numpy as np
 from cellc_runtime.dtypes import DType, float32, float64, int64
 
 from .. import ops
-from ..common.promotion import cast_to
-from ..common.tensor import Tensor
 from ..core.dispatch import active_tracer
 from ..ops import functional_sort as fo
 from ..ops.arguments import axis_of, boolean, dtype_of, integer, is_int, need_known, tensor
+from ..tensors.promotion import cast_to
+from ..tensors.tensor import Tensor
 from ._random import _place
 
 

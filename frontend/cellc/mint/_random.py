@@ -7,10 +7,10 @@ from typing import Any
 from cellc_runtime.dtypes import DType, float32, int64
 
 from .. import ops
-from ..common.promotion import cast_to
-from ..common.seed import Generator
-from ..common.tensor import Tensor
 from ..ops.arguments import dtype_of, integer, is_int, tensor
+from ..tensors.promotion import cast_to
+from ..tensors.seed import Generator
+from ..tensors.tensor import Tensor
 
 _DEVICES = (None, "cpu", "CPU")
 

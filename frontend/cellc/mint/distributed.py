@@ -12,9 +12,9 @@ from typing import Any
 
 from cellc_runtime.lazy import public_names
 
-from ..common.tensor import Tensor
 from ..communication import management as processes
 from ..ops.arguments import is_int
+from ..tensors.tensor import Tensor
 
 _WORLD = processes.HCCL_WORLD_COMM_GROUP
 _BACKENDS = ("hccl", "mccl")

@@ -13,15 +13,15 @@ from cellc_runtime.dtypes import bool_, float32, int64
 from cellc_runtime.lazy import names_of
 
 from .. import ops
-from ..common.promotion import cast_to
-from ..common.tensor import Tensor
 from ..ops import functional_create as fc
 from ..ops import functional_math as m
 from ..ops import functional_reduce as fr
 from ..ops.arguments import is_int
+from ..ops.functional_integer import gcd
 from ..ops.functional_orthogonal import triangular_solve
+from ..tensors.promotion import cast_to
+from ..tensors.tensor import Tensor
 from . import _more, _random
-from .applied import gcd
 from .linalg import inv
 from .nn import _norms, _windows
 from .tables import Table, named

@@ -8,12 +8,8 @@ from cellc_runtime.dtypes import DType
 from cellc_runtime.lazy import public_names
 
 from .. import ops
-from ..common.tensor import Tensor
-from ..ops import functional_orthogonal as orthogonal
-from ..ops.arguments import axis_of, is_int, tensor
-
-_INF = float("inf")
-_ORDERS = (2, -2, 1, -1, _INF, -_INF, "fro", "nuc")
+from ..ops.arguments import is_int, tensor
+from ..tensors.tensor import Tensor
 
 
 def inv(input: Tensor) -> Tensor:
@@ -66,46 +62,8 @@ def matrix_norm(
     A: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *,
     dtype: DType | None = None,
 ) -> Tensor:
-    """The norms of matrices. Source: `mindspore.mint.linalg.matrix_norm`.
-
-    Args:
-        A: (..., m, n).
-        ord: `"fro"` the root of the sum of squares, `"nuc"` the sum of singular values, 2 and -2
-            the largest and smallest of them, inf and -inf the largest and smallest sum of a row's
-            sizes, 1 and -1 of a column's.
-        dim: the axes of rows and columns.
-        keepdim: keep them as size 1.
-        dtype: element type to convert to first.
-
-    Raises:
-        TypeError: `dim` is no tuple of ints.
-        ValueError: another `ord`; not two different axes in range.
-    """
-    what = "matrix_norm"
-    if not isinstance(dim, (tuple, list)) or not all(is_int(d) for d in dim):
-        raise TypeError(f"For '{what}', 'dim' must be a tuple of 2 ints, but got {dim!r}.")
-    if len(dim) != 2:
-        raise ValueError(f"For '{what}', 'dim' must hold 2 axes, but got {dim}.")
-    if isinstance(ord, bool) or ord not in _ORDERS:
-        raise ValueError(f"For '{what}', 'ord' must be one of {_ORDERS}, but got {ord!r}.")
-    x = tensor(A, what, "A")
-    x = x if dtype is None else ops.cast(x, dtype)
-    rows, columns = (axis_of(d, x.ndim, what, "dim") for d in dim)
-    if rows == columns:
-        raise ValueError(f"For '{what}', 'dim' must hold different axes, but got {dim}.")
-    moved = ops.moveaxis(x, (rows, columns), (-2, -1))
-    out = _of_singular_values(moved, ord) if ord in (2, -2, "nuc") else \
-        ops.norm(moved, ord, (-2, -1))
-    if not keepdim:
-        return out
-    return ops.moveaxis(ops.reshape(out, (*out.shape, 1, 1)), (-2, -1), (rows, columns))
-
-
-def _of_singular_values(x: Tensor, ord: Any) -> Tensor:
-    values = orthogonal.singular_values(x)
-    if ord == "nuc":
-        return ops.sum(values, -1)
-    return ops.amax(values, -1) if ord == 2 else ops.amin(values, -1)
+    """The norms of matrices; see `ops.matrix_norm`. Source: `mindspore.mint.linalg.matrix_norm`."""
+    return ops.matrix_norm(A, ord, dim, keepdim, dtype=dtype)
 
 
 def norm(

@@ -7,8 +7,8 @@ from typing import Any
 from cellc_runtime.lazy import public_names
 
 from .. import ops
-from ..common.tensor import Tensor
 from ..ops import erfc, exp2, expm1, log1p, sinc
+from ..tensors.tensor import Tensor
 from .nn.functional import log_softmax
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from .. import common as _common  # noqa: F401  isort: skip (first of all)
-
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from cellc_runtime.lazy import public_names
 
-from ..common import checks
+from ..core import checks
 from .learning_rate_schedule import checked_float
 
 __all__ = [

@@ -10,11 +10,11 @@ import numpy as np
 from cellc_compiler.ir.graph import Graph
 from cellc_runtime.records import dataclass
 
-from ..common.parameter import Parameter
-from ..common.seed import state_named
-from ..common.tensor import Tensor
-from ..core.replay import run_graph
-from ..core.structure import Structure, put_together, take_apart
+from ..calls.replay import run_graph
+from ..tensors.parameter import Parameter
+from ..tensors.seed import state_named
+from ..tensors.tensor import Tensor
+from ..tracing.pytree import Structure, put_together, take_apart
 from .cell import Cell
 
 Array = np.ndarray[Any, Any]

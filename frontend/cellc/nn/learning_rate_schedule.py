@@ -9,8 +9,8 @@ from cellc_runtime.dtypes import float32
 from cellc_runtime.lazy import public_names
 
 from .. import ops
-from ..common import checks
-from ..common.tensor import Tensor
+from ..core import checks
+from ..tensors.tensor import Tensor
 from .cell import Cell
 
 __all__ = [

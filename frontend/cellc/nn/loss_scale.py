@@ -7,10 +7,10 @@ from typing import Any
 from cellc_runtime.dtypes import bool_, float32, int32
 
 from .. import ops
-from ..common.parameter import Parameter
-from ..common.tensor import Tensor
-from ..core.gradient import value_and_grad
-from ..core.structure import tensors
+from ..tensors.parameter import Parameter
+from ..tensors.tensor import Tensor
+from ..tracing.pytree import tensors
+from ..transforms.gradient import value_and_grad
 from .cell import Cell
 from .wrap import TrainOneStepCell
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..common import checks
+from ..core import checks
 from .cell import Cell
 
 

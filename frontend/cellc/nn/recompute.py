@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from ..common.parameter import Parameter
-from ..core.budget import Budget, parse
+from ..calls.budget import Budget, parse
+from ..calls.recompute import recorded, traced
 from ..core.dispatch import active_tracer
-from ..core.recomputation import recorded, traced
-from ..core.structure import take_apart
-from ..pynative.recorder import active_recordings
+from ..eager.recorder import active_recordings
+from ..tensors.parameter import Parameter
+from ..tracing.pytree import take_apart
 from .cell import Cell
 
 Contexts = tuple[AbstractContextManager[Any], AbstractContextManager[Any]]

@@ -8,11 +8,11 @@ from typing import Any
 from cellc_runtime.dtypes import float16, float32
 
 from .. import ops
-from ..common import checks
-from ..common.parameter import Parameter, ParameterTuple
-from ..common.tensor import Tensor
-from ..core.gradient import GradFunction, GradOperation, make_request, value_and_grad
+from ..core import checks
 from ..ops.mapping import HyperMap
+from ..tensors.parameter import Parameter, ParameterTuple
+from ..tensors.tensor import Tensor
+from ..transforms.gradient import GradFunction, GradOperation, make_request, value_and_grad
 from .cell import Cell
 from .layer.basic import Identity
 

@@ -13,10 +13,10 @@ import numpy as np
 
 from cellc_runtime.dtypes import BY_NAME, DType, bool_, float32, int32
 
-from ..common.dtype import convert
-from ..common.promotion import cast_to, is_scalar, promoted
-from ..common.tensor import Tensor
 from ..ops import functional_join as fj
+from ..tensors.dtype import convert
+from ..tensors.promotion import cast_to, is_scalar, promoted
+from ..tensors.tensor import Tensor
 
 _PYTHON: dict[Any, DType] = {builtins.int: int32, builtins.float: float32, builtins.bool: bool_}
 _DEFAULT = {"i": np.int32, "u": np.int32, "f": np.float32, "b": np.bool_, "c": np.complex64}

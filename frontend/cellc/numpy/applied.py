@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..common.tensor import Tensor
-from . import _applying as _parts
+from . import applying as _parts
 
 
 def apply_along_axis(func1d: Any, axis: Any, arr: Any, *args: Any, **kwargs: Any) -> Any:
@@ -47,23 +46,6 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> An
     return _parts.merged(t, conditions, values)
 
 
-def gcd(x1: Any, x2: Any, dtype: Any = None) -> Tensor:
-    """The greatest common divisor, not negative. Source: `mindspore.numpy.gcd`."""
-    x, y, shown = _parts.integers("gcd", x1, x2)
-    while _parts.some(y):
-        x, y = _parts.euclid(x, y)
-    return _parts.divisor(x, shown, dtype)
-
-
-def lcm(x1: Any, x2: Any, dtype: Any = None) -> Tensor:
-    """The least common multiple, not negative. Source: `mindspore.numpy.lcm`."""
-    x, y, shown = _parts.integers("lcm", x1, x2)
-    left, right = x, y
-    while _parts.some(y):
-        x, y = _parts.euclid(x, y)
-    return _parts.multiple(left, right, x, shown, dtype)
-
-
 __all__ = [
-    "apply_along_axis", "apply_over_axes", "gcd", "lcm", "piecewise",
+    "apply_along_axis", "apply_over_axes", "piecewise",
 ]

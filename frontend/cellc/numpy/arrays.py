@@ -11,8 +11,6 @@ import numpy as np
 from cellc_compiler.ir.types import broadcast_all
 from cellc_runtime.dtypes import bool_, int32, int64
 
-from ..common.promotion import cast_to
-from ..common.tensor import Tensor
 from ..core.dispatch import apply
 from ..ops import functional_array as fa
 from ..ops import functional_grid as fg
@@ -21,6 +19,8 @@ from ..ops import functional_math as m
 from ..ops import functional_reduce as fr
 from ..ops import functional_sort as fo
 from ..ops.arguments import axis_of, choice, integer, ints, is_int
+from ..tensors.promotion import cast_to
+from ..tensors.tensor import Tensor
 from ._tensors import as_tensor, many, together
 
 _all, _any, _max, _range = builtins.all, builtins.any, builtins.max, builtins.range

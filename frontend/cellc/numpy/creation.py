@@ -11,8 +11,6 @@ import numpy as np
 from cellc_compiler.ir.dims import is_symbolic
 from cellc_runtime.dtypes import DType, float32, int32
 
-from ..common.promotion import cast_to, inexact
-from ..common.tensor import Tensor
 from ..core.dispatch import apply
 from ..ops import functional_array as fa
 from ..ops import functional_create as fc
@@ -21,6 +19,8 @@ from ..ops import functional_join as fj
 from ..ops import functional_math as m
 from ..ops import functional_random as rnd
 from ..ops.arguments import Ints, axis_of, integer, shape_of
+from ..tensors.promotion import cast_to, inexact
+from ..tensors.tensor import Tensor
 from ._tensors import as_tensor, finished, from_array, to_dtype
 
 _range = builtins.range
@@ -283,7 +283,8 @@ def _spaced(key: slice) -> Tensor:
         raise TypeError(f"'numpy.mgrid' and 'ogrid' are indexed by slices, but got {key!r}.")
     start = 0 if key.start is None else key.start
     if isinstance(key.step, complex):
-        return linspace(start, key.stop, int(abs(key.step)))  # type: ignore[no-any-return]
+        points: Tensor = linspace(start, key.stop, int(abs(key.step)))
+        return points
     return arange(start, key.stop, key.step)
 
 
@@ -471,10 +472,10 @@ def _per_axis(given: Any, rank: int, name: str) -> list[Any]:
 
 def _mirrored(x: Tensor, axis: int, before: int, after: int, mode: str, kind: str) -> Tensor:
     n = x.shape[axis]
-    where = np.pad(np.arange(n), (before, after), mode)  # type: ignore[call-overload]
-    out = apply("gather", x, from_array(where, int32), axis=axis)
+    where = np.pad(np.arange(n), (before, after), mode)  # type: ignore[call-overload]  # checked
+    out: Tensor = apply("gather", x, from_array(where, int32), axis=axis)
     if kind == "even" or mode not in ("reflect", "symmetric"):
-        return out  # type: ignore[no-any-return]
+        return out
     if builtins.max(before, after) > n - (mode == "reflect"):
         raise ValueError("For 'numpy.pad', an odd reflection must not be longer than the axis.")
     first, last = fj.part(x, axis, 0, 1), fj.part(x, axis, n - 1, n)

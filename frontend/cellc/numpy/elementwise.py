@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 from cellc_runtime.dtypes import bool_, float32, int32
 from cellc_runtime.lazy import names_of
 
-from ..common.promotion import cast_to, inexact
-from ..common.tensor import Tensor
 from ..core.dispatch import apply
+from ..ops import functional_integer as integer
 from ..ops import functional_math as m
 from ..ops import functional_special as fx
+from ..tensors.promotion import cast_to, inexact
+from ..tensors.tensor import Tensor
 from ._tensors import as_tensor, finished, to_dtype, together
 
 Function = Callable[..., Any]
@@ -31,7 +32,7 @@ def _parameters(*names: str, dtype: bool = True) -> inspect.Signature:
 def _named(fn: Function, name: str, doc: str, signature: inspect.Signature) -> Function:
     fn.__name__ = fn.__qualname__ = name
     fn.__doc__ = f"{doc}\n\nSource: `mindspore.numpy.{name}`."
-    fn.__signature__ = signature  # type: ignore[attr-defined]
+    fn.__signature__ = signature  # type: ignore[attr-defined]  # for inspect
     return fn
 
 
@@ -206,6 +207,18 @@ def divmod(x1: Any, x2: Any, dtype: Any = None) -> tuple[Tensor, Tensor]:
             finished(m.remainder(a, b), dtype, "divmod"))
 
 
+def gcd(x1: Any, x2: Any, dtype: Any = None) -> Tensor:
+    """The greatest common divisor, not negative. Source: `mindspore.numpy.gcd`."""
+    a, b = together([as_tensor(x1, "gcd", "x1"), as_tensor(x2, "gcd", "x2")])
+    return finished(integer.common_divisor(a, b), dtype, "gcd")
+
+
+def lcm(x1: Any, x2: Any, dtype: Any = None) -> Tensor:
+    """The least common multiple, not negative. Source: `mindspore.numpy.lcm`."""
+    a, b = together([as_tensor(x1, "lcm", "x1"), as_tensor(x2, "lcm", "x2")])
+    return finished(integer.common_multiple(a, b), dtype, "lcm")
+
+
 def clip(x: Any, xmin: Any, xmax: Any, dtype: Any = None) -> Tensor:
     """x brought into [xmin, xmax]; either may be None. Source: `mindspore.numpy.clip`.
 
@@ -367,8 +380,8 @@ __all__ = [
     "arctanh", "array_equal", "array_equiv", "bitwise_and", "bitwise_not", "bitwise_or",
     "bitwise_xor", "cbrt", "ceil", "clip", "copysign", "cos", "cosh", "deg2rad", "divide",
     "divmod", "equal", "exp", "exp2", "expm1", "fabs", "fix", "float_power", "floor",
-    "floor_divide", "fmod", "greater", "greater_equal", "heaviside", "hypot", "interp",
-    "invert", "isclose", "isfinite", "isinf", "isnan", "isneginf", "isposinf", "less",
+    "floor_divide", "fmod", "gcd", "greater", "greater_equal", "heaviside", "hypot", "interp",
+    "invert", "isclose", "isfinite", "isinf", "isnan", "isneginf", "isposinf", "lcm", "less",
     "less_equal", "log", "log10", "log1p", "log2", "logaddexp", "logaddexp2", "logical_and",
     "logical_not", "logical_or", "logical_xor", "maximum", "minimum", "mod", "multiply",
     "negative", "not_equal", "positive", "power", "promote_types", "rad2deg", "radians",

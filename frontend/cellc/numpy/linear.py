@@ -6,8 +6,6 @@ from typing import Any
 
 from cellc_runtime.dtypes import bool_, int32
 
-from ..common.promotion import cast_to, inexact
-from ..common.tensor import Tensor
 from ..core.dispatch import apply
 from ..ops import functional_array as fa
 from ..ops import functional_grid as fg
@@ -17,6 +15,8 @@ from ..ops import functional_math as m
 from ..ops import functional_reduce as fr
 from ..ops import functional_special as fx
 from ..ops.arguments import axis_of, integer
+from ..tensors.promotion import cast_to, inexact
+from ..tensors.tensor import Tensor
 from ._tensors import as_tensor, finished, from_array, many, together
 
 

@@ -8,8 +8,6 @@ from typing import Any
 
 from cellc_runtime.dtypes import bool_, float16, float32, int32, int64
 
-from ..common.promotion import cast_to, inexact
-from ..common.tensor import Tensor
 from ..core.dispatch import apply
 from ..ops import functional_array as fa
 from ..ops import functional_grid as fg
@@ -18,6 +16,8 @@ from ..ops import functional_math as m
 from ..ops import functional_math as m_
 from ..ops import functional_reduce as fr
 from ..ops.arguments import axis_of, integer, need_known
+from ..tensors.promotion import cast_to, inexact
+from ..tensors.tensor import Tensor
 from ._tensors import as_tensor, finished, many, to_dtype, together
 from .arrays import searchsorted
 from .creation import linspace
@@ -451,12 +451,14 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
         low, high = range
         if low == high:
             low, high = low - 0.5, high + 0.5
-        return linspace(float(low), float(high), bins + 1)  # type: ignore[no-any-return]
-    if x.size == 0:
-        return linspace(0.0, 1.0, bins + 1)  # type: ignore[no-any-return]
-    bottom, top = fr.amin(x), fr.amax(x)
-    half = m.where(m.eq(bottom, top), 0.5, 0.0)
-    edges: Tensor = linspace(m.sub(bottom, half), m.add(top, half), bins + 1)
+        low, high = float(low), float(high)
+    elif x.size == 0:
+        low, high = 0.0, 1.0
+    else:
+        bottom, top = fr.amin(x), fr.amax(x)
+        half = m.where(m.eq(bottom, top), 0.5, 0.0)
+        low, high = m.sub(bottom, half), m.add(top, half)
+    edges: Tensor = linspace(low, high, bins + 1)
     return edges
 
 

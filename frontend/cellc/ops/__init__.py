@@ -7,8 +7,6 @@ begins with a capital is a Primitive class (`_primitives`).
 
 from __future__ import annotations
 
-from .. import common as _common  # noqa: F401  isort: skip (first of all)
-
 import sys
 from importlib import import_module
 from types import ModuleType
@@ -16,24 +14,18 @@ from typing import TYPE_CHECKING, Any
 
 from cellc_runtime.lazy import lazy_names
 
-from ..core.gradient import GradOperation as GradOperation
-from ..core.gradient import get_grad as get_grad
-from ..core.gradient import grad as grad
-from ..core.gradient import value_and_grad as value_and_grad
+from ..core import dispatch
+from ..eager.engine import EagerEngine
 from . import (
     _generated,
     functional_array,
-    functional_attention,
     functional_band,
     functional_classes,
-    functional_control,
     functional_create,
     functional_grid,
-    functional_host,
     functional_index,
     functional_join,
     functional_linalg,
-    functional_loss,
     functional_math,
     functional_more,
     functional_nn,
@@ -43,21 +35,16 @@ from . import (
     functional_solve,
     functional_sort,
     functional_special,
-    functional_volume,
     functional_window,
 )
 from .functional_array import *  # noqa: F403
-from .functional_attention import *  # noqa: F403
 from .functional_band import *  # noqa: F403
 from .functional_classes import *  # noqa: F403
-from .functional_control import *  # noqa: F403
 from .functional_create import *  # noqa: F403
 from .functional_grid import *  # noqa: F403
-from .functional_host import *  # noqa: F403
 from .functional_index import *  # noqa: F403
 from .functional_join import *  # noqa: F403
 from .functional_linalg import *  # noqa: F403
-from .functional_loss import *  # noqa: F403
 from .functional_math import *  # noqa: F403
 from .functional_more import *  # noqa: F403
 from .functional_nn import *  # noqa: F403
@@ -67,43 +54,67 @@ from .functional_scatter import *  # noqa: F403
 from .functional_solve import *  # noqa: F403
 from .functional_sort import *  # noqa: F403
 from .functional_special import *  # noqa: F403
-from .functional_volume import *  # noqa: F403
 from .functional_window import *  # noqa: F403
-from .methods import install
+from .methods import install as install_methods
 
 if TYPE_CHECKING:
-    from ..core.jacobian import jacfwd as jacfwd
-    from ..core.jacobian import jacrev as jacrev
-    from ..core.jacobian import jvp as jvp
-    from ..core.jacobian import vjp as vjp
-    from ..core.taylor import derivative as derivative
-    from ..core.taylor import jet as jet
-    from ..core.vmap import vmap as vmap
-    from ..mint.applied import gcd as gcd
-    from ..mint.applied import lcm as lcm
     from ..stubs.functions import *  # noqa: F403
     from ..stubs.primitives import *  # noqa: F403
+    from ..transforms.gradient import GradOperation as GradOperation
+    from ..transforms.gradient import get_grad as get_grad
+    from ..transforms.gradient import grad as grad
+    from ..transforms.gradient import value_and_grad as value_and_grad
+    from ..transforms.jacobian import jacfwd as jacfwd
+    from ..transforms.jacobian import jacrev as jacrev
+    from ..transforms.jacobian import jvp as jvp
+    from ..transforms.jacobian import vjp as vjp
+    from ..transforms.taylor import derivative as derivative
+    from ..transforms.taylor import jet as jet
+    from ..transforms.vmap import vmap as vmap
     from ._norms import matrix_norm as matrix_norm
+    from .functional_attention import *  # noqa: F403
+    from .functional_control import *  # noqa: F403
     from .functional_fourier import *  # noqa: F403
+    from .functional_host import *  # noqa: F403
+    from .functional_integer import gcd as gcd
+    from .functional_integer import lcm as lcm
+    from .functional_loss import *  # noqa: F403
     from .functional_orthogonal import pinv as pinv
     from .functional_orthogonal import qr as qr
     from .functional_orthogonal import svd as svd
+    from .functional_volume import *  # noqa: F403
 else:
     from ._generated import *  # noqa: F403
 
 _FAMILIES: tuple[ModuleType, ...] = (
     _generated, functional_create, functional_array, functional_join, functional_grid,
-    functional_index, functional_linalg, functional_loss, functional_math, functional_special,
+    functional_index, functional_linalg, functional_math, functional_special,
     functional_nn, functional_random, functional_reduce, functional_sort, functional_window,
-    functional_control, functional_host, functional_scatter, functional_more, functional_volume,
-    functional_attention, functional_band, functional_solve, functional_classes,
+    functional_scatter, functional_more,
+    functional_band, functional_solve, functional_classes,
 )
 
-install()
+# Whoever has a Tensor has its methods, and an engine that runs them.
+install_methods()
+dispatch.install(EagerEngine())
 
 _LATER = {
-    "..core.jacobian": "jacfwd jacrev jvp vjp", "..core.taylor": "derivative jet",
-    "..core.vmap": "vmap", "._norms": "matrix_norm", "..mint.applied": "gcd lcm",
+    "..transforms.gradient": "GradOperation get_grad grad value_and_grad",
+    ".functional_control": "cond fori_loop scan while_loop",
+    ".functional_host": "print_ py_func",
+    ".functional_attention": "flash_attention_score",
+    ".functional_volume":
+        "adaptive_avg_pool3d adaptive_max_pool3d avg_pool3d conv3d_transpose "
+        "fractional_max_pool2d fractional_max_pool3d lp_pool1d max_pool3d max_unpool1d "
+        "max_unpool2d max_unpool3d",
+    ".functional_loss":
+        "binary_cross_entropy binary_cross_entropy_with_logits cosine_embedding_loss "
+        "cosine_similarity cross_entropy gaussian_nll_loss hinge_embedding_loss huber_loss kl_div "
+        "l1_loss margin_ranking_loss mse_loss multilabel_margin_loss multilabel_soft_margin_loss "
+        "nll_loss smooth_l1_loss soft_margin_loss triplet_margin_loss",
+    "..transforms.jacobian": "jacfwd jacrev jvp vjp", "..transforms.taylor": "derivative jet",
+    "..transforms.vmap": "vmap", "._norms": "matrix_norm",
+    ".functional_integer": "gcd lcm",
     ".functional_fourier": "fft fft2 fftfreq fftn fftshift hfft hfft2 hfftn ifft ifft2 ifftn "
                            "ifftshift ihfft ihfft2 ihfftn irfft irfft2 irfftn rfft rfft2 rfftfreq "
                            "rfftn",
@@ -111,7 +122,7 @@ _LATER = {
 }
 _load = lazy_names(__name__, _LATER)
 _NAMES = [
-    "GradOperation", "get_grad", "grad", "value_and_grad", *" ".join(_LATER.values()).split(),
+    *" ".join(_LATER.values()).split(),
     *(name for family in _FAMILIES for name in family.__all__),
 ]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..common.tensor import Tensor
+from ..tensors.tensor import Tensor
 
 _NUMBERS = (bool, int, float, complex, np.generic)
 

@@ -14,10 +14,10 @@ from cellc_compiler.ir.op import INTS, REQUIRED, Op, all_ops
 from cellc_runtime.dtypes import float32
 from cellc_runtime.lazy import names_of
 
-from ..common.promotion import cast_to, common
-from ..common.tensor import Tensor
 from ..core.dispatch import apply
 from ..core.native import native_body
+from ..tensors.promotion import cast_to, common
+from ..tensors.tensor import Tensor
 from .arguments import tensor
 
 
@@ -64,7 +64,7 @@ def make_function(op: Op) -> Callable[..., Any]:
     fn: Callable[..., Any] = unary if op.operands == ("input",) and not op.attrs else general
     fn.__name__ = fn.__qualname__ = op.function or op.name
     fn.__doc__ = op.__doc__
-    fn.__signature__ = signature  # type: ignore[attr-defined]
+    fn.__signature__ = signature  # type: ignore[attr-defined]  # for inspect
     return fn
 
 

@@ -8,11 +8,12 @@ from typing import Any
 from cellc_compiler.ir.types import TensorType
 from cellc_runtime.dtypes import ALL, DType
 
-from ..common.tensor import Tensor
-from ..core.callbacks import host_call
-from ..core.compiled import bprop_grads, call_here
-from ..core.hooks import is_compiled, written
-from ..core.structure import put_together, take_apart
+from ..calls.bprop import bprop_grads
+from ..calls.callbacks import host_call
+from ..calls.hooks import is_compiled, written
+from ..tensors.tensor import Tensor
+from ..tracing.inline import call_here
+from ..tracing.pytree import put_together, take_apart
 
 
 def plain_function(name: str, fn: Any) -> Callable[..., Any]:
@@ -21,13 +22,12 @@ def plain_function(name: str, fn: Any) -> Callable[..., Any]:
     Raises:
         TypeError: not callable, or it reads a tensor of the graph.
     """
-    inner = written(fn)
-    if is_compiled(inner):
-        return inner.as_python()  # type: ignore[attr-defined, no-any-return]
-    if not callable(inner):
+    inner: Any = written(fn)
+    found: Callable[..., Any] = inner.as_python() if is_compiled(inner) else inner
+    if not callable(found):
         raise TypeError(f"For '{name}', the function must be callable, but got "
                         f"{type(inner).__name__}.")
-    return inner
+    return found
 
 
 def _shapes(what: str, shape: Any) -> tuple[bool, list[tuple[int, ...]]]:

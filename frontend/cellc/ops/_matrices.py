@@ -6,8 +6,8 @@ import math
 
 from cellc_runtime.dtypes import int64
 
-from ..common.tensor import Tensor
 from ..core.dispatch import apply, scan
+from ..tensors.tensor import Tensor
 from . import functional_array as fa
 from . import functional_math as m
 

@@ -1,4 +1,4 @@
-"""Norms of matrices under the names of `ops`; they are those of `mint.linalg`."""
+"""Norms of matrices."""
 
 from __future__ import annotations
 
@@ -6,24 +6,58 @@ from typing import Any
 
 from cellc_runtime.dtypes import DType
 
-from ..common.tensor import Tensor
-from ..mint import linalg
+from ..tensors.promotion import cast_to
+from ..tensors.tensor import Tensor
+from . import functional_array as fa
+from . import functional_orthogonal as orthogonal
+from . import functional_reduce as fr
+from .arguments import axis_of, is_int, tensor
+
+_INF = float("inf")
+_ORDERS = (2, -2, 1, -1, _INF, -_INF, "fro", "nuc")
 
 
 def matrix_norm(
     A: Tensor, ord: Any = "fro", axis: Any = (-2, -1), keepdims: bool = False, *,
     dtype: DType | None = None,
 ) -> Tensor:
-    """The norms of matrices; see `mint.linalg.matrix_norm`, which has the same errors.
+    """The norms of matrices. Source: `mindspore.ops.matrix_norm`.
 
     Args:
         A: (..., m, n).
-        ord: `"fro"`, `"nuc"`, 2, -2, 1, -1, inf or -inf.
+        ord: `"fro"` the root of the sum of squares, `"nuc"` the sum of singular values, 2 and -2
+            the largest and smallest of them, inf and -inf the largest and smallest sum of a row's
+            sizes, 1 and -1 of a column's.
         axis: the axes of rows and columns.
         keepdims: keep them as size 1.
         dtype: element type to convert to first.
 
-    Source: `mindspore.ops.matrix_norm`.
+    Raises:
+        TypeError: `axis` is no tuple of ints.
+        ValueError: another `ord`; not two different axes in range.
     """
-    out: Tensor = linalg.matrix_norm(A, ord, axis, keepdims, dtype=dtype)
-    return out
+    what = "matrix_norm"
+    if not isinstance(axis, (tuple, list)) or not all(is_int(d) for d in axis):
+        raise TypeError(f"For '{what}', 'axis' must be a tuple of 2 ints, but got {axis!r}.")
+    if len(axis) != 2:
+        raise ValueError(f"For '{what}', 'axis' must hold 2 axes, but got {axis}.")
+    if isinstance(ord, bool) or ord not in _ORDERS:
+        raise ValueError(f"For '{what}', 'ord' must be one of {_ORDERS}, but got {ord!r}.")
+    x = tensor(A, what, "A")
+    x = x if dtype is None else cast_to(x, dtype)
+    rows, columns = (axis_of(d, x.ndim, what, "axis") for d in axis)
+    if rows == columns:
+        raise ValueError(f"For '{what}', 'axis' must hold different axes, but got {axis}.")
+    moved = fa.moveaxis(x, (rows, columns), (-2, -1))
+    out = _of_singular_values(moved, ord) if ord in (2, -2, "nuc") else \
+        fr.norm(moved, ord, (-2, -1))
+    if not keepdims:
+        return out
+    return fa.moveaxis(fa.reshape(out, (*out.shape, 1, 1)), (-2, -1), (rows, columns))
+
+
+def _of_singular_values(x: Tensor, ord: Any) -> Tensor:
+    values = orthogonal.singular_values(x)
+    if ord == "nuc":
+        return fr.sum(values, -1)
+    return fr.amax(values, -1) if ord == 2 else fr.amin(values, -1)

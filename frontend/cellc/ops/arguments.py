@@ -11,8 +11,8 @@ from cellc_compiler.ir.dims import Dim
 from cellc_compiler.ir.types import normalize_axis
 from cellc_runtime.dtypes import ALL, DType
 
-from ..common.tensor import Tensor
 from ..core.dispatch import looked
+from ..tensors.tensor import Tensor
 
 Ints = tuple[int, ...]
 _INT = frozenset((int,))
@@ -196,7 +196,7 @@ def number(x: Any, what: str, name: str) -> float | int:
     """
     if isinstance(x, bool) or not isinstance(x, (int, float, np.integer, np.floating)):
         raise TypeError(f"For '{what}', '{name}' must be a number, but got {type(x).__name__}.")
-    return x  # type: ignore[return-value]
+    return x  # type: ignore[return-value]  # numpy's do as Python's
 
 
 def choice(x: Any, options: Sequence[str], what: str, name: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ..ops import *  # noqa: F403
+    from . import *  # noqa: F403
 else:
     from .. import ops
 

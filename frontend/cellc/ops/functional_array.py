@@ -13,9 +13,9 @@ from typing import Any
 from cellc_compiler.ir.types import broadcast_all
 from cellc_runtime.dtypes import DType, bool_
 
-from ..common.tensor import Tensor
 from ..core.dispatch import apply
 from ..core.native import native, native_body, native_of_types
+from ..tensors.tensor import Tensor
 from .arguments import (
     Ints,
     axes_of,

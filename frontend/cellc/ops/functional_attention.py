@@ -14,8 +14,8 @@ import numpy as np
 
 from cellc_runtime.dtypes import bool_, float32, int64, uint8
 
-from ..common.promotion import cast_to
-from ..common.tensor import Tensor
+from ..tensors.promotion import cast_to
+from ..tensors.tensor import Tensor
 from . import functional_array as fa
 from . import functional_create as fc
 from . import functional_join as fj

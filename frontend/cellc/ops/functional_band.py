@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ..common.promotion import cast_to
-from ..common.tensor import Tensor
 from ..core.dispatch import apply
+from ..tensors.promotion import cast_to
+from ..tensors.tensor import Tensor
 from . import functional_array as fa
 from . import functional_linalg as fl
 from . import functional_math as m

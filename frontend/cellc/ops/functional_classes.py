@@ -9,9 +9,9 @@ import numpy as np
 
 from cellc_runtime.dtypes import float32, float64, int32, int64
 
-from ..common.promotion import cast_to
-from ..common.tensor import Tensor
 from ..core.dispatch import apply, scan
+from ..tensors.promotion import cast_to
+from ..tensors.tensor import Tensor
 from . import functional_array as fa
 from . import functional_create as fc
 from . import functional_index as fi

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from types import BuiltinFunctionType
 from typing import Any
 
-from ..common.tensor import Tensor
-from ..core.compiled import inline
 from ..core.dispatch import active_tracer
+from ..tensors.tensor import Tensor
+from ..tracing.inline import inline
 from . import _control_source as source
 
 

@@ -14,10 +14,10 @@ import numpy as np
 from cellc_compiler.ir.dims import is_symbolic
 from cellc_runtime.dtypes import DType, float32, int64
 
-from ..common.promotion import cast_to, common, constant, is_scalar
-from ..common.tensor import Tensor
 from ..core.dispatch import apply
 from ..core.native import native, native_body, native_of_types
+from ..tensors.promotion import cast_to, common, constant, is_scalar
+from ..tensors.tensor import Tensor
 from . import functional_math as m
 from .arguments import (
     Ints,

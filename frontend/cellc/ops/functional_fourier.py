@@ -26,8 +26,8 @@ from cellc_runtime.dtypes import (
     int64,
 )
 
-from ..common.promotion import cast_to
-from ..common.tensor import Tensor
+from ..tensors.promotion import cast_to
+from ..tensors.tensor import Tensor
 from . import functional_array as fa
 from . import functional_join as fj
 from . import functional_linalg as fl

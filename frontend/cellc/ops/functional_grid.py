@@ -11,10 +11,10 @@ import numpy as np
 
 from cellc_runtime.dtypes import bool_, int64
 
-from ..common.promotion import common, default_dtype
-from ..common.tensor import Tensor
 from ..core.dispatch import apply
 from ..core.native import native
+from ..tensors.promotion import common, default_dtype
+from ..tensors.tensor import Tensor
 from . import functional_array as fa
 from . import functional_join as fj
 from . import functional_math as m

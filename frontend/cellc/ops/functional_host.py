@@ -1,6 +1,6 @@
 """Python functions called at run time.
 
-Compiled code calls them back in the order of the program; see `core/callbacks.py`.
+Compiled code calls them back in the order of the program; see `calls/callbacks.py`.
 
 Only in cellc; `mindspore.ops.PyFunc` is the Primitive.
 """
@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..common.tensor import Tensor
-from ..core.callbacks import host_call
-from ..core.structure import put_together, take_apart
+from ..calls.callbacks import host_call
+from ..tensors.tensor import Tensor
+from ..tracing.pytree import put_together, take_apart
 from ._host import call_python, plain_function, result_types
 
 

@@ -12,13 +12,13 @@ import numpy as np
 from cellc_compiler.ir.types import broadcast_all
 from cellc_runtime.dtypes import int32, int64
 
-from ..common.index_plan import check_range, known_elements
-from ..common.parameter import Parameter
-from ..common.promotion import cast_to, constant, is_scalar
-from ..common.tensor import Tensor
 from ..core.dispatch import apply
 from ..core.dispatch import assign as _assign
 from ..core.native import native, native_body
+from ..tensors.index_plan import check_range, known_elements
+from ..tensors.parameter import Parameter
+from ..tensors.promotion import cast_to, constant, is_scalar
+from ..tensors.tensor import Tensor
 from . import functional_array as fa
 from . import functional_create as fc
 from . import functional_join as fj

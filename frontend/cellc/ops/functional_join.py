@@ -13,10 +13,10 @@ import numpy as np
 
 from cellc_runtime.dtypes import DType, uint8, uint16, uint32, uint64
 
-from ..common.promotion import alike, common
-from ..common.tensor import Tensor
 from ..core.dispatch import apply
 from ..core.native import native, native_body
+from ..tensors.promotion import alike, common
+from ..tensors.tensor import Tensor
 from . import functional_math as m
 from .arguments import (
     axis_of,

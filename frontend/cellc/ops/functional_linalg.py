@@ -9,10 +9,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ..common.promotion import operands
-from ..common.tensor import Tensor
 from ..core.dispatch import apply
 from ..core.native import native, native_body
+from ..tensors.promotion import operands
+from ..tensors.tensor import Tensor
 from . import functional_array as fa
 from . import functional_grid as fg
 from . import functional_join as fj

@@ -11,11 +11,11 @@ from typing import Any
 
 from cellc_runtime.dtypes import bfloat16, float16, float32, int32, int64
 
-from ..common.index_plan import check_range, known_elements
-from ..common.promotion import cast_to, inexact, operands
-from ..common.tensor import Tensor
 from ..core.dispatch import apply
 from ..core.native import native, native_body
+from ..tensors.index_plan import check_range, known_elements
+from ..tensors.promotion import cast_to, inexact, operands
+from ..tensors.tensor import Tensor
 from . import functional_array as fa
 from . import functional_index as fi
 from . import functional_math as m

@@ -13,7 +13,9 @@ import numpy as np
 
 from cellc_runtime.dtypes import DType, bool_, float32, float64, int64, uint64
 
-from ..common.promotion import (
+from ..core.dispatch import apply
+from ..core.native import native, native_body
+from ..tensors.promotion import (
     cast_to,
     constant,
     inexact,
@@ -22,9 +24,7 @@ from ..common.promotion import (
     operands,
     weak,
 )
-from ..common.tensor import Tensor
-from ..core.dispatch import apply
-from ..core.native import native, native_body
+from ..tensors.tensor import Tensor
 from .arguments import dtype_of, integer, tensor
 
 
@@ -204,7 +204,8 @@ def fmod(input: Any, other: Any) -> Tensor:
 def _power_of(base: Tensor, exponent: Any) -> Tensor | None:
     """base ** exponent for exponents that are exact products, or None."""
     if exponent == 2:
-        return apply("mul", base, base)  # type: ignore[no-any-return]
+        square: Tensor = apply("mul", base, base)
+        return square
     if exponent == 1:
         return base
     return None

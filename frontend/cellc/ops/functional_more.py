@@ -10,10 +10,10 @@ import numpy as np
 
 from cellc_runtime.dtypes import DType, float32, int32, int64
 
-from ..common.promotion import cast_to, inexact, is_scalar, operands
-from ..common.tensor import Tensor
 from ..core.dispatch import apply
 from ..core.native import native, native_of_types
+from ..tensors.promotion import cast_to, inexact, is_scalar, operands
+from ..tensors.tensor import Tensor
 from . import functional_array as fa
 from . import functional_create as fc
 from . import functional_grid as fg

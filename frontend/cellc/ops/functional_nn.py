@@ -10,12 +10,12 @@ from typing import Any
 
 from cellc_runtime.dtypes import DType, bfloat16, float16, float32
 
-from ..common.indexing import become
-from ..common.parameter import Parameter
-from ..common.promotion import cast_to, constant, inexact
-from ..common.tensor import Tensor
 from ..core.dispatch import apply, assign, plain_calls
 from ..core.native import native, native_body
+from ..tensors.indexing import become
+from ..tensors.parameter import Parameter
+from ..tensors.promotion import cast_to, constant, inexact
+from ..tensors.tensor import Tensor
 from . import functional_array as fa
 from . import functional_create as fc
 from . import functional_join as fj
@@ -331,12 +331,13 @@ def batch_norm(
         out: Tensor = apply("batch_norm_inference", x, w, b, cast_to(running_mean, x.dtype),
                             cast_to(running_var, x.dtype), eps=float(eps))
         return out
+    y: Tensor
     y, mean, var = apply("batch_norm", x, w, b, eps=float(eps))
     count = x.size // max(x.shape[1], 1)
     share = momentum if isinstance(momentum, Tensor) else float(momentum)
     _update(running_mean, mean, share)
     _update(running_var, m.mul(var, count / max(count - 1, 1)), share)
-    return y  # type: ignore[no-any-return]
+    return y
 
 
 def layer_norm(
@@ -368,9 +369,10 @@ def _layer_norm(
         )
     w = fc.ones(shape, x.dtype) if weight is None else tensor(weight, "layer_norm", "weight")
     b = fc.zeros(shape, x.dtype) if bias is None else tensor(bias, "layer_norm", "bias")
+    y: Tensor
     y, _, _ = apply("layer_norm", x, cast_to(w, x.dtype), cast_to(b, x.dtype),
                     begin=x.ndim - len(shape), eps=float(eps))
-    return y  # type: ignore[no-any-return]
+    return y
 
 
 @native
@@ -413,9 +415,10 @@ def _group_norm(
     c = x.shape[1]
     w = fc.ones((c,), x.dtype) if weight is None else tensor(weight, "group_norm", "weight")
     b = fc.zeros((c,), x.dtype) if bias is None else tensor(bias, "group_norm", "bias")
+    y: Tensor
     y, _, _ = apply("group_norm", x, cast_to(w, x.dtype), cast_to(b, x.dtype), groups=groups,
                     eps=float(eps))
-    return y  # type: ignore[no-any-return]
+    return y
 
 
 @native

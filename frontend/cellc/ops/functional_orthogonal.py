@@ -12,9 +12,9 @@ import numpy as np
 from cellc_compiler.ir.types import broadcast_all
 from cellc_runtime.dtypes import bfloat16, float16, float32, float64
 
-from ..common.promotion import cast_to
-from ..common.tensor import Tensor
 from ..core.dispatch import apply, scan
+from ..tensors.promotion import cast_to
+from ..tensors.tensor import Tensor
 from . import functional_array as fa
 from . import functional_create as fc
 from . import functional_grid as fg

@@ -12,10 +12,10 @@ import numpy as np
 from cellc_compiler.ir.types import broadcast_all
 from cellc_runtime.dtypes import DType, float32, int32, int64
 
-from ..common.promotion import cast_to, common, constant, inexact, is_scalar
-from ..common.seed import Generator, next_key, stream_of
-from ..common.tensor import Tensor
 from ..core.dispatch import apply
+from ..tensors.promotion import cast_to, common, constant, inexact, is_scalar
+from ..tensors.seed import Generator, next_key, stream_of
+from ..tensors.tensor import Tensor
 from . import functional_join as fj
 from . import functional_math as m
 from . import functional_reduce as fr

@@ -11,10 +11,10 @@ from typing import Any
 from cellc_runtime.dtypes import DType, bool_, float16, float32, float64, int32, int64
 from cellc_runtime.dtypes import bfloat16 as _bfloat16
 
-from ..common.promotion import cast_to, common, constant, inexact
-from ..common.tensor import Tensor
 from ..core.dispatch import apply
 from ..core.native import native, native_body
+from ..tensors.promotion import cast_to, common, constant, inexact
+from ..tensors.tensor import Tensor
 from . import functional_math as m
 from .arguments import axes_of, axis_of, dtype_of, integer, number, tensor
 

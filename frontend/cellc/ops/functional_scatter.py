@@ -11,13 +11,13 @@ import numpy as np
 
 from cellc_runtime.dtypes import int64, uint8
 
-from ..common.index_plan import check_range
-from ..common.indexing import setitem
-from ..common.parameter import Parameter
-from ..common.promotion import cast_to, constant
-from ..common.tensor import Tensor
 from ..core.dispatch import apply
 from ..core.dispatch import assign as _assign
+from ..tensors.index_plan import check_range
+from ..tensors.indexing import setitem
+from ..tensors.parameter import Parameter
+from ..tensors.promotion import cast_to, constant
+from ..tensors.tensor import Tensor
 from . import functional_array as fa
 from . import functional_index as fi
 from . import functional_join as fj

@@ -15,10 +15,10 @@ from typing import Any
 from cellc_compiler.ir.types import broadcast_all
 from cellc_runtime.dtypes import bool_, int64
 
-from ..common.promotion import cast_to
-from ..common.tensor import Tensor
 from ..core.dispatch import apply, scan
 from ..core.native import native
+from ..tensors.promotion import cast_to
+from ..tensors.tensor import Tensor
 from . import functional_array as fa
 from . import functional_create as fc
 from . import functional_grid as fg

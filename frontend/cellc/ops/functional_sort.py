@@ -14,12 +14,12 @@ from cellc_compiler.ir.dims import is_symbolic
 from cellc_compiler.ir.types import broadcast_all
 from cellc_runtime.dtypes import bool_, int32, int64
 
-from ..common.found_positions import traced, true_positions, unraveled
-from ..common.promotion import cast_to, constant
-from ..common.tensor import Array, Tensor
 from ..core.dispatch import apply
 from ..core.native import native, native_body
-from ..pynative.recorder import active_recordings
+from ..eager.recorder import active_recordings
+from ..tensors.found_positions import traced, true_positions, unraveled
+from ..tensors.promotion import cast_to, constant
+from ..tensors.tensor import Array, Tensor
 from . import functional_math as m
 from .arguments import axis_of, choice, integer, need_known, tensor
 from .functional_reduce import _drop, _from, sum

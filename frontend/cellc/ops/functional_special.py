@@ -10,15 +10,15 @@ from typing import Any
 
 from cellc_runtime.dtypes import complex128, float64
 
-from ..common.promotion import (
+from ..core.dispatch import apply
+from ..core.native import native, native_body
+from ..tensors.promotion import (
     cast_to,
     constant,
     inexact,
     operands,
 )
-from ..common.tensor import Tensor
-from ..core.dispatch import apply
-from ..core.native import native, native_body
+from ..tensors.tensor import Tensor
 from .arguments import tensor
 from .functional_math import (
     _true_div,

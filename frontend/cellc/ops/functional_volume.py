@@ -15,8 +15,8 @@ import numpy as np
 
 from cellc_runtime.dtypes import float32, int32, int64
 
-from ..common.promotion import cast_to, operands
-from ..common.tensor import Tensor
+from ..tensors.promotion import cast_to, operands
+from ..tensors.tensor import Tensor
 from . import functional_array as fa
 from . import functional_create as fc
 from . import functional_index as fi

@@ -13,10 +13,10 @@ import numpy as np
 
 from cellc_runtime.dtypes import int64
 
-from ..common.promotion import cast_to, operands
-from ..common.tensor import Tensor
 from ..core.dispatch import apply
 from ..core.native import native, native_body
+from ..tensors.promotion import cast_to, operands
+from ..tensors.tensor import Tensor
 from . import functional_array as fa
 from . import functional_join as fj
 from . import functional_math as m

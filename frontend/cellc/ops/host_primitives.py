@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..common.tensor import Tensor
-from ..core.compiled import call_here
-from ..core.hooks import is_compiled, on_host, replaced, taps, written
+from ..calls.hooks import is_compiled, on_host, replaced, taps, written
+from ..tensors.tensor import Tensor
+from ..tracing.inline import call_here
 from ._host import call_python, plain_function, result_types
 from .functional_host import print_
 from .primitive import Primitive

@@ -6,8 +6,8 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ..common.parameter import Parameter
-from ..common.tensor import Tensor
+from ..tensors.parameter import Parameter
+from ..tensors.tensor import Tensor
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -26,6 +26,8 @@ def partial(func: Callable[..., Any], *args: Any) -> Any:
     Raises:
         TypeError: `func` is not callable.
     """
+    if not callable(func):
+        raise TypeError(f"For 'partial', 'func' must be callable, but got {type(func).__name__}.")
     return functools.partial(func, *args)
 
 
@@ -124,9 +126,8 @@ class Map:
     """
 
     def __init__(self, ops: Callable[..., Any] | None = None, reverse: bool = False) -> None:
-        if ops is not None and not callable(ops):
-            raise TypeError(f"For '{type(self).__name__}', 'ops' must be a function, but got "
-                            f"{type(ops)}.")
+        if ops is not None:
+            self._check(ops)
         self.ops = ops
         self.reverse = bool(reverse)
 
@@ -137,7 +138,13 @@ class Map:
             TypeError: no function, or no sequences.
         """
         fn, rest = (self.ops, args) if self.ops is not None else (args[0], args[1:])
+        self._check(fn)
         return self._mapped(fn, rest)
+
+    def _check(self, fn: Any) -> None:
+        if not callable(fn):
+            raise TypeError(f"For '{type(self).__name__}', 'ops' must be a function, but got "
+                            f"{type(fn)}.")
 
     def _each(self, fn: Any, args: tuple[Any, ...]) -> Any:
         return fn(*args)

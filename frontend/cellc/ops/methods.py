@@ -17,13 +17,13 @@ from cellc_compiler.ir.op import lookup
 from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType, bool_, float32, int64
 
-from ..common.dtype import convert
-from ..common.indexing import become, getitem, setitem, write
-from ..common.parameter import Parameter
-from ..common.promotion import cast_to, is_scalar
-from ..common.tensor import Tensor
 from ..core.dispatch import apply
 from ..core.native import native, native_body, native_of_types
+from ..tensors.dtype import convert
+from ..tensors.indexing import become, getitem, setitem, write
+from ..tensors.parameter import Parameter
+from ..tensors.promotion import cast_to, is_scalar
+from ..tensors.tensor import Tensor
 from . import functional_array as fa
 from . import functional_create as fc
 from . import functional_grid as fg
@@ -159,9 +159,9 @@ def _astype(self: Tensor, dtype: Any, copy: bool) -> Tensor:
 
 def fresh(x: Tensor) -> Tensor:
     """A tensor of the same value with memory of its own (in a graph: the same value)."""
-    if isinstance(x, Parameter) or not x._eager:
-        return apply("reshape", x, shape=x.shape)  # type: ignore[no-any-return]
     out: Tensor = apply("reshape", x, shape=x.shape)
+    if isinstance(x, Parameter) or not x._eager:
+        return out
     if np.shares_memory(out._data, x._data):
         out._set_data(x._data.copy())
     return out

@@ -16,14 +16,14 @@ import numpy as np
 from cellc_compiler.ir.types import broadcast_all
 from cellc_runtime.dtypes import DType, bool_, float32, int64
 
-from ..common.dtype import convert
-from ..common.indexing import become, setitem
-from ..common.promotion import cast_to
-from ..common.tensor import Tensor, cast_array
+from ..calls.hooks import register_on_tensor
 from ..core.dispatch import apply
-from ..core.hooks import register_on_tensor
 from ..core.native import native, native_body
 from ..storage import storage_of, writes
+from ..tensors.dtype import convert
+from ..tensors.indexing import become, setitem
+from ..tensors.promotion import cast_to
+from ..tensors.tensor import Tensor, cast_array
 from . import functional_array as fa
 from . import functional_band as band
 from . import functional_classes as classes

@@ -13,9 +13,9 @@ from typing import Any, ClassVar
 
 from cellc_compiler.ir.op import REQUIRED
 
-from ..common.seed import seeded
-from ..core.recomputation import result_again
-from ..core.watch import changed
+from ..calls.recompute import result_again
+from ..core.invalidation import changed
+from ..tensors.seed import seeded
 from .arguments import integer
 
 

@@ -18,11 +18,11 @@ from cellc_compiler.ir.op import REQUIRED, all_ops
 from cellc_runtime.dtypes import DType, int32, int64
 from cellc_runtime.lazy import names_of
 
-from ..common.parameter import Parameter
-from ..common.promotion import cast_to, operands
-from ..common.seed import Generator
-from ..common.tensor import Tensor
 from ..core.dispatch import apply
+from ..tensors.parameter import Parameter
+from ..tensors.promotion import cast_to, operands
+from ..tensors.seed import Generator
+from ..tensors.tensor import Tensor
 from . import functional_array as fa
 from . import functional_control as control
 from . import functional_create as fc

@@ -8,8 +8,8 @@ from typing import Any
 from cellc_compiler.ir.op import REQUIRED
 from cellc_runtime.dtypes import DType, float32, int32, int64
 
-from ..common.promotion import cast_to
-from ..common.tensor import Tensor
+from ..tensors.promotion import cast_to
+from ..tensors.tensor import Tensor
 from . import functional_band as band
 from . import functional_classes as classes
 from . import functional_create as fc

@@ -12,11 +12,11 @@ from typing import Any
 from cellc_compiler.ir.op import REQUIRED
 from cellc_runtime.dtypes import bfloat16, float16, float32
 
-from ..common.indexing import become
-from ..common.parameter import Parameter
-from ..common.promotion import cast_to
-from ..common.tensor import Tensor
 from ..core.dispatch import apply
+from ..tensors.indexing import become
+from ..tensors.parameter import Parameter
+from ..tensors.promotion import cast_to
+from ..tensors.tensor import Tensor
 from . import functional_create as fc
 from . import functional_index as fi
 from . import functional_math as m

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 from cellc_runtime.dtypes import int64
 
-from ..common.promotion import cast_to
-from ..common.tensor import Tensor
 from ..core.dispatch import apply, scan
+from ..tensors.promotion import cast_to
+from ..tensors.tensor import Tensor
 from . import functional_array as fa
 from . import functional_create as fc
 from . import functional_join as fj

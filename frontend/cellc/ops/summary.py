@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..common.tensor import Tensor
-from ..core.callbacks import host_call
+from ..calls.callbacks import host_call
+from ..tensors.tensor import Tensor
 from .primitive import Primitive
 
 PENDING: list[tuple[str, str, Any]] = []

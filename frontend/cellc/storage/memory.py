@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from cellc_runtime import dtypes
-from cellc_runtime.copying import copy_array
+from cellc_runtime.parallel_copy import copy_array
 
 Array = np.ndarray[Any, Any]
 

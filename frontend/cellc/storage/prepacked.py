@@ -76,7 +76,7 @@ class Weight(Source):
         data: Array = self.tensor._data
         return data
 
-    def settle(self, key: Hashable, block: Scratch, packing: Packing) -> Array | None:
+    def release(self, key: Hashable, block: Scratch, packing: Packing) -> Array | None:
         """Give the array up if nobody else has it and it still holds what was packed."""
         storage, array = storage_of(self.tensor), self.tensor._host
         if array is None or array.nbytes < LEAST_OWNED or storage.unpacked >= OFTEN:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from cellc_runtime.copying import copy_array
+from cellc_runtime.parallel_copy import copy_array
 
 from .memory import Array, Lease, Owner, aligned_copy, owner_of
 
@@ -62,7 +62,7 @@ class Storage:
         state: where the elements are while the tensor has no array.
         unpacked: how many times the state was left that inference keeps weights in.
         pinned: somebody has the address of the array, so it stays where it is.
-        prepacked: programs of single ops that are bound to the tensor (`pynative/prepacking.py`).
+        prepacked: programs of single ops that are bound to the tensor (`eager/prepacking.py`).
         read_plain: the version that some op last read as an array beside these.
         leases: of arrays that were lent and are in use, or were when the last one was lent.
     """

@@ -3,7 +3,7 @@
 Made by `docs/make_stubs.py`; do not edit it by hand.
 """
 
-from ..common.seed import Generator
+from ..common.generator import Generator
 from ..common.tensor import Tensor
 from cellc_runtime.dtypes import DType
 from typing import Any

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from cellc_runtime.lazy import lazy_module
 
 from ..core import progress
-from ._weights_file import read, write
+from .weights_file import read, write
 
 if TYPE_CHECKING:
     from concurrent import futures

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..common.tensor import Tensor
+from ..tensors.tensor import Tensor
 
 Batch = tuple[Any, ...]
 
@@ -72,7 +72,8 @@ class Batches:
             return self._of_dataset()
         if isinstance(source, Iterable):
             return source
-        return source()  # type: ignore[no-any-return]
+        made: Iterable[Any] = source()
+        return made
 
     def _of_dataset(self) -> Iterator[Any]:
         """Rows of one iterator for all epochs, so that each has another order under a seed; of a

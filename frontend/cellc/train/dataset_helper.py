@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ..common.tensor import Tensor
-from ..jitted import jit
+from ..compiled.jit import jit
 from ..nn.cell import Cell
+from ..tensors.tensor import Tensor
 from .data import Batch, Batches
 
 

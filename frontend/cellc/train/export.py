@@ -14,12 +14,12 @@ from cellc_runtime import portable
 from cellc_runtime.errors import ArtifactError
 from cellc_runtime.lazy import lazy_module
 
-from ..common.parameter import Parameter
-from ..core.compiled import Traced, trace
-from ..core.structure import take_apart
-from ..core.structure_json import from_json, to_json
+from ..compiled.entries import Traced, trace
 from ..nn.cell import Cell
 from ..nn.graph_cell import LoadedGraph
+from ..tensors.parameter import Parameter
+from ..tracing.pytree import take_apart
+from ..tracing.pytree_json import from_json, to_json
 
 if TYPE_CHECKING:
     from . import export_onnx

@@ -12,11 +12,11 @@ from cellc_compiler.ir.dims import Guard, Shapes, symbols_of
 from cellc_compiler.ir.types import TensorType
 from cellc_compiler.onnx_export import Model, to_model
 
-from ..common.symbol import Described
-from ..common.tensor import OpenTensor, Tensor
-from ..core.compiled import Traced, trace
-from ..core.dynamic import Axes, Dynamic, make_pattern, parameter_names
-from ..core.structure import Box, Leaf, Structure, take_apart_call
+from ..compiled.dynamic import Axes, Dynamic, make_pattern, parameter_names
+from ..compiled.entries import Traced, trace
+from ..tensors.symbol import Described
+from ..tensors.tensor import OpenTensor, Tensor
+from ..tracing.pytree import Box, Leaf, Structure, take_apart_call
 
 Array = np.ndarray[Any, Any]
 

@@ -8,8 +8,8 @@ from typing import Any
 from .. import nn
 from ..amp import LossScaleManager, build_train_network
 from ..amp.precision import LEVELS
-from ..common.tensor import Tensor
 from ..nn.cell import Cell
+from ..tensors.tensor import Tensor
 from .callback.callback import CallbackParams, Callbacks, RunContext
 from .callback.monitors import not_negative
 from .data import Batches

@@ -18,10 +18,10 @@ import numpy as np
 
 from cellc_runtime.lazy import lazy_module
 
-from ..common.parameter import Parameter
-from ..common.tensor import Tensor
 from ..nn.cell import Cell
-from ._weights_file import FORMATS, read, with_suffix, write
+from ..tensors.parameter import Parameter
+from ..tensors.tensor import Tensor
+from .weights_file import FORMATS, read, with_suffix, write
 
 if TYPE_CHECKING:
     import logging

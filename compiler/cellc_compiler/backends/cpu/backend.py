@@ -11,21 +11,21 @@ from cellc_runtime.platform import release_code, trim_memory
 from cellc_runtime.target import AMX, AVX512, TARGETS, Target, host_target, tiles_usable
 
 from ...ir.graph import Graph
-from ..base import Backend, Sized
+from ..base import Backend, ShapePolymorphic
 
 if TYPE_CHECKING:
     from ...build import llvm_version, workers
     from ...passes.base import Pass
     from . import image, machine
-    from .host import sized
-    from .passes import assemble, layout, winograd
+    from .host import shape_polymorphic
+    from .passes import inplace_concat, layout, winograd
 else:  # a program found in the cache needs none of these
     llvm_version, workers = (
         lazy_module(f"cellc_compiler.build.{name}") for name in ("llvm_version", "workers"))
-    image, machine, sized, assemble, layout, winograd = (
+    image, machine, shape_polymorphic, inplace_concat, layout, winograd = (
         lazy_module(f"cellc_compiler.backends.cpu.{name}")
-        for name in ("image", "machine", "host.sized", "passes.assemble", "passes.layout",
-                     "passes.winograd"))
+        for name in ("image", "machine", "host.shape_polymorphic", "passes.inplace_concat",
+                     "passes.layout", "passes.winograd"))
 
 _MANY = 24
 """Nodes of a graph that will have kernels enough for more than one process that compiles them."""
@@ -53,7 +53,7 @@ class CpuBackend(Backend):
         return llvm_version.llvm_version()
 
     def passes(self, target: Target) -> tuple[Pass, ...]:
-        return (layout.Layout(target), assemble.Assemble())
+        return (layout.Layout(target), inplace_concat.InPlaceConcat())
 
     def fast_passes(self) -> tuple[Pass, ...]:
         return (winograd.Winograd(),)
@@ -67,9 +67,9 @@ class CpuBackend(Backend):
     def build(self, target: Target) -> image.CpuBuild:
         return image.CpuBuild(target)
 
-    def sized(self, graph: Graph, target: Target) -> Sized | None:
-        code = sized.sized(graph, target)
-        return None if code is None else image.build_sized(code, target)
+    def shape_polymorphic(self, graph: Graph, target: Target) -> ShapePolymorphic | None:
+        code = shape_polymorphic.emit(graph, target)
+        return None if code is None else image.build_shape_polymorphic(code, target)
 
     def release(self) -> None:
         """What LLVM holds would add to the peak of the calls."""

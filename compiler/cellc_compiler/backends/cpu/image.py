@@ -2,81 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
+from cellc_runtime.abi import PRECOMPUTE
 from cellc_runtime.image import Image
 from cellc_runtime.target import Target
 
 from ...build import objects
-from ...lower.instructions import Call
-from ...lower.kernel import Kernel
-from ...lower.lowered import KeptBlock, Lowered
-from ..base import Built, Recording, Sized
-from .host import main, recording, sized
-from .host.entry import support_text
+from ...lower.lowered import Lowered
+from ..base import Built, ProfileLayout, ShapePolymorphic
+from ..llvm.build import LlvmBuild
+from ..llvm.main import PRECOMPUTE_PARAMS, FunctionWriter, Kernels
+from .host import main, profiling, shape_polymorphic
+from .host.entry import support_text, win64_text
 
 
 def build_image(
-    main_text: str, kernels: Sequence[tuple[str, str]], target: Target, *, callbacks: int = 0,
-    builder: objects.Builder | None = None,
+    main_text: str, kernels: Sequence[tuple[str, str]], target: Target, *, callbacks: int = 0
 ) -> Image:
     """Kernels and `main` linked with the host side; see `objects.build_image`."""
     return objects.build_image(main_text, kernels, target, support=(support_text(target),),
-                               callbacks=callbacks, builder=builder)
+                               callbacks=callbacks)
 
 
-class CpuBuild:
-    """See `Build`: kernels are compiled by other processes while lowering goes on."""
+class CpuBuild(LlvmBuild):
+    """See `Build`: with the pool, the native entry and, where it is asked for, profiling."""
+
+    writer = main.PoolWriter
 
     def __init__(self, target: Target) -> None:
-        self._target = target
-        self._builder = objects.Builder(target)
+        super().__init__(target, (support_text(target),))
 
-    def __enter__(self) -> CpuBuild:
-        self._builder.__enter__()
-        # Every image holds it: workers need not wait for kernels to begin.
-        self._builder.add(support_text(self._target))
-        return self
-
-    def __exit__(self, *args: object) -> None:
-        self._builder.__exit__(*args)
-
-    def add(self, kernel: Kernel) -> None:
+    def finish(self, lowered: Lowered, profile_behind: int | None = None) -> Built:
         """See `Build`."""
-        self._builder.add(kernel.code)
+        if profile_behind is None:
+            return super().finish(lowered)
+        kernels = Kernels()
+        writer = profiling.ProfilingWriter(
+            lowered.instructions, profile_behind, self.target, kernels)
+        image = self.image(lowered, writer)
+        return Built(image, len(kernels.named), ProfileLayout(
+            writer.calls, writer.start, writer.capacity, writer.arena))
 
-    def watch(self, say: Callable[[int, int], None]) -> None:
-        """See `Build`."""
-        self._builder.watch(say)
-
-    def finish(self, lowered: Lowered, record_behind: int | None = None) -> Built:
-        """See `Build`."""
-        kernels, writer = main.Kernels(), None
-        if record_behind is not None:
-            writer = recording.RecordingWriter(
-                lowered.instructions, record_behind, self._target, kernels)
-        text = main.write_main(lowered.instructions, [b.instructions for b in lowered.kept],
-                               self._target, kernels, writer)
-        image = build_image(text, [(n, k.code) for n, k in kernels.named.items()], self._target,
-                            callbacks=len(lowered.callbacks), builder=self._builder)
-        how = None if writer is None else Recording(
-            writer.calls, writer.start, writer.capacity, writer.arena)
-        return Built(image, len(kernels.named), how)
-
-    def block_key(self, block: KeptBlock, slot: int) -> tuple[bytes, bool]:
-        """See `Build`."""
-        sources = block.sources(slot)
-        if len(block.instructions) == 1 and isinstance(block.instructions[0], Call):
-            call = block.instructions[0]  # no slot numbers: they differ from program to program
-            order = [(sources.index(p.base) if p.base in sources else "block", p.offset)
-                     for p in call.places]
-            text = f"{call.kernel.code}\n{call.kernel.numbers}\n{order}"
-            return text.encode(), any(p.base == "const" for p in call.places)
-        text = main.block_text(block.instructions, self._target)
-        return text.encode(), "%consts" in text.split("{", 1)[1]
+    def main_text(self, lowered: Lowered, writer: FunctionWriter) -> str:
+        """With `cellc_ahead` in the other calling convention."""
+        text = super().main_text(lowered, writer)
+        if not lowered.precomputed:
+            return text
+        return text + win64_text(PRECOMPUTE, self.target, PRECOMPUTE_PARAMS)
 
 
-def build_sized(code: sized.Sized, target: Target) -> Sized:
+def build_shape_polymorphic(
+    code: shape_polymorphic.ShapePolymorphic, target: Target
+) -> ShapePolymorphic:
     """The code of an op for any sizes, linked."""
     image = build_image(code.main, [(code.name, code.kernel)], target)
-    return Sized(image, code.sizes, code.cost)
+    return ShapePolymorphic(image, code.sizes, code.cost)

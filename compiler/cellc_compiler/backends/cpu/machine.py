@@ -9,16 +9,15 @@ from typing import Any
 from cellc_runtime.program import MAX_BYTES
 from cellc_runtime.target import Target
 
-from ...ir.graph import Graph, Node, Value
+from ...ir.graph import Graph, Node, Reuse, Value
 from ...loops.expr import Expr
 from ...loops.nest import Nest
-from ...lower.ahead import FROZEN, REUSED
+from ...lower.batch_loops import BatchLoop, split_batch
 from ...lower.kernel import Kernel
-from ...lower.loop_rows import RowLoop, split_rows
 from ...lower.machine import Flat, Machine, Memory, NoRule
 from ...lower.plan import KernelPlan
-from .llvm import scalar
-from .nests import flat, tiles
+from ..llvm import scalar
+from .nests import flat, transpose
 from .patterns.attention import AttentionPattern
 from .patterns.conv_pairs import PairPattern
 from .patterns.epilogues import EpiloguePattern
@@ -47,7 +46,7 @@ class CpuMachine(Machine):
         return rule(node, self.cpu)
 
     def nest(self, nest: Nest, streamed: Collection[Value]) -> tuple[Kernel, list[Any]]:
-        return tiles.emit(nest, self.cpu, streamed)
+        return transpose.emit(nest, self.cpu, streamed)
 
     def cycles(self, e: Expr) -> float:
         return scalar.cycles(e)
@@ -58,8 +57,8 @@ class CpuMachine(Machine):
         uses = Counter(n.operands[1] for n in graph.nodes if n.op == "matmul"
                        and n.attrs["transpose_b"] and n.operands[1].type.rank == 2)
         for value, count in uses.items():
-            if count > 1 and value.kind != FROZEN:
-                value.kind = REUSED
+            if count > 1 and value.reuse is Reuse.NONE:
+                value.reuse = Reuse.SHARED
 
     def flat(self, nest: Nest) -> Flat | None:
         return flat.flat(nest, self.cpu)
@@ -67,5 +66,5 @@ class CpuMachine(Machine):
     def many(self, kernels: Sequence[Flat]) -> tuple[Kernel, tuple[tuple[int, int], ...]]:
         return flat.many(kernels)
 
-    def cut(self, node: Node) -> RowLoop | None:
-        return split_rows(node)
+    def cut(self, node: Node) -> BatchLoop | None:
+        return split_batch(node)

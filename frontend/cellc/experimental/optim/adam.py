@@ -9,8 +9,8 @@ import numpy as np
 from cellc_runtime.dtypes import float32
 
 from ... import ops
-from ...common.parameter import Parameter
-from ...common.tensor import Tensor
+from ...tensors.parameter import Parameter
+from ...tensors.tensor import Tensor
 from .optimizer import Optimizer, checked_betas, checked_rate, option, rate_of
 
 

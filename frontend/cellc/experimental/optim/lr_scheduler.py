@@ -17,9 +17,9 @@ import numpy as np
 
 from cellc_runtime.lazy import public_names
 
-from ...common import checks
-from ...common.parameter import Parameter
-from ...common.tensor import Tensor
+from ...core import checks
+from ...tensors.parameter import Parameter
+from ...tensors.tensor import Tensor
 from .optimizer import Optimizer
 
 __all__ = [

@@ -11,10 +11,10 @@ import numpy as np
 from cellc_runtime.dtypes import float32, int32
 
 from ... import ops
-from ...common import checks
-from ...common.parameter import Parameter, ParameterTuple
-from ...common.tensor import Tensor
+from ...core import checks
 from ...nn.optim.steady import SteadySteps
+from ...tensors.parameter import Parameter, ParameterTuple
+from ...tensors.tensor import Tensor
 
 
 def option(value: Any, name: str, what: str, *, positive: bool = False) -> float:
@@ -152,6 +152,10 @@ class Optimizer(SteadySteps):
             setattr(self, prefix, ParameterTuple([*getattr(self, prefix, ()), *made]))
 
     def _params_of(self, group: dict[str, Any]) -> list[Parameter]:
+        if "params" not in group:
+            raise KeyError(
+                f"For '{self.cls_name}', a param group must have the key 'params', but has "
+                f"{list(group)}.")
         given = group["params"]
         if isinstance(given, set):
             raise TypeError(

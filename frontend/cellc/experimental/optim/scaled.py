@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import ops
-from ...common import checks
+from ...core import checks
 from .optimizer import Optimizer, checked_rate, option, rate_of
 
 

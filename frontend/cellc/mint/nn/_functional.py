@@ -10,12 +10,12 @@ from typing import Any
 from cellc_runtime.lazy import names_of
 
 from ... import ops
-from ...common.promotion import operands
-from ...common.tensor import Tensor
 from ...core.dispatch import apply
 from ...ops import functional_nn as fn
 from ...ops import functional_window as window
 from ...ops.arguments import integer, need_known
+from ...tensors.promotion import operands
+from ...tensors.tensor import Tensor
 from ..tables import Table, named
 from . import _norms, _windows
 

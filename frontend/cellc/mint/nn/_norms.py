@@ -7,8 +7,8 @@ from typing import Any
 from cellc_runtime.dtypes import float32
 
 from ... import ops
-from ...common.indexing import become
-from ...common.tensor import Tensor
+from ...tensors.indexing import become
+from ...tensors.tensor import Tensor
 
 
 def batch_norm(

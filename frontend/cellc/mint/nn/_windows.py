@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from ... import ops
-from ...common.tensor import Tensor
 from ...ops.arguments import ints, is_int
+from ...tensors.tensor import Tensor
 
 
 def _batch(input: Any, spatial: int, what: str) -> tuple[Tensor, bool]:

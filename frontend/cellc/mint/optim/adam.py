@@ -7,9 +7,9 @@ from typing import Any
 from cellc_runtime.dtypes import float32
 
 from ... import ops
-from ...common.parameter import Parameter, ParameterTuple
-from ...common.tensor import Tensor
 from ...experimental.optim.optimizer import Optimizer, rate_of
+from ...tensors.parameter import Parameter, ParameterTuple
+from ...tensors.tensor import Tensor
 
 
 def _of_type(value: Any, kind: type, name: str, what: str) -> Any:

@@ -7,9 +7,9 @@ from typing import Any
 from cellc_runtime.dtypes import int32
 
 from ... import ops
-from ...common.parameter import Parameter
-from ...common.tensor import Tensor
 from ...experimental.optim.optimizer import Optimizer, rate_of
+from ...tensors.parameter import Parameter
+from ...tensors.tensor import Tensor
 
 
 def _number(value: Any, name: str, what: str) -> Any:

@@ -10,10 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ... import context
-from ...core import compiled, eager
-from ...core.calls import calls_of
+from ...calls import pynative
+from ...compiled.sites import calls_of
+from ...core.console_source import keep_typed
 from ...core.dispatch import active_tracer
-from ...core.typed import keep_typed
+from ...tracing.inline import inline
 from .hooks import Hooking
 
 if TYPE_CHECKING:
@@ -47,12 +48,12 @@ class Cell(Hooking):
         def __call__(self, *args: Any, **kwargs: Any) -> Any:
             tracer = active_tracer()
             if tracer is not None:
-                return compiled.inline(tracer, self, args, kwargs)
+                return inline(tracer, self, args, kwargs)
             if "_prepared" not in self.__dict__:
                 self._prepare()
             if context.in_graph_mode():
                 return self._entries.call(self, args, kwargs)
-            return eager.call_cell(self, args, kwargs)
+            return pynative.call_cell(self, args, kwargs)
 
 
 calls_of(Cell)

@@ -10,9 +10,9 @@ import numpy as np
 from cellc_runtime.dtypes import ALL, DType
 
 from ... import context
-from ...common.parameter import Parameter
-from ...common.tensor import Tensor, cast_array
-from ...core.watch import changed
+from ...core.invalidation import changed
+from ...tensors.parameter import Parameter
+from ...tensors.tensor import Tensor, cast_array
 from . import _state
 
 if TYPE_CHECKING:

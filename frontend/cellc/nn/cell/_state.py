@@ -6,8 +6,8 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...common.tensor import Tensor
-from ...core.watch import changed
+from ...core.invalidation import changed
+from ...tensors.tensor import Tensor
 
 if TYPE_CHECKING:
     from . import Cell

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, cast
 
-from ...common.parameter import Parameter, ParameterTuple
-from ...common.tensor import Tensor
-from ...core import compiled
-from ...core.watch import changed
+from ...compiled import entries
+from ...core.invalidation import changed
+from ...tensors.parameter import Parameter, ParameterTuple
+from ...tensors.tensor import Tensor
 
 if TYPE_CHECKING:
     from . import Cell
@@ -39,7 +39,7 @@ class Attributes:
         put(self, "_cells", OrderedDict())
         put(self, "_flags", {})
         put(self, "_buffers", {})
-        put(self, "_entries", compiled.EntryTable())
+        put(self, "_entries", entries.EntryTable())
         put(self, "_auto_prefix", auto_prefix)
         put(self, "training", False)
         put(self, "requires_grad", False)
@@ -152,6 +152,6 @@ class Attributes:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        object.__setattr__(self, "_entries", compiled.EntryTable())
+        object.__setattr__(self, "_entries", entries.EntryTable())
         if state.get("_set_inputs") is not None:
             self._entries.open(state["_set_inputs"])

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Self
 
-from ...core.watch import changed
+from ...core.invalidation import changed
 from . import _state
 from .attributes import Attributes, as_cell
 

@@ -1,15 +1,15 @@
-"""Hooks of Cells; what they do in either mode is in `core/hooks.py`."""
+"""Hooks of Cells; what they do in either mode is in `calls/hooks.py`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from ...common.parameter import Parameter
-from ...common.tensor import Tensor
-from ...core.hooks import CellHooks, Handle
-from ...core.saved import saved_tensors_hooks
-from ...core.watch import changed
+from ...calls.hooks import CellHooks, Handle
+from ...calls.saved_tensors import saved_tensors_hooks
+from ...core.invalidation import changed
+from ...tensors.parameter import Parameter
+from ...tensors.tensor import Tensor
 from .printing import Printing
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...core.dynamic import parameter_names
+from ...compiled.dynamic import parameter_names
 from .modes import Modes
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from ...core.watch import changed
+from ...core.invalidation import changed
 from .state import State
 
 

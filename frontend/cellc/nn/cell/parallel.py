@@ -11,8 +11,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from ...common.parameter import Parameter
 from ...storage.memory import aligned_block
+from ...tensors.parameter import Parameter
 from .compiling import Compiling
 
 

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Any
 
-from ...common.parameter import Parameter
+from ...tensors.parameter import Parameter
 from .attributes import as_cell
 from .children import Children
 

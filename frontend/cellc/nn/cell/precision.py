@@ -1,4 +1,4 @@
-"""The element type a Cell computes in: flags of each cell (see `core.precision`)."""
+"""The element type a Cell computes in: flags of each cell (see `calls.precision`)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any, Self
 
 from cellc_runtime.dtypes import DType
 
-from ...common.parameter import Parameter
-from ...common.tensor import Tensor
-from ...core.precision import FLAGS, Constant, MixedPrecisionType, float_type
+from ...calls.precision import FLAGS, Constant, MixedPrecisionType, float_type
+from ...tensors.parameter import Parameter
+from ...tensors.tensor import Tensor
 from .inputs import Inputs
 
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self
 
 from ... import context
-from ...common.handles import Handle, add_hook
-from ...common.tensor import Tensor
-from ...core.watch import changed
+from ...core.handles import Handle, add_hook
+from ...core.invalidation import changed
+from ...tensors.tensor import Tensor
 from . import _moving, _state
 from ._state import EXTRA, IncompatibleKeys
 from .attributes import as_cell

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...core.jacobian import jvp, vjp
+from ...transforms.jacobian import jvp, vjp
 from ..cell import Cell
 
 

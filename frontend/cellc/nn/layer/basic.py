@@ -8,12 +8,12 @@ from typing import Any
 from cellc_runtime.dtypes import DType, float32
 
 from ... import ops
-from ...common import checks
-from ...common.initializer import HeUniform, Uniform, initializer
-from ...common.parameter import Parameter
-from ...common.tensor import Tensor
+from ...core import checks
 from ...ops import functional_window as window
 from ...ops.primitive import Primitive
+from ...tensors.initializer import HeUniform, Uniform, initializer
+from ...tensors.parameter import Parameter
+from ...tensors.tensor import Tensor
 from ..cell import Cell
 from .activation import get_activation
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...common import checks
-from ...common.tensor import Tensor
+from ...core import checks
 from ...ops.primitive import Primitive
+from ...tensors.tensor import Tensor
 from ..cell import Cell
 from .activation import LeakyReLU, get_activation
 from .basic import Dense

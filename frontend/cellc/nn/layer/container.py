@@ -6,8 +6,8 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self
 
-from ...common.tensor import Tensor
-from ...core.watch import changed
+from ...core.invalidation import changed
+from ...tensors.tensor import Tensor
 from ..cell import Cell
 
 

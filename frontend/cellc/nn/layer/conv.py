@@ -8,11 +8,11 @@ from typing import Any
 from cellc_runtime.dtypes import DType, float32
 
 from ... import ops
-from ...common import checks
-from ...common.initializer import HeUniform, Uniform, initializer
-from ...common.parameter import Parameter
-from ...common.tensor import Tensor
+from ...core import checks
 from ...ops import functional_window as window
+from ...tensors.initializer import HeUniform, Uniform, initializer
+from ...tensors.parameter import Parameter
+from ...tensors.tensor import Tensor
 from ..cell import Cell
 
 Ints = tuple[int, ...]

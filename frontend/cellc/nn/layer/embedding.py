@@ -7,10 +7,10 @@ from typing import Any
 from cellc_runtime.dtypes import DType, float32
 
 from ... import ops
-from ...common import checks
-from ...common.initializer import initializer
-from ...common.parameter import Parameter
-from ...common.tensor import Tensor
+from ...core import checks
+from ...tensors.initializer import initializer
+from ...tensors.parameter import Parameter
+from ...tensors.tensor import Tensor
 from ..cell import Cell
 
 
@@ -138,7 +138,7 @@ class MultiFieldEmbeddingLookup(EmbeddingLookup):
         super().__init__(vocab_size, embedding_size, param_init, target, slice_mode, None,
                          max_norm, sparse, dtype)
 
-    def construct(  # type: ignore[override]
+    def construct(  # type: ignore[override]  # MindSpore's takes other inputs than its base
         self, input_indices: Tensor, input_values: Tensor, field_ids: Tensor
     ) -> Tensor:
         """Indices, weights and fields, (batch, length) each, to (batch, fields, embedding).

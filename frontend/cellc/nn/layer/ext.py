@@ -10,11 +10,11 @@ from typing import Any
 from cellc_runtime.dtypes import DType, float32
 
 from ... import ops
-from ...common import checks
-from ...common.initializer import Normal, initializer
-from ...common.parameter import Parameter
-from ...common.tensor import Tensor
+from ...core import checks
 from ...ops import functional_window as window
+from ...tensors.initializer import Normal, initializer
+from ...tensors.parameter import Parameter
+from ...tensors.tensor import Tensor
 from ..cell import Cell
 
 

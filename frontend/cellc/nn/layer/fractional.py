@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import ops
-from ...common.tensor import Tensor
+from ...tensors.tensor import Tensor
 from ..cell import Cell
 
 

@@ -9,8 +9,8 @@ import numpy as np
 from cellc_runtime.dtypes import float32
 
 from ... import ops
-from ...common import checks
-from ...common.tensor import Tensor
+from ...core import checks
+from ...tensors.tensor import Tensor
 from ..cell import Cell
 from .activation import ReLU
 from .container import CellList

@@ -9,8 +9,8 @@ import numpy as np
 from cellc_runtime.dtypes import float16, float32, float64, int32
 
 from ... import ops
-from ...common import checks
-from ...common.tensor import Tensor
+from ...core import checks
+from ...tensors.tensor import Tensor
 from ..cell import Cell
 
 

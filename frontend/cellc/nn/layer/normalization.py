@@ -7,10 +7,10 @@ from typing import Any
 from cellc_runtime.dtypes import DType, float32
 
 from ... import ops
-from ...common import checks
-from ...common.initializer import initializer
-from ...common.parameter import Parameter
-from ...common.tensor import Tensor
+from ...core import checks
+from ...tensors.initializer import initializer
+from ...tensors.parameter import Parameter
+from ...tensors.tensor import Tensor
 from ..cell import Cell
 
 

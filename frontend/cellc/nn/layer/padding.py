@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ... import ops
-from ...common import checks
-from ...common.tensor import Tensor
+from ...core import checks
+from ...tensors.tensor import Tensor
 from ..cell import Cell
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from ... import ops
-from ...common import checks
-from ...common.tensor import Tensor
+from ...core import checks
 from ...ops import functional_volume as volume
 from ...ops import functional_window as window
+from ...tensors.tensor import Tensor
 from ..cell import Cell
 
 Ints = tuple[int, ...]

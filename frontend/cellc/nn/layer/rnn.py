@@ -8,11 +8,11 @@ from typing import Any
 from cellc_runtime.dtypes import DType, float32
 
 from ... import ops
-from ...common import checks
-from ...common.initializer import Uniform, initializer
-from ...common.parameter import Parameter, ParameterTuple
-from ...common.tensor import Tensor
+from ...core import checks
 from ...ops import recurrence
+from ...tensors.initializer import Uniform, initializer
+from ...tensors.parameter import Parameter, ParameterTuple
+from ...tensors.tensor import Tensor
 from ..cell import Cell
 from .basic import Dropout
 

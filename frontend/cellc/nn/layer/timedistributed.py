@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ... import ops
-from ...common import checks
-from ...common.tensor import Tensor
+from ...core import checks
 from ...ops.primitive import Primitive
+from ...tensors.tensor import Tensor
 from ..cell import Cell
 
 

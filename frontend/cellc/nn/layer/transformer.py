@@ -13,10 +13,10 @@ from typing import Any
 from cellc_runtime.dtypes import DType, bool_, float32
 
 from ... import ops
-from ...common import checks
-from ...common.initializer import XavierNormal, XavierUniform, initializer
-from ...common.parameter import Parameter
-from ...common.tensor import Tensor
+from ...core import checks
+from ...tensors.initializer import XavierNormal, XavierUniform, initializer
+from ...tensors.parameter import Parameter
+from ...tensors.tensor import Tensor
 from ..cell import Cell
 from .activation import GELU, get_activation
 from .basic import Dense, Dropout

@@ -7,8 +7,8 @@ from typing import Any
 from cellc_runtime.dtypes import int32, int64
 
 from ... import ops
-from ...common import checks
-from ...common.tensor import Tensor
+from ...core import checks
+from ...tensors.tensor import Tensor
 from .loss import LossBase
 
 IMPOSSIBLE = -1e30

@@ -8,8 +8,8 @@ from typing import Any
 from cellc_runtime.dtypes import float32, int64
 
 from ... import ops
-from ...common import checks
-from ...common.tensor import Tensor
+from ...core import checks
+from ...tensors.tensor import Tensor
 from ..cell import Cell
 from ..layer.activation import LogSoftmax, get_activation
 

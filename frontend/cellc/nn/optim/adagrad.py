@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import ops
-from ...common import checks
+from ...core import checks
 from .optimizer import Optimizer, complement
 from .sgd import non_negative_float
 

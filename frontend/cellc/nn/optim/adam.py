@@ -9,9 +9,9 @@ import numpy as np
 from cellc_runtime.dtypes import float32
 
 from ... import ops
-from ...common import checks
-from ...common.parameter import Parameter
-from ...common.tensor import Tensor
+from ...core import checks
+from ...tensors.parameter import Parameter
+from ...tensors.tensor import Tensor
 from .optimizer import Optimizer, complement
 
 

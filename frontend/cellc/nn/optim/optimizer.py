@@ -15,11 +15,11 @@ from cellc_runtime.dtypes import bfloat16, float16, float32
 from cellc_runtime.records import dataclass
 
 from ... import ops
-from ..._options import device
-from ...common import checks
-from ...common.parameter import Parameter, ParameterTuple
-from ...common.tensor import Tensor
+from ...core import checks
 from ...ops.mapping import HyperMap, Map
+from ...options import device
+from ...tensors.parameter import Parameter, ParameterTuple
+from ...tensors.tensor import Tensor
 from ..cell import Cell
 from ..layer.container import CellList
 from ..learning_rate_schedule import LearningRateSchedule
@@ -97,8 +97,7 @@ def _placed(
     own = [(p, g) for g in groups for p in g.params]
     group_of = {id(p): (p, g) for p, g in own}
     if len(groups) > 1 and len(group_of) < len(own):
-        seen: set[int] = set()
-        twice = [p.name for p, _ in own if id(p) in seen or seen.add(id(p))]  # type: ignore[func-returns-value]
+        twice = [p.name for i, (p, _) in enumerate(own) if any(p is q for q, _ in own[:i])]
         raise RuntimeError(
             f"For 'Optimizer', a parameter may be in one group only, but {twice} are in more."
         )

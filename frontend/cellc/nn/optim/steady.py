@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ... import context
-from ...common.tensor import Tensor, arrays_of
 from ...core.dispatch import active_tracer
-from ...pynative.recorder import active_recordings
+from ...eager.recorder import active_recordings
+from ...tensors.tensor import Tensor, arrays_of
 from ..cell import Cell
 
 EAGER_STEPS = 2

@@ -1,5 +1,5 @@
 """Helpers for making networks: `cellc.nn.utils`."""
 
-from ...common.parameter import no_init_parameters
+from ...tensors.parameter import no_init_parameters
 
 __all__ = ["no_init_parameters"]

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ...common.tensor import Tensor
 from ...nn.cell import Cell
+from ...tensors.tensor import Tensor
 from ..export import export
 from ..serialization import save_checkpoint
 from .callback import Callback, RunContext

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ...common.parameter import Parameter
-from ...common.tensor import Tensor
-from ...core.compiled import trace
+from ...compiled.entries import trace
 from ...nn.learning_rate_schedule import LearningRateSchedule
 from ...nn.optim.optimizer import Optimizer
+from ...tensors.parameter import Parameter
+from ...tensors.tensor import Tensor
 from ..summary.record import SummaryRecord
 from .callback import Callback, RunContext
 

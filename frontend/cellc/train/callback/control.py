@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ...common.parameter import Parameter
-from ...common.tensor import Tensor
+from ...tensors.parameter import Parameter
+from ...tensors.tensor import Tensor
 from .callback import Callback, RunContext
 from .monitors import loss_of, not_negative
 

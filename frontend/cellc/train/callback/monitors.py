@@ -11,7 +11,7 @@ import numpy as np
 
 from cellc_runtime.lazy import lazy_module
 
-from ...common.tensor import Tensor
+from ...tensors.tensor import Tensor
 from .callback import Callback, RunContext
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from cellc_compiler.ir.op import has_effect
 from cellc_compiler.passes.rematerialize import contraction_flops
 
 from ... import context
-from ...core.compiled import trace
+from ...compiled.entries import trace
 from .callback import Callback, RunContext
 from .monitors import not_negative
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from ...common.tensor import Tensor
+from ...tensors.tensor import Tensor
 
 Array = npt.NDArray[Any]
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -28,7 +28,7 @@ def rearrange_inputs(func: Function) -> Function:
         chosen = inputs if not indexes else [inputs[i] for i in indexes]
         return func(self, *chosen)
 
-    return rearranged  # type: ignore[return-value]
+    return rearranged  # type: ignore[return-value]  # a TypeVar keeps the signature for users
 
 
 class Metric(metaclass=ABCMeta):

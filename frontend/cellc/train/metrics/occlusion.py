@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ...common.tensor import Tensor
 from ...nn.cell import Cell
+from ...tensors.tensor import Tensor
 from .metric import Array, Metric, as_array, rearrange_inputs
 
 

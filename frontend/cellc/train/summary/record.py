@@ -13,9 +13,9 @@ import numpy as np
 
 from cellc_compiler.ir.graph import Graph
 
-from ...common.tensor import Tensor
 from ...nn.cell import Cell
 from ...ops.summary import PENDING
+from ...tensors.tensor import Tensor
 from . import events
 
 _PLUGINS = ("scalar", "tensor", "histogram", "image", "graph", "dataset_graph", "train_lineage",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from cellc_runtime.target import Target
 
-from ..llvm.text import Function, V
+from ...llvm.main import first_outside
+from ...llvm.text import Function, V
 
 _BLOCK = 4
 """Vectors that one turn of the search looks at."""
@@ -45,15 +46,5 @@ def search(bits: int, target: Target) -> Function:
     f.declares.add(f"declare {ty} @{reduce}({vector})")
     any_bad = f.emit(ty, f"call {ty} @{reduce}({seen})")
     start = f.select(f.cmp("eq", any_bad, f.zero(ty)), whole, f.i64(0))
-    (found,) = f.while_([start], lambda c: _good(f, p, c[0], n, ty, low, width),
-                        lambda c: [f.add(c[0], f.i64(1))])
-    f.ret_(found)
+    f.ret_(first_outside(f, p, n, low, width, start))
     return f
-
-
-def _good(f: Function, p: V, i: V, n: V, ty: str, low: V, width: V) -> V:
-    """Whether element i is there and allowed."""
-    there = f.cmp("slt", i, n)
-    (good,) = f.when(there, lambda: [f.cmp("ult", f.sub(f.load(ty, f.gep(p, i, ty)), low), width)],
-                     lambda: [V("i1", "false")])
-    return good

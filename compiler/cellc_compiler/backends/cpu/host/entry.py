@@ -20,7 +20,7 @@ from cellc_runtime.abi import ENTRY, LARGE, MAIN
 from cellc_runtime.target import Target
 
 from .blocks import blocks_text
-from .measure import measure_text
+from .broadcast_sizes import measure_text
 from .notation import declarations
 from .pool import TABLE_DECLARATION, fill, pool_text
 from .site import SITE_CODE

@@ -195,10 +195,10 @@ check:
   %j1 = add i64 %j, 1
   br eq ptr %held, %was, label %param, label %no
 current:
-  ; What was computed from them ahead is of this epoch, or there is nothing such (-1).
+  ; What was computed from them ahead is of this version of them, or there is nothing such (-1).
   %state = load ptr, ptr %site
-  %epoch = field %state.epoch, ptr %state
-  %of = field %case.epoch, ptr %case
+  %epoch = field %state.weights_version, ptr %state
+  %of = field %case.weights_version, ptr %case
   %any = icmp eq i64 %of, -1
   %present = icmp eq i64 %of, %epoch
   %valid = or i1 %any, %present

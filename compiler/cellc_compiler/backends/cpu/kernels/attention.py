@@ -5,7 +5,7 @@
     out[b, i, c] = sum over j of weights[b, i, j] * v[b, j, c]
 
 A task does a block of rows of one matrix: its scores live on the stack, and so do its weights
-unless something else reads them. The products are the register tiles of `gemm_tile` and the
+unless something else reads them. The products are the register tiles of `gemm/tile.py` and the
 softmax is the nest of the separate ops, so every element is computed by the arithmetic of those:
 the chain over k, the order of the row's reductions. Blocks of 16-bit floats are widened on the
 stack before a product reads them, as they are in `gemm`.
@@ -33,11 +33,11 @@ from cellc_compiler.backends.cpu.kernels.gemm.product import (
     problem_of,
 )
 from cellc_compiler.backends.cpu.kernels.gemm.tile import Prefetch
-from cellc_compiler.backends.cpu.llvm.text import Function, V, kernel_function, module
 from cellc_compiler.backends.cpu.nests.emitter import rows_function
+from cellc_compiler.backends.llvm.text import Function, V, kernel_function, module
 from cellc_compiler.loops.nest import Nest
 from cellc_compiler.lower.kernel import Kernel
-from cellc_compiler.lower.plan import KernelPlan, Step
+from cellc_compiler.lower.plan import KernelPlan, Role, Step, nest_operand, operand, packed, result
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
@@ -73,9 +73,9 @@ class AttentionSpec:
 def attention_kernels(
     spec: AttentionSpec, target: Target, memo: dict[Any, Any]
 ) -> tuple[KernelPlan, list[Any]] | None:
-    """The kernels, and the values behind the roles `nest0`, `nest1`, ...; None if they do not fit.
+    """The kernels, and the values that are operands of the nest; None if they do not fit.
 
-    Other roles: `in0` and `in1` of the scores, `in2` the values, `out0`. `memo` keeps plans by
+    The operands 0 and 1 are those of the scores, 2 the values. `memo` keeps plans by
     their parts: the layers of a network ask for the same.
     """
     arith = Arith.of(spec.scores.dtype, spec.scores.dtype, target)
@@ -164,10 +164,10 @@ class _AttentionWriter:
         """The steps, given the nest's function, buffers and cycles."""
         real = [b for b in buffers if not on_stack(self.spec, b)]
         steps: list[Step] = []
-        scratch: dict[str, int] = {}
-        roles = ["in0", self._packed(self.scores, "in1", steps, scratch),
-                 self._packed(self.mix, "in2", steps, scratch), "out0",
-                 *(f"nest{i}" for i in range(len(real)))]
+        scratch: dict[Role, int] = {}
+        roles = [operand(0), self._packed(self.scores, 1, steps, scratch),
+                 self._packed(self.mix, 2, steps, scratch), result(0),
+                 *map(nest_operand, range(len(real)))]
         p = self.scores.p
         blocks = ceil_div(p.m, self.rows)
         self._write(buffers, real, blocks)
@@ -177,16 +177,18 @@ class _AttentionWriter:
         kernel = Kernel(module(functions), p.matrices * blocks, len(roles), cycles)
         return KernelPlan((*steps, Step(kernel, tuple(roles))), scratch)
 
-    def _packed(self, writer: _Rows, role: str, steps: list[Step], scratch: dict[str, int]) -> str:
+    def _packed(
+        self, writer: _Rows, number: int, steps: list[Step], scratch: dict[Role, int]
+    ) -> Role:
         """The role of a product's right operand, packed by a step of its own if transposed or to
         be widened."""
         if writer.s.pack_b != "shared":
-            return role
-        packed = f"packed_{role}"
-        scratch[packed] = writer.p.b_matrices * writer.matrix_bytes()
+            return operand(number)
+        role = packed(str(operand(number)))
+        scratch[role] = writer.p.b_matrices * writer.matrix_bytes()
         kernel = PackWriter(writer.p, writer.panels, self.target).kernel()
-        steps.append(Step(kernel, (role, packed)))
-        return packed
+        steps.append(Step(kernel, (operand(number), role)))
+        return role
 
     def _write(self, buffers: Sequence[Any], real: Sequence[Any], blocks: int) -> None:
         """The entry: per task the three functions, with buffers moved so that the block's part

@@ -13,10 +13,10 @@ from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
 from ....lower.kernel import Kernel
-from ....lower.plan import KernelPlan, Step
-from ..llvm.convert import load_as, memory_type, register_type, store_as
-from ..llvm.math import functions as math
-from ..llvm.text import V, is_float, kernel_function, lanes_of, module, sizeof, vector
+from ....lower.plan import KernelPlan, Role, Step, operand, result
+from ...llvm.convert import load_as, memory_type, register_type, store_as
+from ...llvm.math import functions as math
+from ...llvm.text import V, is_float, kernel_function, lanes_of, module, sizeof, vector
 
 _MAX_TASKS = 64
 
@@ -56,8 +56,8 @@ class _Writer:
         self.spec = spec
         self.extreme = spec.kind in ("max", "min")
         self.linear = spec.kind == "linear"
-        self.roles: tuple[str, ...] = ("in0", "out0", "out1") if self.extreme else (
-            ("in0", "out0", "in1") if self.linear else ("in0", "out0"))
+        self.roles: tuple[Role, ...] = (operand(0), result(0), result(1)) if self.extreme else (
+            (operand(0), result(0), operand(1)) if self.linear else (operand(0), result(0)))
         self.memory = memory_type(spec.dtype)
         self.register = register_type(spec.dtype)
         self.lanes = target.lanes(sizeof(self.register))

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from cellc_compiler.backends.cpu.llvm.text import Function, V, first_lanes, vector
+from cellc_compiler.backends.llvm.text import Function, V, first_lanes, vector
 from cellc_compiler.lower.kernel import Kernel
 from cellc_runtime.target import Target
 

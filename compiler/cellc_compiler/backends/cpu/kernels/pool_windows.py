@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cellc_compiler.backends.cpu.llvm.text import Function, V
+from cellc_compiler.backends.llvm.text import Function, V
 from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass
 

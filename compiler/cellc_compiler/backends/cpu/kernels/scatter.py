@@ -15,9 +15,9 @@ from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
 from ....lower.kernel import Kernel
-from ....lower.plan import KernelPlan, Step
-from ..llvm.convert import load_as, memory_type, register_type, store_as
-from ..llvm.text import (
+from ....lower.plan import KernelPlan, Step, operand, result
+from ...llvm.convert import load_as, memory_type, register_type, store_as
+from ...llvm.text import (
     Function,
     V,
     is_float,
@@ -60,10 +60,10 @@ class ScatterSpec:
 def scatter_kernels(spec: ScatterSpec, target: Target) -> KernelPlan:
     """Kernels from roles in0 (input), in1 (indices), in2 (updates) to out0."""
     size = spec.batch * spec.outer * spec.extent * spec.inner
-    copy = Step(copy_kernel(size * spec.dtype.itemsize, target), ("in0", "out0"))
+    copy = Step(copy_kernel(size * spec.dtype.itemsize, target), (operand(0), result(0)))
     if spec.count == 0:
         return KernelPlan((copy,))
-    update = Step(_Writer(spec, target).kernel(), ("in1", "in2", "out0"))
+    update = Step(_Writer(spec, target).kernel(), (operand(1), operand(2), result(0)))
     return KernelPlan((copy, update))
 
 

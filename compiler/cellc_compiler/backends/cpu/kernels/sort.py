@@ -14,8 +14,8 @@ from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
 from ....lower.kernel import Kernel
-from ....lower.plan import KernelPlan, Step
-from ..llvm.text import V, kernel_function, module
+from ....lower.plan import KernelPlan, Step, operand, result, scratch
+from ...llvm.text import V, kernel_function, module
 
 INSERTION = 48
 _MAX_TASKS = 32
@@ -39,10 +39,11 @@ class SortSpec:
 
 
 def sort_kernels(spec: SortSpec, target: Target) -> KernelPlan:
-    """Kernels from role in0 to out0 (values) and out1 (int32 positions)."""
+    """Kernels from the operand to the results: values and int32 positions."""
     writer = _Writer(spec, target)
-    return KernelPlan((Step(writer.kernel(), ("in0", "out0", "out1", *writer.scratch)),),
-                      writer.scratch)
+    buffers = {scratch(name): nbytes for name, nbytes in writer.scratch.items()}
+    roles = (operand(0), result(0), result(1), *buffers)
+    return KernelPlan((Step(writer.kernel(), roles),), buffers)
 
 
 class _Writer:

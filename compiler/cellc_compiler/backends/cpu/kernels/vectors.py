@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from cellc_compiler.backends.cpu.llvm.convert import from_memory, round_bfloat16, to_memory
-from cellc_compiler.backends.cpu.llvm.text import (
+from cellc_compiler.backends.llvm.convert import from_memory, round_bfloat16, to_memory
+from cellc_compiler.backends.llvm.text import (
     Function,
     V,
     element,
@@ -21,6 +21,7 @@ from cellc_compiler.backends.cpu.llvm.text import (
     vector,
 )
 from cellc_compiler.lower.kernel import Kernel
+from cellc_compiler.lower.plan import Role
 from cellc_runtime.dtypes import DType
 from cellc_runtime.packing import Packing
 from cellc_runtime.records import dataclass, field
@@ -107,23 +108,23 @@ class Plan:
 
     Attributes:
         steps: `(kernel, roles)`; roles are the operation's operands (`x`, `w`, `dy`, `out`,
-            `indices`, `a`, `b`), names of `scratch`, and `epilogue0`, `epilogue1`, ... for what
-            an epilogue reads (and stores besides `out`).
+            `indices`, `a`, `b`) and names of `scratch`; what an epilogue reads (and stores besides
+            `out`) and what is packed have roles of lowering.
         scratch: bytes of every scratch buffer (64-byte aligned, contents undefined).
         packing: the layout of scratch that a step packs an operand into without changing an
             element, by role.
     """
 
-    steps: list[tuple[Kernel, tuple[str, ...]]] = field(default_factory=list)
-    scratch: dict[str, int] = field(default_factory=dict)
-    packing: dict[str, Packing] = field(default_factory=dict)
+    steps: list[tuple[Kernel, tuple[str | Role, ...]]] = field(default_factory=list)
+    scratch: dict[str | Role, int] = field(default_factory=dict)
+    packing: dict[Role, Packing] = field(default_factory=dict)
 
     @property
     def cost(self) -> float:
         """Estimated cycles of all steps on one core."""
         return sum(k.cost for k, _ in self.steps)
 
-    def add(self, kernel: Kernel, *roles: str) -> None:
+    def add(self, kernel: Kernel, *roles: str | Role) -> None:
         """Append a step."""
         self.steps.append((kernel, roles))
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from cellc_compiler.backends.cpu.llvm.text import Function, V, first_lanes, mask_of, vector
+from cellc_compiler.backends.llvm.text import Function, V, first_lanes, mask_of, vector
 from cellc_compiler.lower.kernel import Kernel
 from cellc_compiler.ops.winograd import PATCH, TILE, Tiles
 from cellc_runtime.dtypes import float32

@@ -19,9 +19,10 @@ from ....loops.expr import Expr, const
 from ....loops.index import Index, Var
 from ....loops.nest import Nest, Phase, Reduce, Scratch, Store, children, depends_on, walk
 from ....lower.kernel import Kernel
-from ..llvm import reduction, scalar
-from ..llvm.convert import memory_type, register_type
-from ..llvm.text import (
+from ...llvm import reduction, scalar
+from ...llvm.convert import memory_type, register_type
+from ...llvm.expressions import ExpressionEmitter, Scope
+from ...llvm.text import (
     Function,
     V,
     element,
@@ -32,7 +33,6 @@ from ..llvm.text import (
     suffix,
     vector,
 )
-from .expressions import ExpressionEmitter, Scope
 
 GRAIN_CYCLES = 30_000.0
 """Work a task should have so that handing it out costs little."""
@@ -230,7 +230,7 @@ class NestEmitter(ExpressionEmitter):
             return
         self._hoist(phase, row)
         column = self.nest.mode == "column"
-        unroll = 1 if column else self._unroll(phase)
+        unroll = max(1, self.nest.chains(phase, self.lanes) // self.lanes)
         accs: list[V] = []
         for r in phase.reduces:
             ty = vector(register_type(r.value.dtype), self.lanes)
@@ -238,10 +238,6 @@ class NestEmitter(ExpressionEmitter):
         outer = phase.loops if column else phase.loops[:-1]
         accs = self._loops(phase, outer, row, accs, unroll, bounds)
         self._finish(phase, row, accs, unroll)
-
-    def _unroll(self, phase: Phase) -> int:
-        """Independent accumulators: two when there are two vectors to feed them."""
-        return 2 if phase.reduces and phase.loops[-1].extent >= 2 * self.lanes else 1
 
     def _loops(
         self, phase: Phase, outer: Sequence[Var], row: Scope, accs: list[V], unroll: int,

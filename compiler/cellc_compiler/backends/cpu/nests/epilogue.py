@@ -27,10 +27,10 @@ from ....ir.graph import Value
 from ....loops.expr import Access, Expr
 from ....loops.index import Index, Var, ravel, variables
 from ....loops.nest import walk
+from ...llvm.convert import from_memory, memory_type, round_to, to_memory
+from ...llvm.expressions import ExpressionEmitter, Scope
+from ...llvm.text import Function, V, lanes_of, vector
 from ..kernels.blocked.conv import BlockEpilogue, Spot
-from ..llvm.convert import from_memory, memory_type, round_to, to_memory
-from ..llvm.text import Function, V, lanes_of, vector
-from .expressions import ExpressionEmitter, Scope
 
 H = TypeVar("H")
 

@@ -20,9 +20,9 @@ from ....loops.index import Index
 from ....loops.nest import Nest, walk
 from ....lower.kernel import Kernel
 from ....lower.machine import Flat
-from ..llvm.text import V, module
+from ...llvm.expressions import Scope
+from ...llvm.text import V, module
 from .emitter import GRAIN_CYCLES, NestEmitter
-from .expressions import Scope
 
 HEAD = 2
 """Words of an entry before its pointers: its first task and its length."""

@@ -20,10 +20,10 @@ from ....ir.types import prod
 from ....loops.expr import Expr
 from ....loops.index import Index, Var
 from ....loops.nest import Nest, walk
-from ....lower.alike import Laid
 from ....lower.graph_block import GraphBlock
 from ....lower.machine import Pattern
-from ....lower.plan import KernelPlan
+from ....lower.nest_cache import ClusterNest
+from ....lower.plan import KernelPlan, nest_operand, operand, result
 from ..kernels.attention import AttentionSpec, attention_kernels
 from ..rules.contraction import matmul_spec
 
@@ -68,18 +68,18 @@ class AttentionPattern(Pattern[Attention]):
         self.target = target
 
     def find(self, block: GraphBlock) -> dict[int, Attention]:
-        return AttentionFinder(block.graph, block.schedule, block.absorbed, block.laid,
+        return AttentionFinder(block.graph, block.schedule, block.absorbed, block.cluster_nest,
                                self.target, block.low.memo).find()
 
     def emit(self, block: GraphBlock, match: Attention, cluster: Cluster) -> None:
         whole = match
         operands = (*whole.scores.operands, whole.mix.operands[1])
-        table = {f"in{i}": block.place(v) for i, v in enumerate(operands)}
+        table = {operand(i): block.place(v) for i, v in enumerate(operands)}
         for value in whole.stored:
             block.new_place(value, cluster, None)
-        table["out0"] = block.new_place(whole.mix.result, cluster, None)
+        table[result(0)] = block.new_place(whole.mix.result, cluster, None)
         for i, v in enumerate(whole.operands):
-            table[f"nest{i}"] = block.place(v)
+            table[nest_operand(i)] = block.place(v)
         label = "+".join(["matmul", *(n.op for n in whole.softmax.nodes), "matmul"])
         block.low.nests.append((f"{label} (by rows)", whole.nest))
         nodes = (whole.scores, *whole.softmax.nodes, whole.mix)
@@ -98,9 +98,9 @@ class AttentionFinder:
 
     def __init__(
         self, graph: Graph, schedule: Schedule, busy: Collection[Node],
-        lay: Callable[[Cluster, set[Value]], Laid], target: Target, memo: dict[Any, Any],
+        nest_of: Callable[[Cluster, set[Value]], ClusterNest], target: Target, memo: dict[Any, Any],
     ) -> None:
-        self.schedule, self.busy, self.lay, self.target = schedule, busy, lay, target
+        self.schedule, self.busy, self.nest_of, self.target = schedule, busy, nest_of, target
         self.memo = memo
         self.users = graph.users()
         self.results = set(graph.results())
@@ -188,27 +188,27 @@ class AttentionFinder:
     def _fused(
         self, scores: Node, softmax: Cluster, mix: Node, weights: Value, stored: list[Value]
     ) -> Attention | None:
-        laid = self.lay(softmax, set(stored))
+        nest = self.nest_of(softmax, set(stored))
         at = self.position[self.home[mix].number]
         readers = self._readers(weights)
         local = readers == {at} and mix.operands.count(mix.operands[0]) == 1
-        like = dict(zip(laid.values, laid.made.values, strict=True))
-        spec = AttentionSpec(matmul_spec(scores), laid.made.nest, matmul_spec(mix),
+        like = dict(zip(nest.values, nest.cached.values, strict=True))
+        spec = AttentionSpec(matmul_spec(scores), nest.cached.nest, matmul_spec(mix),
                              like[scores.result], like[weights], local)
-        key = laid.made, spec.scores, spec.mix, spec.source, spec.weights, local
+        key = nest.cached, spec.scores, spec.mix, spec.source, spec.weights, local
         if key not in self.memo:
-            by_rows = _by_rows(spec.nest, spec.source, spec.weights, local)
-            self.memo[key] = attention_kernels(spec, self.target, self.memo) if by_rows else None
+            row_wise = _is_row_wise(spec.nest, spec.source, spec.weights, local)
+            self.memo[key] = attention_kernels(spec, self.target, self.memo) if row_wise else None
         made: tuple[KernelPlan, list[Value]] | None = self.memo[key]
         if made is None:
             return None
-        own = dict(zip(laid.made.values, laid.values, strict=True))
+        own = dict(zip(nest.cached.values, nest.values, strict=True))
         kept = tuple(v for v in stored if not (local and v is weights))
         return Attention(scores, softmax, mix, spec.nest, kept, made[0],
                          tuple([own[v] for v in made[1]]))
 
 
-def _by_rows(nest: Nest, source: Value, weights: Value, local: bool) -> bool:
+def _is_row_wise(nest: Nest, source: Value, weights: Value, local: bool) -> bool:
     """Whether row r of the nest reads row r of the scores and writes row r of the weights, each
     element where it is read, so that both may share one block of memory."""
     columns = weights.shape[-1]

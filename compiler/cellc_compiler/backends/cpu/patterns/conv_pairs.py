@@ -18,10 +18,10 @@ from ....fusion.clusters import Cluster, Schedule
 from ....ir.graph import Graph, Node, Value, attrs_key
 from ....loops.index import Index
 from ....loops.nest import Nest, Phase, Store
-from ....lower.ahead import packs_apart
 from ....lower.graph_block import GraphBlock
 from ....lower.machine import Pattern
-from ....lower.plan import KernelPlan, Step
+from ....lower.plan import KernelPlan, Step, epilogue_operand, operand, packed, result
+from ....lower.precompute import prepacks
 from ..nests.epilogue import OPERANDS_AT, BlockFused
 from ..rules.blocked import problem
 from .epilogues import Attached, readers_of, signature
@@ -73,7 +73,7 @@ class Stage:
         fused = signature(self.fused) if self.fused is not None else ()
         if fused is None:
             return None
-        return (tuple((v.type, packs_apart(v)) for v in self.node.operands),
+        return (tuple((v.type, prepacks(v)) for v in self.node.operands),
                 attrs_key(self.node.attrs), self.result.type, fused)
 
 
@@ -119,10 +119,10 @@ class PairPattern(Pattern[ConvPair]):
 
     def emit(self, block: GraphBlock, match: ConvPair, cluster: Cluster) -> None:
         pair = match
-        table = {f"in{i}": block.place(v) for i, v in enumerate(pair.operands)}
-        table["out0"] = block.new_place(pair.second.result, cluster, None)
+        table = {operand(i): block.place(v) for i, v in enumerate(pair.operands)}
+        table[result(0)] = block.new_place(pair.second.result, cluster, None)
         for i, v in enumerate((*pair.first.operands, *pair.second.operands)):
-            table[f"epilogue{i}"] = block.place(v)
+            table[epilogue_operand(i)] = block.place(v)
         label = "+".join(n.op for n in pair.nodes)
         for stage in (pair.first, pair.second):
             if stage.fused is not None:
@@ -212,10 +212,10 @@ def _kernels(
     steps, scratch, packing = [], {}, {}
     for i, (p, tile, stage) in enumerate(((pair.first, pair.tile, first),
                                           (pair.second, pair.row, second)), 1):
-        role, given = f"packed_w{i}", stage.node.operands[1].dtype
-        steps.append(Step(pack.pack_kernel(p, tile.ov, given, target), (f"in{i}", role)))
+        role, given = packed(f"w{i}"), stage.node.operands[1].dtype
+        steps.append(Step(pack.pack_kernel(p, tile.ov, given, target), (operand(i), role)))
         scratch[role] = conv.packed_bytes(p)
         packing.update(conv.packing(p, tile.ov, given, role))
-    roles = ("in0", "packed_w1", "packed_w2", "out0")
-    steps.append(Step(kernel, (*roles, *(f"epilogue{i}" for i in range(len(extra))))))
+    roles = (operand(0), packed("w1"), packed("w2"), result(0))
+    steps.append(Step(kernel, (*roles, *map(epilogue_operand, range(len(extra))))))
     return KernelPlan(tuple(steps), scratch, packing)

@@ -21,10 +21,11 @@ from ....loops.build import Domain, Incompatible, NestBuilder
 from ....loops.expr import Expr
 from ....loops.index import Index, ravel, unravel
 from ....loops.nest import Nest, Phase, Store, walk
-from ....lower.ahead import packs_apart
-from ....lower.alike import cluster_key
 from ....lower.graph_block import GraphBlock, plan_key, resolve
 from ....lower.machine import Pattern
+from ....lower.nest_cache import cluster_key
+from ....lower.plan import epilogue_operand, operand, result
+from ....lower.precompute import prepacks
 from ..nests.epilogue import BlockFused, Fused, classify, classify_blocked
 from ..rules.table import WITH_EPILOGUE
 
@@ -104,13 +105,13 @@ class EpiloguePattern(Pattern[Attached]):
             plan = rule(node, self.target, attached.fused)
             if fused is not None:
                 block.low.plans[key] = plan
-        table = {f"in{i}": block.place(v) for i, v in enumerate(node.operands)}
+        table = {operand(i): block.place(v) for i, v in enumerate(node.operands)}
         tiles = InTiles(attached.fused, block.reads(node)) \
             if isinstance(attached.fused, Fused) and attached.fused.replaces else None
         places = [block.new_place(v, cluster, tiles) for v in attached.results]
-        table["out0"] = places[0]
+        table[result(0)] = places[0]
         extra = [*(block.place(v) for v in attached.fused.operands), *places[1:]]
-        table.update((f"epilogue{i}", p) for i, p in enumerate(extra))
+        table.update((epilogue_operand(i), p) for i, p in enumerate(extra))
         label = "+".join([node.op, *(n.op for n in cluster.nodes)])
         stores = [Store(v, Index.of(0), e)
                   for v, e in zip(attached.results, attached.fused.roots, strict=True)]
@@ -314,7 +315,7 @@ def signature(fused: Fused | BlockFused) -> tuple[Any, ...] | None:
             about = about.hex()  # tells -0.0 from 0.0
         rows.append((e.op, e.dtype.name, tuple(number[id(a)] for a in e.args), type(e.payload),
                      about))
-    operands = tuple((v.type, packs_apart(v)) for v in fused.operands)
+    operands = tuple((v.type, prepacks(v)) for v in fused.operands)
     shape = ((fused.border,) if isinstance(fused, BlockFused)
              else (fused.axis, fused.lanes_along_axis, fused.replaces))
     stored = tuple(number[id(e)] for e in fused.roots)

@@ -8,7 +8,7 @@ from cellc_runtime.lazy import lazy_module
 from cellc_runtime.target import Target
 
 from ....ir.graph import Node
-from ....lower.plan import KernelPlan, Step
+from ....lower.plan import KernelPlan, Step, epilogue_operand, operand, packed, result
 from ....ops.pool import MaxPool2d
 from .table import lowers, with_epilogue
 
@@ -29,7 +29,7 @@ def to_blocked(node: Node, target: Target) -> KernelPlan:
     """NCHW to blocks."""
     x = node.operands[0].type
     kernel = reorder.to_blocked_kernel(x.dims, node.attrs["block"], x.dtype, target)
-    return KernelPlan((Step(kernel, ("in0", "out0")),))
+    return KernelPlan((Step(kernel, (operand(0), result(0))),))
 
 
 @lowers("from_blocked")
@@ -38,7 +38,7 @@ def from_blocked(node: Node, target: Target) -> KernelPlan:
     out = node.result.type
     kernel = reorder.from_blocked_kernel(
         node.operands[0].type.dims, out.dims, node.attrs["origin"], out.dtype, target)
-    return KernelPlan((Step(kernel, ("in0", "out0")),))
+    return KernelPlan((Step(kernel, (operand(0), result(0))),))
 
 
 def problem(node: Node, border: Border) -> tile.BlockConv:
@@ -64,12 +64,12 @@ def conv2d_blocked(
     operands = epilogue.operands if epilogue else ()
     emit = epilogue.emitter(target) if epilogue else None
     kernel = conv.block_kernel(p, chosen, target, emit, len(operands))
-    extra = tuple(f"epilogue{i}" for i in range(len(operands)))
+    extra = tuple(map(epilogue_operand, range(len(operands))))
     given = node.operands[1].dtype
-    steps = (Step(pack.pack_kernel(p, chosen.ov, given, target), ("in1", "packed_w")),
-             Step(kernel, ("in0", "packed_w", "out0", *extra)))
-    return KernelPlan(steps, {"packed_w": conv.packed_bytes(p)},
-                      conv.packing(p, chosen.ov, given, "packed_w"))
+    steps = (Step(pack.pack_kernel(p, chosen.ov, given, target), (operand(1), packed("w"))),
+             Step(kernel, (operand(0), packed("w"), result(0), *extra)))
+    return KernelPlan(steps, {packed("w"): conv.packed_bytes(p)},
+                      conv.packing(p, chosen.ov, given, packed("w")))
 
 
 @lowers("max_pool2d_blocked")
@@ -82,4 +82,4 @@ def max_pool2d_blocked(
     windows = MaxPool2d().windows((a["inner"][2], a["inner"][3]), a)
     border = epilogue.border if epilogue else NONE
     kernel = pool.max_kernel(x.dims, windows, a["inner"][:2], border, x.dtype, target)
-    return KernelPlan((Step(kernel, ("in0", "out0")),))
+    return KernelPlan((Step(kernel, (operand(0), result(0))),))

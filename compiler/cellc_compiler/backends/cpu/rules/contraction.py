@@ -10,18 +10,18 @@ from cellc_runtime.target import Target
 
 from ....ir.graph import Node
 from ....ir.types import prod
-from ....lower import ahead
-from ....lower.plan import KernelPlan
+from ....lower import precompute
+from ....lower.plan import KernelPlan, operand, result
 from .plans import adopt
 from .table import lowers, with_epilogue
 
 if TYPE_CHECKING:
+    from ...llvm import convert
+    from ...llvm.text import Function, V
     from ..kernels.gemm import product as gemm
-    from ..llvm import convert
-    from ..llvm.text import Function, V
     from ..nests.epilogue import Fused
 else:  # kernel families load when one is generated
-    convert = lazy_module("cellc_compiler.backends.cpu.llvm.convert")
+    convert = lazy_module("cellc_compiler.backends.llvm.convert")
     gemm = lazy_module("cellc_compiler.backends.cpu.kernels.gemm.product")
 
 _FETCHED_BYTES = 1 << 18
@@ -58,7 +58,7 @@ def matmul_spec(node: Node, epilogue: gemm.Epilogue | None = None,
         m=out[-2], n=out[-1], k=x[-2] if ta else x[-1], dtype=node.operands[0].dtype,
         batch=out[:-2], a_batch_strides=_batch_strides(x[:-2], out[:-2]),
         b_batch_strides=_batch_strides(y[:-2], out[:-2]), trans_a=ta, trans_b=tb,
-        out_dtype=stored, epilogue=epilogue, b_constant=ahead.packs_apart(node.operands[1]),
+        out_dtype=stored, epilogue=epilogue, b_constant=precompute.prepacks(node.operands[1]),
     )
 
 
@@ -70,4 +70,5 @@ def matmul(node: Node, target: Target, epilogue: Fused | None = None) -> KernelP
     spec = matmul_spec(node)
     if epilogue is not None:
         spec = matmul_spec(node, _tile_epilogue(epilogue, n, target), epilogue.roots[0].dtype)
-    return adopt(gemm.matmul_kernels(spec, target), {"a": "in0", "b": "in1", "out": "out0"})
+    return adopt(gemm.matmul_kernels(spec, target),
+                 {"a": operand(0), "b": operand(1), "out": result(0)})

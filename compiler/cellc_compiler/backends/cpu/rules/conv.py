@@ -9,16 +9,16 @@ from cellc_runtime.target import Target
 
 from ....ir.graph import Node
 from ....ir.types import TensorType
-from ....lower.plan import KernelPlan, Step
+from ....lower.plan import KernelPlan, Step, operand, result
 from .plans import adopt
 from .table import lowers, with_epilogue
 
 if TYPE_CHECKING:
+    from ...llvm.text import Function, V
     from ..kernels import scatter
     from ..kernels.conv import plans as families
     from ..kernels.conv import taps
     from ..kernels.gemm import product as gemm
-    from ..llvm.text import Function, V
     from ..nests.epilogue import Fused
 else:  # kernel families load when one is generated
     families = lazy_module("cellc_compiler.backends.cpu.kernels.conv.plans")
@@ -76,7 +76,8 @@ def _product(
     """The product of the weights, the same for all, and [k, pixels] of each image."""
     product = gemm.MatmulSpec(m=m, n=spec.h * spec.w, k=k, dtype=spec.dtype, batch=(spec.n,),
                               a_batch_strides=(0,), b_batch_strides=(1,), **given)
-    return adopt(gemm.matmul_kernels(product, target), {"a": "in1", "b": "in0", "out": "out0"})
+    return adopt(gemm.matmul_kernels(product, target),
+                 {"a": operand(1), "b": operand(0), "out": result(0)})
 
 
 @lowers("conv2d")
@@ -91,7 +92,7 @@ def conv2d(node: Node, target: Target, epilogue: Fused | None = None) -> KernelP
     else:
         extra = len(epilogue.operands)
         plan = families.conv_forward(spec, target, tile_epilogue(epilogue, target), extra)
-    return adopt(plan, {"x": "in0", "w": "in1", "out": "out0"})
+    return adopt(plan, {"x": operand(0), "w": operand(1), "out": result(0)})
 
 
 @lowers("conv2d_backward_data")
@@ -102,7 +103,7 @@ def conv2d_backward_data(node: Node, target: Target) -> KernelPlan:
         # dx[image] = w.T @ dy[image], over [c, oc] and [oc, pixels]: the chain over output channels
         # that the convolution kernels have.
         return _product(spec, target, spec.c, spec.oc, trans_a=True)
-    names = {"dy": "in0", "w": "in1", "out": "out0"}
+    names = {"dy": operand(0), "w": operand(1), "out": result(0)}
     return adopt(families.conv_backward_data(spec, target), names)
 
 
@@ -112,7 +113,7 @@ def conv2d_backward_weight(node: Node, target: Target) -> KernelPlan:
     x = node.operands[0]
     if x.shape[0] == 0:
         zeros = scatter.fill_kernel(node.result.type.nbytes, target)
-        return KernelPlan((Step(zeros, ("out0",)),))
+        return KernelPlan((Step(zeros, (result(0),)),))
     spec = conv_spec(x.type, node.result.type, node.attrs)
     return adopt(families.conv_backward_weight(spec, target),
-                 {"x": "in0", "dy": "in1", "out": "out0"})
+                 {"x": operand(0), "dy": operand(1), "out": result(0)})

@@ -9,7 +9,7 @@ from cellc_runtime.target import Target
 
 from ....ir.graph import Node
 from ....ir.types import TensorType
-from ....lower.plan import KernelPlan
+from ....lower.plan import KernelPlan, operand, result
 from .plans import adopt
 from .table import lowers
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 else:  # kernel families load when one is generated
     pool = lazy_module("cellc_compiler.backends.cpu.kernels.pool")
 
-_FORWARD = {"x": "in0", "out": "out0", "indices": "out1"}
-_MAX_BACKWARD = {"x": "in0", "dy": "in1", "out": "out0"}
-_AVG_BACKWARD = {"dy": "in0", "out": "out0"}
+_FORWARD = {"x": operand(0), "out": result(0), "indices": result(1)}
+_MAX_BACKWARD = {"x": operand(0), "dy": operand(1), "out": result(0)}
+_AVG_BACKWARD = {"dy": operand(0), "out": result(0)}
 
 
 def _windows(x: TensorType, node: Node) -> pool.PoolSpec | pool.AdaptiveSpec:

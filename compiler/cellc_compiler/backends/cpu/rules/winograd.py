@@ -8,7 +8,7 @@ from cellc_runtime.lazy import lazy_module
 from cellc_runtime.target import Target
 
 from ....ir.graph import Node
-from ....lower.plan import KernelPlan, Step
+from ....lower.plan import KernelPlan, Step, epilogue_operand, operand, result
 from ....ops.winograd import Tiles, tiles_of
 from .conv import tile_epilogue
 from .table import lowers, with_epilogue
@@ -27,7 +27,7 @@ def winograd_input(node: Node, target: Target) -> KernelPlan:
     _, channels, h, w = x.shape
     kernel = kernels.input_kernel(
         tiles_of(x.type, pads), channels, (h, w), (pads[0], pads[2]), target)
-    return KernelPlan((Step(kernel, ("in0", "out0")),))
+    return KernelPlan((Step(kernel, (operand(0), result(0))),))
 
 
 @lowers("winograd_output")
@@ -38,10 +38,10 @@ def winograd_output(node: Node, target: Target, epilogue: Fused | None = None) -
     tiles = Tiles(n, h, w)
     if epilogue is None:
         kernel = kernels.output_kernel(tiles, channels, target)
-        return KernelPlan((Step(kernel, ("in0", "out0")),))
+        return KernelPlan((Step(kernel, (operand(0), result(0))),))
     extra = len(epilogue.operands)
     kernel = kernels.output_kernel(
         tiles, channels, target, tile_epilogue(epilogue, target), extra
     )
-    roles = ("in0", "out0", "out0", *(f"epilogue{i}" for i in range(extra)))
+    roles = (operand(0), result(0), result(0), *map(epilogue_operand, range(extra)))
     return KernelPlan((Step(kernel, roles),))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....common.tensor import Tensor
 from ....nn.cell import Cell
+from ....tensors.tensor import Tensor
 from .. import functional
 
 

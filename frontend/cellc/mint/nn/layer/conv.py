@@ -7,11 +7,11 @@ from typing import Any
 
 from cellc_runtime.dtypes import DType, float32
 
-from ....common import checks
-from ....common.initializer import HeUniform, Uniform, initializer
-from ....common.parameter import Parameter
-from ....common.tensor import Tensor
+from ....core import checks
 from ....nn.cell import Cell
+from ....tensors.initializer import HeUniform, Uniform, initializer
+from ....tensors.parameter import Parameter
+from ....tensors.tensor import Tensor
 from .. import functional
 
 Ints = tuple[int, ...]

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....common import checks
-from ....common.tensor import Tensor
+from ....core import checks
 from ....nn.cell import Cell
 from ....nn.loss import loss
+from ....tensors.tensor import Tensor
 from .. import functional
 
 

@@ -10,11 +10,11 @@ from typing import Any
 from cellc_runtime.dtypes import DType, float32, int64
 
 from .... import ops
-from ....common import checks
-from ....common.initializer import initializer
-from ....common.parameter import Parameter
-from ....common.tensor import Tensor
+from ....core import checks
 from ....nn.cell import Cell
+from ....tensors.initializer import initializer
+from ....tensors.parameter import Parameter
+from ....tensors.tensor import Tensor
 from .. import functional
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....common import checks
-from ....common.tensor import Tensor
+from ....core import checks
 from ....nn.layer import padding as layers
+from ....tensors.tensor import Tensor
 from .. import functional
 
 

@@ -19,13 +19,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from cellc_compiler.backends.cpu.llvm.text import Function, V, vector
+from cellc_compiler.backends.llvm.text import Function, V, vector
 from cellc_compiler.lower.kernel import Kernel
 from cellc_runtime.dtypes import DType
 from cellc_runtime.packing import Packing
 from cellc_runtime.records import dataclass, field, replace
 from cellc_runtime.target import Target
 
+from .....lower.plan import Role
 from ..vectors import acc_size, acc_type, divmod_const, minimum, split_index, task_kernel
 from .tile import BlockConv, Tile
 
@@ -115,7 +116,7 @@ def packed_bytes(p: BlockConv) -> int:
     return p.out_blocks * p.bo * p.chain * acc_size(p.dtype)
 
 
-def packing(p: BlockConv, ov: int, given: DType, role: str) -> dict[str, Packing]:
+def packing(p: BlockConv, ov: int, given: DType, role: Role) -> dict[Role, Packing]:
     """The layout of the packed weights in the buffer `role`, if packing changes no element of
     weights given as this type."""
     size = p.dtype.itemsize

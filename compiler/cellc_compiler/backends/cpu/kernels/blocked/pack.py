@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from cellc_compiler.backends.cpu.llvm.text import (
+from cellc_compiler.backends.llvm.text import (
     Function,
     V,
     first_lanes,

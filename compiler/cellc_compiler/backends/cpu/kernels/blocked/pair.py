@@ -1,4 +1,4 @@
-"""A convolution and the depthwise one that reads it as one kernel (see `conv_block`).
+"""A convolution and the depthwise one that reads it as one kernel (see `blocked/conv.py`).
 
 An inverted residual block widens an image sixfold, filters each channel by itself and narrows it
 again. What lies between the first two is the largest image of the network; written and read
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cellc_compiler.backends.cpu.llvm.text import Function, V
+from cellc_compiler.backends.llvm.text import Function, V
 from cellc_compiler.lower.kernel import Kernel
 from cellc_runtime import records
 from cellc_runtime.records import dataclass

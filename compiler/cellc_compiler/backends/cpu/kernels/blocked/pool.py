@@ -1,11 +1,11 @@
-"""Pooling of blocked images (see `conv_block`): channels in lanes, one pixel at a time."""
+"""Pooling of blocked images (see `blocked/conv.py`): channels in lanes, one pixel at a time."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
-from cellc_compiler.backends.cpu.llvm.text import Function, V, vector
+from cellc_compiler.backends.llvm.text import Function, V, vector
 from cellc_compiler.lower.kernel import Kernel
 from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass

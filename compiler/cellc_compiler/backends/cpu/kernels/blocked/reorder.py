@@ -1,10 +1,11 @@
-"""Reorders between NCHW and blocked images (see `conv_block`): square transposes in registers."""
+"""Reorders between NCHW and blocked images (see `blocked/conv.py`): square transposes in
+registers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from cellc_compiler.backends.cpu.llvm.text import Function, V, first_lanes, transpose, vector
+from cellc_compiler.backends.llvm.text import Function, V, first_lanes, transpose, vector
 from cellc_compiler.lower.kernel import Kernel
 from cellc_runtime.dtypes import DType
 from cellc_runtime.target import Target

@@ -1,14 +1,14 @@
 """Convolution: forward, backward-data and backward-weight plans (NCHW in, NCHW out).
 
 A plan is a list of kernels with the roles of their buffers, chosen from shapes, dtype and target
-alone. See `conv_taps` for the tile kernel and `conv_unfold` for how padding, stride and dilation
-disappear before it.
+alone. See `conv/taps.py` for the tile kernel and `conv/unfold.py` for how padding, stride and
+dilation disappear before it.
 
 Bits. With `w` read as 0-padded where a tap falls outside the image:
 - forward: an output element is one FMA chain over (ic, kh, kw) ascending, from 0;
 - backward data: one FMA chain over (oc, kh, kw) ascending, over the taps whose residue of the
   stride fits the element, from 0;
-- backward weight: see `conv_weight` and `conv_weight_product`.
+- backward weight: see `conv/weight.py` and `conv_weight_product`.
 float16 and bfloat16 are accumulated in float32 and rounded once.
 """
 
@@ -21,10 +21,11 @@ from cellc_runtime.dtypes import DType, float32
 from cellc_runtime.records import dataclass, replace
 from cellc_runtime.target import Target
 
+from .....lower.plan import epilogue_operand
 from ..vectors import Plan, acc_size, is_half, memory_type
-from .dephase import dephase_kernel
-from .joint import Joint, JointPlan, Spread, join_images, spread_kernel
-from .joint import gather_kernel as join_kernel
+from .batched import BatchedPlan, Joint, Spread, join_images, spread_kernel
+from .batched import gather_kernel as join_kernel
+from .interleave import interleave_kernel
 from .taps import Epilogue, Phase, TapConv, choose_tiling, tap_kernel
 from .unfold import SLACK_BYTES, Unfold, unfold_kernel, widen_kernel
 from .weight import (
@@ -158,17 +159,17 @@ def _convolve(
     joined = join_images(p, t, target)
     if joined is not None:
         pixels = p.unfold.th * p.unfold.tw
-        _convolve_joint(plan, spec, joined, target, roles, tuple(range(pixels)), epilogue, extra)
+        _convolve_batched(plan, spec, joined, target, roles, tuple(range(pixels)), epilogue, extra)
         return
     if not t.rows:
         source = _windows(plan, p.image, p.n * p.groups * p.k, source, target)
     w = _weights(plan, spec, target)
     plan.add(tap_kernel(p, t, target, epilogue, extra), source, w, out,
-             *(f"epilogue{i}" for i in range(extra)))
+             *map(epilogue_operand, range(extra)))
 
 
-def _convolve_joint(
-    plan: Plan, spec: ConvSpec, p: JointPlan, target: Target, roles: tuple[str, str],
+def _convolve_batched(
+    plan: Plan, spec: ConvSpec, p: BatchedPlan, target: Target, roles: tuple[str, str],
     sources: tuple[int | None, ...], epilogue: Epilogue | None = None, extra: int = 0,
 ) -> None:
     """The steps of a problem over joint images; for `sources` see `Spread`."""
@@ -183,7 +184,7 @@ def _convolve_joint(
     grid = p.joint.gh * p.joint.gw
     spread = Spread(spec.dtype, spec.n, rows, len(sources), p.joint.tw, grid, sources)
     plan.add(spread_kernel(spread, target, epilogue, extra), "joint", w, out,
-             *(f"epilogue{i}" for i in range(extra)))
+             *map(epilogue_operand, range(extra)))
 
 
 def _forward_taps(spec: ConvSpec) -> tuple[tuple[int, int, int], ...]:
@@ -208,9 +209,8 @@ def conv_forward(
     """`out[n, oc, oh, ow]` from roles `x` and `w`.
 
     Args:
-        epilogue: applied to accumulators before their store; see `conv_taps.Epilogue`.
-        extra: buffers the epilogue reads, roles `epilogue0`, `epilogue1`, ...: `bufs[3:]` of the
-            kernel.
+        epilogue: applied to accumulators before their store; see `taps.Epilogue`.
+        extra: buffers the epilogue reads: `bufs[3:]` of the kernel.
     """
     plan = Plan()
     spec = _flattened(spec)
@@ -256,7 +256,7 @@ def conv_backward_data(spec: ConvSpec, target: Target) -> Plan:
     phases = backward_phases(spec)
     if not phases:
         plan.scratch["phases"] = _phase_bytes(spec, 1)
-        plan.add(_dephase(spec, phases, target), "phases", "out")
+        plan.add(_interleave_phases(spec, phases, target), "phases", "out")
         return plan
     taps = [t for p in phases.values() for t in p.taps]
     u = Unfold(spec.dtype, spec.oh, spec.ow, -(-spec.h // sy), -(-spec.w // sx), 1, 1,
@@ -272,16 +272,16 @@ def conv_backward_data(spec: ConvSpec, target: Target) -> Plan:
     joined = join_images(problem, choose_tiling(problem, target), target)
     if joined is not None:
         sources = _phase_sources(spec, phases, joined)
-        _convolve_joint(plan, spec, joined, target, ("dy", "out"), sources)
+        _convolve_batched(plan, spec, joined, target, ("dy", "out"), sources)
         return plan
     plan.scratch["phases"] = _phase_bytes(spec, len(phases))
     _convolve(plan, spec, problem, target, ("dy", "phases"))
-    plan.add(_dephase(spec, phases, target), "phases", "out")
+    plan.add(_interleave_phases(spec, phases, target), "phases", "out")
     return plan
 
 
 def _phase_sources(
-    spec: ConvSpec, phases: dict[tuple[int, int], Phase], p: JointPlan
+    spec: ConvSpec, phases: dict[tuple[int, int], Phase], p: BatchedPlan
 ) -> tuple[int | None, ...]:
     """Where each pixel of an image is in a row of the joint phases."""
     (sy, sx), size = spec.stride, p.problem.groups * p.problem.m * p.joint.tw
@@ -298,9 +298,11 @@ def _phase_bytes(spec: ConvSpec, phases: int) -> int:
     return phases * spec.n * spec.c * pixels * acc_size(spec.dtype) + SLACK_BYTES
 
 
-def _dephase(spec: ConvSpec, phases: dict[tuple[int, int], Phase], target: Target) -> Kernel:
-    return dephase_kernel(spec.dtype, spec.n * spec.c, spec.h, spec.w, *spec.stride,
-                          tuple(phases), target)
+def _interleave_phases(
+    spec: ConvSpec, phases: dict[tuple[int, int], Phase], target: Target
+) -> Kernel:
+    return interleave_kernel(spec.dtype, spec.n * spec.c, spec.h, spec.w, *spec.stride,
+                             tuple(phases), target)
 
 
 def conv_backward_weight(spec: ConvSpec, target: Target) -> Plan:

@@ -14,8 +14,9 @@ residue of the stride, each with its own taps, all in one kernel driven by table
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
-from cellc_compiler.backends.cpu.llvm.text import Function, V, first_lanes, vector
+from cellc_compiler.backends.llvm.text import Function, V, first_lanes, vector
 from cellc_compiler.lower.kernel import Kernel
 from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass, replace
@@ -164,15 +165,16 @@ def _split_cost(total: int, tile: int, cost: Callable[[int], float]) -> float:
     return full * cost(tile) + (cost(rest) if rest else 0.0)
 
 
+def _rows_cost(target: Target, m: int, mr: int, vectors: int) -> float:
+    return _split_cost(m, mr, lambda rows: tile_cycles(target, rows, vectors))
+
+
 def choose_tile(target: Target, m: int, vectors: int) -> tuple[int, int, float]:
     """The cheapest `(mr, nv)` for `m` rows and `vectors` pixel vectors, with its cycles."""
     best: tuple[float, int, int] | None = None
     for nv in range(1, min(vectors, 6) + 1):
         for mr in range(1, min(m, _max_rows(target, nv)) + 1):
-            cost = _split_cost(
-                vectors, nv,
-                lambda v, mr=mr: _split_cost(m, mr, lambda r: tile_cycles(target, r, v)),  # type: ignore[misc]
-            )
+            cost = _split_cost(vectors, nv, partial(_rows_cost, target, m, mr))
             # A remainder is a second copy of the code: worth it only for a real gain.
             cost *= 1.0 + 0.01 * (m % mr != 0) + 0.005 * (vectors % nv != 0)
             if best is None or cost < best[0] - 1e-9:

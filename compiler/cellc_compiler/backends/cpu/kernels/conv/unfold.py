@@ -17,7 +17,7 @@ from functools import cached_property
 from itertools import product
 from typing import Protocol
 
-from cellc_compiler.backends.cpu.llvm.text import Function, V, first_lanes, vector
+from cellc_compiler.backends.llvm.text import Function, V, first_lanes, vector
 from cellc_compiler.lower.kernel import Kernel
 from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from cellc_compiler.backends.cpu.llvm.text import Function, V, first_lanes, transpose, vector
+from cellc_compiler.backends.llvm.text import Function, V, first_lanes, transpose, vector
 from cellc_compiler.lower.kernel import Kernel
 from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass, field

@@ -3,7 +3,7 @@
     dw[g, oc, (ic, tap)] = sum over (n, oy, ox) of dy[g, oc, (n, oy, ox)] * x[g, (n, oy, ox), ...]
 
 A row of the right matrix holds what every (input channel, tap) meets at one output pixel; the
-tile kernel of `conv_taps` reads it as an image of channels (n, oy, ox) and writes `dw` as it is
+tile kernel of `conv/taps.py` reads it as an image of channels (n, oy, ox) and writes `dw` as it is
 stored, row after row. An element is one FMA chain over (n, oy, ox) ascending, from 0. This is
 for wide layers of few pixels, whose result is a large part of the work: nothing else touches it.
 """
@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from math import lcm
 
-from cellc_compiler.backends.cpu.llvm.convert import from_memory
-from cellc_compiler.backends.cpu.llvm.text import Function, V, vector
+from cellc_compiler.backends.llvm.convert import from_memory
+from cellc_compiler.backends.llvm.text import Function, V, vector
 from cellc_compiler.lower.kernel import Kernel
 from cellc_runtime.dtypes import DType, float32
 from cellc_runtime.records import dataclass
@@ -35,7 +35,7 @@ from ..vectors import (
     table32,
     task_kernel,
 )
-from .joint import Joint, gather, gather_kernel, gathers
+from .batched import Joint, gather, gather_kernel, gathers
 from .taps import Phase, TapConv, Tiling, choose_tile, tap_kernel
 from .unfold import SLACK_BYTES
 

@@ -27,7 +27,7 @@ from cellc_compiler.backends.cpu.kernels.gemm.tile import (
     TileLayout,
     store_result,
 )
-from cellc_compiler.backends.cpu.llvm.text import Function, V, kernel_function, module
+from cellc_compiler.backends.llvm.text import Function, V, kernel_function, module
 from cellc_compiler.lower.kernel import Kernel
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target

@@ -18,8 +18,8 @@ A value of an element is a list of `parts` vectors: one, or real and imaginary f
 
 from __future__ import annotations
 
-from cellc_compiler.backends.cpu.llvm.convert import from_memory, round_bfloat16
-from cellc_compiler.backends.cpu.llvm.text import (
+from cellc_compiler.backends.llvm.convert import from_memory, round_bfloat16
+from cellc_compiler.backends.llvm.text import (
     Function,
     V,
     element,

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from cellc_compiler.backends.cpu.kernels.gemm.arith import Arith, storage_type
 from cellc_compiler.backends.cpu.kernels.gemm.tile import OUT_BUFFER, TileLayout, store_result
-from cellc_compiler.backends.cpu.llvm.text import Function, V, lanes_of, sizeof
+from cellc_compiler.backends.llvm.text import Function, V, lanes_of, sizeof
 
 SPLIT = 2
 """Accumulators per element (U)."""

@@ -11,7 +11,7 @@ from typing import Literal
 
 from cellc_compiler.backends.cpu.kernels.gemm.arith import Arith
 from cellc_compiler.backends.cpu.kernels.gemm.pack import ceil_div, odd_pitch
-from cellc_compiler.backends.cpu.llvm.text import is_float
+from cellc_compiler.backends.llvm.text import is_float
 from cellc_runtime.records import dataclass, replace
 from cellc_runtime.target import Target
 
@@ -128,7 +128,7 @@ _STACK = 240 << 10
 """Bytes of stack a task may use for packed blocks."""
 _K_BLOCK_BYTES = {64: 192 << 10, 32: 24 << 10, 16: 24 << 10}
 """Bytes of a panel's block of k, by the bytes of a vector."""
-_AHEAD_BYTES = {64: 384 << 10, 32: 24 << 10, 16: 24 << 10}
+_PREPACKED_BYTES = {64: 384 << 10, 32: 24 << 10, 16: 24 << 10}
 """The same of panels that are packed ahead, and so need no stack."""
 _CLASH_ROWS = 8
 """Rows of A a tile may read at once that lie in one set of the first-level cache."""
@@ -193,7 +193,7 @@ def choose_tile(
 
 
 def schedule(p: Problem, arith: Arith, target: Target, b_constant: bool) -> Schedule:
-    """The schedule of a canonical, non-empty problem that does not go to `gemm_dot`."""
+    """The schedule of a canonical, non-empty problem that does not go to `gemm/dot.py`."""
     rows, vecs = choose_tile(arith, target, p.m, p.n, max(p.k, 1))
     width = vecs * arith.lanes
     row_tiles, panels = ceil_div(p.m, rows), ceil_div(p.n, width)
@@ -201,12 +201,12 @@ def schedule(p: Problem, arith: Arith, target: Target, b_constant: bool) -> Sche
     packs_b = p.k > 0 and (p.trans_b or arith.parts > 1 or b_constant or
                            (row_tiles > 3 and p.m > _PACK_FROM))
     pack_a = _pack_a(p, arith, rows, panels)
-    ahead = b_constant or p.b_matrices < p.matrices
-    kc = _block_k(p, arith, target, width, packs_b, ahead, pack_a)
+    prepacked = b_constant or p.b_matrices < p.matrices
+    kc = _block_k(p, arith, target, width, packs_b, prepacked, pack_a)
     least = _least_row_groups(p, arith, rows, kc, width) if pack_a == "local" else 1
-    grid = _Grid(p, arith, rows, width, cycles, pack_a == "local", packs_b, ahead)
+    grid = _Grid(p, arith, rows, width, cycles, pack_a == "local", packs_b, prepacked)
     row_groups, col_groups = grid.best(least)
-    shared = ahead or grid.repack(row_groups) > grid.pack_once()
+    shared = prepacked or grid.repack(row_groups) > grid.pack_once()
     pack_b: Pack = "none" if not packs_b else "shared" if shared else "local"
     if pack_b == "local":
         cycles += grid.repack(row_groups)
@@ -229,7 +229,7 @@ class _Grid:
     cycles: float
     packs_a: bool
     packs_b: bool
-    ahead: bool
+    prepacked: bool
 
     def best(self, least: int) -> tuple[int, int]:
         """(row groups, column groups), at least `least` row groups."""
@@ -250,7 +250,7 @@ class _Grid:
         if not self.packs_b:
             total = max(total, self.stream_b(wide) * row_groups)
         total += self.copy_a() * col_groups
-        if self.packs_b and not self.ahead:
+        if self.packs_b and not self.prepacked:
             total += min(self.repack(row_groups), self.pack_once())
         units = self.p.matrices * row_groups * col_groups
         largest = total * tall * wide / (row_tiles * panels) + _UNIT_CYCLES
@@ -311,7 +311,7 @@ def _pack_a(p: Problem, arith: Arith, rows: int, panels: int) -> Pack:
     return "local" if panels > 2 and (clash or far) else "none"
 
 
-def _block_k(p: Problem, arith: Arith, target: Target, width: int, packs_b: bool, ahead: bool,
+def _block_k(p: Problem, arith: Arith, target: Target, width: int, packs_b: bool, prepacked: bool,
              pack_a: Pack) -> int:
     """k per block, even over the blocks."""
     size = p.n * p.k * arith.dtype.itemsize
@@ -321,8 +321,8 @@ def _block_k(p: Problem, arith: Arith, target: Target, width: int, packs_b: bool
     elif not packs_b and p.k <= 4096:
         return max(p.k, 1)
     else:
-        nbytes = (_AHEAD_BYTES if ahead else _K_BLOCK_BYTES)[target.vector_bytes]
-        if pack_a == "local" and not ahead:
+        nbytes = (_PREPACKED_BYTES if prepacked else _K_BLOCK_BYTES)[target.vector_bytes]
+        if pack_a == "local" and not prepacked:
             nbytes = min(nbytes, _STACK // 2)  # both share the stack
         limit = nbytes // (width * arith.acc_size * arith.parts)
     whole_a = _STACK // 2 // (p.m * arith.acc_size * arith.parts)

@@ -3,14 +3,14 @@
     out[batch, i, j] = epilogue(sum over k of a[batch, i, k] * b[batch, k, j])
 
 **Order of arithmetic.** An element is one chain over k ascending, from 0: `acc = fma(a, b, acc)`
-(see `gemm_arith` for the other element types), whatever the tile, the blocking and the packing.
+(see `gemm/arith.py` for the other element types), whatever the tile, the blocking and the packing.
 Only a product with a vector along k (`m == 1` and B stored `[n][k]`, or `n == 1` and A stored
-`[m][k]`, k at least two vectors; not complex) splits the chain, by the rule of `gemm_dot`.
+`[m][k]`, k at least two vectors; not complex) splits the chain, by the rule of `gemm/dot.py`.
 
 **Blocking.** After Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication"
-(2008): register tiles of rows x vectors (`gemm_tile`), panels of B packed once (`gemm_pack`),
+(2008): register tiles of rows x vectors (`gemm/tile.py`), panels of B packed once (`gemm/pack.py`),
 blocks of A in the second-level cache. A and B are read in place where packing does not pay.
-`gemm_plan` chooses.
+`gemm/plan.py` chooses.
 """
 
 from __future__ import annotations
@@ -44,8 +44,9 @@ from cellc_compiler.backends.cpu.kernels.gemm.tile import (
     tile_function,
 )
 from cellc_compiler.backends.cpu.kernels.vectors import Plan
-from cellc_compiler.backends.cpu.llvm.text import Function, V, is_float, kernel_function, module
+from cellc_compiler.backends.llvm.text import Function, V, is_float, kernel_function, module
 from cellc_compiler.lower.kernel import Kernel
+from cellc_compiler.lower.plan import Role, epilogue_operand, packed
 from cellc_runtime.dtypes import DType
 from cellc_runtime.packing import Packing
 from cellc_runtime.records import dataclass
@@ -97,9 +98,9 @@ class MatmulSpec:
 def matmul_kernels(spec: MatmulSpec, target: Target) -> Plan:
     """The kernels of a matrix product on a target.
 
-    Roles are `a`, `b`, `out`, `packed_b` (`packed_a` when the product is computed transposed),
-    `epilogue0`, `epilogue1`, ..., `accumulator`. A step that writes `packed_*` reads one input only
-    and can be done ahead of time.
+    Roles are `a`, `b`, `out`, `accumulator`, operands of the epilogue and `b` packed (`a` when the
+    product is computed transposed). A step that packs reads one input only and can be done ahead
+    of time.
 
     Raises:
         TypeError: dtypes without a product (see `Arith.of`).
@@ -120,16 +121,17 @@ def _tiles_plan(
     p: Problem, arith: Arith, target: Target, epilogue: Epilogue | None
 ) -> Plan:
     """Packing of both operands and the product, in tile registers."""
-    roles = _roles(p, epilogue)
-    writer = gemm_tiles.TilesWriter(p, arith, target, epilogue, len(roles))
+    first, second, *others = _roles(p, epilogue)
+    writer = gemm_tiles.TilesWriter(p, arith, target, epilogue, 2 + len(others))
     kernel = writer.kernel(lambda f, matrix, side: _matrix(
         f, p, matrix, (p.a_strides, p.b_strides)[side]))
     plan = Plan()
-    for side, role in enumerate(roles[:2]):
-        plan.add(gemm_tiles.pack_kernel(p, side, target), role, f"packed_{role}")
+    for side, role in enumerate((first, second)):
+        packing = packed(str(role))
+        plan.add(gemm_tiles.pack_kernel(p, side, target), role, packing)
         count = gemm_tiles.matrices(p, side)
-        plan.scratch[f"packed_{role}"] = count * gemm_tiles.packed_bytes(p, side)
-    plan.add(kernel, "packed_a", "packed_b", *roles[2:])
+        plan.scratch[packing] = count * gemm_tiles.packed_bytes(p, side)
+    plan.add(kernel, packed("a"), packed("b"), *others)
     return plan
 
 
@@ -167,8 +169,8 @@ def _matrix(f: Function, p: Problem, index: V, strides: tuple[int, ...]) -> V:
     return at
 
 
-def _roles(p: Problem, epilogue: Epilogue | None) -> list[str]:
-    extra = [f"epilogue{i}" for i in range(epilogue.buffers if epilogue else 0)]
+def _roles(p: Problem, epilogue: Epilogue | None) -> list[str | Role]:
+    extra = map(epilogue_operand, range(epilogue.buffers if epilogue else 0))
     return [*(("b", "a") if p.swapped else ("a", "b")), "out", *extra]
 
 
@@ -244,14 +246,14 @@ class GemmWriter:
         plan = Plan()
         roles = list(self.roles)
         if self.s.pack_b == "shared":
-            source, packed = roles[1], f"packed_{roles[1]}"
+            source, role = roles[1], packed(str(roles[1]))
             packer = PackWriter(self.p, self.panels, self.target)
-            plan.scratch[packed] = self.p.b_matrices * self.matrix_bytes()
-            plan.add(packer.kernel(), source, packed)
+            plan.scratch[role] = self.p.b_matrices * self.matrix_bytes()
+            plan.add(packer.kernel(), source, role)
             layout = self._packing()
             if layout is not None:
-                plan.packing[packed] = layout
-            roles[1] = packed
+                plan.packing[role] = layout
+            roles[1] = role
         if self.blocks > 1 and not self.carries_in_out:
             roles.append("accumulator")
             elements = self.p.matrices * self.p.m * self.p.n
@@ -469,7 +471,7 @@ class PackWriter:
 
 
 class _DotWriter:
-    """Writes the kernel of `gemm_dot`: units of rows of the matrix, the vector shared."""
+    """Writes the kernel of `gemm/dot.py`: units of rows of the matrix, the vector shared."""
 
     def __init__(self, p: Problem, arith: Arith, target: Target,
                  epilogue: Epilogue | None) -> None:

@@ -19,7 +19,7 @@ from cellc_compiler.backends.cpu.kernels.gemm.arith import (
     store_part,
 )
 from cellc_compiler.backends.cpu.kernels.gemm.pack import LINE
-from cellc_compiler.backends.cpu.llvm.text import Function, V, first_lanes, lanes_of, sizeof, vector
+from cellc_compiler.backends.llvm.text import Function, V, first_lanes, lanes_of, sizeof, vector
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 

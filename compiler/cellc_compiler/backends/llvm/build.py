@@ -1,0 +1,83 @@
+"""A program of kernels in LLVM text: compiled by other processes while lowering goes on, linked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar, Self
+
+from cellc_runtime.abi import MAIN, PRECOMPUTE
+from cellc_runtime.image import Image
+from cellc_runtime.target import Target
+
+from ...build import objects
+from ...lower.instructions import Call
+from ...lower.kernel import Kernel
+from ...lower.lowered import Lowered, PrecomputedBlock
+from ..base import Built
+from .main import PRECOMPUTE_PARAMS, FunctionWriter, Kernels, write_main
+
+
+class LlvmBuild:
+    """See `Build`.
+
+    Args:
+        target: what to compile for.
+        support: modules that every image holds.
+    """
+
+    writer: ClassVar[type[FunctionWriter]] = FunctionWriter
+    """What writes the functions that call kernels."""
+
+    def __init__(self, target: Target, support: Sequence[str] = ()) -> None:
+        self.target = target
+        self._support = support
+        self._builder = objects.Builder(target)
+
+    def __enter__(self) -> Self:
+        self._builder.__enter__()
+        for text in self._support:  # workers need not wait for kernels to begin
+            self._builder.add(text)
+        return self
+
+    def __exit__(self, *args: object) -> None:
+        self._builder.__exit__(*args)
+
+    def add(self, kernel: Kernel) -> None:
+        """See `Build`."""
+        self._builder.add(kernel.code)
+
+    def watch(self, say: Callable[[int, int], None]) -> None:
+        """See `Build`."""
+        self._builder.watch(say)
+
+    def finish(self, lowered: Lowered, profile_behind: int | None = None) -> Built:
+        """See `Build`."""
+        kernels = Kernels()
+        image = self.image(lowered, self.writer(MAIN, self.target, kernels))
+        return Built(image, len(kernels.named))
+
+    def image(self, lowered: Lowered, writer: FunctionWriter) -> Image:
+        """The image whose `cellc_main` is written by `writer`."""
+        text = self.main_text(lowered, writer)
+        kernels = [(name, k.code) for name, k in writer.kernels.named.items()]
+        return objects.build_image(text, kernels, self.target, support=self._support,
+                                   callbacks=len(lowered.callbacks), builder=self._builder)
+
+    def main_text(self, lowered: Lowered, writer: FunctionWriter) -> str:
+        """The module of the functions that call kernels."""
+        other = self.writer(PRECOMPUTE, self.target, writer.kernels, PRECOMPUTE_PARAMS)
+        parts = [b.instructions for b in lowered.precomputed]
+        return write_main(lowered.instructions, parts, writer, other)
+
+    def block_key(self, block: PrecomputedBlock, slot: int) -> tuple[bytes, bool]:
+        """See `Build`."""
+        sources = block.sources(slot)
+        if len(block.instructions) == 1 and isinstance(block.instructions[0], Call):
+            call = block.instructions[0]  # no slot numbers: they differ from program to program
+            order = [(sources.index(p.base) if p.base in sources else "block", p.offset)
+                     for p in call.places]
+            text = f"{call.kernel.code}\n{call.kernel.numbers}\n{order}"
+            return text.encode(), any(p.base == "const" for p in call.places)
+        # (A text that says all that they do: kernels are named by their contents.)
+        text = self.writer("block", self.target, Kernels()).write(block.instructions).text()
+        return text.encode(), "%consts" in text.split("{", 1)[1]

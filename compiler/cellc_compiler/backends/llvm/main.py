@@ -1,0 +1,288 @@
+"""`cellc_main`: the function that calls a graph's kernels in order; `cellc_ahead`: what is done
+once, when parameters are bound.
+
+A `FunctionWriter` runs the tasks of a kernel, and the trips of a loop of tasks, one after the
+other; a back end with threads overrides `run` and `tasks`.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Sequence
+from typing import ClassVar
+
+from cellc_runtime.abi import CALLBACK_FAILED, FIRST_CALLBACK, TABLE
+from cellc_runtime.target import Target
+
+from ...build.emit import QUICK
+from ...lower.instructions import (
+    Call,
+    Callback,
+    Check,
+    Copy,
+    For,
+    If,
+    Instruction,
+    Loop,
+    Place,
+    Tasks,
+    walk,
+)
+from ...lower.kernel import Kernel
+from ...lower.memory import Buffer
+from .text import Function, V, module
+
+Params = tuple[tuple[str, str], ...]
+MAIN_PARAMS: Params = (("ptr", "slots"), ("ptr", "arena"), ("ptr", "consts"))
+PRECOMPUTE_PARAMS: Params = (*MAIN_PARAMS, ("i64", "part"))
+
+QUICK_LINES = 400
+"""From so many lines on the function is compiled quickly: it calls kernels, and they take long."""
+
+
+class Kernels:
+    """The distinct kernels that a program calls, by name."""
+
+    def __init__(self) -> None:
+        self.named: dict[str, Kernel] = {}
+        self.names: dict[str, str] = {}
+
+    def name(self, kernel: Kernel) -> str:
+        """The name of a kernel: equal text, equal name."""
+        name = self.names.get(kernel.code)
+        if name is None:
+            name = "k_" + hashlib.sha256(kernel.code.encode()).hexdigest()[:20]
+            self.names[kernel.code] = name
+            self.named[name] = kernel
+        return name
+
+
+def write_main(
+    instructions: list[Instruction], precompute: list[list[Instruction]], writer: FunctionWriter,
+    other: FunctionWriter,
+) -> str:
+    """The module of `cellc_main`, by `writer`, and of `cellc_ahead`, by `other`, if anything is
+    done `ahead`: what each block of what is kept is filled by."""
+    functions = [writer.write(instructions)]
+    if precompute:
+        other.helpers, other.parts = writer.helpers, writer.parts  # of one module
+        functions.append(other.write_parts(precompute))
+    declares = [f"declare hidden void @{n}(ptr, i64, i64)" for n in writer.kernels.named]
+    declares += writer.declares
+    if any(isinstance(i, Callback) for i in walk(instructions)):
+        declares.append(f"@{TABLE} = external hidden global [0 x ptr]")
+    text = module([*functions, *writer.helpers], "\n".join(declares))
+    return QUICK + text if sum(len(f.lines) for f in functions) > QUICK_LINES else text
+
+
+class FunctionWriter:
+    """Writes `NAME(slots, arena, consts)`, or a function of more parameters.
+
+    Attributes:
+        helpers: other functions of the module that it calls.
+    """
+
+    spare = 0
+    """Pointers more than its buffers that a kernel is given."""
+    declares: ClassVar[Sequence[str]] = ()
+    """Of functions of the back end's own that it calls."""
+
+    def __init__(
+        self, name: str, target: Target, kernels: Kernels, params: Params = MAIN_PARAMS
+    ) -> None:
+        self.helpers: list[Function] = []
+        self.f = Function(name, list(params), target, ret="i32")
+        self.target = target
+        self.kernels = kernels
+        self.counters: dict[int, V] = {}
+        self.parts = 0
+        self.args = {name: self.f.arg(name) for _, name in params}
+
+    def write(self, instructions: list[Instruction]) -> Function:
+        """The function that runs these instructions."""
+        self.open(instructions)
+        self.block(instructions)
+        self.f.ret_(V("i32", "0"))
+        return self.f
+
+    def write_parts(self, parts: Sequence[list[Instruction]]) -> Function:
+        """The function that runs the part whose number is the parameter `part`."""
+        f = self.f
+        self.open([i for part in parts for i in part])
+        for number, part in enumerate(parts):
+            chosen = f.cmp("eq", f.arg("part"), f.i64(number))
+            f.when(chosen, functools.partial(self.block, part))
+        f.ret_(V("i32", "0"))
+        return f
+
+    def open(self, instructions: list[Instruction]) -> None:
+        """Make room for the pointers of a call."""
+        most = max((len(i.words()) if isinstance(i, Call) else len(i.places)
+                    for i in walk(instructions) if isinstance(i, (Call, Callback))), default=0)
+        self.bufs = self.f.alloca(max(most + self.spare, 1) * 8)
+
+    def block(self, instructions: Sequence[Instruction]) -> None:
+        """Write instructions in order."""
+        for i in instructions:
+            if isinstance(i, Call):
+                self.call(i)
+            elif isinstance(i, Copy):
+                self.copy(i)
+            elif isinstance(i, Callback):
+                self.callback(i)
+            elif isinstance(i, Check):
+                self.check(i)
+            elif isinstance(i, If):
+                self.branch(i)
+            elif isinstance(i, Loop):
+                self.loop(i)
+            elif isinstance(i, Tasks):
+                self.tasks(i)
+            else:
+                self.count(i)
+
+    def pointer(self, place: Place) -> V:
+        """The address of a place."""
+        f = self.f
+        if isinstance(place.base, Buffer):
+            frame, at = place.base.frame, place.base.offset + place.offset
+            p = f.gep(self.args["arena"], at + frame.whole.offset if frame else at)
+            if frame is not None:
+                p = f.gep(p, f.mul(self.counters[frame.number], f.i64(frame.nbytes)))
+        elif place.base == "const":
+            p = f.gep(self.args["consts"], place.offset)
+        else:
+            assert isinstance(place.base, int)
+            # Loaded where it is used: hundreds of pointers held from the start would all be
+            # spilled, and LLVM's time grows with the square of what is alive.
+            slot = f.load("ptr", f.gep(self.args["slots"], place.base, "ptr"))
+            p = f.gep(slot, place.offset)
+        for number, step in place.steps:
+            p = f.gep(p, f.mul(self.counters[number], f.i64(step)))
+        return p
+
+    def fill(self, words: Sequence[Place | int]) -> None:
+        """Store the pointers of a call (and the numbers of a table)."""
+        f = self.f
+        for k, word in enumerate(words):
+            value = V("i64", str(word)) if isinstance(word, int) else self.pointer(word)
+            f.store(value, f.gep(self.bufs, k, "ptr"))
+
+    def call(self, i: Call) -> None:
+        """A kernel."""
+        self.fill(i.words())
+        self.run(i, self.kernels.name(i.kernel))
+
+    def run(self, i: Call, name: str) -> None:
+        """The tasks of a call, by the function `name`."""
+        self.f.line(f"call void @{name}({self.bufs}, i64 0, i64 {i.kernel.ntasks})")
+
+    def copy(self, i: Copy) -> None:
+        """Bytes."""
+        self.move(self.pointer(i.to), self.pointer(i.source), i.nbytes)
+
+    def move(self, to: V, source: V, nbytes: int) -> None:
+        """memcpy."""
+        self.f.declares.add("declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)")
+        self.f.line(f"call void @llvm.memcpy.p0.p0.i64({to}, {source}, i64 {nbytes}, i1 false)")
+
+    def callback(self, i: Callback) -> None:
+        """A host callback. One that fails ends the program: what it was to give is not there."""
+        f = self.f
+        self.fill(i.places)
+        entry = f.gep(V("ptr", f"@{TABLE}"), FIRST_CALLBACK + i.number, "ptr")
+        fn = f.load("ptr", entry)
+        rc = f.emit("i32", f"call i32 {fn.ref}({self.bufs})")
+        f.return_unless(f.cmp("eq", rc, V("i32", "0")), lambda: V("i32", str(CALLBACK_FAILED)))
+
+    def check(self, i: Check) -> None:
+        """Return the number of a message, its values put aside, if an element is not allowed."""
+        f, ty = self.f, f"i{i.bits}"
+        at = self.pointer(i.checked)
+        if i.count == 1:
+            position = f.i64(0)
+            low, width = V(ty, str(i.low)), V(ty, str(i.high - i.low))
+            good = f.cmp("ult", f.sub(f.load(ty, at), low), width)
+        else:
+            position = self.search(i, at)
+            good = f.cmp("eq", position, f.i64(i.count))
+
+        def fail() -> V:
+            element = f.load(ty, f.gep(at, position, ty))
+            shown = self.pointer(i.shown)
+            f.store(f.cast("sext" if i.signed else "zext", element, "i64"), shown)
+            offset = 8
+            for place, nbytes in i.values:
+                self.move(f.gep(shown, offset), self.pointer(place), nbytes)
+                offset += -(-nbytes // 8) * 8
+            return V("i32", str(i.number))
+
+        f.return_unless(good, fail)
+
+    def search(self, i: Check, at: V) -> V:
+        """The number of the first element that is not allowed, or how many there are."""
+        f, ty = self.f, f"i{i.bits}"
+        low, width = V(ty, str(i.low)), V(ty, str(i.high - i.low))
+        return first_outside(f, at, f.i64(i.count), low, width, f.i64(0))
+
+    def _flag(self, place: Place) -> V:
+        f = self.f
+        return f.cmp("ne", f.load("i8", self.pointer(place)), V("i8", "0"))
+
+    def branch(self, i: If) -> None:
+        """if / else."""
+        self.f.when(self._flag(i.pred), lambda: self.block(i.then), lambda: self.block(i.other))
+
+    def loop(self, i: Loop) -> None:
+        """while."""
+
+        def test(_: list[V]) -> V:
+            self.block(i.test)
+            return self._flag(i.pred)
+
+        def body(_: list[V]) -> list[V]:
+            self.block(i.body)
+            return []
+
+        self.f.while_([], test, body)
+
+    def count(self, i: For) -> None:
+        """for."""
+        f = self.f
+        trips: V | int = i.length
+        if i.limit is not None:  # never more than there are rows
+            limit, length = f.load("i64", self.pointer(i.limit)), f.i64(i.length)
+            trips = f.select(f.cmp("slt", limit, length), limit, length)
+
+        def body(iv: V, _: list[V]) -> list[V]:
+            last = f.sub(trips, f.i64(1)) if isinstance(trips, V) else f.i64(trips - 1)
+            step = f.sub(last, iv) if i.reverse else iv
+            self.counters[i.number] = step
+            f.store(step, self.pointer(i.index))
+            self.block(i.body)
+            return []
+
+        f.loop(0, trips, 1, [], body)
+
+    def tasks(self, i: Tasks) -> None:
+        """Trips in any order."""
+        def trip(iv: V, _: list[V]) -> list[V]:
+            self.counters[i.number] = iv
+            self.block(i.body)
+            return []
+
+        self.f.loop(0, i.length, 1, [], trip)
+
+
+def first_outside(f: Function, p: V, n: V, low: V, width: V, start: V) -> V:
+    """The first i from `start` at which `p[i] - low` is not below `width` (unsigned), or n."""
+    def good(c: list[V]) -> V:
+        """Whether element i is there and allowed."""
+        (found,) = f.when(f.cmp("slt", c[0], n), lambda: [
+            f.cmp("ult", f.sub(f.load(low.ty, f.gep(p, c[0], low.ty)), low), width),
+        ], lambda: [V("i1", "false")])
+        return found
+
+    (found,) = f.while_([start], good, lambda c: [f.add(c[0], f.i64(1))])
+    return found

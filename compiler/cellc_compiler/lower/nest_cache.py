@@ -1,0 +1,128 @@
+"""A cache of loop nests by structure (hash consing): repeated blocks of a network share theirs.
+
+Two clusters with equal keys give nests that differ in nothing but the values they load and store,
+so the second takes over the kernel of the first. A network of a hundred equal layers builds and
+writes the nests of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Protocol
+
+from cellc_runtime.records import dataclass, field
+
+from ..fusion.clusters import Cluster, Schedule
+from ..ir.graph import Node, Value, attrs_key
+from ..loops.expr import Expr
+from ..loops.nest import Nest, walk
+from .kernel import Kernel
+from .machine import Flat, Machine
+
+
+@dataclass(slots=True, eq=False)
+class CachedNest:
+    """What was made for the first cluster of a key.
+
+    Attributes:
+        values: those with buffers that its nest names, in the order of the key.
+        kernels: by the numbers of the values written past the caches: the kernel, and the
+            numbers of the values in the order of its buffers.
+    """
+
+    nest: Nest
+    values: tuple[Value, ...]
+    kernels: dict[frozenset[int], tuple[Kernel, tuple[int, ...]]] = field(default_factory=dict)
+    any_length: list[Flat | None] = field(default_factory=list)
+
+    def flat(self, machine: Machine) -> Flat | None:
+        """The kernel of its nest for any length, if the nest is flat; made once."""
+        if not self.any_length:
+            self.any_length.append(machine.flat(self.nest))
+        return self.any_length[0]
+
+
+class InPlaceRule(Protocol):
+    """What decides where a cluster's results may be."""
+
+    def same_element(self, old: Value, new: Value) -> bool:
+        """Whether `old` is read only at the element where `new` is written, before it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterNest:
+    """The nest of a cluster: that of the first one like it, and its own values in its place."""
+
+    cached: CachedNest
+    values: tuple[Value, ...]
+
+    def same_element(self, old: Value, new: Value) -> bool:
+        """Whether the nest reads `old` only at the element where it writes `new`, in one phase."""
+        nest, like = self.cached.nest, dict(zip(self.values, self.cached.values, strict=True))
+        if len(nest.phases) != 1 or nest.phases[0].reduces:
+            return False
+        at = [s.offset for s in nest.phases[0].stores if s.buffer is like[new]]
+        reads = [e.payload.offset for e in walk(list(nest.roots())) if _loads(e, like.get(old))]
+        return len(set(at)) == 1 and all(r == at[0] for r in reads)
+
+    def flat(self, machine: Machine) -> tuple[Flat, tuple[Value, ...]] | None:
+        """The kernel for any length and this cluster's values in the order of its buffers; None
+        if the nest is not flat."""
+        found = self.cached.flat(machine)
+        if found is None:
+            return None
+        own = dict(zip(self.cached.values, self.values, strict=True))
+        return found, tuple(own[b] for b in found.buffers)
+
+    def kernel(
+        self, streamed: set[Value], emit: Callable[[Nest, set[Value]], tuple[Kernel, list[Value]]]
+    ) -> tuple[Kernel, list[Value]]:
+        """The kernel and this cluster's values in the order of its buffers."""
+        cached = self.cached
+        key = frozenset(i for i, v in enumerate(self.values) if v in streamed)
+        found = cached.kernels.get(key)
+        if found is None:
+            kernel, buffers = emit(cached.nest, {cached.values[i] for i in key})
+            number = {v: i for i, v in enumerate(cached.values)}
+            found = cached.kernels[key] = kernel, tuple(number[v] for v in buffers)
+        return found[0], [self.values[i] for i in found[1]]
+
+
+def _loads(e: Expr, value: Value | None) -> bool:
+    return e.op == "load" and e.payload.buffer is value
+
+
+def cluster_key(
+    cluster: Cluster, schedule: Schedule, stored: set[Value]
+) -> tuple[Hashable, tuple[Value, ...]]:
+    """All that a cluster's nest follows from but the values with buffers, and those, in order."""
+    numbers: dict[Value, int] = {}
+    members = {node: i for i, node in enumerate(cluster.nodes)}
+    inlined: dict[Node, int] = {}
+    parts: list[Hashable] = [cluster.domain]
+
+    def describe(node: Node) -> None:
+        operands = tuple([operand(v) for v in node.operands])
+        parts.append((node.op, attrs_key(node.attrs), operands,
+                      tuple([r.type for r in node.results])))
+
+    def operand(v: Value) -> Hashable:
+        node = v.node
+        if node in members:
+            return members[node], v.index
+        if v in schedule.inline:
+            assert node is not None
+            if node not in inlined:
+                inlined[node] = len(inlined)
+                describe(node)
+            return "inline", inlined[node], v.index
+        if node is not None and node.is_constant and node.attrs["value"].array.size == 1:
+            return node.attrs["value"].digest, v.type
+        owner = schedule.root(v)
+        return "buffer", numbers.setdefault(owner, len(numbers)), v.type, owner.type
+
+    for node in cluster.nodes:
+        describe(node)
+        parts.append(tuple([numbers.setdefault(r, len(numbers)) if r in stored else None
+                            for r in node.results]))
+    return tuple(parts), tuple(numbers)

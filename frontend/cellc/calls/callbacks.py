@@ -1,0 +1,192 @@
+"""Host callbacks: Python functions that compiled graphs call at run time, and printing.
+
+A function is traced as a `host_call` node, which knows it by number; `Traced.functions` holds the
+functions of a graph. Its results have declared types, so that the graph can be compiled; what it
+returns is checked against them before native code sees it. In PyNative mode it is just called.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from cellc_compiler.driver import callback_name
+from cellc_compiler.ir.graph import Graph, Node
+from cellc_compiler.ir.types import TensorType
+
+from ..core.dispatch import active_tracer
+from ..core.journal import given_by
+from ..eager.recorder import active_recordings, paused
+from ..tensors.tensor import Tensor
+
+Array = np.ndarray[Any, Any]
+HostFunction = Callable[..., Any]
+"""Takes Tensors (copies, which it may keep); gives one, a tuple of them, or None for none."""
+Rule = Callable[[Sequence[Tensor], Sequence[Tensor], Sequence[Tensor]], Sequence[Tensor | None]]
+"""(operands, results, cotangents of the results) -> the cotangent of each operand, or None."""
+
+
+def host_call(
+    function: HostFunction, name: str, operands: Sequence[Tensor], results: Sequence[TensorType],
+    rule: Rule | None = None,
+) -> list[Tensor]:
+    """Call a Python function in program order, in either mode.
+
+    Args:
+        function: see `HostFunction`.
+        name: what messages call it.
+        operands: what it is given.
+        results: the types of what it returns.
+        rule: its gradient; without one, to ask for a gradient through it is an error.
+
+    Raises:
+        TypeError, ValueError: it returned something else than declared (at run time).
+    """
+    tracer = active_tracer()
+    if tracer is None:
+        return _now(function, name, operands, results, rule)
+    if rule is None:
+        return tracer.host_call(function, name, operands, results)
+    return tracer.custom_gradient(
+        operands, lambda given: tracer.host_call(function, name, given, results), rule
+    )
+
+
+def _now(
+    function: HostFunction, name: str, operands: Sequence[Tensor], results: Sequence[TensorType],
+    rule: Rule | None,
+) -> list[Tensor]:
+    def call() -> list[Array]:
+        with paused():
+            given = function(*[Tensor._from_array(t._data.copy()) for t in operands])
+        return checked(name, given, results)
+
+    out = [Tensor._from_array(a.copy()) for a in given_by(call)]
+
+    def refuse(*_: Any) -> Sequence[Tensor | None]:
+        raise TypeError(
+            f"the gradient of the Python function {name}() is not known: give it a bprop"
+        )
+
+    for r in active_recordings():
+        if any(r.value_of(t) is not None for t in operands):
+            r.note_custom(operands, out, rule or refuse)
+    return out
+
+
+def checked(name: str, given: Any, results: Sequence[TensorType]) -> list[Array]:
+    """What a host function returned, as arrays of the declared types.
+
+    Python numbers are converted; everything else must have exactly the declared type.
+
+    Raises:
+        TypeError: another number of results, or another element type.
+        ValueError: another shape.
+    """
+    many = [] if given is None else list(given) if isinstance(given, (tuple, list)) else [given]
+    if len(many) != len(results):
+        declared = ", ".join(map(str, results)) or "nothing"
+        raise TypeError(
+            f"{name}() must return {declared}, but returned {len(many)} value"
+            f"{'s' * (len(many) != 1)}"
+        )
+    return [_array(name, i, v, t) for i, (v, t) in enumerate(zip(many, results, strict=True))]
+
+
+def _array(name: str, number: int, value: Any, ty: TensorType) -> Array:
+    which = f"result {number} of {name}()"
+    if isinstance(value, Tensor):
+        array: Array = value._data
+    elif isinstance(value, (bool, int, float, complex)) and not isinstance(value, np.generic):
+        array = np.array(value, ty.dtype.numpy)
+    elif isinstance(value, (np.ndarray, np.generic)):
+        array = np.asarray(value)
+    else:
+        raise TypeError(f"{which}: declared as {ty}, got a {type(value).__name__}")
+    if array.dtype.newbyteorder("=") != ty.dtype.numpy:
+        raise TypeError(f"{which}: declared as {ty}, got an array of {array.dtype}")
+    if array.shape != ty.dims:
+        raise ValueError(f"{which}: declared as {ty}, got the shape {array.shape}")
+    return array
+
+
+# --- behind compiled graphs ----------------------------------------------------------------------
+
+
+def host_callbacks(
+    graph: Graph, functions: Sequence[HostFunction] = ()
+) -> dict[str, Callable[..., None]]:
+    """The functions behind the callbacks of a graph, by the names the compiler gives them.
+
+    Args:
+        graph: what is compiled.
+        functions: those of its `host_call` nodes, by number.
+    """
+    out: dict[str, Callable[..., None]] = {}
+    calls = [n for n in executed(graph) if n.op == "host_call"]
+    present = [functions[n.attrs["number"]] for n in calls]
+    for node, function in zip(calls, present, strict=True):
+        link = getattr(function, "linked", None)  # it depends on what else is called
+        out[callback_name(node)] = _caller(node, function if link is None else link(present))
+    for node in executed(graph):
+        if node.op == "print":
+            out[callback_name(node)] = _printer(node)
+    return out
+
+
+def executed(graph: Graph) -> Iterator[Node]:
+    """All nodes but those of gradients that nobody takes."""
+    for node in graph.nodes:
+        yield node
+        for region in node.regions[:1] if node.op == "custom_grad" else node.regions:
+            yield from executed(region)
+
+
+def _printer(node: Node) -> Callable[..., None]:
+    parts = node.attrs["parts"]
+
+    def show(*arrays: Array) -> None:
+        # The arrays are views of memory that is used again, and what is printed may be kept.
+        print_parts(parts, [Tensor._from_array(np.array(a)) for a in arrays])
+
+    return show
+
+
+def _caller(node: Node, function: HostFunction) -> Callable[..., None]:
+    name, count = node.attrs["name"], len(node.operands)
+    types = [r.type for r in node.results]
+
+    def call(*arrays: Array) -> None:
+        given = function(*[Tensor._from_array(np.array(a)) for a in arrays[:count]])
+        for place, array in zip(arrays[count:], checked(name, given, types), strict=True):
+            np.copyto(place, array)
+
+    return call
+
+
+def print_parts(parts: Sequence[Any], tensors: Sequence[Tensor]) -> None:
+    """Write strings (separators and the line's end among them) and values.
+
+    A tensor stands where a part is None or a triple (kind of number or "", style, spec); see
+    `lang.values.Formatted`.
+    """
+    it = iter(tensors)
+    sys.stdout.write("".join(p if isinstance(p, str) else written_part(p, next(it)) for p in parts))
+    sys.stdout.flush()
+
+
+_NUMBERS: dict[str, type] = {"bool": bool, "int": int, "float": float}
+
+
+def written_part(mark: tuple[str, str, str] | None, tensor: Tensor) -> str:
+    """A run-time value in a text; `mark` as in `print_parts`."""
+    if mark is None:
+        return str(tensor)
+    kind, style, spec = mark
+    value: Any = _NUMBERS[kind](tensor._data.item()) if kind else tensor
+    if style == "!r":
+        return repr(value)
+    return str(spec % (value,)) if style == "%" else format(value, spec)

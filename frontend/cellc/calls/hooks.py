@@ -1,0 +1,553 @@
+"""Hooks: Python functions that see, and may replace, what passes through Cells and gradients.
+
+In PyNative mode a hook is called where it stands. A compiled graph calls it back (`callbacks`), in
+the order of the program, so a hook is plain Python in both modes. What it gives in graph mode must
+have the types of what it was given, for the graph is compiled before it runs; its own gradient is
+taken by recording it while it runs.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from cellc_compiler.ir.types import TensorType, differentiable
+
+from ..core.dispatch import active_tracer, apply, reader, reading
+from ..core.invalidation import changed
+from ..eager.recorder import active_recordings, recording, tensor_hooks
+from ..tensors.parameter import Parameter
+from ..tensors.tensor import Tensor
+from ..tracing.inline import call_here
+from ..tracing.pytree import Structure, put_together, take_apart
+from ..tracing.tracer import GraphTensor, Tracer
+from .callbacks import host_call
+from .saved_tensors import SavedHooks, under
+
+Hook = Callable[..., Any]
+KINDS = ("forward_pre", "forward", "backward_pre", "backward")
+
+
+def check_hook(hook: Any) -> None:
+    """Refuse what cannot be called.
+
+    Raises:
+        TypeError: see above.
+    """
+    if not callable(hook):
+        raise TypeError(f"Expected a callable hook function, but got {type(hook).__name__}.")
+
+
+class Handle:
+    """What registering a hook returns; `remove` takes the hook away (again: nothing)."""
+
+    def __init__(self, table: dict[int, Any], key: int, owner: Any) -> None:
+        self._table, self._key, self._owner = table, key, owner
+
+    def remove(self) -> None:
+        """Take the hook away."""
+        if self._table.pop(self._key, None) is not None:
+            changed(self._owner, "_hooks")
+
+    def __enter__(self) -> Handle:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()
+
+
+class CellHooks:
+    """The hooks of a Cell, by kind and in order."""
+
+    def __init__(self) -> None:
+        self.tables: dict[str, dict[int, tuple[Hook, bool, bool]]] = {k: {} for k in KINDS}
+        self.count = 0
+        self.saved: SavedHooks | None = None
+        self.read: dict[Tensor | None, Hook] = {}
+        """What is made of Parameters where they are read; None stands for all others."""
+
+    def add(
+        self, owner: Any, kind: str, hook: Hook, prepend: bool = False, with_kwargs: bool = False,
+        always_call: bool = False,
+    ) -> Handle:
+        """Register a hook; what removes it."""
+        check_hook(hook)
+        self.count += 1
+        table = self.tables[kind]
+        if prepend:
+            later = dict(table)
+            table.clear()
+            table[self.count] = hook, with_kwargs, always_call
+            table.update(later)
+        else:
+            table[self.count] = hook, with_kwargs, always_call
+        changed(owner, "_hooks")
+        return Handle(table, self.count, owner)
+
+    def __len__(self) -> int:
+        return sum(map(len, self.tables.values())) + (self.saved is not None) + len(self.read)
+
+    def around(self, construct: Callable[[], Any]) -> Any:
+        """`construct()` within the scope of the hooks on what it reads and what is kept."""
+        if not self.read:
+            return under(self.saved, construct)
+        with reading(_Reader(self.read, reader())):
+            return under(self.saved, construct)
+
+    def of(self, kind: str) -> list[tuple[Hook, bool, bool]]:
+        """The hooks of a kind now (one may be removed while they run)."""
+        return list(self.tables[kind].values())
+
+
+def hooks_of(cell: Any) -> CellHooks | None:
+    """The hooks of a Cell, None if it has none."""
+    found: CellHooks | None = cell.__dict__.get("_hooks")
+    return found or None
+
+
+class _Reader:
+    """Gives ops what hooks make of Parameters; those of an inner Cell go before an outer one's."""
+
+    def __init__(self, hooks: Mapping[Tensor | None, Hook],
+                 outer: Callable[[Tensor], Tensor] | None) -> None:
+        self.hooks, self.outer = hooks, outer
+
+    def __call__(self, tensor: Tensor) -> Tensor:
+        if not isinstance(tensor, Parameter):
+            return tensor
+        hook = self.hooks.get(tensor) or self.hooks.get(None)
+        if hook is None:
+            return tensor if self.outer is None else self.outer(tensor)
+        with reading(None):
+            made = call_here(hook, (tensor,))
+            name = getattr(hook, "__name__", None) or type(hook).__name__
+            what = f"the hook {name} on the Parameter {tensor.name}"
+            if not isinstance(made, Tensor):
+                raise TypeError(f"{what} must return a Tensor, but returned {type(made).__name__}")
+            if tuple(made.shape) != tuple(tensor.shape):
+                raise ValueError(f"{what} must keep its shape, {tuple(tensor.shape)}, but returned "
+                                 f"{tuple(made.shape)}")
+            if made.dtype != tensor.dtype:
+                made = apply("cast", made, dtype=tensor._type.dtype)
+        out: Tensor = made
+        return out
+
+
+# --- calls of Cells ------------------------------------------------------------------------------
+
+
+def call_hooked(
+    cell: Any, hooks: CellHooks, args: tuple[Any, ...], kwargs: Mapping[str, Any],
+    construct: Callable[[tuple[Any, ...], dict[str, Any]], Any],
+) -> Any:
+    """A call of a Cell with hooks, in the mode at hand: `construct(args, kwargs)` among them."""
+    kw = dict(kwargs)
+    for hook, with_kwargs, _ in hooks.of("forward_pre"):
+        args, kw = _pre(cell, hook, with_kwargs, args, kw)
+    backward = _Backward.of(cell, hooks)
+    if backward is not None:
+        args = backward.enter(args)
+    try:
+        out = hooks.around(lambda: construct(args, kw))
+    except Exception:
+        if active_tracer() is None:
+            _after_failure(cell, hooks, args, kw)
+        raise
+    for hook, with_kwargs, _ in hooks.of("forward"):
+        out = _post(cell, hook, with_kwargs, args, kw, out)
+    return out if backward is None else backward.leave(out)
+
+
+def _after_failure(
+    cell: Any, hooks: CellHooks, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> None:
+    for hook, with_kwargs, always in hooks.of("forward"):
+        if always:
+            hook(cell, args, kwargs, None) if with_kwargs else hook(cell, args, None)
+
+
+def _pre(
+    cell: Any, hook: Hook, with_kwargs: bool, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def run(given: Any) -> Any:
+        a, k = given
+        new = hook(cell, a, k) if with_kwargs else hook(cell, a)
+        if new is None:
+            return given
+        if not with_kwargs:
+            return new if isinstance(new, tuple) else (new,), k
+        if not isinstance(new, tuple) or len(new) != 2 or not isinstance(new[1], dict):
+            raise RuntimeError(
+                "a forward pre hook with kwargs must return None or a tuple (args, kwargs), but "
+                f"got {type(new).__name__}"
+            )
+        return new[0] if isinstance(new[0], tuple) else (new[0],), new[1]
+
+    out: tuple[tuple[Any, ...], dict[str, Any]] = _in_mode(
+        run, (args, kwargs), (args, kwargs), f"forward pre hook of {type(cell).__name__}"
+    )
+    return out
+
+
+def _post(
+    cell: Any, hook: Hook, with_kwargs: bool, args: tuple[Any, ...], kwargs: dict[str, Any],
+    out: Any,
+) -> Any:
+    def run(given: Any) -> Any:
+        a, k, o = given
+        new = hook(cell, a, k, o) if with_kwargs else hook(cell, a, o)
+        return o if new is None else new
+
+    return _in_mode(run, (args, kwargs, out), out, f"forward hook of {type(cell).__name__}")
+
+
+def _in_mode(run: Callable[[Any], Any], given: Any, like: Any, name: str) -> Any:
+    """`run(given)`, now or when the graph runs; there it must give the structure of `like`."""
+    if active_tracer() is None:
+        return run(given)
+    structure, leaves = take_apart(given)
+    wanted, results = take_apart(like)
+    tape = _Tape(run, structure, wanted, name)
+    types = [t._type for t in results]
+    floats = [i for i, t in enumerate(leaves) if differentiable(t._type)]
+
+    def rule(
+        operands: Sequence[Tensor], outs: Sequence[Tensor], dys: Sequence[Tensor]
+    ) -> list[Tensor | None]:
+        wanted_types = [operands[i]._type for i in floats]
+        grads: list[Tensor | None] = [None] * len(operands)
+        found = host_call(tape.backward, f"gradient of the {name}", dys, wanted_types)
+        for i, g in zip(floats, found, strict=True):
+            grads[i] = g
+        return grads
+
+    out = host_call(tape.forward, name, leaves, types, rule)
+    return put_together(wanted, out)
+
+
+class _Tape:
+    """A hook that a graph calls, and its gradient: what it did forward is recorded for that."""
+
+    def __init__(
+        self, run: Callable[[Any], Any], structure: Structure, wanted: Structure, name: str
+    ) -> None:
+        self.run, self.structure, self.wanted, self.name = run, structure, wanted, name
+        self.kept = _Stack()
+        self.forward = _Forward(self)
+        self.backward = _BackwardOf(self)
+
+    def results(self, given: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        """What the hook gives for these tensors."""
+        structure, tensors = take_apart(self.run(put_together(self.structure, list(given))))
+        if structure != self.wanted:
+            raise TypeError(
+                f"the {self.name} gave another structure than it was given; in graph mode it may "
+                "replace tensors by tensors of the same types only"
+            )
+        return tuple(tensors)
+
+
+class _Forward:
+    def __init__(self, tape: _Tape) -> None:
+        self.tape = tape
+
+    def __call__(self, *given: Tensor) -> Any:
+        return self.tape.results(given)
+
+    def linked(self, present: Sequence[Any]) -> Callable[..., Any]:
+        """What a graph calls that holds these functions."""
+        return self.recorded if self.tape.backward in present else self
+
+    def recorded(self, *given: Tensor) -> Any:
+        """Run it so that `backward` can follow."""
+        with recording() as r:
+            numbers = [r.track(t) for t in given if differentiable(t._type)]
+            out = self.tape.results(given)
+        self.tape.kept.push((r, numbers, out))
+        return out
+
+
+class _BackwardOf:
+    def __init__(self, tape: _Tape) -> None:
+        self.tape = tape
+
+    def __call__(self, *dys: Tensor) -> Any:
+        r, numbers, outs = self.tape.kept.pop()
+        chosen = [(o, dy) for o, dy in zip(outs, dys, strict=True)
+                  if differentiable(o._type) and r.value_of(o) is not None]
+        grads: list[Tensor | None] = [None] * len(numbers)
+        if chosen:
+            outputs, sens = zip(*chosen, strict=True)
+            grads = r.gradients(outputs, sens, numbers)
+        # Where there is no path, -0.0: it changes no sum.
+        return tuple(
+            g if g is not None else _negative_zeros(r.tensors[n]._type)
+            for g, n in zip(grads, numbers, strict=True)
+        )
+
+
+def _negative_zeros(ty: TensorType) -> Tensor:
+    return Tensor._from_array(np.full(ty.dims, -0.0, ty.dtype.numpy))
+
+
+class _Stack(threading.local):
+    """What forward calls left for backward calls, the last first."""
+
+    def __init__(self) -> None:
+        self.items: list[Any] = []
+
+    def push(self, item: Any) -> None:
+        """Leave something."""
+        self.items.append(item)
+
+    def pop(self) -> Any:
+        """Take what was left last."""
+        return self.items.pop()
+
+
+# --- gradients -----------------------------------------------------------------------------------
+
+
+def replaced(hook: Hook, grad: Tensor, *args: Any) -> Tensor:
+    """What a hook makes of a gradient: itself where it returns None.
+
+    Raises:
+        TypeError: neither a Tensor of the gradient's type nor None.
+    """
+    new = hook(*args)
+    if isinstance(new, (tuple, list)) and len(new) == 1:
+        new = new[0]
+    if new is None:
+        return grad
+    if not isinstance(new, Tensor):
+        raise TypeError(f"a hook on a gradient must return a Tensor or None, but got "
+                        f"{type(new).__name__}")
+    if new._type != grad._type:
+        raise TypeError(f"a hook on a gradient of type {grad._type} returned {new._type}")
+    return new
+
+
+def taps(
+    values: Sequence[Tensor], change: Callable[[Sequence[Tensor]], Sequence[Tensor]]
+) -> list[Tensor]:
+    """The same tensors; the gradients that come back to them pass through `change`."""
+
+    def rule(
+        operands: Sequence[Tensor], results: Sequence[Tensor], dys: Sequence[Tensor]
+    ) -> Sequence[Tensor]:
+        return change(dys)
+
+    tracer = active_tracer()
+    if tracer is not None:
+        return tracer.custom_gradient(values, list, rule)
+    following = [r for r in active_recordings()
+                 if any(r.value_of(t) is not None for t in values)]
+    if not following:
+        return list(values)
+    results = [Tensor._from_array(t._data) for t in values]
+    for r in following:
+        r.note_custom(values, results, rule)
+    return results
+
+
+def on_host(
+    function: Callable[..., Sequence[Tensor]], name: str, grads: Sequence[Tensor]
+) -> Sequence[Tensor]:
+    """`function(*grads)`, which gives gradients of the same types, now or when the graph runs."""
+    if active_tracer() is None:
+        return function(*grads)
+    return host_call(function, name, grads, [g._type for g in grads])
+
+
+class _Backward:
+    """The backward hooks around one call of a Cell."""
+
+    def __init__(self, cell: Any, before: list[Hook], after: list[Hook]) -> None:
+        self.cell, self.before, self.after = cell, before, after
+        self.pending = _Stack()
+        self.followed = True
+        self.inputs: list[bool] = []
+        self.outputs: list[bool] = []
+        self.at_outputs = _AtOutputs(self)
+        self.at_inputs = _AtInputs(self)
+
+    @staticmethod
+    def of(cell: Any, hooks: CellHooks) -> _Backward | None:
+        """None if there are none, or no gradient is taken."""
+        before = [h for h, *_ in hooks.of("backward_pre")]
+        after = [h for h, *_ in hooks.of("backward")]
+        if not (before or after) or (active_tracer() is None and not active_recordings()):
+            return None
+        return _Backward(cell, before, after)
+
+    def enter(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The arguments, whose gradients the hooks will see."""
+        structure, leaves = take_apart(args)
+        self.inputs = [differentiable(t._type) for t in leaves]
+        chosen = [t for t, f in zip(leaves, self.inputs, strict=True) if f]
+        if active_tracer() is None:
+            self.followed = any(
+                r.value_of(t) is not None for r in active_recordings() for t in chosen
+            )
+        if not self.after or not chosen:
+            self.followed = self.followed and bool(chosen)
+            return args
+        name = f"backward hook of {type(self.cell).__name__}"
+        fresh = iter(taps(chosen, lambda dys: on_host(self.at_inputs, name, dys)))
+        new = [next(fresh) if f else t for t, f in zip(leaves, self.inputs, strict=True)]
+        out: tuple[Any, ...] = put_together(structure, new)
+        return out
+
+    def leave(self, out: Any) -> Any:
+        """The result, whose gradient the hooks will see first."""
+        structure, leaves = take_apart(out)
+        self.outputs = [differentiable(t._type) for t in leaves]
+        chosen = [t for t, f in zip(leaves, self.outputs, strict=True) if f]
+        if not chosen:
+            return out
+        name = f"backward pre hook of {type(self.cell).__name__}"
+        fresh = iter(taps(chosen, lambda dys: on_host(self.at_outputs, name, dys)))
+        new = [next(fresh) if f else t for t, f in zip(leaves, self.outputs, strict=True)]
+        return put_together(structure, new)
+
+    def run(self, hooks: Iterable[Hook], grads: tuple[Any, ...], *others: Any) -> tuple[Any, ...]:
+        """Gradients after these hooks."""
+        for hook in hooks:
+            new = hook(self.cell, grads, *others)
+            if new is None:
+                continue
+            many = tuple(new) if isinstance(new, (tuple, list)) else (new,)
+            if len(many) != len(grads):
+                raise TypeError(
+                    f"The backward hook return value size is {len(many)} not equal to expect "
+                    f"grad input size {len(grads)}"
+                )
+            grads = tuple(
+                g if g is None else replaced(_given, g, m)
+                for g, m in zip(grads, many, strict=True)
+            )
+        return grads
+
+
+def _given(value: Any) -> Any:
+    return value
+
+
+def _spread(mask: Sequence[bool], grads: Sequence[Tensor]) -> tuple[Any, ...]:
+    it = iter(grads)
+    return tuple(next(it) if m else None for m in mask)
+
+
+class _AtOutputs:
+    """Called with the gradients of a Cell's results."""
+
+    def __init__(self, owner: _Backward) -> None:
+        self.owner = owner
+
+    def __call__(self, *dys: Tensor) -> tuple[Any, ...]:
+        return self.pass_on(dys, self.owner.followed)
+
+    def linked(self, present: Sequence[Any]) -> Callable[..., Any]:
+        """What a graph calls that holds these functions."""
+        followed = self.owner.at_inputs in present
+        return lambda *dys: self.pass_on(dys, followed)
+
+    def pass_on(self, dys: Sequence[Tensor], followed: bool) -> tuple[Any, ...]:
+        """Run the pre hooks; the others too where no gradient will reach the arguments."""
+        o = self.owner
+        grads = o.run(o.before, _spread(o.outputs, dys))
+        if o.after:
+            if followed:
+                o.pending.push(grads)
+            else:
+                o.run(o.after, (None,) * len(o.inputs), grads)
+        return tuple(g for g in grads if g is not None)
+
+
+class _AtInputs:
+    """Called with the gradients of a Cell's arguments."""
+
+    def __init__(self, owner: _Backward) -> None:
+        self.owner = owner
+
+    def __call__(self, *dys: Tensor) -> tuple[Any, ...]:
+        o = self.owner
+        outputs = o.pending.pop() if o.pending.items else (None,) * len(o.outputs)
+        grads = o.run(o.after, _spread(o.inputs, dys), outputs)
+        return tuple(g for g in grads if g is not None)
+
+
+# --- hooks on tensors ----------------------------------------------------------------------------
+
+
+def register_on_tensor(tensor: Tensor, hook: Hook) -> Any:
+    """`Tensor.register_hook`; see there."""
+    check_hook(hook)
+    tracer = active_tracer()
+    if tracer is not None and isinstance(tensor, GraphTensor):
+        _register_in_graph(tracer, tensor, hook)
+        return tensor
+    if tensor._hooks is None:
+        tensor._hooks = {}
+    if not tensor_hooks:
+        tensor_hooks.append(_through_hooks)
+    table = tensor._hooks
+    number = max(table, default=0) + 1
+    table[number] = hook
+    changed(tensor, "_hooks")
+    return Handle(table, number, tensor)
+
+
+def _register_in_graph(tracer: Tracer, tensor: GraphTensor, hook: Hook) -> None:
+    """All uses of the tensor in the graph at hand, earlier ones too, pass through a tap.
+
+    A second tap stands before the first, so that hooks run in the order of registration.
+    """
+    hook, region = written(hook), tracer.regions[-1]
+    known = tensor.__dict__.get("_tap")
+    origin = known[1] if known is not None and known[0] is region else tensor._value
+    fresh = taps([GraphTensor(origin)], lambda dys: [run_gradient_hooks([hook], dys[0])])[0]
+    assert isinstance(fresh, GraphTensor)
+    tracer.move_to_definition(origin, fresh._value)
+    if origin is tensor._value:
+        tensor._value = fresh._value
+        tensor.__dict__["_tap"] = region, origin
+
+
+def run_gradient_hooks(hooks: Sequence[Hook], grad: Tensor) -> Tensor:
+    """A gradient after hooks on it: those of Python on the host, compiled ones in the graph."""
+    if active_tracer() is not None and any(map(is_compiled, hooks)):
+        for hook in hooks:
+            grad = replaced(hook, grad, grad)
+        return grad
+
+    def run(g: Tensor) -> tuple[Tensor]:
+        for hook in hooks:
+            g = replaced(hook, g, g)
+        return (g,)
+
+    return on_host(run, "hook of a tensor", [grad])[0]
+
+
+def written(hook: Hook) -> Hook:
+    """A hook as the program has it: the construct compiler wraps Python's functions."""
+    inside = type(hook).__module__.startswith("cellc.lang.")
+    found: Hook = getattr(hook, "__wrapped__", hook) if inside else hook
+    return found
+
+
+def is_compiled(hook: Hook) -> bool:
+    """Whether a function was defined inside the compiled function: Python cannot call it later."""
+    return type(hook).__module__.startswith("cellc.lang.") and not hasattr(hook, "__wrapped__")
+
+
+def _through_hooks(grad: Tensor, tensor: Tensor) -> Tensor:
+    return hooked_gradient(grad, list((tensor._hooks or {}).values()))
+
+
+def hooked_gradient(grad: Tensor, hooks: Iterable[Hook]) -> Tensor:
+    """The gradient of a tensor after its hooks, in the mode at hand."""
+    return run_gradient_hooks(list(hooks), grad)

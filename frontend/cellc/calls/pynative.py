@@ -1,0 +1,91 @@
+"""PyNative calls of Cells: `construct` run by Python, a Cell's own `bprop` recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .. import context
+from ..core.dispatch import auto_precision
+from ..core.dispatch import precision as computing
+from ..eager import implicit_recording
+from ..eager.recorder import active_recordings, paused
+from ..tensors.tensor import Tensor
+from ..tracing.pytree import put_together, take_apart
+from . import precision, recompute
+from .bprop import bprop_grads
+from .hooks import call_hooked, hooks_of
+
+
+def call_cell(cell: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """Run a Cell's construct eagerly."""
+    if _usual(cell):
+        return cell.construct(*args, **kwargs)
+    if cell.requires_grad and not active_recordings() and implicit_recording.wanted(cell):
+        return implicit_recording.call(cell, lambda a, k: _hooked(cell, a, k), args, kwargs)
+    return _hooked(cell, args, kwargs)
+
+
+def _usual(cell: Any) -> bool:
+    """Whether a call is that of `construct` and nothing beside it (the rest asks one by one)."""
+    own = cell.__dict__
+    return not (
+        own.get("requires_grad") or own.get("_hooks") or own.get("_flags") or cell._whole
+        or cell._recompute_options is not None or computing() is not None
+        or (active_recordings() and getattr(type(cell), "bprop", None) is not None)
+    )
+
+
+def _hooked(cell: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    hooks = hooks_of(cell)
+    if hooks is not None:
+        return call_hooked(cell, hooks, args, kwargs, lambda a, k: _call(cell, a, k))
+    return _call(cell, args, kwargs)
+
+
+def _call(cell: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    def call(given: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
+        return precision.run(cell, given, named, lambda a, k: _run(cell, a, k))
+
+    if cell._recompute_options is not None and active_recordings():
+        return recompute.recorded(call, args, kwargs, list(cell.get_parameters()))
+    return call(args, kwargs)
+
+
+def _run(cell: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    if active_recordings():
+        if getattr(type(cell), "bprop", None) is not None:
+            return _with_bprop(cell, args)
+    elif cell._whole and auto_precision() is None and _own_throughout(cell):
+        return cell._entries.call(cell, args, kwargs)  # the same bits, in one program
+    return cell.construct(*args, **kwargs)
+
+
+def _own_throughout(cell: Any) -> bool:
+    """Whether all Cells below are cellc's: what they do beside their results is known."""
+    return context.numerics() == "strict" and all(
+        type(c).__module__.startswith("cellc.") and hooks_of(c) is None
+        for _, c in cell.cells_and_names()
+    )
+
+
+def _with_bprop(cell: Any, args: tuple[Any, ...]) -> Any:
+    structure, leaves = take_apart(args)
+    with paused():
+        out = cell.construct(*args)
+    out_structure, results = take_apart(out)
+    # A result that is an input itself needs an identity of its own to be followed.
+    results = [Tensor._from_array(t._lent()) if any(t is x for x in leaves) else t for t in results]
+
+    def rule(
+        operands: Sequence[Tensor], outs: Sequence[Tensor], dys: Sequence[Tensor]
+    ) -> Sequence[Any]:
+        given = put_together(structure, operands)
+        out_value, dout = (put_together(out_structure, t) for t in (outs, dys))
+        return bprop_grads(cell, cell.bprop(*given, out_value, dout), structure, len(operands),
+                           operands)
+
+    for r in active_recordings():
+        if any(r.value_of(t) is not None for t in leaves):
+            r.note_custom(leaves, results, rule)
+    return put_together(out_structure, results)

@@ -1,0 +1,88 @@
+"""A finished graph run as calls of ops: appended to a graph being traced, or eagerly.
+
+Eagerly each node is an op call like any other, so recordings see it and gradients pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cellc_compiler.ir.graph import Graph, Node, Value
+
+from ..core.dispatch import active_tracer, apply, assign, run_scan
+from ..eager.recorder import active_recordings, paused
+from ..tensors.parameter import Parameter
+from ..tensors.tensor import Tensor
+from .callbacks import print_parts
+
+
+def run_graph(graph: Graph, inputs: Sequence[Tensor]) -> list[Tensor]:
+    """The outputs of a graph for these inputs, in the mode of the caller.
+
+    Inputs that the graph updates must be Parameters; they are assigned.
+    """
+    tracer = active_tracer()
+    if tracer is not None:
+        complete = graph.outputs + [new for _, new in graph.updates]
+        whole = Graph(graph.name)
+        whole.inputs, whole.nodes, whole.outputs = graph.inputs, graph.nodes, complete
+        results: list[Tensor] = list(tracer.inline(whole, [tracer.lift(t) for t in inputs]))
+    else:
+        results = replay(graph, inputs, [new for _, new in graph.updates])
+    place = {v: i for i, v in enumerate(graph.inputs)}
+    count = len(graph.outputs)
+    for (old, _), value in zip(graph.updates, results[count:], strict=True):
+        target = inputs[place[old]]
+        assert isinstance(target, Parameter)
+        assign(target, value)
+    return results[:count]
+
+
+def replay(graph: Graph, inputs: Sequence[Tensor], more: Sequence[Value] = ()) -> list[Tensor]:
+    """Run a graph's nodes eagerly, in order: its outputs, then the values of `more`."""
+    values: dict[Value, Tensor] = dict(zip(graph.inputs, inputs, strict=True))
+    for node in graph.nodes:
+        results = _run(node, [values[v] for v in node.operands])
+        values.update(zip(node.results, results, strict=True))
+    return [values[v] for v in [*graph.outputs, *more]]
+
+
+def _run(node: Node, operands: list[Tensor]) -> Sequence[Tensor]:
+    if node.op == "cond":
+        taken = node.regions[0] if bool(operands[0]) else node.regions[1]
+        return replay(taken, operands[1:])
+    if node.op == "while":
+        test, body = node.regions
+        carried = node.attrs["carried"]
+        while bool(replay(test, operands)[0]):
+            operands = [*replay(body, operands), *operands[carried:]]
+        return operands[:carried]
+    if node.op == "scan":
+        return run_scan(operands, node.attrs, node.regions[0])
+    if node.op == "recompute":
+        return replay(node.regions[0], operands)
+    if node.op == "custom_grad":
+        return _custom(node, operands)
+    if node.op == "print":
+        print_parts(node.attrs["parts"], operands)
+        return []
+    if node.op == "constant":
+        return [Tensor._from_array(node.attrs["value"].array)]
+    out = apply(node.op, *operands, **node.attrs)
+    return out if isinstance(out, tuple) else [out]
+
+
+def _custom(node: Node, operands: list[Tensor]) -> list[Tensor]:
+    forward, backward = node.regions
+
+    def rule(
+        inputs: Sequence[Tensor], results: Sequence[Tensor], dys: Sequence[Tensor]
+    ) -> list[Tensor | None]:
+        found = replay(backward, [*inputs, *results, *dys])
+        return [None if i in node.attrs["none"] else g for i, g in enumerate(found)]
+
+    with paused():
+        results = replay(forward, operands)
+    for recording in active_recordings():
+        recording.note_custom(operands, results, rule)
+    return results

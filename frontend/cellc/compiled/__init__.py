@@ -1,0 +1,1 @@
+"""Graph mode: compiled once per signature, and found again by each call."""

@@ -1,0 +1,400 @@
+"""Calls whose sizes are not fixed: traced once with symbols, then instantiated for each call.
+
+A pattern says which sizes of the arguments are open. A call that fits one is traced with a
+symbol for each open size; the questions the trace asks about them become guards. What is traced
+serves every call whose sizes satisfy the guards: its graph is worked out for these sizes
+(`passes/instantiate.py`) and compiled, without the frontend or autodiff.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from cellc_compiler.ir.batch_axis import NotBatchIndependent
+from cellc_compiler.ir.dims import (
+    Dim,
+    Guard,
+    Shapes,
+    Size,
+    SymbolInfo,
+    evaluate,
+    substitute,
+    symbols_of,
+)
+from cellc_compiler.ir.types import TensorType, show_shape
+from cellc_runtime.dtypes import DType
+from cellc_runtime.lazy import lazy_module
+from cellc_runtime.records import dataclass, field, replace
+
+from ..core.lru import Recent
+from ..tensors.symbol import Axis, Described, Symbol
+from ..tensors.tensor import Tensor
+from ..tracing.pytree import Box, Leaf, Structure
+
+if TYPE_CHECKING:
+    from cellc_compiler.passes import batch_axis, instantiate
+
+    from .. import lang
+    from .entries import Traced
+else:  # networks of fixed sizes need none of these
+    lang = lazy_module("cellc.lang")
+    instantiate = lazy_module("cellc_compiler.passes.instantiate")
+    batch_axis = lazy_module("cellc_compiler.passes.batch_axis")
+
+Axes = tuple[Axis, ...]
+
+KEPT = 64
+"""Instances of one Cell or function that are kept; the oldest goes when there are more."""
+_STAND_INS = (10007, 10009)
+"""What stands for sizes 0 and 1 in a first trace: these fit in places where others do not (an
+axis of 1 is repeated), so what is traced with them would serve few calls."""
+
+
+# --- what is open ---------------------------------------------------------------------------------
+
+
+def open_axes(
+    spec: Any, position: str, out: dict[int, Axes | None], structure: Structure,
+    leaves: Sequence[Tensor],
+) -> None:
+    """Note the axes that `spec` (as of `set_inputs`) gives each tensor of an argument.
+
+    Raises:
+        TypeError: a tensor where none was described, or another element type.
+        ValueError: another rank, another size where one is fixed, or another number of elements.
+    """
+    if isinstance(structure, Leaf):
+        leaf = leaves[structure.number]
+        if not isinstance(spec, Tensor):
+            raise TypeError(
+                f"{position} was declared as {type(spec).__name__} {spec!r}, but a "
+                f"Tensor {leaf._type} came"
+            )
+        out[structure.number] = _checked(leaf._type, spec, position)
+    elif isinstance(structure, Box) and isinstance(spec, (tuple, list, dict)):
+        inner = list(spec.values()) if isinstance(spec, dict) else list(spec)
+        if len(inner) != len(structure.parts):
+            raise ValueError(
+                f"{position} was declared with {len(inner)} elements, but "
+                f"{len(structure.parts)} came"
+            )
+        for i, (part, s) in enumerate(zip(structure.parts, inner, strict=True)):
+            open_axes(s, f"{position}[{i}]", out, part, leaves)
+    elif isinstance(spec, Tensor):
+        raise TypeError(f"{position} was declared as a Tensor, but something else came")
+
+
+def _checked(ty: TensorType, spec: Tensor, position: str) -> Axes | None:
+    axes: Axes | None = spec.shape
+    dtype: DType = spec.dtype
+    if isinstance(spec, Described):
+        axes = spec.axes
+    if dtype is not ty.dtype:
+        raise TypeError(
+            f"{position} was declared as a Tensor of {dtype}, but one of {ty.dtype} came"
+        )
+    if axes is None:
+        return (None,) * ty.rank
+    if len(axes) != ty.rank:
+        raise ValueError(
+            f"{position} was declared with {len(axes)} axes {_shown(axes)}, but a tensor "
+            f"of {ty.rank} axes came: {show_shape(ty.shape)}"
+        )
+    for i, (axis, size) in enumerate(zip(axes, ty.dims, strict=True)):
+        _check_axis(axis, size, f"axis {i} of {position}")
+    return axes
+
+
+def _shown(axes: Axes) -> str:
+    return show_shape(tuple("None" if a is None else str(a) for a in axes))
+
+
+def _check_axis(axis: Axis, size: int, where: str) -> None:
+    if isinstance(axis, int):
+        if axis != size:
+            raise ValueError(
+                f"{where} is {size}, but it was declared as {axis}; declare it as None for an "
+                f"axis of any size (set_inputs, input_signature, enable_dynamic)"
+            )
+    elif axis is not None:
+        bad = None
+        if size < axis.min:
+            bad = f"at least {axis.min} (min)"
+        elif axis.max >= axis.min and size > axis.max:
+            bad = f"at most {axis.max} (max)"
+        elif size % axis.divisor != axis.remainder:
+            rest = f" + {axis.remainder}" if axis.remainder else ""
+            bad = f"{axis.divisor} * n{rest} (divisor, remainder)"
+        if bad:
+            raise ValueError(f"{where} is {size}, but its Symbol says that it is {bad}")
+
+
+# --- traced once ----------------------------------------------------------------------------------
+
+
+@dataclass
+class Pattern:
+    """Arguments with open sizes: the dimensions of each tensor, and the symbols in them."""
+
+    shapes: Shapes
+    types: list[TensorType]
+
+    def bind(self, given: Sequence[TensorType]) -> dict[str, int]:
+        """The value of each symbol for tensors of these types."""
+        sizes: dict[str, int] = {}
+        for ty, actual in zip(self.types, given, strict=True):
+            for d, size in zip(ty.shape, actual.dims, strict=True):
+                if type(d) is Dim:
+                    (name,) = symbols_of(d)
+                    step = evaluate(d, {name: 1}) - evaluate(d, {name: 0})
+                    sizes[name] = (size - evaluate(d, {name: 0})) // step
+        return sizes
+
+
+def make_pattern(
+    types: Sequence[TensorType], names: Sequence[str], axes: Mapping[int, Axes | None],
+    stand_ins: bool,
+) -> Pattern:
+    """Symbols for the open axes of arguments of these types.
+
+    Args:
+        names: of the arguments, for the names of symbols.
+        axes: tensor number -> its axes; those not there are fixed.
+        stand_ins: trace with other sizes where a size is 0 or 1.
+
+    Raises:
+        ValueError: places that hold one unique Symbol have different sizes.
+    """
+    shapes = Shapes()
+    unique: dict[int, tuple[Size, int, str]] = {}
+    out: list[TensorType] = []
+    for k, ty in enumerate(types):
+        dims: list[Size] = []
+        for i, (size, axis) in enumerate(zip(ty.dims, axes.get(k) or ty.dims, strict=True)):
+            where = f"axis {i} of {names[k]}"
+            if isinstance(axis, int) or size == 0:
+                dims.append(size)
+                continue
+            shared = unique.get(axis.id) if axis is not None and axis.unique else None
+            if shared is not None:
+                dims.append(_same(shared, size, where))
+                continue
+            dim = _symbol(shapes, axis or Symbol(), size, f"{names[k]}_{i}", where, stand_ins)
+            dims.append(dim)
+            if axis is not None and axis.unique:
+                unique[axis.id] = dim, size, where
+        out.append(ty.with_shape(dims))
+    return Pattern(shapes, out)
+
+
+def _same(shared: tuple[Size, int, str], size: int, where: str) -> Size:
+    dim, other, first = shared
+    if size != other:
+        raise ValueError(
+            f"{where} is {size} and {first} is {other}, but they hold one unique Symbol, so they "
+            f"must be equal"
+        )
+    return dim
+
+
+def _symbol(
+    shapes: Shapes, axis: Symbol, size: int, name: str, where: str, stand_ins: bool
+) -> Size:
+    step, rest = axis.divisor, axis.remainder
+    low = max(-(-(axis.min - rest) // step), 0 if rest else 1)
+    high = (axis.max - rest) // step if axis.max >= axis.min else None
+    value = (size - rest) // step
+    if stand_ins and value < 2:
+        value = _STAND_INS[value]
+    dim = shapes.new(name, value, SymbolInfo(low, high, where))
+    whole: Size = dim * step + rest
+    return whole
+
+
+@dataclass
+class Once:
+    """A call traced with symbols.
+
+    Attributes:
+        pattern: the symbols of its arguments.
+        traced: its graph and what goes with it.
+        instances: how many sizes it was compiled for.
+        windows: the entry that serves batches of any size, once there is one.
+    """
+
+    pattern: Pattern
+    traced: Traced
+    instances: int = 0
+    windows: Any = None
+
+    @property
+    def guards(self) -> list[Guard]:
+        """What the trace assumed about sizes."""
+        return self.pattern.shapes.guards
+
+    def serves(self, types: Sequence[TensorType]) -> dict[str, int] | None:
+        """The symbols' values if this serves arguments of these types."""
+        sizes = self.pattern.bind(types)
+        for ty, actual in zip(self.pattern.types, types, strict=True):
+            if any((evaluate(d, sizes) if type(d) is Dim else d) != size
+                   for d, size in zip(ty.shape, actual.dims, strict=True)):
+                return None
+        for name, info in self.pattern.shapes.symbols.items():
+            if name in sizes and not info.low <= sizes[name] <= (info.high or sizes[name]):
+                return None
+        known = (g for g in self.guards if symbols_of(g.expr) <= set(sizes))
+        return sizes if all(g.holds(sizes) for g in known) else None
+
+    def batch_sizes(self) -> tuple[int, ...]:
+        """Batch sizes whose programs serve all; () if there are none."""
+        try:
+            sizes = batch_axis.batch_sizes(self.traced.graph)
+        except NotBatchIndependent:
+            return ()
+        (symbol,) = self.pattern.shapes.symbols
+        fits = all(g.holds({symbol: n}) for g in self.guards for n in sizes)
+        return sizes if fits else ()
+
+    def at(self, sizes: Mapping[str, int]) -> Traced:
+        """The call for these sizes."""
+        self.instances += 1
+        open_ = [Guard(g.relation, substitute(g.expr, sizes), g.where) for g in self.guards
+                 if not symbols_of(g.expr) <= set(sizes)]
+        graph = instantiate.instantiate(self.traced.graph, sizes)
+        return replace(self.traced, graph=graph, guards=open_)
+
+
+Tracing = Callable[[Sequence[TensorType], Shapes], "Traced"]
+"""Traces the call at hand with arguments of these types."""
+
+
+@dataclass
+class Dynamic:
+    """The calls of one Cell or function that were traced with symbols.
+
+    Attributes:
+        spec: the arguments as `set_inputs` describes them: by position, or by name.
+        automatic: open each size that has differed between calls.
+        once: by what is fixed, the traces.
+    """
+
+    spec: tuple[Any, ...] | dict[str, Any] | None = None
+    automatic: bool = False
+    once: dict[Any, list[Once]] = field(default_factory=dict)
+    seen: dict[Any, list[Axes]] = field(default_factory=dict)
+    recent: OrderedDict[Any, None] = field(default_factory=OrderedDict)
+
+    def axes(
+        self, structure: Structure, leaves: Sequence[Tensor], parameters: Sequence[str], key: Any
+    ) -> dict[int, Axes | None]:
+        """The open axes of a call.
+
+        Raises:
+            TypeError, ValueError: the call does not fit what `set_inputs` said.
+        """
+        out: dict[int, Axes | None] = {}
+        if self.spec is not None:
+            self._described(structure, leaves, parameters, out)
+        elif self.automatic:
+            shapes: list[Axes] = [t._type.dims for t in leaves]
+            before = self.seen.get(key)
+            if before is not None:
+                shapes = [tuple(a if a == b else None for a, b in zip(x, y, strict=True))
+                          for x, y in zip(shapes, before, strict=True)]
+            self.seen[key] = shapes
+            out = {i: s for i, s in enumerate(shapes) if None in s}
+        return out
+
+    def _described(
+        self, structure: Structure, leaves: Sequence[Tensor], parameters: Sequence[str],
+        out: dict[int, Axes | None],
+    ) -> None:
+        assert isinstance(structure, Box)
+        positional, keyword = structure.parts
+        assert isinstance(positional, Box) and isinstance(keyword, Box)
+        parts = {
+            (parameters[i] if i < len(parameters) else f"argument {i}"): part
+            for i, part in enumerate(positional.parts)
+        }
+        parts |= dict(zip(map(str, keyword.keys), keyword.parts, strict=True))
+        if isinstance(self.spec, dict):
+            pairs = [(n, s) for n, s in self.spec.items() if n in parts]
+        else:
+            assert self.spec is not None
+            if len(self.spec) != len(parts):
+                raise ValueError(
+                    f"{len(self.spec)} inputs were declared (set_inputs, input_signature), but the "
+                    f"call has {len(parts)}"
+                )
+            pairs = list(zip(parts, self.spec, strict=True))
+        for name, spec in pairs:
+            open_axes(spec, name, out, parts[name], leaves)
+
+    def find(
+        self, key: Any, axes: Mapping[int, Axes | None], types: Sequence[TensorType],
+        names: Sequence[str], trace: Tracing, fresh: Callable[[Traced], bool],
+    ) -> tuple[Once, dict[str, int]]:
+        """A trace with symbols that serves these types, and the sizes; a new one if need be.
+
+        Raises:
+            CompileError: an error in the network.
+            ValueError: sizes that contradict a unique Symbol.
+        """
+        known = self.once.setdefault(key, [])
+        known[:] = [o for o in known if fresh(o.traced)]
+        for once in known:
+            sizes = once.serves(types)
+            if sizes is not None:
+                return once, sizes
+        for stand_ins in (True, False):
+            pattern = make_pattern(types, names, axes, stand_ins)
+            try:
+                once = Once(pattern, trace(pattern.types, pattern.shapes))
+            except Exception as e:
+                if not stand_ins or not _stands_in(pattern, types) or not _of_program(e):
+                    raise
+                continue
+            sizes = once.serves(types)
+            if sizes is not None:
+                known.append(once)
+                return once, sizes
+        raise AssertionError("a trace serves the call it was made for")
+
+    def used(self, key: Any, entries: Recent[Any, Any]) -> None:
+        """Note that an instance was made; drop the oldest beyond `KEPT`."""
+        self.recent[key] = None
+        self.recent.move_to_end(key)
+        while len(self.recent) > KEPT:
+            old, _ = self.recent.popitem(last=False)
+            entries.pop(old, None)
+
+
+def _of_program(error: Exception) -> bool:
+    """Whether a trace ended by the program's own failure (which sizes may cause), not by one of
+    the compiler: that of a program is a `CompileError`, or of a class of the user's own."""
+    return isinstance(error, lang.CompileError) or lang.kind(type(error)) is None
+
+
+def _stands_in(pattern: Pattern, types: Sequence[TensorType]) -> bool:
+    return pattern.bind(types) != {s: pattern.shapes.hints[s] for s in pattern.bind(types)}
+
+
+def open_key(structure: Any, types: Sequence[TensorType], axes: Mapping[int, Axes | None]) -> Any:
+    """What is fixed of a call: its structure, element types, ranks and fixed sizes."""
+    return structure, tuple(
+        (t.dtype, tuple(
+            size if isinstance(a, int) or size == 0 else None
+            for size, a in zip(t.dims, axes.get(i) or t.dims, strict=True)))
+        for i, t in enumerate(types)
+    )
+
+
+def parameter_names(fn: Any) -> list[str]:
+    """The names of the positional parameters of a function or of a Cell's `construct`."""
+    code = getattr(getattr(fn, "construct", fn), "__code__", None)
+    names = list(code.co_varnames[: code.co_argcount]) if code is not None else []
+    return names[1:] if names[:1] == ["self"] else names
+
+

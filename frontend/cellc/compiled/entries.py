@@ -1,0 +1,571 @@
+"""Graph mode: calls of Cells and functions, compiled once per signature.
+
+The signature is the structure of the arguments, the types of their tensors and the values known
+at compile time. An entry holds what was compiled for one signature and the parameters bound to
+it; it goes stale when an attribute or global that was read while compiling changes.
+"""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from cellc_compiler.driver import compile_program
+from cellc_compiler.ir.dims import Guard, Shapes, deciding
+from cellc_compiler.ir.graph import Graph
+from cellc_compiler.ir.types import TensorType
+from cellc_runtime.executable import Executable
+from cellc_runtime.lazy import lazy_module
+from cellc_runtime.records import dataclass, field, replace
+
+from .. import context
+from ..calls import budget as budgets
+from ..calls.callbacks import host_callbacks
+from ..core import timeline
+from ..core.dispatch import tracing
+from ..core.invalidation import Stale, watch
+from ..core.lru import Recent
+from ..storage import storage_of, writes
+from ..tensors.tensor import OpenTensor, Tensor, arrays_of
+from ..tracing.exceptions import ERRORS
+from ..tracing.pytree import (
+    Box,
+    Known,
+    Leaf,
+    Structure,
+    put_together,
+    take_apart,
+    take_apart_call,
+)
+from ..tracing.reads import Read, Reads, short
+from ..tracing.tracer import Tracer
+from . import sites
+from .batches import OWN, BatchedEntry
+from .dynamic import Dynamic, open_key, parameter_names
+from .entry import Entry
+from .staged import StagedEntry, is_staged
+
+if TYPE_CHECKING:
+    import logging
+
+    from .. import lang
+    from ..core import progress
+    from ..storage import prepacked
+    from ..tracing.python_state import PythonState
+else:  # the construct compiler loads with the first network it compiles
+    prepacked = lazy_module("cellc.storage.prepacked")
+    logging = lazy_module("logging")
+    lang = lazy_module("cellc.lang")
+    progress = lazy_module("cellc.core.progress")
+
+_compiling = threading.RLock()
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """In the block cyclic garbage is not looked for: a compilation makes millions of objects that
+    live about as long as it does, and going over them again and again is a quarter of its time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+@dataclass(slots=True)
+class Traced:
+    """A call as a graph.
+
+    Attributes:
+        graph: inputs are the tensors of the arguments, then parameters and state.
+        inputs: positions among the graph's inputs of the arguments' tensors.
+        parameters: the parameter (or large constant) behind each other input, in order.
+        out: the structure of the result.
+        attributes: what was read of objects; `reads` all that was read from outside.
+        functions: the Python functions that the graph calls, by number.
+    """
+
+    graph: Graph
+    arguments: int
+    parameters: list[Tensor]
+    out: Structure
+    attributes: list[tuple[Any, str]]
+    reads: list[Read]
+    functions: list[Callable[..., Any]] = field(default_factory=list)
+    flag: Stale = field(default_factory=Stale)
+    guards: list[Guard] = field(default_factory=list)
+    state: PythonState | None = None
+    """What it does to Python objects."""
+    budget: int | None = None
+    """Bytes for temporaries where gradients are computed: the least that a Cell in it asks for."""
+
+    def fed(self, arrays: list[Any]) -> list[Any]:
+        """What the program takes for the arrays of a call's arguments."""
+        return arrays if self.state is None else [*arrays, *self.state.arrays()]
+
+
+def trace(
+    fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any],
+    types: Sequence[TensorType] | None = None, shapes: Shapes | None = None,
+) -> Traced:
+    """Trace a call of a Cell or function into a graph.
+
+    Args:
+        types: instead of those of the arguments' tensors: with symbols of `shapes`.
+
+    Raises:
+        CompileError: an error in the network (of the builtin kind it is of).
+    """
+    state = lang.State()
+    first = None if shapes is None else replace(
+        shapes, symbols=dict(shapes.symbols), hints=dict(shapes.hints),
+        guards=list(shapes.guards), measured=list(shapes.measured))
+    while True:
+        try:
+            traced = _traced_once(fn, args, kwargs, types, shapes, state)
+            again = state.again(False)
+            if again is None:
+                return traced
+        except Exception:
+            again = state.again(True)
+            if again is None:
+                raise
+        state = again
+        if shapes is not None and first is not None:
+            for name in ("symbols", "hints", "guards", "found"):
+                setattr(shapes, name, getattr(first, name))
+
+
+def _traced_once(
+    fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any],
+    types: Sequence[TensorType] | None, shapes: Shapes | None, state: lang.State,
+) -> Traced:
+    structure, leaves = take_apart_call(args, kwargs)
+    tracer = Tracer(_name_of(fn))
+    names = _argument_names(fn, structure)
+    given = types or [t._type for t in leaves]
+    inputs = [tracer.input(ty, names[i]) for i, ty in enumerate(given)]
+    shapes = shapes if shapes is not None else Shapes()
+    shapes.where = tracer.place
+    outside = Reads(lang.position)
+    hooks = lang.Hooks(
+        on_attribute_read=outside.of_attribute,
+        on_global_read=outside.of_globals,
+        on_captured_read=outside.of_closure,
+        state=state,
+    )
+    call_args, call_kwargs = put_together(structure, inputs)
+    state.argument((call_args, call_kwargs))
+    try:
+        places = state.begin(tracer)
+        with deciding(shapes):
+            result = lang.interpret_call(tracer, fn, call_args, call_kwargs, hooks)
+            out, outputs = take_apart(result)
+            with tracing(tracer):
+                graph = tracer.finish(outputs)
+    finally:
+        state.undo()
+    reads = outside.finish()
+    python = state.finish(places, reads)
+    order = {v: p for p, v in tracer.parameters.items()}
+    parameters = [order[v] for v in graph.inputs if v in order]
+    attributes = state.own_attributes(list(outside.attributes.values()))
+    traced = Traced(graph, len(leaves) + len(places), parameters, out, attributes, reads,
+                    tracer.functions, guards=shapes.guards, state=python, budget=tracer.budget)
+    watch(traced.attributes, traced.flag)
+    return traced
+
+
+def _name_of(fn: Any) -> str:
+    return getattr(fn, "__name__", None) or type(fn).__name__
+
+
+def _argument_names(fn: Any, structure: Structure) -> list[str]:
+    """Readable names of the inputs: those of `construct` where an argument is one tensor."""
+    names = parameter_names(fn)
+    out: list[str] = []
+
+    def walk(part: Structure, name: str) -> None:
+        if isinstance(part, Leaf):
+            out.append(name if name not in out else f"{name}.{part.number}")
+        elif isinstance(part, Box):
+            for i, p in enumerate(part.parts):
+                walk(p, f"{name}.{part.keys[i] if part.keys else i}")
+
+    assert isinstance(structure, Box)
+    positional, keyword = structure.parts
+    assert isinstance(positional, Box) and isinstance(keyword, Box)
+    for i, part in enumerate(positional.parts):
+        walk(part, names[i] if i < len(names) else f"x{i}")
+    for key, part in zip(keyword.keys, keyword.parts, strict=True):
+        walk(part, str(key))
+    return out
+
+
+# --- entries -------------------------------------------------------------------------------------
+
+
+class CompiledEntry(Entry):
+    """A program for one signature."""
+
+    def __init__(self, traced: Traced, name: str) -> None:
+        super().__init__(traced)
+        with progress.stage(name) as say:
+            program = compile_program(
+                traced.graph, report=self.report, progress=say, numerics=context.numerics(),
+                budget=budgets.least(traced.budget, budgets.active()),
+            )
+        self.report.seconds["total"] = time.perf_counter() - self.made
+        self.callbacks = host_callbacks(traced.graph, traced.functions)
+        self.executable = Executable(program, self.callbacks, ERRORS)
+        self.bound: list[tuple[Any, int, int]] = []
+        self.weights = [prepacked.Weight(p) for p in traced.parameters]
+        unread = set(program.unread)
+        slots = (i for i, s in enumerate(program.slots) if s.kind == "param")
+        self.read = [i not in unread for i in slots]
+        self.weights_version = -1
+        self.learnt = 0
+        updated = {old for old, _ in traced.graph.updates}
+        self.updated = [p for p, v in zip(traced.parameters, traced.graph.inputs[traced.arguments:],
+                                          strict=True) if v in updated]
+        self.single = isinstance(traced.out, Leaf) and traced.out.kind is None
+        self.bind()
+
+    def bind(self) -> None:
+        """Give the executable the parameters' present buffers and contents."""
+        self.weights_version = writes.weights_version
+        parameters = self.traced.parameters
+        for p in parameters:
+            if p.init is not None:
+                p.init_data()
+        # What no call reads is not held here, so that it can go.
+        self.bound = [(p._data if read else None, s.version, s.unpacked) for p, s, read
+                      in zip(parameters, map(storage_of, parameters), self.read, strict=True)]
+        if self.executable.program.precomputed_bytes > 0 and any(p._is_lent for p in parameters):
+            self.weights_version = -1  # lent memory may be written before any call
+        self.executable.bind(self.weights)
+
+    def _catch_up(self) -> None:
+        """Some parameter somewhere has changed: bind again if it is one of these."""
+        weights_version, lent = writes.weights_version, self.weights_version < 0
+        keeps = bool(self.executable.program.precomputed_bytes)
+        for p, (array, version, unpacked) in zip(self.traced.parameters, self.bound, strict=True):
+            storage = p._storage or storage_of(p)
+            if (array is not None and p._host is not array) or (keeps and (
+                lent or storage.version != version or storage.unpacked != unpacked or p._is_lent
+            )):
+                self.bind()
+                return
+        self.weights_version = weights_version
+
+    def run(self, arrays: Sequence[Any]) -> Any:
+        """The result for arrays of the signature's types."""
+        self.calls += 1
+        if writes.weights_version != self.weights_version:
+            self._catch_up()
+        if self.updated:
+            writes.before()
+        out = self.executable.entry(*arrays)
+        if self.updated:
+            same = writes.weights_version == self.weights_version
+            weights_version = writes.written(self.updated)
+            if same:
+                self.weights_version = weights_version
+        if self.single:
+            return Tensor._from_array(out)
+        many = out if isinstance(out, tuple) else (out,) if out is not None else ()
+        return put_together(self.traced.out, [Tensor._from_array(a) for a in many])
+
+
+STATES = 32
+"""Entries of one signature, for different state, that are kept beside the latest."""
+OFTEN = 8
+"""Compilations of one network after which it is said so."""
+_REMEMBERED = 1000
+"""Compilations of one network that are remembered: the first, and the latest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compilation:
+    """One compilation of a Cell or function.
+
+    Attributes:
+        key: of the signature.
+        signature: in words.
+        cause: why it was not served by what was compiled before; "" for the first.
+        seconds: it took.
+        instance: of a trace with open sizes that served this call too: it was not traced again.
+    """
+
+    key: Any
+    signature: str
+    cause: str
+    seconds: float
+    instance: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Within:
+    """The key of an entry that was compiled within a budget."""
+
+    budget: int
+    key: Any
+
+
+_ENTRIES = 512
+"""Signatures of one Cell or function whose entries are kept for certain."""
+
+
+@dataclass(slots=True)
+class EntryTable:
+    """The compiled entries of one Cell or function."""
+
+    entries: Recent[Any, Entry] = field(default_factory=lambda: Recent(_ENTRIES))
+    dynamic: Dynamic | None = None
+    history: list[Compilation] = field(default_factory=list)
+    others: dict[Any, list[Entry]] = field(default_factory=dict)
+    """Entries for other state of Python objects, the latest last."""
+
+    def open(self, spec: Any = None, automatic: bool = False) -> None:
+        """From now on sizes may differ from call to call: see `compiled.dynamic`."""
+        if self.dynamic is None or (self.dynamic.spec, self.dynamic.automatic) != (spec, automatic):
+            self.dynamic = Dynamic(spec, automatic) if spec is not None or automatic else None
+            self.entries.clear()
+            self.others.clear()
+
+    @property
+    def causes(self) -> list[str]:
+        """Why entries were compiled again, in order."""
+        return [c.cause for i, c in enumerate(self.history)
+                if any(c.key == earlier.key for earlier in self.history[:i])]
+
+    def call(self, fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Run the entry of this signature, compiled if need be."""
+        if timeline.running:
+            return timeline.running[-1].timed(_name_of(fn), "network", self._call, fn, args, kwargs)
+        return self._call(fn, args, kwargs)
+
+    def _call(self, fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """See `call`."""
+        if budgets.active() is not None:
+            entry = self.prepare(fn, args, kwargs)
+            return entry.call(arrays_of(take_apart_call(args, kwargs)[1]))
+        if not kwargs:
+            key: list[Any] = []
+            for a in args:
+                if type(a) is not Tensor:
+                    break
+                data = a._data if (array := a._host) is None else array
+                key.append(data.shape)
+                key.append(data.dtype)
+            else:
+                entry = self.entries.get(tuple(key))
+                if entry is not None and entry.fresh():
+                    arrays = arrays_of(args)
+                    if entry.state is not None:
+                        return entry.call(arrays)
+                    out = entry.run(arrays)
+                    if isinstance(entry, CompiledEntry):
+                        sites.learn(fn, args, entry)
+                    return out
+                return self._compiled(tuple(key), fn, args, kwargs).call(arrays_of(args))
+        structure, leaves = take_apart_call(args, kwargs)
+        general = (_fingerprint(structure), tuple(t._type for t in leaves))
+        entry = self.entries.get(general)
+        if entry is None or not entry.fresh():
+            entry = self._compiled(general, fn, args, kwargs)
+        return entry.call(arrays_of(leaves))
+
+    def prepare(self, fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Compile for these arguments without running."""
+        structure, leaves = take_apart_call(args, kwargs)
+        if not kwargs and all(type(a) is Tensor for a in args):
+            key: Any = tuple(x for a in args for x in (a._data.shape, a._data.dtype))
+        else:
+            key = (_fingerprint(structure), tuple(t._type for t in leaves))
+        budget = budgets.active()
+        entry = self.entries.get(key)
+        if budget is not None and (entry is None or entry.gradient):
+            key = _Within(budget, key)
+            entry = self.entries.get(key)
+        return entry if entry is not None and entry.fresh() else self._compiled(
+            key, fn, args, kwargs
+        )
+
+    def _compiled(
+        self, key: Any, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Entry:
+        with _compiling:
+            entry = self.entries.get(key)
+            if entry is not None and entry.fresh():
+                return entry
+            kept = self._kept(key, entry)
+            if kept is not None:
+                return kept
+            signature = describe_call(fn, args, kwargs)
+            start = time.perf_counter()
+            with progress.stage(_name_of(fn)) as say:
+                say("tracing")
+                with _uncollected():
+                    made, again = self._made(key, fn, args, kwargs)
+            seconds = time.perf_counter() - start
+            if timeline.running:
+                now = time.perf_counter_ns()
+                timeline.running[-1].add(f"compile {_name_of(fn)}", "compile",
+                                         now - int(seconds * 1e9), now, signature=signature)
+            # (A new signature: only now, for the trace may have failed.)
+            cause = entry.cause() if entry is not None else self._difference(signature)
+            if isinstance(key, _Within):
+                if not made.gradient:
+                    key = key.key  # there is nothing to recompute: it serves any budget
+                else:
+                    signature += f" within {key.budget} bytes"
+            self.history.append(Compilation(key, signature, cause, seconds, not again))
+            if len(self.history) > _REMEMBERED:
+                del self.history[1]
+            self.entries[key] = made
+            self._warn(_name_of(fn))
+            return made
+
+    def _kept(self, key: Any, entry: Entry | None) -> Entry | None:
+        """An entry that was compiled for other state of Python objects and serves this call."""
+        if entry is None or entry.state is None or entry.flag.stale:
+            return None
+        others = self.others.setdefault(key, [])
+        others.append(entry)
+        del others[:-STATES]
+        found = next((e for e in reversed(others) if e.fresh()), None)
+        if found is not None:
+            others.remove(found)
+            self.entries[key] = found
+        return found
+
+    def _made(
+        self, key: Any, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> tuple[Entry, bool]:
+        """An entry for a call, and whether the call was traced for it."""
+        traced, again = self._traced(key, fn, args, kwargs)
+        if isinstance(traced, Entry):
+            return traced, again
+        if is_staged(traced.graph):
+            return _staged(traced, fn, args, kwargs), again
+        return CompiledEntry(traced, _name_of(fn)), again
+
+    def _difference(self, signature: str) -> str:
+        """What of the call differs from the one compiled last."""
+        return f"{self.history[-1].signature} -> {signature}" if self.history else ""
+
+    def _warn(self, name: str) -> None:
+        """Say that a network is compiled over and over, once in a while."""
+        if self.history[-1].instance:
+            return
+        count = sum(not c.instance for c in self.history)
+        if count % OFTEN or count & (count - 1):  # 8, 16, 32, ...
+            return
+        again = self.causes
+        if 2 * len(again) > count:
+            advice = "make what changes an argument or a Parameter"
+        else:
+            advice = ("its arguments differ each time: pad them to few shapes, leave sizes open "
+                      "(set_inputs with None), or make numbers Tensors")
+        logging.getLogger("cellc").warning(
+            "%s has been compiled %d times, in %.1f s; the last time because %s. To avoid it, %s. "
+            "cellc.explain() lists all of them.",
+            name, count, sum(c.seconds for c in self.history), self.history[-1].cause, advice,
+        )
+
+    def _traced(
+        self, key: Any, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> tuple[Traced | Entry, bool]:
+        """A call as a graph: from a trace with symbols where sizes are left open.
+
+        Returns:
+            The graph, or an entry that serves the call already; and whether it was traced now.
+        """
+        if self.dynamic is None:
+            return trace(fn, args, kwargs), True
+        structure, leaves = take_apart_call(args, kwargs)
+        types = [t._type for t in leaves]
+        form = open_key(_fingerprint(structure), [t.with_shape((0,) * t.rank) for t in types], {})
+        axes = self.dynamic.axes(structure, leaves, parameter_names(fn), form)
+        if not axes:
+            return trace(fn, args, kwargs), True
+        self.dynamic.used(key, self.entries)
+        now: list[Traced] = []
+
+        def trace_open(t: Sequence[TensorType], s: Shapes) -> Traced:
+            now.append(trace(fn, args, kwargs, t, s))
+            return now[-1]
+
+        once, sizes = self.dynamic.find(
+            open_key(form[0], types, axes), axes, types, _argument_names(fn, structure),
+            trace_open, _still_fresh,
+        )
+        if once.instances >= OWN and once.windows is None:
+            few = once.batch_sizes()
+            once.windows = few and BatchedEntry(
+                once, few, lambda t: CompiledEntry(t, _name_of(fn)))
+        return once.windows or once.at(sizes), bool(now)
+
+
+def describe_call(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+    """A call's signature in words: `(x: float32[2, 4], 3)`."""
+    names = parameter_names(fn)
+
+    def word(value: Any) -> str:
+        if isinstance(value, Tensor):
+            return str(value._type)
+        if isinstance(value, (tuple, list)):
+            inner = ", ".join(map(word, value))
+            return f"[{inner}]" if isinstance(value, list) else f"({inner})"
+        if isinstance(value, dict):
+            return "{" + ", ".join(f"{k!r}: {word(v)}" for k, v in value.items()) + "}"
+        return short(value)
+
+    parts = [f"{names[i]}: {word(a)}" if i < len(names) else word(a) for i, a in enumerate(args)]
+    parts += [f"{k}: {word(v)}" for k, v in kwargs.items()]
+    return "(" + ", ".join(parts) + ")"
+
+
+def _staged(
+    traced: Traced, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> StagedEntry:
+    """The entry of a call that finds sizes as it runs."""
+    structure, leaves = take_apart_call(args, kwargs)
+    types = [t._type for t in leaves]
+    like_args, like_kwargs = put_together(structure, [OpenTensor.of(ty) for ty in types])
+
+    def entry(traced: Traced) -> StagedEntry:
+        return StagedEntry(
+            traced, traced.guards, lambda t: CompiledEntry(t, _name_of(fn)),
+            lambda found: entry(trace(fn, like_args, like_kwargs, types, Shapes(measured=found))),
+        )
+
+    return entry(traced)
+
+
+def _still_fresh(traced: Traced) -> bool:
+    return not (traced.flag.stale or any(r.compared and r.changed() for r in traced.reads)
+                or (traced.state is not None and not traced.state.holds()))
+
+
+def _fingerprint(structure: Structure) -> Any:
+    """The structure as a key; values that cannot be hashed count by identity."""
+    if isinstance(structure, Leaf):
+        return structure
+    if isinstance(structure, Box):
+        return (structure.kind, structure.keys, structure.made_with,
+                tuple(_fingerprint(p) for p in structure.parts))
+    assert isinstance(structure, Known)
+    value = structure.value
+    try:
+        hash(value)
+    except TypeError:
+        return type(value), id(value)
+    return type(value), value if not isinstance(value, float) else repr(value)

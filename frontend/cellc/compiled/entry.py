@@ -1,0 +1,56 @@
+"""What all compiled entries have: what they were traced from, and whether that still holds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from cellc_compiler.driver import Report, has_gradient
+
+from .. import context
+from ..core.invalidation import Stale, watch
+from ..tracing.reads import same
+
+if TYPE_CHECKING:
+    from .entries import Traced
+
+
+class Entry:
+    """What was compiled for one signature."""
+
+    def __init__(self, traced: Traced) -> None:
+        self.traced = traced
+        self.report = Report()
+        self.flag = Stale()
+        watch([*traced.attributes, (context.OPTIONS, "numerics")], self.flag)
+        self.compared = [r for r in traced.reads if r.compared]
+        self.state = traced.state
+        self.gradient = has_gradient(traced.graph)
+        self.calls = 0
+        self.made = time.perf_counter()
+
+    def fresh(self) -> bool:
+        """Whether what was read at compile time still has its value."""
+        if self.flag.stale:
+            return False
+        for read in self.compared:
+            if read.changed():
+                self.flag.raise_(read.describe())
+                return False
+        return self.state is None or self.state.holds()
+
+    def cause(self) -> str:
+        """Why the entry is stale."""
+        for read in self.traced.reads:  # an attribute that was set: what it was and is
+            if read.watched and not same(read.now(), read.value):
+                return read.describe()
+        return self.flag.cause or (self.state.moved if self.state is not None else "")
+
+    def call(self, arrays: list[Any]) -> Any:
+        """The result for the arrays of a call's arguments."""
+        return self.run(self.traced.fed(arrays))
+
+    def run(self, arrays: Sequence[Any]) -> Any:
+        """The result for arrays of the signature's types. Raises TypeError for none that runs."""
+        raise TypeError(f"{type(self).__name__} cannot run")

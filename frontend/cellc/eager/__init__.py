@@ -1,0 +1,1 @@
+"""PyNative mode: ops run at once through compiled kernels; gradients by recording."""

@@ -1,0 +1,331 @@
+"""The eager engine: each op is a graph of one node, compiled once per types and attributes.
+
+The kernels are those of graph mode (chosen by op, shapes, dtypes and target alone), which is
+what makes the two modes equal to the bit. An elementwise op is compiled once for all shapes
+(`cellc_compiler.backends.cpu.host.shape_polymorphic`): an element's arithmetic is the same for
+each.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from cellc_compiler.ir.graph import Builder, Graph
+from cellc_compiler.ir.op import lookup
+from cellc_runtime import shape_polymorphic
+from cellc_runtime.executable import Executable
+from cellc_runtime.lazy import lazy_module
+from cellc_runtime.program import Program
+from cellc_runtime.records import dataclass
+
+from ..core import journal
+from ..core.dispatch import Body
+from ..core.lru import Recent
+from ..storage import writes
+from ..tensors.parameter import Parameter
+from ..tensors.tensor import Array, Tensor, arrays_of
+from . import prepacking, sites
+from .loops import Loops
+from .recorder import Applied, active_recordings, applied, attrs_key
+
+if TYPE_CHECKING:
+    from cellc_compiler import driver
+
+    from ..storage import transposed
+    from . import functions
+else:
+    driver = lazy_module("cellc_compiler.driver")
+    functions = lazy_module("cellc.eager.functions")
+    transposed = lazy_module("cellc.storage.transposed")
+
+Entry = Callable[..., Any]
+
+_KEPT = 2048
+"""Ops of certain types whose programs are kept for certain (in memory one takes about 40 KiB and 3
+of the 65,530 mappings that Linux gives a process)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    """An op for certain types: its native entry, and what recordings are told."""
+
+    entry: Entry
+    executable: Executable
+    info: Applied
+    single: bool
+
+
+class EagerEngine:
+    """Runs ops at once; see `cellc.core.dispatch.Engine`."""
+
+    def __init__(self) -> None:
+        self.entries: Recent[Any, _Compiled] = Recent(_KEPT)
+        self.sized: Recent[Any, _Compiled | None] = Recent(_KEPT)
+        self.loops = Loops()
+        self.prepacking = prepacking.Prepacking(self._learn_bound)
+        self.asked = sites.Asked()
+        self.site: sites.OpSite | None = None
+        self._lock = threading.Lock()
+        self._connected = False
+
+    def run(self, op: str, operands: Sequence[Tensor], attrs: Mapping[str, Any]) -> Any:
+        """Run one op: a Tensor, or a tuple of them."""
+        if list in map(type, attrs.values()):
+            attrs = {k: _frozen(v) for k, v in attrs.items()}
+        if op in _APART:
+            out = self._apart(op, operands, attrs)
+            if out is not None:
+                self.asked.note(None)
+                return out
+        else:
+            prepacking.read_as_given(operands)
+        arrays = [t._data if (array := t._host) is None else array for t in operands]
+        found = self._found(op, operands, arrays, attrs)
+        out = found.entry(*arrays)
+        if not found.single:
+            many = tuple([Tensor._from_array(a) for a in out])
+            for r in active_recordings():
+                r.note(found.info, operands, many)
+            self._learn(op, operands, attrs, found, many)
+            return many
+        result = Tensor._from_array(out)
+        for r in active_recordings():
+            r.note(found.info, operands, result)
+        self._learn(op, operands, attrs, found, result)
+        return result
+
+    def _found(
+        self, op: str, operands: Sequence[Tensor], arrays: Sequence[Array],
+        attrs: Mapping[str, Any],
+    ) -> _Compiled:
+        """What runs an op on operands like these."""
+        key = (op, attrs_key(attrs), tuple([(a.shape, a.dtype) for a in arrays]))
+        found = self.entries.get(key)
+        if found is None:
+            found = self._any_size(op, operands, attrs) if lookup(op).elementwise else None
+            found = self.entries[key] = found or self._build(op, operands, attrs)
+        return found
+
+    def _apart(
+        self, op: str, operands: Sequence[Tensor], attrs: Mapping[str, Any]
+    ) -> Tensor | None:
+        """The result of an op that reads a large Parameter, if there is a better way than the
+        usual one: a transpose is put off, a product reads the transposed, packed weights stay."""
+        if op == "transpose":
+            result = self._put_off(operands[0], attrs["perm"])
+            if result is None:
+                prepacking.read_as_given(operands)
+                return None
+        else:
+            out = self.prepacking.again(op, operands, attrs)
+            if out is not None:
+                return Tensor._from_array(out)
+            given, how = _straight(op, operands, attrs)
+            concerned = prepacking.concerns(op, given)
+            if not concerned:
+                prepacking.read_as_given(given)
+                if given is operands:
+                    return None
+            out = self.prepacking.run(op, given, how) if concerned else None
+            if out is None:
+                arrays = arrays_of(given)
+                out = self._found(op, given, arrays, how).entry(*arrays)
+            result = Tensor._from_array(out)
+        for r in active_recordings():
+            r.note(applied(op, attrs), operands, result)
+        return result
+
+    def _put_off(self, x: Tensor, perm: Sequence[int]) -> Tensor | None:
+        """The transpose of a Parameter in its last two axes, to be made when it is needed."""
+        if type(x) is not Parameter or not transposed.may_wait(x) or not _turns(perm):
+            return None
+        attrs = {"perm": tuple(perm)}
+
+        def make() -> Array:
+            prepacking.read_as_given((x,))
+            array = x._data
+            made: Array = self._found("transpose", (x,), (array,), attrs).entry(array)
+            return made
+
+        out = object.__new__(Tensor)
+        transposed.transpose_later(out, x, make)
+        return out
+
+    def _learn_bound(
+        self, op: str, operands: Sequence[Tensor], attrs: Mapping[str, Any],
+        executable: Executable, place: int, weights_version: int,
+    ) -> None:
+        """Let a native site answer calls like this one of the same Parameter, of this weights
+        version."""
+        if self.site is not None:
+            self.site.learn(op, operands, attrs, executable, applied(op, attrs),
+                            (place, weights_version))
+
+    def _learn(
+        self, op: str, operands: Sequence[Tensor], attrs: Mapping[str, Any], found: _Compiled,
+        result: Tensor | tuple[Tensor, ...],
+    ) -> None:
+        """Let native sites answer the next call like this one."""
+        if op in _APART and (
+            prepacking.suits(op, operands) if op in prepacking.OPS else
+            operands[0]._type.nbytes >= transposed.LEAST and _turns(attrs["perm"])
+        ):
+            self.asked.note(None)
+            return  # (sites do not tell Parameters from other tensors)
+        if self.asked.asking:
+            self.asked.note(sites.Call(operands, found.executable, found.info, result))
+        elif self.site is not None:
+            self.site.learn(op, operands, attrs, found.executable, found.info)
+
+    def _build(
+        self, op: str, operands: Sequence[Tensor], attrs: Mapping[str, Any]
+    ) -> _Compiled:
+        graph = Graph(op)
+        inputs = [graph.add_input(t._type, f"x{i}") for i, t in enumerate(operands)]
+        out = Builder(graph).emit(op, *inputs, **attrs)
+        graph.outputs = list(out) if isinstance(out, tuple) else [out]
+        return self._loaded(driver.compile_program(graph), op, attrs, len(graph.outputs) == 1)
+
+    def _any_size(
+        self, op: str, operands: Sequence[Tensor], attrs: Mapping[str, Any]
+    ) -> _Compiled | None:
+        """The program that serves these shapes and all that lie alike, if there is one."""
+        arrays = arrays_of(operands)
+        ways = shape_polymorphic.broadcasts([a.shape for a in arrays])
+        if ways is None or max(a.size for a in arrays) >= shape_polymorphic.LIMIT:
+            return None
+        key = op, attrs_key(attrs), tuple([a.dtype for a in arrays]), ways
+        if key not in self.sized:
+            try:
+                program = driver.compile_shape_polymorphic(
+                    op, [t.dtype for t in operands], ways, attrs)
+            except (TypeError, ValueError):
+                return None  # the error is that of the operands as they are
+            found = None if program is None else self._loaded(program, op, attrs, True)
+            return self.sized.setdefault(key, found)
+        return self.sized.get(key)
+
+    def _loaded(
+        self, program: Program, op: str, attrs: Mapping[str, Any], single: bool
+    ) -> _Compiled:
+        executable = Executable(program)
+        if not self._connected:
+            self._connect(executable)
+        return _Compiled(executable.entry, executable, applied(op, attrs), single)
+
+    def _connect(self, executable: Executable) -> None:
+        """Put native sites before what runs ops, once, where they can be used."""
+        with self._lock:
+            if self._connected:
+                return
+            self._connected = True
+            installed = sites.install(executable, self.asked) if executable.native else None
+            if installed is not None:
+                self.site = installed[1]
+                functions.install(installed[0], self.asked)
+
+    def scan(
+        self, key: Hashable, init: Sequence[Tensor], xs: Sequence[Tensor],
+        captures: Sequence[Tensor], length: int, body: Body,
+    ) -> tuple[list[Tensor], list[Tensor]]:
+        """See `cellc.core.dispatch.scan`."""
+        self.asked.note(None)
+        return self.loops.scan(key, init, xs, captures, length, body)
+
+    def run_scan(
+        self, operands: Sequence[Tensor], attrs: Mapping[str, Any], body: Graph
+    ) -> list[Tensor]:
+        """Run a `scan` node."""
+        self.asked.note(None)
+        return self.loops.run(operands, attrs, body)
+
+    def assign(self, parameter: Parameter, value: Tensor) -> None:
+        """Overwrite a parameter's buffer; recordings keep the elements it had."""
+        if parameter._type != value._type:
+            raise ValueError(
+                f"cannot assign {value._type} to the parameter {parameter.name} of type "
+                f"{parameter._type}"
+            )
+        self.asked.note(None)
+        journal.before_write(parameter)
+        for r in active_recordings():
+            r.before_overwrite(parameter)
+        held = parameter._overwrite(value._data)  # until the new version says that it has changed
+        writes.written((parameter,))
+        del held
+        for r in active_recordings():
+            r.rebind(parameter, value)
+
+
+    def assign_part(self, tensor: Tensor, where: tuple[slice, ...], array: Array) -> None:
+        """Overwrite a part of a tensor's buffer; nothing is recorded now."""
+        if self.asked.asking:
+            self.asked.note(None)
+        journal.before_write(tensor)
+        held = tensor._data  # until the new version says that it has changed
+        held[where] = array
+        writes.written((tensor,))
+        del held
+
+
+    def checked(self, index: Tensor, low: int, high: int, parts: tuple[str | int, ...]) -> None:
+        """See `cellc.core.dispatch.checked`."""
+        if self.asked.asking:
+            attrs = {"low": low, "high": high, "error": "IndexError", "parts": parts}
+            self.asked.note(sites.Call((index,), None, applied("check", attrs), ()))
+
+    def same_value(self, tensor: Tensor, source: Tensor) -> None:
+        """See `cellc.core.dispatch.same_value`."""
+        self.asked.note(None)
+        for r in active_recordings():
+            number = r.value_of(source)
+            if number is not None:
+                r.also(tensor, number)
+
+    def looked(self) -> None:
+        """See `cellc.core.dispatch.looked`."""
+        if self.asked.asking:
+            self.asked.note(None)
+
+
+_APART = frozenset({"transpose", *prepacking.OPS})
+"""Ops that `_apart` looks at."""
+
+
+def _turns(perm: Sequence[int]) -> bool:
+    """Whether a permutation exchanges the last two axes and leaves the others."""
+    n = len(perm)
+    return n >= 2 and tuple(perm) == (*range(n - 2), n - 1, n - 2)
+
+
+def _straight(
+    op: str, operands: Sequence[Tensor], attrs: Mapping[str, Any]
+) -> tuple[Sequence[Tensor], Mapping[str, Any]]:
+    """A matrix product of what its operands are transposes of, where those are not made yet.
+
+    That has the bits of the product as it is written, unless one side is a vector: its sums are
+    taken in an order that depends on how the matrix lies in memory.
+    """
+    if op != "matmul":
+        return operands, attrs
+    for place, flag in enumerate(("transpose_a", "transpose_b")):
+        if operands[place]._host is not None:
+            continue  # it has elements already
+        source = transposed.source_of(operands[place])
+        if source is None:
+            continue
+        x, y = operands
+        rows = x.shape[-1 if attrs.get("transpose_a") else -2]
+        columns = y.shape[-2 if attrs.get("transpose_b") else -1]
+        if rows == 1 or columns == 1:
+            break
+        operands = (source, y) if place == 0 else (x, source)
+        attrs = {"transpose_a": False, "transpose_b": False, **attrs}
+        attrs[flag] = not attrs[flag]
+    return operands, attrs
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(_frozen(v) for v in value) if isinstance(value, list) else value

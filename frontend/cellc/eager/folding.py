@@ -1,0 +1,144 @@
+"""A stretch of a recording as one op: a `recompute` node, whose gradient computes it again.
+
+Equal stretches are one graph, whatever recording they come from, so the backward programs of equal
+blocks are equal too. A gradient is compiled with the stretches in it, as in graph mode; where it
+has to run op by op, each of them is a program of its own (`gradients`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from cellc_compiler.ir.graph import Graph, Node, Value
+from cellc_runtime.executable import Executable
+from cellc_runtime.lazy import lazy_module
+from cellc_runtime.records import dataclass
+
+from ..core.lru import Recent
+from ..tensors.parameter import Parameter
+from ..tensors.tensor import Tensor, arrays_of
+from .recorder import Applied, Mark, Recording, Step, applied, tensor_hooks
+
+if TYPE_CHECKING:
+    from cellc_compiler import driver
+    from cellc_compiler.autodiff import reverse as autodiff
+else:
+    autodiff = lazy_module("cellc_compiler.autodiff.reverse")
+    driver = lazy_module("cellc_compiler.driver")
+
+_SMALL = 1 << 16
+"""Bytes of tensors made in a stretch, beside those computed from what is followed, that may be
+kept whatever it drops."""
+_KEPT = 256
+"""Stretches of certain types, and gradients of them, that are kept for certain."""
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """A stretch as an op.
+
+    Attributes:
+        info: the op.
+        reads: numbers of the values it reads, in the order of its operands.
+    """
+
+    info: Applied
+    reads: list[int]
+
+
+_graphs: Recent[Any, Applied] = Recent(_KEPT)
+
+
+def folded(r: Recording, mark: Mark, ends: Sequence[int]) -> Folded | None:
+    """What was recorded since a mark as one op.
+
+    Args:
+        ends: numbers of the values that are read after it.
+
+    Returns:
+        None where only running the Python code again gives it: it holds gradients of the user's
+        or hooks, or would keep much (random numbers that follow from nothing followed).
+    """
+    steps = r.steps[mark.steps:]
+    if any(s.applied is None for s in steps):
+        return None
+    places: dict[int, int] = {}  # of computed values, counted up; of read ones, down from -1
+    reads: list[int] = []
+    count = dropped = 0
+    rows: list[Any] = []
+    for s in steps:
+        for n in s.operands:
+            if n not in places:
+                reads.append(n)
+                places[n] = -len(reads)
+        for n in s.results:
+            places[n] = count
+            count += 1
+            dropped += r.tensors[n]._data.nbytes
+        assert s.applied is not None
+        rows.append((s.applied.number, tuple([places[n] for n in s.operands])))
+    if _keeps_much(r, mark, reads, dropped) or (
+        tensor_hooks and any(r.tensors[n]._hooks for s in steps for n in s.results)
+    ):
+        return None
+    types = [(a.shape, a.dtype) for a in arrays_of(map(r.tensors.__getitem__, reads))]
+    key = tuple(rows), tuple(types), tuple([places[n] for n in ends])
+    info = _graphs.get(key)
+    if info is None:
+        info = _graphs.setdefault(key, applied("recompute", {}, (_graph(r, steps, reads, ends),)))
+    return Folded(info, reads)
+
+
+def _keeps_much(r: Recording, mark: Mark, reads: Sequence[int], dropped: int) -> bool:
+    made = sum(r.tensors[n]._data.nbytes for n in reads
+               if n >= mark.tensors and not isinstance(r.tensors[n], Parameter))
+    return made > max(_SMALL, dropped // 8)
+
+
+def _graph(
+    r: Recording, steps: Sequence[Step], reads: Sequence[int], ends: Sequence[int]
+) -> Graph:
+    graph = Graph("recomputed")
+    table: dict[int, Value] = {
+        n: graph.add_input(r.tensors[n]._type, f"x{i}") for i, n in enumerate(reads)}
+    for s in steps:
+        assert s.applied is not None
+        node = Node(s.applied.op, [table[n] for n in s.operands], dict(s.applied.attrs),
+                    regions=s.applied.regions)
+        node.results = tuple(Value(r.tensors[n]._type, node, i) for i, n in enumerate(s.results))
+        table.update(zip(s.results, node.results, strict=True))
+        graph.nodes.append(node)
+    graph.outputs = [table[n] for n in ends]
+    return graph
+
+
+# --- gradients of one stretch --------------------------------------------------------------------
+
+_plans: Recent[Any, tuple[Executable, tuple[int, ...]]] = Recent(_KEPT)
+
+
+def gradients(
+    region: Graph, operands: Sequence[Tensor], dys: Sequence[Tensor | None],
+    so_far: Sequence[Tensor | None], wanted: Sequence[bool],
+) -> list[Tensor | None]:
+    """The stretch computed again and differentiated, in one program; see `Sums`."""
+    slots = tuple(i for i, w in enumerate(wanted) if w)
+    results = tuple(i for i, dy in enumerate(dys) if dy is not None)
+    before = tuple(i for i in slots if so_far[i] is not None)
+    key = region, slots, results, before
+    plan = _plans.get(key)
+    if plan is None:
+        graph, reached, _ = autodiff.recomputed(region, slots, results, before, (),
+                                             range(len(operands)))
+        plan = _plans[key] = Executable(driver.compile_program(graph)), tuple(reached)
+    executable, reached_by = plan
+    new: list[Tensor | None] = [None] * len(operands)
+    if not reached_by:
+        return new
+    given = [*operands, *(dys[i] for i in results), *(so_far[i] for i in before)]
+    out: Any = executable.entry(*arrays_of(t for t in given if t is not None))
+    many = out if len(reached_by) > 1 else (out,)
+    for i, array in zip(reached_by, many, strict=True):
+        new[i] = Tensor._from_array(array)
+    return new

@@ -1,0 +1,194 @@
+"""Products and convolutions by Parameters that stay as they are: their weights are packed once.
+
+The kernel of a product packs its weights in every call, which costs as much as the arithmetic of
+a dozen rows. A Parameter that the same op has read several times and that nobody has written in
+between becomes a bound parameter of a program of its own: what follows from it alone is computed
+once, as in graph mode (`Executable.bind`), and it gives its array up to what is packed
+(`storage/prepacked.py`). Whoever asks for its elements gets them; a write, a recording (a step of
+training will write it) or other readers put an end to it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from cellc_compiler.ir.graph import Builder, Graph
+from cellc_runtime.executable import Executable
+from cellc_runtime.lazy import lazy_module
+from cellc_runtime.program import Program
+from cellc_runtime.records import dataclass
+from cellc_runtime.site import STATE
+
+from ..core.lru import Recent
+from ..storage import Storage, storage_of, writes
+from ..tensors.parameter import Parameter
+from ..tensors.tensor import Tensor, arrays_of
+from .recorder import active_recordings, attrs_key
+
+if TYPE_CHECKING:
+    from cellc_compiler import driver
+
+    from ..storage import prepacked
+else:
+    prepacked = lazy_module("cellc.storage.prepacked")
+    driver = lazy_module("cellc_compiler.driver")
+
+OPS = {"matmul": 1, "dense": 1, "conv2d": 1}
+"""The ops whose kernels pack an operand, and which."""
+_LEAST = {"matmul": 1 << 20, "dense": 1 << 20, "conv2d": 1 << 18}
+"""Bytes of a weight from which on it is worth it: the way here takes ten microseconds, unless a
+native site knows the call."""
+_QUICK_CYCLES = 1e6
+"""A program of less work gets a place in the native site, which has few."""
+_ROWS = range(2, 513)
+"""Rows of a product that are few enough for packing to count; a single one reads weights as they
+are."""
+_PATIENCE = 2
+"""Uses before one that packs for those that follow."""
+_PROGRAMS = 256
+_NEW: Any = object()
+_KINDS = 8
+"""Kinds of calls (shapes of the other operand) that a Parameter is bound for at a time."""
+
+
+@dataclass(slots=True)
+class _Bound:
+    """A kind of call by a Parameter.
+
+    Attributes:
+        version: of the Parameter, since when `uses` are counted.
+        unpacked: times it had been unpacked when the executable was bound, in this version of the
+            weights.
+    """
+
+    version: int
+    uses: int = 0
+    executable: Executable | None = None
+    unpacked: int = 0
+    weights_version: int = -1
+
+
+def suits(op: str, operands: Sequence[Tensor]) -> bool:
+    """Whether packing what an op reads would be worth it if that were a Parameter."""
+    w = operands[OPS[op]]._type
+    if w.nbytes < _LEAST[op]:
+        return False
+    return op == "conv2d" or (w.rank == 2 and math.prod(operands[0].shape[:-1]) in _ROWS)
+
+
+def concerns(op: str, operands: Sequence[Tensor]) -> bool:
+    """Whether an op reads a Parameter that may be worth packing."""
+    return type(operands[OPS[op]]) is Parameter and suits(op, operands)
+
+
+def read_as_given(operands: Sequence[Tensor]) -> None:
+    """An op reads these as they are: Parameters would be needed beside what is packed of them."""
+    for t in operands:
+        if type(t) is not Tensor and isinstance(t, Parameter) and t._type.nbytes >= 1 << 18:
+            storage = storage_of(t)
+            storage.read_plain = storage.version
+
+
+Learn = Callable[[str, Sequence[Tensor], Mapping[str, Any], Executable, int, int], None]
+
+
+class Prepacking:
+    """Runs such ops by programs that are bound to Parameters.
+
+    Args:
+        learn: lets native sites answer calls like one, of a Parameter, in one version of the
+            weights.
+    """
+
+    def __init__(self, learn: Learn) -> None:
+        self._learn = learn
+        self._programs: Recent[Any, Program | None] = Recent(_PROGRAMS)
+
+    def again(self, op: str, operands: Sequence[Tensor], attrs: Mapping[str, Any]) -> Any:
+        """The array of the result of a call like one before, or None."""
+        storage = operands[OPS[op]]._storage
+        if storage is None or not storage.prepacked or active_recordings():
+            return None
+        x = operands[0]._data
+        held = storage.prepacked.get((op, x.shape, x.dtype, len(operands), attrs_key(attrs)))
+        if held is None or held.executable is None \
+                or held.weights_version != writes.weights_version:
+            return None
+        return held.executable.entry(x, *arrays_of(operands[2:]))
+
+    def run(self, op: str, operands: Sequence[Tensor], attrs: Mapping[str, Any]) -> Any:
+        """The array of the result, or None to run the op the usual way."""
+        p = operands[OPS[op]]
+        storage = storage_of(p)
+        if active_recordings() or storage.read_plain == storage.version:
+            storage.prepacked = None
+            return None
+        x = operands[0]._data
+        key = op, x.shape, x.dtype, len(operands), attrs_key(attrs)
+        held = self._ready(p, storage, key, operands, attrs)
+        if held is None:
+            return None
+        assert held.executable is not None
+        out = held.executable.entry(x, *arrays_of(operands[2:]))
+        if held.executable.program.cost < _QUICK_CYCLES:
+            writes.answered = True  # first: who begins to record now sees it, or is seen here
+            if STATE.idle():
+                self._learn(op, operands, attrs, held.executable, OPS[op], held.weights_version)
+        return out
+
+    def _ready(
+        self, p: Tensor, storage: Storage, key: Any, operands: Sequence[Tensor],
+        attrs: Mapping[str, Any],
+    ) -> _Bound | None:
+        """What serves a call, bound to what the Parameter holds now, if it is time for that."""
+        weights_version, version, times = writes.weights_version, storage.version, storage.unpacked
+        if storage.lent or p.init is not None or times >= prepacked.OFTEN:
+            storage.prepacked = None
+            return None
+        table = storage.prepacked
+        if table is None:
+            table = storage.prepacked = {}
+        held = table.get(key)
+        if held is None or held.version != version:
+            if held is not None:
+                table.clear()
+            held = table[key] = _Bound(version)
+            while len(table) > _KINDS:
+                del table[next(iter(table))]
+        held.uses += 1
+        executable = held.executable
+        if executable is None:
+            if held.uses <= _PATIENCE and not isinstance(storage.state, prepacked.Prepacked):
+                return None
+            program = self._program((*key, p._type), operands, attrs)
+            if program is None:
+                return None
+            executable = Executable(program)
+        elif held.unpacked == times:
+            held.weights_version = weights_version
+            return held
+        executable.bind([prepacked.Weight(p)])
+        # In this order: other threads may look.
+        held.executable, held.unpacked = executable, times
+        held.weights_version = weights_version
+        return held
+
+    def _program(
+        self, key: Any, operands: Sequence[Tensor], attrs: Mapping[str, Any]
+    ) -> Program | None:
+        """The op with a Parameter for its weight; None where nothing follows from that alone, or
+        what does would be needed beside it."""
+        program = self._programs.get(key, _NEW)
+        if program is _NEW:
+            op, place = key[0], OPS[key[0]]
+            graph = Graph(op)
+            inputs = [graph.add_input(t._type, f"x{i}", "param" if i == place else "input")
+                      for i, t in enumerate(operands)]
+            graph.outputs = [Builder(graph).emit(op, *inputs, **attrs)]
+            program = driver.compile_program(graph)
+            if not program.unread or program.precomputed_bytes >= 2 * operands[place]._type.nbytes:
+                program = None
+            self._programs[key] = program
+        return program

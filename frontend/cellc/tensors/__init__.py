@@ -1,0 +1,1 @@
+"""Tensors: element types, Tensor and Parameter, promotion, indexing, initial values, seeds."""

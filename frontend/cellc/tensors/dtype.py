@@ -1,0 +1,163 @@
+"""Element types under MindSpore's names, and conversions from and to Python and numpy types."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+import numpy as np
+
+from cellc_runtime.dtypes import (
+    ALL,
+    BY_NAME,
+    DType,
+    bfloat16,
+    bool_,
+    complex64,
+    complex128,
+    float16,
+    float32,
+    float64,
+    from_numpy,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+from cellc_runtime.lazy import public_names
+
+Type = DType
+"""The class of element types (MindSpore calls it `Type`)."""
+
+
+class Category(Type):
+    """A kind of types (`number`, `int_`, `tensor_type`, ...): it names a family, not a layout."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"mindspore.{_REPRS.get(self.name, self.name)}"
+
+
+_REPRS = {"int_": "int", "float_": "float", "string": "string_", "tensor_type": "tensor"}
+
+
+def _category(name: str, printed: str, kind: str) -> Category:
+    return Category(name, printed, kind, 0, np.dtype(np.void))
+
+
+byte, short, intc, long, intp = int8, int16, int32, int64, int64
+ubyte, ushort, uintc, uintp = uint8, uint16, uint32, uint64
+half, single, double = float16, float32, float64
+cfloat, cdouble = complex64, complex128
+bool, int, float = bool_, int32, float32  # here, the builtins go by their full names
+
+number = _category("number", "Number", "category")
+int_ = _category("int_", "Int", "category")
+uint = _category("uint", "UInt", "category")
+float_ = _category("float_", "Float", "category")
+string = _category("string", "String", "category")
+list_ = _category("list_", "List", "category")
+tuple_ = _category("tuple_", "Tuple", "category")
+tensor_type = _category("tensor_type", "Tensor", "category")
+type_none = _category("type_none", "None", "category")
+
+number_type: tuple[DType, ...] = tuple(d for d in ALL if d is not bool_)
+int_type: tuple[DType, ...] = (int8, int16, int32, int64)
+uint_type: tuple[DType, ...] = (uint8, uint16, uint32, uint64)
+float_type: tuple[DType, ...] = (float16, bfloat16, float32, float64)
+all_types: tuple[DType, ...] = ALL
+
+_PYTHON: dict[type, DType] = {
+    builtins.bool: bool_, builtins.int: int64, builtins.float: float64, complex: complex128,
+    str: string, list: list_,
+    tuple: tuple_, type(None): type_none,
+}
+
+
+def dtype_to_nptype(type_: DType) -> type[np.generic]:
+    """The numpy scalar type of an element type.
+
+    Raises:
+        KeyError: `type_` has no numpy type.
+    """
+    if type_ not in ALL:
+        raise KeyError(type_)
+    return type_.numpy.type
+
+
+def dtype_to_pytype(type_: DType) -> type:
+    """The Python type of an element of `type_`.
+
+    Raises:
+        KeyError: `type_` has no Python type.
+    """
+    if not isinstance(type_, DType):
+        raise KeyError(type_)
+    for python, dtype in _PYTHON.items():
+        if dtype is type_:
+            return python
+    whole = builtins.int
+    kinds = {"bool": builtins.bool, "int": whole, "uint": whole, "float": builtins.float,
+             "complex": complex}
+    return kinds[type_.kind]
+
+
+def pytype_to_dtype(obj: Any) -> DType:
+    """The element type of a Python type, numpy type or element type.
+
+    Raises:
+        TypeError: `obj` is no type.
+        NotImplementedError: there is none.
+    """
+    if isinstance(obj, DType):
+        return obj
+    if not isinstance(obj, (type, np.dtype)):
+        raise TypeError("For 'pytype_to_dtype', 'obj' must be a Python type such as int or a numpy "
+                        f"type, but got {obj!r}.")
+    known = _PYTHON.get(obj) if isinstance(obj, type) else None
+    if known is not None:
+        return known
+    try:
+        return from_numpy(obj)
+    except TypeError:
+        raise NotImplementedError(f"Unsupported convert python type {obj} to an element type") \
+            from None
+
+
+def convert(dtype: Any, what: str = "astype") -> DType:
+    """An element type from an element type, its name, or a Python or numpy type.
+
+    Raises:
+        TypeError: it names no element type of a tensor.
+    """
+    if isinstance(dtype, DType):
+        found: DType | None = dtype if dtype in ALL else None
+    elif isinstance(dtype, str):
+        found = BY_NAME.get(dtype.lower()) or {"int": int64, "float": float32}.get(dtype.lower())
+    elif dtype is builtins.float:
+        found = float32
+    else:
+        found = _PYTHON.get(dtype) if isinstance(dtype, type) else None
+        if found is None and isinstance(dtype, (type, np.dtype)):
+            found = from_numpy(dtype)
+    if found is None:
+        raise TypeError(
+            f"For '{what}', the dtype must be one of [{', '.join(d.name for d in ALL)}], "
+            f"but got {dtype!r}"
+        )
+    return found
+
+
+__all__ = [
+    "Type", "bfloat16", "bool", "bool_", "byte", "cdouble", "cfloat", "complex128", "complex64",
+    "double", "dtype_to_nptype", "dtype_to_pytype", "float", "float16", "float32", "float64",
+    "float_", "half", "int", "int16", "int32", "int64", "int8", "int_", "intc", "intp", "list_",
+    "long", "number", "pytype_to_dtype", "short", "single", "string", "tensor_type", "tuple_",
+    "type_none", "ubyte", "uint", "uint16", "uint32", "uint64", "uint8", "uintc", "uintp", "ushort",
+]
+__dir__ = public_names(__name__)

@@ -1,0 +1,571 @@
+"""Reading and writing parts of tensors, with numpy's rules.
+
+A key is brought to a plan (`index_plan`): a basic part (one slice per axis) and, on the sliced
+tensor, the axes that are addressed by integer tensors. Masks become positions where their
+elements are known; where they are not (in a graph), writing through a mask selects.
+
+A part that was read remembers what it was taken from: a write into it (`x[0][1] = v`, or
+`y = x[0]; y[1] = v`) is a write into the same place of that tensor, too. It keeps its own value
+when that tensor is written later.
+"""
+
+from __future__ import annotations
+
+import math
+import weakref
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from cellc_compiler.ir.dims import is_symbolic, surely_equal
+from cellc_compiler.ir.types import broadcast_all
+from cellc_runtime.dtypes import bool_, int64
+from cellc_runtime.site import STATE
+
+from ..core.dispatch import active_tracer, apply, assign, assign_part
+from ..core.native import native_body
+from . import index_runtime
+from .found_positions import true_positions, unraveled
+from .index_plan import (
+    Flag,
+    Ints,
+    Plan,
+    Span,
+    checked,
+    entries,
+    is_index,
+    known_elements,
+    make_plan,
+    may_be_open,
+)
+from .parameter import Parameter
+from .promotion import cast_to, constant, is_scalar
+from .tensor import Tensor
+
+__all__ = ["ancestors", "become", "getitem", "is_open", "known_elements", "setitem", "taken",
+           "update", "write", "write_update"]
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+def _reshape(x: Tensor, shape: Ints) -> Tensor:
+    if x.ndim == len(shape) and x.shape == shape:
+        return x
+    out: Tensor = apply("reshape", x, shape=shape)
+    return out
+
+
+def _transpose(x: Tensor, perm: list[int]) -> Tensor:
+    if perm == list(range(len(perm))):
+        return x
+    out: Tensor = apply("transpose", x, perm=tuple(perm))
+    return out
+
+
+def _whole(spans: list[Span], shape: Ints) -> bool:
+    return all(surely_equal(a, 0) and surely_equal(n, d) and step == 1
+               for (a, n, step), d in zip(spans, shape, strict=True))
+
+
+def _take_spans(x: Tensor, spans: list[Span]) -> Tensor:
+    """Slices of all axes, with empty ones and whole ones short-cut."""
+    if _whole(spans, x.shape):
+        return x
+    out: Tensor = apply("slice", x, **_slice_attrs(spans))
+    return out
+
+
+def _slice_attrs(spans: list[Span]) -> dict[str, Ints]:
+    start = tuple(a for a, _, _ in spans)
+    # For negative steps the stop may be -1 (past the first element), as slice.indices gives it.
+    stop = tuple(a + n * s if s < 0 else a + (n - 1) * s + 1 if is_symbolic(n) or n else a
+                 for a, n, s in spans)
+    stop = tuple(z if is_symbolic(z) else max(z, -1) for z in stop)
+    return {"start": start, "stop": stop, "step": tuple(s for _, _, s in spans)}
+
+
+def _hashable(key: Any) -> Any:
+    """A key of ints, slices, None and Ellipsis in a form that can be hashed; else NotImplemented.
+
+    (True and 1 are equal to a dict, so types are looked at first.)
+    """
+    kind = type(key)
+    if kind is int or key is None or key is Ellipsis:
+        return key
+    if kind is slice:
+        for bound in (key.start, key.stop, key.step):
+            if bound is not None and type(bound) is not int:
+                return NotImplemented
+        return slice, key.start, key.stop, key.step
+    if kind is tuple:
+        # (A tuple within a tuple holds positions.)
+        parts = tuple([NotImplemented if type(k) is tuple else _hashable(k) for k in key])
+        return NotImplemented if NotImplemented in parts else (tuple, parts)
+    return NotImplemented
+
+
+def _from_hashable(key: Any) -> Any:
+    if type(key) is not tuple:
+        return key
+    return slice(*key[1:]) if key[0] is slice else tuple(_from_hashable(k) for k in key[1])
+
+
+@lru_cache(maxsize=4096)
+def _basic_plan(shape: Ints, key: Any) -> tuple[Plan, str, dict[str, Ints]]:
+    """The plan of a key of ints, slices, None and Ellipsis, and the op that reads it ("": it is
+    the whole tensor)."""
+    plan = make_plan(shape, entries(_from_hashable(key)))
+    viewed = plan.viewed_shape()
+    if _whole(plan.spans, shape):
+        return plan, "" if viewed == shape else "reshape", {"shape": viewed}
+    cut = _slice_attrs(plan.spans)
+    if viewed == plan.basic_shape():
+        return plan, "slice", cut
+    return plan, "part", {**cut, "shape": viewed}
+
+
+def _known_plan(x: Tensor, key: Any) -> tuple[Plan, str, dict[str, Ints]] | None:
+    """`_basic_plan`, where tensors run eagerly (a graph may have sizes that are not known)."""
+    if active_tracer() is not None:
+        return None
+    short = key if type(key) is int else _hashable(key)
+    return None if short is NotImplemented else _basic_plan(x._data.shape, short)
+
+
+def _starts(plan: Plan, rank: int) -> Tensor:
+    zero = constant(0, int64)
+    starts = [plan.windows[i].start if i in plan.windows else zero for i in range(rank)]
+    out: Tensor = apply("stack", *starts, axis=0)
+    return out
+
+
+def _in_windows(plan: Plan, shape: Ints) -> list[Span]:
+    """What the windows' slices take from the windows."""
+    return [(0, d, 1) if i not in plan.windows else _stepped(plan, i) for i, d in enumerate(shape)]
+
+
+def _stepped(plan: Plan, axis: int) -> Span:
+    w = plan.windows[axis]
+    return 0 if w.step > 0 else w.width - 1, w.count, w.step
+
+
+def _take_windows(x: Tensor, plan: Plan) -> Tensor:
+    """The windows alone, before their steps."""
+    if not plan.windows:
+        return x
+    sizes = tuple(plan.windows[i].width if i in plan.windows else d for i, d in enumerate(x.shape))
+    out: Tensor = apply("dynamic_slice", x, _starts(plan, x.ndim), sizes=sizes)
+    return out
+
+
+def _basic(x: Tensor, plan: Plan) -> Tensor:
+    """The view: slices taken, axes dropped and added."""
+    part = _take_spans(x, plan.spans)
+    if plan.windows:
+        part = _take_windows(part, plan)
+        part = _take_spans(part, _in_windows(plan, part.shape))
+    return _reshape(part, plan.viewed_shape())
+
+
+def _index_shape(plan: Plan) -> Ints:
+    try:
+        return broadcast_all(*(t.shape for t in plan.advanced.values()))
+    except ValueError:
+        shapes = ", ".join(str(t.shape) for t in plan.advanced.values())
+        raise IndexError(f"indices of shapes {shapes} cannot be broadcast together") from None
+
+
+def _stacked(plan: Plan, shape: Ints, front: Ints) -> Tensor:
+    """The points (front..., k) the advanced axes address, all non-negative."""
+    columns = []
+    for axis, index in plan.advanced.items():
+        index = cast_to(index, int64)
+        if known_elements(index) is None:
+            wrapped = apply("add", index, constant(shape[axis], int64))
+            index = apply("where", apply("lt", index, constant(0, int64)), wrapped, index)
+        columns.append(index if index.shape == front else
+                       apply("broadcast_to", index, shape=front))
+    out: Tensor = apply("stack", *columns, axis=len(front))
+    return out
+
+
+def _order(plan: Plan, rank: int) -> list[int]:
+    """The advanced axes first, then the others."""
+    axes = list(plan.advanced)
+    return axes + [i for i in range(rank) if i not in plan.advanced]
+
+
+def _gather(x: Tensor, plan: Plan) -> Tensor:
+    front = _index_shape(plan)
+    if len(plan.advanced) == 1:
+        ((axis, index),) = plan.advanced.items()
+        out: Tensor = apply("gather", x, index, axis=axis)
+        return out
+    found: Tensor = apply(
+        "gather_nd", _transpose(x, _order(plan, x.ndim)), _stacked(plan, x.shape, front))
+    if plan.apart:
+        return found
+    return _transpose(found, _back_in_place(plan, len(front), found.ndim))
+
+
+def _back_in_place(plan: Plan, front: int, rank: int) -> list[int]:
+    """The permutation that moves the leading `front` axes to where the advanced axes stood."""
+    before = min(plan.advanced)
+    return [*range(front, front + before), *range(front), *range(front + before, rank)]
+
+
+def _settle_masks(plan: Plan, write: bool) -> bool:
+    """Turn masks beside other positions into positions; whether none is left.
+
+    A mask meets positions in their last axis, so its number of true elements is that axis's
+    length (or one). If that is 1, it may be any: a write then addresses all elements of the mask,
+    the false ones outside of the tensor.
+    """
+    if plan.masks and (len(plan.masks) > 1 or plan.advanced):
+        front = _index_shape(plan) if plan.advanced else (1,)
+        n = front[-1] if front else 1
+        lone = len(plan.masks) == 1 and n == 1 and write
+        if n != 1 or lone:
+            for axis, mask in plan.masks:
+                found = (index_runtime.all_positions(mask) if lone
+                         else index_runtime.first_positions(mask, n))
+                plan.advanced |= {axis + i: p for i, p in enumerate(found)}
+            plan.masks = []
+            plan.advanced = dict(sorted(plan.advanced.items()))
+    return not plan.masks
+
+
+def _find_masks(plan: Plan) -> None:
+    """Turn masks into the positions of their true elements, as many as the run finds."""
+    for axis, mask in plan.masks:
+        flat, _ = true_positions(mask, "a bool index")
+        plan.advanced |= {axis + i: p for i, p in enumerate(unraveled(flat, mask.shape))}
+    plan.masks = []
+    plan.advanced = dict(sorted(plan.advanced.items()))
+
+
+@native_body()
+def taken(x: Tensor, key: Any) -> Tensor:
+    """The elements `x[key]`, on their own.
+
+    Raises:
+        TypeError: `key` is no index, or `x` has no axes.
+        IndexError: a position out of range, or the key False.
+    """
+    if x.ndim == 0 and is_index(key):
+        raise TypeError("a tensor of no axes cannot be indexed by an int")
+    known = _known_plan(x, key)
+    if known is not None:
+        _, op, attrs = known
+        part: Tensor = apply(op, x, **attrs) if op else x
+        return part
+    if type(key) is Tensor and key.dtype.is_integer and x.ndim:
+        rows: Tensor = apply("gather", x, checked(key, x.shape[0], 0), axis=0)
+        return rows
+    found = entries(key)
+    if any(isinstance(k, Flag) and k.python and not k.on for k in found):
+        raise IndexError("a tensor can be indexed by the bool True (a new axis), not by False")
+    plan = make_plan(x.shape, found)
+    if not _settle_masks(plan, False):
+        _find_masks(plan)
+    part = _basic(x, plan)
+    for axis, mask in index_runtime.slices(plan, part.shape):
+        part = _take_found(part, axis, mask, plan.loose[axis].step < 0)
+    return _gather(part, plan) if plan.advanced else part
+
+
+def _take_found(x: Tensor, axis: int, mask: Tensor, downwards: bool) -> Tensor:
+    """The elements of an axis that a mask selects, as many as the run finds."""
+    at, _ = true_positions(apply("flip", mask, axes=(0,)) if downwards else mask, "a slice")
+    if downwards:
+        at = apply("sub", constant(x.shape[axis] - 1, int64), at)
+    out: Tensor = apply("gather", x, at, axis=axis)
+    return out
+
+
+def getitem(x: Tensor, key: Any) -> Tensor:
+    """`x[key]`; it remembers that it is a part of x.
+
+    Raises:
+        IndexError: the key does not fit.
+        TypeError: the shape of the result is not known while a graph is compiled.
+    """
+    part = taken(x, key)
+    if part is x:
+        return x
+    above = x.__dict__.get("_above")
+    link = weakref.ref(x), (key,)
+    part.__dict__["_above"] = (link,) if above is None else (
+        link, *((whole, (*keys, key)) for whole, keys in above))
+    return part
+
+
+# --- writing --------------------------------------------------------------------------------------
+
+
+def _value(value: Any, x: Tensor) -> Tensor:
+    """What is written, in the element type of the tensor.
+
+    Raises:
+        TypeError: it is no Tensor, number or list.
+    """
+    if isinstance(value, Tensor):
+        return cast_to(value, x.dtype)
+    if is_scalar(value):
+        return constant(value, x.dtype)
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return cast_to(_listed(value), x.dtype)
+    raise TypeError(
+        f"only a Tensor, a number, a list or an array can be written into a tensor, got "
+        f"{type(value).__name__}"
+    )
+
+
+def _listed(value: Any) -> Tensor:
+    """The tensor of a list, which may hold tensors of the graph."""
+    if isinstance(value, (list, tuple)) and any(
+            isinstance(v, Tensor) and known_elements(v) is None for v in value):
+        likes = [v for v in value if isinstance(v, Tensor)]
+        parts = [v if isinstance(v, Tensor) else constant(v, likes[0].dtype) for v in value]
+        out: Tensor = apply("stack", *(cast_to(p, likes[0].dtype) for p in parts), axis=0)
+        return out
+    return Tensor(value)
+
+
+def _fitted(value: Tensor, shape: Ints) -> Tensor:
+    """`value` broadcast to the written part (leading axes of length 1 beyond it are dropped).
+
+    Raises:
+        ValueError: it does not fit.
+    """
+    if value.shape == shape:
+        return value
+    dims = value.shape
+    while len(dims) > len(shape) and dims[0] == 1:
+        dims = dims[1:]
+    try:
+        fits = broadcast_all(dims, shape) == shape
+    except ValueError:
+        fits = False
+    if not fits:
+        raise ValueError(f"a value of shape {value.shape} cannot be written to a part of {shape}")
+    out: Tensor = apply("broadcast_to", _reshape(value, dims), shape=shape)
+    return out
+
+
+def setitem(x: Tensor, key: Any, value: Any) -> Tensor:
+    """A tensor like `x` with `x[key]` replaced by `value` (broadcast, in the type of `x`).
+
+    Raises:
+        IndexError: the key does not fit.
+        ValueError: the value does not fit the part.
+        TypeError: the value is no tensor, number or list.
+    """
+    if x.ndim == 0 and is_index(key):
+        raise TypeError("a tensor of no axes cannot be indexed by an int")
+    new = _value(value, x)
+    known = _known_plan(x, key)
+    if known is not None:
+        return _write_view(x, known[0], _fitted(new, known[0].viewed_shape()))
+    mask = _lone_mask(key, x)
+    if mask is not None and math.prod(new.shape) == 1:
+        cell = _reshape(new, ())
+        out: Tensor = apply("where", mask, cell, x)
+        return out
+    plan = make_plan(x.shape, entries(key))
+    if not plan.advanced and not plan.open:
+        return _write_view(x, plan, _fitted(new, plan.viewed_shape()))
+    settled = _settle_masks(plan, True)
+    part = _basic(x, plan)
+    if not settled or plan.loose:
+        if plan.advanced:
+            raise TypeError(
+                "a run-time slice or mask of unknown length and integer tensors cannot index a "
+                "tensor together; write in two steps"
+            )
+        full, chosen = index_runtime.spread(new, plan, part.shape)
+        part = apply("where", chosen, full, part)
+    else:
+        part = _scatter(part, plan, new)
+    return _write_view(x, plan, part)
+
+
+def _lone_mask(key: Any, x: Tensor) -> Tensor | None:
+    """The mask, shaped to broadcast with `x`, if the key is one mask over leading axes."""
+    if isinstance(key, (np.ndarray, list)) and len(key):
+        key = entries(key)[0] if len(entries(key)) == 1 else None
+    if not isinstance(key, Tensor) or key.dtype is not bool_ or \
+            key.shape != x.shape[: key.ndim]:
+        return None
+    return _reshape(key, key.shape + (1,) * (x.ndim - key.ndim))
+
+
+def _write_view(x: Tensor, plan: Plan, view: Tensor) -> Tensor:
+    """`x` with the plan's view replaced."""
+    new = _reshape(view, plan.basic_shape())
+    if not plan.windows:
+        return _write_spans(x, plan.spans, new)
+    part = _take_spans(x, plan.spans)
+    window = _write_spans(_take_windows(part, plan), _in_windows(plan, part.shape), new)
+    part = apply("dynamic_update_slice", part, window, _starts(plan, part.ndim))
+    return _write_spans(x, plan.spans, part)
+
+
+def _write_spans(x: Tensor, spans: list[Span], update: Tensor) -> Tensor:
+    if update.shape == x.shape and all(s == 1 for _, _, s in spans):
+        return update
+    if not update.size:
+        return x
+    back = tuple(i for i, (_, _, s) in enumerate(spans) if s < 0)
+    if back:
+        update = apply("flip", update, axes=back)
+        spans = [(a + (n - 1) * s, n, -s) if s < 0 else (a, n, s) for a, n, s in spans]
+    out: Tensor = apply("update_slice", x, update, start=tuple(a for a, _, _ in spans),
+                        step=tuple(s for _, _, s in spans))
+    return out
+
+
+def _scatter(x: Tensor, plan: Plan, new: Tensor) -> Tensor:
+    front = _index_shape(plan)
+    perm = _order(plan, x.ndim)
+    rest = tuple(x.shape[i] for i in perm[len(plan.advanced):])
+    shape = front + rest
+    if plan.apart:
+        update = _fitted(new, shape)
+    else:
+        place = _back_in_place(plan, len(front), len(shape))
+        update = _fitted(new, tuple(shape[i] for i in place))
+        update = _transpose(update, [place.index(i) for i in range(len(place))])
+    written = apply("scatter_nd", _transpose(x, perm), _stacked(plan, x.shape, front), update)
+    return _transpose(written, [perm.index(i) for i in range(len(perm))])
+
+
+# --- augmented assignment -------------------------------------------------------------------------
+
+
+def is_open(x: Tensor, key: Any) -> bool:
+    """Whether how many elements `x[key]` has depends on run-time values."""
+    try:
+        found = entries(key)
+        if not any(map(may_be_open, found)):
+            return False
+        plan = make_plan(x.shape, found)
+        return plan.open and (bool(plan.loose) or not _settle_masks(plan, False))
+    except (IndexError, TypeError, ValueError):
+        return False  # reading it tells what is wrong
+
+
+def update(x: Tensor, key: Any, operate: Callable[[Any, Any], Any], value: Any) -> Tensor:
+    """A tensor like `x` after `x[key] op= value`, for a key that `is_open`.
+
+    The operation is applied to the whole view; where the key chooses, its result is taken.
+
+    Raises:
+        TypeError: a run-time mask of unknown length and integer tensors together.
+    """
+    plan = make_plan(x.shape, entries(key))
+    if plan.advanced or len(plan.masks) > 1:
+        raise TypeError(
+            "a run-time mask of unknown length and integer tensors cannot index a tensor together; "
+            "write in two steps"
+        )
+    part = _basic(x, plan)
+    operand = Tensor(value) if isinstance(value, (list, tuple, np.ndarray)) else value
+    if isinstance(operand, Tensor):
+        operand, chosen = index_runtime.spread(operand, plan, part.shape)
+    else:
+        _, chosen = index_runtime.spread(constant(0, x.dtype), plan, part.shape)
+    # What is not chosen is computed too: on ones, so that no gradient there is NaN.
+    safe = apply("where", chosen, part, constant(1, part.dtype))
+    result = cast_to(operate(safe, operand), x.dtype)
+    return _write_view(x, plan, apply("where", chosen, result, part))
+
+
+# --- changing the object --------------------------------------------------------------------------
+
+
+def become(x: Tensor, new: Tensor) -> Tensor:
+    """Make the object `x` hold the value of `new` (of its shape and type); `x`.
+
+    Raises:
+        TypeError: `x` is a constant of the graph being compiled, which cannot change.
+    """
+    if new is x:
+        return x
+    tracer = active_tracer()
+    if tracer is None or isinstance(x, Parameter):
+        assign(x, new)  # type: ignore[arg-type]  # a Parameter, or any when eager
+    elif hasattr(type(x), "_value"):
+        x.__setattr__("_value", tracer.lift(new))
+    else:
+        raise TypeError(
+            "a tensor made outside of the graph cannot be changed inside of it; write to a copy "
+            "made in the graph, or use ops.tensor_scatter_update"
+        )
+    return x
+
+
+def ancestors(x: Tensor) -> list[tuple[Tensor, tuple[Any, ...]]]:
+    """The tensors that `x` was taken from, nearest first, with the keys that led to it."""
+    alive = ((whole(), keys) for whole, keys in x.__dict__.get("_above", ()))
+    return [(whole, keys) for whole, keys in alive if whole is not None]
+
+
+def write(x: Tensor, key: Any, value: Any) -> None:
+    """`x[key] = value`: the object `x` holds the updated value afterwards.
+
+    So do the tensors it was taken from.
+    """
+    if not _overwritten(x, key, value):
+        _write(x, lambda t: setitem(t, key, value))
+
+
+def _overwritten(x: Tensor, key: Any, value: Any) -> bool:
+    """Write the part alone, where no thread traces, records or changes how ops run."""
+    held = x._host
+    if not STATE.idle() or type(x) not in (Tensor, Parameter) or held is None or not held.ndim \
+            or x.__dict__.get("_above"):
+        return False
+    short = _hashable(key)
+    if short is NotImplemented:
+        return False
+    new = _value(value, x)
+    where, viewed, basic = _basic_place(held.shape, short)
+    array = new._data
+    if array.ndim:
+        array = _fitted(new, viewed)._data.reshape(basic)
+    assign_part(x, where, array)
+    return True
+
+
+@lru_cache(maxsize=4096)
+def _basic_place(shape: Ints, key: Any) -> tuple[tuple[slice, ...], Ints, Ints]:
+    """What a key of ints, slices, None and Ellipsis writes: a slice for each axis, the shape that
+    is written, and the same with an axis for each of the tensor's."""
+    plan = _basic_plan(shape, key)[0]
+    where = tuple([slice(a, a + n * s if a + n * s >= 0 else None, s) if n else slice(0, 0)
+                   for a, n, s in plan.spans])
+    return where, plan.viewed_shape(), plan.basic_shape()
+
+
+def write_update(x: Tensor, key: Any, operate: Callable[[Any, Any], Any], value: Any) -> None:
+    """`x[key] op= value` for a key that `is_open`; otherwise as `write`."""
+    _write(x, lambda t: update(t, key, operate, value))
+
+
+def _write(x: Tensor, change: Callable[[Tensor], Tensor]) -> None:
+    new = change(x)
+    above = [(whole, _within(whole, keys, change)) for whole, keys in ancestors(x)]
+    become(x, new)
+    for whole, changed in above:
+        become(whole, changed)
+
+
+def _within(whole: Tensor, keys: tuple[Any, ...], change: Callable[[Tensor], Tensor]) -> Tensor:
+    """`whole` with its part `whole[keys...]` changed, as a new tensor."""
+    if not keys:
+        return change(whole)
+    part = taken(whole, keys[0])
+    return setitem(whole, keys[0], _within(part, keys[1:], change))

@@ -1,0 +1,605 @@
+"""Initializers: how the elements of a new parameter are drawn.
+
+An initializer fills a numpy array in place. Its draws come from a numpy generator keyed by the
+state of the global generator, so `set_seed` makes them reproducible, and each array gets a key of
+its own. Source: `mindspore.common.initializer`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from cellc_runtime.dtypes import DType, float32
+from cellc_runtime.lazy import public_names
+
+from ..core import checks
+from .draws import fill_normal, fill_uniform
+from .seed import default_generator
+from .tensor import Tensor
+
+Array = np.ndarray[Any, Any]
+Draw = Callable[[np.random.Generator, Array], None]
+"""Fills an array with draws of a generator."""
+_MODES = ("fan_in", "fan_out")
+
+
+def _generator() -> np.random.Generator:
+    """A numpy generator for one array: keyed by (seed, offset); the offset advances by one."""
+    state = default_generator().state._data
+    key = int(state[0]) | int(state[1]) << 64
+    state[1] += np.uint64(1)
+    return np.random.Generator(np.random.Philox(key=key))
+
+
+class Initializer:
+    """Base of initializers: a subclass gives `_initialize(arr)`, which fills an array.
+
+    Args:
+        kwargs: kept for `clone`.
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        self._kwargs = kwargs
+        self._seed: int | None = None
+
+    @property
+    def seed(self) -> int | None:
+        """A seed for this initializer alone, or None for the global one."""
+        return self._seed
+
+    @seed.setter
+    def seed(self, value: int | None) -> None:
+        self._seed = value
+
+    def _initialize(self, arr: Array) -> None:
+        raise NotImplementedError(f"the initializer {type(self).__name__} gives no '_initialize'")
+
+    def __call__(self, arr: Array) -> None:
+        self._initialize(arr)
+
+    def _random(self) -> np.random.Generator:
+        if self._seed is not None:
+            return np.random.Generator(np.random.Philox(key=self._seed))
+        return _generator()
+
+    def later(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Callable[[Array], None] | None:
+        """What gives an array of zeros the values it would get now, whenever it is called.
+
+        Args:
+            shape, dtype: of the array.
+
+        Returns:
+            None where that is not known: a subclass may do anything.
+        """
+        return None
+
+
+class _Drawn(Initializer):
+    """One whose elements are draws of one generator: `_draws` says how."""
+
+    def _draws(self, shape: tuple[int, ...]) -> Draw:
+        raise NotImplementedError
+
+    def _initialize(self, arr: Array) -> None:
+        draw = self._draws(arr.shape)
+        draw(self._random(), arr)
+
+    def later(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Callable[[Array], None] | None:
+        """See `Initializer.later`: the generator's key is taken now, so the draws are those of now.
+
+        Raises:
+            ValueError, TypeError: as drawing now would.
+        """
+        cls = type(self)
+        if cls._initialize is not _Drawn._initialize or cls.__call__ is not Initializer.__call__:
+            return None
+        draw = self._draws(shape)
+        # Arguments that cannot be drawn with are noticed here and not at some later reading.
+        draw(np.random.Generator(np.random.Philox(key=0)), np.zeros((1,) * len(shape), dtype))
+        state: Any = self._random().bit_generator.state
+
+        def fill(arr: Array) -> None:
+            again = np.random.Philox(key=0)
+            again.state = state
+            draw(np.random.Generator(again), arr)
+
+        return fill
+
+
+# --- constants -----------------------------------------------------------------------------------
+
+
+class Zero(Initializer):
+    """Every element is 0."""
+
+    def _initialize(self, arr: Array) -> None:
+        arr[...] = 0
+
+    def later(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Callable[[Array], None] | None:
+        """See `Initializer.later`: zeros are there."""
+        cls = type(self)
+        if cls._initialize is not Zero._initialize or cls.__call__ is not Initializer.__call__:
+            return None
+        return lambda arr: None
+
+
+class One(Initializer):
+    """Every element is 1."""
+
+    def _initialize(self, arr: Array) -> None:
+        arr[...] = 1
+
+
+class Constant(Initializer):
+    """All one value.
+
+    Args:
+        value: a number, or a Tensor of one element.
+
+    Raises:
+        ValueError: something else (when it fills).
+    """
+
+    def __init__(self, value: Any) -> None:
+        super().__init__(value=value)
+        self.value = value
+
+    def _initialize(self, arr: Array) -> None:
+        if not isinstance(self.value, (int, float, complex, np.generic, Tensor)) or (
+            isinstance(self.value, Tensor) and self.value.size != 1
+        ):
+            raise ValueError(
+                "For 'Constant', the value must be a number or a Tensor of one element, but got "
+                f"{self.value!r}."
+            )
+        arr[...] = self.value.item() if isinstance(self.value, Tensor) else self.value
+
+
+class Identity(Initializer):
+    """Ones on the main diagonal of a matrix.
+
+    Raises:
+        ValueError: the array is no matrix (when it is filled).
+    """
+
+    def _initialize(self, arr: Array) -> None:
+        if arr.ndim != 2:
+            raise ValueError(
+                "For Identity initializer, the dimension of the initialized tensor should be 2, "
+                f"but got {arr.ndim}."
+            )
+        arr[...] = np.eye(*arr.shape)
+
+
+class Dirac(Initializer):
+    """A convolution weight that passes each input channel on (as far as there are channels).
+
+    Args:
+        groups: groups of output channels, each treated alike.
+
+    Raises:
+        ValueError: an array of other than 3 to 5 axes, or axis 0 not divisible by `groups`.
+    """
+
+    def __init__(self, groups: int = 1) -> None:
+        super().__init__(groups=groups)
+        self.groups = groups
+
+    def _initialize(self, arr: Array) -> None:
+        if arr.ndim not in (3, 4, 5):
+            raise ValueError(
+                "For Dirac initializer, only support to initialize tensor with dimension of 3, 4 "
+                f"or 5, but got {arr.ndim}."
+            )
+        if arr.shape[0] % self.groups:
+            raise ValueError(
+                f"For Dirac initializer, the first dimension {arr.shape[0]} must be divisible by "
+                f"groups {self.groups}."
+            )
+        per_group = arr.shape[0] // self.groups
+        centre = tuple(d // 2 for d in arr.shape[2:])
+        arr[...] = 0
+        for group in range(self.groups):
+            for i in range(min(per_group, arr.shape[1])):
+                arr[(group * per_group + i, i, *centre)] = 1
+
+
+# --- plain distributions -------------------------------------------------------------------------
+
+
+class Normal(_Drawn):
+    """The normal distribution.
+
+    Args:
+        sigma: standard deviation.
+        mean: mean.
+    """
+
+    def __init__(self, sigma: float = 0.01, mean: float = 0.0) -> None:
+        super().__init__(sigma=sigma, mean=mean)
+        self.sigma, self.mean = sigma, mean
+
+    def _draws(self, shape: tuple[int, ...]) -> Draw:
+        _check_normal("Normal", self.sigma, self.mean)
+        return partial(fill_normal, mean=self.mean, sigma=self.sigma)
+
+
+def _check_normal(what: str, sigma: Any, mean: Any) -> None:
+    for name, value in (("sigma", sigma), ("mean", mean)):
+        if not checks.is_number(value):
+            raise TypeError(
+                f"For '{what}', '{name}' must be a number, but got {type(value).__name__}.")
+    if not sigma >= 0:
+        raise ValueError(f"For '{what}', 'sigma' must be non-negative, but got {sigma}.")
+
+
+class Uniform(_Drawn):
+    """The uniform distribution on [-scale, scale).
+
+    Args:
+        scale: half the width.
+    """
+
+    def __init__(self, scale: float = 0.07) -> None:
+        super().__init__(scale=scale)
+        self.scale = scale
+
+    def _draws(self, shape: tuple[int, ...]) -> Draw:
+        return partial(fill_uniform, low=-self.scale, high=self.scale)
+
+
+class TruncatedNormal(_Drawn):
+    """The normal distribution restricted to [a, b].
+
+    Args:
+        sigma, mean: standard deviation and mean before the restriction.
+        a, b: the bounds.
+    """
+
+    def __init__(
+        self, sigma: float = 0.01, mean: float = 0.0, a: float = -2.0, b: float = 2.0
+    ) -> None:
+        super().__init__(sigma=sigma, mean=mean, a=a, b=b)
+        self.sigma, self.mean, self.a, self.b = sigma, mean, a, b
+
+    def _draws(self, shape: tuple[int, ...]) -> Draw:
+        _check_normal("TruncatedNormal", self.sigma, self.mean)
+        return partial(_fill_truncated, mean=self.mean, sigma=self.sigma, low=self.a, high=self.b)
+
+
+def _fill_truncated(
+    random: np.random.Generator, arr: Array, mean: float, sigma: float, low: float, high: float
+) -> None:
+    arr[...] = truncated_normal(random, arr.shape, mean, sigma, low, high)
+
+
+def truncated_normal(
+    random: np.random.Generator, shape: tuple[int, ...], mean: float, sigma: float,
+    low: float, high: float,
+) -> Array:
+    """Draws of a normal distribution restricted to [low, high].
+
+    By rejection while the interval holds a fair part of the distribution; else from the inverse
+    of the distribution function on a grid fine enough for float32.
+
+    Raises:
+        ValueError: the interval is empty, or sigma is 0.
+    """
+    if not low < high:
+        raise ValueError(f"a truncated normal needs bounds a < b, but got {low} and {high}")
+    if not sigma > 0:
+        raise ValueError(f"a truncated normal needs a positive sigma, but got {sigma}")
+    a, b = (low - mean) / sigma, (high - mean) / sigma
+    if _normal_cdf(b) - _normal_cdf(a) < 0.05:
+        grid = np.linspace(max(a, -38.0), min(b, 38.0), 1 << 16)
+        # The density relative to its largest value in the interval never underflows there.
+        weight = np.exp(-0.5 * (grid**2 - np.min(grid**2)))
+        total = np.concatenate(([0.0], np.cumsum((weight[1:] + weight[:-1]) / 2)))
+        u = random.uniform(0.0, total[-1], shape)
+        return np.clip(mean + sigma * np.interp(u, total, grid), low, high)
+    out = random.normal(mean, sigma, shape)
+    while True:
+        outside = (out < low) | (out > high)
+        if not outside.any():
+            return out
+        out[outside] = random.normal(mean, sigma, int(outside.sum()))
+
+
+def _normal_cdf(z: float) -> float:
+    return 0.5 * (1.0 + math.erf(z / math.sqrt(2.0)))
+
+
+class Sparse(Initializer):
+    """Normal draws, of which a part of each column is zero.
+
+    Args:
+        sparsity: the part of each column that is zero.
+        sigma: standard deviation of the others.
+
+    Raises:
+        ValueError: the array is no matrix (when it is filled).
+    """
+
+    def __init__(self, sparsity: float, sigma: float = 0.01) -> None:
+        super().__init__(sparsity=sparsity, sigma=sigma)
+        self.sparsity, self.sigma = sparsity, sigma
+
+    def _initialize(self, arr: Array) -> None:
+        if arr.ndim != 2:
+            raise ValueError(
+                "For Sparse initializer, the dimension of the initialized tensor should be 2, "
+                f"but got {arr.ndim}."
+            )
+        random = self._random()
+        arr[...] = random.normal(0.0, self.sigma, arr.shape)
+        zeros = math.ceil(self.sparsity * arr.shape[0])
+        for column in range(arr.shape[1]):
+            arr[random.permutation(arr.shape[0])[:zeros], column] = 0
+
+
+class Orthogonal(Initializer):
+    """A matrix of orthonormal rows or columns (Saxe et al., 2013); further axes are flattened.
+
+    Args:
+        gain: factor.
+
+    Raises:
+        ValueError: fewer than two axes (when it is filled).
+    """
+
+    def __init__(self, gain: float = 1.0) -> None:
+        super().__init__(gain=gain)
+        self.gain = gain
+
+    def _initialize(self, arr: Array) -> None:
+        if arr.ndim < 2:
+            raise ValueError(
+                "For Orthogonal initializer, the dimension of the initialized tensor should be "
+                f"no less than 2, but got {arr.ndim}."
+            )
+        rows, columns = arr.shape[0], int(np.prod(arr.shape[1:]))
+        flat = self._random().normal(0.0, 1.0, (max(rows, columns), min(rows, columns)))
+        q, r = np.linalg.qr(flat)
+        q = q * np.sign(np.diag(r))  # the factorisation is unique with a positive diagonal
+        arr[...] = self.gain * (q.T if rows < columns else q).reshape(arr.shape)
+
+
+# --- scaled by the number of connections ---------------------------------------------------------
+
+
+def fans(shape: tuple[int, ...]) -> tuple[int, int]:
+    """Inputs and outputs of one element of a weight (out, in, *window).
+
+    Raises:
+        ValueError: fewer than two axes.
+    """
+    if len(shape) < 2:
+        raise ValueError(
+            "'fan_in' and 'fan_out' can not be computed for tensor with fewer than 2 dimensions, "
+            f"but got dimensions {len(shape)}."
+        )
+    window = math.prod(shape[2:])
+    return shape[1] * window, shape[0] * window
+
+
+def _gain(nonlinearity: str, param: Any = None) -> float:
+    """The factor that keeps the variance through an activation (He et al., 2015)."""
+    if nonlinearity == "tanh":
+        return 5.0 / 3
+    if nonlinearity == "relu":
+        return math.sqrt(2.0)
+    if nonlinearity == "leaky_relu":
+        if isinstance(param, bool) or not isinstance(param, (int, float)):
+            raise ValueError(
+                "For 'HeUniform' and 'HeNormal', 'negative_slope' must be a number, but got "
+                f"{param!r}."
+            )
+        return math.sqrt(2.0 / (1 + param**2))
+    if nonlinearity in ("sigmoid", "linear") or nonlinearity.startswith("conv"):
+        return 1.0
+    raise ValueError(f"the gain of the nonlinearity {nonlinearity!r} is not known")
+
+
+class _He(_Drawn):
+    def __init__(
+        self, negative_slope: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu"
+    ) -> None:
+        super().__init__(negative_slope=negative_slope, mode=mode, nonlinearity=nonlinearity)
+        self.negative_slope, self.mode = negative_slope, mode
+        self.nonlinearity = nonlinearity
+
+    def _std(self, shape: tuple[int, ...]) -> float:
+        mode = self.mode.lower()
+        if mode not in _MODES:
+            raise ValueError(f"'mode' {mode} not supported, please use one of {list(_MODES)}.")
+        fan = fans(shape)[_MODES.index(mode)]
+        return _gain(self.nonlinearity, self.negative_slope) / math.sqrt(fan)
+
+
+class HeNormal(_He):
+    """Normal with standard deviation gain / sqrt(fan) (He et al., 2015).
+
+    Args:
+        negative_slope: of the leaky relu that follows.
+        mode: `"fan_in"` or `"fan_out"`.
+        nonlinearity: `"leaky_relu"` or `"relu"`.
+    """
+
+    def _draws(self, shape: tuple[int, ...]) -> Draw:
+        return partial(fill_normal, mean=0.0, sigma=self._std(shape))
+
+
+class HeUniform(_He):
+    """Uniform with the variance of `HeNormal`; the same arguments."""
+
+    def _draws(self, shape: tuple[int, ...]) -> Draw:
+        bound = math.sqrt(3.0) * self._std(shape)
+        return partial(fill_uniform, low=-bound, high=bound)
+
+
+class _Xavier(_Drawn):
+    def __init__(self, gain: float = 1) -> None:
+        super().__init__(gain=gain)
+        self.gain = gain
+
+    def _std(self, shape: tuple[int, ...]) -> float:
+        return float(self.gain) * math.sqrt(2.0 / sum(fans(shape)))
+
+
+class XavierNormal(_Xavier):
+    """Normal with standard deviation gain sqrt(2 / (fan_in + fan_out)) (Glorot, Bengio, 2010).
+
+    Args:
+        gain: factor.
+    """
+
+    def _draws(self, shape: tuple[int, ...]) -> Draw:
+        return partial(fill_normal, mean=0.0, sigma=self._std(shape))
+
+
+class XavierUniform(_Xavier):
+    """Uniform with the variance of `XavierNormal`; the same argument."""
+
+    def _draws(self, shape: tuple[int, ...]) -> Draw:
+        bound = math.sqrt(3.0) * self._std(shape)
+        return partial(fill_uniform, low=-bound, high=bound)
+
+
+class VarianceScaling(_Drawn):
+    """Draws whose variance is scale / n, with n the number of connections.
+
+    Args:
+        scale: factor.
+        mode: n is `"fan_in"`, `"fan_out"` or their average `"fan_avg"`.
+        distribution: `"truncated_normal"` (at two standard deviations), `"untruncated_normal"`
+            or `"uniform"`.
+
+    Raises:
+        ValueError: an argument out of range.
+    """
+
+    def __init__(
+        self, scale: float = 1.0, mode: str = "fan_in", distribution: str = "truncated_normal"
+    ) -> None:
+        super().__init__(scale=scale, mode=mode, distribution=distribution)
+        if scale <= 0.0:
+            raise ValueError("the argument 'scale' must be greater than 0.0.")
+        if mode not in (*_MODES, "fan_avg"):
+            raise ValueError("the argument 'mode' must be one of ['fan_in', 'fan_out', 'fan_avg'].")
+        if distribution not in ("uniform", "truncated_normal", "untruncated_normal"):
+            raise ValueError(
+                "the argument 'distribution' must be one of ['uniform', 'truncated_normal', "
+                "'untruncated_normal']."
+            )
+        self.scale, self.mode, self.distribution = scale, mode, distribution
+
+    def _draws(self, shape: tuple[int, ...]) -> Draw:
+        fan_in, fan_out = fans(shape)
+        n = {"fan_in": fan_in, "fan_out": fan_out, "fan_avg": (fan_in + fan_out) / 2}[self.mode]
+        std = math.sqrt(self.scale / max(1.0, n))
+        if self.distribution == "truncated_normal":
+            # A standard normal cut at two deviations has this standard deviation.
+            wide = std / 0.87962566103423978
+            return partial(_fill_truncated, mean=0.0, sigma=wide, low=-2 * wide, high=2 * wide)
+        bound = math.sqrt(3.0) * std
+        normal = self.distribution == "untruncated_normal"
+
+        def draw(random: np.random.Generator, arr: Array) -> None:
+            arr[...] = random.normal(0.0, std, arr.shape) if normal else \
+                random.uniform(-bound, bound, arr.shape)
+
+        return draw
+
+
+class BilinearFiller(Initializer):
+    """The weight of a transposed convolution that interpolates bilinearly.
+
+    Raises:
+        ValueError: the array is not (n, m, k, k).
+    """
+
+    def _initialize(self, arr: Array) -> None:
+        if arr.ndim != 4 or arr.shape[2] != arr.shape[3]:
+            raise ValueError(f"BilinearFiller fills an array (n, m, k, k), but got {arr.shape}.")
+        k = arr.shape[2]
+        half = math.ceil(k / 2)
+        centre = (2 * half - 1 - half % 2) / (2.0 * half)
+        line = 1 - np.abs(np.arange(k) / half - centre)
+        arr[...] = line[:, None] * line[None, :]
+
+
+ALIASES: dict[str, type[Initializer]] = {
+    "zero": Zero, "zeros": Zero, "one": One, "ones": One, "normal": Normal, "uniform": Uniform,
+    "truncatednormal": TruncatedNormal, "identity": Identity, "dirac": Dirac, "sparse": Sparse,
+    "orthogonal": Orthogonal, "variancescaling": VarianceScaling,
+    "henormal": HeNormal, "he_normal": HeNormal, "heuniform": HeUniform, "he_uniform": HeUniform,
+    "xaviernormal": XavierNormal, "xavier_normal": XavierNormal,
+    "xavieruniform": XavierUniform, "xavier_uniform": XavierUniform,
+}
+
+
+def _named(init: Any) -> Initializer:
+    """The initializer of an alias, a number or an initializer itself."""
+    if isinstance(init, str):
+        found = ALIASES.get(init.lower())
+        if found is None:
+            raise ValueError(
+                f"For 'initializer', the class corresponding to '{init}' was not found."
+            )
+        return found()
+    if isinstance(init, Initializer):
+        return init
+    if isinstance(init, (int, float)):
+        return Constant(init)
+    raise TypeError(
+        "For 'initializer', the type of the 'init' argument should be 'Tensor', 'number', "
+        f"'string' or 'initializer', but got {type(init)}."
+    )
+
+
+def initializer(init: Any, shape: Any = None, dtype: DType = float32) -> Tensor:
+    """A Tensor that an initializer fills when `init_data()` is called (Parameter does that).
+
+    Args:
+        init: an initializer, its name in any case, a number, or a Tensor (returned as it is).
+        shape: an int, or a list or tuple of positive ints.
+        dtype: element type.
+
+    Raises:
+        TypeError: `init` is something else.
+        ValueError: an unknown name, or a bad shape.
+    """
+    if isinstance(init, Tensor):
+        if shape is None or init.shape != _checked_shape(shape):
+            raise ValueError(
+                "For 'initializer', the shape of the 'init' argument should be same as the "
+                f"argument 'shape', but got the 'init' shape {list(init.shape)} and the 'shape' "
+                f"{shape}."
+            )
+        return init
+    fill = _named(init)
+    return Tensor(shape=_checked_shape(shape), dtype=dtype, init=fill)
+
+
+def _checked_shape(shape: Any) -> tuple[int, ...]:
+    dims = tuple(shape) if isinstance(shape, (list, tuple)) else (shape,)
+    for d in dims:
+        if isinstance(d, bool) or not isinstance(d, (int, np.integer)) or d <= 0:
+            raise ValueError(
+                "For 'initializer', the argument 'shape' is invalid, the value of 'shape' must be "
+                f"positive integer, but got {dims}"
+            )
+    return tuple(int(d) for d in dims)
+
+
+__all__ = [
+    "BilinearFiller", "Constant", "Dirac", "HeNormal", "HeUniform", "Identity", "Initializer",
+    "Normal", "One", "Orthogonal", "Sparse", "TruncatedNormal", "Uniform", "VarianceScaling",
+    "XavierNormal", "XavierUniform", "Zero", "initializer",
+]
+__dir__ = public_names(__name__)

@@ -1,0 +1,465 @@
+"""Parameter: a named Tensor that a network trains or keeps, and ParameterTuple.
+
+Source: `mindspore.Parameter`, `mindspore.ParameterTuple`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cellc_runtime import dtypes
+from cellc_runtime.dtypes import DType
+from cellc_runtime.lazy import lazy_module
+
+from ..core.dispatch import active_tracer, assign, precision, same_value
+from ..storage import Storage, storage_of, writes
+from ..storage.memory import Array, aligned_copy, aligned_zeros
+from .tensor import Tensor, cast_array
+
+if TYPE_CHECKING:
+    from ..storage import deferred
+    from . import initializer as initializers
+else:  # few programs fill a clone anew; small networks defer nothing
+    deferred = lazy_module("cellc.storage.deferred")
+    initializers = lazy_module("cellc.tensors.initializer")
+
+PARAMETER_NAME_DEFAULT = "Parameter"
+_serial = count()
+_PREFIX = re.compile(r"\w+[\w.]*", re.ASCII)
+
+
+def _initial(value: Any) -> Tensor:
+    """The Tensor of a parameter's `default_input`."""
+    if isinstance(value, Tensor):
+        return value.init_data()
+    if isinstance(value, bool):
+        raise ValueError("Parameter data can not be `bool`")
+    if isinstance(value, int):
+        return Tensor(value, dtypes.int32)
+    if isinstance(value, (float, np.ndarray, list, str)) or value is None:
+        return Tensor(value)
+    raise TypeError(
+        "The type of the argument 'default_input' must be in ['Tensor', 'int', 'float', "
+        f"'numpy.ndarray', 'list']. But got type {type(value)}."
+    )
+
+
+class _Checked:
+    """A flag of a Parameter that takes values of one kind.
+
+    Args:
+        kind: `bool` or `int`.
+        default: its value before it is set.
+        least: the smallest int.
+    """
+
+    def __init__(self, kind: type, default: Any, least: int | None = None) -> None:
+        self.kind, self.default, self.least = kind, default, least
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        return self if instance is None else instance.__dict__.get(self.name, self.default)
+
+    def __set__(self, instance: Any, value: Any) -> None:
+        if type(value) is not self.kind or not isinstance(value, int):
+            raise TypeError(
+                f"The argument `{self.name}` must be {self.kind.__name__} type, but got "
+                f"{type(value).__name__}."
+            )
+        if self.least is not None and value < self.least:
+            raise ValueError(
+                f"The argument `{self.name}` must be at least {self.least}, but got {value}."
+            )
+        instance.__dict__[self.name] = value
+
+
+_skipping: list[bool] = []
+"""Not empty within `no_init_parameters`."""
+
+
+@contextmanager
+def no_init_parameters() -> Iterator[None]:
+    """Within the block, parameters made from an initializer are not filled.
+
+    `Cell.init_parameters_data`, `Parameter.init_data` or the first call of the network fills those
+    that have got no value until then. Source: `mindspore.nn.utils.no_init_parameters`.
+    """
+    _skipping.append(True)
+    try:
+        yield
+    finally:
+        _skipping.pop()
+
+
+class Parameter(Tensor):
+    """A Tensor with a name, whose buffer stays in place when it is assigned.
+
+    Args:
+        default_input: a Tensor (also one with a pending initializer), int, float, numpy array or
+            list; copied.
+        name: its name; Cells give their attribute's name to a parameter made without one.
+        requires_grad: whether gradients are taken with respect to it.
+        layerwise_parallel, parallel_optimizer, storage_format, device: kept, without effect.
+
+    Raises:
+        TypeError: `default_input` or a flag has a wrong type.
+        ValueError: the name is no string, or the data are a bool.
+    """
+
+    __module__ = "cellc.common.parameter"  # MindSpore's import path, which printed forms show
+
+    is_state: bool = False
+    """Whether this is generator state, not a weight."""
+    auto_named: bool = True
+    """Whether the name was made up because none was given."""
+    requires_grad = _Checked(bool, True)
+    layerwise_parallel = _Checked(bool, False)
+    parallel_optimizer = _Checked(bool, True)
+    parallel_optimizer_comm_recompute = _Checked(bool, False)
+    cache_enable = _Checked(bool, False)
+    comm_fusion = _Checked(int, 1, 0)
+    key = _Checked(int, -1)
+    storage_format: str = ""
+    unique: bool = False  # type: ignore[assignment]  # in its place Tensor has a method
+    sliced: bool = False
+    is_in_parallel: bool = False
+    init_mode: Any = None
+    inited_param: Parameter | None = None
+    """The parameter, once `init_data` has filled one that was made without a value."""
+
+    def __init__(
+        self,
+        default_input: Any,
+        name: str | None = None,
+        requires_grad: bool = True,
+        layerwise_parallel: bool = False,
+        parallel_optimizer: bool = True,
+        storage_format: str = "",
+        device: str | None = None,
+    ) -> None:
+        self._serial, self._storage = next(_serial), Storage()
+        self.name = name
+        if isinstance(default_input, Tensor) and callable(default_input.init):
+            self._begin(default_input, not _skipping)
+        else:
+            self._host = aligned_copy(_initial(default_input)._snapshot())
+        self.requires_grad = requires_grad
+        self.layerwise_parallel = layerwise_parallel
+        self.parallel_optimizer = parallel_optimizer
+        if storage_format:
+            self.storage_format = storage_format
+
+    __hash__ = object.__hash__
+
+    def _begin(self, pending: Tensor, now: bool) -> None:
+        """Take the values of an initializer, which are made when somebody asks for them if they
+        are many and do not depend on when that is.
+
+        Args:
+            pending: has the initializer.
+            now: not only when `init_data` is called.
+        """
+        shape, dtype = pending._data.shape, pending._data.dtype
+        self.init = pending.init
+        if now:
+            pending.init = None
+            later = getattr(type(self.init), "later", None)
+            if later is not None and math.prod(shape) * dtype.itemsize >= deferred.LEAST:
+                fill = later(self.init, shape, dtype)
+                if fill is not None:
+                    self.init = None
+                    storage_of(self).defer(self, deferred.Deferred(shape, dtype, fill))
+                    return
+        self._host = aligned_zeros(shape, dtype)
+        if now:
+            super().init_data()
+
+    # --- name and flags -------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """The parameter's name."""
+        return self._name
+
+    @name.setter
+    def name(self, value: str | None) -> None:
+        if value is not None and not isinstance(value, str):
+            raise ValueError(
+                "The type of the Parameter's name should be 'string' or 'None', "
+                f"but got {type(value)}."
+            )
+        value = value.strip() if value else value
+        self.auto_named = not value
+        self._name = value or f"{PARAMETER_NAME_DEFAULT}#{self._serial}"
+
+    @property
+    def cache_shape(self) -> list[int]:
+        """The shape of the cache, where one is enabled; kept."""
+        shape: list[int] = self.__dict__.get("cache_shape", [])
+        return shape
+
+    @cache_shape.setter
+    def cache_shape(self, value: Sequence[int]) -> None:
+        if not isinstance(value, (list, tuple)):
+            raise TypeError(
+                f"The argument `cache_shape` must be list or tuple type, but got {type(value)}."
+            )
+        self.__dict__["cache_shape"] = list(value)
+
+    def add_pipeline_stage(self, stage: int) -> None:
+        """Record a stage of a pipeline that uses this parameter.
+
+        Raises:
+            TypeError: not an int of at least 0.
+        """
+        if isinstance(stage, bool) or not isinstance(stage, int) or stage < 0:
+            raise TypeError(f"`stage` must be an int of at least 0, but got {stage!r}")
+        self.__dict__.setdefault("_pipeline_stages", []).append(stage)
+
+    @property
+    def dtype(self) -> DType:
+        """Element type; within a Cell under `to_float`, the one it is read in there."""
+        array = self._host
+        kind = (array if array is not None else self._layout).dtype
+        return self._read_as(dtypes.from_numpy(kind), precision())
+
+    def _read_as(self, own: DType, wanted: DType | None) -> DType:
+        """The element type it is read in where floats are wanted in another one."""
+        if wanted is None or not own.is_float or self.is_state:
+            return own
+        return wanted
+
+    # --- value ----------------------------------------------------------------------------------
+
+    @property
+    def data(self) -> Tensor:
+        """The value as a plain Tensor that shares this parameter's memory."""
+        return self if active_tracer() is not None else Tensor._from_array(self._lent())
+
+    @data.setter
+    def data(self, value: Any) -> None:
+        self.set_data(value)
+
+    def value(self) -> Tensor:
+        """The value as a plain Tensor that shares this parameter's memory, and its gradient."""
+        if active_tracer() is not None:
+            return self
+        plain = Tensor._from_array(self._lent())
+        same_value(plain, self)
+        return plain
+
+    def _lent(self) -> Array:
+        if self.init is not None:
+            self.init_data()
+        writes.before()
+        array = storage_of(self).lend(self)
+        writes.written((self,))  # it may be, before anyone looks
+        return array
+
+    def set_data(self, data: Any, slice_shape: bool = False) -> Parameter:
+        """Give the parameter a new value, converted to its dtype; itself.
+
+        A value of the same shape is copied into the buffer; one of another shape replaces it.
+
+        Args:
+            data: a Tensor, int or float.
+            slice_shape: accepted for compatibility: a change of shape is always allowed.
+
+        Raises:
+            TypeError: `data` is something else.
+        """
+        if not isinstance(data, (Tensor, int, float)):
+            raise TypeError(
+                "Parameter data must be [`Tensor`, `int`, `float`] or a kind of `Tensor`. "
+                f"But with type {type(data)}."
+            )
+        if isinstance(data, Tensor):
+            given = data.init_data() if active_tracer() is None else data
+            value = given if given.dtype is self.dtype else given.astype(self.dtype)
+        else:
+            value = Tensor(data, self.dtype)
+        self.init = None
+        if active_tracer() is not None or value.shape == self.shape:
+            assign(self, value)  # where a recording sees it: old elements may be needed yet
+        else:
+            self._replace(value._data)
+        return self
+
+    def _replace(self, array: Array) -> None:
+        self._move(aligned_copy(array))
+
+    def _move(self, block: Array) -> None:
+        """Use a block of memory that holds the new elements."""
+        writes.before()
+        self._set_data(block)
+        writes.written((self,))
+
+    def assign_value(self, value: Tensor) -> Parameter:
+        """`set_data` under its older name."""
+        return self.set_data(value)
+
+    def set_dtype(self, dtype: DType) -> DType:
+        """Convert the parameter in place to another element type; that type.
+
+        Raises:
+            TypeError: no element type.
+        """
+        if dtype not in dtypes.ALL:
+            raise TypeError(f"'set_dtype' takes an element type, but got {dtype!r}")
+        self._replace(cast_array(self._data, dtype))
+        return dtype
+
+    def init_data(
+        self, layout: Any = None, set_sliced: bool = False, opt_shard_group: Any = None
+    ) -> Parameter:
+        """Fill the parameter if it was made without a value (`no_init_parameters`); itself.
+
+        Args:
+            layout, opt_shard_group: accepted for compatibility (no sharding).
+            set_sliced: the flag `sliced` afterwards, if True.
+        """
+        if self.init is not None:
+            super().init_data()
+            writes.written((self,))
+            self.inited_param = self
+        if set_sliced:
+            self.sliced = True
+        return self
+
+    # --- copies and printing --------------------------------------------------------------------
+
+    def clone(self, init: Any = "same") -> Parameter:
+        """A new parameter with the same name and flags.
+
+        Args:
+            init: `"same"` copies the value; otherwise what `initializer` takes: an initializer,
+                its alias, a number, or a Tensor of the same shape.
+
+        Raises:
+            TypeError, ValueError: as `initializer`.
+        """
+        state = {k: v for k, v in self.__dict__.items() if k not in _OWN}
+        out = _without_value(type(self), state)
+        if isinstance(init, str) and init == "same":
+            out._host = aligned_copy(self._snapshot())
+            out.init = self.init
+        else:
+            filled = initializers.initializer(init, self.shape, self.dtype)
+            if callable(filled.init) and filled.dtype is self.dtype:
+                out._begin(filled, True)
+            else:
+                out._host = aligned_copy(cast_array(filled.init_data()._data, self.dtype))
+        return out
+
+    def copy(self) -> Parameter:
+        """A copy with memory of its own."""
+        return self.clone()
+
+    def requires_grad_(self, requires_grad: bool = True) -> Parameter:
+        """Set `requires_grad`; itself."""
+        self.requires_grad = requires_grad
+        return self
+
+    def __copy__(self) -> Parameter:
+        return self.clone()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
+        return self.clone()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        state = {k: v for k, v in self.__dict__.items() if k not in _OWN}
+        return _restore, (type(self), self._snapshot(), state, self.init)
+
+    def __repr__(self) -> str:
+        return (f"Parameter (name={self._name}, shape={self.shape}, dtype={self.dtype!s}, "
+                f"requires_grad={self.requires_grad})")
+
+    __str__ = __repr__
+
+
+_OWN = frozenset({"_serial", "_storage", "init", "inited_param"})
+"""Attributes that belong to one parameter and not to copies of it."""
+
+
+def _without_value(cls: type[Parameter], state: dict[str, Any]) -> Parameter:
+    """A parameter with these attributes that is still to get its elements."""
+    out = object.__new__(cls)
+    out.__dict__.update(state)
+    out._serial, out._storage = next(_serial), Storage()
+    return out
+
+
+def _restore(cls: type[Parameter], data: Array, state: dict[str, Any], init: Any) -> Parameter:
+    out = _without_value(cls, state)
+    out._host = aligned_copy(data)
+    if init is not None:
+        out.init = init
+    return out
+
+
+class ParameterTuple(tuple[Parameter, ...]):
+    """A tuple of parameters; two different ones have different names.
+
+    Args:
+        iterable: the parameters.
+
+    Raises:
+        TypeError: an element is no Parameter.
+        ValueError: two different ones have one name.
+    """
+
+    __module__ = "cellc.common.parameter"  # MindSpore's import path, which printed forms show
+
+    __slots__ = ()
+
+    def __new__(cls, iterable: Iterable[Parameter]) -> ParameterTuple:
+        data = tuple(iterable)
+        names: dict[str, Parameter] = {}
+        for p in data:
+            if not isinstance(p, Parameter):
+                raise TypeError(
+                    "For ParameterTuple initialization, ParameterTuple input should be "
+                    f"'Parameter' collection, but got a {type(iterable)}."
+                )
+            if names.setdefault(p.name, p) is not p:
+                raise ValueError(
+                    f"The value {p} , its name '{p.name}' already exists. "
+                    "Please set a unique name for the parameter."
+                )
+        return super().__new__(cls, data)
+
+    def clone(self, prefix: str, init: Any = "same") -> ParameterTuple:
+        """Copies named `prefix.name`.
+
+        Args:
+            prefix: put before each name, with a dot.
+            init: as in `Parameter.clone`.
+
+        Raises:
+            TypeError: the prefix is no string.
+            ValueError: the prefix is empty, or holds more than letters, digits, `_` and `.`.
+        """
+        copies = []
+        if not isinstance(prefix, str):
+            raise TypeError(f"the prefix must be str, but got {type(prefix).__name__}")
+        if not _PREFIX.fullmatch(prefix):
+            raise ValueError(
+                f"the prefix {prefix!r} must be letters, digits, '_' and '.', and not be empty"
+            )
+        for p in self:
+            copy = p.clone(init)
+            copy.name = f"{prefix}.{p.name}"
+            copies.append(copy)
+        return ParameterTuple(copies)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ParameterTuple, (tuple(self),)

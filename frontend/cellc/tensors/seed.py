@@ -1,0 +1,199 @@
+"""Random generators: a seed and an offset, kept as a Parameter.
+
+Random ops are functions of a key, so a draw is reproducible and the same in both modes: taking a
+key reads the state and assigns it with the offset advanced, in program order.
+
+Seeds have two levels. An op without a seed of its own draws from the global generator, which
+`set_seed` and `manual_seed` restart. A function with a seed draws from the stream of that seed and
+of the global one: the next call goes on, and `set_seed` restarts it. A Primitive made with seeds
+has a stream of its own, which begins when it is made and which nothing restarts.
+
+Source: `mindspore.set_seed`, `mindspore.Generator`; Salmon et al., "Parallel Random Numbers: As
+Easy as 1, 2, 3", 2011 (Philox).
+"""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+
+from ..core.dispatch import active_tracer, apply, assign
+from ..core.journal import before_write
+from .parameter import Parameter
+from .tensor import Tensor
+
+_STATE_BYTES = 16
+"""Of a state as a Tensor: seed and offset, 8 bytes each, the lowest first."""
+
+
+def _random_seed() -> int:
+    return int.from_bytes(os.urandom(4), "little")
+
+
+class Generator:
+    """A counter-based random generator (Philox keyed by a seed and an offset).
+
+    Args:
+        seed: where it starts.
+        name: of its state in graphs.
+
+    Attributes:
+        state: Parameter uint64[2], (seed, offset).
+    """
+
+    __module__ = "cellc.common.generator"  # MindSpore's import path, which printed forms show
+
+    def __init__(self, seed: int = 0, name: str = "generator") -> None:
+        self.state = Parameter(
+            Tensor(np.array([seed % 2**64, 0], np.uint64)), name=name, requires_grad=False
+        )
+        self.state.is_state = True
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Restart from a seed; itself.
+
+        Raises:
+            TypeError: no int.
+        """
+        if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
+            raise TypeError(f"Seed must be an integer, but got {type(seed).__name__}.")
+        self.state._data[:] = (int(seed) % 2**64, 0)
+        return self
+
+    def initial_seed(self) -> int:
+        """The seed this generator runs from."""
+        return int(self.state._data[0])
+
+    def seed(self) -> int:
+        """Restart from a seed of the system's randomness; the seed."""
+        self.manual_seed(int.from_bytes(os.urandom(4), "little"))
+        return self.initial_seed()
+
+    def get_state(self) -> Tensor:
+        """The state, for `set_state`: uint8[16]."""
+        return Tensor(self.state._data.astype("<u8").view(np.uint8))
+
+    def set_state(self, state: Tensor) -> None:
+        """Go on from a state of `get_state`.
+
+        Raises:
+            RuntimeError: no Tensor of its type and shape.
+        """
+        if not isinstance(state, Tensor) or state.asnumpy().dtype != np.uint8 or \
+                state.shape != (_STATE_BYTES,):
+            got = state._type if isinstance(state, Tensor) else type(state).__name__
+            raise RuntimeError(
+                f"The state must be a Tensor uint8[{_STATE_BYTES}], as get_state gives it, but "
+                f"got {got}."
+            )
+        self.state._data[:] = np.frombuffer(state.asnumpy().tobytes(), "<u8")
+
+    def next_key(self) -> Tensor:
+        """The current state as a Tensor uint64[2]; the offset advances by one."""
+        if active_tracer() is None:
+            before_write(self.state)
+            key = Tensor._from_array(self.state._data.copy())
+            self.state._data[1] += np.uint64(1)
+            return key
+        # A node of its own: the value read must be the one before the assignment.
+        before: Tensor = apply("reshape", self.state, shape=(2,))
+        assign(self.state, apply("add", before, Tensor._from_array(np.array([0, 1], np.uint64))))
+        return before
+
+
+class _Global:
+    """The process-wide seed set by the user, and the generators random ops draw from."""
+
+    seed: int | None = None
+    generator = Generator(_random_seed(), "global_generator")
+    streams: dict[int, Generator] = {}
+    """Of functions with a seed of their own, by that seed."""
+
+
+def default_generator() -> Generator:
+    """The generator random ops draw from when none is given."""
+    return _Global.generator
+
+
+def _mixed(seed: int) -> int:
+    """Where the stream of a function's seed starts: that seed with the global one mixed in.
+
+    The finaliser of splitmix64 (Steele, Lea, Flood, 2014), so near seeds give far streams.
+    """
+    x = (seed + 0x9E3779B97F4A7C15 * ((_Global.seed or 0) + 1)) % 2**64
+    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+    x = (x ^ (x >> 27)) * 0x94D049BB133111EB % 2**64
+    return x ^ (x >> 31)
+
+
+def stream_of(seed: int) -> Generator:
+    """The stream that functions called with this seed draw from."""
+    found = _Global.streams.get(seed)
+    if found is None:
+        found = _Global.streams[seed] = Generator(_mixed(seed), f"seed_{seed}")
+    return found
+
+
+def seeded(seed: int, seed2: int = 0) -> Generator | None:
+    """A stream of its own for a Primitive made with these seeds; None if both are 0."""
+    if not seed and not seed2:
+        return None
+    return Generator(seed ^ seed2 << 32, f"seeds_{seed}_{seed2}")
+
+
+def state_named(name: str) -> Parameter:
+    """The generator state a loaded graph goes on from, by the state's name in the graph."""
+    kind, _, rest = name.partition("_")
+    numbers = [int(n) for n in rest.split("_") if n.isdigit()]
+    if kind == "seed" and len(numbers) == 1:
+        return stream_of(numbers[0]).state
+    made = seeded(*numbers) if kind == "seeds" and len(numbers) == 2 else None
+    return (made or _Global.generator).state
+
+
+def _restart(seed: int) -> Generator:
+    _Global.generator.manual_seed(seed)
+    for own, stream in _Global.streams.items():
+        stream.manual_seed(_mixed(own))
+    return _Global.generator
+
+
+def set_seed(seed: int) -> None:
+    """Seed cellc's global generator and numpy's; streams of functions' own seeds start again.
+
+    Raises:
+        TypeError: not an int.
+        ValueError: negative, or 2**32 or more.
+    """
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
+        raise TypeError(f"The argument 'seed' must be type of int, but got {type(seed)}.")
+    if not 0 <= seed < 2**32:
+        raise ValueError(f"The argument 'seed' must be between 0 and 2**32 - 1, but got {seed}.")
+    _Global.seed = int(seed)
+    np.random.seed(_Global.seed)
+    _restart(_Global.seed)
+
+
+def get_seed() -> int | None:
+    """The seed given to `set_seed`, or None."""
+    return _Global.seed
+
+
+def manual_seed(seed: int) -> Generator:
+    """Seed the global generator only; the generator.
+
+    Raises:
+        TypeError: not an int.
+    """
+    return _Global.generator.manual_seed(seed)
+
+
+def seed() -> int:
+    """Seed the global generator from the system's randomness; the seed."""
+    return _Global.generator.seed()
+
+
+def next_key() -> Tensor:
+    """The next key of the global generator: uint64[2], (seed, offset)."""
+    return _Global.generator.next_key()

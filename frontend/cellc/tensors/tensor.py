@@ -1,0 +1,551 @@
+"""Tensor: a typed array. Its arithmetic, methods and indexing are installed by `cellc.ops.methods`.
+
+An eager tensor owns a C-contiguous, native-endian, writeable numpy array. While a graph is
+traced its subclass GraphTensor (tracing/tracer.py) has only a type, so nothing here reads elements
+except what must return Python or numpy values.
+
+Source: `mindspore.Tensor`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cellc_compiler.ir.types import TensorType
+from cellc_runtime import dtypes
+from cellc_runtime.dtypes import DType
+from cellc_runtime.parallel_copy import copy_array
+
+from ..storage import Storage, storage_of
+from ..storage.memory import Array as Array
+from .printing import tensor_repr, tensor_str
+from .symbol import ANY_RANK, Axis, Described, Symbol, checked_axes, describes
+
+if TYPE_CHECKING:
+    from ..stubs.methods import TensorMethods
+else:
+    TensorMethods = object  # `cellc.ops.methods` sets them, which stands on this class
+
+_OWN = dtypes.OWN
+
+_INPUTS = "Tensor, ndarray, list, tuple, float, int, bool, complex"
+
+
+@lru_cache(maxsize=4096)
+def _type_of(shape: tuple[int, ...], dtype: np.dtype[Any]) -> TensorType:
+    return TensorType(shape, dtypes.from_numpy(dtype))
+
+
+def own(array: Array) -> Array:
+    """A contiguous, native-endian, writeable copy of an array.
+
+    Raises:
+        TypeError: no tensor has this element type.
+    """
+    dtype = dtypes.from_numpy(array.dtype).numpy
+    out = np.empty(array.shape, dtype)
+    copy_array(out, array)
+    return out
+
+
+def cast_array(array: Array, dtype: DType | None) -> Array:
+    """`array`, converted to `dtype` unless it is None (out-of-range values as the CPU gives)."""
+    if dtype is None or array.dtype == dtype.numpy:
+        return array
+    with np.errstate(all="ignore"):
+        return array.astype(dtype.numpy)
+
+
+def _nested(data: Any) -> Any:
+    if isinstance(data, Tensor):
+        return data._data
+    if isinstance(data, (list, tuple)):
+        return [_nested(x) for x in data]
+    return data
+
+
+def _from_sequence(data: list[Any] | tuple[Any, ...], narrow: bool) -> Array:
+    """The array of a nested list; float64 becomes float32 (`narrow`), as MindSpore does."""
+    try:
+        array = np.array(_nested(data))
+    except ValueError:
+        array = np.empty(0, np.object_)
+    if array.dtype.kind not in "biufcV":
+        raise TypeError(f"For Tensor, the input_data is {data} that contain unsupported element.")
+    return array.astype(np.float32) if narrow and array.dtype == np.float64 else array
+
+
+def _to_array(data: Any, narrow: bool) -> Array:
+    """A fresh array of what `Tensor(data)` accepts; Python floats in float32 if `narrow`."""
+    if isinstance(data, Tensor):
+        return own(data._data)
+    if isinstance(data, (np.ndarray, np.number, np.bool_)):
+        return own(np.asarray(data))
+    if isinstance(data, (list, tuple)):
+        return own(_from_sequence(data, narrow))
+    if isinstance(data, bool):
+        return np.array(data)
+    if isinstance(data, int):
+        if not -(2**63) <= data < 2**64:
+            raise RuntimeError(f"the integer {data} does not fit into 64 bits")
+        return np.array(data, np.int64 if data < 2**63 else np.uint64)
+    if isinstance(data, float):
+        return np.array(data, np.float32 if narrow else np.float64)
+    if isinstance(data, complex):
+        return np.array(data, np.complex128)
+    if type(data).__name__ == "bfloat16":
+        return np.asarray(data)
+    raise TypeError(
+        f"For 'Tensor', the type of 'input_data' should be one of '{_INPUTS}', but got type "
+        f"'{type(data).__name__}'."
+    )
+
+
+def _check_dtype(dtype: DType | None) -> DType | None:
+    if dtype is not None and dtype not in dtypes.ALL:
+        names = ", ".join(d.name for d in dtypes.ALL)
+        raise TypeError(
+            f"For 'Tensor', the 'dtype' should be one of [{names}], but got {dtype!r}."
+        )
+    return dtype
+
+
+def _check_shape(shape: Any) -> tuple[int, ...]:
+    dims = (shape,) if isinstance(shape, int) else shape
+    if not isinstance(dims, (list, tuple)) or not all(isinstance(d, int) for d in dims):
+        raise TypeError(f"For Tensor, the 'shape' must be int, tuple or list of int, got {shape}")
+    if any(d < 0 for d in dims):
+        raise ValueError(f"For Tensor, the 'shape' must hold non-negative ints, but got {shape}")
+    return tuple(dims)
+
+
+class Tensor(TensorMethods):
+    """An n-dimensional array of one element type.
+
+    Args:
+        input_data: a Tensor, numpy array, number, or nested list or tuple of numbers. Python
+            floats give float32, ints int64; numpy data keep their type. The data are copied.
+        dtype: element type of the tensor; None keeps that of the data.
+        shape: with `dtype` and without `input_data`, the shape of a tensor of zeros, or of one
+            that `init` fills when `init_data()` is called. With None or a `Symbol` for a size
+            it is no tensor but a type, for `set_inputs`; None alone leaves the rank open too.
+        init: an initializer: called with a numpy array, it fills it.
+        const_arg: accepted for compatibility.
+        device: accepted for compatibility.
+
+    Raises:
+        TypeError: the data, `dtype` or `shape` have a wrong type.
+        ValueError: both `input_data` and `shape`, or one of `shape` and `dtype` without data.
+    """
+
+    __module__ = "cellc.common.tensor"  # MindSpore's import path, which printed forms show
+
+    __slots__ = ("__dict__", "__weakref__", "_host")
+    _number: Any = None
+    """The kind of Python number it stands for, if it is one of a graph (`tracing/numbers.py`)."""
+
+    _host: Array | None
+    """The elements, as native code finds them; None while they are elsewhere (`cellc.storage`), and
+    where there are none."""
+    _storage: Storage | None = None
+    """What else is known of their memory; None where there is nothing to know."""
+    _eager: bool = True
+    """Whether it has elements; a tensor of a graph has none."""
+    _hooks: dict[int, Any] | None = None
+    """Functions that gradients of this tensor pass through; see `register_hook`."""
+    _literal: bool = False
+    """Whether it stands for a number in the source."""
+    init: Any = None
+    const_arg: bool = False
+
+    def __init__(
+        self,
+        input_data: Any = None,
+        dtype: DType | None = None,
+        shape: Any = None,
+        init: Any = None,
+        const_arg: bool = False,
+        device: str | None = None,
+    ) -> None:
+        _check_dtype(dtype)
+        if input_data is None and dtype is not None and init is None and (
+            shape is None or describes(shape)
+        ) and type(self) is Tensor:
+            self.__class__ = OpenTensor  # a type without elements
+            self.axes, self.element = shape if shape is None else checked_axes(shape), dtype
+            return
+        if input_data is None and shape is not None and dtype is not None:
+            self._host = np.zeros(_check_shape(shape), dtype.numpy)
+            if init is not None:
+                self.init = init
+            return
+        if init is not None:
+            raise ValueError(
+                "init, dtype and shape must have values at the same time, but got "
+                f"dtype: {dtype}, shape: {shape}"
+            )
+        if input_data is not None and shape is not None:
+            raise ValueError(
+                "When initializing a tensor with 'input_data', 'shape' should be set to None. "
+                f"But got shape: {shape}."
+            )
+        self._host = cast_array(_to_array(input_data, dtype is None), dtype)
+
+    @classmethod
+    def _from_array(cls, array: Array) -> Tensor:
+        """A Tensor that owns `array` (contiguous, native-endian, writeable), without checks."""
+        self = object.__new__(Tensor)
+        self._host = array
+        return self
+
+    # --- where its elements are -----------------------------------------------------------------
+
+    @property
+    def _data(self) -> Array:
+        """The elements as an array; it is made now where there is none."""
+        array = self._host
+        return array if array is not None else storage_of(self).load(self)
+
+    def _set_data(self, array: Array) -> None:
+        """Take the elements of an array (contiguous, native-endian, writeable), wherever those
+        before are."""
+        if self._storage is None:
+            self._host = array
+        else:
+            self._storage.put(self, array)
+
+    @property
+    def _layout(self) -> Any:
+        """What has the shape and the element type."""
+        array = self._host
+        return array if array is not None else storage_of(self).layout(self)
+
+    @property
+    def _version(self) -> int:
+        """Another one whenever the elements have been written in place; see `storage.writes`."""
+        storage = self._storage
+        return 0 if storage is None else storage.version
+
+    @property
+    def _is_lent(self) -> bool:
+        """Whether someone holds an array that shares the memory."""
+        storage = self._storage
+        return storage is not None and bool(storage.leases) and storage.lent
+
+    # --- what it is -----------------------------------------------------------------------------
+
+    @property
+    def _type(self) -> TensorType:
+        array = self._host
+        layout = array if array is not None else self._layout
+        return _type_of(layout.shape, layout.dtype)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Length of each axis."""
+        array = self._host
+        dims: tuple[int, ...] = self._layout.shape if array is None else array.shape
+        return dims
+
+    @property
+    def dtype(self) -> DType:
+        """Element type."""
+        array = self._host
+        kind = (array if array is not None else self._layout).dtype
+        return _OWN.get(id(kind)) or dtypes.from_numpy(kind)
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        array = self._host
+        return array.ndim if array is not None else len(self._layout.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self._type.size
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes per element."""
+        return self._type.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self._type.nbytes
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Bytes to step along each axis."""
+        step, out = self.itemsize, []
+        for d in reversed(self.shape):
+            out.append(step)
+            step *= max(d, 1)
+        return tuple(reversed(out))
+
+    @property
+    def device(self) -> str:
+        """Where the elements live."""
+        return "CPU"
+
+    @property
+    def has_init(self) -> bool:
+        """Whether an initializer is still to be run by `init_data`."""
+        return self.init is not None
+
+    init_flag: bool = False
+    """A mark that `set_init_flag` sets; nothing here depends on it."""
+
+    def is_init(self) -> bool:
+        """The mark `init_flag`."""
+        return self.init_flag
+
+    def set_init_flag(self, value: bool = False) -> None:
+        """Set the mark `init_flag`."""
+        self.init_flag = value
+
+    @property
+    def is_meta(self) -> bool:
+        """Whether it has a type but no elements: never, here."""
+        return False
+
+    def hooks(self) -> list[Any]:
+        """The functions registered by `register_hook`, in order."""
+        return list((self._hooks or {}).values())
+
+    def init_data(
+        self, slice_index: int | None = None, shape: Any = None, opt_shard_group: Any = None
+    ) -> Tensor:
+        """Run the pending initializer, if there is one; this tensor.
+
+        Args:
+            slice_index, shape, opt_shard_group: accepted for compatibility (no sharding).
+        """
+        if self.init is not None:
+            fill, self.init = self.init, None
+            if callable(fill):
+                fill(self._data)
+        return self
+
+    # --- its elements, as Python and numpy values -----------------------------------------------
+
+    def asnumpy(self) -> Array:
+        """The elements as a numpy array that shares this tensor's memory."""
+        return self._lent()
+
+    def numpy(self) -> Array:
+        """`asnumpy`."""
+        return self._lent()
+
+    def _lent(self) -> Array:
+        """The elements, for someone who may write them."""
+        array = self._host
+        if array is None:
+            return self._data
+        return array
+
+    def _snapshot(self) -> Array:
+        """The elements, for someone who reads them now and keeps nothing."""
+        array = self._host
+        return array if array is not None else storage_of(self).peek(self)
+
+    def _overwrite(self, elements: Array) -> Array:
+        """Write all elements; the array that holds them now."""
+        array = self._host
+        if array is None:
+            return storage_of(self).overwrite(self, elements)
+        copy_array(array, elements)
+        return array
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        data = self._data
+        if dtype is not None and np.dtype(dtype) != data.dtype:
+            return data.astype(dtype)
+        return data.copy() if copy else self._lent()
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._lent().__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._data.__dlpack_device__()
+
+    @staticmethod
+    def from_numpy(array: Array) -> Tensor:
+        """A tensor that shares the memory of `array` where its layout allows, else a copy.
+
+        Raises:
+            TypeError: not a numpy array, or of an element type no tensor has.
+        """
+        if not isinstance(array, np.ndarray):
+            raise TypeError(f"The input of from_numpy must be a numpy.ndarray, got {type(array)}")
+        dtype = dtypes.from_numpy(array.dtype).numpy
+        shared = array.flags.c_contiguous and array.flags.writeable and array.dtype.isnative
+        return Tensor._from_array(array.view(dtype) if shared else own(array))
+
+    def item(self) -> Any:
+        """The only element as a Python number.
+
+        Raises:
+            ValueError: there is not exactly one element.
+        """
+        array = self._host
+        if array is not None and array.size == 1:
+            return array.item()
+        return self._one().item()
+
+    def tolist(self) -> Any:
+        """The elements as a nested list of Python numbers (a number for a 0-d tensor)."""
+        array = self._host
+        return (array if array is not None else self._data).tolist()
+
+    def _one(self) -> Array:
+        if self.size != 1:
+            raise ValueError(
+                f"The tensor should have only one element, but got {self.size}, "
+                "more than one element is ambiguous."
+            )
+        return self._data.reshape(())
+
+    def __bool__(self) -> bool:
+        array = self._host
+        if array is not None and array.size == 1:
+            return bool(array.item())
+        return bool(self._one())
+
+    def __int__(self) -> int:
+        array = self._host
+        if array is not None and array.size == 1 and array.dtype.kind != "c":
+            return int(array.item())
+        return int(self._scalar())
+
+    def __float__(self) -> float:
+        array = self._host
+        if array is not None and array.size == 1 and array.dtype.kind != "c":
+            return float(array.item())
+        return float(self._scalar())
+
+    def __complex__(self) -> complex:
+        return complex(self._scalar())
+
+    def _scalar(self) -> Array:
+        if self.size != 1:
+            raise ValueError("Only one element tensors can be converted to Python scalars")
+        return self._data.reshape(())
+
+    def __index__(self) -> int:
+        if self.size != 1 or not (self.dtype.is_integer or self.dtype is dtypes.bool_):
+            raise ValueError(
+                "Only integer tensors of a single element can be converted to an index."
+            )
+        return int(self._data.reshape(()))
+
+    def __len__(self) -> int:
+        if self.ndim == 0:
+            raise TypeError("Not support len of a 0-D tensor")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if self.ndim == 0:
+            raise TypeError("iteration over a 0-d tensor")
+        return (self[i] for i in range(self.shape[0]))
+
+    def __contains__(self, element: Any) -> bool:
+        return bool(np.any(self._data == np.asarray(element)))
+
+    # --- identity, copies, printing -------------------------------------------------------------
+
+    __hash__ = object.__hash__
+
+    def __copy__(self) -> Tensor:
+        return Tensor._from_array(self._data.copy())
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        return Tensor._from_array(self._data.copy())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Tensor._from_array, (self._data,)
+
+    def __repr__(self) -> str:
+        return tensor_repr(self._data, self.dtype)
+
+    def __str__(self) -> str:
+        if self.init is not None:
+            gap = "\n" if self.ndim > 1 else ""
+            return (f"Tensor(shape={list(self.shape)}, dtype={self.dtype!s}, "
+                    f"value={gap}<uninitialized>)")
+        return tensor_str(self._data, self.dtype)
+
+    def __format__(self, spec: str) -> str:
+        if spec:
+            raise TypeError(f"unsupported format string passed to {type(self).__name__}.__format__")
+        return str(self)
+
+
+def arrays_of(tensors: Iterable[Tensor]) -> list[Array]:
+    """The arrays of tensors; they are made now where there are none."""
+    return [t._data if (array := t._host) is None else array for t in tensors]
+
+
+class OpenTensor(Tensor, Described):
+    """The type of a tensor whose shape is not all known: what `Tensor(shape=[None, 3], ...)` is."""
+
+    __slots__ = ()
+    _host = None
+
+    @classmethod
+    def of(cls, ty: TensorType) -> OpenTensor:
+        """The type of a tensor, without its elements."""
+        self = object.__new__(cls)
+        self.axes, self.element = ty.dims, ty.dtype
+        return self
+
+    @property
+    def _data(self) -> Any:
+        raise ValueError(
+            f"{self!r} has no elements: a tensor with sizes left open is for set_inputs"
+        )
+
+    @property
+    def _layout(self) -> Any:
+        return self._data
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Length of each axis, -1 where it is open."""
+        if self.axes is None:
+            return ANY_RANK
+        return tuple(d if isinstance(d, int) else -1 for d in self.axes)
+
+    @property
+    def dtype(self) -> DType:
+        """Element type."""
+        return self.element
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements: none are there."""
+        return 0
+
+    @property
+    def symbolic_shape(self) -> list[Any] | None:
+        """The axes with what the symbols say; None without symbols."""
+        axes: tuple[Axis, ...] = self.axes or ()
+        if not any(isinstance(d, Symbol) for d in axes):
+            return None
+        return [d.to_dict() if isinstance(d, Symbol) else -1 if d is None else d for d in axes]
+
+    def __repr__(self) -> str:
+        dims = ", ".join(map(str, self.shape))
+        return f"Tensor(shape=[{dims}], dtype={str(self.element).capitalize()}, value=\n)"
+
+    __str__ = __repr__

@@ -1,0 +1,1 @@
+"""What people look at: profiles, and why a network was compiled again."""

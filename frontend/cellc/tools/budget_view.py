@@ -1,0 +1,151 @@
+"""What was chosen for a budget, for people: tables, and pictures of memory over a call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+from cellc_compiler.lower.budget import Plan, Row, Trial
+from cellc_runtime.records import dataclass
+
+LINES = 12
+"""Lines of source that a table shows at most."""
+_BARS = " ▁▂▃▄▅▆▇█"
+_HEIGHT = 3
+
+
+def size(n: float) -> str:
+    """Bytes in words."""
+    return f"{n / 2**20:.1f} MiB" if n >= 2**20 else f"{n / 2**10:.1f} KiB"
+
+
+def count(n: float) -> str:
+    """Operations in words."""
+    for unit, scale in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if n >= scale:
+            return f"{n / scale:.1f} {unit}FLOP"
+    return f"{n:.0f} FLOP"
+
+
+def text(plan: Plan, full: bool = False) -> list[str]:
+    """The report as lines.
+
+    Args:
+        full: show every line of source, not only the largest.
+    """
+    out = [f"temporaries {size(plan.chosen.arena_bytes)} of a budget of {size(plan.budget)}; "
+           f"without recomputation {size(plan.trials[0].arena_bytes)}",
+           f"computed again: {plan.chosen.how} ({count(plan.chosen.flops)}, "
+           f"{_more(plan)} processor time)", "",
+           f"  {'tried':<58} {'kept':>10} {'again':>12} {'planned':>10}"]
+    out += [_trial(t, t == plan.chosen) for t in plan.trials]
+    out += ["", *_table("kept for the gradient", plan.saved, full)]
+    if plan.recomputed:
+        out += ["", *_table("computed again", plan.recomputed, full)]
+    return [*out, "", *_pictures(plan)]
+
+
+def _more(plan: Plan) -> str:
+    before, after = plan.trials[0].cycles, plan.chosen.cycles
+    return f"about {100 * (after / before - 1):+.0f} %" if before else "no"
+
+
+def _trial(t: Trial, chosen: bool) -> str:
+    return (f"{'*' if chosen else ' '} {t.how:<58} {size(t.saved_bytes):>10} "
+            f"{count(t.flops):>12} {size(t.arena_bytes):>10}")
+
+
+@dataclass(slots=True)
+class _Line:
+    """The values of a line of source."""
+
+    where: str
+    ops: dict[str, None]
+    values: int = 0
+    nbytes: int = 0
+    flops: int = 0
+
+
+def _table(title: str, rows: Sequence[Row], full: bool) -> list[str]:
+    lines: dict[str, _Line] = {}
+    for row in rows:
+        where = row.where or row.scope or "(no place in the source)"
+        line = lines.setdefault(where, _Line(where, {}))
+        line.ops[row.op] = None
+        line.values += 1
+        line.nbytes += row.nbytes
+        line.flops += row.flops
+    order = sorted(lines.values(), key=lambda n: (-n.nbytes, -n.flops))
+    shown = order if full else order[:LINES]
+    total = f"{len(rows)} values, {size(sum(r.nbytes for r in rows))}"
+    out = [f"  {title}: {total}"]
+    for line in shown:
+        path, _, number = line.where.rpartition(":")
+        place = f"{Path(path).name}:{number}" if path and not full else line.where
+        ops = ", ".join(line.ops)
+        again = f" {count(line.flops):>12}" if line.flops else ""
+        out.append(f"    {size(line.nbytes):>10}{again} {line.values:>4} x  {place}  "
+                   f"{ops if len(ops) <= 44 else ops[:41] + '...'}")
+    if len(order) > len(shown):
+        rest = order[len(shown):]
+        out.append(f"    {size(sum(n.nbytes for n in rest)):>10} in {len(rest)} other lines")
+    return out
+
+
+def _pictures(plan: Plan) -> list[str]:
+    top = max(max(plan.before, default=0), max(plan.after, default=0), 1)
+    out = [f"  bytes of temporaries over a call (top: {size(top)})"]
+    for name, points in (("without", plan.before), ("with", plan.after)):
+        for i, line in enumerate(_bars(points, top)):
+            out.append(f"  {name if i == _HEIGHT - 1 else '':>7} |{line}|")
+    return out
+
+
+def _bars(points: Iterable[int], top: int) -> list[str]:
+    steps = [round(p / top * _HEIGHT * 8) for p in points]
+    return ["".join(_BARS[min(max(s - 8 * level, 0), 8)] for s in steps)
+            for level in reversed(range(_HEIGHT))]
+
+
+def svg(plan: Plan, title: str) -> str:
+    """The bytes of temporaries over a call, without and with recomputation, as a picture."""
+    wide, high, left, top = 640, 220, 76, 34
+    most = max(max(plan.before, default=0), max(plan.after, default=0), plan.budget, 1)
+
+    def y(n: float) -> float:
+        return top + high - n / most * high
+
+    def area(points: Sequence[int], color: str) -> str:
+        step = wide / max(len(points), 1)
+        path = [f"M{left},{top + high}"]
+        for i, p in enumerate(points):
+            start, end = left + i * step, left + (i + 1) * step
+            path.append(f"L{start:.1f},{y(p):.1f} L{end:.1f},{y(p):.1f}")
+        path.append(f"L{left + wide},{top + high}Z")
+        return f'<path d="{" ".join(path)}" fill="{color}" fill-opacity="0.55"/>'
+
+    marks = [(plan.budget, "budget", "#b00020"),
+             (plan.trials[0].arena_bytes, "planned without", "#5b7db1"),
+             (plan.chosen.arena_bytes, "planned with", "#c9741d")]
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + wide + 24}" '
+        f'height="{top + high + 62}" font-family="sans-serif" font-size="12">',
+        f'<rect width="100%" height="100%" fill="white"/><text x="{left}" y="20" font-size="14">'
+        f'{escape(title)}: temporaries over a call</text>',
+        area(plan.before, "#5b7db1"), area(plan.after, "#e08b2d"),
+    ]
+    for i, (n, name, color) in enumerate(marks):
+        if n <= most:
+            lines.append(f'<line x1="{left}" x2="{left + wide}" y1="{y(n):.1f}" y2="{y(n):.1f}" '
+                         f'stroke="{color}" stroke-dasharray="5 4"/>')
+        x = left + i * wide / 3
+        lines.append(f'<rect x="{x}" y="{top + high + 26}" width="12" height="12" fill="{color}"/>'
+                     f'<text x="{x + 18}" y="{top + high + 36}">{name}: {size(n)}</text>')
+    for share in (0.0, 0.5, 1.0):
+        lines.append(f'<text x="{left - 6}" y="{y(most * share) + 4:.1f}" text-anchor="end">'
+                     f'{size(most * share)}</text>')
+    lines.append(f'<path d="M{left},{top}V{top + high}H{left + wide}" fill="none" stroke="#444"/>'
+                 f'<text x="{left + wide}" y="{top + high + 16}" text-anchor="end">'
+                 'the call, by instructions (each picture by its own)</text></svg>')
+    return "\n".join(lines) + "\n"

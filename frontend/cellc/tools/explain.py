@@ -1,0 +1,149 @@
+"""`cellc.explain`: what has been compiled for a network, and why again.
+
+Only in cellc.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from cellc_runtime.lazy import lazy_module
+from cellc_runtime.records import dataclass
+
+from ..compiled.entries import Compilation, EntryTable
+from ..compiled.entry import Entry
+
+if TYPE_CHECKING:
+    from cellc_compiler.lower.budget import Plan
+
+    from . import budget_view
+else:
+    budget_view = lazy_module("cellc.tools.budget_view")
+
+
+@dataclass(frozen=True, slots=True)
+class EntryFacts:
+    """One compiled signature.
+
+    Attributes:
+        signature: in words.
+        seconds: its compilation took, tracing included.
+        calls: that went through Python (a call site answers repeated calls of a Cell natively,
+            uncounted).
+        fresh: whether what it was compiled from still holds; else the next call compiles again.
+        nodes: of the graph.
+        kernels: of the program.
+        cached: whether the program came from the disk cache.
+        arena_bytes: memory for temporaries.
+        precomputed_bytes: what is computed from the parameters once (packed weights, say); of the
+            parameters themselves `released_bytes` are given up for it.
+        depends: what it was compiled from and compares before each call, in words.
+        recomputed: what was chosen for a budget of `recompute`; None without one.
+    """
+
+    signature: str
+    seconds: float
+    calls: int
+    fresh: bool
+    nodes: int
+    kernels: int
+    cached: bool
+    arena_bytes: int
+    depends: tuple[str, ...]
+    precomputed_bytes: int = 0
+    released_bytes: int = 0
+    recomputed: Plan | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What `explain` found; print it.
+
+    Attributes:
+        name: of the Cell or function.
+        entries: the compiled signatures.
+        history: every compilation, in order, with its cause.
+    """
+
+    name: str
+    entries: tuple[EntryFacts, ...]
+    history: tuple[Compilation, ...]
+
+    def __str__(self) -> str:
+        if not self.history:
+            return f"{self.name}: nothing has been compiled"
+        total = sum(c.seconds for c in self.history)
+        made = [c for c in self.history if not c.instance]
+        served = len(self.history) - len(made)
+        lines = [f"{self.name}: {_count(len(self.entries), 'signature')}, "
+                 f"{_count(len(made), 'compilation')}"
+                 + (f" and {_count(served, 'instance')} of open sizes" if served else "")
+                 + f" in {total:.2f} s"]
+        for i, e in enumerate(self.entries, 1):
+            source = ", program from the disk cache" if e.cached else ""
+            stale = "" if e.fresh else " (out of date: the next call compiles again)"
+            lines.append(f"  {i}. {e.signature}{stale}")
+            lines.append(f"     {e.seconds:.3f} s{source}; {_count(e.nodes, 'node')}, "
+                         f"{_count(e.kernels, 'kernel')}, {e.arena_bytes / 1024:.0f} KiB of "
+                         f"temporaries; {_count(e.calls, 'call')} through Python")
+            if e.precomputed_bytes:
+                lines.append(f"     {e.precomputed_bytes / 1024:.0f} KiB computed from the "
+                             f"parameters, of which {e.released_bytes / 1024:.0f} KiB are given up")
+            lines += [f"     compared before each call: {d}" for d in e.depends]
+            if e.recomputed is not None:
+                lines += [f"     {line}".rstrip() for line in budget_view.text(e.recomputed)]
+        again = [c for c in self.history if c.cause and not c.instance]
+        if again:
+            lines.append("  compiled again:")
+        lines += [f"     {c.cause}" for c in again]
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n} {what}{'s' * (n != 1)}"
+
+
+def explain(target: Any) -> Explanation:
+    """What has been compiled for a Cell, a jitted function or method, or a gradient function.
+
+    The report says for each signature how long its compilation took and what it compares before
+    each call, and for each compilation after the first why it was needed: which attribute,
+    variable or argument differed, what it was and is, and where the source reads it.
+
+    Args:
+        target: a Cell; what `jit`, `grad` or `value_and_grad` gave.
+
+    Raises:
+        TypeError: something else.
+    """
+    table = _table(target)
+    if table is None:
+        raise TypeError(
+            "explain takes a Cell, a jitted function or a gradient function, but got "
+            f"{type(target).__name__}"
+        )
+    last = {c.key: c for c in table.history}
+    entries = tuple(_facts(e, last[key]) for key, e in table.entries.items() if key in last)
+    name = getattr(target, "__name__", None) or type(target).__name__
+    return Explanation(name, entries, tuple(table.history))
+
+
+def _table(target: Any) -> EntryTable | None:
+    for name in ("_entries", "table", "__compiled__"):
+        found = getattr(target, name, None)
+        if isinstance(found, EntryTable):
+            return found
+    return None
+
+
+def _facts(entry: Entry, made: Compilation) -> EntryFacts:
+    report = entry.report
+    return EntryFacts(
+        made.signature, made.seconds, entry.calls, entry.fresh(), len(entry.traced.graph.nodes),
+        report.kernels, bool(report.cached), report.arena_bytes,
+        tuple(f"{r.label}, {r.before}" + (f", read at {r.where}" if r.where else "")
+              for r in entry.compared),
+        report.precomputed_bytes, report.released_bytes, report.recomputed,
+    )

@@ -1,0 +1,1 @@
+"""Graphs under construction: symbolic tensors and numbers, and what a trace read from outside."""

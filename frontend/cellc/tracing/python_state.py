@@ -1,0 +1,101 @@
+"""What a compiled network does to Python objects: what each call reads of them and asks about them.
+
+Numbers and Tensors that a network both reads and changes are inputs of its program, read when a
+call begins. Changes are host calls of the program, in program order. What else was read of objects
+that the network changes is compared before a call, as is what was asked of the numbers; where
+something differs, the call is compiled for itself, and both are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cellc_compiler.ir.types import TensorType
+from cellc_runtime.records import dataclass, field
+
+from ..tensors.parameter import Parameter
+from ..tensors.tensor import Tensor
+from .numbers import DTYPES, Kind
+from .reads import Read, short
+from .state_numbers import Answer, fits_int64
+
+
+@dataclass(slots=True)
+class StateInput:
+    """A place that is an input of a program.
+
+    Attributes:
+        label: what messages call it.
+        read: gives its value.
+        kind: of a number; None for a Tensor, which has `type`.
+    """
+
+    label: str
+    read: Callable[[], Any]
+    kind: Kind | None
+    type: TensorType | None = None
+
+    def fits(self, value: Any) -> bool:
+        """Whether the program takes a value."""
+        if self.kind is int:
+            return type(value) is int and fits_int64(value)
+        if self.kind is not None:
+            return type(value) is self.kind
+        return type(value) is Tensor and value._number is None and value._type == self.type
+
+    def array(self) -> Any:
+        """The value as the program takes it."""
+        value = self.read()
+        return value._data if self.kind is None else \
+            np.asarray(value, dtype=DTYPES[self.kind].numpy)
+
+
+def can_be_input(value: Any) -> bool:
+    """Whether a value can be an input of a program: a number, or a Tensor that is no Parameter."""
+    if type(value) is int:
+        return fits_int64(value)
+    return type(value) in DTYPES or (type(value) is Tensor and value._number is None
+                                     and not isinstance(value, Parameter))
+
+
+@dataclass(slots=True)
+class PythonState:
+    """What a traced network has to do with Python objects that it changes.
+
+    Attributes:
+        inputs: what it reads of them, after its arguments.
+        answers: what it assumed about numbers among these.
+        reads: what else it read of them.
+        refuse: raises the error of a file that was to hold the network.
+    """
+
+    inputs: list[StateInput]
+    answers: list[Answer]
+    reads: list[Read]
+    refuse: Callable[[], None]
+    moved: str = field(default="")
+
+    def holds(self) -> bool:
+        """Whether a call of now can be served; if not, `moved` says what is in the way."""
+        state: dict[int, Any] = {}
+        for number, place in enumerate(self.inputs):
+            value = state[number] = place.read()
+            if not place.fits(value):
+                self.moved = f"{place.label} is {short(value)} now"
+                return False
+        for answer in self.answers:
+            if not answer.holds(state):
+                self.moved = answer.describe(state)
+                return False
+        for read in self.reads:
+            if read.changed():
+                self.moved = read.describe()
+                return False
+        return True
+
+    def arrays(self) -> list[Any]:
+        """The inputs of a call of now."""
+        return [place.array() for place in self.inputs]

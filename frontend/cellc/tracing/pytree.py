@@ -1,0 +1,172 @@
+"""Structures of tensors: nested tuples, lists, dicts, dataclasses taken apart and put together.
+
+Tensors are leaves, and so are the numbers that only a run knows. Everything else that is not a
+container is known at compile time and is part of the structure itself.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from cellc_runtime.records import dataclass
+
+from ..tensors.parameter import Parameter
+from ..tensors.tensor import Tensor
+from .numbers import MUTABLE, Kind, as_input, as_number
+from .tracer import GraphTensor
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """The place of a tensor: its number; `kind` if it stands for a Python number."""
+
+    number: int
+    kind: Kind | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A value known at compile time."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A container: its type, its keys (of a dict, or the fields of an object) and its parts.
+
+    Attributes:
+        made_with: the default factory of a defaultdict, the length of a deque.
+    """
+
+    kind: type
+    keys: tuple[Any, ...]
+    parts: tuple[Any, ...]
+    made_with: Any = None
+
+
+Structure = Leaf | Known | Box
+_ALONE = Leaf(0)
+
+
+def take_apart(
+    value: Any, whole: tuple[type, ...] = ()
+) -> tuple[Structure, list[Tensor]]:
+    """The structure of a value and its tensors in order; tensors of types `whole` stay whole."""
+    if type(value) is Tensor and value._number is None:
+        return _ALONE, [value]  # the usual case
+    leaves: list[Tensor] = []
+
+    def walk(x: Any) -> Structure:
+        if isinstance(x, Tensor) and not isinstance(x, whole):
+            leaves.append(x)
+            return Leaf(len(leaves) - 1, x._number)
+        if type(x) in MUTABLE:
+            leaves.append(as_input(x))
+            return Leaf(len(leaves) - 1, MUTABLE[type(x)])
+        if isinstance(x, dict):
+            if any(isinstance(k, GraphTensor) for k in x):
+                raise TypeError(
+                    "a tensor is the key of a dict that a compiled function returns; only values "
+                    "can be tensors"
+                )
+            made_with = x.default_factory if isinstance(x, defaultdict) else None
+            return Box(type(x), tuple(x), tuple(walk(v) for v in x.values()), made_with)
+        if isinstance(x, (tuple, list, set, frozenset)):
+            return Box(type(x), (), tuple(walk(v) for v in x))
+        if isinstance(x, deque):
+            return Box(type(x), (), tuple(walk(v) for v in x), x.maxlen)
+        found = _fields(x)
+        if found:
+            return Box(type(x), tuple(found), tuple(walk(v) for v in found.values()))
+        return Known(x)
+
+    return walk(value), leaves
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    """The attributes of an object that is a container too: a dataclass with tensors in it, or any
+    object made while compiling that holds what only the graph knows. Empty for all others."""
+    if isinstance(value, type):
+        return {}
+    if is_dataclass(value):
+        found = {f.name: getattr(value, f.name) for f in fields(value) if hasattr(value, f.name)}
+        found.update(getattr(value, "__dict__", {}))
+        return found if _holds(found, Tensor) else {}
+    own = getattr(value, "__dict__", None)
+    return own if type(own) is dict and _holds(own, GraphTensor) else {}
+
+
+def _holds(value: Any, kind: type, depth: int = 4) -> bool:
+    if isinstance(value, kind):
+        return True
+    if not depth:
+        return False
+    if isinstance(value, dict):
+        return any(_holds(v, kind, depth - 1) for v in value.values())
+    if isinstance(value, (tuple, list)):
+        return any(_holds(v, kind, depth - 1) for v in value)
+    return is_dataclass(value) and not isinstance(value, type) and any(
+        _holds(getattr(value, f.name, None), kind, depth - 1) for f in fields(value)
+    )
+
+
+def take_apart_call(
+    args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> tuple[Structure, list[Tensor]]:
+    """The structure of a call's arguments and their tensors in order.
+
+    A Parameter stays whole: it may be assigned, so which one it is belongs to the structure.
+    """
+    return take_apart((tuple(args), dict(kwargs)), (Parameter,))
+
+
+def put_together(structure: Structure, leaves: Sequence[Any]) -> Any:
+    """The value of a structure with its tensors filled in."""
+    if isinstance(structure, Leaf):
+        leaf = leaves[structure.number]
+        return leaf if structure.kind is None else as_number(leaf, structure.kind)
+    if isinstance(structure, Known):
+        return structure.value
+    parts = [put_together(p, leaves) for p in structure.parts]
+    kind = structure.kind
+    if kind is list:
+        return parts
+    if kind is tuple:
+        return tuple(parts)
+    if kind is dict:
+        return dict(zip(structure.keys, parts, strict=True))
+    return _special(kind, structure, parts)
+
+
+def _special(kind: Any, box: Box, parts: list[Any]) -> Any:
+    """A container of another type, or an object with its attributes set (not initialised)."""
+    if issubclass(kind, dict):
+        made = kind(box.made_with) if issubclass(kind, defaultdict) else kind()
+        made.update(zip(box.keys, parts, strict=True))
+        return made
+    if issubclass(kind, deque):
+        return kind(parts, box.made_with)
+    if issubclass(kind, tuple):
+        return kind(*parts) if hasattr(kind, "_fields") else kind(parts)
+    if issubclass(kind, (list, set, frozenset)):
+        return kind(parts)
+    made = object.__new__(kind)
+    for name, value in zip(box.keys, parts, strict=True):
+        object.__setattr__(made, name, value)
+    return made
+
+
+def tensors(value: Any) -> Iterator[Tensor]:
+    """The tensors of a structure in order."""
+    yield from take_apart(value)[1]
+
+
+def leaves_of(part: Structure) -> list[Leaf]:
+    """The leaves of a structure, in order."""
+    if isinstance(part, Leaf):
+        return [part]
+    return [x for p in part.parts for x in leaves_of(p)] if isinstance(part, Box) else []

@@ -1,0 +1,608 @@
+"""The tracer: ops applied to symbolic tensors become nodes of the graph under construction.
+
+A `GraphTensor` is a Tensor whose elements are not known; it stands for one IR value. Nested
+graphs (branches, loop bodies) are closed: a value of an outer graph that an inner one reads is
+captured, level by level, as an extra operand. Parameters are read through an environment, so a
+read after an assignment sees the assigned value; what a branch or loop assigns joins its results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from cellc_compiler.ir.dims import SymbolInfo, active_shapes, evaluate
+from cellc_compiler.ir.graph import NOWHERE, Builder, Graph, Span, Value, clone_into
+from cellc_compiler.ir.types import TensorType
+from cellc_runtime import dtypes
+from cellc_runtime.dtypes import DType
+from cellc_runtime.records import dataclass, field
+
+from ..core.dispatch import tracing
+from ..tensors.parameter import Parameter
+from ..tensors.tensor import Tensor
+
+
+class GraphTensor(Tensor):
+    """A tensor of the graph being traced: a shape and a dtype, but no elements."""
+
+    __slots__ = ("_value",)
+    _host = None
+    _value: Value
+
+    def __init__(self, value: Value) -> None:
+        self._value = value
+
+    _eager = False
+
+    @property
+    def _type(self) -> TensorType:
+        return self._value.type
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Length of each axis."""
+        return self._value.type.dims
+
+    @property
+    def dtype(self) -> DType:
+        """Element type."""
+        return self._value.type.dtype
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return self._value.type.rank
+
+    @property
+    def _data(self) -> Any:
+        raise TypeError(
+            "the elements of a tensor are not known while a graph is compiled; "
+            "an operation here needs them (asnumpy, item, int(), float(), ...)"
+        )
+
+    def __copy__(self) -> GraphTensor:
+        return GraphTensor(self._value)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> GraphTensor:
+        return GraphTensor(self._value)
+
+    def __repr__(self) -> str:
+        return f"<graph tensor {self._value.type}>"
+
+    __str__ = __repr__
+
+
+BAKED = 64
+"""Elements up to which a tensor from outside becomes a literal of the graph. A larger one is
+bound like a parameter: it is not copied, and later changes of its elements are seen."""
+
+
+@dataclass(slots=True)
+class Region:
+    """One graph under construction.
+
+    Attributes:
+        captures: outer value -> the input of this graph that stands for it.
+        env: parameter -> its current value in this graph.
+        assigned: parameters assigned in this graph, in order.
+    """
+
+    graph: Graph
+    builder: Builder
+    captures: dict[Value, Value] = field(default_factory=dict)
+    env: dict[Tensor, Value] = field(default_factory=dict)
+    assigned: dict[Parameter, None] = field(default_factory=dict)
+    lifted: dict[int, tuple[Tensor, Value]] = field(default_factory=dict)
+    owned: set[Value] = field(default_factory=set)
+
+
+STAND_IN = 10061
+"""What stands for sizes that are not known before the run. One for all: a network in which two of
+them meet takes them for equal, which is then guarded."""
+
+
+class Tracer:
+    """Builds a graph from applied ops.
+
+    Args:
+        name: the graph's name.
+    """
+
+    def __init__(self, name: str = "main") -> None:
+        graph = Graph(name)
+        self.regions: list[Region] = [Region(graph, Builder(graph))]
+        self.parameters: dict[Tensor, Value] = {}
+        self.functions: list[Callable[..., Any]] = []
+        self._taken: tuple[list[Value], int, set[str]] = graph.inputs, 0, set()
+        self.span: Span = NOWHERE
+        self.scope: str = ""
+        self.whereabouts: Callable[[str], str] = lambda code: ""
+        self.checks = 0
+        self.budget: int | None = None
+        self.gone: set[Value] = set()
+
+    def place(self) -> str:
+        """Where in the source the trace is."""
+        return "" if self.span is NOWHERE else f"{self.span.file}:{self.span.line}"
+
+    # --- values ---------------------------------------------------------------------------------
+
+    @property
+    def graph(self) -> Graph:
+        """The outermost graph."""
+        return self.regions[0].graph
+
+    def input(self, ty: TensorType, name: str) -> GraphTensor:
+        """A new input of the outermost graph."""
+        return GraphTensor(self.graph.add_input(ty, name))
+
+    def lift(self, tensor: Tensor, level: int = -1) -> Value:
+        """The IR value of a tensor in the region at `level`."""
+        depth = level % len(self.regions)
+        if isinstance(tensor, GraphTensor):
+            return self._capture(tensor._value, depth)
+        if isinstance(tensor, Parameter):
+            return self._read(tensor, depth)
+        region = self.regions[depth]
+        found = region.lifted.get(id(tensor))
+        if found is None and tensor._data.size > BAKED:
+            return self._read(tensor, depth)
+        if found is None:
+            found = tensor, region.builder.literal(tensor._data)
+            region.lifted[id(tensor)] = found
+        return found[1]
+
+    def _home(self, value: Value) -> int:
+        """The level of the region whose graph defines `value`."""
+        for level in range(len(self.regions) - 1, 0, -1):
+            if value in self.regions[level].owned:
+                return level
+        if value in self.gone:
+            raise TypeError(
+                "a tensor that was computed in a Cell marked by recompute() is read outside of it, "
+                "where it is not kept: return it from the Cell"
+            )
+        return 0
+
+    def reaches(self, value: Value) -> bool:
+        """Whether a value belongs to a graph that is still open."""
+        if any(value in r.owned for r in self.regions[1:]):
+            return True
+        if value.node is None:
+            return any(v is value for v in self.graph.inputs)
+        return any(n is value.node for n in reversed(self.graph.nodes))
+
+    def _capture(self, value: Value, depth: int) -> Value:
+        for level in range(self._home(value) + 1, depth + 1):
+            region = self.regions[level]
+            inner = region.captures.get(value)
+            if inner is None:
+                inner = region.graph.add_input(value.type, f"capture{len(region.captures)}")
+                region.captures[value] = inner
+                region.owned.add(inner)
+            value = inner
+        return value
+
+    def _read(self, parameter: Tensor, depth: int) -> Value:
+        region = self.regions[depth]
+        found = region.env.get(parameter)
+        if found is None:
+            if depth == 0:
+                ty = parameter._type
+                name, kind = _named(parameter)
+                found = self.graph.add_input(ty, self._unique(name), kind)
+                self.parameters[parameter] = found
+            else:
+                found = self._capture_one(self._read(parameter, depth - 1), depth)
+            region.env[parameter] = found
+        return found
+
+    def _capture_one(self, outer: Value, depth: int) -> Value:
+        region = self.regions[depth]
+        inner = region.captures.get(outer)
+        if inner is None:
+            inner = region.graph.add_input(outer.type, f"capture{len(region.captures)}")
+            region.captures[outer] = inner
+            region.owned.add(inner)
+        return inner
+
+    def _unique(self, name: str) -> str:
+        inputs = self.graph.inputs
+        known, count, taken = self._taken
+        if known is not inputs or count > len(inputs):
+            count, taken = 0, set()  # part of the trace was taken back
+        taken.update(v.name for v in inputs[count:])
+        self._taken = inputs, len(inputs), taken
+        if name not in taken:
+            return name
+        n = 1
+        while f"{name}.{n}" in taken:
+            n += 1
+        return f"{name}.{n}"
+
+    # --- ops ------------------------------------------------------------------------------------
+
+    def apply(self, op: str, operands: Sequence[Tensor], attrs: Mapping[str, Any]) -> Any:
+        """Append a node; a GraphTensor, or a tuple of them."""
+        values = [self.lift(t) for t in operands]
+        out = self._node(op, values, attrs, ())
+        return out[0] if len(out) == 1 else tuple(out)
+
+    def _node(
+        self, op: str, values: Sequence[Value], attrs: Mapping[str, Any], regions: Sequence[Graph]
+    ) -> list[GraphTensor]:
+        region = self.regions[-1]
+        region.builder.span, region.builder.scope = self.span, self.scope
+        node = region.builder.node(op, values, attrs, regions)
+        if len(self.regions) > 1:
+            region.owned.update(node.results)
+        return [GraphTensor(v) for v in node.results]
+
+    def check(
+        self, checked: Tensor, error: str, parts: Sequence[str | int | None],
+        shown: Sequence[Tensor] = (), *, low: int = 1, high: int = 2, own: str = "",
+        code: str = "CE703",
+    ) -> None:
+        """Have the program raise unless every element of `checked` is in [low, high).
+
+        See the op `check` for the arguments. The error says where in the source it comes from, as
+        `whereabouts` tells, and has a code of `cellc.lang.CODES`.
+        """
+        attrs = {"low": low, "high": high, "error": error, "parts": tuple(parts), "own": own,
+                 "detail": self.whereabouts(code)}
+        self.checks += 1
+        self.apply("check", [checked, *shown], attrs)
+
+    def host_call(
+        self, function: Callable[..., Any], name: str, operands: Sequence[Tensor],
+        results: Sequence[TensorType],
+    ) -> list[Tensor]:
+        """Append the call of a Python function at run time; see `calls.callbacks`."""
+        self.functions.append(function)
+        attrs = {"number": len(self.functions) - 1, "name": name,
+                 "results": tuple((t.dtype, t.dims) for t in results)}
+        return list(self._node("host_call", [self.lift(t) for t in operands], attrs, ()))
+
+    def assign(self, parameter: Parameter, value: Tensor) -> None:
+        """Later reads of the parameter see `value`."""
+        old, new = self.lift(parameter), self.lift(value)
+        if old.type != new.type:
+            raise ValueError(
+                f"cannot assign {new.type} to the parameter {parameter.name} of type {old.type}"
+            )
+        self.regions[-1].env[parameter] = new
+        self.regions[-1].assigned[parameter] = None
+
+    def finish(self, outputs: Sequence[Tensor]) -> Graph:
+        """Set outputs and updates; the finished outermost graph."""
+        region = self.regions[0]
+        region.graph.outputs = [self.lift(t) for t in outputs]
+        region.graph.updates = [
+            (self.parameters[p], region.env[p]) for p in region.assigned
+            if region.env[p] is not self.parameters[p]
+        ]
+        return region.graph
+
+    def measure(self, count: Tensor, name: str, most: int) -> tuple[int, Tensor]:
+        """A size that follows from elements: a symbol for the value of an int64 scalar.
+
+        Args:
+            name: for the symbol.
+            most: the greatest it can be.
+
+        Returns:
+            The symbol, and the tensor that what has this size depends on.
+
+        Raises:
+            TypeError: in a branch or loop, which has no place where its size could be found out.
+        """
+        shapes = active_shapes()
+        inside = next((r.graph.name for r in self.regions[1:] if r.graph.name != "grad"), None)
+        if inside is not None or shapes is None:
+            raise TypeError(
+                f"the shape of the result of '{name}' depends on the elements of its input; that "
+                f"cannot be in a run-time branch or loop: compute it before, or use a form of "
+                f"fixed shape (where, masked_fill, tensor_scatter_update)"
+            )
+        known, shapes.found = shapes.found, shapes.found + 1
+        hint = shapes.measured[known] if known < len(shapes.measured) else min(
+            STAND_IN, STAND_IN * evaluate(most, shapes.hints))  # 0 of an empty tensor
+        bound = most if type(most) is int else None
+        dim = shapes.new(f"found_{name}", hint, SymbolInfo(
+            0, bound, f"the number that '{name}' found at {self.place()}"))
+        out: Tensor = self.apply("measure", [count], {"symbol": str(dim)})
+        return dim, out  # type: ignore[return-value]  # a Dim behaves as an int
+
+    # --- control flow ---------------------------------------------------------------------------
+
+    @contextmanager
+    def _open(
+        self, name: str, types: Sequence[TensorType]
+    ) -> Iterator[tuple[Region, list[Tensor]]]:
+        graph = Graph(name)
+        region = Region(graph, Builder(graph))
+        self.regions.append(region)
+        try:
+            inputs: list[Tensor] = []
+            for i, ty in enumerate(types):
+                value = graph.add_input(ty, f"arg{i}")
+                region.owned.add(value)
+                inputs.append(GraphTensor(value))
+            with tracing(self):
+                yield region, inputs
+        finally:
+            self.regions.pop()
+
+    def cond(
+        self,
+        pred: Tensor,
+        then: Callable[[], Sequence[Tensor]],
+        other: Callable[[], Sequence[Tensor]],
+    ) -> list[Tensor]:
+        """Run-time choice between two traced branches that return tensors of equal types.
+
+        Raises:
+            TypeError: the branches return different counts or types.
+        """
+        built: list[tuple[Region, list[Value]]] = []
+        for name, fn in (("then", then), ("else", other)):
+            with self._open(name, ()) as (region, _):
+                tensors = fn()
+                built.append((region, [self.lift(t) for t in tensors]))
+        assigned = list(dict.fromkeys([*built[0][0].assigned, *built[1][0].assigned]))
+        outs = [self._close_branch(region, values, assigned) for region, values in built]
+        if [v.type for v in outs[0]] != [v.type for v in outs[1]]:
+            a, b = (", ".join(str(v.type) for v in o) for o in outs)
+            raise TypeError(f"the branches give different types: ({a}) and ({b})")
+        captures = list(dict.fromkeys([*built[0][0].captures, *built[1][0].captures]))
+        for (region, _), values in zip(built, outs, strict=True):
+            align_inputs(region, 0, captures)
+            region.graph.outputs = values
+        results = self._node(
+            "cond", [self.lift(pred), *(self._capture(v, len(self.regions) - 1) for v in captures)],
+            {}, [region.graph for region, _ in built],
+        )
+        return self._adopt(results, assigned)
+
+    def _close_branch(
+        self, region: Region, values: list[Value], assigned: Sequence[Parameter]
+    ) -> list[Value]:
+        """A branch's outputs: its values, then every parameter either branch assigns."""
+        self.regions.append(region)
+        try:
+            return values + [self.lift(p) for p in assigned]
+        finally:
+            self.regions.pop()
+
+    def _adopt(self, results: Sequence[GraphTensor], assigned: Sequence[Parameter]) -> list[Tensor]:
+        count = len(results) - len(assigned)
+        for parameter, tensor in zip(assigned, results[count:], strict=True):
+            self.assign(parameter, tensor)
+        return list(results[:count])
+
+    def scan(
+        self,
+        init: Sequence[Tensor],
+        xs: Sequence[Tensor],
+        length: int,
+        body: Callable[
+            [list[Tensor], list[Tensor], Tensor], tuple[Sequence[Tensor], Sequence[Tensor]]
+        ],
+    ) -> tuple[list[Tensor], list[Tensor]]:
+        """A loop of a known number of trips over the leading axis of `xs`.
+
+        `body(carried, slices, i)` (i: int64 scalar) returns the next carried tensors and the
+        outputs of the step, which come back stacked along a new leading axis.
+        """
+        def probe(args: list[Tensor]) -> Sequence[Tensor]:
+            rows = [_row_like(self, x) for x in xs]
+            return body(args, rows, args[0] if not args else self._index_like())[0]
+
+        assigned = self._assigned_in(init, probe)
+        carried = [*init, *assigned]
+        types = [self.lift(t).type for t in carried]
+        row_types = [self.lift(x).type.with_shape(self.lift(x).type.shape[1:]) for x in xs]
+        index_type = TensorType((), dtypes.int64)
+        count, n = len(init), len(types)
+        with self._open("scan_body", [*types, *row_types, index_type]) as (region, args):
+            self._enter(region, assigned, args[count:n])
+            new, ys = body(args[:count], args[n:-1], args[-1])
+            region.graph.outputs = [self.lift(t) for t in [*new, *assigned, *ys]]
+        _check_carried(types, region.graph.outputs[:n])
+        captures = list(region.captures)
+        align_inputs(region, n + len(row_types) + 1, captures)
+        operands = [self.lift(t) for t in [*carried, *xs]]
+        operands += [self._capture(v, len(self.regions) - 1) for v in captures]
+        results = self._node(
+            "scan", operands, {"carried": n, "sequences": len(xs), "length": length},
+            [region.graph],
+        )
+        stacked: list[Tensor] = list(results[n:])
+        return self._adopt(results[:n], assigned), stacked
+
+    def region(
+        self, name: str, types: Sequence[TensorType],
+        fn: Callable[[list[Tensor]], Sequence[Tensor]],
+    ) -> tuple[Graph, list[Value], list[Parameter]]:
+        """Trace `fn` into a graph of its own.
+
+        Returns:
+            The graph, whose inputs are `types`, then captures, and whose outputs are those of
+            `fn`, then the parameters it assigned; the captured values; those parameters.
+        """
+        with self._open(name, types) as (region, inputs):
+            out = [self.lift(t) for t in fn(inputs)]
+            assigned = list(region.assigned)
+            region.graph.outputs = out + [self.lift(p) for p in assigned]
+        captures = list(region.captures)
+        align_inputs(region, len(types), captures)
+        return region.graph, [self._capture(v, len(self.regions) - 1) for v in captures], assigned
+
+    def move_to_definition(self, old: Value, new: Value) -> None:
+        """Let everything in the graph at hand that reads `old` read `new`, made from it."""
+        region = self.regions[-1]
+        nodes, maker = region.graph.nodes, new.node
+        if maker is None or not (old in region.graph.inputs or old.node in nodes):
+            return  # of a graph further out: only what follows reads the new value
+        nodes.remove(maker)
+        nodes.insert(0 if old.node is None else nodes.index(old.node) + 1, maker)
+        for node in nodes:
+            if node is not maker:
+                node.operands = [new if v is old else v for v in node.operands]
+        for parameter, value in region.env.items():
+            if value is old and parameter in region.assigned:
+                region.env[parameter] = new
+
+    def inline(self, graph: Graph, values: Sequence[Value]) -> list[GraphTensor]:
+        """Append a copy of a graph on values of this region."""
+        region = self.regions[-1]
+        region.builder.span, region.builder.scope = self.span, ""
+        start = len(region.graph.nodes)
+        outputs, _ = clone_into(region.builder, graph, values)
+        if len(self.regions) > 1:
+            for node in region.graph.nodes[start:]:
+                region.owned.update(node.results)
+        return [GraphTensor(v) for v in outputs]
+
+    def custom_gradient(
+        self,
+        operands: Sequence[Tensor],
+        forward: Callable[[list[Tensor]], Sequence[Tensor]],
+        backward: Callable[[list[Tensor], list[Tensor], list[Tensor]], Sequence[Tensor | None]],
+    ) -> list[Tensor]:
+        """`forward(operands)` with the gradient `backward(operands, results, cotangents)`.
+
+        What the two read from outside gets no gradient.
+        """
+        types = [self.lift(t).type for t in operands]
+        n = len(types)
+        first, outer_first, assigned = self.region("forward", types, forward)
+        results = [v.type for v in first.outputs]
+
+        none: list[int] = []
+
+        def grads(args: list[Tensor]) -> list[Tensor]:
+            k = n + len(results)
+            given = backward(args[:n], args[n:k], args[k:])
+            none[:] = [i for i, g in enumerate(given) if g is None]
+            return [g if g is not None else self._zeros(t)
+                    for g, t in zip(given, types, strict=True)]
+
+        second, outer_second, changed = self.region(
+            "bprop", [*types, *results, *results], grads
+        )
+        if changed:
+            raise TypeError(f"a bprop cannot assign the parameter {changed[0].name}")
+        outer = list(dict.fromkeys([*outer_first, *outer_second]))
+        _reorder(first, n, outer_first, outer)
+        captured = _reorder(second, n + 2 * len(results), outer_second, outer)
+        fixed = second.inputs[: n + 2 * len(results)]
+        second.inputs = [*fixed[:n], *captured, *fixed[n:]]
+        b = Builder(second)
+        second.outputs += [b.zeros_like(v) for v in captured]
+        nodes = self._node(
+            "custom_grad", [*(self.lift(t) for t in operands), *outer],
+            {"none": (*none, *range(n, n + len(outer)))}, [first, second]
+        )
+        return self._adopt(nodes, assigned)
+
+    def is_own(self, tensor: Tensor) -> bool:
+        """Whether the graph at hand computes a tensor (a Parameter: assigns it)."""
+        if isinstance(tensor, GraphTensor):
+            return tensor._value in self.regions[-1].owned and tensor._value.node is not None
+        return False
+
+    def recomputed(
+        self, fn: Callable[[], Sequence[Tensor]], results: bool = False
+    ) -> list[Tensor]:
+        """The tensors `fn` gives, in a graph of their own that its gradient computes again.
+
+        With `results`, other gradients that read these tensors compute them again too.
+        """
+        graph, captures, assigned = self.region("recompute", [], lambda _: fn())
+        for node in graph.nodes:
+            self.gone.update(node.results)
+        out = self._node("recompute", captures, {"results": results}, [graph])
+        return self._adopt(out, assigned)
+
+    def _zeros(self, ty: TensorType) -> Tensor:
+        region = self.regions[-1]
+        value = region.builder.full(ty, 0)
+        for node in region.graph.nodes[-2:]:
+            region.owned.update(node.results)
+        return GraphTensor(value)
+
+    def _index_like(self) -> Tensor:
+        import numpy as np
+
+        return Tensor._from_array(np.zeros((), np.int64))
+
+    def _enter(
+        self, region: Region, assigned: Sequence[Parameter], values: Sequence[Tensor]
+    ) -> None:
+        for parameter, tensor in zip(assigned, values, strict=True):
+            region.env[parameter] = self.lift(tensor)
+
+    def _assigned_in(
+        self, init: Sequence[Tensor], body: Callable[[list[Tensor]], Sequence[Tensor]]
+    ) -> list[Parameter]:
+        """Parameters a loop body assigns, found by tracing it once into a graph thrown away."""
+        known = dict(self.parameters), list(self.graph.inputs)
+        saved = [(dict(r.captures), dict(r.env), list(r.graph.inputs), list(r.graph.nodes),
+                  dict(r.lifted)) for r in self.regions]
+        with self._open("probe", [self.lift(t).type for t in init]) as (region, args):
+            body(args)
+            assigned = list(region.assigned)
+        self.parameters, self.graph.inputs = known
+        for r, (captures, env, inputs, nodes, lifted) in zip(self.regions, saved, strict=True):
+            r.captures, r.env, r.lifted = captures, env, lifted
+            r.graph.inputs, r.graph.nodes = inputs, nodes
+        return assigned
+
+
+def _named(tensor: Tensor) -> tuple[str, str]:
+    """The name and kind of the graph input that stands for a tensor from outside."""
+    if isinstance(tensor, Parameter):
+        return tensor.name, "state" if tensor.is_state else "param"
+    return "constant", "constant"
+
+
+def _row_like(tracer: Tracer, x: Tensor) -> Tensor:
+    ty = tracer.lift(x).type
+    region = tracer.regions[-1]
+    value = region.graph.add_input(ty.with_shape(ty.shape[1:]), f"row{len(region.graph.inputs)}")
+    region.owned.add(value)
+    return GraphTensor(value)
+
+
+def align_inputs(region: Region, fixed: int, captures: Sequence[Value]) -> None:
+    """Order a region's capture inputs as `captures`, adding those it does not read."""
+    inputs = region.graph.inputs[:fixed]
+    for i, outer in enumerate(captures):
+        inner = region.captures.get(outer) or Value(outer.type, kind="input")
+        inner.name = f"capture{i}"
+        inputs.append(inner)
+    region.graph.inputs = inputs
+
+
+def _reorder(
+    graph: Graph, fixed: int, have: Sequence[Value], want: Sequence[Value]
+) -> list[Value]:
+    """Make the captures of a graph those of `want`, in that order; its inputs for them."""
+    table = dict(zip(have, graph.inputs[fixed:], strict=True))
+    captured = [table.get(v) or Value(v.type, kind="input") for v in want]
+    for i, v in enumerate(captured):
+        v.name = f"capture{i}"
+    graph.inputs = [*graph.inputs[:fixed], *captured]
+    return captured
+
+
+def _check_carried(types: Sequence[TensorType], outputs: Sequence[Value]) -> None:
+    for i, (before, after) in enumerate(zip(types, outputs, strict=True)):
+        if before != after.type:
+            raise TypeError(
+                f"a loop must keep the types of what it carries: value {i} enters an iteration "
+                f"as {before} and leaves it as {after.type}"
+            )

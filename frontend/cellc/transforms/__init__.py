@@ -1,0 +1,1 @@
+"""Functions made from functions: gradients, Jacobians, derivatives of higher order, `vmap`."""

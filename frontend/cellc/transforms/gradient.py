@@ -1,0 +1,579 @@
+"""`grad`, `value_and_grad` and `GradOperation` in both modes.
+
+In PyNative mode the function is recorded; while a graph is traced it becomes a region that
+autodiff transforms and that is inlined; in graph mode the whole call is compiled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, overload
+
+import numpy as np
+
+from cellc_compiler.ir.types import seedable
+from cellc_runtime.lazy import lazy_module
+from cellc_runtime.records import dataclass, field, replace
+
+from .. import context
+from ..calls.hooks import hooked_gradient
+from ..compiled.entries import EntryTable
+from ..core.dispatch import active_tracer
+from ..eager import implicit_recording
+from ..eager.recorder import active_recordings, recording, tensor_hooks
+from ..tensors.parameter import Parameter
+from ..tensors.tensor import Tensor
+from ..tracing.pytree import Box, Structure, leaves_of, put_together, take_apart
+from ..tracing.tracer import Tracer
+
+if TYPE_CHECKING:
+    from cellc_compiler.autodiff import reverse as autodiff
+
+    from .. import lang
+else:
+    autodiff = lazy_module("cellc_compiler.autodiff.reverse")
+    lang = lazy_module("cellc.lang")
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@dataclass(slots=True)
+class Request:
+    """What is differentiated.
+
+    Attributes:
+        fn: the function or Cell.
+        positions: positions of arguments, or None for no argument.
+        single: `grad_position` was one int: the gradient comes without a tuple.
+        weights: parameters, in order, or None; `one_weight` if a single one was given.
+        has_aux: only the first output is differentiated.
+        sens: the last argument is the cotangent of the output.
+    """
+
+    fn: Any
+    positions: tuple[int, ...] | None
+    single: bool
+    weights: tuple[Parameter, ...] | None
+    one_weight: bool = False
+    has_aux: bool = False
+    sens: bool = False
+    all_inputs: bool = False
+    hooked: dict[int, Tensor] = field(default_factory=dict)
+    """In graph mode: the tensors among the arguments that have hooks, by number."""
+
+
+@dataclass(slots=True)
+class Computed:
+    """Values and gradients, as tensors with their structures."""
+
+    value: Any
+    inputs: list[Any]
+    weights: list[Tensor]
+    positions: tuple[int, ...] = ()
+
+
+def compute(request: Request, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Computed:
+    """Values and gradients in the mode at hand (traced or eager)."""
+    sens = None
+    if request.sens:
+        args, kwargs, sens = _without_sens(args, kwargs)
+    positions = _positions(request, args)
+    tracer = active_tracer()
+    if tracer is not None:
+        out = _traced(tracer, request, positions, args, kwargs, sens)
+    else:
+        out = _eager(request, positions, args, kwargs, sens)
+    out.positions = positions
+    return out
+
+
+def _without_sens(
+    args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> tuple[tuple[Any, ...], Mapping[str, Any], Any]:
+    """The arguments of the function, and the sensitivity: the last argument, or by name."""
+    if "sens" in kwargs:
+        return args, {k: v for k, v in kwargs.items() if k != "sens"}, kwargs["sens"]
+    if len(args) < 2:
+        raise TypeError("with sens_param the gradient function takes a sensitivity as its last "
+                        "argument, but got none")
+    return args[:-1], kwargs, args[-1]
+
+
+def _positions(request: Request, args: Sequence[Any]) -> tuple[int, ...]:
+    if request.all_inputs:
+        return tuple(i for i, a in enumerate(args) if take_apart(a)[1])
+    positions = request.positions or ()
+    for p in positions:
+        if not 0 <= p < len(args):
+            raise IndexError(
+                f"grad_position {p} is out of range: the function was called with {len(args)} "
+                f"positional arguments"
+            )
+    found = tuple(p for p in positions if take_apart(args[p])[1])
+    if positions and not found:
+        raise TypeError(
+            f"the gradient needs a Tensor at grad_position {', '.join(map(str, positions))}, but "
+            f"got {', '.join(type(args[p]).__name__ for p in positions)}"
+        )
+    return found
+
+
+def _chosen(structure: Structure, positions: Sequence[int]) -> list[list[int]]:
+    """The tensors of each differentiated argument."""
+    assert isinstance(structure, Box)
+    positional = structure.parts[0]
+    assert isinstance(positional, Box)
+    return [[leaf.number for leaf in leaves_of(positional.parts[p])] for p in positions]
+
+
+def _seeds(out: Any, request: Request, sens: Any) -> tuple[Structure, list[Tensor], list[int]]:
+    """The outputs, and which of them are differentiated."""
+    structure, tensors = take_apart(out)
+    first: list[int] = list(range(len(tensors)))
+    if request.has_aux:
+        if not isinstance(structure, Box) or len(structure.parts) < 2:
+            raise ValueError("with has_aux the function must give more than one output: "
+                             "(output, *auxiliary)")
+        first = [leaf.number for leaf in leaves_of(structure.parts[0])]
+    seeds = [i for i in first if seedable(tensors[i]._type)]
+    if not seeds:
+        kinds = ", ".join(str(t._type) for t in tensors) or "no tensor"
+        raise TypeError(f"only an output of numbers can be differentiated, got {kinds}")
+    if sens is not None:
+        _check_sens(take_apart(sens)[1], [tensors[i] for i in seeds])
+    return structure, tensors, seeds
+
+
+def _check_sens(given: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
+    """Each output needs a sensitivity of its type."""
+    if len(given) != len(outputs):
+        raise ValueError(f"{len(outputs)} outputs need as many sensitivities, but got "
+                         f"{len(given)}")
+    for i, (t, o) in enumerate(zip(given, outputs, strict=True)):
+        if tuple(t.shape) != tuple(o.shape):
+            raise ValueError(f"sensitivity {i} must have the shape of the output, "
+                             f"{tuple(o.shape)}, but has {tuple(t.shape)}")
+        if t.dtype != o.dtype:
+            raise TypeError(f"sensitivity {i} must have the dtype of the output, {o.dtype}, but "
+                            f"has {t.dtype}")
+
+
+def _rebuild(args: Sequence[Any], positions: Sequence[int], grads: Sequence[Tensor]) -> list[Any]:
+    """Gradients in the structures of the arguments."""
+    out: list[Any] = []
+    it = iter(grads)
+    for p in positions:
+        structure, leaves = take_apart(args[p])
+        out.append(put_together(structure, [next(it) for _ in leaves]))
+    return out
+
+
+# --- eager ---------------------------------------------------------------------------------------
+
+
+def _eager(
+    request: Request, positions: Sequence[int], args: tuple[Any, ...],
+    kwargs: Mapping[str, Any], sens: Any,
+) -> Computed:
+    structure, leaves = take_apart((args, dict(kwargs)))
+    if not active_recordings():
+        run = implicit_recording.take(request.fn, structure, leaves)
+        if run is not None:
+            return _continued(request, positions, args, run, sens)
+    # The same tensor given twice has two gradients, so each argument gets its own identity.
+    own = [Tensor._from_array(t._data) for t in leaves]
+    for t, o in zip(leaves, own, strict=True):
+        if t._hooks:
+            o._hooks = t._hooks
+    weights = request.weights or ()
+    chosen = [i for group in _chosen(structure, positions) for i in group]
+    with recording() as r:
+        follow(leaves, own)
+        values = [r.track(own[i]) for i in chosen]
+        values += [r.track(p) for p in weights]
+        call_args, call_kwargs = put_together(structure, own)
+        out = request.fn(*call_args, **call_kwargs)
+        out_structure, tensors, seeds = _seeds(out, request, sens)
+    given = list(take_apart(sens)[1]) if sens is not None else None
+    grads = r.gradients([tensors[i] for i in seeds], given, values, last=True)
+    sources = [own[i] for i in chosen] + list(weights)
+    full = [g if g is not None else zeros_of(t) for g, t in zip(grads, sources, strict=True)]
+    n = len(chosen)
+    return Computed(put_together(out_structure, tensors), _rebuild(args, positions, full[:n]),
+                    full[n:])
+
+
+def _continued(
+    request: Request, positions: Sequence[int], args: tuple[Any, ...], run: implicit_recording.Run,
+    sens: Any,
+) -> Computed:
+    """The gradient of a run that was recorded before."""
+    weights = request.weights or ()
+    chosen = [i for group in _chosen(run.structure, positions) for i in group]
+    out = put_together(run.out, run.results)
+    _, tensors, seeds = _seeds(out, request, sens)
+    given = list(take_apart(sens)[1]) if sens is not None else None
+    numbers = [*(run.numbers[i] for i in chosen), *(run.weights.get(id(p)) for p in weights)]
+    found = iter(run.recording.gradients(
+        [tensors[i] for i in seeds], given, [n for n in numbers if n is not None], last=True))
+    grads = [None if n is None else next(found) for n in numbers]
+    sources = [run.leaves[i] for i in chosen] + list(weights)
+    full = [g if g is not None else zeros_of(t) for g, t in zip(grads, sources, strict=True)]
+    n = len(chosen)
+    return Computed(put_together(run.out, run.given), _rebuild(args, positions, full[:n]),
+                    full[n:])
+
+
+def follow(leaves: Sequence[Tensor], own: Sequence[Tensor]) -> None:
+    """Recordings further out know the arguments by their new identities too."""
+    for outer in active_recordings()[:-1]:
+        for t, o in zip(leaves, own, strict=True):
+            value = outer.value_of(t)
+            if value is not None:
+                outer.also(o, value)
+
+
+def zeros_of(t: Tensor) -> Tensor:
+    """Zeros of the type of a tensor."""
+    return Tensor._from_array(np.zeros(t.shape, t._data.dtype))
+
+
+# --- traced --------------------------------------------------------------------------------------
+
+
+def _traced(
+    tracer: Tracer, request: Request, positions: Sequence[int], args: tuple[Any, ...],
+    kwargs: Mapping[str, Any], sens: Any,
+) -> Computed:
+    structure, leaves = take_apart((args, dict(kwargs)))
+    weights = request.weights or ()
+    before = [tracer.lift(p) for p in weights]
+    shape: list[tuple[Structure, list[int], int]] = []
+
+    def run(inputs: list[Tensor]) -> list[Tensor]:
+        call_args, call_kwargs = put_together(structure, inputs)
+        out = lang.interpret_call(tracer, request.fn, call_args, call_kwargs)
+        out_structure, tensors, seeds = _seeds(out, request, sens)
+        shape.append((out_structure, seeds, len(tensors)))
+        return tensors
+
+    values = [tracer.lift(t) for t in leaves]
+    graph, captures, assigned = tracer.region("grad", [v.type for v in values], run)
+    out_structure, seeds, count = shape[-1]
+    chosen = [i for group in _chosen(structure, positions) for i in group]
+    place = {v: len(values) + i for i, v in enumerate(captures)}
+    wanted = chosen + [place[v] for v in before if v in place]
+    transformed = autodiff.gradient_graph(graph, wanted, seeded=seeds, sens=sens is not None)
+    operands = [*values, *captures]
+    if sens is not None:
+        operands += [tracer.lift(t) for t in take_apart(sens)[1]]
+    results: list[Tensor] = list(tracer.inline(transformed, operands))
+    for parameter, tensor in zip(assigned, results[count:], strict=False):
+        tracer.assign(parameter, tensor)
+    grads = results[count + len(assigned) :]
+    n = len(chosen)
+    it = iter(grads[n:])
+    weight_grads: list[Tensor] = [
+        hooked(p, next(it)) if v in place else tracer._zeros(v.type)
+        for p, v in zip(weights, before, strict=True)
+    ]
+    grads = [hooked(request.hooked[i], g) if i in request.hooked else g
+             for i, g in zip(chosen, grads, strict=False)]
+    return Computed(put_together(out_structure, results[:count]),
+                    _rebuild(args, positions, grads[:n]), weight_grads)
+
+
+def hooked(tensor: Tensor, grad: Tensor) -> Tensor:
+    """The gradient of an argument or parameter after the hooks of that, if it has any."""
+    lang.note_read(tensor, "_hooks")
+    return hooked_gradient(grad, list(tensor._hooks.values())) if tensor._hooks else grad
+
+
+# --- public objects ----------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class GradFunction:
+    """What `grad` and `value_and_grad` return: a function of the same arguments."""
+
+    request: Request
+    with_value: bool
+    return_ids: bool = False
+    flat: bool = False
+    drop_aux: bool = False
+    table: EntryTable = field(default_factory=EntryTable)
+    hooked: dict[Any, tuple[EntryTable, Request]] = field(default_factory=dict)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        fn = self.request.fn
+        if active_tracer() is None and context.in_graph_mode() and not _recording_now():
+            if tensor_hooks:
+                return self._with_hooks(args, kwargs)
+            return self.table.call(_Compilable(self, fn), args, kwargs)
+        return self.evaluate(args, kwargs)
+
+    def _with_hooks(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """A call whose arguments may have hooks: each set of hooks is compiled for itself."""
+        leaves = take_apart((args, dict(kwargs)))[1]
+        hooked = {i: t for i, t in enumerate(leaves) if t._hooks}
+        if not hooked:
+            return self.table.call(_Compilable(self, self.request.fn), args, kwargs)
+        key = tuple((i, id(t), tuple(t._hooks or ())) for i, t in hooked.items())
+        table, request = self.hooked.setdefault(
+            key, (EntryTable(), replace(self.request, hooked=hooked))
+        )
+        other = GradFunction(request, self.with_value, self.return_ids, self.flat,
+                             self.drop_aux, table)
+        return table.call(_Compilable(other, request.fn), args, kwargs)
+
+    def evaluate(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Compute in the mode at hand."""
+        computed = compute(self.request, args, kwargs)
+        grads = self._shape(computed)
+        if self.with_value:
+            return computed.value, grads
+        if self.request.has_aux and not self.drop_aux:
+            return grads, tuple(computed.value[1:])
+        return grads
+
+    def _shape(self, computed: Computed) -> Any:
+        r = self.request
+        inputs: Any = tuple(computed.inputs)
+        single = r.single or (r.positions is not None and len(computed.inputs) == 1)
+        if single:
+            inputs = computed.inputs[0]
+        weights: Any = tuple(computed.weights)
+        if r.one_weight:
+            weights = computed.weights[0]
+        if self.return_ids:
+            inputs, weights = self._with_ids(inputs, weights, computed.positions, single)
+        has_inputs = r.positions is not None or r.all_inputs
+        if r.weights is None:
+            return inputs
+        return (inputs, weights) if has_inputs else weights
+
+    def _with_ids(
+        self, inputs: Any, weights: Any, positions: tuple[int, ...], single: bool
+    ) -> tuple[Any, Any]:
+        r = self.request
+        if r.positions is not None:
+            inputs = ((positions[0], inputs) if single else
+                      tuple(zip(positions, inputs, strict=True)))
+        if r.weights is not None:
+            weights = ((r.weights[0].name, weights) if r.one_weight else
+                       tuple((p.name, w) for p, w in zip(r.weights, weights, strict=True)))
+        return inputs, weights
+
+
+class _Compilable:
+    """The call of a gradient function as something the construct compiler runs as it is."""
+
+    def __init__(self, owner: GradFunction, fn: Any) -> None:
+        self.owner = owner
+        self.__name__ = "grad_" + (getattr(fn, "__name__", None) or type(fn).__name__)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.owner.evaluate(args, kwargs)
+
+
+def _recording_now() -> bool:
+    return bool(active_recordings())
+
+
+def make_request(
+    fn: Any, grad_position: Any, weights: Any, has_aux: bool, sens: bool = False
+) -> Request:
+    """Check the arguments of `grad` and its kin.
+
+    Raises:
+        TypeError: an argument has the wrong type.
+        ValueError: neither a position nor weights.
+    """
+    if not callable(fn):
+        raise TypeError(f"'fn' must be a Cell or a function, but got {type(fn).__name__}.")
+    if grad_position is None and weights is None:
+        raise ValueError("`grad_position` and `weights` can not be None at the same time.")
+    single = isinstance(grad_position, int) and not isinstance(grad_position, bool)
+    positions = (grad_position,) if single else grad_position
+    if positions is not None:
+        if not isinstance(positions, tuple) or not all(
+            isinstance(p, int) and not isinstance(p, bool) for p in positions
+        ):
+            raise TypeError(
+                "'grad_position' must be None, a non-negative int or a tuple of them, but got "
+                f"{grad_position!r}."
+            )
+        if any(p < 0 for p in positions):
+            raise ValueError(f"'grad_position' must be >= 0, but got {grad_position}.")
+        if len(set(positions)) < len(positions):
+            raise ValueError(f"'grad_position' must not hold a position twice, but got "
+                             f"{grad_position}.")
+    one = isinstance(weights, Parameter)
+    params = None
+    if weights is not None:
+        params = (weights,) if one else tuple(weights)
+        if not all(isinstance(p, Parameter) for p in params):
+            raise TypeError("'weights' must be a Parameter, or a tuple or list of Parameters.")
+    if not isinstance(has_aux, bool):
+        raise TypeError(f"'has_aux' must be bool, but got {type(has_aux).__name__}.")
+    return Request(fn, positions, single, params, one, has_aux, sens)
+
+
+def _check_flags(**flags: Any) -> None:
+    for name, value in flags.items():
+        if not isinstance(value, bool):
+            raise TypeError(f"'{name}' must be bool, but got {type(value).__name__}.")
+
+
+@overload
+def grad(
+    fn: Callable[P, Any], grad_position: int = 0, weights: None = None,
+    has_aux: Literal[False] = False, return_ids: Literal[False] = False,
+    sens_param: Literal[False] = False,
+) -> Callable[P, Tensor]: ...
+
+
+@overload
+def grad(
+    fn: Callable[P, Any], grad_position: None, weights: Sequence[Parameter],
+    has_aux: Literal[False] = False, return_ids: Literal[False] = False,
+    sens_param: Literal[False] = False,
+) -> Callable[P, tuple[Tensor, ...]]: ...
+
+
+@overload
+def grad(
+    fn: Callable[..., Any], grad_position: Any = 0, weights: Any = None, has_aux: bool = False,
+    return_ids: bool = False, sens_param: bool = False,
+) -> GradFunction: ...
+
+
+def grad(
+    fn: Any, grad_position: Any = 0, weights: Any = None, has_aux: bool = False,
+    return_ids: bool = False, sens_param: bool = False,
+) -> GradFunction:
+    """The function that computes the gradient of `fn`.
+
+    Args:
+        fn: a Cell or function of tensors.
+        grad_position: argument positions to differentiate with respect to: an int (the gradient
+            comes alone), a tuple (a tuple comes, of those that are tensors; one alone comes as
+            it is), or None (weights only).
+        weights: Parameters to differentiate with respect to, or None.
+        has_aux: only the first output is differentiated; the others are returned too.
+        return_ids: return (position or name, gradient) pairs.
+        sens_param: the gradient function takes the output's cotangent as its last argument, or by
+            the name `sens`.
+
+    Raises:
+        ValueError, TypeError: arguments of a wrong kind, or nothing to differentiate.
+
+    Source: `mindspore.grad`.
+    """
+    request = make_request(fn, grad_position, weights, has_aux, sens_param)
+    _check_flags(return_ids=return_ids, sens_param=sens_param)
+    return GradFunction(request, False, return_ids)
+
+
+@overload
+def value_and_grad(
+    fn: Callable[P, R], grad_position: int = 0, weights: None = None, has_aux: bool = False,
+    return_ids: Literal[False] = False, sens_param: Literal[False] = False,
+) -> Callable[P, tuple[R, Tensor]]: ...
+
+
+@overload
+def value_and_grad(
+    fn: Callable[P, R], grad_position: None, weights: Sequence[Parameter], has_aux: bool = False,
+    return_ids: Literal[False] = False, sens_param: Literal[False] = False,
+) -> Callable[P, tuple[R, tuple[Tensor, ...]]]: ...
+
+
+@overload
+def value_and_grad(
+    fn: Callable[P, R], grad_position: Any = 0, weights: Any = None, has_aux: bool = False,
+    return_ids: bool = False, sens_param: Literal[False] = False,
+) -> Callable[P, tuple[R, Any]]: ...
+
+
+@overload
+def value_and_grad(
+    fn: Callable[..., Any], grad_position: Any = 0, weights: Any = None, has_aux: bool = False,
+    return_ids: bool = False, sens_param: bool = False,
+) -> GradFunction: ...
+
+
+def value_and_grad(
+    fn: Any, grad_position: Any = 0, weights: Any = None, has_aux: bool = False,
+    return_ids: bool = False, sens_param: bool = False,
+) -> GradFunction:
+    """The function that computes the outputs of `fn` and its gradient; see `grad`.
+
+    Source: `mindspore.value_and_grad`.
+    """
+    request = make_request(fn, grad_position, weights, has_aux, sens_param)
+    _check_flags(return_ids=return_ids, sens_param=sens_param)
+    return GradFunction(request, True, return_ids)
+
+
+def get_grad(gradients: Any, identifier: Any) -> Tensor:
+    """The gradient of a position or Parameter from the result of `grad(..., return_ids=True)`.
+
+    Raises:
+        RuntimeError: it is not among them.
+        TypeError: neither an int nor a Parameter.
+
+    Source: `mindspore.get_grad`.
+    """
+    if not isinstance(identifier, (int, Parameter)) or isinstance(identifier, bool):
+        raise TypeError(f"For 'get_grad', the identifier must be an int or a Parameter, but got "
+                        f"{identifier!r}.")
+    name = identifier.name if isinstance(identifier, Parameter) else identifier
+    stack = [gradients]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, tuple):
+            if len(item) == 2 and not isinstance(item[0], tuple) and item[0] == name:
+                found: Tensor = item[1]
+                return found
+            stack.extend(x for x in item if isinstance(x, tuple))
+    raise RuntimeError(f"Can not find the gradient for position or Parameter {name!r}.")
+
+
+class GradOperation:
+    """Gradient functions in the older form. Source: `mindspore.ops.GradOperation`.
+
+    Args:
+        get_all: gradients of all inputs, as a tuple (else of the first).
+        get_by_list: gradients of the parameters given at the call, as a tuple.
+        sens_param: the gradient function takes the sensitivity as its last argument.
+
+    Raises:
+        TypeError: an argument is no bool.
+    """
+
+    def __init__(
+        self, get_all: bool = False, get_by_list: bool = False, sens_param: bool = False
+    ) -> None:
+        for name, value in (("get_all", get_all), ("get_by_list", get_by_list),
+                            ("sens_param", sens_param)):
+            if not isinstance(value, bool):
+                raise TypeError(
+                    f"For 'GradOperation', '{name}' must be bool, but got {type(value).__name__}."
+                )
+        self.get_all, self.get_by_list, self.sens_param = get_all, get_by_list, sens_param
+
+    def __call__(self, fn: Any, weights: Any = None, grad_position: int = 0) -> GradFunction:
+        params = None
+        if self.get_by_list:
+            if weights is None and hasattr(fn, "trainable_params"):
+                weights = fn.trainable_params()
+            if weights is None:
+                raise ValueError("with get_by_list the gradient needs the weights")
+            params = weights
+        positions: Any = None if self.get_by_list and not self.get_all else grad_position
+        request = make_request(fn, positions, params, False, self.sens_param)
+        if self.get_all:
+            request.all_inputs, request.single, request.positions = True, False, None
+        return GradFunction(request, False)

@@ -1,0 +1,561 @@
+"""`jvp`, `vjp`, `jacfwd` and `jacrev` in both modes.
+
+While a graph is traced the function becomes a region that autodiff transforms and that is
+inlined; eagerly it is recorded, and the recording is transformed in the same way into one program.
+Only where a recording holds Python (a `bprop`, hooks) it is walked row by row, and its backward
+pass recorded again where forward mode needs its transpose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cellc_compiler.autodiff.forward import Derivative, jacobian_graph, tangent_graph
+from cellc_compiler.ir.graph import Builder, Graph, Node, Value
+from cellc_compiler.ir.types import differentiable, seedable
+from cellc_runtime.lazy import lazy_module
+
+from .. import context
+from ..calls.replay import replay
+from ..compiled.entries import EntryTable
+from ..core.dispatch import active_tracer, apply
+from ..eager import backward
+from ..eager.recorder import Recording, active_recordings, recording
+from ..tensors.tensor import Tensor
+from ..tracing.inline import call_here
+from ..tracing.pytree import Box, Leaf, Structure, put_together, take_apart
+from ..tracing.tracer import Tracer
+from .gradient import GradFunction, follow, make_request, zeros_of
+
+if TYPE_CHECKING:
+    from .. import lang
+else:
+    lang = lazy_module("cellc.lang")
+
+
+class Transformed:
+    """A transformation of a user's function: compiled in graph mode, else run as it is.
+
+    Args:
+        name: of the transformation.
+        fn: the user's function or Cell.
+        evaluate: what it does, in the mode at hand.
+    """
+
+    def __init__(self, name: str, fn: Any, evaluate: Callable[..., Any]) -> None:
+        self.fn = fn
+        self.evaluate = evaluate
+        self.table = EntryTable()
+        self.inner = Inner(name, fn, evaluate)
+        self.__name__ = self.inner.__name__
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if active_tracer() is None and context.in_graph_mode() and not active_recordings():
+            return self.table.call(self.inner, args, kwargs)
+        return self.evaluate(*args, **kwargs)
+
+
+class Inner:
+    """The call of a transformation as something the construct compiler runs as it is."""
+
+    def __init__(self, name: str, fn: Any, evaluate: Callable[..., Any]) -> None:
+        self.evaluate = evaluate
+        self.__name__ = f"{name}_{getattr(fn, '__name__', None) or type(fn).__name__}"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.evaluate(*args, **kwargs)
+
+
+def _check_function(fn: Any) -> None:
+    if not callable(fn):
+        raise TypeError(f"'fn' must be a Cell or a function, but got {type(fn).__name__}.")
+
+
+def _check_bool(name: str, value: Any) -> None:
+    if not isinstance(value, bool):
+        raise TypeError(f"The '{name}' must be bool, but got {type(value).__name__}.")
+
+
+# --- outputs -------------------------------------------------------------------------------------
+
+
+class Outputs:
+    """What a function gave, and which of its tensors are differentiated.
+
+    Attributes:
+        structure, tensors: of all that it gave.
+        seeds: numbers of the differentiated tensors.
+        single: the differentiated part is one tensor, not a tuple.
+
+    Raises:
+        ValueError: with `has_aux`, a function that gave one output.
+    """
+
+    def __init__(self, name: str, out: Any, has_aux: bool) -> None:
+        self.structure, self.tensors = take_apart(out)
+        first = self.structure
+        if has_aux:
+            if not isinstance(first, Box) or first.kind not in (tuple, list) or \
+                    len(first.parts) < 2:
+                raise ValueError(
+                    f"For '{name}' with has_aux, 'fn' must give more than one output, the first "
+                    f"of which is differentiated."
+                )
+            first = first.parts[0]
+        self.has_aux = has_aux
+        self.single = isinstance(first, Leaf)
+        parts = (first,) if self.single else first.parts if isinstance(first, Box) else ()
+        if not parts or not all(isinstance(p, Leaf) and p.kind is None for p in parts) or (
+            isinstance(first, Box) and first.kind not in (tuple, list)
+        ):
+            raise TypeError(f"For '{name}', 'fn' must give a Tensor or a tuple of Tensors.")
+        self.seeds = [p.number for p in parts]
+        for i in self.seeds:
+            wanted = differentiable if name.startswith("jac") else seedable
+            if not wanted(self.tensors[i]._type):
+                kind = "a floating-point output" if name.startswith("jac") else \
+                    "an output of numbers"
+                raise TypeError(f"For '{name}', only {kind} can be differentiated, but got "
+                                f"{self.tensors[i]._type}.")
+
+    @property
+    def seeded(self) -> list[Tensor]:
+        """The differentiated tensors."""
+        return [self.tensors[i] for i in self.seeds]
+
+    def shaped(self, parts: Sequence[Any]) -> Any:
+        """One value for each differentiated tensor, as the function gives those."""
+        return parts[0] if self.single else tuple(parts)
+
+    def value(self, tensors: Sequence[Tensor]) -> Any:
+        """What is differentiated, of all tensors the function gave."""
+        return self.shaped([tensors[i] for i in self.seeds])
+
+    def aux(self, tensors: Sequence[Tensor]) -> tuple[Any, ...]:
+        """The other outputs, as one more result; nothing without `has_aux`."""
+        if not self.has_aux:
+            return ()
+        rest = tuple(put_together(self.structure, tensors)[1:])
+        return (rest[0] if len(rest) == 1 else rest,)
+
+
+# --- eager ---------------------------------------------------------------------------------------
+
+
+class Recorded:
+    """An eager run of a function with the recording of it.
+
+    Attributes:
+        inputs: the tensors of the arguments, as the recording knows them.
+        numbers: what the recording calls those that are differentiated.
+    """
+
+    def __init__(self, name: str, fn: Any, args: Sequence[Any], chosen: Sequence[int],
+                 has_aux: bool) -> None:
+        structure, leaves = take_apart(tuple(args))
+        # The same tensor given twice has two gradients, so each argument gets its own identity.
+        self.inputs = [Tensor._from_array(t._data) for t in leaves]
+        with recording() as self.recording:
+            follow(leaves, self.inputs)
+            self.numbers = [self.recording.track(self.inputs[i]) for i in chosen]
+            self.out = Outputs(name, fn(*put_together(structure, self.inputs)), has_aux)
+
+    def pull(self, number: int, u: Tensor) -> list[Tensor | None]:
+        """Cotangents of the inputs from that of one output."""
+        return self.recording.gradients([self.out.seeded[number]], [u], self.numbers)
+
+
+class Transposed:
+    """The map from tangents of the inputs to those of the outputs; see `autodiff.forward`."""
+
+    def __init__(self, run: Recorded) -> None:
+        us = [zeros_of(t) for t in run.out.seeded]
+        self.seeded = run.out.seeded
+        with recording() as self.recording:
+            self.numbers = [self.recording.track(u) for u in us]
+            self.pulled = run.recording.gradients(run.out.seeded, us, run.numbers)
+
+    def push(self, tangents: Sequence[Tensor | None]) -> list[Tensor]:
+        """Tangents of the outputs."""
+        pairs = [(g, v) for g, v in zip(self.pulled, tangents, strict=True)
+                 if g is not None and v is not None]
+        found = _gradients(self.recording, pairs, self.numbers)
+        return [f if f is not None else zeros_of(t)
+                for f, t in zip(found, self.seeded, strict=True)]
+
+
+def _gradients(
+    r: Recording, pairs: Sequence[tuple[Tensor, Tensor]], numbers: Sequence[int]
+) -> list[Tensor | None]:
+    return r.gradients([g for g, _ in pairs], [v for _, v in pairs], numbers)
+
+
+def _units(t: Tensor) -> Iterator[Tensor]:
+    """Zeros but for a one, at each element in turn."""
+    for i in range(t._data.size):
+        hot = np.zeros(t._data.size, t._data.dtype)
+        hot[i] = 1
+        yield Tensor._from_array(hot.reshape(t.shape))
+
+
+def _stacked(rows: Sequence[Tensor], like: Tensor) -> Tensor:
+    """Tensors along a new first axis."""
+    if not rows:
+        return Tensor._from_array(np.zeros((0, *like.shape), like._data.dtype))
+    out: Tensor = apply("stack", *rows, axis=0)
+    return out
+
+
+def _derived(
+    run: Recorded, kind: str, given: Sequence[Tensor],
+    build: Callable[[Derivative, Sequence[Value]], list[Value]],
+) -> tuple[list[int], list[Tensor]] | None:
+    """What `build` makes of a recorded run; None where that holds Python code.
+
+    Returns:
+        Which of the differentiated outputs depend on the inputs (`build` knows of those only), and
+        what it makes.
+    """
+    r, seeded = run.recording, run.out.seeded
+    found = [(i, n) for i, t in enumerate(seeded) if (n := r.value_of(t)) is not None]
+    if r.custom or r.hooked():
+        return None
+    if not found:
+        return [], []
+
+    def made(
+        b: Builder, nodes: Sequence[Node], inputs: Sequence[Value], outputs: Sequence[Value],
+        more: Sequence[Value],
+    ) -> list[Value]:
+        return build(Derivative(b, nodes, inputs, outputs), more)
+
+    plan = backward.derived(kind, r, [n for _, n in found], given, run.numbers, made)
+    if active_recordings():
+        return [i for i, _ in found], replay(plan.graph, plan.operands(r, given))
+    return [i for i, _ in found], plan.run(r, given)
+
+
+def _eager_tangents(run: Recorded, tangents: Sequence[Tensor]) -> list[Tensor]:
+    found = _derived(run, "jvp", tangents, lambda map_, given: map_.tangents(given))
+    if found is None:
+        return Transposed(run).push(tangents)
+    moved = dict(zip(*found, strict=True))
+    return [moved[i] if i in moved else zeros_of(t) for i, t in enumerate(run.out.seeded)]
+
+
+def _eager_jacobians(run: Recorded, chosen: Sequence[int], forward: bool) -> list[Tensor]:
+    """For each differentiated output, for each chosen input: the Jacobian."""
+    found = _derived(run, "jacfwd" if forward else "jacrev", [],
+                     lambda map_, _: map_.jacobians(forward))
+    if found is None:
+        return _by_rows(run, chosen, forward)
+    rows = iter(found[1])
+    out: list[Tensor] = []
+    for i, t in enumerate(run.out.seeded):
+        for k in chosen:
+            shape = (*t.shape, *run.inputs[k].shape)
+            out.append(next(rows) if i in found[0] else
+                       Tensor._from_array(np.zeros(shape, run.inputs[k]._data.dtype)))
+    return out
+
+
+def _by_rows(run: Recorded, chosen: Sequence[int], forward: bool) -> list[Tensor]:
+    """`_eager_jacobians`, each row (column) by a walk of its own."""
+    sources, seeded = [run.inputs[i] for i in chosen], run.out.seeded
+    out: list[Tensor] = []
+    if not forward:
+        for number, output in enumerate(seeded):
+            rows = [run.pull(number, u) for u in _units(output)]
+            for k, source in enumerate(sources):
+                full = [g if (g := row[k]) is not None else zeros_of(source) for row in rows]
+                out.append(apply("reshape", _stacked(full, source),
+                                 shape=(*output.shape, *source.shape)))
+        return out
+    map_ = Transposed(run)
+    by_input: list[list[Tensor]] = []
+    for k, source in enumerate(sources):
+        pushed = [map_.push([u if j == k else None for j in range(len(sources))])
+                  for u in _units(source)]
+        by_input.append([_turned([p[i] for p in pushed], source, o)
+                         for i, o in enumerate(seeded)])
+    return [row[i] for i in range(len(seeded)) for row in by_input]
+
+
+def _turned(rows: Sequence[Tensor], source: Tensor, output: Tensor) -> Tensor:
+    perm = (*range(1, output.ndim + 1), 0)
+    turned = apply("transpose", _stacked(rows, output), perm=perm)
+    out: Tensor = apply("reshape", turned, shape=(*output.shape, *source.shape))
+    return out
+
+
+# --- traced --------------------------------------------------------------------------------------
+
+
+def _traced(
+    tracer: Tracer, name: str, fn: Any, args: Sequence[Any], has_aux: bool,
+    transform: Callable[[Graph, Outputs], Graph], more: Sequence[Tensor] = (),
+) -> tuple[Outputs, list[Tensor], list[Tensor]]:
+    """A function's graph, transformed and inlined.
+
+    Args:
+        more: tensors for the inputs that the transformation adds.
+
+    Returns:
+        The outputs, all tensors that the function gives, and what the transformation adds.
+    """
+    structure, leaves = take_apart(tuple(args))
+    found: list[Outputs] = []
+
+    def run(inputs: list[Tensor]) -> list[Tensor]:
+        out = lang.interpret_call(tracer, fn, put_together(structure, inputs))
+        found.append(Outputs(name, out, has_aux))
+        return found[-1].tensors
+
+    values = [tracer.lift(t) for t in leaves]
+    graph, captures, assigned = tracer.region("grad", [v.type for v in values], run)
+    out = found[-1]
+    operands = [*values, *captures, *(tracer.lift(t) for t in more)]
+    results: list[Tensor] = list(tracer.inline(transform(graph, out), operands))
+    count = len(out.tensors)
+    for parameter, tensor in zip(assigned, results[count:], strict=False):
+        tracer.assign(parameter, tensor)
+    return out, results[:count], results[count + len(assigned):]
+
+
+# --- jvp -----------------------------------------------------------------------------------------
+
+
+def jvp(fn: Any, inputs: Any, v: Any, has_aux: bool = False) -> Any:
+    """The outputs of `fn` and their derivatives along a direction.
+
+    Args:
+        fn: a Cell or function of tensors that gives a Tensor or a tuple of them.
+        inputs: its arguments: a Tensor, or a tuple or list of them.
+        v: the direction: tensors of the types of `inputs`.
+        has_aux: only the first output is differentiated; the others are returned as a third
+            result (as they are if there is one, else as a tuple).
+
+    Raises:
+        TypeError: something else than tensors, or element types that differ.
+        ValueError: another number of tensors in `v` than in `inputs`, or other shapes.
+
+    Source: `mindspore.jvp`.
+    """
+    _check_function(fn)
+    _check_bool("has_aux", has_aux)
+    args, tangents = _tensors("jvp", "inputs", inputs), _tensors("jvp", "v", v)
+    if len(args) != len(tangents):
+        raise ValueError(f"For 'jvp', 'v' must hold as many tensors as 'inputs': {len(args)}, but "
+                         f"got {len(tangents)}.")
+    for i, (x, t) in enumerate(zip(args, tangents, strict=True)):
+        check_like(f"For 'jvp', tensor {i} of 'v'", t, x, "the input")
+        if not seedable(x._type):
+            raise TypeError(f"For 'jvp', the inputs must be tensors of numbers, but got "
+                            f"{x._type}.")
+    return _jvp(fn, has_aux)(args, tangents)
+
+
+def _tensors(what: str, name: str, value: Any) -> tuple[Tensor, ...]:
+    many = tuple(value) if isinstance(value, (tuple, list)) else (value,)
+    for t in many:
+        if not isinstance(t, Tensor):
+            raise TypeError(f"For '{what}', '{name}' must be a Tensor, or a tuple or list of "
+                            f"Tensors, but got {type(t).__name__}.")
+    return many
+
+
+def check_like(what: str, t: Tensor, like: Tensor, whose: str) -> None:
+    """Compare types.
+
+    Raises:
+        ValueError: another shape.
+        TypeError: another element type.
+    """
+    if tuple(t.shape) != tuple(like.shape):
+        raise ValueError(f"{what} must have the shape of {whose}, {tuple(like.shape)}, but has "
+                         f"{tuple(t.shape)}.")
+    if t.dtype != like.dtype:
+        raise TypeError(f"{what} must have the dtype of {whose}, {like.dtype}, but has {t.dtype}.")
+
+
+@lru_cache(maxsize=64)
+def _jvp(fn: Any, has_aux: bool) -> Transformed:
+    def evaluate(args: tuple[Tensor, ...], tangents: tuple[Tensor, ...]) -> Any:
+        chosen = list(range(len(args)))
+        tracer = active_tracer()
+        if tracer is not None:
+            out, tensors, moved = _traced(
+                tracer, "jvp", fn, args, has_aux,
+                lambda graph, out: tangent_graph(graph, chosen, out.seeds), tangents)
+        else:
+            run = Recorded("jvp", fn, args, chosen, has_aux)
+            out, tensors, moved = run.out, run.out.tensors, _eager_tangents(run, tangents)
+        return (out.value(tensors), out.shaped(moved), *out.aux(tensors))
+
+    return Transformed("jvp", fn, evaluate)
+
+
+# --- vjp -----------------------------------------------------------------------------------------
+
+
+def vjp(fn: Any, *inputs: Any, weights: Any = None, has_aux: bool = False) -> Any:
+    """The outputs of `fn` and a function that takes cotangents back through it.
+
+    Args:
+        fn: a Cell or function of tensors that gives a Tensor or a tuple of them.
+        inputs: its arguments.
+        weights: Parameters to differentiate with respect to as well, or None.
+        has_aux: only the first output is differentiated; the others are returned as a third
+            result (as they are if there is one, else as a tuple).
+
+    Returns:
+        The outputs; a function that takes a cotangent for each of them and gives a tuple of the
+        cotangents of the inputs, and with `weights` a pair of those and those of the weights. It
+        runs `fn` anew, so it goes by the values that Parameters have then.
+
+    Raises:
+        TypeError: something else than tensors.
+        ValueError: with has_aux, one output only.
+
+    Source: `mindspore.vjp`.
+    """
+    _check_function(fn)
+    _check_bool("has_aux", has_aux)
+    if not inputs:
+        raise TypeError("For 'vjp', 'fn' must take at least one input, but none is given.")
+    args = _tensors("vjp", "inputs", inputs)
+    listed = tuple(weights) if isinstance(weights, (tuple, list)) else weights
+    value, *aux = _outputs(fn, has_aux)(args)
+    return (value, Pullback(_cotangents(fn, listed, has_aux), args, value), *aux)
+
+
+@lru_cache(maxsize=64)
+def _outputs(fn: Any, has_aux: bool) -> Transformed:
+    def evaluate(args: tuple[Tensor, ...]) -> Any:
+        out = Outputs("vjp", call_here(fn, args), has_aux)
+        return (out.value(out.tensors), *out.aux(out.tensors))
+
+    return Transformed("vjp", fn, evaluate)
+
+
+@lru_cache(maxsize=64)
+def _cotangents(fn: Any, weights: Any, has_aux: bool) -> GradFunction:
+    request = make_request(fn, 0, weights, has_aux, True)
+    request.all_inputs, request.single, request.positions = True, False, None
+    return GradFunction(request, False, drop_aux=True)
+
+
+class Pullback:
+    """What `vjp` returns beside the outputs: cotangents of the outputs to those of the inputs."""
+
+    def __init__(self, function: GradFunction, args: tuple[Tensor, ...], value: Any) -> None:
+        self.function = function
+        self.args = args
+        self.value = value
+
+    def __call__(self, *v: Any) -> Any:
+        many = isinstance(self.value, tuple)
+        if len(v) == 1 and isinstance(v[0], (tuple, list)):
+            v = tuple(v[0])
+        outputs = self.value if many else (self.value,)
+        given = _tensors("vjp", "v", v)
+        if len(given) != len(outputs):
+            raise ValueError(f"For 'vjp', the function takes a cotangent for each output: "
+                             f"{len(outputs)}, but got {len(given)}.")
+        for i, (t, o) in enumerate(zip(given, outputs, strict=True)):
+            check_like(f"For 'vjp', cotangent {i}", t, o, "the output")
+        return self.function(*self.args, given if many else given[0])
+
+
+# --- Jacobians -----------------------------------------------------------------------------------
+
+
+def jacrev(fn: Any, grad_position: Any = 0, has_aux: bool = False) -> Transformed:
+    """The function that computes the Jacobian of `fn` in reverse mode, many rows at once.
+
+    Args:
+        fn: a Cell or function of tensors that gives a Tensor or a tuple of them.
+        grad_position: of the argument to differentiate with respect to, or a tuple of them.
+        has_aux: only the first output is differentiated; the others are returned too.
+
+    Returns:
+        A function that gives a Tensor of shape `(*shape of the output, *shape of the argument)`;
+        a tuple of them for several outputs, of tuples for several arguments.
+
+    Raises:
+        TypeError, ValueError: wrong arguments.
+
+    Source: `mindspore.jacrev`.
+    """
+    return _jacobian("jacrev", fn, grad_position, has_aux)
+
+
+def jacfwd(fn: Any, grad_position: Any = 0, has_aux: bool = False) -> Transformed:
+    """The function that computes the Jacobian of `fn` in forward mode, many columns at once.
+
+    Better than `jacrev` where `fn` has more outputs than inputs; see there for the arguments.
+
+    Source: `mindspore.jacfwd`.
+    """
+    return _jacobian("jacfwd", fn, grad_position, has_aux)
+
+
+def _jacobian(name: str, fn: Any, grad_position: Any, has_aux: bool) -> Transformed:
+    _check_function(fn)
+    positions = (grad_position,) if type(grad_position) is int else grad_position
+    if not isinstance(positions, tuple) or not positions or not all(
+        type(p) is int for p in positions
+    ):
+        raise TypeError(f"For '{name}', 'grad_position' must be int or a tuple of int, but got "
+                        f"{grad_position!r}.")
+    if any(p < 0 for p in positions):
+        raise ValueError(f"For '{name}', grad_position must be >= 0, but got {grad_position}.")
+    _check_bool("has_aux", has_aux)
+
+    def evaluate(*args: Any) -> Any:
+        return _evaluate_jacobian(name, fn, positions, has_aux, args)
+
+    return Transformed(name, fn, evaluate)
+
+
+def _evaluate_jacobian(
+    name: str, fn: Any, positions: tuple[int, ...], has_aux: bool, args: tuple[Any, ...]
+) -> Any:
+    forward = name == "jacfwd"
+    chosen = _places(name, args, positions)
+    tracer = active_tracer()
+    if tracer is not None:
+        out, tensors, flat = _traced(
+            tracer, name, fn, args, has_aux,
+            lambda graph, out: jacobian_graph(graph, chosen, out.seeds, forward))
+    else:
+        run = Recorded(name, fn, args, chosen, has_aux)
+        out, tensors, flat = run.out, run.out.tensors, _eager_jacobians(run, chosen, forward)
+    n = len(positions)
+    rows = [flat[i * n:(i + 1) * n] for i in range(len(out.seeds))]
+    found = out.shaped([row[0] if n == 1 else tuple(row) for row in rows])
+    return (found, *out.aux(tensors)) if has_aux else found
+
+
+def _places(name: str, args: tuple[Any, ...], positions: tuple[int, ...]) -> list[int]:
+    """The numbers of the differentiated arguments among all tensors."""
+    structure: Structure = take_apart(args)[0]
+    assert isinstance(structure, Box)
+    out: list[int] = []
+    for p in positions:
+        if p >= len(args):
+            raise ValueError(f"For '{name}', the elements of grad_position must be less than the "
+                             f"number of arguments, {len(args)}, but got {p}.")
+        part = structure.parts[p]
+        if not isinstance(part, Leaf) or part.kind is not None:
+            raise TypeError(f"For '{name}', argument {p} must be a Tensor, but got "
+                            f"{type(args[p]).__name__}.")
+        if not differentiable(args[p]._type):
+            raise TypeError(f"For '{name}', argument {p} must be a floating-point Tensor, but got "
+                            f"{args[p]._type}.")
+        out.append(part.number)
+    return out
