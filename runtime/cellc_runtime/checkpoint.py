@@ -13,7 +13,7 @@ import json
 import mmap
 import os
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -95,7 +95,9 @@ def decode(
     body = view[8 + length :]
     entries = {name: _entry(name, row, len(body), what) for name, row in header.items()}
     _cover(sorted((begin, end) for _, _, begin, end in entries.values()), len(body), what)
-    return {name: _array(body, *entry) for name, entry in entries.items()}, metadata
+    arrays = {name: array_over(body[begin:end], dtype, shape, "a boolean array")
+              for name, (dtype, shape, begin, end) in entries.items()}
+    return arrays, metadata
 
 
 def _entry(
@@ -131,14 +133,19 @@ def _cover(ranges: list[tuple[int, int]], size: int, what: str) -> None:
         raise ArtifactError(f"the {what} has {size - at} bytes that belong to nothing")
 
 
-def _array(
-    body: memoryview, dtype: dtypes.DType, shape: tuple[int, ...], begin: int, end: int
+def array_over(
+    data: bytes | memoryview, dtype: dtypes.DType, shape: Sequence[int], what: str
 ) -> Array:
-    raw = np.frombuffer(body[begin:end], np.uint8)
+    """A read-only array over bytes of a file.
+
+    Raises:
+        ArtifactError: `what` is of bools, and some are neither 0 nor 1.
+    """
+    raw = np.frombuffer(data, np.uint8)
     if raw.size and (raw.ctypes.data % dtype.itemsize):
         raw = raw.copy()  # other writers do not align
     if dtype is dtypes.bool_ and bool((raw > 1).any()):
-        raise ArtifactError("a boolean array holds something else than 0 and 1")
+        raise ArtifactError(f"{what} holds something else than 0 and 1")
     array: Array = raw.view(dtype.numpy).reshape(shape)
     array.flags.writeable = False
     return array

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import dtypes
-from .checkpoint import map_file
+from .checkpoint import array_over, map_file
 from .errors import ArtifactError
 from .files import write_atomically
 from .records import dataclass, field
@@ -271,15 +271,8 @@ def _array(name: str, tensor: _Tensor, what: str) -> Array | str:
         raise ArtifactError(
             f"{where} has {size} bytes; {tensor.kind}{tensor.shape} takes {expected}"
         )
-    raw = np.frombuffer(tensor.parts[0] if len(tensor.parts) == 1 else b"".join(tensor.parts),
-                        np.uint8)
-    if raw.size and raw.ctypes.data % dtype.itemsize:
-        raw = raw.copy()
-    if dtype is dtypes.bool_ and bool((raw > 1).any()):
-        raise ArtifactError(f"{where} is of type Bool and holds something else than 0 and 1")
-    array: Array = raw.view(dtype.numpy).reshape(tensor.shape)
-    array.flags.writeable = False
-    return array
+    data = tensor.parts[0] if len(tensor.parts) == 1 else b"".join(tensor.parts)
+    return array_over(data, dtype, tensor.shape, f"{where} is of type Bool and")
 
 
 def save(

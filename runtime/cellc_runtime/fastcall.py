@@ -130,6 +130,26 @@ class MethodDef(ctypes.Structure):
     ]  # fmt: skip
 
 
+def native_function(
+    definition: MethodDef, data: ctypes.Structure, owner: object
+) -> tuple[Callable[..., Any], object]:
+    """A function whose code is given a capsule of `data`, and the capsule. It keeps `owner`, which
+    must keep the definition and the data."""
+    new = ctypes.PYFUNCTYPE(
+        ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.py_object
+    )(address_of(ctypes.pythonapi.PyCFunction_NewEx))
+    capsule = _capsule(data, None)
+    return new(ctypes.addressof(definition), capsule, owner), capsule
+
+
+def _capsule(data: ctypes.Structure, name: int | None) -> object:
+    new = ctypes.PYFUNCTYPE(
+        ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p
+    )(address_of(ctypes.pythonapi.PyCapsule_New))
+    capsule: object = new(ctypes.addressof(data), name, None)
+    return capsule
+
+
 class _DataHandler(ctypes.Structure):
     """numpy's `PyDataMem_Handler` (NEP 49)."""
 
@@ -149,10 +169,7 @@ def data_handler(functions: Sequence[int]) -> int:
     outlive everything else.
     """
     handler = _DataHandler(b"cellc", 1, None, *functions)
-    new = ctypes.PYFUNCTYPE(
-        ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p
-    )(address_of(ctypes.pythonapi.PyCapsule_New))
-    capsule = new(ctypes.addressof(handler), ctypes.addressof(_CAPSULE_NAME), None)
+    capsule = _capsule(handler, ctypes.addressof(_CAPSULE_NAME))
     for keep in (handler, capsule):
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(keep))
     return id(capsule)
@@ -265,15 +282,7 @@ class Context:
     def function(self, name: str, entry: int, owner: object) -> Callable[..., Any]:
         """The function over the entry at address `entry`; it keeps `owner` alive."""
         self._definition = MethodDef(name.encode(), entry, _METH_FASTCALL, None)
-        api = ctypes.pythonapi
-        capsule = ctypes.PYFUNCTYPE(
-            ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p
-        )(address_of(api.PyCapsule_New))(ctypes.addressof(self._raw), None, None)
-        new = ctypes.PYFUNCTYPE(
-            ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.py_object
-        )(address_of(api.PyCFunction_NewEx))
-        self.capsule = capsule
-        made: Callable[..., Any] = new(ctypes.addressof(self._definition), capsule, owner)
+        made, self.capsule = native_function(self._definition, self._raw, owner)
         return made
 
 

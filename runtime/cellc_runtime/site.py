@@ -21,7 +21,7 @@ import numpy as np
 
 from .abi import SITE
 from .executable import Executable
-from .fastcall import MethodDef, canonical, layout
+from .fastcall import MethodDef, canonical, layout, native_function
 from .platform import address_of
 from .records import dataclass
 
@@ -273,15 +273,7 @@ class Site:
 
     def _make(self, name: str, address: int) -> Callable[..., Any]:
         self._definition = MethodDef(name.encode(), address, _FASTCALL_KEYWORDS, None)
-        api = ctypes.pythonapi
-        capsule = ctypes.PYFUNCTYPE(
-            ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p
-        )(address_of(api.PyCapsule_New))(ctypes.addressof(self._raw), None, None)
-        new = ctypes.PYFUNCTYPE(
-            ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.py_object
-        )(address_of(api.PyCFunction_NewEx))
-        made: Callable[..., Any] = new(ctypes.addressof(self._definition), capsule, self)
-        return made
+        return native_function(self._definition, self._raw, self)[0]
 
     def method(self) -> Any:
         """The function as something that binds when it is read from a class."""

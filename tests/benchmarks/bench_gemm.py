@@ -93,7 +93,7 @@ def ours(spec: MatmulSpec, target: Target, a: Array, b: Array) -> tuple[list[Cal
     bufs["out"] = aligned(4 * spec.m * spec.n * int(np.prod(spec.batch)))
     bufs |= {role: aligned(size) for role, size in plan.scratch.items()}
     steps: list[Callable[[], None]] = []
-    for kernel, roles in plan.kernels:
+    for kernel, roles in plan.steps:
         compiled = compile_kernel(kernel, target)
         table = (ctypes.c_void_p * len(roles))(*(bufs[r].ctypes.data for r in roles))
         address, entry, tasks = ctypes.addressof(table), compiled.entry, kernel.ntasks
@@ -162,7 +162,7 @@ def compile_time(name: str, spec: MatmulSpec, target: Target) -> None:
     start = time.perf_counter()
     plan = matmul_kernels(spec, target)
     text = time.perf_counter() - start
-    for kernel, roles in plan.kernels:
+    for kernel, roles in plan.steps:
         start = time.perf_counter()
         size = len(machine(target).emit_object(llvm.parse_assembly(kernel.code)))
         print(f"{name:12} {roles[-1]!s:10} text {text * 1e3:5.1f} code "

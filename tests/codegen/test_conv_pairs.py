@@ -96,7 +96,7 @@ def arrays(graph: Graph) -> list[Array]:
 
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """From here on every pair is one kernel."""
-    monkeypatch.setattr(conv_pairs.conv_block_pair, "pays", lambda pair, target: True)
+    monkeypatch.setattr(conv_pairs.pairs, "pays", lambda pair, target: True)
     monkeypatch.setattr("cellc_compiler.backends.cpu.passes.layout.Choice._pays", _blocked)
 
 

@@ -157,7 +157,7 @@ def run(spec: MatmulSpec, target: Target, a: Array, b: Array, extra: tuple[Array
     for role, x in arrays.items():
         guards[role], arrays[role] = guarded(x)
     guards |= {role: Guarded(size, 64) for role, size in plan.scratch.items()}
-    for kernel, roles in plan.kernels:
+    for kernel, roles in plan.steps:
         assert len(roles) == kernel.buffers
         compiled = compile_text(kernel.code, target=target)
         table = (ctypes.c_void_p * len(roles))(*(guards[r].address for r in roles))
@@ -185,7 +185,7 @@ def expected(spec: MatmulSpec, target: Target, a: Array, b: Array) -> Array:
 
 def splits_k(spec: MatmulSpec, target: Target) -> bool:
     """Whether the spec is one of the documented exceptions to the plain chain."""
-    text = "".join(k.code for k, _ in matmul_kernels(spec, target).kernels)
+    text = "".join(k.code for k, _ in matmul_kernels(spec, target).steps)
     return "@dot" in text
 
 
@@ -234,7 +234,7 @@ def test_every_dtype(dtype: dt.DType, trans: tuple[bool, bool], target: Target) 
 def test_blocks_of_k_carry_exact_accumulators(dtype: dt.DType) -> None:
     target = HOST[0]
     spec = MatmulSpec(40, 70, 1201, dtype, trans_b=True)
-    blocked = [k for k, _ in matmul_kernels(spec, target).kernels if "%first" in k.code]
+    blocked = [k for k, _ in matmul_kernels(spec, target).steps if "%first" in k.code]
     assert blocked
     check(spec, target)
 
@@ -244,7 +244,7 @@ def test_tiles_that_fetch_the_next_panel(target: Target) -> None:
     for trans_b, constant in ((True, False), (True, True), (False, True)):
         for m, n, k in ((70, 200, 130), (170, 460, 401)):
             spec = MatmulSpec(m, n, k, dt.float32, trans_b=trans_b, b_constant=constant)
-            assert "llvm.prefetch" in matmul_kernels(spec, target).kernels[-1][0].code
+            assert "llvm.prefetch" in matmul_kernels(spec, target).steps[-1][0].code
             check(spec, target)
 
 
@@ -253,7 +253,7 @@ def test_larger_problem_with_shared_panels_and_copied_blocks() -> None:
         spec = MatmulSpec(270, 260, 1024, dt.float32, trans_a=trans_a, trans_b=trans_b,
                           b_constant=True)
         plan = matmul_kernels(spec, HOST[0])
-        assert packed("b") in plan.scratch and plan.kernels[-1][0].ntasks > 4
+        assert packed("b") in plan.scratch and plan.steps[-1][0].ntasks > 4
         check(spec, HOST[0])
 
 
@@ -272,7 +272,7 @@ def test_batches(batch: tuple[int, ...], sa: tuple[int, ...], sb: tuple[int, ...
 
 def test_many_small_matrices_share_tasks() -> None:
     spec = MatmulSpec(8, 8, 8, dt.float32, (500,), (1,), (1,))
-    (kernel, _), = matmul_kernels(spec, HOST[0]).kernels
+    (kernel, _), = matmul_kernels(spec, HOST[0]).steps
     assert kernel.ntasks < 64
     check(spec, HOST[0])
 
@@ -292,7 +292,7 @@ def test_constant_b_is_packed_and_changes_no_bit() -> None:
 def test_order_of_tasks_does_not_matter() -> None:
     spec = MatmulSpec(150, 150, 150, dt.float32)
     a, b = operands(spec)
-    assert matmul_kernels(spec, HOST[0]).kernels[-1][0].ntasks > 1
+    assert matmul_kernels(spec, HOST[0]).steps[-1][0].ntasks > 1
     up, down = (run(spec, HOST[0], a, b, descending=d) for d in (False, True))
     assert up.tobytes() == down.tobytes()
 
@@ -393,7 +393,7 @@ def test_schedules_fit_the_stack() -> None:
 @pytest.mark.parametrize("dtype", [dt.float32, dt.float64, dt.bfloat16, dt.float16, dt.int8])
 def test_objects_emit_for_every_target(dtype: dt.DType, target: Target) -> None:
     for shape, trans in (((30, 50, 40), False), ((1, 50, 70), True), ((5, 300, 90), True)):
-        for kernel, _ in matmul_kernels(MatmulSpec(*shape, dtype, trans_b=trans), target).kernels:
+        for kernel, _ in matmul_kernels(MatmulSpec(*shape, dtype, trans_b=trans), target).steps:
             emitted = machine(target).emit_object(llvm.parse_assembly(kernel.code))
             assert emitted[:4] == b"\x7fELF"
 
@@ -417,7 +417,7 @@ def inner_loop(text: str, function: str) -> list[str]:
 @pytest.mark.parametrize("dtype", [dt.float32, dt.float64, dt.float16, dt.bfloat16])
 def test_inner_loops_do_not_touch_the_stack(shape: tuple[int, int, int], target: Target,
                                             dtype: dt.DType) -> None:
-    kernel, _ = matmul_kernels(MatmulSpec(*shape, dtype), target).kernels[-1]
+    kernel, _ = matmul_kernels(MatmulSpec(*shape, dtype), target).steps[-1]
     text = assembly(kernel.code, target)
     names = {x.split("(")[0] for x in kernel.code.split("@tile_")[1:]}
     assert names

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cellc_compiler.backends.llvm.philox import philox_bits, philox_block, philox_contiguous
+from cellc_compiler.backends.llvm.philox import philox_bits, philox_block
 from cellc_compiler.backends.llvm.text import Function, V, module, vector
 from cellc_compiler.build.abi import PLACEHOLDER
 from cellc_runtime.target import host_target
@@ -43,8 +43,7 @@ def reference(index: int, seed: int, offset: int) -> int:
     return words[index % 4]
 
 
-def draw(start: int, count: int, lanes: int, seed: int, offset: int,
-         contiguous: bool) -> np.ndarray[Any, Any]:
+def draw(start: int, count: int, lanes: int, seed: int, offset: int) -> np.ndarray[Any, Any]:
     """Bits of `count` elements from `start` on, `lanes` at a time."""
     f = Function(PLACEHOLDER, [("ptr", "bufs"), ("i64", "lo"), ("i64", "hi")], host_target())
     args, out = f.load("ptr", f.arg("bufs")), f.load("ptr", f.gep(f.arg("bufs"), 8))
@@ -53,13 +52,9 @@ def draw(start: int, count: int, lanes: int, seed: int, offset: int,
     def body(iv: V, _: list[V]) -> None:
         at = f.mul(iv, f.i64(lanes))
         first = f.add(base, at)
-        if contiguous:
-            bits = philox_contiguous(f, first, lanes, s, o)
-        else:
-            ty = vector("i64", lanes)
-            index = f.add(f.splat(first, lanes), f.iota(ty)) if lanes > 1 else first
-            bits = philox_bits(f, index, s, o)
-        f.store(bits, f.gep(out, at, "i32"))
+        ty = vector("i64", lanes)
+        index = f.add(f.splat(first, lanes), f.iota(ty)) if lanes > 1 else first
+        f.store(philox_bits(f, index, s, o), f.gep(out, at, "i32"))
 
     f.loop(f.arg("lo"), f.arg("hi"), 1, [], body)
     f.ret_()
@@ -86,15 +81,8 @@ def test_known_answers(counter: tuple[int, ...], key: tuple[int, ...],
 
 
 @pytest.mark.parametrize("start", [0, 4096, 2**36 + 8])
-@pytest.mark.parametrize(("lanes", "contiguous"),
-                         [(1, False), (3, False), (16, False), (4, True), (8, True), (32, True)])
-def test_elements(start: int, lanes: int, contiguous: bool) -> None:
+@pytest.mark.parametrize("lanes", [1, 3, 4, 8, 16, 32])
+def test_elements(start: int, lanes: int) -> None:
     seed, offset = 0x123456789ABCDEF0, 0xFEDCBA9876543210
-    got = draw(start, 96, lanes, seed, offset, contiguous)
+    got = draw(start, 96, lanes, seed, offset)
     assert [int(x) for x in got] == [reference(start + i, seed, offset) for i in range(96)]
-
-
-def test_contiguous_needs_whole_blocks() -> None:
-    f = Function("k", [], host_target())
-    with pytest.raises(ValueError, match="blocks of 4"):
-        philox_contiguous(f, f.i64(0), 6, f.i64(0), f.i64(0))

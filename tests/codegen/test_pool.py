@@ -10,10 +10,6 @@ import pytest
 from cellc_compiler.backends.cpu.kernels.pool import (
     AdaptiveSpec,
     PoolSpec,
-    adaptive_avg_pool,
-    adaptive_avg_pool_backward,
-    adaptive_max_pool,
-    adaptive_max_pool_backward,
     avg_pool,
     avg_pool_backward,
     max_pool,
@@ -192,12 +188,11 @@ def test_max(name: str, target: Target) -> None:
     expected, index = _max(s, x)
     wide = _wide(s)
     out, indices = np.zeros(out_shape, s.dtype.numpy), np.zeros(out_shape, np.int64)
-    make: Any = max_pool if isinstance(s, PoolSpec) else adaptive_max_pool
     for at_end in (True, False):
-        run_plan(make(s, target), target, {"x": x, "out": out}, at_end)
+        run_plan(max_pool(s, target), target, {"x": x, "out": out}, at_end)
         np.testing.assert_array_equal(out.astype(wide), expected.astype(wide))
         out[...] = 9
-        run_plan(make(s, target, indices=True), target,
+        run_plan(max_pool(s, target, indices=True), target,
                  {"x": x, "out": out, "indices": indices}, at_end)
         np.testing.assert_array_equal(out.astype(wide), expected.astype(wide))
         np.testing.assert_array_equal(indices, index)
@@ -210,14 +205,9 @@ def test_max_backward(name: str, target: Target) -> None:
     shape, out_shape = _shapes(s)
     x, dy = _random(s, *shape), _random(s, *out_shape)
     _, index = _max(s, x)
-    make: Any = max_pool_backward if isinstance(s, PoolSpec) else adaptive_max_pool_backward
     for at_end in (True, False):
         out = np.full(shape, 9, s.dtype.numpy)
-        run_plan(make(s, target), target, {"x": x, "dy": dy, "out": out}, at_end)
-        _same_bits(out, _scatter(s, index, dy))
-        out[...] = 9
-        run_plan(make(s, target, saved=True), target,
-                 {"indices": index, "dy": dy, "out": out}, at_end)
+        run_plan(max_pool_backward(s, target), target, {"x": x, "dy": dy, "out": out}, at_end)
         _same_bits(out, _scatter(s, index, dy))
 
 
@@ -227,8 +217,6 @@ _DIVISORS = [(True, None), (False, None), (True, 5)]
 
 
 def _average_plans(s: Spec, target: Target, include: bool, divisor: int | None) -> Any:
-    if isinstance(s, AdaptiveSpec):
-        return adaptive_avg_pool(s, target), adaptive_avg_pool_backward(s, target)
     return (avg_pool(s, target, include, divisor),
             avg_pool_backward(s, target, include, divisor))
 
@@ -265,7 +253,7 @@ def test_global_average_order() -> None:
     target = host_target()
     x = np.random.default_rng(0).standard_normal((1, 1, 9, 11)).astype(np.float32)
     out = np.zeros((1, 1, 1, 1), np.float32)
-    run_plan(adaptive_avg_pool(s, target), target, {"x": x, "out": out})
+    run_plan(avg_pool(s, target), target, {"x": x, "out": out})
     width = target.lanes(4)
     flat = np.concatenate([x.ravel(), np.zeros(-99 % width, np.float32)]).reshape(-1, width)
     acc = np.zeros(width, np.float32)

@@ -29,7 +29,7 @@ from cellc_compiler.build import (
     worker as compile_worker,
 )
 from cellc_compiler.build.link import LinkError, LinkInput, link
-from cellc_compiler.build.objects import CompilerBug, compile_kernels, compile_module
+from cellc_compiler.build.objects import CompilerBug, compile_texts
 from cellc_runtime import dtypes, knobs
 from cellc_runtime.executable import Executable
 from cellc_runtime.image import Image
@@ -100,8 +100,8 @@ define hidden i32 @cellc_main(ptr %slots, ptr %a, ptr %c) {
 }
 """
     other = "@shared = global [2 x i64] [i64 5, i64 6]\n"
-    inputs = [LinkInput(compile_module(t, target)) for t in (text, other)]
-    inputs.append(LinkInput(compile_module(support_text(target), target)))
+    texts = (text, other, support_text(target))
+    inputs = [LinkInput(made) for made in compile_texts(texts, target)]
     slots = (Slot("o", dtypes.int64, (), "output"),)
     assert int(Executable(Program("got", target.name, slots, link(inputs))).entry()) == 6
 
@@ -122,11 +122,11 @@ def test_an_absolute_address_is_refused() -> None:
 
 
 def test_two_definitions_and_two_machines_are_refused() -> None:
-    one = LinkInput(compile_module(MAIN, AVX2))
+    one = LinkInput(*compile_texts([MAIN], AVX2))
     with pytest.raises(LinkError, match="'cellc_main' is defined twice"):
         link([one, one])
     with pytest.raises(LinkError, match="one machine"):
-        link([one, LinkInput(compile_module(MAIN, NEON))])
+        link([one, LinkInput(*compile_texts([MAIN], NEON))])
     with pytest.raises(LinkError, match="should define 'nope'"):
         link([LinkInput(one.object, {"x": "nope"})])
     with pytest.raises(LinkError, match="not a little-endian ELF64"):
@@ -136,13 +136,14 @@ def test_two_definitions_and_two_machines_are_refused() -> None:
 def test_equal_kernels_become_one_object() -> None:
     target = host_target()
     body = mark_kernel(target)
-    inputs = compile_kernels([("one", body), ("two", body)], target)
-    assert len(inputs) == 1 and set(inputs[0].exports or ()) == {"one", "two"}
+    other = body + "; another\n"
+    image = build_image(MAIN, [("one", body), ("two", body), ("three", other)], target)
+    assert image.symbols["one"] == image.symbols["two"] != image.symbols["three"]
 
 
 def test_llvm_errors_save_the_text() -> None:
     with pytest.raises(CompilerBug, match=r"the code is in .*cellc-bug.*\.ll") as caught:
-        compile_module("define void @f() { this is not LLVM }", host_target())
+        compile_texts(["define void @f() { this is not LLVM }"], host_target())
     path = Path(str(caught.value).split("the code is in ")[1].splitlines()[0])
     assert "this is not LLVM" in path.read_text()
     path.unlink()

@@ -60,11 +60,7 @@ def emit_object(text: str, target: Target | Machine) -> bytes:
     Raises:
         EmitError: LLVM's parser or verifier refuses the text.
     """
-    try:
-        machine, module = _verified(text, target)
-        return bytes(machine.emit_object(module))
-    except RuntimeError as error:
-        raise EmitError(str(error)) from None
+    return bytes(_emitted(text, target, "emit_object"))
 
 
 def assembly(text: str, target: Target | Machine) -> str:
@@ -73,22 +69,21 @@ def assembly(text: str, target: Target | Machine) -> str:
     Raises:
         EmitError: LLVM's parser or verifier refuses the text.
     """
+    return str(_emitted(text, target, "emit_assembly"))
+
+
+def _emitted(text: str, target: Target | Machine, how: str) -> Any:
+    """What a method of LLVM's code generator for the target makes of the module."""
     try:
-        machine, module = _verified(text, target)
-        return str(machine.emit_assembly(module))
+        llvm = load_llvm()
+        module = llvm.parse_assembly(text)
+        machine = _target(target.triple).create_target_machine(
+            cpu=target.cpu, features=target.features, opt=0 if text.startswith(QUICK) else 3,
+            reloc="pic", codemodel="small",
+        )
+        module.triple = target.triple
+        module.data_layout = str(machine.target_data)
+        module.verify()
+        return getattr(machine, how)(module)
     except RuntimeError as error:
         raise EmitError(str(error)) from None
-
-
-def _verified(text: str, target: Target | Machine) -> tuple[Any, Any]:
-    """A code generator for the target and the module."""
-    llvm = load_llvm()
-    module = llvm.parse_assembly(text)
-    machine = _target(target.triple).create_target_machine(
-        cpu=target.cpu, features=target.features, opt=0 if text.startswith(QUICK) else 3,
-        reloc="pic", codemodel="small",
-    )
-    module.triple = target.triple
-    module.data_layout = str(machine.target_data)
-    module.verify()
-    return machine, module

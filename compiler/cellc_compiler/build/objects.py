@@ -38,45 +38,6 @@ def object_key(text: str, target: Target) -> str:
     )
 
 
-def compile_module(llvm_text: str, target: Target) -> bytes:
-    """The ELF object of one module, from the cache or from LLVM.
-
-    Raises:
-        CompilerBug: LLVM refuses the text.
-    """
-    return compile_texts([llvm_text], target, jobs=1)[0]
-
-
-def compile_kernels(
-    kernels: Sequence[tuple[str, str]], target: Target, jobs: int | None = None
-) -> list[LinkInput]:
-    """Objects of `(name, body)` kernels: equal bodies become one object with several names.
-
-    Args:
-        kernels: the name `main` calls each kernel by, and its text (which calls it `@KERNEL`).
-        target: what to compile for.
-        jobs: processes at most; the knob or the processors when None.
-
-    Raises:
-        CompilerBug: LLVM refuses a text.
-    """
-    texts, names = _distinct(kernels)
-    return _named(compile_texts(texts, target, jobs), names)
-
-
-def _distinct(kernels: Sequence[tuple[str, str]]) -> tuple[list[str], list[list[str]]]:
-    names: dict[str, list[str]] = {}
-    for name, body in kernels:
-        names.setdefault(body, []).append(name)
-    return list(names), list(names.values())
-
-
-def _named(objects: Sequence[bytes], names: Sequence[Sequence[str]]) -> list[LinkInput]:
-    return [
-        LinkInput(obj, dict.fromkeys(known, PLACEHOLDER))
-        for obj, known in zip(objects, names, strict=True)
-    ]
-
 _EXPORTS = (MAIN, PRECOMPUTE, PRECOMPUTE + WIN64)
 """What the module of `cellc_main` may define for others."""
 
@@ -94,7 +55,8 @@ def build_image(
 
     Args:
         main_text: module with `cellc_main`; kernels are `declare hidden void @name(...)`.
-        kernels: see `compile_kernels`.
+        kernels: the name `main` calls each kernel by, and its text (which calls it `@KERNEL`);
+            equal texts become one object with several names.
         target: what to compile for.
         support: other modules, all of whose functions are linked.
         callbacks: host callbacks in the external table.
@@ -104,12 +66,16 @@ def build_image(
         CompilerBug: LLVM refuses a text.
         LinkError: a symbol is missing or defined twice.
     """
-    bodies, names = _distinct(kernels)
-    texts = [main_text, *support, *bodies]
+    names: dict[str, list[str]] = {}
+    for name, body in kernels:
+        names.setdefault(body, []).append(name)
+    texts = [main_text, *support, *names]
     made = builder.objects(texts) if builder is not None else compile_texts(texts, target)
     exports = {name: name for name in _EXPORTS if f"@{name}(" in main_text}
-    inputs = [LinkInput(made[0], exports), *map(LinkInput, made[1 : 1 + len(support)]),
-              *_named(made[1 + len(support) :], names)]
+    own = 1 + len(support)
+    inputs = [LinkInput(made[0], exports), *map(LinkInput, made[1:own]),
+              *(LinkInput(obj, dict.fromkeys(known, PLACEHOLDER))
+                for obj, known in zip(made[own:], names.values(), strict=True))]
     return link(inputs, table_entries=FIRST_CALLBACK + callbacks)
 
 

@@ -96,6 +96,12 @@ class Schedule:
     alias: dict[Value, Value]
     stored: set[Value]
 
+    def root(self, value: Value) -> Value:
+        """The value whose buffer this one shares."""
+        while value in self.alias:
+            value = self.alias[value]
+        return value
+
 
 class Fuser:
     """Runs fusion over one graph (regions are fused on their own)."""

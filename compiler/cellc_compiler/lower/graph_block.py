@@ -15,7 +15,7 @@ import numpy as np
 from ..fusion.clusters import Cluster, Schedule, as_group, fuse
 from ..ir.graph import Graph, Node, Reuse, Value, attrs_key
 from ..loops.build import build_nest
-from ..loops.expr import Access
+from ..loops.expr import Access, Expr
 from ..loops.nest import Nest, walk
 from ..loops.reuse import keep_expensive
 from . import checks
@@ -151,6 +151,16 @@ def plan_key(node: Node) -> tuple[Any, ...]:
             attrs_key(node.attrs))
 
 
+def resolve(roots: Iterable[Expr], schedule: Schedule) -> None:
+    """Point loads at the values that own the buffers (an alias has none of its own)."""
+    for e in walk(list(roots)):
+        if e.op == "load":
+            access: Access = e.payload
+            value = schedule.root(access.buffer)
+            if value is not access.buffer:
+                object.__setattr__(e, "payload", Access(value, access.offset, access.part))
+
+
 class GraphBlock:
     """Lowers the clusters of one graph in order."""
 
@@ -167,8 +177,8 @@ class GraphBlock:
         self.packed: dict[tuple[KernelKey, tuple[Value, ...]], Place] = {}
         low.machine.annotate(graph)
         for value, place in list(wanted.items()):
-            self.wanted.setdefault(self.root(value), place)
-        self.results = {self.root(v) for v in graph.results()}
+            self.wanted.setdefault(self.schedule.root(value), place)
+        self.results = {self.schedule.root(v) for v in graph.results()}
         self.matches: dict[int, tuple[Pattern[Any], Match]] = {}
         self.absorbed: set[Node] = set()
         for pattern in low.machine.patterns:
@@ -208,15 +218,9 @@ class GraphBlock:
             self.absorbed.update(match.absorbed)
         self.matches.update((number, (pattern, match)) for number, match in found.items())
 
-    def root(self, value: Value) -> Value:
-        """The value whose buffer this one shares."""
-        while value in self.schedule.alias:
-            value = self.schedule.alias[value]
-        return value
-
     def place(self, value: Value) -> Place:
         """Where a value is."""
-        value = self.root(value)
+        value = self.schedule.root(value)
         found = self.env.get(value)
         if found is None:
             node = value.node
@@ -361,7 +365,7 @@ class GraphBlock:
 
     def cluster_nest(self, cluster: Cluster, stored: set[Value]) -> ClusterNest:
         """The loops of a cluster; those of one like it if there was one."""
-        key, values = cluster_key(cluster, self.schedule, stored, self.root)
+        key, values = cluster_key(cluster, self.schedule, stored)
         cached = self.low.nest_cache.get(key)
         if cached is None:
             cached = self.low.nest_cache[key] = CachedNest(self.nest_of(cluster), values)
@@ -371,18 +375,9 @@ class GraphBlock:
         """The loops of a cluster."""
         stored = {r for n in cluster.nodes for r in n.results if r in self.schedule.stored}
         nest = build_nest(as_group(cluster), self.schedule.inline, stored)
-        self.resolve(nest)
+        resolve(nest.roots(), self.schedule)
         keep_expensive(nest, self.low.machine.cycles)
         return nest
-
-    def resolve(self, nest: Nest) -> None:
-        """Point loads at the values that own the buffers (an alias has none of its own)."""
-        for e in walk(list(nest.roots())):
-            if e.op == "load":
-                access: Access = e.payload
-                value = self.root(access.buffer)
-                if value is not access.buffer:
-                    object.__setattr__(e, "payload", Access(value, access.offset, access.part))
 
     # --- single nodes ---------------------------------------------------------------------------
 
@@ -474,7 +469,7 @@ class GraphBlock:
         if not step.packs or not step.kernel.ntasks \
                 or any(r.kind is not RoleKind.OPERAND for r in reads):
             return False
-        key = step.kernel.key, tuple(self.root(operands[int(r.name)]) for r in reads)
+        key = step.kernel.key, tuple(self.schedule.root(operands[int(r.name)]) for r in reads)
         place = self.packed.get(key)
         if place is None:
             place = self.packed[key] = self.low.new_buffer(scratch[packed], str(packed))

@@ -93,7 +93,7 @@ def _loads(e: Expr, value: Value | None) -> bool:
 
 
 def cluster_key(
-    cluster: Cluster, schedule: Schedule, stored: set[Value], root: Callable[[Value], Value]
+    cluster: Cluster, schedule: Schedule, stored: set[Value]
 ) -> tuple[Hashable, tuple[Value, ...]]:
     """All that a cluster's nest follows from but the values with buffers, and those, in order."""
     numbers: dict[Value, int] = {}
@@ -118,7 +118,7 @@ def cluster_key(
             return "inline", inlined[node], v.index
         if node is not None and node.is_constant and node.attrs["value"].array.size == 1:
             return node.attrs["value"].digest, v.type
-        owner = root(v)
+        owner = schedule.root(v)
         return "buffer", numbers.setdefault(owner, len(numbers)), v.type, owner.type
 
     for node in cluster.nodes:

@@ -7,10 +7,10 @@ import math
 from cellc_runtime import dtypes
 
 from ..ir.graph import Node
-from .table import maps, refused, same
+from .table import formulas, maps, refused
 from .writer import Names, Writer
 
-same(
+formulas(
     add="Add", sub="Sub", mul="Mul", div="Div", maximum="Max", minimum="Min", neg="Neg", abs="Abs",
     sign="Sign", reciprocal="Reciprocal", sqrt="Sqrt", pow="Pow", eq="Equal", lt="Less",
     le="LessOrEqual", gt="Greater", ge="GreaterOrEqual", logical_and="And", logical_or="Or",
@@ -18,25 +18,14 @@ same(
     acos="Acos", acosh="Acosh", asin="Asin", asinh="Asinh", atan="Atan", atanh="Atanh", cos="Cos",
     cosh="Cosh", erf="Erf", exp="Exp", log="Log", sigmoid="Sigmoid", sin="Sin", sinh="Sinh",
     tan="Tan", tanh="Tanh",
+    ne="Not(Equal(a, b))", square="Mul(a, a)", rsqrt="Reciprocal(Sqrt(a))", exp2="Pow(2, a)",
+    erfc="Sub(1, Erf(a))", isinf="Equal(Abs(a), 1e999)", isfinite="Less(Abs(a), 1e999)",
+    # (1e999 is infinity; in `expm1` nothing cancels near 0.)
+    expm1="Mul(Tanh(Mul(a, 0.5)), Add(Exp(a), 1))",
 )
 refused("ONNX has no such function", "lgamma", "digamma", "trigamma", "erfinv")
 refused("ONNX cannot view bits as another type", "bitcast")
 refused("ONNX has no complex arithmetic", "angle", "conj", "imag", "make_complex", "real")
-
-
-@maps("ne")
-def _ne(w: Writer, node: Node, a: str, b: str) -> Names:
-    return w.op("Not", w.op("Equal", a, b))
-
-
-@maps("square")
-def _square(w: Writer, node: Node, x: str) -> Names:
-    return w.op("Mul", x, x)
-
-
-@maps("rsqrt")
-def _rsqrt(w: Writer, node: Node, x: str) -> Names:
-    return w.op("Reciprocal", w.op("Sqrt", x))
 
 
 @maps("floor", "ceil", "round")
@@ -120,16 +109,6 @@ def _clamp(w: Writer, node: Node, x: str) -> Names:
 # --- tests and bits -------------------------------------------------------------------------------
 
 
-@maps("isinf")
-def _isinf(w: Writer, node: Node, x: str) -> Names:
-    return w.op("Equal", w.op("Abs", x), w.like(math.inf, x))
-
-
-@maps("isfinite")
-def _isfinite(w: Writer, node: Node, x: str) -> Names:
-    return w.op("Less", w.op("Abs", x), w.like(math.inf, x))
-
-
 @maps("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not")
 def _bitwise(w: Writer, node: Node, *x: str) -> Names:
     word = node.op.removeprefix("bitwise_").capitalize()
@@ -166,22 +145,10 @@ def _cast(w: Writer, node: Node, x: str) -> Names:
 # --- functions ------------------------------------------------------------------------------------
 
 
-@maps("exp2")
-def _exp2(w: Writer, node: Node, x: str) -> Names:
-    return w.op("Pow", w.like(2, x), x)
-
-
 @maps("log2", "log10")
 def _log_of_base(w: Writer, node: Node, x: str) -> Names:
     base = math.log(2 if node.op == "log2" else 10)
     return w.op("Mul", w.op("Log", x), w.like(1 / base, x))
-
-
-@maps("expm1")
-def _expm1(w: Writer, node: Node, x: str) -> Names:
-    """tanh(x / 2) * (exp(x) + 1): nothing cancels near 0."""
-    half = w.op("Tanh", w.op("Mul", x, w.like(0.5, x)))
-    return w.op("Mul", half, w.op("Add", w.op("Exp", x), w.like(1, x)))
 
 
 @maps("log1p")
@@ -195,11 +162,6 @@ def _log1p(w: Writer, node: Node, x: str) -> Names:
     ratio = w.op("Div", x, w.op("Where", even, one, rest))
     return w.op("Where", even, x,
                 w.op("Mul", log, w.op("Where", small, ratio, one)))
-
-
-@maps("erfc")
-def _erfc(w: Writer, node: Node, x: str) -> Names:
-    return w.op("Sub", w.like(1, x), w.op("Erf", x))
 
 
 @maps("atan2")

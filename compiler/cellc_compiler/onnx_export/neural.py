@@ -9,10 +9,13 @@ from cellc_runtime import dtypes
 from ..ir.dims import is_symbolic
 from ..ir.graph import Node
 from ..ir.types import normalize_axis
-from .table import maps, refused, same
+from .table import formulas, maps, refused
 from .writer import Names, Writer, refuse
 
-same(selu="Selu", softsign="Softsign")
+formulas(
+    hard_swish="HardSwish", selu="Selu", softsign="Softsign", silu="Mul(a, Sigmoid(a))",
+    relu6="Clip(a, 0, 6)",
+)
 refused(
     "only gradients compute it; export the network, not its gradient", "conv2d_backward_weight",
     "adaptive_avg_pool2d_backward", "adaptive_max_pool2d_backward", "avg_pool2d_backward",
@@ -52,11 +55,6 @@ def _hard_sigmoid(w: Writer, node: Node, x: str) -> Names:
     return w.op("HardSigmoid", x, alpha=1 / 6, beta=0.5)
 
 
-@maps("hard_swish")
-def _hard_swish(w: Writer, node: Node, x: str) -> Names:
-    return w.op("HardSwish", x)
-
-
 @maps("hard_shrink", "soft_shrink")
 def _shrink(w: Writer, node: Node, x: str) -> Names | None:
     lambd = float(node.attrs["lambd"])
@@ -68,16 +66,6 @@ def _shrink(w: Writer, node: Node, x: str) -> Names | None:
 @maps("hard_tanh")
 def _hard_tanh(w: Writer, node: Node, x: str) -> Names:
     return w.op("Clip", x, w.like(node.attrs["min"], x), w.like(node.attrs["max"], x))
-
-
-@maps("relu6")
-def _relu6(w: Writer, node: Node, x: str) -> Names:
-    return w.op("Clip", x, w.like(0, x), w.like(6, x))
-
-
-@maps("silu")
-def _silu(w: Writer, node: Node, x: str) -> Names:
-    return w.op("Mul", x, w.op("Sigmoid", x))
 
 
 @maps("softmax", "log_softmax")

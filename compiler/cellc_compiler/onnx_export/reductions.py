@@ -106,7 +106,8 @@ def scan(
     rows = [w.declare(w.name("row"), w.types[s]) for s in sequences]
     with w.nested() as nodes:
         after, outs = step(inner_states, rows)
-        results = [_own(w, name) for name in (*after, *outs)]
+        # A result of a nested graph must be made in it.
+        results = [w.op("Identity", name) for name in (*after, *outs)]
     graph = onnx.helper.make_graph(
         nodes, "scan_body", [nested_info(w, n) for n in (*inner_states, *rows)],
         [nested_info(w, n) for n in results])
@@ -116,11 +117,6 @@ def scan(
                  num_scan_inputs=len(sequences),
                  scan_input_directions=back * len(sequences), scan_input_axes=along * len(rows),
                  scan_output_directions=back * len(outs), scan_output_axes=along * len(outs))
-
-
-def _own(w: Writer, name: str) -> str:
-    """A result of a nested graph must be made in it."""
-    return w.op("Identity", name)
 
 
 def nested_info(w: Writer, name: str, rank: int | None = None) -> onnx.ValueInfoProto:

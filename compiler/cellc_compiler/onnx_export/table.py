@@ -6,7 +6,8 @@ or None: then the op is written as the composition that its definition gives (`e
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import ast
+from collections.abc import Callable, Sequence
 
 from ..ir.graph import Node
 from .writer import Names, Writer
@@ -30,14 +31,26 @@ def maps(*ops: str) -> Callable[[Rule], Rule]:
     return add
 
 
-def same(**pairs: str) -> None:
-    """Ops that one op of ONNX computes: `add="Add"`."""
-    for op, kind in pairs.items():
+def formulas(**texts: str) -> None:
+    """Ops that are an op of ONNX's, or a formula of them over operands `a` and `b` and numbers of
+    their type: `add="Add"`, `erfc="Sub(1, Erf(a))"`."""
+    for op, text in texts.items():
+        tree = ast.parse(text if "(" in text else f"{text}(*operands)", mode="eval").body
 
-        def rule(w: Writer, node: Node, *x: str, kind: str = kind) -> Names:
-            return w.op(kind, *x)
+        def rule(w: Writer, node: Node, *x: str, tree: ast.expr = tree) -> Names:
+            return _value(w, tree, x)
 
         maps(op)(rule)
+
+
+def _value(w: Writer, tree: ast.expr, x: Sequence[str]) -> str:
+    """The name of what a formula gives."""
+    if isinstance(tree, ast.Name):
+        return x["ab".index(tree.id)]
+    if not isinstance(tree, ast.Call):
+        return w.like(ast.literal_eval(tree), x[0])
+    whole = isinstance(tree.args[0], ast.Starred)
+    return w.op(ast.unparse(tree.func), *(x if whole else [_value(w, t, x) for t in tree.args]))
 
 
 def refused(why: str, *ops: str) -> None:

@@ -7,7 +7,7 @@ holds all values and the results back; integers wrap as they would have.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -233,7 +233,7 @@ class Writer:
         """A value as another element type."""
         if self.types[name] is dtype:
             return name
-        (out,) = self._emit("Cast", [name], [dtype], {"to": onnx_type(dtype)})
+        (out,) = self.raw("Cast", [name], [dtype], to=onnx_type(dtype))
         return out
 
     def reshape(self, name: str, dims: Sequence[Size]) -> str:
@@ -265,7 +265,7 @@ class Writer:
             if kind == "Cast":
                 raise AssertionError("casts are made by `cast`")
             out_types.append(bound[var][1] if var in bound else self._declared(schema, var))
-        made = self._emit(kind, names, out_types, attrs)
+        made = self.raw(kind, names, out_types, **attrs)
         return [
             self.cast(name, bound[var][0]) if (var := _formal(schema.outputs, i)) in bound else name
             for i, name in enumerate(made)
@@ -318,9 +318,10 @@ class Writer:
         assert self._at is not None
         raise refuse(self._at, f"ONNX's {kind} does not take {dtype.name}")
 
-    def _emit(
-        self, kind: str, inputs: Sequence[str], types: Sequence[DType], attrs: Mapping[str, Any]
+    def raw(
+        self, kind: str, inputs: Sequence[str], types: Sequence[DType], **attrs: Any
     ) -> list[str]:
+        """Append a node whose operands fit and whose result types the caller knows."""
         at = self._at
         scope = at.scope if at is not None else ""
         label = f"{scope}.{at.op}" if at is not None and scope else (at.op if at else kind)
@@ -331,12 +332,6 @@ class Writer:
             node.doc_string = f"{Path(at.span.file).name}:{at.span.line}"
         self.nodes.append(node)
         return outputs
-
-    def raw(
-        self, kind: str, inputs: Sequence[str], types: Sequence[DType], **attrs: Any
-    ) -> list[str]:
-        """A node whose result types the caller knows (control flow)."""
-        return self._emit(kind, inputs, types, attrs)
 
 
 def _formal(formals: Sequence[Any], i: int) -> str:

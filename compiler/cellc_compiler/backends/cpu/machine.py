@@ -41,6 +41,8 @@ class CpuMachine(Machine):
         rule = RULES.find(node.op)
         if rule is None:
             raise NoRule(node, self.backend)
+        if not any(r.type.size for r in node.results):
+            return KernelPlan(())
         return rule(node, self.cpu)
 
     def nest(self, nest: Nest, streamed: Collection[Value]) -> tuple[Kernel, list[Any]]:

@@ -77,6 +77,20 @@ def to_memory(f: Function, v: V, dtype: DType) -> V:
     return v
 
 
+def round_bfloat16(f: Function, v: V) -> V:
+    """Floats as bfloat16 bits (i16): nearest, ties to even, NaN stays NaN.
+
+    In integers, because LLVM's own conversion is a library call per lane.
+    """
+    bits = f.cast("bitcast", v, "i32")
+    high = f.binary("lshr", bits, f.const(bits.ty, 16))
+    odd = f.binary("and", high, f.const(bits.ty, 1))
+    bumped = f.add(f.add(bits, f.const(bits.ty, 0x7FFF)), odd)
+    rounded = f.binary("lshr", bumped, f.const(bits.ty, 16))
+    quiet = f.binary("or", high, f.const(bits.ty, 0x40))
+    return f.cast("trunc", f.select(f.cmp("uno", v, v), quiet, rounded), "i16")
+
+
 def exact_to_memory(f: Function, v: V, dtype: DType) -> V:
     """A register value that `dtype` can hold, as stored: nothing is rounded any more."""
     if dtype is dtypes.bfloat16:
@@ -86,18 +100,12 @@ def exact_to_memory(f: Function, v: V, dtype: DType) -> V:
 
 def load_as(f: Function, dtype: DType, ptr: V, lanes: int = 1, mask: V | None = None) -> V:
     """Load `lanes` elements into register type; lanes not set in `mask` read nothing and are 0."""
-    ty = vector(memory_type(dtype), lanes)
-    raw = f.load(ty, ptr) if mask is None else f.masked_load(ty, ptr, mask, f.zero(ty))
-    return from_memory(f, raw, dtype)
+    return from_memory(f, f.masked_load(vector(memory_type(dtype), lanes), ptr, mask), dtype)
 
 
 def store_as(f: Function, v: V, dtype: DType, ptr: V, mask: V | None = None) -> None:
     """Store a register value as `dtype`; lanes not set in `mask` touch no memory."""
-    raw = to_memory(f, v, dtype)
-    if mask is None:
-        f.store(raw, ptr)
-    else:
-        f.masked_store(raw, ptr, mask)
+    f.masked_store(to_memory(f, v, dtype), ptr, mask)
 
 
 def round_to(f: Function, v: V, dtype: DType) -> V:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass, field
 from cellc_runtime.target import Target
 
@@ -13,7 +12,7 @@ from ...loops.expr import Expr
 from ...loops.index import Dyn, Index, Quot, Var
 from . import scalar
 from .convert import memory_type, register_type
-from .text import Function, V, element, lanes_of, sizeof, suffix, vector
+from .text import Function, V, element, lanes_of, sizeof, vector
 
 
 @dataclass(slots=True)
@@ -54,9 +53,6 @@ class ExpressionEmitter:
 
     # --- values ---------------------------------------------------------------------------------
 
-    def _register(self, dtype: DType) -> str:
-        return register_type(dtype)
-
     def _value(self, e: Expr, scope: Scope) -> V:
         """The value of an expression: a vector of the scope's lanes, or a scalar if uniform."""
         found = scope.find(id(e))
@@ -81,7 +77,7 @@ class ExpressionEmitter:
 
     def _compute(self, e: Expr, scope: Scope) -> V:
         if e.op == "const":
-            return self.f.const(self._register(e.dtype), e.payload)
+            return self.f.const(register_type(e.dtype), e.payload)
         if e.op == "load":
             return self._load(e, scope)
         if e.op == "index":
@@ -202,16 +198,14 @@ class ExpressionEmitter:
         assert scope.lane is not None
         if offset.coefficient(scope.lane) == 1 and not _has_vector_dyn(self, offset, scope):
             p = f.gep(pointer, self._index(offset, scope), memory)
-            if n == 1 or mask is None:
-                return f.load(ty, p)
-            return f.masked_load(ty, p, mask, f.zero(ty))
+            return f.masked_load(ty, p, mask if n > 1 else None)
         full = mask if mask is not None else V(vector("i1", n), "splat (i1 true)")
         if sizeof(memory) < 4 and n > 1 and self.target.vector_bytes > 16:
             nbytes = buffer.type.nbytes if isinstance(buffer, Value) else 0
             if 4 <= nbytes < 1 << 31:
                 at = self._positions(offset, scope)
                 return gather_words(f, memory, pointer, at, full, nbytes)
-        return gather(f, ty, self._pointers(pointer, offset, scope, memory), full)
+        return f.gather(ty, self._pointers(pointer, offset, scope, memory), full)
 
     def _positions(self, offset: Index, scope: Scope) -> V:
         lo, hi = offset.bounds
@@ -260,24 +254,16 @@ def _has_vector_dyn(em: ExpressionEmitter, offset: Index, scope: Scope) -> bool:
     return any(lanes_of(em._value(d.expr, scope).ty) > 1 for d in _dyns(offset))
 
 
-def gather(f: Function, ty: str, pointers: V, mask: V, align: int = 0) -> V:
-    """Load each lane from its own address where the mask is set (0 elsewhere). The addresses are
-    multiples of `align`, by default of an element's size."""
-    name = f"llvm.masked.gather.{suffix(ty)}.v{lanes_of(ty)}p0"
-    f.declares.add(f"declare {ty} @{name}({pointers.ty}, i32 immarg, {mask.ty}, {ty})")
-    align = align or sizeof(element(ty))
-    return f.emit(ty, f"call {ty} @{name}({pointers}, i32 {align}, {mask}, {f.zero(ty)})")
-
-
 def gather_words(f: Function, memory: str, base: V, at: V, mask: V, nbytes: int) -> V:
-    """`gather` of elements of 1 or 2 bytes at `base + at`, for which there is no instruction: LLVM
-    would branch for each lane. Four bytes that begin with the element are gathered; at the end of
-    the `nbytes` (4 at least) behind `base`, the last four, in which it lies further up."""
+    """`Function.gather` of elements of 1 or 2 bytes at `base + at`, for which there is no
+    instruction: LLVM would branch for each lane. Four bytes that begin with the element are
+    gathered; at the end of the `nbytes` (4 at least) behind `base`, the last four, in which it lies
+    further up."""
     size, lanes = sizeof(memory), lanes_of(at.ty)
     first = f.binary("mul", at, f.const(at.ty, size)) if size > 1 else at
     inside = f.intrinsic("smin", at.ty, first, f.const(at.ty, nbytes - 4))
     pointers = f.emit(vector("ptr", lanes), f"getelementptr i8, {base}, {inside}")
-    found = gather(f, vector("i32", lanes), pointers, mask, align=1)
+    found = f.gather(vector("i32", lanes), pointers, mask, align=1)
     part = f.sub(first, inside)
     part = part if element(at.ty) == "i32" else f.cast("trunc", part, "i32")
     shift = f.binary("shl", part, f.const(part.ty, 3))

@@ -10,7 +10,7 @@ whatever the lanes, the tasks and the mode, and recomputation repeats it.
 from __future__ import annotations
 
 from .math.lanes import X
-from .text import Function, V, lanes_of, vector
+from .text import Function, V, lanes_of
 
 _MULTIPLY = (0xD2511F53, 0xCD9E8D57)
 _WEYL = (0x9E3779B9, 0xBB67AE85)
@@ -66,27 +66,3 @@ def philox_bits(f: Function, index: V, seed: V, offset: V) -> V:
     low = i.to("trunc", "i32")
     odd, upper = (low & 1).cmp("ne", 0), (low & 2).cmp("ne", 0)
     return upper.where(odd.where(words[3], words[2]), odd.where(words[1], words[0])).v
-
-
-def philox_contiguous(f: Function, start: V, lanes: int, seed: V, offset: V) -> V:
-    """32 random bits for the elements start .. start+lanes-1, one block per four of them.
-
-    Gives the bits of `philox_bits`. `start` (a scalar i64) and `lanes` are multiples of 4.
-
-    Raises:
-        ValueError: `lanes` is not a positive multiple of 4.
-    """
-    if lanes < 4 or lanes % 4:
-        raise ValueError(f"contiguous random lanes come in blocks of 4, got {lanes}")
-    n = lanes // 4
-    first = f.splat(f.binary("lshr", start, f.i64(2)), n)
-    block = f.add(first, f.iota(vector("i64", n))) if n > 1 else first
-    words = philox_block(f, block, seed, offset)
-    if n == 1:
-        out = f.undef("<4 x i32>")
-        for lane, word in enumerate(words):
-            out = f.insert(out, word, lane)
-        return out
-    low = f.shuffle(words[0], words[1], range(2 * n))
-    high = f.shuffle(words[2], words[3], range(2 * n))
-    return f.shuffle(low, high, [w * n + b for b in range(n) for w in range(4)])

@@ -19,6 +19,8 @@ from functools import cache
 from cellc_runtime.records import dataclass, field
 from cellc_runtime.target import Target
 
+from ...build.abi import PLACEHOLDER
+
 _SIZES = {"i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "half": 2, "bfloat": 2,
           "float": 4, "double": 8, "ptr": 8}
 
@@ -160,10 +162,8 @@ class Function:
 
     def add(self, a: V, b: V) -> V:
         """a + b for floats or integers; folds integer constants."""
-        if is_float(a.ty):
-            return self.binary("fadd", a, b)
-        known = _fold(a, b, operator.add, "0")
-        return self.binary("add", a, b) if known is None else known
+        known = None if is_float(a.ty) else _fold(a, b, operator.add, "0")
+        return known or self.binary("fadd" if is_float(a.ty) else "add", a, b)
 
     def sub(self, a: V, b: V) -> V:
         """a - b."""
@@ -173,10 +173,8 @@ class Function:
 
     def mul(self, a: V, b: V) -> V:
         """a * b; folds integer constants."""
-        if is_float(a.ty):
-            return self.binary("fmul", a, b)
-        known = _fold(a, b, operator.mul, "1")
-        return self.binary("mul", a, b) if known is None else known
+        known = None if is_float(a.ty) else _fold(a, b, operator.mul, "1")
+        return known or self.binary("fmul" if is_float(a.ty) else "mul", a, b)
 
     def fdiv(self, a: V, b: V) -> V:
         """Floating-point a / b."""
@@ -280,8 +278,12 @@ class Function:
         al = align or min(_SIZES[element(value.ty)], 8)
         self.line(f"store {value}, {ptr}, align {al}{note}")
 
-    def masked_load(self, ty: str, ptr: V, mask: V, other: V) -> V:
-        """Load the lanes set in `mask` (an <n x i1>); other lanes read no memory."""
+    def masked_load(self, ty: str, ptr: V, mask: V | None, other: V | None = None) -> V:
+        """Load the lanes set in `mask` (an <n x i1>; None: all); the others read no memory and are
+        those of `other` (default: 0)."""
+        if mask is None:
+            return self.load(ty, ptr)
+        other = other or self.zero(ty)
         self.declares.add(
             f"declare {ty} @llvm.masked.load.{suffix(ty)}.p0(ptr, i32 immarg, {mask.ty}, {ty})"
         )
@@ -291,13 +293,16 @@ class Function:
             f"call {ty} @llvm.masked.load.{suffix(ty)}.p0({ptr}, i32 {al}, {mask}, {other})",
         )
 
-    def masked_store(self, value: V, ptr: V, mask: V) -> None:
-        """Store the lanes set in `mask`; other lanes touch no memory.
+    def masked_store(self, value: V, ptr: V, mask: V | None) -> None:
+        """Store the lanes set in `mask` (None: all); other lanes touch no memory.
 
         A constant mask of one lane becomes a scalar store: for AVX-512, LLVM 22 writes 4 bytes
         where such a mask meets a vector truncated to 1 or 2 bytes per lane.
         """
         ty = value.ty
+        if mask is None:
+            self.store(value, ptr)
+            return
         if mask.ref.count("true") == 1 and mask.ref.startswith("<"):
             lane = [bit.strip() for bit in mask.ref[1:-1].split(",")].index("i1 true")
             self.store(self.extract(value, lane), self.gep(ptr, lane, element(ty)))
@@ -310,6 +315,15 @@ class Function:
             f"call void @llvm.masked.store.{suffix(ty)}.p0({value}, {ptr}, i32 {al}, {mask})"
         )
 
+    def gather(self, ty: str, pointers: V, mask: V, align: int = 0) -> V:
+        """Load each lane from its own address where the mask is set (0 elsewhere). The addresses
+        are multiples of `align`, by default of an element's size."""
+        name = f"llvm.masked.gather.{suffix(ty)}.v{lanes_of(ty)}p0"
+        self.declares.add(f"declare {ty} @{name}({pointers.ty}, i32 immarg, {mask.ty}, {ty})")
+        align = align or sizeof(element(ty))
+        return self.emit(
+            ty, f"call {ty} @{name}({pointers}, i32 {align}, {mask}, {self.zero(ty)})")
+
     def prefetch(self, ptr: V) -> None:
         """Ask the second-level cache for a line; any address may be named."""
         self.declares.add("declare void @llvm.prefetch.p0(ptr, i32 immarg, i32 immarg, i32 immarg)")
@@ -319,8 +333,7 @@ class Function:
         """<lanes x i1> with the first `count` (an i64) lanes set; constant if `count` is."""
         ty = vector("i64", lanes)
         if count.ref.isdigit() and lanes > 1:
-            bits = ", ".join(f"i1 {str(i < int(count.ref)).lower()}" for i in range(lanes))
-            return V(vector("i1", lanes), f"<{bits}>")
+            return mask_of([i < int(count.ref) for i in range(lanes)])
         return self.cmp("ult", self.iota(ty), self.splat(count, lanes))
 
     def alloca(self, nbytes: int, align: int = 64) -> V:
@@ -381,19 +394,23 @@ class Function:
         self.line(f"br {test}, label %{inner}, label %{after}")
         self._open(inner)
         results = list(body(iv, list(phis)) or [])
-        if len(results) != len(phis):
-            raise ValueError(f"loop body returned {len(results)} values for {len(phis)} carried")
         nxt = self.emit("i64", f"add {iv}, {step_v.ref}")
-        end = self._block
         self.line(f"br label %{head}")
-        phi_lines = [f"  {iv.ref} = phi i64 [ {lo_v.ref}, %{start} ], [ {nxt.ref}, %{end} ]"]
-        for phi, first, last in zip(phis, carried, results, strict=True):
-            phi_lines.append(
-                f"  {phi.ref} = phi {phi.ty} [ {first.ref}, %{start} ], [ {last.ref}, %{end} ]"
-            )
-        self.lines[slot:slot] = phi_lines
+        self._phis(slot, (iv, *phis), start, (lo_v, *carried), (nxt, *results))
         self._open(after)
         return phis
+
+    def _phis(
+        self, slot: int, phis: Sequence[V], start: str, first: Sequence[V], last: Sequence[V]
+    ) -> None:
+        """Write the phis of a loop at line `slot`: their values from the block `start` before it,
+        and from the present one, its end."""
+        if len(last) != len(phis):
+            raise ValueError(f"loop body returned {len(last)} values for {len(phis)} carried")
+        self.lines[slot:slot] = [
+            f"  {p.ref} = phi {p.ty} [ {a.ref}, %{start} ], [ {b.ref}, %{self._block} ]"
+            for p, a, b in zip(phis, first, last, strict=True)
+        ]
 
     def _tested_last(
         self, lo: V, hi: V, step: V, carried: Sequence[V],
@@ -409,16 +426,10 @@ class Function:
         iv = V("i64", f"%iv{n}")
         phis = [V(c.ty, self.fresh("c")) for c in carried]
         results = list(body(iv, list(phis)) or [])
-        if len(results) != len(phis):
-            raise ValueError(f"loop body returned {len(results)} values for {len(phis)} carried")
         nxt = self.emit("i64", f"add {iv}, {step.ref}")
         test = self.emit("i1", f"icmp slt {nxt}, {hi.ref}")
-        end = self._block
         self.line(f"br {test}, label %{inner}, label %{after}")
-        self.lines[slot:slot] = [
-            f"  {phi.ref} = phi {phi.ty} [ {first.ref}, %{start} ], [ {last.ref}, %{end} ]"
-            for phi, first, last in zip((iv, *phis), (lo, *carried), (nxt, *results), strict=True)
-        ]
+        self._phis(slot, (iv, *phis), start, (lo, *carried), (nxt, *results))
         self._open(after)
         return results
 
@@ -441,12 +452,8 @@ class Function:
         self.line(f"br {go}, label %{inner}, label %{after}")
         self._open(inner)
         results = list(body(list(phis)))
-        end = self._block
         self.line(f"br label %{head}")
-        self.lines[slot:slot] = [
-            f"  {p.ref} = phi {p.ty} [ {a.ref}, %{start} ], [ {b.ref}, %{end} ]"
-            for p, a, b in zip(phis, carried, results, strict=True)
-        ]
+        self._phis(slot, phis, start, carried, results)
         self._open(after)
         return phis
 
@@ -509,6 +516,44 @@ class Function:
         body = "\n".join(["entry:", *self._allocas, *self.lines])
         head = f"define {self.linkage} {self.ret} @{self.name}({params}) {attrs} {{"
         return f"{head}\n{body}\n}}\n"
+
+
+def mask_of(lanes: Sequence[bool]) -> V:
+    """A constant mask."""
+    bits = ", ".join("i1 true" if bit else "i1 false" for bit in lanes)
+    return V(vector("i1", len(lanes)), f"<{bits}>")
+
+
+def first_lanes(count: int, lanes: int) -> V | None:
+    """The mask of the first `count` lanes, None for all of them; constant, because a machine
+    without masked moves then needs no branches."""
+    return mask_of([i < count for i in range(lanes)]) if count < lanes else None
+
+
+def kernel_function(target: Target, buffers: int = 0) -> tuple[Function, list[V]]:
+    """A kernel's function, and the pointers of its first buffers."""
+    f = Function(PLACEHOLDER, [("ptr", "bufs"), ("i64", "lo"), ("i64", "hi")], target)
+    return f, [f.load("ptr", f.gep(f.arg("bufs"), i, "ptr")) for i in range(buffers)]
+
+
+def transpose(
+    f: Function, rows: Sequence[V], steps: Sequence[int] = (), chunk: int = 1
+) -> list[V]:
+    """A square of vectors transposed: lane j of row i becomes lane i of row j.
+
+    Blocks off the diagonal change places, of `steps` elements in turn (1, 2, 4, ... by default).
+    With `chunk` an element is so many lanes that stay together.
+    """
+    out, total = list(rows), lanes_of(rows[0].ty)
+    for step in steps or [1 << k for k in range(len(rows).bit_length() - 1)]:
+        shift = step * chunk
+        low = [p if not p & shift else total + p - shift for p in range(total)]
+        high = [p + shift if not p & shift else total + p for p in range(total)]
+        for i in range(len(out)):
+            if not i & step:
+                a, b = out[i], out[i + step]
+                out[i], out[i + step] = f.shuffle(a, b, low), f.shuffle(a, b, high)
+    return out
 
 
 @cache

@@ -39,22 +39,17 @@ _STATE = f"""
 _CODE = """
 ; Take block i out of the list; the later ones move up.
 define internal ptr @kept_take(i64 %i) nounwind {
-entry:
   %count = load i64, ptr @kept.count
-  %data.p = getelementptr ptr, ptr @kept.data, i64 %i
-  %data = load ptr, ptr %data.p
-  %size.p = getelementptr i64, ptr @kept.size, i64 %i
-  %size = load i64, ptr %size.p
+  %data = item ptr, ptr @kept.data[%i]
+  %size = item i64, ptr @kept.size[%i]
   %bytes = load i64, ptr @kept.bytes
   %less = sub i64 %bytes, %size
   store i64 %less, ptr @kept.bytes
   %last = sub i64 %count, 1
   store i64 %last, ptr @kept.count
-  br label %head
 head:
   %at = phi i64 [ %i, %entry ], [ %next, %move ]
-  %more = icmp slt i64 %at, %last
-  br i1 %more, label %move, label %out
+  br slt i64 %at, %last, label %move, label %out
 move:
   %next = add i64 %at, 1
   %from.data = getelementptr ptr, ptr @kept.data, i64 %next
@@ -73,15 +68,12 @@ out:
 define internal void @block_free(ptr %data) nounwind {
   %raw.p = getelementptr i8, ptr %data, i64 -{HEADER}
   %raw = load ptr, ptr %raw.p
-  %free = load ptr, ptr {FREE}
-  call void %free(ptr %raw)
+  call void {FREE}(ptr %raw)
   ret void
 }
 
 ; Give kept blocks back to the system, the oldest first, until live + kept + more <= limit.
 define internal void @kept_shrink(i64 %more, i64 %limit) nounwind {
-entry:
-  br label %head
 head:
   %count = load i64, ptr @kept.count
   %some = icmp sgt i64 %count, 0
@@ -91,8 +83,7 @@ head:
   %all = add i64 %sum, %more
   %over = icmp sgt i64 %all, %limit
   %go = and i1 %some, %over
-  br i1 %go, label %drop, label %out
-drop:
+  if %go, else %out
   %oldest = call ptr @kept_take(i64 0)
   call void @block_free(ptr %oldest)
   br label %head
@@ -102,21 +93,17 @@ out:
 
 ; The smallest kept block that fits with little to spare, or -1.
 define internal i64 @kept_find(i64 %need) nounwind {
-entry:
   %count = load i64, ptr @kept.count
   %eighth = lshr i64 %need, 3
   %most = add i64 %need, %eighth
   %above = add i64 %most, 1
-  br label %head
 head:
   %i = phi i64 [ 0, %entry ], [ %i1, %look ]
   %best = phi i64 [ -1, %entry ], [ %best1, %look ]
   %bestsize = phi i64 [ %above, %entry ], [ %bestsize1, %look ]
-  %more = icmp slt i64 %i, %count
-  br i1 %more, label %look, label %out
+  br slt i64 %i, %count, label %look, label %out
 look:
-  %size.p = getelementptr i64, ptr @kept.size, i64 %i
-  %size = load i64, ptr %size.p
+  %size = item i64, ptr @kept.size[%i]
   %fits = icmp sge i64 %size, %need
   %smaller = icmp slt i64 %size, %bestsize
   %take = and i1 %fits, %smaller
@@ -141,13 +128,9 @@ define internal void @count_live(i64 %more) nounwind {
 
 ; A new block of `need` bytes from the system, or null.
 define internal ptr @block_new(i64 %need) nounwind {
-entry:
   %padded = add i64 %need, {PADDING}
-  %malloc = load ptr, ptr {MALLOC}
-  %raw = call ptr %malloc(i64 %padded)
-  %none = icmp eq ptr %raw, null
-  br i1 %none, label %fail, label %fine
-fine:
+  %raw = call ptr {MALLOC}(i64 %padded)
+  if ne ptr %raw, null, else %fail
   %raw.n = ptrtoint ptr %raw to i64
   %up = add i64 %raw.n, {PADDING}
   %at = and i64 %up, -64
@@ -160,8 +143,7 @@ fine:
   %madvise = load ptr, ptr {MADVISE}
   %can = icmp ne ptr %madvise, null
   %advise = and i1 %huge, %can
-  br i1 %advise, label %ask, label %done
-ask:
+  if %advise, else %done
   ; Huge pages (14: MADV_HUGEPAGE of Linux) for the whole pages inside; an error changes nothing.
   %lo.up = add i64 %at, 4095
   %lo = and i64 %lo.up, -4096
@@ -170,7 +152,6 @@ ask:
   %length = sub i64 %hi, %lo
   %lo.p = inttoptr i64 %lo to ptr
   %rc = call i32 %madvise(ptr %lo.p, i64 %length, i32 14)
-  br label %done
 done:
   ret ptr %data
 fail:
@@ -178,13 +159,10 @@ fail:
 }
 
 define hidden ptr @cellc_block_malloc(ptr %ctx, i64 %size) nounwind {
-entry:
   %page = add i64 %size, 4095
   %need = and i64 %page, -4096
   %i = call i64 @kept_find(i64 %need)
-  %found = icmp sge i64 %i, 0
-  br i1 %found, label %reuse, label %fresh
-reuse:
+  if sge i64 %i, 0, else %fresh
   %old = call ptr @kept_take(i64 %i)
   %size.p = getelementptr i8, ptr %old, i64 {SIZE_AT}
   %capacity = load i64, ptr %size.p
@@ -197,13 +175,11 @@ fresh:
   %limit = select i1 %low, i64 %slack, i64 %peak
   call void @kept_shrink(i64 %need, i64 %limit)
   %new = call ptr @block_new(i64 %need)
-  %none = icmp eq ptr %new, null
-  br i1 %none, label %empty, label %got
+  br eq ptr %new, null, label %empty, label %got
 empty:
   call void @kept_shrink(i64 0, i64 -1)
   %again = call ptr @block_new(i64 %need)
-  %never = icmp eq ptr %again, null
-  br i1 %never, label %fail, label %got
+  br eq ptr %again, null, label %fail, label %got
 got:
   %block = phi ptr [ %new, %fresh ], [ %again, %empty ]
   call void @count_live(i64 %need)
@@ -213,18 +189,13 @@ fail:
 }
 
 define hidden void @cellc_block_free(ptr %ctx, ptr %data, i64 %ignored) nounwind {
-entry:
-  %none = icmp eq ptr %data, null
-  br i1 %none, label %out, label %some
-some:
+  if ne ptr %data, null, else %out
   %size.p = getelementptr i8, ptr %data, i64 {SIZE_AT}
   %capacity = load i64, ptr %size.p
   %minus = sub i64 0, %capacity
   call void @count_live(i64 %minus)
   %most = load i64, ptr @limit.most
-  %large = icmp sgt i64 %capacity, %most
-  br i1 %large, label %release, label %keep
-release:
+  if sgt i64 %capacity, %most, else %keep
   call void @block_free(ptr %data)
   br label %out
 keep:
@@ -232,64 +203,48 @@ keep:
   %limit = add i64 %live, %most
   call void @kept_shrink(i64 %capacity, i64 %limit)
   %count = load i64, ptr @kept.count
-  %full = icmp sge i64 %count, {KEPT_BLOCKS}
-  br i1 %full, label %evict, label %append
-evict:
+  if sge i64 %count, {KEPT_BLOCKS}, else %append
   %oldest = call ptr @kept_take(i64 0)
   call void @block_free(ptr %oldest)
-  br label %append
 append:
   %last = load i64, ptr @kept.count
-  %data.slot = getelementptr ptr, ptr @kept.data, i64 %last
-  store ptr %data, ptr %data.slot
-  %size.slot = getelementptr i64, ptr @kept.size, i64 %last
-  store i64 %capacity, ptr %size.slot
+  put ptr %data, ptr @kept.data[%last]
+  put i64 %capacity, ptr @kept.size[%last]
   %more = add i64 %last, 1
   store i64 %more, ptr @kept.count
   %bytes = load i64, ptr @kept.bytes
   %now = add i64 %bytes, %capacity
   store i64 %now, ptr @kept.bytes
-  br label %out
 out:
   ret void
 }
 
 define hidden ptr @cellc_block_calloc(ptr %ctx, i64 %count, i64 %size) nounwind {
-entry:
   %pair = call { i64, i1 } @llvm.umul.with.overflow.i64(i64 %count, i64 %size)
   %bytes = extractvalue { i64, i1 } %pair, 0
   %over = extractvalue { i64, i1 } %pair, 1
   br i1 %over, label %fail, label %get
 get:
   %data = call ptr @cellc_block_malloc(ptr %ctx, i64 %bytes)
-  %none = icmp eq ptr %data, null
-  br i1 %none, label %fail, label %clear
-clear:
-  %set = load ptr, ptr {MEMSET}
-  %r = call ptr %set(ptr %data, i32 0, i64 %bytes)
+  if ne ptr %data, null, else %fail
+  %r = call ptr {MEMSET}(ptr %data, i32 0, i64 %bytes)
   ret ptr %data
 fail:
   ret ptr null
 }
 
 define hidden ptr @cellc_block_realloc(ptr %ctx, ptr %data, i64 %size) nounwind {
-entry:
-  %none = icmp eq ptr %data, null
-  br i1 %none, label %new, label %old
-new:
+  if eq ptr %data, null, else %old
   %only = call ptr @cellc_block_malloc(ptr %ctx, i64 %size)
   ret ptr %only
 old:
   %size.p = getelementptr i8, ptr %data, i64 {SIZE_AT}
   %capacity = load i64, ptr %size.p
   %block = call ptr @cellc_block_malloc(ptr %ctx, i64 %size)
-  %fails = icmp eq ptr %block, null
-  br i1 %fails, label %fail, label %move
-move:
+  if ne ptr %block, null, else %fail
   %fewer = icmp ult i64 %size, %capacity
   %count = select i1 %fewer, i64 %size, i64 %capacity
-  %copy = load ptr, ptr {MEMCPY}
-  %r = call ptr %copy(ptr %block, ptr %data, i64 %count)
+  %r = call ptr {MEMCPY}(ptr %block, ptr %data, i64 %count)
   call void @cellc_block_free(ptr %ctx, ptr %data, i64 0)
   ret ptr %block
 fail:

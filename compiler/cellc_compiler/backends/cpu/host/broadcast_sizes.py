@@ -17,60 +17,46 @@ _MEASURE = """
 ; The array that has the result's shape, or null if the operands do not lie over it as their specs
 ; say; `sizes` becomes rows, columns and elements.
 define internal ptr @measure(ptr %ctx, ptr %args, i64 %nargs, ptr %sizes) nounwind {
-entry:
   %specs = field %context.args, ptr %ctx
   %limit = field %context.limit, ptr %ctx
-  br label %head
 head:
   %i = phi i64 [ 0, %entry ], [ %i1, %next ]
   %lead = phi ptr [ null, %entry ], [ %lead1, %next ]
   %most = phi i64 [ -1, %entry ], [ %most1, %next ]
-  %more = icmp slt i64 %i, %nargs
-  br i1 %more, label %one, label %found
-one:
+  if slt i64 %i, %nargs, else %found
   %way = field %spec.nbytes, ptr %specs[%i]
   %whole = icmp eq i64 %way, {WHOLE}
-  %a.p = getelementptr ptr, ptr %args, i64 %i
-  %a = load ptr, ptr %a.p
+  %a = item ptr, ptr %args[%i]
   %and32 = field %array.nd, ptr %a
   %and = sext i32 %and32 to i64
   %longer = icmp sgt i64 %and, %most
   %better = and i1 %whole, %longer
-  br label %next
 next:
   %lead1 = select i1 %better, ptr %a, ptr %lead
   %most1 = select i1 %better, i64 %and, i64 %most
   %i1 = add i64 %i, 1
   br label %head
 found:
-  %none = icmp eq ptr %lead, null
-  br i1 %none, label %no, label %total
+  br eq ptr %lead, null, label %no, label %total
 total:
   %xdims = field %array.dims, ptr %lead
-  br label %thead
 thead:
   %t = phi i64 [ 0, %total ], [ %t1, %dim ]
   %count = phi i64 [ 1, %total ], [ %count1, %dim ]
-  %tmore = icmp slt i64 %t, %most
-  br i1 %tmore, label %dim, label %small
+  br slt i64 %t, %most, label %dim, label %small
 dim:
-  %d.p = getelementptr i64, ptr %xdims, i64 %t
-  %d = load i64, ptr %d.p
+  %d = item i64, ptr %xdims[%t]
   %count1 = mul i64 %count, %d
   %t1 = add i64 %t, 1
   br label %thead
 small:
-  %few = icmp slt i64 %count, %limit
-  br i1 %few, label %ohead, label %no
+  br slt i64 %count, %limit, label %ohead, label %no
 ohead:
   %o = phi i64 [ 0, %small ], [ %o1, %onext ]
   %columns = phi i64 [ -1, %small ], [ %columns1, %onext ]
-  %omore = icmp slt i64 %o, %nargs
-  br i1 %omore, label %operand, label %sized
-operand:
+  if slt i64 %o, %nargs, else %sized
   %ow = field %spec.nbytes, ptr %specs[%o]
-  %b.p = getelementptr ptr, ptr %args, i64 %o
-  %b = load ptr, ptr %b.p
+  %b = item ptr, ptr %args[%o]
   %bnd32 = field %array.nd, ptr %b
   %bnd = sext i32 %bnd32 to i64
   %off = sub i64 %most, %bnd
@@ -80,13 +66,9 @@ operand:
   %iscolumn = icmp eq i64 %ow, {COLUMN}
   %byrow = or i1 %iswhole, %isrow
   %turns = or i1 %isrow, %iscolumn
-  %fits = icmp sge i64 %off, 0
-  br i1 %fits, label %walk, label %no
-walk:
+  if sge i64 %off, 0, else %no
   %walked = call i64 @walk(ptr %xdims, ptr %bdims, i64 %most, i64 %off, i1 %byrow, i1 %turns)
-  %bad = icmp slt i64 %walked, 0
-  br i1 %bad, label %no, label %cut
-cut:
+  if sge i64 %walked, 0, else %no
   %fresh = icmp eq i64 %columns, -1
   %alike = icmp eq i64 %columns, %walked
   %agreed = or i1 %fresh, %alike
@@ -104,10 +86,8 @@ sized:
   %many = udiv i64 %count, %least
   %rows = select i1 %flat, i64 1, i64 %many
   store i64 %rows, ptr %sizes
-  %columns.p = getelementptr i64, ptr %sizes, i64 1
-  store i64 %width, ptr %columns.p
-  %total.p = getelementptr i64, ptr %sizes, i64 2
-  store i64 %count, ptr %total.p
+  put i64 %width, ptr %sizes[1]
+  put i64 %count, ptr %sizes[2]
   ret ptr %lead
 no:
   ret ptr null

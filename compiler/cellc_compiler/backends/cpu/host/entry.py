@@ -13,6 +13,7 @@ array before it uses this entry).
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 from cellc_runtime.abi import ENTRY, LARGE, MAIN
@@ -20,18 +21,15 @@ from cellc_runtime.target import Target
 
 from .blocks import blocks_text
 from .broadcast_sizes import measure_text
+from .notation import declarations
 from .pool import TABLE_DECLARATION, fill, pool_text
 from .site import SITE_CODE
-from .structures import declarations, expand
 
 _ENTRY = """
 ; Whether an argument is what its spec says.
 define internal i1 @fits(ptr %a, ptr %spec, ptr %ndarray) nounwind alwaysinline {
-entry:
   %type = field %array.type, ptr %a
-  %exact = icmp eq ptr %type, %ndarray
-  br i1 %exact, label %is, label %no
-is:
+  if eq ptr %type, %ndarray, else %no
   %descr = field %array.descr, ptr %a
   %want.descr = load ptr, ptr %spec
   %same = icmp eq ptr %descr, %want.descr
@@ -52,19 +50,14 @@ is:
 shape:
   %dims = field %array.dims, ptr %a
   %want.dims = field %spec.dims, ptr %spec
-  br label %head
 head:
   %i = phi i64 [ 0, %shape ], [ %i1, %dim ]
-  %more = icmp slt i64 %i, %want.nd
-  br i1 %more, label %dim, label %yes
+  br slt i64 %i, %want.nd, label %dim, label %yes
 dim:
-  %d.p = getelementptr i64, ptr %dims, i64 %i
-  %d = load i64, ptr %d.p
-  %w.p = getelementptr i64, ptr %want.dims, i64 %i
-  %w = load i64, ptr %w.p
+  %d = item i64, ptr %dims[%i]
+  %w = item i64, ptr %want.dims[%i]
   %i1 = add i64 %i, 1
-  %equal = icmp eq i64 %d, %w
-  br i1 %equal, label %head, label %no
+  br eq i64 %d, %w, label %head, label %no
 yes:
   ret i1 true
 no:
@@ -73,27 +66,21 @@ no:
 
 ; Whether memory of an argument overlaps a range that the program writes in place.
 define internal i1 @overlaps(ptr %a, ptr %spec, ptr %ranges, i64 %count) nounwind {
-entry:
   %data.p = place %array.data, ptr %a
   %lo = load i64, ptr %data.p
   %nbytes = field %spec.nbytes, ptr %spec
   %hi = add i64 %lo, %nbytes
-  br label %head
 head:
   %i = phi i64 [ 0, %entry ], [ %i1, %range ]
-  %more = icmp slt i64 %i, %count
-  br i1 %more, label %range, label %no
+  br slt i64 %i, %count, label %range, label %no
 range:
-  %first.p = getelementptr [2 x i64], ptr %ranges, i64 %i, i64 0
-  %first = load i64, ptr %first.p
-  %last.p = getelementptr [2 x i64], ptr %ranges, i64 %i, i64 1
-  %last = load i64, ptr %last.p
+  %first = item i64, ptr %ranges[%i, 0]
+  %last = item i64, ptr %ranges[%i, 1]
   %below = icmp ult i64 %lo, %last
   %above = icmp ult i64 %first, %hi
   %hit = and i1 %below, %above
   %i1 = add i64 %i, 1
-  br i1 %hit, label %yes, label %head
-yes:
+  if %hit, else %head
   ret i1 true
 no:
   ret i1 false
@@ -101,38 +88,28 @@ no:
 
 ; Whether all arguments can be used as they are.
 define internal i1 @usual(ptr %ctx, ptr %args, i64 %nargs) nounwind {
-entry:
   %want = field %context.nargs, ptr %ctx
   %ready = field %context.ready, ptr %ctx
   %bound = icmp ne i64 %ready, 0
   %right = icmp eq i64 %want, %nargs
   %go = and i1 %bound, %right
-  br i1 %go, label %begin, label %no
-begin:
+  if %go, else %no
   %ndarray = field %context.ndarray, ptr %ctx
   %specs = field %context.args, ptr %ctx
   %nwritten = field %context.nwritten, ptr %ctx
   %written = field %context.written, ptr %ctx
   %pure = icmp eq i64 %nwritten, 0
-  br label %head
-head:
-  %i = phi i64 [ 0, %begin ], [ %i1, %next ]
-  %more = icmp slt i64 %i, %nargs
-  br i1 %more, label %one, label %yes
-one:
-  %a.p = getelementptr ptr, ptr %args, i64 %i
-  %a = load ptr, ptr %a.p
+  loop %i < %nargs, else %yes
+  %a = item ptr, ptr %args[%i]
   %spec = getelementptr %spec, ptr %specs, i64 %i
   %fits = call i1 @fits(ptr %a, ptr %spec, ptr %ndarray)
-  br i1 %fits, label %apart, label %no
-apart:
+  if %fits, else %no
   br i1 %pure, label %next, label %compare
 compare:
   %over = call i1 @overlaps(ptr %a, ptr %spec, ptr %written, i64 %nwritten)
   br i1 %over, label %no, label %next
 next:
-  %i1 = add i64 %i, 1
-  br label %head
+  next %i
 yes:
   ret i1 true
 no:
@@ -142,22 +119,14 @@ no:
 ; Take a block from the free list, which the interpreter lock guards, or a new one; null with an
 ; exception set.
 define internal ptr @take_block(ptr %ctx) nounwind {
-entry:
   %free.p = place %context.free, ptr %ctx
   %first = load ptr, ptr %free.p
-  %empty = icmp eq ptr %first, null
-  br i1 %empty, label %grow, label %take
-grow:
+  if eq ptr %first, null, else %take
   %callable = field %context.grow, ptr %ctx
-  %call = load ptr, ptr {CALL_NO_ARGS}
-  %number = call ptr %call(ptr %callable)
-  %failed = icmp eq ptr %number, null
-  br i1 %failed, label %none, label %made
-made:
-  %as = load ptr, ptr {LONG_AS_VOID_PTR}
-  %block = call ptr %as(ptr %number)
-  %dec = load ptr, ptr {DEC_REF}
-  call void %dec(ptr %number)
+  %number = call ptr {CALL_NO_ARGS}(ptr %callable)
+  if ne ptr %number, null, else %none
+  %block = call ptr {LONG_AS_VOID_PTR}(ptr %number)
+  call void {DEC_REF}(ptr %number)
   ret ptr %block
 take:
   %next = load ptr, ptr %first
@@ -176,70 +145,49 @@ define internal void @give_block(ptr %ctx, ptr %block) nounwind {
 }
 
 define internal void @drop_results(ptr %results, i64 %count) nounwind {
-entry:
   %dec = load ptr, ptr {DEC_REF}
-  br label %head
-head:
-  %i = phi i64 [ 0, %entry ], [ %i1, %one ]
-  %more = icmp slt i64 %i, %count
-  br i1 %more, label %one, label %out
-one:
-  %r.p = getelementptr ptr, ptr %results, i64 %i
-  %r = load ptr, ptr %r.p
+  loop %i < %count, else %out
+  %r = item ptr, ptr %results[%i]
   call void %dec(ptr %r)
-  %i1 = add i64 %i, 1
-  br label %head
+  next %i
 out:
   ret void
 }
 
 ; Fill the slots: what is bound, the arguments, and what is updated in place.
 define internal void @fill_slots(ptr %ctx, ptr %slots, ptr %args) nounwind {
-entry:
   %n = field %context.nslots, ptr %ctx
   %template = field %context.template, ptr %ctx
   %nargs = field %context.nargs, ptr %ctx
   %specs = field %context.args, ptr %ctx
   %naliases = field %context.naliases, ptr %ctx
   %aliases = field %context.aliases, ptr %ctx
-  br label %copy
 copy:
   %i = phi i64 [ 0, %entry ], [ %i1, %word ]
-  %more = icmp slt i64 %i, %n
-  br i1 %more, label %word, label %arg
+  br slt i64 %i, %n, label %word, label %arg
 word:
-  %from = getelementptr ptr, ptr %template, i64 %i
-  %value = load ptr, ptr %from
-  %to = getelementptr ptr, ptr %slots, i64 %i
-  store ptr %value, ptr %to
+  %value = item ptr, ptr %template[%i]
+  put ptr %value, ptr %slots[%i]
   %i1 = add i64 %i, 1
   br label %copy
 arg:
   %j = phi i64 [ 0, %copy ], [ %j1, %one ]
-  %some = icmp slt i64 %j, %nargs
-  br i1 %some, label %one, label %alias
+  br slt i64 %j, %nargs, label %one, label %alias
 one:
-  %a.p = getelementptr ptr, ptr %args, i64 %j
-  %a = load ptr, ptr %a.p
+  %a = item ptr, ptr %args[%j]
   %data = field %array.data, ptr %a
   %slot = field %spec.slot, ptr %specs[%j]
-  %place = getelementptr ptr, ptr %slots, i64 %slot
-  store ptr %data, ptr %place
+  put ptr %data, ptr %slots[%slot]
   %j1 = add i64 %j, 1
   br label %arg
 alias:
   %k = phi i64 [ 0, %arg ], [ %k1, %pair ]
-  %rest = icmp slt i64 %k, %naliases
-  br i1 %rest, label %pair, label %out
+  br slt i64 %k, %naliases, label %pair, label %out
 pair:
-  %dst.p = getelementptr [2 x i64], ptr %aliases, i64 %k, i64 0
-  %dst = load i64, ptr %dst.p
-  %src.p = getelementptr [2 x i64], ptr %aliases, i64 %k, i64 1
-  %src = load i64, ptr %src.p
-  %source.p = getelementptr ptr, ptr %slots, i64 %src
-  %source = load ptr, ptr %source.p
-  %sink = getelementptr ptr, ptr %slots, i64 %dst
-  store ptr %source, ptr %sink
+  %dst = item i64, ptr %aliases[%k, 0]
+  %src = item i64, ptr %aliases[%k, 1]
+  %source = item ptr, ptr %slots[%src]
+  put ptr %source, ptr %slots[%dst]
   %k1 = add i64 %k, 1
   br label %alias
 out:
@@ -250,18 +198,15 @@ out:
 ; kept.
 define internal i1 @make_results(ptr %ctx, ptr %slots, ptr %results, ptr %lead,
                                  ptr %sizes) nounwind {
-entry:
   %n = field %context.nouts, ptr %ctx
   %specs = field %context.outs, ptr %ctx
   %ndarray = field %context.ndarray, ptr %ctx
   %inc = load ptr, ptr {INC_REF}
   %new = load ptr, ptr {NEW_FROM_DESCR}
   %sized = icmp ne ptr %lead, null
-  br label %head
 head:
   %i = phi i64 [ 0, %entry ], [ %i1, %keep ]
-  %more = icmp slt i64 %i, %n
-  br i1 %more, label %one, label %yes
+  br slt i64 %i, %n, label %one, label %yes
 one:
   %spec = getelementptr %spec, ptr %specs, i64 %i
   %descr = load ptr, ptr %spec
@@ -276,10 +221,8 @@ one:
 like:
   %like.nd = field %array.nd, ptr %lead
   %like.dims = field %array.dims, ptr %lead
-  %count.p = getelementptr i64, ptr %sizes, i64 2
-  %count = load i64, ptr %count.p
+  %count = item i64, ptr %sizes[2]
   %like.bytes = mul i64 %count, %nbytes.own
-  br label %shaped
 shaped:
   %nd = phi i32 [ %nd.own, %one ], [ %like.nd, %like ]
   %dims = phi ptr [ %own, %one ], [ %like.dims, %like ]
@@ -299,24 +242,19 @@ kept:
   %before = call ptr %set(ptr %handler)
   %a.kept = call ptr %new(ptr %ndarray, ptr %descr, i32 %nd, ptr %dims, ptr null, ptr null,
                           i32 0, ptr null)
-  %swapped = icmp ne ptr %before, null
-  br i1 %swapped, label %restore, label %have
+  br ne ptr %before, null, label %restore, label %have
 restore:
   %mine = call ptr %set(ptr %before)
   %dec = load ptr, ptr {DEC_REF}
   call void %dec(ptr %before)
   call void %dec(ptr %mine)
-  br label %have
 have:
   %a = phi ptr [ %a.plain, %plain ], [ %a.kept, %kept ], [ %a.kept, %restore ]
-  %failed = icmp eq ptr %a, null
-  br i1 %failed, label %no, label %keep
+  br eq ptr %a, null, label %no, label %keep
 keep:
-  %r.p = getelementptr ptr, ptr %results, i64 %i
-  store ptr %a, ptr %r.p
+  put ptr %a, ptr %results[%i]
   %data = field %array.data, ptr %a
-  %place = getelementptr ptr, ptr %slots, i64 %slot
-  store ptr %data, ptr %place
+  put ptr %data, ptr %slots[%slot]
   %i1 = add i64 %i, 1
   br label %head
 yes:
@@ -328,33 +266,20 @@ no:
 
 ; One array, or a tuple of several; takes over the references.
 define internal ptr @pack(ptr %results, i64 %n) nounwind {
-entry:
-  %single = icmp eq i64 %n, 1
-  br i1 %single, label %one, label %many
-one:
+  if eq i64 %n, 1, else %many
   %only = load ptr, ptr %results
   ret ptr %only
 many:
-  %new = load ptr, ptr {TUPLE_NEW}
-  %tuple = call ptr %new(i64 %n)
-  %failed = icmp eq ptr %tuple, null
-  br i1 %failed, label %drop, label %begin
-drop:
+  %tuple = call ptr {TUPLE_NEW}(i64 %n)
+  if eq ptr %tuple, null, else %begin
   call void @drop_results(ptr %results, i64 %n)
   ret ptr null
 begin:
   %set = load ptr, ptr {TUPLE_SET_ITEM}
-  br label %head
-head:
-  %i = phi i64 [ 0, %begin ], [ %i1, %item ]
-  %more = icmp slt i64 %i, %n
-  br i1 %more, label %item, label %out
-item:
-  %r.p = getelementptr ptr, ptr %results, i64 %i
-  %r = load ptr, ptr %r.p
+  loop %i < %n, else %out
+  %r = item ptr, ptr %results[%i]
   %rc = call i32 %set(ptr %tuple, i64 %i, ptr %r)
-  %i1 = add i64 %i, 1
-  br label %head
+  next %i
 out:
   ret ptr %tuple
 }
@@ -367,8 +292,7 @@ define internal i32 @run_main(ptr %ctx, ptr %block, i1 %sized, ptr %sizes) nounw
   %consts.own = field %context.consts, ptr %ctx
   %consts = select i1 %sized, ptr %sizes, ptr %consts.own
   %release = field %context.release, ptr %ctx
-  %count.p = getelementptr i64, ptr %sizes, i64 2
-  %count = load i64, ptr %count.p
+  %count = item i64, ptr %sizes[2]
   %many = icmp sge i64 %count, %release
   %set = icmp ne i64 %release, 0
   %long = select i1 %sized, i1 %many, i1 %set
@@ -379,43 +303,34 @@ held:
 free:
   ; Another thread may bind other parameters meanwhile: keep these alive.
   %bound = field %context.bound, ptr %ctx
-  %inc = load ptr, ptr {INC_REF}
-  call void %inc(ptr %bound)
-  %save = load ptr, ptr {SAVE_THREAD}
-  %state = call ptr %save()
+  call void {INC_REF}(ptr %bound)
+  %state = call ptr {SAVE_THREAD}()
   %rc2 = call i32 %main(ptr %slots, ptr %arena, ptr %consts)
-  %restore = load ptr, ptr {RESTORE_THREAD}
-  call void %restore(ptr %state)
-  %dec = load ptr, ptr {DEC_REF}
-  call void %dec(ptr %bound)
+  call void {RESTORE_THREAD}(ptr %state)
+  call void {DEC_REF}(ptr %bound)
   ret i32 %rc2
 }
 
 ; Raise what an error code stands for; its message may show values that are in the arena.
 define internal ptr @raise(ptr %ctx, ptr %block, i32 %rc) nounwind {
-entry:
   %args = alloca [2 x ptr]
   %long = load ptr, ptr {LONG_FROM_LONG}
   %dec = load ptr, ptr {DEC_REF}
   %wide = sext i32 %rc to i64
   %number = call ptr %long(i64 %wide)
-  %failed = icmp eq ptr %number, null
-  br i1 %failed, label %out, label %where
+  br eq ptr %number, null, label %out, label %where
 where:
   %arena.p = place %block.arena, ptr %block
   %arena = load i64, ptr %arena.p
   %address = call ptr %long(i64 %arena)
-  %lost = icmp eq ptr %address, null
-  br i1 %lost, label %drop, label %tell
+  br eq ptr %address, null, label %drop, label %tell
 tell:
   store ptr %number, ptr %args
   %second = getelementptr [2 x ptr], ptr %args, i64 0, i64 1
   store ptr %address, ptr %second
   %callable = field %context.fail, ptr %ctx
-  %call = load ptr, ptr {VECTORCALL}
-  %result = call ptr %call(ptr %callable, ptr %args, i64 2, ptr null)
+  %result = call ptr {VECTORCALL}(ptr %callable, ptr %args, i64 2, ptr null)
   call void %dec(ptr %address)
-  br label %drop
 drop:
   %answer = phi ptr [ null, %where ], [ %result, %tell ]
   call void %dec(ptr %number)
@@ -425,12 +340,9 @@ out:
 }
 
 define hidden ptr @{ENTRY}(ptr %self, ptr %args, i64 %nargs) nounwind {
-entry:
   %sizes = alloca [3 x i64]
-  %count.p = getelementptr i64, ptr %sizes, i64 2
-  store i64 0, ptr %count.p
-  %get = load ptr, ptr {CAPSULE_GET_POINTER}
-  %ctx = call ptr %get(ptr %self, ptr null)
+  put i64 0, ptr %sizes[2]
+  %ctx = call ptr {CAPSULE_GET_POINTER}(ptr %self, ptr null)
   %usual = call i1 @usual(ptr %ctx, ptr %args, i64 %nargs)
   br i1 %usual, label %known, label %slow
 known:
@@ -439,19 +351,15 @@ known:
   br i1 %sized, label %ask, label %fast
 ask:
   %asked = call ptr @measure(ptr %ctx, ptr %args, i64 %nargs, ptr %sizes)
-  %misfit = icmp eq ptr %asked, null
-  br i1 %misfit, label %slow, label %fast
+  br eq ptr %asked, null, label %slow, label %fast
 slow:
   %callable = field %context.slow, ptr %ctx
-  %vectorcall = load ptr, ptr {VECTORCALL}
-  %answer = tail call ptr %vectorcall(ptr %callable, ptr %args, i64 %nargs, ptr null)
+  %answer = tail call ptr {VECTORCALL}(ptr %callable, ptr %args, i64 %nargs, ptr null)
   ret ptr %answer
 fast:
   %lead = phi ptr [ null, %known ], [ %asked, %ask ]
   %block = call ptr @take_block(ptr %ctx)
-  %none = icmp eq ptr %block, null
-  br i1 %none, label %error, label %fill
-fill:
+  if ne ptr %block, null, else %error
   %slots = field %block.slots, ptr %block
   %results = field %block.results, ptr %block
   call void @fill_slots(ptr %ctx, ptr %slots, ptr %args)
@@ -463,9 +371,7 @@ giveup:
 run:
   %rc = call i32 @run_main(ptr %ctx, ptr %block, i1 %sized, ptr %sizes)
   %nouts = field %context.nouts, ptr %ctx
-  %good = icmp eq i32 %rc, 0
-  br i1 %good, label %result, label %bad
-result:
+  if eq i32 %rc, 0, else %bad
   %packed = call ptr @pack(ptr %results, i64 %nouts)
   call void @give_block(ptr %ctx, ptr %block)
   ret ptr %packed
@@ -479,24 +385,13 @@ error:
 }
 """
 
-_LIBC = """
-; What LLVM may call on its own account for an intrinsic.
-define hidden ptr @memcpy(ptr %to, ptr %from, i64 %n) nounwind {
-  %f = load ptr, ptr {MEMCPY}
-  %r = tail call ptr %f(ptr %to, ptr %from, i64 %n)
+_LIBC = "".join(f"""
+define hidden ptr @{name}(ptr %to, {kind} %from, i64 %n) nounwind {{
+  %r = tail call ptr {{{name.upper()}}}(ptr %to, {kind} %from, i64 %n)
   ret ptr %r
-}
-define hidden ptr @memmove(ptr %to, ptr %from, i64 %n) nounwind {
-  %f = load ptr, ptr {MEMMOVE}
-  %r = tail call ptr %f(ptr %to, ptr %from, i64 %n)
-  ret ptr %r
-}
-define hidden ptr @memset(ptr %to, i32 %value, i64 %n) nounwind {
-  %f = load ptr, ptr {MEMSET}
-  %r = tail call ptr %f(ptr %to, i32 %value, i64 %n)
-  ret ptr %r
-}
-"""
+}}
+""" for name, kind in (("memcpy", "ptr"), ("memmove", "ptr"), ("memset", "i32")))
+"""What LLVM may call on its own account for an intrinsic."""
 
 _WIN64 = """
 ; {NAME} under the calling convention of Windows, where its caller is not generated code.
@@ -507,13 +402,14 @@ define hidden win64cc i32 @{NAME}_win64({PARAMS}) nounwind {
 """
 
 
+@functools.cache
 def support_text(target: Target) -> str:
     """The module every image holds beside its kernels: pool, entry, memory functions.
 
     It depends on the target alone, so it is compiled once and then found in the cache.
     """
-    code = expand(_ENTRY + measure_text(target) + SITE_CODE)
-    code = fill(declarations() + code + _LIBC, target)
+    code = declarations() + _ENTRY + measure_text(target) + SITE_CODE + _LIBC
+    code = fill(code, target)
     code = code.replace("{ENTRY}", ENTRY).replace("{LARGE}", str(LARGE))
     params = (("ptr", "slots"), ("ptr", "arena"), ("ptr", "consts"))
     windows = f"declare hidden i32 @{MAIN}(ptr, ptr, ptr)\n" + win64_text(MAIN, target, params)

@@ -25,7 +25,7 @@ class PoolWriter(FunctionWriter):
     """Writes a function that shares out tasks.
 
     Attributes:
-        apart: whether what is written is part of a task already.
+        in_task: whether what is written is part of a task already.
     """
 
     declares: ClassVar = ("declare hidden void @cellc_parallel_for(ptr, ptr, i64, i64)",)

@@ -27,6 +27,8 @@ from __future__ import annotations
 from cellc_runtime.abi import FIRST_CALLBACK, TABLE, Ext
 from cellc_runtime.target import Target
 
+from .notation import expand
+
 _STATE = """
 ; One cache line pair for each thing that different threads write.
 %pool = type { i64, [120 x i8],
@@ -48,18 +50,14 @@ _CODE = """
 ; Calls on sleeping: the futex of Linux, the one of macOS, or a short sleep.
 define internal void @wait_on(ptr %word, i32 %expected) nounwind {
   %futex = load ptr, ptr {SYSCALL}
-  %has = icmp ne ptr %futex, null
-  br i1 %has, label %linux, label %other
-linux:
+  if ne ptr %futex, null, else %other
   %number = load i64, ptr {FUTEX_NUMBER}
   ; 128: FUTEX_WAIT | FUTEX_PRIVATE_FLAG
   call i64 (i64, ...) %futex(i64 %number, ptr %word, i64 128, i32 %expected, ptr null)
   ret void
 other:
   %ulock = load ptr, ptr {ULOCK_WAIT}
-  %hasu = icmp ne ptr %ulock, null
-  br i1 %hasu, label %mac, label %poll
-mac:
+  if ne ptr %ulock, null, else %poll
   %wide = zext i32 %expected to i64
   ; 1: UL_COMPARE_AND_WAIT
   call i32 %ulock(i32 1, ptr %word, i64 %wide, i32 0)
@@ -69,25 +67,20 @@ poll:
   %nanos = getelementptr i64, ptr %time, i64 1
   store i64 0, ptr %time
   store i64 50000, ptr %nanos
-  %sleep = load ptr, ptr {NANOSLEEP}
-  call i32 %sleep(ptr %time, ptr null)
+  call i32 {NANOSLEEP}(ptr %time, ptr null)
   ret void
 }
 
 define internal void @wake_on(ptr %word, i32 %count) nounwind {
   %futex = load ptr, ptr {SYSCALL}
-  %has = icmp ne ptr %futex, null
-  br i1 %has, label %linux, label %other
-linux:
+  if ne ptr %futex, null, else %other
   %number = load i64, ptr {FUTEX_NUMBER}
   ; 129: FUTEX_WAKE | FUTEX_PRIVATE_FLAG
   call i64 (i64, ...) %futex(i64 %number, ptr %word, i64 129, i32 %count, ptr null)
   ret void
 other:
   %ulock = load ptr, ptr {ULOCK_WAKE}
-  %hasu = icmp ne ptr %ulock, null
-  br i1 %hasu, label %mac, label %done
-mac:
+  if ne ptr %ulock, null, else %done
   ; 257: UL_COMPARE_AND_WAIT | ULF_WAKE_ALL
   call i32 %ulock(i32 257, ptr %word, i64 0)
   ret void
@@ -98,14 +91,11 @@ done:
 ; Do chunks until none is left; how many were done. A chunk of region g is done before g can end,
 ; so a thread that counts its chunks and adds them after the last one adds to the right region.
 define internal i32 @work(i1 %back) nounwind {
-entry:
-  br label %look
 look:
   %count = phi i32 [ 0, %entry ], [ %count, %claim ], [ %more, %mine ]
   %ticket = load atomic i64, ptr [ticket] acquire, align 8
   %left = and i64 %ticket, 65535
-  %none = icmp eq i64 %left, 0
-  br i1 %none, label %end, label %claim
+  br eq i64 %left, 0, label %end, label %claim
 claim:
   %fn = load atomic ptr, ptr [fn] monotonic, align 8
   %bufs = load atomic ptr, ptr [bufs] monotonic, align 8
@@ -137,46 +127,33 @@ end:
 define internal void @finish(i32 %count) nounwind {
   %old = atomicrmw add ptr [done], i32 %count seq_cst
   %waiting = load atomic i32, ptr [waiting] seq_cst, align 4
-  %someone = icmp ne i32 %waiting, 0
-  br i1 %someone, label %wake, label %out
-wake:
+  if ne i32 %waiting, 0, else %out
   call void @wake_on(ptr [done], i32 1)
-  br label %out
 out:
   ret void
 }
 
 define internal ptr @worker(ptr %arg) nounwind {
-entry:
   %index = ptrtoint ptr %arg to i32
   %odd = and i32 %index, 1
   %back = icmp eq i32 %odd, 0
-  br label %awake
 awake:
-  br label %spin
 spin:
   %round = phi i32 [ 0, %awake ], [ %again, %pause ]
   %ticket = load atomic i64, ptr [ticket] acquire, align 8
   %left = trunc i64 %ticket to i16
-  %some = icmp ne i16 %left, 0
-  br i1 %some, label %mayhelp, label %idle
-mayhelp:
+  if ne i16 %left, 0, else %idle
   ; A worker above the present number of threads is parked.
   %threads = load atomic i32, ptr [threads] monotonic, align 4
   %top = sub i32 %threads, 1
-  %active = icmp slt i32 %index, %top
-  br i1 %active, label %help, label %park
-help:
+  if slt i32 %index, %top, else %park
   %count = call i32 @work(i1 %back)
-  %any = icmp ne i32 %count, 0
-  br i1 %any, label %report, label %awake
-report:
+  if ne i32 %count, 0, else %awake
   call void @finish(i32 %count)
   br label %awake
 idle:
   %limit = load atomic i32, ptr [spin] monotonic, align 4
-  %tired = icmp sge i32 %round, %limit
-  br i1 %tired, label %sleep, label %pause
+  br sge i32 %round, %limit, label %sleep, label %pause
 pause:
   call void @{PAUSE}
   %again = add i32 %round, 1
@@ -186,11 +163,8 @@ sleep:
   %was = atomicrmw add ptr [sleepers], i32 1 seq_cst
   %last = load atomic i64, ptr [ticket] seq_cst, align 8
   %lastleft = trunc i64 %last to i16
-  %quiet = icmp eq i16 %lastleft, 0
-  br i1 %quiet, label %block, label %rise
-block:
+  if eq i16 %lastleft, 0, else %rise
   call void @wait_on(ptr [wake], i32 %seen)
-  br label %rise
 rise:
   %now = atomicrmw sub ptr [sleepers], i32 1 seq_cst
   br label %awake
@@ -204,24 +178,18 @@ park:
 
 ; Start workers up to threads - 1; one that cannot be started is done without.
 define internal void @start_workers() nounwind {
-entry:
   %create = load ptr, ptr {PTHREAD_CREATE}
   %attr = load ptr, ptr {THREAD_ATTR}
   %id = alloca i64
   %threads = load atomic i32, ptr [threads] monotonic, align 4
   %wanted = sub i32 %threads, 1
-  br label %head
 head:
   %have = load i32, ptr [workers], align 4
-  %enough = icmp sge i32 %have, %wanted
-  br i1 %enough, label %out, label %start
-start:
+  if slt i32 %have, %wanted, else %out
   %wide = zext i32 %have to i64
   %arg = inttoptr i64 %wide to ptr
   %rc = call i32 %create(ptr %id, ptr %attr, ptr @worker, ptr %arg)
-  %failed = icmp ne i32 %rc, 0
-  br i1 %failed, label %settle, label %count
-count:
+  if eq i32 %rc, 0, else %settle
   %more = add i32 %have, 1
   store i32 %more, ptr [workers], align 4
   br label %head
@@ -229,26 +197,19 @@ settle:
   ; The system refuses more threads: stay with those there are.
   %got = add i32 %have, 1
   store atomic i32 %got, ptr [threads] monotonic, align 4
-  br label %out
 out:
   ret void
 }
 
 ; Whether the pool is this process's; makes it so after a fork. -1 while another thread does.
 define internal i1 @ours() nounwind {
-  %getpid = load ptr, ptr {GETPID}
-  %pid = call i32 %getpid()
+  %pid = call i32 {GETPID}()
   %known = load atomic i32, ptr [pid] acquire, align 4
-  %same = icmp eq i32 %pid, %known
-  br i1 %same, label %yes, label %other
-other:
-  %busy = icmp eq i32 %known, -1
-  br i1 %busy, label %no, label %try
-try:
+  if ne i32 %pid, %known, else %yes
+  if ne i32 %known, -1, else %no
   %pair = cmpxchg ptr [pid], i32 %known, i32 -1 acq_rel monotonic
   %won = extractvalue { i32, i1 } %pair, 1
-  br i1 %won, label %reset, label %no
-reset:
+  if %won, else %no
   store i32 0, ptr [workers], align 4
   store atomic i32 0, ptr [sleepers] monotonic, align 4
   store atomic i32 0, ptr [owner] monotonic, align 4
@@ -256,7 +217,6 @@ reset:
   %ended = and i64 %ticket, -4294967296
   store atomic i64 %ended, ptr [ticket] monotonic, align 8
   store atomic i32 %pid, ptr [pid] release, align 4
-  br label %yes
 yes:
   ret i1 true
 no:
@@ -285,9 +245,7 @@ define internal void @publish(ptr %fn, ptr %bufs, i64 %ntasks, i64 %grain, i64 %
   %ticket = or i64 %region, %nchunks
   store atomic i64 %ticket, ptr [ticket] seq_cst, align 8
   %sleepers = load atomic i32, ptr [sleepers] seq_cst, align 4
-  %asleep = icmp ne i32 %sleepers, 0
-  br i1 %asleep, label %wake, label %out
-wake:
+  if ne i32 %sleepers, 0, else %out
   %was = atomicrmw add ptr [wake], i32 1 seq_cst
   ; With parked workers among the sleepers all must be woken to reach the others.
   %workers = load i32, ptr [workers], align 4
@@ -297,35 +255,26 @@ wake:
   %helpers = sub i32 %chunks, 1
   %count = select i1 %parked, i32 2147483647, i32 %helpers
   call void @wake_on(ptr [wake], i32 %count)
-  br label %out
 out:
   ret void
 }
 
 define internal void @await(i32 %nchunks) nounwind {
-entry:
   %limit = load atomic i32, ptr [spin] monotonic, align 4
-  br label %spin
 spin:
   %round = phi i32 [ 0, %entry ], [ %again, %pause ]
   %done = load atomic i32, ptr [done] acquire, align 4
-  %all = icmp eq i32 %done, %nchunks
-  br i1 %all, label %out, label %idle
-idle:
-  %tired = icmp sge i32 %round, %limit
-  br i1 %tired, label %sleep, label %pause
+  if ne i32 %done, %nchunks, else %out
+  br sge i32 %round, %limit, label %sleep, label %pause
 pause:
   call void @{PAUSE}
   %again = add i32 %round, 1
   br label %spin
 sleep:
   store atomic i32 1, ptr [waiting] seq_cst, align 4
-  br label %check
 check:
   %now = load atomic i32, ptr [done] seq_cst, align 4
-  %over = icmp eq i32 %now, %nchunks
-  br i1 %over, label %out, label %block
-block:
+  if ne i32 %now, %nchunks, else %out
   call void @wait_on(ptr [done], i32 %now)
   br label %check
 out:
@@ -351,19 +300,14 @@ define hidden void @cellc_pool_run(ptr %fn, ptr %bufs, i64 %ntasks, i64 %asked) 
   br i1 %serial, label %inline, label %mine
 mine:
   %ours = call i1 @ours()
-  br i1 %ours, label %take, label %inline
-take:
+  if %ours, else %inline
   %pair = cmpxchg ptr [owner], i32 0, i32 1 acq_rel monotonic
   %won = extractvalue { i32, i1 } %pair, 1
-  br i1 %won, label %region, label %inline
-region:
+  if %won, else %inline
   %workers = load i32, ptr [workers], align 4
   %wanted = sub i32 %threads, 1
-  %few = icmp slt i32 %workers, %wanted
-  br i1 %few, label %start, label %go
-start:
+  if slt i32 %workers, %wanted, else %go
   call void @start_workers()
-  br label %go
 go:
   call void @publish(ptr %fn, ptr %bufs, i64 %ntasks, i64 %grain, i64 %nchunks)
   %count = call i32 @work(i1 false)
@@ -379,14 +323,11 @@ inline:
 
 ; What generated code calls. One chunk needs no pool.
 define hidden void @cellc_parallel_for(ptr %fn, ptr %bufs, i64 %ntasks, i64 %grain) nounwind {
-  %one = icmp sle i64 %ntasks, %grain
-  br i1 %one, label %inline, label %shared
-inline:
+  if sle i64 %ntasks, %grain, else %shared
   call void %fn(ptr %bufs, i64 0, i64 %ntasks)
   ret void
 shared:
-  %run = load ptr, ptr {PARALLEL_FOR}
-  tail call void %run(ptr %fn, ptr %bufs, i64 %ntasks, i64 %grain)
+  tail call void {PARALLEL_FOR}(ptr %fn, ptr %bufs, i64 %ntasks, i64 %grain)
   ret void
 }
 """
@@ -406,8 +347,9 @@ def table_slot(ext: Ext) -> str:
 
 
 def fill(code: str, target: Target) -> str:
-    """Write the table's places (`{NAME}`) and the pool's fields (`[name]`) into code."""
-    code = code.replace("{PAUSE}", pause_call(target)[0])
+    """Code in LLVM's own instructions (see `notation`), with the table's places (`{NAME}`) and the
+    pool's fields (`[name]`) written into it."""
+    code = expand(code).replace("{PAUSE}", pause_call(target)[0])
     for ext in Ext:
         code = code.replace(f"{{{ext.name}}}", table_slot(ext))
     for name, (index, _) in _FIELDS.items():

@@ -7,7 +7,8 @@ clock, and an address on the stack of the thread that ran it, which tells thread
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from cellc_runtime.abi import MAIN
 from cellc_runtime.target import Target
@@ -64,29 +65,31 @@ class ProfilingWriter(PoolWriter):
 
     def run(self, i: Call, name: str) -> None:
         """The tasks of a call, each recorded where the pool runs them."""
-        number = self._next(i)
+        number = len(self.calls)
         if is_parallel(i.kernel) and not self.in_task:
             self.f.store(self.records(), self.f.gep(self.bufs, len(i.words()), "ptr"))
             name = self._task(number, name, len(i.words()))
-        start = _now(self.f, self.target)
-        super().run(i, name)
-        self._record(self.f, self.records(), V("i64", str(number)), V("i64", "-1"), start)
+        with self._recorded(i):
+            super().run(i, name)
 
     def copy(self, i: Copy) -> None:
         """memcpy, recorded."""
-        number, start = self._next(i), _now(self.f, self.target)
-        super().copy(i)
-        self._record(self.f, self.records(), V("i64", str(number)), V("i64", "-1"), start)
+        with self._recorded(i):
+            super().copy(i)
 
     def callback(self, i: Callback) -> None:
         """A host callback, recorded."""
-        number, start = self._next(i), _now(self.f, self.target)
-        super().callback(i)
-        self._record(self.f, self.records(), V("i64", str(number)), V("i64", "-1"), start)
+        with self._recorded(i):
+            super().callback(i)
 
-    def _next(self, i: Call | Copy | Callback) -> int:
+    @contextmanager
+    def _recorded(self, i: Call | Copy | Callback) -> Iterator[None]:
+        """What is written within is recorded as the whole of an instruction."""
+        number = V("i64", str(len(self.calls)))
         self.calls.append(i)
-        return len(self.calls) - 1
+        start = _now(self.f, self.target)
+        yield
+        self._record(self.f, self.records(), number, V("i64", "-1"), start)
 
     def _task(self, number: int, kernel: str, buffers: int) -> str:
         """A kernel of the same tasks that records them."""

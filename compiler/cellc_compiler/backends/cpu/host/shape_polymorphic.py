@@ -143,7 +143,7 @@ class _ShapePolymorphicEmitter(FlatEmitter):
         (phase,) = self.nest.phases
         scope = Scope(1, None, None, None)
         self._hoist(phase, scope)
-        self._open_loop(phase.loops[0], scope, lo, hi)
+        self._bounded_loop(phase, scope, (lo, hi), whole=False)
 
     def _index(self, index: Index, scope: Scope) -> V:
         """As for certain sizes, but rows are as long as the call says."""

@@ -17,26 +17,20 @@ from cellc_runtime.abi import SITE
 SITE_CODE = """
 ; The array of a Tensor or Parameter, or null.
 define internal ptr @array_of(ptr %site, ptr %t) nounwind {
-entry:
   %type = field %array.type, ptr %t
   %tensor = field %site.tensor, ptr %site
   %parameter = field %site.parameter, ptr %site
   %is1 = icmp eq ptr %type, %tensor
   %is2 = icmp eq ptr %type, %parameter
   %is = or i1 %is1, %is2
-  br i1 %is, label %read, label %no
-read:
+  if %is, else %no
   %offset = field %site.offset, ptr %site
   %slot = getelementptr i8, ptr %t, i64 %offset
   %a = load ptr, ptr %slot
-  %unset = icmp eq ptr %a, null
-  br i1 %unset, label %no, label %exact
-exact:
+  if ne ptr %a, null, else %no
   %atype = field %array.type, ptr %a
   %ndarray = field %site.ndarray, ptr %site
-  %plain = icmp eq ptr %atype, %ndarray
-  br i1 %plain, label %yes, label %no
-yes:
+  if eq ptr %atype, %ndarray, else %no
   ret ptr %a
 no:
   ret ptr null
@@ -44,7 +38,6 @@ no:
 
 ; Whether an argument is what the case says; its operand is entered.
 define internal i1 @suits(ptr %site, ptr %want, ptr %arg, ptr %arrays, ptr %tensors) nounwind {
-entry:
   %kind = load i64, ptr %want
   %place = field %argument.place, ptr %want
   %object = field %argument.object, ptr %want
@@ -57,37 +50,28 @@ entry:
 sequence:
   %q.n = field %argument.ndim, ptr %want
   %q.type = field %array.type, ptr %arg
-  %q.kin = icmp eq ptr %q.type, %object
-  br i1 %q.kin, label %sort, label %no
+  br eq ptr %q.type, %object, label %sort, label %no
 sort:
   ; A slice has its three items behind its type, where others have their number.
   %q.begin = getelementptr i8, ptr %arg, i64 16
-  %q.slice = icmp eq i64 %kind, 7
-  br i1 %q.slice, label %items, label %counted
+  br eq i64 %kind, 7, label %items, label %counted
 counted:
   %q.size = load i64, ptr %q.begin
-  %q.full = icmp eq i64 %q.size, %q.n
-  br i1 %q.full, label %filled, label %no
-filled:
-  %q.empty = icmp eq i64 %q.n, 0
-  br i1 %q.empty, label %yes, label %held
+  if eq i64 %q.size, %q.n, else %no
+  br eq i64 %q.n, 0, label %yes, label %held
 held:
   ; A tuple holds its items itself, a list holds where they are.
   %q.inline = getelementptr i8, ptr %arg, i64 24
   %q.apart = load ptr, ptr %q.inline
   %q.list = icmp eq i64 %kind, 6
   %q.many = select i1 %q.list, ptr %q.apart, ptr %q.inline
-  br label %items
 items:
   %q.base = phi ptr [ %q.begin, %sort ], [ %q.many, %held ]
-  br label %q.head
 q.head:
   %q.i = phi i64 [ 0, %items ], [ %q.i1, %q.item ]
-  %q.more = icmp slt i64 %q.i, %q.n
-  br i1 %q.more, label %q.item, label %yes
+  br slt i64 %q.i, %q.n, label %q.item, label %yes
 q.item:
-  %q.p = getelementptr ptr, ptr %q.base, i64 %q.i
-  %q.o = load ptr, ptr %q.p
+  %q.o = item ptr, ptr %q.base[%q.i]
   %q.want = getelementptr %argument, ptr %c, i64 %q.i
   %q.ok = call i1 @suits(ptr %site, ptr %q.want, ptr %q.o, ptr %arrays, ptr %tensors)
   %q.i1 = add i64 %q.i, 1
@@ -95,27 +79,21 @@ q.item:
 float:
   %f.type = field %array.type, ptr %arg
   %f.want = field %array.type, ptr %object
-  %f.kin = icmp eq ptr %f.type, %f.want
-  br i1 %f.kin, label %digits, label %no
-digits:
+  if eq ptr %f.type, %f.want, else %no
   %f.bits.p = getelementptr i8, ptr %arg, i64 16
   %f.bits = load i64, ptr %f.bits.p
   %f.known.p = getelementptr i8, ptr %object, i64 16
   %f.known = load i64, ptr %f.known.p
-  %f.same = icmp eq i64 %f.bits, %f.known
-  br i1 %f.same, label %known, label %no
+  br eq i64 %f.bits, %f.known, label %known, label %no
 any:
   %b = call ptr @array_of(ptr %site, ptr %arg)
-  %lost = icmp eq ptr %b, null
-  br i1 %lost, label %no, label %element
+  br eq ptr %b, null, label %no, label %element
 element:
   %b.descr = field %array.descr, ptr %b
-  %suited = icmp eq ptr %b.descr, %object
-  br i1 %suited, label %fits, label %no
+  br eq ptr %b.descr, %object, label %fits, label %no
 tensor:
   %a = call ptr @array_of(ptr %site, ptr %arg)
-  %none = icmp eq ptr %a, null
-  br i1 %none, label %no, label %typed
+  br eq ptr %a, null, label %no, label %typed
 typed:
   %descr = field %array.descr, ptr %a
   %right = icmp eq ptr %descr, %object
@@ -127,51 +105,35 @@ typed:
   br i1 %both, label %shape, label %no
 shape:
   %dims = field %array.dims, ptr %a
-  br label %head
 head:
   %i = phi i64 [ 0, %shape ], [ %i1, %dim ]
-  %more = icmp slt i64 %i, %nd
-  br i1 %more, label %dim, label %fits
+  br slt i64 %i, %nd, label %dim, label %fits
 dim:
-  %d.p = getelementptr i64, ptr %dims, i64 %i
-  %d = load i64, ptr %d.p
-  %w.p = getelementptr i64, ptr %c, i64 %i
-  %w = load i64, ptr %w.p
+  %d = item i64, ptr %dims[%i]
+  %w = item i64, ptr %c[%i]
   %i1 = add i64 %i, 1
-  %like = icmp eq i64 %d, %w
-  br i1 %like, label %head, label %no
+  br eq i64 %d, %w, label %head, label %no
 fits:
   %suitable = phi ptr [ %a, %head ], [ %b, %element ]
-  %placed = icmp sge i64 %place, 0
-  br i1 %placed, label %enter, label %yes
-enter:
+  if sge i64 %place, 0, else %yes
   store ptr %suitable, ptr %array.at
   store ptr %arg, ptr %tensor.at
   ret i1 true
 same:
-  %identical = icmp eq ptr %arg, %object
-  br i1 %identical, label %known, label %no
+  br eq ptr %arg, %object, label %known, label %no
 equal:
-  %alike = icmp eq ptr %arg, %object
-  br i1 %alike, label %known, label %compare
+  br eq ptr %arg, %object, label %known, label %compare
 compare:
   %type = field %array.type, ptr %arg
   %want.type = field %array.type, ptr %object
-  %kin = icmp eq ptr %type, %want.type
-  br i1 %kin, label %ask, label %no
-ask:
-  %richly = load ptr, ptr {RICH_COMPARE_BOOL}
-  %answer = call i32 %richly(ptr %arg, ptr %object, i32 2)
-  %agreed = icmp eq i32 %answer, 1
-  br i1 %agreed, label %known, label %no
+  if eq ptr %type, %want.type, else %no
+  %answer = call i32 {RICH_COMPARE_BOOL}(ptr %arg, ptr %object, i32 2)
+  br eq i32 %answer, 1, label %known, label %no
 known:
-  %used = icmp sge i64 %place, 0
-  br i1 %used, label %operand, label %yes
-operand:
+  if sge i64 %place, 0, else %yes
   %t = field %argument.tensor, ptr %want
   store ptr %c, ptr %array.at
   store ptr %t, ptr %tensor.at
-  br label %yes
 yes:
   ret i1 true
 no:
@@ -181,36 +143,23 @@ no:
 ; Whether a call fits a case.
 define internal i1 @applies(ptr %site, ptr %case, ptr %args, i64 %nargs, ptr %kwnames,
                             ptr %arrays, ptr %tensors) nounwind {
-entry:
   %sizes = alloca [3 x i64]
   %want.nargs = field %case.nargs, ptr %case
-  %counted = icmp eq i64 %nargs, %want.nargs
-  br i1 %counted, label %names, label %no
-names:
+  if eq i64 %nargs, %want.nargs, else %no
   %want.names = field %case.kwnames, ptr %case
-  %same = icmp eq ptr %kwnames, %want.names
-  br i1 %same, label %begin, label %both
-both:
+  if ne ptr %kwnames, %want.names, else %begin
   %n1 = icmp eq ptr %kwnames, null
   %n2 = icmp eq ptr %want.names, null
   %lacks = or i1 %n1, %n2
   br i1 %lacks, label %no, label %compare
 compare:
-  %richly = load ptr, ptr {RICH_COMPARE_BOOL}
-  %answer = call i32 %richly(ptr %kwnames, ptr %want.names, i32 2)
-  %agreed = icmp eq i32 %answer, 1
-  br i1 %agreed, label %begin, label %no
+  %answer = call i32 {RICH_COMPARE_BOOL}(ptr %kwnames, ptr %want.names, i32 2)
+  br eq i32 %answer, 1, label %begin, label %no
 begin:
   %total = field %case.total, ptr %case
   %specs = field %case.arguments, ptr %case
-  br label %head
-head:
-  %i = phi i64 [ 0, %begin ], [ %i1, %next ]
-  %more = icmp slt i64 %i, %total
-  br i1 %more, label %one, label %bound
-one:
-  %arg.p = getelementptr ptr, ptr %args, i64 %i
-  %arg = load ptr, ptr %arg.p
+  loop %i < %total, else %bound
+  %arg = item ptr, ptr %args[%i]
   %want = getelementptr %argument, ptr %specs, i64 %i
   ; The usual fit of what is no operand (kinds 0, 2 and 4): the very object.
   %kind = load i64, ptr %want
@@ -229,28 +178,22 @@ ask.it:
   %ok = call i1 @suits(ptr %site, ptr %want, ptr %arg, ptr %arrays, ptr %tensors)
   br i1 %ok, label %next, label %no
 next:
-  %i1 = add i64 %i, 1
-  br label %head
+  next %i
 bound:
   ; The entry was bound to these arrays: do the tensors still hold them?
   %offset = field %site.offset, ptr %site
   %params = field %case.params, ptr %case
   %nparams = field %case.nparams, ptr %case
-  br label %param
 param:
   %j = phi i64 [ 0, %bound ], [ %j1, %check ]
-  %left = icmp slt i64 %j, %nparams
-  br i1 %left, label %check, label %current
+  br slt i64 %j, %nparams, label %check, label %current
 check:
-  %p.p = getelementptr [2 x ptr], ptr %params, i64 %j, i64 0
-  %p = load ptr, ptr %p.p
+  %p = item ptr, ptr %params[%j, 0]
   %held.p = getelementptr i8, ptr %p, i64 %offset
   %held = load ptr, ptr %held.p
-  %was.p = getelementptr [2 x ptr], ptr %params, i64 %j, i64 1
-  %was = load ptr, ptr %was.p
+  %was = item ptr, ptr %params[%j, 1]
   %j1 = add i64 %j, 1
-  %still = icmp eq ptr %held, %was
-  br i1 %still, label %param, label %no
+  br eq ptr %held, %was, label %param, label %no
 current:
   ; What was computed from them ahead is of this version of them, or there is nothing such (-1).
   %state = load ptr, ptr %site
@@ -259,20 +202,15 @@ current:
   %any = icmp eq i64 %of, -1
   %present = icmp eq i64 %of, %epoch
   %valid = or i1 %any, %present
-  br i1 %valid, label %whatever, label %no
-whatever:
+  if %valid, else %no
   %sized = field %case.sized, ptr %case
-  %certain = icmp eq i64 %sized, 0
-  br i1 %certain, label %yes, label %ask
-ask:
+  if ne i64 %sized, 0, else %yes
   ; Do the operands lie over the result as the entry wants it?
-  %get = load ptr, ptr {CAPSULE_GET_POINTER}
   %capsule = field %case.capsule, ptr %case
-  %ctx = call ptr %get(ptr %capsule, ptr null)
+  %ctx = call ptr {CAPSULE_GET_POINTER}(ptr %capsule, ptr null)
   %n = field %case.noperands, ptr %case
   %lead = call ptr @measure(ptr %ctx, ptr %arrays, i64 %n, ptr %sizes)
-  %misfit = icmp eq ptr %lead, null
-  br i1 %misfit, label %no, label %yes
+  br eq ptr %lead, null, label %no, label %yes
 yes:
   ret i1 true
 no:
@@ -281,57 +219,38 @@ no:
 
 ; One more reference to each (up = true), or one less.
 define internal void @hold(ptr %objects, i64 %n, i1 %up) nounwind {
-entry:
   %inc = load ptr, ptr {INC_REF}
   %dec = load ptr, ptr {DEC_REF}
   %f = select i1 %up, ptr %inc, ptr %dec
-  br label %head
-head:
-  %i = phi i64 [ 0, %entry ], [ %i1, %one ]
-  %more = icmp slt i64 %i, %n
-  br i1 %more, label %one, label %out
-one:
-  %o.p = getelementptr ptr, ptr %objects, i64 %i
-  %o = load ptr, ptr %o.p
+  loop %i < %n, else %out
+  %o = item ptr, ptr %objects[%i]
   call void %f(ptr %o)
-  %i1 = add i64 %i, 1
-  br label %head
+  next %i
 out:
   ret void
 }
 
 ; Append (info, result, *operands) to the tape; false with an exception set.
 define internal i1 @record(ptr %tape, ptr %info, ptr %result, ptr %tensors, i64 %n) nounwind {
-entry:
   %new = load ptr, ptr {TUPLE_NEW}
   %set = load ptr, ptr {TUPLE_SET_ITEM}
   %inc = load ptr, ptr {INC_REF}
   %dec = load ptr, ptr {DEC_REF}
   %size = add i64 %n, 2
   %event = call ptr %new(i64 %size)
-  %failed = icmp eq ptr %event, null
-  br i1 %failed, label %no, label %begin
-begin:
+  if ne ptr %event, null, else %no
   call void %inc(ptr %info)
   %r0 = call i32 %set(ptr %event, i64 0, ptr %info)
   call void %inc(ptr %result)
   %r1 = call i32 %set(ptr %event, i64 1, ptr %result)
-  br label %head
-head:
-  %i = phi i64 [ 0, %begin ], [ %i1, %one ]
-  %more = icmp slt i64 %i, %n
-  br i1 %more, label %one, label %put
-one:
-  %t.p = getelementptr ptr, ptr %tensors, i64 %i
-  %t = load ptr, ptr %t.p
+  loop %i < %n, else %put
+  %t = item ptr, ptr %tensors[%i]
   call void %inc(ptr %t)
   %at = add i64 %i, 2
   %r2 = call i32 %set(ptr %event, i64 %at, ptr %t)
-  %i1 = add i64 %i, 1
-  br label %head
+  next %i
 put:
-  %append = load ptr, ptr {LIST_APPEND}
-  %rc = call i32 %append(ptr %tape, ptr %event)
+  %rc = call i32 {LIST_APPEND}(ptr %tape, ptr %event)
   call void %dec(ptr %event)
   %good = icmp eq i32 %rc, 0
   ret i1 %good
@@ -341,16 +260,11 @@ no:
 
 ; A Tensor of an array, whose reference it takes over; null with an exception set.
 define internal ptr @wrapped(ptr %site, ptr %array) nounwind {
-entry:
   %tensor = field %site.tensor, ptr %site
   %offset = field %site.offset, ptr %site
-  %alloc = load ptr, ptr {GENERIC_ALLOC}
-  %t = call ptr %alloc(ptr %tensor, i64 0)
-  %none = icmp eq ptr %t, null
-  br i1 %none, label %drop, label %fill
-drop:
-  %dec = load ptr, ptr {DEC_REF}
-  call void %dec(ptr %array)
+  %t = call ptr {GENERIC_ALLOC}(ptr %tensor, i64 0)
+  if eq ptr %t, null, else %fill
+  call void {DEC_REF}(ptr %array)
   ret ptr null
 fill:
   %slot = getelementptr i8, ptr %t, i64 %offset
@@ -360,32 +274,22 @@ fill:
 
 ; The results of an entry as Tensors: of one array, or in a tuple that nobody else holds yet.
 define internal ptr @wrap_all(ptr %site, ptr %results, i64 %n) nounwind {
-entry:
-  %single = icmp eq i64 %n, 1
-  br i1 %single, label %one, label %head
-one:
+  if eq i64 %n, 1, else %head
   %only = call ptr @wrapped(ptr %site, ptr %results)
   ret ptr %only
 head:
   %i = phi i64 [ 0, %entry ], [ %i1, %put ]
-  %more = icmp slt i64 %i, %n
-  br i1 %more, label %item, label %out
-item:
-  %get = load ptr, ptr {TUPLE_GET_ITEM}
-  %array = call ptr %get(ptr %results, i64 %i)
-  %inc = load ptr, ptr {INC_REF}
-  call void %inc(ptr %array)
+  if slt i64 %i, %n, else %out
+  %array = call ptr {TUPLE_GET_ITEM}(ptr %results, i64 %i)
+  call void {INC_REF}(ptr %array)
   %t = call ptr @wrapped(ptr %site, ptr %array)
-  %none = icmp eq ptr %t, null
-  br i1 %none, label %drop, label %put
+  br eq ptr %t, null, label %drop, label %put
 put:
-  %set = load ptr, ptr {TUPLE_SET_ITEM}
-  %rc = call i32 %set(ptr %results, i64 %i, ptr %t)
+  %rc = call i32 {TUPLE_SET_ITEM}(ptr %results, i64 %i, ptr %t)
   %i1 = add i64 %i, 1
   br label %head
 drop:
-  %dec = load ptr, ptr {DEC_REF}
-  call void %dec(ptr %results)
+  call void {DEC_REF}(ptr %results)
   ret ptr null
 out:
   ret ptr %results
@@ -393,7 +297,6 @@ out:
 
 ; Call the entry of a case (while a thread records, that for its tape); Tensors of its arrays.
 define internal ptr @answer(ptr %site, ptr %case, ptr %arrays, ptr %tensors, ptr %tape) nounwind {
-entry:
   %taped = icmp ne ptr %tape, null
   %fn1 = field %case.function, ptr %case
   %fn2 = field %case.tape_function, ptr %case
@@ -414,17 +317,14 @@ entry:
   %owner = select i1 %taped, ptr %owner2, ptr %owner1
   store ptr %owner, ptr %kept
   %info = field %case.info, ptr %case
-  %kept1 = getelementptr ptr, ptr %kept, i64 1
-  store ptr %info, ptr %kept1
-  %kept2 = getelementptr ptr, ptr %kept, i64 2
-  store ptr %tape, ptr %kept2
+  put ptr %info, ptr %kept[1]
+  put ptr %tape, ptr %kept[2]
   %nkept = select i1 %taped, i64 3, i64 1
   call void @hold(ptr %kept, i64 %nkept, i1 true)
   call void @hold(ptr %arrays, i64 %n, i1 true)
   call void @hold(ptr %tensors, i64 %n, i1 true)
   %array = call ptr %fn(ptr %capsule, ptr %arrays, i64 %n)
-  %failed = icmp eq ptr %array, null
-  br i1 %failed, label %done, label %wrap
+  br eq ptr %array, null, label %done, label %wrap
 wrap:
   %t = call ptr @wrap_all(ptr %site, ptr %array, i64 %nouts)
   %none = icmp eq ptr %t, null
@@ -435,20 +335,14 @@ tell:
   %ok = call i1 @record(ptr %tape, ptr %info, ptr %t, ptr %tensors, i64 %n)
   br i1 %ok, label %whole, label %undo
 whole:
-  %all = icmp slt i64 %pick, 0
-  br i1 %all, label %done, label %one
+  br slt i64 %pick, 0, label %done, label %one
 one:
-  %item.of = load ptr, ptr {TUPLE_GET_ITEM}
-  %item = call ptr %item.of(ptr %t, i64 %pick)
-  %item.inc = load ptr, ptr {INC_REF}
-  call void %item.inc(ptr %item)
-  %item.dec = load ptr, ptr {DEC_REF}
-  call void %item.dec(ptr %t)
+  %item = call ptr {TUPLE_GET_ITEM}(ptr %t, i64 %pick)
+  call void {INC_REF}(ptr %item)
+  call void {DEC_REF}(ptr %t)
   br label %done
 undo:
-  %dec = load ptr, ptr {DEC_REF}
-  call void %dec(ptr %t)
-  br label %done
+  call void {DEC_REF}(ptr %t)
 done:
   %result = phi ptr [ null, %entry ], [ %t, %wrap ], [ %t, %whole ], [ %item, %one ],
                     [ null, %undo ]
@@ -459,11 +353,9 @@ done:
 }
 
 define hidden ptr @{SITE}(ptr %self, ptr %args, i64 %nargs, ptr %kwnames) nounwind {
-entry:
   %arrays = alloca [16 x ptr]
   %tensors = alloca [16 x ptr]
-  %get = load ptr, ptr {CAPSULE_GET_POINTER}
-  %site = call ptr %get(ptr %self, ptr null)
+  %site = call ptr {CAPSULE_GET_POINTER}(ptr %self, ptr null)
   %state = load ptr, ptr %site
   %guard = field %site.guard, ptr %site
   %now = load i64, ptr %guard
@@ -474,9 +366,7 @@ entry:
   br i1 %try, label %mode, label %plain
 mode:
   %busy = load i64, ptr %state
-  %idle = icmp eq i64 %busy, 0
-  br i1 %idle, label %look, label %taping
-taping:
+  if ne i64 %busy, 0, else %look
   %taped = field %state.tape, ptr %state
   %has = icmp ne ptr %taped, null
   %once = icmp eq i64 %busy, 1
@@ -484,10 +374,8 @@ taping:
   br i1 %lent, label %mine, label %plain
 mine:
   %thread = field %state.thread, ptr %state
-  %current = load ptr, ptr {THREAD_STATE_GET}
-  %me = call ptr %current()
-  %own = icmp eq ptr %me, %thread
-  br i1 %own, label %look, label %plain
+  %me = call ptr {THREAD_STATE_GET}()
+  br eq ptr %me, %thread, label %look, label %plain
 look:
   %tape = phi ptr [ null, %mode ], [ %taped, %mine ]
   %first = load ptr, ptr %args
@@ -497,13 +385,10 @@ look:
   %bucket = and i64 %shifted, %mask
   %table = field %site.table, ptr %site
   %head.p = getelementptr ptr, ptr %table, i64 %bucket
-  br label %head
 head:
   %case.p = phi ptr [ %head.p, %look ], [ %case, %next ]
   %case = load ptr, ptr %case.p
-  %end = icmp eq ptr %case, null
-  br i1 %end, label %slow, label %match
-match:
+  if ne ptr %case, null, else %slow
   %fits = call i1 @applies(ptr %site, ptr %case, ptr %args, i64 %nargs, ptr %kwnames,
                            ptr %arrays, ptr %tensors)
   br i1 %fits, label %run, label %next
@@ -514,32 +399,27 @@ run:
   %recorder = field %case.tape_function, ptr %case
   %records = icmp ne ptr %recorder, null
   %can = or i1 %quiet, %records
-  br i1 %can, label %call, label %plain
-call:
+  if %can, else %plain
   ; (The case may be gone after the call.)
   %again = field %case.again, ptr %case
   %result = call ptr @answer(ptr %site, ptr %case, ptr %arrays, ptr %tensors, ptr %tape)
   %good = icmp ne ptr %result, null
   %final = icmp eq i64 %again, 0
   %over = or i1 %good, %final
-  br i1 %over, label %out, label %forgive
-out:
+  if %over, else %forgive
   ret ptr %result
 forgive:
   ; Of several ops: the long way says what is wrong, and where.
-  %clear = load ptr, ptr {ERR_CLEAR}
-  call void %clear()
+  call void {ERR_CLEAR}()
   br label %plain
 slow:
   %asked = field %site.slow, ptr %site
   br label %long
 plain:
   %usual = field %site.plain, ptr %site
-  br label %long
 long:
   %callable = phi ptr [ %asked, %slow ], [ %usual, %plain ]
-  %vectorcall = load ptr, ptr {VECTORCALL}
-  %reply = tail call ptr %vectorcall(ptr %callable, ptr %args, i64 %nargs, ptr %kwnames)
+  %reply = tail call ptr {VECTORCALL}(ptr %callable, ptr %args, i64 %nargs, ptr %kwnames)
   ret ptr %reply
 }
 """.replace("{SITE}", SITE)

@@ -34,7 +34,7 @@ from cellc_compiler.backends.cpu.kernels.gemm.product import (
 )
 from cellc_compiler.backends.cpu.kernels.gemm.tile import Prefetch
 from cellc_compiler.backends.cpu.nests.emitter import rows_function
-from cellc_compiler.backends.llvm.text import Function, V, module
+from cellc_compiler.backends.llvm.text import Function, V, kernel_function, module
 from cellc_compiler.loops.nest import Nest
 from cellc_compiler.lower.kernel import Kernel
 from cellc_compiler.lower.plan import KernelPlan, Role, Step, nest_operand, operand, packed, result
@@ -151,7 +151,7 @@ class _AttentionWriter:
         if not self._block_rows(first):  # no whole tiles of both: the same height for both
             self.mix = _Rows("mix", second, arith, target, self.scores.s.rows)
         self.rows = self._block_rows(first)
-        self.f = Function("KERNEL", [("ptr", "bufs"), ("i64", "lo"), ("i64", "hi")], target)
+        self.f, _ = kernel_function(target)
 
     def _block_rows(self, p: Problem) -> int:
         """Rows of a block: whole tiles of both products, some tasks for every thread."""

@@ -8,16 +8,11 @@ from cellc_runtime.target import Target
 
 from ....lower.kernel import Kernel
 from ....lower.plan import KernelPlan, Step, operand, result
-from ...llvm.text import Function, V, module, vector
-from .scatter import entry
+from ...llvm.text import Function, V, kernel_function, module, vector
+from .vectors import lookup, table
 
 _MAX_TASKS = 64
 _FEW_ROWS = 16
-
-
-def _table(name: str, values: Sequence[int]) -> str:
-    body = ", ".join(f"i64 {v}" for v in values)
-    return f"@{name} = private unnamed_addr constant [{len(values)} x i64] [{body}], align 8\n"
 
 
 def concat_kernels(outer: int, runs: Sequence[int], itemsize: int, target: Target) -> KernelPlan:
@@ -29,13 +24,11 @@ def concat_kernels(outer: int, runs: Sequence[int], itemsize: int, target: Targe
         itemsize: bytes per element.
     """
     total = sum(runs)
-    if outer * total == 0:
-        return KernelPlan(())
     unit = min(itemsize, 8)
     counts = [r * (itemsize // unit) for r in runs]
     starts = [sum(counts[:k]) for k in range(len(counts))]
     ty = f"i{8 * unit}"
-    f, _ = entry(target, 0)
+    f, _ = kernel_function(target)
     by_row = outer >= _FEW_ROWS
     tasks = min(outer, _MAX_TASKS) if by_row else len(runs)
 
@@ -51,8 +44,7 @@ def concat_kernels(outer: int, runs: Sequence[int], itemsize: int, target: Targe
         f.loop(0, f.i64(len(runs)), 1, [], lambda k, _: copy(row, k))
 
     def copy(row: V, k: V) -> None:
-        count, start = (f.load("i64", f.gep(V("ptr", f"@{n}"), k, "i64"))
-                        for n in ("JOIN_COUNTS", "JOIN_STARTS"))
+        count, start = (lookup(f, n, k) for n in ("JOIN_COUNTS", "JOIN_STARTS"))
         source = f.gep(f.load("ptr", f.gep(f.arg("bufs"), k, "ptr")), f.mul(row, count), ty)
         out = f.load("ptr", f.gep(f.arg("bufs"), len(runs), "ptr"))
         at = f.add(f.mul(row, f.i64(sum(counts))), start)
@@ -60,7 +52,7 @@ def concat_kernels(outer: int, runs: Sequence[int], itemsize: int, target: Targe
 
     f.loop(f.arg("lo"), f.arg("hi"), 1, [], task)
     f.ret_()
-    tables = _table("JOIN_COUNTS", counts) + _table("JOIN_STARTS", starts)
+    tables = table("JOIN_COUNTS", counts) + table("JOIN_STARTS", starts)
     cost = outer * (len(runs) * 10.0 + total * itemsize / 16)
     roles = (*map(operand, range(len(runs))), result(0))
     return KernelPlan((Step(Kernel(module([f], tables), tasks, len(roles), cost), roles),))

@@ -16,8 +16,7 @@ from ....lower.kernel import Kernel
 from ....lower.plan import KernelPlan, Role, Step, operand, result
 from ...llvm.convert import load_as, memory_type, register_type, store_as
 from ...llvm.math import functions as math
-from ...llvm.text import V, is_float, lanes_of, module, sizeof, vector
-from .scatter import entry
+from ...llvm.text import V, is_float, kernel_function, lanes_of, module, sizeof, vector
 
 _MAX_TASKS = 64
 
@@ -46,8 +45,6 @@ class CumulativeSpec:
 def cumulative_kernels(spec: CumulativeSpec, target: Target) -> KernelPlan:
     """Kernels from role in0 (and in1, the factors, for linear) to out0 (and out1, int32 positions,
     for max and min)."""
-    if spec.outer * spec.n * spec.inner == 0:
-        return KernelPlan(())
     writer = _Writer(spec, target)
     return KernelPlan((Step(writer.kernel(), writer.roles),))
 
@@ -64,7 +61,7 @@ class _Writer:
         self.memory = memory_type(spec.dtype)
         self.register = register_type(spec.dtype)
         self.lanes = target.lanes(sizeof(self.register))
-        self.f, self.bufs = entry(target, len(self.roles))
+        self.f, self.bufs = kernel_function(target, len(self.roles))
         self.vectors, self.singles = divmod(spec.inner, self.lanes)
         self.units = spec.outer * (self.vectors + self.singles)
         self.tasks = min(self.units, _MAX_TASKS)
@@ -131,7 +128,7 @@ class _Writer:
                 if self.linear:
                     held = f.mul(held, load_as(
                         f, s.dtype, f.gep(self.bufs[2], offset, self.memory), lanes))
-                new = [self._combine(held, x)]
+                new = [f.mul(held, x) if s.kind == "prod" else f.add(held, x)]
             out = c if s.exclusive else new
             store_as(f, out[0], s.dtype, f.gep(self.bufs[1], offset, self.memory))
             if self.extreme:
@@ -139,9 +136,6 @@ class _Writer:
             return new
 
         f.loop(0, f.i64(s.n), 1, carried, step)
-
-    def _combine(self, acc: V, x: V) -> V:
-        return self.f.mul(acc, x) if self.spec.kind == "prod" else self.f.add(acc, x)
 
     def _exponentials(self, c: list[V], x: V) -> tuple[list[V], V]:
         """The largest element so far and the sum of exponentials less the shift; the shift, which

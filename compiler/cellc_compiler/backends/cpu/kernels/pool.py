@@ -17,33 +17,33 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from cellc_compiler.backends.llvm.text import Function, V, vector
+from cellc_compiler.backends.llvm.text import Function, V, first_lanes, vector
 from cellc_compiler.lower.kernel import Kernel
 from cellc_runtime.target import Target
 
-from .pool_windows import AdaptiveSpec, Axis, PoolSpec, bounds, int32_table
+from .pool_windows import AdaptiveSpec, Axis, PoolSpec, bounds
 from .vectors import (
     Plan,
     Window,
     acc_ptr,
     acc_size,
     acc_type,
+    beats,
     elem_ptr,
+    in_vectors,
     is_half,
     lanes,
     load_acc,
     lookup,
     reduce_lanes,
     split_index,
-    static_mask,
     store_acc,
+    table,
     task_kernel,
 )
 
 __all__ = [
-    "AdaptiveSpec", "PoolSpec", "adaptive_avg_pool", "adaptive_avg_pool_backward",
-    "adaptive_max_pool", "adaptive_max_pool_backward", "avg_pool", "avg_pool_backward",
-    "max_pool", "max_pool_backward",
+    "AdaptiveSpec", "PoolSpec", "avg_pool", "avg_pool_backward", "max_pool", "max_pool_backward",
 ]
 
 _MAX_SHUFFLED_STRIDE = 4
@@ -53,15 +53,9 @@ _Fold = Callable[[V, V, V, V, list[V]], list[V]]
 """`(value, iy, ix, bound, carried) -> carried`: one tap of a vector of windows."""
 _Tap = Callable[[V, list[V]], list[V]]
 """`(flat index, carried) -> carried`: one element of a window."""
-_Column = Callable[[V, V | None], None]
 
 
 # --- maximum ---------------------------------------------------------------------------------
-
-
-def _better(f: Function, v: V, best: V) -> V:
-    """Whether `v` replaces `best`: greater, or a NaN where there was none yet."""
-    return f.binary("and", f.cmp("ugt", v, best), f.cmp("ord", best, best))
 
 
 def _take(f: Function, v: V, at: V, live: V | None, c: list[V]) -> list[V]:
@@ -70,7 +64,7 @@ def _take(f: Function, v: V, at: V, live: V | None, c: list[V]) -> list[V]:
     Without an index an element outside the input is a fill of -inf, which never wins; with one,
     `live` says which lanes are inside, and the first of those is taken whatever it is.
     """
-    better = _better(f, v, c[0])
+    better = beats(f, v, c[0])
     if live is None:
         return [f.select(better, v, c[0])]
     first = f.cmp("slt", c[1], f.zero(c[1].ty))
@@ -123,25 +117,8 @@ def _fold_max(f: Function, spec: PoolSpec, width: int, indices: bool) -> _Fold:
     return fold
 
 
-def _columns(f: Function, count: int, width: int, body: _Column) -> None:
-    """`body(ox, mask)` over `count` columns in steps of `width`, the tail masked."""
-    full = count // width * width
-    f.loop(0, full, width, [], lambda ox, _: body(ox, None))
-    if count > full:
-        body(f.i64(full), static_mask(count - full, width))
-
-
 def _width(spec: PoolSpec, target: Target) -> int:
     return lanes(target, spec.dtype) if spec.stride[1] <= _MAX_SHUFFLED_STRIDE else 1
-
-
-def _store_index(f: Function, base: V, at: V, index: V, mask: V | None) -> None:
-    wide = f.cast("sext", index, "i64")
-    ptr = f.gep(base, at, "i64")
-    if mask is None:
-        f.store(wide, ptr)
-    else:
-        f.masked_store(wide, ptr, mask)
 
 
 def _sliding_max(spec: PoolSpec, target: Target, value: bool, indices: bool) -> Kernel:
@@ -164,9 +141,10 @@ def _sliding_max(spec: PoolSpec, target: Target, value: bool, indices: bool) -> 
             if value:
                 store_acc(f, got[0], elem_ptr(f, bufs[1], at, spec.dtype), spec.dtype, mask)
             if indices:
-                _store_index(f, bufs[1 + value], at, got[1], mask)
+                wide = f.cast("sext", got[1], "i64")
+                f.masked_store(wide, f.gep(bufs[1 + value], at, "i64"), mask)
 
-        _columns(f, ow, width, column)
+        in_vectors(f, ow, width, column)
 
     cycles = 8.0 + -(-ow // width) * spec.kernel[0] * spec.kernel[1] * (4.0 + 3.0 * indices)
     return task_kernel(target, 1 + value + indices, planes * oh, cycles, body)
@@ -221,21 +199,12 @@ def _max_kernel(spec: Spec, target: Target, value: bool, indices: bool) -> Kerne
     return _table_max(spec, target, value, indices)
 
 
-def _max_plan(spec: Spec, target: Target, indices: bool) -> Plan:
+def max_pool(spec: Spec, target: Target, indices: bool = False) -> Plan:
+    """`out` from `x`; with `indices`, also the int64 position of each maximum in its plane."""
     plan = Plan()
     plan.add(_max_kernel(spec, target, True, indices), "x", "out",
              *(("indices",) if indices else ()))
     return plan
-
-
-def max_pool(spec: PoolSpec, target: Target, indices: bool = False) -> Plan:
-    """`out` from `x`; with `indices`, also the int64 position of each maximum in its plane."""
-    return _max_plan(spec, target, indices)
-
-
-def adaptive_max_pool(spec: AdaptiveSpec, target: Target, indices: bool = False) -> Plan:
-    """`out` from `x`; with `indices`, also the int64 position of each maximum in its plane."""
-    return _max_plan(spec, target, indices)
 
 
 def _scatter_scratch(plan: Plan, spec: Spec) -> tuple[str, ...]:
@@ -259,62 +228,58 @@ def _finish(f: Function, spec: Spec, acc: V, out: V) -> None:
 
     def column(i: V, mask: V | None) -> None:
         ty = vector(acc_type(spec.dtype), width)
-        ptr = acc_ptr(f, acc, i, spec.dtype)
-        v = f.load(ty, ptr) if mask is None else f.masked_load(ty, ptr, mask, f.zero(ty))
+        v = f.masked_load(ty, acc_ptr(f, acc, i, spec.dtype), mask)
         store_acc(f, v, elem_ptr(f, out, i, spec.dtype), spec.dtype, mask)
 
-    _columns(f, spec.h * spec.w, width, column)
+    in_vectors(f, spec.h * spec.w, width, column)
+
+
+_Scatter = Callable[[Function, list[V], V, V, V], None]
+"""`(f, buffers, plane, window, gradient)`: adds what a window gives to the gradient of a plane."""
+
+
+def _scatter(
+    spec: Spec, target: Target, sources: int, windows: int, cycles: float, window: _Scatter,
+    tables: str = "",
+) -> Kernel:
+    """Kernel over (`sources` buffers, out[, acc]) that does each window of each plane in order."""
+    size, half, width = spec.h * spec.w, is_half(spec.dtype), lanes(target, spec.dtype)
+
+    def body(f: Function, bufs: list[V], plane: V) -> str:
+        at = f.mul(plane, f.i64(size))
+        dx = acc_ptr(f, bufs[sources + half], at, spec.dtype)
+        _clear(f, dx, size, acc_type(spec.dtype), width)
+        f.loop(0, windows, 1, [], lambda o, _: window(f, bufs, plane, o, dx))
+        if half:
+            _finish(f, spec, dx, elem_ptr(f, bufs[sources], at, spec.dtype))
+        return tables
+
+    return task_kernel(target, sources + 1 + half, spec.n * spec.c,
+                       size / width + windows * cycles, body)
 
 
 def _scatter_max(spec: Spec, target: Target) -> Kernel:
     """Kernel over (indices, dy, out[, acc]): adds every dy at its index."""
     rows, cols = spec.axes(False)
-    size, windows = spec.h * spec.w, rows.windows * cols.windows
-    half = is_half(spec.dtype)
+    windows, ty = rows.windows * cols.windows, acc_type(spec.dtype)
 
-    def body(f: Function, bufs: list[V], plane: V) -> None:
-        at = f.mul(plane, f.i64(size))
-        dx = acc_ptr(f, bufs[2 + half], at, spec.dtype)
-        ty = acc_type(spec.dtype)
-        _clear(f, dx, size, ty, lanes(target, spec.dtype))
+    def window(f: Function, bufs: list[V], plane: V, o: V, dx: V) -> None:
+        src = f.add(f.mul(plane, f.i64(windows)), o)
+        g = load_acc(f, elem_ptr(f, bufs[1], src, spec.dtype), spec.dtype, 1)
+        ptr = f.gep(dx, f.load("i64", f.gep(bufs[0], src, "i64")), ty)
+        f.store(f.add(f.load(ty, ptr), g), ptr)
 
-        def window(o: V, _: list[V]) -> None:
-            src = f.add(f.mul(plane, f.i64(windows)), o)
-            g = load_acc(f, elem_ptr(f, bufs[1], src, spec.dtype), spec.dtype, 1)
-            ptr = f.gep(dx, f.load("i64", f.gep(bufs[0], src, "i64")), ty)
-            f.store(f.add(f.load(ty, ptr), g), ptr)
-
-        f.loop(0, windows, 1, [], window)
-        if half:
-            _finish(f, spec, dx, elem_ptr(f, bufs[2], at, spec.dtype))
-
-    cycles = size / lanes(target, spec.dtype) + 5.0 * windows
-    return task_kernel(target, 3 + half, spec.n * spec.c, cycles, body)
+    return _scatter(spec, target, 2, windows, 5.0, window)
 
 
-def _max_backward(spec: Spec, target: Target, saved: bool) -> Plan:
+def max_pool_backward(spec: Spec, target: Target) -> Plan:
+    """`out`, the gradient of `x`, from `dy` and `x`."""
     plan = Plan()
-    if not saved:
-        rows, cols = spec.axes(False)
-        plan.scratch["indices"] = spec.n * spec.c * rows.windows * cols.windows * 8
-        plan.add(_max_kernel(spec, target, False, True), "x", "indices")
+    rows, cols = spec.axes(False)
+    plan.scratch["indices"] = spec.n * spec.c * rows.windows * cols.windows * 8
+    plan.add(_max_kernel(spec, target, False, True), "x", "indices")
     plan.add(_scatter_max(spec, target), "indices", "dy", *_scatter_scratch(plan, spec))
     return plan
-
-
-def max_pool_backward(spec: PoolSpec, target: Target, saved: bool = False) -> Plan:
-    """`out`, the gradient of `x`, from `dy` and `indices` (`saved`) or `x`."""
-    return _max_backward(spec, target, saved)
-
-
-def adaptive_max_pool_backward(
-    spec: AdaptiveSpec, target: Target, saved: bool = False
-) -> Plan:
-    """`out`, the gradient of `x`, from `dy` and `indices` (`saved`) or `x`.
-
-    Indices that were saved must lie inside the plane; they are not checked.
-    """
-    return _max_backward(spec, target, saved)
 
 
 # --- average ---------------------------------------------------------------------------------
@@ -349,15 +314,15 @@ def _sliding_avg(spec: PoolSpec, rows: Axis, cols: Axis, target: Target) -> Kern
         def column(ox: V, mask: V | None) -> None:
             total = _row_windows(f, spec, x, oy, ox, width, 0.0, [f.zero(ty)],
                                  lambda v, _y, _x, _b, c: [f.add(c[0], v)])[0]
-            wide = f.load(vector("i32", width), f.gep(V("ptr", "@COUNT32"), ox, "i32"))
+            wide = lookup(f, "COUNT32", ox, vector("i32", width))
             count = f.cast("sitofp", f.mul(high, wide), acc_type(spec.dtype))
             at = f.add(f.mul(unit, f.i64(cols.windows)), ox)
             store_acc(f, f.fdiv(total, count), elem_ptr(f, bufs[1], at, spec.dtype),
                       spec.dtype, mask)
 
-        _columns(f, cols.windows, width, column)
+        in_vectors(f, cols.windows, width, column)
         # Lanes past the last window divide by 1, and their result is not stored.
-        return rows.tables("WIN_Y") + int32_table("COUNT32", cols.counts + (1,) * width)
+        return rows.tables("WIN_Y") + table("COUNT32", cols.counts + (1,) * width, "i32", 4)
 
     cycles = 8.0 + -(-cols.windows // width) * (8.0 + spec.kernel[0] * spec.kernel[1] * 3.0)
     return task_kernel(target, 2, planes * rows.windows, cycles, body)
@@ -409,7 +374,7 @@ def _plane_avg(spec: Spec, rows: Axis, cols: Axis, target: Target) -> Kernel:
         zero = f.zero(vector(acc_type(spec.dtype), width))
         total = f.loop(0, full, width, [zero], lambda i, c: [f.add(c[0], load(i, None))])[0]
         if size > full:
-            total = f.add(total, load(f.i64(full), static_mask(size - full, width)))
+            total = f.add(total, load(f.i64(full), first_lanes(size - full, width)))
         value = reduce_lanes(f, total, f.add)
         value = f.fdiv(value, _count(f, f.i64(0), f.i64(0), value.ty))
         store_acc(f, value, elem_ptr(f, bufs[1], plane, spec.dtype), spec.dtype)
@@ -424,8 +389,17 @@ def _whole_plane(rows: Axis, cols: Axis) -> bool:
     )
 
 
-def _average(spec: Spec, rows: Axis, cols: Axis, target: Target) -> Plan:
+def avg_pool(
+    spec: Spec, target: Target, count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Plan:
+    """`out` from `x`: the sum of each window over its count (or `divisor_override`).
+
+    Raises:
+        ValueError: `divisor_override` is 0.
+    """
     plan = Plan()
+    rows, cols = _average_axes(spec, count_include_pad, divisor_override)
     if _whole_plane(rows, cols):
         kernel = _plane_avg(spec, rows, cols, target)
     elif isinstance(spec, PoolSpec) and _width(spec, target) > 1:
@@ -436,55 +410,24 @@ def _average(spec: Spec, rows: Axis, cols: Axis, target: Target) -> Plan:
     return plan
 
 
-def avg_pool(
-    spec: PoolSpec, target: Target, count_include_pad: bool = True,
-    divisor_override: int | None = None,
-) -> Plan:
-    """`out` from `x`: the sum of each window over its count (or `divisor_override`).
-
-    Raises:
-        ValueError: `divisor_override` is 0.
-    """
-    rows, cols = _average_axes(spec, count_include_pad, divisor_override)
-    return _average(spec, rows, cols, target)
-
-
-def adaptive_avg_pool(spec: AdaptiveSpec, target: Target) -> Plan:
-    """`out` from `x`: the mean of each window."""
-    return _average(spec, *spec.axes(), target)
-
-
 def _scatter_avg(spec: Spec, rows: Axis, cols: Axis, target: Target) -> Kernel:
     """Kernel over (dy, out[, acc]): adds every dy / count to the elements of its window."""
-    size, windows = spec.h * spec.w, rows.windows * cols.windows
-    half = is_half(spec.dtype)
-    ty = acc_type(spec.dtype)
+    windows, ty = rows.windows * cols.windows, acc_type(spec.dtype)
 
-    def body(f: Function, bufs: list[V], plane: V) -> str:
-        at = f.mul(plane, f.i64(size))
-        dx = acc_ptr(f, bufs[1 + half], at, spec.dtype)
-        _clear(f, dx, size, ty, lanes(target, spec.dtype))
+    def window(f: Function, bufs: list[V], plane: V, o: V, dx: V) -> None:
+        oy, ox = split_index(f, o, [rows.windows, cols.windows])
+        src = elem_ptr(f, bufs[0], f.add(f.mul(plane, f.i64(windows)), o), spec.dtype)
+        g = f.fdiv(load_acc(f, src, spec.dtype, 1), _count(f, oy, ox, ty))
 
-        def window(o: V, _: list[V]) -> None:
-            oy, ox = split_index(f, o, [rows.windows, cols.windows])
-            src = elem_ptr(f, bufs[0], f.add(f.mul(plane, f.i64(windows)), o), spec.dtype)
-            g = f.fdiv(load_acc(f, src, spec.dtype, 1), _count(f, oy, ox, ty))
+        def tap(i: V, _: list[V]) -> list[V]:
+            ptr = f.gep(dx, i, ty)
+            f.store(f.add(f.load(ty, ptr), g), ptr)
+            return []
 
-            def tap(i: V, _: list[V]) -> list[V]:
-                ptr = f.gep(dx, i, ty)
-                f.store(f.add(f.load(ty, ptr), g), ptr)
-                return []
+        _table_taps(f, rows, cols, oy, ox, [], tap)
 
-            _table_taps(f, rows, cols, oy, ox, [], tap)
-
-        f.loop(0, windows, 1, [], window)
-        if half:
-            _finish(f, spec, dx, elem_ptr(f, bufs[1], at, spec.dtype))
-        return rows.tables("WIN_Y") + cols.tables("WIN_X")
-
-    cycles = size / lanes(target, spec.dtype) + windows * (
-        20.0 + 2.0 * rows.longest * cols.longest)
-    return task_kernel(target, 2 + half, spec.n * spec.c, cycles, body)
+    return _scatter(spec, target, 1, windows, 20.0 + 2.0 * rows.longest * cols.longest, window,
+                    rows.tables("WIN_Y") + cols.tables("WIN_X"))
 
 
 def _spread(spec: Spec, rows: Axis, cols: Axis, target: Target) -> Kernel:
@@ -497,25 +440,15 @@ def _spread(spec: Spec, rows: Axis, cols: Axis, target: Target) -> Kernel:
         g = f.add(f.const(g.ty, 0.0), f.fdiv(g, _count(f, f.i64(0), f.i64(0), g.ty)))
         wide = f.splat(g, width)
         out = elem_ptr(f, bufs[1], f.mul(plane, f.i64(size)), spec.dtype)
-        _columns(f, size, width, lambda i, mask: store_acc(
+        in_vectors(f, size, width, lambda i, mask: store_acc(
             f, wide, elem_ptr(f, out, i, spec.dtype), spec.dtype, mask))
         return rows.tables("WIN_Y") + cols.tables("WIN_X")
 
     return task_kernel(target, 2, spec.n * spec.c, 30.0 + 2.0 * size / width, body)
 
 
-def _average_backward(spec: Spec, rows: Axis, cols: Axis, target: Target) -> Plan:
-    plan = Plan()
-    if _whole_plane(rows, cols):
-        plan.add(_spread(spec, rows, cols, target), "dy", "out")
-        return plan
-    kernel = _scatter_avg(spec, rows, cols, target)
-    plan.add(kernel, "dy", *_scatter_scratch(plan, spec))
-    return plan
-
-
 def avg_pool_backward(
-    spec: PoolSpec, target: Target, count_include_pad: bool = True,
+    spec: Spec, target: Target, count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Plan:
     """`out`, the gradient of `x`, from `dy`.
@@ -523,10 +456,11 @@ def avg_pool_backward(
     Raises:
         ValueError: `divisor_override` is 0.
     """
+    plan = Plan()
     rows, cols = _average_axes(spec, count_include_pad, divisor_override)
-    return _average_backward(spec, rows, cols, target)
-
-
-def adaptive_avg_pool_backward(spec: AdaptiveSpec, target: Target) -> Plan:
-    """`out`, the gradient of `x`, from `dy`."""
-    return _average_backward(spec, *spec.axes(), target)
+    if _whole_plane(rows, cols):
+        plan.add(_spread(spec, rows, cols, target), "dy", "out")
+    else:
+        kernel = _scatter_avg(spec, rows, cols, target)
+        plan.add(kernel, "dy", *_scatter_scratch(plan, spec))
+    return plan

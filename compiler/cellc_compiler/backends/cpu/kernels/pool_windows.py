@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from cellc_compiler.backends.llvm.text import Function, V
 from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass
@@ -87,12 +85,6 @@ def adaptive_axis(size: int, windows: int) -> Axis:
     ends = [-(-(o + 1) * size // windows) for o in range(windows)]
     counts = [e - s for s, e in zip(starts, ends, strict=True)]
     return Axis(size, tuple(starts), tuple(ends), 1, tuple(counts))
-
-
-def int32_table(name: str, values: Sequence[int]) -> str:
-    """A constant array of i32, as a global definition."""
-    body = ", ".join(f"i32 {v}" for v in values)
-    return f"@{name} = private unnamed_addr constant [{len(values)} x i32] [{body}], align 4\n"
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,19 @@ from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
-from ....build.abi import PLACEHOLDER
 from ....lower.kernel import Kernel
 from ....lower.plan import KernelPlan, Step, operand, result
 from ...llvm.convert import load_as, memory_type, register_type, store_as
-from ...llvm.text import Function, V, is_float, lanes_of, module, sizeof, vector
+from ...llvm.text import (
+    Function,
+    V,
+    is_float,
+    kernel_function,
+    lanes_of,
+    module,
+    sizeof,
+    vector,
+)
 
 _COPY_BYTES = 1 << 16
 _WANTED_TASKS = 16
@@ -52,19 +60,11 @@ class ScatterSpec:
 def scatter_kernels(spec: ScatterSpec, target: Target) -> KernelPlan:
     """Kernels from roles in0 (input), in1 (indices), in2 (updates) to out0."""
     size = spec.batch * spec.outer * spec.extent * spec.inner
-    if size == 0:
-        return KernelPlan(())
     copy = Step(copy_kernel(size * spec.dtype.itemsize, target), (operand(0), result(0)))
     if spec.count == 0:
         return KernelPlan((copy,))
     update = Step(_Writer(spec, target).kernel(), (operand(1), operand(2), result(0)))
     return KernelPlan((copy, update))
-
-
-def entry(target: Target, buffers: int) -> tuple[Function, list[V]]:
-    """A kernel's function and its buffer pointers, loaded at the top."""
-    f = Function(PLACEHOLDER, [("ptr", "bufs"), ("i64", "lo"), ("i64", "hi")], target)
-    return f, [f.load("ptr", f.gep(f.arg("bufs"), i, "ptr")) for i in range(buffers)]
 
 
 def copy_kernel(nbytes: int, target: Target) -> Kernel:
@@ -79,7 +79,7 @@ def fill_kernel(nbytes: int, target: Target) -> Kernel:
 
 def _bytes_kernel(nbytes: int, target: Target, buffers: int,
                   source: Callable[[Function, list[V], V, str], V]) -> Kernel:
-    f, bufs = entry(target, buffers)
+    f, bufs = kernel_function(target, buffers)
     width = target.vector_bytes
 
     def copy(at: V, ty: str) -> None:
@@ -145,7 +145,7 @@ class _Writer:
         self.register = self.memory if raw else register_type(spec.dtype)
         self.lanes = target.lanes(max(self.item, sizeof(self.register)))
         self.chunk = self._chunk()
-        self.f, bufs = entry(target, 3)
+        self.f, bufs = kernel_function(target, 3)
         self.indices, self.updates, self.out = bufs
 
     def _memory(self) -> str:

@@ -15,8 +15,7 @@ from cellc_runtime.target import Target
 
 from ....lower.kernel import Kernel
 from ....lower.plan import KernelPlan, Step, operand, result, scratch
-from ...llvm.text import V, module
-from .scatter import entry
+from ...llvm.text import V, kernel_function, module
 
 INSERTION = 48
 _MAX_TASKS = 32
@@ -41,8 +40,6 @@ class SortSpec:
 
 def sort_kernels(spec: SortSpec, target: Target) -> KernelPlan:
     """Kernels from the operand to the results: values and int32 positions."""
-    if spec.lines * spec.n == 0:
-        return KernelPlan(())
     writer = _Writer(spec, target)
     buffers = {scratch(name): nbytes for name, nbytes in writer.scratch.items()}
     roles = (operand(0), result(0), result(1), *buffers)
@@ -63,7 +60,7 @@ class _Writer:
         self.scratch = {"keys_a": keys, "order_a": order}
         if self.radix:
             self.scratch |= {"keys_b": keys, "order_b": order}
-        self.f, bufs = entry(target, 3 + len(self.scratch))
+        self.f, bufs = kernel_function(target, 3 + len(self.scratch))
         self.x, self.values, self.positions = bufs[:3]
         self.work = bufs[3:]
         self.counts = self.f.alloca(self.size * _DIGITS * 4) if self.radix else None

@@ -8,11 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from cellc_compiler.backends.llvm.text import Function, V, lanes_of, module, vector
-from cellc_compiler.build.abi import PLACEHOLDER
+from cellc_compiler.backends.llvm.convert import from_memory, round_bfloat16, to_memory
+from cellc_compiler.backends.llvm.text import (
+    Function,
+    V,
+    element,
+    first_lanes,
+    kernel_function,
+    lanes_of,
+    mask_of,
+    module,
+    vector,
+)
 from cellc_compiler.lower.kernel import Kernel
 from cellc_compiler.lower.plan import Role
 from cellc_runtime.dtypes import DType
+from cellc_runtime.packing import Packing
 from cellc_runtime.records import dataclass, field
 from cellc_runtime.target import Target
 
@@ -56,56 +67,29 @@ def lanes(target: Target, dtype: DType) -> int:
     return target.lanes(acc_size(dtype))
 
 
-def widen(f: Function, v: V, dtype: DType) -> V:
-    """A stored value (scalar or vector) in the accumulator type; exact."""
-    if dtype.name == "float16":
-        return f.cast("fpext", v, "float")
-    if dtype.name == "bfloat16":
-        wide = f.cast("zext", v, "i32")
-        return f.cast("bitcast", f.binary("shl", wide, f.const(wide.ty, 16)), "float")
-    return v
-
-
 def narrow(f: Function, v: V, dtype: DType) -> V:
     """An accumulator in storage form, rounded to nearest even; NaN stays NaN."""
-    if dtype.name == "float16":
-        return f.cast("fptrunc", v, "half")
-    if dtype.name != "bfloat16":
-        return v
-    bits = f.cast("bitcast", v, "i32")
-    high = f.binary("lshr", bits, f.const(bits.ty, 16))
-    odd = f.binary("and", high, f.const(bits.ty, 1))
-    up = f.binary("add", f.binary("add", bits, f.const(bits.ty, 0x7FFF)), odd)
-    rounded = f.binary("lshr", up, f.const(bits.ty, 16))
-    # Rounding could carry a NaN's payload into the exponent: keep it, made quiet.
-    quiet = f.binary("or", high, f.const(bits.ty, 0x40))
-    return f.cast("trunc", f.select(f.cmp("uno", v, v), quiet, rounded), "i16")
-
-
-def static_mask(count: int, width: int) -> V:
-    """<width x i1> with the first `count` lanes set, as a constant."""
-    bits = ", ".join(f"i1 {'true' if i < count else 'false'}" for i in range(width))
-    return V(vector("i1", width), f"<{bits}>")
+    return round_bfloat16(f, v) if dtype.name == "bfloat16" else to_memory(f, v, dtype)
 
 
 def load_acc(f: Function, ptr: V, dtype: DType, width: int, mask: V | None = None) -> V:
     """`width` stored elements in the accumulator type; lanes outside `mask` read as 0."""
-    ty = vector(memory_type(dtype), width)
-    if mask is None:
-        return widen(f, f.load(ty, ptr), dtype)
-    return widen(f, f.masked_load(ty, ptr, mask, f.zero(ty)), dtype)
+    return from_memory(f, f.masked_load(vector(memory_type(dtype), width), ptr, mask), dtype)
 
 
 def store_acc(f: Function, value: V, ptr: V, dtype: DType, mask: V | None = None) -> None:
     """Round accumulators to `dtype` and store them (the lanes of `mask`)."""
-    stored = narrow(f, value, dtype)
-    if mask is None:
-        f.store(stored, ptr)
-    elif mask.ref.count("true") == 1:
-        # LLVM 22 turns a masked store of one constant lane of i16 into a 4-byte store on x86.
-        f.store(f.extract(stored, 0), ptr)
-    else:
-        f.masked_store(stored, ptr, mask)
+    f.masked_store(narrow(f, value, dtype), ptr, mask)
+
+
+def in_vectors(
+    f: Function, count: int, width: int, body: Callable[[V, V | None], None]
+) -> None:
+    """`body(index, mask)` for `count` elements in steps of `width`, the tail masked."""
+    full = count // width * width
+    f.loop(0, full, width, [], lambda i, _: body(i, None))
+    if count > full:
+        body(f.i64(full), first_lanes(count - full, width))
 
 
 def elem_ptr(f: Function, base: V, index: V | int, dtype: DType) -> V:
@@ -124,12 +108,16 @@ class Plan:
 
     Attributes:
         steps: `(kernel, roles)`; roles are the operation's operands (`x`, `w`, `dy`, `out`,
-            `indices`) and names of `scratch`; what an epilogue reads has roles of lowering.
+            `indices`, `a`, `b`) and names of `scratch`; what an epilogue reads (and stores besides
+            `out`) and what is packed have roles of lowering.
         scratch: bytes of every scratch buffer (64-byte aligned, contents undefined).
+        packing: the layout of scratch that a step packs an operand into without changing an
+            element, by role.
     """
 
     steps: list[tuple[Kernel, tuple[str | Role, ...]]] = field(default_factory=list)
-    scratch: dict[str, int] = field(default_factory=dict)
+    scratch: dict[str | Role, int] = field(default_factory=dict)
+    packing: dict[Role, Packing] = field(default_factory=dict)
 
     @property
     def cost(self) -> float:
@@ -163,12 +151,12 @@ class Window:
         `row` points to element 0. Returns a vector of accumulators.
         """
         if self.width == 1:
-            return widen(f, self._one(f, row, start, bound), self.dtype)
+            return from_memory(f, self._one(f, row, start, bound), self.dtype)
         parts = [
             self._part(f, row, f.add(start, f.i64(p * self.width)), bound)
             for p in range(self.stride)
         ]
-        return widen(f, pick(f, parts, self.stride), self.dtype)
+        return from_memory(f, pick(f, parts, self.stride), self.dtype)
 
     def load_static(self, f: Function, row: V, start: int, bound: int) -> V:
         """`load` from constant positions: masks are constants, and rare."""
@@ -182,12 +170,10 @@ class Window:
             if all(live):
                 parts.append(f.load(ty, ptr))
             elif any(live):
-                bits = ", ".join(f"i1 {'true' if b else 'false'}" for b in live)
-                mask = V(vector("i1", self.width), f"<{bits}>")
-                parts.append(f.masked_load(ty, ptr, mask, narrow(f, fill, self.dtype)))
+                parts.append(f.masked_load(ty, ptr, mask_of(live), narrow(f, fill, self.dtype)))
             else:
                 parts.append(narrow(f, fill, self.dtype))
-        return widen(f, pick(f, parts, self.stride), self.dtype)
+        return from_memory(f, pick(f, parts, self.stride), self.dtype)
 
     def _one(self, f: Function, row: V, start: V, bound: V) -> V:
         """One stored element, or the fill."""
@@ -235,6 +221,11 @@ def pick(f: Function, parts: Sequence[V], stride: int) -> V:
     return out
 
 
+def beats(f: Function, v: V, best: V) -> V:
+    """Whether `v` replaces the maximum `best`: greater, or a NaN where there was none yet."""
+    return f.binary("and", f.cmp("ugt", v, best), f.cmp("ord", best, best))
+
+
 def reduce_lanes(f: Function, v: V, combine: Callable[[V, V], V]) -> V:
     """Fold a vector to a scalar: upper half into lower half until one lane is left."""
     width = lanes_of(v.ty)
@@ -248,15 +239,21 @@ def reduce_lanes(f: Function, v: V, combine: Callable[[V, V], V]) -> V:
     return v
 
 
-def table(name: str, values: Sequence[int]) -> str:
-    """A constant array of i64, as a global definition."""
-    body = ", ".join(f"i64 {v}" for v in values)
-    return f"@{name} = private unnamed_addr constant [{len(values)} x i64] [{body}], align 8\n"
+def table(name: str, values: Sequence[int], ty: str = "i64", align: int = 8) -> str:
+    """A constant array of integers, as a global definition."""
+    body = ", ".join(f"{ty} {v}" for v in values)
+    count = len(values)
+    return f"@{name} = private unnamed_addr constant [{count} x {ty}] [{body}], align {align}\n"
 
 
-def lookup(f: Function, name: str, index: V | int) -> V:
-    """Element `index` of a `table`."""
-    return f.load("i64", f.gep(V("ptr", f"@{name}"), index, "i64"))
+def table32(name: str, values: Sequence[int]) -> str:
+    """A `table` of i32, which vectors are loaded from."""
+    return table(name, values, "i32", 64)
+
+
+def lookup(f: Function, name: str, index: V | int, ty: str = "i64") -> V:
+    """Elements of a `table` from `index` on: one, or a vector of type `ty`."""
+    return f.load(ty, f.gep(V("ptr", f"@{name}"), index, element(ty)))
 
 
 def divmod_const(f: Function, a: V, b: int) -> tuple[V, V]:
@@ -299,9 +296,7 @@ def task_kernel(
     `body(f, pointers, unit)` writes one unit and may return globals (tables).
     """
     per = units_per_task(units, unit_cycles)
-    f = Function(PLACEHOLDER, [("ptr", "bufs"), ("i64", "lo"), ("i64", "hi")], target)
-    bufs = f.arg("bufs")
-    pointers = [f.load("ptr", f.gep(bufs, i, "ptr"), align=8) for i in range(buffers)]
+    f, pointers = kernel_function(target, buffers)
     first = f.mul(f.arg("lo"), f.i64(per))
     last = minimum(f, f.mul(f.arg("hi"), f.i64(per)), f.i64(units))
     extra: list[str] = []
@@ -312,25 +307,3 @@ def task_kernel(
     f.loop(first, last, 1, [], one)
     f.ret_()
     return Kernel(module([f], extra[0]), -(-units // per), buffers, units * unit_cycles)
-
-
-def transpose(f: Function, rows: Sequence[V]) -> list[V]:
-    """Transpose a square block held in vectors (as many rows as lanes, a power of two)."""
-    n = lanes_of(rows[0].ty)
-    out = list(rows)
-    step = 1
-    while step < n:
-        nxt = list(out)
-        for i in range(n):
-            if i & step:
-                continue
-            a, b = out[i], out[i + step]
-            low = [j if not j & step else n + j - step for j in range(n)]
-            high = [j + step if not j & step else n + j for j in range(n)]
-            nxt[i] = f.shuffle(a, b, low)
-            nxt[i + step] = f.shuffle(a, b, high)
-        out = nxt
-        step *= 2
-    return out
-
-

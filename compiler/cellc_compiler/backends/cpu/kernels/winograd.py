@@ -15,13 +15,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from cellc_compiler.backends.llvm.text import Function, V, vector
+from cellc_compiler.backends.llvm.text import Function, V, first_lanes, mask_of, vector
 from cellc_compiler.lower.kernel import Kernel
 from cellc_compiler.ops.winograd import PATCH, TILE, Tiles
 from cellc_runtime.dtypes import float32
 from cellc_runtime.target import Target
 
-from .vectors import Window, lanes, split_index, static_mask, task_kernel
+from .vectors import Window, lanes, split_index, task_kernel
 
 _TRANSFORM_CYCLES = 330.0
 """Of one vector of tiles of one channel, either way."""
@@ -66,7 +66,7 @@ def input_kernel(
                 for k, value in enumerate(v for line in done for v in line):
                     at = f.add(f.mul(f.add(channel, f.i64(k * channels)), f.i64(tiles.count)),
                                tile)
-                    _store(f, value, f.gep(bufs[1], at, "float"), mask)
+                    f.masked_store(value, f.gep(bufs[1], at, "float"), mask)
 
             _groups(f, tiles.columns, width, group)
 
@@ -95,15 +95,15 @@ def output_kernel(
             at = f.add(plane, f.add(f.mul(oy, f.i64(w)), ox))
             if epilogue is not None:
                 value = epilogue(f, value, channel, at, width, mask)
-            _store(f, value, f.gep(bufs[1], at, "float"), mask)
+            f.masked_store(value, f.gep(bufs[1], at, "float"), mask)
 
         def row(r: V, _: list[V]) -> None:
             first = f.mul(f.add(f.mul(image, f.i64(tiles.rows)), r), f.i64(tiles.columns))
 
             def group(t: V, mask: V | None) -> None:
-                m = [[_load(f, bufs[0], ty, f.add(f.mul(
+                m = [[f.masked_load(ty, f.gep(bufs[0], f.add(f.mul(
                     f.add(channel, f.i64((PATCH * i + j) * channels)), f.i64(tiles.count)),
-                    f.add(first, t)), mask) for i in range(PATCH)] for j in range(PATCH)]
+                    f.add(first, t)), "float"), mask) for i in range(PATCH)] for j in range(PATCH)]
                 done = _both(f, m, _outputs)
                 ox = f.mul(t, f.i64(TILE))
                 # All columns of a whole group are inside; the last group's are known.
@@ -136,7 +136,8 @@ def _groups(
     full = (columns if whole is None else whole) // width * width
     f.loop(0, full, width, [], lambda t, _: body(t, None))
     if columns > full:
-        body(f.i64(full), static_mask(columns - full, width))
+        # (A mask also where all lanes are in: their columns are known.)
+        body(f.i64(full), mask_of([t < columns - full for t in range(width)]))
 
 
 def _both(
@@ -169,18 +170,6 @@ def _outputs(f: Function, m: Sequence[V]) -> list[V]:
             f.fma(eight, d2, f.add(d1, m[5]))]
 
 
-def _load(f: Function, base: V, ty: str, at: V, mask: V | None) -> V:
-    ptr = f.gep(base, at, "float")
-    return f.load(ty, ptr) if mask is None else f.masked_load(ty, ptr, mask, f.zero(ty))
-
-
-def _store(f: Function, value: V, ptr: V, mask: V | None) -> None:
-    if mask is None:
-        f.store(value, ptr)
-    else:
-        f.masked_store(value, ptr, mask)
-
-
 def _interleaved(
     f: Function, oy: V, ox: V, columns: Sequence[V], left: int | None,
     store: Callable[[V, V, V, V | None], None],
@@ -200,7 +189,5 @@ def _interleaved(
             for j in (0, 2)
         )
         mixed = f.shuffle(low, high, [i if i % TILE < 2 else width + i for i in range(width)])
-        mask = None
-        if left is not None and left - begin < width:
-            mask = static_mask(left - begin, width)
+        mask = None if left is None else first_lanes(left - begin, width)
         store(oy, f.add(ox, f.i64(begin)), mixed, mask)

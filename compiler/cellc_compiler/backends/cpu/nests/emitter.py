@@ -14,7 +14,6 @@ from typing import Any
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
-from ....build.abi import PLACEHOLDER
 from ....ir.types import prod
 from ....loops.expr import Expr, const
 from ....loops.index import Index, Var
@@ -23,7 +22,17 @@ from ....lower.kernel import Kernel
 from ...llvm import reduction, scalar
 from ...llvm.convert import memory_type, register_type
 from ...llvm.expressions import ExpressionEmitter, Scope
-from ...llvm.text import Function, V, element, lanes_of, module, sizeof, suffix, vector
+from ...llvm.text import (
+    Function,
+    V,
+    element,
+    kernel_function,
+    lanes_of,
+    module,
+    sizeof,
+    suffix,
+    vector,
+)
 
 GRAIN_CYCLES = 30_000.0
 """Work a task should have so that handing it out costs little."""
@@ -58,8 +67,7 @@ class NestEmitter(ExpressionEmitter):
     """Writes the kernel of one nest: how rows, phases and lanes follow one another."""
 
     def __init__(self, nest: Nest, target: Target, streamed: Collection[Any] = ()) -> None:
-        params = [("ptr", "bufs"), ("i64", "lo"), ("i64", "hi")]
-        super().__init__(Function(PLACEHOLDER, params, target), target)
+        super().__init__(kernel_function(target)[0], target)
         self.nest = nest
         self.streamed = streamed
         self.buffers: list[Any] = []
@@ -225,7 +233,7 @@ class NestEmitter(ExpressionEmitter):
         unroll = max(1, self.nest.chains(phase, self.lanes) // self.lanes)
         accs: list[V] = []
         for r in phase.reduces:
-            ty = vector(self._register(r.value.dtype), self.lanes)
+            ty = vector(register_type(r.value.dtype), self.lanes)
             accs += reduction.identity(self.f, r.kind, ty, r.value.dtype) * unroll
         outer = phase.loops if column else phase.loops[:-1]
         accs = self._loops(phase, outer, row, accs, unroll, bounds)
@@ -277,7 +285,7 @@ class NestEmitter(ExpressionEmitter):
     ) -> list[V]:
         f, lane, w = self.f, phase.loops[-1], self.lanes
         if bounds is not None:
-            return self._bounded_loop(phase, row, bounds)
+            return self._bounded_loop(phase, row, bounds, lane.extent % w == 0)
         block = w * unroll
         full = lane.extent // block * block
 
@@ -295,24 +303,22 @@ class NestEmitter(ExpressionEmitter):
             accs = self._step(phase, Scope(w, lane, f.i64(start), mask, row), accs, u, unroll)
         return accs
 
-    def _bounded_loop(self, phase: Phase, row: Scope, bounds: tuple[V, V]) -> list[V]:
-        """The lane loop of one chunk of a nest without reductions."""
+    def _bounded_loop(
+        self, phase: Phase, row: Scope, bounds: tuple[V, V], whole: bool
+    ) -> list[V]:
+        """The lane loop of one chunk of a nest without reductions: vectors, and what is left under
+        a mask, unless they are known to be `whole`."""
         f, lane, w = self.f, phase.loops[-1], self.lanes
         lo, hi = bounds
 
-        def body(base: V, _: list[V]) -> list[V]:
-            return self._step(phase, Scope(w, lane, base, None, row), [], 0, 1)
+        def step(base: V, mask: V | None) -> None:
+            self._step(phase, Scope(w, lane, base, mask, row), [], 0, 1)
 
-        if lane.extent % w == 0:
-            return f.loop(lo, hi, w, [], body)
+        if whole:
+            return f.loop(lo, hi, w, [], lambda base, _: step(base, None))
         full = f.sub(hi, f.binary("urem", f.sub(hi, lo), f.i64(w)))
-        f.loop(lo, full, w, [], body)
-
-        def tail() -> None:
-            mask = f.tail_mask(f.sub(hi, full), w)
-            self._step(phase, Scope(w, lane, full, mask, row), [], 0, 1)
-
-        f.when(f.cmp("slt", full, hi), tail)
+        f.loop(lo, full, w, [], lambda base, _: step(base, None))
+        f.when(f.cmp("slt", full, hi), lambda: step(full, f.tail_mask(f.sub(hi, full), w)))
         return []
 
     def _step(
@@ -409,8 +415,7 @@ class NestEmitter(ExpressionEmitter):
         if offset.coefficient(scope.lane) == 1:
             p = f.gep(pointer, self._index(offset, scope), memory)
             if s.adds:
-                old = f.load(raw.ty, p) if scope.mask is None \
-                    else f.masked_load(raw.ty, p, scope.mask, f.zero(raw.ty))
+                old = f.masked_load(raw.ty, p, scope.mask)
                 (raw,) = reduction.combine(f, "sum", dtype, [old], [raw])
             if scope.mask is None:
                 self._store_vector(s, raw, p, scope)

@@ -16,8 +16,9 @@ is never in memory. Where results replace operands each element is read before i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
@@ -29,7 +30,9 @@ from ....loops.nest import walk
 from ...llvm.convert import from_memory, memory_type, round_to, to_memory
 from ...llvm.expressions import ExpressionEmitter, Scope
 from ...llvm.text import Function, V, lanes_of, vector
-from ..kernels.blocked.conv import Spot
+from ..kernels.blocked.conv import BlockEpilogue, Spot
+
+H = TypeVar("H")
 
 OPERANDS_AT = 3
 """Where a contraction's kernel has the epilogue's operands among its buffers, and behind them
@@ -112,6 +115,8 @@ class Fused:
 class _OnAccumulator(ExpressionEmitter):
     """Evaluates one expression on accumulators, in a function of a kernel family."""
 
+    fused: Fused | BlockFused
+
     def __init__(
         self, f: Function, target: Target, acc: V, lanes: int, mask: V | None
     ) -> None:
@@ -124,11 +129,18 @@ class _OnAccumulator(ExpressionEmitter):
         """The value to store, in accumulator type."""
         return self._wide(root, self.scope)
 
-    def element(self, source: Value) -> V:
-        """The contraction's result: the accumulator as its element type has it."""
+    def _load(self, e: Expr, scope: Scope) -> V:
+        """An operand, or the contraction's result: the accumulator as its element type has it."""
+        source, buffer = self.fused.source, e.payload.buffer
+        if buffer is not source:
+            return self._operand(e, self.fused.operands.index(buffer), scope)
         if self.rounded is None:
             self.rounded = round_to(self.f, self.acc, source.dtype)
         return self.rounded
+
+    @abstractmethod
+    def _operand(self, e: Expr, number: int, scope: Scope) -> V:
+        """A load of an operand, by its number."""
 
 
 class _Emitter(_OnAccumulator):
@@ -139,7 +151,8 @@ class _Emitter(_OnAccumulator):
         mask: V | None,
     ) -> None:
         super().__init__(f, target, acc, lanes, mask)
-        self.fused, self.flat, self.axis = fused, flat, axis
+        self.fused: Fused = fused
+        self.flat, self.axis = flat, axis
 
     def store(self, number: int, value: V) -> None:
         """Store one of the results behind the first."""
@@ -149,17 +162,10 @@ class _Emitter(_OnAccumulator):
         at = OPERANDS_AT + len(fused.operands) + number
         base = f.load("ptr", f.gep(f.arg("bufs"), at, "ptr"))
         pointer = f.gep(base, self.flat, memory_type(dtype))
-        if self.mask is None or lanes_of(raw.ty) == 1:
-            f.store(raw, pointer)
-        else:
-            f.masked_store(raw, pointer, self.mask)
+        f.masked_store(raw, pointer, self.mask if lanes_of(raw.ty) > 1 else None)
 
-    def _load(self, e: Expr, scope: Scope) -> V:
-        access = e.payload
-        if access.buffer is self.fused.source:
-            return self.element(self.fused.source)
-        f, memory = self.f, memory_type(e.dtype)
-        number = self.fused.operands.index(access.buffer)
+    def _operand(self, e: Expr, number: int, scope: Scope) -> V:
+        f, access, memory = self.f, e.payload, memory_type(e.dtype)
         base = f.load("ptr", f.gep(f.arg("bufs"), OPERANDS_AT + number, "ptr"))
         kind = self.fused.kinds[id(e)]
         if kind == "scalar":
@@ -173,10 +179,8 @@ class _Emitter(_OnAccumulator):
         wide = kind == "same" or (kind == "axis" and self.fused.lanes_along_axis)
         if not wide or scope.lanes == 1:
             return from_memory(f, f.load(memory, pointer), e.dtype)
-        ty = vector(memory, scope.lanes)
-        if self.mask is None:
-            return from_memory(f, f.load(ty, pointer), e.dtype)
-        return from_memory(f, f.masked_load(ty, pointer, self.mask, f.zero(ty)), e.dtype)
+        raw = f.masked_load(vector(memory, scope.lanes), pointer, self.mask)
+        return from_memory(f, raw, e.dtype)
 
 
 def classify(
@@ -195,7 +199,26 @@ def classify(
     """
     flat = ravel(full, source.shape)
     along = next((v for v in variables(full[axis]) if full[axis] == Index.of(v)), None)
-    kinds: dict[int, str] = {}
+
+    def address(offset: Index) -> str | None:
+        return _kind(offset, flat, along, lanes_along_axis)
+
+    found = _reads(roots, source, address, lambda offset: address(offset) == "same")
+    if found is None:
+        return None
+    kinds, operands = found
+    return Fused(roots, source, operands, kinds, along, lanes_along_axis, replaces)
+
+
+def _reads(
+    roots: tuple[Expr, ...], source: Value, address: Callable[[Index], H | None],
+    own: Callable[[Index], bool],
+) -> tuple[dict[int, H], tuple[Value, ...]] | None:
+    """How each load (by identity) but those of `source` is addressed, and the values loaded.
+
+    None where something is read in another way, or the source not at its `own` element.
+    """
+    kinds: dict[int, H] = {}
     operands: dict[Any, None] = {}
     for e in walk(roots):
         if e.op == "index":
@@ -204,16 +227,16 @@ def classify(
             continue
         if e.args or e.payload.part is not None:
             return None
-        kind = _kind(e.payload.offset, flat, along, lanes_along_axis)
         if e.payload.buffer is source:
-            if kind != "same":
+            if not own(e.payload.offset):
                 return None
             continue
+        kind = address(e.payload.offset)
         if kind is None:
             return None
         kinds[id(e)] = kind
         operands.setdefault(e.payload.buffer)
-    return Fused(roots, source, tuple(operands), kinds, along, lanes_along_axis, replaces)
+    return kinds, tuple(operands)
 
 
 def _kind(offset: Index, flat: Index, along: Var | None, lanes_along_axis: bool) -> str | None:
@@ -275,16 +298,16 @@ class BlockFused:
         """Whether it stores the result as it is."""
         return self.root.op == "load" and self.root.payload.buffer is self.source
 
-    def emit(
-        self, f: Function, target: Target, acc: V, spot: Spot, at: tuple[int, int, int],
-        first: int = OPERANDS_AT,
-    ) -> V:
-        """Apply to the accumulator at (block, row, column within the tile).
+    def emitter(self, target: Target, first: int = OPERANDS_AT) -> BlockEpilogue:
+        """What applies it to the accumulator at (block, row, column within the tile).
 
         Args:
             first: where the kernel has the operands among its buffers.
         """
-        return _BlockEmitter(f, target, self, acc, spot, at, first).result(self.root)
+        def emit(f: Function, acc: V, spot: Spot, at: tuple[int, int, int]) -> V:
+            return _BlockEmitter(f, target, self, acc, spot, at, first).result(self.root)
+
+        return emit
 
 
 class _BlockEmitter(_OnAccumulator):
@@ -295,14 +318,11 @@ class _BlockEmitter(_OnAccumulator):
         at: tuple[int, int, int], first: int,
     ) -> None:
         super().__init__(f, target, acc, fused.source.shape[-1], None)
-        self.fused, self.spot, self.at, self.first = fused, spot, at, first
+        self.fused: BlockFused = fused
+        self.spot, self.at, self.first = spot, at, first
 
-    def _load(self, e: Expr, scope: Scope) -> V:
-        access = e.payload
-        if access.buffer is self.fused.source:
-            return self.element(self.fused.source)
+    def _operand(self, e: Expr, number: int, scope: Scope) -> V:
         f, memory = self.f, memory_type(e.dtype)
-        number = self.fused.operands.index(access.buffer)
         key = ("operand", number)
         base = self.spot.memo.get(key)
         if base is None:
@@ -324,27 +344,13 @@ def classify_blocked(
         full: the canonical index of the result.
     """
     axes = [next(iter(variables(i)), None) for i in full]
-    loads: dict[int, Where] = {}
-    operands: dict[Any, None] = {}
     own = ravel(full, source.shape)
-    for e in walk([root]):
-        if e.op == "index":
-            return None
-        if e.op != "load":
-            continue
-        if e.args or e.payload.part is not None:
-            return None
-        offset: Index = e.payload.offset
-        if e.payload.buffer is source:
-            if offset != own:
-                return None
-            continue
-        where = _where(offset, axes)
-        if where is None:
-            return None
-        loads[id(e)] = where
-        operands.setdefault(e.payload.buffer)
-    return BlockFused(root, source, tuple(operands), loads, border)
+    found = _reads((root,), source, lambda offset: _where(offset, axes),
+                   lambda offset: offset == own)
+    if found is None:
+        return None
+    loads, operands = found
+    return BlockFused(root, source, operands, loads, border)
 
 
 def _where(offset: Index, axes: list[Var | None]) -> Where | None:

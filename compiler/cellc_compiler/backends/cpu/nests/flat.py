@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from cellc_runtime.target import Target
 
 from ....loops.expr import Expr
-from ....loops.index import Index, Var
+from ....loops.index import Index
 from ....loops.nest import Nest, walk
 from ....lower.kernel import Kernel
 from ....lower.machine import Flat
@@ -96,22 +96,5 @@ class FlatEmitter(NestEmitter):
         (phase,) = self.nest.phases
         row = Scope(1, None, None, None)
         self._hoist(phase, row)
-        self._open_loop(phase.loops[0], row, lo, hi)
+        self._bounded_loop(phase, row, (lo, hi), whole=False)
         return entry
-
-    def _open_loop(self, lane: Var, row: Scope, lo: V, hi: V) -> None:
-        """Whole vectors, then what is left under a mask."""
-        f, w = self.f, self.lanes
-        (phase,) = self.nest.phases
-        full = f.sub(hi, f.binary("urem", f.sub(hi, lo), f.i64(w)))
-
-        def body(base: V, _: list[V]) -> list[V]:
-            return self._step(phase, Scope(w, lane, base, None, row), [], 0, 1)
-
-        f.loop(lo, full, w, [], body)
-
-        def tail() -> None:
-            mask = f.tail_mask(f.sub(hi, full), w)
-            self._step(phase, Scope(w, lane, full, mask, row), [], 0, 1)
-
-        f.when(f.cmp("slt", full, hi), tail)

@@ -9,7 +9,7 @@ lanes. Values are moved and never changed, so the bits are those of the plain ne
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import Any
 
 from cellc_runtime.records import dataclass
@@ -23,7 +23,7 @@ from ....lower.kernel import Kernel
 from ...llvm import scalar
 from ...llvm.convert import memory_type
 from ...llvm.expressions import Scope
-from ...llvm.text import Function, V, element, lanes_of, module, sizeof, vector
+from ...llvm.text import V, module, sizeof, transpose, vector
 from .emitter import NestEmitter, emit_nest
 
 TILES = 4
@@ -78,6 +78,7 @@ class TileEmitter(NestEmitter):
         self.lane = self.phase.loops[0]
         self.others = [v for v in nest.rows if v != transposition.along]
         self.side = TILES * self.lanes
+        self.halves = [self.lanes >> k for k in range(1, self.lanes.bit_length())]
 
     def kernel(self) -> Kernel:
         """One task is a block of tiles."""
@@ -134,8 +135,8 @@ class TileEmitter(NestEmitter):
         f, w = self.f, self.lanes
         for e, tile in zip(self.transposition.loads, self.tiles, strict=True):
             memory = memory_type(e.dtype)
-            transposed = transpose_square(f, self._rows(e, memory, t, at, left, wide))
-            for j, v in enumerate(transposed):
+            rows = self._rows(e, memory, t, at, left, wide)
+            for j, v in enumerate(transpose(f, rows, self.halves)):
                 f.store(v, f.gep(tile, j * w, memory), w * sizeof(memory))
         count = f.i64(w) if left is None else f.intrinsic("smin", "i64", left, f.i64(w))
         mask = None if wide is None else f.tail_mask(wide, w)
@@ -169,25 +170,8 @@ class TileEmitter(NestEmitter):
                 continue
             there = f.cmp("sgt", wide, f.i64(i))
             mask = f.tail_mask(f.select(there, left, f.i64(0)), w)
-            out.append(f.masked_load(ty, p, mask, f.zero(ty)))
+            out.append(f.masked_load(ty, p, mask))
         return out
-
-
-def transpose_square(f: Function, rows: Sequence[V]) -> list[V]:
-    """The columns of a square of vectors: lane j of row i becomes lane i of row j."""
-    rows = list(rows)
-    n = len(rows)
-    assert n == lanes_of(rows[0].ty) and element(rows[0].ty)
-    step = n // 2
-    while step:
-        low = [p if not p & step else n + p - step for p in range(n)]
-        high = [p + step if not p & step else n + p for p in range(n)]
-        for i in range(n):
-            if not i & step:
-                a, b = rows[i], rows[i + step]
-                rows[i], rows[i + step] = f.shuffle(a, b, low), f.shuffle(a, b, high)
-        step //= 2
-    return rows
 
 
 def emit(

@@ -127,11 +127,6 @@ class AttentionFinder:
                     return self._fused(scores, softmax, mix, weights, stored)
         return None
 
-    def _root(self, value: Value) -> Value:
-        while value in self.schedule.alias:
-            value = self.schedule.alias[value]
-        return value
-
     def _is_product(self, node: Node | None) -> bool:
         return (node is not None and node.op == "matmul" and node not in self.busy
                 and node in self.home and node.result.dtype.is_float
@@ -141,7 +136,7 @@ class AttentionFinder:
         """Products whose left operand is `weights`, possibly reshaped."""
         return [n for v in self._same_memory(weights) for n in self.users.get(v, ())
                 if self._is_product(n) and n.operands[0] is v
-                and self._root(n.operands[1]) is not weights]
+                and self.schedule.root(n.operands[1]) is not weights]
 
     def _same_memory(self, value: Value) -> list[Value]:
         """The value and what shares its buffer."""
@@ -173,7 +168,7 @@ class AttentionFinder:
         sources: dict[Value, None] = {}
         stack = [v for n in softmax.nodes for v in n.operands]
         while stack:
-            v = self._root(stack.pop())
+            v = self.schedule.root(stack.pop())
             if v in self.schedule.inline and v.node is not None:
                 stack.extend(v.node.operands)
             else:

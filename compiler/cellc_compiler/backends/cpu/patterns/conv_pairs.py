@@ -27,23 +27,12 @@ from ..rules.blocked import problem
 from .epilogues import Attached, readers_of, signature
 
 if TYPE_CHECKING:
-    from ...llvm.text import Function, V
-    from ..kernels.blocked import (
-        conv as conv_block,
-    )
-    from ..kernels.blocked import (
-        pack as conv_block_pack,
-    )
-    from ..kernels.blocked import (
-        pair as conv_block_pair,
-    )
-    from ..kernels.blocked import (
-        tile as conv_block_tile,
-    )
+    from ..kernels.blocked import conv, pack
+    from ..kernels.blocked import pair as pairs
+    from ..kernels.blocked.tile import BlockConv
 else:  # loads where a network has blocked convolutions
-    conv_block, conv_block_pack, conv_block_pair = (
-        lazy_module(f"cellc_compiler.backends.cpu.kernels.blocked.{name}")
-        for name in ("conv", "pack", "pair"))
+    conv, pack, pairs = (lazy_module(f"cellc_compiler.backends.cpu.kernels.blocked.{name}")
+                         for name in ("conv", "pack", "pair"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +62,7 @@ class Stage:
         return self.fused.operands if self.fused is not None else ()
 
     @property
-    def problem(self) -> conv_block_tile.BlockConv:
+    def problem(self) -> BlockConv:
         """The kernel family's description."""
         border = self.fused.border if self.fused is not None else (0, 0, 0, 0)
         return problem(self.node, border)
@@ -202,9 +191,9 @@ def _plan(
         return known
     plan = None
     p, q = first.problem, second.problem
-    if conv_block_pair.fits(p, q):
-        pair = conv_block_pair.choose_pair(p, q, target)
-        if conv_block_pair.pays(pair, target):
+    if pairs.fits(p, q):
+        pair = pairs.choose_pair(p, q, target)
+        if pairs.pays(pair, target):
             plan = _kernels(pair, first, second, target)
     if a is not None and b is not None:
         plans[key] = plan
@@ -212,32 +201,21 @@ def _plan(
 
 
 def _kernels(
-    pair: conv_block_pair.Pair, first: Stage, second: Stage, target: Target
+    pair: pairs.Pair, first: Stage, second: Stage, target: Target
 ) -> KernelPlan:
     """Packing of both weights, and the kernel."""
     at = OPERANDS_AT + 1
-    epilogues = (_emitter(first, target, at), _emitter(second, target, at + len(first.operands)))
+    epilogues = (first.fused.emitter(target, at) if first.fused else None,
+                 second.fused.emitter(target, at + len(first.operands)) if second.fused else None)
     extra = [*first.operands, *second.operands]
-    kernel = conv_block_pair.pair_kernel(pair, target, epilogues, len(extra))
+    kernel = pairs.pair_kernel(pair, target, epilogues, len(extra))
     steps, scratch, packing = [], {}, {}
     for i, (p, tile, stage) in enumerate(((pair.first, pair.tile, first),
                                           (pair.second, pair.row, second)), 1):
         role, given = packed(f"w{i}"), stage.node.operands[1].dtype
-        pack = conv_block_pack.pack_kernel(p, tile.ov, given, target)
-        steps.append(Step(pack, (operand(i), role)))
-        scratch[role] = conv_block.packed_bytes(p)
-        packing.update(conv_block.packing(p, tile.ov, given, role))
+        steps.append(Step(pack.pack_kernel(p, tile.ov, given, target), (operand(i), role)))
+        scratch[role] = conv.packed_bytes(p)
+        packing.update(conv.packing(p, tile.ov, given, role))
     roles = (operand(0), packed("w1"), packed("w2"), result(0))
     steps.append(Step(kernel, (*roles, *map(epilogue_operand, range(len(extra))))))
     return KernelPlan(tuple(steps), scratch, packing)
-
-
-def _emitter(stage: Stage, target: Target, first: int) -> conv_block.BlockEpilogue | None:
-    fused = stage.fused
-    if fused is None:
-        return None
-
-    def emit(f: Function, acc: V, spot: conv_block.Spot, at: tuple[int, int, int]) -> V:
-        return fused.emit(f, target, acc, spot, at, first)
-
-    return emit

@@ -18,10 +18,10 @@ from ....ir.graph import Graph, Node, Value
 from ....ir.op import lookup
 from ....ir.types import prod
 from ....loops.build import Domain, Incompatible, NestBuilder
-from ....loops.expr import Access, Expr
+from ....loops.expr import Expr
 from ....loops.index import Index, ravel, unravel
 from ....loops.nest import Nest, Phase, Store, walk
-from ....lower.graph_block import GraphBlock, plan_key
+from ....lower.graph_block import GraphBlock, plan_key, resolve
 from ....lower.machine import Pattern
 from ....lower.nest_cache import cluster_key
 from ....lower.plan import epilogue_operand, operand, result
@@ -130,7 +130,8 @@ def find_epilogues(graph: Graph, schedule: Schedule) -> dict[int, Attached]:
     users = graph.users()
     for cluster in schedule.clusters:
         node = cluster.nodes[0]
-        if cluster.domain is not None or not _takes(node) or node.result in results:
+        takes = node.op in _AXES or node.op in _BLOCKED
+        if cluster.domain is not None or not takes or node.result in results:
             continue
         readers = readers_of(users, schedule, home, node.result)
         if len(readers) != 1 or None in readers:
@@ -144,10 +145,6 @@ def find_epilogues(graph: Graph, schedule: Schedule) -> dict[int, Attached]:
         if attached is not None and reader.number not in found:
             found[reader.number] = attached
     return found
-
-
-def _takes(node: Node) -> bool:
-    return node.op in _AXES or node.op in _BLOCKED
 
 
 def readers_of(
@@ -186,7 +183,7 @@ def _attach(
     )
     if not usable:
         return None
-    key, values = cluster_key(reader, schedule, set(stored), lambda v: root_of(v, schedule))
+    key, values = cluster_key(reader, schedule, set(stored))
     key = node.op, key, values.index(source), replaces
     if key not in made:
         made[key] = _fused(node, reader, stored, schedule, replaces), values
@@ -256,7 +253,7 @@ def _roots(
             roots.append(root)
     except Incompatible:
         return None
-    _resolve(roots, schedule)
+    resolve(roots, schedule)
     return tuple(roots)
 
 
@@ -283,7 +280,7 @@ def _attach_blocked(node: Node, reader: Cluster, schedule: Schedule) -> Attached
         return None
     if not isinstance(root, Expr):
         return None
-    _resolve([root], schedule)
+    resolve([root], schedule)
     fused = classify_blocked(root, source, builder.full, border)
     if fused is None or (node.op != "conv2d_blocked" and not fused.bare):
         return None  # a pool writes a border, and computes nothing more
@@ -298,22 +295,6 @@ def _border(node: Node) -> tuple[int, int, int, int] | None:
     if len(low) != 5 or min(*low, *high) < 0 or any(low[i] or high[i] for i in (0, 1, 4)):
         return None
     return low[2], high[2], low[3], high[3]
-
-
-def root_of(value: Value, schedule: Schedule) -> Value:
-    """The value whose buffer this one shares."""
-    while value in schedule.alias:
-        value = schedule.alias[value]
-    return value
-
-
-def _resolve(roots: list[Expr], schedule: Schedule) -> None:
-    for e in walk(roots):
-        if e.op == "load":
-            access: Access = e.payload
-            value = root_of(access.buffer, schedule)
-            if value is not access.buffer:
-                object.__setattr__(e, "payload", Access(value, access.offset, access.part))
 
 
 def signature(fused: Fused | BlockFused) -> tuple[Any, ...] | None:

@@ -20,49 +20,23 @@ else:  # kernel families load when one is generated
         for name in ("cumulative", "concat", "scatter", "sort"))
 
 
-def _running(kind: str, node: Node, target: Target) -> KernelPlan:
+_RUNNING = {"cumsum": "sum", "cumprod": "prod", "cummax": "max", "cummin": "min",
+            "logcumsumexp": "logsumexp", "linear_recurrence": "linear"}
+
+
+def running(node: Node, target: Target) -> KernelPlan:
+    """Running sums, products, extremes and their places, logarithms of sums of exponentials, and
+    y[i] = factor[i] * y[i-1] + input[i]."""
     dims, attrs = node.operands[0].shape, node.attrs
     k = normalize_axis(attrs["axis"], len(dims))
     return cumulative.cumulative_kernels(cumulative.CumulativeSpec(
-        kind, prod(dims[:k]), dims[k], prod(dims[k + 1:]),
+        _RUNNING[node.op], prod(dims[:k]), dims[k], prod(dims[k + 1:]),
         attrs.get("exclusive", False), attrs.get("reverse", False),
         node.operands[0].dtype), target)
 
 
-@lowers("cumsum")
-def cumsum(node: Node, target: Target) -> KernelPlan:
-    """Running sums."""
-    return _running("sum", node, target)
-
-
-@lowers("cumprod")
-def cumprod(node: Node, target: Target) -> KernelPlan:
-    """Running products."""
-    return _running("prod", node, target)
-
-
-@lowers("cummax")
-def cummax(node: Node, target: Target) -> KernelPlan:
-    """Running maxima and their places."""
-    return _running("max", node, target)
-
-
-@lowers("cummin")
-def cummin(node: Node, target: Target) -> KernelPlan:
-    """Running minima and their places."""
-    return _running("min", node, target)
-
-
-@lowers("logcumsumexp")
-def logcumsumexp(node: Node, target: Target) -> KernelPlan:
-    """Logarithms of running sums of exponentials."""
-    return _running("logsumexp", node, target)
-
-
-@lowers("linear_recurrence")
-def linear_recurrence(node: Node, target: Target) -> KernelPlan:
-    """y[i] = factor[i] * y[i-1] + input[i]."""
-    return _running("linear", node, target)
+for _op in _RUNNING:
+    lowers(_op)(running)
 
 
 @lowers("sort_lines")

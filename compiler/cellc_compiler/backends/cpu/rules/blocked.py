@@ -10,11 +10,9 @@ from cellc_runtime.target import Target
 from ....ir.graph import Node
 from ....lower.plan import KernelPlan, Step, epilogue_operand, operand, packed, result
 from ....ops.pool import MaxPool2d
-from .plans import EMPTY
 from .table import lowers, with_epilogue
 
 if TYPE_CHECKING:
-    from ...llvm.text import Function, V
     from ..kernels.blocked import conv, pack, pool, reorder, tile
     from ..nests.epilogue import BlockFused
 else:  # kernel families load when one is generated
@@ -29,8 +27,6 @@ NONE: Border = (0, 0, 0, 0)
 @lowers("to_blocked")
 def to_blocked(node: Node, target: Target) -> KernelPlan:
     """NCHW to blocks."""
-    if node.result.type.size == 0:
-        return EMPTY
     x = node.operands[0].type
     kernel = reorder.to_blocked_kernel(x.dims, node.attrs["block"], x.dtype, target)
     return KernelPlan((Step(kernel, (operand(0), result(0))),))
@@ -40,8 +36,6 @@ def to_blocked(node: Node, target: Target) -> KernelPlan:
 def from_blocked(node: Node, target: Target) -> KernelPlan:
     """Blocks to NCHW."""
     out = node.result.type
-    if out.size == 0:
-        return EMPTY
     kernel = reorder.from_blocked_kernel(
         node.operands[0].type.dims, out.dims, node.attrs["origin"], out.dtype, target)
     return KernelPlan((Step(kernel, (operand(0), result(0))),))
@@ -65,18 +59,10 @@ def conv2d_blocked(
     node: Node, target: Target, epilogue: BlockFused | None = None
 ) -> KernelPlan:
     """Packing of the weights and the convolution; `epilogue` is applied to accumulators."""
-    if node.result.type.size == 0:
-        return EMPTY
     p = problem(node, epilogue.border if epilogue else NONE)
     chosen = tile.choose_tile(p, target)
     operands = epilogue.operands if epilogue else ()
-    emit = None
-    if epilogue is not None:
-        fused = epilogue
-
-        def emit(f: Function, acc: V, spot: conv.Spot, at: tuple[int, int, int]) -> V:
-            return fused.emit(f, target, acc, spot, at)
-
+    emit = epilogue.emitter(target) if epilogue else None
     kernel = conv.block_kernel(p, chosen, target, emit, len(operands))
     extra = tuple(map(epilogue_operand, range(len(operands))))
     given = node.operands[1].dtype
@@ -92,9 +78,7 @@ def max_pool2d_blocked(
     node: Node, target: Target, epilogue: BlockFused | None = None
 ) -> KernelPlan:
     """One kernel; of an `epilogue` it takes the border."""
-    x, out, a = node.operands[0].type, node.result.type, node.attrs
-    if out.size == 0:
-        return EMPTY
+    x, a = node.operands[0].type, node.attrs
     windows = MaxPool2d().windows((a["inner"][2], a["inner"][3]), a)
     border = epilogue.border if epilogue else NONE
     kernel = pool.max_kernel(x.dims, windows, a["inner"][:2], border, x.dtype, target)

@@ -12,7 +12,7 @@ from ....ir.graph import Node
 from ....ir.types import prod
 from ....lower import precompute
 from ....lower.plan import KernelPlan, operand, result
-from .plans import of_product
+from .plans import adopt
 from .table import lowers, with_epilogue
 
 if TYPE_CHECKING:
@@ -70,5 +70,5 @@ def matmul(node: Node, target: Target, epilogue: Fused | None = None) -> KernelP
     spec = matmul_spec(node)
     if epilogue is not None:
         spec = matmul_spec(node, _tile_epilogue(epilogue, n, target), epilogue.roots[0].dtype)
-    return of_product(gemm.matmul_kernels(spec, target),
-                      {"a": operand(0), "b": operand(1), "out": result(0)})
+    return adopt(gemm.matmul_kernels(spec, target),
+                 {"a": operand(0), "b": operand(1), "out": result(0)})

@@ -9,12 +9,13 @@ from cellc_runtime.target import Target
 
 from ....ir.graph import Node
 from ....ir.types import TensorType
-from ....lower.plan import KernelPlan, operand, result
-from .plans import EMPTY, adopt, of_product, zeros_plan
+from ....lower.plan import KernelPlan, Step, operand, result
+from .plans import adopt
 from .table import lowers, with_epilogue
 
 if TYPE_CHECKING:
     from ...llvm.text import Function, V
+    from ..kernels import scatter
     from ..kernels.conv import plans as families
     from ..kernels.conv import taps
     from ..kernels.gemm import product as gemm
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 else:  # kernel families load when one is generated
     families = lazy_module("cellc_compiler.backends.cpu.kernels.conv.plans")
     gemm = lazy_module("cellc_compiler.backends.cpu.kernels.gemm.product")
+    scatter = lazy_module("cellc_compiler.backends.cpu.kernels.scatter")
 
 
 def conv_spec(x: TensorType, w: TensorType, attrs: dict[str, Any]) -> families.ConvSpec:
@@ -65,35 +67,23 @@ def _pointwise_plan(
         return fused.emit(f, target, acc, flat, channel, lanes, mask)
 
     epilogue = None if fused is None else gemm.Epilogue(fused.key, emit, fused.buffers)
-    plan = gemm.matmul_kernels(
-        gemm.MatmulSpec(
-            m=spec.oc, n=pixels, k=spec.c, dtype=spec.dtype, batch=(spec.n,),
-            a_batch_strides=(0,), b_batch_strides=(1,), epilogue=epilogue,
-        ),
-        target,
-    )
-    return of_product(plan, {"a": operand(1), "b": operand(0), "out": result(0)})
+    return _product(spec, target, spec.oc, spec.c, epilogue=epilogue)
 
 
-def _pointwise_backward_plan(spec: families.ConvSpec, target: Target) -> KernelPlan:
-    """dx[image] = w.T @ dy[image], over [c, oc] and [oc, pixels]: the chain over output channels
-    that the convolution kernels have."""
-    plan = gemm.matmul_kernels(
-        gemm.MatmulSpec(
-            m=spec.c, n=spec.h * spec.w, k=spec.oc, dtype=spec.dtype, batch=(spec.n,),
-            a_batch_strides=(0,), b_batch_strides=(1,), trans_a=True,
-        ),
-        target,
-    )
-    return of_product(plan, {"a": operand(1), "b": operand(0), "out": result(0)})
+def _product(
+    spec: families.ConvSpec, target: Target, m: int, k: int, **given: Any
+) -> KernelPlan:
+    """The product of the weights, the same for all, and [k, pixels] of each image."""
+    product = gemm.MatmulSpec(m=m, n=spec.h * spec.w, k=k, dtype=spec.dtype, batch=(spec.n,),
+                              a_batch_strides=(0,), b_batch_strides=(1,), **given)
+    return adopt(gemm.matmul_kernels(product, target),
+                 {"a": operand(1), "b": operand(0), "out": result(0)})
 
 
 @lowers("conv2d")
 @with_epilogue("conv2d")
 def conv2d(node: Node, target: Target, epilogue: Fused | None = None) -> KernelPlan:
     """Convolution kernels; `epilogue` is applied to accumulators before the store."""
-    if node.result.type.size == 0:
-        return EMPTY
     spec = conv_spec(node.operands[0].type, node.operands[1].type, node.attrs)
     if is_pointwise(spec):
         return _pointwise_plan(spec, target, epilogue)
@@ -108,11 +98,11 @@ def conv2d(node: Node, target: Target, epilogue: Fused | None = None) -> KernelP
 @lowers("conv2d_backward_data")
 def conv2d_backward_data(node: Node, target: Target) -> KernelPlan:
     """The adjoint in the image."""
-    if node.result.type.size == 0:
-        return EMPTY
     spec = conv_spec(node.result.type, node.operands[1].type, node.attrs)
     if is_pointwise(spec):
-        return _pointwise_backward_plan(spec, target)
+        # dx[image] = w.T @ dy[image], over [c, oc] and [oc, pixels]: the chain over output channels
+        # that the convolution kernels have.
+        return _product(spec, target, spec.c, spec.oc, trans_a=True)
     names = {"dy": operand(0), "w": operand(1), "out": result(0)}
     return adopt(families.conv_backward_data(spec, target), names)
 
@@ -122,7 +112,8 @@ def conv2d_backward_weight(node: Node, target: Target) -> KernelPlan:
     """The adjoint in the weights."""
     x = node.operands[0]
     if x.shape[0] == 0:
-        return zeros_plan(node.result.type, target)
+        zeros = scatter.fill_kernel(node.result.type.nbytes, target)
+        return KernelPlan((Step(zeros, (result(0),)),))
     spec = conv_spec(x.type, node.result.type, node.attrs)
     return adopt(families.conv_backward_weight(spec, target),
                  {"x": operand(0), "dy": operand(1), "out": result(0)})

@@ -11,7 +11,6 @@ from ....ir.graph import Node
 from ....lower.plan import KernelPlan, Step, epilogue_operand, operand, result
 from ....ops.winograd import Tiles, tiles_of
 from .conv import tile_epilogue
-from .plans import EMPTY
 from .table import lowers, with_epilogue
 
 if TYPE_CHECKING:
@@ -25,8 +24,6 @@ else:  # kernel families load when one is generated
 def winograd_input(node: Node, target: Target) -> KernelPlan:
     """Patches of the image."""
     (x,), pads = node.operands, node.attrs["pads"]
-    if node.result.type.size == 0:
-        return EMPTY
     _, channels, h, w = x.shape
     kernel = kernels.input_kernel(
         tiles_of(x.type, pads), channels, (h, w), (pads[0], pads[2]), target)
@@ -38,8 +35,6 @@ def winograd_input(node: Node, target: Target) -> KernelPlan:
 def winograd_output(node: Node, target: Target, epilogue: Fused | None = None) -> KernelPlan:
     """The kernel; `epilogue` is applied to outputs before the store."""
     n, channels, h, w = node.result.shape
-    if node.result.type.size == 0:
-        return EMPTY
     tiles = Tiles(n, h, w)
     if epilogue is None:
         kernel = kernels.output_kernel(tiles, channels, target)

@@ -75,14 +75,6 @@ def _div(x: X, y: X, signed: bool) -> X:
     return x / y if is_float(x.v.ty) else basic.trunc_div(x, y, signed)
 
 
-def _rsqrt(x: X) -> X:
-    return 1.0 / x.sqrt()
-
-
-def _reciprocal(x: X) -> X:
-    return 1.0 / x
-
-
 FLOAT: dict[str, Rule] = {
     "exp": e.exp,
     "expm1": e.expm1,
@@ -112,8 +104,8 @@ FLOAT: dict[str, Rule] = {
     "digamma": _via_double(special.digamma),
     "cbrt": _via_double(special.cbrt),
     "sqrt": lambda x: x.sqrt(),
-    "rsqrt": _rsqrt,
-    "reciprocal": _reciprocal,
+    "rsqrt": lambda x: 1.0 / x.sqrt(),
+    "reciprocal": lambda x: 1.0 / x,
 }
 """Functions of floats alone."""
 

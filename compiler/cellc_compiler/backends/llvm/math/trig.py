@@ -85,10 +85,7 @@ def _gather(f: Function, table: V, index: X, part: int) -> X:
         return X(f, f.load("double", f.gep(base, index.v, "double")))
     ptrs = f.emit(f"<{n} x ptr>", f"getelementptr double, {base}, {index.v}")
     mask = V(f"<{n} x i1>", "splat (i1 true)")
-    ty = f"<{n} x double>"
-    name = f"llvm.masked.gather.v{n}f64.v{n}p0"
-    f.declares.add(f"declare {ty} @{name}(<{n} x ptr>, i32 immarg, {mask.ty}, {ty})")
-    return X(f, f.emit(ty, f"call {ty} @{name}({ptrs}, i32 8, {mask}, {ty} zeroinitializer)"))
+    return X(f, f.gather(f"<{n} x double>", ptrs, mask))
 
 
 def _mod4(x: X) -> X:

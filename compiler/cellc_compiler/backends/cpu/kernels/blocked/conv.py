@@ -471,19 +471,22 @@ class Writer:
         value = f.load(self.vec, ptr)
         return f.shuffle(value, f.undef(self.vec), lanes) if p.narrow else value
 
+    def zeros(self, line: V, count: int) -> None:
+        """Zeros in so many pixels of a row."""
+        f, step, zero = self.f, self.f.i64(self.p.bo), self.f.zero(self.vec)
+        f.loop(0, count, 1, [], lambda i, _: f.store(
+            zero, f.gep(line, f.mul(i, step), self.ty)))
+
     def write_border(self, n: V, block: V) -> None:
         """Zeros around the output of the tile's blocks."""
         p, f = self.p, self.f
         _, w = p.out_plane
         top, bottom, left, right = p.border
-        zero = f.zero(self.vec)
         sn, sb, sr, _ = self.out_steps
         base = f.gep(self.bufs[2], f.add(f.mul(n, f.i64(sn)), f.mul(block, f.i64(sb))), self.ty)
 
         def run(start: V | int, count: int) -> None:
-            line = f.gep(base, start, self.ty)
-            f.loop(0, count, 1, [], lambda i, _: f.store(
-                zero, f.gep(line, f.mul(i, f.i64(p.bo)), self.ty)))
+            self.zeros(f.gep(base, start, self.ty), count)
 
         def plane(j: V, _: list[V]) -> None:
             first = f.mul(j, f.i64(sb))

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import functools
 
-from cellc_compiler.backends.llvm.text import Function, V, module, vector
-from cellc_compiler.build.abi import PLACEHOLDER
+from cellc_compiler.backends.llvm.text import (
+    Function,
+    V,
+    first_lanes,
+    kernel_function,
+    module,
+    transpose,
+    vector,
+)
 from cellc_compiler.lower.kernel import Kernel
 from cellc_runtime.dtypes import DType
 from cellc_runtime.target import Target
@@ -17,9 +24,7 @@ from ..vectors import (
     elem_ptr,
     load_acc,
     minimum,
-    static_mask,
     task_kernel,
-    transpose,
     units_per_task,
 )
 from .tile import BlockConv
@@ -45,8 +50,7 @@ def _pack_text(dtype: DType, given: DType, b: int, target: Target) -> str:
     Its numbers are the chain, the vectors of a group, the blocks, and how many a task does.
     """
     size = acc_size(dtype)
-    f = Function(PLACEHOLDER, [("ptr", "bufs"), ("i64", "lo"), ("i64", "hi")], target)
-    source, packed = (f.load("ptr", f.gep(f.arg("bufs"), i, "ptr"), align=8) for i in range(2))
+    f, (source, packed) = kernel_function(target, 2)
     k, ov, blocks, per = (f.load("i64", f.gep(f.arg("bufs"), i, "ptr"), align=8)
                           for i in range(2, 6))
     row_bytes = f.mul(k, f.i64(given.itemsize))
@@ -105,8 +109,7 @@ def _pack_ragged(
         def columns(at: V, count: int) -> None:
             lines = []
             for ptr, alive in zip(rows, live, strict=True):
-                mask = None if count == b else static_mask(count, b)
-                line = load_acc(f, elem_ptr(f, ptr, at, given), given, b, mask)
+                line = load_acc(f, elem_ptr(f, ptr, at, given), given, b, first_lanes(count, b))
                 if p.oc % b:
                     line = f.select(alive, line, f.zero(vec))
                 lines.append(line)

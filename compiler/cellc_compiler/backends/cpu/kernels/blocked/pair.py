@@ -221,11 +221,7 @@ class _Task:
 
     def _zeros(self, line: V, start: int, count: int) -> None:
         """Zeros in some pixels of a row."""
-        f, b = self.f, self.pair.second.bo
-        zero = f.zero(self.first.vec)
-        line = f.gep(line, start * b, self.first.ty)
-        f.loop(0, count, 1, [], lambda i, _: f.store(
-            zero, f.gep(line, f.mul(i, f.i64(b)), self.first.ty)))
+        self.first.zeros(self.f.gep(line, start * self.pair.second.bo, self.first.ty), count)
 
     def _sides(self) -> None:
         """The border at both sides of every row of the ring: no row writes there."""

@@ -11,14 +11,9 @@ from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
-from ..vectors import acc_type, lookup, split_index, table, task_kernel
+from ..vectors import acc_type, beats, lookup, split_index, table, task_kernel
 
 Windows = Sequence[Sequence[int]]
-
-
-def better(f: Function, v: V, best: V) -> V:
-    """Whether `v` replaces `best`, as in `pool`: greater, or a NaN where there was none yet."""
-    return f.binary("and", f.cmp("ugt", v, best), f.cmp("ord", best, best))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +96,7 @@ class _Pool:
 
         def one(ptr: V, best: V) -> V:
             v = f.load(vec, ptr)
-            return f.select(better(f, v, best), v, best)
+            return f.select(beats(f, v, best), v, best)
 
         def row(_: V, c: list[V]) -> list[V]:
             best = c[1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cellc_compiler.backends.llvm.text import Function, V, vector
+from cellc_compiler.backends.llvm.text import Function, V, first_lanes, transpose, vector
 from cellc_compiler.lower.kernel import Kernel
 from cellc_runtime.dtypes import DType
 from cellc_runtime.target import Target
@@ -15,10 +15,8 @@ from ..vectors import (
     elem_ptr,
     load_acc,
     split_index,
-    static_mask,
     store_acc,
     task_kernel,
-    transpose,
 )
 
 _CHUNK = 256
@@ -31,19 +29,6 @@ def _pieces(f: Function, count: int, block: int, body: Callable[[V, int], None])
     f.loop(0, full, block, [], lambda i, _: body(i, block))
     if count > full:
         body(f.i64(full), count - full)
-
-
-def _per_channel(f: Function, index: V, blocks: int, channels: int, block: int,
-                 body: Callable[[int], None]) -> None:
-    """`body(channels of this block)`: the last block may have fewer."""
-    rest = channels % block
-    if not rest:
-        body(block)
-    elif blocks == 1:
-        body(rest)
-    else:
-        last = f.cmp("eq", index, f.i64(blocks - 1))
-        f.when(last, lambda: body(rest), lambda: body(block))
 
 
 def to_blocked_kernel(
@@ -65,7 +50,7 @@ def to_blocked_kernel(
         out = f.gep(bufs[1], f.mul(to, f.i64(block)), ty)
 
         def piece(at: V, count: int, channels: int) -> None:
-            mask = None if count == block else static_mask(count, block)
+            mask = first_lanes(count, block)
             rows = []
             for j in range(block):
                 ptr = elem_ptr(f, source, f.add(at, f.i64(j * size)), dtype)
@@ -74,8 +59,8 @@ def to_blocked_kernel(
             for j, row in enumerate(transpose(f, rows)[:count]):
                 f.store(row, f.gep(out, f.mul(f.add(at, f.i64(j)), f.i64(block)), ty))
 
-        _parted(f, part, parts, per, size, lambda count: _per_channel(
-            f, k, blocks, c, block, lambda channels: _pieces(
+        _parted(f, part, parts, per, size, lambda count: _parted(
+            f, k, blocks, block, c, lambda channels: _pieces(
                 f, count, block, lambda at, m: piece(at, m, channels))))
 
     return task_kernel(target, 2, n * blocks * parts, 4.0 * per, body)
@@ -91,7 +76,7 @@ def _parts(size: int, block: int) -> tuple[int, int]:
 
 def _parted(f: Function, part: V, parts: int, per: int, size: int,
             body: Callable[[int], None]) -> None:
-    """`body(pixels of this part)`: the last part may be shorter."""
+    """`body(pixels or channels of this part)`: the last part may be shorter."""
     rest = size - (parts - 1) * per
     if parts == 1 or rest == per:
         body(rest)
@@ -126,12 +111,12 @@ def from_blocked_kernel(
         def piece(at: V, count: int, channels: int) -> None:
             rows = [f.load(vec, f.gep(source, f.mul(f.add(at, f.i64(j)), f.i64(block)), ty))
                     if j < count else f.zero(vec) for j in range(block)]
-            mask = None if count == block else static_mask(count, block)
+            mask = first_lanes(count, block)
             for j, line in enumerate(transpose(f, rows)[:channels]):
                 store_acc(f, line, elem_ptr(f, to, f.add(at, f.i64(j * h * w)), dtype), dtype, mask)
 
-        _parted(f, part, parts, per, w, lambda count: _per_channel(
-            f, k, blocks, c, block, lambda channels: _pieces(
+        _parted(f, part, parts, per, w, lambda count: _parted(
+            f, k, blocks, block, c, lambda channels: _pieces(
                 f, count, block, lambda at, m: piece(at, m, channels))))
 
     return task_kernel(target, 2, n * blocks * h * parts, 4.0 * per, body)

@@ -11,9 +11,8 @@ The chain of an element is that of `conv/taps.py`, so this is a choice of speed 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from cellc_compiler.backends.llvm.text import Function, V, vector
+from cellc_compiler.backends.llvm.convert import from_memory
+from cellc_compiler.backends.llvm.text import Function, V, first_lanes, vector
 from cellc_compiler.lower.kernel import Kernel
 from cellc_runtime.dtypes import DType, float32
 from cellc_runtime.records import dataclass, replace
@@ -25,17 +24,18 @@ from ..vectors import (
     acc_size,
     acc_type,
     elem_ptr,
+    in_vectors,
     is_half,
     lanes,
     load_acc,
+    lookup,
     memory_type,
     minimum,
     split_index,
-    static_mask,
     store_acc,
     table,
+    table32,
     task_kernel,
-    widen,
 )
 from .taps import Epilogue, TapConv, Tiling, choose_tile
 from .unfold import SLACK_BYTES
@@ -139,22 +139,12 @@ def gathers(target: Target, dtype: DType) -> bool:
     return target.vector_bytes == 64 and not is_half(dtype)
 
 
-def table32(name: str, values: Sequence[int]) -> str:
-    """A constant array of i32, as a global definition."""
-    body = ", ".join(f"i32 {v}" for v in values)
-    return f"@{name} = private unnamed_addr constant [{len(values)} x i32] [{body}], align 64\n"
-
-
 def gather(f: Function, ty: str, base: V, index: V, mask: V) -> V:
     """`base[index]` in the lanes of the mask, 0 in the others; `ty` is the element's type."""
     width = index.ty.split(" ")[0][1:]
     vec = vector(ty, int(width))
     pointers = f.emit(f"<{width} x ptr>", f"getelementptr {ty}, {base}, {index}")
-    bits = {"float": "f32", "double": "f64"}[ty]
-    name = f"llvm.masked.gather.v{width}{bits}.v{width}p0"
-    f.declares.add(f"declare {vec} @{name}(<{width} x ptr>, i32 immarg, {mask.ty}, {vec})")
-    align = 4 if ty == "float" else 8
-    return f.emit(vec, f"call {vec} @{name}({pointers}, i32 {align}, {mask}, {f.zero(vec)})")
+    return f.gather(vec, pointers, mask)
 
 
 # --- gathering -------------------------------------------------------------------------------
@@ -171,26 +161,23 @@ def gather_kernel(j: Joint, target: Target) -> Kernel:
         """`step` elements of the plane `tap` from grid point `at` on, of which `live` exist."""
         ty = vector("i32", step)
 
-        def known(name: str) -> V:
-            return f.load(ty, f.gep(V("ptr", f"@{name}"), at, "i32"))
-
         def wide(v: V) -> V:
             return f.splat(f.cast("trunc", v, "i32"), step)
 
         def inside(v: V, size: int) -> V:
             return f.cmp("ult", v, f.splat(V("i32", str(size)), step))
 
-        ok = f.binary("and", inside(f.add(known("JOINT_ROW"), wide(ry)), j.ih),
-                      inside(f.add(known("JOINT_COL"), wide(cx)), j.iw))
-        index = f.add(known("JOINT_BASE"), wide(f.add(f.mul(ry, f.i64(j.iw)), cx)))
+        ok = f.binary("and", inside(f.add(lookup(f, "JOINT_ROW", at, ty), wide(ry)), j.ih),
+                      inside(f.add(lookup(f, "JOINT_COL", at, ty), wide(cx)), j.iw))
+        index = f.add(lookup(f, "JOINT_BASE", at, ty), wide(f.add(f.mul(ry, f.i64(j.iw)), cx)))
         out = acc_ptr(f, dst, f.add(f.mul(tap, f.i64(j.tw)), at), j.dtype)
         if vectors:
             value = gather(f, memory_type(j.dtype), src, index, ok)
-            store_acc(f, value, out, j.dtype, None if live == step else static_mask(live, step))
+            store_acc(f, value, out, j.dtype, first_lanes(live, step))
             return
         safe = f.select(ok, index, V("i32", "0"))
         raw = f.load(memory_type(j.dtype), elem_ptr(f, src, f.cast("sext", safe, "i64"), j.dtype))
-        value = widen(f, raw, j.dtype)
+        value = from_memory(f, raw, j.dtype)
         f.store(f.select(ok, value, f.const(acc_type(j.dtype), 0.0)), out)
 
     def body(f: Function, bufs: list[V], channel: V) -> str:
@@ -198,8 +185,7 @@ def gather_kernel(j: Joint, target: Target) -> Kernel:
         dst = acc_ptr(f, bufs[1], f.mul(channel, f.i64(j.channel_size())), j.dtype)
 
         def tap(t: V, _: list[V]) -> None:
-            ry, cx = (f.load("i64", f.gep(V("ptr", f"@{name}"), t, "i64"))
-                      for name in ("JOINT_RY", "JOINT_CX"))
+            ry, cx = lookup(f, "JOINT_RY", t), lookup(f, "JOINT_CX", t)
             full = j.tw // step * step
             f.loop(0, full, step, [], lambda at, _: element(f, src, dst, at, t, ry, cx, step))
             if j.tw > full:
@@ -224,19 +210,11 @@ def _copy_kernel(j: Joint, target: Target) -> Kernel:
             src = elem_ptr(f, bufs[0], f.mul(plane, f.i64(size)), j.dtype)
             out = acc_ptr(f, dst, f.mul(n, f.i64(size)), j.dtype)
 
-            def part(q: V, live: int) -> None:
-                mask = None if live == width else static_mask(live, width)
+            def part(q: V, mask: V | None) -> None:
                 value = load_acc(f, elem_ptr(f, src, q, j.dtype), j.dtype, width, mask)
-                ptr = acc_ptr(f, out, q, j.dtype)
-                if mask is None:
-                    f.store(value, ptr)
-                else:
-                    f.masked_store(value, ptr, mask)
+                f.masked_store(value, acc_ptr(f, out, q, j.dtype), mask)
 
-            full = size // width * width
-            f.loop(0, full, width, [], lambda q, _: part(q, width))
-            if size > full:
-                part(f.i64(full), size - full)
+            in_vectors(f, size, width, part)
 
         f.loop(0, j.n, 1, [], image)
         if j.tw > j.columns:
@@ -302,12 +280,8 @@ class _SpreadWriter:
             self._vector(source, plane, first, f.i64(0),
                          f.tail_mask(f.mul(some, f.i64(s.size)), width))
             return
-        full = s.size // width * width
-        f.loop(0, full, width, [],
-               lambda q, _: self._vector(source, plane, f.add(first, q), q, None))
-        if s.size > full:
-            mask = static_mask(s.size - full, width)
-            self._vector(source, plane, f.add(first, f.i64(full)), f.i64(full), mask)
+        in_vectors(f, s.size, width, lambda q, mask: self._vector(
+            source, plane, f.add(first, q), q, mask))
 
     def _vector(self, source: V, plane: V, out: V, q: V, mask: V | None) -> None:
         """The pixels from pixel `q` of a plane (of `group` planes)."""
@@ -316,7 +290,7 @@ class _SpreadWriter:
         if s.plain:  # the scratch has slack after its last element
             value = f.load(ty, acc_ptr(f, source, q, s.dtype))
         else:
-            index = f.load(vector("i32", width), f.gep(V("ptr", "@SPREAD"), q, "i32"))
+            index = lookup(f, "SPREAD", q, vector("i32", width))
             there = f.cmp("sge", index, f.zero(index.ty))
             live = there if mask is None else f.binary("and", there, mask)
             value = gather(f, acc_type(s.dtype), source, index, live)
@@ -327,7 +301,7 @@ class _SpreadWriter:
     def pixel(self, n: V, plane: V, q: V) -> None:
         """One pixel, for targets that do not gather."""
         f, s, ty = self.f, self.s, acc_type(self.s.dtype)
-        known = f.cast("sext", f.load("i32", f.gep(V("ptr", "@SPREAD"), q, "i32")), "i64")
+        known = f.cast("sext", lookup(f, "SPREAD", q, "i32"), "i64")
         there = f.cmp("sge", known, f.i64(0))
         row = f.add(f.mul(plane, f.i64(s.pitch)), f.mul(n, f.i64(s.image)))
         at = f.add(row, f.select(there, known, f.i64(0)))

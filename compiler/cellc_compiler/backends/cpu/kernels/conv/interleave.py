@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product
 
-from cellc_compiler.backends.llvm.text import Function, V, lanes_of, vector
+from cellc_compiler.backends.llvm.text import Function, V, first_lanes, lanes_of, vector
 from cellc_compiler.lower.kernel import Kernel
 from cellc_runtime.dtypes import DType
 from cellc_runtime.target import Target
@@ -17,7 +17,6 @@ from ..vectors import (
     elem_ptr,
     lanes,
     lookup,
-    static_mask,
     store_acc,
     table,
     task_kernel,
@@ -71,8 +70,7 @@ def interleave_kernel(
             there, ptr = source(f, bufs, plane, iy, f.i64(px), ix)
             parts.append(f.select(there, f.load(ty, ptr), f.zero(ty)))
         for o in range(-(-count // width)):
-            left = count - o * width
-            mask = static_mask(left, width) if left < width else None
+            mask = first_lanes(count - o * width, width)
             at = f.add(f.mul(ix, f.i64(sx)), f.i64(o * width))
             store_acc(f, interleave(f, parts, o), elem_ptr(f, out, at, dtype), dtype, mask)
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from cellc_compiler.backends.llvm.text import Function, V, vector
+from cellc_compiler.backends.llvm.text import Function, V, first_lanes, vector
 from cellc_compiler.lower.kernel import Kernel
 from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass, replace
@@ -35,7 +35,6 @@ from ..vectors import (
     lookup,
     minimum,
     split_index,
-    static_mask,
     store_acc,
     table,
     task_kernel,
@@ -377,8 +376,7 @@ class _Writer:
         x = f.gep(u.x, q, acc_type(p.dtype))
         w = f.gep(u.w, f.mul(row, f.i64(p.w_strides[1])), acc_type(p.dtype))
         # The image itself ends with its last pixel; a scratch has slack after it.
-        live = count - (nv - 1) * width
-        mask = static_mask(live, width) if live < width else None
+        mask = first_lanes(count - (nv - 1) * width, width)
         tile = _Tile(mr, nv, mask if self.windows.identity else None)
         outs = self._outputs(u, row, q, tile)
 
@@ -394,7 +392,8 @@ class _Writer:
         if self.t.kb == p.k:
             self._store(u, row, outs, tile, acc, mask)
             return
-        self._keep(outs, acc, tile, mask)
+        # The next block of channels goes on from what is left in the output.
+        self._store(u, row, outs, tile, acc, mask, last=False)
         if self.epilogue is not None:
             # From memory: accumulators live across a branch would be spilled in the loop.
             f.when(f.cmp("eq", f.add(u.k, u.kn), f.i64(p.k)), lambda: self._store(
@@ -479,11 +478,8 @@ class _Writer:
         f.fence(*acc[-tile.nv:])  # no register is free for the next tap's loads
         window = []
         for j in range(tile.nv):
-            ptr = f.gep(x, j * width, el)
-            if tile.mask is not None and j == tile.nv - 1:
-                window.append(f.masked_load(ty, ptr, tile.mask, f.zero(ty)))
-            else:
-                window.append(f.load(ty, ptr))
+            mask = tile.mask if j == tile.nv - 1 else None
+            window.append(f.masked_load(ty, f.gep(x, j * width, el), mask))
         out = []
         for i in range(tile.mr):
             weight = f.load(el, f.gep(w, i * self.p.w_strides[1], el))
@@ -492,22 +488,16 @@ class _Writer:
         return out
 
     def _store(
-        self, u: _Unit, row: V, outs: list[V], tile: _Tile, acc: list[V], mask: V | None
+        self, u: _Unit, row: V, outs: list[V], tile: _Tile, acc: list[V], mask: V | None,
+        last: bool = True,
     ) -> None:
         f, p = self.f, self.p
         for i, (at, value) in enumerate(zip(outs, acc, strict=True)):
             live = self._live(i, tile, mask)
-            if self.epilogue is not None:
+            if self.epilogue is not None and last:
                 channel = f.add(u.channel, f.add(row, f.i64(i // tile.nv)))
                 value = self.epilogue(f, value, channel, at, self.t.width, live)
             store_acc(f, value, elem_ptr(f, self.bufs[2], at, p.out_dtype), p.out_dtype, live)
-
-    def _keep(self, outs: list[V], acc: list[V], tile: _Tile, mask: V | None) -> None:
-        """Leave accumulators in the output for the next block of channels."""
-        f, p = self.f, self.p
-        for i, (at, value) in enumerate(zip(outs, acc, strict=True)):
-            ptr = elem_ptr(f, self.bufs[2], at, p.out_dtype)
-            store_acc(f, value, ptr, p.out_dtype, self._live(i, tile, mask))
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from functools import cached_property
 from itertools import product
 from typing import Protocol
 
-from cellc_compiler.backends.llvm.text import Function, V, vector
+from cellc_compiler.backends.llvm.text import Function, V, first_lanes, vector
 from cellc_compiler.lower.kernel import Kernel
 from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass
@@ -29,15 +29,14 @@ from ..vectors import (
     acc_size,
     acc_type,
     elem_ptr,
+    in_vectors,
     is_half,
     lanes,
+    load_acc,
     lookup,
-    memory_type,
     split_index,
-    static_mask,
     table,
     task_kernel,
-    widen,
 )
 
 SLACK_BYTES = 256
@@ -213,10 +212,7 @@ class Unfold:
                 ptr = acc_ptr(f, out, b * size + i, self.dtype)
                 v = (f.zero(vector(acc_type(self.dtype), width)) if line is None
                      else window.load_static(f, line, i * self.sx + cx, self.iw))
-                if self.tw - i >= width:
-                    f.store(v, ptr)
-                else:
-                    f.masked_store(v, ptr, static_mask(self.tw - i, width))
+                f.masked_store(v, ptr, first_lanes(self.tw - i, width))
 
         def row_class(k: V, _: list[V]) -> None:
             rho = lookup(f, "UNFOLD_ROW", f.mul(k, f.i64(len(self.cols))))
@@ -241,32 +237,21 @@ class Unfold:
             return
         window = Window(self.dtype, self.sx, width)
 
-        def load(i: V) -> V:
-            return window.load(f, line, f.add(f.mul(i, f.i64(self.sx)), cx), bound)
+        def step(i: V, mask: V | None) -> None:
+            value = window.load(f, line, f.add(f.mul(i, f.i64(self.sx)), cx), bound)
+            f.masked_store(value, acc_ptr(f, out, i, self.dtype), mask)
 
-        full = self.tw // width * width
-
-        def step(i: V, _: list[V]) -> None:
-            f.store(load(i), acc_ptr(f, out, i, self.dtype))
-
-        f.loop(0, full, width, [], step)
-        if self.tw > full:
-            tail = f.i64(full)
-            mask = static_mask(self.tw - full, width)
-            f.masked_store(load(tail), acc_ptr(f, out, tail, self.dtype), mask)
+        in_vectors(f, self.tw, width, step)
 
     def _emit_one(self, f: Function, line: V, out: V, cx: V, bound: V, i: V) -> None:
         """One column, for strides too long to shuffle."""
         at = f.add(f.mul(i, f.i64(self.sx)), cx)
         value = f.when(
             f.cmp("ult", at, bound),
-            lambda: [widen(f, f.load(memory_type(self.dtype), elem_ptr(f, line, at, self.dtype)),
-                           self.dtype)],
+            lambda: [load_acc(f, elem_ptr(f, line, at, self.dtype), self.dtype, 1)],
             lambda: [f.const(acc_type(self.dtype), 0.0)],
         )[0]
         f.store(value, acc_ptr(f, out, i, self.dtype))
-
-
 
 
 def unfold_kernel(u: Unfold, channels: int, target: Target) -> Kernel:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from cellc_compiler.backends.llvm.text import Function, V, vector
+from cellc_compiler.backends.llvm.text import Function, V, first_lanes, transpose, vector
 from cellc_compiler.lower.kernel import Kernel
 from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass, field
@@ -37,11 +37,9 @@ from ..vectors import (
     minimum,
     reduce_lanes,
     split_index,
-    static_mask,
     store_acc,
     table,
     task_kernel,
-    transpose,
 )
 from .taps import _split_cost
 from .unfold import SLACK_BYTES, Unfold
@@ -93,6 +91,12 @@ class WeightProblem:
     def size(self) -> int:
         """Elements of dw."""
         return self.groups * self.ocg * self.icg * self.window
+
+    def images(self, f: Function, split: V, splits: int) -> tuple[V, V]:
+        """The first image of a run, and the one after its last."""
+        count = -(-self.n // splits)
+        first = f.mul(split, f.i64(count))
+        return first, minimum(f, f.add(first, f.i64(count)), f.i64(self.n))
 
 
 def choose_splits(p: WeightProblem, units: int, cycles: float) -> int:
@@ -241,9 +245,7 @@ class _ChannelWriter:
         row = f.mul(f.add(f.mul(row, f.i64(t.tiles)), tile), f.i64(t.rows))
         part = acc_ptr(f, self.bufs[2], f.mul(row, f.i64(t.channels)), p.dtype)
         self._clear(part, lo, hi)
-        images = -(-p.n // self.splits)
-        first = f.mul(split, f.i64(images))
-        last = minimum(f, f.add(first, f.i64(images)), f.i64(p.n))
+        first, last = p.images(f, split, self.splits)
 
         def image(n: V, _: list[V]) -> None:
             ng = f.add(f.mul(n, f.i64(p.groups)), g)
@@ -433,9 +435,7 @@ class _PixelWriter:
         """One (split, group, input channel)."""
         f, t, p = self.f, self.t, self.t.p
         split, g, ic = split_index(f, unit, [self.splits, p.groups, p.icg])
-        images = -(-p.n // self.splits)
-        first = f.mul(split, f.i64(images))
-        last = minimum(f, f.add(first, f.i64(images)), f.i64(p.n))
+        first, last = p.images(f, split, self.splits)
         channel = f.add(f.mul(g, f.i64(p.icg)), ic)
         x = acc_ptr(f, self.bufs[0], f.mul(channel, f.i64(self.u.channel_size())), p.dtype)
         out_row = f.add(f.mul(split, f.i64(p.groups)), g)
@@ -469,7 +469,7 @@ class _PixelWriter:
             acc = f.loop(0, full, t.width, acc,
                          lambda q, c: self._step(xp, dy, q, mr, deltas, c, None))
             if p.pixels > full:
-                mask = static_mask(p.pixels - full, t.width)
+                mask = first_lanes(p.pixels - full, t.width)
                 acc = self._step(xp, dy, f.i64(full), mr, deltas, acc, mask)
             return acc
 
@@ -489,11 +489,7 @@ class _PixelWriter:
         el, ty = acc_type(p.dtype), vector(acc_type(p.dtype), t.width)
         xq = f.gep(x, q, el)
 
-        def window(delta: int) -> V:
-            ptr = f.gep(xq, delta, el)
-            return f.load(ty, ptr) if mask is None else f.masked_load(ty, ptr, mask, f.zero(ty))
-
-        xs = [window(d) for d in deltas]
+        xs = [f.masked_load(ty, f.gep(xq, d, el), mask) for d in deltas]
         out = []
         for i in range(mr):
             ptr = elem_ptr(f, dy, f.add(q, f.i64(i * p.pixels)), p.dtype)
@@ -534,7 +530,7 @@ def sum_kernel(p: WeightProblem, splits: int, target: Target) -> Kernel:
 
             def load(s: V) -> V:
                 ptr = acc_ptr(f, bufs[0], f.add(f.mul(s, f.i64(p.size)), at), p.dtype)
-                return f.masked_load(ty, ptr, mask, f.zero(ty))
+                return f.masked_load(ty, ptr, mask)
 
             total = f.loop(1, splits, 1, [load(f.i64(0))],
                            lambda s, c: [f.add(c[0], load(s))])[0]

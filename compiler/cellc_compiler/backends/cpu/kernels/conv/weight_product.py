@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from math import lcm
 
+from cellc_compiler.backends.llvm.convert import from_memory
 from cellc_compiler.backends.llvm.text import Function, V, vector
 from cellc_compiler.lower.kernel import Kernel
 from cellc_runtime.dtypes import DType, float32
@@ -28,12 +29,13 @@ from ..vectors import (
     elem_ptr,
     is_half,
     lanes,
+    lookup,
     memory_type,
     split_index,
+    table32,
     task_kernel,
-    widen,
 )
-from .batched import Joint, gather, gather_kernel, gathers, table32
+from .batched import Joint, gather, gather_kernel, gathers
 from .taps import Phase, TapConv, Tiling, choose_tile, tap_kernel
 from .unfold import SLACK_BYTES
 
@@ -130,12 +132,12 @@ def pixel_rows_kernel(r: PixelRows, target: Target) -> Kernel:
             ty = vector("i32", count)
 
             def met(name: str, at: V, size: int) -> V:
-                tap = f.load(ty, f.gep(V("ptr", f"@{name}"), i, "i32"))
+                tap = lookup(f, name, i, ty)
                 where = f.add(tap, f.splat(f.cast("trunc", at, "i32"), count))
                 return f.cmp("ult", where, f.splat(V("i32", str(size)), count))
 
             ok = f.binary("and", met("ROW_TAP", iy, j.ih), met("COL_TAP", ix, j.iw))
-            index = f.load(ty, f.gep(V("ptr", "@ROW_AT"), i, "i32"))
+            index = lookup(f, "ROW_AT", i, ty)
             at = f.add(block, i)
             base = elem_ptr(f, src, f.mul(f.binary("udiv", block, f.i64(taps)), f.i64(plane)),
                             r.dtype)
@@ -151,7 +153,7 @@ def pixel_rows_kernel(r: PixelRows, target: Target) -> Kernel:
             # A tap outside the image must not be read: the pixel itself always can.
             value = f.load(memory_type(r.dtype), elem_ptr(f, base, f.select(
                 ok, wide, f.sub(f.i64(0), pixel)), r.dtype))
-            value = f.select(ok, widen(f, value, r.dtype), f.const(acc_type(r.dtype), 0.0))
+            value = f.select(ok, from_memory(f, value, r.dtype), f.const(acc_type(r.dtype), 0.0))
             f.store(value, out)
 
         end = r.channel_size() if vectors else r.tw

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cellc_compiler.backends.cpu.kernels.gemm.arith import Arith, load_part
-from cellc_compiler.backends.cpu.kernels.gemm.pack import ceil_div, transpose
+from cellc_compiler.backends.cpu.kernels.gemm.pack import ceil_div, transpose, with_tail
 from cellc_compiler.backends.cpu.kernels.gemm.plan import Problem
 from cellc_compiler.backends.cpu.kernels.gemm.tile import (
     OUT_BUFFER,
@@ -27,8 +27,7 @@ from cellc_compiler.backends.cpu.kernels.gemm.tile import (
     TileLayout,
     store_result,
 )
-from cellc_compiler.backends.llvm.text import Function, V, module
-from cellc_compiler.build.abi import PLACEHOLDER
+from cellc_compiler.backends.llvm.text import Function, V, kernel_function, module
 from cellc_compiler.lower.kernel import Kernel
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
@@ -75,11 +74,9 @@ def _panel_bytes(p: Problem) -> int:
 
 def pack_kernel(p: Problem, side: int, target: Target) -> Kernel:
     """Kernel over (A or B, packed): a panel of a matrix is a task."""
-    f = _entry(target)
+    f, (source, packed) = kernel_function(target, 2)
     size = (p.m, p.n)[side]
     panels = ceil_div(size, _SIDE)
-    source = f.load("ptr", f.arg("bufs"))
-    packed = f.load("ptr", f.gep(f.arg("bufs"), 1, "ptr"))
     writer = _Packer(f, p.k, size, (not p.trans_a, p.trans_b)[side], side == 1)
 
     def task(t: V, _: list[V]) -> None:
@@ -168,10 +165,6 @@ class _Packer:
 # --- the product ---------------------------------------------------------------------------------
 
 
-def _entry(target: Target) -> Function:
-    return Function(PLACEHOLDER, [("ptr", "bufs"), ("i64", "lo"), ("i64", "hi")], target)
-
-
 @dataclass(frozen=True, slots=True)
 class _Grid:
     """How a product is shared out: panels of A and of B in groups, one of each to a task."""
@@ -199,7 +192,7 @@ class TilesWriter:
         self.p, self.arith, self.buffers = p, arith, buffers
         self.grid = _Grid.of(p)
         self.layout = TileLayout(arith, target, 0, 0, 0, 0, True, p.n, False, False, 0, 1, epilogue)
-        self.f = _entry(target)
+        self.f, _ = kernel_function(target)
         self.stack = self.f.alloca(_SIDE * _SIDE * 4)
 
     def kernel(self, matrix_of: Callable[[Function, V, int], V]) -> Kernel:
@@ -237,11 +230,7 @@ class TilesWriter:
         def one(j: V, columns: int) -> None:
             body(f.gep(b, f.mul(j, f.i64(_panel_bytes(p)))), j, columns)
 
-        stop = f.intrinsic("smin", "i64", span[1], f.i64(full)) if last else span[1]
-        if full:
-            f.loop(span[0], stop, 1, [], lambda j, _: one(j, _SIDE))
-        if last:
-            f.when(f.cmp("sgt", span[1], f.i64(full)), lambda: one(f.i64(full), last))
+        with_tail(f, span, full, last, lambda j: one(j, _SIDE), lambda: one(f.i64(full), last))
 
     def _column(self, a: V, b: V, rows: tuple[V, V], first: V, panel: V, columns: int) -> None:
         """A panel of B with panels `rows` of A; row `first` is that of the matrix."""

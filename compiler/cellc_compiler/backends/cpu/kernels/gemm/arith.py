@@ -18,10 +18,12 @@ A value of an element is a list of `parts` vectors: one, or real and imaginary f
 
 from __future__ import annotations
 
+from cellc_compiler.backends.llvm.convert import from_memory, round_bfloat16
 from cellc_compiler.backends.llvm.text import (
     Function,
     V,
     element,
+    first_lanes,
     is_float,
     lanes_of,
     sizeof,
@@ -154,8 +156,7 @@ class Arith:
 def widen(f: Function, v: V, dtype: DType, acc: str) -> V:
     """A stored scalar or vector of `dtype` as type `acc`, exactly."""
     if dtype.name == "bfloat16":
-        wide = f.cast("zext", v, "i32")
-        return f.cast("bitcast", f.binary("shl", wide, f.const(wide.ty, 16)), "float")
+        return from_memory(f, v, dtype)
     if is_float(v.ty):
         return f.cast("fpext", v, acc)
     return f.cast("sext" if dtype.kind == "int" else "zext", v, acc)
@@ -178,42 +179,14 @@ def narrow(f: Function, v: V, source: DType, out: DType) -> V:
     return f.cast("sext" if source.kind == "int" else "zext", v, target)
 
 
-def round_bfloat16(f: Function, v: V) -> V:
-    """Floats as bfloat16 bits (i16): nearest, ties to even, NaN stays NaN.
-
-    In integers, because LLVM's own conversion is a library call per lane.
-    """
-    bits = f.cast("bitcast", v, "i32")
-    high = f.binary("lshr", bits, f.const(bits.ty, 16))
-    odd = f.binary("and", high, f.const(bits.ty, 1))
-    bumped = f.add(f.add(bits, f.const(bits.ty, 0x7FFF)), odd)
-    rounded = f.binary("lshr", bumped, f.const(bits.ty, 16))
-    quiet = f.binary("or", high, f.const(bits.ty, 0x40))
-    return f.cast("trunc", f.select(f.cmp("uno", v, v), quiet, rounded), "i16")
-
-
 # --- partial vectors ----------------------------------------------------------------------------
-
-
-def first_lanes(lanes: int, count: int) -> V:
-    """The constant mask of the first `count` of `lanes`; constant, because a machine without
-    masked moves then needs no branches."""
-    bits = ", ".join("i1 true" if i < count else "i1 false" for i in range(lanes))
-    return V(f"<{lanes} x i1>", f"<{bits}>")
 
 
 def load_part(f: Function, ty: str, ptr: V, count: int | None) -> V:
     """Load a vector; only the first `count` lanes where given, zeros after them."""
-    lanes = lanes_of(ty)
-    if count is None or count >= lanes:
-        return f.load(ty, ptr)
-    return f.masked_load(ty, ptr, first_lanes(lanes, count), f.zero(ty))
+    return f.masked_load(ty, ptr, None if count is None else first_lanes(count, lanes_of(ty)))
 
 
 def store_part(f: Function, v: V, ptr: V, count: int | None) -> None:
     """Store a vector, or only its first `count` lanes."""
-    lanes = lanes_of(v.ty)
-    if count is None or count >= lanes:
-        f.store(v, ptr)
-    else:
-        f.masked_store(v, ptr, first_lanes(lanes, count))
+    f.masked_store(v, ptr, None if count is None else first_lanes(count, lanes_of(v.ty)))

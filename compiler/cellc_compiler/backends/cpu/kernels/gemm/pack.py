@@ -7,9 +7,10 @@ a row pitch of an odd number of cache lines, which keeps rows out of each other'
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from cellc_compiler.backends.cpu.kernels.gemm.arith import Arith
+from cellc_compiler.backends.llvm import text
 from cellc_compiler.backends.llvm.text import Function, V, element, lanes_of, sizeof
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
@@ -29,6 +30,19 @@ def odd_pitch(nbytes: int) -> int:
     return LINE * (lines | 1)
 
 
+def with_tail(
+    f: Function, span: tuple[V, V], full: int, tail: int, body: Callable[[V], None],
+    last: Callable[[], None],
+) -> None:
+    """A loop over a span of tiles, of which the one numbered `full` is a smaller one, if any."""
+    lo, hi = span
+    whole = f.intrinsic("smin", "i64", hi, f.i64(full)) if tail else hi
+    if full:
+        f.loop(lo, whole, 1, [], lambda i, _: body(i))
+    if tail:
+        f.when(f.cmp("sgt", hi, f.i64(full)), last)
+
+
 # --- transposition ------------------------------------------------------------------------------
 
 
@@ -42,7 +56,7 @@ def transpose(f: Function, rows: Sequence[V]) -> list[V]:
     groups = [_transpose_in_lanes(f, rows[g : g + quad], quad) for g in range(0, len(rows), quad)]
     out: list[V] = [rows[0]] * len(rows)
     for c in range(quad):
-        for p, v in enumerate(_transpose_lanes(f, [g[c] for g in groups], quad)):
+        for p, v in enumerate(text.transpose(f, [g[c] for g in groups], chunk=quad)):
             out[p * quad + c] = v
     return out
 
@@ -66,24 +80,6 @@ def _unpack(f: Function, a: V, b: V, quad: int, chunk: int, half: int) -> V:
         for at in range(lane + half * quad // 2, lane + (half + 1) * quad // 2, chunk):
             mask += [*range(at, at + chunk), *range(total + at, total + at + chunk)]
     return f.shuffle(a, b, mask)
-
-
-def _transpose_lanes(f: Function, vs: list[V], quad: int) -> list[V]:
-    """Transpose a square of 128-bit lanes by swapping off-diagonal blocks of growing size."""
-    vs = list(vs)
-    total = lanes_of(vs[0].ty)
-    step = 1
-    while step < len(vs):
-        for i in range(len(vs)):
-            if i & step:
-                continue
-            a, b = vs[i], vs[i + step]
-            shift = step * quad
-            up = [e if not (e // quad) & step else total + e - shift for e in range(total)]
-            down = [e + shift if not (e // quad) & step else total + e for e in range(total)]
-            vs[i], vs[i + step] = f.shuffle(a, b, up), f.shuffle(a, b, down)
-        step *= 2
-    return vs
 
 
 # --- panels of B --------------------------------------------------------------------------------

@@ -15,8 +15,6 @@ blocks of A in the second-level cache. A and B are read in place where packing d
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from cellc_compiler.backends.cpu.kernels.gemm import amx as gemm_tiles
 from cellc_compiler.backends.cpu.kernels.gemm.arith import Arith
 from cellc_compiler.backends.cpu.kernels.gemm.dot import ROWS as DOT_ROWS
@@ -27,6 +25,7 @@ from cellc_compiler.backends.cpu.kernels.gemm.pack import (
     block_copier,
     ceil_div,
     panel_packer,
+    with_tail,
 )
 from cellc_compiler.backends.cpu.kernels.gemm.plan import (
     UNROLL,
@@ -44,21 +43,16 @@ from cellc_compiler.backends.cpu.kernels.gemm.tile import (
     TileLayout,
     tile_function,
 )
-from cellc_compiler.backends.llvm.text import Function, V, is_float, module
+from cellc_compiler.backends.cpu.kernels.vectors import Plan
+from cellc_compiler.backends.llvm.text import Function, V, is_float, kernel_function, module
 from cellc_compiler.lower.kernel import Kernel
 from cellc_compiler.lower.plan import Role, epilogue_operand, packed
 from cellc_runtime.dtypes import DType
 from cellc_runtime.packing import Packing
-from cellc_runtime.records import dataclass, field
+from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
-__all__ = ["Epilogue", "GemmWriter", "MatmulPlan", "MatmulSpec", "PackWriter", "Step",
-           "matmul_kernels", "problem_of"]
-
-Step = tuple[Kernel, tuple[str | Role, ...]]
-"""A kernel and the roles of its buffers, in the order of `bufs`: names of the formula, and those
-that lowering knows."""
-
+__all__ = ["Epilogue", "GemmWriter", "MatmulSpec", "PackWriter", "matmul_kernels", "problem_of"]
 
 @dataclass(frozen=True, slots=True)
 class MatmulSpec:
@@ -101,25 +95,12 @@ class MatmulSpec:
             raise ValueError(f"matmul needs one stride of A and of B per batch dimension: {self}")
 
 
-@dataclass(slots=True)
-class MatmulPlan:
-    """Kernels to run in order, and the scratch they share.
-
-    Attributes:
-        kernels: steps with the roles `a`, `b`, `out`, `accumulator`, operands of the epilogue and
-            `b` packed (`a` when the product is computed transposed). A step that packs reads one
-            input only and can be done ahead of time.
-        scratch: bytes of each scratch role; 64-byte aligned.
-        packing: the layout of what is packed, if packing changes no element, by role.
-    """
-
-    kernels: list[Step] = field(default_factory=list)
-    scratch: dict[str | Role, int] = field(default_factory=dict)
-    packing: dict[Role, Packing] = field(default_factory=dict)
-
-
-def matmul_kernels(spec: MatmulSpec, target: Target) -> MatmulPlan:
+def matmul_kernels(spec: MatmulSpec, target: Target) -> Plan:
     """The kernels of a matrix product on a target.
+
+    Roles are `a`, `b`, `out`, `accumulator`, operands of the epilogue and `b` packed (`a` when the
+    product is computed transposed). A step that packs reads one input only and can be done ahead
+    of time.
 
     Raises:
         TypeError: dtypes without a product (see `Arith.of`).
@@ -127,7 +108,7 @@ def matmul_kernels(spec: MatmulSpec, target: Target) -> MatmulPlan:
     arith = Arith.of(spec.dtype, spec.out_dtype or spec.dtype, target)
     p = problem_of(spec)
     if min(p.m, p.n, p.matrices) == 0:
-        return MatmulPlan()
+        return Plan()
     if p.is_dot and p.k >= 2 * arith.lanes and arith.parts == 1:
         return _DotWriter(p, arith, target, spec.epilogue).plan()
     if gemm_tiles.fits(p, arith, target):
@@ -138,18 +119,19 @@ def matmul_kernels(spec: MatmulSpec, target: Target) -> MatmulPlan:
 
 def _tiles_plan(
     p: Problem, arith: Arith, target: Target, epilogue: Epilogue | None
-) -> MatmulPlan:
+) -> Plan:
     """Packing of both operands and the product, in tile registers."""
     first, second, *others = _roles(p, epilogue)
     writer = gemm_tiles.TilesWriter(p, arith, target, epilogue, 2 + len(others))
     kernel = writer.kernel(lambda f, matrix, side: _matrix(
         f, p, matrix, (p.a_strides, p.b_strides)[side]))
-    plan = MatmulPlan()
+    plan = Plan()
     for side, role in enumerate((first, second)):
-        plan.kernels.append((gemm_tiles.pack_kernel(p, side, target), (role, packed(str(role)))))
+        packing = packed(str(role))
+        plan.add(gemm_tiles.pack_kernel(p, side, target), role, packing)
         count = gemm_tiles.matrices(p, side)
-        plan.scratch[packed(str(role))] = count * gemm_tiles.packed_bytes(p, side)
-    plan.kernels.append((kernel, (packed("a"), packed("b"), *others)))
+        plan.scratch[packing] = count * gemm_tiles.packed_bytes(p, side)
+    plan.add(kernel, packed("a"), packed("b"), *others)
     return plan
 
 
@@ -168,10 +150,6 @@ _PACK_ROWS = 16
 """Rows of B stored `[k][n]` that one task packs."""
 _PACK_ELEMENTS = 16384
 """Elements that one task packs."""
-
-
-def _entry(target: Target) -> Function:
-    return Function("KERNEL", [("ptr", "bufs"), ("i64", "lo"), ("i64", "hi")], target)
 
 
 def _share(f: Function, index: V, parts: int, total: int) -> V:
@@ -210,7 +188,7 @@ class GemmWriter:
         in_place = epilogue is not None and epilogue.in_place
         self.carries_in_out = arith.carries_in_out and not in_place
         self.layout = self._layout(epilogue)
-        self.f = _entry(target)
+        self.f, _ = kernel_function(target)
         self.prefix = ""
         self.stack_a: V | None = None
         self.stack_b: V | None = None
@@ -263,15 +241,15 @@ class GemmWriter:
 
     # --- the plan ---------------------------------------------------------------------------
 
-    def plan(self) -> MatmulPlan:
+    def plan(self) -> Plan:
         """All steps and the scratch they need."""
-        plan = MatmulPlan()
+        plan = Plan()
         roles = list(self.roles)
         if self.s.pack_b == "shared":
             source, role = roles[1], packed(str(roles[1]))
             packer = PackWriter(self.p, self.panels, self.target)
             plan.scratch[role] = self.p.b_matrices * self.matrix_bytes()
-            plan.kernels.append((packer.kernel(), (source, role)))
+            plan.add(packer.kernel(), source, role)
             layout = self._packing()
             if layout is not None:
                 plan.packing[role] = layout
@@ -283,7 +261,7 @@ class GemmWriter:
         self._write()
         body = module([*self.helpers.values(), self.f])
         kernel = Kernel(body, self.s.ntasks, len(roles), self.s.cycles)
-        plan.kernels.append((kernel, tuple(roles)))
+        plan.add(kernel, *roles)
         return plan
 
     def _packing(self) -> Packing | None:
@@ -374,19 +352,8 @@ class GemmWriter:
             self._column(a, ptr, rows, first_row, col, columns, [kc, *flags], after)
 
         full = p.n // s.width
-        self._with_tail(cols, full, self.panels.tail, lambda j: panel(j, s.width),
+        with_tail(f, cols, full, self.panels.tail, lambda j: panel(j, s.width),
                         lambda: panel(f.i64(full), self.panels.tail))
-
-    def _with_tail(self, span: tuple[V, V], full: int, tail: int, body: Callable[[V], None],
-                   last: Callable[[], None]) -> None:
-        """A loop over a span of tiles, of which the one numbered `full` is a smaller one."""
-        f = self.f
-        lo, hi = span
-        whole = f.intrinsic("smin", "i64", hi, f.i64(full)) if tail else hi
-        if full:
-            f.loop(lo, whole, 1, [], lambda i, _: body(i))
-        if tail:
-            f.when(f.cmp("sgt", hi, f.i64(full)), last)
 
     def _block_of_a(self, a: V, k0: V, kc: V, rows: tuple[V, V]) -> V:
         """Where row tile `rows[0]` of this block of A begins, less its own offset."""
@@ -442,7 +409,7 @@ class GemmWriter:
             f.call(name, "void", at, b, f.arg("bufs"), row, col, *rest, *share)
 
         full = p.m // s.rows
-        self._with_tail(rows, full, p.m % s.rows, lambda i: tile(i, s.rows),
+        with_tail(f, rows, full, p.m % s.rows, lambda i: tile(i, s.rows),
                         lambda: tile(f.i64(full), p.m % s.rows))
 
 
@@ -461,14 +428,12 @@ class PackWriter:
         self.group = max(1, min(panels.count, _PACK_ELEMENTS // (panels.width * self.step)))
         self.chunks = ceil_div(p.k, self.step)
         self.groups = ceil_div(panels.count, self.group)
-        self.f = _entry(target)
+        self.f, (self.src, self.dst) = kernel_function(target, 2)
         self.helpers: dict[str, Function] = {}
 
     def kernel(self) -> Kernel:
         """The kernel over (B, packed B)."""
         f, p = self.f, self.p
-        self.src = f.load("ptr", f.arg("bufs"))
-        self.dst = f.load("ptr", f.gep(f.arg("bufs"), 1, "ptr"))
         f.loop(f.arg("lo"), f.arg("hi"), 1, [], lambda t, _: self._task(t))
         f.ret_()
         cost = p.b_matrices * p.k * p.n * (0.4 if p.trans_b else 3.0 / self.panels.arith.lanes)
@@ -515,9 +480,9 @@ class _DotWriter:
         self.layout = TileLayout(arith, target, 0, 0, 0, 0, False, p.n, p.swapped, False, 0, 1,
                                  epilogue)
 
-    def plan(self) -> MatmulPlan:
+    def plan(self) -> Plan:
         """One kernel, no scratch."""
-        p, f = self.p, _entry(self.target)
+        p, (f, bases) = self.p, kernel_function(self.target, 2)
         cycles = p.matrices * p.n * (p.k / self.arith.lanes + 12)
         nbytes = p.b_matrices * p.n * p.k * self.arith.dtype.itemsize
         if nbytes > _FAR_BYTES:  # the bandwidth decides: tasks of that length, not of a few more
@@ -530,7 +495,6 @@ class _DotWriter:
         full = p.n // DOT_ROWS * DOT_ROWS
         helpers = [dot_function(f"dot{r}", self.layout, p.k, r) for r in (DOT_ROWS, 1)
                    if (full if r == DOT_ROWS else p.n - full)]
-        bases = [f.load("ptr", f.gep(f.arg("bufs"), i, "ptr")) for i in range(2)]
 
         def unit(u: V, _: list[V]) -> None:
             matrix = f.binary("udiv", u, f.i64(per_matrix))
@@ -543,7 +507,7 @@ class _DotWriter:
         f.loop(lo, _share(f, f.arg("hi"), ntasks, units), 1, [], unit)
         f.ret_()
         kernel = Kernel(module([*helpers, f]), ntasks, len(self.roles), cycles)
-        return MatmulPlan([(kernel, tuple(self.roles))])
+        return Plan([(kernel, tuple(self.roles))])
 
     def _rows(self, f: Function, bases: list[V], matrix: V, lo: V, hi: V, full: int) -> None:
         """Rows lo..hi-1 of one matrix: groups of DOT_ROWS, then one by one."""

@@ -19,7 +19,7 @@ from cellc_compiler.backends.cpu.kernels.gemm.arith import (
     store_part,
 )
 from cellc_compiler.backends.cpu.kernels.gemm.pack import LINE
-from cellc_compiler.backends.llvm.text import Function, V, lanes_of, sizeof, vector
+from cellc_compiler.backends.llvm.text import Function, V, first_lanes, lanes_of, sizeof, vector
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
@@ -323,15 +323,9 @@ def store_result(f: Function, lay: TileLayout, acc: V, ptr: V, row: V, col: V, c
         _store_column(f, lay, acc, ptr, f.add(f.mul(row, f.i64(lay.n)), col), count)
         return
     if lay.epilogue:
-        acc = _apply(f, lay.epilogue, acc, row, col, lanes, count)
+        acc = lay.epilogue.emit(f, acc, row, col, lanes, first_lanes(count, lanes))
     value = narrow(f, acc, arith.dtype, arith.out)
     store_part(f, value, ptr, None if count == lanes else count * arith.parts)
-
-
-def _apply(f: Function, ep: Epilogue, acc: V, row: V, col: V, lanes: int, count: int) -> V:
-    valid = ", ".join("i1 true" if i < count else "i1 false" for i in range(lanes))
-    mask = None if count == lanes else V(f"<{lanes} x i1>", f"<{valid}>")
-    return ep.emit(f, acc, row, col, lanes, mask)
 
 
 def _store_column(f: Function, lay: TileLayout, acc: V, ptr: V, row: V, count: int) -> None:
