@@ -23,6 +23,7 @@ from cellc.compiled.entries import trace
 from cellc.core import dispatch
 from cellc.eager import backward
 from cellc.eager.recorder import active_recordings, applied
+from cellc.tensors.tensor import tensor_of
 from cellc.tracing.pytree import put_together
 from cellc_compiler.interpret import run as interpret
 from cellc_compiler.ir.graph import Builder, Graph
@@ -59,7 +60,7 @@ class RecordingEngine:
         out = Builder(graph).emit(op, *inputs, **attrs)
         graph.outputs = list(out) if isinstance(out, tuple) else [out]
         arrays = interpret(graph, [t._data for t in operands])
-        results = tuple(Tensor._from_array(np.array(a, order="C")) for a in arrays)
+        results = tuple(tensor_of(np.array(a, order="C")) for a in arrays)
         result = results if isinstance(out, tuple) else results[0]
         for r in active_recordings():
             r.note(applied(op, attrs), operands, result)
@@ -71,7 +72,7 @@ def in_numpy(fn: Any, args: tuple[Any, ...]) -> Any:
     traced = trace(fn, args, {})
     arrays = [t._data for t in (*args, *traced.parameters)]
     outputs = interpret(traced.graph, arrays)[: len(traced.graph.outputs)]
-    return put_together(traced.out, [Tensor._from_array(np.array(a)) for a in outputs])
+    return put_together(traced.out, [tensor_of(np.array(a)) for a in outputs])
 
 
 def outcome(call: Callable[[], Any]) -> Any:

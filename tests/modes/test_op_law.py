@@ -16,6 +16,7 @@ import pytest
 import cellc as ms
 from cellc import Tensor
 from cellc.core.dispatch import apply
+from cellc.tensors.tensor import tensor_of
 from cellc_compiler.driver import compile_graph
 from cellc_compiler.ir.graph import Builder, Graph, Value
 from cellc_compiler.ir.op import Op, Sample, all_ops
@@ -67,11 +68,11 @@ class EagerBuilder:
 
     def zeros_like(self, x: Tensor) -> Tensor:
         """Zeros of the type of `x`."""
-        return Tensor._from_array(np.zeros_like(x._data))
+        return tensor_of(np.zeros_like(x._data))
 
     def number(self, x: float, like: Tensor) -> Tensor:
         """A scalar of the type of `like`."""
-        return Tensor._from_array(np.asarray(x, like._data.dtype))
+        return tensor_of(np.asarray(x, like._data.dtype))
 
 
 class GraphBuilder(Builder):
@@ -125,7 +126,7 @@ def graph_chain(cases_: Sequence[tuple[list[Array], dict[str, Any]]], op: Op) ->
 
 def eager(op: Op, arrays: Sequence[Array], attrs: Mapping[str, Any]) -> list[Array]:
     """The op at once."""
-    return arrays_of(apply(op.name, *(Tensor._from_array(a) for a in arrays), **attrs))
+    return arrays_of(apply(op.name, *(tensor_of(a) for a in arrays), **attrs))
 
 
 def single(op: Op, arrays: Sequence[Array], attrs: Mapping[str, Any]) -> list[Array]:
@@ -145,7 +146,7 @@ def test_one_result_however_it_is_run(op: Op) -> None:
     together = compile_graph(graph_chain(batch, op))([a for arrays, _ in batch for a in arrays])
     at = 0
     for arrays, attrs in batch:
-        xs = [Tensor._from_array(a) for a in arrays]
+        xs = [tensor_of(a) for a in arrays]
         want = arrays_of(chain(EagerBuilder(), op, xs, [dtype_of(a) for a in arrays], attrs))
         assert_same(together[at : at + len(want)], want,
                     (op.name, [str(type_of(a)) for a in arrays], attrs))
@@ -174,7 +175,7 @@ def interleaved(b: Any, y: Any) -> Any:
 def test_behind_padding(op: Op) -> None:
     """A result has one reader, so that it is computed where it is read."""
     arrays, attrs = next(cases(op))
-    xs = [Tensor._from_array(a) for a in arrays]
+    xs = [tensor_of(a) for a in arrays]
     out = apply(op.name, *xs, **attrs)
     for wrap in (padded, interleaved):
         graph = Graph("padded")
@@ -196,9 +197,9 @@ def weighted(op: Op, sample: Sample, arrays: Sequence[Array]) -> tuple[Any, list
     weights: dict[int, Tensor] = {}
     for i, r in enumerate(eager(op, arrays, sample.attrs)):
         if dtype_of(r).is_float:
-            weights[i] = Tensor._from_array(
+            weights[i] = tensor_of(
                 np.asarray(rng.uniform(0.5, 2, r.shape)).astype(r.dtype))
-    fixed = [Tensor._from_array(a) for a in arrays]
+    fixed = [tensor_of(a) for a in arrays]
     name, attrs = op.name, dict(sample.attrs)
 
     def fn(*xs: Tensor) -> Any:
@@ -222,7 +223,7 @@ def test_gradients(op: Op) -> None:
         fn, wanted = weighted(op, sample, arrays)
         if fn is None or not wanted:
             continue
-        xs = [Tensor._from_array(arrays[i]) for i in wanted]
+        xs = [tensor_of(arrays[i]) for i in wanted]
         both = []
         for m in (ms.PYNATIVE_MODE, ms.GRAPH_MODE):
             with mode(m):

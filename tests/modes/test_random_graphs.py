@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cellc import Tensor
 from cellc.core.dispatch import apply
+from cellc.tensors.tensor import tensor_of
 from cellc_compiler.driver import compile_graph
 from cellc_compiler.interpret import run
 from cellc_compiler.ir.graph import Builder, Graph, Value
@@ -111,10 +111,10 @@ def inputs(graph: Graph) -> list[Array]:
 
 def node_by_node(graph: Graph, arrays: list[Array]) -> list[Array]:
     """The outputs by the eager engine."""
-    env = dict(zip(graph.inputs, (Tensor._from_array(a) for a in arrays), strict=True))
+    env = dict(zip(graph.inputs, (tensor_of(a) for a in arrays), strict=True))
     for node in graph.nodes:
         if node.op == "constant":
-            env[node.result] = Tensor._from_array(np.array(node.attrs["value"].array))
+            env[node.result] = tensor_of(np.array(node.attrs["value"].array))
         else:
             env[node.result] = apply(node.op, *(env[v] for v in node.operands), **node.attrs)
     return [env[v]._data for v in graph.outputs]

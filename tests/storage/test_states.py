@@ -23,6 +23,7 @@ from cellc.storage import LOCK, State, Storage, storage_of, writes
 from cellc.storage.deferred import Deferred
 from cellc.storage.prepacked import Prepacked
 from cellc.storage.transposed import LazyTranspose
+from cellc.tensors.tensor import tensor_of
 
 Array = np.ndarray[Any, Any]
 ROWS, COLUMNS = 520, 512
@@ -331,7 +332,7 @@ HOLDERS: dict[str, Callable[[Any], Any]] = {
     "numpy": np.asarray, "value": lambda p: p.value(), "data": lambda p: p.data,
     "memoryview": lambda p: memoryview(p.asnumpy()), "dlpack": np.from_dlpack,
     "the array": lambda p: p._data, "a view of the array": lambda p: p._data[1:],
-    "a Tensor": lambda p: ms.Tensor._from_array(p._data),
+    "a Tensor": lambda p: tensor_of(p._data),
     "from_numpy": lambda p: ms.Tensor.from_numpy(p.asnumpy()),
     "from_dlpack": lambda p: ms.from_dlpack(ms.to_dlpack(p)),
 }  # fmt: skip

@@ -20,7 +20,7 @@ from cellc_compiler.ir.types import TensorType
 from ..core.dispatch import active_tracer
 from ..core.journal import given_by
 from ..eager.recorder import active_recordings, paused
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import Tensor, tensor_of
 
 Array = np.ndarray[Any, Any]
 HostFunction = Callable[..., Any]
@@ -61,10 +61,10 @@ def _now(
 ) -> list[Tensor]:
     def call() -> list[Array]:
         with paused():
-            given = function(*[Tensor._from_array(t._data.copy()) for t in operands])
+            given = function(*[tensor_of(t._data.copy()) for t in operands])
         return checked(name, given, results)
 
-    out = [Tensor._from_array(a.copy()) for a in given_by(call)]
+    out = [tensor_of(a.copy()) for a in given_by(call)]
 
     def refuse(*_: Any) -> Sequence[Tensor | None]:
         raise TypeError(
@@ -150,7 +150,7 @@ def _printer(node: Node) -> Callable[..., None]:
 
     def show(*arrays: Array) -> None:
         # The arrays are views of memory that is used again, and what is printed may be kept.
-        print_parts(parts, [Tensor._from_array(np.array(a)) for a in arrays])
+        print_parts(parts, [tensor_of(np.array(a)) for a in arrays])
 
     return show
 
@@ -160,7 +160,7 @@ def _caller(node: Node, function: HostFunction) -> Callable[..., None]:
     types = [r.type for r in node.results]
 
     def call(*arrays: Array) -> None:
-        given = function(*[Tensor._from_array(np.array(a)) for a in arrays[:count]])
+        given = function(*[tensor_of(np.array(a)) for a in arrays[:count]])
         for place, array in zip(arrays[count:], checked(name, given, types), strict=True):
             np.copyto(place, array)
 

@@ -20,7 +20,7 @@ from ..core.dispatch import active_tracer, apply, reader, reading
 from ..core.invalidation import changed
 from ..eager.recorder import active_recordings, recording, tensor_hooks
 from ..tensors.parameter import Parameter
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import Tensor, tensor_of
 from ..tracing.inline import call_here
 from ..tracing.pytree import Structure, put_together, take_apart
 from ..tracing.tracer import GraphTensor, Tracer
@@ -290,7 +290,7 @@ class _BackwardOf:
 
 
 def _negative_zeros(ty: TensorType) -> Tensor:
-    return Tensor._from_array(np.full(ty.dims, -0.0, ty.dtype.numpy))
+    return tensor_of(np.full(ty.dims, -0.0, ty.dtype.numpy))
 
 
 class _Stack(threading.local):
@@ -347,7 +347,7 @@ def taps(
                  if any(r.value_of(t) is not None for t in values)]
     if not following:
         return list(values)
-    results = [Tensor._from_array(t._data) for t in values]
+    results = [tensor_of(t._data) for t in values]
     for r in following:
         r.note_custom(values, results, rule)
     return results

@@ -10,7 +10,7 @@ from ..core.dispatch import auto_precision
 from ..core.dispatch import precision as computing
 from ..eager import implicit_recording
 from ..eager.recorder import active_recordings, paused
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import Tensor, tensor_of
 from ..tracing.pytree import put_together, take_apart
 from . import precision, recompute
 from .bprop import bprop_grads
@@ -75,7 +75,7 @@ def _with_bprop(cell: Any, args: tuple[Any, ...]) -> Any:
         out = cell.construct(*args)
     out_structure, results = take_apart(out)
     # A result that is an input itself needs an identity of its own to be followed.
-    results = [Tensor._from_array(t._lent()) if any(t is x for x in leaves) else t for t in results]
+    results = [tensor_of(t._lent()) if any(t is x for x in leaves) else t for t in results]
 
     def rule(
         operands: Sequence[Tensor], outs: Sequence[Tensor], dys: Sequence[Tensor]

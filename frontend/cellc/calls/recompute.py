@@ -20,7 +20,7 @@ from ..core import dispatch, journal
 from ..core.journal import Array, Journal
 from ..eager.recorder import Mark, Recording, Sums, active_recordings, recording
 from ..storage import writes
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import Tensor, tensor_of
 from ..tracing.pytree import Structure, put_together, take_apart
 from ..tracing.tracer import GraphTensor, Tracer
 
@@ -129,7 +129,7 @@ def _noted(
         if n is not None and n >= mark.tensors and not any(
                 t is other for other in standing.get(n, ())):
             overwritten.append((t, n))
-            standing.setdefault(n, []).append(Tensor._from_array(t._data))
+            standing.setdefault(n, []).append(tensor_of(t._data))
     found = folding.folded(r, mark, list(standing))
     if found is None:
         return False
@@ -159,7 +159,7 @@ def _step_by_step(
     so_far: Sequence[Tensor | None], wanted: Sequence[bool],
 ) -> list[Tensor | None]:
     """A stretch computed again and differentiated where recordings further out see each op."""
-    own = [Tensor._from_array(t._data) for t in operands]
+    own = [tensor_of(t._data) for t in operands]
     with dispatch.like(_PLAIN), recording() as r:
         for outer in active_recordings()[:-1]:
             for t, o in zip(operands, own, strict=True):
@@ -218,7 +218,7 @@ class Replay:
             return
         for p in parameters:
             reads.setdefault(r.number(p), [p])
-        fresh = [Tensor._from_array(t._data) for t in changed]
+        fresh = [tensor_of(t._data) for t in changed]
         objects = list(reads.values())
 
         def rule(

@@ -12,7 +12,7 @@ from cellc_compiler.ir.graph import Graph, Node, Value
 from ..core.dispatch import active_tracer, apply, assign, run_scan
 from ..eager.recorder import active_recordings, paused
 from ..tensors.parameter import Parameter
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import Tensor, tensor_of
 from .callbacks import print_parts
 
 
@@ -67,7 +67,7 @@ def _run(node: Node, operands: list[Tensor]) -> Sequence[Tensor]:
         print_parts(node.attrs["parts"], operands)
         return []
     if node.op == "constant":
-        return [Tensor._from_array(node.attrs["value"].array)]
+        return [tensor_of(node.attrs["value"].array)]
     out = apply(node.op, *operands, **node.attrs)
     return out if isinstance(out, tuple) else [out]
 

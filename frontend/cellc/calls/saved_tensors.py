@@ -20,7 +20,7 @@ from cellc_runtime.records import dataclass
 from ..core import dispatch
 from ..eager.backward import closed
 from ..eager.recorder import Applied, active_recordings, applied
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import Tensor, tensor_of
 from ..tracing.inline import call_here, inline
 from ..tracing.pytree import Structure, put_together, take_apart
 from ..tracing.tracer import GraphTensor
@@ -157,7 +157,7 @@ class _Saved:
         if tracer is not None:
             return tracer.custom_gradient(
                 given, lambda ts: ts[self.first : self.last], self.backward)
-        shown = [Tensor._from_array(t._data) for t in given[self.first : self.last]]
+        shown = [tensor_of(t._data) for t in given[self.first : self.last]]
         for r in active_recordings():
             if any(r.value_of(t) is not None for t in given):
                 r.note_custom(given, shown, self.backward)
@@ -202,7 +202,7 @@ class _Saved:
 
 def _alias(tensor: Tensor) -> Tensor:
     """Another Tensor of the same elements, which recordings take for the same value."""
-    out = Tensor._from_array(tensor._data)
+    out = tensor_of(tensor._data)
     for r in active_recordings():
         number = r.value_of(tensor)
         if number is not None:

@@ -18,7 +18,7 @@ from cellc_compiler.ir.types import TensorType
 from cellc_runtime import dtypes
 
 from ..nn.cell import Cell
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import Tensor, tensor_of
 
 Array = np.ndarray[Any, Any]
 _SPEC = re.compile(r"(\w+)\[((?:\s*(?:\d+|[A-Za-z_]\w*)\s*,?)*)\]")
@@ -130,7 +130,7 @@ def sample_inputs(specs: Sequence[str], seed: int = 0) -> list[Tensor]:
         UserError: an option cannot be read.
     """
     rng = np.random.default_rng(seed)
-    return [Tensor._from_array(_elements(parse_input(text)[1], rng)) for text in specs]
+    return [tensor_of(_elements(parse_input(text)[1], rng)) for text in specs]
 
 
 def open_types(specs: Sequence[str]) -> tuple[list[TensorType], Shapes] | None:

@@ -24,7 +24,7 @@ from cellc_runtime.records import dataclass
 
 from ..calls.callbacks import executed, host_callbacks
 from ..core.dispatch import apply
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import tensor_of
 
 Array = np.ndarray[Any, Any]
 
@@ -120,7 +120,7 @@ def _eager(node: Node, env: dict[Value, Array], values: dict[Value, Array]) -> l
         return [node.attrs["value"].array]
     if node.regions or lookup(node.op).effect:
         return [values[r] for r in node.results]  # Python runs control flow itself in PyNative
-    out = apply(node.op, *(Tensor._from_array(np.ascontiguousarray(env[v]).reshape(v.shape))
+    out = apply(node.op, *(tensor_of(np.ascontiguousarray(env[v]).reshape(v.shape))
                            for v in node.operands), **node.attrs)
     return [t._data for t in (out if isinstance(out, tuple) else (out,))]
 

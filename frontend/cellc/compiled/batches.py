@@ -16,7 +16,7 @@ import numpy as np
 from cellc_runtime.batched import windows
 from cellc_runtime.records import replace
 
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import tensor_of
 from ..tracing.pytree import Box, Leaf, put_together
 from .entry import Entry
 
@@ -70,7 +70,7 @@ class BatchedEntry(Entry):
         self.uses[n] += 1
         if self.uses[n] >= OFTEN and (n in self.parts or len(self.parts) < MOST):
             pieces = [t._data for t in self.part(n).run(arrays)]
-            return put_together(self.traced.out, [Tensor._from_array(a) for a in pieces])
+            return put_together(self.traced.out, [tensor_of(a) for a in pieces])
         whole: list[Any] = []
         for start, size in windows(n, self.sizes):
             rows = [a[start : start + size] if i in self.open_inputs else a
@@ -82,4 +82,4 @@ class BatchedEntry(Entry):
             whole = whole or [np.empty((n, *p.shape[1:]), p.dtype) for p in pieces]
             for w, p in zip(whole, pieces, strict=True):
                 w[start : start + size] = p
-        return put_together(self.traced.out, [Tensor._from_array(a) for a in whole])
+        return put_together(self.traced.out, [tensor_of(a) for a in whole])

@@ -30,7 +30,7 @@ from ..core.dispatch import tracing
 from ..core.invalidation import Stale, watch
 from ..core.lru import Recent
 from ..storage import storage_of, writes
-from ..tensors.tensor import OpenTensor, Tensor, arrays_of
+from ..tensors.tensor import OpenTensor, Tensor, arrays_of, tensor_of
 from ..tracing.exceptions import ERRORS
 from ..tracing.pytree import (
     Box,
@@ -278,9 +278,9 @@ class CompiledEntry(Entry):
             if same:
                 self.weights_version = weights_version
         if self.single:
-            return Tensor._from_array(out)
+            return tensor_of(out)
         many = out if isinstance(out, tuple) else (out,) if out is not None else ()
-        return put_together(self.traced.out, [Tensor._from_array(a) for a in many])
+        return put_together(self.traced.out, [tensor_of(a) for a in many])
 
 
 STATES = 32

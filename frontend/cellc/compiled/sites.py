@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from cellc_runtime.site import MAX_OPERANDS, STATE, Argument, Site, Sites, plain
 
 from ..tensors.parameter import Parameter
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import Tensor, tensor_of
 
 if TYPE_CHECKING:
     from .entries import CompiledEntry
@@ -37,7 +37,7 @@ class _Calls:
         if not self.tried and self.owner is not None:
             self.tried = True
             array = Tensor([1.0])._data
-            sites = Sites(entry.executable, Tensor, Parameter, Tensor._from_array(array), array)
+            sites = Sites(entry.executable, Tensor, Parameter, tensor_of(array), array)
             if sites.usable():
                 slow: Callable[..., Any] = self.owner.__call__
                 self.site = sites.make("__call__", slow, _BUCKETS, (STATE.graph_mode, 1))

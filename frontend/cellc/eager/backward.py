@@ -20,7 +20,7 @@ from cellc_runtime.lazy import lazy_module
 from cellc_runtime.records import dataclass
 
 from ..core.lru import Recent
-from ..tensors.tensor import Tensor, arrays_of
+from ..tensors.tensor import Tensor, arrays_of, tensor_of
 
 if TYPE_CHECKING:
     from cellc_compiler import driver
@@ -119,7 +119,7 @@ def run(
     if last:
         recording.release()
     out = plan.executable.entry(*given, *arrays)
-    results = [Tensor._from_array(a) for a in (out if plan.count > 1 else (out,))]
+    results = [tensor_of(a) for a in (out if plan.count > 1 else (out,))]
     return [results[p] if p is not None else None for p in plan.places]
 
 
@@ -190,7 +190,7 @@ class Derived:
         arrays = arrays_of(self.operands(recording, given))
         out: Any = self.executable.entry(*arrays)
         many = out if len(self.graph.outputs) > 1 else (out,)
-        return [Tensor._from_array(a) for a in many]
+        return [tensor_of(a) for a in many]
 
     def operands(self, recording: Recording, given: Sequence[Tensor]) -> list[Tensor]:
         """What the inputs of the graph stand for."""

@@ -25,7 +25,7 @@ from ..core.dispatch import Body
 from ..core.lru import Recent
 from ..storage import writes
 from ..tensors.parameter import Parameter
-from ..tensors.tensor import Array, Tensor, arrays_of
+from ..tensors.tensor import Array, Tensor, arrays_of, tensor_of
 from . import prepacking, sites
 from .loops import Loops
 from .recorder import Applied, active_recordings, applied, attrs_key
@@ -85,12 +85,12 @@ class EagerEngine:
         found = self._found(op, operands, arrays, attrs)
         out = found.entry(*arrays)
         if not found.single:
-            many = tuple([Tensor._from_array(a) for a in out])
+            many = tuple([tensor_of(a) for a in out])
             for r in active_recordings():
                 r.note(found.info, operands, many)
             self._learn(op, operands, attrs, found, many)
             return many
-        result = Tensor._from_array(out)
+        result = tensor_of(out)
         for r in active_recordings():
             r.note(found.info, operands, result)
         self._learn(op, operands, attrs, found, result)
@@ -121,7 +121,7 @@ class EagerEngine:
         else:
             out = self.prepacking.again(op, operands, attrs)
             if out is not None:
-                return Tensor._from_array(out)
+                return tensor_of(out)
             given, how = _straight(op, operands, attrs)
             concerned = prepacking.concerns(op, given)
             if not concerned:
@@ -132,7 +132,7 @@ class EagerEngine:
             if out is None:
                 arrays = arrays_of(given)
                 out = self._found(op, given, arrays, how).entry(*arrays)
-            result = Tensor._from_array(out)
+            result = tensor_of(out)
         for r in active_recordings():
             r.note(applied(op, attrs), operands, result)
         return result

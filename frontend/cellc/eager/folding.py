@@ -17,7 +17,7 @@ from cellc_runtime.records import dataclass
 
 from ..core.lru import Recent
 from ..tensors.parameter import Parameter
-from ..tensors.tensor import Tensor, arrays_of
+from ..tensors.tensor import Tensor, arrays_of, tensor_of
 from .recorder import Applied, Mark, Recording, Step, applied, tensor_hooks
 
 if TYPE_CHECKING:
@@ -140,5 +140,5 @@ def gradients(
     out: Any = executable.entry(*arrays_of(t for t in given if t is not None))
     many = out if len(reached_by) > 1 else (out,)
     for i, array in zip(reached_by, many, strict=True):
-        new[i] = Tensor._from_array(array)
+        new[i] = tensor_of(array)
     return new

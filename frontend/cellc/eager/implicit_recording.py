@@ -20,7 +20,7 @@ from cellc_runtime.records import dataclass, field
 from .. import context
 from ..core import invalidation
 from ..core.dispatch import active_tracer, scope
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import Tensor, tensor_of
 from ..tracing.pytree import Structure, put_together, take_apart
 from .recorder import Recording, recording
 
@@ -99,13 +99,13 @@ def call(cell: Any, run: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) 
     if memory.unused >= _PATIENCE or any(t._hooks for t in leaves) or not leaves:
         return run(args, kwargs)
     memory.unused += 1
-    own = [Tensor._from_array(t._data) for t in leaves]
+    own = [tensor_of(t._data) for t in leaves]
     parameters = list(cell.get_parameters())
     with recording() as r:
         numbers = [r.track(t) if seedable(t._type) else None for t in own]
         weights = {id(p): r.track(p) for p in parameters if seedable(p._type)}
         out, results = take_apart(run(*put_together(structure, own)))
-    given = [Tensor._from_array(t._data) for t in results]
+    given = [tensor_of(t._data) for t in results]
     found = Run(r, structure, leaves, numbers, weights, parameters, out, results, given)
     found.settle()
     memory.run = found

@@ -18,7 +18,7 @@ from cellc_runtime.records import dataclass
 
 from ..core.dispatch import Body, tracing
 from ..core.lru import Recent
-from ..tensors.tensor import Tensor, arrays_of
+from ..tensors.tensor import Tensor, arrays_of, tensor_of
 from ..tracing.exceptions import ERRORS
 from ..tracing.tracer import Tracer
 from .recorder import active_recordings, applied
@@ -80,7 +80,7 @@ class Loops:
         if found is None:
             found = self.entries[key] = _compile(operands, attrs, body)
         out = found[0](*arrays_of(operands))
-        results = [Tensor._from_array(a) for a in (out if isinstance(out, tuple) else (out,))]
+        results = [tensor_of(a) for a in (out if isinstance(out, tuple) else (out,))]
         for r in following:
             r.note(applied("scan", attrs, (body,)), operands, tuple(results))
         return results[:count]

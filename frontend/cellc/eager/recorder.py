@@ -25,7 +25,7 @@ from cellc_runtime.site import STATE
 from ..core.dispatch import apply, run_scan
 from ..core.lru import Recent
 from ..storage import writes
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import Tensor, tensor_of
 from . import backward
 from .composites import Composite
 
@@ -293,7 +293,7 @@ class Recording:
         self.absorb()
         found = self._numbers.pop(id(tensor), None)
         if found is not None:
-            self.tensors[found[1]] = Tensor._from_array(tensor._data.copy())
+            self.tensors[found[1]] = tensor_of(tensor._data.copy())
 
     def rebind(self, tensor: Tensor, source: Tensor) -> None:
         """`tensor` now stands for what `source` was computed as."""
@@ -376,7 +376,7 @@ class Recording:
 
 def ones_like(t: Tensor) -> Tensor:
     """Ones of the type of a tensor."""
-    return Tensor._from_array(np.ones(t.shape, t._data.dtype))
+    return tensor_of(np.ones(t.shape, t._data.dtype))
 
 
 class _BackwardWalk:
@@ -507,7 +507,7 @@ class _BackwardWalk:
 
     def _run(self, node: Node) -> None:
         if node.op == "constant":
-            self.env[node.result] = Tensor._from_array(node.attrs["value"].array.copy())
+            self.env[node.result] = tensor_of(node.attrs["value"].array.copy())
             return
         operands = [self.env[v] for v in node.operands]
         if node.op == "scan":

@@ -20,7 +20,7 @@ from cellc_runtime.site import MAX_OPERANDS, STATE, Argument, Site, Sites, plain
 from ..core.dispatch import plain_apply, route
 from ..tensors.parameter import Parameter
 from ..tensors.promotion import constant
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import Tensor, tensor_of
 
 if TYPE_CHECKING:
     from .recorder import Applied
@@ -242,7 +242,7 @@ def _explained(
 
 def install(home: Executable, asked: Asked) -> tuple[Sites, OpSite] | None:
     """Put native sites before `apply` and the operators; None where they cannot be used."""
-    sample = Tensor._from_array(_SAMPLE)
+    sample = tensor_of(_SAMPLE)
     sites = Sites(home, Tensor, Parameter, sample, _SAMPLE)
     if not sites.usable():
         return None

@@ -16,7 +16,7 @@ from cellc_compiler.ir.dims import is_symbolic
 from cellc_runtime.records import dataclass, field
 
 from ..calls.callbacks import written_part
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import Tensor, tensor_of
 from ..tracing.numbers import GraphNumber
 from ..tracing.tracer import GraphTensor
 from .functions import Callback, InterpretedFunction
@@ -143,7 +143,7 @@ class _Maker:
         self.recipe.marks.append((kind, len(value) if hasattr(value, "__len__") else 0))
         if isinstance(value, Tensor):
             array = value._data
-            return lambda _: Tensor._from_array(array.copy())
+            return lambda _: tensor_of(array.copy())
         if isinstance(value, np.ndarray):
             self.recipe.marks.append(value.tobytes())
             whole = value.copy()

@@ -21,7 +21,7 @@ import numpy as np
 from cellc_compiler.ir.graph import Value
 
 from ..tensors.parameter import Parameter
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import Tensor, tensor_of
 from ..tracing.tracer import GraphTensor, Region
 from . import regions, runtime_errors
 from .analysis import read_first
@@ -230,7 +230,7 @@ class RolledLoop(RuntimeLoop):
             if places == tuple(range(start, start + len(places))):
                 rows: Tensor = tensor[start : start + len(places)]
             else:
-                rows = tensor[Tensor._from_array(np.array(places, np.int64))]
+                rows = tensor[tensor_of(np.array(places, np.int64))]
             return rows
         finally:
             tracer.regions += inner

@@ -21,7 +21,7 @@ from cellc_runtime.records import dataclass, field
 
 from ..core.dispatch import apply
 from ..tensors.parameter import Parameter
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import Tensor, tensor_of
 from ..tracing.numbers import DTYPES, GraphNumber, Kind, as_number, kind_of
 from ..tracing.tracer import GraphTensor
 
@@ -129,7 +129,7 @@ def scalar(value: Any, dtype: DType | None = None) -> Tensor:
     if is_symbolic(value):
         made: Tensor = apply("size_number", value=value, dtype=chosen)
         return made
-    return Tensor._from_array(np.asarray(value, dtype=chosen.numpy))
+    return tensor_of(np.asarray(value, dtype=chosen.numpy))
 
 
 def number_dtype(value: Any) -> DType:

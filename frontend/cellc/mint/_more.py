@@ -13,7 +13,7 @@ from ..core.dispatch import active_tracer
 from ..ops import functional_sort as fo
 from ..ops.arguments import axis_of, boolean, dtype_of, integer, is_int, need_known, tensor
 from ..tensors.promotion import cast_to
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import Tensor, tensor_of
 from ._random import _place
 
 
@@ -156,11 +156,11 @@ def unique(
 def _unique_slices(x: Tensor, axis: int, inverse: bool, counts: bool) -> Any:
     known = need_known(x, "unique")
     values, places, times = np.unique(known, return_inverse=True, return_counts=True, axis=axis)
-    out = [Tensor._from_array(np.ascontiguousarray(values))]
+    out = [tensor_of(np.ascontiguousarray(values))]
     if inverse:
-        out.append(Tensor._from_array(places.reshape(-1).astype(np.int64)))
+        out.append(tensor_of(places.reshape(-1).astype(np.int64)))
     if counts:
-        out.append(Tensor._from_array(times.astype(np.int64)))
+        out.append(tensor_of(times.astype(np.int64)))
     return tuple(out) if len(out) > 1 else out[0]
 
 

@@ -13,7 +13,7 @@ from cellc_runtime.records import dataclass
 from ..calls.replay import run_graph
 from ..tensors.parameter import Parameter
 from ..tensors.seed import state_named
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import Tensor, tensor_of
 from ..tracing.pytree import Structure, put_together, take_apart
 from .cell import Cell
 
@@ -86,7 +86,7 @@ class GraphCell(Cell):
 
 
 def _values(graph: LoadedGraph, given: Any) -> dict[str, Tensor]:
-    values = {name: Tensor._from_array(array) for name, array in graph.weights.items()}
+    values = {name: tensor_of(array) for name, array in graph.weights.items()}
     if given is None:
         return values
     if not isinstance(given, Mapping):

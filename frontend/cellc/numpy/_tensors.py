@@ -16,7 +16,7 @@ from cellc_runtime.dtypes import BY_NAME, DType, bool_, float32, int32
 from ..ops import functional_join as fj
 from ..tensors.dtype import convert
 from ..tensors.promotion import cast_to, is_scalar, promoted
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import Tensor, tensor_of
 
 _PYTHON: dict[Any, DType] = {builtins.int: int32, builtins.float: float32, builtins.bool: bool_}
 _DEFAULT = {"i": np.int32, "u": np.int32, "f": np.float32, "b": np.bool_, "c": np.complex64}
@@ -69,7 +69,7 @@ def as_tensor(x: Any, what: str, name: str = "x") -> Tensor:
         array = np.array(x)
         if array.dtype.kind in _DEFAULT:
             given = isinstance(x, np.generic)
-            return Tensor._from_array(array if given else array.astype(_DEFAULT[array.dtype.kind]))
+            return tensor_of(array if given else array.astype(_DEFAULT[array.dtype.kind]))
     raise TypeError(
         f"For 'numpy.{what}', '{name}' must be a Tensor, a number, or a list or tuple of numbers, "
         f"but got {type(x).__name__}."
@@ -108,4 +108,4 @@ def finished(x: Tensor, dtype: Any, what: str) -> Tensor:
 
 def from_array(x: Any, dtype: DType) -> Tensor:
     """A tensor of numpy numbers in an element type."""
-    return Tensor._from_array(np.ascontiguousarray(np.asarray(x).astype(dtype.numpy)))
+    return tensor_of(np.ascontiguousarray(np.asarray(x).astype(dtype.numpy)))

@@ -9,7 +9,7 @@ import numpy as np
 from ..core.dispatch import apply
 from ..core.native import native
 from ..tensors.promotion import cast_to
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import Tensor, tensor_of
 from . import functional_array as fa
 from . import functional_grid as fg
 from . import functional_linalg as fl
@@ -69,12 +69,12 @@ def _places(rows: int, cols: int, low: int, high: int, align: str) -> tuple[Any,
 
 def _gathered(x: Tensor, at: Any, there: Any, padding: Any) -> Tensor:
     """Elements of the last axis at positions of any shape; `padding` where there is none."""
-    index = Tensor._from_array(np.ascontiguousarray(at, np.int64))
+    index = tensor_of(np.ascontiguousarray(at, np.int64))
     found: Tensor = apply("gather", x, index, axis=x.ndim - 1)
     if bool(np.all(there)):
         return found
     fill = cast_to(padding, x.dtype) if isinstance(padding, Tensor) else padding
-    return m.where(Tensor._from_array(np.asarray(there)), found, fill)
+    return m.where(tensor_of(np.asarray(there)), found, fill)
 
 
 def _pad_value(value: Any, x: Tensor, what: str) -> Any:
@@ -206,9 +206,9 @@ def matrix_set_diag(x: Tensor, diagonal: Tensor, k: Any = 0, align: str = "RIGHT
     source[at[there]] = np.flatnonzero(there)
     set_[at[there]] = True
     flat = fa.reshape(cast_to(band, t.dtype), (*t.shape[:-2], -1))
-    new: Tensor = apply("gather", flat, Tensor._from_array(source.reshape(rows, cols)),
+    new: Tensor = apply("gather", flat, tensor_of(source.reshape(rows, cols)),
                         axis=flat.ndim - 1)
-    return m.where(Tensor._from_array(set_.reshape(rows, cols)), new, t)
+    return m.where(tensor_of(set_.reshape(rows, cols)), new, t)
 
 
 # --- borders and columns --------------------------------------------------------------------------
@@ -246,7 +246,7 @@ def mirror_pad(input_x: Tensor, paddings: Tensor, mode: str) -> Tensor:
             at = np.arange(-before, d + after)
             at = np.where(at < 0, -at - 1 + own, at)
             at = np.where(at >= d, 2 * d - 1 - own - at, at)
-            t = apply("gather", t, Tensor._from_array(at.astype(np.int64)), axis=axis)
+            t = apply("gather", t, tensor_of(at.astype(np.int64)), axis=axis)
     return t
 
 

@@ -11,7 +11,7 @@ from cellc_runtime.dtypes import float32, float64, int32, int64
 
 from ..core.dispatch import apply, scan
 from ..tensors.promotion import cast_to
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import Tensor, tensor_of
 from . import functional_array as fa
 from . import functional_create as fc
 from . import functional_index as fi
@@ -74,7 +74,7 @@ def _candidates(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Classes drawn with these probabilities (Gumbel's trick), and what is expected of each."""
     n = chances.size
-    logits = Tensor._from_array(np.log(chances).astype(np.float32))
+    logits = tensor_of(np.log(chances).astype(np.float32))
     rows = 1 if once else sampled
     u = rnd.rand(rows, n, dtype=float32, seed=seed if seed else None)
     noise = m.neg(apply("log", m.neg(apply("log", m.maximum(u, 1e-37)))))
@@ -84,7 +84,7 @@ def _candidates(
     else:
         drawn = fr.argmax(keys, 1)
     drawn = cast_to(drawn, true.dtype)
-    expected = Tensor._from_array(_expected(chances, sampled, once).astype(np.float32))
+    expected = tensor_of(_expected(chances, sampled, once).astype(np.float32))
     # A class out of range has the count of the last one, as no candidate equals it.
     of_true: Tensor = apply("gather", expected, m.clamp(true, 0, n - 1), axis=0)
     return drawn, of_true, apply("gather", expected, drawn, axis=0)

@@ -17,7 +17,7 @@ from cellc_runtime.dtypes import DType, float32, int64
 from ..core.dispatch import apply
 from ..core.native import native, native_body, native_of_types
 from ..tensors.promotion import cast_to, common, constant, is_scalar
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import Tensor, tensor_of
 from . import functional_math as m
 from .arguments import (
     Ints,
@@ -34,7 +34,7 @@ from .arguments import (
 def _filled(shape: Ints, value: Any, dtype: DType) -> Tensor:
     cell = constant(value, dtype)
     out: Tensor = apply("broadcast_to", cell, shape=shape) if shape else \
-        Tensor._from_array(cell._data.copy())
+        tensor_of(cell._data.copy())
     return out
 
 
@@ -135,7 +135,7 @@ def arange(
         start, end = 0, start
     if dtype is None and type(start) is type(end) is type(step) is int and step > 0 \
             and -(2**62) < start <= end < 2**62:
-        return Tensor._from_array(np.arange(start, end, step, dtype=np.int64))  # the usual case
+        return tensor_of(np.arange(start, end, step, dtype=np.int64))  # the usual case
     a, z, s = (_bound(v, "arange") for v in (start, end, step))
     if s == 0 or (z - a) * s < 0:
         raise ValueError(f"For 'arange', step {s} does not lead from start {a} to end {z}.")
@@ -146,7 +146,7 @@ def arange(
     count = max(0, math.ceil((z - a) / s))
     steps: np.ndarray[Any, Any] = np.arange(count, dtype=np.int64 if whole else np.float64)
     values = a + s * steps
-    return Tensor._from_array(values.astype(to.numpy))
+    return tensor_of(values.astype(to.numpy))
 
 
 def _open_arange(a: Any, z: Any, s: Any, to: DType) -> Tensor:
@@ -192,11 +192,11 @@ def linspace(start: Any, end: Any, steps: int) -> Tensor:
     if isinstance(start, Tensor) or isinstance(end, Tensor):
         return _linspace_of(n, *common("linspace", start, end))
     grid = np.linspace(number(start, "linspace", "start"), number(end, "linspace", "end"), n)
-    return Tensor._from_array(grid.astype(np.float32))
+    return tensor_of(grid.astype(np.float32))
 
 
 def _linspace_of(n: int, start: Tensor, end: Tensor) -> Tensor:
-    ratio = Tensor._from_array(np.linspace(0.0, 1.0, n).astype(start.dtype.numpy))
+    ratio = tensor_of(np.linspace(0.0, 1.0, n).astype(start.dtype.numpy))
     a: Tensor = apply("reshape", start, shape=(*start.shape, 1))
     z: Tensor = apply("reshape", end, shape=(*end.shape, 1))
     return m.add(m.mul(a, m.sub(1.0, ratio)), m.mul(z, ratio))
@@ -209,7 +209,7 @@ def logspace(
     """base ** x for x evenly spaced from start to end."""
     a, z = (_bound(v, "logspace") for v in (start, end))
     values = float(base) ** np.linspace(a, z, integer(steps, "logspace", "steps"))
-    return Tensor._from_array(values.astype(dtype_of(dtype, "logspace").numpy))
+    return tensor_of(values.astype(dtype_of(dtype, "logspace").numpy))
 
 
 @native
@@ -245,12 +245,12 @@ def tuple_to_array(input_x: tuple[Any, ...]) -> Tensor:
 
 def tril_indices(row: int, col: int, offset: int = 0, *, dtype: DType = int64) -> Tensor:
     """Rows and columns (2, n) of the lower triangle of a row by col matrix."""
-    return Tensor._from_array(np.stack(np.tril_indices(row, offset, col)).astype(dtype.numpy))
+    return tensor_of(np.stack(np.tril_indices(row, offset, col)).astype(dtype.numpy))
 
 
 def triu_indices(row: int, col: int, offset: int = 0, *, dtype: DType = int64) -> Tensor:
     """Rows and columns (2, n) of the upper triangle of a row by col matrix."""
-    return Tensor._from_array(np.stack(np.triu_indices(row, offset, col)).astype(dtype.numpy))
+    return tensor_of(np.stack(np.triu_indices(row, offset, col)).astype(dtype.numpy))
 
 
 def hann_window(
@@ -259,7 +259,7 @@ def hann_window(
     """The Hann window of a given length."""
     n = integer(window_length, "hann_window", "window_length")
     values = np.hanning(n + 1)[:-1] if periodic and n > 1 else np.hanning(n)
-    return Tensor._from_array(values.astype((dtype or float32).numpy))
+    return tensor_of(values.astype((dtype or float32).numpy))
 
 
 __all__ = [

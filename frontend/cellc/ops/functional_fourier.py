@@ -27,7 +27,7 @@ from cellc_runtime.dtypes import (
 )
 
 from ..tensors.promotion import cast_to
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import Tensor, tensor_of
 from . import functional_array as fa
 from . import functional_join as fj
 from . import functional_linalg as fl
@@ -50,7 +50,7 @@ def _roots(powers: Array, n: int, dtype: DType) -> Tensor:
     k = powers % n
     quarters = np.array([1, -1j, -1, 1j])[4 * k // n]
     values = np.where(4 * k % n == 0, quarters, np.exp(-2j * np.pi * k / n))
-    return Tensor._from_array(values.astype(dtype.numpy))
+    return tensor_of(values.astype(dtype.numpy))
 
 
 def _factor(n: int) -> int:
@@ -85,7 +85,7 @@ def _by_convolution(x: Tensor) -> Tensor:
     kernel = np.zeros(size, np.complex128)
     kernel[:n] = chirp.conj()
     kernel[size - n + 1:] = chirp.conj()[:0:-1]
-    first, known = (Tensor._from_array(v.astype(x.dtype.numpy))
+    first, known = (tensor_of(v.astype(x.dtype.numpy))
                     for v in (chirp, np.fft.fft(kernel) / size))
     product = m.mul(_forward(_resized(m.mul(x, first), x.ndim - 1, size)), known)
     return m.mul(fj.part(_backward(product), x.ndim - 1, 0, n), first)
@@ -385,7 +385,7 @@ def ihfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None =
 
 def _frequencies(numbers: Array, n: int, d: Any, dtype: Any, what: str) -> Tensor:
     kind = float32 if dtype is None else dtype_of(dtype, what)
-    return Tensor._from_array((numbers / (n * float(d))).astype(kind.numpy))
+    return tensor_of((numbers / (n * float(d))).astype(kind.numpy))
 
 
 def fftfreq(n: int, d: float = 1.0, dtype: DType | None = None) -> Tensor:

@@ -14,7 +14,7 @@ from cellc_runtime.dtypes import bool_, int64
 from ..core.dispatch import apply
 from ..core.native import native
 from ..tensors.promotion import common, default_dtype
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import Tensor, tensor_of
 from . import functional_array as fa
 from . import functional_join as fj
 from . import functional_math as m
@@ -86,7 +86,7 @@ def trace(input: Tensor) -> Tensor:
 def vander(x: Tensor, N: int | None = None) -> Tensor:
     """The Vandermonde matrix: column j is x ** (N - 1 - j)."""
     n = x.shape[0] if N is None else integer(N, "vander", "N")
-    powers = Tensor._from_array(np.arange(n - 1, -1, -1).astype(x.dtype.numpy))
+    powers = tensor_of(np.arange(n - 1, -1, -1).astype(x.dtype.numpy))
     return m.pow(fa._to_shape(x, (x.size, 1)), powers)
 
 

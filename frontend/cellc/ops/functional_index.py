@@ -18,7 +18,7 @@ from ..core.native import native, native_body
 from ..tensors.index_plan import check_range, known_elements
 from ..tensors.parameter import Parameter
 from ..tensors.promotion import cast_to, constant, is_scalar
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import Tensor, tensor_of
 from . import functional_array as fa
 from . import functional_create as fc
 from . import functional_join as fj
@@ -43,7 +43,7 @@ def _check_points(index: Tensor, dims: tuple[int, ...], what: str) -> None:
     known = known_elements(index)
     for axis, d in enumerate(dims[: index.shape[-1]] if index.ndim else ()):
         column = fj.part(index, index.ndim - 1, axis, axis + 1) if known is None else \
-            Tensor._from_array(np.ascontiguousarray(known[..., axis]))
+            tensor_of(np.ascontiguousarray(known[..., axis]))
         check_range(column, -d, d, f"For '{what}', indices along axis {axis} must be in "
                     f"[{-d}, {d}), but got ", 0, ".")
 
@@ -214,7 +214,7 @@ def sequence_mask(lengths: Tensor, maxlen: int | None = None) -> Tensor:
     n = tensor(lengths, "sequence_mask", "lengths")
     width = int(np.max(need_known(n, "sequence_mask"))) if maxlen is None else \
         integer(maxlen, "sequence_mask", "maxlen")
-    grid = Tensor._from_array(np.arange(width).astype(n.dtype.numpy))
+    grid = tensor_of(np.arange(width).astype(n.dtype.numpy))
     return m.lt(grid, fa.reshape(n, (*n.shape, 1)))
 
 

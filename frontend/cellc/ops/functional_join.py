@@ -16,7 +16,7 @@ from cellc_runtime.dtypes import DType, uint8, uint16, uint32, uint64
 from ..core.dispatch import apply
 from ..core.native import native, native_body
 from ..tensors.promotion import alike, common
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import Tensor, tensor_of
 from . import functional_math as m
 from .arguments import (
     axis_of,
@@ -135,7 +135,7 @@ def repeat_interleave(input: Tensor, repeats: Any, axis: int | None = None) -> T
             f"but got {len(counts)}."
         )
     index = np.repeat(np.arange(x.shape[a], dtype=np.int64), counts)
-    taken: Tensor = apply("gather", x, Tensor._from_array(index), axis=a)
+    taken: Tensor = apply("gather", x, tensor_of(index), axis=a)
     return taken
 
 

@@ -15,7 +15,7 @@ from ..core.dispatch import apply
 from ..core.native import native, native_body
 from ..tensors.index_plan import check_range, known_elements
 from ..tensors.promotion import cast_to, inexact, operands
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import Tensor, tensor_of
 from . import functional_array as fa
 from . import functional_index as fi
 from . import functional_math as m
@@ -215,7 +215,7 @@ def _check_labels(t: Tensor, ignored: int, classes: int, what: str) -> None:
     if ignored < classes:
         checked = t
     elif known is not None:
-        checked = Tensor._from_array(known[known != ignored])
+        checked = tensor_of(known[known != ignored])
     else:
         checked = m.where(m.ne(t, ignored), t, 0)
     # Negative classes count for nothing; what is as low as no `ignore_index` is a mistake.

@@ -14,7 +14,7 @@ from cellc_runtime.dtypes import bfloat16, float16, float32, float64
 
 from ..core.dispatch import apply, scan
 from ..tensors.promotion import cast_to
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import Tensor, tensor_of
 from . import functional_array as fa
 from . import functional_create as fc
 from . import functional_grid as fg
@@ -235,11 +235,11 @@ def _rotation(flat: Tensor) -> Tensor:
     even = n + n % 2
     if even != n:
         z = fa.pad(z, (0, 1))
-    above = Tensor._from_array(
+    above = tensor_of(
         (np.arange(rows + n) < rows).astype(flat.dtype.numpy).reshape(1, rows + n, 1))
     trips = (even - 1) * _SWEEPS[flat.dtype] if n > 1 else 0
     if trips:
-        (z,), _ = scan(("rotate", rows), [z], [], [above, Tensor._from_array(_round(even))], trips,
+        (z,), _ = scan(("rotate", rows), [z], [], [above, tensor_of(_round(even))], trips,
                        _rotate)
     out: Tensor = apply("stop_gradient", fj.part(fj.part(z, 2, 0, n), 1, rows, rows + n))
     return out

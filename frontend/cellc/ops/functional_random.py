@@ -15,7 +15,7 @@ from cellc_runtime.dtypes import DType, float32, int32, int64
 from ..core.dispatch import apply
 from ..tensors.promotion import cast_to, common, constant, inexact, is_scalar
 from ..tensors.seed import Generator, next_key, stream_of
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import Tensor, tensor_of
 from . import functional_join as fj
 from . import functional_math as m
 from . import functional_nn as fn
@@ -198,7 +198,7 @@ def randperm(n: int, seed: int = 0, offset: int = 0, dtype: DType = int64) -> Te
     count = integer(n, "randperm", "n")
     if count < 0:
         raise ValueError(f"For 'randperm', 'n' must be non-negative, but got {count}.")
-    key = next_key() if not seed and not offset else Tensor._from_array(
+    key = next_key() if not seed and not offset else tensor_of(
         np.array([integer(seed, "randperm", "seed"), offset], np.uint64))
     return cast_to(apply("random_permutation", key, n=count), dtype_of(dtype, "randperm"))
 

@@ -16,7 +16,7 @@ from cellc_runtime.dtypes import int64
 from ..core.dispatch import apply
 from ..core.native import native
 from ..tensors.promotion import cast_to
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import Tensor, tensor_of
 from . import functional_array as fa
 from . import functional_create as fc
 from . import functional_join as fj
@@ -77,7 +77,7 @@ def affine_grid(theta: Tensor, size: Any, align_corners: bool = False) -> Tensor
         line = np.linspace(-1.0, 1.0, n) if n > 1 else np.zeros(1)
         line = line if align_corners or n < 1 else line * (n - 1) / n
         place = tuple(n if j == i else 1 for j in range(rank))
-        flat = Tensor._from_array(line.reshape(place).astype(t.dtype.numpy))
+        flat = tensor_of(line.reshape(place).astype(t.dtype.numpy))
         axes.append(fa.broadcast_to(flat, dims[2:]))
     points = fj.stack([*reversed(axes), fc.ones(dims[2:], t.dtype)], -1)
     flat = fa.reshape(points, (1, -1, rank + 1))

@@ -17,7 +17,7 @@ from ..tensors.index_plan import check_range
 from ..tensors.indexing import setitem
 from ..tensors.parameter import Parameter
 from ..tensors.promotion import cast_to, constant
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import Tensor, tensor_of
 from . import functional_array as fa
 from . import functional_index as fi
 from . import functional_join as fj
@@ -106,7 +106,7 @@ def diagonal_scatter(
             f"For 'diagonal_scatter', 'src' must have the shape {places.shape} of the diagonal, "
             f"but got {new.shape}."
         )
-    flat = apply("scatter", fa.ravel(x), Tensor._from_array(places.reshape(-1)),
+    flat = apply("scatter", fa.ravel(x), tensor_of(places.reshape(-1)),
                  fa.ravel(cast_to(new, x.dtype)), axis=0)
     return fa.reshape(flat, x.shape)
 
@@ -123,7 +123,7 @@ def _rows(what: str, x: Any, v: Any, indices: Any, mode: str) -> Tensor:
     want = (len(given), *t.shape[1:])
     if new.shape != want:
         raise ValueError(f"For '{what}', 'v' must have the shape {want}, but got {new.shape}.")
-    rows = Tensor._from_array(np.array(given, np.int64))
+    rows = tensor_of(np.array(given, np.int64))
     check_range(rows, -t.shape[0], t.shape[0], f"For '{what}', indices must be in "
                 f"[{-t.shape[0]}, {t.shape[0]}), but got ", 0, ".")
     out: Tensor = apply("scatter", t, rows, cast_to(new, t.dtype), axis=0, mode=mode)
@@ -227,7 +227,7 @@ def reverse_sequence(
     along[b] = t.shape[b]
     size = fa.reshape(cast_to(lengths, int64), tuple(along))
     along[b], along[s] = 1, n
-    at = Tensor._from_array(np.arange(n).reshape(along))
+    at = tensor_of(np.arange(n).reshape(along))
     mirrored = m.sub(m.sub(size, at), 1)
     index = fa.broadcast_to(m.where(m.lt(at, size), mirrored, at), t.shape)
     out: Tensor = apply("gather_elements", t, index, dim=s)

@@ -19,7 +19,7 @@ from ..core.native import native, native_body
 from ..eager.recorder import active_recordings
 from ..tensors.found_positions import traced, true_positions, unraveled
 from ..tensors.promotion import cast_to, constant
-from ..tensors.tensor import Array, Tensor
+from ..tensors.tensor import Array, Tensor, tensor_of
 from . import functional_math as m
 from .arguments import axis_of, choice, integer, need_known, tensor
 from .functional_reduce import _drop, _from, sum
@@ -137,8 +137,8 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
         return made
     found = np.nonzero(need_known(x, "nonzero"))
     if as_tuple:
-        return tuple(Tensor._from_array(np.ascontiguousarray(a, np.int64)) for a in found)
-    return Tensor._from_array(np.ascontiguousarray(np.stack(found, -1), np.int64))
+        return tuple(tensor_of(np.ascontiguousarray(a, np.int64)) for a in found)
+    return tensor_of(np.ascontiguousarray(np.stack(found, -1), np.int64))
 
 
 def _nonzero_mask(x: Tensor) -> Tensor:
@@ -163,7 +163,7 @@ def unique(input: Tensor) -> tuple[Tensor, Tensor]:
     index = np.int64 if x.dtype == np.int64 else np.int32
     values = picked(given, x.reshape(-1)[first[order]], first[order], None)
     positions = rank[inverse.reshape(x.shape)].astype(index)
-    return values, Tensor._from_array(np.ascontiguousarray(positions))
+    return values, tensor_of(np.ascontiguousarray(positions))
 
 
 def picked(x: Tensor, found: Array, places: Array, axis: int | None) -> Tensor:
@@ -172,9 +172,9 @@ def picked(x: Tensor, found: Array, places: Array, axis: int | None) -> Tensor:
     Where a gradient may be taken they are gathered, as in a graph, so that it reaches `x`.
     """
     if not [r for r in active_recordings() if r.value_of(x) is not None]:
-        return Tensor._from_array(np.ascontiguousarray(found))
+        return tensor_of(np.ascontiguousarray(found))
     rows = apply("reshape", x, shape=(x.size,)) if axis is None else x
-    out: Tensor = apply("gather", rows, Tensor._from_array(places.astype(np.int64)),
+    out: Tensor = apply("gather", rows, tensor_of(places.astype(np.int64)),
                         axis=0 if axis is None else axis)
     return out
 
@@ -248,7 +248,7 @@ def unique_consecutive(
         out.append(np.diff(np.append(starts, flat.shape[0])).astype(np.int64))
     along = None if dim is None else dim % given.ndim
     made = (picked(given, kept, starts, along),
-            *(Tensor._from_array(np.ascontiguousarray(a)) for a in out))
+            *(tensor_of(np.ascontiguousarray(a)) for a in out))
     return made if len(made) > 1 else made[0]
 
 
@@ -290,7 +290,7 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
         where_, _ = true_positions(apply("broadcast_to", keep, shape=shape), "masked_select")
     else:
         found = np.flatnonzero(np.broadcast_to(need_known(keep, "masked_select"), shape))
-        where_ = Tensor._from_array(found.astype(np.int64))
+        where_ = tensor_of(found.astype(np.int64))
     out: Tensor = apply("gather", flat, where_, axis=0)
     return out
 
@@ -302,7 +302,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     """
     x = need_known(tensor(input, "bincount"), "bincount")
     w = None if weights is None else need_known(weights, "bincount")
-    return Tensor._from_array(np.bincount(x, w, minlength).astype(np.float32))
+    return tensor_of(np.bincount(x, w, minlength).astype(np.float32))
 
 
 @native

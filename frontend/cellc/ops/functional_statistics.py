@@ -16,7 +16,7 @@ from cellc_runtime.dtypes import DType, float32, int32, int64
 from ..core.dispatch import apply
 from ..core.native import native
 from ..tensors.promotion import cast_to, inexact, is_scalar
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import Tensor, tensor_of
 from . import functional_array as fa
 from . import functional_create as fc
 from . import functional_join as fj
@@ -62,7 +62,7 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     choose = itertools.combinations_with_replacement if with_replacement else \
         itertools.combinations
     found = np.array(list(choose(range(x.shape[0]), n)), np.int64).reshape(-1, n)
-    out: Tensor = apply("gather", x, Tensor._from_array(found), axis=0)
+    out: Tensor = apply("gather", x, tensor_of(found), axis=0)
     return out
 
 
@@ -188,7 +188,7 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     x = tensor(input, "pdist")
     if x.ndim < 2:
         raise ValueError(f"For 'pdist', at least 2 axes are needed, but got {x.ndim}.")
-    first, second = (Tensor._from_array(np.ascontiguousarray(i))
+    first, second = (tensor_of(np.ascontiguousarray(i))
                      for i in np.triu_indices(x.shape[-2], 1))
     gap = m.sub(apply("gather", x, first, axis=x.ndim - 2),
                 apply("gather", x, second, axis=x.ndim - 2))

@@ -11,7 +11,7 @@ import numpy as np
 
 from cellc_runtime.dtypes import DType, float32
 
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import Tensor, tensor_of
 from .arguments import dtype_of, integer
 
 
@@ -26,7 +26,7 @@ def _window(what: str, length: Any, periodic: Any, dtype: DType | None, shape: A
     if not to.is_float:
         raise TypeError(f"For '{what}', 'dtype' must be a float type, but got {to}.")
     values = shape(n + 1)[:-1] if periodic and n > 1 else shape(n)
-    return Tensor._from_array(np.ascontiguousarray(np.asarray(values).astype(to.numpy)))
+    return tensor_of(np.ascontiguousarray(np.asarray(values).astype(to.numpy)))
 
 
 def bartlett_window(window_length: Any, periodic: bool = True, *, dtype: DType | None = None

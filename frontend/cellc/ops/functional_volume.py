@@ -16,7 +16,7 @@ import numpy as np
 from cellc_runtime.dtypes import float32, int32, int64
 
 from ..tensors.promotion import cast_to, operands
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import Tensor, tensor_of
 from . import functional_array as fa
 from . import functional_create as fc
 from . import functional_index as fi
@@ -536,10 +536,10 @@ def _starts(u: Tensor, size: int, kernel: int, count: int) -> Tensor:
         return fc.full((*u.shape, 1), last, dtype=int64)
     u = fa.expand_dims(u, -1)
     step = last / (count - 1)
-    i = Tensor._from_array(np.arange(count, dtype=u.dtype.numpy))
+    i = tensor_of(np.arange(count, dtype=u.dtype.numpy))
     moved = m.floor(m.mul(m.add(i, u), step))
     start = cast_to(m.sub(moved, m.floor(m.mul(u, step))), int64)
-    ends = Tensor._from_array(np.arange(count) == count - 1)
+    ends = tensor_of(np.arange(count) == count - 1)
     return m.clamp(m.where(ends, last, start), 0, last)
 
 
@@ -548,7 +548,7 @@ def _window_positions(starts: list[Tensor], kernel: Ints, size: Ints) -> Tensor:
     n = len(kernel)
     total: Tensor | None = None
     for i, (first, k) in enumerate(zip(starts, kernel, strict=True)):
-        taps = Tensor._from_array(np.arange(k, dtype=np.int64))
+        taps = tensor_of(np.arange(k, dtype=np.int64))
         at = m.add(fa.expand_dims(first, -1), taps)
         shape = [*first.shape[:2], *(1,) * (2 * n)]
         shape[2 + i], shape[2 + n + i] = first.shape[2], k

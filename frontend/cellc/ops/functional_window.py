@@ -16,7 +16,7 @@ from cellc_runtime.dtypes import int64
 from ..core.dispatch import apply
 from ..core.native import native, native_body
 from ..tensors.promotion import cast_to, operands
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import Tensor, tensor_of
 from . import functional_array as fa
 from . import functional_join as fj
 from . import functional_math as m
@@ -528,7 +528,7 @@ def fold(
     n, c = x.shape[0], x.shape[1] // taps
     columns = fa.reshape(x, (n * c, taps, oh, ow))
     # One output channel from `taps` input channels, each with a single one at its tap.
-    weight = Tensor._from_array(np.eye(taps).reshape(taps, 1, *kernel).astype(x.dtype.numpy))
+    weight = tensor_of(np.eye(taps).reshape(taps, 1, *kernel).astype(x.dtype.numpy))
     out = _adjoint(columns, weight, size, steps, tuple(p for p in pads for _ in (0, 1)), gaps, 1)
     return fa.reshape(out, (n, c, *size))
 
@@ -585,7 +585,7 @@ def _resize_axis(
 
 
 def _along_axis(values: np.ndarray[Any, Any], x: Tensor, axis: int) -> Tensor:
-    return Tensor._from_array(values.astype(x.dtype.numpy).reshape(
+    return tensor_of(values.astype(x.dtype.numpy).reshape(
         (-1,) + (1,) * (x.ndim - axis - 1)))
 
 
@@ -610,7 +610,7 @@ def _cubic(x: Tensor, axis: int, at: np.ndarray[Any, Any]) -> Tensor:
 
 
 def _take(x: Tensor, axis: int, positions: np.ndarray[Any, Any]) -> Tensor:
-    out: Tensor = apply("gather", x, Tensor._from_array(positions.astype(np.int64)), axis=axis)
+    out: Tensor = apply("gather", x, tensor_of(positions.astype(np.int64)), axis=axis)
     return out
 
 

@@ -23,7 +23,7 @@ from ..storage import storage_of, writes
 from ..tensors.dtype import convert
 from ..tensors.indexing import become, setitem
 from ..tensors.promotion import cast_to
-from ..tensors.tensor import Tensor, cast_array
+from ..tensors.tensor import Tensor, cast_array, tensor_of
 from . import functional_array as fa
 from . import functional_band as band
 from . import functional_classes as classes
@@ -327,7 +327,7 @@ def log_normal(self: Tensor, mean: float = 1.0, std: float = 2.0) -> Tensor:
 
 def plain(self: Tensor) -> Tensor:
     """The value as a Tensor that shares this one's memory."""
-    return self if not self._eager else Tensor._from_array(self._lent())
+    return self if not self._eager else tensor_of(self._lent())
 
 
 def value(self: Tensor) -> Tensor:
@@ -398,7 +398,7 @@ def move_to(self: Tensor, to: str, blocking: bool = True) -> Tensor:
     """
     if str(to).lower() != "cpu":
         raise ValueError(f"For 'move_to', 'to' must be 'CPU', but got {to!r}.")
-    return Tensor._from_array(self._data.copy())
+    return tensor_of(self._data.copy())
 
 
 def set_const_arg(self: Tensor, const_arg: bool = True) -> Tensor:

@@ -22,7 +22,7 @@ from ..core.dispatch import apply
 from ..tensors.parameter import Parameter
 from ..tensors.promotion import cast_to, operands
 from ..tensors.seed import Generator
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import Tensor, tensor_of
 from . import functional_array as fa
 from . import functional_control as control
 from . import functional_create as fc
@@ -308,7 +308,7 @@ def _strided_slice(input_x: Tensor, begin: Any, end: Any, strides: Any, **masks:
 
 
 def _tensor_shape(input_x: Tensor) -> Tensor:
-    return Tensor._from_array(np.array(input_x.shape, np.int64))
+    return tensor_of(np.array(input_x.shape, np.int64))
 
 
 def _uniform_real(shape: Any, seed: Seed) -> Tensor:

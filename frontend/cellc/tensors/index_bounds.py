@@ -16,7 +16,7 @@ from cellc_runtime.records import dataclass
 
 from ..core.dispatch import active_tracer, apply
 from .promotion import cast_to, constant
-from .tensor import Tensor
+from .tensor import Tensor, tensor_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,4 +193,4 @@ def normalized(loose: Loose, d: int) -> tuple[Tensor, Tensor]:
 
 def numbers(d: int) -> Tensor:
     """0, 1, ..., d - 1."""
-    return Tensor._from_array(np.arange(d, dtype=np.int64))
+    return tensor_of(np.arange(d, dtype=np.int64))

@@ -21,7 +21,7 @@ from ..core.dispatch import checked as passed
 from .index_bounds import Loose, Window, runtime_span
 from .parameter import Parameter
 from .promotion import cast_to, constant
-from .tensor import Array, Tensor
+from .tensor import Array, Tensor, tensor_of
 
 Ints = tuple[int, ...]
 Span = tuple[int, int, int]
@@ -134,7 +134,7 @@ def _sequence(k: Any) -> Tensor:
     """
     k = list(k)
     if not k:
-        return Tensor._from_array(np.empty(0, np.int64))
+        return tensor_of(np.empty(0, np.int64))
     if any(isinstance(x, Tensor) and known_elements(x) is None for x in k):
         parts = [x if isinstance(x, Tensor) else constant(x, int64) for x in k]
         out: Tensor = apply("stack", *parts, axis=0)
@@ -264,7 +264,7 @@ class _Planner:
             self._add(constant(span[0], int64))
         elif isinstance(k, Flag):
             self.plan.added.append(self.view)
-            self.plan.advanced[self.view] = Tensor._from_array(np.zeros(int(k.on), np.int64))
+            self.plan.advanced[self.view] = tensor_of(np.zeros(int(k.on), np.int64))
             self.view += 1
         elif k.dtype is not bool_ and self.scalars and not self.blend:
             self._scalar(k)
@@ -298,7 +298,7 @@ class _Planner:
         elements = known_elements(mask)
         if elements is not None:
             for p in np.nonzero(elements):
-                self._add(Tensor._from_array(np.ascontiguousarray(p, np.int64)))
+                self._add(tensor_of(np.ascontiguousarray(p, np.int64)))
             return
         if mask.ndim == 0:
             self.plan.added.append(self.view)
@@ -402,7 +402,7 @@ def _extremes(elements: Array) -> tuple[int, int]:
 
 def _wrapped(elements: Array, d: int) -> Tensor:
     signed = elements.astype(np.int64)
-    return Tensor._from_array(np.where(signed < 0, signed + d, signed))
+    return tensor_of(np.where(signed < 0, signed + d, signed))
 
 
 def _one(k: int, d: int, axis: int) -> Span:

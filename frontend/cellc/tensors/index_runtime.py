@@ -20,7 +20,7 @@ from ..core.dispatch import active_tracer, apply
 from .index_bounds import Loose, normalized, numbers
 from .index_plan import Ints, Plan
 from .promotion import cast_to, constant
-from .tensor import Tensor
+from .tensor import Tensor, tensor_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +205,7 @@ def first_positions(mask: Tensor, n: int) -> list[Tensor]:
     flat = _reshape(mask, (size,))
     # Element k of `found` is where the k-th true element stands; the others go to a spare place.
     spot = apply("where", flat, apply("minimum", order, constant(n, int64)), constant(n, int64))
-    found = apply("scatter", Tensor._from_array(np.zeros(n + 1, np.int64)), spot, numbers(size),
+    found = apply("scatter", tensor_of(np.zeros(n + 1, np.int64)), spot, numbers(size),
                   axis=0)
     found = apply("slice", found, start=(0,), stop=(n,))
     count = _count(mask)

@@ -21,7 +21,7 @@ from cellc_runtime.lazy import lazy_module
 from ..core.dispatch import active_tracer, assign, precision, same_value
 from ..storage import Storage, storage_of, writes
 from ..storage.memory import Array, aligned_copy, aligned_zeros
-from .tensor import Tensor, cast_array
+from .tensor import Tensor, cast_array, tensor_of
 
 if TYPE_CHECKING:
     from ..storage import deferred
@@ -243,7 +243,7 @@ class Parameter(Tensor):
     @property
     def data(self) -> Tensor:
         """The value as a plain Tensor that shares this parameter's memory."""
-        return self if active_tracer() is not None else Tensor._from_array(self._lent())
+        return self if active_tracer() is not None else tensor_of(self._lent())
 
     @data.setter
     def data(self, value: Any) -> None:
@@ -253,7 +253,7 @@ class Parameter(Tensor):
         """The value as a plain Tensor that shares this parameter's memory, and its gradient."""
         if active_tracer() is not None:
             return self
-        plain = Tensor._from_array(self._lent())
+        plain = tensor_of(self._lent())
         same_value(plain, self)
         return plain
 

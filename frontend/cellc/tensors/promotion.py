@@ -32,7 +32,7 @@ from cellc_runtime.dtypes import (
 )
 
 from ..core.dispatch import apply
-from .tensor import Array, Tensor
+from .tensor import Array, Tensor, tensor_of
 
 _WIDE_UNSIGNED = (uint16, uint32, uint64)
 _SCALARS = (bool, int, float, complex, np.number, np.bool_)
@@ -110,7 +110,7 @@ def _constant(kind: str, value: Any, sign: float, dtype: DType) -> Tensor:
             array: Array = np.array(value, np.uint64).astype(dtype.numpy)
         else:
             array = np.array(value).astype(dtype.numpy)
-    made = Tensor._from_array(array)
+    made = tensor_of(array)
     made._literal = True
     return made
 

@@ -21,7 +21,7 @@ import numpy as np
 from ..core.dispatch import active_tracer, apply, assign
 from ..core.journal import before_write
 from .parameter import Parameter
-from .tensor import Tensor
+from .tensor import Tensor, tensor_of
 
 _STATE_BYTES = 16
 """Of a state as a Tensor: seed and offset, 8 bytes each, the lowest first."""
@@ -93,12 +93,12 @@ class Generator:
         """The current state as a Tensor uint64[2]; the offset advances by one."""
         if active_tracer() is None:
             before_write(self.state)
-            key = Tensor._from_array(self.state._data.copy())
+            key = tensor_of(self.state._data.copy())
             self.state._data[1] += np.uint64(1)
             return key
         # A node of its own: the value read must be the one before the assignment.
         before: Tensor = apply("reshape", self.state, shape=(2,))
-        assign(self.state, apply("add", before, Tensor._from_array(np.array([0, 1], np.uint64))))
+        assign(self.state, apply("add", before, tensor_of(np.array([0, 1], np.uint64))))
         return before
 
 

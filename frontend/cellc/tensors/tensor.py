@@ -195,13 +195,6 @@ class Tensor(TensorMethods):
             )
         self._host = cast_array(_to_array(input_data, dtype is None), dtype)
 
-    @classmethod
-    def _from_array(cls, array: Array) -> Tensor:
-        """A Tensor that owns `array` (contiguous, native-endian, writeable), without checks."""
-        self = object.__new__(Tensor)
-        self._host = array
-        return self
-
     # --- where its elements are -----------------------------------------------------------------
 
     @property
@@ -385,7 +378,7 @@ class Tensor(TensorMethods):
             raise TypeError(f"The input of from_numpy must be a numpy.ndarray, got {type(array)}")
         dtype = dtypes.from_numpy(array.dtype).numpy
         shared = array.flags.c_contiguous and array.flags.writeable and array.dtype.isnative
-        return Tensor._from_array(array.view(dtype) if shared else own(array))
+        return tensor_of(array.view(dtype) if shared else own(array))
 
     def item(self) -> Any:
         """The only element as a Python number.
@@ -462,13 +455,18 @@ class Tensor(TensorMethods):
     __hash__ = object.__hash__
 
     def __copy__(self) -> Tensor:
-        return Tensor._from_array(self._data.copy())
+        return tensor_of(self._data.copy())
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
-        return Tensor._from_array(self._data.copy())
+        return tensor_of(self._data.copy())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Tensor._from_array, (self._data,)
+        return Tensor._unpickled, (self._data,)
+
+    @staticmethod
+    def _unpickled(array: Array) -> Tensor:
+        # Of the class, whose public path loads what a Tensor needs besides.
+        return tensor_of(array)
 
     def __repr__(self) -> str:
         return tensor_repr(self._data, self.dtype)
@@ -484,6 +482,13 @@ class Tensor(TensorMethods):
         if spec:
             raise TypeError(f"unsupported format string passed to {type(self).__name__}.__format__")
         return str(self)
+
+
+def tensor_of(array: Array) -> Tensor:
+    """A Tensor that owns `array` (contiguous, native-endian, writeable), without checks."""
+    self = object.__new__(Tensor)
+    self._host = array
+    return self
 
 
 def arrays_of(tensors: Iterable[Tensor]) -> list[Array]:

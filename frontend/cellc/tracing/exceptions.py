@@ -9,7 +9,7 @@ import numpy as np
 
 from cellc_runtime.executable import Errors
 
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import tensor_of
 
 _OWN: WeakValueDictionary[str, type[Exception]] = WeakValueDictionary()
 """The user's exception classes that networks of this process raise, by name. The function that
@@ -27,7 +27,7 @@ def name_class(cls: type[Exception]) -> str:
 
 
 def _shown(array: np.ndarray[Any, Any]) -> str:
-    return str(Tensor._from_array(array))
+    return str(tensor_of(array))
 
 
 ERRORS = Errors(_OWN, _shown)

@@ -21,7 +21,7 @@ from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
 
 from ..core.dispatch import active_tracer, apply
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import Tensor, tensor_of
 from .tracer import GraphTensor
 
 Kind = type[bool] | type[int] | type[float]
@@ -268,7 +268,7 @@ def _made(tensor: Any, kind: Kind) -> GraphNumber:
 
 
 def _constant(value: Any, dtype: DType) -> Tensor:
-    return Tensor._from_array(np.asarray(value, dtype=dtype.numpy))
+    return tensor_of(np.asarray(value, dtype=dtype.numpy))
 
 
 def _operand(value: Any, kind: Kind) -> Tensor:

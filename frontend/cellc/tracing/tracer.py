@@ -21,7 +21,7 @@ from cellc_runtime.records import dataclass, field
 
 from ..core.dispatch import tracing
 from ..tensors.parameter import Parameter
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import Tensor, tensor_of
 
 
 class GraphTensor(Tensor):
@@ -537,7 +537,7 @@ class Tracer:
     def _index_like(self) -> Tensor:
         import numpy as np
 
-        return Tensor._from_array(np.zeros((), np.int64))
+        return tensor_of(np.zeros((), np.int64))
 
     def _enter(
         self, region: Region, assigned: Sequence[Parameter], values: Sequence[Tensor]

@@ -20,7 +20,7 @@ from cellc_runtime.lazy import lazy_module
 
 from ..nn.cell import Cell
 from ..tensors.parameter import Parameter
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import Tensor, tensor_of
 from .weights_file import FORMATS, read, with_suffix, write
 
 if TYPE_CHECKING:
@@ -328,7 +328,7 @@ def load_checkpoint(
 
 
 def _loaded(name: str, value: Array | str) -> Parameter | str:
-    return value if isinstance(value, str) else Parameter(Tensor._from_array(value), name=name)
+    return value if isinstance(value, str) else Parameter(tensor_of(value), name=name)
 
 
 def _check_file(file: Any, format: str) -> None:

@@ -10,7 +10,7 @@ from cellc_compiler.ir.types import differentiable
 from ..core.dispatch import active_tracer, apply
 from ..eager.recorder import active_recordings, paused
 from ..tensors.parameter import Parameter
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import Tensor, tensor_of
 from ..tracing.inline import call_here
 from ..tracing.pytree import Box, Known, Structure, put_together, take_apart
 from ..tracing.tracer import GraphTensor
@@ -120,7 +120,7 @@ class _Call:
         else:
             with paused():
                 # A result that is an argument needs an identity of its own to be followed.
-                results = [Tensor._from_array(t._lent())
+                results = [tensor_of(t._lent())
                            if any(t is x for x in self.operands) else t
                            for t in self.forward(self.operands)]
             for r in active_recordings():

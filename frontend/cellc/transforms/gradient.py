@@ -22,7 +22,7 @@ from ..core.dispatch import active_tracer
 from ..eager import implicit_recording
 from ..eager.recorder import active_recordings, recording, tensor_hooks
 from ..tensors.parameter import Parameter
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import Tensor, tensor_of
 from ..tracing.pytree import Box, Structure, leaves_of, put_together, take_apart
 from ..tracing.tracer import Tracer
 
@@ -182,7 +182,7 @@ def _eager(
         if run is not None:
             return _continued(request, positions, args, run, sens)
     # The same tensor given twice has two gradients, so each argument gets its own identity.
-    own = [Tensor._from_array(t._data) for t in leaves]
+    own = [tensor_of(t._data) for t in leaves]
     for t, o in zip(leaves, own, strict=True):
         if t._hooks:
             o._hooks = t._hooks
@@ -236,7 +236,7 @@ def follow(leaves: Sequence[Tensor], own: Sequence[Tensor]) -> None:
 
 def zeros_of(t: Tensor) -> Tensor:
     """Zeros of the type of a tensor."""
-    return Tensor._from_array(np.zeros(t.shape, t._data.dtype))
+    return tensor_of(np.zeros(t.shape, t._data.dtype))
 
 
 # --- traced --------------------------------------------------------------------------------------

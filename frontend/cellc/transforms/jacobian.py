@@ -25,7 +25,7 @@ from ..compiled.entries import EntryTable
 from ..core.dispatch import active_tracer, apply
 from ..eager import backward
 from ..eager.recorder import Recording, active_recordings, recording
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import Tensor, tensor_of
 from ..tracing.inline import call_here
 from ..tracing.pytree import Box, Leaf, Structure, put_together, take_apart
 from ..tracing.tracer import Tracer
@@ -158,7 +158,7 @@ class Recorded:
                  has_aux: bool) -> None:
         structure, leaves = take_apart(tuple(args))
         # The same tensor given twice has two gradients, so each argument gets its own identity.
-        self.inputs = [Tensor._from_array(t._data) for t in leaves]
+        self.inputs = [tensor_of(t._data) for t in leaves]
         with recording() as self.recording:
             follow(leaves, self.inputs)
             self.numbers = [self.recording.track(self.inputs[i]) for i in chosen]
@@ -199,13 +199,13 @@ def _units(t: Tensor) -> Iterator[Tensor]:
     for i in range(t._data.size):
         hot = np.zeros(t._data.size, t._data.dtype)
         hot[i] = 1
-        yield Tensor._from_array(hot.reshape(t.shape))
+        yield tensor_of(hot.reshape(t.shape))
 
 
 def _stacked(rows: Sequence[Tensor], like: Tensor) -> Tensor:
     """Tensors along a new first axis."""
     if not rows:
-        return Tensor._from_array(np.zeros((0, *like.shape), like._data.dtype))
+        return tensor_of(np.zeros((0, *like.shape), like._data.dtype))
     out: Tensor = apply("stack", *rows, axis=0)
     return out
 
@@ -259,7 +259,7 @@ def _eager_jacobians(run: Recorded, chosen: Sequence[int], forward: bool) -> lis
         for k in chosen:
             shape = (*t.shape, *run.inputs[k].shape)
             out.append(next(rows) if i in found[0] else
-                       Tensor._from_array(np.zeros(shape, run.inputs[k]._data.dtype)))
+                       tensor_of(np.zeros(shape, run.inputs[k]._data.dtype)))
     return out
 
 

@@ -13,7 +13,7 @@ from cellc_compiler.ir.types import differentiable
 from cellc_runtime import dtypes
 
 from ..core.dispatch import apply
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import Tensor, tensor_of
 from ..tracing.inline import call_here
 from ..tracing.pytree import take_apart
 from .jacobian import Outputs, Transformed, jvp
@@ -85,7 +85,7 @@ def _inputs(what: str, name: str, value: Any) -> tuple[Tensor, ...]:
 
 
 def _full(like: Tensor, value: float) -> Tensor:
-    return Tensor._from_array(np.full(like.shape, value, like._type.dtype.numpy))
+    return tensor_of(np.full(like.shape, value, like._type.dtype.numpy))
 
 
 def _stack(rows: Sequence[Tensor]) -> Tensor:
@@ -102,7 +102,7 @@ def _taylor(fn: Any) -> Transformed:
             given = [_on_curve(x, s, t) for x, s in zip(args, series, strict=True)]
             return tuple(take_apart(call_here(fn, given))[1])
 
-        zero = Tensor._from_array(np.zeros((), args[0]._type.dtype.numpy))
+        zero = tensor_of(np.zeros((), args[0]._type.dtype.numpy))
         orders: list[tuple[Tensor, ...]] = []
         curve: Callable[[Tensor], Any] = at
         for _ in range(len(series[0])):
@@ -125,6 +125,6 @@ def _on_curve(x: Tensor, series: Tensor, t: Tensor) -> Tensor:
 
 def _slope(f: Callable[[Tensor], Any]) -> Callable[[Tensor], Any]:
     def moved(t: Tensor) -> Any:
-        return jvp(f, t, Tensor._from_array(np.ones((), t._type.dtype.numpy)))[1]
+        return jvp(f, t, tensor_of(np.ones((), t._type.dtype.numpy)))[1]
 
     return moved

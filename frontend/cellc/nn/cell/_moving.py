@@ -12,7 +12,7 @@ from cellc_runtime.dtypes import ALL, DType
 from ... import context
 from ...core.invalidation import changed
 from ...tensors.parameter import Parameter
-from ...tensors.tensor import Tensor, cast_array
+from ...tensors.tensor import Tensor, cast_array, tensor_of
 from . import _state
 
 if TYPE_CHECKING:
@@ -85,4 +85,4 @@ def _with_array(tensor: Tensor, array: Any) -> Tensor:
     if isinstance(tensor, Parameter):
         tensor._replace(array)
         return tensor
-    return Tensor._from_array(array)
+    return tensor_of(array)
