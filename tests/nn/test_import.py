@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -91,6 +92,19 @@ def test_any_module_may_be_the_first() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_a_tensor_from_a_file_has_its_methods() -> None:
+    """Unpickled in a process that has imported nothing of cellc."""
+    tensors = [cellc.Tensor([1.0, 2.0]), cellc.Parameter(cellc.Tensor([3.0]), name="p")]
+    program = (
+        "import pickle, sys\n"
+        "t, p = pickle.load(sys.stdin.buffer)\n"
+        "assert ((t.reshape(2, 1) + p).asnumpy() == [[4.0], [5.0]]).all(), (t, p)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], input=pickle.dumps(tensors),
+                          capture_output=True)
+    assert done.returncode == 0, done.stderr.decode()
 
 
 def test_what_type_checkers_see_of_the_package_is_there() -> None:

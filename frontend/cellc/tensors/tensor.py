@@ -463,9 +463,9 @@ class Tensor(TensorMethods):
     def __reduce__(self) -> tuple[Any, ...]:
         return Tensor._unpickled, (self._data,)
 
-    @staticmethod
-    def _unpickled(array: Array) -> Tensor:
-        # Of the class, whose public path loads what a Tensor needs besides.
+    @classmethod
+    def _unpickled(cls, array: Array) -> Tensor:
+        # A method of the class, whose public path loads what a Tensor needs besides.
         return tensor_of(array)
 
     def __repr__(self) -> str:
