@@ -37,7 +37,7 @@ class ReferenceEngine:
     def checked(self, index: Tensor, low: int, high: int, parts: tuple[str | int, ...]) -> None:
         """Nobody asks."""
 
-    def looked(self) -> None:
+    def elements_read(self) -> None:
         """Nobody asks."""
 
     def assign_part(self, tensor: Tensor, where: tuple[slice, ...], array: Any) -> None:

@@ -28,7 +28,7 @@ from cellc_runtime.dtypes import DType
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.records import dataclass, field, replace
 
-from ..core.lru import Recent
+from ..core.lru import LRU
 from ..tensors.symbol import Axis, Described, Symbol
 from ..tensors.tensor import Tensor
 from ..tracing.pytree import Box, Leaf, Structure
@@ -362,7 +362,7 @@ class Dynamic:
                 return once, sizes
         raise AssertionError("a trace serves the call it was made for")
 
-    def used(self, key: Any, entries: Recent[Any, Any]) -> None:
+    def used(self, key: Any, entries: LRU[Any, Any]) -> None:
         """Note that an instance was made; drop the oldest beyond `KEPT`."""
         self.recent[key] = None
         self.recent.move_to_end(key)

@@ -28,7 +28,7 @@ from ..calls.callbacks import host_callbacks
 from ..core import timeline
 from ..core.dispatch import tracing
 from ..core.invalidation import Stale, watch
-from ..core.lru import Recent
+from ..core.lru import LRU
 from ..storage import storage_of, writes
 from ..tensors.tensor import OpenTensor, Tensor, arrays_of, tensor_of
 from ..tracing.exceptions import ERRORS
@@ -129,11 +129,11 @@ def trace(
     while True:
         try:
             traced = _traced_once(fn, args, kwargs, types, shapes, state)
-            again = state.again(False)
+            again = state.retraced(False)
             if again is None:
                 return traced
         except Exception:
-            again = state.again(True)
+            again = state.retraced(True)
             if again is None:
                 raise
         state = again
@@ -326,7 +326,7 @@ _ENTRIES = 512
 class EntryTable:
     """The compiled entries of one Cell or function."""
 
-    entries: Recent[Any, Entry] = field(default_factory=lambda: Recent(_ENTRIES))
+    entries: LRU[Any, Entry] = field(default_factory=lambda: LRU(_ENTRIES))
     dynamic: Dynamic | None = None
     history: list[Compilation] = field(default_factory=list)
     others: dict[Any, list[Entry]] = field(default_factory=dict)

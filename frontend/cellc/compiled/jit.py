@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
-from ..core.console_source import keep_typed
+from ..core.console_source import hold_console_source
 from ..core.dispatch import active_tracer, auto_precision, precision
 from ..eager.recorder import active_recordings
 from ..tensors.tensor import Tensor
@@ -27,7 +27,7 @@ class Jitted:
     def __init__(
         self, fn: Callable[..., Any], signature: Any = None, automatic: bool = False
     ) -> None:
-        keep_typed()
+        hold_console_source()
         functools.update_wrapper(self, fn)
         self.fn = fn
         self.signature = signature

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from types import CodeType, FrameType
 from typing import Any
 
-from .lru import Recent
+from .lru import LRU
 
-kept: Recent[tuple[Any, ...], list[str]] = Recent(4096)
+kept: LRU[tuple[Any, ...], list[str]] = LRU(4096)
 """The lines of texts that consoles have executed, by the marks of the codes in them."""
 
 
@@ -32,7 +32,7 @@ def all_codes(code: CodeType) -> Iterator[CodeType]:
             yield from all_codes(const)
 
 
-def keep_typed() -> None:
+def hold_console_source() -> None:
     """Remember the text that an `InteractiveConsole` is executing, if one is.
 
     Called where functions are handed over while their text is still at hand.

@@ -51,7 +51,7 @@ class Engine(Protocol):
     def same_value(self, tensor: Tensor, source: Tensor) -> None:
         """A tensor stands for the value of another."""
 
-    def looked(self) -> None:
+    def elements_read(self) -> None:
         """Elements of a tensor were read, and what follows depends on them."""
 
     def scan(
@@ -309,9 +309,9 @@ def same_value(tensor: Tensor, source: Tensor) -> None:
     _engine[0].same_value(tensor, source)
 
 
-def looked() -> None:
+def elements_read() -> None:
     """Say that an eager call has read elements and what it does depends on them."""
-    _engine[0].looked()
+    _engine[0].elements_read()
 
 
 def scan(

@@ -1,4 +1,4 @@
-"""A dict that forgets: what was used last stays, so that new shapes without end fill no memory.
+"""An LRU dict: what was used last stays, so that new shapes without end fill no memory.
 
 It has two generations. Entries are looked up in the younger first; one found in the elder moves
 over. When the younger is full it becomes the elder, and what the old elder still holds has not been
@@ -18,7 +18,7 @@ V = TypeVar("V")
 _ABSENT: Any = object()
 
 
-class Recent(Generic[K, V]):
+class LRU(Generic[K, V]):
     """Values by key. The `limit` keys used last are always there, twice as many at most.
 
     Args:

@@ -19,7 +19,7 @@ from cellc_runtime.executable import Executable
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.records import dataclass
 
-from ..core.lru import Recent
+from ..core.lru import LRU
 from ..tensors.tensor import Tensor, arrays_of, tensor_of
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class _Plans:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._plans: Recent[Any, _Plan | None] = Recent(_KEPT)
+        self._plans: LRU[Any, _Plan | None] = LRU(_KEPT)
         self._unproven: set[Any] = set()
 
     def find(self, key: Any, recording: Recording) -> tuple[_Plan | None, bool]:
@@ -197,7 +197,7 @@ class Derived:
         return [*given, *(recording.tensors[n] for n in self.reads)]
 
 
-_derived: Recent[Any, Derived] = Recent(_KEPT)
+_derived: LRU[Any, Derived] = LRU(_KEPT)
 
 
 def derived(

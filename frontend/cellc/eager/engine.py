@@ -22,7 +22,7 @@ from cellc_runtime.records import dataclass
 
 from ..core import journal
 from ..core.dispatch import Body
-from ..core.lru import Recent
+from ..core.lru import LRU
 from ..storage import writes
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Array, Tensor, arrays_of, tensor_of
@@ -61,8 +61,8 @@ class EagerEngine:
     """Runs ops at once; see `cellc.core.dispatch.Engine`."""
 
     def __init__(self) -> None:
-        self.entries: Recent[Any, _Compiled] = Recent(_KEPT)
-        self.sized: Recent[Any, _Compiled | None] = Recent(_KEPT)
+        self.entries: LRU[Any, _Compiled] = LRU(_KEPT)
+        self.sized: LRU[Any, _Compiled | None] = LRU(_KEPT)
         self.loops = Loops()
         self.prepacking = prepacking.Prepacking(self._learn_bound)
         self.asked = sites.Asked()
@@ -119,7 +119,7 @@ class EagerEngine:
                 prepacking.read_as_given(operands)
                 return None
         else:
-            out = self.prepacking.again(op, operands, attrs)
+            out = self.prepacking.repeated(op, operands, attrs)
             if out is not None:
                 return tensor_of(out)
             given, how = _straight(op, operands, attrs)
@@ -284,8 +284,8 @@ class EagerEngine:
             if number is not None:
                 r.also(tensor, number)
 
-    def looked(self) -> None:
-        """See `cellc.core.dispatch.looked`."""
+    def elements_read(self) -> None:
+        """See `cellc.core.dispatch.elements_read`."""
         if self.asked.asking:
             self.asked.note(None)
 

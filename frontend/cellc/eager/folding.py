@@ -15,7 +15,7 @@ from cellc_runtime.executable import Executable
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.records import dataclass
 
-from ..core.lru import Recent
+from ..core.lru import LRU
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor, arrays_of, tensor_of
 from .recorder import Applied, Mark, Recording, Step, applied, tensor_hooks
@@ -47,7 +47,7 @@ class Folded:
     reads: list[int]
 
 
-_graphs: Recent[Any, Applied] = Recent(_KEPT)
+_graphs: LRU[Any, Applied] = LRU(_KEPT)
 
 
 def folded(r: Recording, mark: Mark, ends: Sequence[int]) -> Folded | None:
@@ -115,7 +115,7 @@ def _graph(
 
 # --- gradients of one stretch --------------------------------------------------------------------
 
-_plans: Recent[Any, tuple[Executable, tuple[int, ...]]] = Recent(_KEPT)
+_plans: LRU[Any, tuple[Executable, tuple[int, ...]]] = LRU(_KEPT)
 
 
 def gradients(

@@ -17,7 +17,7 @@ from cellc_runtime.lazy import lazy_module
 from cellc_runtime.records import dataclass
 
 from ..core.dispatch import Body, tracing
-from ..core.lru import Recent
+from ..core.lru import LRU
 from ..tensors.tensor import Tensor, arrays_of, tensor_of
 from ..tracing.exceptions import ERRORS
 from ..tracing.tracer import Tracer
@@ -48,9 +48,9 @@ class Loops:
     """Traces, compiles and runs loops."""
 
     def __init__(self) -> None:
-        self.templates: Recent[Hashable, Template] = Recent(_KEPT)
-        self.grown: Recent[Graph, Graph] = Recent(_KEPT)
-        self.entries: Recent[Hashable, tuple[Callable[..., Any], Executable]] = Recent(_KEPT)
+        self.templates: LRU[Hashable, Template] = LRU(_KEPT)
+        self.grown: LRU[Graph, Graph] = LRU(_KEPT)
+        self.entries: LRU[Hashable, tuple[Callable[..., Any], Executable]] = LRU(_KEPT)
 
     def scan(
         self, key: Hashable, init: Sequence[Tensor], xs: Sequence[Tensor],

@@ -21,7 +21,7 @@ from cellc_runtime.program import Program
 from cellc_runtime.records import dataclass
 from cellc_runtime.site import STATE
 
-from ..core.lru import Recent
+from ..core.lru import LRU
 from ..storage import Storage, storage_of, writes
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor, arrays_of
@@ -104,9 +104,9 @@ class Prepacking:
 
     def __init__(self, learn: Learn) -> None:
         self._learn = learn
-        self._programs: Recent[Any, Program | None] = Recent(_PROGRAMS)
+        self._programs: LRU[Any, Program | None] = LRU(_PROGRAMS)
 
-    def again(self, op: str, operands: Sequence[Tensor], attrs: Mapping[str, Any]) -> Any:
+    def repeated(self, op: str, operands: Sequence[Tensor], attrs: Mapping[str, Any]) -> Any:
         """The array of the result of a call like one before, or None."""
         storage = operands[OPS[op]]._storage
         if storage is None or not storage.prepacked or active_recordings():

@@ -23,7 +23,7 @@ from cellc_runtime.records import dataclass
 from cellc_runtime.site import STATE
 
 from ..core.dispatch import apply, run_scan
-from ..core.lru import Recent
+from ..core.lru import LRU
 from ..storage import writes
 from ..tensors.tensor import Tensor, tensor_of
 from . import backward
@@ -84,7 +84,7 @@ class Applied:
     regions: tuple[Graph, ...] = ()
 
 
-_applied: Recent[Any, Applied] = Recent(2048)
+_applied: LRU[Any, Applied] = LRU(2048)
 _numbers = itertools.count()
 
 

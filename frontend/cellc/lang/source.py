@@ -16,7 +16,7 @@ from types import CodeType, FunctionType
 from cellc_compiler.ir.graph import Span
 from cellc_runtime.records import dataclass, field
 
-from ..core.lru import Recent
+from ..core.lru import LRU
 from .analysis import Facts, Liveness, analyse, liveness
 from .errors import CompileRuntimeError, Place
 from .recovered import recovered_lines
@@ -114,7 +114,7 @@ _HINTS = {
         "cellc.lang.register_source(name, text) and compile(text, name, 'exec'), or give the "
         "text to it as the global __source__",
 }
-_recovered: Recent[CodeType, list[str]] = Recent(4096)
+_recovered: LRU[CodeType, list[str]] = LRU(4096)
 """The text behind codes that linecache does not know."""
 
 

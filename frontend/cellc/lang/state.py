@@ -163,7 +163,7 @@ class State:
             slot.put(old)
         self.before.clear()
 
-    def again(self, failed: bool) -> State | None:
+    def retraced(self, failed: bool) -> State | None:
         """How the trace must be made again, after `undo`; None if it need not be."""
         known = {s.key() for s in self.inputs}
         more = [s for k, s in self.written.items() if k in self.read and k not in known

@@ -11,7 +11,7 @@ from cellc_compiler.ir.dims import Dim
 from cellc_compiler.ir.types import normalize_axis
 from cellc_runtime.dtypes import ALL, DType
 
-from ..core.dispatch import looked
+from ..core.dispatch import elements_read
 from ..tensors.tensor import Tensor
 
 Ints = tuple[int, ...]
@@ -218,7 +218,7 @@ def need_known(x: Tensor, what: str) -> np.ndarray[Any, Any]:
     Raises:
         TypeError: a graph is being compiled, where elements are not known.
     """
-    looked()
+    elements_read()
     try:
         return x.asnumpy()
     except TypeError:

@@ -15,7 +15,7 @@ from cellc_runtime.dtypes import DType, uint8, uint16, uint32, uint64
 
 from ..core.dispatch import apply
 from ..core.native import native, native_body
-from ..tensors.promotion import alike, common
+from ..tensors.promotion import common, same_type
 from ..tensors.tensor import Tensor, tensor_of
 from . import functional_math as m
 from .arguments import (
@@ -202,7 +202,7 @@ def _concat(tensors: Any, axis: int) -> Tensor:
 
 def _parts(xs: Any, what: str) -> Sequence[Tensor]:
     """The tensors of a list or tuple, in one element type."""
-    if type(xs) in (list, tuple) and alike(xs):
+    if type(xs) in (list, tuple) and same_type(xs):
         same: Sequence[Tensor] = xs
         return same
     parts = tensors(xs, what)

@@ -180,7 +180,7 @@ def _mixed(what: str, x: Any, y: Any) -> tuple[Tensor, Tensor]:
     return constant(x, dtype), constant(y, dtype)
 
 
-def alike(xs: Sequence[Any]) -> bool:
+def same_type(xs: Sequence[Any]) -> bool:
     """Whether these are eager Tensors (not Parameters) of one element type."""
     kinds = {x.dtype if type(x) is Tensor else None for x in xs}
     return len(kinds) == 1 and None not in kinds
@@ -192,7 +192,7 @@ def common(what: str, *xs: Any) -> list[Tensor]:
     Raises:
         TypeError: as `operands`.
     """
-    if alike(xs):
+    if same_type(xs):
         return list(xs)
     tensors = [x for x in xs if isinstance(x, Tensor) and x._number is None]
     if len(tensors) == len(xs) and len({x.dtype for x in tensors}) == 1:

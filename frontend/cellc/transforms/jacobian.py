@@ -280,12 +280,12 @@ def _by_rows(run: Recorded, chosen: Sequence[int], forward: bool) -> list[Tensor
     for k, source in enumerate(sources):
         pushed = [map_.push([u if j == k else None for j in range(len(sources))])
                   for u in _units(source)]
-        by_input.append([_turned([p[i] for p in pushed], source, o)
+        by_input.append([_transposed([p[i] for p in pushed], source, o)
                          for i, o in enumerate(seeded)])
     return [row[i] for i in range(len(seeded)) for row in by_input]
 
 
-def _turned(rows: Sequence[Tensor], source: Tensor, output: Tensor) -> Tensor:
+def _transposed(rows: Sequence[Tensor], source: Tensor, output: Tensor) -> Tensor:
     perm = (*range(1, output.ndim + 1), 0)
     turned = apply("transpose", _stacked(rows, output), perm=perm)
     out: Tensor = apply("reshape", turned, shape=(*output.shape, *source.shape))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ... import context
 from ...calls import pynative
 from ...compiled.sites import calls_of
-from ...core.console_source import keep_typed
+from ...core.console_source import hold_console_source
 from ...core.dispatch import active_tracer
 from ...tracing.inline import inline
 from .hooks import Hooking
@@ -40,7 +40,7 @@ class Cell(Hooking):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        keep_typed()
+        hold_console_source()
 
     if TYPE_CHECKING:
         def __call__(self: Constructs[P, R], *args: P.args, **kwargs: P.kwargs) -> R: ...

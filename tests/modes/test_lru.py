@@ -13,7 +13,7 @@ import pytest
 import cellc as ms
 from cellc import nn, ops
 from cellc.core import dispatch
-from cellc.core.lru import Recent
+from cellc.core.lru import LRU
 from cellc.eager import folding
 
 Array = np.ndarray[Any, Any]
@@ -21,7 +21,7 @@ Array = np.ndarray[Any, Any]
 
 def test_what_was_used_last_stays() -> None:
     rng = np.random.default_rng(0)
-    kept: Recent[int, str] = Recent(5)
+    kept: LRU[int, str] = LRU(5)
     order: list[int] = []
     for n in rng.integers(0, 12, 2000).tolist():
         assert (kept.get(n) == str(n)) if n in order[-5:] else (kept.get(n) in (None, str(n)))
@@ -32,7 +32,7 @@ def test_what_was_used_last_stays() -> None:
 
 
 def test_it_reads_as_a_dict() -> None:
-    kept: Recent[str, int | None] = Recent(2)
+    kept: LRU[str, int | None] = LRU(2)
     kept["a"] = None
     assert kept.get("a", 3) is None and kept["a"] is None and "a" in kept
     assert kept.get("b") is None and kept.get("b", 3) == 3
@@ -47,11 +47,11 @@ def test_it_reads_as_a_dict() -> None:
     kept.clear()
     assert len(kept) == 0 and list(kept) == []
     with pytest.raises(ValueError, match="at least 1 entry, got 0"):
-        Recent(0)
+        LRU(0)
 
 
 def test_threads_find_what_they_put() -> None:
-    kept: Recent[int, int] = Recent(64)
+    kept: LRU[int, int] = LRU(64)
     wrong: list[Any] = []
 
     def use(first: int) -> None:
@@ -79,7 +79,7 @@ class Deaf:
 def test_programs_of_ops_go_and_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
     ms.set_context(mode=ms.PYNATIVE_MODE)
     engine = dispatch._engine[0]
-    monkeypatch.setattr(engine, "entries", Recent(3))
+    monkeypatch.setattr(engine, "entries", LRU(3))
     monkeypatch.setattr(engine, "site", Deaf())  # the native one would keep what it answers
     seen = []
     for n in (3, 4, 5, 6, 7, 8, 9, 10, 11, 3, 4):
@@ -114,8 +114,8 @@ def _gradient(marked: bool, x: Array) -> Array:
 
 def test_recomputed_stretches_of_many_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
     ms.set_context(mode=ms.PYNATIVE_MODE)
-    monkeypatch.setattr(folding, "_graphs", Recent(2))
-    monkeypatch.setattr(folding, "_plans", Recent(2))
+    monkeypatch.setattr(folding, "_graphs", LRU(2))
+    monkeypatch.setattr(folding, "_plans", LRU(2))
     for n in (1, 2, 3, 4, 5, 6, 1):
         x = np.linspace(-1, 1, 2 * n, dtype=np.float32).reshape(n, 2)
         np.testing.assert_array_equal(_gradient(True, x), _gradient(False, x))
@@ -124,7 +124,7 @@ def test_recomputed_stretches_of_many_shapes(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_pop_and_values() -> None:
-    kept: Recent[int, int] = Recent(2)
+    kept: LRU[int, int] = LRU(2)
     for k in range(3):
         kept[k] = k * 10
     assert sorted(kept.values()) == [0, 10, 20]
