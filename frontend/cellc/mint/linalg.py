@@ -9,6 +9,7 @@ from cellc_runtime.lazy import public_names
 
 from .. import ops
 from ..ops.arguments import is_int, tensor
+from ..ops.matrix_norms import matrix_norms
 from ..tensors.tensor import Tensor
 
 
@@ -63,7 +64,7 @@ def matrix_norm(
     dtype: DType | None = None,
 ) -> Tensor:
     """The norms of matrices; see `ops.matrix_norm`. Source: `mindspore.mint.linalg.matrix_norm`."""
-    return ops.matrix_norm(A, ord, dim, keepdim, dtype=dtype)
+    return matrix_norms(A, ord, dim, keepdim, dtype, "dim")
 
 
 def norm(

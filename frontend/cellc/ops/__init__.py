@@ -71,7 +71,6 @@ if TYPE_CHECKING:
     from ..transforms.taylor import derivative as derivative
     from ..transforms.taylor import jet as jet
     from ..transforms.vmap import vmap as vmap
-    from ._norms import matrix_norm as matrix_norm
     from .functional_attention import *  # noqa: F403
     from .functional_blocks import *  # noqa: F403
     from .functional_control import *  # noqa: F403
@@ -86,6 +85,7 @@ if TYPE_CHECKING:
     from .functional_sampling import *  # noqa: F403
     from .functional_tapers import *  # noqa: F403
     from .functional_volume import *  # noqa: F403
+    from .matrix_norms import matrix_norm as matrix_norm
 else:
     from ._generated import *  # noqa: F403
 
@@ -120,7 +120,7 @@ _LATER = {
         "multilabel_margin_loss multilabel_soft_margin_loss "
         "nll_loss smooth_l1_loss soft_margin_loss triplet_margin_loss",
     "..transforms.jacobian": "jacfwd jacrev jvp vjp", "..transforms.taylor": "derivative jet",
-    "..transforms.vmap": "vmap", "._norms": "matrix_norm",
+    "..transforms.vmap": "vmap", ".matrix_norms": "matrix_norm",
     ".functional_integer": "gcd lcm",
     ".functional_fourier": "fft fft2 fftfreq fftn fftshift hfft hfft2 hfftn ifft ifft2 ifftn "
                            "ifftshift ihfft ihfft2 ihfftn irfft irfft2 irfftn rfft rfft2 rfftfreq "

@@ -43,6 +43,12 @@ class Initializer:
         kwargs: kept for `clone`.
     """
 
+    __module__ = "cellc.common.initializer"  # MindSpore's import path, which layers print
+
+    def __init_subclass__(cls) -> None:
+        if cls.__module__ == __name__:
+            cls.__module__ = Initializer.__module__
+
     def __init__(self, **kwargs: Any) -> None:
         self._kwargs = kwargs
         self._seed: int | None = None

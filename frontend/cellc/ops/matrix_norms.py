@@ -36,18 +36,25 @@ def matrix_norm(
         TypeError: `axis` is no tuple of ints.
         ValueError: another `ord`; not two different axes in range.
     """
+    return matrix_norms(A, ord, axis, keepdims, dtype, "axis")
+
+
+def matrix_norms(
+    A: Tensor, ord: Any, axis: Any, keepdims: bool, dtype: DType | None, name: str
+) -> Tensor:
+    """`matrix_norm`; a TypeError or ValueError about its axes calls them `name`."""
     what = "matrix_norm"
     if not isinstance(axis, (tuple, list)) or not all(is_int(d) for d in axis):
-        raise TypeError(f"For '{what}', 'axis' must be a tuple of 2 ints, but got {axis!r}.")
+        raise TypeError(f"For '{what}', '{name}' must be a tuple of 2 ints, but got {axis!r}.")
     if len(axis) != 2:
-        raise ValueError(f"For '{what}', 'axis' must hold 2 axes, but got {axis}.")
+        raise ValueError(f"For '{what}', '{name}' must hold 2 axes, but got {axis}.")
     if isinstance(ord, bool) or ord not in _ORDERS:
         raise ValueError(f"For '{what}', 'ord' must be one of {_ORDERS}, but got {ord!r}.")
     x = tensor(A, what, "A")
     x = x if dtype is None else cast_to(x, dtype)
-    rows, columns = (axis_of(d, x.ndim, what, "axis") for d in axis)
+    rows, columns = (axis_of(d, x.ndim, what, name) for d in axis)
     if rows == columns:
-        raise ValueError(f"For '{what}', 'axis' must hold different axes, but got {axis}.")
+        raise ValueError(f"For '{what}', '{name}' must hold different axes, but got {axis}.")
     moved = fa.moveaxis(x, (rows, columns), (-2, -1))
     out = _of_singular_values(moved, ord) if ord in (2, -2, "nuc") else \
         fr.norm(moved, ord, (-2, -1))
