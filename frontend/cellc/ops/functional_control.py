@@ -15,7 +15,7 @@ from typing import Any
 
 from ..core.dispatch import active_tracer
 from ..tensors.tensor import Tensor
-from ..tracing.inline import inline
+from ..tracing.inline import call_here
 from . import _control_source as source
 
 
@@ -37,7 +37,7 @@ def cond(pred: Any, true_fun: Any = None, false_fun: Any = None, *operands: Any)
                 f"For 'cond', '{name}' must be a function, but got {type(fn).__name__}. It is "
                 "called as cond(pred, true_fun, false_fun, *operands)."
             )
-    return _run(source.cond, pred, true_fun, false_fun, operands)
+    return call_here(source.cond, (pred, true_fun, false_fun, operands))
 
 
 def while_loop(cond_func: Callable[[Any], Any], loop_func: Callable[[Any], Any],
@@ -143,16 +143,10 @@ def _flag(what: str, unroll: Any) -> None:
         raise TypeError(f"For '{what}', 'unroll' must be a bool, but got {type(unroll).__name__}.")
 
 
-def _run(fn: Callable[..., Any], *args: Any) -> Any:
-    """Run a definition, or have it interpreted into the graph at hand."""
-    tracer = active_tracer()
-    return fn(*args) if tracer is None else inline(tracer, fn, args, {})
-
-
 def _loop(what: str, fn: Callable[..., Any], *args: Any) -> Any:
     """A loop; in PyNative an error of its function is a ValueError, as in MindSpore."""
     if active_tracer() is not None:
-        return _run(fn, *args)
+        return call_here(fn, args)
     try:
         return fn(*args)
     except ValueError:

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from cellc_compiler.autodiff.forward import Derivative, jacobian_graph, tangent_graph
 from cellc_compiler.ir.graph import Builder, Graph, Node, Value
 from cellc_compiler.ir.types import differentiable, seedable
-from cellc_runtime.lazy import lazy_module
 
 from .. import context
 from ..calls.replay import replay
@@ -26,15 +25,10 @@ from ..core.dispatch import active_tracer, apply
 from ..eager import backward
 from ..eager.recorder import Recording, active_recordings, recording
 from ..tensors.tensor import Tensor, tensor_of
-from ..tracing.inline import call_here
+from ..tracing.inline import call_here, inline
 from ..tracing.pytree import Box, Leaf, Structure, put_together, take_apart
 from ..tracing.tracer import Tracer
 from .gradient import GradFunction, follow, make_request, zeros_of
-
-if TYPE_CHECKING:
-    from .. import lang
-else:
-    lang = lazy_module("cellc.lang")
 
 
 class Transformed:
@@ -311,7 +305,7 @@ def _traced(
     found: list[Outputs] = []
 
     def run(inputs: list[Tensor]) -> list[Tensor]:
-        out = lang.interpret_call(tracer, fn, put_together(structure, inputs))
+        out = inline(tracer, fn, put_together(structure, inputs), {})
         found.append(Outputs(name, out, has_aux))
         return found[-1].tensors
 

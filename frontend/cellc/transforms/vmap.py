@@ -8,11 +8,10 @@ the batched graph is replayed op by op, so that gradients pass through it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cellc_compiler.autodiff.batching import BatchingError, batch_graph, example_type
 from cellc_compiler.ir.graph import Graph, Value
-from cellc_runtime.lazy import lazy_module
 
 from ..calls.replay import replay
 from ..compiled.entries import EntryTable
@@ -20,14 +19,10 @@ from ..core.dispatch import active_tracer, apply, assign, tracing
 from ..eager.recorder import active_recordings
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
+from ..tracing.inline import inline
 from ..tracing.pytree import Box, Known, Leaf, Structure, put_together, take_apart
 from ..tracing.tracer import GraphTensor, Tracer
 from .jacobian import Inner
-
-if TYPE_CHECKING:
-    from .. import lang
-else:
-    lang = lazy_module("cellc.lang")
 
 Axes = Any
 
@@ -252,8 +247,8 @@ class Batch:
         region = tracer.regions[-1]
         for p, t in zip(self.own, inputs[self.arguments:], strict=True):
             region.env[p] = tracer.lift(t)
-        out = lang.interpret_call(
-            tracer, self.fn, put_together(self.structure, inputs[: self.arguments]), {})
+        given = put_together(self.structure, inputs[: self.arguments])
+        out = inline(tracer, self.fn, given, {})
         self.out, tensors = take_apart(self._with_numbers(out))
         return tensors
 
