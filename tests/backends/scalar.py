@@ -166,7 +166,7 @@ class ScalarMachine(Machine):
 class ScalarWriter(FunctionWriter):
     """Nothing to call: bytes are moved by a loop."""
 
-    def move(self, to: V, source: V, nbytes: int) -> None:
+    def move(self, to: V, source: V, nbytes: V | int) -> None:
         f = self.f
         f.loop(0, nbytes, 1, [], lambda i, _: f.store(f.load("i8", f.gep(source, i)), f.gep(to, i)))
 

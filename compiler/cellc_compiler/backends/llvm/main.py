@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Sequence
+from itertools import chain
 from typing import ClassVar
 
 from cellc_runtime.abi import CALLBACK_FAILED, FIRST_CALLBACK, TABLE
@@ -31,6 +32,7 @@ from ...lower.instructions import (
 )
 from ...lower.kernel import Kernel
 from ...lower.memory import Buffer
+from . import call_table
 from .text import Function, V, module
 
 Params = tuple[tuple[str, str], ...]
@@ -87,6 +89,8 @@ class FunctionWriter:
     """Pointers more than its buffers that a kernel is given."""
     declares: ClassVar[Sequence[str]] = ()
     """Of functions of the back end's own that it calls."""
+    tabulates = True
+    """Whether long runs of calls become tables."""
 
     def __init__(
         self, name: str, target: Target, kernels: Kernels, params: Params = MAIN_PARAMS
@@ -96,7 +100,7 @@ class FunctionWriter:
         self.target = target
         self.kernels = kernels
         self.counters: dict[int, V] = {}
-        self.parts = 0
+        self.parts = self.tables = 0
         self.args = {name: self.f.arg(name) for _, name in params}
 
     def write(self, instructions: list[Instruction]) -> Function:
@@ -110,11 +114,24 @@ class FunctionWriter:
         """The function that runs the part whose number is the parameter `part`."""
         f = self.f
         self.open([i for part in parts for i in part])
+        if len(parts) >= call_table.LEAST and all(map(call_table.fits_table, chain(*parts))):
+            self._table_of_parts(parts)
+            return f
         for number, part in enumerate(parts):
             chosen = f.cmp("eq", f.arg("part"), f.i64(number))
             f.when(chosen, functools.partial(self.block, part))
         f.ret_(V("i32", "0"))
         return f
+
+    def _table_of_parts(self, parts: Sequence[list[Instruction]]) -> None:
+        """All parts as one table, and where each begins."""
+        f, table, starts = self.f, call_table.CallTable(self, f"{self.f.name}_calls"), [0]
+        for part in parts:
+            table.add(part)
+            starts.append(len(table.rows))
+        at = f.gep(f.constant_table(f"{f.name}_parts", "i64", starts), f.arg("part"), "i64")
+        table.run(f.load("i64", at), f.load("i64", f.gep(at, 1, "i64")))
+        f.ret_(V("i32", "0"))
 
     def open(self, instructions: list[Instruction]) -> None:
         """Make room for the pointers of a call."""
@@ -123,6 +140,17 @@ class FunctionWriter:
         self.bufs = self.f.alloca(max(most + self.spare, 1) * 8)
 
     def block(self, instructions: Sequence[Instruction]) -> None:
+        """Write instructions in order, long runs of calls as tables."""
+        for is_table, part in call_table.parts_of_block(instructions):
+            if is_table and self.tabulates:
+                self.tables += 1
+                table = call_table.CallTable(self, f"{self.f.name}_calls_{self.tables}")
+                table.add(part)
+                table.run(0, len(table.rows))
+            else:
+                self.straight(part)
+
+    def straight(self, instructions: Sequence[Instruction]) -> None:
         """Write instructions in order."""
         for i in instructions:
             if isinstance(i, Call):
@@ -176,16 +204,30 @@ class FunctionWriter:
 
     def run(self, i: Call, name: str) -> None:
         """The tasks of a call, by the function `name`."""
-        self.f.line(f"call void @{name}({self.bufs}, i64 0, i64 {i.kernel.ntasks})")
+        how = self.fork if self.forks(i.kernel) else self.invoke
+        how(V("ptr", f"@{name}"), self.f.i64(i.kernel.ntasks))
+
+    def forks(self, kernel: Kernel) -> bool:
+        """Whether the tasks of a kernel are shared out."""
+        return False
+
+    def fork(self, function: V, tasks: V) -> None:
+        """Share out the tasks of a kernel."""
+        self.invoke(function, tasks)
+
+    def invoke(self, function: V, tasks: V) -> None:
+        """All tasks of a kernel, here."""
+        self.f.line(f"call void {function.ref}({self.bufs}, i64 0, {tasks})")
 
     def copy(self, i: Copy) -> None:
         """Bytes."""
         self.move(self.pointer(i.to), self.pointer(i.source), i.nbytes)
 
-    def move(self, to: V, source: V, nbytes: int) -> None:
+    def move(self, to: V, source: V, nbytes: V | int) -> None:
         """memcpy."""
+        count = nbytes if isinstance(nbytes, V) else self.f.i64(nbytes)
         self.f.declares.add("declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)")
-        self.f.line(f"call void @llvm.memcpy.p0.p0.i64({to}, {source}, i64 {nbytes}, i1 false)")
+        self.f.line(f"call void @llvm.memcpy.p0.p0.i64({to}, {source}, {count}, i1 false)")
 
     def callback(self, i: Callback) -> None:
         """A host callback. One that fails ends the program: what it was to give is not there."""

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from cellc_runtime.target import Target
 
-from ....lower.instructions import Call, Check, Tasks
+from ....lower.instructions import Check, Tasks
 from ....lower.kernel import Kernel
 from ...llvm.main import MAIN_PARAMS, FunctionWriter, Kernels, Params
 from ...llvm.text import Function, V
@@ -36,13 +36,13 @@ class PoolWriter(FunctionWriter):
         super().__init__(name, target, kernels, params)
         self.in_task = False
 
-    def run(self, i: Call, name: str) -> None:
-        """The tasks of a call: through the pool if it is worth a fork."""
-        if not is_parallel(i.kernel) or self.in_task:
-            super().run(i, name)
-            return
-        self.f.line(f"call void @cellc_parallel_for(ptr @{name}, {self.bufs}, "
-                    f"i64 {i.kernel.ntasks}, i64 1)")
+    def forks(self, kernel: Kernel) -> bool:
+        """Whether a kernel is worth a fork, and the code is not part of a task already."""
+        return is_parallel(kernel) and not self.in_task
+
+    def fork(self, function: V, tasks: V) -> None:
+        """The tasks of a kernel, through the pool."""
+        self.f.line(f"call void @cellc_parallel_for({function}, {self.bufs}, {tasks}, i64 1)")
 
     def search(self, i: Check, at: V) -> V:
         """By a function that looks at many elements at once."""

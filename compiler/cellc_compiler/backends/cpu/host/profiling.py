@@ -43,6 +43,7 @@ class ProfilingWriter(PoolWriter):
     """
 
     spare = 1
+    tabulates = False
 
     def __init__(
         self, instructions: Sequence[Instruction], arena: int, target: Target, kernels: Kernels
@@ -66,7 +67,7 @@ class ProfilingWriter(PoolWriter):
     def run(self, i: Call, name: str) -> None:
         """The tasks of a call, each recorded where the pool runs them."""
         number = len(self.calls)
-        if is_parallel(i.kernel) and not self.in_task:
+        if self.forks(i.kernel):
             self.f.store(self.records(), self.f.gep(self.bufs, len(i.words()), "ptr"))
             name = self._task(number, name, len(i.words()))
         with self._recorded(i):
