@@ -280,7 +280,10 @@ def compile_profiled(
 def _generate(
     graph: Graph, target: Target, report: Report, say: Callable[[str], None]
 ) -> Program:
-    """Lower a graph, with kernels compiled as they come, and put everything together."""
+    """Lower a graph, with kernels compiled as they come, and put everything together.
+
+    The graph is used up.
+    """
     say("code generation")
     start = time.perf_counter()
     backend = backends.backend_of(target)
@@ -291,6 +294,8 @@ def _generate(
         start = time.perf_counter()
         report.arena_bytes = memory.plan(b for b in lowered.buffers if b.first >= 0)
         program, _ = _assemble(graph, target, report, build, lowered)
+    for done in (graph, *lowered.graphs):
+        done.dissolve()
     report.released_bytes = program.released_bytes
     report.seconds["llvm"] = time.perf_counter() - start
     if sum(program.memory().values()) >= _MUCH:

@@ -138,9 +138,10 @@ class Fuser:
                     self.depth[r] = self._chain(node, self.cluster_of[node])
         regroup.recompute(self)
         regroup.merge(self)
-        for cluster in self.clusters:
-            cluster.builder = None
-        return Schedule(self._ordered(), self.inline, self.alias, self.stored_values())
+        ordered = self._ordered()
+        for cluster in ordered:  # what it took to find them
+            cluster.builder, cluster.before, cluster.after, cluster.ancestors = None, {}, {}, 0
+        return Schedule(ordered, self.inline, self.alias, self.stored_values())
 
     # --- inlining -------------------------------------------------------------------------------
 

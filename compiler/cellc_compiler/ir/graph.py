@@ -185,6 +185,16 @@ class Graph:
             for region in node.regions:
                 yield from region.walk()
 
+    def dissolve(self) -> None:
+        """Let values forget their nodes; the graph cannot be used any more.
+
+        A node and its results hold one another: left to the search for cyclic garbage, the graphs
+        of a compilation would take it longer than most stages.
+        """
+        for node in self.walk():
+            for value in node.results:
+                value.node = None
+
     def users(self) -> dict[Value, list[Node]]:
         """The nodes of this graph (not of nested ones) that read each value."""
         table: dict[Value, list[Node]] = {}

@@ -8,7 +8,7 @@ from typing import Any
 from cellc_runtime.packing import Packing
 from cellc_runtime.records import dataclass, field
 
-from ..ir.graph import Node
+from ..ir.graph import Graph, Node
 from ..loops.nest import Nest
 from .instructions import Call, Instruction, Place, slots_of
 from .memory import ALIGN, Buffer
@@ -65,6 +65,7 @@ class Lowered:
         callbacks: host callbacks by number.
         checks: what can fail at run time; error `n` is that of `checks[n - 1]`.
         nests: every loop nest with its label, for dumps.
+        graphs: what was lowered: the given graph split in two.
     """
 
     instructions: list[Instruction]
@@ -75,6 +76,7 @@ class Lowered:
     nests: list[tuple[str, Nest]] = field(default_factory=list)
     precomputed: list[PrecomputedBlock] = field(default_factory=list)
     precompute_buffers: list[Buffer] = field(default_factory=list)
+    graphs: tuple[Graph, ...] = ()
 
     @property
     def precompute(self) -> list[Instruction]:

@@ -47,7 +47,7 @@ def lower(
     out = _lower_main(low, parts.main, env, first)
     buffers = _lower_precompute(low, parts, places)
     return Lowered(out, low.buffers, low.constants, low.callbacks, low.checks, low.nests,
-                   precomputed.blocks, buffers)
+                   precomputed.blocks, buffers, (parts.main, parts.precompute))
 
 
 def _lower_main(

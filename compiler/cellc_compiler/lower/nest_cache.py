@@ -96,33 +96,44 @@ def cluster_key(
     cluster: Cluster, schedule: Schedule, stored: set[Value]
 ) -> tuple[Hashable, tuple[Value, ...]]:
     """All that a cluster's nest follows from but the values with buffers, and those, in order."""
-    numbers: dict[Value, int] = {}
-    members = {node: i for i, node in enumerate(cluster.nodes)}
-    inlined: dict[Node, int] = {}
-    parts: list[Hashable] = [cluster.domain]
+    found = _Described(cluster, schedule)
+    numbers = found.numbers
+    for node in cluster.nodes:
+        found.node(node)
+        found.parts.append(tuple([numbers.setdefault(r, len(numbers)) if r in stored else None
+                                  for r in node.results]))
+    return tuple(found.parts), tuple(numbers)
 
-    def describe(node: Node) -> None:
-        operands = tuple([operand(v) for v in node.operands])
-        parts.append((node.op, attrs_key(node.attrs), operands,
-                      tuple([r.type for r in node.results])))
 
-    def operand(v: Value) -> Hashable:
+class _Described:
+    """What the nest of a cluster follows from, in `parts`; buffers by their numbers."""
+
+    def __init__(self, cluster: Cluster, schedule: Schedule) -> None:
+        self.schedule = schedule
+        self.members = {node: i for i, node in enumerate(cluster.nodes)}
+        self.inlined: dict[Node, int] = {}
+        self.numbers: dict[Value, int] = {}
+        self.parts: list[Hashable] = [cluster.domain]
+
+    def node(self, node: Node) -> None:
+        """Describe a node, after those that are expanded in it."""
+        operands = tuple([self.operand(v) for v in node.operands])
+        self.parts.append((node.op, attrs_key(node.attrs), operands,
+                           tuple([r.type for r in node.results])))
+
+    def operand(self, v: Value) -> Hashable:
+        """What stands for an operand."""
         node = v.node
-        if node in members:
-            return members[node], v.index
-        if v in schedule.inline:
+        if node in self.members:
+            return self.members[node], v.index
+        if v in self.schedule.inline:
             assert node is not None
-            if node not in inlined:
-                inlined[node] = len(inlined)
-                describe(node)
-            return "inline", inlined[node], v.index
+            if node not in self.inlined:
+                self.inlined[node] = len(self.inlined)
+                self.node(node)
+            return "inline", self.inlined[node], v.index
         if node is not None and node.is_constant and node.attrs["value"].array.size == 1:
             return node.attrs["value"].digest, v.type
-        owner = schedule.root(v)
-        return "buffer", numbers.setdefault(owner, len(numbers)), v.type, owner.type
-
-    for node in cluster.nodes:
-        describe(node)
-        parts.append(tuple([numbers.setdefault(r, len(numbers)) if r in stored else None
-                            for r in node.results]))
-    return tuple(parts), tuple(numbers)
+        owner = self.schedule.root(v)
+        number = self.numbers.setdefault(owner, len(self.numbers))
+        return "buffer", number, v.type, owner.type

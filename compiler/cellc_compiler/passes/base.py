@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from ..ir.graph import Builder, Graph, Node, Value
 
@@ -35,49 +35,72 @@ def rewrite(
         asks: whether the rule may have an answer for an op (default: for all); the nodes of others
             only get their operands.
     """
-    changed = False
-    table: dict[Value, Value] = {}
-    fresh = Graph(graph.name)
-    nodes = fresh.nodes
-    b = Builder(fresh)
-    asked: dict[str, bool] = {}
+    return _Rewrite(graph, rule, again, asks or (lambda op: True)).run()
 
-    def replaced(node: Node) -> bool:
-        """Append a node or what replaces it; whether it is replaced."""
-        nonlocal changed
+
+class _Rewrite:
+    """See `rewrite`."""
+
+    def __init__(
+        self, graph: Graph, rule: Rule, again: bool, asks: Callable[[str], bool]
+    ) -> None:
+        self.graph, self.rule, self.again, self.asks = graph, rule, again, asks
+        self.table: dict[Value, Value] = {}
+        self.builder = Builder(Graph(graph.name))
+        self.asked: dict[str, bool] = {}
+        self.changed = False
+
+    def run(self) -> bool:
+        """Rewrite; whether anything changed."""
+        graph, table, nodes = self.graph, self.table, self.builder.graph.nodes
+        for node in graph.nodes:
+            self.append(node)
+        _forget(table, nodes)
+        graph.nodes = nodes
+        graph.outputs = [table.get(v, v) for v in graph.outputs]
+        graph.updates = [(old, table.get(new, new)) for old, new in graph.updates]
+        return self.changed
+
+    def append(self, node: Node) -> None:
+        """Append a node or what replaces it."""
+        table = self.table
         if table and not table.keys().isdisjoint(node.operands):
             node.operands = [table.get(v, v) for v in node.operands]
         for region in node.regions:
-            if rewrite(region, rule, again, asks):
-                changed = True
-        known = asked.get(node.op)
+            self.changed |= rewrite(region, self.rule, self.again, self.asks)
+        known = self.asked.get(node.op)
         if known is None:
-            known = asked[node.op] = asks is None or asks(node.op)
+            known = self.asked[node.op] = self.asks(node.op)
         if not known:
-            nodes.append(node)
-            return False
-        start = len(nodes)
+            self.builder.graph.nodes.append(node)
+        else:
+            self.ask(node)
+
+    def ask(self, node: Node) -> None:
+        """Append a node for which the rule may have an answer, or what that is."""
+        b = self.builder
+        nodes, start = b.graph.nodes, len(b.graph.nodes)
         b.span, b.scope = node.span, node.scope
-        values = rule(b, node)
+        values = self.rule(b, node)
         if values is None:
             del nodes[start:]
             nodes.append(node)
-            return False
-        if again:
+            return
+        if self.again:
             made = nodes[start:]
             del nodes[start:]
             for n in made:
-                replaced(n)
-        _stands_for(node, values, table)
-        return True
+                self.append(n)
+        _stands_for(node, values, self.table)
+        self.changed = True
 
-    for node in graph.nodes:
-        if replaced(node):
-            changed = True
-    graph.nodes = nodes
-    graph.outputs = [table.get(v, v) for v in graph.outputs]
-    graph.updates = [(old, table.get(new, new)) for old, new in graph.updates]
-    return changed
+
+def _forget(replaced: Iterable[Value], nodes: Sequence[Node]) -> None:
+    """Values of nodes that are gone forget them: no cycles are left to look for."""
+    stay = set(nodes)
+    for value in replaced:
+        if value.node not in stay:
+            value.node = None
 
 
 def _stands_for(node: Node, values: Sequence[Value], table: dict[Value, Value]) -> None:
