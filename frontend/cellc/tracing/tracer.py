@@ -150,6 +150,7 @@ class Tracer:
         if found is None and tensor._data.size > BAKED:
             return self._read(tensor, depth)
         if found is None:
+            region.builder.span, region.builder.scope = self.span, self.scope
             found = tensor, region.builder.literal(tensor._data)
             region.lifted[id(tensor)] = found
         return found[1]
@@ -461,10 +462,26 @@ class Tracer:
         region.builder.span, region.builder.scope = self.span, ""
         start = len(region.graph.nodes)
         outputs, _ = clone_into(region.builder, graph, values)
+        self._own(start)
+        return [GraphTensor(v) for v in outputs]
+
+    def splice(self, graph: Graph, values: Sequence[Value]) -> list[GraphTensor]:
+        """Move the nodes of a graph here, onto values of this region; the graph is used up."""
+        region = self.regions[-1]
+        table = dict(zip(graph.inputs, values, strict=True))
+        start = len(region.graph.nodes)
+        for node in graph.nodes:
+            node.operands = [table.get(v, v) for v in node.operands]
+        region.graph.nodes += graph.nodes
+        self._own(start)
+        return [GraphTensor(table.get(v, v)) for v in graph.outputs]
+
+    def _own(self, start: int) -> None:
+        """The nodes from number `start` on belong to this region."""
+        region = self.regions[-1]
         if len(self.regions) > 1:
             for node in region.graph.nodes[start:]:
                 region.owned.update(node.results)
-        return [GraphTensor(v) for v in outputs]
 
     def custom_gradient(
         self,
@@ -565,7 +582,7 @@ class Tracer:
 def _named(tensor: Tensor) -> tuple[str, str]:
     """The name and kind of the graph input that stands for a tensor from outside."""
     if isinstance(tensor, Parameter):
-        return tensor.name, "state" if tensor.is_state else "param"
+        return tensor._name, "state" if tensor.is_state else "param"
     return "constant", "constant"
 
 

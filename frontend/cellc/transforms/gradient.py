@@ -268,7 +268,8 @@ def _traced(
     operands = [*values, *captures]
     if sens is not None:
         operands += [tracer.lift(t) for t in take_apart(sens)[1]]
-    results: list[Tensor] = list(tracer.inline(transformed, operands))
+    graph.dissolve()
+    results: list[Tensor] = list(tracer.splice(transformed, operands))
     for parameter, tensor in zip(assigned, results[count:], strict=False):
         tracer.assign(parameter, tensor)
     grads = results[count + len(assigned) :]
