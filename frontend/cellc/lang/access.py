@@ -79,6 +79,8 @@ def static_attribute(cls: type, name: str) -> Any:
 
 def subscript(vm: Interpreter, target: Any, index: Any, frame: Frame) -> Any:
     """`target[index]`."""
+    if isinstance(target, dict):
+        vm.templates.look_at(index)
     if is_runtime(index) and isinstance(target, (list, tuple)) and not isinstance(target, Tensor):
         return pick(vm, target, index, frame)
     if holds_runtime(index) and isinstance(target, np.ndarray):

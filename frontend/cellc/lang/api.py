@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import os.path
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -69,11 +68,7 @@ def interpret_call(
 
 def position() -> str:
     """The place in the source that is being compiled in this thread: `file:line`, or ""."""
-    frame = _active.vm.frame if _active.vm is not None else None
-    if frame is None or not frame.depth:
-        return ""
-    line = getattr(frame.node, "lineno", 0) or getattr(frame.source.node, "lineno", 0)
-    return f"{os.path.basename(frame.source.file)}:{line}"
+    return _active.vm.position() if _active.vm is not None else ""
 
 
 def note_read(target: Any, name: str) -> None:

@@ -407,13 +407,19 @@ def _contains(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
     return contains(vm, args[1], args[0], frame)
 
 
+@_handles(id)
+def _id(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+    vm.templates.look_at(*args)
+    return id(*args)
+
+
 def _plain(fn: Any) -> Handler:
     """What Python does: tensors define it themselves, or are only passed on."""
     return lambda vm, args, kwargs, frame: fn(*args, **kwargs)
 
 
 _PLAIN: tuple[Any, ...] = (
-    abs, round, pow, divmod, issubclass, callable, super, property, id, functools.partial, slice,
+    abs, round, pow, divmod, issubclass, callable, super, property, functools.partial, slice,
 )
 for _fn in _PLAIN:
     BUILTINS[_fn] = _plain(_fn)

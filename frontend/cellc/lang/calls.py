@@ -76,8 +76,11 @@ def _function(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame
     if fn in BUILTINS:
         return BUILTINS[fn](vm, args, kwargs, frame)
     if is_user_function(fn):
-        if not _installed(fn) or any_runtime([*args, *kwargs.values()]) or _has_cell(args):
+        if _has_cell(args):
             return interpret(vm, fn, args, kwargs, frame)
+        if not _installed(fn) or any_runtime([*args, *kwargs.values()]):
+            return vm.templates.of_call(fn, args, kwargs, frame.scope,
+                                        lambda: interpret(vm, fn, args, kwargs, frame))
         return foreign(vm, fn, args, kwargs, frame)
     if is_library(fn.__globals__.get("__name__", "")):
         return library(vm, fn, args, kwargs, frame)
@@ -262,6 +265,12 @@ def call_cell(vm: Interpreter, cell: Any, args: Args, kwargs: Kwargs, frame: Fra
         vm.hooks.on_attribute_read(cell, "_recompute_options")
         vm.hooks.on_attribute_read(cell, "_recompute_budget")
     vm.tracer.budget = budget.least(vm.tracer.budget, cell._recompute_budget)
+    return vm.templates.of_call(cell, args, kwargs, vm.scope_of(cell, frame),
+                                lambda: _hooked(vm, cell, args, kwargs, frame))
+
+
+def _hooked(vm: Interpreter, cell: Any, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+    """A Cell's results, its hooks run before and after."""
     hooks = hooks_of(cell)
     if hooks is None:
         return _marked(vm, cell, args, kwargs, frame)
@@ -402,6 +411,8 @@ def _builtin(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame)
         return handler(vm, args, kwargs, frame)
     owner = fn.__self__
     if isinstance(owner, (list, dict, set, tuple, str, frozenset)):
+        if fn.__name__ not in _PUTS:
+            vm.templates.look_at(*args)
         vm.note_object(owner)
         if isinstance(owner, str) and fn.__name__ == "format" and \
                 any_runtime([*args, *kwargs.values()]):
@@ -416,6 +427,10 @@ def _builtin(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame)
             frame, hint="call it outside, and pass what it gives as an argument",
         )
     return foreign(vm, fn, args, kwargs, frame)
+
+
+_PUTS = frozenset(("append", "extend", "insert"))
+"""Methods that do not compare what they are given."""
 
 
 def library(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
@@ -496,6 +511,7 @@ def foreign(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) 
             raise _refuse(vm, fn, frame)
         args = [_as_callback(vm, a, frame) for a in args]
     args, kwargs = _asked(args), dict(zip(kwargs, _asked(kwargs.values()), strict=True))
+    vm.templates.look_at(*args, *kwargs.values())
     found = outside_call(vm, fn, args, kwargs, frame)
     if found is not MISSING:
         return found

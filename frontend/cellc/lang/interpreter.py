@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import os.path
 from collections.abc import Callable, Sequence
 from types import CellType
 from typing import Any, NoReturn
@@ -18,6 +19,7 @@ from cellc_runtime.records import dataclass
 from ..tracing.tracer import GraphTensor, Tracer
 from . import _model
 from .analysis import assigned
+from .call_templates import CallTemplates
 from .calls import call
 from .errors import (
     CODES,
@@ -90,6 +92,8 @@ class Interpreter:
         self.try_region = 0  # region depth of the innermost `try`
         self.handled: list[Exception] = []
         self.kept: list[Any] = []
+        self.templates = CallTemplates(self)
+        self.read_at: str | None = None  # where what is taken over from a template was read
 
     # --- syntax ---------------------------------------------------------------------------------
 
@@ -144,6 +148,14 @@ class Interpreter:
             node = frame.source.node
         span = frame.source.span(node)
         return Place(span, frame.source.text(span.line), frame.name, frame.scope)
+
+    def position(self) -> str:
+        """The place that is being compiled: `file:line`, or ""."""
+        frame = self.frame
+        if self.read_at is not None or frame is None or not frame.depth:
+            return self.read_at or ""
+        line = getattr(frame.node, "lineno", 0) or getattr(frame.source.node, "lineno", 0)
+        return f"{os.path.basename(frame.source.file)}:{line}"
 
     def calls(self, frame: Frame) -> list[Place]:
         """The calls that led to a frame, outermost first."""

@@ -43,10 +43,10 @@ COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 def compare(vm: Interpreter, op: ast.cmpop, a: Any, b: Any, frame: Frame) -> Any:
     """One comparison."""
     match op:
-        case ast.Is():
-            return a is b
-        case ast.IsNot():
-            return a is not b
+        case ast.Is() | ast.IsNot():
+            if a is not None and b is not None:
+                vm.templates.look_at(a, b)
+            return (a is b) == isinstance(op, ast.Is)
         case ast.In():
             return contains(vm, a, b, frame)
         case ast.NotIn():
@@ -69,6 +69,7 @@ def operated(
 
 def contains(vm: Interpreter, item: Any, box: Any, frame: Frame) -> Any:
     """`item in box`: a bool, or a bool tensor if it depends on run-time values."""
+    vm.templates.look_at(item)
     if is_runtime(box):
         return as_bool(truth(vm, (box == item).any(), frame))
     found = own_method(box, "__contains__")

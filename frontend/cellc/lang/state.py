@@ -33,6 +33,7 @@ from ..tracing.tracer import GraphTensor, Tracer
 from . import _model
 from .errors import CompileRuntimeError, Place
 from .journal import Content, Slot
+from .reads_log import ReadsLog
 from .recipes import Recipe, recipe_of
 from .values import MISSING
 
@@ -115,6 +116,7 @@ class State:
         open: containers whose elements are read too (`unseen` has those that only grow).
         outside: containers and iterators that were there before.
         made: other objects that the trace has made.
+        log: hears of reads, too.
     """
 
     inputs: tuple[Stored, ...] = ()
@@ -137,6 +139,7 @@ class State:
     entered: dict[int, Any] = field(default_factory=dict)
     escaped: dict[int, tuple[Any, list[Any]]] = field(default_factory=dict)
     handed: list[tuple[list[Any], tuple[Any, ...], str]] = field(default_factory=list)
+    log: ReadsLog | None = None
 
     # --- the course of a trace --------------------------------------------------------------------
 
@@ -261,6 +264,8 @@ class State:
         if key in self.written or (self.inputs and any(key == s.key() for s in self.inputs)):
             return False
         self.read[key] = Stored(target, name)
+        if self.log is not None:
+            self.log.note(target, name)
         return True
 
     def keep(self, slot: Slot) -> None:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -119,6 +119,9 @@ class Parameter(Tensor):
 
     is_state: bool = False
     """Whether this is generator state, not a weight."""
+    names_read: ClassVar[int] = 0
+    """How often the name of one was asked for: what depends on names is not taken over from one
+    to another."""
     auto_named: bool = True
     """Whether the name was made up because none was given."""
     requires_grad = _Checked(bool, True)
@@ -188,6 +191,7 @@ class Parameter(Tensor):
     @property
     def name(self) -> str:
         """The parameter's name."""
+        Parameter.names_read += 1
         return self._name
 
     @name.setter

@@ -1,0 +1,458 @@
+"""Equal calls are traced once: the layers of a deep network, the steps of an optimizer.
+
+The second call of a Cell or function from one place is watched while it is traced. If all that it
+does is append nodes and assign Parameters, what it appended becomes a template, and every further
+call on arguments that are alike appends a copy on its own values instead of being interpreted.
+
+Arguments are alike if they have the same structure, types and known values: Cells of one class
+whose attributes are alike, tensors of one type in the same places (`Signature`). What still tells
+two such calls apart is the identity and the names of Parameters and Cells, so a call that looks at
+those gives no template; neither does one that changes Python objects, calls Python at run time or
+stands in a run-time branch. The copies read the same attributes as the calls would have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from types import FunctionType, MethodType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from cellc_compiler.ir.graph import Graph, Node, Value
+from cellc_compiler.passes.base import copy_graph
+from cellc_runtime.dtypes import DType
+from cellc_runtime.records import dataclass, field, replace
+
+from ..core import dispatch
+from ..tensors.parameter import Parameter
+from ..tensors.tensor import Tensor
+from ..tracing.tracer import GraphTensor
+from . import _model
+from .reads_log import ReadsLog
+
+if TYPE_CHECKING:
+    from .interpreter import Interpreter
+
+MOST_PARTS = 4000
+"""Parts of a signature; larger arguments are not compared."""
+MOST_KINDS = 8
+"""Signatures of one call that are watched; if none came back until then, none will."""
+LARGEST_CONSTANT = 1 << 16
+"""Bytes of a tensor from outside up to which its elements are compared."""
+
+_PLAIN = (bool, int, str, bytes, type(None), type(Ellipsis), DType)
+_UNLIKE_IN_CELLS = frozenset({"_entries", "_param_prefix"})
+"""What Cells hold that a trace does not depend on."""
+_UNLIKE_IN_PARAMETERS = frozenset(
+    {"_serial", "_storage", "_name", "auto_named", "init", "inited_param"})
+_NEW = object()
+
+Result = TypeVar("Result")
+
+
+class Unlike(Exception):
+    """A value that nothing is like, or that is too large to compare."""
+
+
+class Signature:
+    """What two calls must have in common, in `key`, and what each has of its own.
+
+    Attributes:
+        tensors: in the places that the key numbers, each once.
+        objects: Cells and Parameters, in the order of the key.
+        held: others that the key names by identity, which must not be used again.
+    """
+
+    def __init__(self, *values: Any) -> None:
+        self.tensors: list[Tensor] = []
+        self.objects: list[Any] = []
+        self.held: list[Any] = []
+        self._numbers: dict[int, int] = {}
+        self._parts = 0
+        self.key: Hashable = tuple([self._of(v) for v in values])
+
+    def _of(self, value: Any) -> Hashable:
+        self._parts += 1
+        if self._parts > MOST_PARTS:
+            raise Unlike
+        kind = type(value)
+        if kind in _PLAIN:
+            return kind, value
+        if kind is float or kind is complex:
+            return kind, repr(value)  # (0.0 is not -0.0, and NaN is NaN)
+        if isinstance(value, Tensor):
+            return self._tensor(kind, value)
+        if isinstance(value, (tuple, list)):
+            return kind, tuple([self._of(v) for v in value])
+        if isinstance(value, dict):
+            return kind, tuple([(self._of(k), self._of(v)) for k, v in value.items()])
+        if _model.is_cell(value):
+            return self._cell(kind, value)
+        if kind is MethodType:
+            return kind, self._of(value.__self__), self._of(value.__func__)
+        if isinstance(value, np.ndarray) and value.nbytes <= LARGEST_CONSTANT \
+                and value.dtype != object:
+            return kind, value.dtype.str, value.shape, value.tobytes()
+        self.held.append(value)
+        return "object", id(value)
+
+    def _number(self, value: Any) -> int | None:
+        """The number of an object that came before; else it gets the next one."""
+        found = self._numbers.get(id(value))
+        if found is None:
+            self._numbers[id(value)] = len(self._numbers)
+            self.held.append(value)
+        return found
+
+    def _cell(self, kind: type, cell: Any) -> Hashable:
+        before = self._number(cell)
+        if before is not None:
+            return "before", before
+        self.objects.append(cell)
+        return kind, tuple([(k, self._of(v)) for k, v in cell.__dict__.items()
+                            if k not in _UNLIKE_IN_CELLS])
+
+    def _tensor(self, kind: type, tensor: Tensor) -> Hashable:
+        graph = isinstance(tensor, GraphTensor)
+        if graph and kind is not GraphTensor:
+            raise Unlike  # a number of Python's that only the run knows
+        before = self._number(tensor._value if isinstance(tensor, GraphTensor) else tensor)
+        if before is not None:
+            return "before", before
+        self.tensors.append(tensor)
+        if tensor._hooks:
+            raise Unlike
+        if graph:
+            return kind, tensor._type
+        if isinstance(tensor, Parameter):
+            self.objects.append(tensor)
+            return kind, tensor._type, tuple([
+                (k, self._of(v)) for k, v in tensor.__dict__.items()
+                if k not in _UNLIKE_IN_PARAMETERS])
+        if tensor._type.nbytes > LARGEST_CONSTANT:
+            self.held.append(tensor)
+            return "object", id(tensor)
+        return kind, tensor._type, tensor._data.tobytes()
+
+
+@dataclass(frozen=True, slots=True)
+class _Leaf:
+    """What stands for a tensor that a call returned."""
+
+    code: int | Value
+
+
+@dataclass(slots=True)
+class Template:
+    """What a call appended to the graph.
+
+    Attributes:
+        tensors: those that it reads besides the ones of its arguments.
+        nodes: with what each operand is: a result of the template by its number, one of the
+            tensors (of the arguments, then `tensors`) by `~number`, or a constant of the graph.
+        assigned: numbers of tensors that it assigns, and what to; `result` what it returns.
+        reads: what it read of the objects of its arguments.
+        scope: the path of its nodes.
+    """
+
+    tensors: list[Tensor]
+    nodes: list[tuple[Node, tuple[int | Value, ...]]]
+    assigned: list[tuple[int, int | Value]]
+    result: Any
+    reads: ReadsLog
+    scope: str
+
+
+@dataclass(slots=True)
+class _Seen:
+    """The calls of one thing from one place.
+
+    Attributes:
+        held: what the keys name by identity, the graph among it.
+        found: whether one was like another.
+    """
+
+    held: list[Any]
+    calls: int = 0
+    found: bool = False
+    templates: dict[Hashable, Template | None] = field(default_factory=dict)
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether it is not worth comparing arguments any more."""
+        return not self.found and len(self.templates) >= MOST_KINDS
+
+
+class CallTemplates:
+    """The templates of one trace."""
+
+    def __init__(self, vm: Interpreter) -> None:
+        self.vm = vm
+        self.seen: dict[Hashable, _Seen] = {}
+        self.looked_at = 0
+
+    def look_at(self, *values: Any) -> None:
+        """The identity of values may decide what is done: that makes no template."""
+        if any(isinstance(v, Tensor) or _model.is_cell(v) for v in values):
+            self.looked_at += 1
+
+    def of_call(
+        self, what: Any, args: Sequence[Any], kwargs: Mapping[str, Any], scope: str,
+        run: Callable[[], Any],
+    ) -> Any:
+        """`run()`, or the copy of what it did before.
+
+        Args:
+            what: a Cell or a function.
+            scope: the path of its nodes.
+        """
+        vm = self.vm
+        if not self._usable():
+            return run()
+        how, region = dispatch.scope(), vm.tracer.regions[-1]
+        if how.read is not None or how.around is not None:
+            return run()
+        place: Hashable = (what if isinstance(what, FunctionType) else type(what), id(region),
+                           vm.tracer.span, how.precision, how.auto)
+        seen = self.seen.get(place)
+        if seen is None:
+            seen = self.seen[place] = _Seen([what, region])
+        seen.calls += 1
+        if seen.calls == 1 or seen.hopeless:
+            return run()
+        try:
+            signature = Signature(what, list(args), dict(kwargs), _captured(what))
+        except Unlike:
+            seen.templates[len(seen.templates)] = None
+            return run()
+        template = seen.templates.get(signature.key, _NEW)
+        if isinstance(template, Template):
+            seen.found = True
+            return _Copy(vm, template, signature, scope).append()
+        if template is None:
+            return run()
+        seen.held.append(signature)
+        watched = _Watched(vm, signature, scope)
+        result = watched.run(run)
+        seen.templates[signature.key] = watched.template(result)
+        return result
+
+    def _usable(self) -> bool:
+        """Whether calls do nothing now but append nodes, as far as can be told before them."""
+        vm = self.vm
+        return not (vm.collect or vm.rolling or vm.journal is not None or vm.region_depth
+                    or vm.catching or vm.state.first is not None or vm.state.inputs)
+
+
+def _captured(what: Any) -> list[Any]:
+    """What a function has captured."""
+    cells = what.__closure__ if isinstance(what, FunctionType) else None
+    try:
+        return [c.cell_contents for c in cells or ()]
+    except ValueError:
+        raise Unlike from None  # one that has no value yet
+
+
+class _Watched:
+    """A call that is traced and looked at."""
+
+    def __init__(self, vm: Interpreter, signature: Signature, scope: str) -> None:
+        self.vm, self.signature, self.scope = vm, signature, scope
+        tracer = vm.tracer
+        self.region = tracer.regions[-1]
+        nodes = self.region.graph.nodes
+        self.start, self.last = len(nodes), nodes[-1] if nodes else None
+        self.env = dict(self.region.env)
+        self.values = [t._value if isinstance(t, GraphTensor) else None
+                       for t in signature.tensors]
+        self.before = self._marks()
+        self.reads = ReadsLog(signature.objects, vm.state.log)
+
+    def _marks(self) -> tuple[Any, ...]:
+        """What must be the same after the call."""
+        vm = self.vm
+        return (vm.templates.looked_at, Parameter.names_read, len(vm.tracer.functions),
+                vm.tracer.checks, len(vm.tracer.regions), vm.state.first, len(vm.state.worlds),
+                [type(t) for t in self.signature.tensors])
+
+    def run(self, run: Callable[[], Result]) -> Result:
+        """The call, what it reads noted."""
+        vm, hooks = self.vm, self.vm.hooks
+        report = self.reads.reporting(vm, hooks.on_attribute_read)
+        vm.hooks = replace(hooks, on_attribute_read=report)
+        outer, vm.state.log = vm.state.log, self.reads
+        try:
+            return run()
+        finally:
+            vm.hooks, vm.state.log = hooks, outer
+
+    def template(self, result: Any) -> Template | None:
+        """What the call did, if that can be done again."""
+        nodes = self.region.graph.nodes
+        if self._marks() != self.before or self.vm.tracer.regions[-1] is not self.region:
+            return None
+        if self.start and (len(nodes) < self.start or nodes[self.start - 1] is not self.last):
+            return None
+        if any(isinstance(t, GraphTensor) and t._value is not v
+               for t, v in zip(self.signature.tensors, self.values, strict=True)):
+            return None  # changed in place
+        try:
+            return self._template(nodes[self.start :], result)
+        except Unlike:
+            return None
+
+    def _template(self, nodes: Sequence[Node], result: Any) -> Template:
+        # A literal is made once: that of a tensor of the arguments again for that of another call.
+        literals = {v for _, v in self.region.lifted.values()}
+        nodes = [n for n in nodes if not (n.is_constant and n.result in literals)]
+        made = {r: i for i, r in enumerate(r for n in nodes for r in n.results)}
+        tensors = list(self.signature.tensors)
+        given: dict[Value, int] = {}
+        for i, t in enumerate(tensors):
+            value = self._at_first(t)
+            if value is not None and given.setdefault(value, ~i) != ~i:
+                raise Unlike  # one value in two places
+        others = {v: t for t in self.region.env if (v := self._at_first(t)) is not None}
+
+        def code(value: Value) -> int | Value:
+            if value in made:
+                return made[value]
+            if value not in given:
+                if value.node is not None and value.node.is_constant:
+                    return value
+                if value not in others:
+                    raise Unlike  # from elsewhere
+                given[value] = ~len(tensors)
+                tensors.append(others[value])
+            return given[value]
+
+        if any(n.op == "measure" for n in nodes):
+            raise Unlike  # each has a size of its own
+        coded = [(n, tuple([code(v) for v in n.operands])) for n in nodes]
+        assigned = []
+        for p in self.region.assigned:
+            new, old = self.region.env[p], self._at_first(p)
+            if old is None:
+                raise Unlike  # written, not read: its input is yet to come
+            if new is not old:
+                code(old)
+                number = next(i for i, t in enumerate(tensors) if t is p)
+                assigned.append((number, code(new)))
+        return Template(tensors[len(self.signature.tensors) :], coded, assigned,
+                        _mapped(result, lambda t: _Leaf(self._coded(t, code))), self.reads,
+                        self.scope)
+
+    def _coded(self, tensor: Tensor, code: Callable[[Value], int | Value]) -> int | Value:
+        """What a tensor that is returned is."""
+        if isinstance(tensor, GraphTensor):
+            if type(tensor) is not GraphTensor:
+                raise Unlike
+            return code(self._here(tensor._value))
+        for i, t in enumerate(self.signature.tensors):
+            if t is tensor:
+                return ~i
+        raise Unlike
+
+    def _at_first(self, tensor: Tensor) -> Value | None:
+        """The value that a tensor had in this region when the call began, if it was read."""
+        if isinstance(tensor, GraphTensor):
+            return self._here(tensor._value)
+        if id(tensor) in self.region.lifted:
+            return self.region.lifted[id(tensor)][1]
+        found = self.env.get(tensor)
+        if found is None and tensor in self.region.env:
+            outer = self.vm.tracer.regions[-2].env[tensor] if len(self.vm.tracer.regions) > 1 \
+                else self.vm.tracer.parameters[tensor]
+            found = self.region.captures.get(outer, outer)
+        return found
+
+    def _here(self, value: Value) -> Value:
+        """What stands for a value of a graph further out in this one."""
+        for region in self.vm.tracer.regions[1:]:
+            value = region.captures.get(value, value)
+        return value
+
+
+class _Copy:
+    """A template on the values of another call."""
+
+    def __init__(
+        self, vm: Interpreter, template: Template, signature: Signature, scope: str
+    ) -> None:
+        self.vm, self.template, self.objects, self.scope = vm, template, signature.objects, scope
+        self.tensors = [*signature.tensors, *template.tensors]
+        self.values: list[Value | None] = [None] * len(self.tensors)
+        self.made: list[Value] = []
+        self.scopes: dict[str, str] = {}
+
+    def append(self) -> Any:
+        """Append the nodes, assign what is assigned; what the call returns."""
+        template, tracer = self.template, self.vm.tracer
+        template.reads.again(self.vm, self.objects)
+        region = tracer.regions[-1]
+        nodes, made = region.graph.nodes, self.made
+        span, scope = tracer.span, tracer.scope
+        for node, codes in template.nodes:
+            tracer.span, tracer.scope = node.span, self._scope(node.scope)
+            copy = Node(node.op, [self._value(c) for c in codes], node.attrs, (),
+                        tuple(map(self._graph, node.regions)), span=node.span,
+                        scope=tracer.scope)
+            copy.results = tuple([Value(r.type, copy, r.index) for r in node.results])
+            nodes.append(copy)
+            made.extend(copy.results)
+        tracer.span, tracer.scope = span, scope
+        if len(tracer.regions) > 1:
+            region.owned.update(made)
+        for number, code in template.assigned:
+            parameter = self.tensors[number]
+            assert isinstance(parameter, Parameter)
+            tracer.assign(parameter, GraphTensor(self._value(code)))
+        return _mapped(template.result, self._result)
+
+    def _value(self, code: int | Value) -> Value:
+        if not isinstance(code, int):
+            return code
+        if code >= 0:
+            return self.made[code]
+        found = self.values[~code]
+        if found is None:
+            found = self.values[~code] = self.vm.tracer.lift(self.tensors[~code])
+        return found
+
+    def _result(self, leaf: _Leaf) -> Tensor:
+        code = leaf.code
+        if isinstance(code, int) and code < 0:
+            return self.tensors[~code]
+        return GraphTensor(self._value(code))
+
+    def _graph(self, graph: Graph) -> Graph:
+        """A region, its nodes with the paths of this call."""
+        copy = copy_graph(graph)
+        for node in copy.walk():
+            node.scope = self._scope(node.scope)
+        return copy
+
+    def _scope(self, scope: str) -> str:
+        """The path of a node where the template's call has that of this one."""
+        found = self.scopes.get(scope)
+        if found is None:
+            base = self.template.scope
+            inside = scope.startswith(base)
+            found = self.scopes[scope] = self.scope + scope[len(base) :] if inside else scope
+        return found
+
+
+def _mapped(result: Any, leaf: Callable[[Any], Any]) -> Any:
+    """What a call returned, its tensors (or what stands for them) changed.
+
+    Raises:
+        Unlike: it holds more than tensors, tuples and plain values.
+    """
+    if type(result) is tuple:
+        return tuple([_mapped(r, leaf) for r in result])
+    if isinstance(result, (Tensor, _Leaf)):
+        return leaf(result)
+    if type(result) in (*_PLAIN, float, complex):
+        return result
+    raise Unlike

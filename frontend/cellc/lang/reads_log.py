@@ -1,0 +1,60 @@
+"""What a call read of the attributes of its arguments' objects, so that it can be read again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .interpreter import Interpreter
+
+OnRead = Callable[[Any, str], None] | None
+
+
+class ReadsLog:
+    """Reads of attributes, by the numbers of the objects.
+
+    Args:
+        objects: whose reads are noted.
+        outer: a log that is told all that this one is.
+    """
+
+    def __init__(self, objects: Sequence[Any], outer: ReadsLog | None) -> None:
+        self._numbers = {id(o): i for i, o in enumerate(objects)}
+        self._outer = outer
+        self._noted: dict[tuple[int, str], None] = {}
+        self._reported: dict[tuple[int, str], str] = {}
+
+    def note(self, target: Any, name: str) -> None:
+        """`State.note_read` has noted a read."""
+        number = self._numbers.get(id(target))
+        if number is not None:
+            self._noted[number, name] = None
+        if self._outer is not None:
+            self._outer.note(target, name)
+
+    def reporting(self, vm: Interpreter, report: OnRead) -> OnRead:
+        """`Hooks.on_attribute_read` that this log hears too."""
+        if report is None:
+            return None
+
+        def both(target: Any, name: str) -> None:
+            number = self._numbers.get(id(target))
+            if number is not None:
+                self._reported.setdefault((number, name), vm.position())
+            report(target, name)
+
+        return both
+
+    def again(self, vm: Interpreter, objects: Sequence[Any]) -> None:
+        """The same reads of other objects."""
+        for number, name in self._noted:
+            if vm.state.note_read(objects[number], name):
+                vm.state.mark(getattr(objects[number], name))
+        report = vm.hooks.on_attribute_read
+        if report is not None:
+            outer = vm.read_at
+            for (number, name), place in self._reported.items():
+                vm.read_at = place
+                report(objects[number], name)
+            vm.read_at = outer
