@@ -12,7 +12,7 @@ from ... import ops
 from ...core import checks
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
-from .optimizer import Optimizer, complement
+from .optimizer import Optimizer, complement, wide
 
 
 def _betas(optimizer: Optimizer, beta1: Any, beta2: Any, eps: Any) -> None:
@@ -93,21 +93,33 @@ class Adam(Optimizer):
         ops.assign(self.beta1_power, power1)
         ops.assign(self.beta2_power, power2)
         correction = ops.reshape(ops.sqrt(1.0 - power2) / (1.0 - power1), ())
-        for i in range(self.param_length):
-            weight, gradient, m, v = self.wide(
-                i, self.parameters[i], gradients[i], self.moment1[i], self.moment2[i])
-            m = m + (gradient - m) * self.rest1
-            v = v + (ops.square(gradient) - v) * self.rest2
-            ops.assign(self.moment1[i], m)
-            ops.assign(self.moment2[i], v)
-            if self.use_amsgrad:
-                v = ops.maximum(ops.cast(self.vhat[i], v.dtype), v)
-                ops.assign(self.vhat[i], v)
-            if self.use_nesterov and not self.use_amsgrad:
-                m = m * self.beta1 + gradient * self.rest1
-            rate = ops.cast((lr[i] if self.is_group_lr else lr) * correction, weight.dtype)
-            ops.assign(self.parameters[i], weight - rate * m / (ops.sqrt(v) + self.eps))
+        nesterov = self.use_nesterov and not self.use_amsgrad
+        how = self.beta1, self.rest1, self.rest2, self.eps, nesterov
+        for i, parameter in enumerate(self.parameters):
+            vhat = self.vhat[i] if self.use_amsgrad else None
+            _adam(parameter, gradients[i], self.moment1[i], self.moment2[i], vhat,
+                  lr[i] if self.is_group_lr else lr, correction, how)
         return self.done()
+
+
+def _adam(
+    parameter: Parameter, gradient: Any, moment1: Parameter, moment2: Parameter,
+    vhat: Parameter | None, lr: Any, correction: Any, how: tuple[float, float, float, float, bool],
+) -> None:
+    """`Adam` of one parameter."""
+    beta1, rest1, rest2, eps, nesterov = how
+    weight, gradient, m, v = wide(parameter, gradient, moment1, moment2)
+    m = m + (gradient - m) * rest1
+    v = v + (ops.square(gradient) - v) * rest2
+    ops.assign(moment1, m)
+    ops.assign(moment2, v)
+    if vhat is not None:
+        v = ops.maximum(ops.cast(vhat, v.dtype), v)
+        ops.assign(vhat, v)
+    if nesterov:
+        m = m * beta1 + gradient * rest1
+    rate = ops.cast(lr * correction, weight.dtype)
+    ops.assign(parameter, weight - rate * m / (ops.sqrt(v) + eps))
 
 
 class AdamOffload(Adam):
@@ -166,20 +178,42 @@ class AdamWeightDecay(Optimizer):
         gradients = self.gradients_centralization(gradients)
         decay = self.get_weight_decay()
         lr = self.next_rate()
-        for i in range(self.param_length):
-            weight = self.parameters[i]
-            gradient = ops.cast(gradients[i], float32)
-            m = ops.cast(self.moments1[i], float32) * self.beta1 + gradient * self.rest1
-            v = ops.cast(self.moments2[i], float32) * self.beta2 + \
-                ops.square(gradient) * self.rest2
-            step = m / (ops.sqrt(v) + self.eps)
-            if self.decay_flags[i]:
-                step = step + ops.cast(weight, float32) * self.decay_of(decay, i)
-            rate = lr[i] if self.is_group_lr else lr
-            ops.assign(self.moments1[i], m)
-            ops.assign(self.moments2[i], v)
-            ops.assign(weight, ops.cast(weight, float32) - rate * step)
+        how = self.beta1, self.rest1, self.beta2, self.rest2, self.eps
+        for i, parameter in enumerate(self.parameters):
+            _adam_weight_decay(
+                parameter, gradients[i], self.moments1[i], self.moments2[i],
+                lr[i] if self.is_group_lr else lr,
+                self.decay_of(decay, i) if self.decay_flags[i] else None, how)
         return self.done()
+
+
+_Rates = tuple[float, float, float, float, float]
+"""beta1, 1 - beta1, beta2, 1 - beta2 and epsilon."""
+
+
+def _moments(
+    gradient: Any, moment1: Parameter, moment2: Parameter, how: _Rates
+) -> tuple[Any, Any]:
+    """The next means of the gradient and of its square, in float32."""
+    beta1, rest1, beta2, rest2, _ = how
+    gradient = ops.cast(gradient, float32)
+    m = ops.cast(moment1, float32) * beta1 + gradient * rest1
+    v = ops.cast(moment2, float32) * beta2 + ops.square(gradient) * rest2
+    return m, v
+
+
+def _adam_weight_decay(
+    parameter: Parameter, gradient: Any, moment1: Parameter, moment2: Parameter, lr: Any,
+    decay: Any, how: _Rates,
+) -> None:
+    """`AdamWeightDecay` of one parameter."""
+    m, v = _moments(gradient, moment1, moment2, how)
+    step = m / (ops.sqrt(v) + how[-1])
+    if decay is not None:
+        step = step + ops.cast(parameter, float32) * decay
+    ops.assign(moment1, m)
+    ops.assign(moment2, v)
+    ops.assign(parameter, ops.cast(parameter, float32) - lr * step)
 
 
 class AdaMax(Optimizer):
@@ -208,16 +242,26 @@ class AdaMax(Optimizer):
         power = self.beta1_power * self.beta1
         ops.assign(self.beta1_power, power)
         correction = 1.0 - ops.reshape(power, ())
-        for i in range(self.param_length):
-            weight, gradient, m, v = self.wide(
-                i, self.parameters[i], gradients[i], self.moment1[i], self.moment2[i])
-            m = m * self.beta1 + gradient * self.rest1
-            v = ops.maximum(v * self.beta2, ops.abs(gradient))
-            ops.assign(self.moment1[i], m)
-            ops.assign(self.moment2[i], v)
-            rate = ops.cast((lr[i] if self.is_group_lr else lr) / correction, weight.dtype)
-            ops.assign(self.parameters[i], weight - rate * m / (v + self.eps))
+        how = self.beta1, self.rest1, self.beta2, self.eps
+        for i, parameter in enumerate(self.parameters):
+            _adamax(parameter, gradients[i], self.moment1[i], self.moment2[i],
+                    lr[i] if self.is_group_lr else lr, correction, how)
         return self.done()
+
+
+def _adamax(
+    parameter: Parameter, gradient: Any, moment1: Parameter, moment2: Parameter, lr: Any,
+    correction: Any, how: tuple[float, float, float, float],
+) -> None:
+    """`AdaMax` of one parameter."""
+    beta1, rest1, beta2, eps = how
+    weight, gradient, m, v = wide(parameter, gradient, moment1, moment2)
+    m = m * beta1 + gradient * rest1
+    v = ops.maximum(v * beta2, ops.abs(gradient))
+    ops.assign(moment1, m)
+    ops.assign(moment2, v)
+    rate = ops.cast(lr / correction, weight.dtype)
+    ops.assign(parameter, weight - rate * m / (v + eps))
 
 
 class Lamb(Optimizer):
@@ -246,21 +290,28 @@ class Lamb(Optimizer):
         count = ops.cast(ops.reshape(self.global_step, ()), float32)
         power1 = ops.pow(Tensor(self.beta1, float32), count)
         power2 = ops.pow(Tensor(self.beta2, float32), count)
-        for i in range(self.param_length):
-            weight = ops.cast(self.parameters[i], float32)
-            gradient = ops.cast(gradients[i], float32)
-            m = ops.cast(self.moments1[i], float32) * self.beta1 + gradient * self.rest1
-            v = ops.cast(self.moments2[i], float32) * self.beta2 + \
-                ops.square(gradient) * self.rest2
-            step = (m / (1.0 - power1)) / (ops.sqrt(v / (1.0 - power2)) + self.eps)
-            if self.decay_flags[i]:
-                step = step + weight * self.decay_of(decay, i)
-            size = ops.sqrt(ops.sum(ops.square(weight)))
-            length = ops.sqrt(ops.sum(ops.square(step)))
-            both = ops.logical_and(size > 0, length > 0)
-            ratio = ops.where(both, size / ops.where(both, length, 1.0), 1.0)
-            rate = lr[i] if self.is_group_lr else lr
-            ops.assign(self.moments1[i], m)
-            ops.assign(self.moments2[i], v)
-            ops.assign(self.parameters[i], weight - rate * ratio * step)
+        how = self.beta1, self.rest1, self.beta2, self.rest2, self.eps
+        for i, parameter in enumerate(self.parameters):
+            _lamb(parameter, gradients[i], self.moments1[i], self.moments2[i],
+                  lr[i] if self.is_group_lr else lr,
+                  self.decay_of(decay, i) if self.decay_flags[i] else None, power1, power2, how)
         return self.done()
+
+
+def _lamb(
+    parameter: Parameter, gradient: Any, moment1: Parameter, moment2: Parameter, lr: Any,
+    decay: Any, power1: Any, power2: Any, how: _Rates,
+) -> None:
+    """`Lamb` of one parameter."""
+    weight = ops.cast(parameter, float32)
+    m, v = _moments(gradient, moment1, moment2, how)
+    step = (m / (1.0 - power1)) / (ops.sqrt(v / (1.0 - power2)) + how[-1])
+    if decay is not None:
+        step = step + weight * decay
+    size = ops.sqrt(ops.sum(ops.square(weight)))
+    length = ops.sqrt(ops.sum(ops.square(step)))
+    both = ops.logical_and(size > 0, length > 0)
+    ratio = ops.where(both, size / ops.where(both, length, 1.0), 1.0)
+    ops.assign(moment1, m)
+    ops.assign(moment2, v)
+    ops.assign(parameter, weight - lr * ratio * step)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from cellc_runtime.dtypes import bfloat16, float16, float32
+from cellc_runtime.dtypes import DType, bfloat16, float16, float32
 from cellc_runtime.records import dataclass
 
 from ... import ops
@@ -67,6 +67,21 @@ class _WrappedWeightDecay(Cell):
         """The decay of a step."""
         decay: Tensor = self.weight_decay(global_step)
         return decay if self.loss_scale == 1.0 else decay * self.loss_scale
+
+
+def step_type(parameter: Parameter) -> DType:
+    """The type a parameter's step is computed in.
+
+    float32 for those of 16 bits: squares of their gradients and small epsilons would vanish.
+    """
+    kind = parameter.dtype
+    return float32 if kind in _SHORT else kind
+
+
+def wide(parameter: Parameter, *states: Any) -> list[Any]:
+    """A parameter and values of its step, in the type of the step."""
+    kind = step_type(parameter)
+    return [ops.cast(state, kind) for state in (parameter, *states)]
 
 
 def complement(rate: float) -> float:
@@ -432,22 +447,14 @@ class Optimizer(SteadySteps):
         ops.assign_add(self.global_step, self.global_step_increase_tensor)
         return lr
 
-    def kind_of(self, i: int) -> Any:
-        """The type the i-th parameter's step is computed in.
-
-        float32 for those of 16 bits: squares of their gradients and small epsilons would vanish.
-        """
-        kind = self.parameters[i].dtype
-        return float32 if kind in _SHORT else kind
-
     def rate_of(self, lr: Any, i: int) -> Any:
         """The rate of the i-th parameter, in the type of its step."""
         rate = lr[i] if self.is_group_lr else lr
-        return ops.cast(rate, self.kind_of(i))
+        return ops.cast(rate, step_type(self.parameters[i]))
 
     def wide(self, i: int, *states: Any) -> list[Any]:
         """Values of the i-th parameter's step, in the type of the step."""
-        kind = self.kind_of(i)
+        kind = step_type(self.parameters[i])
         return [ops.cast(state, kind) for state in states]
 
     def done(self) -> tuple[bool, ...]:
