@@ -109,7 +109,7 @@ def optimize(
 def lower(
     graph: Graph, target: Target, on_kernel: Callable[[Kernel], None] | None = None
 ) -> Lowered:
-    """An optimized graph as instructions for a target; see `lower.lowering`.
+    """An optimized graph, which is used up, as instructions for a target; see `lower.lowering`.
 
     Raises:
         NoRule: the target's back end cannot compute an op.

@@ -19,7 +19,9 @@ from cellc_runtime.dtypes import DType
 from cellc_runtime.records import replace
 from cellc_runtime.target import host_targets
 
-TARGET = replace(host_targets()[-1], name="scalar")
+CPU = host_targets()[-1]
+"""The target of the CPU's back end whose order of summation it has."""
+TARGET = replace(CPU, name="scalar")
 
 
 class Fn(Function):

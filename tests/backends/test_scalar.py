@@ -18,12 +18,13 @@ from cellc_compiler.ir.op import Op
 from cellc_compiler.ir.text import parse_graph
 from cellc_compiler.lower.machine import NoRule, TooLarge
 from cellc_runtime import device
-from cellc_runtime.target import Target, host_target
+from cellc_runtime.target import Target
 
 from ..modes.law import bits
 from ..ops.test_matrix import assert_close, batch_of, every_op, fused
 from ..samples.networks import NETWORKS, Sample
 from .scalar import TARGET, ScalarBackend, ScalarDevice
+from .scalar_text import CPU
 
 Array = np.ndarray[Any, Any]
 
@@ -71,7 +72,7 @@ def test_ops(op: Op) -> None:
 
 def both(graph: Any, arrays: list[Array]) -> Iterator[tuple[Array, Array]]:
     """What this back end and the CPU's give."""
-    return zip(compile_graph(graph, TARGET)(arrays), compile_graph(graph, host_target())(arrays),
+    return zip(compile_graph(graph, TARGET)(arrays), compile_graph(graph, CPU)(arrays),
                strict=True)
 
 

@@ -69,6 +69,10 @@ class Phase:
     stores: list[Store] = field(default_factory=list)
     reduces: list[Reduce] = field(default_factory=list)
 
+    def roots(self) -> list[Expr]:
+        """Every stored or reduced expression."""
+        return [*(s.value for s in self.stores), *(r.value for r in self.reduces)]
+
 
 @dataclass(slots=True)
 class Nest:
@@ -92,10 +96,7 @@ class Nest:
     def roots(self) -> Iterator[Expr]:
         """Every stored or reduced expression."""
         for phase in self.phases:
-            for store in phase.stores:
-                yield store.value
-            for reduce in phase.reduces:
-                yield reduce.value
+            yield from phase.roots()
 
     def chains(self, phase: Phase, lanes: int) -> int:
         """Partial results of each of the phase's reductions, `lanes` being those of a vector of

@@ -28,7 +28,7 @@ def lower(
     precomputed.
 
     Args:
-        graph: after all passes.
+        graph: after all passes; it is used up.
         machine: what to generate code for.
         on_kernel: called with the kernel of each call as soon as it is known.
 

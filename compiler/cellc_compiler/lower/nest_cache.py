@@ -59,11 +59,15 @@ class ClusterNest:
     def same_element(self, old: Value, new: Value) -> bool:
         """Whether the nest reads `old` only at the element where it writes `new`, in one phase."""
         nest, like = self.cached.nest, dict(zip(self.values, self.cached.values, strict=True))
-        if len(nest.phases) != 1 or nest.phases[0].reduces:
+        written = [(phase, s) for phase in nest.phases for s in phase.stores
+                   if s.buffer is like[new]]
+        offsets = {s.offset for _, s in written}
+        if len(offsets) != 1 or any(s.adds or p.reduces for p, s in written):
             return False
-        at = [s.offset for s in nest.phases[0].stores if s.buffer is like[new]]
-        reads = [e.payload.offset for e in walk(list(nest.roots())) if _loads(e, like.get(old))]
-        return len(set(at)) == 1 and all(r == at[0] for r in reads)
+        own = written[0][0]
+        reads = {(phase is own, e.payload.offset) for phase in nest.phases
+                 for e in walk(phase.roots()) if _loads(e, like.get(old))}
+        return reads <= {(True, offset) for offset in offsets}
 
     def flat(self, machine: Machine) -> tuple[Flat, tuple[Value, ...]] | None:
         """The kernel for any length and this cluster's values in the order of its buffers; None

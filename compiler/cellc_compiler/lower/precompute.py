@@ -17,7 +17,6 @@ from cellc_runtime.records import dataclass, field
 from ..fusion.clusters import fusable
 from ..ir.graph import Graph, Node, Reuse, Value
 from ..ir.op import lookup
-from ..passes.base import copy_graph
 from ..passes.cleanup import Dce
 
 _SLACK_BYTES = 4096
@@ -54,8 +53,8 @@ def prepacks(value: Value) -> bool:
 
 
 def split(graph: Graph) -> Split:
-    """Cut a graph of core ops; the graph itself is left as it is."""
-    main = copy_graph(graph)
+    """Cut a graph of core ops. The nodes are those of the graph, changed: it is used up."""
+    main = Graph(graph.name, [*graph.inputs], [*graph.nodes], [*graph.outputs], [*graph.updates])
     params = main.frozen_parameters()
     for v in params:
         v.reuse = Reuse.FROZEN

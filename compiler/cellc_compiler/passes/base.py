@@ -38,43 +38,53 @@ def rewrite(
     return _Rewrite(graph, rule, again, asks or (lambda op: True)).run()
 
 
+class _Asked(dict[str, bool]):
+    """Whether a rule is asked about an op."""
+
+    def __init__(self, asks: Callable[[str], bool]) -> None:
+        super().__init__()
+        self.asks = asks
+
+    def __missing__(self, op: str) -> bool:
+        found = self[op] = self.asks(op)
+        return found
+
+
 class _Rewrite:
     """See `rewrite`."""
 
     def __init__(
         self, graph: Graph, rule: Rule, again: bool, asks: Callable[[str], bool]
     ) -> None:
-        self.graph, self.rule, self.again, self.asks = graph, rule, again, asks
+        self.graph, self.rule, self.again = graph, rule, again
         self.table: dict[Value, Value] = {}
         self.builder = Builder(Graph(graph.name))
-        self.asked: dict[str, bool] = {}
+        self.asked = _Asked(asks)
         self.changed = False
 
     def run(self) -> bool:
         """Rewrite; whether anything changed."""
         graph, table, nodes = self.graph, self.table, self.builder.graph.nodes
-        for node in graph.nodes:
-            self.append(node)
+        self.append(graph.nodes)
         _forget(table, nodes)
         graph.nodes = nodes
         graph.outputs = [table.get(v, v) for v in graph.outputs]
         graph.updates = [(old, table.get(new, new)) for old, new in graph.updates]
         return self.changed
 
-    def append(self, node: Node) -> None:
-        """Append a node or what replaces it."""
-        table = self.table
-        if table and not table.keys().isdisjoint(node.operands):
-            node.operands = [table.get(v, v) for v in node.operands]
-        for region in node.regions:
-            self.changed |= rewrite(region, self.rule, self.again, self.asks)
-        known = self.asked.get(node.op)
-        if known is None:
-            known = self.asked[node.op] = self.asks(node.op)
-        if not known:
-            self.builder.graph.nodes.append(node)
-        else:
-            self.ask(node)
+    def append(self, given: Sequence[Node]) -> None:
+        """Append nodes or what replaces them."""
+        table, asked, nodes = self.table, self.asked, self.builder.graph.nodes
+        replaced = table.keys()
+        for node in given:
+            if table and not replaced.isdisjoint(node.operands):
+                node.operands = [table.get(v, v) for v in node.operands]
+            for region in node.regions:
+                self.changed |= rewrite(region, self.rule, self.again, asked.asks)
+            if asked[node.op]:
+                self.ask(node)
+            else:
+                nodes.append(node)
 
     def ask(self, node: Node) -> None:
         """Append a node for which the rule may have an answer, or what that is."""
@@ -89,8 +99,7 @@ class _Rewrite:
         if self.again:
             made = nodes[start:]
             del nodes[start:]
-            for n in made:
-                self.append(n)
+            self.append(made)
         _stands_for(node, values, self.table)
         self.changed = True
 
