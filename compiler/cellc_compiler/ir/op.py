@@ -228,7 +228,19 @@ class Op:
         return type(self).gradient is not Op.gradient
 
 
-REGISTRY: dict[str, Op] = {}
+class _Registry(dict[str, Op]):
+    """The ops by name."""
+
+    def __missing__(self, name: str) -> Op:
+        load_all()
+        if name not in self:
+            raise KeyError(f"unknown op {name!r}")
+        return self[name]
+
+
+REGISTRY = _Registry()
+lookup: Callable[[str], Op] = REGISTRY.__getitem__
+"""The op of a name, asked for at every step of a compilation. A KeyError if there is none."""
 
 
 def register(cls: type[Op]) -> type[Op]:
@@ -255,21 +267,6 @@ def _load(but: tuple[str, ...]) -> None:
     for info in pkgutil.iter_modules(package.__path__):
         if info.name not in but:
             import_module("cellc_compiler.ops." + info.name)
-
-
-def lookup(name: str) -> Op:
-    """The op called `name`.
-
-    Raises:
-        KeyError: no such op.
-    """
-    found = REGISTRY.get(name)
-    if found is None:
-        load_all()
-        found = REGISTRY.get(name)
-        if found is None:
-            raise KeyError(f"unknown op {name!r}")
-    return found
 
 
 def run_regions(node: Node) -> tuple[Graph, ...]:

@@ -14,7 +14,6 @@ from cellc_runtime.records import dataclass, field
 
 from ..fusion.clusters import Cluster, Schedule
 from ..ir.graph import Node, Value, attrs_key
-from ..loops.expr import Expr
 from ..loops.nest import Nest, walk
 from .kernel import Kernel
 from .machine import Flat, Machine
@@ -34,6 +33,26 @@ class CachedNest:
     values: tuple[Value, ...]
     kernels: dict[frozenset[int], tuple[Kernel, tuple[int, ...]]] = field(default_factory=dict)
     any_length: list[Flat | None] = field(default_factory=list)
+    in_place: dict[tuple[int | None, int], bool] = field(default_factory=dict)
+
+    def same_element(self, old: int | None, new: int) -> bool:
+        """See `InPlaceRule`, for values by their numbers."""
+        found = self.in_place.get((old, new))
+        if found is None:
+            found = self.in_place[old, new] = old is not None and self._same_element(
+                self.values[old], self.values[new])
+        return found
+
+    def _same_element(self, old: Value, new: Value) -> bool:
+        written = [(phase, s) for phase in self.nest.phases for s in phase.stores
+                   if s.buffer is new]
+        offsets = {s.offset for _, s in written}
+        if len(offsets) != 1 or any(s.adds or p.reduces for p, s in written):
+            return False
+        own = written[0][0]
+        reads = {(phase is own, e.payload.offset) for phase in self.nest.phases
+                 for e in walk(phase.roots()) if e.op == "load" and e.payload.buffer is old}
+        return reads <= {(True, offset) for offset in offsets}
 
     def flat(self, machine: Machine) -> Flat | None:
         """The kernel of its nest for any length, if the nest is flat; made once."""
@@ -58,16 +77,8 @@ class ClusterNest:
 
     def same_element(self, old: Value, new: Value) -> bool:
         """Whether the nest reads `old` only at the element where it writes `new`, in one phase."""
-        nest, like = self.cached.nest, dict(zip(self.values, self.cached.values, strict=True))
-        written = [(phase, s) for phase in nest.phases for s in phase.stores
-                   if s.buffer is like[new]]
-        offsets = {s.offset for _, s in written}
-        if len(offsets) != 1 or any(s.adds or p.reduces for p, s in written):
-            return False
-        own = written[0][0]
-        reads = {(phase is own, e.payload.offset) for phase in nest.phases
-                 for e in walk(phase.roots()) if _loads(e, like.get(old))}
-        return reads <= {(True, offset) for offset in offsets}
+        place = {v: i for i, v in enumerate(self.values)}
+        return self.cached.same_element(place.get(old), place[new])
 
     def flat(self, machine: Machine) -> tuple[Flat, tuple[Value, ...]] | None:
         """The kernel for any length and this cluster's values in the order of its buffers; None
@@ -90,10 +101,6 @@ class ClusterNest:
             number = {v: i for i, v in enumerate(cached.values)}
             found = cached.kernels[key] = kernel, tuple(number[v] for v in buffers)
         return found[0], [self.values[i] for i in found[1]]
-
-
-def _loads(e: Expr, value: Value | None) -> bool:
-    return e.op == "load" and e.payload.buffer is value
 
 
 def cluster_key(

@@ -117,23 +117,24 @@ class Signature:
         graph = isinstance(tensor, GraphTensor)
         if graph and kind is not GraphTensor:
             raise Unlike  # a number of Python's that only the run knows
-        before = self._number(tensor._value if isinstance(tensor, GraphTensor) else tensor)
+        before = self._number(tensor.ir_value if isinstance(tensor, GraphTensor) else tensor)
         if before is not None:
             return "before", before
         self.tensors.append(tensor)
-        if tensor._hooks:
+        if tensor.__dict__.get("_hooks"):
             raise Unlike
+        of = kind, tensor.dtype, tensor.shape
         if graph:
-            return kind, tensor._type
+            return of
         if isinstance(tensor, Parameter):
             self.objects.append(tensor)
-            return kind, tensor._type, tuple([
+            return of, tuple([
                 (k, self._of(v)) for k, v in tensor.__dict__.items()
                 if k not in _UNLIKE_IN_PARAMETERS])
-        if tensor._type.nbytes > LARGEST_CONSTANT:
+        if tensor.nbytes > LARGEST_CONSTANT:
             self.held.append(tensor)
             return "object", id(tensor)
-        return kind, tensor._type, tensor._data.tobytes()
+        return of, tensor.asnumpy().tobytes()
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +265,7 @@ class _Watched:
         nodes = self.region.graph.nodes
         self.start, self.last = len(nodes), nodes[-1] if nodes else None
         self.env = dict(self.region.env)
-        self.values = [t._value if isinstance(t, GraphTensor) else None
+        self.values = [t.ir_value if isinstance(t, GraphTensor) else None
                        for t in signature.tensors]
         self.before = self._marks()
         self.reads = ReadsLog(signature.objects, vm.state.log)
@@ -294,7 +295,7 @@ class _Watched:
             return None
         if self.start and (len(nodes) < self.start or nodes[self.start - 1] is not self.last):
             return None
-        if any(isinstance(t, GraphTensor) and t._value is not v
+        if any(isinstance(t, GraphTensor) and t.ir_value is not v
                for t, v in zip(self.signature.tensors, self.values, strict=True)):
             return None  # changed in place
         try:
@@ -348,7 +349,7 @@ class _Watched:
         if isinstance(tensor, GraphTensor):
             if type(tensor) is not GraphTensor:
                 raise Unlike
-            return code(self._here(tensor._value))
+            return code(self._here(tensor.ir_value))
         for i, t in enumerate(self.signature.tensors):
             if t is tensor:
                 return ~i
@@ -357,7 +358,7 @@ class _Watched:
     def _at_first(self, tensor: Tensor) -> Value | None:
         """The value that a tensor had in this region when the call began, if it was read."""
         if isinstance(tensor, GraphTensor):
-            return self._here(tensor._value)
+            return self._here(tensor.ir_value)
         if id(tensor) in self.region.lifted:
             return self.region.lifted[id(tensor)][1]
         found = self.env.get(tensor)

@@ -410,6 +410,11 @@ def _restore(cls: type[Parameter], data: Array, state: dict[str, Any], init: Any
     return out
 
 
+def name_of(parameter: Parameter) -> str:
+    """The name of a parameter, for what does not depend on it: `names_read` stays as it is."""
+    return parameter._name
+
+
 class ParameterTuple(tuple[Parameter, ...]):
     """A tuple of parameters; two different ones have different names.
 

@@ -20,7 +20,7 @@ from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass, field
 
 from ..core.dispatch import tracing
-from ..tensors.parameter import Parameter
+from ..tensors.parameter import Parameter, name_of
 from ..tensors.tensor import Tensor, tensor_of
 
 
@@ -35,6 +35,11 @@ class GraphTensor(Tensor):
         self._value = value
 
     _eager = False
+
+    @property
+    def ir_value(self) -> Value:
+        """What it stands for."""
+        return self._value
 
     @property
     def _type(self) -> TensorType:
@@ -582,7 +587,7 @@ class Tracer:
 def _named(tensor: Tensor) -> tuple[str, str]:
     """The name and kind of the graph input that stands for a tensor from outside."""
     if isinstance(tensor, Parameter):
-        return tensor._name, "state" if tensor.is_state else "param"
+        return name_of(tensor), "state" if tensor.is_state else "param"
     return "constant", "constant"
 
 
