@@ -120,8 +120,12 @@ def prints(layer, x):
     return x + layer.w[0]
 
 
+def unread_number(layer, x):
+    return x * layer.scale + layer.w[0]
+
+
 COPIED = [plain, nested, constant, drawn, assigned, gradient, unchanged, shared, branch, loop,
-          prints]
+          prints, unread_number]
 
 
 def by_name(layer, x):
@@ -150,6 +154,22 @@ def by_number(layer, x):
     return x * layer.number + layer.w[0]
 
 
+def by_getattr(layer, x):
+    return x * getattr(layer, "number", 2) + layer.w[0]
+
+
+def by_hasattr(layer, x):
+    return x * 2 if hasattr(layer, "odd") else x + layer.w[0]
+
+
+def by_helper(layer, x):
+    return x * number_of(layer) + layer.w[0]
+
+
+def number_of(layer):
+    return layer.number
+
+
 def by_elements(layer, x):
     return x * float(layer.table[0, 0]) + layer.w[0]
 
@@ -169,8 +189,9 @@ def in_place(layer, x):
     return x * 1.0
 
 
-TRACED = [by_name, by_identity, by_table, by_key, by_id, by_number, by_elements, appends, counts,
-          checked, in_place]
+TRACED = [by_name, by_identity, by_table, by_key, by_id, by_number, by_getattr, by_helper,
+          by_elements, appends, counts, checked, in_place]
+NUMBERED = [unread_number, by_number, by_getattr, by_helper]
 FAVOURITE: list[Any] = [None]
 TABLE: dict[Any, float] = {}
 
@@ -182,7 +203,9 @@ def net_of(what: Callable[[Any, Any], Any]) -> Net:
     for i, layer in enumerate(net.layers):
         layer.number = i
         layer.table = Tensor(np.full((20, 20), i + 1.0, np.float32))
-        if what is not by_number:
+        if what is by_hasattr and i == 3:
+            layer.odd = True
+        if what not in NUMBERED:
             del layer.number
         if what is not by_elements:
             del layer.table
@@ -225,7 +248,7 @@ def traced_texts(
     return one, other
 
 
-@pytest.mark.parametrize("what", [*COPIED, *TRACED], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("what", [*COPIED, *TRACED, by_hasattr], ids=lambda f: f.__name__)
 def test_the_graph_is_that_of_tracing(what, copies, monkeypatch):
     x = Tensor(normal(2, 4))
     with_templates, without = traced_texts(net_of(what), (x,), monkeypatch)

@@ -5,7 +5,8 @@ does is append nodes and assign Parameters, what it appended becomes a template,
 call on arguments that are alike appends a copy on its own values instead of being interpreted.
 
 Arguments are alike if they have the same structure, types and known values: Cells of one class
-whose attributes are alike, tensors of one type in the same places (`Signature`). What still tells
+whose attributes are alike, tensors of one type in the same places (`Signature`). Numbers and
+strings that a layer holds and does not read (its place in the network) may differ. What still tells
 two such calls apart is the identity and the names of Parameters and Cells, so a call that looks at
 those gives no template; neither does one that changes Python objects, calls Python at run time or
 stands in a run-time branch. The copies read the same attributes as the calls would have.
@@ -14,6 +15,7 @@ stands in a run-time branch. The copies read the same attributes as the calls wo
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import cache
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -42,13 +44,21 @@ LARGEST_CONSTANT = 1 << 16
 """Bytes of a tensor from outside up to which its elements are compared."""
 
 _PLAIN = (bool, int, str, bytes, type(None), type(Ellipsis), DType)
+_MAY_DIFFER = frozenset((bool, int, float, str, type(None)))
 _UNLIKE_IN_CELLS = frozenset({"_entries", "_param_prefix"})
 """What Cells hold that a trace does not depend on."""
+_OF_EVERY_CELL = frozenset({"training", "requires_grad", "cls_name"})
 _UNLIKE_IN_PARAMETERS = frozenset(
     {"_serial", "_storage", "_name", "auto_named", "init", "inited_param"})
-_NEW = object()
 
 Result = TypeVar("Result")
+
+
+@cache
+def _is_of_the_user(kind: type) -> bool:
+    """Whether the code of a Cell's class, but for Cell itself, is interpreted, not called."""
+    modules = {f"{c.__module__}." for c in kind.__mro__}
+    return not any(m.startswith("cellc.") and not m.startswith("cellc.nn.cell.") for m in modules)
 
 
 class Unlike(Exception):
@@ -61,12 +71,15 @@ class Signature:
     Attributes:
         tensors: in the places that the key numbers, each once.
         objects: Cells and Parameters, in the order of the key.
+        plain: numbers and strings that Cells of the user hold, by the number of the object and the
+            name: they count where they are read.
         held: others that the key names by identity, which must not be used again.
     """
 
     def __init__(self, *values: Any) -> None:
         self.tensors: list[Tensor] = []
         self.objects: list[Any] = []
+        self.plain: dict[tuple[int, str], Hashable] = {}
         self.held: list[Any] = []
         self._numbers: dict[int, int] = {}
         self._parts = 0
@@ -109,9 +122,17 @@ class Signature:
         before = self._number(cell)
         if before is not None:
             return "before", before
+        number = len(self.objects)
         self.objects.append(cell)
-        return kind, tuple([(k, self._of(v)) for k, v in cell.__dict__.items()
-                            if k not in _UNLIKE_IN_CELLS])
+        own = _is_of_the_user(kind)
+        parts: list[Hashable] = [kind]
+        for name, value in cell.__dict__.items():
+            if own and type(value) in _MAY_DIFFER and name[0] != "_" and name not in _OF_EVERY_CELL:
+                self.plain[number, name] = self._of(value)
+                parts.append(name)
+            elif name not in _UNLIKE_IN_CELLS:
+                parts.append((name, self._of(value)))
+        return tuple(parts)
 
     def _tensor(self, kind: type, tensor: Tensor) -> Hashable:
         graph = isinstance(tensor, GraphTensor)
@@ -153,7 +174,7 @@ class Template:
         nodes: with what each operand is: a result of the template by its number, one of the
             tensors (of the arguments, then `tensors`) by `~number`, or a constant of the graph.
         assigned: numbers of tensors that it assigns, and what to; `result` what it returns.
-        reads: what it read of the objects of its arguments.
+        reads: what it read of the objects of its arguments; `plain` what numbers and strings.
         scope: the path of its nodes.
     """
 
@@ -163,6 +184,11 @@ class Template:
     result: Any
     reads: ReadsLog
     scope: str
+    plain: dict[tuple[int, str], Hashable]
+
+    def fits(self, signature: Signature) -> bool:
+        """Whether what it read of numbers and strings is the same in another call."""
+        return all(signature.plain[place] == value for place, value in self.plain.items())
 
 
 @dataclass(slots=True)
@@ -171,18 +197,21 @@ class _Seen:
 
     Attributes:
         held: what the keys name by identity, the graph among it.
+        calls, tried: how many there were, and how many were compared with earlier ones.
         found: whether one was like another.
+        templates: by the key of the signature.
     """
 
     held: list[Any]
     calls: int = 0
+    tried: int = 0
     found: bool = False
-    templates: dict[Hashable, Template | None] = field(default_factory=dict)
+    templates: dict[Hashable, list[Template]] = field(default_factory=dict)
 
     @property
     def hopeless(self) -> bool:
         """Whether it is not worth comparing arguments any more."""
-        return not self.found and len(self.templates) >= MOST_KINDS
+        return not self.found and self.tried >= MOST_KINDS
 
 
 class CallTemplates:
@@ -192,6 +221,13 @@ class CallTemplates:
         self.vm = vm
         self.seen: dict[Hashable, _Seen] = {}
         self.looked_at = 0
+        self.given_away = 0
+        self.watching = 0
+
+    def give(self, *values: Any) -> None:
+        """Values are given to code that is not interpreted: it may read any attribute of Cells."""
+        if self.watching and any(map(_model.is_cell, values)):
+            self.given_away += 1
 
     def look_at(self, *values: Any) -> None:
         """The identity of values may decide what is done: that makes no template."""
@@ -222,21 +258,24 @@ class CallTemplates:
         seen.calls += 1
         if seen.calls == 1 or seen.hopeless:
             return run()
+        seen.tried += 1
         try:
             signature = Signature(what, list(args), dict(kwargs), _captured(what))
         except Unlike:
-            seen.templates[len(seen.templates)] = None
             return run()
-        template = seen.templates.get(signature.key, _NEW)
-        if isinstance(template, Template):
-            seen.found = True
-            return _Copy(vm, template, signature, scope).append()
-        if template is None:
+        known = seen.templates.setdefault(signature.key, [])
+        for template in known:
+            if template.fits(signature):
+                seen.found = True
+                return _Copy(vm, template, signature, scope).append()
+        if len(known) >= MOST_KINDS:
             return run()
         seen.held.append(signature)
         watched = _Watched(vm, signature, scope)
         result = watched.run(run)
-        seen.templates[signature.key] = watched.template(result)
+        made = watched.template(result)
+        if made is not None:
+            known.append(made)
         return result
 
     def _usable(self) -> bool:
@@ -267,7 +306,7 @@ class _Watched:
         self.env = dict(self.region.env)
         self.values = [t.ir_value if isinstance(t, GraphTensor) else None
                        for t in signature.tensors]
-        self.before = self._marks()
+        self.before, self.given_away = self._marks(), vm.templates.given_away
         self.reads = ReadsLog(signature.objects, vm.state.log)
 
     def _marks(self) -> tuple[Any, ...]:
@@ -283,10 +322,12 @@ class _Watched:
         report = self.reads.reporting(vm, hooks.on_attribute_read)
         vm.hooks = replace(hooks, on_attribute_read=report)
         outer, vm.state.log = vm.state.log, self.reads
+        vm.templates.watching += 1
         try:
             return run()
         finally:
             vm.hooks, vm.state.log = hooks, outer
+            vm.templates.watching -= 1
 
     def template(self, result: Any) -> Template | None:
         """What the call did, if that can be done again."""
@@ -342,7 +383,13 @@ class _Watched:
                 assigned.append((number, code(new)))
         return Template(tensors[len(self.signature.tensors) :], coded, assigned,
                         _mapped(result, lambda t: _Leaf(self._coded(t, code))), self.reads,
-                        self.scope)
+                        self.scope, self._plain())
+
+    def _plain(self) -> dict[tuple[int, str], Hashable]:
+        """The numbers and strings that the call may have read."""
+        every = self.vm.templates.given_away != self.given_away
+        return {place: value for place, value in self.signature.plain.items()
+                if every or self.reads.has(*place)}
 
     def _coded(self, tensor: Tensor, code: Callable[[Value], int | Value]) -> int | Value:
         """What a tensor that is returned is."""
@@ -439,7 +486,7 @@ class _Copy:
         found = self.scopes.get(scope)
         if found is None:
             base = self.template.scope
-            inside = scope.startswith(base)
+            inside = f"{scope}.".startswith(f"{base}.") if base else not scope
             found = self.scopes[scope] = self.scope + scope[len(base) :] if inside else scope
         return found
 

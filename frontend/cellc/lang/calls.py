@@ -448,6 +448,7 @@ def library(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) 
             and any(map(any_state, (*args, *kwargs.values()))):
         args = _asked(args)
         kwargs = dict(zip(kwargs, _asked(kwargs.values()), strict=True))
+    vm.templates.give(owner, *args, *kwargs.values())
     given = [_as_callback(vm, a, frame) for a in args]
     named = {k: _as_callback(vm, v, frame) for k, v in kwargs.items()} if kwargs else kwargs
     before = invalidation.count()

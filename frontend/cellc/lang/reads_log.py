@@ -33,6 +33,10 @@ class ReadsLog:
         if self._outer is not None:
             self._outer.note(target, name)
 
+    def has(self, number: int, name: str) -> bool:
+        """Whether an attribute of an object was read."""
+        return (number, name) in self._noted or (number, name) in self._reported
+
     def reporting(self, vm: Interpreter, report: OnRead) -> OnRead:
         """`Hooks.on_attribute_read` that this log hears too."""
         if report is None:
@@ -50,7 +54,7 @@ class ReadsLog:
         """The same reads of other objects."""
         for number, name in self._noted:
             if vm.state.note_read(objects[number], name):
-                vm.state.mark(getattr(objects[number], name))
+                vm.state.mark(getattr(objects[number], name, None))
         report = vm.hooks.on_attribute_read
         if report is not None:
             outer = vm.read_at
