@@ -250,7 +250,14 @@ class Fuser:
     def set_inline(self, value: Value, inline: bool) -> None:
         """Expand a value wherever it is read, or no longer."""
         (self.inline.add if inline else self.inline.discard)(value)
-        self.seen_through.clear()
+        stack, seen = [value], {value}
+        while stack:  # what has seen through it must look again
+            for user in self.users.get(stack.pop(), ()):
+                looked = self.seen_through.pop(user, None) is not None
+                for r in user.results:
+                    if r not in seen and (r in self.alias or (looked and r in self.inline)):
+                        seen.add(r)
+                        stack.append(r)
 
     def _place(self, node: Node) -> None:
         sources = self.sources(node)
