@@ -30,7 +30,7 @@ from cellc_runtime.artifact import Entry
 from cellc_runtime.errors import ArtifactError
 from cellc_runtime.image import Segment
 from cellc_runtime.program import Message, Program, Slot
-from cellc_runtime.target import NEON
+from cellc_runtime.target import NEON, host_target
 
 X = np.arange(8, dtype=np.float32)
 WEIGHTS = {"b": np.full(8, 2, np.float32), "w": np.zeros(4, np.float32)}
@@ -207,7 +207,7 @@ LIES = [
     (put("cost", "x"), "the program's header is malformed"),
     (put("cost", None), "the program's header is malformed"),
     (put("image", None), "the program's header is malformed"),
-    (put("image", "machine", "z80"), "code for z80 cannot run on 'x86_64-avx2'"),
+    (put("image", "machine", "z80"), f"code for z80 cannot run on {host_target().name!r}"),
     (put("image", "segments", []), "function 'cellc_main' lies outside of the code"),
     (put("image", "segments", 0, 0, "rwx"), "unknown segment kind 'rwx'"),
     (put("image", "segments", 0, 1, 17), "the text segment is misplaced"),
