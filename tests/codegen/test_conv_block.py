@@ -20,9 +20,6 @@ from cellc_compiler.backends.cpu.kernels.blocked import (
     pool as conv_block_pool,
 )
 from cellc_compiler.backends.cpu.kernels.blocked import (
-    reorder as conv_block_reorder,
-)
-from cellc_compiler.backends.cpu.kernels.blocked import (
     tile as conv_block_tile,
 )
 from cellc_compiler.backends.cpu.kernels.conv.plans import ConvSpec, conv_forward
@@ -274,7 +271,7 @@ def test_reorders(shape: tuple[int, ...], dtype: DType, target: Target) -> None:
     want = np.ascontiguousarray(to_blocks(x, block))
     out = np.full(want.shape, 77, dtype.numpy)
     there = Plan()
-    there.add(conv_block_reorder.to_blocked_kernel(shape, block, dtype, target), "x", "out")
+    there.add(conv_block_pack.to_blocked_kernel(shape, block, dtype, target), "x", "out")
     run_plan(there, target, {"x": x, "out": out})
     same_bits(out, want)
     for cut in (0, 1):
@@ -282,7 +279,7 @@ def test_reorders(shape: tuple[int, ...], dtype: DType, target: Target) -> None:
         origin = (min(cut, shape[2] - 1), min(cut, shape[3] - 1))
         back = np.full(inner, 77, dtype.numpy)
         home = Plan()
-        home.add(conv_block_reorder.from_blocked_kernel(
+        home.add(conv_block_pack.from_blocked_kernel(
             want.shape, inner, origin, dtype, target), "x", "out")
         run_plan(home, target, {"x": want, "out": back}, at_end=not cut)
         same_bits(back, x[:, :, origin[0]: origin[0] + inner[2], origin[1]: origin[1] + inner[3]])

@@ -12,14 +12,14 @@ from cellc_compiler.ir.dims import Dim
 from cellc_compiler.ir.graph import Builder, Graph
 from cellc_compiler.ir.op import Op, Sample, all_ops, lookup
 from cellc_compiler.ir.types import TensorType
-from cellc_compiler.ops import dynamic, shape, slice
+from cellc_compiler.ops import data_dependent, shape, slice
 from cellc_runtime import dtypes
 
 from .expressions import evaluate_value
 from .gradients import check_gradient, graph_of, operands_of
 
 Array = np.ndarray[Any, Any]
-MODULES = (dynamic.__name__, shape.__name__, slice.__name__)
+MODULES = (data_dependent.__name__, shape.__name__, slice.__name__)
 KINDS = (dtypes.float64, dtypes.int32, dtypes.bool_, dtypes.complex64)
 
 

@@ -14,7 +14,14 @@ from cellc_runtime.records import dataclass
 from ..ir.graph import Builder, Graph, Node, Value
 from ..ir.op import has_effect, lookup, run_regions
 from ..passes.base import copy_graph
-from .errors import GradientError
+
+
+class GradientError(TypeError):
+    """A value that cannot be differentiated; `node` is the node at fault."""
+
+    def __init__(self, message: str, node: Node) -> None:
+        super().__init__(message)
+        self.node = node
 
 
 @dataclass(frozen=True, slots=True)

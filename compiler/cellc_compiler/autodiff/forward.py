@@ -8,7 +8,7 @@ of "A new trick for calculating Jacobian vector products" (Townsend 2017).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from cellc_runtime import dtypes
 
@@ -141,34 +141,32 @@ def jacobian_graph(
     return copy.graph
 
 
+def _passes(
+    map_: Derivative, over: Values, results: Values,
+    linear: Callable[[Builder, Sequence[Value | None]], list[Value | None]],
+) -> Iterator[list[Value]]:
+    """For each value of `over` what a linear map gives for each of its units, stacked."""
+    for number, value in enumerate(over):
+
+        def one(inner: Builder, i: Value, number: int = number) -> list[Value]:
+            given = [unit(inner, v.type, i) if j == number else None for j, v in enumerate(over)]
+            return _or_zeros(inner, linear(inner, given), results)
+
+        yield stack(map_.b, value.type, one, [v.type for v in results])
+
+
 def _rows(map_: Derivative) -> list[Value]:
-    b, out = map_.b, []
-    for number, output in enumerate(map_.seeded):
-
-        def row(inner: Builder, i: Value, number: int = number) -> list[Value]:
-            us = [unit(inner, v.type, i) if j == number else None
-                  for j, v in enumerate(map_.seeded)]
-            return _or_zeros(inner, map_.pull(inner, us), map_.inputs)
-
-        stacked = stack(b, output.type, row, [v.type for v in map_.inputs])
-        out += [b.reshape(s, shape=(*output.shape, *v.shape))
-                for s, v in zip(stacked, map_.inputs, strict=True)]
-    return out
+    stacked = _passes(map_, map_.seeded, map_.inputs, map_.pull)
+    return [map_.b.reshape(s, shape=(*output.shape, *v.shape))
+            for output, row in zip(map_.seeded, stacked, strict=True)
+            for s, v in zip(row, map_.inputs, strict=True)]
 
 
 def _columns(map_: Derivative) -> list[Value]:
-    b, push = map_.b, map_.transpose()
-    by_input: list[list[Value]] = []
-    for number, source in enumerate(map_.inputs):
-
-        def column(inner: Builder, i: Value, number: int = number) -> list[Value]:
-            vs = [unit(inner, v.type, i) if j == number else None
-                  for j, v in enumerate(map_.inputs)]
-            return _or_zeros(inner, push(inner, vs), map_.seeded)
-
-        stacked = stack(b, source.type, column, [v.type for v in map_.seeded])
-        by_input.append([_last(b, s, source.type, o.type)
-                         for s, o in zip(stacked, map_.seeded, strict=True)])
+    stacked = _passes(map_, map_.inputs, map_.seeded, map_.transpose())
+    by_input = [[_last(map_.b, s, source.type, o.type)
+                 for s, o in zip(column, map_.seeded, strict=True)]
+                for source, column in zip(map_.inputs, stacked, strict=True)]
     return [row[i] for i in range(len(map_.seeded)) for row in by_input]
 
 

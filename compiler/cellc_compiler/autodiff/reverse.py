@@ -33,8 +33,14 @@ from .conditional import (
     select_presence,
     zeros_if_absent,
 )
-from .effects import SavedResult, save_host_results, silent, use_saved, without_effects
-from .errors import GradientError
+from .effects import (
+    GradientError,
+    SavedResult,
+    save_host_results,
+    silent,
+    use_saved,
+    without_effects,
+)
 from .loops import BackwardLoop, LoopPlan, Origin, Term
 from .recompute import recompute_results
 

@@ -7,10 +7,9 @@ from pathlib import Path
 from cellc_runtime import dtypes
 
 from ..ir.graph import NOWHERE, Graph, Node
-from .graphs import write_graph
 from .library import onnx
 from .reductions import nested_info, positions_of, scan
-from .table import maps, refused
+from .table import maps, refused, write_graph
 from .writer import Names, Writer, refuse
 
 refused("it calls a Python function, which no file can hold", "host_call")

@@ -20,6 +20,7 @@ formulas(
     tan="Tan", tanh="Tanh",
     ne="Not(Equal(a, b))", square="Mul(a, a)", rsqrt="Reciprocal(Sqrt(a))", exp2="Pow(2, a)",
     erfc="Sub(1, Erf(a))", isinf="Equal(Abs(a), 1e999)", isfinite="Less(Abs(a), 1e999)",
+    log2="Mul(Log(a), 1.4426950408889634)", log10="Mul(Log(a), 0.43429448190325176)",
     # (1e999 is infinity; in `expm1` nothing cancels near 0.)
     expm1="Mul(Tanh(Mul(a, 0.5)), Add(Exp(a), 1))",
 )
@@ -143,12 +144,6 @@ def _cast(w: Writer, node: Node, x: str) -> Names:
 
 
 # --- functions ------------------------------------------------------------------------------------
-
-
-@maps("log2", "log10")
-def _log_of_base(w: Writer, node: Node, x: str) -> Names:
-    base = math.log(2 if node.op == "log2" else 10)
-    return w.op("Mul", w.op("Log", x), w.like(1 / base, x))
 
 
 @maps("log1p")

@@ -19,8 +19,8 @@ from ..ir.graph import Graph
 from ..ir.op import load_all
 from ..ir.types import TensorType
 from . import control, elementwise, neural, reductions, tensors
-from .graphs import write_graph
 from .library import onnx
+from .table import write_graph
 from .writer import ExportError, Writer, onnx_type, tensor_proto
 
 Array = np.ndarray[Any, Any]

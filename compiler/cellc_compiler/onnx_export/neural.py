@@ -14,7 +14,9 @@ from .writer import Names, Writer, refuse
 
 formulas(
     hard_swish="HardSwish", selu="Selu", softsign="Softsign", silu="Mul(a, Sigmoid(a))",
-    relu6="Clip(a, 0, 6)",
+    relu6="Clip(a, 0, 6)", hard_tanh="Clip(a, min, max)", celu="Celu(a, alpha=alpha)",
+    elu="Elu(a, alpha=alpha)", leaky_relu="LeakyRelu(a, alpha=alpha)",
+    hard_sigmoid="HardSigmoid(a, alpha=0.16666666666666666, beta=0.5)",
 )
 refused(
     "only gradients compute it; export the network, not its gradient", "conv2d_backward_weight",
@@ -34,12 +36,6 @@ def _relu(w: Writer, node: Node, x: str) -> Names:
     return w.op("Relu", x) if w.types[x].is_float else w.op("Max", x, w.like(0, x))
 
 
-@maps("celu", "elu", "leaky_relu")
-def _alpha(w: Writer, node: Node, x: str) -> Names:
-    kind = {"celu": "Celu", "elu": "Elu", "leaky_relu": "LeakyRelu"}[node.op]
-    return w.op(kind, x, alpha=float(node.attrs["alpha"]))
-
-
 @maps("gelu")
 def _gelu(w: Writer, node: Node, x: str) -> Names | None:
     return w.op("Gelu", x, approximate=node.attrs["approximate"]) if w.opset >= 20 else None
@@ -50,22 +46,12 @@ def _mish(w: Writer, node: Node, x: str) -> Names | None:
     return w.op("Mish", x) if w.opset >= 18 else None
 
 
-@maps("hard_sigmoid")
-def _hard_sigmoid(w: Writer, node: Node, x: str) -> Names:
-    return w.op("HardSigmoid", x, alpha=1 / 6, beta=0.5)
-
-
 @maps("hard_shrink", "soft_shrink")
 def _shrink(w: Writer, node: Node, x: str) -> Names | None:
     lambd = float(node.attrs["lambd"])
     if lambd < 0:
         return None
     return w.op("Shrink", x, lambd=lambd, bias=lambd if node.op == "soft_shrink" else 0.0)
-
-
-@maps("hard_tanh")
-def _hard_tanh(w: Writer, node: Node, x: str) -> Names:
-    return w.op("Clip", x, w.like(node.attrs["min"], x), w.like(node.attrs["max"], x))
 
 
 @maps("softmax", "log_softmax")

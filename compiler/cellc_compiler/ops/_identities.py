@@ -18,8 +18,7 @@ def same_view(self: Any, b: Builder, node: Node) -> Value | None:
         return x
     inner = x.node
     if inner is not None and inner.op == node.op:
-        out: Value = b.emit(node.op, inner.operands[0], **node.attrs)
-        return out
+        return b.emit(node.op, inner.operands[0], **node.attrs)
     return None
 
 
@@ -29,8 +28,7 @@ def merged_permutation(self: Any, b: Builder, node: Node) -> Value | None:
         return x
     if x.node is not None and x.node.op == "transpose":
         inner = x.node.attrs["perm"]
-        out: Value = b.transpose(x.node.operands[0], perm=tuple(inner[p] for p in perm))
-        return out
+        return b.transpose(x.node.operands[0], perm=tuple(inner[p] for p in perm))
     return None
 
 
@@ -82,6 +80,5 @@ def transposed_factors(self: Any, b: Builder, node: Node) -> Value | None:
         if n >= 2 and perm == (*range(n - 2), n - 1, n - 2):
             operands = list(node.operands)
             operands[side] = inner.operands[0]
-            out: Value = b.emit("matmul", *operands, **{**node.attrs, flag: not node.attrs[flag]})
-            return out
+            return b.emit("matmul", *operands, **{**node.attrs, flag: not node.attrs[flag]})
     return None

@@ -105,5 +105,4 @@ def crop(b: Builder, x: Value, axis: int, start: int, stop: int) -> Value:
     dims = x.shape
     begin = tuple(start if k == axis else 0 for k in range(len(dims)))
     end = tuple(stop if k == axis else d for k, d in enumerate(dims))
-    out: Value = b.slice(x, start=begin, stop=end)
-    return out
+    return b.slice(x, start=begin, stop=end)

@@ -19,12 +19,13 @@ from ..ir.types import TensorType
 from ..loops import expr as E
 from ..loops.expr import Expr
 from . import _special as S
+from ._members import Grads, case, define
 from .elementwise import (
     Formula,
-    Grads,
     Unary,
     check_dtype,
     same_dtype,
+    squared,
     unbroadcast,
 )
 
@@ -58,8 +59,8 @@ class Activation(Formula):
 
     def samples(self) -> Sequence[Sample]:
         x = Spec((5, 9), -4, 4)
-        return (*(Sample((x,), a) for a in self.defaults), Sample((Spec(()),), self.defaults[0]),
-                Sample((Spec((0, 2)),), self.defaults[0]))
+        return (*(case(x, **a) for a in self.defaults), case((), **self.defaults[0]),
+                case((0, 2), **self.defaults[0]))
 
 
 def _c(b: Builder, x: float, like: Value) -> Value:
@@ -70,30 +71,17 @@ def _inside(b: Builder, x: Value, low: float, high: float, value: Value | float)
     """`value` where low < x < high, else 0."""
     kept = value if isinstance(value, Value) else _c(b, value, x)
     both = b.logical_and(b.gt(x, _c(b, low, x)), b.lt(x, _c(b, high, x)))
-    out: Value = b.where(both, kept, _c(b, 0, x))
-    return out
+    return b.where(both, kept, _c(b, 0, x))
 
 
 def _limit(b: Builder, x: Value, low: float, high: float) -> Value:
-    out: Value = b.minimum(b.maximum(x, _c(b, low, x)), _c(b, high, x))
-    return out
+    return b.minimum(b.maximum(x, _c(b, low, x)), _c(b, high, x))
 
 
-@register
-class ReLU6(Activation):
-    """min(max(input, 0), 6). Source: `mindspore.ops.relu6`. The slope at 0 and 6 is 0."""
-
-    name = "relu6"
-    primitive = "ReLU6"
-
-    def formula(self, b: Builder, x: Value) -> Value:
-        return _limit(b, x, 0, 6)
-
-    def slope(self, b: Builder, x: Value) -> Value:
-        return _inside(b, x, 0, 6, 1)
-
-    def reference(self, x: Array) -> Array:
-        return np.clip(x, 0, 6)
+define(Activation, "relu6",
+       "min(max(input, 0), 6). Source: `mindspore.ops.relu6`. The slope at 0 and 6 is 0.",
+       lambda x: np.clip(x, 0, 6), formula=lambda self, b, x: _limit(b, x, 0, 6),
+       slope=lambda self, b, x: _inside(b, x, 0, 6, 1), primitive="ReLU6")
 
 
 @register
@@ -142,8 +130,7 @@ class PReLU(Op):
     def _weight(self, b: Builder, x: Value, w: Value) -> Value:
         rank = x.type.rank
         shape = (1, w.shape[0], *(1,) * (rank - 2)) if rank > 1 else (1,) * rank
-        out: Value = b.reshape(w, shape=shape)
-        return out
+        return b.reshape(w, shape=shape)
 
     def expand(self, b: Builder, x: Value, w: Value) -> Value:
         return b.where(b.gt(x, _c(b, 0, x)), x, b.mul(x, self._weight(b, x, w)))
@@ -161,37 +148,39 @@ class PReLU(Op):
         return [b.where(positive, dy, b.mul(dy, scale)), b.reshape(dw, shape=w.type.shape)]
 
     def samples(self) -> Sequence[Sample]:
-        return (Sample((Spec((2, 3, 5)), Spec((3,)))), Sample((Spec((2, 3)), Spec((1,)))),
-                Sample((Spec((4,)), Spec((1,)))), Sample((Spec((0, 2)), Spec((2,)))))
+        return (case((2, 3, 5), (3,)), case((2, 3), (1,)), case((4,), (1,)), case((0, 2), (2,)))
 
 
-def _exp_side(b: Builder, x: Value, scale: float, shape: float, width: float) -> Value:
-    """scale * x where x >= 0, else scale * shape * (exp(x / width) - 1)."""
-    negative = b.minimum(x, _c(b, 0, x))  # exp must not overflow on the other side
-    if width != 1:
-        negative = b.div(negative, _c(b, width, x))
-    side = b.mul(b.expm1(negative), _c(b, scale * shape, x))
-    straight = x if scale == 1 else b.mul(x, _c(b, scale, x))
-    out: Value = b.where(b.lt(x, _c(b, 0, x)), side, straight)
-    return out
+class _ExpSide(Activation):
+    """Base: scale * x where x >= 0, else scale * depth * (exp(x / width) - 1)."""
 
+    def sides(self, **attrs: Any) -> tuple[float, float, float]:
+        """Scale, depth and width."""
+        raise TypeError(f"{self.name} has no sides")
 
-def _exp_side_slope(b: Builder, x: Value, scale: float, shape: float, width: float) -> Value:
-    negative = b.minimum(x, _c(b, 0, x))
-    if width != 1:
-        negative = b.div(negative, _c(b, width, x))
-    side = b.mul(b.exp(negative), _c(b, scale * shape / width, x))
-    out: Value = b.where(b.lt(x, _c(b, 0, x)), side, _c(b, scale, x))
-    return out
+    def _negative(self, b: Builder, x: Value, width: float) -> Value:
+        negative = b.minimum(x, _c(b, 0, x))  # exp must not overflow on the other side
+        return negative if width == 1 else b.div(negative, _c(b, width, x))
 
+    def formula(self, b: Builder, x: Value, **attrs: Any) -> Value:
+        scale, depth, width = self.sides(**attrs)
+        side = b.mul(b.expm1(self._negative(b, x, width)), _c(b, scale * depth, x))
+        straight = x if scale == 1 else b.mul(x, _c(b, scale, x))
+        return b.where(b.lt(x, _c(b, 0, x)), side, straight)
 
-def _exp_side_reference(x: Array, scale: float, shape: float, width: float) -> Array:
-    side = scale * shape * np.expm1(np.minimum(x, 0) / np.asarray(width, x.dtype))
-    return np.where(x < 0, side, scale * x)
+    def slope(self, b: Builder, x: Value, **attrs: Any) -> Value:
+        scale, depth, width = self.sides(**attrs)
+        side = b.mul(b.exp(self._negative(b, x, width)), _c(b, scale * depth / width, x))
+        return b.where(b.lt(x, _c(b, 0, x)), side, _c(b, scale, x))
+
+    def reference(self, x: Array, **attrs: Any) -> Array:
+        scale, depth, width = self.sides(**attrs)
+        side = scale * depth * np.expm1(np.minimum(x, 0) / np.asarray(width, x.dtype))
+        return np.where(x < 0, side, scale * x)
 
 
 @register
-class ELU(Activation):
+class ELU(_ExpSide):
     """input where >= 0, else alpha * (exp(input) - 1). Source: `mindspore.ops.elu`.
 
     Attributes:
@@ -203,18 +192,12 @@ class ELU(Activation):
     primitive = "Elu"
     defaults = ({}, {"alpha": 0.5})
 
-    def formula(self, b: Builder, x: Value, *, alpha: float) -> Value:
-        return _exp_side(b, x, 1, alpha, 1)
-
-    def slope(self, b: Builder, x: Value, *, alpha: float) -> Value:
-        return _exp_side_slope(b, x, 1, alpha, 1)
-
-    def reference(self, x: Array, *, alpha: float) -> Array:
-        return _exp_side_reference(x, 1, alpha, 1)
+    def sides(self, *, alpha: float) -> tuple[float, float, float]:
+        return 1, alpha, 1
 
 
 @register
-class CELU(Activation):
+class CELU(_ExpSide):
     """input where >= 0, else alpha * (exp(input / alpha) - 1). Source: `mindspore.ops.celu`.
 
     Attributes:
@@ -231,14 +214,8 @@ class CELU(Activation):
             raise ValueError("celu needs an alpha that is not 0")
         return super().infer(x)
 
-    def formula(self, b: Builder, x: Value, *, alpha: float) -> Value:
-        return _exp_side(b, x, 1, alpha, alpha)
-
-    def slope(self, b: Builder, x: Value, *, alpha: float) -> Value:
-        return _exp_side_slope(b, x, 1, alpha, alpha)
-
-    def reference(self, x: Array, *, alpha: float) -> Array:
-        return _exp_side_reference(x, 1, alpha, alpha)
+    def sides(self, *, alpha: float) -> tuple[float, float, float]:
+        return 1, alpha, alpha
 
 
 # Klambauer et al. 2017, "Self-normalizing neural networks".
@@ -247,20 +224,14 @@ _SELU_SCALE = 1.0507009873554805
 
 
 @register
-class SELU(Activation):
+class SELU(_ExpSide):
     """The self-normalising ELU (Klambauer et al. 2017). Source: `mindspore.ops.selu`."""
 
     name = "selu"
     primitive = "SeLU"
 
-    def formula(self, b: Builder, x: Value) -> Value:
-        return _exp_side(b, x, _SELU_SCALE, _SELU_ALPHA, 1)
-
-    def slope(self, b: Builder, x: Value) -> Value:
-        return _exp_side_slope(b, x, _SELU_SCALE, _SELU_ALPHA, 1)
-
-    def reference(self, x: Array) -> Array:
-        return _exp_side_reference(x, _SELU_SCALE, _SELU_ALPHA, 1)
+    def sides(self) -> tuple[float, float, float]:
+        return _SELU_SCALE, _SELU_ALPHA, 1
 
 
 _TANH_C = math.sqrt(2 / math.pi)
@@ -356,22 +327,12 @@ class QuickGELU(Activation):
         return x * S.sigmoid(1.702 * x)
 
 
-@register
-class HardSigmoid(Activation):
-    """min(max(x/6 + 1/2, 0), 1). Source: `mindspore.ops.hardsigmoid`. Slope 0 at -3 and 3."""
-
-    name = "hard_sigmoid"
-    function = "hardsigmoid"
-    primitive = "HSigmoid"
-
-    def formula(self, b: Builder, x: Value) -> Value:
-        return b.div(_limit(b, b.add(x, _c(b, 3, x)), 0, 6), _c(b, 6, x))
-
-    def slope(self, b: Builder, x: Value) -> Value:
-        return _inside(b, x, -3, 3, 1 / 6)
-
-    def reference(self, x: Array) -> Array:
-        return np.clip(x + 3, 0, 6) / 6
+define(Activation, "hard_sigmoid",
+       "min(max(x/6 + 1/2, 0), 1). Source: `mindspore.ops.hardsigmoid`. Slope 0 at -3 and 3.",
+       lambda x: np.clip(x + 3, 0, 6) / 6,
+       formula=lambda self, b, x: b.div(_limit(b, b.add(x, _c(b, 3, x)), 0, 6), _c(b, 6, x)),
+       slope=lambda self, b, x: _inside(b, x, -3, 3, 1 / 6),
+       function="hardsigmoid", primitive="HSigmoid")
 
 
 @register
@@ -423,8 +384,17 @@ class HardTanh(Activation):
         return np.clip(x, min, max)
 
 
+class _Shrink(Activation):
+    """Base of what is 0 in a dead zone."""
+
+    attrs = {"lambd": 0.5}
+
+    def slope(self, b: Builder, x: Value, *, lambd: float) -> Value:
+        return b.where(b.le(b.abs(x), _c(b, lambd, x)), _c(b, 0, x), _c(b, 1, x))
+
+
 @register
-class HardShrink(Activation):
+class HardShrink(_Shrink):
     """0 where |x| <= lambd, else x. Source: `mindspore.ops.hardshrink`.
 
     Attributes:
@@ -432,22 +402,18 @@ class HardShrink(Activation):
     """
 
     name = "hard_shrink"
-    attrs = {"lambd": 0.5}
     function = "hardshrink"
     primitive = "HShrink"
 
     def formula(self, b: Builder, x: Value, *, lambd: float) -> Value:
         return b.where(b.le(b.abs(x), _c(b, lambd, x)), _c(b, 0, x), x)
 
-    def slope(self, b: Builder, x: Value, *, lambd: float) -> Value:
-        return b.where(b.le(b.abs(x), _c(b, lambd, x)), _c(b, 0, x), _c(b, 1, x))
-
     def reference(self, x: Array, *, lambd: float) -> Array:
         return np.where(np.abs(x) <= lambd, np.zeros((), x.dtype), x)
 
 
 @register
-class SoftShrink(Activation):
+class SoftShrink(_Shrink):
     """x moved towards 0 by lambd, 0 within it. Source: `mindspore.ops.softshrink`.
 
     Attributes:
@@ -455,36 +421,19 @@ class SoftShrink(Activation):
     """
 
     name = "soft_shrink"
-    attrs = {"lambd": 0.5}
     function = "softshrink"
     primitive = "SoftShrink"
 
     def formula(self, b: Builder, x: Value, *, lambd: float) -> Value:
         return b.sub(x, _limit(b, x, -lambd, lambd))
 
-    def slope(self, b: Builder, x: Value, *, lambd: float) -> Value:
-        return b.where(b.le(b.abs(x), _c(b, lambd, x)), _c(b, 0, x), _c(b, 1, x))
-
     def reference(self, x: Array, *, lambd: float) -> Array:
         return x - np.clip(x, -lambd, lambd)
 
 
-@register
-class TanhShrink(Activation):
-    """x - tanh(x). Source: `mindspore.ops.tanhshrink`."""
-
-    name = "tanh_shrink"
-    function = "tanhshrink"
-
-    def formula(self, b: Builder, x: Value) -> Value:
-        return b.sub(x, b.tanh(x))
-
-    def slope(self, b: Builder, x: Value) -> Value:
-        t = b.tanh(x)
-        return b.mul(t, t)
-
-    def reference(self, x: Array) -> Array:
-        return x - np.tanh(x)
+define(Activation, "tanh_shrink", "x - tanh(x). Source: `mindspore.ops.tanhshrink`.",
+       lambda x: x - np.tanh(x), formula=lambda self, b, x: b.sub(x, b.tanh(x)),
+       slope=lambda self, b, x: squared(b, b.tanh(x)), function="tanhshrink")
 
 
 @register
@@ -511,8 +460,7 @@ class Threshold(Activation):
 
 def stable_softplus(b: Builder, x: Value) -> Value:
     """log(1 + exp(x)) as max(x, 0) + log1p(exp(-|x|))."""
-    out: Value = b.add(b.maximum(x, _c(b, 0, x)), b.log1p(b.exp(b.neg(b.abs(x)))))
-    return out
+    return b.add(b.maximum(x, _c(b, 0, x)), b.log1p(b.exp(b.neg(b.abs(x)))))
 
 
 @register
@@ -544,22 +492,11 @@ class Softplus(Activation):
         return np.where(beta * x > threshold, x, S.softplus(beta * x) / np.asarray(beta, x.dtype))
 
 
-@register
-class Softsign(Activation):
-    """x / (1 + |x|). Source: `mindspore.ops.softsign`."""
-
-    name = "softsign"
-    primitive = "Softsign"
-
-    def formula(self, b: Builder, x: Value) -> Value:
-        return b.div(x, b.add(b.abs(x), _c(b, 1, x)))
-
-    def slope(self, b: Builder, x: Value) -> Value:
-        r = b.reciprocal(b.add(b.abs(x), _c(b, 1, x)))
-        return b.mul(r, r)
-
-    def reference(self, x: Array) -> Array:
-        return x / (1 + np.abs(x))
+define(Activation, "softsign", "x / (1 + |x|). Source: `mindspore.ops.softsign`.",
+       lambda x: x / (1 + np.abs(x)),
+       formula=lambda self, b, x: b.div(x, b.add(b.abs(x), _c(b, 1, x))),
+       slope=lambda self, b, x: squared(b, b.reciprocal(b.add(b.abs(x), _c(b, 1, x)))),
+       primitive="Softsign")
 
 
 @register
@@ -583,18 +520,8 @@ class Mish(Activation):
         return x * np.tanh(S.softplus(x))
 
 
-@register
-class LogSigmoid(Activation):
-    """log(sigmoid(x)) without overflow. Source: `mindspore.ops.logsigmoid`."""
-
-    name = "log_sigmoid"
-    amp = "high"
-
-    def formula(self, b: Builder, x: Value) -> Value:
-        return b.sub(b.minimum(x, _c(b, 0, x)), b.log1p(b.exp(b.neg(b.abs(x)))))
-
-    def slope(self, b: Builder, x: Value) -> Value:
-        return b.sigmoid(b.neg(x))
-
-    def reference(self, x: Array) -> Array:
-        return -S.softplus(-x)
+define(Activation, "log_sigmoid",
+       "log(sigmoid(x)) without overflow. Source: `mindspore.ops.logsigmoid`.",
+       lambda x: -S.softplus(-x), formula=lambda self, b, x: b.sub(
+           b.minimum(x, _c(b, 0, x)), b.log1p(b.exp(b.neg(b.abs(x))))),
+       slope=lambda self, b, x: b.sigmoid(b.neg(x)), amp="high")

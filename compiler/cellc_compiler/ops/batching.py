@@ -13,19 +13,20 @@ from typing import Any
 
 from ..ir.graph import Builder, Node, Value
 
-Results = Sequence[Value] | None
-Rule = Callable[[Any, Builder, Node, Sequence[Value], Sequence[bool], int], Results]
+Values = Sequence[Value]
+Flags = Sequence[bool]
+Results = Values | None
+Rule = Callable[[Any, Builder, Node, Values, Flags, int], Results]
 
 
 def lifted(b: Builder, x: Value, mapped: bool, n: int) -> Value:
     """A value with a first axis of examples, repeated if need be."""
     if mapped:
         return x
-    out: Value = b.broadcast_to(x, shape=(n, *x.shape))
-    return out
+    return b.broadcast_to(x, shape=(n, *x.shape))
 
 
-def all_lifted(b: Builder, xs: Sequence[Value], mapped: Sequence[bool], n: int) -> list[Value]:
+def all_lifted(b: Builder, xs: Values, mapped: Flags, n: int) -> list[Value]:
     """`lifted` for each."""
     return [lifted(b, x, m, n) for x, m in zip(xs, mapped, strict=True)]
 
@@ -35,13 +36,10 @@ def aligned(b: Builder, x: Value, mapped: bool, rank: int) -> Value:
     gap = rank - (x.type.rank - 1)
     if not mapped or not gap:
         return x
-    out: Value = b.reshape(x, shape=(x.shape[0], *(1,) * gap, *x.shape[1:]))
-    return out
+    return b.reshape(x, shape=(x.shape[0], *(1,) * gap, *x.shape[1:]))
 
 
-def pointwise(
-    self: Any, b: Builder, node: Node, xs: Sequence[Value], mapped: Sequence[bool], n: int
-) -> Results:
+def pointwise(self: Any, b: Builder, node: Node, xs: Values, mapped: Flags, n: int) -> Results:
     """Operands broadcast, or the op works on the last axes alone."""
     rank = max(v.type.rank for v in node.operands)
     given = [aligned(b, x, m, rank) for x, m in zip(xs, mapped, strict=True)]
@@ -59,9 +57,7 @@ def _shift(axes: Any, rank: int) -> Any:
 def along(*names: str) -> Rule:
     """Attributes that name axes of the first operand move by one."""
 
-    def rule(
-        self: Any, b: Builder, node: Node, xs: Sequence[Value], mapped: Sequence[bool], n: int
-    ) -> Results:
+    def rule(self: Any, b: Builder, node: Node, xs: Values, mapped: Flags, n: int) -> Results:
         rank = node.operands[0].type.rank
         if not rank and any(isinstance(node.attrs[k], int) for k in names):
             return None  # axis 0 of a scalar
@@ -78,9 +74,7 @@ WHOLE: Any = object()
 def prefixed(**first: Any) -> Rule:
     """Attributes with an entry for each axis get one for the axis of examples."""
 
-    def rule(
-        self: Any, b: Builder, node: Node, xs: Sequence[Value], mapped: Sequence[bool], n: int
-    ) -> Results:
+    def rule(self: Any, b: Builder, node: Node, xs: Values, mapped: Flags, n: int) -> Results:
         attrs = dict(node.attrs)
         for name, value in first.items():
             if attrs[name] is not None:
@@ -90,9 +84,7 @@ def prefixed(**first: Any) -> Rule:
     return rule
 
 
-def merged(
-    self: Any, b: Builder, node: Node, xs: Sequence[Value], mapped: Sequence[bool], n: int
-) -> Results:
+def merged(self: Any, b: Builder, node: Node, xs: Values, mapped: Flags, n: int) -> Results:
     """The first axis of every operand and result is a batch already: examples join it."""
     flat = [b.reshape(x, shape=(n * x.shape[1], *x.shape[2:]))
             for x in all_lifted(b, xs, mapped, n)]
@@ -106,8 +98,7 @@ def to_front(b: Builder, x: Value, axis: int) -> Value:
     if not axis:
         return x
     rest = [a for a in range(x.type.rank) if a != axis]
-    out: Value = b.transpose(x, perm=(axis, *rest))
-    return out
+    return b.transpose(x, perm=(axis, *rest))
 
 
 def from_front(b: Builder, x: Value, axis: int) -> Value:
@@ -115,8 +106,7 @@ def from_front(b: Builder, x: Value, axis: int) -> Value:
     if not axis:
         return x
     perm = [*range(1, axis + 1), 0, *range(axis + 1, x.type.rank)]
-    out: Value = b.transpose(x, perm=tuple(perm))
-    return out
+    return b.transpose(x, perm=tuple(perm))
 
 
 def joined(b: Builder, x: Value, axis: int) -> Value:
@@ -124,8 +114,7 @@ def joined(b: Builder, x: Value, axis: int) -> Value:
     moved = from_front(b, x, axis)
     shape = (*moved.shape[:axis], moved.shape[axis] * moved.shape[axis + 1],
              *moved.shape[axis + 2:])
-    out: Value = b.reshape(moved, shape=shape)
-    return out
+    return b.reshape(moved, shape=shape)
 
 
 def parted(b: Builder, x: Value, axis: int, n: int) -> Value:
@@ -137,9 +126,7 @@ def parted(b: Builder, x: Value, axis: int, n: int) -> Value:
 # --- gather and scatter --------------------------------------------------------------------------
 
 
-def gathered(
-    self: Any, b: Builder, node: Node, xs: Sequence[Value], mapped: Sequence[bool], n: int
-) -> Results:
+def gathered(self: Any, b: Builder, node: Node, xs: Values, mapped: Flags, n: int) -> Results:
     """`gather`: one table for all examples where they share it, else one each."""
     (x, indices), attrs = xs, node.attrs
     axis, shared = attrs["axis"] % node.operands[0].type.rank, attrs["batch_dims"]
@@ -152,27 +139,21 @@ def gathered(
     return [b.gather(x, indices, axis=axis + 1, batch_dims=shared + 1)]
 
 
-def scattered(
-    self: Any, b: Builder, node: Node, xs: Sequence[Value], mapped: Sequence[bool], n: int
-) -> Results:
+def scattered(self: Any, b: Builder, node: Node, xs: Values, mapped: Flags, n: int) -> Results:
     """`scatter`: the axis of examples is one more that operands share."""
     axis = node.attrs["axis"] % node.operands[0].type.rank
     attrs = {**node.attrs, "axis": axis + 1, "batch_dims": node.attrs["batch_dims"] + 1}
     return b.node("scatter", all_lifted(b, xs, mapped, n), attrs).results
 
 
-def pointed(
-    self: Any, b: Builder, node: Node, xs: Sequence[Value], mapped: Sequence[bool], n: int
-) -> Results:
+def pointed(self: Any, b: Builder, node: Node, xs: Values, mapped: Flags, n: int) -> Results:
     """`gather_nd`: each point also names its example."""
     x, points = all_lifted(b, xs, mapped, n)
     number = b.iota(shape=(*points.shape[:-1], 1), axis=0, dtype=points.dtype)
     return [b.gather_nd(x, b.concat(number, points, axis=points.type.rank - 1))]
 
 
-def window(
-    self: Any, b: Builder, node: Node, xs: Sequence[Value], mapped: Sequence[bool], n: int
-) -> Results:
+def window(self: Any, b: Builder, node: Node, xs: Values, mapped: Flags, n: int) -> Results:
     """A slice or its assignment at a place that all examples share."""
     *data, starts = xs
     if mapped[-1]:
@@ -188,24 +169,18 @@ def window(
 # --- shapes --------------------------------------------------------------------------------------
 
 
-def broadcasted(
-    self: Any, b: Builder, node: Node, xs: Sequence[Value], mapped: Sequence[bool], n: int
-) -> Results:
+def broadcasted(self: Any, b: Builder, node: Node, xs: Values, mapped: Flags, n: int) -> Results:
     """`broadcast_to`."""
     shape = node.attrs["shape"]
     return [b.broadcast_to(aligned(b, xs[0], True, len(shape)), shape=(n, *shape))]
 
 
-def turned(
-    self: Any, b: Builder, node: Node, xs: Sequence[Value], mapped: Sequence[bool], n: int
-) -> Results:
+def turned(self: Any, b: Builder, node: Node, xs: Values, mapped: Flags, n: int) -> Results:
     """`transpose`."""
     return [b.transpose(xs[0], perm=(0, *(p + 1 for p in node.attrs["perm"])))]
 
 
-def hot(
-    self: Any, b: Builder, node: Node, xs: Sequence[Value], mapped: Sequence[bool], n: int
-) -> Results:
+def hot(self: Any, b: Builder, node: Node, xs: Values, mapped: Flags, n: int) -> Results:
     """`one_hot`, whose new axis may be the last one whatever the rank."""
     axis = node.attrs["axis"]
     attrs = {**node.attrs, "axis": axis if axis < 0 else axis + 1}
@@ -215,9 +190,7 @@ def hot(
 # --- convolutions --------------------------------------------------------------------------------
 
 
-def convolved(
-    self: Any, b: Builder, node: Node, xs: Sequence[Value], mapped: Sequence[bool], n: int
-) -> Results:
+def convolved(self: Any, b: Builder, node: Node, xs: Values, mapped: Flags, n: int) -> Results:
     """A convolution or the gradient of its input: examples join the batch where they share the
     weight, else they are groups of channels."""
     x, w = xs
@@ -231,9 +204,7 @@ def convolved(
     return [parted(b, out, 1, n)]
 
 
-def weighed(
-    self: Any, b: Builder, node: Node, xs: Sequence[Value], mapped: Sequence[bool], n: int
-) -> Results:
+def weighed(self: Any, b: Builder, node: Node, xs: Values, mapped: Flags, n: int) -> Results:
     """The gradient of a convolution's weight: examples are groups of channels."""
     channels = [joined(b, x, 1) for x in all_lifted(b, xs, mapped, n)]
     attrs = {**node.attrs, "groups": node.attrs["groups"] * n}

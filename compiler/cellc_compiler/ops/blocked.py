@@ -18,6 +18,7 @@ from cellc_runtime.dtypes import DType
 from ..ir.graph import Node
 from ..ir.op import REQUIRED, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType, prod
+from ._members import case
 from ._views import widened
 from .conv import Conv2d, Pair
 from .elementwise import check_dtype, same_dtype
@@ -100,9 +101,8 @@ class ToBlocked(_Internal):
         return to_blocks(widened(x)[0], block)
 
     def samples(self) -> Sequence[Sample]:
-        return (Sample((Spec((2, 5, 3, 7)),), {"block": 4}, grad=False),
-                Sample((Spec((1, 16, 9, 5)),), {"block": 16}, grad=False),
-                Sample((Spec((1, 20, 6, 6)),), {"block": 8}, grad=False))
+        return (case((2, 5, 3, 7), block=4, grad=False), case((1, 16, 9, 5), block=16, grad=False),
+                case((1, 20, 6, 6), block=8, grad=False))
 
 
 @register
@@ -138,12 +138,11 @@ class FromBlocked(_Internal):
         return out.astype(dtype.numpy) if dtype is not None else out
 
     def samples(self) -> Sequence[Sample]:
-        return (Sample((Spec((2, 2, 3, 7, 4)),), {"channels": 5, "size": (3, 7)}, grad=False),
-                Sample((Spec((1, 1, 9, 5, 16)),),
-                       {"channels": 16, "size": (7, 3), "origin": (1, 1)}, grad=False),
-                Sample((Spec((1, 3, 6, 6, 8)),), {"channels": 20, "size": (6, 6)}, grad=False),
-                *(Sample((Spec((1, 2, 5, 6, 8), dtype=dtypes.float32),),
-                         {"channels": 11, "size": (5, 4), "dtype": d}, grad=False)
+        wide = Spec((1, 2, 5, 6, 8), dtype=dtypes.float32)
+        return (case((2, 2, 3, 7, 4), channels=5, size=(3, 7), grad=False),
+                case((1, 1, 9, 5, 16), channels=16, size=(7, 3), origin=(1, 1), grad=False),
+                case((1, 3, 6, 6, 8), channels=20, size=(6, 6), grad=False),
+                *(case(wide, channels=11, size=(5, 4), dtype=d, grad=False)
                   for d in (dtypes.float16, dtypes.bfloat16)))
 
 
@@ -214,8 +213,8 @@ class Conv2dBlocked(_Internal):
             return Sample((Spec(x), Spec(w)), attrs, grad=False)
 
         wide = Spec((1, 2, 5, 6, 8), dtype=dtypes.float32)
-        return (*(Sample((wide, Spec((11, 13, 2, 3), dtype=d)), {"block": 8, "size": (4, 4)},
-                         grad=False) for d in (dtypes.float16, dtypes.bfloat16)),
+        return (*(case(wide, Spec((11, 13, 2, 3), dtype=d), block=8, size=(4, 4), grad=False)
+                  for d in (dtypes.float16, dtypes.bfloat16)),
                 pair((1, 1, 6, 7, 16), (20, 16, 3, 3), block=16, size=(4, 5)),
                 pair((2, 3, 7, 8, 1), (5, 3, 3, 2), block=8, size=(3, 3), stride=(2, 2),
                      origin=(0, 1), dilation=(1, 2)),
@@ -258,11 +257,9 @@ class MaxPool2dBlocked(_Internal):
         return to_blocks(out, b)
 
     def samples(self) -> Sequence[Sample]:
-        return (Sample((Spec((1, 2, 6, 7, 16)),),
-                       {"inner": (0, 0, 6, 7), "kernel": (2, 2), "stride": (2, 2)}, grad=False),
-                Sample((Spec((2, 1, 9, 11, 4)),),
-                       {"inner": (1, 2, 7, 8), "kernel": (3, 3), "stride": (2, 2),
-                        "pads": (1, 1, 1, 1)}, grad=False),
-                Sample((Spec((1, 1, 9, 9, 8)),),
-                       {"inner": (0, 0, 9, 9), "kernel": (2, 3), "dilation": (3, 2),
-                        "pads": (0, 1, 1, 1), "ceil_mode": True}, grad=False))
+        return (case((1, 2, 6, 7, 16), inner=(0, 0, 6, 7), kernel=(2, 2), stride=(2, 2),
+                     grad=False),
+                case((2, 1, 9, 11, 4), inner=(1, 2, 7, 8), kernel=(3, 3), stride=(2, 2),
+                     pads=(1, 1, 1, 1), grad=False),
+                case((1, 1, 9, 9, 8), inner=(0, 0, 9, 9), kernel=(2, 3), dilation=(3, 2),
+                     pads=(0, 1, 1, 1), ceil_mode=True, grad=False))

@@ -1,4 +1,8 @@
-"""Conversions of element type."""
+"""Conversions of element type; making and taking apart complex tensors.
+
+Arithmetic on complex tensors is in the elementwise ops. Cotangents of complex values are
+dL/dRe + i dL/dIm.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +15,17 @@ from cellc_runtime import dtypes as dt
 from cellc_runtime.dtypes import DType
 
 from ..ir.graph import Builder, Node
-from ..ir.op import ANY, FLOATS, INTS, REQUIRED, Array, Op, Sample, Spec, register
+from ..ir.op import ANY, COMPLEX, FLOATS, INTS, REQUIRED, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType
 from ..loops import expr as E
 from ..loops.expr import ComplexExpr, Expr, Reader
 from ..loops.index import Index
 from . import _batch_axis, _identities
+from . import _complex as C
 from ._complex import Element, part_dtype
+from ._members import Grads, case, define, no_gradient
 from .batching import pointwise
-from .elementwise import Grads, check_dtype
+from .elementwise import Binary, Unary, both, check_dtype
 
 
 def convert(x: Element, dtype: DType) -> Element:
@@ -101,6 +107,7 @@ class Bitcast(Op):
     differentiable = False
     batch = pointwise
     elementwise = True
+    gradient = no_gradient
 
     def infer(self, x: TensorType, *, dtype: DType) -> TensorType:
         check_dtype(self, x)
@@ -118,10 +125,84 @@ class Bitcast(Op):
             x = x.astype(narrow)
         return np.ascontiguousarray(x).view(dtype.numpy).reshape(x.shape)
 
+    def samples(self) -> Sequence[Sample]:
+        return (case(Spec((4, 9), dtype=dt.float32), dtype=dt.int32, grad=False),
+                case(Spec((5,), dtype=dt.int64), dtype=dt.float64, grad=False),
+                case(Spec((7,), dtype=dt.uint16), dtype=dt.float16, grad=False))
+
+
+# --- complex numbers ------------------------------------------------------------------------------
+
+
+@register
+class MakeComplex(Binary):
+    """input + i other of two float tensors, broadcast. Source: `mindspore.ops.Complex`."""
+
+    name = "make_complex"
+    cost = "cheap"
+    dtypes = (dt.float32, dt.float64)
+    primitive = "Complex"
+
+    def result_dtype(self, dtype: DType) -> DType:
+        return dt.complex64 if dtype is dt.float32 else dt.complex128
+
+    def scalar(self, a: Expr, b: Expr) -> ComplexExpr:
+        return ComplexExpr(a, b)
+
+    def reference(self, a: Array, b: Array) -> Array:
+        a, b = np.broadcast_arrays(a, b)
+        out = np.empty(a.shape, np.complex64 if a.dtype == np.float32 else np.complex128)
+        out.real, out.imag = a, b  # a + 1j * b would make NaN of an infinite part
+        return out
+
     def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
-        return [None]
+        return both(b, node, b.real(dys[0]), b.imag(dys[0]))
+
+
+class _Part(Unary):
+    """Base: a real tensor from a complex one."""
+
+    dtypes = COMPLEX
+
+    def result_dtype(self, dtype: DType) -> DType:
+        return C.part_dtype(dtype)
+
+
+define(_Part, "real", "The real part. Source: `mindspore.ops.real`.", np.real,
+       lambda b, dy, x, y: b.make_complex(dy, b.scalar(0, like=y)),
+       scalar=lambda self, x: x.re, primitive="Real", cost="cheap")
+
+
+define(_Part, "imag", "The imaginary part. Source: `mindspore.ops.imag`.", np.imag,
+       lambda b, dy, x, y: b.make_complex(b.scalar(0, like=y), dy),
+       scalar=lambda self, x: x.im, primitive="Imag", cost="cheap")
+
+
+define(Unary, "conj", "The complex conjugate. Source: `mindspore.ops.conj`.", np.conj,
+       lambda b, dy, x, y: b.conj(dy), scalar=lambda self, x: ComplexExpr(x.re, -x.im),
+       primitive="Conj", cost="cheap", dtypes=COMPLEX, __module__=__name__)
+
+
+@register
+class Angle(_Part):
+    """The argument, radians in [-pi, pi]. Source: `mindspore.ops.angle`.
+
+    The cotangent at 0 is NaN.
+    """
+
+    name = "angle"
+    primitive = "Angle"
+
+    def scalar(self, x: ComplexExpr) -> Expr:
+        return C.argument(x)
+
+    def reference(self, x: Array) -> Array:
+        return np.arctan2(x.imag, x.real)
+
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
+        re, im = b.real(node.operands[0]), b.imag(node.operands[0])
+        scale = b.div(dys[0], b.add(b.mul(re, re), b.mul(im, im)))
+        return [b.make_complex(b.neg(b.mul(scale, im)), b.mul(scale, re))]
 
     def samples(self) -> Sequence[Sample]:
-        return (Sample((Spec((4, 9), dtype=dt.float32),), {"dtype": dt.int32}, grad=False),
-                Sample((Spec((5,), dtype=dt.int64),), {"dtype": dt.float64}, grad=False),
-                Sample((Spec((7,), dtype=dt.uint16),), {"dtype": dt.float16}, grad=False))
+        return (case(Spec((3, 5), 0.5, 2)), case(Spec((9,), 0.5, 2)), case((0,)))

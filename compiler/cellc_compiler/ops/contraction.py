@@ -7,10 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..ir.graph import Builder, Node, Value
-from ..ir.op import NUMBERS, Array, Op, Sample, Spec, register
+from ..ir.op import NUMBERS, Array, Op, Sample, register
 from ..ir.types import TensorType, broadcast_shapes, prod
 from . import _batch_axis, _identities
 from ._complex import conj
+from ._members import Grads, case
 from ._views import widened
 from .batching import pointwise
 from .elementwise import same_dtype, unbroadcast
@@ -78,10 +79,9 @@ class Matmul(Op):
         right = np.swapaxes(c, -1, -2) if transpose_b else c
         return np.matmul(left, right).astype(dtype)
 
-    def gradient(self, b: Builder, node: Node, dys: Sequence[Value | None]) -> list[Value]:
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
         x, y = node.operands
         dy = dys[0]
-        assert dy is not None
         ta, tb = node.attrs["transpose_a"], node.attrs["transpose_b"]
         x, y = conj(b, x), conj(b, y)  # the identity but for complex operands
         if ta:
@@ -102,14 +102,11 @@ class Matmul(Op):
         return unbroadcast(b, dw, y.type)
 
     def samples(self) -> Sequence[Sample]:
-        def pair(a: tuple[int, ...], c: tuple[int, ...], **attrs: bool) -> Sample:
-            return Sample((Spec(a), Spec(c)), attrs)
-
-        return (pair((4, 5), (5, 3)), pair((5, 4), (3, 5), transpose_a=True, transpose_b=True),
-                pair((17, 33), (33, 19)), pair((2, 3, 4), (4, 5)), pair((4, 2), (3, 4, 5),
-                                                                        transpose_a=True),
-                pair((2, 1, 3, 4), (5, 6, 4), transpose_b=True), pair((1, 1), (1, 1)),
-                pair((0, 3), (3, 4)), pair((2, 0), (0, 3)))
+        return (case((4, 5), (5, 3)), case((5, 4), (3, 5), transpose_a=True, transpose_b=True),
+                case((17, 33), (33, 19)), case((2, 3, 4), (4, 5)),
+                case((4, 2), (3, 4, 5), transpose_a=True),
+                case((2, 1, 3, 4), (5, 6, 4), transpose_b=True), case((1, 1), (1, 1)),
+                case((0, 3), (3, 4)), case((2, 0), (0, 3)))
 
 
 @register
@@ -156,9 +153,6 @@ class Dense(Op):
         return (out + bias[0]).astype(dtype) if bias else out
 
     def samples(self) -> Sequence[Sample]:
-        def given(*shapes: tuple[int, ...]) -> Sample:
-            return Sample(tuple(map(Spec, shapes)))
-
-        return (given((4, 5), (3, 5), (3,)), given((2, 3, 5), (4, 5), (4,)), given((5,), (3, 5)),
-                given((17, 33), (19, 33), (19,)), given((2, 0, 3), (4, 3), (4,)),
-                given((1, 40), (2, 40), (2,)))
+        return (case((4, 5), (3, 5), (3,)), case((2, 3, 5), (4, 5), (4,)), case((5,), (3, 5)),
+                case((17, 33), (19, 33), (19,)), case((2, 0, 3), (4, 3), (4,)),
+                case((1, 40), (2, 40), (2,)))

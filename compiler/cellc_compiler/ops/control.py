@@ -1,18 +1,28 @@
-"""Control flow and markers: cond, while, scan, stop_gradient, print."""
+"""Control flow, markers and effects: cond, while, scan, stop_gradient, print, check, host_call.
+
+`check` is the one op that can end a call with an error. Code for it returns from `cellc_main` at
+once with the number of a message, so nothing behind it in program order is seen, no update is
+written and no result is given out.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
 
 from cellc_runtime import dtypes
+from cellc_runtime.dtypes import DType, bool_
+from cellc_runtime.errors import RUN_ERRORS, message_text, run_error
 
 from ..ir.graph import Builder, Graph, Node, Value
-from ..ir.op import ANY, REQUIRED, Array, Op, Sample, Spec, register
+from ..ir.op import ANY, REQUIRED, Array, Cost, Op, Sample, register
 from ..ir.types import TensorType
 from ..loops.expr import Expr, Reader
 from ..loops.index import Index
 from . import _batch_axis, _identities
+from ._members import Grads, case, no_gradient
 from .batching import pointwise
 
 
@@ -136,32 +146,40 @@ class Scan(Control):
         return (*types[:n], *stacked)
 
 
+def _element(self: Any, r: Reader, idx: tuple[Index, ...]) -> Expr:
+    return r.read(0, idx)
+
+
+class Same(Op):
+    """Base of ops that give their first operand."""
+
+    dtypes = ANY
+    cost: ClassVar[Cost] = "free"
+    value: Callable[..., Any] | None = _element
+
+    def infer(self, x: TensorType, *others: TensorType) -> TensorType:
+        return x
+
+    def reference(self, x: Array, *others: Array, **attrs: Any) -> Array:
+        return x
+
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
+        return [dys[0], *(None for _ in node.operands[1:])]
+
+
 @register
-class StopGradient(Op):
+class StopGradient(Same):
     """The input itself; no gradient passes. Source: `mindspore.ops.stop_gradient`."""
 
     name = "stop_gradient"
     may_alias = True
     simplify = _identities.operand
     batch_axis = _batch_axis.aligned
-    dtypes = ANY
-    cost = "free"
     batch = pointwise
-
-    def infer(self, x: TensorType) -> TensorType:
-        return x
-
-    def reference(self, x: Array) -> Array:
-        return x
-
-    def value(self, r: Reader, idx: tuple[Index, ...]) -> Expr:
-        return r.read(0, idx)
-
-    def gradient(self, b: Builder, node: Node, dys: Sequence[Value | None]) -> list[None]:
-        return [None]
+    gradient = no_gradient
 
     def samples(self) -> Sequence[Sample]:
-        return (Sample((Spec((3, 5)),), grad=False),)
+        return (case((3, 5), grad=False),)
 
 
 @register
@@ -216,3 +234,174 @@ class CustomGrad(Control):
         if [v.type for v in backward.outputs] != types:
             raise TypeError("a custom gradient must give one cotangent of each operand's type")
         return tuple(results)
+
+
+# --- errors and Python functions ------------------------------------------------------------------
+
+
+@register
+class Check(Op):
+    """Raise unless every element of the first operand is in [low, high).
+
+    A condition is a bool operand with low 1 and high 2. Further operands are what the message
+    shows.
+
+    Attributes:
+        low: the least element allowed; `high` the first one above those allowed.
+        error: the kind of error, the name of a builtin exception.
+        parts: the message: a string stands for itself, None for the next further operand, 0 for
+            the first element that is not allowed.
+        own: the qualified name of the user's exception class, or "".
+        detail: the place in the user's source, for people.
+    """
+
+    name = "check"
+    may_fail = True
+    batch_axis = _batch_axis.none
+    operands = ("checked", "*shown")
+    attrs = {"low": 1, "high": 2, "error": REQUIRED, "parts": REQUIRED, "own": "", "detail": ""}
+    effect = True
+    differentiable = False
+
+    def infer(
+        self, checked: TensorType, *shown: TensorType, low: int, high: int, error: str,
+        parts: tuple[Any, ...], own: str, detail: str,
+    ) -> tuple[TensorType, ...]:
+        if not checked.dtype.is_integer and checked.dtype is not dtypes.bool_:
+            raise TypeError(f"check needs ints or bools, got {checked}")
+        if error not in RUN_ERRORS:
+            raise ValueError(f"check knows no error {error!r}")
+        if sum(p is None for p in parts) != len(shown):
+            raise TypeError("check needs one further operand for each None of its parts")
+        return ()
+
+    def reference(
+        self, checked: Array, *shown: Array, low: int, high: int, error: str,
+        parts: tuple[Any, ...], own: str, detail: str,
+    ) -> tuple[Array, ...]:
+        flat = np.asarray(checked).reshape(-1)
+        bad = flat[(flat < low) | (flat >= high)]
+        if bad.size:
+            text = message_text(parts, bad[0], shown, str)
+            raise run_error(error, text, "", 0, detail)
+        return ()
+
+
+@register
+class HostCall(Op):
+    """Call a Python function at run time, in program order.
+
+    The function is not part of the graph: it is known to who traced it, by number.
+
+    Attributes:
+        number: of the function.
+        name: of the function, for messages.
+        results: (dtype, shape) of each result.
+    """
+
+    name = "host_call"
+    may_fail = True
+    operands = ("*tensors",)
+    attrs = {"number": REQUIRED, "name": REQUIRED, "results": REQUIRED}
+    dtypes = ANY
+    effect = True
+    differentiable = False
+    no_gradient_reason = ("the gradient of the Python function {name}() is not known: "
+                          "give it a bprop")
+
+    def infer(
+        self, *types: TensorType, number: int, name: str,
+        results: tuple[tuple[DType, tuple[int, ...]], ...],
+    ) -> tuple[TensorType, ...]:
+        return tuple(TensorType(shape, dtype) for dtype, shape in results)
+
+    def reference(self, *arrays: Array, number: int, name: str, results: Any) -> Any:
+        raise TypeError(f"the Python function {name}() is not part of the graph")
+
+
+# --- recomputation, order without data, where backward parts begin: what gradients are made of ----
+
+
+@register
+class Recompute(Control):
+    """A graph that its gradient computes again from the operands, instead of reading what it left.
+
+    Regions: the graph over the operands, which gives the results.
+
+    Attributes:
+        results: other gradients that read the results compute them again too.
+    """
+
+    name = "recompute"
+    inlined = True
+    operands = ("*operands",)
+    attrs = {"results": False}
+
+    def region_types(self, node: Node) -> tuple[TensorType, ...]:
+        (body,) = node.regions
+        check_inputs("recomputed graph", body, [v.type for v in node.operands])
+        return tuple(v.type for v in body.outputs)
+
+
+@register
+class After(Same):
+    """The first operand, once the others are known: what reads it is computed after them.
+
+    Gradients pass to the first operand.
+    """
+
+    name = "after"
+    may_alias = True
+    batch_axis = _batch_axis.first
+    operands = ("x", "*others")
+
+    def samples(self) -> Sequence[Sample]:
+        return (case((3, 5), (2,)), case((0, 4)), case((), (4, 3), (0,)))
+
+
+@register
+class Given(Op):
+    """The second operand if the first, one truth value, is true, else the third.
+
+    Its gradient passes to one of the two, and nothing to the other (`autodiff/conditional.py`),
+    where that of `where` passes zeros. Gradients of branches are made of it.
+    """
+
+    name = "given"
+    operands = ("condition", "x", "y")
+    dtypes = ANY
+
+    def infer(self, condition: TensorType, x: TensorType, y: TensorType) -> TensorType:
+        if condition.dtype is not bool_ or condition.shape != ():
+            raise TypeError(f"the condition of given must be bool[], got {condition}")
+        if x != y:
+            raise TypeError(f"the values of given must have one type, got {x} and {y}")
+        return x
+
+    def expand(self, b: Builder, condition: Value, x: Value, y: Value) -> Value:
+        return b.where(condition, x, y)
+
+    def samples(self) -> Sequence[Sample]:
+        yes, no = (np.array(True), np.array(False))
+        return (case(yes, (3, 5), (3, 5)), case(no, (2,), (2,)), case(no, (0, 4), (0, 4)),
+                case(yes, (), ()))
+
+
+@register
+class Cotangent(Same):
+    """The operand, a cotangent that a backward part starts from: what depends on it is backward.
+
+    Each gradient that a graph computes has its own, so that the recomputation chosen for a budget
+    (`passes/rematerialize.py`) can tell what runs before it from what runs after it.
+    """
+
+    name = "cotangent"
+    unique = True
+    operands = ("x",)
+    value = None
+
+    def expand(self, b: Builder, x: Value) -> Value:
+        return x
+
+    def samples(self) -> Sequence[Sample]:
+        return (case((3, 5)), case((0, 4)))

@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.graph import Builder, Node, Value
-from ..ir.op import FLOATS, REQUIRED, Array, Op, Sample, Spec, register
+from ..ir.graph import Builder, Node
+from ..ir.op import FLOATS, REQUIRED, Array, Op, Sample, register
 from ..ir.types import TensorType, prod
 from . import _batch_axis
+from ._members import Grads, case
 from ._views import widened
 from .batching import convolved, weighed
 from .elementwise import same_dtype
@@ -86,8 +87,18 @@ def _grouped(x: Array, axis: int, groups: int) -> Array:
     return x.reshape(*x.shape[:axis], groups, x.shape[axis] // groups, *x.shape[axis + 1:])
 
 
+class _Convolution(Op):
+    """Base of the three sides of the form."""
+
+    opaque = True
+    sums = True
+    amp = "low"
+    cost = "heavy"
+    tolerance = 16.0
+
+
 @register
-class Conv2d(Op):
+class Conv2d(_Convolution):
     """Cross-correlation of images (N, C, H, W) with weights (O, C / groups, kH, kW).
 
     Source: `mindspore.ops.conv2d`. 16-bit floats are summed in float32 and rounded once.
@@ -100,14 +111,9 @@ class Conv2d(Op):
     """
 
     name = "conv2d"
-    opaque = True
     batch_axis = _batch_axis.image
-    sums = True
     operands = ("input", "weight")
     attrs = WINDOW
-    amp = "low"
-    cost = "heavy"
-    tolerance = 16.0
     batch = convolved
 
     def weight_axes(self, node: Node) -> tuple[int, int]:
@@ -129,25 +135,22 @@ class Conv2d(Op):
             out += np.einsum("ngihw,goi->ngohw", xp[..., rows, columns], wg[..., a, c])
         return out.reshape(x.shape[0], w.shape[0], oh, ow).astype(dtype)
 
-    def gradient(self, b: Builder, node: Node, dys: Sequence[Value | None]) -> list[Value]:
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
         x, w = node.operands
         return [b.conv2d_backward_data(dys[0], w, size=x.shape[2:], **node.attrs),
                 b.conv2d_backward_weight(x, dys[0], kernel=w.shape[2:], **node.attrs)]
 
     def samples(self) -> Sequence[Sample]:
-        def pair(x: tuple[int, ...], w: tuple[int, ...], **attrs: Any) -> Sample:
-            return Sample((Spec(x), Spec(w)), attrs)
-
-        return (pair((1, 2, 5, 6), (3, 2, 3, 3)),
-                pair((2, 4, 6, 5), (6, 2, 3, 2), stride=(2, 1), pads=(1, 0, 2, 1), groups=2),
-                pair((1, 3, 7, 7), (3, 1, 3, 3), pads=(1, 1, 1, 1), groups=3, stride=(2, 2)),
-                pair((1, 2, 9, 8), (2, 2, 3, 2), dilation=(2, 3)),
-                pair((2, 1, 1, 9), (2, 1, 1, 4), stride=(1, 3)),
-                pair((1, 1, 1, 1), (1, 1, 1, 1)), pair((0, 2, 4, 4), (1, 2, 3, 3)))
+        return (case((1, 2, 5, 6), (3, 2, 3, 3)),
+                case((2, 4, 6, 5), (6, 2, 3, 2), stride=(2, 1), pads=(1, 0, 2, 1), groups=2),
+                case((1, 3, 7, 7), (3, 1, 3, 3), pads=(1, 1, 1, 1), groups=3, stride=(2, 2)),
+                case((1, 2, 9, 8), (2, 2, 3, 2), dilation=(2, 3)),
+                case((2, 1, 1, 9), (2, 1, 1, 4), stride=(1, 3)), case((1, 1, 1, 1), (1, 1, 1, 1)),
+                case((0, 2, 4, 4), (1, 2, 3, 3)))
 
 
 @register
-class Conv2dBackwardData(Op):
+class Conv2dBackwardData(_Convolution):
     """The adjoint of `conv2d` in its input: dy (N, O, H', W') and weight (O, C / groups, kH, kW)
     to (N, C, H, W). Also the forward of a transposed convolution whose input is `dy`.
 
@@ -159,13 +162,8 @@ class Conv2dBackwardData(Op):
     """
 
     name = "conv2d_backward_data"
-    opaque = True
-    sums = True
     operands = ("dy", "weight")
     attrs = {"size": REQUIRED, **WINDOW}
-    amp = "low"
-    cost = "heavy"
-    tolerance = 16.0
     batch = convolved
 
     def infer(self, dy: TensorType, w: TensorType, *, size: Pair, **attrs: Any) -> TensorType:
@@ -193,25 +191,22 @@ class Conv2dBackwardData(Op):
         inner = xp[..., top: top + size[0], left: left + size[1]]
         return inner.reshape(blank.shape).astype(dtype)
 
-    def gradient(self, b: Builder, node: Node, dys: Sequence[Value | None]) -> list[Value]:
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
         dy, w = node.operands
         attrs = {k: v for k, v in node.attrs.items() if k != "size"}
         return [b.conv2d(dys[0], w, **attrs),
                 b.conv2d_backward_weight(dys[0], dy, kernel=w.shape[2:], **attrs)]
 
     def samples(self) -> Sequence[Sample]:
-        def pair(dy: tuple[int, ...], w: tuple[int, ...], **attrs: Any) -> Sample:
-            return Sample((Spec(dy), Spec(w)), attrs)
-
-        return (pair((1, 3, 3, 4), (3, 2, 3, 3), size=(5, 6)),
-                pair((2, 6, 3, 7), (6, 2, 3, 2), size=(6, 5), stride=(2, 1), pads=(1, 0, 2, 1),
+        return (case((1, 3, 3, 4), (3, 2, 3, 3), size=(5, 6)),
+                case((2, 6, 3, 7), (6, 2, 3, 2), size=(6, 5), stride=(2, 1), pads=(1, 0, 2, 1),
                      groups=2),
-                pair((1, 2, 2, 2), (2, 3, 1, 1), size=(4, 5), stride=(3, 3)),
-                pair((0, 1, 2, 2), (1, 2, 3, 3), size=(4, 4)))
+                case((1, 2, 2, 2), (2, 3, 1, 1), size=(4, 5), stride=(3, 3)),
+                case((0, 1, 2, 2), (1, 2, 3, 3), size=(4, 4)))
 
 
 @register
-class Conv2dBackwardWeight(Op):
+class Conv2dBackwardWeight(_Convolution):
     """The adjoint of `conv2d` in its weights: input (N, C, H, W) and dy (N, O, H', W') to
     (O, C / groups, kH, kW).
 
@@ -221,12 +216,8 @@ class Conv2dBackwardWeight(Op):
     """
 
     name = "conv2d_backward_weight"
-    opaque = True
-    sums = True
     operands = ("input", "dy")
     attrs = {"kernel": REQUIRED, **WINDOW}
-    amp = "low"
-    cost = "heavy"
     tolerance = 32.0
     batch = weighed
 
@@ -254,20 +245,17 @@ class Conv2dBackwardWeight(Op):
             out[..., a, c] = np.einsum("ngihw,ngohw->goi", xp[..., rows, columns], dyg)
         return out.reshape(dy.shape[1], xp.shape[2], *kernel).astype(dtype)
 
-    def gradient(self, b: Builder, node: Node, dys: Sequence[Value | None]) -> list[Value]:
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
         x, dy = node.operands
         attrs = {k: v for k, v in node.attrs.items() if k != "kernel"}
         return [b.conv2d_backward_data(dy, dys[0], size=x.shape[2:], **attrs),
                 b.conv2d(x, dys[0], **attrs)]
 
     def samples(self) -> Sequence[Sample]:
-        def pair(x: tuple[int, ...], dy: tuple[int, ...], **attrs: Any) -> Sample:
-            return Sample((Spec(x), Spec(dy)), attrs)
-
-        return (pair((1, 2, 5, 6), (1, 3, 3, 4), kernel=(3, 3)),
-                pair((2, 4, 6, 5), (2, 6, 3, 7), kernel=(3, 2), stride=(2, 1),
+        return (case((1, 2, 5, 6), (1, 3, 3, 4), kernel=(3, 3)),
+                case((2, 4, 6, 5), (2, 6, 3, 7), kernel=(3, 2), stride=(2, 1),
                      pads=(1, 0, 2, 1), groups=2),
-                pair((2, 1, 1, 9), (2, 2, 1, 2), kernel=(1, 4), stride=(1, 3)),
-                pair((0, 2, 4, 4), (0, 1, 2, 2), kernel=(3, 3)))
+                case((2, 1, 1, 9), (2, 2, 1, 2), kernel=(1, 4), stride=(1, 3)),
+                case((0, 2, 4, 4), (0, 1, 2, 2), kernel=(3, 3)))
 
 

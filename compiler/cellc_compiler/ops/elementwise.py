@@ -25,9 +25,8 @@ from ..loops.index import Index
 from . import _batch_axis, _identities
 from . import _complex as C
 from ._complex import Element, conj
+from ._members import Grads, case, define, no_gradient, same_as
 from .batching import pointwise
-
-Grads = Sequence[Value | None]
 
 
 def same_dtype(name: str, *types: TensorType) -> DType:
@@ -114,14 +113,18 @@ class Elementwise(Op):
         return self.scalar(*(r.broadcast(k, idx) for k in range(len(r.types))), **r.attrs)
 
 
-class Formula(Op):
-    """Base of compositions of one operand: `formula` and `slope`, in the compute dtype."""
+class Composed(Op):
+    """Base of elementwise compositions of one operand."""
 
     elementwise = True
 
     def infer(self, x: TensorType, **attrs: Any) -> TensorType:
         check_dtype(self, x)
         return x
+
+
+class Formula(Composed):
+    """Base of compositions given by `formula` and `slope`, in the compute dtype."""
 
     def formula(self, b: Builder, x: Value, **attrs: Any) -> Value:
         """The value."""
@@ -136,7 +139,6 @@ class Formula(Op):
 
     def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
         x, dy = node.operands[0], dys[0]
-        assert dy is not None
         slope = self.slope(b, widen(b, x), **node.attrs)
         return [to_dtype(b, b.mul(widen(b, dy), slope), x.dtype)]
 
@@ -149,9 +151,9 @@ class Unary(Elementwise):
     high: ClassVar[float] = 2.0
 
     def samples(self) -> Sequence[Sample]:
-        lo, hi = self.low, self.high
-        return (Sample((Spec((3, 5), lo, hi),)), Sample((Spec((67,), lo, hi),)),
-                Sample((Spec((), lo, hi),)), Sample((Spec((2, 0, 3), lo, hi),)))
+        lo, hi = (self.low, self.high)
+        return (case(Spec((3, 5), lo, hi)), case(Spec((67,), lo, hi)), case(Spec((), lo, hi)),
+                case(Spec((2, 0, 3), lo, hi)))
 
 
 class Binary(Elementwise):
@@ -166,10 +168,8 @@ class Binary(Elementwise):
     def samples(self) -> Sequence[Sample]:
         lo = self.low if self.other_low is None else self.other_low
         hi = self.high if self.other_high is None else self.other_high
-
         def pair(a: tuple[int, ...], b: tuple[int, ...]) -> Sample:
-            return Sample((Spec(a, self.low, self.high), Spec(b, lo, hi)))
-
+            return case(Spec(a, self.low, self.high), Spec(b, lo, hi))
         return (pair((4, 5), (4, 5)), pair((3, 1, 5), (4, 1)), pair((2, 37), ()),
                 pair((0, 3), (3,)))
 
@@ -190,14 +190,10 @@ class Add(Binary):
     exact = True
     dtypes = NUMBERS
     primitive = "Add"
-
-    def reference(self, a: Array, b: Array) -> Array:
-        return np.add(a, b)
+    reference = same_as(np.add)
 
     def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
-        dy = dys[0]
-        assert dy is not None
-        return both(b, node, dy, dy)
+        return both(b, node, dys[0], dys[0])
 
 
 @register
@@ -209,13 +205,10 @@ class Sub(Binary):
     exact = True
     dtypes = NUMBERS
     primitive = "Sub"
-
-    def reference(self, a: Array, b: Array) -> Array:
-        return np.subtract(a, b)
+    reference = same_as(np.subtract)
 
     def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
         dy = dys[0]
-        assert dy is not None
         x, y = node.operands
         # Negate after the sum: the operand may be much smaller than the result.
         return [unbroadcast(b, dy, x.type), b.neg(unbroadcast(b, dy, y.type))]
@@ -232,9 +225,7 @@ class Mul(Binary):
     exact = True
     dtypes = NUMBERS
     primitive = "Mul"
-
-    def reference(self, a: Array, b: Array) -> Array:
-        return np.multiply(a, b)
+    reference = same_as(np.multiply)
 
     def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
         x, y = node.operands
@@ -252,13 +243,25 @@ class Div(Binary):
     dtypes = FLOATS + COMPLEX
     primitive = "Div"
     other_low = 0.5
-
-    def reference(self, a: Array, b: Array) -> Array:
-        return np.divide(a, b)
+    reference = same_as(np.divide)
 
     def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
         dx = b.div(dys[0], conj(b, node.operands[1]))
         return both(b, node, dx, b.neg(b.mul(dx, conj(b, node.result))))
+
+
+class _Division(Binary):
+    """Base of what divides and rounds."""
+
+    discontinuous = True
+    dtypes = REAL
+    low, high = -40.0, 40.0
+    other_low, other_high = 0.75, 9.5
+
+
+def squared(b: Builder, v: Value) -> Value:
+    """v * v, as a product."""
+    return b.mul(v, v)
 
 
 def _quotient(a: Expr, b: Expr, rounding: str) -> Expr:
@@ -268,18 +271,15 @@ def _quotient(a: Expr, b: Expr, rounding: str) -> Expr:
 
 
 @register
-class TruncDiv(Binary):
+class TruncDiv(_Division):
     """input / other rounded towards zero; integer x/0 is 0. Source: `mindspore.ops.div`.
 
     Gradient: none (piecewise constant).
     """
 
     name = "trunc_div"
-    discontinuous = True
-    dtypes = REAL
     primitive = "TruncateDiv"
-    low, high = -40.0, 40.0
-    other_low, other_high = 0.75, 9.5
+    gradient = no_gradient
 
     def scalar(self, a: Expr, b: Expr) -> Expr:
         return _quotient(a, b, "trunc") if a.dtype.is_float else a / b
@@ -291,23 +291,17 @@ class TruncDiv(Binary):
         inexact = (np.multiply(quotient, b) != a) & (b != 0)
         return (quotient + (inexact & ((a < 0) != (b < 0)))).astype(a.dtype)
 
-    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
-        return [None, None]
-
 
 @register
-class FloorDiv(Binary):
+class FloorDiv(_Division):
     """floor(input / other); integer x/0 is 0. Source: `mindspore.ops.floor_div`.
 
     Floats divide first and then round down, so infinity // 2 is infinity. Gradient: none.
     """
 
     name = "floor_div"
-    discontinuous = True
-    dtypes = REAL
     primitive = "FloorDiv"
-    low, high = -40.0, 40.0
-    other_low, other_high = 0.75, 9.5
+    gradient = no_gradient
 
     def scalar(self, a: Expr, b: Expr) -> Expr:
         return _quotient(a, b, "floor") if a.dtype.is_float else E.call("floor_div", a, b)
@@ -317,111 +311,65 @@ class FloorDiv(Binary):
             return np.floor_divide(a, b)
         return np.floor(np.divide(a, b))
 
+
+class _Remainder(_Division):
+    """Base of what a division leaves; `quotient` is the op that divides."""
+
+    quotient: ClassVar[str]
+
     def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
-        return [None, None]
+        quotient = b.emit(self.quotient, *node.operands)
+        return both(b, node, dys[0], b.neg(b.mul(dys[0], quotient)))
 
 
-@register
-class Mod(Binary):
-    """Remainder with the sign of `other`, as Python's `%`; integer x % 0 is 0.
+define(_Remainder, "mod",
+       """Remainder with the sign of `other`, as Python's `%`; integer x % 0 is 0.
 
     Source: `mindspore.ops.floor_mod`.
-    """
-
-    name = "mod"
-    discontinuous = True
-    dtypes = REAL
-    primitive = "FloorMod"
-    low, high = -40.0, 40.0
-    other_low, other_high = 0.75, 9.5
-
-    def scalar(self, a: Expr, b: Expr) -> Expr:
-        return E.call("floor_mod", a, b)
-
-    def reference(self, a: Array, b: Array) -> Array:
-        return np.mod(a, b)
-
-    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
-        x, y = node.operands
-        assert dys[0] is not None
-        return both(b, node, dys[0], b.neg(b.mul(dys[0], b.floor_div(x, y))))
+    """,
+       np.mod, scalar=lambda self, a, b: E.call("floor_mod", a, b), primitive="FloorMod",
+       quotient="floor_div")
 
 
-@register
-class FMod(Binary):
-    """Remainder with the sign of `input`, as C's fmod; integer x rem 0 is 0.
+define(_Remainder, "fmod",
+       """Remainder with the sign of `input`, as C's fmod; integer x rem 0 is 0.
 
     Source: `mindspore.ops.fmod`.
+    """,
+       np.fmod, primitive="TruncateMod", quotient="trunc_div")
+
+
+class _Extreme(Binary):
+    """Base of maximum and minimum: the winner takes the whole cotangent, a tie halves it.
+
+    A NaN in either operand hands the whole cotangent to both, as MindSpore does. `loses` is the
+    comparison that says which operand is not taken.
     """
 
-    name = "fmod"
-    discontinuous = True
-    dtypes = REAL
-    primitive = "TruncateMod"
-    low, high = -40.0, 40.0
-    other_low, other_high = 0.75, 9.5
-
-    def reference(self, a: Array, b: Array) -> Array:
-        return np.fmod(a, b)
-
-    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
-        x, y = node.operands
-        assert dys[0] is not None
-        return both(b, node, dys[0], b.neg(b.mul(dys[0], b.trunc_div(x, y))))
-
-
-def _split_ties(b: Builder, node: Node, dy: Value, loses: str) -> list[Value]:
-    """Cotangents of maximum/minimum: the winner takes all, a tie is halved.
-
-    A NaN in either operand hands the whole cotangent to both, as MindSpore does.
-    """
-    x, y = node.operands
-    zero, half = b.scalar(0, like=dy), b.mul(dy, b.scalar(0.5, like=dy))
-    shared = b.where(b.eq(x, y), half, dy)
-    return both(b, node, b.where(b.emit(loses, x, y), zero, shared),
-                b.where(b.emit(loses, y, x), zero, shared))
-
-
-@register
-class Maximum(Binary):
-    """The larger operand; NaN if either is. Source: `mindspore.ops.maximum`."""
-
-    name = "maximum"
     commutative = True
     cost = "cheap"
     exact = True
     dtypes = REAL
-    primitive = "Maximum"
-
-    def reference(self, a: Array, b: Array) -> Array:
-        return np.maximum(a, b)
+    loses: ClassVar[str]
 
     def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
-        assert dys[0] is not None
-        return _split_ties(b, node, dys[0], "lt")
+        (x, y), dy = node.operands, dys[0]
+        zero, half = b.scalar(0, like=dy), b.mul(dy, b.scalar(0.5, like=dy))
+        shared = b.where(b.eq(x, y), half, dy)
+        return both(b, node, b.where(b.emit(self.loses, x, y), zero, shared),
+                    b.where(b.emit(self.loses, y, x), zero, shared))
+
+
+define(_Extreme, "maximum",
+       "The larger operand; NaN if either is. Source: `mindspore.ops.maximum`.",
+       np.maximum, primitive="Maximum", loses="lt")
+define(_Extreme, "minimum",
+       "The smaller operand; NaN if either is. Source: `mindspore.ops.minimum`.",
+       np.minimum, primitive="Minimum", loses="gt")
 
 
 @register
-class Minimum(Binary):
-    """The smaller operand; NaN if either is. Source: `mindspore.ops.minimum`."""
-
-    name = "minimum"
-    commutative = True
-    cost = "cheap"
-    exact = True
-    dtypes = REAL
-    primitive = "Minimum"
-
-    def reference(self, a: Array, b: Array) -> Array:
-        return np.minimum(a, b)
-
-    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
-        assert dys[0] is not None
-        return _split_ties(b, node, dys[0], "gt")
-
-
-@register
-class Clamp(Op):
+class Clamp(Composed):
     """Values limited to [min, max]; NaN stays. Source: `mindspore.ops.clamp`.
 
     Attributes:
@@ -433,11 +381,6 @@ class Clamp(Op):
     name = "clamp"
     attrs = {"min": None, "max": None}
     dtypes = REAL
-    elementwise = True
-
-    def infer(self, x: TensorType, **attrs: Any) -> TensorType:
-        check_dtype(self, x)
-        return x
 
     def expand(self, b: Builder, x: Value, *, min: float | None, max: float | None) -> Value:
         low = x if min is None else b.maximum(x, b.scalar(min, like=x))
@@ -457,26 +400,12 @@ class Clamp(Op):
 
     def samples(self) -> Sequence[Sample]:
         x = Spec((5, 7), 0, 8)
-        return (Sample((x,), {"min": 2, "max": 5}), Sample((x,), {"min": 3}),
-                Sample((x,), {"max": 3}), Sample((Spec((0,)),), {"min": 3}))
+        return (case(x, min=2, max=5), case(x, min=3), case(x, max=3), case((0,), min=3))
 
 
-@register
-class Neg(Unary):
-    """-input (wraps for unsigned integers). Source: `mindspore.ops.neg`."""
-
-    name = "neg"
-    simplify = _identities.twice_negated
-    cost = "cheap"
-    exact = True
-    dtypes = NUMBERS
-    primitive = "Neg"
-
-    def reference(self, x: Array) -> Array:
-        return np.negative(x)
-
-    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
-        return [b.neg(dys[0])]
+define(Unary, "neg", "-input (wraps for unsigned integers). Source: `mindspore.ops.neg`.",
+       np.negative, lambda b, dy, x, y: b.neg(dy), primitive="Neg", dtypes=NUMBERS, cost="cheap",
+       exact=True, simplify=_identities.twice_negated)
 
 
 @register
@@ -491,15 +420,13 @@ class Abs(Unary):
     exact = True
     dtypes = NUMBERS
     primitive = "Abs"
+    reference = same_as(np.abs)
 
     def result_dtype(self, dtype: DType) -> DType:
         return C.part_dtype(dtype)
 
     def scalar(self, x: Element) -> Expr:
         return C.modulus(x) if isinstance(x, ComplexExpr) else E.call("abs", x)
-
-    def reference(self, x: Array) -> Array:
-        return np.abs(x)
 
     def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
         x, y, dy = node.operands[0], node.result, dys[0]
@@ -518,6 +445,7 @@ class Sign(Unary):
     cost = "cheap"
     dtypes = REAL
     primitive = "Sign"
+    gradient = no_gradient
 
     def scalar(self, x: Expr) -> Expr:
         one, zero = E.const(1, x.dtype), E.const(0, x.dtype)
@@ -528,25 +456,11 @@ class Sign(Unary):
     def reference(self, x: Array) -> Array:
         return ((x > 0).astype(np.int8) - (x < 0).astype(np.int8)).astype(x.dtype)
 
-    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
-        return [None]
 
-
-@register
-class Reciprocal(Unary):
-    """1 / input. Source: `mindspore.ops.reciprocal`."""
-
-    name = "reciprocal"
-    dtypes = FLOATS + COMPLEX
-    primitive = "Reciprocal"
-    low, high = 0.5, 3.0
-
-    def reference(self, x: Array) -> Array:
-        return np.divide(np.ones((), x.dtype), x)
-
-    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
-        y = conj(b, node.result)
-        return [b.neg(b.mul(dys[0], b.mul(y, y)))]
+define(Unary, "reciprocal", "1 / input. Source: `mindspore.ops.reciprocal`.",
+       lambda x: np.divide(np.ones((), x.dtype), x),
+       lambda b, dy, x, y: b.neg(b.mul(dy, squared(b, conj(b, y)))),
+       primitive="Reciprocal", dtypes=FLOATS + COMPLEX, low=0.5, high=3.0)
 
 
 @register
@@ -584,56 +498,28 @@ class Pow(Binary):
         return both(b, node, dx, dexp)
 
 
-@register
-class Square(Unary):
-    """input * input. Source: `mindspore.ops.square`."""
-
-    name = "square"
-    cost = "cheap"
-    dtypes = NUMBERS
-    primitive = "Square"
-
-    def scalar(self, x: Any) -> Element:
-        return C.call("mul", x, x)
-
-    def reference(self, x: Array) -> Array:
-        return np.multiply(x, x)
-
-    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
-        x = node.operands[0]
-        return [b.mul(b.mul(dys[0], b.scalar(2, like=x)), conj(b, x))]
+define(Unary, "square", "input * input. Source: `mindspore.ops.square`.",
+       lambda x: np.multiply(x, x),
+       lambda b, dy, x, y: b.mul(b.mul(dy, b.scalar(2, like=x)), conj(b, x)),
+       scalar=lambda self, x: C.call("mul", x, x), primitive="Square", cost="cheap",
+       dtypes=NUMBERS)
 
 
-@register
-class Sqrt(Unary):
-    """The square root; NaN below 0. Source: `mindspore.ops.sqrt`.
+define(Unary, "sqrt", """The square root; NaN below 0. Source: `mindspore.ops.sqrt`.
 
     The cotangent at 0 is infinite.
-    """
-
-    name = "sqrt"
-    dtypes = FLOATS + COMPLEX
-    amp = "high"
-    primitive = "Sqrt"
-    low, high = 0.25, 4.0
-
-    def reference(self, x: Array) -> Array:
-        return np.sqrt(x)
-
-    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
-        y = node.result
-        return [b.div(b.mul(dys[0], b.scalar(0.5, like=y)), conj(b, y))]
+    """,
+       np.sqrt, lambda b, dy, x, y: b.div(b.mul(dy, b.scalar(0.5, like=y)), conj(b, y)),
+       primitive="Sqrt", dtypes=FLOATS + COMPLEX, amp="high", low=0.25, high=4.0)
 
 
 @register
 class Rsqrt(Unary):
     """1 / sqrt(input). Source: `mindspore.ops.rsqrt`."""
 
-    name = "rsqrt"
+    name = function = method = "rsqrt"
     dtypes = FLOATS + COMPLEX
     amp = "high"
-    function = "rsqrt"
-    method = "rsqrt"
     primitive = "Rsqrt"
     low, high = 0.25, 4.0
 
@@ -651,49 +537,14 @@ class _Rounding(Unary):
 
     dtypes = FLOATS
     low, high = -9.0, 9.0
-
-    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
-        return [None]
+    gradient = no_gradient
 
 
-@register
-class Floor(_Rounding):
-    """The largest integer not above. Source: `mindspore.ops.floor`."""
-
-    name = "floor"
-    primitive = "Floor"
-
-    def reference(self, x: Array) -> Array:
-        return np.floor(x)
-
-
-@register
-class Ceil(_Rounding):
-    """The smallest integer not below. Source: `mindspore.ops.ceil`."""
-
-    name = "ceil"
-    primitive = "Ceil"
-
-    def reference(self, x: Array) -> Array:
-        return np.ceil(x)
-
-
-@register
-class Round(_Rounding):
-    """The nearest integer, halves to even. Source: `mindspore.ops.round`."""
-
-    name = "round"
-
-    def reference(self, x: Array) -> Array:
-        return np.rint(x)
-
-
-@register
-class Trunc(_Rounding):
-    """The integer part. Source: `mindspore.ops.trunc`."""
-
-    name = "trunc"
-    primitive = "Trunc"
-
-    def reference(self, x: Array) -> Array:
-        return np.trunc(x)
+define(_Rounding, "floor", "The largest integer not above. Source: `mindspore.ops.floor`.",
+       np.floor, primitive="Floor")
+define(_Rounding, "ceil", "The smallest integer not below. Source: `mindspore.ops.ceil`.",
+       np.ceil, primitive="Ceil")
+define(_Rounding, "round", "The nearest integer, halves to even. Source: `mindspore.ops.round`.",
+       np.rint)
+define(_Rounding, "trunc", "The integer part. Source: `mindspore.ops.trunc`.", np.trunc,
+       primitive="Trunc")

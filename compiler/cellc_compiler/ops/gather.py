@@ -15,11 +15,12 @@ import numpy as np
 from cellc_runtime import dtypes
 
 from ..ir.graph import Builder, Node, Value
-from ..ir.op import ANY, Array, Op, Sample, Spec, register
+from ..ir.op import ANY, Array, Op, Sample, register
 from ..ir.types import TensorType, normalize_axis, show_shape
 from ..loops.expr import Expr, Reader
 from ..loops.index import Index
 from . import _batch_axis
+from ._members import Grads, case
 from ._views import Composite, Element, both, check_indices, fill, read_position, select
 from .batching import along, gathered, pointed
 
@@ -31,10 +32,8 @@ def accumulated(b: Builder, op: str, like: Value, indices: Value, dy: Value,
     kind = dtypes.float32 if narrow else like.dtype
     base = b.full(like.type.with_dtype(kind), 0)
     update = b.cast(dy, dtype=kind) if narrow else dy
-    out: Value = b.emit(op, base, indices, update, mode="add", **attrs)
-    if narrow:
-        out = b.cast(out, dtype=like.dtype)
-    return out
+    out = b.emit(op, base, indices, update, mode="add", **attrs)
+    return b.cast(out, dtype=like.dtype) if narrow else out
 
 
 def wrap(indices: Array, extent: int) -> tuple[Array, Array]:
@@ -101,12 +100,9 @@ class Gather(Op):
         empty = (*x.shape[:k], *i.shape[batch_dims:], *x.shape[k + 1:])
         return np.stack(rows) if rows else np.zeros(empty, x.dtype)
 
-    def gradient(self, b: Builder, node: Node,
-                 dys: Sequence[Value | None]) -> list[Value | None]:
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
         x, indices = node.operands
-        dy = dys[0]
-        assert dy is not None
-        return [accumulated(b, "scatter", x, indices, dy, **node.attrs), None]
+        return [accumulated(b, "scatter", x, indices, dys[0], **node.attrs), None]
 
     def value(self, r: Reader, idx: tuple[Index, ...]) -> Element:
         x, indices = r.types
@@ -119,11 +115,10 @@ class Gather(Op):
 
     def samples(self) -> Sequence[Sample]:
         i = np.array([[0, 4, 4], [-1, 2, 1]])
-        return (Sample((Spec((5, 3)), i), {"axis": 0}), Sample((Spec((2, 5, 17)), i), {"axis": 1}),
-                Sample((Spec((3, 5)), np.array(2)), {"axis": 1}),
-                Sample((Spec((2, 3, 5)), i), {"axis": 2, "batch_dims": 1}),
-                Sample((Spec((4,)), np.array([9, -9, 3], np.int32)), {"axis": 0}),
-                Sample((Spec((4, 2)), np.zeros((0,), np.int64)), {"axis": 0}))
+        return (case((5, 3), i, axis=0), case((2, 5, 17), i, axis=1),
+                case((3, 5), np.array(2), axis=1), case((2, 3, 5), i, axis=2, batch_dims=1),
+                case((4,), np.array([9, -9, 3], np.int32), axis=0),
+                case((4, 2), np.zeros((0,), np.int64), axis=0))
 
 
 @register
@@ -158,12 +153,10 @@ class GatherElements(Op):
         y = np.take_along_axis(part, i, k)
         return np.where(inside, y, np.zeros((), x.dtype))
 
-    def gradient(self, b: Builder, node: Node,
-                 dys: Sequence[Value | None]) -> list[Value | None]:
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
         x, index = node.operands
-        dy = dys[0]
-        assert dy is not None
-        return [accumulated(b, "scatter_elements", x, index, dy, axis=node.attrs["dim"]), None]
+        axis = node.attrs["dim"]
+        return [accumulated(b, "scatter_elements", x, index, dys[0], axis=axis), None]
 
     def value(self, r: Reader, idx: tuple[Index, ...]) -> Element:
         x = r.types[0]
@@ -173,9 +166,9 @@ class GatherElements(Op):
 
     def samples(self) -> Sequence[Sample]:
         i = np.array([[0, 2, 2], [-1, 1, 0]])
-        return (Sample((Spec((3, 3)), i), {"dim": 0}), Sample((Spec((2, 5)), i), {"dim": 1}),
-                Sample((Spec((4,)), np.array([7, 3, 3])), {"dim": 0}),
-                Sample((Spec((3, 2)), np.zeros((0, 2), np.int64)), {"dim": 0}))
+        return (case((3, 3), i, dim=0), case((2, 5), i, dim=1),
+                case((4,), np.array([7, 3, 3]), dim=0),
+                case((3, 2), np.zeros((0, 2), np.int64), dim=0))
 
 
 def check_lines(name: str, x: TensorType, index: TensorType, axis: int) -> None:
@@ -236,12 +229,9 @@ class GatherNd(Op):
                 out[point] = x[tuple(int(i) for i, _ in pairs)]
         return out
 
-    def gradient(self, b: Builder, node: Node,
-                 dys: Sequence[Value | None]) -> list[Value | None]:
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
         x, indices = node.operands
-        dy = dys[0]
-        assert dy is not None
-        return [accumulated(b, "scatter_nd", x, indices, dy), None]
+        return [accumulated(b, "scatter_nd", x, indices, dys[0]), None]
 
     def value(self, r: Reader, idx: tuple[Index, ...]) -> Element:
         x, indices = r.types
@@ -256,11 +246,10 @@ class GatherNd(Op):
         return select(both(conds), element, fill(x.dtype))
 
     def samples(self) -> Sequence[Sample]:
-        return (Sample((Spec((3, 4)), np.array([[0, 1], [2, -1], [0, 1]]))),
-                Sample((Spec((3, 17)), np.array([[[2]], [[0]]], np.int32))),
-                Sample((Spec((2, 3)), np.array([[0, 5], [1, 1]]))),
-                Sample((Spec((2, 3)), np.zeros((2, 0), np.int64))),
-                Sample((Spec((2, 3)), np.zeros((0, 1), np.int64))))
+        return (case((3, 4), np.array([[0, 1], [2, -1], [0, 1]])),
+                case((3, 17), np.array([[[2]], [[0]]], np.int32)),
+                case((2, 3), np.array([[0, 5], [1, 1]])), case((2, 3), np.zeros((2, 0), np.int64)),
+                case((2, 3), np.zeros((0, 1), np.int64)))
 
 
 @register
@@ -286,8 +275,7 @@ class Embedding(Composite):
             row = normalize_axis(padding_idx, weight.shape[0], "padding_idx")
             part = b.slice(weight, start=(row, 0), stop=(row + 1, weight.shape[1]))
             weight = b.update_slice(weight, b.stop_gradient(part), start=(row, 0))
-        out: Value = b.gather(weight, indices, axis=0)
-        return out
+        return b.gather(weight, indices, axis=0)
 
     def reference(self, weight: Array, indices: Array, *, padding_idx: int | None) -> Array:
         i, inside = wrap(indices, weight.shape[0])
@@ -295,4 +283,4 @@ class Embedding(Composite):
 
     def samples(self) -> Sequence[Sample]:
         i = np.array([[1, 0, 3], [3, 3, 1]], np.int32)
-        return (Sample((Spec((4, 5)), i)), Sample((Spec((4, 17)), i), {"padding_idx": 3}, False))
+        return (case((4, 5), i), case((4, 17), i, padding_idx=3, grad=False))

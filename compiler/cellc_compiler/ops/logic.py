@@ -22,15 +22,15 @@ from ..loops.expr import ComplexExpr, Expr, Reader
 from ..loops.index import Index
 from . import _batch_axis
 from ._complex import Element
+from ._members import Grads, case, define, no_gradient, same_as
 from .batching import pointwise
-from .elementwise import Binary, Grads, Unary, check_dtype, same_dtype, unbroadcast
+from .elementwise import Binary, Unary, check_dtype, same_dtype, unbroadcast
 
 
 class _Flat(Binary):
     """Base of binary ops without a gradient."""
 
-    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
-        return [None, None]
+    gradient = no_gradient
 
 
 class _Comparison(_Flat):
@@ -45,92 +45,28 @@ class _Comparison(_Flat):
     def result_dtype(self, dtype: DType) -> DType:
         return dt.bool_
 
-    def scalar(self, a: Expr, b: Expr) -> Expr:
+    def scalar(self, a: Element, b: Element) -> Expr:
+        if isinstance(a, ComplexExpr) and isinstance(b, ComplexExpr):
+            parts = E.compare(self.name, a.re, b.re), E.compare(self.name, a.im, b.im)
+            return E.call("and" if self.name == "eq" else "or", *parts)
+        assert isinstance(a, Expr) and isinstance(b, Expr)
         if a.dtype is dt.bool_:  # as a one-bit integer, true would be negative
             a, b = E.cast(a, dt.uint8), E.cast(b, dt.uint8)
         return E.compare(self.name, a, b)
 
 
-@register
-class Equal(_Comparison):
-    """input == other (false for NaN). Source: `mindspore.ops.equal`."""
-
-    name = "eq"
-    commutative = True
-    dtypes = ANY
-    primitive = "Equal"
-
-    def scalar(self, a: Element, b: Element) -> Expr:
-        if isinstance(a, ComplexExpr) and isinstance(b, ComplexExpr):
-            return a.re.eq(b.re) & a.im.eq(b.im)
-        assert isinstance(a, Expr) and isinstance(b, Expr)
-        return super().scalar(a, b)
-
-    def reference(self, a: Array, b: Array) -> Array:
-        return np.equal(a, b)
-
-
-@register
-class NotEqual(_Comparison):
-    """input != other (true for NaN). Source: `mindspore.ops.not_equal`."""
-
-    name = "ne"
-    commutative = True
-    dtypes = ANY
-    primitive = "NotEqual"
-
-    def scalar(self, a: Element, b: Element) -> Expr:
-        if isinstance(a, ComplexExpr) and isinstance(b, ComplexExpr):
-            return a.re.ne(b.re) | a.im.ne(b.im)
-        assert isinstance(a, Expr) and isinstance(b, Expr)
-        return super().scalar(a, b)
-
-    def reference(self, a: Array, b: Array) -> Array:
-        return np.not_equal(a, b)
-
-
-@register
-class Less(_Comparison):
-    """input < other. Source: `mindspore.ops.less`."""
-
-    name = "lt"
-    primitive = "Less"
-
-    def reference(self, a: Array, b: Array) -> Array:
-        return np.less(a, b)
-
-
-@register
-class LessEqual(_Comparison):
-    """input <= other. Source: `mindspore.ops.less_equal`."""
-
-    name = "le"
-    primitive = "LessEqual"
-
-    def reference(self, a: Array, b: Array) -> Array:
-        return np.less_equal(a, b)
-
-
-@register
-class Greater(_Comparison):
-    """input > other. Source: `mindspore.ops.greater`."""
-
-    name = "gt"
-    primitive = "Greater"
-
-    def reference(self, a: Array, b: Array) -> Array:
-        return np.greater(a, b)
-
-
-@register
-class GreaterEqual(_Comparison):
-    """input >= other. Source: `mindspore.ops.greater_equal`."""
-
-    name = "ge"
-    primitive = "GreaterEqual"
-
-    def reference(self, a: Array, b: Array) -> Array:
-        return np.greater_equal(a, b)
+define(_Comparison, "eq", "input == other (false for NaN). Source: `mindspore.ops.equal`.",
+       np.equal, primitive="Equal", commutative=True, dtypes=ANY)
+define(_Comparison, "ne", "input != other (true for NaN). Source: `mindspore.ops.not_equal`.",
+       np.not_equal, primitive="NotEqual", commutative=True, dtypes=ANY)
+define(_Comparison, "lt", "input < other. Source: `mindspore.ops.less`.", np.less,
+       primitive="Less")
+define(_Comparison, "le", "input <= other. Source: `mindspore.ops.less_equal`.", np.less_equal,
+       primitive="LessEqual")
+define(_Comparison, "gt", "input > other. Source: `mindspore.ops.greater`.", np.greater,
+       primitive="Greater")
+define(_Comparison, "ge", "input >= other. Source: `mindspore.ops.greater_equal`.",
+       np.greater_equal, primitive="GreaterEqual")
 
 
 class _Bitwise(_Flat):
@@ -146,43 +82,12 @@ class _Bitwise(_Flat):
         return E.call(self.rule, a, b)
 
 
-@register
-class BitwiseAnd(_Bitwise):
-    """Bits set in both. Source: `mindspore.ops.bitwise_and`."""
-
-    name = "bitwise_and"
-    commutative = True
-    rule = "and"
-    primitive = "BitwiseAnd"
-
-    def reference(self, a: Array, b: Array) -> Array:
-        return np.bitwise_and(a, b)
-
-
-@register
-class BitwiseOr(_Bitwise):
-    """Bits set in either. Source: `mindspore.ops.bitwise_or`."""
-
-    name = "bitwise_or"
-    commutative = True
-    rule = "or"
-    primitive = "BitwiseOr"
-
-    def reference(self, a: Array, b: Array) -> Array:
-        return np.bitwise_or(a, b)
-
-
-@register
-class BitwiseXor(_Bitwise):
-    """Bits set in exactly one. Source: `mindspore.ops.bitwise_xor`."""
-
-    name = "bitwise_xor"
-    commutative = True
-    rule = "xor"
-    primitive = "BitwiseXor"
-
-    def reference(self, a: Array, b: Array) -> Array:
-        return np.bitwise_xor(a, b)
+define(_Bitwise, "bitwise_and", "Bits set in both. Source: `mindspore.ops.bitwise_and`.",
+       np.bitwise_and, rule="and", primitive="BitwiseAnd", commutative=True)
+define(_Bitwise, "bitwise_or", "Bits set in either. Source: `mindspore.ops.bitwise_or`.",
+       np.bitwise_or, rule="or", primitive="BitwiseOr", commutative=True)
+define(_Bitwise, "bitwise_xor", "Bits set in exactly one. Source: `mindspore.ops.bitwise_xor`.",
+       np.bitwise_xor, rule="xor", primitive="BitwiseXor", commutative=True)
 
 
 class _Shift(_Bitwise):
@@ -200,125 +105,52 @@ def _amount(a: Array, b: Array) -> Array:
     return np.bitwise_and(b, np.asarray(8 * a.dtype.itemsize - 1, b.dtype))
 
 
-@register
-class ShiftLeft(_Shift):
-    """input shifted left by other bits (modulo the width).
+define(_Shift, "shift_left", """input shifted left by other bits (modulo the width).
 
     Source: `mindspore.ops.bitwise_left_shift`.
-    """
-
-    name = "shift_left"
-    rule = "shl"
-
-    def reference(self, a: Array, b: Array) -> Array:
-        return np.left_shift(a, _amount(a, b))
+    """,
+       lambda a, b: np.left_shift(a, _amount(a, b)), rule="shl")
 
 
-@register
-class ShiftRight(_Shift):
-    """input shifted right by other bits (modulo the width); signed integers keep their sign.
+define(_Shift, "shift_right",
+       """input shifted right by other bits (modulo the width); signed integers keep their sign.
 
     Source: `mindspore.ops.bitwise_right_shift`.
-    """
-
-    name = "shift_right"
-    rule = "shr"
-
-    def reference(self, a: Array, b: Array) -> Array:
-        return np.right_shift(a, _amount(a, b))
+    """,
+       lambda a, b: np.right_shift(a, _amount(a, b)), rule="shr")
 
 
 class _FlatUnary(Unary):
     """Base of unary ops without a gradient."""
 
-    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
-        return [None]
+    gradient = no_gradient
 
 
-@register
-class BitwiseNot(_FlatUnary):
-    """Every bit flipped (of bool: the negation). Source: `mindspore.ops.bitwise_not`."""
-
-    name = "bitwise_not"
-    cost = "cheap"
-    exact = True
-    dtypes = INTS + BOOL
-    primitive = "Invert"
-    low, high = -100.0, 100.0
-
-    def scalar(self, x: Expr) -> Expr:
-        return E.call("not", x)
-
-    def reference(self, x: Array) -> Array:
-        return np.invert(x)
+define(_FlatUnary, "bitwise_not",
+       "Every bit flipped (of bool: the negation). Source: `mindspore.ops.bitwise_not`.",
+       np.invert, scalar=lambda self, x: E.call("not", x), primitive="Invert", cost="cheap",
+       exact=True, dtypes=INTS + BOOL, low=-100.0, high=100.0)
 
 
-class _Logical(_Flat):
-    """Base of logic on bools; `rule` is the scalar operation."""
+class _Logical(_Bitwise):
+    """Base of logic on bools."""
 
-    cost = "cheap"
-    exact = True
+    commutative = True
     dtypes = BOOL
-    rule: ClassVar[str]
-
-    def scalar(self, a: Expr, b: Expr) -> Expr:
-        return E.call(self.rule, a, b)
+    low, high = -2.0, 2.0
 
 
-@register
-class LogicalAnd(_Logical):
-    """Both true. Source: `mindspore.ops.logical_and`."""
-
-    name = "logical_and"
-    commutative = True
-    rule = "and"
-    primitive = "LogicalAnd"
-
-    def reference(self, a: Array, b: Array) -> Array:
-        return np.logical_and(a, b)
+define(_Logical, "logical_and", "Both true. Source: `mindspore.ops.logical_and`.",
+       np.logical_and, rule="and", primitive="LogicalAnd")
+define(_Logical, "logical_or", "Either true. Source: `mindspore.ops.logical_or`.",
+       np.logical_or, rule="or", primitive="LogicalOr")
+define(_Logical, "logical_xor", "Exactly one true. Source: `mindspore.ops.logical_xor`.",
+       np.logical_xor, rule="xor", primitive="LogicalXor")
 
 
-@register
-class LogicalOr(_Logical):
-    """Either true. Source: `mindspore.ops.logical_or`."""
-
-    name = "logical_or"
-    commutative = True
-    rule = "or"
-    primitive = "LogicalOr"
-
-    def reference(self, a: Array, b: Array) -> Array:
-        return np.logical_or(a, b)
-
-
-@register
-class LogicalXor(_Logical):
-    """Exactly one true. Source: `mindspore.ops.logical_xor`."""
-
-    name = "logical_xor"
-    commutative = True
-    rule = "xor"
-    primitive = "LogicalXor"
-
-    def reference(self, a: Array, b: Array) -> Array:
-        return np.logical_xor(a, b)
-
-
-@register
-class LogicalNot(_FlatUnary):
-    """The negation of bools. Source: `mindspore.ops.logical_not`."""
-
-    name = "logical_not"
-    cost = "cheap"
-    exact = True
-    dtypes = BOOL
-    primitive = "LogicalNot"
-
-    def scalar(self, x: Expr) -> Expr:
-        return ~x
-
-    def reference(self, x: Array) -> Array:
-        return np.logical_not(x)
+define(_FlatUnary, "logical_not", "The negation of bools. Source: `mindspore.ops.logical_not`.",
+       np.logical_not, scalar=lambda self, x: ~x, primitive="LogicalNot", cost="cheap",
+       exact=True, dtypes=BOOL)
 
 
 class _Test(_FlatUnary):
@@ -331,46 +163,17 @@ class _Test(_FlatUnary):
         return dt.bool_
 
 
-@register
-class IsNan(_Test):
-    """Whether an element is NaN. Source: `mindspore.ops.isnan`."""
-
-    name = "isnan"
-    primitive = "IsNan"
-
-    def scalar(self, x: Expr) -> Expr:
-        return x.ne(x)
-
-    def reference(self, x: Array) -> Array:
-        return np.isnan(x)
+define(_Test, "isnan", "Whether an element is NaN. Source: `mindspore.ops.isnan`.",
+       np.isnan, scalar=lambda self, x: x.ne(x), primitive="IsNan")
 
 
-@register
-class IsInf(_Test):
-    """Whether an element is an infinity. Source: `mindspore.ops.isinf`."""
-
-    name = "isinf"
-    primitive = "IsInf"
-
-    def scalar(self, x: Expr) -> Expr:
-        return E.call("abs", x).eq(math.inf)
-
-    def reference(self, x: Array) -> Array:
-        return np.isinf(x)
+define(_Test, "isinf", "Whether an element is an infinity. Source: `mindspore.ops.isinf`.",
+       np.isinf, scalar=lambda self, x: E.call("abs", x).eq(math.inf), primitive="IsInf")
 
 
-@register
-class IsFinite(_Test):
-    """Whether an element is neither infinite nor NaN. Source: `mindspore.ops.isfinite`."""
-
-    name = "isfinite"
-    primitive = "IsFinite"
-
-    def scalar(self, x: Expr) -> Expr:
-        return E.call("abs", x).lt(math.inf)
-
-    def reference(self, x: Array) -> Array:
-        return np.isfinite(x)
+define(_Test, "isfinite",
+       "Whether an element is neither infinite nor NaN. Source: `mindspore.ops.isfinite`.",
+       np.isfinite, scalar=lambda self, x: E.call("abs", x).lt(math.inf), primitive="IsFinite")
 
 
 @register
@@ -388,6 +191,7 @@ class Where(Op):
     dtypes = ANY
     batch = pointwise
     elementwise = True
+    reference = same_as(np.where)
 
     def infer(self, c: TensorType, x: TensorType, y: TensorType) -> TensorType:
         if c.dtype is not dt.bool_:
@@ -403,19 +207,14 @@ class Where(Op):
             return ComplexExpr(E.where(c, x.re, y.re), E.where(c, x.im, y.im))
         return E.where(c, x, y)
 
-    def reference(self, c: Array, x: Array, y: Array) -> Array:
-        return np.where(c, x, y)
-
     def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
         (c, x, y), dy = node.operands, dys[0]
-        assert dy is not None
         zero = b.scalar(0, like=dy)
         return [None, unbroadcast(b, b.where(c, dy, zero), x.type),
                 unbroadcast(b, b.where(c, zero, dy), y.type)]
 
     def samples(self) -> Sequence[Sample]:
         def three(c: tuple[int, ...], x: tuple[int, ...], y: tuple[int, ...]) -> Sample:
-            return Sample((Spec(c, 0, 2, dt.bool_), Spec(x), Spec(y)))
-
-        return (three((4, 5), (4, 5), (4, 5)), three((4, 1), (5,), ()),
-                three((3,), (2, 3), (1, 3)), three((0, 2), (2,), ()))
+            return case(Spec(c, 0, 2, dt.bool_), x, y)
+        return (three((4, 5), (4, 5), (4, 5)), three((4, 1), (5,), ()), three((3,), (2, 3), (1, 3)),
+                three((0, 2), (2,), ()))

@@ -15,7 +15,8 @@ from cellc_runtime import dtypes as dt
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import INTS, REQUIRED, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType, broadcast_shapes, normalize_axis
-from .elementwise import Grads, both, check_dtype, same_dtype, to_dtype, widen
+from ._members import Grads, case, define
+from .elementwise import both, check_dtype, same_dtype, to_dtype, widen
 
 
 def _without(x: TensorType, axis: int) -> TensorType:
@@ -26,8 +27,7 @@ def _without(x: TensorType, axis: int) -> TensorType:
 def _spread(b: Builder, v: Value, like: Value, axis: int) -> Value:
     """A per-sample value with the class axis back as size 1."""
     shape = tuple(1 if i == axis else d for i, d in enumerate(like.shape))
-    out: Value = b.reshape(v, shape=shape)
-    return out
+    return b.reshape(v, shape=shape)
 
 
 def _positions(b: Builder, labels: Value) -> Value:
@@ -40,8 +40,14 @@ def _hot(b: Builder, labels: Value, like: Value, axis: int) -> Value:
     """Whether a class is the sample's label: a bool of the shape of the scores."""
     labels = _positions(b, labels)
     classes = b.iota(shape=like.shape, axis=axis, dtype=labels.dtype)
-    out: Value = b.eq(classes, _spread(b, labels, like, axis))
-    return out
+    return b.eq(classes, _spread(b, labels, like, axis))
+
+
+def _log_softmax(x: Array, axis: int) -> Array:
+    """Reference, in float64."""
+    wide = x.astype(np.float64)
+    low = wide - np.max(wide, axis=axis, keepdims=True) if wide.size else wide
+    return low - np.log(np.sum(np.exp(low), axis=axis, keepdims=True))
 
 
 @register
@@ -74,15 +80,12 @@ class SoftmaxCrossEntropy(Op):
         return to_dtype(b, b.neg(total), x.dtype)
 
     def reference(self, x: Array, t: Array, *, axis: int) -> Array:
-        wide = x.astype(np.float64)
-        low = wide - np.max(wide, axis=axis, keepdims=True) if wide.size else wide
-        logp = low - np.log(np.sum(np.exp(low), axis=axis, keepdims=True))
+        logp = _log_softmax(x, axis)
         return -np.sum(t.astype(np.float64) * logp, axis=axis)
 
     def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
         """softmax(logits) * sum(labels) - labels."""
         (x, t), axis, dy = node.operands, node.attrs["axis"], dys[0]
-        assert dy is not None
         logp, wide = b.log_softmax(widen(b, x), axis=axis), widen(b, t)
         up = _spread(b, widen(b, dy), x, axis)
         mass = b.reduce_sum(wide, axes=(axis,), keepdims=True)
@@ -91,8 +94,7 @@ class SoftmaxCrossEntropy(Op):
 
     def samples(self) -> Sequence[Sample]:
         def two(shape: tuple[int, ...], axis: int) -> Sample:
-            return Sample((Spec(shape), Spec(shape, 0, 1)), {"axis": axis})
-
+            return case(shape, Spec(shape, 0, 1), axis=axis)
         return (two((4, 7), 1), two((2, 5, 3), 1), two((3, 1), 1), two((0, 3), 1))
 
 
@@ -119,8 +121,7 @@ class _Labelled(Op):
     def samples(self) -> Sequence[Sample]:
         def one(shape: tuple[int, ...], axis: int) -> Sample:
             rest = shape[:axis] + shape[axis + 1:]
-            return Sample((Spec(shape), Spec(rest, 0, shape[axis], dt.int32)), {"axis": axis})
-
+            return case(shape, Spec(rest, 0, shape[axis], dt.int32), axis=axis)
         return (one((4, 7), 1), one((2, 5, 3), 1), one((3,), 0), one((3, 1), 1), one((0, 3), 1))
 
 
@@ -148,15 +149,11 @@ class SparseSoftmaxCrossEntropy(_Labelled):
         return to_dtype(b, b.nll(logp, labels, axis=axis), x.dtype)
 
     def reference(self, x: Array, labels: Array, *, axis: int) -> Array:
-        wide = x.astype(np.float64)
-        low = wide - np.max(wide, axis=axis, keepdims=True) if wide.size else wide
-        logp = low - np.log(np.sum(np.exp(low), axis=axis, keepdims=True))
-        return -_pick(logp, labels, axis)
+        return -_pick(_log_softmax(x, axis), labels, axis)
 
     def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
         """softmax(logits) - one_hot(label), 0 for a label outside."""
         (x, labels), axis, dy = node.operands, node.attrs["axis"], dys[0]
-        assert dy is not None
         p = b.exp(b.log_softmax(widen(b, x), axis=axis))
         hot = _hot(b, labels, x, axis)
         at = _positions(b, labels)
@@ -189,7 +186,6 @@ class Nll(_Labelled):
 
     def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
         (x, labels), axis, dy = node.operands, node.attrs["axis"], dys[0]
-        assert dy is not None
         up = _spread(b, b.neg(dy), x, axis)
         return [b.where(_hot(b, labels, x, axis), up, b.scalar(0, like=x)), None]
 
@@ -219,7 +215,6 @@ class _Pointwise(Op):
 
     def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
         (x, t), dy = node.operands, dys[0]
-        assert dy is not None
         slopes = self.slopes(b, widen(b, x), widen(b, t), **node.attrs)
         up = widen(b, dy)
         dx, dtarget = (to_dtype(b, b.mul(up, s), x.dtype) for s in slopes)
@@ -235,8 +230,7 @@ class _Pointwise(Op):
 
     def samples(self) -> Sequence[Sample]:
         def two(x: tuple[int, ...], t: tuple[int, ...], attrs: dict[str, Any]) -> Sample:
-            return Sample((Spec(x, *self.span()), Spec(t, *self.span())), attrs)
-
+            return case(Spec(x, *self.span()), Spec(t, *self.span()), **attrs)
         first, *more = self.settings()
         return (two((4, 9), (4, 9), first), two((3, 5), (5,), first), two((), (), first),
                 two((0, 2), (0, 2), first), *(two((4, 9), (4, 9), a) for a in more))
@@ -251,36 +245,14 @@ def _opposite(b: Builder, slope: Value) -> tuple[Value, Value]:
     return slope, b.neg(slope)
 
 
-@register
-class SquaredError(_Pointwise):
-    """(input - target)**2. Source: `mindspore.ops.mse_loss` (without reduction)."""
-
-    name = "squared_error"
-
-    def loss(self, b: Builder, x: Value, t: Value) -> Value:
-        return b.square(b.sub(x, t))
-
-    def slopes(self, b: Builder, x: Value, t: Value) -> tuple[Value, Value]:
-        return _opposite(b, b.mul(b.sub(x, t), _c(b, 2, x)))
-
-    def reference(self, x: Array, t: Array) -> Array:
-        return np.square(x - t)
-
-
-@register
-class AbsoluteError(_Pointwise):
-    """|input - target|. Source: `mindspore.ops.l1_loss` (without reduction)."""
-
-    name = "absolute_error"
-
-    def loss(self, b: Builder, x: Value, t: Value) -> Value:
-        return b.abs(b.sub(x, t))
-
-    def slopes(self, b: Builder, x: Value, t: Value) -> tuple[Value, Value]:
-        return _opposite(b, b.sign(b.sub(x, t)))
-
-    def reference(self, x: Array, t: Array) -> Array:
-        return np.abs(x - t)
+define(_Pointwise, "squared_error",
+       "(input - target)**2. Source: `mindspore.ops.mse_loss` (without reduction).",
+       lambda x, t: np.square(x - t), loss=lambda self, b, x, t: b.square(b.sub(x, t)),
+       slopes=lambda self, b, x, t: _opposite(b, b.mul(b.sub(x, t), _c(b, 2, x))))
+define(_Pointwise, "absolute_error",
+       "|input - target|. Source: `mindspore.ops.l1_loss` (without reduction).",
+       lambda x, t: np.abs(x - t), loss=lambda self, b, x, t: b.abs(b.sub(x, t)),
+       slopes=lambda self, b, x, t: _opposite(b, b.sign(b.sub(x, t))))
 
 
 @register

@@ -12,12 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from cellc_runtime.dtypes import DType
+from cellc_runtime.dtypes import DType, float64
+from cellc_runtime.records import dataclass
 
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import REQUIRED, Array, Op, Sample, Spec, register
 from ..ir.types import Shape, TensorType, normalize_axis, prod
-from .elementwise import Grads, check_dtype, compute_dtype, to_dtype, widen
+from ._members import Grads, case
+from .elementwise import check_dtype, compute_dtype, to_dtype, widen
 from .reduce import count_of, mean_and_centered, reduced_shape
 
 Axes = tuple[int, ...]
@@ -91,13 +93,11 @@ class Normalize(Op):
 
     def samples(self) -> Sequence[Sample]:
         x = Spec((3, 4, 5), -2, 3)
-        return (Sample((x,), {"axes": (2,)}), Sample((x,), {"axes": (0, 2), "eps": 0.1}),
-                Sample((Spec((0, 3)),), {"axes": (1,)}))
+        return (case(x, axes=(2,)), case(x, axes=(0, 2), eps=0.1), case((0, 3), axes=(1,)))
 
 
 def _rstd(b: Builder, var: Value, eps: float) -> Value:
-    out: Value = b.rsqrt(b.add(var, b.scalar(eps, like=var)))
-    return out
+    return b.rsqrt(b.add(var, b.scalar(eps, like=var)))
 
 
 @register
@@ -147,8 +147,7 @@ class RmsNormalize(Op):
 
     def samples(self) -> Sequence[Sample]:
         x = Spec((3, 4, 5), -2, 3)
-        return (Sample((x,), {"axes": (2,)}), Sample((x,), {"axes": (1, 2), "eps": 0.1}),
-                Sample((Spec((0, 3)),), {"axes": (1,)}))
+        return (case(x, axes=(2,)), case(x, axes=(1, 2), eps=0.1), case((0, 3), axes=(1,)))
 
 
 def _check_affine(op: Op, x: TensorType, shape: Shape, *params: TensorType) -> None:
@@ -188,8 +187,69 @@ def _tail(x: TensorType, begin: int) -> Axes:
     return tuple(range(normalize_axis(begin, x.rank), x.rank))
 
 
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """How a normalisation is one `normalize`.
+
+    Attributes:
+        params: shape of gamma and beta; `spread` the one in which they meet x.
+        axes: those normalised, of `split` if x is reshaped to it.
+        stats: shape of mean and variance; None for that of x with these axes as size 1.
+    """
+
+    params: Shape
+    spread: Shape
+    axes: Axes
+    split: Shape | None = None
+    stats: Shape | None = None
+
+
+class _Affine(Op):
+    """Base: normalised by a layout, then scaled and shifted."""
+
+    operands = ("input", "gamma", "beta")
+    amp = "high"
+    tolerance = 64.0
+
+    def layout(self, x: TensorType, **attrs: Any) -> _Layout:
+        """What is normalised together.
+
+        Raises:
+            ValueError: an input or attributes that do not fit.
+        """
+        raise TypeError(f"{self.name} has no layout")
+
+    def infer(self, x: TensorType, gamma: TensorType, beta: TensorType, *, eps: float,
+              **attrs: Any) -> tuple[TensorType, ...]:
+        at = self.layout(x, **attrs)
+        _check_affine(self, x, at.params, gamma, beta)
+        stats = _stats_type(x, at.axes) if at.stats is None else TensorType(
+            at.stats, compute_dtype(x.dtype))
+        return x, stats, stats
+
+    def expand(self, b: Builder, x: Value, gamma: Value, beta: Value, *, eps: float,
+               **attrs: Any) -> tuple[Value, ...]:
+        at = self.layout(x.type, **attrs)
+        parts = x if at.split is None else b.reshape(x, shape=at.split)
+        xhat, mean, var = b.normalize(parts, axes=at.axes, eps=eps)
+        xhat = xhat if at.split is None else b.reshape(xhat, shape=x.shape)
+        y = _affine(b, xhat, gamma, beta, at.spread, x.dtype)
+        if at.stats is None:
+            return y, mean, var
+        return y, b.reshape(mean, shape=at.stats), b.reshape(var, shape=at.stats)
+
+    def reference(self, x: Array, gamma: Array, beta: Array, *, eps: float,
+                  **attrs: Any) -> tuple[Array, ...]:
+        at = self.layout(TensorType(x.shape, float64), **attrs)
+        parts = x if at.split is None else x.reshape(at.split)
+        xhat, mean, var = Normalize().reference(parts, axes=at.axes, eps=eps)
+        g, s = (a.reshape(at.spread) for a in _wide(gamma, beta))
+        stats = mean.shape if at.stats is None else at.stats
+        return xhat.reshape(x.shape) * g + s, mean.reshape(stats), var.reshape(stats)
+
+
 @register
-class LayerNorm(Op):
+class LayerNorm(_Affine):
     """Normalise over the axes from `begin` on, then scale and shift. Source: Ba et al. 2016.
 
     Operands: x; gamma and beta of shape x.shape[begin:].
@@ -201,35 +261,16 @@ class LayerNorm(Op):
     """
 
     name = "layer_norm"
-    operands = ("input", "gamma", "beta")
     attrs = {"begin": -1, "eps": 1e-5}
-    amp = "high"
-    tolerance = 64.0
 
-    def infer(self, x: TensorType, gamma: TensorType, beta: TensorType, *, begin: int,
-              eps: float) -> tuple[TensorType, ...]:
+    def layout(self, x: TensorType, *, begin: int) -> _Layout:
         axes = _tail(x, begin)
-        _check_affine(self, x, tuple(x.shape[i] for i in axes), gamma, beta)
-        stats = _stats_type(x, axes)
-        return x, stats, stats
-
-    def expand(self, b: Builder, x: Value, gamma: Value, beta: Value, *, begin: int,
-               eps: float) -> tuple[Value, ...]:
-        xhat, mean, var = b.normalize(x, axes=_tail(x.type, begin), eps=eps)
-        return _affine(b, xhat, gamma, beta, gamma.type.shape, x.dtype), mean, var
-
-    def reference(self, x: Array, gamma: Array, beta: Array, *, begin: int,
-                  eps: float) -> tuple[Array, ...]:
-        axes = tuple(range(begin % x.ndim, x.ndim))
-        xhat, mean, var = Normalize().reference(x, axes=axes, eps=eps)
-        g, s = _wide(gamma, beta)
-        return xhat * g + s, mean, var
+        tail = tuple(x.shape[i] for i in axes)
+        return _Layout(tail, tail, axes)
 
     def samples(self) -> Sequence[Sample]:
-        return (Sample((Spec((3, 4, 5)), Spec((5,)), Spec((5,))), {"begin": 2}),
-                Sample((Spec((2, 3, 4)), Spec((3, 4)), Spec((3, 4))), {"begin": 1}),
-                Sample((Spec((3, 1)), Spec((1,)), Spec((1,))), {"begin": 1}, grad=False),
-                Sample((Spec((0, 3)), Spec((3,)), Spec((3,))), {"begin": 1}))
+        return (case((3, 4, 5), (5,), (5,), begin=2), case((2, 3, 4), (3, 4), (3, 4), begin=1),
+                case((3, 1), (1,), (1,), begin=1, grad=False), case((0, 3), (3,), (3,), begin=1))
 
 
 @register
@@ -266,12 +307,11 @@ class RmsNorm(Op):
         return xhat * gamma.astype(np.float64), r
 
     def samples(self) -> Sequence[Sample]:
-        return (Sample((Spec((3, 4, 5)), Spec((5,)))), Sample((Spec((2, 3, 4)), Spec((3, 4)))),
-                Sample((Spec((0, 3)), Spec((3,)))))
+        return (case((3, 4, 5), (5,)), case((2, 3, 4), (3, 4)), case((0, 3), (3,)))
 
 
 @register
-class BatchNorm(Op):
+class BatchNorm(_Affine):
     """Normalise each channel over the batch, then scale and shift. Source: Ioffe & Szegedy 2015.
 
     Operands: x; gamma and beta of shape (C,), C the size of the channel axis.
@@ -283,41 +323,18 @@ class BatchNorm(Op):
     """
 
     name = "batch_norm"
-    operands = ("input", "gamma", "beta")
     attrs = {"axis": 1, "eps": 1e-5}
-    amp = "high"
-    tolerance = 64.0
 
-    def infer(self, x: TensorType, gamma: TensorType, beta: TensorType, *, axis: int,
-              eps: float) -> tuple[TensorType, ...]:
-        channels = (x.shape[normalize_axis(axis, x.rank)],)
-        _check_affine(self, x, channels, gamma, beta)
-        stats = TensorType(channels, compute_dtype(x.dtype))
-        return x, stats, stats
-
-    def expand(self, b: Builder, x: Value, gamma: Value, beta: Value, *, axis: int,
-               eps: float) -> tuple[Value, ...]:
-        rank = x.type.rank
-        axis = normalize_axis(axis, rank)
-        axes = tuple(i for i in range(rank) if i != axis)
-        xhat, mean, var = b.normalize(x, axes=axes, eps=eps)
-        shape = _channel_shape(rank, axis, x.shape[axis])
+    def layout(self, x: TensorType, *, axis: int) -> _Layout:
+        axis = normalize_axis(axis, x.rank)
         flat = (x.shape[axis],)
-        return (_affine(b, xhat, gamma, beta, shape, x.dtype),
-                b.reshape(mean, shape=flat), b.reshape(var, shape=flat))
-
-    def reference(self, x: Array, gamma: Array, beta: Array, *, axis: int,
-                  eps: float) -> tuple[Array, ...]:
-        axes = tuple(i for i in range(x.ndim) if i != axis % x.ndim)
-        xhat, mean, var = Normalize().reference(x, axes=axes, eps=eps)
-        g, s = (np.expand_dims(a, axes) for a in _wide(gamma, beta))
-        return xhat * g + s, mean.squeeze(axes), var.squeeze(axes)
+        axes = tuple(i for i in range(x.rank) if i != axis)
+        return _Layout(flat, _channel_shape(x.rank, axis, x.shape[axis]), axes, stats=flat)
 
     def samples(self) -> Sequence[Sample]:
-        c = Spec((3,))
-        return (Sample((Spec((4, 3)), c, c)), Sample((Spec((2, 3, 4, 5)), c, c)),
-                Sample((Spec((2, 5, 3)), c, c), {"axis": 2}),
-                Sample((Spec((0, 3)), c, c), grad=False))
+        c = (3,)
+        return (case((4, 3), c, c), case((2, 3, 4, 5), c, c), case((2, 5, 3), c, c, axis=2),
+                case((0, 3), c, c, grad=False))
 
 
 @register
@@ -356,14 +373,13 @@ class BatchNormInference(Op):
         return (x.astype(np.float64) - m) * (g / np.sqrt(v + eps)) + s
 
     def samples(self) -> Sequence[Sample]:
-        c, v = Spec((3,)), Spec((3,), 0.5, 2)
-        return (Sample((Spec((4, 3)), c, c, c, v)), Sample((Spec((2, 3, 4, 5)), c, c, c, v)),
-                Sample((Spec((2, 5, 3)), c, c, c, v), {"axis": 2}),
-                Sample((Spec((0, 3)), c, c, c, v)))
+        c, v = ((3,), Spec((3,), 0.5, 2))
+        return (case((4, 3), c, c, c, v), case((2, 3, 4, 5), c, c, c, v),
+                case((2, 5, 3), c, c, c, v, axis=2), case((0, 3), c, c, c, v))
 
 
 @register
-class GroupNorm(Op):
+class GroupNorm(_Affine):
     """Normalise groups of channels of each sample, scale and shift. Source: Wu & He 2018.
 
     Operands: x of shape (N, C, ...); gamma and beta of shape (C,).
@@ -375,88 +391,40 @@ class GroupNorm(Op):
     """
 
     name = "group_norm"
-    operands = ("input", "gamma", "beta")
     attrs = {"groups": REQUIRED, "eps": 1e-5}
-    amp = "high"
-    tolerance = 64.0
 
-    def infer(self, x: TensorType, gamma: TensorType, beta: TensorType, *, groups: int,
-              eps: float) -> tuple[TensorType, ...]:
+    def layout(self, x: TensorType, *, groups: int) -> _Layout:
         if x.rank < 2:
             raise ValueError(f"group_norm needs an input (N, C, ...), got {x}")
         if groups < 1 or x.dims[1] % groups:
             raise ValueError(f"group_norm cannot part {x.dims[1]} channels into {groups} groups")
-        _check_affine(self, x, (x.shape[1],), gamma, beta)
-        stats = TensorType((x.shape[0], groups), compute_dtype(x.dtype))
-        return x, stats, stats
-
-    def expand(self, b: Builder, x: Value, gamma: Value, beta: Value, *, groups: int,
-               eps: float) -> tuple[Value, ...]:
         n, channels = x.shape[:2]
         split = (n, groups, channels // groups, *x.shape[2:])
-        axes = tuple(range(2, len(split)))
-        xhat, mean, var = b.normalize(b.reshape(x, shape=split), axes=axes, eps=eps)
-        xhat = b.reshape(xhat, shape=x.shape)
-        shape = _channel_shape(x.type.rank, 1, channels)
-        flat = (n, groups)
-        return (_affine(b, xhat, gamma, beta, shape, x.dtype),
-                b.reshape(mean, shape=flat), b.reshape(var, shape=flat))
-
-    def reference(self, x: Array, gamma: Array, beta: Array, *, groups: int,
-                  eps: float) -> tuple[Array, ...]:
-        n, channels = x.shape[:2]
-        split = x.reshape((n, groups, channels // groups, *x.shape[2:]))
-        axes = tuple(range(2, split.ndim))
-        xhat, mean, var = Normalize().reference(split, axes=axes, eps=eps)
-        tail = tuple(range(1, x.ndim - 1))
-        g, s = (np.expand_dims(a, tail) for a in _wide(gamma, beta))
-        return xhat.reshape(x.shape) * g + s, mean.squeeze(axes), var.squeeze(axes)
+        return _Layout((channels,), _channel_shape(x.rank, 1, channels),
+                       tuple(range(2, len(split))), split, (n, groups))
 
     def samples(self) -> Sequence[Sample]:
-        c = Spec((4,))
-        return (Sample((Spec((2, 4, 5)), c, c), {"groups": 2}),
-                Sample((Spec((2, 4, 3, 2)), c, c), {"groups": 4}),
-                Sample((Spec((3, 4)), c, c), {"groups": 1}),
-                Sample((Spec((0, 4, 2)), c, c), {"groups": 2}))
+        c = (4,)
+        return (case((2, 4, 5), c, c, groups=2), case((2, 4, 3, 2), c, c, groups=4),
+                case((3, 4), c, c, groups=1), case((0, 4, 2), c, c, groups=2))
 
 
 @register
-class InstanceNorm(Op):
+class InstanceNorm(_Affine):
     """Group normalisation with one channel a group. Source: Ulyanov et al. 2016.
 
     Operands, results and `eps` as `group_norm`'s.
     """
 
     name = "instance_norm"
-    operands = ("input", "gamma", "beta")
     attrs = {"eps": 1e-5}
-    amp = "high"
-    tolerance = 64.0
 
-    def infer(self, x: TensorType, gamma: TensorType, beta: TensorType, *,
-              eps: float) -> tuple[TensorType, ...]:
+    def layout(self, x: TensorType) -> _Layout:
         if x.rank < 2:
             raise ValueError(f"instance_norm needs an input (N, C, ...), got {x}")
-        _check_affine(self, x, (x.shape[1],), gamma, beta)
-        stats = TensorType(x.shape[:2], compute_dtype(x.dtype))
-        return x, stats, stats
-
-    def expand(self, b: Builder, x: Value, gamma: Value, beta: Value, *,
-               eps: float) -> tuple[Value, ...]:
-        axes = tuple(range(2, x.type.rank))
-        xhat, mean, var = b.normalize(x, axes=axes, eps=eps)
-        shape, flat = _channel_shape(x.type.rank, 1, x.shape[1]), x.shape[:2]
-        return (_affine(b, xhat, gamma, beta, shape, x.dtype),
-                b.reshape(mean, shape=flat), b.reshape(var, shape=flat))
-
-    def reference(self, x: Array, gamma: Array, beta: Array, *, eps: float) -> tuple[Array, ...]:
-        axes = tuple(range(2, x.ndim))
-        xhat, mean, var = Normalize().reference(x, axes=axes, eps=eps)
-        tail = tuple(range(1, x.ndim - 1))
-        g, s = (np.expand_dims(a, tail) for a in _wide(gamma, beta))
-        return xhat * g + s, mean.squeeze(axes), var.squeeze(axes)
+        return _Layout((x.shape[1],), _channel_shape(x.rank, 1, x.shape[1]),
+                       tuple(range(2, x.rank)), stats=x.shape[:2])
 
     def samples(self) -> Sequence[Sample]:
-        c = Spec((3,))
-        return (Sample((Spec((2, 3, 5)), c, c)), Sample((Spec((2, 3, 4, 2)), c, c)),
-                Sample((Spec((0, 3, 2)), c, c)))
+        c = (3,)
+        return (case((2, 3, 5), c, c), case((2, 3, 4, 2), c, c), case((0, 3, 2), c, c))

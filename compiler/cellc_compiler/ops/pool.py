@@ -18,11 +18,13 @@ from ..ir.graph import Builder, Node, Value
 from ..ir.op import FLOATS, REQUIRED, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType
 from . import _batch_axis
+from ._members import Grads
 from ._views import widened
 from .batching import merged
 
 Pair = tuple[int, int]
 Attrs = dict[str, Any]
+Cases = tuple[tuple[tuple[int, ...], Attrs], ...]
 Windows = list[list[int]]
 """Per window along an axis, the positions it covers (inside the image, ascending)."""
 
@@ -135,11 +137,23 @@ def image_size(x: TensorType) -> Pair:
     return x.dims[2], x.dims[3]
 
 
+def _images(*cases: tuple[tuple[int, ...], Attrs], dy: Any = None) -> tuple[Sample, ...]:
+    """Samples of the cases; `dy` gives the shape of a second operand."""
+    out = []
+    for shape, attrs in cases:
+        x = Spec(shape, -4.0, 4.0)
+        shapes = (x,) if dy is None else (x, Spec(dy(TensorType(shape, dtypes.float32), attrs)))
+        out.append(Sample(shapes, attrs))
+    return tuple(out)
+
+
 class _Pool(Op):
     """Base: how windows follow from the attributes."""
 
     opaque = True
     batch = merged
+    cases: Cases
+    """Shapes and attributes of samples."""
 
     def windows(self, hw: Pair, attrs: Attrs) -> tuple[Windows, Windows]:
         """Row and column windows over an image of `hw`."""
@@ -206,7 +220,7 @@ class _Max(_Pool):
         out = _max_reference(x, *self.windows(x.shape[2:], attrs))
         return out if indices else out[0]
 
-    def gradient(self, b: Builder, node: Node, dys: Sequence[Value | None]) -> list[Value | None]:
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
         if dys[0] is None:
             return [None]
         attrs = {k: v for k, v in node.attrs.items() if k != "indices"}
@@ -230,7 +244,7 @@ class _MaxBackward(_Pool):
     def reference(self, x: Array, dy: Array, **attrs: Any) -> Array:
         return _max_backward_reference(x, dy, *self.windows(x.shape[2:], attrs))
 
-    def gradient(self, b: Builder, node: Node, dys: Sequence[Value | None]) -> list[Value | None]:
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
         x, dy = node.operands
         n, c = x.shape[:2]
         at = b.emit(self.forward, x, **{**node.attrs, "indices": True})[1]
@@ -239,25 +253,18 @@ class _MaxBackward(_Pool):
         picked = b.gather_elements(planes, flat, dim=2)
         return [None, b.reshape(picked, shape=dy.shape)]
 
-
-def _images(*cases: tuple[tuple[int, ...], Attrs], dy: Any = None) -> tuple[Sample, ...]:
-    """Samples of the cases; `dy` gives the shape of a second operand."""
-    out = []
-    for shape, attrs in cases:
-        x = Spec(shape, -4.0, 4.0)
-        shapes = (x,) if dy is None else (x, Spec(dy(TensorType(shape, dtypes.float32), attrs)))
-        out.append(Sample(shapes, attrs))
-    return tuple(out)
+    def samples(self) -> Sequence[Sample]:
+        return _images(*self.cases, dy=lambda x, a: self.pooled(x, self.complete(a)).dims)
 
 
-_MAX_CASES = (
+_MAX_CASES: Cases = (
     ((1, 2, 6, 7), {"kernel": (2, 2), "stride": (2, 2)}),
     ((2, 1, 7, 6), {"kernel": (3, 2), "stride": (2, 1), "pads": (1, 0, 1, 1)}),
     ((1, 1, 7, 9), {"kernel": (3, 3), "stride": (2, 2), "ceil_mode": True}),
     ((1, 1, 7, 9), {"kernel": (2, 3), "dilation": (3, 2)}),
     ((1, 1, 1, 1), {"kernel": (1, 1)}), ((0, 2, 4, 4), {"kernel": (2, 2)}),
 )
-_ADAPTIVE_CASES = (
+_ADAPTIVE_CASES: Cases = (
     ((1, 2, 5, 7), {"output_size": (3, 2)}), ((2, 1, 4, 4), {"output_size": (1, 1)}),
     ((1, 1, 2, 3), {"output_size": (4, 3)}), ((0, 1, 2, 2), {"output_size": (1, 2)}),
 )
@@ -294,9 +301,7 @@ class MaxPool2dBackward(_MaxBackward, _Sliding):
     name = "max_pool2d_backward"
     forward = "max_pool2d"
     attrs = {**SLIDING, "dilation": (1, 1)}
-
-    def samples(self) -> Sequence[Sample]:
-        return _images(*_MAX_CASES, dy=lambda x, a: self.pooled(x, self.complete(a)).dims)
+    cases = _MAX_CASES
 
 
 @register
@@ -327,9 +332,7 @@ class AdaptiveMaxPool2dBackward(_MaxBackward, _Adaptive):
     name = "adaptive_max_pool2d_backward"
     forward = "adaptive_max_pool2d"
     attrs = {"output_size": REQUIRED}
-
-    def samples(self) -> Sequence[Sample]:
-        return _images(*_ADAPTIVE_CASES, dy=lambda x, a: self.pooled(x, a).dims)
+    cases = _ADAPTIVE_CASES
 
 
 # --- average ---------------------------------------------------------------------------------
@@ -374,11 +377,12 @@ class _AvgForward(_Average):
         hw = x.shape[2:]
         return _avg_reference(x, *self.windows(hw, attrs), self.divisors(hw, attrs))
 
-    def gradient(self, b: Builder, node: Node, dys: Sequence[Value | None]) -> list[Value]:
-        dy = dys[0]
-        assert dy is not None
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
         size = node.operands[0].shape[2:]
-        return [b.emit(f"{self.name}_backward", dy, size=size, **node.attrs)]
+        return [b.emit(f"{self.name}_backward", dys[0], size=size, **node.attrs)]
+
+    def samples(self) -> Sequence[Sample]:
+        return tuple(Sample((Spec(shape),), attrs) for shape, attrs in self.cases)
 
 
 class _AvgBackward(_Average):
@@ -400,15 +404,21 @@ class _AvgBackward(_Average):
         windows = self.windows(size, attrs)
         return _avg_backward_reference(dy, size, *windows, self.divisors(size, attrs))
 
-    def gradient(self, b: Builder, node: Node, dys: Sequence[Value | None]) -> list[Value]:
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
         attrs = {k: v for k, v in node.attrs.items() if k != "size"}
-        dy = dys[0]
-        assert dy is not None
-        return [b.emit(self.forward, dy, **attrs)]
+        return [b.emit(self.forward, dys[0], **attrs)]
+
+    def samples(self) -> Sequence[Sample]:
+        out = []
+        for shape, given in self.cases:
+            attrs = {**given, "size": shape[2:]}
+            dy = self.pooled(TensorType(shape, dtypes.float32), self.complete(attrs))
+            out.append(Sample((Spec(dy.dims),), attrs))
+        return tuple(out)
 
 
 _AVG = {**SLIDING, "count_include_pad": True, "divisor": None}
-_AVG_CASES: tuple[tuple[tuple[int, ...], Attrs], ...] = (
+_AVG_CASES: Cases = (
     ((1, 2, 6, 7), {"kernel": (2, 2), "stride": (2, 2)}),
     ((2, 1, 7, 6), {"kernel": (3, 2), "stride": (2, 1), "pads": (1, 0, 1, 1)}),
     ((1, 1, 7, 20), {"kernel": (3, 3), "stride": (2, 2), "pads": (1, 1, 1, 1),
@@ -435,9 +445,7 @@ class AvgPool2d(_AvgForward, _SlidingAverage):
     name = "avg_pool2d"
     batch_axis = _batch_axis.image
     attrs = _AVG
-
-    def samples(self) -> Sequence[Sample]:
-        return tuple(Sample((Spec(shape),), attrs) for shape, attrs in _AVG_CASES)
+    cases = _AVG_CASES
 
 
 @register
@@ -452,14 +460,7 @@ class AvgPool2dBackward(_AvgBackward, _SlidingAverage):
     name = "avg_pool2d_backward"
     forward = "avg_pool2d"
     attrs = {"size": REQUIRED, **_AVG}
-
-    def samples(self) -> Sequence[Sample]:
-        out = []
-        for shape, attrs in _AVG_CASES:
-            full = self.complete({**attrs, "size": shape[2:]})
-            dy = self.pooled(TensorType(shape, dtypes.float32), full)
-            out.append(Sample((Spec(dy.dims),), {**attrs, "size": shape[2:]}))
-        return tuple(out)
+    cases = _AVG_CASES
 
 
 @register
@@ -473,9 +474,7 @@ class AdaptiveAvgPool2d(_AvgForward, _Adaptive):
     name = "adaptive_avg_pool2d"
     batch_axis = _batch_axis.image
     attrs = {"output_size": REQUIRED}
-
-    def samples(self) -> Sequence[Sample]:
-        return tuple(Sample((Spec(shape),), attrs) for shape, attrs in _ADAPTIVE_CASES)
+    cases = _ADAPTIVE_CASES
 
 
 @register
@@ -490,9 +489,4 @@ class AdaptiveAvgPool2dBackward(_AvgBackward, _Adaptive):
     name = "adaptive_avg_pool2d_backward"
     forward = "adaptive_avg_pool2d"
     attrs = {"size": REQUIRED, "output_size": REQUIRED}
-
-    def samples(self) -> Sequence[Sample]:
-        return tuple(
-            Sample((Spec((*shape[:2], *attrs["output_size"])),), {**attrs, "size": shape[2:]})
-            for shape, attrs in _ADAPTIVE_CASES
-        )
+    cases = _ADAPTIVE_CASES

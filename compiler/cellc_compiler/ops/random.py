@@ -15,28 +15,19 @@ import numpy as np
 
 from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
+from cellc_runtime.philox import philox
 
-from ..ir.graph import Builder, Node, Value
-from ..ir.op import FLOATS, INTS, REQUIRED, Array, Op, Sample, Spec, register
+from ..ir.graph import Builder, Value
+from ..ir.op import FLOATS, INTS, REQUIRED, Array, Op, Sample, register
 from ..ir.types import Shape, TensorType, prod
 from ..loops import expr as E
 from ..loops.expr import Expr, Reader
 from ..loops.index import Index, ravel
+from ._members import case, no_gradient
 from ._views import Composite
 
 _KEY = np.array([0x9E3779B97F4A7C15, 3], np.uint64)
 _PRECISION = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
-
-
-def philox_rounds(c: list[Array], k0: int, k1: int) -> list[Array]:
-    """Reference: four counter words (uint64 arrays below 2**32) under the key (k0, k1)."""
-    low = np.uint64(0xFFFFFFFF)
-    for _ in range(10):
-        p, q = c[0] * np.uint64(0xD2511F53), c[2] * np.uint64(0xCD9E8D57)
-        c = [(q >> np.uint64(32)) ^ c[1] ^ np.uint64(k0), q & low,
-             (p >> np.uint64(32)) ^ c[3] ^ np.uint64(k1), p & low]
-        k0, k1 = (k0 + 0x9E3779B9) & 0xFFFFFFFF, (k1 + 0xBB67AE85) & 0xFFFFFFFF
-    return c
 
 
 def philox_words(key: Array, index: Array) -> Array:
@@ -47,7 +38,7 @@ def philox_words(key: Array, index: Array) -> Array:
     counter = [block & low, block >> np.uint64(32),
                np.full(block.shape, offset & 0xFFFFFFFF, np.uint64),
                np.full(block.shape, offset >> 32, np.uint64)]
-    c = philox_rounds(counter, seed & 0xFFFFFFFF, seed >> 32)
+    c = philox(counter, (seed & 0xFFFFFFFF, seed >> 32))
     lane = np.asarray(index, np.uint64) & np.uint64(3)
     return np.choose(lane.astype(np.int64), c).astype(np.uint32)
 
@@ -74,6 +65,7 @@ class _Draw(Op):
     dtypes = (dtypes.uint64,)
     differentiable = False
     amp = "promote"
+    gradient = no_gradient
 
     def check_key(self, key: TensorType) -> None:
         """Raises TypeError unless the key is uint64[2]."""
@@ -85,9 +77,6 @@ class _Draw(Op):
         if dtype not in allowed:
             names = ", ".join(d.name for d in allowed)
             raise TypeError(f"{self.name} draws {names}, got {dtype}")
-
-    def gradient(self, b: Builder, node: Node, dys: Sequence[Value | None]) -> list[None]:
-        return [None]
 
     def word(self, r: Reader, index: Index) -> Expr:
         """The 32-bit word at a position of the key's stream."""
@@ -169,6 +158,21 @@ class _FloatDraw(_Draw):
         self.check_dtype(dtype, FLOATS)
         return TensorType(tuple(shape), dtype)
 
+    def drawn(self, key: Array, index: Array, dtype: DType, **rest: Any) -> Array:
+        """Reference: the draws at positions."""
+        raise TypeError(f"{self.name} draws nothing")
+
+    def draw(self, r: Reader, at: Index, dtype: DType) -> Expr:
+        """The draw at a position, in float32 or float64."""
+        raise TypeError(f"{self.name} draws nothing")
+
+    def reference(self, key: Array, *, shape: Shape, dtype: DType, **rest: Any) -> Array:
+        return self.drawn(key, _elements(shape), dtype, **rest).astype(dtype.numpy)
+
+    def value(self, r: Reader, idx: tuple[Index, ...]) -> Expr:
+        dtype = r.attrs["dtype"]
+        return E.cast(self.draw(r, ravel(idx, r.out[0].dims), dtype), dtype)
+
     def samples(self) -> Sequence[Sample]:
         return (*_shapes(), *_shapes(dtype=dtypes.float64)[:2], _shapes(dtype=dtypes.float16)[1])
 
@@ -184,13 +188,11 @@ class RandomUniform(_FloatDraw):
 
     name = "random_uniform"
 
-    def reference(self, key: Array, *, shape: Shape, dtype: DType) -> Array:
-        return _fraction(key, _elements(shape), _PRECISION[dtype.name]).astype(dtype.numpy)
+    def drawn(self, key: Array, index: Array, dtype: DType) -> Array:
+        return _fraction(key, index, _PRECISION[dtype.name])
 
-    def value(self, r: Reader, idx: tuple[Index, ...]) -> Expr:
-        dtype = r.attrs["dtype"]
-        element = ravel(idx, r.out[0].dims)
-        return E.cast(self.fraction(r, element, _PRECISION[dtype.name]), dtype)
+    def draw(self, r: Reader, at: Index, dtype: DType) -> Expr:
+        return self.fraction(r, at, _PRECISION[dtype.name])
 
 
 @register
@@ -204,20 +206,17 @@ class RandomNormal(_FloatDraw):
 
     name = "random_normal"
 
-    def reference(self, key: Array, *, shape: Shape, dtype: DType) -> Array:
-        wide = dtype is dtypes.float64
-        two = _elements(shape) * np.uint64(2)
+    def drawn(self, key: Array, index: Array, dtype: DType) -> Array:
+        wide, two = dtype is dtypes.float64, index * np.uint64(2)
         radius = np.sqrt(-2.0 * np.log(_positive(key, two, wide)))
         angle = _fraction(key, two + np.uint64(1), 53 if wide else 24) * (2 * math.pi)
-        return (radius * np.cos(angle)).astype(dtype.numpy)
+        return radius * np.cos(angle)
 
-    def value(self, r: Reader, idx: tuple[Index, ...]) -> Expr:
-        dtype = r.attrs["dtype"]
+    def draw(self, r: Reader, at: Index, dtype: DType) -> Expr:
         wide = dtype is dtypes.float64
-        element = ravel(idx, r.out[0].dims)
-        radius = E.call("sqrt", E.call("log", self.positive(r, element * 2, wide)) * -2.0)
-        turn = self.fraction(r, element * 2 + 1, 53 if wide else 24)
-        return E.cast(radius * E.call("cos", turn * (2 * math.pi)), dtype)
+        radius = E.call("sqrt", E.call("log", self.positive(r, at * 2, wide)) * -2.0)
+        turn = self.fraction(r, at * 2 + 1, 53 if wide else 24)
+        return radius * E.call("cos", turn * (2 * math.pi))
 
 
 @register
@@ -231,14 +230,11 @@ class RandomExponential(_FloatDraw):
 
     name = "random_exponential"
 
-    def reference(self, key: Array, *, shape: Shape, dtype: DType) -> Array:
-        wide = dtype is dtypes.float64
-        return (-np.log(_positive(key, _elements(shape), wide))).astype(dtype.numpy)
+    def drawn(self, key: Array, index: Array, dtype: DType) -> Array:
+        return -np.log(_positive(key, index, dtype is dtypes.float64))
 
-    def value(self, r: Reader, idx: tuple[Index, ...]) -> Expr:
-        dtype = r.attrs["dtype"]
-        element = ravel(idx, r.out[0].dims)
-        return E.cast(-E.call("log", self.positive(r, element, dtype is dtypes.float64)), dtype)
+    def draw(self, r: Reader, at: Index, dtype: DType) -> Expr:
+        return -E.call("log", self.positive(r, at, dtype is dtypes.float64))
 
 
 @register
@@ -261,21 +257,18 @@ class RandomTruncatedNormal(_FloatDraw):
             raise ValueError(f"{self.name} needs low < high, got {low} and {high}")
         return super().infer(key, shape=shape, dtype=dtype)
 
-    def reference(self, key: Array, *, shape: Shape, dtype: DType, low: float,
-                  high: float) -> Array:
+    def drawn(self, key: Array, index: Array, dtype: DType, *, low: float, high: float) -> Array:
         a, b = (math.erf(v / math.sqrt(2)) for v in (low, high))
-        u = _positive(key, _elements(shape), dtype is dtypes.float64)
-        z = math.sqrt(2) * _erfinv(a + u * (b - a))
-        return np.clip(z, low, high).astype(dtype.numpy)
+        u = _positive(key, index, dtype is dtypes.float64)
+        return np.clip(math.sqrt(2) * _erfinv(a + u * (b - a)), low, high)
 
-    def value(self, r: Reader, idx: tuple[Index, ...]) -> Expr:
-        dtype, low, high = (r.attrs[k] for k in ("dtype", "low", "high"))
-        u = self.positive(r, ravel(idx, r.out[0].dims), dtype is dtypes.float64)
+    def draw(self, r: Reader, at: Index, dtype: DType) -> Expr:
+        low, high = r.attrs["low"], r.attrs["high"]
+        u = self.positive(r, at, dtype is dtypes.float64)
         a, b = (math.erf(v / math.sqrt(2)) for v in (low, high))
         z = E.call("erfinv", u * (b - a) + a) * math.sqrt(2)
-        inside = E.call("minimum", E.call("maximum", z, E.const(low, z.dtype)),
-                        E.const(high, z.dtype))
-        return E.cast(inside, dtype)
+        above = E.call("maximum", z, E.const(low, z.dtype))
+        return E.call("minimum", above, E.const(high, z.dtype))
 
 
 def _erfinv(y: Array) -> Array:
@@ -406,8 +399,7 @@ class Dropout(Composite):
         if p == 1:
             return b.zeros_like(x)
         keep = b.random_bernoulli(key, shape=x.shape, p=1 - p)
-        out: Value = b.where(keep, b.mul(x, b.scalar(1 / (1 - p), like=x)), b.zeros_like(x))
-        return out
+        return b.where(keep, b.mul(x, b.scalar(1 / (1 - p), like=x)), b.zeros_like(x))
 
     def reference(self, x: Array, key: Array, *, p: float) -> Array:
         if p == 1:
@@ -417,8 +409,8 @@ class Dropout(Composite):
         return np.where(keep, x * np.asarray(1 / (1 - p), x.dtype), np.zeros((), x.dtype))
 
     def samples(self) -> Sequence[Sample]:
-        return (Sample((Spec((4, 17)), _KEY), {"p": 0.25}), Sample((Spec((5,)), _KEY), {"p": 0.0}),
-                Sample((Spec((5,)), _KEY), {"p": 1.0}), Sample((Spec((0, 2)), _KEY)))
+        return (case((4, 17), _KEY, p=0.25), case((5,), _KEY, p=0.0), case((5,), _KEY, p=1.0),
+                case((0, 2), _KEY))
 
 
 @register
@@ -441,11 +433,10 @@ class RandomPermutation(Composite):
         if n < 0:
             raise ValueError(f"random_permutation needs n of at least 0, got {n}")
         words: Value = b.random_bits(key, shape=(n,))
-        out: Value = b.sort_lines(words)[1]
-        return out
+        return b.sort_lines(words)[1]
 
     def reference(self, key: Array, *, n: int) -> Array:
         return np.argsort(philox_words(key, _elements((n,))), kind="stable").astype(np.int32)
 
     def samples(self) -> Sequence[Sample]:
-        return tuple(Sample((_KEY,), {"n": n}, False) for n in (9, 100, 1, 0))
+        return tuple(case(_KEY, n=n, grad=False) for n in (9, 100, 1, 0))

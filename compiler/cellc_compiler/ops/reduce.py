@@ -32,8 +32,9 @@ from ..ir.op import (
 from ..ir.types import TensorType, normalize_axes, normalize_axis, prod
 from ..loops.expr import Reduction
 from . import _batch_axis
+from ._members import Grads, case, define, no_gradient
 from .batching import along
-from .elementwise import Grads, check_dtype, compute_dtype, to_dtype, widen
+from .elementwise import check_dtype, compute_dtype, to_dtype, widen
 
 Axes = tuple[int, ...] | None
 
@@ -63,8 +64,7 @@ def spread(b: Builder, v: Value, x: TensorType, axes: Axes) -> Value:
 def expand_like(b: Builder, reduced: Value, node: Node) -> Value:
     """A reduced value broadcast back to the shape of the reduction's operand."""
     ty = node.operands[0].type
-    out: Value = b.broadcast_to(spread(b, reduced, ty, node.attrs["axes"]), shape=ty.shape)
-    return out
+    return b.broadcast_to(spread(b, reduced, ty, node.attrs["axes"]), shape=ty.shape)
 
 
 def count_of(x: TensorType, axes: Axes) -> int:
@@ -86,16 +86,14 @@ class _Axes(Op):
         return dtype
 
     def samples(self) -> Sequence[Sample]:
-        x = Spec((3, 4, 19))
-        return (Sample((x,), {"axes": (2,)}), Sample((x,), {"axes": (0, 1), "keepdims": True}),
-                Sample((x,), {"axes": None}), Sample((x,), {"axes": (1,)}),
-                Sample((x,), {"axes": (0, 2)}), Sample((Spec((2, 3)),), {"axes": ()}),
+        x = (3, 4, 19)
+        return (case(x, axes=(2,)), case(x, axes=(0, 1), keepdims=True), case(x, axes=None),
+                case(x, axes=(1,)), case(x, axes=(0, 2)), case((2, 3), axes=()),
                 *self.small_samples())
 
     def small_samples(self) -> tuple[Sample, ...]:
-        """Samples of no or one element."""
-        return (Sample((Spec((0, 3)),), {"axes": (0,)}), Sample((Spec((0, 3)),), {"axes": (1,)}),
-                Sample((Spec(()),), {"axes": None}))
+        "Samples of no or one element."
+        return (case((0, 3), axes=(0,)), case((0, 3), axes=(1,)), case((), axes=None))
 
 
 class Reduce(_Axes):
@@ -115,6 +113,9 @@ class Reduce(_Axes):
         axes = reduced_axes(node.attrs["axes"], ty.rank)
         return Reduction(self.kind, ty.dims, axes, accumulator(ty.dtype), lambda r, i: r.read(0, i))
 
+    def reference(self, x: Array, *, axes: Axes, keepdims: bool) -> Array:
+        return getattr(np, self.kind)(x, axis=axes, keepdims=keepdims)
+
 
 @register
 class ReduceSum(Reduce):
@@ -131,7 +132,6 @@ class ReduceSum(Reduce):
         return np.sum(x, axis=axes, keepdims=keepdims, dtype=_wide(x)).astype(x.dtype)
 
     def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
-        assert dys[0] is not None
         return [expand_like(b, dys[0], node)]
 
 
@@ -158,7 +158,6 @@ class ReduceProd(Reduce):
 
     def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
         x, axes, dy = node.operands[0], node.attrs["axes"], dys[0]
-        assert dy is not None
         is_zero = b.eq(x, b.scalar(0, like=x))
         zeros = b.reduce_sum(b.cast(is_zero, dtype=dt.int32), axes=axes, keepdims=True)
         safe = b.where(is_zero, b.scalar(1, like=x), x)
@@ -176,13 +175,8 @@ class ReduceProd(Reduce):
                        {"axes": (1,)}, grad=False))
 
 
-class _Extreme(Reduce):
-    """Base of maximum and minimum: NaN if any is; equal extremes share the cotangent evenly.
-
-    Where a NaN is the extreme, all cotangents are NaN.
-    """
-
-    dtypes = REAL
+class _Filled(_Axes):
+    """Base of reductions that need an element."""
 
     def infer(self, x: TensorType, *, axes: Axes, keepdims: bool, **attrs: Any) -> TensorType:
         out = super().infer(x, axes=axes, keepdims=keepdims)
@@ -190,9 +184,20 @@ class _Extreme(Reduce):
             raise ValueError(f"{self.name} over an axis without elements of {x}")
         return out
 
+    def small_samples(self) -> tuple[Sample, ...]:
+        return case((3, 0), axes=(0,)), case((), axes=None)
+
+
+class _Extreme(_Filled, Reduce):
+    """Base of maximum and minimum: NaN if any is; equal extremes share the cotangent evenly.
+
+    Where a NaN is the extreme, all cotangents are NaN.
+    """
+
+    dtypes = REAL
+
     def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
         x, axes, dy = node.operands[0], node.attrs["axes"], dys[0]
-        assert dy is not None
         chosen = b.eq(x, spread(b, node.result, x.type, axes))
         ties = b.reduce_sum(b.cast(chosen, dtype=x.dtype), axes=axes, keepdims=True)
         divided = b.trunc_div if x.dtype.is_integer else b.div
@@ -203,61 +208,22 @@ class _Extreme(Reduce):
             nothing = spread(b, missing, x.type, axes)
         return [b.where(chosen, share, nothing)]
 
-    def small_samples(self) -> tuple[Sample, ...]:
-        return (Sample((Spec((3, 0)),), {"axes": (0,)}), Sample((Spec(()),), {"axes": None}))
 
-
-@register
-class ReduceMax(_Extreme):
-    """The largest element. Source: `mindspore.ops.amax`."""
-
-    name = "reduce_max"
-    kind = "max"
-
-    def reference(self, x: Array, *, axes: Axes, keepdims: bool) -> Array:
-        return np.max(x, axis=axes, keepdims=keepdims)
-
-
-@register
-class ReduceMin(_Extreme):
-    """The smallest element. Source: `mindspore.ops.amin`."""
-
-    name = "reduce_min"
-    kind = "min"
-
-    def reference(self, x: Array, *, axes: Axes, keepdims: bool) -> Array:
-        return np.min(x, axis=axes, keepdims=keepdims)
+define(_Extreme, "reduce_max", "The largest element. Source: `mindspore.ops.amax`.", kind="max")
+define(_Extreme, "reduce_min", "The smallest element. Source: `mindspore.ops.amin`.", kind="min")
 
 
 class _Truth(Reduce):
     """Base of any and all, on bools."""
 
     dtypes = BOOL
-
-    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
-        return [None]
+    gradient = no_gradient
 
 
-@register
-class ReduceAny(_Truth):
-    """Whether any is true (false of none). Source: `mindspore.ops.any`."""
-
-    name = "reduce_any"
-    kind = "any"
-
-    def reference(self, x: Array, *, axes: Axes, keepdims: bool) -> Array:
-        return np.any(x, axis=axes, keepdims=keepdims)
-
-
-@register
-class ReduceAll(_Truth):
-    """Whether all are true (true of none). Source: `mindspore.ops.all`."""
-
-    name = "reduce_all"
-    kind = "all"
-
-    def reference(self, x: Array, *, axes: Axes, keepdims: bool) -> Array:
-        return np.all(x, axis=axes, keepdims=keepdims)
+define(_Truth, "reduce_any", "Whether any is true (false of none). Source: `mindspore.ops.any`.",
+       kind="any")
+define(_Truth, "reduce_all", "Whether all are true (true of none). Source: `mindspore.ops.all`.",
+       kind="all")
 
 
 class _Arg(Op):
@@ -275,6 +241,7 @@ class _Arg(Op):
     dtypes = REAL
     kind: ClassVar[str]
     batch = along("axis")
+    gradient = no_gradient
 
     def infer(self, x: TensorType, *, axis: int, keepdims: bool) -> TensorType:
         check_dtype(self, x)
@@ -288,36 +255,19 @@ class _Arg(Op):
         axes = (normalize_axis(node.attrs["axis"], ty.rank),) if ty.rank else ()
         return Reduction(self.kind, ty.dims, axes, accumulator(ty.dtype), lambda r, i: r.read(0, i))
 
-    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
-        return [None]
+    def reference(self, x: Array, *, axis: int, keepdims: bool) -> Array:
+        return getattr(np, self.kind)(x, axis=axis if x.ndim else None, keepdims=keepdims)
 
     def samples(self) -> Sequence[Sample]:
-        x = Spec((3, 4, 19))
-        return (Sample((x,), {"axis": 2}), Sample((x,), {"axis": 1, "keepdims": True}),
-                Sample((x,), {"axis": 0}), Sample((Spec((1,)),), {"axis": 0}),
-                Sample((Spec((3, 0)),), {"axis": 0}), Sample((Spec(()),), {"axis": 0}))
+        x = (3, 4, 19)
+        return (case(x, axis=2), case(x, axis=1, keepdims=True), case(x, axis=0),
+                case((1,), axis=0), case((3, 0), axis=0), case((), axis=0))
 
 
-@register
-class ArgMax(_Arg):
-    """Position of the largest element. Source: `mindspore.ops.argmax`."""
-
-    name = "argmax"
-    kind = "argmax"
-
-    def reference(self, x: Array, *, axis: int, keepdims: bool) -> Array:
-        return np.argmax(x, axis=axis if x.ndim else None, keepdims=keepdims)
-
-
-@register
-class ArgMin(_Arg):
-    """Position of the smallest element. Source: `mindspore.ops.argmin`."""
-
-    name = "argmin"
-    kind = "argmin"
-
-    def reference(self, x: Array, *, axis: int, keepdims: bool) -> Array:
-        return np.argmin(x, axis=axis if x.ndim else None, keepdims=keepdims)
+define(_Arg, "argmax", "Position of the largest element. Source: `mindspore.ops.argmax`.",
+       kind="argmax")
+define(_Arg, "argmin", "Position of the smallest element. Source: `mindspore.ops.argmin`.",
+       kind="argmin")
 
 
 # --- compositions --------------------------------------------------------------------------------
@@ -344,15 +294,13 @@ class ReduceMean(_Axes):
 
     def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
         dy = dys[0]
-        assert dy is not None
         n = count_of(node.operands[0].type, node.attrs["axes"])
         wide = widen(b, dy)
         share = to_dtype(b, b.div(wide, b.scalar(n, like=wide)), dy.dtype)
         return [expand_like(b, share, node)]
 
     def small_samples(self) -> tuple[Sample, ...]:
-        return (Sample((Spec((0, 3)),), {"axes": (0,)}, grad=False),
-                Sample((Spec((0, 3)),), {"axes": (1,)}), Sample((Spec(()),), {"axes": None}))
+        return (case((0, 3), axes=(0,), grad=False), case((0, 3), axes=(1,)), case((), axes=None))
 
 
 def mean_and_centered(b: Builder, x: Value, axes: Axes) -> tuple[Value, Value]:
@@ -379,10 +327,9 @@ class _Spread(_Axes):
         return square
 
     def samples(self) -> Sequence[Sample]:
-        x = Spec((3, 4, 19))
-        return (Sample((x,), {"axes": (2,)}), Sample((x,), {"axes": (0, 1), "keepdims": True}),
-                Sample((x,), {"axes": None, "correction": 1}), Sample((x,), {"axes": (0, 2)}),
-                Sample((Spec((0, 3)),), {"axes": (1,)}))
+        x = (3, 4, 19)
+        return (case(x, axes=(2,)), case(x, axes=(0, 1), keepdims=True),
+                case(x, axes=None, correction=1), case(x, axes=(0, 2)), case((0, 3), axes=(1,)))
 
 
 @register
@@ -452,12 +399,11 @@ class ReduceStd(_Spread):
 
 def finite_or_zero(b: Builder, v: Value) -> Value:
     """v, with 0 in place of infinities and NaN."""
-    out: Value = b.where(b.isfinite(v), v, b.scalar(0, like=v))
-    return out
+    return b.where(b.isfinite(v), v, b.scalar(0, like=v))
 
 
 @register
-class LogSumExp(_Axes):
+class LogSumExp(_Filled):
     """log(sum(exp(input))) without overflow. Source: `mindspore.ops.logsumexp`.
 
     Only -infinities give -infinity. The cotangent is that of a softmax: NaN for all of a row with
@@ -467,12 +413,6 @@ class LogSumExp(_Axes):
     name = "logsumexp"
     amp = "high"
     tolerance = 16.0
-
-    def infer(self, x: TensorType, *, axes: Axes, keepdims: bool, **attrs: Any) -> TensorType:
-        out = super().infer(x, axes=axes, keepdims=keepdims)
-        if any(x.shape[i] == 0 for i in reduced_axes(axes, x.rank)):
-            raise ValueError(f"logsumexp over an axis without elements of {x}")
-        return out
 
     def _shifted(self, b: Builder, x: Value, axes: Axes) -> tuple[Value, Value, Value]:
         """The shift, the exponentials of what is left, and their sum (kept dims)."""
@@ -498,14 +438,10 @@ class LogSumExp(_Axes):
 
     def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
         x, axes, dy = node.operands[0], node.attrs["axes"], dys[0]
-        assert dy is not None
         _, e, total = self._shifted(b, x, axes)
         share = b.div(e, total)
         grad = b.mul(spread(b, widen(b, dy), x.type, axes), share)
         return [to_dtype(b, grad, x.dtype)]
-
-    def small_samples(self) -> tuple[Sample, ...]:
-        return (Sample((Spec((3, 0)),), {"axes": (0,)}), Sample((Spec(()),), {"axes": None}))
 
 
 @register
@@ -560,7 +496,6 @@ class Norm(_Axes):
 
     def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
         (x,), axes, p, dy = node.operands, node.attrs["axes"], node.attrs["p"], dys[0]
-        assert dy is not None
         if p == 0:
             return [None]
         v, up = widen(b, x), spread(b, widen(b, dy), x.type, axes)
@@ -582,15 +517,11 @@ class Norm(_Axes):
             ratio = b.mul(b.sign(v), b.pow(b.abs(ratio), b.scalar(p - 1, like=v)))
         if p < 1:  # NaN still where the norm is
             flat = b.logical_or(flat, b.logical_and(b.eq(v, zero), b.eq(y, y)))
-        out: Value = b.where(flat, zero, ratio)
-        return out
+        return b.where(flat, zero, ratio)
 
     def samples(self) -> Sequence[Sample]:
-        x, positive = Spec((3, 4, 7)), Spec((3, 7), 0.5, 2)
-        return (Sample((x,), {"axes": (2,)}), Sample((x,), {"axes": None}),
-                Sample((x,), {"axes": (0, 1), "keepdims": True, "p": 1.0}),
-                Sample((positive,), {"axes": (1,), "p": 3.0}),
-                Sample((x,), {"axes": (1,), "p": math.inf}),
-                Sample((x,), {"axes": (1,), "p": -math.inf}),
-                Sample((x,), {"axes": (1,), "p": 0.0}, grad=False),
-                Sample((Spec((0, 3)),), {"axes": (0,)}, grad=False))
+        x, positive = ((3, 4, 7), Spec((3, 7), 0.5, 2))
+        return (case(x, axes=(2,)), case(x, axes=None), case(x, axes=(0, 1), keepdims=True, p=1.0),
+                case(positive, axes=(1,), p=3.0), case(x, axes=(1,), p=math.inf),
+                case(x, axes=(1,), p=-math.inf), case(x, axes=(1,), p=0.0, grad=False),
+                case((0, 3), axes=(0,), grad=False))

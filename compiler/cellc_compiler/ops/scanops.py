@@ -15,6 +15,7 @@ from ..ir.graph import Builder, Node, Value
 from ..ir.op import FLOATS, REAL, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType, normalize_axis
 from . import _batch_axis
+from ._members import Grads, case, define
 from ._views import crop, widened
 from .batching import along
 from .elementwise import to_dtype, widen
@@ -26,16 +27,18 @@ class _Cumulative(Op):
 
     opaque = True
     batch_axis = _batch_axis.whole_along("axis")
+    attrs = {"axis": 0}
     dtypes = REAL
     kind: ClassVar[str]
+    batch = along("axis")
 
-    def check(self, x: TensorType, axis: int) -> None:
-        """Raises TypeError or ValueError for a dtype or axis that does not fit."""
+    def infer(self, x: TensorType, *, axis: int, **attrs: Any) -> Any:
         if x.dtype not in self.dtypes:
             raise TypeError(f"{self.name} takes real numbers, got {x}")
         if x.rank == 0:
             raise ValueError(f"{self.name} needs at least 1 dimension, got a scalar")
         normalize_axis(axis, x.rank)
+        return x
 
 
 class _Running(_Cumulative):
@@ -50,11 +53,6 @@ class _Running(_Cumulative):
     attrs = {"axis": 0, "exclusive": False, "reverse": False}
     amp = "high"
     tolerance = 32.0
-    batch = along("axis")
-
-    def infer(self, x: TensorType, *, axis: int, exclusive: bool, reverse: bool) -> TensorType:
-        self.check(x, axis)
-        return x
 
     def accumulate(self, x: Array) -> Array:
         """Reference along axis 0."""
@@ -72,11 +70,9 @@ class _Running(_Cumulative):
 
     def samples(self) -> Sequence[Sample]:
         x = Spec((4, 5, 3), 0.5, 2.0)
-        return (Sample((x,), {"axis": 1}), Sample((Spec((3, 9)),), {"axis": -1}),
-                Sample((x,), {"axis": 0, "exclusive": True}),
-                Sample((x,), {"axis": 1, "reverse": True}),
-                Sample((Spec((5, 35)),), {"axis": 0, "exclusive": True, "reverse": True}),
-                Sample((Spec((0, 3)),), {"axis": 0}), Sample((Spec((1,)),), {"exclusive": True}))
+        return (case(x, axis=1), case((3, 9), axis=-1), case(x, axis=0, exclusive=True),
+                case(x, axis=1, reverse=True), case((5, 35), axis=0, exclusive=True, reverse=True),
+                case((0, 3), axis=0), case((1,), exclusive=True))
 
 
 @register
@@ -96,7 +92,7 @@ class CumSum(_Running):
     def accumulate(self, x: Array) -> Array:
         return np.cumsum(x, 0, dtype=x.dtype)
 
-    def gradient(self, b: Builder, node: Node, dys: Sequence[Value | None]) -> list[Value]:
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
         return [b.cumsum(dys[0], **{**node.attrs, "reverse": not node.attrs["reverse"]})]
 
 
@@ -118,7 +114,7 @@ class CumProd(_Running):
     def accumulate(self, x: Array) -> Array:
         return np.cumprod(x, 0, dtype=x.dtype)
 
-    def gradient(self, b: Builder, node: Node, dys: Sequence[Value | None]) -> list[Value]:
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
         """dx[i] = sum over j >= i of dy[j] * y[j] / x[i].
 
         At the first zero of a line that is the same sum with the zero left out of the products;
@@ -146,12 +142,9 @@ class _Extreme(_Cumulative):
         axis: the axis.
     """
 
-    attrs = {"axis": 0}
-    batch = along("axis")
 
     def infer(self, x: TensorType, *, axis: int) -> tuple[TensorType, TensorType]:
-        self.check(x, axis)
-        return x, x.with_dtype(dtypes.int32)
+        return super().infer(x, axis=axis), x.with_dtype(dtypes.int32)
 
     def reference(self, x: Array, *, axis: int) -> tuple[Array, Array]:
         y = np.moveaxis(x, axis, 0)
@@ -164,7 +157,7 @@ class _Extreme(_Cumulative):
             positions[i] = np.where(take, i, positions[i - 1])
         return np.moveaxis(values, 0, axis), np.moveaxis(positions, 0, axis)
 
-    def gradient(self, b: Builder, node: Node, dys: Sequence[Value | None]) -> list[Value | None]:
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
         if dys[0] is None:
             return [None]
         return [accumulated(b, "scatter_lines", node.operands[0], node.results[1], dys[0],
@@ -172,33 +165,24 @@ class _Extreme(_Cumulative):
 
     def samples(self) -> Sequence[Sample]:
         ties: Any = np.array([1.0, 3.0, 3.0, 1.0, 3.0, 0.5], np.float32)
-        return (Sample((Spec((4, 5, 3)),), {"axis": 1}), Sample((Spec((6, 37)),), {"axis": 0}),
-                Sample((Spec((9,)),), {"axis": -1}), Sample((ties,), {"axis": 0}, False),
-                Sample((Spec((2, 0)),), {"axis": 1}))
+        return (case((4, 5, 3), axis=1), case((6, 37), axis=0), case((9,), axis=-1),
+                case(ties, axis=0, grad=False), case((2, 0), axis=1))
 
 
-@register
-class CumMax(_Extreme):
-    """Running maximum and its positions. Source: `mindspore.ops.cummax`.
+define(_Extreme, "cummax", """Running maximum and its positions. Source: `mindspore.ops.cummax`.
 
     Attributes:
         axis: the axis.
-    """
-
-    name = "cummax"
-    kind = "max"
+    """,
+       kind="max")
 
 
-@register
-class CumMin(_Extreme):
-    """Running minimum and its positions. Source: `mindspore.ops.cummin`.
+define(_Extreme, "cummin", """Running minimum and its positions. Source: `mindspore.ops.cummin`.
 
     Attributes:
         axis: the axis.
-    """
-
-    name = "cummin"
-    kind = "min"
+    """,
+       kind="min")
 
 
 @register
@@ -213,15 +197,9 @@ class LogCumSumExp(_Cumulative):
 
     name = "logcumsumexp"
     kind = "logsumexp"
-    attrs = {"axis": 0}
     dtypes = FLOATS
     amp = "high"
     tolerance = 32.0
-    batch = along("axis")
-
-    def infer(self, x: TensorType, *, axis: int) -> TensorType:
-        self.check(x, axis)
-        return x
 
     def reference(self, x: Array, *, axis: int) -> Array:
         y = np.moveaxis(widened(x)[0], axis, 0).copy()
@@ -229,11 +207,10 @@ class LogCumSumExp(_Cumulative):
             y[i] = np.logaddexp(y[i - 1], y[i])
         return np.moveaxis(y, 0, axis).astype(x.dtype)
 
-    def gradient(self, b: Builder, node: Node, dys: Sequence[Value | None]) -> list[Value]:
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
         """dx[i] = exp(x[i] - y[i]) r[i] with r[i] = dy[i] + exp(y[i] - y[i+1]) r[i+1]: y never
         falls, so no exponential overflows."""
         (x,), dy = node.operands, dys[0]
-        assert dy is not None
         wide, y, up = widen(b, x), widen(b, node.result), widen(b, dy)
         axis = normalize_axis(node.attrs["axis"], x.type.rank)
         n = x.shape[axis]
@@ -248,16 +225,14 @@ class LogCumSumExp(_Cumulative):
         return [to_dtype(b, b.mul(b.exp(b.sub(wide, y)), r), x.dtype)]
 
     def samples(self) -> Sequence[Sample]:
-        return (Sample((Spec((4, 5, 3)),), {"axis": 1}), Sample((Spec((3, 9)),), {"axis": -1}),
-                Sample((Spec((6, 37)),), {"axis": 0}), Sample((Spec((0, 3)),), {"axis": 0}),
-                Sample((Spec((1,)),)))
+        return (case((4, 5, 3), axis=1), case((3, 9), axis=-1), case((6, 37), axis=0),
+                case((0, 3), axis=0), case((1,)))
 
 
 def _moved(b: Builder, x: Value, axis: int, by: int, value: float) -> Value:
     """x[i - by] along an axis, `value` where there is none."""
     low = tuple(by if k == axis else 0 for k in range(x.type.rank))
-    out: Value = b.pad(x, low=low, high=tuple(-n for n in low), value=value)
-    return out
+    return b.pad(x, low=low, high=tuple(-n for n in low), value=value)
 
 
 @register
@@ -276,10 +251,9 @@ class LinearRecurrence(_Cumulative):
     dtypes = FLOATS
     amp = "high"
     tolerance = 32.0
-    batch = along("axis")
 
     def infer(self, x: TensorType, a: TensorType, *, axis: int, reverse: bool) -> TensorType:
-        self.check(x, axis)
+        super().infer(x, axis=axis)
         if a != x:
             raise TypeError(f"linear_recurrence needs operands of one type, got {x} and {a}")
         return x
@@ -292,7 +266,7 @@ class LinearRecurrence(_Cumulative):
             held = y[i] = y[i] + factor[i] * held
         return np.moveaxis(y[::-1] if reverse else y, 0, axis).astype(x.dtype)
 
-    def gradient(self, b: Builder, node: Node, dys: Sequence[Value | None]) -> list[Value]:
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
         """g[i] = dy[i] + factor[i+1] g[i+1] for the input, g[i] y[i-1] for the factor."""
         (x, a), reverse = node.operands, node.attrs["reverse"]
         axis = normalize_axis(node.attrs["axis"], x.type.rank)
@@ -303,7 +277,6 @@ class LinearRecurrence(_Cumulative):
 
     def samples(self) -> Sequence[Sample]:
         def two(shape: tuple[int, ...], **attrs: Any) -> Sample:
-            return Sample((Spec(shape), Spec(shape, -1, 1)), attrs)
-
+            return case(shape, Spec(shape, -1, 1), **attrs)
         return (two((4, 5, 3), axis=1), two((3, 9), axis=-1, reverse=True), two((6, 37), axis=0),
                 two((0, 3), axis=0), two((1,), axis=0))

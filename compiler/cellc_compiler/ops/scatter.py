@@ -17,6 +17,7 @@ from cellc_runtime import dtypes
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import ANY, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType, normalize_axis, prod, show_shape
+from ._members import Grads, case
 from ._views import Composite, check_indices
 from .batching import scattered
 from .elementwise import same_dtype
@@ -56,25 +57,42 @@ def check_mode(name: str, mode: str, x: TensorType, update: TensorType,
         raise TypeError(f"{name} with mode {mode!r} does not take {x}")
 
 
-def _as_sum(attrs: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """What was there and all updates, where they are added or taken away."""
-    return {**attrs, "mode": "add"} if attrs["mode"] in ("add", "sub") else None
+class _Updates(Op):
+    """Base of what updates elements at positions."""
+
+    operands = ("input", "indices", "updates")
+    dtypes = ANY
+
+    def as_sum(self, attrs: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """What was there and all updates, where they are added or taken away."""
+        return {**attrs, "mode": "add"} if attrs["mode"] in ("add", "sub") else None
 
 
-class _Scatter(Op):
+class _Lines(_Updates):
+    """Base of what does so element by element along an axis."""
+
+    attrs = {"axis": 0, "mode": "update"}
+
+    def reference(self, x: Array, indices: Array, updates: Array, *, axis: int,
+                  mode: str) -> Array:
+        k = axis % x.ndim
+        i, inside = wrap(indices, x.shape[k])
+        out = x.copy()
+        for at in np.ndindex(*i.shape):
+            if inside[at]:
+                place = (*at[:k], int(i[at]), *at[k + 1:])
+                out[place] = apply_one(mode, out[place], updates[at])
+        return out
+
+
+class _Scatter(_Updates):
     """Base of the scatter ops: operands (input, indices, updates), attribute `mode`.
 
     The gradients are those of a unique winner: `update` gives the cotangent to the last
     update of an element, `max` and `min` share it evenly among those that attain the result.
     """
 
-    operands = ("input", "indices", "updates")
-    dtypes = ANY
     tolerance = 16.0
-
-    def as_sum(self, attrs: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """See `Op.as_sum`."""
-        return _as_sum(attrs)
 
     def gather(self, b: Builder, x: Value, indices: Value, attrs: dict[str, Any]) -> Value:
         """The elements of `x` at the positions: shape of the updates."""
@@ -83,15 +101,11 @@ class _Scatter(Op):
     def again(self, b: Builder, x: Value, indices: Value, updates: Value,
               attrs: dict[str, Any], mode: str) -> Value:
         """The same op on other tensors."""
-        out: Value = b.emit(self.name, x, indices, updates, **{**attrs, "mode": mode})
-        return out
+        return b.emit(self.name, x, indices, updates, **{**attrs, "mode": mode})
 
-    def gradient(self, b: Builder, node: Node,
-                 dys: Sequence[Value | None]) -> list[Value | None]:
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
         rule = getattr(self, f"_grad_{node.attrs['mode']}")
-        dy = dys[0]
-        assert dy is not None
-        dx, du = rule(b, node, dy)
+        dx, du = rule(b, node, dys[0])
         return [dx, None, du]
 
     def _grad_add(self, b: Builder, node: Node, dy: Value) -> tuple[Value, Value]:
@@ -172,8 +186,7 @@ class Scatter(_Scatter):
         return x
 
     def gather(self, b: Builder, x: Value, indices: Value, attrs: dict[str, Any]) -> Value:
-        out: Value = b.gather(x, indices, axis=attrs["axis"], batch_dims=attrs["batch_dims"])
-        return out
+        return b.gather(x, indices, axis=attrs["axis"], batch_dims=attrs["batch_dims"])
 
     def reference(self, x: Array, indices: Array, updates: Array, *, axis: int, mode: str,
                   batch_dims: int) -> Array:
@@ -193,18 +206,16 @@ class Scatter(_Scatter):
         i = np.array([3, 0, -1])
         out: list[Sample] = []
         for mode in ("update", "add", "max"):
-            out.append(Sample((Spec((5, 3)), i, Spec((3, 3))), {"axis": 0, "mode": mode}))
+            out.append(case((5, 3), i, (3, 3), axis=0, mode=mode))
         twice = np.array([[1, 1], [4, 9]], np.int32)
-        return (*out,
-                Sample((Spec((2, 5, 17)), twice, Spec((2, 2, 2, 17))), {"axis": 1, "mode": "add"}),
-                Sample((Spec((2, 5)), twice, Spec((2, 2))), {"axis": 1, "mode": "update",
-                                                             "batch_dims": 1}),
-                Sample((Spec((4, 70)), np.array(2), Spec((70,))), {"axis": 0, "mode": "sub"}),
-                Sample((Spec((4,)), np.zeros((0,), np.int64), Spec((0,))), {"mode": "add"}))
+        return (*out, case((2, 5, 17), twice, (2, 2, 2, 17), axis=1, mode="add"),
+                case((2, 5), twice, (2, 2), axis=1, mode="update", batch_dims=1),
+                case((4, 70), np.array(2), (70,), axis=0, mode="sub"),
+                case((4,), np.zeros((0,), np.int64), (0,), mode="add"))
 
 
 @register
-class ScatterLines(_Scatter):
+class ScatterLines(_Lines, _Scatter):
     """`scatter_elements` where indices and updates have the input's size on the other axes.
 
     Attributes:
@@ -214,7 +225,6 @@ class ScatterLines(_Scatter):
 
     name = "scatter_lines"
     opaque = True
-    attrs = {"axis": 0, "mode": "update"}
 
     def infer(self, x: TensorType, indices: TensorType, updates: TensorType, *, axis: int,
               mode: str) -> TensorType:
@@ -229,36 +239,18 @@ class ScatterLines(_Scatter):
         return x
 
     def gather(self, b: Builder, x: Value, indices: Value, attrs: dict[str, Any]) -> Value:
-        out: Value = b.gather_elements(x, indices, dim=attrs["axis"])
-        return out
-
-    def reference(self, x: Array, indices: Array, updates: Array, *, axis: int,
-                  mode: str) -> Array:
-        return _elements(x, indices, updates, axis, mode)
+        return b.gather_elements(x, indices, dim=attrs["axis"])
 
     def samples(self) -> Sequence[Sample]:
         i = np.array([[0, 2, 1], [-1, 3, 0]])
         j = np.array([[0, 0, 7], [1, 1, 1]], np.int32)
-        u = Spec((2, 3))
-        return (Sample((Spec((4, 3)), i, u), {"axis": 0, "mode": "min"}),
-                Sample((Spec((4, 3)), i, u), {"axis": 0, "mode": "update"}),
-                Sample((Spec((2, 5)), j, u), {"axis": 1, "mode": "add"}),
-                Sample((Spec((2, 5)), j, u), {"axis": 1, "mode": "update"}))
-
-
-def _elements(x: Array, indices: Array, updates: Array, axis: int, mode: str) -> Array:
-    k = axis % x.ndim
-    i, inside = wrap(indices, x.shape[k])
-    out = x.copy()
-    for at in np.ndindex(*i.shape):
-        if inside[at]:
-            place = (*at[:k], int(i[at]), *at[k + 1:])
-            out[place] = apply_one(mode, out[place], updates[at])
-    return out
+        u = (2, 3)
+        return (case((4, 3), i, u, axis=0, mode="min"), case((4, 3), i, u, axis=0, mode="update"),
+                case((2, 5), j, u, axis=1, mode="add"), case((2, 5), j, u, axis=1, mode="update"))
 
 
 @register
-class ScatterElements(Composite):
+class ScatterElements(_Lines, Composite):
     """out[i, index[i, j], k] op= updates[i, j, k] for axis 1, in row-major order of `index`.
 
     Source: `mindspore.ops.tensor_scatter_elements`.
@@ -269,13 +261,6 @@ class ScatterElements(Composite):
     """
 
     name = "scatter_elements"
-    operands = ("input", "indices", "updates")
-    attrs = {"axis": 0, "mode": "update"}
-    dtypes = ANY
-
-    def as_sum(self, attrs: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """See `Op.as_sum`."""
-        return _as_sum(attrs)
 
     def expand(self, b: Builder, x: Value, indices: Value, updates: Value, *, axis: int,
                mode: str) -> Value:
@@ -291,20 +276,16 @@ class ScatterElements(Composite):
                        **attrs)
         return b.update_slice(x, inner, start=start)
 
-    def reference(self, x: Array, indices: Array, updates: Array, *, axis: int,
-                  mode: str) -> Array:
-        return _elements(x, indices, updates, axis, mode)
-
     def samples(self) -> Sequence[Sample]:
         i = np.array([[0, 2, 1], [-1, 3, 0]])
-        return (Sample((Spec((4, 5)), i, Spec((2, 3))), {"axis": 0, "mode": "add"}),
-                Sample((Spec((3, 4)), i, Spec((2, 3))), {"axis": 1, "mode": "update"}),
-                Sample((Spec((4,)), np.array([1, 1]), Spec((2,))), {"axis": 0, "mode": "sub"}),
-                Sample((Spec((4, 2)), np.zeros((0, 2), np.int64), Spec((0, 2))), {"mode": "add"}))
+        return (case((4, 5), i, (2, 3), axis=0, mode="add"),
+                case((3, 4), i, (2, 3), axis=1, mode="update"),
+                case((4,), np.array([1, 1]), (2,), axis=0, mode="sub"),
+                case((4, 2), np.zeros((0, 2), np.int64), (0, 2), mode="add"))
 
 
 @register
-class ScatterNd(Composite):
+class ScatterNd(_Updates, Composite):
     """Slices at points updated in order: indices (..., k) address the first k axes of input.
 
     `updates` has the shape indices.shape[:-1] + input.shape[k:].
@@ -315,13 +296,7 @@ class ScatterNd(Composite):
     """
 
     name = "scatter_nd"
-    operands = ("input", "indices", "updates")
     attrs = {"mode": "update"}
-    dtypes = ANY
-
-    def as_sum(self, attrs: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """See `Op.as_sum`."""
-        return _as_sum(attrs)
 
     def expand(self, b: Builder, x: Value, indices: Value, updates: Value, *,
                mode: str) -> Value:
@@ -364,8 +339,7 @@ class ScatterNd(Composite):
 
     def samples(self) -> Sequence[Sample]:
         i = np.array([[0, 1], [2, -1], [1, 1]])
-        return (Sample((Spec((3, 4)), i, Spec((3,))), {"mode": "add"}),
-                Sample((Spec((3, 4)), i, Spec((3,))), {"mode": "update"}),
-                Sample((Spec((3, 17)), np.array([[1], [1], [7]]), Spec((3, 17))), {"mode": "add"}),
-                Sample((Spec((3, 4)), i, Spec((3,), 0.5, 2.0)), {"mode": "mul"}),
-                Sample((Spec((2, 3)), np.zeros((0, 1), np.int64), Spec((0, 3))), {"mode": "min"}))
+        return (case((3, 4), i, (3,), mode="add"), case((3, 4), i, (3,), mode="update"),
+                case((3, 17), np.array([[1], [1], [7]]), (3, 17), mode="add"),
+                case((3, 4), i, Spec((3,), 0.5, 2.0), mode="mul"),
+                case((2, 3), np.zeros((0, 1), np.int64), (0, 3), mode="min"))

@@ -20,8 +20,10 @@ from ..loops import expr as E
 from ..loops.expr import ComplexExpr, Expr, Reader
 from ..loops.index import Index, ravel, unravel
 from . import _batch_axis, _identities
+from ._members import Grads, case, no_gradient
 from ._views import Composite, Element, between, crop, fill, select
 from .batching import WHOLE, along, broadcasted, hot, pointwise, prefixed, turned
+from .elementwise import unbroadcast
 
 
 @register
@@ -34,15 +36,13 @@ class Constant(Op):
     attrs = {"value": REQUIRED}
     dtypes = ANY
     cost = "free"
+    gradient = no_gradient
 
     def infer(self, *, value: Literal) -> TensorType:
         return value.type
 
     def reference(self, *, value: Literal) -> Array:
         return value.array
-
-    def gradient(self, b: Builder, node: Node, dys: Sequence[Value | None]) -> list[Value]:
-        return []
 
 
 @register
@@ -59,6 +59,7 @@ class Number(Composite):
     attrs = {"value": REQUIRED, "dtype": REQUIRED}
     dtypes = ANY
     differentiable = False
+    gradient = no_gradient
 
     def infer(self, *, value: Any, dtype: DType) -> TensorType:
         return TensorType((), dtype)
@@ -69,12 +70,9 @@ class Number(Composite):
     def reference(self, *, value: Any, dtype: DType) -> Array:
         return number_array(value, dtype)
 
-    def gradient(self, b: Builder, node: Node, dys: Sequence[Value | None]) -> list[Value]:
-        return []
-
     def samples(self) -> Sequence[Sample]:
-        return (Sample((), {"value": 3, "dtype": dtypes.float32}, grad=False),
-                Sample((), {"value": -0.5, "dtype": dtypes.float64}, grad=False))
+        return (case(value=3, dtype=dtypes.float32, grad=False),
+                case(value=-0.5, dtype=dtypes.float64, grad=False))
 
 
 def number_array(value: Any, dtype: DType) -> Array:
@@ -115,16 +113,15 @@ class Reshape(Op):
     def reference(self, x: Array, *, shape: tuple[int, ...]) -> Array:
         return np.reshape(x, shape)
 
-    def gradient(self, b: Builder, node: Node, dys: Sequence[Value | None]) -> list[Value]:
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
         return [b.reshape(dys[0], shape=node.operands[0].type.shape)]
 
     def value(self, r: Reader, idx: tuple[Index, ...]) -> Expr:
         return r.read(0, unravel(ravel(idx, r.out[0].dims), r.types[0].dims))
 
     def samples(self) -> Sequence[Sample]:
-        return (Sample((Spec((4, 6)),), {"shape": (3, 8)}),
-                Sample((Spec((5,)),), {"shape": (1, 5)}),
-                Sample((Spec(()),), {"shape": (1, 1)}), Sample((Spec((0, 3)),), {"shape": (3, 0)}))
+        return (case((4, 6), shape=(3, 8)), case((5,), shape=(1, 5)), case((), shape=(1, 1)),
+                case((0, 3), shape=(3, 0)))
 
 
 @register
@@ -153,18 +150,14 @@ class BroadcastTo(Op):
     def reference(self, x: Array, *, shape: tuple[int, ...]) -> Array:
         return np.broadcast_to(x, shape)
 
-    def gradient(self, b: Builder, node: Node, dys: Sequence[Value | None]) -> list[Value]:
-        from .elementwise import unbroadcast
-
-        dy = dys[0]
-        assert dy is not None
-        return [unbroadcast(b, dy, node.operands[0].type)]
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
+        return [unbroadcast(b, dys[0], node.operands[0].type)]
 
     def value(self, r: Reader, idx: tuple[Index, ...]) -> Expr:
         return r.broadcast(0, idx)
 
     def samples(self) -> Sequence[Sample]:
-        return (Sample((Spec((4, 1)),), {"shape": (3, 4, 5)}), Sample((Spec(()),), {"shape": (7,)}))
+        return (case((4, 1), shape=(3, 4, 5)), case((), shape=(7,)))
 
 
 @register
@@ -192,7 +185,7 @@ class Transpose(Op):
     def reference(self, x: Array, *, perm: tuple[int, ...]) -> Array:
         return np.transpose(x, perm)
 
-    def gradient(self, b: Builder, node: Node, dys: Sequence[Value | None]) -> list[Value]:
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
         perm = node.attrs["perm"]
         return [b.transpose(dys[0], perm=tuple(perm.index(i) for i in range(len(perm))))]
 
@@ -201,8 +194,7 @@ class Transpose(Op):
         return r.read(0, tuple(idx[perm.index(i)] for i in range(len(perm))))
 
     def samples(self) -> Sequence[Sample]:
-        return (Sample((Spec((3, 4, 5)),), {"perm": (2, 0, 1)}),
-                Sample((Spec((17, 33)),), {"perm": (1, 0)}))
+        return (case((3, 4, 5), perm=(2, 0, 1)), case((17, 33), perm=(1, 0)))
 
 
 @register
@@ -229,7 +221,7 @@ class Flip(Op):
     def reference(self, x: Array, *, axes: tuple[int, ...]) -> Array:
         return np.flip(x, axes) if axes else x
 
-    def gradient(self, b: Builder, node: Node, dys: Sequence[Value | None]) -> list[Value]:
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
         return [b.flip(dys[0], axes=node.attrs["axes"])]
 
     def value(self, r: Reader, idx: tuple[Index, ...]) -> Expr:
@@ -239,9 +231,8 @@ class Flip(Op):
                                for k, (i, d) in enumerate(zip(idx, dims, strict=True))))
 
     def samples(self) -> Sequence[Sample]:
-        return (Sample((Spec((3, 4, 5)),), {"axes": (0, 2)}),
-                Sample((Spec((37,)),), {"axes": (0,)}),
-                Sample((Spec((1, 0)),), {"axes": (1,)}), Sample((Spec((2, 3)),), {"axes": ()}))
+        return (case((3, 4, 5), axes=(0, 2)), case((37,), axes=(0,)), case((1, 0), axes=(1,)),
+                case((2, 3), axes=()))
 
 
 @register
@@ -275,9 +266,8 @@ class Roll(Composite):
         return np.roll(x, shifts, axes)
 
     def samples(self) -> Sequence[Sample]:
-        return (Sample((Spec((3, 5)),), {"shifts": (1, -2), "axes": (0, 1)}),
-                Sample((Spec((17,)),), {"shifts": (40,), "axes": (0,)}),
-                Sample((Spec((0, 2)),), {"shifts": (1,), "axes": (0,)}))
+        return (case((3, 5), shifts=(1, -2), axes=(0, 1)), case((17,), shifts=(40,), axes=(0,)),
+                case((0, 2), shifts=(1,), axes=(0,)))
 
 
 @register
@@ -308,9 +298,8 @@ class Tile(Composite):
         return np.tile(x, reps)
 
     def samples(self) -> Sequence[Sample]:
-        return (Sample((Spec((2, 3)),), {"reps": (3, 2)}),
-                Sample((Spec((5,)),), {"reps": (2, 1, 3)}),
-                Sample((Spec((2, 1, 2)),), {"reps": (4,)}), Sample((Spec((2,)),), {"reps": (0,)}))
+        return (case((2, 3), reps=(3, 2)), case((5,), reps=(2, 1, 3)), case((2, 1, 2), reps=(4,)),
+                case((2,), reps=(0,)))
 
 
 @register
@@ -339,9 +328,8 @@ class Repeat(Composite):
         return np.repeat(x, repeats, axis)
 
     def samples(self) -> Sequence[Sample]:
-        return (Sample((Spec((2, 3)),), {"repeats": 3, "axis": 1}),
-                Sample((Spec((5, 2)),), {"repeats": 2, "axis": 0}),
-                Sample((Spec((3,)),), {"repeats": 0, "axis": 0}))
+        return (case((2, 3), repeats=3, axis=1), case((5, 2), repeats=2, axis=0),
+                case((3,), repeats=0, axis=0))
 
 
 @register
@@ -361,6 +349,7 @@ class Iota(Op):
     attrs = {"shape": REQUIRED, "axis": 0, "dtype": dtypes.int64}
     dtypes = NUMBERS
     cost = "free"
+    gradient = no_gradient
 
     def infer(self, *, shape: Shape, axis: int, dtype: DType) -> TensorType:
         normalize_axis(axis, len(shape))
@@ -373,17 +362,13 @@ class Iota(Op):
         column = [-1 if k == axis % len(shape) else 1 for k in range(len(shape))]
         return np.broadcast_to(steps.reshape(column), shape)
 
-    def gradient(self, b: Builder, node: Node, dys: Sequence[Value | None]) -> list[Value]:
-        return []
-
     def value(self, r: Reader, idx: tuple[Index, ...]) -> Element:
         i = E.index_value(idx[r.attrs["axis"]] if idx else 0)
         return _convert(i, r.attrs["dtype"])
 
     def samples(self) -> Sequence[Sample]:
-        return (Sample((), {"shape": (3, 5), "axis": 1}),
-                Sample((), {"shape": (19, 2), "axis": 0, "dtype": dtypes.float32}),
-                Sample((), {"shape": (0,), "axis": 0}), Sample((), {"shape": ()}))
+        return (case(shape=(3, 5), axis=1), case(shape=(19, 2), axis=0, dtype=dtypes.float32),
+                case(shape=(0,), axis=0), case(shape=()))
 
 
 def _convert(e: Expr, dtype: DType) -> Element:
@@ -409,6 +394,7 @@ class Eye(Op):
     attrs = {"n": REQUIRED, "m": REQUIRED, "diagonal": 0, "dtype": dtypes.float32}
     dtypes = ANY
     cost = "free"
+    gradient = no_gradient
 
     def infer(self, *, n: int, m: int, diagonal: int, dtype: DType) -> TensorType:
         return TensorType((n, m), dtype)
@@ -416,17 +402,14 @@ class Eye(Op):
     def reference(self, *, n: int, m: int, diagonal: int, dtype: DType) -> Array:
         return np.eye(n, m, diagonal).astype(dtype.numpy)
 
-    def gradient(self, b: Builder, node: Node, dys: Sequence[Value | None]) -> list[Value]:
-        return []
-
     def value(self, r: Reader, idx: tuple[Index, ...]) -> Element:
         hit = E.index_value(idx[1] - idx[0]).eq(r.attrs["diagonal"])
         dtype = r.attrs["dtype"]
         return select(hit, fill(dtype, 1), fill(dtype, 0))
 
     def samples(self) -> Sequence[Sample]:
-        return (Sample((), {"n": 3, "m": 5}), Sample((), {"n": 17, "m": 18, "diagonal": -2}),
-                Sample((), {"n": 0, "m": 4}), Sample((), {"n": 1, "m": 1, "dtype": dtypes.bool_}))
+        return (case(n=3, m=5), case(n=17, m=18, diagonal=-2), case(n=0, m=4),
+                case(n=1, m=1, dtype=dtypes.bool_))
 
 
 class _Triangle(Op):
@@ -442,10 +425,8 @@ class _Triangle(Op):
             raise ValueError(f"{self.name} needs a tensor of at least 2 dimensions, got {x}")
         return x
 
-    def gradient(self, b: Builder, node: Node, dys: Sequence[Value | None]) -> list[Value]:
-        dy = dys[0]
-        assert dy is not None
-        return [b.emit(self.name, dy, **node.attrs)]
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
+        return [b.emit(self.name, dys[0], **node.attrs)]
 
     def keep(self, beyond: Expr, diagonal: int) -> Expr:
         """Whether an element stays, from column minus row."""
@@ -456,9 +437,8 @@ class _Triangle(Op):
         return select(keep, r.read(0, idx), fill(r.types[0].dtype))
 
     def samples(self) -> Sequence[Sample]:
-        return (Sample((Spec((5, 4)),)), Sample((Spec((2, 3, 17)),), {"diagonal": 2}),
-                Sample((Spec((4, 4)),), {"diagonal": -1}), Sample((Spec((0, 3)),)),
-                Sample((Spec((1, 1)),), {"diagonal": 1}))
+        return (case((5, 4)), case((2, 3, 17), diagonal=2), case((4, 4), diagonal=-1), case((0, 3)),
+                case((1, 1), diagonal=1))
 
 
 @register
@@ -519,7 +499,7 @@ class Diagonal(Op):
     def reference(self, x: Array, *, offset: int) -> Array:
         return np.diagonal(x, offset, -2, -1)
 
-    def gradient(self, b: Builder, node: Node, dys: Sequence[Value | None]) -> list[Value]:
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
         rows, columns = node.operands[0].shape[-2:]
         return [b.diag_embed(dys[0], offset=node.attrs["offset"], rows=rows, columns=columns)]
 
@@ -529,8 +509,8 @@ class Diagonal(Op):
         return r.read(0, (*idx[:-1], i + max(-offset, 0), i + max(offset, 0)))
 
     def samples(self) -> Sequence[Sample]:
-        return (Sample((Spec((4, 5)),)), Sample((Spec((2, 5, 3)),), {"offset": -1}),
-                Sample((Spec((3, 3)),), {"offset": 2}), Sample((Spec((2, 2)),), {"offset": 5}))
+        return (case((4, 5)), case((2, 5, 3), offset=-1), case((3, 3), offset=2),
+                case((2, 2), offset=5))
 
 
 @register
@@ -573,7 +553,7 @@ class DiagEmbed(Op):
         out[..., i + max(-offset, 0), i + max(offset, 0)] = x
         return out
 
-    def gradient(self, b: Builder, node: Node, dys: Sequence[Value | None]) -> list[Value]:
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
         return [b.diagonal(dys[0], offset=node.attrs["offset"])]
 
     def value(self, r: Reader, idx: tuple[Index, ...]) -> Element:
@@ -586,9 +566,8 @@ class DiagEmbed(Op):
         return select(cond, r.read(0, (*idx[:-2], i), where=cond), fill(r.types[0].dtype))
 
     def samples(self) -> Sequence[Sample]:
-        return (Sample((Spec((4,)),)), Sample((Spec((2, 3)),), {"offset": -2}),
-                Sample((Spec((3,)),), {"offset": 1, "rows": 3, "columns": 9}),
-                Sample((Spec((0,)),)), Sample((Spec((1, 1)),), {"offset": 1}))
+        return (case((4,)), case((2, 3), offset=-2), case((3,), offset=1, rows=3, columns=9),
+                case((0,)), case((1, 1), offset=1))
 
 
 @register
@@ -612,6 +591,7 @@ class OneHot(Op):
     dtypes = INTS
     differentiable = False
     batch = hot
+    gradient = no_gradient
 
     def infer(self, indices: TensorType, *, depth: int, on: float, off: float, axis: int,
               dtype: DType) -> TensorType:
@@ -627,9 +607,6 @@ class OneHot(Op):
         hit = np.asarray(indices)[..., None].astype(np.float64) == np.arange(depth)
         return np.moveaxis(np.where(hit, on, off), -1, axis).astype(dtype.numpy)
 
-    def gradient(self, b: Builder, node: Node, dys: Sequence[Value | None]) -> list[None]:
-        return [None]
-
     def value(self, r: Reader, idx: tuple[Index, ...]) -> Element:
         k = normalize_axis(r.attrs["axis"], len(idx))
         index = E.cast(r.read(0, (*idx[:k], *idx[k + 1:])), dtypes.int64)
@@ -639,7 +616,7 @@ class OneHot(Op):
 
     def samples(self) -> Sequence[Sample]:
         i = Spec((3, 4), 0, 5)
-        return (Sample((i,), {"depth": 5}, grad=False),
-                Sample((i,), {"depth": 3, "axis": 0, "on": 2.0, "off": -1.0}, grad=False),
-                Sample((Spec((), 0, 2),), {"depth": 17, "dtype": dtypes.int32}, grad=False),
-                Sample((Spec((0,), 0, 2),), {"depth": 2}, grad=False))
+        return (case(i, depth=5, grad=False),
+                case(i, depth=3, axis=0, on=2.0, off=-1.0, grad=False),
+                case(Spec((), 0, 2), depth=17, dtype=dtypes.int32, grad=False),
+                case(Spec((0,), 0, 2), depth=2, grad=False))

@@ -16,6 +16,7 @@ from ..loops import expr as E
 from ..loops.expr import Expr, Reader
 from ..loops.index import Index
 from . import _batch_axis
+from ._members import Grads, case
 from ._views import Composite, Element, between, both, crop, fill, select
 from .batching import WHOLE, along, prefixed
 from .elementwise import same_dtype
@@ -89,9 +90,8 @@ class Slice(Op):
     def reference(self, x: Array, *, start: Ints, stop: Ints, step: Ints | None) -> Array:
         return x[_np_slices(start, stop, step)]
 
-    def gradient(self, b: Builder, node: Node, dys: Sequence[Value | None]) -> list[Value]:
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
         x, dy = node.operands[0], dys[0]
-        assert dy is not None
         start, steps = node.attrs["start"], _steps(node.attrs["step"], x.type.rank)
         back = tuple(k for k, s in enumerate(steps) if s < 0)
         if back:
@@ -111,13 +111,11 @@ class Slice(Op):
         return r.read(0, tuple(i * s + a for i, a, s in zip(idx, start, steps, strict=True)))
 
     def samples(self) -> Sequence[Sample]:
-        x = Spec((5, 7))
-        return (Sample((x,), {"start": (1, 2), "stop": (4, 7)}),
-                Sample((x,), {"start": (0, 1), "stop": (5, 7), "step": (2, 3)}),
-                Sample((x,), {"start": (4, 5), "stop": (-1, 0), "step": (-1, -2)}),
-                Sample((x,), {"start": (2, 0), "stop": (2, 7)}),
-                Sample((Spec((40,)),), {"start": (3,), "stop": (40,)}),
-                Sample((Spec(()),), {"start": (), "stop": ()}))
+        x = (5, 7)
+        return (case(x, start=(1, 2), stop=(4, 7)), case(x, start=(0, 1), stop=(5, 7), step=(2, 3)),
+                case(x, start=(4, 5), stop=(-1, 0), step=(-1, -2)),
+                case(x, start=(2, 0), stop=(2, 7)), case((40,), start=(3,), stop=(40,)),
+                case((), start=(), stop=()))
 
 
 @register
@@ -136,19 +134,18 @@ class Part(Composite):
 
     def expand(self, b: Builder, x: Value, *, start: Ints, stop: Ints, step: Ints | None,
                shape: Ints) -> Value:
-        out: Value = b.reshape(b.slice(x, start=start, stop=stop, step=step), shape=shape)
-        return out
+        return b.reshape(b.slice(x, start=start, stop=stop, step=step), shape=shape)
 
     def reference(self, x: Array, *, start: Ints, stop: Ints, step: Ints | None,
                   shape: Ints) -> Array:
         return x[_np_slices(start, stop, step)].reshape(shape)
 
     def samples(self) -> Sequence[Sample]:
-        x = Spec((5, 7))
-        return (Sample((x,), {"start": (1, 2), "stop": (2, 7), "shape": (5,)}),
-                Sample((x,), {"start": (4, 3), "stop": (-1, 4), "step": (-2, 1), "shape": (1, 3)}),
-                Sample((x,), {"start": (2, 3), "stop": (3, 4), "shape": ()}),
-                Sample((Spec((0, 3)),), {"start": (0, 1), "stop": (0, 2), "shape": (0,)}))
+        x = (5, 7)
+        return (case(x, start=(1, 2), stop=(2, 7), shape=(5,)),
+                case(x, start=(4, 3), stop=(-1, 4), step=(-2, 1), shape=(1, 3)),
+                case(x, start=(2, 3), stop=(3, 4), shape=()),
+                case((0, 3), start=(0, 1), stop=(0, 2), shape=(0,)))
 
 
 class _Join(Op):
@@ -181,10 +178,9 @@ class _Join(Op):
     def reference(self, *arrays: Array, axis: int) -> Array:
         return np.concatenate(arrays, axis)
 
-    def gradient(self, b: Builder, node: Node, dys: Sequence[Value | None]) -> list[Value]:
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
         axis = normalize_axis(node.attrs["axis"], node.result.type.rank)
         dy = dys[0]
-        assert dy is not None
         out, at = [], 0
         for v in node.operands:
             out.append(crop(b, dy, axis, at, at + v.shape[axis]))
@@ -192,11 +188,9 @@ class _Join(Op):
         return out
 
     def samples(self) -> Sequence[Sample]:
-        return (Sample((Spec((2, 3)), Spec((4, 3))), {"axis": 0}),
-                Sample((Spec((2, 3)), Spec((2, 0)), Spec((2, 17))), {"axis": 1}),
-                Sample((Spec((5,)),), {"axis": 0}),
-                Sample((Spec((0, 2)), Spec((0, 2))), {"axis": 0}),
-                Sample((Spec((1, 1, 1)), Spec((1, 1, 1))), {"axis": -1}))
+        return (case((2, 3), (4, 3), axis=0), case((2, 3), (2, 0), (2, 17), axis=1),
+                case((5,), axis=0), case((0, 2), (0, 2), axis=0),
+                case((1, 1, 1), (1, 1, 1), axis=-1))
 
 
 @register
@@ -211,8 +205,7 @@ class Concat(_Join):
 
     def expand(self, b: Builder, *xs: Value, axis: int) -> Value:
         few = len(xs) <= _FUSED_PARTS
-        out: Value = b.emit("join" if few else "join_copy", *xs, axis=axis)
-        return out
+        return b.emit("join" if few else "join_copy", *xs, axis=axis)
 
 
 @register
@@ -290,9 +283,9 @@ class Stack(Composite):
         return np.stack(arrays, axis)
 
     def samples(self) -> Sequence[Sample]:
-        x = Spec((3, 5))
-        return (Sample((x, x, x), {"axis": 1}), Sample((x, x), {"axis": -1}),
-                Sample((Spec(()), Spec(())), {"axis": 0}), Sample((Spec((0, 2)),), {"axis": 0}))
+        x = (3, 5)
+        return (case(x, x, x, axis=1), case(x, x, axis=-1), case((), (), axis=0),
+                case((0, 2), axis=0))
 
 
 @register
@@ -319,7 +312,7 @@ class Split(Composite):
     def reference(self, x: Array, *, sizes: Ints, axis: int) -> tuple[Array, ...]:
         return tuple(np.split(x, np.cumsum(sizes[:-1], dtype=np.int64).tolist(), axis))
 
-    def gradient(self, b: Builder, node: Node, dys: Sequence[Value | None]) -> list[Value | None]:
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
         """The parts' cotangents joined; no sums of padded parts."""
         axis = normalize_axis(node.attrs["axis"], node.operands[0].type.rank)
         parts = [b.zeros_like(r) if dy is None else dy
@@ -327,9 +320,8 @@ class Split(Composite):
         return [b.concat(*parts, axis=axis)]
 
     def samples(self) -> Sequence[Sample]:
-        return (Sample((Spec((5, 3)),), {"sizes": (2, 3)}),
-                Sample((Spec((2, 9)),), {"sizes": (4, 0, 5), "axis": 1}),
-                Sample((Spec((4,)),), {"sizes": (4,)}))
+        return (case((5, 3), sizes=(2, 3)), case((2, 9), sizes=(4, 0, 5), axis=1),
+                case((4,), sizes=(4,)))
 
 
 @register
@@ -379,7 +371,7 @@ class Pad(Op):
             x = np.moveaxis(wide, 0, k)
         return x
 
-    def gradient(self, b: Builder, node: Node, dys: Sequence[Value | None]) -> list[Value]:
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
         low, high = node.attrs["low"], node.attrs["high"]
         dims = node.operands[0].shape
         gaps = node.attrs["interior"] or (0,) * len(dims)
@@ -411,14 +403,12 @@ class Pad(Op):
         return select(cond, inside, fill(r.types[0].dtype, r.attrs["value"]))
 
     def samples(self) -> Sequence[Sample]:
-        x = Spec((3, 5))
-        return (Sample((x,), {"low": (1, 2), "high": (0, 3)}),
-                Sample((x,), {"low": (-1, 2), "high": (2, -3), "value": 1}),
-                Sample((x,), {"low": (0, 1), "high": (1, 0), "interior": (1, 2)}),
-                Sample((x,), {"low": (-1, -2), "high": (-1, 1), "interior": (2, 1)}),
-                Sample((Spec((0, 2)),), {"low": (2, 0), "high": (1, 0)}),
-                Sample((Spec((37,)),), {"low": (3,), "high": (0,)}),
-                Sample((Spec(()),), {"low": (), "high": ()}))
+        x = (3, 5)
+        return (case(x, low=(1, 2), high=(0, 3)), case(x, low=(-1, 2), high=(2, -3), value=1),
+                case(x, low=(0, 1), high=(1, 0), interior=(1, 2)),
+                case(x, low=(-1, -2), high=(-1, 1), interior=(2, 1)),
+                case((0, 2), low=(2, 0), high=(1, 0)), case((37,), low=(3,), high=(0,)),
+                case((), low=(), high=()))
 
 
 @register
@@ -468,8 +458,7 @@ class PadBorder(Composite):
         if mode == "replicate":
             edge = crop(b, x, k, 0, 1) if before else crop(b, x, k, n - 1, n)
             shape = (*x.shape[:k], width, *x.shape[k + 1:])
-            out: Value = b.broadcast_to(edge, shape=shape)
-            return out
+            return b.broadcast_to(edge, shape=shape)
         skip = 1 if mode == "reflect" else 0
         part = crop(b, x, k, skip, skip + width) if before else crop(
             b, x, k, n - skip - width, n - skip)
@@ -484,13 +473,13 @@ class PadBorder(Composite):
         return np.pad(x, widths, kinds.get(mode, mode))
 
     def samples(self) -> Sequence[Sample]:
-        x = Spec((4, 5))
-        sides = {"low": (1, 3), "high": (2, 0)}
-        return (Sample((x,), {**sides, "mode": "reflect"}),
-                Sample((x,), {**sides, "mode": "symmetric"}),
-                Sample((x,), {"low": (6, -1), "high": (1, 2), "mode": "replicate"}),
-                Sample((x,), {**sides, "mode": "circular"}),
-                Sample((Spec((1, 1)),), {"low": (0, 2), "high": (0, 0), "mode": "replicate"}))
+        x = (4, 5)
+        low, high = (1, 3), (2, 0)
+        return (case(x, low=low, high=high, mode="reflect"),
+                case(x, low=low, high=high, mode="symmetric"),
+                case(x, low=(6, -1), high=(1, 2), mode="replicate"),
+                case(x, low=low, high=high, mode="circular"),
+                case((1, 1), low=(0, 2), high=(0, 0), mode="replicate"))
 
 
 @register
@@ -527,7 +516,7 @@ class UpdateSlice(Op):
             out[_np_slices(start, self._stop(update.shape, start, step), step)] = update
         return out
 
-    def gradient(self, b: Builder, node: Node, dys: Sequence[Value | None]) -> list[Value]:
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
         dy, update = dys[0], node.operands[1]
         start, step = node.attrs["start"], node.attrs["step"]
         dx = b.update_slice(dy, b.zeros_like(update), start=start, step=step)
@@ -554,9 +543,7 @@ class UpdateSlice(Op):
         return select(cond, r.read(1, tuple(own), where=cond), r.read(0, idx))
 
     def samples(self) -> Sequence[Sample]:
-        x = Spec((5, 7))
-        return (Sample((x, Spec((2, 3))), {"start": (1, 2)}),
-                Sample((x, Spec((2, 3))), {"start": (0, 6), "step": (3, -2)}),
-                Sample((x, x), {"start": (0, 0)}), Sample((x, Spec((0, 3))), {"start": (2, 1)}),
-                Sample((Spec(()), Spec(())), {"start": ()}),
-                Sample((Spec((40,)), Spec((1,))), {"start": (39,)}))
+        x = (5, 7)
+        return (case(x, (2, 3), start=(1, 2)), case(x, (2, 3), start=(0, 6), step=(3, -2)),
+                case(x, x, start=(0, 0)), case(x, (0, 3), start=(2, 1)), case((), (), start=()),
+                case((40,), (1,), start=(39,)))

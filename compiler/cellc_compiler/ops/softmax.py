@@ -7,13 +7,15 @@ gives NaN.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from ..ir.graph import Builder, Node, Value
-from ..ir.op import REQUIRED, Array, Op, Sample, Spec, register
+from ..ir.op import REQUIRED, Array, Op, Sample, register
 from ..ir.types import TensorType, normalize_axis
-from .elementwise import Grads, check_dtype, to_dtype, widen
+from ._members import Grads, case
+from .elementwise import check_dtype, to_dtype, widen
 
 
 class _Softmax(Op):
@@ -28,10 +30,18 @@ class _Softmax(Op):
         normalize_axis(axis, x.rank)
         return x
 
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
+        y, dy = widen(b, node.result), widen(b, dys[0])
+        dx = self.pulled(b, y, dy, along(node.attrs["axis"], y))
+        return [to_dtype(b, dx, dys[0].dtype)]
+
+    def pulled(self, b: Builder, y: Value, dy: Value, over: dict[str, Any]) -> Value:
+        """The cotangent of the operand, in the compute dtype."""
+        raise TypeError(f"{self.name} has no gradient")
+
     def samples(self) -> Sequence[Sample]:
-        return (Sample((Spec((3, 17)),), {"axis": 1}), Sample((Spec((2, 5, 9)),), {"axis": 1}),
-                Sample((Spec((4,)),), {"axis": 0}), Sample((Spec((3, 1)),), {"axis": 1}),
-                Sample((Spec((0, 3)),), {"axis": 1}))
+        return (case((3, 17), axis=1), case((2, 5, 9), axis=1), case((4,), axis=0),
+                case((3, 1), axis=1), case((0, 3), axis=1))
 
 
 def shifted(b: Builder, x: Value, axis: int) -> Value:
@@ -39,11 +49,10 @@ def shifted(b: Builder, x: Value, axis: int) -> Value:
     wide = widen(b, x)
     if x.type.rank == 0 or x.shape[axis] == 0:
         return wide
-    out: Value = b.sub(wide, b.reduce_max(wide, axes=(axis,), keepdims=True))
-    return out
+    return b.sub(wide, b.reduce_max(wide, axes=(axis,), keepdims=True))
 
 
-def along(axis: int, x: Value) -> dict[str, object]:
+def along(axis: int, x: Value) -> dict[str, Any]:
     """Attributes of a reduction along one axis that keeps it."""
     return {"axes": (axis,) if x.type.rank else (), "keepdims": True}
 
@@ -71,12 +80,8 @@ class Softmax(_Softmax):
         e = np.exp(_reference_shifted(x, axis))
         return (e / (np.sum(e, axis=axis, keepdims=True) if x.ndim else e)).astype(x.dtype)
 
-    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
-        dy, y, axis = dys[0], widen(b, node.result), node.attrs["axis"]
-        assert dy is not None
-        wide = widen(b, dy)
-        mean = b.reduce_sum(b.mul(wide, y), **along(axis, y))
-        return [to_dtype(b, b.mul(y, b.sub(wide, mean)), dy.dtype)]
+    def pulled(self, b: Builder, y: Value, dy: Value, over: dict[str, Any]) -> Value:
+        return b.mul(y, b.sub(dy, b.reduce_sum(b.mul(dy, y), **over)))
 
 
 @register
@@ -99,9 +104,6 @@ class LogSoftmax(_Softmax):
         total = np.sum(np.exp(low), axis=axis, keepdims=True) if x.ndim else np.exp(low)
         return (low - np.log(total)).astype(x.dtype)
 
-    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
-        dy, y, axis = dys[0], widen(b, node.result), node.attrs["axis"]
-        assert dy is not None
-        wide = widen(b, dy)
-        total = b.reduce_sum(wide, **along(axis, y))
-        return [to_dtype(b, b.sub(wide, b.mul(b.exp(y), total)), dy.dtype)]
+    def pulled(self, b: Builder, y: Value, dy: Value, over: dict[str, Any]) -> Value:
+        total = b.reduce_sum(dy, **over)
+        return b.sub(dy, b.mul(b.exp(y), total))

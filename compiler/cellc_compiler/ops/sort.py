@@ -18,6 +18,7 @@ from ..ir.graph import Builder, Node, Value
 from ..ir.op import BOOL, REAL, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType, normalize_axis
 from . import _batch_axis
+from ._members import Grads, case
 from ._views import Composite, crop
 from .batching import pointwise
 from .gather import accumulated
@@ -65,17 +66,15 @@ class SortLines(Op):
         order = _order(x, -1, descending)
         return np.take_along_axis(x, order.astype(np.int64), -1), order
 
-    def gradient(self, b: Builder, node: Node, dys: Sequence[Value | None]) -> list[Value | None]:
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
         if dys[0] is None:
             return [None]
         x = node.operands[0]
         return [accumulated(b, "scatter_lines", x, node.results[1], dys[0], axis=x.type.rank - 1)]
 
     def samples(self) -> Sequence[Sample]:
-        return (Sample((Spec((3, 7)),)),
-                Sample((Spec((2, 131)),), {"descending": True}, False),
-                Sample((Spec((300,), -9, 9),), {}, False),
-                Sample((Spec((2, 1)),)), Sample((Spec((2, 0)),)))
+        return (case((3, 7)), case((2, 131), descending=True, grad=False),
+                case(Spec((300,), -9, 9), grad=False), case((2, 1)), case((2, 0)))
 
 
 def _swap_last(b: Builder, x: Value, axis: int) -> Value:
@@ -84,8 +83,7 @@ def _swap_last(b: Builder, x: Value, axis: int) -> Value:
         return x
     perm = list(range(x.type.rank))
     perm[axis], perm[-1] = perm[-1], perm[axis]
-    out: Value = b.transpose(x, perm=tuple(perm))
-    return out
+    return b.transpose(x, perm=tuple(perm))
 
 
 def sorted_along(b: Builder, x: Value, axis: int, descending: bool) -> Pair:
@@ -122,9 +120,8 @@ class Sort(Composite):
         return np.take_along_axis(x, order.astype(np.int64), axis), order
 
     def samples(self) -> Sequence[Sample]:
-        return (Sample((Spec((5, 4)),), {"axis": 0}),
-                Sample((Spec((2, 5, 3)),), {"axis": 1, "descending": True}),
-                Sample((Spec((1,)),)), Sample((Spec((0, 3)),), {"axis": 1}))
+        return (case((5, 4), axis=0), case((2, 5, 3), axis=1, descending=True), case((1,)),
+                case((0, 3), axis=1))
 
 
 @register
@@ -148,8 +145,7 @@ class Argsort(Composite):
         return _order(x, axis, descending)
 
     def samples(self) -> Sequence[Sample]:
-        return (Sample((Spec((5, 4)),), {"axis": 0}, False),
-                Sample((Spec((60,)),), {"descending": True}, False))
+        return (case((5, 4), axis=0, grad=False), case((60,), descending=True, grad=False))
 
 
 @register
@@ -182,6 +178,5 @@ class TopK(Composite):
         return np.take_along_axis(x, order.astype(np.int64), axis), order
 
     def samples(self) -> Sequence[Sample]:
-        return (Sample((Spec((3, 9)),), {"k": 4}),
-                Sample((Spec((6, 3)),), {"k": 2, "axis": 0, "largest": False}),
-                Sample((Spec((5,)),), {"k": 0}), Sample((Spec((5,)),), {"k": 5}))
+        return (case((3, 9), k=4), case((6, 3), k=2, axis=0, largest=False), case((5,), k=0),
+                case((5,), k=5))

@@ -7,7 +7,8 @@ float32 and rounded once. Gradients are the textbook derivatives.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -16,14 +17,16 @@ from ..ir.op import COMPLEX, FLOATS, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType, broadcast_shapes
 from . import _special as S
 from ._complex import conj
+from ._members import Grads, case, define, same_as
 from .elementwise import (
     Binary,
+    Composed,
     Formula,
-    Grads,
     Unary,
     both,
     check_dtype,
     same_dtype,
+    squared,
     to_dtype,
     widen,
 )
@@ -42,72 +45,41 @@ class _Analytic(_Function):
     dtypes = FLOATS + COMPLEX
 
 
-def _times(b: Builder, dy: Value | None, x: float) -> Value:
-    assert dy is not None
-    out: Value = b.mul(dy, b.scalar(x, like=dy))
-    return out
+def _times(b: Builder, dy: Value, x: float) -> Value:
+    return b.mul(dy, b.scalar(x, like=dy))
 
 
 def _one_plus(b: Builder, v: Value) -> Value:
-    out: Value = b.add(v, b.scalar(1, like=v))
-    return out
+    return b.add(v, b.scalar(1, like=v))
 
 
 def _one_minus(b: Builder, v: Value) -> Value:
-    out: Value = b.sub(b.scalar(1, like=v), v)
-    return out
+    return b.sub(b.scalar(1, like=v), v)
 
 
 def _one_minus_square(b: Builder, v: Value) -> Value:
     """1 - v*v as (1 - v)(1 + v), accurate near 1."""
-    out: Value = b.mul(_one_minus(b, v), _one_plus(b, v))
-    return out
+    return b.mul(_one_minus(b, v), _one_plus(b, v))
 
 
-@register
-class Exp(_Analytic):
-    """e to the power of each element. Source: `mindspore.ops.exp`."""
-
-    name = "exp"
-    function = "exp"
-    method = "exp"
-    primitive = "Exp"
-
-    def reference(self, x: Array) -> Array:
-        return np.exp(x)
-
-    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
-        return [b.mul(dys[0], conj(b, node.result))]
+def _gauss(b: Builder, dy: Value, x: Value, sign: int) -> Value:
+    """dy * sign * 2/sqrt(pi) * exp(-x*x): the slope of erf and erfc."""
+    bell = b.exp(b.neg(squared(b, x)))
+    return b.mul(_times(b, dy, sign * 2 / math.sqrt(math.pi)), bell)
 
 
-@register
-class Exp2(_Function):
-    """2 to the power of each element. Source: `mindspore.ops.exp2`."""
-
-    name = "exp2"
-    method = "exp2"
-
-    def reference(self, x: Array) -> Array:
-        return np.exp2(x)
-
-    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
-        return [b.mul(_times(b, dys[0], math.log(2)), node.result)]
+def _define(base: type[Op], name: str, doc: str, numpy: Callable[..., Any],
+            pull: Callable[[Builder, Any, Value, Value], Any], **facts: Any) -> None:
+    """See `define`; the function and the method of Tensor are called as the op."""
+    define(base, name, doc, numpy, pull, **{"function": name, "method": name, **facts})
 
 
-@register
-class Expm1(_Function):
-    """exp(input) - 1, accurate near 0. Source: `mindspore.ops.expm1`."""
-
-    name = "expm1"
-    function = "expm1"
-    method = "expm1"
-    primitive = "Expm1"
-
-    def reference(self, x: Array) -> Array:
-        return np.expm1(x)
-
-    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
-        return [b.mul(dys[0], _one_plus(b, node.result))]
+_define(_Analytic, "exp", "e to the power of each element. Source: `mindspore.ops.exp`.",
+        np.exp, lambda b, dy, x, y: b.mul(dy, conj(b, y)), primitive="Exp")
+_define(_Function, "exp2", "2 to the power of each element. Source: `mindspore.ops.exp2`.",
+        np.exp2, lambda b, dy, x, y: b.mul(_times(b, dy, math.log(2)), y), function=None)
+_define(_Function, "expm1", "exp(input) - 1, accurate near 0. Source: `mindspore.ops.expm1`.",
+        np.expm1, lambda b, dy, x, y: b.mul(dy, _one_plus(b, y)), primitive="Expm1")
 
 
 class _Log(_Function):
@@ -116,169 +88,33 @@ class _Log(_Function):
     low, high = 0.25, 4.0
 
 
-@register
-class Log(_Log):
-    """The natural logarithm. Source: `mindspore.ops.log`."""
+_define(_Log, "log", "The natural logarithm. Source: `mindspore.ops.log`.",
+        np.log, lambda b, dy, x, y: b.div(dy, conj(b, x)), primitive="Log", dtypes=FLOATS + COMPLEX)
+_define(_Log, "log2", "The logarithm to base 2. Source: `mindspore.ops.log2`.",
+        np.log2, lambda b, dy, x, y: b.div(_times(b, dy, 1 / math.log(2)), x))
+_define(_Log, "log10", "The logarithm to base 10. Source: `mindspore.ops.log10`.",
+        np.log10, lambda b, dy, x, y: b.div(_times(b, dy, 1 / math.log(10)), x))
+_define(_Function, "log1p", "log(1 + input), accurate near 0. Source: `mindspore.ops.log1p`.",
+        np.log1p, lambda b, dy, x, y: b.div(dy, _one_plus(b, x)), primitive="Log1p",
+        low=-0.5, high=3.0)
 
-    name = "log"
-    dtypes = FLOATS + COMPLEX
-    function = "log"
-    method = "log"
-    primitive = "Log"
-
-    def reference(self, x: Array) -> Array:
-        return np.log(x)
-
-    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
-        return [b.div(dys[0], conj(b, node.operands[0]))]
-
-
-@register
-class Log2(_Log):
-    """The logarithm to base 2. Source: `mindspore.ops.log2`."""
-
-    name = "log2"
-    function = "log2"
-    method = "log2"
-
-    def reference(self, x: Array) -> Array:
-        return np.log2(x)
-
-    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
-        return [b.div(_times(b, dys[0], 1 / math.log(2)), node.operands[0])]
-
-
-@register
-class Log10(_Log):
-    """The logarithm to base 10. Source: `mindspore.ops.log10`."""
-
-    name = "log10"
-    function = "log10"
-    method = "log10"
-
-    def reference(self, x: Array) -> Array:
-        return np.log10(x)
-
-    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
-        return [b.div(_times(b, dys[0], 1 / math.log(10)), node.operands[0])]
-
-
-@register
-class Log1p(_Function):
-    """log(1 + input), accurate near 0. Source: `mindspore.ops.log1p`."""
-
-    name = "log1p"
-    function = "log1p"
-    method = "log1p"
-    primitive = "Log1p"
-    low, high = -0.5, 3.0
-
-    def reference(self, x: Array) -> Array:
-        return np.log1p(x)
-
-    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
-        return [b.div(dys[0], _one_plus(b, node.operands[0]))]
-
-
-@register
-class Sin(_Analytic):
-    """The sine of radians. Source: `mindspore.ops.sin`."""
-
-    name = "sin"
-    function = "sin"
-    method = "sin"
-    primitive = "Sin"
-
-    def reference(self, x: Array) -> Array:
-        return np.sin(x)
-
-    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
-        return [b.mul(dys[0], conj(b, b.cos(node.operands[0])))]
-
-
-@register
-class Cos(_Analytic):
-    """The cosine of radians. Source: `mindspore.ops.cos`."""
-
-    name = "cos"
-    function = "cos"
-    method = "cos"
-    primitive = "Cos"
-
-    def reference(self, x: Array) -> Array:
-        return np.cos(x)
-
-    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
-        return [b.neg(b.mul(dys[0], conj(b, b.sin(node.operands[0]))))]
-
-
-@register
-class Tan(_Function):
-    """The tangent of radians. Source: `mindspore.ops.tan`."""
-
-    name = "tan"
-    function = "tan"
-    method = "tan"
-    primitive = "Tan"
-    low, high = -1.2, 1.2
-
-    def reference(self, x: Array) -> Array:
-        return np.tan(x)
-
-    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
-        y = node.result
-        return [b.mul(dys[0], _one_plus(b, b.mul(y, y)))]
-
-
-@register
-class Asin(_Function):
-    """The arc sine, radians; NaN outside [-1, 1]. Source: `mindspore.ops.asin`."""
-
-    name = "asin"
-    function = "asin"
-    method = "asin"
-    primitive = "Asin"
-    low, high = -0.9, 0.9
-
-    def reference(self, x: Array) -> Array:
-        return np.arcsin(x)
-
-    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
-        return [b.div(dys[0], b.sqrt(_one_minus_square(b, node.operands[0])))]
-
-
-@register
-class Acos(_Function):
-    """The arc cosine, radians; NaN outside [-1, 1]. Source: `mindspore.ops.acos`."""
-
-    name = "acos"
-    function = "acos"
-    method = "acos"
-    primitive = "ACos"
-    low, high = -0.9, 0.9
-
-    def reference(self, x: Array) -> Array:
-        return np.arccos(x)
-
-    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
-        return [b.neg(b.div(dys[0], b.sqrt(_one_minus_square(b, node.operands[0]))))]
-
-
-@register
-class Atan(_Function):
-    """The arc tangent, radians. Source: `mindspore.ops.atan`."""
-
-    name = "atan"
-    function = "atan"
-    method = "atan"
-    primitive = "Atan"
-
-    def reference(self, x: Array) -> Array:
-        return np.arctan(x)
-
-    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
-        x = node.operands[0]
-        return [b.div(dys[0], _one_plus(b, b.mul(x, x)))]
+_define(_Analytic, "sin", "The sine of radians. Source: `mindspore.ops.sin`.",
+        np.sin, lambda b, dy, x, y: b.mul(dy, conj(b, b.cos(x))), primitive="Sin")
+_define(_Analytic, "cos", "The cosine of radians. Source: `mindspore.ops.cos`.",
+        np.cos, lambda b, dy, x, y: b.neg(b.mul(dy, conj(b, b.sin(x)))), primitive="Cos")
+_define(_Function, "tan", "The tangent of radians. Source: `mindspore.ops.tan`.",
+        np.tan, lambda b, dy, x, y: b.mul(dy, _one_plus(b, squared(b, y))), primitive="Tan",
+        low=-1.2, high=1.2)
+_define(_Function, "asin",
+        "The arc sine, radians; NaN outside [-1, 1]. Source: `mindspore.ops.asin`.",
+        np.arcsin, lambda b, dy, x, y: b.div(dy, b.sqrt(_one_minus_square(b, x))),
+        primitive="Asin", low=-0.9, high=0.9)
+_define(_Function, "acos",
+        "The arc cosine, radians; NaN outside [-1, 1]. Source: `mindspore.ops.acos`.",
+        np.arccos, lambda b, dy, x, y: b.neg(b.div(dy, b.sqrt(_one_minus_square(b, x)))),
+        primitive="ACos", low=-0.9, high=0.9)
+_define(_Function, "atan", "The arc tangent, radians. Source: `mindspore.ops.atan`.",
+        np.arctan, lambda b, dy, x, y: b.div(dy, _one_plus(b, squared(b, x))), primitive="Atan")
 
 
 @register
@@ -292,9 +128,7 @@ class Atan2(Binary):
     amp = "high"
     primitive = "Atan2"
     other_low = 0.25
-
-    def reference(self, a: Array, b: Array) -> Array:
-        return np.arctan2(a, b)
+    reference = same_as(np.arctan2)
 
     def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
         y, x = node.operands
@@ -302,217 +136,45 @@ class Atan2(Binary):
         return both(b, node, b.mul(scale, x), b.neg(b.mul(scale, y)))
 
 
-@register
-class Sinh(_Analytic):
-    """The hyperbolic sine. Source: `mindspore.ops.sinh`."""
+_define(_Analytic, "sinh", "The hyperbolic sine. Source: `mindspore.ops.sinh`.",
+        np.sinh, lambda b, dy, x, y: b.mul(dy, conj(b, b.cosh(x))), primitive="Sinh")
+_define(_Analytic, "cosh", "The hyperbolic cosine. Source: `mindspore.ops.cosh`.",
+        np.cosh, lambda b, dy, x, y: b.mul(dy, conj(b, b.sinh(x))), primitive="Cosh")
+_define(_Analytic, "tanh", "The hyperbolic tangent. Source: `mindspore.ops.tanh`.",
+        np.tanh, lambda b, dy, x, y: b.mul(dy, _one_minus(b, squared(b, conj(b, y)))),
+        primitive="Tanh", amp="promote")
+_define(_Function, "asinh", "The inverse hyperbolic sine. Source: `mindspore.ops.asinh`.",
+        np.arcsinh, lambda b, dy, x, y: b.div(dy, b.sqrt(_one_plus(b, squared(b, x)))),
+        primitive="Asinh")
+_define(_Function, "acosh",
+        "The inverse hyperbolic cosine; NaN below 1. Source: `mindspore.ops.acosh`.",
+        np.arccosh, lambda b, dy, x, y: b.div(dy, b.mul(
+            b.sqrt(b.sub(x, b.scalar(1, like=x))), b.sqrt(_one_plus(b, x)))),
+        primitive="Acosh", low=1.25, high=4.0)
+_define(_Function, "atanh",
+        "The inverse hyperbolic tangent; NaN outside [-1, 1]. Source: `mindspore.ops.atanh`.",
+        np.arctanh, lambda b, dy, x, y: b.div(dy, _one_minus_square(b, x)),
+        primitive="Atanh", low=-0.8, high=0.8)
 
-    name = "sinh"
-    function = "sinh"
-    method = "sinh"
-    primitive = "Sinh"
-
-    def reference(self, x: Array) -> Array:
-        return np.sinh(x)
-
-    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
-        return [b.mul(dys[0], conj(b, b.cosh(node.operands[0])))]
-
-
-@register
-class Cosh(_Analytic):
-    """The hyperbolic cosine. Source: `mindspore.ops.cosh`."""
-
-    name = "cosh"
-    function = "cosh"
-    method = "cosh"
-    primitive = "Cosh"
-
-    def reference(self, x: Array) -> Array:
-        return np.cosh(x)
-
-    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
-        return [b.mul(dys[0], conj(b, b.sinh(node.operands[0])))]
-
-
-@register
-class Tanh(_Analytic):
-    """The hyperbolic tangent. Source: `mindspore.ops.tanh`."""
-
-    name = "tanh"
-    amp = "promote"
-    function = "tanh"
-    method = "tanh"
-    primitive = "Tanh"
-
-    def reference(self, x: Array) -> Array:
-        return np.tanh(x)
-
-    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
-        y = conj(b, node.result)
-        return [b.mul(dys[0], _one_minus(b, b.mul(y, y)))]
-
-
-@register
-class Asinh(_Function):
-    """The inverse hyperbolic sine. Source: `mindspore.ops.asinh`."""
-
-    name = "asinh"
-    function = "asinh"
-    method = "asinh"
-    primitive = "Asinh"
-
-    def reference(self, x: Array) -> Array:
-        return np.arcsinh(x)
-
-    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
-        x = node.operands[0]
-        return [b.div(dys[0], b.sqrt(_one_plus(b, b.mul(x, x))))]
-
-
-@register
-class Acosh(_Function):
-    """The inverse hyperbolic cosine; NaN below 1. Source: `mindspore.ops.acosh`."""
-
-    name = "acosh"
-    function = "acosh"
-    method = "acosh"
-    primitive = "Acosh"
-    low, high = 1.25, 4.0
-
-    def reference(self, x: Array) -> Array:
-        return np.arccosh(x)
-
-    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
-        x = node.operands[0]
-        below = b.sub(x, b.scalar(1, like=x))
-        return [b.div(dys[0], b.mul(b.sqrt(below), b.sqrt(_one_plus(b, x))))]
-
-
-@register
-class Atanh(_Function):
-    """The inverse hyperbolic tangent; NaN outside [-1, 1]. Source: `mindspore.ops.atanh`."""
-
-    name = "atanh"
-    function = "atanh"
-    method = "atanh"
-    primitive = "Atanh"
-    low, high = -0.8, 0.8
-
-    def reference(self, x: Array) -> Array:
-        return np.arctanh(x)
-
-    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
-        return [b.div(dys[0], _one_minus_square(b, node.operands[0]))]
-
-
-@register
-class Sigmoid(_Function):
-    """1 / (1 + exp(-input)). Source: `mindspore.ops.sigmoid`."""
-
-    name = "sigmoid"
-    amp = "promote"
-    function = "sigmoid"
-    method = "sigmoid"
-    primitive = "Sigmoid"
-
-    def reference(self, x: Array) -> Array:
-        return S.sigmoid(x)
-
-    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
-        y = node.result
-        return [b.mul(dys[0], b.mul(y, _one_minus(b, y)))]
-
-
-def _gauss(b: Builder, dy: Value | None, x: Value, sign: int) -> Value:
-    """dy * sign * 2/sqrt(pi) * exp(-x*x): the slope of erf and erfc."""
-    bell = b.exp(b.neg(b.mul(x, x)))
-    out: Value = b.mul(_times(b, dy, sign * 2 / math.sqrt(math.pi)), bell)
-    return out
-
-
-@register
-class Erf(_Function):
-    """The error function. Source: `mindspore.ops.erf`."""
-
-    name = "erf"
-    function = "erf"
-    method = "erf"
-    primitive = "Erf"
-
-    def reference(self, x: Array) -> Array:
-        return S.erf(x)
-
-    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
-        return [_gauss(b, dys[0], node.operands[0], 1)]
-
-
-@register
-class Erfc(_Function):
-    """1 - erf(input), accurate for large input. Source: `mindspore.ops.erfc`."""
-
-    name = "erfc"
-    function = "erfc"
-    method = "erfc"
-    primitive = "Erfc"
-
-    def reference(self, x: Array) -> Array:
-        return S.erfc(x)
-
-    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
-        return [_gauss(b, dys[0], node.operands[0], -1)]
-
-
-@register
-class Erfinv(_Function):
-    """The inverse of erf on (-1, 1). Source: `mindspore.ops.erfinv`."""
-
-    name = "erfinv"
-    function = "erfinv"
-    method = "erfinv"
-    primitive = "Erfinv"
-    low, high = -0.9, 0.9
-
-    def reference(self, x: Array) -> Array:
-        return S.erfinv(x)
-
-    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
-        y = node.result
-        return [b.mul(_times(b, dys[0], math.sqrt(math.pi) / 2), b.exp(b.mul(y, y)))]
-
-
-@register
-class Lgamma(_Function):
-    """log |gamma(input)|; infinite at 0, -1, -2, ... Source: `mindspore.ops.lgamma`."""
-
-    name = "lgamma"
-    function = "lgamma"
-    primitive = "Lgamma"
-    low, high = 0.3, 6.0
-    tolerance = 16.0
-
-    def reference(self, x: Array) -> Array:
-        return S.lgamma(x)
-
-    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
-        return [b.mul(dys[0], b.digamma(node.operands[0]))]
-
-
-@register
-class Digamma(_Function):
-    """The derivative of lgamma. Source: `mindspore.ops.digamma`."""
-
-    name = "digamma"
-    function = "digamma"
-    primitive = "Digamma"
-    low, high = 0.3, 6.0
-    tolerance = 16.0
-
-    def reference(self, x: Array) -> Array:
-        return S.digamma(x)
-
-    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
-        return [b.mul(dys[0], b.trigamma(node.operands[0]))]
-
+_define(_Function, "sigmoid", "1 / (1 + exp(-input)). Source: `mindspore.ops.sigmoid`.",
+        S.sigmoid, lambda b, dy, x, y: b.mul(dy, b.mul(y, _one_minus(b, y))),
+        primitive="Sigmoid", amp="promote")
+_define(_Function, "erf", "The error function. Source: `mindspore.ops.erf`.",
+        S.erf, lambda b, dy, x, y: _gauss(b, dy, x, 1), primitive="Erf")
+_define(_Function, "erfc",
+        "1 - erf(input), accurate for large input. Source: `mindspore.ops.erfc`.",
+        S.erfc, lambda b, dy, x, y: _gauss(b, dy, x, -1), primitive="Erfc")
+_define(_Function, "erfinv", "The inverse of erf on (-1, 1). Source: `mindspore.ops.erfinv`.",
+        S.erfinv, lambda b, dy, x, y: b.mul(
+            _times(b, dy, math.sqrt(math.pi) / 2), b.exp(squared(b, y))),
+        primitive="Erfinv", low=-0.9, high=0.9)
+_define(_Function, "lgamma",
+        "log |gamma(input)|; infinite at 0, -1, -2, ... Source: `mindspore.ops.lgamma`.",
+        S.lgamma, lambda b, dy, x, y: b.mul(dy, b.digamma(x)), primitive="Lgamma", method=None,
+        low=0.3, high=6.0, tolerance=16.0)
+_define(_Function, "digamma", "The derivative of lgamma. Source: `mindspore.ops.digamma`.",
+        S.digamma, lambda b, dy, x, y: b.mul(dy, b.trigamma(x)), primitive="Digamma", method=None,
+        low=0.3, high=6.0, tolerance=16.0)
 
 _SHIFT = 8
 # B(2k) of the expansion 1/x + 1/(2x^2) + sum B(2k) / x^(2k+1) (Abramowitz & Stegun 6.4.12).
@@ -520,7 +182,7 @@ _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
 
 
 @register
-class Trigamma(Op):
+class Trigamma(Composed):
     """The derivative of digamma (polygamma of order 1). Source: `mindspore.ops.polygamma`.
 
     Composition: reflection below 1/2, eight steps of the recurrence, then the asymptotic series
@@ -529,12 +191,8 @@ class Trigamma(Op):
 
     name = "trigamma"
     amp = "high"
-    elementwise = True
     tolerance = 32.0
-
-    def infer(self, x: TensorType) -> TensorType:
-        check_dtype(self, x)
-        return x
+    reference = same_as(S.trigamma)
 
     def expand(self, b: Builder, x: Value) -> Value:
         v = widen(b, x)
@@ -560,15 +218,10 @@ class Trigamma(Op):
         for c in reversed(_BERNOULLI[:-1]):
             series = b.add(b.mul(series, r2), b.scalar(c, like=z))
         tail = b.add(b.mul(b.mul(series, r2), r), b.mul(r2, b.scalar(0.5, like=z)))
-        out: Value = b.add(total, b.add(r, tail))
-        return out
-
-    def reference(self, x: Array) -> Array:
-        return S.trigamma(x)
+        return b.add(total, b.add(r, tail))
 
     def samples(self) -> Sequence[Sample]:
-        return (Sample((Spec((3, 5), 0.6, 6),)), Sample((Spec((9,), -0.9, -0.1),)),
-                Sample((Spec((0, 2)),)))
+        return (case(Spec((3, 5), 0.6, 6)), case(Spec((9,), -0.9, -0.1)), case((0, 2)))
 
 
 @register
@@ -604,8 +257,8 @@ class Xlogy(Op):
         return both(b, node, dx, b.div(b.mul(dy, x), y))
 
     def samples(self) -> Sequence[Sample]:
-        x, row = Spec((4, 5), 0.25, 2), Spec((5,), 0.25, 2)
-        return Sample((x, x)), Sample((x, row)), Sample((Spec((0, 3)), Spec((3,))))
+        x, row = (Spec((4, 5), 0.25, 2), Spec((5,), 0.25, 2))
+        return (case(x, x), case(x, row), case((0, 3), (3,)))
 
 
 _SINC_SLOPE = tuple((-1) ** k * 2 * k / math.factorial(2 * k + 1) for k in range(1, 10))
@@ -622,6 +275,7 @@ class Sinc(Formula):
     name = "sinc"
     amp = "high"
     tolerance = 8.0
+    reference = same_as(np.sinc)
 
     def _parts(self, b: Builder, x: Value, limit: float) -> tuple[Value, Value, Value]:
         """pi x, whether it is at most `limit` in size, and 1 in its place there."""
@@ -642,12 +296,8 @@ class Sinc(Formula):
         usual = b.div(b.sub(b.cos(far), b.div(b.sin(far), far)), far)
         return b.mul(b.where(near, b.mul(series, z), usual), b.scalar(math.pi, like=z))
 
-    def reference(self, x: Array) -> Array:
-        return np.sinc(x)
-
     def samples(self) -> Sequence[Sample]:
-        return (Sample((Spec((5, 9), -3, 3),)), Sample((Spec((7,), -0.3, 0.3),)),
-                Sample((Spec((0, 2)),)))
+        return (case(Spec((5, 9), -3, 3)), case(Spec((7,), -0.3, 0.3)), case((0, 2)))
 
 
 @register
@@ -681,4 +331,4 @@ class Logit(Formula):
 
     def samples(self) -> Sequence[Sample]:
         x = Spec((4, 7), 0.05, 0.95)
-        return Sample((x,)), Sample((x,), {"eps": 0.1}), Sample((Spec((0, 2)),))
+        return (case(x), case(x, eps=0.1), case((0, 2)))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ..ir.graph import Builder, Graph, Node, Value, clone_into
 from ..ir.op import lookup
-from ..ops.recompute import Cotangent
+from ..ops.control import Cotangent
 from .base import Pass, rewrite
 
 

@@ -25,7 +25,7 @@ from cellc_runtime.records import dataclass, field
 
 from ..ir.graph import Builder, Graph, Node, Value
 from ..ir.op import has_effect, lookup
-from ..ops.recompute import After, Cotangent
+from ..ops.control import After, Cotangent
 
 if TYPE_CHECKING:
     import networkx

@@ -58,22 +58,14 @@ def join_copy(node: Node, target: Target) -> KernelPlan:
 
 
 @lowers("scatter")
-def scatter_slices(node: Node, target: Target) -> KernelPlan:
-    """Slices to run-time positions."""
+@lowers("scatter_lines")
+def scattered(node: Node, target: Target) -> KernelPlan:
+    """Slices, or the elements of lines, to run-time positions."""
     x, indices, _ = (v.type for v in node.operands)
-    k, batch = normalize_axis(node.attrs["axis"], x.rank), node.attrs["batch_dims"]
+    k, batch = normalize_axis(node.attrs["axis"], x.rank), node.attrs.get("batch_dims", 0)
+    lines = node.op == "scatter_lines"
     return scatter.scatter_kernels(scatter.ScatterSpec(
         batch=prod(x.dims[:batch]), outer=prod(x.dims[batch:k]), extent=x.dims[k],
-        count=prod(indices.dims[batch:]), inner=prod(x.dims[k + 1:]), per_element=False,
-        mode=node.attrs["mode"], dtype=x.dtype, index_dtype=indices.dtype), target)
-
-
-@lowers("scatter_lines")
-def scatter_lines(node: Node, target: Target) -> KernelPlan:
-    """Elements to run-time positions."""
-    x, indices, _ = (v.type for v in node.operands)
-    k = normalize_axis(node.attrs["axis"], x.rank)
-    return scatter.scatter_kernels(scatter.ScatterSpec(
-        batch=1, outer=prod(x.dims[:k]), extent=x.dims[k], count=indices.dims[k],
-        inner=prod(x.dims[k + 1:]), per_element=True, mode=node.attrs["mode"],
+        count=indices.dims[k] if lines else prod(indices.dims[batch:]),
+        inner=prod(x.dims[k + 1:]), per_element=lines, mode=node.attrs["mode"],
         dtype=x.dtype, index_dtype=indices.dtype), target)

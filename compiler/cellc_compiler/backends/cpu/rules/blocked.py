@@ -13,12 +13,12 @@ from ....ops.pool import MaxPool2d
 from .table import lowers, with_epilogue
 
 if TYPE_CHECKING:
-    from ..kernels.blocked import conv, pack, pool, reorder, tile
+    from ..kernels.blocked import conv, pack, pool, tile
     from ..nests.epilogue import BlockFused
 else:  # kernel families load when one is generated
-    conv, pack, pool, reorder, tile = (
+    conv, pack, pool, tile = (
         lazy_module(f"cellc_compiler.backends.cpu.kernels.blocked.{name}")
-        for name in ("conv", "pack", "pool", "reorder", "tile"))
+        for name in ("conv", "pack", "pool", "tile"))
 
 Border = tuple[int, int, int, int]
 NONE: Border = (0, 0, 0, 0)
@@ -28,7 +28,7 @@ NONE: Border = (0, 0, 0, 0)
 def to_blocked(node: Node, target: Target) -> KernelPlan:
     """NCHW to blocks."""
     x = node.operands[0].type
-    kernel = reorder.to_blocked_kernel(x.dims, node.attrs["block"], x.dtype, target)
+    kernel = pack.to_blocked_kernel(x.dims, node.attrs["block"], x.dtype, target)
     return KernelPlan((Step(kernel, (operand(0), result(0))),))
 
 
@@ -36,7 +36,7 @@ def to_blocked(node: Node, target: Target) -> KernelPlan:
 def from_blocked(node: Node, target: Target) -> KernelPlan:
     """Blocks to NCHW."""
     out = node.result.type
-    kernel = reorder.from_blocked_kernel(
+    kernel = pack.from_blocked_kernel(
         node.operands[0].type.dims, out.dims, node.attrs["origin"], out.dtype, target)
     return KernelPlan((Step(kernel, (operand(0), result(0))),))
 

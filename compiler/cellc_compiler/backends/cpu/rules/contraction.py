@@ -12,8 +12,7 @@ from ....ir.graph import Node
 from ....ir.types import prod
 from ....lower import precompute
 from ....lower.plan import KernelPlan, operand, result
-from .plans import adopt
-from .table import lowers, with_epilogue
+from .table import adopt, lowers, with_epilogue
 
 if TYPE_CHECKING:
     from ...llvm import convert

@@ -1,4 +1,4 @@
-"""Convolutions of NCHW images and their adjoints."""
+"""Convolutions and pools of NCHW images, and their adjoints."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from cellc_runtime.target import Target
 
 from ....ir.graph import Node
 from ....ir.types import TensorType
-from ....lower.plan import KernelPlan, Step, operand, result
-from .plans import adopt
-from .table import lowers, with_epilogue
+from ....lower.plan import KernelPlan, Step, epilogue_operand, operand, result
+from ....ops.winograd import Tiles, tiles_of
+from .table import adopt, lowers, with_epilogue
 
 if TYPE_CHECKING:
     from ...llvm.text import Function, V
-    from ..kernels import scatter
+    from ..kernels import pool, scatter, winograd
     from ..kernels.conv import plans as families
     from ..kernels.conv import taps
     from ..kernels.gemm import product as gemm
     from ..nests.epilogue import Fused
 else:  # kernel families load when one is generated
-    families = lazy_module("cellc_compiler.backends.cpu.kernels.conv.plans")
-    gemm = lazy_module("cellc_compiler.backends.cpu.kernels.gemm.product")
-    scatter = lazy_module("cellc_compiler.backends.cpu.kernels.scatter")
+    families, gemm, pool, scatter, winograd = (
+        lazy_module(f"cellc_compiler.backends.cpu.kernels.{name}")
+        for name in ("conv.plans", "gemm.product", "pool", "scatter", "winograd"))
 
 
 def conv_spec(x: TensorType, w: TensorType, attrs: dict[str, Any]) -> families.ConvSpec:
@@ -117,3 +117,88 @@ def conv2d_backward_weight(node: Node, target: Target) -> KernelPlan:
     spec = conv_spec(x.type, node.result.type, node.attrs)
     return adopt(families.conv_backward_weight(spec, target),
                  {"x": operand(0), "dy": operand(1), "out": result(0)})
+
+
+# --- Winograd's transformations -------------------------------------------------------------------
+
+
+@lowers("winograd_input")
+def winograd_input(node: Node, target: Target) -> KernelPlan:
+    """Patches of the image."""
+    (x,), pads = node.operands, node.attrs["pads"]
+    _, channels, h, w = x.shape
+    kernel = winograd.input_kernel(
+        tiles_of(x.type, pads), channels, (h, w), (pads[0], pads[2]), target)
+    return KernelPlan((Step(kernel, (operand(0), result(0))),))
+
+
+@lowers("winograd_output")
+@with_epilogue("winograd_output")
+def winograd_output(node: Node, target: Target, epilogue: Fused | None = None) -> KernelPlan:
+    """The kernel; `epilogue` is applied to outputs before the store."""
+    n, channels, h, w = node.result.shape
+    tiles = Tiles(n, h, w)
+    if epilogue is None:
+        kernel = winograd.output_kernel(tiles, channels, target)
+        return KernelPlan((Step(kernel, (operand(0), result(0))),))
+    extra = len(epilogue.operands)
+    kernel = winograd.output_kernel(
+        tiles, channels, target, tile_epilogue(epilogue, target), extra
+    )
+    roles = (operand(0), result(0), result(0), *map(epilogue_operand, range(extra)))
+    return KernelPlan((Step(kernel, roles),))
+
+
+# --- maximum and average pools, sliding and adaptive, with their adjoints -------------------------
+
+
+_FORWARD = {"x": operand(0), "out": result(0), "indices": result(1)}
+_MAX_BACKWARD = {"x": operand(0), "dy": operand(1), "out": result(0)}
+_AVG_BACKWARD = {"dy": operand(0), "out": result(0)}
+
+
+def _windows(x: TensorType, node: Node) -> pool.PoolSpec | pool.AdaptiveSpec:
+    """The windows of a node, sliding or adaptive, over images of type `x`."""
+    (n, c, h, w), a = x.dims, node.attrs
+    if "output_size" in a:
+        rows, columns = a["output_size"]
+        return pool.AdaptiveSpec(n, c, h, w, rows, columns, x.dtype)
+    return pool.PoolSpec(n, c, h, w, a["kernel"], a["stride"], a.get("dilation", (1, 1)),
+                         a["pads"], a["ceil_mode"], x.dtype)
+
+
+def _divisor(node: Node) -> tuple[bool, int | None]:
+    """What an average divides by; adaptive windows say nothing."""
+    return node.attrs.get("count_include_pad", True), node.attrs.get("divisor")
+
+
+@lowers("max_pool2d")
+@lowers("adaptive_max_pool2d")
+def max_pool2d(node: Node, target: Target) -> KernelPlan:
+    """Maxima, and their places if they are asked for."""
+    spec = _windows(node.operands[0].type, node)
+    return adopt(pool.max_pool(spec, target, node.attrs["indices"]), _FORWARD)
+
+
+@lowers("max_pool2d_backward")
+@lowers("adaptive_max_pool2d_backward")
+def max_pool2d_backward(node: Node, target: Target) -> KernelPlan:
+    """Each cotangent to the place of its maximum."""
+    spec = _windows(node.operands[0].type, node)
+    return adopt(pool.max_pool_backward(spec, target), _MAX_BACKWARD)
+
+
+@lowers("avg_pool2d")
+@lowers("adaptive_avg_pool2d")
+def avg_pool2d(node: Node, target: Target) -> KernelPlan:
+    """Averages."""
+    spec = _windows(node.operands[0].type, node)
+    return adopt(pool.avg_pool(spec, target, *_divisor(node)), _FORWARD)
+
+
+@lowers("avg_pool2d_backward")
+@lowers("adaptive_avg_pool2d_backward")
+def avg_pool2d_backward(node: Node, target: Target) -> KernelPlan:
+    """Each cotangent spread over its window."""
+    spec = _windows(node.result.type, node)
+    return adopt(pool.avg_pool_backward(spec, target, *_divisor(node)), _AVG_BACKWARD)

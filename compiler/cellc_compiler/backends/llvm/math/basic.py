@@ -26,21 +26,6 @@ def add(a: X, b: X) -> X:
     return a | b if element(a.v.ty) == "i1" else a + b
 
 
-def sub(a: X, b: X) -> X:
-    """a - b; `xor` of masks."""
-    return a - b
-
-
-def mul(a: X, b: X) -> X:
-    """a * b; `and` of masks."""
-    return a * b
-
-
-def neg(a: X) -> X:
-    """-a; of an integer, wrapping."""
-    return -a
-
-
 def abs_(a: X, signed: bool) -> X:
     """|a|; the minimum of a signed integer is its own absolute value."""
     if _float(a):
@@ -95,29 +80,19 @@ def trunc_div(a: X, b: X, signed: bool) -> X:
         q = float_floor_quotient(a.abs(), b.abs())
         return q.copysign((a.bits() ^ b.bits()).float())
     bits = _width(a)
+    zero = b.cmp("eq", 0)
+    d = zero.where(1, b)
+    minus = b.cmp("eq", -1) if signed else None
+    if minus is not None:
+        d = minus.where(1, d)
     if bits == 64:
-        return _div64(a, b, signed)
-    ty = "float" if bits < 32 else "double"
-    to, back = ("sitofp", "fptosi") if signed else ("uitofp", "fptoui")
-    # The nearest float of an inexact quotient never crosses an integer: the operands are short.
-    zero = b.cmp("eq", 0)
-    d = zero.where(1, b)
-    if not signed:
-        return zero.where(0, (a.to(to, ty) / d.to(to, ty)).to(back, f"i{bits}"))
-    minus = b.cmp("eq", -1)
-    d = minus.where(1, d)
-    q = (a.to(to, ty) / d.to(to, ty)).to(back, f"i{bits}")
-    return zero.where(0, minus.where(-a, q))
-
-
-def _div64(a: X, b: X, signed: bool) -> X:
-    zero = b.cmp("eq", 0)
-    d = zero.where(1, b)
-    if not signed:
-        return zero.where(0, a.op("udiv", d))
-    minus = b.cmp("eq", -1)
-    q = a.op("sdiv", minus.where(1, d))
-    return zero.where(0, minus.where(-a, q))
+        q = a.op("sdiv" if signed else "udiv", d)
+    else:
+        # The nearest float of an inexact quotient never crosses an integer: the operands are short.
+        ty = "float" if bits < 32 else "double"
+        to, back = ("sitofp", "fptosi") if signed else ("uitofp", "fptoui")
+        q = (a.to(to, ty) / d.to(to, ty)).to(back, f"i{bits}")
+    return zero.where(0, q if minus is None else minus.where(-a, q))
 
 
 def trunc_mod(a: X, b: X, signed: bool) -> X:

@@ -31,6 +31,7 @@ is computed in float64. Coefficients are minimax fits by Remez exchange
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 
 from ..text import Function, V, is_float
@@ -75,69 +76,34 @@ def _div(x: X, y: X, signed: bool) -> X:
     return x / y if is_float(x.v.ty) else basic.trunc_div(x, y, signed)
 
 
+_IN_DOUBLE: dict[str, Rule] = {
+    "log2": e.log2, "log10": e.log10, "log1p": e.log1p, "tan": trig.tan, "asin": trig.asin,
+    "acos": trig.acos, "atan": trig.atan, "atan2": trig.atan2, "asinh": e.asinh, "acosh": e.acosh,
+    "atanh": e.atanh, "erfc": special.erfc, "erfinv": special.erfinv, "lgamma": special.lgamma,
+    "digamma": special.digamma, "cbrt": special.cbrt,
+}
 FLOAT: dict[str, Rule] = {
-    "exp": e.exp,
-    "expm1": e.expm1,
-    "exp2": e.exp2,
-    "log": e.log,
-    "log2": _via_double(e.log2),
-    "log10": _via_double(e.log10),
-    "log1p": _via_double(e.log1p),
-    "sin": _by_format(f32.sin, trig.sin),
-    "cos": _by_format(f32.cos, trig.cos),
-    "tan": _via_double(trig.tan),
-    "asin": _via_double(trig.asin),
-    "acos": _via_double(trig.acos),
-    "atan": _via_double(trig.atan),
-    "atan2": _via_double(trig.atan2),
-    "sinh": e.sinh,
-    "cosh": e.cosh,
-    "tanh": _by_format(f32.tanh, e.tanh),
-    "asinh": _via_double(e.asinh),
-    "acosh": _via_double(e.acosh),
-    "atanh": _via_double(e.atanh),
-    "sigmoid": e.sigmoid,
-    "erf": _by_format(f32.erf, special.erf),
-    "erfc": _via_double(special.erfc),
-    "erfinv": _via_double(special.erfinv),
-    "lgamma": _via_double(special.lgamma),
-    "digamma": _via_double(special.digamma),
-    "cbrt": _via_double(special.cbrt),
-    "sqrt": lambda x: x.sqrt(),
-    "rsqrt": lambda x: 1.0 / x.sqrt(),
+    "exp": e.exp, "expm1": e.expm1, "exp2": e.exp2, "log": e.log,
+    "sin": _by_format(f32.sin, trig.sin), "cos": _by_format(f32.cos, trig.cos),
+    "sinh": e.sinh, "cosh": e.cosh, "tanh": _by_format(f32.tanh, e.tanh), "sigmoid": e.sigmoid,
+    "erf": _by_format(f32.erf, special.erf), "sqrt": X.sqrt, "rsqrt": lambda x: 1.0 / x.sqrt(),
     "reciprocal": lambda x: 1.0 / x,
+    **{name: _via_double(rule) for name, rule in _IN_DOUBLE.items()},
 }
 """Functions of floats alone."""
 
 ANY: dict[str, Rule] = {
-    "floor": _intrinsic("floor"),
-    "ceil": _intrinsic("ceil"),
-    "round": _intrinsic("roundeven"),
-    "trunc": _intrinsic("trunc"),
-    "add": basic.add,
-    "sub": basic.sub,
-    "mul": basic.mul,
-    "neg": basic.neg,
-    "shl": basic.shl,
-    "and": lambda a, b: a & b,
-    "or": lambda a, b: a | b,
-    "xor": lambda a, b: a ^ b,
-    "not": lambda a: ~a,
+    **{name: _intrinsic(name) for name in ("floor", "ceil", "trunc")},
+    "round": _intrinsic("roundeven"), "add": basic.add, "sub": operator.sub, "mul": operator.mul,
+    "neg": operator.neg, "shl": basic.shl, "and": operator.and_, "or": operator.or_,
+    "xor": operator.xor, "not": operator.invert,
 }
 """Functions of floats and integers (bit operations: integers and masks)."""
 
 SIGNED: dict[str, Rule] = {
-    "abs": basic.abs_,
-    "sign": basic.sign,
-    "maximum": basic.maximum,
-    "minimum": basic.minimum,
-    "div": _div,
-    "trunc_div": basic.trunc_div,
-    "trunc_mod": basic.trunc_mod,
-    "floor_div": basic.floor_div,
-    "floor_mod": basic.floor_mod,
-    "shr": basic.shr,
-    "pow": _pow,
+    "abs": basic.abs_, "sign": basic.sign, "maximum": basic.maximum, "minimum": basic.minimum,
+    "div": _div, "trunc_div": basic.trunc_div, "trunc_mod": basic.trunc_mod,
+    "floor_div": basic.floor_div, "floor_mod": basic.floor_mod, "shr": basic.shr, "pow": _pow,
 }
 """Functions that need to know whether an integer is signed. `trunc_mod` of floats is fmod."""
 

@@ -25,9 +25,8 @@ from .....lower.plan import epilogue_operand
 from ..vectors import Plan, acc_size, is_half, memory_type
 from .batched import BatchedPlan, Joint, Spread, join_images, spread_kernel
 from .batched import gather_kernel as join_kernel
-from .interleave import interleave_kernel
 from .taps import Epilogue, Phase, TapConv, choose_tiling, tap_kernel
-from .unfold import SLACK_BYTES, Unfold, unfold_kernel, widen_kernel
+from .unfold import SLACK_BYTES, Unfold, interleave_kernel, unfold_kernel, widen_kernel
 from .weight import (
     ChannelLanes,
     PixelLanes,

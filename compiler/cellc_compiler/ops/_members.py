@@ -1,0 +1,57 @@
+"""What definitions of ops are made of: cotangents, samples in short, members that many share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..ir.graph import Builder, Node, Value
+from ..ir.op import Array, Op, Sample, Spec, register
+
+Grads = Sequence[Any]
+"""Cotangents, of the results or of the operands (None: none); that of an only result is there."""
+
+
+def case(*operands: tuple[int, ...] | Spec | Array, grad: bool = True, **attrs: Any) -> Sample:
+    """A sample of these attributes; a shape stands for an operand of the usual elements."""
+    given = tuple(Spec(x) if isinstance(x, tuple) else x for x in operands)
+    return Sample(given, attrs, grad)
+
+
+def same_as(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The method `reference` of an op that is a function of numpy's, or of `_special`."""
+
+    def reference(self: Any, *arrays: Array) -> Any:
+        return function(*arrays)
+
+    return reference
+
+
+def no_gradient(self: Any, b: Builder, node: Node, dys: Grads) -> Grads:
+    """The method `gradient` of an op that is constant piece by piece, or has no operands."""
+    return [None] * len(node.operands)
+
+
+def define(
+    base: type[Op], name: str, doc: str, numpy: Callable[..., Any] | None = None,
+    pull: Callable[[Builder, Any, Value, Value], Any] | None = None, **facts: Any,
+) -> None:
+    """Register an op that is a few facts about its family: a class like any other.
+
+    Args:
+        base: the family.
+        name, doc: of the op.
+        numpy: the function that its reference is; see `same_as`.
+        pull: `pull(b, dy, x, y)`: the cotangent of the only operand x from that of the result y.
+        facts: further members.
+    """
+    members = {"__doc__": doc, "__module__": base.__module__, "name": name, **facts}
+    if numpy is not None:
+        members["reference"] = same_as(numpy)
+    if pull is not None:
+
+        def gradient(self: Any, b: Builder, node: Node, dys: Grads) -> Grads:
+            return [pull(b, dys[0], node.operands[0], node.result)]
+
+        members["gradient"] = gradient
+    register(type(name.title().replace("_", ""), (base,), members))
