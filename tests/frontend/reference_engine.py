@@ -15,7 +15,7 @@ from cellc_compiler.ir.graph import Builder, Graph
 
 
 class ReferenceEngine:
-    """See `cellc.core.dispatch.Engine`."""
+    """See `cellc.eager.engine.EagerEngine`."""
 
     def run(self, op: str, operands: Sequence[Tensor], attrs: Mapping[str, Any]) -> Any:
         """One op through the reference interpreter."""

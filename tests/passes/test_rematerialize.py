@@ -181,7 +181,7 @@ def test_a_turn_is_only_there_for_a_gradient_and_goes_with_the_passes():
     x = ms.Tensor(np.ones((2, 2), np.float32))
     plain = trace(lambda x: ops.sin(x), [x], {}).graph
     assert not rematerialize.backward_starts(plain)
-    grad = trace(ms.grad(lambda x: ops.sin(x).sum()).evaluate, [(x,), {}], {}).graph
+    grad = trace(ms.grad(lambda x: ops.sin(x).sum()), (x,), {}).graph
     assert len(rematerialize.backward_starts(grad)) == 1
     pipeline.run_pipeline(grad)
     assert not rematerialize.backward_starts(grad)

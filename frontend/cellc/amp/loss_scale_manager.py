@@ -85,11 +85,10 @@ class DynamicLossScaleManager(LossScaleManager):
     def __init__(
         self, init_loss_scale: float = 2**24, scale_factor: int = 2, scale_window: int = 2000
     ) -> None:
-        for what, value, least in (("init_loss_scale", init_loss_scale, 1),
-                                   ("scale_window", scale_window, 1)):
-            if value < least:
+        for what, value in (("init_loss_scale", init_loss_scale), ("scale_window", scale_window)):
+            if value < 1:
                 raise ValueError(
-                    f"For 'DynamicLossScaleManager', the argument '{what}' must be >= {least}, "
+                    f"For 'DynamicLossScaleManager', the argument '{what}' must be >= 1, "
                     f"but got {value}"
                 )
         if not scale_factor > 0:

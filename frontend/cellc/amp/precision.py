@@ -13,6 +13,7 @@ from ..calls.precision import AUTO_FLAG, as_type
 from ..core.dispatch import active_tracer, computing_in
 from ..core.invalidation import changed
 from ..nn.cell import Cell
+from ..nn.layer.base import Family
 from ..ops.primitive import Primitive
 from ..tracing.inline import inline
 
@@ -42,7 +43,7 @@ def get_black_list() -> list[type]:
     return list(_BLACK)
 
 
-class _OutputTo(Cell):
+class _OutputTo(Family):
     """A Cell whose floating-point results are converted."""
 
     dtype: DType
@@ -58,22 +59,16 @@ class _OutputTo(Cell):
         return as_type(self._backbone(*args, **kwargs), self.dtype)
 
 
-class _OutputTo16(_OutputTo):
+class _OutputTo16(_OutputTo, dtype=float16):
     """Results in float16."""
 
-    dtype = float16
 
-
-class _OutputToBF16(_OutputTo):
+class _OutputToBF16(_OutputTo, dtype=bfloat16):
     """Results in bfloat16."""
 
-    dtype = bfloat16
 
-
-class _OutputTo32(_OutputTo):
+class _OutputTo32(_OutputTo, dtype=float32):
     """Results in float32."""
-
-    dtype = float32
 
 
 _LOW: dict[DType, type[_OutputTo]] = {float16: _OutputTo16, bfloat16: _OutputToBF16}

@@ -1,44 +1,60 @@
-"""Cells with a gradient of their own: what their `bprop` gives, in both modes."""
+"""Functions and Cells with a gradient of their own, in both modes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Any
 
 from cellc_compiler.ir.types import differentiable
 
-from ..tensors.tensor import Tensor
-from ..tracing.inline import inline
+from ..core.dispatch import active_tracer
+from ..eager.recorder import note_custom, paused
+from ..tensors.tensor import Grads, Tensor, Tensors, tensor_of
+from ..tracing.inline import call_here
 from ..tracing.pytree import Box, Structure, leaves_of, put_together, take_apart, tensors
-from ..tracing.tracer import Tracer
+
+Rule = Callable[[Tensors, Tensors, Tensors], Grads]
+"""(operands, results, cotangents of the results) -> the cotangent of each operand, or None."""
 
 
-def custom_bprop(tracer: Tracer, cell: Any, args: tuple[Any, ...]) -> Any:
-    """A Cell with a `bprop`, as a node with a gradient of its own."""
+def with_gradient(
+    operands: Tensors, forward: Callable[[list[Tensor]], Tensors], rule: Rule
+) -> list[Tensor]:
+    """`forward(operands)`, whose gradient is what `rule` gives, in the mode at hand."""
+    tracer = active_tracer()
+    if tracer is not None:
+        return tracer.custom_gradient(operands, forward, rule)
+    with paused():
+        # A result that is an operand needs an identity of its own to be followed.
+        results = [tensor_of(t._lent()) if any(t is x for x in operands) else t
+                   for t in forward(list(operands))]
+    note_custom(operands, results, rule)
+    return results
+
+
+def call_with_bprop(cell: Any, args: tuple[Any, ...]) -> Any:
+    """A call of a Cell with a `bprop`, which gives its gradient."""
     structure, leaves = take_apart(args)
     shape: list[Structure] = []
 
     def forward(inputs: list[Tensor]) -> list[Tensor]:
-        out = inline(tracer, cell.construct, put_together(structure, inputs), {})
-        out_structure, tensors_ = take_apart(out)
+        given = args if active_tracer() is None else put_together(structure, inputs)
+        out_structure, results = take_apart(call_here(cell.construct, given))
         shape.append(out_structure)
-        return tensors_
+        return results
 
-    def backward(
-        inputs: list[Tensor], results: list[Tensor], dys: list[Tensor]
-    ) -> list[Tensor | None]:
+    def rule(inputs: Tensors, results: Tensors, dys: Tensors) -> list[Tensor | None]:
         given = put_together(structure, inputs)
         out, dout = (put_together(shape[-1], t) for t in (results, dys))
-        grads = inline(tracer, cell.bprop, (*given, out, dout), {})
+        grads = call_here(cell.bprop, (*given, out, dout))
         return bprop_grads(cell, grads, structure, len(inputs), inputs)
 
-    results = tracer.custom_gradient(leaves, forward, backward)
+    results = with_gradient(leaves, forward, rule)
     return put_together(shape[-1], results)
 
 
 def bprop_grads(
-    cell: Any, grads: Any, structure: Structure, count: int,
-    operands: Sequence[Tensor] | None = None,
+    cell: Any, grads: Any, structure: Structure, count: int, operands: Tensors
 ) -> list[Tensor | None]:
     """The gradients a `bprop` gave, one for each tensor of the inputs.
 
@@ -54,24 +70,32 @@ def bprop_grads(
             f"the bprop of {type(cell).__name__} must give {len(structure.parts)} gradients, one "
             f"for each input of construct, got {len(given)}"
         )
+    what = f"that the bprop of {type(cell).__name__} gives"
     out: list[Tensor | None] = [None] * count
     for number, (part, grad) in enumerate(zip(structure.parts, given, strict=True)):
         places = [t.number for t in leaves_of(part)]
         values = list(tensors(grad)) if grad is not None else []
         for place, value in zip(places, values, strict=False):
             out[place] = value
-            if operands is not None:
-                _check_grad(cell, number, value, operands[place])
+            if differentiable(operands[place]._type):
+                check_like(f"the gradient of input {number} {what}", value, operands[place],
+                           "the input")
     return out
 
 
-def _check_grad(cell: Any, number: int, grad: Tensor, operand: Tensor) -> None:
-    what = f"the gradient of input {number} that the bprop of {type(cell).__name__} gives"
-    if not differentiable(operand._type):
-        return
-    if tuple(grad.shape) != tuple(operand.shape):
-        raise ValueError(f"{what} must have the shape of the input, {tuple(operand.shape)}, but "
-                         f"has {tuple(grad.shape)}")
-    if grad.dtype != operand.dtype:
-        raise TypeError(f"{what} must have the dtype of the input, {operand.dtype}, but has "
-                        f"{grad.dtype}")
+def check_like(what: str, given: Tensor, like: Tensor, whose: str, end: str = "") -> None:
+    """Compare types.
+
+    Args:
+        end: of the message.
+
+    Raises:
+        ValueError: another shape.
+        TypeError: another element type.
+    """
+    if tuple(given.shape) != tuple(like.shape):
+        raise ValueError(f"{what} must have the shape of {whose}, {tuple(like.shape)}, but has "
+                         f"{tuple(given.shape)}{end}")
+    if given.dtype != like.dtype:
+        raise TypeError(f"{what} must have the dtype of {whose}, {like.dtype}, but has "
+                        f"{given.dtype}{end}")

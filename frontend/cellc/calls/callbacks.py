@@ -19,18 +19,16 @@ from cellc_compiler.ir.types import TensorType
 
 from ..core.dispatch import active_tracer
 from ..core.journal import given_by
-from ..eager.recorder import active_recordings, paused
-from ..tensors.tensor import Tensor, tensor_of
+from ..tensors.tensor import Grads, Tensor, Tensors, tensor_of
+from .bprop import Rule, with_gradient
 
 Array = np.ndarray[Any, Any]
 HostFunction = Callable[..., Any]
 """Takes Tensors (copies, which it may keep); gives one, a tuple of them, or None for none."""
-Rule = Callable[[Sequence[Tensor], Sequence[Tensor], Sequence[Tensor]], Sequence[Tensor | None]]
-"""(operands, results, cotangents of the results) -> the cotangent of each operand, or None."""
 
 
 def host_call(
-    function: HostFunction, name: str, operands: Sequence[Tensor], results: Sequence[TensorType],
+    function: HostFunction, name: str, operands: Tensors, results: Sequence[TensorType],
     rule: Rule | None = None,
 ) -> list[Tensor]:
     """Call a Python function in program order, in either mode.
@@ -46,35 +44,22 @@ def host_call(
         TypeError, ValueError: it returned something else than declared (at run time).
     """
     tracer = active_tracer()
-    if tracer is None:
-        return _now(function, name, operands, results, rule)
-    if rule is None:
+    if tracer is not None and rule is None:
         return tracer.host_call(function, name, operands, results)
-    return tracer.custom_gradient(
-        operands, lambda given: tracer.host_call(function, name, given, results), rule
-    )
 
+    def forward(given: Tensors) -> list[Tensor]:
+        if tracer is not None:
+            return tracer.host_call(function, name, given, results)
+        made = given_by(lambda: checked(
+            name, function(*[tensor_of(t._data.copy()) for t in given]), results))
+        return [tensor_of(a.copy()) for a in made]
 
-def _now(
-    function: HostFunction, name: str, operands: Sequence[Tensor], results: Sequence[TensorType],
-    rule: Rule | None,
-) -> list[Tensor]:
-    def call() -> list[Array]:
-        with paused():
-            given = function(*[tensor_of(t._data.copy()) for t in operands])
-        return checked(name, given, results)
-
-    out = [tensor_of(a.copy()) for a in given_by(call)]
-
-    def refuse(*_: Any) -> Sequence[Tensor | None]:
+    def refuse(*_: Any) -> Grads:
         raise TypeError(
             f"the gradient of the Python function {name}() is not known: give it a bprop"
         )
 
-    for r in active_recordings():
-        if any(r.value_of(t) is not None for t in operands):
-            r.note_custom(operands, out, rule or refuse)
-    return out
+    return with_gradient(operands, forward, rule or refuse)
 
 
 def checked(name: str, given: Any, results: Sequence[TensorType]) -> list[Array]:
@@ -167,7 +152,7 @@ def _caller(node: Node, function: HostFunction) -> Callable[..., None]:
     return call
 
 
-def print_parts(parts: Sequence[Any], tensors: Sequence[Tensor]) -> None:
+def print_parts(parts: Sequence[Any], tensors: Tensors) -> None:
     """Write strings (separators and the line's end among them) and values.
 
     A tensor stands where a part is None or a triple (kind of number or "", style, spec); see

@@ -9,18 +9,21 @@ taken by recording it while it runs.
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from itertools import compress
 from typing import Any
 
 import numpy as np
 
-from cellc_compiler.ir.types import TensorType, differentiable
+from cellc_compiler.ir.types import differentiable
 
 from ..core.dispatch import active_tracer, apply, reader, reading
 from ..core.invalidation import changed
 from ..eager.recorder import active_recordings, recording, tensor_hooks
 from ..tensors.parameter import Parameter
-from ..tensors.tensor import Tensor, tensor_of
+from ..tensors.tensor import Tensor, Tensors, tensor_of
 from ..tracing.inline import call_here
 from ..tracing.pytree import Structure, put_together, take_apart
 from ..tracing.tracer import GraphTensor, Tracer
@@ -63,7 +66,8 @@ class CellHooks:
     """The hooks of a Cell, by kind and in order."""
 
     def __init__(self) -> None:
-        self.tables: dict[str, dict[int, tuple[Hook, bool, bool]]] = {k: {} for k in KINDS}
+        self.tables: dict[str, OrderedDict[int, tuple[Hook, bool, bool]]] = {
+            k: OrderedDict() for k in KINDS}
         self.count = 0
         self.saved: SavedHooks | None = None
         self.read: dict[Tensor | None, Hook] = {}
@@ -77,13 +81,9 @@ class CellHooks:
         check_hook(hook)
         self.count += 1
         table = self.tables[kind]
+        table[self.count] = hook, with_kwargs, always_call
         if prepend:
-            later = dict(table)
-            table.clear()
-            table[self.count] = hook, with_kwargs, always_call
-            table.update(later)
-        else:
-            table[self.count] = hook, with_kwargs, always_call
+            table.move_to_end(self.count, last=False)
         changed(owner, "_hooks")
         return Handle(table, self.count, owner)
 
@@ -214,18 +214,37 @@ def _in_mode(run: Callable[[Any], Any], given: Any, like: Any, name: str) -> Any
     types = [t._type for t in results]
     floats = [i for i, t in enumerate(leaves) if differentiable(t._type)]
 
-    def rule(
-        operands: Sequence[Tensor], outs: Sequence[Tensor], dys: Sequence[Tensor]
-    ) -> list[Tensor | None]:
+    def rule(operands: Tensors, outs: Tensors, dys: Tensors) -> list[Tensor | None]:
         wanted_types = [operands[i]._type for i in floats]
-        grads: list[Tensor | None] = [None] * len(operands)
         found = host_call(tape.backward, f"gradient of the {name}", dys, wanted_types)
-        for i, g in zip(floats, found, strict=True):
-            grads[i] = g
-        return grads
+        grads = dict(zip(floats, found, strict=True))
+        return [grads.get(i) for i in range(len(operands))]
 
     out = host_call(tape.forward, name, leaves, types, rule)
     return put_together(wanted, out)
+
+
+class _Linked:
+    """A function that a graph calls, which goes by whether the graph calls another one as well.
+
+    Args:
+        call: takes whether it does, and tensors.
+        other: that one.
+        followed: whether it does where no graph is.
+    """
+
+    def __init__(
+        self, call: Callable[..., Any], other: Callable[..., Any],
+        followed: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.call, self.other, self.followed = call, other, followed
+
+    def __call__(self, *given: Tensor) -> Any:
+        return self.call(self.followed(), *given)
+
+    def linked(self, present: Sequence[Any]) -> Callable[..., Any]:
+        """What a graph calls that holds these functions."""
+        return partial(self.call, self.other in present)
 
 
 class _Tape:
@@ -236,10 +255,9 @@ class _Tape:
     ) -> None:
         self.run, self.structure, self.wanted, self.name = run, structure, wanted, name
         self.kept = _Stack()
-        self.forward = _Forward(self)
-        self.backward = _BackwardOf(self)
+        self.forward = _Linked(self._forward, self.backward)
 
-    def results(self, given: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    def results(self, given: Tensors) -> tuple[Tensor, ...]:
         """What the hook gives for these tensors."""
         structure, tensors = take_apart(self.run(put_together(self.structure, list(given))))
         if structure != self.wanted:
@@ -249,48 +267,28 @@ class _Tape:
             )
         return tuple(tensors)
 
-
-class _Forward:
-    def __init__(self, tape: _Tape) -> None:
-        self.tape = tape
-
-    def __call__(self, *given: Tensor) -> Any:
-        return self.tape.results(given)
-
-    def linked(self, present: Sequence[Any]) -> Callable[..., Any]:
-        """What a graph calls that holds these functions."""
-        return self.recorded if self.tape.backward in present else self
-
-    def recorded(self, *given: Tensor) -> Any:
-        """Run it so that `backward` can follow."""
+    def _forward(self, followed: bool, *given: Tensor) -> Any:
+        if not followed:
+            return self.results(given)
         with recording() as r:
             numbers = [r.track(t) for t in given if differentiable(t._type)]
-            out = self.tape.results(given)
-        self.tape.kept.push((r, numbers, out))
+            out = self.results(given)
+        self.kept.items.append((r, numbers, out))
         return out
 
-
-class _BackwardOf:
-    def __init__(self, tape: _Tape) -> None:
-        self.tape = tape
-
-    def __call__(self, *dys: Tensor) -> Any:
-        r, numbers, outs = self.tape.kept.pop()
+    def backward(self, *dys: Tensor) -> Any:
+        """The gradient of the last call that has not had one."""
+        r, numbers, outs = self.kept.items.pop()
         chosen = [(o, dy) for o, dy in zip(outs, dys, strict=True)
                   if differentiable(o._type) and r.value_of(o) is not None]
         grads: list[Tensor | None] = [None] * len(numbers)
         if chosen:
             outputs, sens = zip(*chosen, strict=True)
             grads = r.gradients(outputs, sens, numbers)
+        types = (r.tensors[n]._type for n in numbers)
         # Where there is no path, -0.0: it changes no sum.
-        return tuple(
-            g if g is not None else _negative_zeros(r.tensors[n]._type)
-            for g, n in zip(grads, numbers, strict=True)
-        )
-
-
-def _negative_zeros(ty: TensorType) -> Tensor:
-    return tensor_of(np.full(ty.dims, -0.0, ty.dtype.numpy))
+        return tuple(g if g is not None else tensor_of(np.full(t.dims, -0.0, t.dtype.numpy))
+                     for g, t in zip(grads, types, strict=True))
 
 
 class _Stack(threading.local):
@@ -298,14 +296,6 @@ class _Stack(threading.local):
 
     def __init__(self) -> None:
         self.items: list[Any] = []
-
-    def push(self, item: Any) -> None:
-        """Leave something."""
-        self.items.append(item)
-
-    def pop(self) -> Any:
-        """Take what was left last."""
-        return self.items.pop()
 
 
 # --- gradients -----------------------------------------------------------------------------------
@@ -330,14 +320,10 @@ def replaced(hook: Hook, grad: Tensor, *args: Any) -> Tensor:
     return new
 
 
-def taps(
-    values: Sequence[Tensor], change: Callable[[Sequence[Tensor]], Sequence[Tensor]]
-) -> list[Tensor]:
+def taps(values: Tensors, change: Callable[[Tensors], Tensors]) -> list[Tensor]:
     """The same tensors; the gradients that come back to them pass through `change`."""
 
-    def rule(
-        operands: Sequence[Tensor], results: Sequence[Tensor], dys: Sequence[Tensor]
-    ) -> Sequence[Tensor]:
+    def rule(operands: Tensors, results: Tensors, dys: Tensors) -> Tensors:
         return change(dys)
 
     tracer = active_tracer()
@@ -353,9 +339,7 @@ def taps(
     return results
 
 
-def on_host(
-    function: Callable[..., Sequence[Tensor]], name: str, grads: Sequence[Tensor]
-) -> Sequence[Tensor]:
+def on_host(function: Callable[..., Tensors], name: str, grads: Tensors) -> Tensors:
     """`function(*grads)`, which gives gradients of the same types, now or when the graph runs."""
     if active_tracer() is None:
         return function(*grads)
@@ -371,8 +355,7 @@ class _Backward:
         self.followed = True
         self.inputs: list[bool] = []
         self.outputs: list[bool] = []
-        self.at_outputs = _AtOutputs(self)
-        self.at_inputs = _AtInputs(self)
+        self.at_outputs = _Linked(self._at_outputs, self.at_inputs, lambda: self.followed)
 
     @staticmethod
     def of(cell: Any, hooks: CellHooks) -> _Backward | None:
@@ -387,7 +370,7 @@ class _Backward:
         """The arguments, whose gradients the hooks will see."""
         structure, leaves = take_apart(args)
         self.inputs = [differentiable(t._type) for t in leaves]
-        chosen = [t for t, f in zip(leaves, self.inputs, strict=True) if f]
+        chosen = list(compress(leaves, self.inputs))
         if active_tracer() is None:
             self.followed = any(
                 r.value_of(t) is not None for r in active_recordings() for t in chosen
@@ -395,9 +378,7 @@ class _Backward:
         if not self.after or not chosen:
             self.followed = self.followed and bool(chosen)
             return args
-        name = f"backward hook of {type(self.cell).__name__}"
-        fresh = iter(taps(chosen, lambda dys: on_host(self.at_inputs, name, dys)))
-        new = [next(fresh) if f else t for t, f in zip(leaves, self.inputs, strict=True)]
+        new = self._tapped(leaves, self.inputs, self.at_inputs, "backward hook")
         out: tuple[Any, ...] = put_together(structure, new)
         return out
 
@@ -405,13 +386,18 @@ class _Backward:
         """The result, whose gradient the hooks will see first."""
         structure, leaves = take_apart(out)
         self.outputs = [differentiable(t._type) for t in leaves]
-        chosen = [t for t, f in zip(leaves, self.outputs, strict=True) if f]
-        if not chosen:
+        if not any(self.outputs):
             return out
-        name = f"backward pre hook of {type(self.cell).__name__}"
-        fresh = iter(taps(chosen, lambda dys: on_host(self.at_outputs, name, dys)))
-        new = [next(fresh) if f else t for t, f in zip(leaves, self.outputs, strict=True)]
+        new = self._tapped(leaves, self.outputs, self.at_outputs, "backward pre hook")
         return put_together(structure, new)
+
+    def _tapped(
+        self, leaves: Tensors, mask: Sequence[bool], hook: Callable[..., Any], what: str
+    ) -> list[Tensor]:
+        """Tensors, of which the gradients of those in the mask pass through a hook."""
+        name = f"{what} of {type(self.cell).__name__}"
+        fresh = iter(taps(list(compress(leaves, mask)), lambda dys: on_host(hook, name, dys)))
+        return [next(fresh) if m else t for t, m in zip(leaves, mask, strict=True)]
 
     def run(self, hooks: Iterable[Hook], grads: tuple[Any, ...], *others: Any) -> tuple[Any, ...]:
         """Gradients after these hooks."""
@@ -426,58 +412,33 @@ class _Backward:
                     f"grad input size {len(grads)}"
                 )
             grads = tuple(
-                g if g is None else replaced(_given, g, m)
+                g if g is None else replaced(lambda new: new, g, m)
                 for g, m in zip(grads, many, strict=True)
             )
         return grads
 
 
-def _given(value: Any) -> Any:
-    return value
+    def _at_outputs(self, followed: bool, *dys: Tensor) -> tuple[Any, ...]:
+        """The gradients of the results: the pre hooks run, the others too where no gradient will
+        reach the arguments."""
+        grads = self.run(self.before, _spread(self.outputs, dys))
+        if self.after:
+            if followed:
+                self.pending.items.append(grads)
+            else:
+                self.run(self.after, (None,) * len(self.inputs), grads)
+        return tuple(g for g in grads if g is not None)
+
+    def at_inputs(self, *dys: Tensor) -> tuple[Any, ...]:
+        """The gradients of the arguments."""
+        outputs = self.pending.items.pop() if self.pending.items else (None,) * len(self.outputs)
+        grads = self.run(self.after, _spread(self.inputs, dys), outputs)
+        return tuple(g for g in grads if g is not None)
 
 
-def _spread(mask: Sequence[bool], grads: Sequence[Tensor]) -> tuple[Any, ...]:
+def _spread(mask: Sequence[bool], grads: Tensors) -> tuple[Any, ...]:
     it = iter(grads)
     return tuple(next(it) if m else None for m in mask)
-
-
-class _AtOutputs:
-    """Called with the gradients of a Cell's results."""
-
-    def __init__(self, owner: _Backward) -> None:
-        self.owner = owner
-
-    def __call__(self, *dys: Tensor) -> tuple[Any, ...]:
-        return self.pass_on(dys, self.owner.followed)
-
-    def linked(self, present: Sequence[Any]) -> Callable[..., Any]:
-        """What a graph calls that holds these functions."""
-        followed = self.owner.at_inputs in present
-        return lambda *dys: self.pass_on(dys, followed)
-
-    def pass_on(self, dys: Sequence[Tensor], followed: bool) -> tuple[Any, ...]:
-        """Run the pre hooks; the others too where no gradient will reach the arguments."""
-        o = self.owner
-        grads = o.run(o.before, _spread(o.outputs, dys))
-        if o.after:
-            if followed:
-                o.pending.push(grads)
-            else:
-                o.run(o.after, (None,) * len(o.inputs), grads)
-        return tuple(g for g in grads if g is not None)
-
-
-class _AtInputs:
-    """Called with the gradients of a Cell's arguments."""
-
-    def __init__(self, owner: _Backward) -> None:
-        self.owner = owner
-
-    def __call__(self, *dys: Tensor) -> tuple[Any, ...]:
-        o = self.owner
-        outputs = o.pending.pop() if o.pending.items else (None,) * len(o.outputs)
-        grads = o.run(o.after, _spread(o.inputs, dys), outputs)
-        return tuple(g for g in grads if g is not None)
 
 
 # --- hooks on tensors ----------------------------------------------------------------------------
@@ -493,7 +454,7 @@ def register_on_tensor(tensor: Tensor, hook: Hook) -> Any:
     if tensor._hooks is None:
         tensor._hooks = {}
     if not tensor_hooks:
-        tensor_hooks.append(_through_hooks)
+        tensor_hooks.append(through_hooks)
     table = tensor._hooks
     number = max(table, default=0) + 1
     table[number] = hook
@@ -508,12 +469,12 @@ def _register_in_graph(tracer: Tracer, tensor: GraphTensor, hook: Hook) -> None:
     """
     hook, region = written(hook), tracer.regions[-1]
     known = tensor.__dict__.get("_tap")
-    origin = known[1] if known is not None and known[0] is region else tensor._value
+    origin = known[1] if known is not None and known[0] is region else tensor.ir_value
     fresh = taps([GraphTensor(origin)], lambda dys: [run_gradient_hooks([hook], dys[0])])[0]
     assert isinstance(fresh, GraphTensor)
-    tracer.move_to_definition(origin, fresh._value)
-    if origin is tensor._value:
-        tensor._value = fresh._value
+    tracer.move_to_definition(origin, fresh.ir_value)
+    if origin is tensor.ir_value:
+        tensor.ir_value = fresh.ir_value
         tensor.__dict__["_tap"] = region, origin
 
 
@@ -544,10 +505,6 @@ def is_compiled(hook: Hook) -> bool:
     return type(hook).__module__.startswith("cellc.lang.") and not hasattr(hook, "__wrapped__")
 
 
-def _through_hooks(grad: Tensor, tensor: Tensor) -> Tensor:
-    return hooked_gradient(grad, list((tensor._hooks or {}).values()))
-
-
-def hooked_gradient(grad: Tensor, hooks: Iterable[Hook]) -> Tensor:
-    """The gradient of a tensor after its hooks, in the mode at hand."""
-    return run_gradient_hooks(list(hooks), grad)
+def through_hooks(grad: Tensor, tensor: Tensor) -> Tensor:
+    """The gradient of a tensor after the hooks of that, if it has any."""
+    return run_gradient_hooks(list(tensor._hooks.values()), grad) if tensor._hooks else grad

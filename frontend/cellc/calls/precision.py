@@ -15,6 +15,7 @@ from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
 
 from ..core import dispatch
+from ..tensors.promotion import cast_to
 from ..tensors.tensor import Tensor
 from ..tracing.pytree import put_together, take_apart
 
@@ -89,11 +90,4 @@ def run(
 def as_type(value: Any, dtype: DType) -> Any:
     """A structure whose floating-point tensors have an element type."""
     structure, leaves = take_apart(value)
-    return put_together(structure, [_cast(t, dtype) for t in leaves])
-
-
-def _cast(tensor: Tensor, dtype: DType) -> Tensor:
-    if not tensor.dtype.is_float or tensor.dtype is dtype:
-        return tensor
-    out: Tensor = dispatch.apply("cast", tensor, dtype=dtype)
-    return out
+    return put_together(structure, [cast_to(t, dtype) if t.dtype.is_float else t for t in leaves])

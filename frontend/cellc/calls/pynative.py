@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from .. import context
 from ..core.dispatch import auto_precision
 from ..core.dispatch import precision as computing
 from ..eager import implicit_recording
-from ..eager.recorder import active_recordings, paused
-from ..tensors.tensor import Tensor, tensor_of
-from ..tracing.pytree import put_together, take_apart
+from ..eager.recorder import active_recordings
 from . import precision, recompute
-from .bprop import bprop_grads
+from .bprop import call_with_bprop
 from .hooks import call_hooked, hooks_of
 
 
@@ -55,7 +53,7 @@ def _call(cell: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
 def _run(cell: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     if active_recordings():
         if getattr(type(cell), "bprop", None) is not None:
-            return _with_bprop(cell, args)
+            return call_with_bprop(cell, args)
     elif cell._whole and auto_precision() is None and _own_throughout(cell):
         return cell._entries.call(cell, args, kwargs)  # the same bits, in one program
     return cell.construct(*args, **kwargs)
@@ -67,25 +65,3 @@ def _own_throughout(cell: Any) -> bool:
         type(c).__module__.startswith("cellc.") and hooks_of(c) is None
         for _, c in cell.cells_and_names()
     )
-
-
-def _with_bprop(cell: Any, args: tuple[Any, ...]) -> Any:
-    structure, leaves = take_apart(args)
-    with paused():
-        out = cell.construct(*args)
-    out_structure, results = take_apart(out)
-    # A result that is an input itself needs an identity of its own to be followed.
-    results = [tensor_of(t._lent()) if any(t is x for x in leaves) else t for t in results]
-
-    def rule(
-        operands: Sequence[Tensor], outs: Sequence[Tensor], dys: Sequence[Tensor]
-    ) -> Sequence[Any]:
-        given = put_together(structure, operands)
-        out_value, dout = (put_together(out_structure, t) for t in (outs, dys))
-        return bprop_grads(cell, cell.bprop(*given, out_value, dout), structure, len(operands),
-                           operands)
-
-    for r in active_recordings():
-        if any(r.value_of(t) is not None for t in leaves):
-            r.note_custom(leaves, results, rule)
-    return put_together(out_structure, results)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cellc_compiler.ir.graph import Graph
@@ -18,9 +19,9 @@ from cellc_runtime.records import dataclass
 
 from ..core import dispatch, journal
 from ..core.journal import Array, Journal
-from ..eager.recorder import Mark, Recording, Sums, active_recordings, recording
+from ..eager.recorder import Mark, Recording, Sums, active_recordings, aliases, recording
 from ..storage import writes
-from ..tensors.tensor import Tensor, tensor_of
+from ..tensors.tensor import Grads, Tensor, Tensors, tensor_of
 from ..tracing.pytree import Structure, put_together, take_apart
 from ..tracing.tracer import GraphTensor, Tracer
 
@@ -48,33 +49,33 @@ def traced(tracer: Tracer, given: Any, call: Callable[[], Any], results: bool = 
         results: other gradients that read the result compute it again too.
     """
     mine = [t for t in take_apart(given)[1] if isinstance(t, GraphTensor)]
-    before = [t._value for t in mine]
+    before = [t.ir_value for t in mine]
     shape: list[tuple[Structure, list[GraphTensor], list[Tensor | tuple[int, int]]]] = []
 
     def run() -> list[Tensor]:
         structure, leaves = take_apart(call())
-        written = [t for t, v in zip(mine, before, strict=True) if t._value is not v]
+        written = [t for t, v in zip(mine, before, strict=True) if t.ir_value is not v]
         own: dict[Any, Tensor] = {}
         places: list[Tensor | tuple[int, int]] = []
         for t in leaves:
             # What is handed through stays what it is: its cotangents are gathered outside. What is
             # given twice is one result: its cotangents are gathered in one sum.
             if tracer.is_own(t) or any(t is w for w in written):
-                key = t._value if isinstance(t, GraphTensor) else t
+                key = t.ir_value if isinstance(t, GraphTensor) else t
                 own.setdefault(key, t)
                 places.append((list(own).index(key), id(t)))
             else:
                 places.append(t)
         shape.append((structure, written, places))
-        return [*own.values(), *[GraphTensor(t._value) for t in written]]
+        return [*own.values(), *[GraphTensor(t.ir_value) for t in written]]
 
     found = tracer.recomputed(run, results)
     for t, v in zip(mine, before, strict=True):
-        t._value = v
+        t.ir_value = v
     structure, written, places = shape[-1]
     count = len(found) - len(written)
     for t, new in zip(written, found[count:], strict=True):
-        t._value = tracer.lift(new)
+        t.ir_value = tracer.lift(new)
     same: dict[Any, Tensor] = {}  # who wrote into one of two tensors wrote into that one only
     return put_together(structure, [
         p if isinstance(p, Tensor) else same.setdefault(p, GraphTensor(tracer.lift(found[p[0]])))
@@ -89,7 +90,7 @@ Call = Callable[[tuple[Any, ...], Mapping[str, Any]], Any]
 
 
 def recorded(
-    call: Call, args: tuple[Any, ...], kwargs: Mapping[str, Any], parameters: Sequence[Tensor],
+    call: Call, args: tuple[Any, ...], kwargs: Mapping[str, Any], parameters: Tensors,
     python: bool = False,
 ) -> Any:
     """`call(args, kwargs)`, of which recordings keep nothing but what it reads and gives.
@@ -114,9 +115,7 @@ def recorded(
     return out
 
 
-def _noted(
-    r: Recording, mark: Mark, results: Sequence[Tensor], written: Sequence[Tensor]
-) -> bool:
+def _noted(r: Recording, mark: Mark, results: Tensors, written: Tensors) -> bool:
     """Let a recording know what it has recorded since the mark as one op, if that can be."""
     standing: dict[int, list[Tensor]] = {}
     overwritten: list[tuple[Tensor, int]] = []
@@ -140,10 +139,7 @@ def _noted(
     operands = [n if n < mark.tensors else r.number(held[n]) for n in found.reads]
     region = found.info.regions[0]
 
-    def rule(
-        operands: Sequence[Tensor], dys: Sequence[Tensor | None],
-        so_far: Sequence[Tensor | None], wanted: Sequence[bool],
-    ) -> Sequence[Tensor | None]:
+    def rule(operands: Tensors, dys: Grads, so_far: Grads, wanted: Sequence[bool]) -> Grads:
         if active_recordings():
             return _step_by_step(region, operands, dys, so_far, wanted)
         return folding.gradients(region, operands, dys, so_far, wanted)
@@ -155,17 +151,11 @@ def _noted(
 
 
 def _step_by_step(
-    region: Graph, operands: Sequence[Tensor], dys: Sequence[Tensor | None],
-    so_far: Sequence[Tensor | None], wanted: Sequence[bool],
+    region: Graph, operands: Tensors, dys: Grads, so_far: Grads, wanted: Sequence[bool]
 ) -> list[Tensor | None]:
     """A stretch computed again and differentiated where recordings further out see each op."""
-    own = [tensor_of(t._data) for t in operands]
+    own = aliases(operands)
     with dispatch.like(_PLAIN), recording() as r:
-        for outer in active_recordings()[:-1]:
-            for t, o in zip(operands, own, strict=True):
-                n = outer.value_of(t)
-                if n is not None:
-                    outer.also(o, n)
         numbers = [r.track(t) for t in own]
         outs = replay.replay(region, own)
         ends = [r.value_of(t) for t in outs]
@@ -173,8 +163,8 @@ def _step_by_step(
 
 
 def _continued(
-    r: Recording, numbers: Sequence[int], so_far: Sequence[Tensor | None], wanted: Sequence[bool],
-    ends: Sequence[int | None], dys: Sequence[Tensor | None],
+    r: Recording, numbers: Sequence[int], so_far: Grads, wanted: Sequence[bool],
+    ends: Sequence[int | None], dys: Grads,
 ) -> list[Tensor | None]:
     """Gradients of what is wanted of the values `numbers`, added to those so far; see `Sums`."""
     chosen = [i for i, w in enumerate(wanted) if w]
@@ -182,10 +172,8 @@ def _continued(
     given = [(n, t) for n, t in seeds if n is not None and t is not None]
     found = r.gradients_of([n for n, _ in given], [t for _, t in given],
                            [numbers[i] for i in chosen])
-    new: list[Tensor | None] = [None] * len(numbers)
-    for i, grad in zip(chosen, found, strict=True):
-        new[i] = grad
-    return new
+    new = dict(zip(chosen, found, strict=True))
+    return [new.get(i) for i in range(len(numbers))]
 
 
 @dataclass(eq=False, slots=True)
@@ -205,8 +193,7 @@ class Replay:
     scope: dispatch.Scope
 
     def note(
-        self, r: Recording, mark: Mark, results: Sequence[Tensor],
-        written: Sequence[Tensor], parameters: Sequence[Tensor],
+        self, r: Recording, mark: Mark, results: Tensors, written: Tensors, parameters: Tensors
     ) -> None:
         """Let a recording drop what it has recorded since the mark, and know this call instead."""
         first = mark.tensors
@@ -219,22 +206,14 @@ class Replay:
         for p in parameters:
             reads.setdefault(r.number(p), [p])
         fresh = [tensor_of(t._data) for t in changed]
-        objects = list(reads.values())
-
-        def rule(
-            operands: Sequence[Tensor], dys: Sequence[Tensor | None],
-            so_far: Sequence[Tensor | None], wanted: Sequence[bool],
-        ) -> list[Tensor | None]:
-            return self.gradients(objects, own, changed, operands, dys, so_far, wanted)
-
-        r.note_sums(reads, [*(results[i] for i in own), *fresh], Sums(rule))
+        rule = Sums(partial(self.gradients, list(reads.values()), own, changed))
+        r.note_sums(reads, [*(results[i] for i in own), *fresh], rule)
         for t, value in zip(changed, fresh, strict=True):
             r.rebind(t, value)
 
     def gradients(
-        self, objects: Sequence[Sequence[Tensor]], own: Sequence[int], changed: Sequence[Tensor],
-        operands: Sequence[Tensor], dys: Sequence[Tensor | None],
-        so_far: Sequence[Tensor | None], wanted: Sequence[bool],
+        self, objects: Sequence[Tensors], own: Sequence[int], changed: Tensors, operands: Tensors,
+        dys: Grads, so_far: Grads, wanted: Sequence[bool],
     ) -> list[Tensor | None]:
         """Run again, and go on with the cotangents so far; see `Sums`."""
         arrays = {id(t): (t, o._data) for many, o in zip(objects, operands, strict=True)
@@ -251,7 +230,7 @@ class Replay:
             return _continued(r, numbers, so_far, wanted, ends, dys)
 
 
-def _track(r: Recording, many: Sequence[Tensor]) -> int:
+def _track(r: Recording, many: Tensors) -> int:
     """The number of a value that several tensors stand for."""
     number = r.track(many[0])
     for t in many[1:]:

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from cellc_compiler.ir.graph import Graph, Node, Value
 
 from ..core.dispatch import active_tracer, apply, assign, run_scan
-from ..eager.recorder import active_recordings, paused
 from ..tensors.parameter import Parameter
-from ..tensors.tensor import Tensor, tensor_of
+from ..tensors.tensor import Tensor, Tensors, tensor_of
+from .bprop import with_gradient
 from .callbacks import print_parts
 
 
-def run_graph(graph: Graph, inputs: Sequence[Tensor]) -> list[Tensor]:
+def run_graph(graph: Graph, inputs: Tensors) -> list[Tensor]:
     """The outputs of a graph for these inputs, in the mode of the caller.
 
     Inputs that the graph updates must be Parameters; they are assigned.
@@ -38,7 +38,7 @@ def run_graph(graph: Graph, inputs: Sequence[Tensor]) -> list[Tensor]:
     return results[:count]
 
 
-def replay(graph: Graph, inputs: Sequence[Tensor], more: Sequence[Value] = ()) -> list[Tensor]:
+def replay(graph: Graph, inputs: Tensors, more: Sequence[Value] = ()) -> list[Tensor]:
     """Run a graph's nodes eagerly, in order: its outputs, then the values of `more`."""
     values: dict[Value, Tensor] = dict(zip(graph.inputs, inputs, strict=True))
     for node in graph.nodes:
@@ -47,7 +47,7 @@ def replay(graph: Graph, inputs: Sequence[Tensor], more: Sequence[Value] = ()) -
     return [values[v] for v in [*graph.outputs, *more]]
 
 
-def _run(node: Node, operands: list[Tensor]) -> Sequence[Tensor]:
+def _run(node: Node, operands: list[Tensor]) -> Tensors:
     if node.op == "cond":
         taken = node.regions[0] if bool(operands[0]) else node.regions[1]
         return replay(taken, operands[1:])
@@ -75,14 +75,8 @@ def _run(node: Node, operands: list[Tensor]) -> Sequence[Tensor]:
 def _custom(node: Node, operands: list[Tensor]) -> list[Tensor]:
     forward, backward = node.regions
 
-    def rule(
-        inputs: Sequence[Tensor], results: Sequence[Tensor], dys: Sequence[Tensor]
-    ) -> list[Tensor | None]:
+    def rule(inputs: Tensors, results: Tensors, dys: Tensors) -> list[Tensor | None]:
         found = replay(backward, [*inputs, *results, *dys])
         return [None if i in node.attrs["none"] else g for i, g in enumerate(found)]
 
-    with paused():
-        results = replay(forward, operands)
-    for recording in active_recordings():
-        recording.note_custom(operands, results, rule)
-    return results
+    return with_gradient(operands, lambda given: replay(forward, given), rule)

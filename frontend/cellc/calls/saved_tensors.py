@@ -8,29 +8,25 @@ Both modes do it here, op by op, so they call the hooks alike.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from cellc_compiler.ir.graph import Builder, Graph, Node, Value
+from cellc_compiler.ir.graph import Builder, Graph, Node
 from cellc_compiler.ir.types import TensorType, differentiable
-from cellc_runtime.lazy import lazy_module
 from cellc_runtime.records import dataclass
 
 from ..core import dispatch
-from ..eager.backward import closed
-from ..eager.recorder import Applied, active_recordings, applied
-from ..tensors.tensor import Tensor, tensor_of
+from ..core.dispatch import Attrs
+from ..core.later import autodiff
+from ..eager.backward import closed, distinct
+from ..eager.recorder import Applied, active_recordings, aliases, applied
+from ..tensors.tensor import Tensor, Tensors
 from ..tracing.inline import call_here, inline
 from ..tracing.pytree import Structure, put_together, take_apart
 from ..tracing.tracer import GraphTensor
+from .bprop import with_gradient
 from .replay import run_graph
-
-if TYPE_CHECKING:
-    from cellc_compiler.autodiff import reverse as autodiff
-    from cellc_compiler.autodiff.reverse import Cotangents
-else:
-    autodiff = lazy_module("cellc_compiler.autodiff.reverse")
 
 Hook = Callable[[Any], Any]
 
@@ -52,7 +48,7 @@ class SavedHooks:
                 raise TypeError(f"For 'saved_tensors_hooks', '{name}' must be a function, but got "
                                 f"{type(hook).__name__}.")
 
-    def around(self, op: str, operands: Sequence[Tensor], attrs: Mapping[str, Any]) -> Any:
+    def around(self, op: str, operands: Tensors, attrs: Attrs) -> Any:
         """The results of an op, as `dispatch.apply` gives them."""
         with dispatch.saving(None):
             if not _kept_for_a_gradient(operands):
@@ -64,7 +60,7 @@ class SavedHooks:
             return _Saved(self, rule, op, operands, attrs).run()
 
 
-def _kept_for_a_gradient(operands: Sequence[Tensor]) -> bool:
+def _kept_for_a_gradient(operands: Tensors) -> bool:
     tracer = dispatch.active_tracer()
     if tracer is not None:
         return any(r.graph.name == "grad" for r in tracer.regions)
@@ -87,9 +83,7 @@ class _Rule:
 
 
 @lru_cache(maxsize=1024)
-def _rule(
-    info: Applied, types: tuple[TensorType, ...], constant: tuple[bool, ...]
-) -> _Rule | None:
+def _rule(info: Applied, types: tuple[TensorType, ...], constant: tuple[bool, ...]) -> _Rule | None:
     """None for an op without a gradient with respect to operands that are not constant."""
     if info.op == "stop_gradient":
         return None
@@ -102,21 +96,17 @@ def _rule(
     node: Node = results[0].node
     graph = Graph(f"{info.op}_grad")
     b = Builder(graph)
-    cotangents: Cotangents = {}
+    cotangents: autodiff.Cotangents = {}
     for i, v in enumerate(results):
         dy = graph.add_input(v.type, f"dy{i}")
         if differentiable(v.type):
             autodiff.accumulate(b, cotangents, v, dy)
     wanted = [v for v, c in zip(operands, constant, strict=True) if not c]
     autodiff.reverse(b, [node], cotangents, wanted)
-    found: dict[Value, int] = {}
-    places: list[int | None] = []
-    for v in operands:
-        grad = cotangents.get(v)
-        places.append(None if grad is None else found.setdefault(grad, len(found)))
-    if not found:
+    outputs, places = distinct([cotangents.get(v) for v in operands])
+    if not outputs:
         return None
-    reads = closed(graph, [*operands, *results], list(found))
+    reads = closed(graph, [*operands, *results], outputs)
     return _Rule(graph, tuple(reads), tuple(places))
 
 
@@ -129,8 +119,7 @@ class _Saved:
     """
 
     def __init__(
-        self, hooks: SavedHooks, rule: _Rule, op: str, operands: Sequence[Tensor],
-        attrs: Mapping[str, Any],
+        self, hooks: SavedHooks, rule: _Rule, op: str, operands: Tensors, attrs: Attrs
     ) -> None:
         self.hooks, self.rule = hooks, rule
         self.op, self.operands, self.attrs = op, list(operands), attrs
@@ -148,23 +137,11 @@ class _Saved:
                 structure, tensors = take_apart(self._pack(known[n]))
                 self.packed[n] = structure, len(given), len(tensors)
                 given.extend(tensors)
-        self.first, self.last = len(self.operands), len(known)
-        shown = self._handed_through(given)
+        shown = with_gradient(given, lambda ts: ts[len(self.operands) : len(known)], self.backward)
         return tuple(shown) if isinstance(out, tuple) else shown[0]
 
-    def _handed_through(self, given: list[Tensor]) -> list[Tensor]:
-        tracer = dispatch.active_tracer()
-        if tracer is not None:
-            return tracer.custom_gradient(
-                given, lambda ts: ts[self.first : self.last], self.backward)
-        shown = [tensor_of(t._data) for t in given[self.first : self.last]]
-        for r in active_recordings():
-            if any(r.value_of(t) is not None for t in given):
-                r.note_custom(given, shown, self.backward)
-        return shown
-
     def _pack(self, tensor: Tensor) -> Any:
-        mine = tensor if isinstance(tensor, GraphTensor) else _alias(tensor)
+        mine = tensor if isinstance(tensor, GraphTensor) else aliases([tensor])[0]
         before = _state(mine)
         made = call_here(self.hooks.pack, (mine,))
         if _state(mine) != before:
@@ -172,9 +149,7 @@ class _Saved:
                                "given in place; return a new one instead")
         return made
 
-    def backward(
-        self, given: Sequence[Tensor], results: Sequence[Tensor], dys: Sequence[Tensor]
-    ) -> list[Tensor | None]:
+    def backward(self, given: Tensors, results: Tensors, dys: Tensors) -> list[Tensor | None]:
         """Cotangents of the operands, from what the unpack hook gives."""
         known = list(given)
         for n, (structure, start, size) in self.packed.items():
@@ -200,24 +175,14 @@ class _Saved:
         return tensor
 
 
-def _alias(tensor: Tensor) -> Tensor:
-    """Another Tensor of the same elements, which recordings take for the same value."""
-    out = tensor_of(tensor._data)
-    for r in active_recordings():
-        number = r.value_of(tensor)
-        if number is not None:
-            r.also(out, number)
-    return out
-
-
 def _state(tensor: Tensor) -> Any:
-    return id(tensor._value) if isinstance(tensor, GraphTensor) else tensor._version
+    return id(tensor.ir_value) if isinstance(tensor, GraphTensor) else tensor._version
 
 
 def is_constant(tensor: Tensor) -> bool:
     """Whether a tensor stands for a number in the source."""
     if isinstance(tensor, GraphTensor):
-        node = tensor._value.node
+        node = tensor.ir_value.node
         return node is not None and node.op == "constant"
     return tensor._literal
 
@@ -282,10 +247,8 @@ def register_saved_tensors_hooks(pack_hook: Hook, unpack_hook: Hook) -> Callable
 
         def saving(*args: Any, **kwargs: Any) -> Any:
             tracer = dispatch.active_tracer()
-            with dispatch.saving(hooks.around):
-                if tracer is None:
-                    return fn(*args, **kwargs)
-                return inline(tracer, fn, args, kwargs)
+            return under(hooks, lambda: fn(*args, **kwargs) if tracer is None else
+                         inline(tracer, fn, args, kwargs))
 
         saving.__name__, saving.__doc__ = _name(fn), getattr(fn, "__doc__", None)
         return saving

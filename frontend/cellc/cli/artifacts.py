@@ -32,14 +32,13 @@ from ..tensors.tensor import Tensor
 from ..tools import budget_view
 from ..tracing.exceptions import ERRORS
 from ..train.weights_file import read
-from .loading import UserError
+from .loading import UserError, writing
 
 Array = np.ndarray[Any, Any]
 
 
 def write(
-    path: str, entries: Mapping[str, Traced], targets: Sequence[Target],
-    budget: int | None = None,
+    path: str, entries: Mapping[str, Traced], targets: Sequence[Target], budget: int | None = None
 ) -> str:
     """Compile entries for targets and write one artifact; a report of lines.
 
@@ -60,17 +59,14 @@ def write(
                     for p in _programs(name, graphs, target, lines,
                                        least(traced.budget, budget))]
         built[name] = artifact.Entry(programs, print_graph(traced.graph), opened)
-    try:
+    with writing(path):
         artifact.save(path, built, weights)
-    except OSError as e:
-        raise UserError(f"{path}: cannot be written ({e.strerror or e})") from e
     size = Path(path).stat().st_size
     return "\n".join([*lines, f"wrote {path}: {size / 1024:.0f} KiB, {len(weights)} weights"])
 
 
 def _programs(
-    name: str, graphs: Mapping[int, Graph], target: Target, lines: list[str],
-    budget: int | None,
+    name: str, graphs: Mapping[int, Graph], target: Target, lines: list[str], budget: int | None
 ) -> list[Program]:
     """The programs of an entry for one target; what they are goes to `lines`."""
     out: list[Program] = []

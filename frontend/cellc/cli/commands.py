@@ -6,7 +6,8 @@ import argparse
 import runpy
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 
 from cellc_compiler import __version__, backends, driver
 from cellc_compiler.autodiff.reverse import gradient_graph
+from cellc_compiler.ir.dims import Shapes
 from cellc_compiler.ir.dot import graph_dot
 from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.text import print_graph
@@ -30,9 +32,17 @@ from ..lang import CODES, CompileError, check_call, explanation
 from ..tensors.tensor import OpenTensor
 from ..tools import budget_view, profiling
 from ..tracing.tracer import Tracer
+from ..train import export_onnx
+from ..train.export import export, named_weights
 from . import artifacts
-from .exporting import export_
-from .loading import UserError, load_network, open_types, ordered_inputs, sample_inputs
+from .loading import (
+    UserError,
+    load_network,
+    open_types,
+    ordered_inputs,
+    sample_inputs,
+    writing,
+)
 from .verification import verify_graph
 
 
@@ -41,58 +51,106 @@ def version() -> str:
     return f"cellc {__version__} for {backends.default_target().name}"
 
 
-def _traced(args: argparse.Namespace, seed: int = 0) -> tuple[Traced, list[Any]]:
-    """The network of the command line as a graph, and its inputs' arrays."""
-    _, net = load_network(args.network)
+@contextmanager
+def _errors_told(
+    kinds: tuple[type[Exception], ...] = (CompileError, BudgetError)
+) -> Iterator[None]:
+    """Errors of the network and its budget are told like those of the command line."""
+    try:
+        yield
+    except kinds as e:
+        raise UserError(str(e)) from e
+
+
+def _loaded(args: argparse.Namespace) -> tuple[Any, Any]:
+    """The module and network of the command line, with the parameters of the checkpoint."""
+    module, net = load_network(args.network)
     if args.checkpoint:
         artifacts.load_parameters(net, args.checkpoint)
+    return module, net
+
+
+def _traced(args: argparse.Namespace, seed: int = 0) -> tuple[Traced, list[Any]]:
+    """The network of the command line as a graph, and its inputs' arrays."""
+    _, net = _loaded(args)
     inputs = sample_inputs(ordered_inputs(net, args.input), seed)
-    try:
+    with _errors_told():
         traced = trace(net, inputs, {})
-    except CompileError as e:
-        raise UserError(str(e)) from e
     return traced, traced.fed([t._data for t in inputs])
 
 
-def _traced_for(net: Any, specs: Sequence[str]) -> Traced:
-    """The network as a graph, with symbols for the sizes that are open."""
+def _traced_open(net: Any, specs: Sequence[str]) -> tuple[Traced, Shapes]:
+    """The network as a graph, with symbols for the sizes that are open (`float32[N,3]`)."""
     opened = open_types(specs)
     if opened is None:
-        return trace(net, sample_inputs(specs), {})
+        return trace(net, sample_inputs(specs), {}), Shapes()
     types, shapes = opened
-    traced = trace(net, [OpenTensor.of(ty) for ty in types], {}, types, shapes)
+    return trace(net, [OpenTensor.of(ty) for ty in types], {}, types, shapes), shapes
+
+
+def _step(module: Any, net: Any, name: str) -> Any:
+    """The training step of `--train`."""
+    step = getattr(module, name, None)
+    if not callable(step):
+        raise UserError(f"the file has no function {name!r} for --train")
+    return step(net)
+
+
+@_errors_told()
+def compile_(args: argparse.Namespace) -> int:
+    """`cellc compile`."""
+    context.set_context(numerics=args.numerics)
+    module, net = _loaded(args)
+    targets = [_target(name) for name in args.target] or [backends.default_target()]
+    traced, shapes = _traced_open(net, ordered_inputs(net, args.input))
     if shapes.guards:
         asked = "; ".join(map(str, shapes.guards[:3]))
         raise UserError(
             f"the network asks about a size that is open, so its code would serve only where "
             f"{asked}; give that size, or take the question away"
         )
-    return traced
-
-
-def compile_(args: argparse.Namespace) -> int:
-    """`cellc compile`."""
-    context.set_context(numerics=args.numerics)
-    module, net = load_network(args.network)
-    targets = [_target(name) for name in args.target] or [backends.default_target()]
-    if args.checkpoint:
-        artifacts.load_parameters(net, args.checkpoint)
-    try:
-        entries = {"infer": _traced_for(net, ordered_inputs(net, args.input))}
-        if args.train:
-            step = getattr(module, args.train, None)
-            if not callable(step):
-                raise UserError(f"the file has no function {args.train!r} for --train")
-            inputs = sample_inputs(args.train_input or args.input)
-            entries["train"] = trace(step(net), inputs, {})
-    except CompileError as e:
-        raise UserError(str(e)) from e
-    try:
-        report = artifacts.write(args.output, entries, targets, _budget(args))
-    except BudgetError as e:
-        raise UserError(str(e)) from e
-    print(report)
+    entries = {"infer": traced}
+    if args.train:
+        inputs = sample_inputs(args.train_input or args.input)
+        entries["train"] = trace(_step(module, net, args.train), inputs, {})
+    print(artifacts.write(args.output, entries, targets, _budget(args)))
     return 0
+
+
+def export_(args: argparse.Namespace) -> int:
+    """`cellc export`: a network as an ONNX model or as cellc's portable file."""
+    path = Path(args.output)
+    if path.suffix not in (".onnx", ".mindir"):
+        raise UserError(f"--output {path}: expected a name that ends in .onnx or .mindir")
+    _, net = _loaded(args)
+    specs = ordered_inputs(net, args.input)
+    with _errors_told((CompileError, ImportError, TypeError, ValueError)), writing(path):
+        if path.suffix == ".mindir":
+            if args.opset is not None:
+                raise UserError("--opset goes with a .onnx file")
+            export(net, *sample_inputs(specs), file_name=str(path), file_format="MINDIR")
+            note = ""
+        else:
+            note = _onnx(net, specs, path, args.opset)
+    print(f"wrote {path}: {path.stat().st_size / 1024:.0f} KiB{note}")
+    return 0
+
+
+def _onnx(net: Any, specs: list[str], path: Path, opset: int | None) -> str:
+    traced, shapes = _traced_open(net, specs)
+    assumed = export_onnx.assumed_sizes(shapes)
+    if traced.state is not None:
+        traced.state.refuse()
+    weights, _ = named_weights(traced)
+    opset = export_onnx.OPSET if opset is None else opset
+    model = export_onnx.onnx_model(traced, weights, opset, assumed)
+    model.save(path)
+    lines = [f", op set {opset}, {len(model.arrays)} weights and constants"]
+    if assumed:
+        lines.append(f"  it serves sizes where {'; '.join(map(str, assumed))}")
+    if model.left_out:
+        lines.append(f"  left out, since ONNX has none: {', '.join(model.left_out)}")
+    return "\n".join(lines)
 
 
 def _budget(args: argparse.Namespace) -> int | None:
@@ -103,11 +161,9 @@ def _budget(args: argparse.Namespace) -> int | None:
         raise UserError(str(e).replace("For 'recompute', 'budget'", "--recompute-budget")) from e
 
 
+@_errors_told((backends.UnknownTarget,))
 def _target(name: str) -> Target:
-    try:
-        return backends.target_named(name)
-    except backends.UnknownTarget as error:
-        raise UserError(str(error)) from None
+    return backends.target_named(name)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -154,37 +210,28 @@ def _run_artifact(path: str, options: argparse.Namespace) -> int:
     return 0
 
 
+@_errors_told()
 def profile(args: argparse.Namespace) -> int:
     """`cellc profile`."""
     module, net = load_network(args.network)
     if args.runs < 1 or args.limit < 1:
         raise UserError("--runs and --limit must be positive")
     if args.train:
-        step = getattr(module, args.train, None)
-        if not callable(step):
-            raise UserError(f"the file has no function {args.train!r} for --train")
-        net, inputs = step(net), sample_inputs(args.input)
+        net, inputs = _step(module, net, args.train), sample_inputs(args.input)
     else:
         inputs = sample_inputs(ordered_inputs(net, args.input))
-    try:
-        traced = trace(net, inputs, {})
-    except CompileError as e:
-        raise UserError(str(e)) from e
+    traced = trace(net, inputs, {})
     arrays = traced.fed([t._data for t in inputs])
-    try:
-        found = profiling.profile_traced(traced, arrays, args.runs, args.numerics, _budget(args))
-    except BudgetError as e:
-        raise UserError(str(e)) from e
+    found = profiling.profile_traced(traced, arrays, args.runs, args.numerics, _budget(args))
     found.show(args.by, args.limit)
     if args.trace:
-        try:
+        with writing(args.trace):
             found.save_trace(args.trace)
-        except OSError as e:
-            raise UserError(f"{args.trace}: cannot be written ({e.strerror or e})") from e
         print(f"wrote the timeline of a call to {args.trace}")
     return 0
 
 
+@_errors_told()
 def dump(args: argparse.Namespace) -> int:
     """`cellc dump`."""
     context.set_context(numerics=args.numerics)
@@ -195,11 +242,8 @@ def dump(args: argparse.Namespace) -> int:
         graphs["grad_"] = _gradient(traced)
     files: dict[str, str] = {}
     lines: list[str] = []
-    try:
-        for prefix, graph in graphs.items():
-            files.update(_dumped(graph, prefix, budget, lines))
-    except BudgetError as e:
-        raise UserError(str(e)) from e
+    for prefix, graph in graphs.items():
+        files.update(_dumped(graph, prefix, budget, lines))
     print("".join(f"{line}\n" for line in lines), end="")
     out = Path(args.output)
     _write_all(out, files)
@@ -209,23 +253,16 @@ def dump(args: argparse.Namespace) -> int:
 
 def _write_all(out: Path, files: Mapping[str, str]) -> None:
     """Write files into a folder, made if need be; they move there once all are written."""
-    try:
+    with writing(out, "no folder to write to"):
         out.mkdir(parents=True, exist_ok=True)
-    except OSError as e:
-        raise UserError(f"{out}: no folder to write to ({e.strerror or e})") from e
-    try:
-        with tempfile.TemporaryDirectory(dir=out, prefix=".new_") as new:
-            for name, text in files.items():
-                (Path(new) / name).write_text(text, encoding="utf-8")
-            for name in files:
-                (Path(new) / name).replace(out / name)
-    except OSError as e:
-        raise UserError(f"{out}: cannot be written ({e.strerror or e})") from e
+    with writing(out), tempfile.TemporaryDirectory(dir=out, prefix=".new_") as new:
+        for name, text in files.items():
+            (Path(new) / name).write_text(text, encoding="utf-8")
+        for name in files:
+            (Path(new) / name).replace(out / name)
 
 
-def _dumped(
-    graph: Graph, prefix: str, budget: int | None, lines: list[str]
-) -> dict[str, str]:
+def _dumped(graph: Graph, prefix: str, budget: int | None, lines: list[str]) -> dict[str, str]:
     """Names and contents of the files about a graph; what is to be printed goes to `lines`."""
     steps: list[tuple[str, str, str]] = [("traced", print_graph(graph), graph_dot(graph))]
 

@@ -7,7 +7,8 @@ import inspect
 import re
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,15 @@ _SPEC = re.compile(r"(\w+)\[((?:\s*(?:\d+|[A-Za-z_]\w*)\s*,?)*)\]")
 
 class UserError(Exception):
     """Wrong usage, with what to do instead."""
+
+
+@contextmanager
+def writing(path: str | Path, what: str = "cannot be written") -> Iterator[None]:
+    """Within the block `path` is written. Raises UserError: it cannot be."""
+    try:
+        yield
+    except OSError as e:
+        raise UserError(f"{path}: {what} ({e.strerror or e})") from e
 
 
 def load_file(path: str) -> Any:

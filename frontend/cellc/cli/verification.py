@@ -174,9 +174,7 @@ def _limit(node: Node) -> float:
     return float(base) if not node.regions else float("inf")
 
 
-def error_in_ulps(
-    got: Array, ref: Array, value: Value, terms: Array | None = None
-) -> float:
+def error_in_ulps(got: Array, ref: Array, value: Value, terms: Array | None = None) -> float:
     """The largest difference in ulps of the largest finite element of the reference.
 
     Args:

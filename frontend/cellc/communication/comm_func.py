@@ -54,9 +54,7 @@ def reduce_scatter_tensor(
     return _one(tensor, group, "reduce_scatter_tensor"), None
 
 
-def reduce(
-    tensor: Tensor, dst: int, op: str = "sum", group: str = HCCL_WORLD_COMM_GROUP
-) -> Tensor:
+def reduce(tensor: Tensor, dst: int, op: str = "sum", group: str = HCCL_WORLD_COMM_GROUP) -> Tensor:
     """The sum (or `op`) over the processes, for the process `dst`."""
     _reduction(op, "reduce")
     _zero(dst, "dst", "reduce")

@@ -59,8 +59,7 @@ class BatchedEntry(Entry):
             traced = self.once.at({symbol: size})
             flat = Box(tuple, (), tuple(Leaf(i) for i in range(len(traced.graph.outputs))))
             found = self.parts[size] = self.compiled(replace(traced, out=flat))
-            self.report.kernels += found.report.kernels
-            self.report.arena_bytes = max(self.report.arena_bytes, found.report.arena_bytes)
+            self.count(found)
         return found
 
     def run(self, arrays: Sequence[Any]) -> Any:

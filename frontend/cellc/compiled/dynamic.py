@@ -28,20 +28,17 @@ from cellc_runtime.dtypes import DType
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.records import dataclass, field, replace
 
+from ..core.later import batch_axis, instantiate
 from ..core.lru import LRU
 from ..tensors.symbol import Axis, Described, Symbol
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import Tensor, Tensors
 from ..tracing.pytree import Box, Leaf, Structure
 
 if TYPE_CHECKING:
-    from cellc_compiler.passes import batch_axis, instantiate
-
     from .. import lang
     from .entries import Traced
 else:  # networks of fixed sizes need none of these
     lang = lazy_module("cellc.lang")
-    instantiate = lazy_module("cellc_compiler.passes.instantiate")
-    batch_axis = lazy_module("cellc_compiler.passes.batch_axis")
 
 Axes = tuple[Axis, ...]
 
@@ -56,8 +53,7 @@ axis of 1 is repeated), so what is traced with them would serve few calls."""
 
 
 def open_axes(
-    spec: Any, position: str, out: dict[int, Axes | None], structure: Structure,
-    leaves: Sequence[Tensor],
+    spec: Any, position: str, out: dict[int, Axes | None], structure: Structure, leaves: Tensors
 ) -> None:
     """Note the axes that `spec` (as of `set_inputs`) gives each tensor of an argument.
 
@@ -98,17 +94,14 @@ def _checked(ty: TensorType, spec: Tensor, position: str) -> Axes | None:
     if axes is None:
         return (None,) * ty.rank
     if len(axes) != ty.rank:
+        shown = show_shape(tuple("None" if a is None else str(a) for a in axes))
         raise ValueError(
-            f"{position} was declared with {len(axes)} axes {_shown(axes)}, but a tensor "
+            f"{position} was declared with {len(axes)} axes {shown}, but a tensor "
             f"of {ty.rank} axes came: {show_shape(ty.shape)}"
         )
     for i, (axis, size) in enumerate(zip(axes, ty.dims, strict=True)):
         _check_axis(axis, size, f"axis {i} of {position}")
     return axes
-
-
-def _shown(axes: Axes) -> str:
-    return show_shape(tuple("None" if a is None else str(a) for a in axes))
 
 
 def _check_axis(axis: Axis, size: int, where: str) -> None:
@@ -287,7 +280,7 @@ class Dynamic:
     recent: OrderedDict[Any, None] = field(default_factory=OrderedDict)
 
     def axes(
-        self, structure: Structure, leaves: Sequence[Tensor], parameters: Sequence[str], key: Any
+        self, structure: Structure, leaves: Tensors, parameters: Sequence[str], key: Any
     ) -> dict[int, Axes | None]:
         """The open axes of a call.
 
@@ -308,7 +301,7 @@ class Dynamic:
         return out
 
     def _described(
-        self, structure: Structure, leaves: Sequence[Tensor], parameters: Sequence[str],
+        self, structure: Structure, leaves: Tensors, parameters: Sequence[str],
         out: dict[int, Axes | None],
     ) -> None:
         assert isinstance(structure, Box)
@@ -353,7 +346,9 @@ class Dynamic:
             try:
                 once = Once(pattern, trace(pattern.types, pattern.shapes))
             except Exception as e:
-                if not stand_ins or not _stands_in(pattern, types) or not _of_program(e):
+                bound = pattern.bind(types)
+                same = bound == {s: pattern.shapes.hints[s] for s in bound}
+                if not stand_ins or same or not _of_program(e):
                     raise
                 continue
             sizes = once.serves(types)
@@ -375,10 +370,6 @@ def _of_program(error: Exception) -> bool:
     """Whether a trace ended by the program's own failure (which sizes may cause), not by one of
     the compiler: that of a program is a `CompileError`, or of a class of the user's own."""
     return isinstance(error, lang.CompileError) or lang.kind(type(error)) is None
-
-
-def _stands_in(pattern: Pattern, types: Sequence[TensorType]) -> bool:
-    return pattern.bind(types) != {s: pattern.shapes.hints[s] for s in pattern.bind(types)}
 
 
 def open_key(structure: Any, types: Sequence[TensorType], axes: Mapping[int, Axes | None]) -> Any:

@@ -402,9 +402,7 @@ class EntryTable:
             key, fn, args, kwargs
         )
 
-    def _compiled(
-        self, key: Any, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
-    ) -> Entry:
+    def _compiled(self, key: Any, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Entry:
         with _compiling:
             entry = self.entries.get(key)
             if entry is not None and entry.fresh():
@@ -424,7 +422,8 @@ class EntryTable:
                 timeline.running[-1].add(f"compile {_name_of(fn)}", "compile",
                                          now - int(seconds * 1e9), now, signature=signature)
             # (A new signature: only now, for the trace may have failed.)
-            cause = entry.cause() if entry is not None else self._difference(signature)
+            cause = entry.cause() if entry is not None else (
+                f"{self.history[-1].signature} -> {signature}" if self.history else "")
             if isinstance(key, _Within):
                 if not made.gradient:
                     key = key.key  # there is nothing to recompute: it serves any budget
@@ -460,10 +459,6 @@ class EntryTable:
         if is_staged(traced.graph):
             return _staged(traced, fn, args, kwargs), again
         return CompiledEntry(traced, _name_of(fn)), again
-
-    def _difference(self, signature: str) -> str:
-        """What of the call differs from the one compiled last."""
-        return f"{self.history[-1].signature} -> {signature}" if self.history else ""
 
     def _warn(self, name: str) -> None:
         """Say that a network is compiled over and over, once in a while."""
@@ -537,9 +532,7 @@ def describe_call(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> st
     return "(" + ", ".join(parts) + ")"
 
 
-def _staged(
-    traced: Traced, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> StagedEntry:
+def _staged(traced: Traced, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> StagedEntry:
     """The entry of a call that finds sizes as it runs."""
     structure, leaves = take_apart_call(args, kwargs)
     types = [t._type for t in leaves]

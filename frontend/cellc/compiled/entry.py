@@ -47,6 +47,11 @@ class Entry:
                 return read.describe()
         return self.flag.cause or (self.state.moved if self.state is not None else "")
 
+    def count(self, part: Entry) -> None:
+        """Another program is part of what was compiled."""
+        self.report.kernels += part.report.kernels
+        self.report.arena_bytes = max(self.report.arena_bytes, part.report.arena_bytes)
+
     def call(self, arrays: list[Any]) -> Any:
         """The result for the arrays of a call's arguments."""
         return self.run(self.traced.fed(arrays))

@@ -67,8 +67,7 @@ class Jitted:
 
 
 def _call(
-    fn: Callable[..., Any], table: entries.EntryTable, args: tuple[Any, ...],
-    kwargs: dict[str, Any],
+    fn: Callable[..., Any], table: entries.EntryTable, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
     tracer = active_tracer()
     if tracer is not None:
@@ -93,10 +92,9 @@ def jit(
 
 
 def jit(
-    function: Callable[..., Any] | None = None, *, capture_mode: str = "ast",
-    jit_level: str = "O0", dynamic: int = 0, fullgraph: bool = False, backend: str = "",
-    input_signature: Any = None, hash_args: Any = None, jit_config: Any = None,
-    compile_once: bool = False, **options: Any,
+    function: Callable[..., Any] | None = None, *, capture_mode: str = "ast", jit_level: str = "O0",
+    dynamic: int = 0, fullgraph: bool = False, backend: str = "", input_signature: Any = None,
+    hash_args: Any = None, jit_config: Any = None, compile_once: bool = False, **options: Any,
 ) -> Any:
     """Compile a function or method as a graph.
 

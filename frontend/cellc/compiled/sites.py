@@ -8,13 +8,13 @@ from its parameters, neither does another weights version.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from cellc_runtime.site import MAX_OPERANDS, STATE, Argument, Site, Sites, plain
 
 from ..tensors.parameter import Parameter
-from ..tensors.tensor import Tensor, tensor_of
+from ..tensors.tensor import Tensor, Tensors, tensor_of
 
 if TYPE_CHECKING:
     from .entries import CompiledEntry
@@ -53,7 +53,7 @@ def calls_of(owner: type) -> None:
     _calls.owner = owner
 
 
-def learn(cell: Any, args: Sequence[Tensor], entry: CompiledEntry) -> None:
+def learn(cell: Any, args: Tensors, entry: CompiledEntry) -> None:
     """Answer such a call natively from now on, if it can be."""
     entry.learnt += 1
     kept = entry.executable.program.precomputed_bytes > 0
@@ -77,7 +77,7 @@ def learn(cell: Any, args: Sequence[Tensor], entry: CompiledEntry) -> None:
     )
 
 
-def _suits(entry: CompiledEntry, args: Sequence[Tensor]) -> bool:
+def _suits(entry: CompiledEntry, args: Tensors) -> bool:
     return (
         entry.single and entry.state is None and not entry.updated and not entry.compared
         and not entry.gradient

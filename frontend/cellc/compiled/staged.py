@@ -7,30 +7,26 @@ an effect (prints, checks, calls of Python) stays in the last stage unless a siz
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cellc_compiler.ir.dims import Guard, symbols_of
-from cellc_compiler.ir.graph import Graph, Node, Value
+from cellc_compiler.ir.graph import Builder, Graph, Node, Value, clone_into
 from cellc_compiler.ir.op import has_effect
-from cellc_runtime.lazy import lazy_module
 from cellc_runtime.records import dataclass, field, replace
 
+from ..core.later import instantiate
+from ..core.lru import LRU
 from ..tracing.pytree import Box, Leaf
 from .entry import Entry
 
 if TYPE_CHECKING:
-    from cellc_compiler.passes import instantiate
-
     from .entries import CompiledEntry, Traced
-else:  # networks of fixed sizes do not need it
-    instantiate = lazy_module("cellc_compiler.passes.instantiate")
 
 KEPT = 32
-"""Compiled instances of a stage, and traces for particular sizes, that are kept."""
+"""Compiled instances of a stage, and traces for particular sizes, that are kept for certain."""
 
 
 @dataclass
@@ -49,7 +45,7 @@ class Stage:
     gives: list[Value]
     measured: dict[str, Value]
     needs: frozenset[str] = frozenset()
-    instances: OrderedDict[tuple[int, ...], Any] = field(default_factory=OrderedDict)
+    instances: LRU[tuple[int, ...], Any] = field(default_factory=lambda: LRU(KEPT))
 
 
 def is_staged(graph: Graph) -> bool:
@@ -72,7 +68,7 @@ def _levels(graph: Graph) -> dict[Node, int]:
         level: dict[Node, int] = {}
         last = max(symbols.values(), default=0)
         for node in graph.nodes:
-            if _everywhere(node):
+            if node.op == "constant":
                 continue
             at = max((level[v.node] for v in node.operands if v.node in level), default=0)
             at = max([at, *(symbols.get(s, 0) for s in _symbols(node))])
@@ -93,10 +89,6 @@ def _early_effects(graph: Graph) -> set[Node]:
     return found
 
 
-def _everywhere(node: Node) -> bool:
-    return node.op == "constant"
-
-
 def _symbols(node: Node) -> set[str]:
     found = {s for r in node.results for s in symbols_of(r.type.shape)}
     for a in node.attrs.values():
@@ -106,63 +98,31 @@ def _symbols(node: Node) -> set[str]:
     return found
 
 
-class _Builder:
-    """Builds one stage."""
-
-    def __init__(self, whole: Graph) -> None:
-        self.whole = whole
-        self.graph = Graph(whole.name)
-        self.table: dict[Value, Value] = {}
-        self.feeds: list[Value] = []
-
-    def value(self, v: Value) -> Value:
-        """What stands for a value of the whole graph in this stage."""
-        found = self.table.get(v)
-        if found is None:
-            if v.node is not None and _everywhere(v.node):
-                self.node(v.node)
-            else:
-                kind = v.kind if v.node is None else "input"
-                name = v.name if v.node is None else f"stage{len(self.feeds)}"
-                self.table[v] = self.graph.add_input(v.type, name, kind)
-                self.feeds.append(v)
-            found = self.table[v]
-        return found
-
-    def node(self, node: Node) -> None:
-        """Append a copy of a node."""
-        operands = [self.value(v) for v in node.operands]
-        copy = Node(node.op, operands, node.attrs, (), node.regions, span=node.span,
-                    scope=node.scope)
-        copy.results = tuple(Value(r.type, copy, r.index) for r in node.results)
-        self.table.update(zip(node.results, copy.results, strict=True))
-        self.graph.nodes.append(copy)
-
-
 def _stage(graph: Graph, levels: Mapping[Node, int], k: int, last: int) -> Stage:
-    build = _Builder(graph)
-    for node in graph.nodes:
-        if levels.get(node) == k:
-            build.node(node)
-    measured: dict[str, Value] = {}
-    gives: list[Value] = []
-    if k == last:
-        gives = list(graph.outputs)
-        build.graph.updates = [(build.value(old), build.value(new)) for old, new in graph.updates]
-    else:
+    nodes = [n for n in graph.nodes if levels.get(n) == k]
+    measured = {n.attrs["symbol"]: n.result for n in nodes if n.op == "measure"} if k < last else {}
+    gives, updates = list(graph.outputs), graph.updates
+    if k < last:
         later = {v for n in graph.nodes if levels.get(n, -1) > k for v in n.operands}
         later |= set(graph.results())
-        for node in graph.nodes:
-            if levels.get(node) == k:
-                if node.op == "measure":
-                    measured[node.attrs["symbol"]] = node.result
-                gives += [r for r in node.results if r in later or node.op == "measure"]
-    build.graph.outputs = [build.value(v) for v in gives]
-    order = sorted(range(len(build.feeds)), key=lambda i: build.graph.inputs[i].kind != "input")
-    build.graph.inputs = [build.graph.inputs[i] for i in order]
-    needs = {s for n in build.graph.nodes for s in _symbols(n)}
-    needs |= {s for v in build.graph.inputs for s in symbols_of(v.type.shape)}
-    return Stage(build.graph, [build.feeds[i] for i in order], gives, measured, frozenset(needs))
+        gives = [r for n in nodes for r in n.results if r in later or n.op == "measure"]
+        updates = []
+    made = {r for n in nodes for r in n.results}
+    read = dict.fromkeys([*(v for n in nodes for v in n.operands),
+                          *(v for pair in updates for v in pair), *gives])
+    outside = [v for v in read if v not in made]
+    constants = [v.node for v in outside if v.node is not None and v.node.op == "constant"]
+    feeds = [v for v in outside if v.node is None or v.node.op != "constant"]
+    feeds.sort(key=lambda v: v.node is None and v.kind != "input")
+    part, out = Graph(graph.name), Graph(graph.name)
+    part.inputs, part.nodes, part.outputs = feeds, [*constants, *nodes], gives
+    inputs = [out.add_input(v.type, v.name, v.kind) if v.node is None else
+              out.add_input(v.type, f"stage{i}") for i, v in enumerate(feeds)]
+    out.outputs, table = clone_into(Builder(out), part, inputs)
+    out.updates = [(table[old], table[new]) for old, new in updates]
+    needs = {s for n in out.nodes for s in _symbols(n)}
+    needs |= {s for v in inputs for s in symbols_of(v.type.shape)}
+    return Stage(out, feeds, gives, measured, frozenset(needs))
 
 
 class StagedEntry(Entry):
@@ -176,8 +136,7 @@ class StagedEntry(Entry):
     """
 
     def __init__(
-        self, traced: Traced, guards: Sequence[Guard],
-        compiled: Callable[[Traced], CompiledEntry],
+        self, traced: Traced, guards: Sequence[Guard], compiled: Callable[[Traced], CompiledEntry],
         again: Callable[[list[int]], StagedEntry],
     ) -> None:
         super().__init__(traced)
@@ -185,7 +144,7 @@ class StagedEntry(Entry):
         self.compiled = compiled
         self.again = again
         self.stages = split(traced.graph)
-        self.others: OrderedDict[tuple[int, ...], StagedEntry] = OrderedDict()
+        self.others: LRU[tuple[int, ...], StagedEntry] = LRU(KEPT)
 
     def run(self, arrays: Sequence[Any]) -> Any:
         """The result for arrays of the signature's types.
@@ -198,8 +157,7 @@ class StagedEntry(Entry):
         env: dict[Value, Any] = dict(zip(inputs, arrays, strict=False))
         sizes: dict[str, int] = {}
         for stage in self.stages:
-            if any(not g.holds(sizes) for g in self.guards
-                   if symbols_of(g.expr) <= set(sizes)):
+            if any(not g.holds(sizes) for g in self.guards if symbols_of(g.expr) <= set(sizes)):
                 return self._other(tuple(sizes.values())).run(arrays)
             entry = self._instance(stage, sizes)
             out = entry.run([env[v] for v, i in zip(stage.feeds, stage.graph.inputs, strict=True)
@@ -215,10 +173,7 @@ class StagedEntry(Entry):
         found: CompiledEntry | None = stage.instances.get(key)
         if found is None or not found.fresh():
             found = stage.instances[key] = self.compiled(self._traced(stage, sizes))
-            self.report.kernels += found.report.kernels
-            self.report.arena_bytes = max(self.report.arena_bytes, found.report.arena_bytes)
-            while len(stage.instances) > KEPT:
-                stage.instances.popitem(last=False)
+            self.count(found)
         return found
 
     def _traced(self, stage: Stage, sizes: Mapping[str, int]) -> Traced:
@@ -237,6 +192,4 @@ class StagedEntry(Entry):
         found = self.others.get(sizes)
         if found is None:
             found = self.others[sizes] = self.again(list(sizes))
-            while len(self.others) > KEPT:
-                self.others.popitem(last=False)
         return found

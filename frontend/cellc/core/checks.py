@@ -78,9 +78,7 @@ def number(value: Any, name: str, what: str) -> float:
     return float(value)
 
 
-def between(
-    value: Any, low: float, high: float, name: str, what: str, ends: str = "[]"
-) -> float:
+def between(value: Any, low: float, high: float, name: str, what: str, ends: str = "[]") -> float:
     """`value` as a float between two bounds.
 
     Args:
@@ -101,18 +99,32 @@ def between(
     return x
 
 
+def of_type(value: Any, kinds: tuple[type, ...], name: str, what: str) -> Any:
+    """`value`, which must be of one of some types (a bool is no int, numpy's ints are).
+
+    Raises:
+        TypeError: it is not.
+    """
+    fits = is_int(value) if isinstance(value, (int, np.integer)) and int in kinds else \
+        isinstance(value, kinds)
+    if not fits:
+        names = [kind.__name__ for kind in kinds]
+        wanted = f"'{names[0]}'" if len(names) == 1 else f"one of '{names}'"
+        raise TypeError(
+            f"For '{what}', the type of '{name}' should be {wanted}, but got type "
+            f"'{type(value).__name__}'."
+        )
+    return value
+
+
 def floating(value: Any, name: str, what: str) -> float:
     """`value`, which must be a float.
 
     Raises:
         TypeError: it is none.
     """
-    if not isinstance(value, float):
-        raise TypeError(
-            f"For '{what}', the type of '{name}' should be 'float', but got type "
-            f"'{type(value).__name__}'."
-        )
-    return value
+    checked: float = of_type(value, (float,), name, what)
+    return checked
 
 
 def above_zero(value: Any, name: str, what: str) -> float:

@@ -26,8 +26,8 @@ class Handle:
             table.pop(self._number, None)
 
 
-def add_hook(table: Hooks, hook: Callable[..., Any], prepend: bool = False) -> Handle:
-    """Put a hook into a table, last (or first with `prepend`); its handle.
+def add_hook(table: Hooks, hook: Callable[..., Any]) -> Handle:
+    """Put a hook into a table, last; its handle.
 
     Raises:
         TypeError: the hook cannot be called.
@@ -36,6 +36,4 @@ def add_hook(table: Hooks, hook: Callable[..., Any], prepend: bool = False) -> H
         raise TypeError(f"a hook must be callable, but got {type(hook).__name__}")
     number = next(_numbers)
     table[number] = hook
-    if prepend:
-        table.move_to_end(number, last=False)
     return Handle(table, number)

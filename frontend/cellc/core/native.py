@@ -4,11 +4,11 @@ A function of the library is Python: checks, promotion, then one op or a few. Fo
 same types and other arguments of the same values it always comes to the same ops. Where that costs
 more than the work, its definition says so, in one of two forms:
 
-- `@native` before a public function. It stays a Python function with its name, parameters and
-  text, behind another that passes its arguments on.
-- `@native_body` before what public functions come to (`m.unary`, say, or the body of a function
-  that is called often), which they call with their arguments as they are. That is a few dozen
-  nanoseconds less, and the public function is an ordinary one.
+- `@native` (`@native_of_types`, `@native_of_any_shape`) before a public function. It stays a Python
+  function with its name, parameters and text, behind another that passes its arguments on by
+  position, defaults filled in.
+- `@native_body` before what several public functions come to (`m.unary`, say), which they call
+  with their arguments as they are.
 
 Both hold an object that is called (`functools.partial`, as `dispatch.apply` is). It calls the
 function itself until the engine runs its first op natively; then the first call of each puts a
@@ -17,8 +17,9 @@ site there (`cellc.eager.functions`), which learns what calls come to.
 
 from __future__ import annotations
 
+import inspect
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial, wraps
 from typing import Any, TypeVar, cast
 
@@ -38,9 +39,7 @@ class Body:
 
     __slots__ = ("any_shape", "by_op", "call", "fn", "types_only")
 
-    def __init__(
-        self, call: partial[Any], by_op: bool, any_shape: bool, types_only: bool
-    ) -> None:
+    def __init__(self, call: partial[Any], by_op: bool, any_shape: bool, types_only: bool) -> None:
         self.call: Any = call
         self.fn: Callable[..., Any] = call.func
         self.by_op, self.any_shape, self.types_only = by_op, any_shape, types_only
@@ -106,18 +105,47 @@ def native_body(
 
 def native(fn: F) -> F:
     """A public function that may be answered natively, if it is one that `native_body` takes."""
-    return _around(fn, native_body()(fn))
+    return _around(fn, native_body())
 
 
 def native_of_types(fn: F) -> F:
     """As `native`, for a function that takes some tensors for their types alone."""
-    return _around(fn, native_body(types_only=True)(fn))
+    return _around(fn, native_body(types_only=True))
 
 
-def _around(fn: F, call: F) -> F:
-    """A function like `fn` that calls `call`."""
-    @wraps(fn)
-    def answered(*args: Any, **kwargs: Any) -> Any:
-        return call(*args, **kwargs) if kwargs else call(*args)
+def native_of_any_shape(fn: F) -> F:
+    """As `native`, for a function that comes to the same op whatever the shapes."""
+    return _around(fn, native_body(any_shape=True))
 
-    return cast(F, answered)  # it has the parameters and the result of `fn`
+
+def _around(given: F, body_of: Callable[[Any], Any]) -> F:
+    """A function like the given one that passes its arguments on to its body.
+
+    Its text is written for its parameters, as `dataclasses` writes methods: with `*args, **kwargs`
+    the tuple and the dict would cost a third of a native answer. The body gets all by position,
+    what a `*rest` takes as one argument.
+    """
+    fn: Any = given
+    code, defaults, name = fn.__code__, len(fn.__defaults__ or ()), fn.__name__
+    count, only = code.co_argcount, code.co_kwonlyargcount
+    first, keywords = code.co_varnames[:count], code.co_varnames[count : count + only]
+    more = list(code.co_varnames[count + only :])
+    rest = [more.pop(0)] if code.co_flags & inspect.CO_VARARGS else []
+    others = [f"**{more[0]}"] if code.co_flags & inspect.CO_VARKEYWORDS else []
+    taken = [*(n if i < count - defaults else f"{n}=None" for i, n in enumerate(first)),
+             *(f"*{n}" for n in rest or [""] if n or only),
+             *(f"{n}=None" if n in (fn.__kwdefaults__ or {}) else n for n in keywords), *others]
+    by_place = [*first, *rest, *keywords, *others]
+    by_name = [*first, *(f"*{n}" for n in rest), *(f"{n}={n}" for n in keywords), *others]
+    space: dict[str, Any] = {"_fn": fn, "__name__": fn.__globals__["__name__"]}
+
+    def write(takes: Sequence[str], calls: str, gives: Sequence[str]) -> Any:
+        text = f"def {name}({', '.join(takes)}): return {calls}({', '.join(gives)})"
+        above = "\n" * (code.co_firstlineno - 1)  # tracebacks show the given one's first line
+        exec(compile(above + text, code.co_filename, "exec"), space)
+        return space[name]
+
+    space["_call"] = body_of(write(by_place, "_fn", by_name) if rest or only else fn)
+    own = write(taken, "_call", by_place)
+    own.__defaults__, own.__kwdefaults__ = fn.__defaults__, fn.__kwdefaults__
+    return cast(F, wraps(fn)(own))

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from cellc_runtime.records import dataclass
 from cellc_runtime.site import STATE
 
+from ..tensors.tensor import Tensors
 from . import dispatch
+from .dispatch import Attrs
 
 if TYPE_CHECKING:
-    from ..tensors.tensor import Tensor
+    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +46,7 @@ class Timeline:
     def __init__(self) -> None:
         self.events: list[Event] = []
 
-    def add(
-        self, name: str, category: str, start: int, end: int, **details: Any
-    ) -> None:
+    def add(self, name: str, category: str, start: int, end: int, **details: Any) -> None:
         """Note an event."""
         self.events.append(
             Event(name, category, start, end - start, threading.get_ident(), details))
@@ -59,7 +59,7 @@ class Timeline:
         finally:
             self.add(name, category, start, time.perf_counter_ns())
 
-    def around(self, op: str, operands: Sequence[Tensor], attrs: Mapping[str, Any]) -> Any:
+    def around(self, op: str, operands: Tensors, attrs: Attrs) -> Any:
         """Run an op of the eager mode and note it."""
         with dispatch.saving(None):
             if dispatch.active_tracer() is not None:

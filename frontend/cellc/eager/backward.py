@@ -16,21 +16,14 @@ from cellc_compiler.ir.graph import Builder, Graph, Node, Value
 from cellc_compiler.ir.op import lookup
 from cellc_compiler.ir.types import seedable
 from cellc_runtime.executable import Executable
-from cellc_runtime.lazy import lazy_module
 from cellc_runtime.records import dataclass
 
+from ..core.later import autodiff, driver
 from ..core.lru import LRU
-from ..tensors.tensor import Tensor, arrays_of, tensor_of
+from ..tensors.tensor import Tensor, Tensors, arrays_of, tensor_of
 
 if TYPE_CHECKING:
-    from cellc_compiler import driver
-    from cellc_compiler.autodiff import reverse as autodiff
-    from cellc_compiler.autodiff.reverse import Cotangents
-
     from .recorder import Recording
-else:
-    autodiff = lazy_module("cellc_compiler.autodiff.reverse")
-    driver = lazy_module("cellc_compiler.driver")
 
 _LONG = 6
 """Steps from which a structure is compiled when it comes for the first time."""
@@ -97,7 +90,7 @@ _plans = _Plans()
 
 
 def run(
-    recording: Recording, seeds: Sequence[int | None], sens: Sequence[Tensor] | None,
+    recording: Recording, seeds: Sequence[int | None], sens: Tensors | None,
     wanted: Sequence[int], last: bool = False,
 ) -> list[Tensor | None] | None:
     """The cotangents of the wanted values by a compiled pass, or None to run it op by op.
@@ -124,8 +117,7 @@ def run(
 
 
 def _key(
-    recording: Recording, seeds: Sequence[int | None], sens: Sequence[Tensor] | None,
-    wanted: Sequence[int],
+    recording: Recording, seeds: Sequence[int | None], sens: Tensors | None, wanted: Sequence[int]
 ) -> Any:
     tensors = recording.tensors
     steps = [
@@ -139,13 +131,12 @@ def _key(
 
 
 def _make(
-    recording: Recording, seeds: Sequence[int | None], sens: Sequence[Tensor] | None,
-    wanted: Sequence[int],
+    recording: Recording, seeds: Sequence[int | None], sens: Tensors | None, wanted: Sequence[int]
 ) -> _Plan:
     nodes, values, _ = recording.graph()
     graph = Graph("backward")
     b = Builder(graph)
-    cotangents: Cotangents = {}
+    cotangents: autodiff.Cotangents = {}
     for i, number in enumerate(seeds):
         given = None if sens is None else graph.add_input(sens[i]._type, f"sens{i}")
         if number is not None and seedable(values[number].type):
@@ -156,7 +147,7 @@ def _make(
     found = autodiff.reverse(b, nodes, cotangents, asked)
     if any(lookup(node.op).effect for node in graph.walk()):
         return _Plan(None, [], [], -1)
-    outputs, places = _outputs(found)
+    outputs, places = distinct(found)
     reads = closed(graph, values, outputs)
     if not outputs:
         return _Plan(None, [], places, 0)
@@ -183,16 +174,14 @@ class Derived:
     reads: list[int]
     executable: Executable | None = None
 
-    def run(self, recording: Recording, given: Sequence[Tensor]) -> list[Tensor]:
+    def run(self, recording: Recording, given: Tensors) -> list[Tensor]:
         """The outputs, by a compiled program."""
         if self.executable is None:
             self.executable = Executable(driver.compile_program(self.graph))
         arrays = arrays_of(self.operands(recording, given))
-        out: Any = self.executable.entry(*arrays)
-        many = out if len(self.graph.outputs) > 1 else (out,)
-        return [tensor_of(a) for a in many]
+        return [tensor_of(a) for a in self.executable.call(arrays)]
 
-    def operands(self, recording: Recording, given: Sequence[Tensor]) -> list[Tensor]:
+    def operands(self, recording: Recording, given: Tensors) -> list[Tensor]:
         """What the inputs of the graph stand for."""
         return [*given, *(recording.tensors[n] for n in self.reads)]
 
@@ -201,7 +190,7 @@ _derived: LRU[Any, Derived] = LRU(_KEPT)
 
 
 def derived(
-    kind: str, recording: Recording, seeds: Sequence[int], given: Sequence[Tensor],
+    kind: str, recording: Recording, seeds: Sequence[int], given: Tensors,
     wanted: Sequence[int], build: Build,
 ) -> Derived:
     """A graph made of a recording without custom rules, once for each structure.
@@ -225,7 +214,7 @@ def derived(
     return found
 
 
-def _outputs(grads: Sequence[Value | None]) -> tuple[list[Value], list[int | None]]:
+def distinct(grads: Sequence[Value | None]) -> tuple[list[Value], list[int | None]]:
     """The distinct ones of some cotangents, and the place of each of all."""
     found: dict[Value, int] = {}
     places: list[int | None] = []

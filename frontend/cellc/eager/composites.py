@@ -14,19 +14,15 @@ from typing import TYPE_CHECKING, Any
 from cellc_compiler.ir.graph import Builder, Graph, Value
 from cellc_compiler.ir.op import lookup
 from cellc_runtime.executable import Executable
-from cellc_runtime.lazy import lazy_module
 from cellc_runtime.records import dataclass
 from cellc_runtime.site import Taped
 
-from ..tensors.tensor import Tensor
+from ..core.later import driver
+from ..tensors.tensor import Tensor, Tensors
 
 if TYPE_CHECKING:
-    from cellc_compiler import driver
-
     from .recorder import Applied
     from .sites import Call
-else:
-    driver = lazy_module("cellc_compiler.driver")
 
 _SMALL = 1 << 16
 """Elements of the largest tensor: beyond it, calls cost little beside the work."""
@@ -45,7 +41,7 @@ class Composite:
     steps: tuple[tuple[Applied, tuple[int, ...], int, int | None], ...]
     constants: tuple[Tensor, ...]
 
-    def events(self, result: Any, operands: Sequence[Tensor]) -> Iterator[tuple[Any, ...]]:
+    def events(self, result: Any, operands: Tensors) -> Iterator[tuple[Any, ...]]:
         """The events of its ops, as a tape has them."""
         given = result if type(result) is tuple else (result,)
         pool = (*operands, *self.constants, *given)
@@ -68,7 +64,7 @@ def small(calls: Sequence[Call]) -> bool:
     return all(t._data.size <= _SMALL for c in calls for t in (*c.operands, *c.results()))
 
 
-def expressible(calls: Sequence[Call], args: Sequence[Tensor], constant: Any) -> bool:
+def expressible(calls: Sequence[Call], args: Tensors, constant: Any) -> bool:
     """Whether all that these ops read are arguments, results of one another and constants."""
     known = {id(t) for t in args}
     for c in calls:
@@ -81,7 +77,7 @@ def expressible(calls: Sequence[Call], args: Sequence[Tensor], constant: Any) ->
     return True
 
 
-def make(calls: Sequence[Call], args: Sequence[Tensor], out: Any) -> Made | None:
+def make(calls: Sequence[Call], args: Tensors, out: Any) -> Made | None:
     """The programs of a call; None where the interpreter has no native entries.
 
     Args:
@@ -89,25 +85,28 @@ def make(calls: Sequence[Call], args: Sequence[Tensor], out: Any) -> Made | None
         args: the tensors it was given.
         out: what it gave: one of the results, or a tuple of several.
     """
-    wanted = out if type(out) is tuple else (out,)
-    graph, values = _graph(calls, args)
-    graph.outputs = [values[id(t)] for t in wanted]
-    executable = Executable(driver.compile_program(graph))
-    if executable.native is None:
+    executable = _program(calls, args, out if type(out) is tuple else (out,))
+    if executable is None:
         return None
     made = [t for c in calls for t in c.results()]
-    constants = _constants(calls, {id(t) for t in (*args, *made)})
-    taped = _taped(calls, args, made, out) if type(out) is not tuple else None
-    return Made(executable, taped, Composite(
-        _steps(calls, [*args, *constants, *made]), tuple(constants)))
+    known = {id(t) for t in (*args, *made)}
+    constants = tuple({id(t): t for c in calls for t in c.operands if id(t) not in known}.values())
+    taped = None
+    if type(out) is not tuple:
+        # While a gradient is recorded: what every op gave.
+        every = _program(calls, args, made)
+        place = next(i for i, t in enumerate(made) if t is out)
+        if every is not None:
+            taped = Taped(every, place if len(made) > 1 else -1)
+    return Made(executable, taped, Composite(_steps(calls, [*args, *constants, *made]), constants))
 
 
-def _graph(
-    calls: Sequence[Call], args: Sequence[Tensor]
-) -> tuple[Graph, dict[int, Value]]:
+def _program(calls: Sequence[Call], args: Tensors, wanted: Tensors) -> Executable | None:
+    """All ops of a call as one program that gives these tensors."""
     graph = Graph("composite")
     b = Builder(graph)
-    values = {id(t): graph.add_input(t._type, f"x{i}") for i, t in enumerate(args)}
+    values: dict[int, Value] = {id(t): graph.add_input(t._type, f"x{i}")
+                                for i, t in enumerate(args)}
     for c in calls:
         for t in c.operands:
             if id(t) not in values:
@@ -115,28 +114,13 @@ def _graph(
         out = b.emit(c.info.op, *(values[id(t)] for t in c.operands), **c.info.attrs)
         results = out if isinstance(out, tuple) else (out,)
         values.update(zip(map(id, c.results()), results, strict=True))
-    return graph, values
-
-
-def _taped(
-    calls: Sequence[Call], args: Sequence[Tensor], made: Sequence[Tensor], out: Tensor
-) -> Taped | None:
-    graph, values = _graph(calls, args)
-    graph.outputs = [values[id(t)] for t in made]
+    graph.outputs = [values[id(t)] for t in wanted]
     executable = Executable(driver.compile_program(graph))
-    if executable.native is None:
-        return None
-    place = next(i for i, t in enumerate(made) if t is out)
-    return Taped(executable, place if len(made) > 1 else -1)
-
-
-def _constants(calls: Sequence[Call], known: set[int]) -> list[Tensor]:
-    found = {id(t): t for c in calls for t in c.operands if id(t) not in known}
-    return list(found.values())
+    return None if executable.native is None else executable
 
 
 def _steps(
-    calls: Sequence[Call], pool: Sequence[Tensor]
+    calls: Sequence[Call], pool: Tensors
 ) -> tuple[tuple[Applied, tuple[int, ...], int, int | None], ...]:
     places = {id(t): i for i, t in enumerate(pool)}
     out = []

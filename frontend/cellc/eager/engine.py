@@ -9,10 +9,9 @@ each.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from cellc_compiler.ir.graph import Builder, Graph
 from cellc_compiler.ir.op import lookup
 from cellc_runtime import shape_polymorphic
 from cellc_runtime.executable import Executable
@@ -21,22 +20,20 @@ from cellc_runtime.program import Program
 from cellc_runtime.records import dataclass
 
 from ..core import journal
-from ..core.dispatch import Body
+from ..core.dispatch import Attrs
+from ..core.later import driver
 from ..core.lru import LRU
 from ..storage import writes
 from ..tensors.parameter import Parameter
-from ..tensors.tensor import Array, Tensor, arrays_of, tensor_of
+from ..tensors.tensor import Array, Tensor, Tensors, arrays_of, tensor_of
 from . import prepacking, sites
 from .loops import Loops
-from .recorder import Applied, active_recordings, applied, attrs_key
+from .recorder import Applied, active_recordings, applied, attrs_key, stand_for
 
 if TYPE_CHECKING:
-    from cellc_compiler import driver
-
     from ..storage import transposed
     from . import functions
 else:
-    driver = lazy_module("cellc_compiler.driver")
     functions = lazy_module("cellc.eager.functions")
     transposed = lazy_module("cellc.storage.transposed")
 
@@ -58,19 +55,20 @@ class _Compiled:
 
 
 class EagerEngine:
-    """Runs ops at once; see `cellc.core.dispatch.Engine`."""
+    """Runs ops at once: `cellc.core.dispatch` sends them here."""
 
     def __init__(self) -> None:
         self.entries: LRU[Any, _Compiled] = LRU(_KEPT)
         self.sized: LRU[Any, _Compiled | None] = LRU(_KEPT)
-        self.loops = Loops()
         self.prepacking = prepacking.Prepacking(self._learn_bound)
         self.asked = sites.Asked()
+        loops = Loops(self.asked)
+        self.scan, self.run_scan = loops.scan, loops.run
         self.site: sites.OpSite | None = None
         self._lock = threading.Lock()
         self._connected = False
 
-    def run(self, op: str, operands: Sequence[Tensor], attrs: Mapping[str, Any]) -> Any:
+    def run(self, op: str, operands: Tensors, attrs: Attrs) -> Any:
         """Run one op: a Tensor, or a tuple of them."""
         if list in map(type, attrs.values()):
             attrs = {k: _frozen(v) for k, v in attrs.items()}
@@ -97,8 +95,7 @@ class EagerEngine:
         return result
 
     def _found(
-        self, op: str, operands: Sequence[Tensor], arrays: Sequence[Array],
-        attrs: Mapping[str, Any],
+        self, op: str, operands: Tensors, arrays: Sequence[Array], attrs: Attrs
     ) -> _Compiled:
         """What runs an op on operands like these."""
         key = (op, attrs_key(attrs), tuple([(a.shape, a.dtype) for a in arrays]))
@@ -108,9 +105,7 @@ class EagerEngine:
             found = self.entries[key] = found or self._build(op, operands, attrs)
         return found
 
-    def _apart(
-        self, op: str, operands: Sequence[Tensor], attrs: Mapping[str, Any]
-    ) -> Tensor | None:
+    def _apart(self, op: str, operands: Tensors, attrs: Attrs) -> Tensor | None:
         """The result of an op that reads a large Parameter, if there is a better way than the
         usual one: a transpose is put off, a product reads the transposed, packed weights stay."""
         if op == "transpose":
@@ -154,7 +149,7 @@ class EagerEngine:
         return out
 
     def _learn_bound(
-        self, op: str, operands: Sequence[Tensor], attrs: Mapping[str, Any],
+        self, op: str, operands: Tensors, attrs: Attrs,
         executable: Executable, place: int, weights_version: int,
     ) -> None:
         """Let a native site answer calls like this one of the same Parameter, of this weights
@@ -164,7 +159,7 @@ class EagerEngine:
                             (place, weights_version))
 
     def _learn(
-        self, op: str, operands: Sequence[Tensor], attrs: Mapping[str, Any], found: _Compiled,
+        self, op: str, operands: Tensors, attrs: Attrs, found: _Compiled,
         result: Tensor | tuple[Tensor, ...],
     ) -> None:
         """Let native sites answer the next call like this one."""
@@ -179,18 +174,11 @@ class EagerEngine:
         elif self.site is not None:
             self.site.learn(op, operands, attrs, found.executable, found.info)
 
-    def _build(
-        self, op: str, operands: Sequence[Tensor], attrs: Mapping[str, Any]
-    ) -> _Compiled:
-        graph = Graph(op)
-        inputs = [graph.add_input(t._type, f"x{i}") for i, t in enumerate(operands)]
-        out = Builder(graph).emit(op, *inputs, **attrs)
-        graph.outputs = list(out) if isinstance(out, tuple) else [out]
+    def _build(self, op: str, operands: Tensors, attrs: Attrs) -> _Compiled:
+        graph = prepacking.graph_of(op, operands, attrs)
         return self._loaded(driver.compile_program(graph), op, attrs, len(graph.outputs) == 1)
 
-    def _any_size(
-        self, op: str, operands: Sequence[Tensor], attrs: Mapping[str, Any]
-    ) -> _Compiled | None:
+    def _any_size(self, op: str, operands: Tensors, attrs: Attrs) -> _Compiled | None:
         """The program that serves these shapes and all that lie alike, if there is one."""
         arrays = arrays_of(operands)
         ways = shape_polymorphic.broadcasts([a.shape for a in arrays])
@@ -207,9 +195,7 @@ class EagerEngine:
             return self.sized.setdefault(key, found)
         return self.sized.get(key)
 
-    def _loaded(
-        self, program: Program, op: str, attrs: Mapping[str, Any], single: bool
-    ) -> _Compiled:
+    def _loaded(self, program: Program, op: str, attrs: Attrs, single: bool) -> _Compiled:
         executable = Executable(program)
         if not self._connected:
             self._connect(executable)
@@ -225,21 +211,6 @@ class EagerEngine:
             if installed is not None:
                 self.site = installed[1]
                 functions.install(installed[0], self.asked)
-
-    def scan(
-        self, key: Hashable, init: Sequence[Tensor], xs: Sequence[Tensor],
-        captures: Sequence[Tensor], length: int, body: Body,
-    ) -> tuple[list[Tensor], list[Tensor]]:
-        """See `cellc.core.dispatch.scan`."""
-        self.asked.note(None)
-        return self.loops.scan(key, init, xs, captures, length, body)
-
-    def run_scan(
-        self, operands: Sequence[Tensor], attrs: Mapping[str, Any], body: Graph
-    ) -> list[Tensor]:
-        """Run a `scan` node."""
-        self.asked.note(None)
-        return self.loops.run(operands, attrs, body)
 
     def assign(self, parameter: Parameter, value: Tensor) -> None:
         """Overwrite a parameter's buffer; recordings keep the elements it had."""
@@ -258,7 +229,6 @@ class EagerEngine:
         for r in active_recordings():
             r.rebind(parameter, value)
 
-
     def assign_part(self, tensor: Tensor, where: tuple[slice, ...], array: Array) -> None:
         """Overwrite a part of a tensor's buffer; nothing is recorded now."""
         if self.asked.asking:
@@ -269,7 +239,6 @@ class EagerEngine:
         writes.written((tensor,))
         del held
 
-
     def checked(self, index: Tensor, low: int, high: int, parts: tuple[str | int, ...]) -> None:
         """See `cellc.core.dispatch.checked`."""
         if self.asked.asking:
@@ -279,10 +248,7 @@ class EagerEngine:
     def same_value(self, tensor: Tensor, source: Tensor) -> None:
         """See `cellc.core.dispatch.same_value`."""
         self.asked.note(None)
-        for r in active_recordings():
-            number = r.value_of(source)
-            if number is not None:
-                r.also(tensor, number)
+        stand_for(tensor, source)
 
     def elements_read(self) -> None:
         """See `cellc.core.dispatch.elements_read`."""
@@ -300,9 +266,7 @@ def _turns(perm: Sequence[int]) -> bool:
     return n >= 2 and tuple(perm) == (*range(n - 2), n - 1, n - 2)
 
 
-def _straight(
-    op: str, operands: Sequence[Tensor], attrs: Mapping[str, Any]
-) -> tuple[Sequence[Tensor], Mapping[str, Any]]:
+def _straight(op: str, operands: Tensors, attrs: Attrs) -> tuple[Tensors, Mapping[str, Any]]:
     """A matrix product of what its operands are transposes of, where those are not made yet.
 
     That has the bits of the product as it is written, unless one side is a vector: its sums are

@@ -8,24 +8,17 @@ has to run op by op, each of them is a program of its own (`gradients`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from cellc_compiler.ir.graph import Graph, Node, Value
+from cellc_compiler.ir.graph import Graph, Value
 from cellc_runtime.executable import Executable
-from cellc_runtime.lazy import lazy_module
 from cellc_runtime.records import dataclass
 
+from ..core.later import autodiff, driver
 from ..core.lru import LRU
 from ..tensors.parameter import Parameter
-from ..tensors.tensor import Tensor, arrays_of, tensor_of
+from ..tensors.tensor import Grads, Tensor, Tensors, arrays_of, tensor_of
 from .recorder import Applied, Mark, Recording, Step, applied, tensor_hooks
-
-if TYPE_CHECKING:
-    from cellc_compiler import driver
-    from cellc_compiler.autodiff import reverse as autodiff
-else:
-    autodiff = lazy_module("cellc_compiler.autodiff.reverse")
-    driver = lazy_module("cellc_compiler.driver")
 
 _SMALL = 1 << 16
 """Bytes of tensors made in a stretch, beside those computed from what is followed, that may be
@@ -96,19 +89,13 @@ def _keeps_much(r: Recording, mark: Mark, reads: Sequence[int], dropped: int) ->
     return made > max(_SMALL, dropped // 8)
 
 
-def _graph(
-    r: Recording, steps: Sequence[Step], reads: Sequence[int], ends: Sequence[int]
-) -> Graph:
+def _graph(r: Recording, steps: Sequence[Step], reads: Sequence[int], ends: Sequence[int]) -> Graph:
     graph = Graph("recomputed")
     table: dict[int, Value] = {
         n: graph.add_input(r.tensors[n]._type, f"x{i}") for i, n in enumerate(reads)}
     for s in steps:
-        assert s.applied is not None
-        node = Node(s.applied.op, [table[n] for n in s.operands], dict(s.applied.attrs),
-                    regions=s.applied.regions)
-        node.results = tuple(Value(r.tensors[n]._type, node, i) for i, n in enumerate(s.results))
-        table.update(zip(s.results, node.results, strict=True))
-        graph.nodes.append(node)
+        table.update((n, Value(r.tensors[n]._type)) for n in s.results)
+        graph.nodes.append(s.node(table))
     graph.outputs = [table[n] for n in ends]
     return graph
 
@@ -119,8 +106,7 @@ _plans: LRU[Any, tuple[Executable, tuple[int, ...]]] = LRU(_KEPT)
 
 
 def gradients(
-    region: Graph, operands: Sequence[Tensor], dys: Sequence[Tensor | None],
-    so_far: Sequence[Tensor | None], wanted: Sequence[bool],
+    region: Graph, operands: Tensors, dys: Grads, so_far: Grads, wanted: Sequence[bool]
 ) -> list[Tensor | None]:
     """The stretch computed again and differentiated, in one program; see `Sums`."""
     slots = tuple(i for i, w in enumerate(wanted) if w)
@@ -133,12 +119,9 @@ def gradients(
                                              range(len(operands)))
         plan = _plans[key] = Executable(driver.compile_program(graph)), tuple(reached)
     executable, reached_by = plan
-    new: list[Tensor | None] = [None] * len(operands)
     if not reached_by:
-        return new
+        return [None] * len(operands)
     given = [*operands, *(dys[i] for i in results), *(so_far[i] for i in before)]
-    out: Any = executable.entry(*arrays_of(t for t in given if t is not None))
-    many = out if len(reached_by) > 1 else (out,)
-    for i, array in zip(reached_by, many, strict=True):
-        new[i] = tensor_of(array)
-    return new
+    out = executable.call(arrays_of(t for t in given if t is not None))
+    new = dict(zip(reached_by, map(tensor_of, out), strict=True))
+    return [new.get(i) for i in range(len(operands))]

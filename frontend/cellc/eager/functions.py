@@ -15,7 +15,7 @@ from cellc_runtime.dtypes import DType
 from cellc_runtime.site import MAX_OPERANDS, Argument, Sites
 
 from ..core.native import Body, connect
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import Tensor, Tensors
 from . import composites
 from .sites import BUDGET, Asked, Call, kind_of, matchable, matchable_type, native, type_of
 
@@ -140,7 +140,7 @@ class FunctionSite:
         return True
 
     def _learn_several(
-        self, args: Sequence[Any], names: tuple[str, ...] | None, tensors: Sequence[Tensor],
+        self, args: Sequence[Any], names: tuple[str, ...] | None, tensors: Tensors,
         calls: Sequence[Call], out: Any,
     ) -> bool | None:
         made = composites.make(calls, tensors, out)

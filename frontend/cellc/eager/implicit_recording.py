@@ -20,7 +20,7 @@ from cellc_runtime.records import dataclass, field
 from .. import context
 from ..core import invalidation
 from ..core.dispatch import active_tracer, scope
-from ..tensors.tensor import Tensor, tensor_of
+from ..tensors.tensor import Tensor, Tensors, tensor_of
 from ..tracing.pytree import Structure, put_together, take_apart
 from .recorder import Recording, recording
 
@@ -48,7 +48,7 @@ class Run:
 
     Attributes:
         structure, leaves: of the arguments; `before` are copies of the elements.
-        numbers: what the recording calls each leaf; None where it carries no gradient.
+        numbers: what the recording calls the leaves that carry a gradient.
         weights: likewise of Parameters, by identity.
         out, results: structure and tensors of what it gave; `given` were given to the caller.
     """
@@ -56,7 +56,7 @@ class Run:
     recording: Recording
     structure: Structure
     leaves: list[Tensor]
-    numbers: list[int | None]
+    numbers: Mapping[int, int]
     weights: dict[int, int]
     parameters: list[Any]
     out: Structure
@@ -70,7 +70,7 @@ class Run:
         self.before = [t._data.copy() for t in (*self.leaves, *self.results)]
         self.state = _state(self.parameters)
 
-    def serves(self, structure: Structure, leaves: Sequence[Tensor]) -> bool:
+    def serves(self, structure: Structure, leaves: Tensors) -> bool:
         """Whether a run with these arguments now would do the same."""
         return (
             structure == self.structure
@@ -93,7 +93,9 @@ def _state(parameters: Sequence[Any]) -> Any:
 
 def call(cell: Any, run: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """`run(args, kwargs)`, the call of a Cell that is to be remembered."""
-    memory: Memory = cell.__dict__.get(_NAME) or _new(cell)
+    memory: Memory | None = cell.__dict__.get(_NAME)
+    if memory is None:
+        memory = cell.__dict__[_NAME] = Memory()
     memory.run = None
     structure, leaves = take_apart((args, dict(kwargs)))
     if memory.unused >= _PATIENCE or any(t._hooks for t in leaves) or not leaves:
@@ -102,7 +104,7 @@ def call(cell: Any, run: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) 
     own = [tensor_of(t._data) for t in leaves]
     parameters = list(cell.get_parameters())
     with recording() as r:
-        numbers = [r.track(t) if seedable(t._type) else None for t in own]
+        numbers = {i: r.track(t) for i, t in enumerate(own) if seedable(t._type)}
         weights = {id(p): r.track(p) for p in parameters if seedable(p._type)}
         out, results = take_apart(run(*put_together(structure, own)))
     given = [tensor_of(t._data) for t in results]
@@ -112,18 +114,12 @@ def call(cell: Any, run: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) 
     return put_together(out, given)
 
 
-def _new(cell: Any) -> Memory:
-    memory = Memory()
-    object.__setattr__(cell, _NAME, memory)
-    return memory
-
-
 def wanted(cell: Any) -> bool:
     """Whether a call of a Cell is to be remembered (no recording, no graph is being made)."""
     return cell.requires_grad is True and active_tracer() is None
 
 
-def take(fn: Any, structure: Structure, leaves: Sequence[Tensor]) -> Run | None:
+def take(fn: Any, structure: Structure, leaves: Tensors) -> Run | None:
     """The run of a Cell that a gradient can go on from; it serves once."""
     memory: Memory | None = getattr(fn, "__dict__", {}).get(_NAME)
     if memory is None:

@@ -7,29 +7,22 @@ gives what its gradient reads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Hashable
+from typing import Any
 
 from cellc_compiler.ir.graph import Builder, Graph
 from cellc_compiler.ir.types import TensorType
 from cellc_runtime.executable import Executable
-from cellc_runtime.lazy import lazy_module
 from cellc_runtime.records import dataclass
 
-from ..core.dispatch import Body, tracing
+from ..core.dispatch import Attrs, Body, tracing
+from ..core.later import autodiff, driver
 from ..core.lru import LRU
-from ..tensors.tensor import Tensor, arrays_of, tensor_of
+from ..tensors.tensor import Tensor, Tensors, arrays_of, tensor_of
 from ..tracing.exceptions import ERRORS
 from ..tracing.tracer import Tracer
 from .recorder import active_recordings, applied
-
-if TYPE_CHECKING:
-    from cellc_compiler import driver
-    from cellc_compiler.autodiff import reverse as autodiff
-else:
-    autodiff = lazy_module("cellc_compiler.autodiff.reverse")
-    driver = lazy_module("cellc_compiler.driver")
-
+from .sites import Asked
 
 _KEPT = 256
 """Loops of certain types and lengths that are kept for certain."""
@@ -39,22 +32,26 @@ _KEPT = 256
 class Template:
     """A traced loop: its attributes and body, and which of the operands it takes, in order."""
 
-    attrs: Mapping[str, Any]
+    attrs: Attrs
     body: Graph
     order: tuple[int, ...]
 
 
 class Loops:
-    """Traces, compiles and runs loops."""
+    """Traces, compiles and runs loops.
 
-    def __init__(self) -> None:
+    Args:
+        asked: is told of each that runs.
+    """
+
+    def __init__(self, asked: Asked) -> None:
+        self.asked = asked
         self.templates: LRU[Hashable, Template] = LRU(_KEPT)
         self.grown: LRU[Graph, Graph] = LRU(_KEPT)
         self.entries: LRU[Hashable, tuple[Callable[..., Any], Executable]] = LRU(_KEPT)
 
     def scan(
-        self, key: Hashable, init: Sequence[Tensor], xs: Sequence[Tensor],
-        captures: Sequence[Tensor], length: int, body: Body,
+        self, key: Hashable, init: Tensors, xs: Tensors, captures: Tensors, length: int, body: Body
     ) -> tuple[list[Tensor], list[Tensor]]:
         """See `cellc.core.dispatch.scan`."""
         given = [*init, *xs, *captures]
@@ -66,10 +63,9 @@ class Loops:
         out = self.run(operands, template.attrs, template.body)
         return out[: len(init)], out[len(init) :]
 
-    def run(
-        self, operands: Sequence[Tensor], attrs: Mapping[str, Any], body: Graph
-    ) -> list[Tensor]:
+    def run(self, operands: Tensors, attrs: Attrs, body: Graph) -> list[Tensor]:
         """Run a scan; recordings note it."""
+        self.asked.note(None)
         count = len(body.outputs)
         following = [r for r in active_recordings()
                      if any(r.value_of(t) is not None for t in operands)]
@@ -85,7 +81,7 @@ class Loops:
             r.note(applied("scan", attrs, (body,)), operands, tuple(results))
         return results[:count]
 
-    def _with_residuals(self, body: Graph, attrs: Mapping[str, Any]) -> Graph:
+    def _with_residuals(self, body: Graph, attrs: Attrs) -> Graph:
         grown = self.grown.get(body)
         if grown is None:
             grown = autodiff.with_residuals(body, attrs["carried"], attrs["sequences"])
@@ -93,10 +89,7 @@ class Loops:
         return grown
 
 
-def _trace(
-    init: Sequence[Tensor], xs: Sequence[Tensor], captures: Sequence[Tensor], length: int,
-    body: Body,
-) -> Template:
+def _trace(init: Tensors, xs: Tensors, captures: Tensors, length: int, body: Body) -> Template:
     tracer = Tracer("scan")
     given = [tracer.input(t._type, f"x{i}") for i, t in enumerate([*init, *xs, *captures])]
     n, k = len(init), len(xs)
@@ -108,9 +101,7 @@ def _trace(
     return Template(node.attrs, node.regions[0], tuple(place[v] for v in node.operands))
 
 
-def _compile(
-    operands: Sequence[Tensor], attrs: Mapping[str, Any], body: Graph
-) -> tuple[Callable[..., Any], Executable]:
+def _compile(operands: Tensors, attrs: Attrs, body: Graph) -> tuple[Callable[..., Any], Executable]:
     graph = Graph("scan")
     types: list[TensorType] = [t._type for t in operands]
     inputs = [graph.add_input(t, f"x{i}") for i, t in enumerate(types)]

@@ -11,7 +11,7 @@ training will write it) or other readers put an end to it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from cellc_compiler.ir.graph import Builder, Graph
@@ -21,19 +21,18 @@ from cellc_runtime.program import Program
 from cellc_runtime.records import dataclass
 from cellc_runtime.site import STATE
 
+from ..core.dispatch import Attrs
+from ..core.later import driver
 from ..core.lru import LRU
 from ..storage import Storage, storage_of, writes
 from ..tensors.parameter import Parameter
-from ..tensors.tensor import Tensor, arrays_of
+from ..tensors.tensor import Tensor, Tensors, arrays_of
 from .recorder import active_recordings, attrs_key
 
 if TYPE_CHECKING:
-    from cellc_compiler import driver
-
     from ..storage import prepacked
 else:
     prepacked = lazy_module("cellc.storage.prepacked")
-    driver = lazy_module("cellc_compiler.driver")
 
 OPS = {"matmul": 1, "dense": 1, "conv2d": 1}
 """The ops whose kernels pack an operand, and which."""
@@ -70,7 +69,7 @@ class _Bound:
     weights_version: int = -1
 
 
-def suits(op: str, operands: Sequence[Tensor]) -> bool:
+def suits(op: str, operands: Tensors) -> bool:
     """Whether packing what an op reads would be worth it if that were a Parameter."""
     w = operands[OPS[op]]._type
     if w.nbytes < _LEAST[op]:
@@ -78,12 +77,12 @@ def suits(op: str, operands: Sequence[Tensor]) -> bool:
     return op == "conv2d" or (w.rank == 2 and math.prod(operands[0].shape[:-1]) in _ROWS)
 
 
-def concerns(op: str, operands: Sequence[Tensor]) -> bool:
+def concerns(op: str, operands: Tensors) -> bool:
     """Whether an op reads a Parameter that may be worth packing."""
     return type(operands[OPS[op]]) is Parameter and suits(op, operands)
 
 
-def read_as_given(operands: Sequence[Tensor]) -> None:
+def read_as_given(operands: Tensors) -> None:
     """An op reads these as they are: Parameters would be needed beside what is packed of them."""
     for t in operands:
         if type(t) is not Tensor and isinstance(t, Parameter) and t._type.nbytes >= 1 << 18:
@@ -91,7 +90,17 @@ def read_as_given(operands: Sequence[Tensor]) -> None:
             storage.read_plain = storage.version
 
 
-Learn = Callable[[str, Sequence[Tensor], Mapping[str, Any], Executable, int, int], None]
+def graph_of(op: str, operands: Tensors, attrs: Attrs, weight: int = -1) -> Graph:
+    """The graph of one op; the operand number `weight` is its parameter."""
+    graph = Graph(op)
+    inputs = [graph.add_input(t._type, f"x{i}", "param" if i == weight else "input")
+              for i, t in enumerate(operands)]
+    out = Builder(graph).emit(op, *inputs, **attrs)
+    graph.outputs = list(out) if isinstance(out, tuple) else [out]
+    return graph
+
+
+Learn = Callable[[str, Tensors, Mapping[str, Any], Executable, int, int], None]
 
 
 class Prepacking:
@@ -106,7 +115,7 @@ class Prepacking:
         self._learn = learn
         self._programs: LRU[Any, Program | None] = LRU(_PROGRAMS)
 
-    def repeated(self, op: str, operands: Sequence[Tensor], attrs: Mapping[str, Any]) -> Any:
+    def repeated(self, op: str, operands: Tensors, attrs: Attrs) -> Any:
         """The array of the result of a call like one before, or None."""
         storage = operands[OPS[op]]._storage
         if storage is None or not storage.prepacked or active_recordings():
@@ -118,7 +127,7 @@ class Prepacking:
             return None
         return held.executable.entry(x, *arrays_of(operands[2:]))
 
-    def run(self, op: str, operands: Sequence[Tensor], attrs: Mapping[str, Any]) -> Any:
+    def run(self, op: str, operands: Tensors, attrs: Attrs) -> Any:
         """The array of the result, or None to run the op the usual way."""
         p = operands[OPS[op]]
         storage = storage_of(p)
@@ -139,8 +148,7 @@ class Prepacking:
         return out
 
     def _ready(
-        self, p: Tensor, storage: Storage, key: Any, operands: Sequence[Tensor],
-        attrs: Mapping[str, Any],
+        self, p: Tensor, storage: Storage, key: Any, operands: Tensors, attrs: Attrs
     ) -> _Bound | None:
         """What serves a call, bound to what the Parameter holds now, if it is time for that."""
         weights_version, version, times = writes.weights_version, storage.version, storage.unpacked
@@ -175,19 +183,13 @@ class Prepacking:
         held.weights_version = weights_version
         return held
 
-    def _program(
-        self, key: Any, operands: Sequence[Tensor], attrs: Mapping[str, Any]
-    ) -> Program | None:
+    def _program(self, key: Any, operands: Tensors, attrs: Attrs) -> Program | None:
         """The op with a Parameter for its weight; None where nothing follows from that alone, or
         what does would be needed beside it."""
         program = self._programs.get(key, _NEW)
         if program is _NEW:
-            op, place = key[0], OPS[key[0]]
-            graph = Graph(op)
-            inputs = [graph.add_input(t._type, f"x{i}", "param" if i == place else "input")
-                      for i, t in enumerate(operands)]
-            graph.outputs = [Builder(graph).emit(op, *inputs, **attrs)]
-            program = driver.compile_program(graph)
+            place = OPS[key[0]]
+            program = driver.compile_program(graph_of(key[0], operands, attrs, place))
             if not program.unread or program.precomputed_bytes >= 2 * operands[place]._type.nbytes:
                 program = None
             self._programs[key] = program

@@ -11,33 +11,25 @@ import itertools
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from cellc_compiler.ir.graph import Builder, Graph, Node, Value
 from cellc_compiler.ir.op import lookup
 from cellc_compiler.ir.types import differentiable, seedable
-from cellc_runtime.lazy import lazy_module
 from cellc_runtime.records import dataclass
 from cellc_runtime.site import STATE
 
-from ..core.dispatch import apply, run_scan
+from ..core.dispatch import Attrs, apply, run_scan
+from ..core.later import autodiff, conditional
 from ..core.lru import LRU
 from ..storage import writes
-from ..tensors.tensor import Tensor, tensor_of
+from ..tensors.tensor import Grads, Tensor, Tensors, tensor_of
 from . import backward
 from .composites import Composite
 
-if TYPE_CHECKING:
-    from cellc_compiler.autodiff import conditional
-    from cellc_compiler.autodiff import reverse as autodiff
-    from cellc_compiler.autodiff.reverse import Cotangents
-else:
-    autodiff = lazy_module("cellc_compiler.autodiff.reverse")
-    conditional = lazy_module("cellc_compiler.autodiff.conditional")
-
-CustomRule = Callable[[Sequence[Tensor], Sequence[Tensor], Sequence[Tensor]], Sequence[Any]]
+CustomRule = Callable[[Tensors, Tensors, Tensors], Sequence[Any]]
 """(operands, results, cotangents) -> one cotangent (or None) for each operand."""
 
 
@@ -51,8 +43,8 @@ class Sums:
     """
 
     rule: Callable[
-        [Sequence[Tensor], Sequence[Tensor | None], Sequence[Tensor | None], Sequence[bool]],
-        Sequence[Tensor | None],
+        [Tensors, Grads, Grads, Sequence[bool]],
+        Grads,
     ]
 
 
@@ -79,7 +71,7 @@ class Applied:
     """
 
     op: str
-    attrs: Mapping[str, Any]
+    attrs: Attrs
     number: int
     regions: tuple[Graph, ...] = ()
 
@@ -88,7 +80,7 @@ _applied: LRU[Any, Applied] = LRU(2048)
 _numbers = itertools.count()
 
 
-def applied(op: str, attrs: Mapping[str, Any], regions: tuple[Graph, ...] = ()) -> Applied:
+def applied(op: str, attrs: Attrs, regions: tuple[Graph, ...] = ()) -> Applied:
     """The one object of an op, its attributes and its nested graphs (those very objects)."""
     full = lookup(op).complete(attrs)
     key = op, attrs_key(full), regions
@@ -98,7 +90,7 @@ def applied(op: str, attrs: Mapping[str, Any], regions: tuple[Graph, ...] = ()) 
     return found
 
 
-def attrs_key(attrs: Mapping[str, Any]) -> tuple[Any, ...]:
+def attrs_key(attrs: Attrs) -> tuple[Any, ...]:
     """Attributes as a key: 0.0 and -0.0 are equal but not the same, nor are 1, 1.0 and True."""
     if not attrs:
         return ()
@@ -123,6 +115,16 @@ class Step:
     operands: list[int]
     results: list[int]
     rule: CustomRule | Sums | None = None
+
+    def node(self, values: Sequence[Value] | Mapping[int, Value]) -> Node:
+        """The op as a node that makes its results of these values, which are there by number."""
+        info = self.applied
+        node = Node(info.op if info else "custom_grad", [values[i] for i in self.operands],
+                    dict(info.attrs) if info else {}, regions=info.regions if info else ())
+        node.results = tuple(values[i] for i in self.results)
+        for index, value in enumerate(node.results):
+            value.node, value.index = node, index
+        return node
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +187,7 @@ class Recording:
         """Another tensor stands for the same value."""
         self._numbers[id(tensor)] = tensor, number
 
-    def note(self, info: Applied, operands: Sequence[Tensor], result: Any) -> None:
+    def note(self, info: Applied, operands: Tensors, result: Any) -> None:
         """Record an op, of one result or a tuple of them."""
         self.tape.append((info, result, *operands))
 
@@ -214,14 +216,9 @@ class Recording:
         found = self._numbers.get(id(tensor))
         return found[1] if found is not None else self.track(tensor)
 
-    def note_custom(
-        self, operands: Sequence[Tensor], results: Sequence[Tensor], rule: CustomRule
-    ) -> None:
+    def note_custom(self, operands: Tensors, results: Tensors, rule: CustomRule) -> None:
         """Record a computation with a gradient rule of its own."""
-        self.absorb()
-        used = [self._number(t) for t in operands]
-        self.steps.append(Step(None, used, [self._bind(t) for t in results], rule))
-        self.custom = True
+        self.note_sums([self.number(t) for t in operands], results, rule)
 
     def mark(self) -> Mark:
         """Where the recording is now, for `forget`."""
@@ -257,17 +254,14 @@ class Recording:
         del self.steps[mark.steps:], self.tensors[mark.tensors:], self.inputs[mark.inputs:]
         return {n: many or [self.tensors[n]] for n, many in reads.items()}
 
-    def note_sums(
-        self, operands: Iterable[int], results: Sequence[Tensor], rule: Sums
-    ) -> None:
+    def note_sums(self, operands: Iterable[int], results: Tensors, rule: CustomRule | Sums) -> None:
         """Record a computation on values by number, with a rule of its own."""
         self.absorb()
         self.steps.append(Step(None, list(operands), [self._bind(t) for t in results], rule))
         self.custom = True
 
     def note_again(
-        self, info: Applied, operands: Iterable[int], results: Mapping[int, Sequence[Tensor]],
-        rule: Sums,
+        self, info: Applied, operands: Iterable[int], results: Mapping[int, Tensors], rule: Sums
     ) -> None:
         """Record a stretch as one op.
 
@@ -309,13 +303,7 @@ class Recording:
         nodes: list[Node] = []
         custom: dict[Node, CustomRule | Sums] = {}
         for step in self.steps:
-            name, attrs = ("custom_grad", {}) if step.applied is None else \
-                (step.applied.op, dict(step.applied.attrs))
-            regions = step.applied.regions if step.applied is not None else ()
-            node = Node(name, [values[i] for i in step.operands], attrs, regions=regions)
-            for index, number in enumerate(step.results):
-                values[number].node, values[number].index = node, index
-            node.results = tuple(values[i] for i in step.results)
+            node = step.node(values)
             if step.rule is not None:
                 custom[node] = step.rule
             nodes.append(node)
@@ -330,8 +318,7 @@ class Recording:
         return {n: t for t, n in self._numbers.values() if t._hooks}
 
     def gradients(
-        self, outputs: Sequence[Tensor], sens: Sequence[Tensor] | None, wanted: Sequence[int],
-        last: bool = False,
+        self, outputs: Tensors, sens: Tensors | None, wanted: Sequence[int], last: bool = False
     ) -> list[Tensor | None]:
         """Cotangents of the wanted values.
 
@@ -344,7 +331,7 @@ class Recording:
         return self.gradients_of([self.value_of(out) for out in outputs], sens, wanted, last)
 
     def gradients_of(
-        self, seeds: Sequence[int | None], sens: Sequence[Tensor] | None, wanted: Sequence[int],
+        self, seeds: Sequence[int | None], sens: Tensors | None, wanted: Sequence[int],
         last: bool = False,
     ) -> list[Tensor | None]:
         """`gradients` of values by number; None counts for nothing."""
@@ -384,15 +371,14 @@ class _BackwardWalk:
 
     def __init__(
         self, nodes: Sequence[Node], custom: Mapping[Node, CustomRule | Sums],
-        env: dict[Value, Tensor],
-        hooked: Mapping[Value, Tensor],
+        env: dict[Value, Tensor], hooked: Mapping[Value, Tensor],
     ) -> None:
         self.nodes = nodes
         self.hooked = hooked
         self.custom = custom
         self.graph = Graph("backward")
         self.builder = Builder(self.graph)
-        self.cotangents: Cotangents = {}
+        self.cotangents: autodiff.Cotangents = {}
         self.presence: dict[Value, Value] = {}
         self.env = env
         self.done = 0
@@ -522,6 +508,30 @@ class _BackwardWalk:
 def active_recordings() -> list[Recording]:
     """The recordings of this thread, outermost first."""
     return _active.stack
+
+
+def note_custom(operands: Tensors, results: Tensors, rule: CustomRule) -> None:
+    """Record a computation with a gradient rule of its own where an operand is followed."""
+    for r in _active.stack:
+        if any(r.value_of(t) is not None for t in operands):
+            r.note_custom(operands, results, rule)
+
+
+def stand_for(tensor: Tensor, source: Tensor) -> None:
+    """Recordings take a tensor for the value that another one stands for."""
+    for r in _active.stack:
+        number = r.value_of(source)
+        if number is not None:
+            r.also(tensor, number)
+
+
+def aliases(tensors: Tensors) -> list[Tensor]:
+    """Other tensors of the same elements, which recordings take for the same values."""
+    out = [tensor_of(t._data) for t in tensors]
+    if _active.stack:
+        for t, source in zip(out, tensors, strict=True):
+            stand_for(t, source)
+    return out
 
 
 class recording:

@@ -17,10 +17,10 @@ from cellc_runtime.executable import Executable
 from cellc_runtime.records import dataclass
 from cellc_runtime.site import MAX_OPERANDS, STATE, Argument, Site, Sites, plain
 
-from ..core.dispatch import plain_apply, route
+from ..core.dispatch import Attrs, plain_apply, route
 from ..tensors.parameter import Parameter
 from ..tensors.promotion import constant
-from ..tensors.tensor import Tensor, tensor_of
+from ..tensors.tensor import Tensor, Tensors, tensor_of
 
 if TYPE_CHECKING:
     from .recorder import Applied
@@ -41,7 +41,7 @@ _OPERATORS = (
 class Call:
     """An op that went the long way: what ran (None: a check) and what came out."""
 
-    operands: Sequence[Tensor]
+    operands: Tensors
     executable: Executable | None
     info: Applied
     result: Tensor | tuple[Tensor, ...]
@@ -102,7 +102,7 @@ class OpSite:
         route(self._site.function)
 
     def learn(
-        self, op: str, operands: Sequence[Tensor], attrs: Mapping[str, Any],
+        self, op: str, operands: Tensors, attrs: Attrs,
         executable: Executable, info: object, bound: tuple[int, int] | None = None,
     ) -> None:
         """Answer such a call natively from now on, if it can be.
@@ -211,7 +211,7 @@ def operand_of(t: Tensor, place: int, executable: Executable) -> Argument:
 
 
 def _explained(
-    args: Sequence[Any], operands: Sequence[Tensor], executable: Executable
+    args: Sequence[Any], operands: Tensors, executable: Executable
 ) -> list[Argument] | None:
     """The arguments as those of a case, if they account for every operand."""
     left = list(range(len(operands)))

@@ -16,7 +16,7 @@ from cellc_compiler.ir.graph import NOWHERE, Span
 from cellc_runtime import dtypes
 
 from ..calls import budget, precision, recompute
-from ..calls.bprop import custom_bprop
+from ..calls.bprop import call_with_bprop
 from ..calls.hooks import call_hooked, hooks_of
 from ..core import invalidation
 from ..core.dispatch import apply, tracing
@@ -297,7 +297,7 @@ def _construct_of(
     if _model.own_bprop(cell):
         if kwargs:
             raise TypeError(f"{type(cell).__name__} has a bprop and takes no keyword arguments")
-        return custom_bprop(vm.tracer, cell, tuple(args))
+        return call_with_bprop(cell, tuple(args))
     return call(vm, cell.construct, args, kwargs, frame)
 
 

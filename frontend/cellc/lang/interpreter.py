@@ -352,7 +352,7 @@ class Interpreter:
         if isinstance(value, BOXES):
             self.journal.note(Content(value))
         elif isinstance(value, GraphTensor) and \
-                value._value not in self.tracer.regions[-1].owned:
+                value.ir_value not in self.tracer.regions[-1].owned:
             # (One made in this branch is not seen outside unless a variable holds it.)
             self.journal.note(Element(value))
 

@@ -138,10 +138,10 @@ class Element:
         return "tensor", id(self.tensor)
 
     def get(self) -> Any:
-        return GraphTensor(self.tensor._value)
+        return GraphTensor(self.tensor.ir_value)
 
     def put(self, value: Any) -> None:
-        self.tensor._value = value._value
+        self.tensor.ir_value = value.ir_value
 
     def owner(self) -> Any:
         return self.tensor
@@ -198,5 +198,5 @@ def _line(slot: Slot) -> int:
 def unchanged(change: Change) -> bool:
     """Whether a place holds what it held before."""
     if isinstance(change.slot, Element):
-        return change.old._value is change.new._value
+        return change.old.ir_value is change.new.ir_value
     return change.old is change.new

@@ -51,7 +51,7 @@ def _where(part: ast.AST, value: Tensor, frame: Frame) -> str:
     line = frame.lines.get(part.id, 0) if isinstance(part, ast.Name) else 0
     if line and frame.node is not None and line != getattr(frame.node, "lineno", 0):
         return f", from line {line}: {frame.source.text(line).strip()}"
-    if isinstance(value, GraphTensor) and value._value.kind == "input" and not line:
+    if isinstance(value, GraphTensor) and value.ir_value.kind == "input" and not line:
         return ", an argument of the call"
     return ""
 

@@ -131,14 +131,14 @@ def in_place(
     changed: list[bool] = []
 
     def once(v: Any) -> Any:
-        mine = GraphTensor(old._value)
+        mine = GraphTensor(old.ir_value)
         new = operate(mine, v)
         changed.append(new is mine)
         return new
 
     new = applied(value, once)
     if changed[-1]:
-        old._value = new._value
+        old.ir_value = new.ir_value
         return old
     return new
 
@@ -182,7 +182,7 @@ def applied(per: PerTrip, fn: Callable[[Any], Any]) -> Any:
         out = fn(v)
         if type(out) is not GraphTensor:
             raise NotRollable
-        traced.append((v, region.graph.nodes[start:], out._value))
+        traced.append((v, region.graph.nodes[start:], out.ir_value))
         region.lifted = lifted
     v, nodes, result = traced[-1]
     for place, dtype in _constants(traced).items():

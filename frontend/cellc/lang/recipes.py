@@ -114,8 +114,8 @@ class _Maker:
 
     def _tensor(self, value: GraphTensor) -> Build:
         place = len(self.recipe.leaves)
-        self.recipe.leaves.append(GraphTensor(value._value))
-        self.recipe.marks.append(id(value._value))
+        self.recipe.leaves.append(GraphTensor(value.ir_value))
+        self.recipe.marks.append(id(value.ir_value))
         if isinstance(value, GraphNumber):
             kind = value._number
             return lambda tensors: kind(tensors[place]._data.item())
@@ -134,7 +134,7 @@ class _Maker:
     def _tensor_of(self, operand: Tensor) -> Build:
         place = len(self.recipe.leaves)
         self.recipe.leaves.append(operand)
-        self.recipe.marks.append(id(getattr(operand, "_value", operand)))
+        self.recipe.marks.append(id(getattr(operand, "ir_value", operand)))
         return lambda tensors: tensors[place]
 
     def _made(self, value: Any) -> Build:

@@ -105,8 +105,8 @@ def close_scan(
     carried = len(init) + len(assigned)
     index = Value(TensorType((), dtypes.int64), name="step", kind="input")
     for i, row in enumerate(rows):
-        row._value.name = f"row{i}"
-    region.graph.inputs = [*region.graph.inputs[:carried], *(r._value for r in rows), index]
+        row.ir_value.name = f"row{i}"
+    region.graph.inputs = [*region.graph.inputs[:carried], *(r.ir_value for r in rows), index]
     captures = list(region.captures)
     align_inputs(region, carried + len(rows) + 1, captures)
     operands = [tracer.lift(t) for t in [*init, *assigned, *sequences]]

@@ -208,13 +208,13 @@ class RolledLoop(RuntimeLoop):
             if any(tensor in r.assigned for r in tracer.regions[self.level :]) \
                     or any(p is tensor for p in self.parameters):
                 raise NotRollable
-        elif isinstance(tensor, GraphTensor) and tracer._home(tensor._value) >= self.level:
+        elif isinstance(tensor, GraphTensor) and tracer._home(tensor.ir_value) >= self.level:
             raise NotRollable
         length = tensor.shape[0]
         if not all(-length <= i < length for i in indices):
             raise NotRollable
         places = tuple(i % length for i in indices)
-        whose = tensor._value if isinstance(tensor, GraphTensor) else tensor
+        whose = tensor.ir_value if isinstance(tensor, GraphTensor) else tensor
         # A row's contributions to the gradient must come from one trip, or their order differs.
         if len(set(places)) < len(places) or self.read.setdefault(whose, places) != places:
             raise NotRollable
@@ -287,7 +287,7 @@ class RolledLoop(RuntimeLoop):
         node = self.node
         assert isinstance(node, ast.For)
         self.bound = self._element(self.elements)
-        self.bound_value = getattr(self.bound, "_value", None)
+        self.bound_value = getattr(self.bound, "ir_value", None)
         try:
             assign_to(self.vm, node.target, self.bound, self.frame)
             return self.body()
@@ -338,7 +338,7 @@ class RolledLoop(RuntimeLoop):
             return value
         if name not in self.live:
             return DEAD
-        if value is not self.bound or value._value is not self.bound_value:
+        if value is not self.bound or value.ir_value is not self.bound_value:
             raise NotRollable  # the body gave it another value
         return self.elements[self.trips]
 

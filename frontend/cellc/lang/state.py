@@ -156,7 +156,7 @@ class State:
         self.keep(slot)
         self.entered[id(given)] = given
         slot.put(given if kind is None else
-                 number_input(given._value, value, number, self.answers))
+                 number_input(given.ir_value, value, number, self.answers))
         return StateInput(slot.label(), lambda: getattr(slot.target, slot.name, MISSING), kind,
                           ty if kind is None else None)
 
@@ -347,7 +347,7 @@ class State:
 
     def current(self, vm: Interpreter, slot: Stored, value: Any) -> Any:
         """The value of an attribute: one that was set in a graph of its own is read again."""
-        if not isinstance(value, GraphTensor) or vm.tracer.reaches(value._value):
+        if not isinstance(value, GraphTensor) or vm.tracer.reaches(value.ir_value):
             return value
         target, name = slot.target, slot.name
         kind = kind_of(value)
@@ -417,7 +417,7 @@ def _box(box: Any) -> str:
 
 def type_of(tensor: GraphTensor, kind: Kind) -> GraphNumber:
     """A tensor of the graph as the number it stands for."""
-    return GraphNumber(tensor._value, kind)
+    return GraphNumber(tensor.ir_value, kind)
 
 
 def _always(value: Any) -> Callable[[], Any]:

@@ -190,7 +190,7 @@ def _asked(
 
     (found,) = vm.tracer.host_call(ask, name, recipe.leaves, [TensorType((), DTYPES[kind])])
     assert isinstance(found, GraphTensor)
-    return GraphNumber(found._value, kind)
+    return GraphNumber(found.ir_value, kind)
 
 
 def _told(

@@ -72,8 +72,7 @@ def as_tensor(x: Any, what: str, name: str = "x") -> Tensor:
             return tensor_of(array if given else array.astype(_DEFAULT[array.dtype.kind]))
     raise TypeError(
         f"For 'numpy.{what}', '{name}' must be a Tensor, a number, or a list or tuple of numbers, "
-        f"but got {type(x).__name__}."
-    )
+        f"but got {type(x).__name__}.")
 
 
 def together(xs: list[Tensor]) -> list[Tensor]:

@@ -46,6 +46,4 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> An
     return _parts.merged(t, conditions, values)
 
 
-__all__ = [
-    "apply_along_axis", "apply_over_axes", "piecewise",
-]
+__all__ = ["apply_along_axis", "apply_over_axes", "piecewise"]

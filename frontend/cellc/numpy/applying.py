@@ -7,10 +7,8 @@ from typing import Any
 
 from cellc_runtime.dtypes import bool_
 
-from ..ops import functional_array as fa
-from ..ops import functional_join as fj
-from ..ops import functional_math as m
 from ..ops.arguments import axis_of
+from ..ops.families import fa, fj, m
 from ..tensors.promotion import cast_to
 from ..tensors.tensor import Tensor
 from ._tensors import as_tensor, together

@@ -11,14 +11,9 @@ import numpy as np
 from cellc_compiler.ir.types import broadcast_all
 from cellc_runtime.dtypes import bool_, int32, int64
 
-from ..core.dispatch import apply
-from ..ops import functional_array as fa
-from ..ops import functional_grid as fg
-from ..ops import functional_join as fj
-from ..ops import functional_math as m
-from ..ops import functional_reduce as fr
-from ..ops import functional_sort as fo
+from ..core.dispatch import apply, apply_one
 from ..ops.arguments import axis_of, choice, integer, ints, is_int
+from ..ops.families import fa, fg, fi, fj, fo, fr, m
 from ..tensors.promotion import cast_to
 from ..tensors.tensor import Tensor
 from ._tensors import as_tensor, many, together
@@ -349,8 +344,7 @@ def take(a: Any, indices: Any, axis: int | None = None, mode: str = "clip") -> T
     """
     x, index = as_tensor(a, "take", "a"), as_tensor(indices, "take", "indices")
     x, at = (fa.ravel(x), 0) if axis is None else (x, axis_of(axis, x.ndim, "numpy.take"))
-    out: Tensor = apply("gather", x, _inside(index, x.shape[at], mode, "take"), axis=at)
-    return out
+    return apply_one("gather", x, _inside(index, x.shape[at], mode, "take"), axis=at)
 
 
 def take_along_axis(arr: Any, indices: Any, axis: int | None) -> Tensor:
@@ -368,12 +362,8 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None) -> Tensor:
         raise ValueError(f"For 'numpy.take_along_axis', shapes {x.shape} and {index.shape} differ "
                          "in rank.")
     a = axis_of(axis, x.ndim, "numpy.take_along_axis")
-    rest = broadcast_all(*(tuple(1 if i == a else d for i, d in enumerate(t.shape))
-                           for t in (x, index)))
-    x, index = (fa.broadcast_to(t, tuple(t.shape[a] if i == a else d for i, d in enumerate(rest)))
-                for t in (x, index))
-    out: Tensor = apply("gather_elements", x, index, dim=a)
-    return out
+    x, index = fi.beside(x, index, a)
+    return apply_one("gather_elements", x, index, dim=a)
 
 
 def choose(a: Any, choices: Any, mode: str = "clip") -> Tensor:
@@ -402,8 +392,7 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Tensor:
         raise ValueError(f"For 'numpy.select', {len(conditions)} conditions do not fit "
                          f"{len(choices)} choices.")
     shape = broadcast_all(*(t.shape for t in (*conditions, *choices)))
-    out = fa.broadcast_to(cast_to(as_tensor(default, "select", "default"), choices[0].dtype),
-                          shape)
+    out = fa.broadcast_to(cast_to(as_tensor(default, "select", "default"), choices[0].dtype), shape)
     for c, x in zip(reversed(conditions), reversed(choices), strict=True):
         out = m.where(cast_to(c, bool_), x, out)
     return out
@@ -526,8 +515,7 @@ def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices:
     if not return_indices:
         return both
     cells = fa.expand_dims(both, -1)
-    first, second = (cast_to(fr.argmax(cast_to(m.eq(cells, t), int32), -1), int32)
-                     for t in (x, y))
+    first, second = (cast_to(fr.argmax(cast_to(m.eq(cells, t), int32), -1), int32) for t in (x, y))
     return both, first, second
 
 

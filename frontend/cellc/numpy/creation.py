@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,13 +13,8 @@ from cellc_compiler.ir.dims import is_symbolic
 from cellc_runtime.dtypes import DType, float32, int32
 
 from ..core.dispatch import apply
-from ..ops import functional_array as fa
-from ..ops import functional_create as fc
-from ..ops import functional_grid as fg
-from ..ops import functional_join as fj
-from ..ops import functional_math as m
-from ..ops import functional_random as rnd
 from ..ops.arguments import Ints, axis_of, integer, shape_of
+from ..ops.families import fa, fc, fg, fj, m, rnd
 from ..tensors.promotion import cast_to, inexact
 from ..tensors.tensor import Tensor
 from ._tensors import as_tensor, finished, from_array, to_dtype
@@ -208,28 +204,28 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = float32) -> Tenso
 # --- windows --------------------------------------------------------------------------------------
 
 
-def _window(values: Any) -> Tensor:
-    return from_array(values, float32)
+def _window(values: Callable[[int], Any], M: int) -> Tensor:
+    return from_array(values(integer(M, f"numpy.{values.__name__}", "M")), float32)
 
 
 def bartlett(M: int) -> Tensor:
     """The Bartlett window (a triangle). Source: `mindspore.numpy.bartlett`."""
-    return _window(np.bartlett(integer(M, "numpy.bartlett", "M")))
+    return _window(np.bartlett, M)
 
 
 def blackman(M: int) -> Tensor:
     """The Blackman window. Source: `mindspore.numpy.blackman`."""
-    return _window(np.blackman(integer(M, "numpy.blackman", "M")))
+    return _window(np.blackman, M)
 
 
 def hamming(M: int) -> Tensor:
     """The Hamming window. Source: `mindspore.numpy.hamming`."""
-    return _window(np.hamming(integer(M, "numpy.hamming", "M")))
+    return _window(np.hamming, M)
 
 
 def hanning(M: int) -> Tensor:
     """The Hann window. Source: `mindspore.numpy.hanning`."""
-    return _window(np.hanning(integer(M, "numpy.hanning", "M")))
+    return _window(np.hanning, M)
 
 
 # --- grids and sets of indices --------------------------------------------------------------------
@@ -249,15 +245,8 @@ def meshgrid(*xi: Any, sparse: bool = False, indexing: str = "xy") -> tuple[Tens
     if indexing not in ("xy", "ij"):
         raise ValueError(f"For 'numpy.meshgrid', 'indexing' must be 'xy' or 'ij', but got "
                          f"{indexing!r}.")
-    axes = list(_range(len(xs)))
-    if indexing == "xy" and len(xs) > 1:
-        axes[0], axes[1] = 1, 0
-    open_ = [fa.reshape(x, tuple(-1 if i == a else 1 for i in _range(len(xs))))
-             for x, a in zip(xs, axes, strict=True)]
-    if sparse or not xs:
-        return tuple(open_)
-    shape = tuple(xs[axes.index(i)].size for i in _range(len(xs)))
-    return tuple(fa.broadcast_to(x, shape) for x in open_)
+    lines, shape = fg.grid_lines(xs, indexing)
+    return lines if sparse else tuple(fa.broadcast_to(x, shape) for x in lines)
 
 
 class _Grid:
@@ -484,8 +473,7 @@ def _mirrored(x: Tensor, axis: int, before: int, after: int, mode: str, kind: st
     return fj.concat([head, x, tail], axis)
 
 
-def _end(x: Tensor, axis: int, count: int, side: int, mode: Any, value: Any, length: Any
-         ) -> Tensor:
+def _end(x: Tensor, axis: int, count: int, side: int, mode: Any, value: Any, length: Any) -> Tensor:
     """What is added at one end (side 0 or 1) of an axis."""
     n = x.shape[axis]
     shape = tuple(count if i == axis else d for i, d in enumerate(x.shape))

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 from cellc_runtime.dtypes import bool_, float32, int32
 from cellc_runtime.lazy import names_of
 
-from ..core.dispatch import apply
+from ..core.dispatch import apply, apply_one
 from ..ops import functional_integer as integer
-from ..ops import functional_math as m
-from ..ops import functional_special as fx
+from ..ops.families import fj, fx, m
 from ..tensors.promotion import cast_to, inexact
 from ..tensors.tensor import Tensor
 from ._tensors import as_tensor, finished, to_dtype, together
@@ -61,25 +60,13 @@ def _of_two(name: str, compute: Function, doc: str) -> Function:
 
 def _float(op: str) -> Function:
     """An op on floats; ints are taken in float32."""
-    def compute(x: Tensor) -> Tensor:
-        out: Tensor = apply(op, inexact(x))
-        return out
-
-    return compute
+    return lambda x: apply_one(op, inexact(x))
 
 
 def _cbrt(x: Tensor) -> Tensor:
     t = inexact(x)
     size = m.pow(m.abs(t), 1.0 / 3.0)
     return m.where(m.lt(t, 0), m.neg(size), size)
-
-
-def _exp2(x: Tensor) -> Tensor:
-    return m.pow(as_tensor(2, "exp2"), x) if not x.dtype.is_inexact else m.exp2(x)
-
-
-def _sign(x: Tensor) -> Tensor:
-    return m.sign(inexact(x))
 
 
 def _fix(x: Tensor) -> Tensor:
@@ -115,7 +102,8 @@ _ONE: tuple[tuple[str, Function, str, str, bool], ...] = (
     ("radians", fx.deg2rad, "Degrees to radians.", "x", True),
     ("rad2deg", fx.rad2deg, "Radians to degrees.", "x", True),
     ("exp", _float("exp"), "e to the power x.", "x", True),
-    ("exp2", _exp2, "2 to the power x.", "x", True),
+    ("exp2", lambda x: m.exp2(x) if x.dtype.is_inexact else m.pow(as_tensor(2, "exp2"), x),
+     "2 to the power x.", "x", True),
     ("expm1", _float("expm1"), "exp(x) - 1, exact near 0.", "x", True),
     ("fix", _fix, "Towards zero to a whole number.", "x", False),
     ("floor", lambda x: m.floor(inexact(x)), "The largest whole number not above.", "x", True),
@@ -128,7 +116,7 @@ _ONE: tuple[tuple[str, Function, str, str, bool], ...] = (
     ("reciprocal", _reciprocal, "1 / x (of ints in whole numbers).", "x", True),
     ("rint", lambda x: m.round(inexact(x)), "The nearest whole number, halves to even.", "x",
      True),
-    ("sign", _sign, "-1, 0 or 1 by the sign.", "x", True),
+    ("sign", lambda x: m.sign(inexact(x)), "-1, 0 or 1 by the sign.", "x", True),
     ("signbit", lambda x: m.signbit(x) if x.dtype.is_float else m.lt(x, 0),
      "Whether the sign bit is set.", "x", True),
     ("sin", _float("sin"), "The sine.", "x", True),
@@ -149,19 +137,6 @@ _ONE: tuple[tuple[str, Function, str, str, bool], ...] = (
 )
 
 
-def _float_power(a: Tensor, b: Tensor) -> Tensor:
-    return m.pow(cast_to(a, float32), cast_to(b, float32))
-
-
-def _copysign(a: Tensor, b: Tensor) -> Tensor:
-    return cast_to(fx.copysign(a, b), a.dtype)
-
-
-def _heaviside(a: Tensor, b: Tensor) -> Tensor:
-    x, v = together([a, b])
-    return fx.heaviside(x, v)
-
-
 _TWO: tuple[tuple[str, Function, str], ...] = (
     ("add", m.add, "x1 + x2."), ("subtract", m.sub, "x1 - x2."),
     ("multiply", m.mul, "x1 * x2."), ("divide", m.true_divide, "x1 / x2, in floats."),
@@ -171,10 +146,12 @@ _TWO: tuple[tuple[str, Function, str], ...] = (
     ("remainder", m.remainder, "The rest of x1 / x2, of the sign of x2."),
     ("fmod", m.fmod, "The rest of x1 / x2, of the sign of x1."),
     ("power", m.pow, "x1 to the power x2."),
-    ("float_power", _float_power, "x1 to the power x2 in float32."),
+    ("float_power", lambda a, b: m.pow(cast_to(a, float32), cast_to(b, float32)),
+     "x1 to the power x2 in float32."),
     ("arctan2", fx.atan2, "The angle of the point (x2, x1)."),
-    ("copysign", _copysign, "x1 with the sign of x2, in the type of x1."),
-    ("heaviside", _heaviside, "0 below 0, 1 above, x2 at 0."),
+    ("copysign", lambda a, b: cast_to(fx.copysign(a, b), a.dtype),
+     "x1 with the sign of x2, in the type of x1."),
+    ("heaviside", lambda a, b: fx.heaviside(*together([a, b])), "0 below 0, 1 above, x2 at 0."),
     ("hypot", fx.hypot, "sqrt(x1**2 + x2**2)."),
     ("logaddexp", fx.logaddexp, "log(exp(x1) + exp(x2))."),
     ("logaddexp2", fx.logaddexp2, "log2(2**x1 + 2**x2)."),
@@ -265,8 +242,7 @@ def _all_equal(x: Tensor, y: Tensor, equal_nan: bool) -> Tensor:
         same = m.logical_or(same, m.logical_and(m.isnan(x), m.isnan(y)))
     if not same.ndim:
         return same
-    out: Tensor = apply("reduce_all", same, axes=tuple(range(same.ndim)), keepdims=False)
-    return out
+    return apply_one("reduce_all", same, axes=tuple(range(same.ndim)), keepdims=False)
 
 
 def where(condition: Any, x: Any = None, y: Any = None) -> Any:
@@ -296,21 +272,13 @@ def unwrap(p: Any, discont: float = math.pi, axis: int = -1) -> Tensor:
     n = x.shape[a]
     if n < 2:
         return x
-    step = m.sub(_cut(x, a, 1, n), _cut(x, a, 0, n - 1))
+    step = m.sub(fj.part(x, a, 1, n), fj.part(x, a, 0, n - 1))
     wrapped = m.sub(m.remainder(m.add(step, math.pi), 2 * math.pi), math.pi)
     edge = m.logical_and(m.eq(wrapped, -math.pi), m.gt(step, 0))
     change = m.sub(m.where(edge, math.pi, wrapped), step)
     change = m.where(m.lt(m.abs(step), discont), 0.0, change)
     total: Tensor = apply("cumsum", change, axis=a)
-    out: Tensor = apply("concat", _cut(x, a, 0, 1), m.add(_cut(x, a, 1, n), total), axis=a)
-    return out
-
-
-def _cut(x: Tensor, axis: int, start: int, stop: int) -> Tensor:
-    out: Tensor = apply(
-        "slice", x, start=tuple(start if i == axis else 0 for i in range(x.ndim)),
-        stop=tuple(stop if i == axis else d for i, d in enumerate(x.shape)))
-    return out
+    return apply_one("concat", fj.part(x, a, 0, 1), m.add(fj.part(x, a, 1, n), total), axis=a)
 
 
 def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None) -> Tensor:
@@ -341,9 +309,9 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None) -> Ten
     gap = m.sub(x1, x0)
     slope = m.div(m.sub(y1, y0), m.where(m.eq(gap, 0), 1.0, gap))
     out = m.add(y0, m.mul(slope, m.sub(at, x0)))
-    first, last = (apply("reshape", _cut(t, 0, i, i + 1), shape=())
+    first, last = (apply("reshape", fj.part(t, 0, i, i + 1), shape=())
                    for t, i in ((px, 0), (px, n - 1)))
-    ends = [apply("reshape", _cut(py, 0, i, i + 1), shape=()) for i in (0, n - 1)]
+    ends = [apply("reshape", fj.part(py, 0, i, i + 1), shape=()) for i in (0, n - 1)]
     below = ends[0] if left is None else left
     beyond = ends[1] if right is None else right
     out = m.where(m.lt(at, first), below, out)

@@ -7,14 +7,8 @@ from typing import Any
 from cellc_runtime.dtypes import bool_, int32
 
 from ..core.dispatch import apply
-from ..ops import functional_array as fa
-from ..ops import functional_grid as fg
-from ..ops import functional_join as fj
-from ..ops import functional_linalg as fl
-from ..ops import functional_math as m
-from ..ops import functional_reduce as fr
-from ..ops import functional_special as fx
 from ..ops.arguments import axis_of, integer
+from ..ops.families import fa, fg, fj, fl, fr, fx, m
 from ..tensors.promotion import cast_to, inexact
 from ..tensors.tensor import Tensor
 from ._tensors import as_tensor, finished, from_array, many, together
@@ -124,15 +118,7 @@ def matrix_power(a: Any, n: int) -> Tensor:
         raise ValueError(f"For 'numpy.matrix_power', a square matrix is needed, got {x.shape}.")
     if count < 0:
         raise ValueError(f"For 'numpy.matrix_power', 'n' must not be negative, but got {count}.")
-    out: Tensor = fa.broadcast_to(apply("eye", n=x.shape[-1], m=x.shape[-1], dtype=x.dtype),
-                                  x.shape)
-    started = False
-    while count:
-        if count & 1:
-            out, started = (fl.matmul(out, x), True) if started else (x, True)
-        count >>= 1
-        x = fl.matmul(x, x) if count else x
-    return out
+    return fl.power(x, count)
 
 
 def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None) -> Tensor:
@@ -230,8 +216,8 @@ def polyder(p: Any, m: int = 1) -> Tensor:
         n = out.shape[0]
         if n < 2:
             return fj.part(out, 0, 0, 0)
-        powers = from_array(range_list(n - 1, 0), out.dtype)
-        out = _times(fj.part(out, 0, 0, n - 1), powers)
+        powers = from_array(range(n - 1, 0, -1), out.dtype)
+        out = fj.part(out, 0, 0, n - 1) * powers
     return out
 
 
@@ -254,22 +240,9 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Tensor:
         raise ValueError(f"For 'numpy.polyint', 'k' must hold {m} constants, but got "
                          f"{constants.shape[0]}.")
     for i in range(m):
-        powers = from_array(range_list(out.shape[0], 0), out.dtype)
-        out = fj.concat([_over(out, powers), fj.part(constants, 0, i, i + 1)], 0)
+        powers = from_array(range(out.shape[0], 0, -1), out.dtype)
+        out = fj.concat([out / powers, fj.part(constants, 0, i, i + 1)], 0)
     return out
-
-
-def range_list(start: int, stop: int) -> list[int]:
-    """start, start - 1, ... down to stop, which is left out."""
-    return list(range(start, stop, -1))
-
-
-def _times(x: Tensor, y: Tensor) -> Tensor:
-    return m.mul(x, y)
-
-
-def _over(x: Tensor, y: Tensor) -> Tensor:
-    return m.div(x, y)
 
 
 def polyval(p: Any, x: Any) -> Tensor:

@@ -8,14 +8,9 @@ from typing import Any
 
 from cellc_runtime.dtypes import bool_, float16, float32, int32, int64
 
-from ..core.dispatch import apply
-from ..ops import functional_array as fa
-from ..ops import functional_grid as fg
-from ..ops import functional_join as fj
-from ..ops import functional_math as m
-from ..ops import functional_math as m_
-from ..ops import functional_reduce as fr
+from ..core.dispatch import apply, apply_one
 from ..ops.arguments import axis_of, integer, need_known
+from ..ops.families import fa, fg, fj, fr, m
 from ..tensors.promotion import cast_to, inexact
 from ..tensors.tensor import Tensor
 from ._tensors import as_tensor, finished, many, to_dtype, together
@@ -162,8 +157,7 @@ def _running(op: str, a: Any, axis: Any, dtype: Any, nothing: float | None) -> T
     x = x if to is None else cast_to(x, to)
     if axis is None:
         x, axis = fa.ravel(x), 0
-    out: Tensor = apply(op, x, axis=axis_of(axis, x.ndim, f"numpy.{op}"))
-    return out
+    return apply_one(op, x, axis=axis_of(axis, x.ndim, f"numpy.{op}"))
 
 
 def cumsum(a: Any, axis: Any = None, dtype: Any = None) -> Tensor:
@@ -366,19 +360,18 @@ def cov(
     for w in (fweights, aweights):
         if w is not None:
             t = cast_to(as_tensor(w, "cov", "weights"), x.dtype)
-            weights = t if weights is None else m_.mul(weights, t)
+            weights = t if weights is None else weights * t
     if weights is None:
-        center = fr.mean(x, 1, True)
+        apart = x - fr.mean(x, 1, True)
         share: Any = float(_max_of(x.shape[1] - less, 0))
-        out = matmul(m_.sub(x, center), fa.transpose(m_.sub(x, center), (1, 0)))
+        out = matmul(apart, fa.transpose(apart, (1, 0)))
     else:
         total = fr.sum(weights)
-        center = m_.div(fr.sum(m_.mul(x, weights), 1, True), total)
-        apart = m_.sub(x, center)
-        out = matmul(m_.mul(apart, weights), fa.transpose(apart, (1, 0)))
-        share = m_.sub(total, less) if aweights is None else m_.sub(total, m_.div(m_.mul(
-            fr.sum(m_.mul(weights, cast_to(as_tensor(aweights, "cov"), x.dtype))), less), total))
-    out = fa.squeeze(m_.div(out, share))
+        apart = x - fr.sum(x * weights, 1, True) / total
+        out = matmul(apart * weights, fa.transpose(apart, (1, 0)))
+        share = total - less if aweights is None else total - fr.sum(
+            weights * cast_to(as_tensor(aweights, "cov"), x.dtype)) * less / total
+    out = fa.squeeze(out / share)
     return finished(out, dtype, "cov")
 
 
@@ -432,8 +425,7 @@ def _counted(index: Tensor, weights: Tensor | None, count: int) -> Tensor:
 
 def linspace_ints(count: int) -> Tensor:
     """0, 1, ... count - 1, int32."""
-    out: Tensor = apply("iota", shape=(count,), axis=0, dtype=int32)
-    return out
+    return apply_one("iota", shape=(count,), axis=0, dtype=int32)
 
 
 def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Tensor:

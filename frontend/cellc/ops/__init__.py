@@ -9,34 +9,13 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from cellc_runtime.lazy import lazy_names
 
 from ..core import dispatch
 from ..eager.engine import EagerEngine
-from . import (
-    _generated,
-    functional_array,
-    functional_band,
-    functional_classes,
-    functional_create,
-    functional_grid,
-    functional_index,
-    functional_join,
-    functional_linalg,
-    functional_math,
-    functional_nn,
-    functional_random,
-    functional_reduce,
-    functional_scatter,
-    functional_solve,
-    functional_sort,
-    functional_special,
-    functional_statistics,
-    functional_window,
-)
+from .families import FAMILIES
 from .functional_array import *  # noqa: F403
 from .functional_band import *  # noqa: F403
 from .functional_classes import *  # noqa: F403
@@ -76,8 +55,7 @@ if TYPE_CHECKING:
     from .functional_control import *  # noqa: F403
     from .functional_fourier import *  # noqa: F403
     from .functional_host import *  # noqa: F403
-    from .functional_integer import gcd as gcd
-    from .functional_integer import lcm as lcm
+    from .functional_integer import *  # noqa: F403
     from .functional_loss import *  # noqa: F403
     from .functional_orthogonal import pinv as pinv
     from .functional_orthogonal import qr as qr
@@ -88,14 +66,6 @@ if TYPE_CHECKING:
     from .matrix_norms import matrix_norm as matrix_norm
 else:
     from ._generated import *  # noqa: F403
-
-_FAMILIES: tuple[ModuleType, ...] = (
-    _generated, functional_create, functional_array, functional_join, functional_grid,
-    functional_index, functional_linalg, functional_math, functional_special,
-    functional_nn, functional_random, functional_reduce, functional_sort, functional_window,
-    functional_scatter, functional_statistics,
-    functional_band, functional_solve, functional_classes,
-)
 
 # Whoever has a Tensor has its methods, and an engine that runs them.
 install_methods()
@@ -130,7 +100,7 @@ _LATER = {
 _load = lazy_names(__name__, _LATER)
 _NAMES = [
     *" ".join(_LATER.values()).split(),
-    *(name for family in _FAMILIES for name in family.__all__),
+    *(name for family in FAMILIES for name in family.__all__),
 ]
 
 

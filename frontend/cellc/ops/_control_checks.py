@@ -20,8 +20,7 @@ def pair(value: Any) -> Any:
     if not isinstance(value, (tuple, list)) or len(value) != 2:
         raise ValueError(
             "For 'Scan', 'loop_func' must return a tuple of two, what is carried and the result "
-            f"of the step, but returned {_describe(value)}."
-        )
+            f"of the step, but returned {_describe(value)}.")
     return value
 
 
@@ -59,8 +58,7 @@ def _compare(what: str, before: Any, after: Any, path: str) -> None:
         place = f" in the place {path}" if path else ""
         raise ValueError(
             f"For '{what}', 'loop_func' must return what it is given in structure, shape and "
-            f"dtype, but{place} it is given {_describe(before)} and returns {_describe(after)}."
-        )
+            f"dtype, but{place} it is given {_describe(before)} and returns {_describe(after)}.")
 
 
 def _describe(value: Any) -> str:

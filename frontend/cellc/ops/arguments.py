@@ -39,8 +39,7 @@ def tensors(xs: Any, what: str, name: str = "tensors") -> list[Tensor]:
     if not isinstance(xs, (list, tuple)):
         raise TypeError(
             f"For '{what}', '{name}' must be a list or tuple of Tensors, but got "
-            f"{type(xs).__name__}."
-        )
+            f"{type(xs).__name__}.")
     if not xs:
         raise ValueError(f"For '{what}', '{name}' must hold at least one Tensor, but it is empty.")
     found = [x for x in xs if isinstance(x, Tensor)]
@@ -86,8 +85,7 @@ def ints(x: Any, what: str, name: str) -> Ints:
         x = x.tolist()
     if not isinstance(x, (list, tuple)):
         raise TypeError(
-            f"For '{what}', '{name}' must be a tuple or list of int, but got {type(x).__name__}."
-        )
+            f"For '{what}', '{name}' must be a tuple or list of int, but got {type(x).__name__}.")
     return tuple(integer(v, what, name) for v in x)
 
 
@@ -109,6 +107,18 @@ def repeated(x: Any, count: int, what: str, name: str) -> Ints:
     if len(out) != count:
         raise ValueError(f"For '{what}', '{name}' must be an int or {count} ints, but got {x}.")
     return out
+
+
+def positive(x: Any, count: int, what: str, name: str) -> Ints:
+    """As `repeated`, of ints above 0.
+
+    Raises:
+        ValueError: one is not.
+    """
+    values = repeated(x, count, what, name)
+    if any(v < 1 for v in values):
+        raise ValueError(f"For '{what}', '{name}' must be positive, but got {values}.")
+    return values
 
 
 def axis_of(axis: Any, rank: int, what: str, name: str = "axis") -> int:
@@ -158,8 +168,7 @@ def shape_of(shape: Any, what: str, name: str = "shape") -> Ints:
     for i, d in enumerate(dims):
         if d < 0:
             raise ValueError(
-                f"For '{what}', dimension {i} of '{name}' must be non-negative, but got {d}."
-            )
+                f"For '{what}', dimension {i} of '{name}' must be non-negative, but got {d}.")
     return dims
 
 
@@ -173,8 +182,7 @@ def dtype_of(dtype: Any, what: str, name: str = "dtype") -> DType:
         return dtype
     raise TypeError(
         f"For '{what}', the input '{name}' should be an element type such as float32, "
-        f"but got {dtype!r}."
-    )
+        f"but got {dtype!r}.")
 
 
 def boolean(x: Any, what: str, name: str) -> bool:
@@ -207,8 +215,7 @@ def choice(x: Any, options: Sequence[str], what: str, name: str) -> str:
     """
     if x not in options:
         raise ValueError(
-            f"For '{what}', the '{name}' must be one of {list(options)}, but got {x!r}."
-        )
+            f"For '{what}', the '{name}' must be one of {list(options)}, but got {x!r}.")
     return str(x)
 
 
@@ -225,5 +232,4 @@ def need_known(x: Tensor, what: str) -> np.ndarray[Any, Any]:
         raise TypeError(
             f"the shape of the result of '{what}' depends on the elements of its input, which "
             "are not known while a graph is compiled; use it outside of the graph, or a form of "
-            "fixed shape (where, masked_fill, tensor_scatter_update)"
-        ) from None
+            "fixed shape (where, masked_fill, tensor_scatter_update)") from None

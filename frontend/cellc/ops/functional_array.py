@@ -5,7 +5,6 @@ Source: the functions of the same names in `mindspore.ops`.
 
 from __future__ import annotations
 
-import builtins
 import math
 from functools import lru_cache
 from typing import Any
@@ -13,20 +12,10 @@ from typing import Any
 from cellc_compiler.ir.types import broadcast_all
 from cellc_runtime.dtypes import DType, bool_
 
-from ..core.dispatch import apply
-from ..core.native import native, native_body, native_of_types
+from ..core.dispatch import apply_one
+from ..core.native import native, native_of_types
 from ..tensors.tensor import Tensor
-from .arguments import (
-    Ints,
-    axes_of,
-    axis_of,
-    choice,
-    ints,
-    ints_or_int,
-    tensor,
-)
-
-_range = builtins.range
+from .arguments import Ints, axes_of, axis_of, choice, ints, ints_or_int, tensor
 
 # --- what a tensor is -----------------------------------------------------------------------------
 
@@ -74,46 +63,37 @@ def is_complex(input: Tensor) -> bool:
 # --- views ----------------------------------------------------------------------------------------
 
 
-def _to_shape(x: Tensor, dims: Ints) -> Tensor:
+def to_shape(x: Tensor, dims: Ints) -> Tensor:
+    """`reshape` to a shape that is known to fit."""
     if len(dims) == x.ndim and dims == x.shape:
         return x
-    out: Tensor = apply("reshape", x, shape=dims)
-    return out
+    return apply_one("reshape", x, shape=dims)
 
 
+@native
 def reshape(input: Tensor, shape: Any) -> Tensor:
     """The same elements in row-major order under another shape; one -1 is worked out.
 
     Raises:
         ValueError: the numbers of elements differ, or more than one -1.
     """
-    return _reshape(input, shape)
-
-
-@native_body()
-def _reshape(input: Tensor, shape: Any) -> Tensor:
     x = tensor(input, "reshape")
     dims = ints(shape, "reshape", "shape")
-    return _to_shape(x, _known_dims(x._data.size, dims) if x._eager else _worked_out(x.size, dims))
+    return to_shape(x, _known_dims(x._data.size, dims) if x._eager else _worked_out(x.size, dims))
 
 
 def _worked_out(size: int, given: Ints) -> Ints:
-    """The shape of a tensor of so many elements, where -1 stands for what is left.
-
-    Raises:
-        ValueError: there is none.
-    """
+    """The shape of a tensor of so many elements, where -1 stands for what is left."""
     dims = list(given)
     if dims.count(-1) > 1:
         raise ValueError("For 'reshape', only one dimension can be inferred.")
-    if builtins.any(d < -1 for d in dims):
+    if any(d < -1 for d in dims):
         raise ValueError(f"For 'reshape', dimensions must be -1 or more, but got {given}.")
     known = math.prod(d for d in dims if d != -1)
     if -1 in dims and known and size % known == 0:
         dims[dims.index(-1)] = size // known
     if -1 in dims or math.prod(dims) != size:
-        raise ValueError(
-            f"For 'reshape', the shape {given} is invalid for input of size {size}.")
+        raise ValueError(f"For 'reshape', the shape {given} is invalid for input of size {size}.")
     return tuple(dims)
 
 
@@ -127,9 +107,8 @@ def view_as(input: Tensor, other: Tensor) -> Tensor:
     return reshape(input, tensor(other, "view_as", "other").shape)
 
 
-def flatten(
-    input: Tensor, order: str = "C", *, start_dim: int = 1, end_dim: int = -1
-) -> Tensor:
+@native
+def flatten(input: Tensor, order: str = "C", *, start_dim: int = 1, end_dim: int = -1) -> Tensor:
     """Axes start_dim to end_dim merged into one.
 
     Args:
@@ -138,25 +117,16 @@ def flatten(
     Raises:
         ValueError: `start_dim` comes after `end_dim`.
     """
-    return _flatten(input, order, start_dim, end_dim)
-
-
-@native_body()
-def _flatten(input: Tensor, order: str, start_dim: int, end_dim: int) -> Tensor:
     x = tensor(input, "flatten")
     if x._eager and type(order) is str and order == "C" and type(start_dim) is type(end_dim) is int:
-        return _to_shape(x, _flat(x._data.shape, start_dim, end_dim))
+        return to_shape(x, _flat(x._data.shape, start_dim, end_dim))
     if choice(order, ("C", "F"), "flatten", "order") == "F":
-        x = transpose(x, tuple(reversed(_range(x.ndim))))
-    return _to_shape(x, _flattened(x.shape, start_dim, end_dim))
+        x = transpose(x, tuple(reversed(range(x.ndim))))
+    return to_shape(x, _flattened(x.shape, start_dim, end_dim))
 
 
 def _flattened(shape: Ints, start_dim: Any, end_dim: Any) -> Ints:
-    """A shape with the axes from `start_dim` to `end_dim` merged.
-
-    Raises:
-        ValueError: `start_dim` comes after `end_dim`.
-    """
+    """A shape with the axes from `start_dim` to `end_dim` merged."""
     ndim = len(shape)
     if ndim == 0:
         return (1,)
@@ -175,74 +145,58 @@ _flat = lru_cache(maxsize=4096)(_flattened)
 def ravel(input: Tensor) -> Tensor:
     """All elements in one axis."""
     x = tensor(input, "ravel")
-    return _to_shape(x, (x.size,))
+    return to_shape(x, (x.size,))
 
 
+@native
 def squeeze(input: Tensor, axis: Any = None) -> Tensor:
     """Without axes of length 1 (only the given ones, which stay if they are longer)."""
-    return _squeeze(input, axis)
-
-
-@native_body()
-def _squeeze(input: Tensor, axis: Any) -> Tensor:
     x = tensor(input, "squeeze")
     axes = axes_of(axis, x.ndim, "squeeze")
-    return _to_shape(x, tuple(d for i, d in enumerate(x.shape) if i not in axes or d != 1))
+    return to_shape(x, tuple(d for i, d in enumerate(x.shape) if i not in axes or d != 1))
 
 
+@native
 def expand_dims(input_x: Tensor, axis: int) -> Tensor:
     """A new axis of length 1 at `axis`."""
-    return _expand_dims(input_x, axis)
-
-
-@native_body()
-def _expand_dims(input_x: Tensor, axis: int) -> Tensor:
     x = tensor(input_x, "expand_dims", "input_x")
     a = axis_of(axis, x.ndim + 1, "expand_dims")
-    return _to_shape(x, (*x.shape[:a], 1, *x.shape[a:]))
+    return to_shape(x, (*x.shape[:a], 1, *x.shape[a:]))
 
 
+@native
 def unsqueeze(input: Tensor, dim: int) -> Tensor:
     """`expand_dims` under its other name."""
-    return _expand_dims(input, dim)
+    return expand_dims(input, dim)
 
 
+@native
 def transpose(input: Tensor, dims: Any) -> Tensor:
     """Axes permuted: axis i of the result is axis dims[i] of the input.
 
     Raises:
         ValueError: `dims` is no permutation of the axes.
     """
-    return _transpose(input, dims)
-
-
-@native_body()
-def _transpose(input: Tensor, dims: Any) -> Tensor:
     x = tensor(input, "transpose")
     return _permuted(x, _permutation(ints(dims, "transpose", "dims"), x.ndim))
 
 
 @lru_cache(maxsize=1024)
 def _permutation(given: Ints, rank: int) -> Ints | None:
-    """Where the axes come from; None if they stay.
-
-    Raises:
-        ValueError: it is no permutation.
-    """
+    """Where the axes come from; None if they stay."""
     if len(given) != rank:
         raise ValueError(
-            f"For 'transpose', 'dims' must name all {rank} axes of the input, but got {given}."
-        )
+            f"For 'transpose', 'dims' must name all {rank} axes of the input, but got {given}.")
     perm = tuple(axis_of(a, rank, "transpose", "dims") for a in given)
     if len(set(perm)) != len(perm):
         raise ValueError(f"For 'transpose', 'dims' must be distinct, but got {given}.")
-    return None if perm == tuple(_range(rank)) else perm
+    return None if perm == tuple(range(rank)) else perm
 
 
 @lru_cache(maxsize=1024)
 def _exchange(a: int, b: int, rank: int) -> Ints | None:
     """The permutation that exchanges two axes; None if they stay."""
-    perm = list(_range(rank))
+    perm = list(range(rank))
     if perm:
         perm[a], perm[b] = perm[b], perm[a]
     return None if a == b or not perm else tuple(perm)
@@ -251,8 +205,7 @@ def _exchange(a: int, b: int, rank: int) -> Ints | None:
 def _permuted(x: Tensor, perm: Ints | None) -> Tensor:
     if perm is None:
         return x
-    out: Tensor = apply("transpose", x, perm=perm)
-    return out
+    return apply_one("transpose", x, perm=perm)
 
 
 def permute(input: Tensor, axis: Any) -> Tensor:
@@ -260,22 +213,19 @@ def permute(input: Tensor, axis: Any) -> Tensor:
     return transpose(input, axis)
 
 
+@native
 def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
     """Two axes exchanged."""
-    return _swapaxes(input, axis0, axis1)
-
-
-@native_body()
-def _swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
     x = tensor(input, "swapaxes")
     rank = x.ndim
     return _permuted(x, _exchange(axis_of(axis0, rank, "swapaxes"),
                                   axis_of(axis1, rank, "swapaxes"), rank))
 
 
+@native
 def swapdims(input: Tensor, dim0: int, dim1: int) -> Tensor:
     """`swapaxes` under its other name."""
-    return _swapaxes(input, dim0, dim1)
+    return swapaxes(input, dim0, dim1)
 
 
 @native
@@ -291,7 +241,7 @@ def moveaxis(x: Tensor, source: Any, destination: Any) -> Tensor:
            for a in ints_or_int(destination, "moveaxis", "destination")]
     if len(src) != len(dst) or len(set(src)) != len(src) or len(set(dst)) != len(dst):
         raise ValueError(f"For 'moveaxis', {source} and {destination} must be equally many axes.")
-    perm = [a for a in _range(t.ndim) if a not in src]
+    perm = [a for a in range(t.ndim) if a not in src]
     for place, a in sorted(zip(dst, src, strict=True)):
         perm.insert(place, a)
     return transpose(t, tuple(perm))
@@ -326,17 +276,13 @@ def matrix_transpose(input: Tensor, what: str = "mT") -> Tensor:
     return swapaxes(x, -1, -2)
 
 
+@native
 def broadcast_to(input: Tensor, shape: Any) -> Tensor:
     """Repeated along axes of length 1 and new leading axes; -1 keeps a length.
 
     Raises:
         ValueError: the shapes do not fit.
     """
-    return _broadcast_to(input, shape)
-
-
-@native_body()
-def _broadcast_to(input: Tensor, shape: Any) -> Tensor:
     x = tensor(input, "broadcast_to")
     dims = list(ints(shape, "broadcast_to", "shape"))
     lead = len(dims) - x.ndim
@@ -345,16 +291,14 @@ def _broadcast_to(input: Tensor, shape: Any) -> Tensor:
             if i < lead:
                 raise ValueError(f"For 'broadcast_to', -1 at the new axis {i} has no length.")
             dims[i] = x.shape[i - lead]
-    if lead < 0 or builtins.any(
-        x.shape[i] not in (1, dims[i + lead]) for i in _range(x.ndim)
+    if lead < 0 or any(
+        x.shape[i] not in (1, dims[i + lead]) for i in range(x.ndim)
     ):
         raise ValueError(
-            f"For 'broadcast_to', shape {x.shape} cannot be broadcast to {tuple(dims)}."
-        )
+            f"For 'broadcast_to', shape {x.shape} cannot be broadcast to {tuple(dims)}.")
     if tuple(dims) == x.shape:
         return x
-    out: Tensor = apply("broadcast_to", x, shape=tuple(dims))
-    return out
+    return apply_one("broadcast_to", x, shape=tuple(dims))
 
 
 @native_of_types
@@ -390,25 +334,20 @@ def _at_least(inputs: Any, least: int, shape: Any) -> Any:
     if isinstance(inputs, (list, tuple)):
         return tuple(_at_least(x, least, shape) for x in inputs)
     x = tensor(inputs, f"atleast_{least}d", "inputs")
-    return x if x.ndim >= least else _to_shape(x, shape(x))
+    return x if x.ndim >= least else to_shape(x, shape(x))
 
 
 # --- repeats, order -------------------------------------------------------------------------------
 
 
+@native
 def flip(input: Tensor, dims: Any) -> Tensor:
     """The order of elements reversed along axes."""
-    return _flip(input, dims)
-
-
-@native_body()
-def _flip(input: Tensor, dims: Any) -> Tensor:
     x = tensor(input, "flip")
     given = ints_or_int(dims, "flip", "dims")
     if not given or not x.ndim:
         return x
-    out: Tensor = apply("flip", x, axes=axes_of(given, x.ndim, "flip", "dims"))
-    return out
+    return apply_one("flip", x, axes=axes_of(given, x.ndim, "flip", "dims"))
 
 
 def reverse(x: Tensor, axis: Any) -> Tensor:
@@ -426,14 +365,12 @@ def flipud(input: Tensor) -> Tensor:
     return flip(input, 0)
 
 
-# --- joins and parts ------------------------------------------------------------------------------
-
-
 # --- padding --------------------------------------------------------------------------------------
 
-_BORDERS = {"reflect": "reflect", "replicate": "replicate", "circular": "circular"}
+_BORDERS = ("reflect", "replicate", "circular")
 
 
+@native
 def pad(input_x: Tensor, padding: Any, mode: str = "constant", value: Any = None) -> Tensor:
     """Elements added (or, if negative, removed) around the last axes.
 
@@ -444,27 +381,18 @@ def pad(input_x: Tensor, padding: Any, mode: str = "constant", value: Any = None
     Raises:
         ValueError: an odd number of counts, or more than two per axis.
     """
-    return _pad(input_x, padding, mode, value)
-
-
-@native_body()
-def _pad(input_x: Tensor, padding: Any, mode: str, value: Any) -> Tensor:
     x = tensor(input_x, "pad", "input_x")
     counts = ints(padding, "pad", "padding")
     if len(counts) % 2 or len(counts) > 2 * x.ndim:
         raise ValueError(
             f"For 'pad', 'padding' must hold up to {x.ndim} pairs for a tensor of {x.ndim} axes, "
-            f"but got {counts}."
-        )
+            f"but got {counts}.")
     low, high = [0] * x.ndim, [0] * x.ndim
-    for i in _range(len(counts) // 2):
+    for i in range(len(counts) // 2):
         low[-1 - i], high[-1 - i] = counts[2 * i], counts[2 * i + 1]
     if choice(mode, ("constant", *_BORDERS), "pad", "mode") == "constant":
-        out: Tensor = apply("pad", x, low=tuple(low), high=tuple(high), value=_fill_of(value, x))
-        return out
-    bordered: Tensor = apply(
-        "pad_border", x, low=tuple(low), high=tuple(high), mode=_BORDERS[mode])
-    return bordered
+        return apply_one("pad", x, low=tuple(low), high=tuple(high), value=_fill_of(value, x))
+    return apply_one("pad_border", x, low=tuple(low), high=tuple(high), mode=mode)
 
 
 def _fill_of(value: Any, x: Tensor) -> Any:

@@ -16,13 +16,8 @@ from cellc_runtime.dtypes import bool_, float32, int64, uint8
 
 from ..tensors.promotion import cast_to
 from ..tensors.tensor import Tensor
-from . import functional_array as fa
-from . import functional_create as fc
-from . import functional_join as fj
-from . import functional_math as m
-from . import functional_nn as fnn
 from .arguments import choice, integer, ints, need_known, number, tensor
-from .functional_linalg import matmul
+from .families import fa, fc, fj, fl, fn, m
 
 _WHAT = "flash_attention_score"
 _LAYOUTS = ("BSH", "SBH", "BNSD", "BSND", "TND")
@@ -160,12 +155,7 @@ class _Keep:
 
 
 def _given_mask(attn_mask: Tensor | None, mode: int) -> Tensor | None:
-    """`attn_mask` as booleans.
-
-    Raises:
-        TypeError: no Tensor of bool or uint8.
-        ValueError: absent or of another shape, where the mode needs it.
-    """
+    """`attn_mask` as booleans."""
     if attn_mask is None:
         if mode in (1, 5):
             raise ValueError(f"For '{_WHAT}', 'sparse_mode' {mode} needs 'attn_mask'.")
@@ -233,18 +223,18 @@ def _attention(q: Tensor, k: Tensor, v: Tensor, heads: int, mask: _Mask, keep: _
         q, k, v = (cast_to(t, float32) for t in (q, k, v))
     if few != n:  # queries of several heads look at one head of keys: more rows of it
         q = fa.reshape(q, (b, few, n // few * rows, size))
-    scores = m.mul(matmul(q, fa.transpose(k, (0, 1, 3, 2))), scale)
+    scores = m.mul(fl.matmul(q, fa.transpose(k, (0, 1, 3, 2))), scale)
     scores = fa.reshape(scores, (b, n, rows, columns))
     if shift is not None:
         scores = m.add(scores, _shift(shift, dtype, (b, n, rows, columns)))
     unseen = mask.of(b, n, rows, columns)
     if unseen is not None:
         scores = m.where(unseen, float(np.finfo(np.float32).min), scores)
-    weights = fnn.softmax(scores, -1)
+    weights = fn.softmax(scores, -1)
     if unseen is not None:  # where nothing is seen, softmax is not zero
         weights = m.where(unseen, 0.0, weights)
     weights = keep.of(weights)
-    out = matmul(fa.reshape(weights, (b, few, -1, columns)), v)
+    out = fl.matmul(fa.reshape(weights, (b, few, -1, columns)), v)
     return cast_to(fa.reshape(out, (b, n, rows, size)), dtype)
 
 
@@ -291,6 +281,4 @@ def _ends(given: Any, name: str, t: Tensor) -> Sequence[int]:
     return ends
 
 
-__all__ = [
-    "flash_attention_score",
-]
+__all__ = ["flash_attention_score"]

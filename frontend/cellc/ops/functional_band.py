@@ -15,7 +15,7 @@ from . import functional_grid as fg
 from . import functional_linalg as fl
 from . import functional_math as m
 from . import functional_window as win
-from .arguments import Ints, choice, integer, is_int, need_known, repeated, tensor
+from .arguments import Ints, choice, integer, is_int, need_known, positive, repeated, tensor
 
 _ALIGN = ("LEFT_RIGHT", "RIGHT_LEFT", "LEFT_LEFT", "RIGHT_RIGHT")
 
@@ -33,12 +33,7 @@ def _known(x: Any, what: str, name: str) -> Any:
 
 
 def _band(k: Any, what: str) -> tuple[int, int]:
-    """The lowest and the highest diagonal.
-
-    Raises:
-        TypeError: neither an int nor two.
-        ValueError: not two, or in the wrong order.
-    """
+    """The lowest and the highest diagonal."""
     given = _known(k, what, "k")
     low, high = (given, given) if is_int(given) else given if len(given) == 2 else (1, 0)
     if low > high:
@@ -111,8 +106,7 @@ def matrix_diag(
     if t.ndim < 1 + several or (several and t.shape[-2] != high - low + 1):
         raise ValueError(
             f"For '{what}', 'x' must have shape (..., {f'{high - low + 1}, ' if several else ''}"
-            f"length), but has shape {t.shape}."
-        )
+            f"length), but has shape {t.shape}.")
     longest = t.shape[-1]
     least_rows, least_cols = longest - min(high, 0), longest + max(low, 0)
     rows, cols = _known(num_rows, what, "num_rows"), _known(num_cols, what, "num_cols")
@@ -123,8 +117,7 @@ def matrix_diag(
     if fits != longest:
         raise ValueError(
             f"For '{what}', matrices of {rows} by {cols} do not have diagonals {low} to {high} of "
-            f"length {longest}."
-        )
+            f"length {longest}.")
     source, set_ = np.zeros(rows * cols, np.int64), np.zeros(rows * cols, bool)
     source[at[there]] = np.flatnonzero(there)
     set_[at[there]] = True
@@ -145,8 +138,7 @@ def _inside(low: int, high: int, x: Tensor, what: str) -> None:
     if not (-rows < low and high < cols) and not low == high == 0:
         raise ValueError(
             f"For '{what}', 'k' must be between {1 - rows} and {cols - 1} for matrices of shape "
-            f"{(rows, cols)}, but got {low} to {high}."
-        )
+            f"{(rows, cols)}, but got {low} to {high}.")
 
 
 def matrix_diag_part(
@@ -200,14 +192,12 @@ def matrix_set_diag(x: Tensor, diagonal: Tensor, k: Any = 0, align: str = "RIGHT
     if band.shape != (*t.shape[:-2], *several, longest):
         raise ValueError(
             f"For '{what}', 'diagonal' must have shape {(*t.shape[:-2], *several, longest)}, but "
-            f"has shape {band.shape}."
-        )
+            f"has shape {band.shape}.")
     source, set_ = np.zeros(rows * cols, np.int64), np.zeros(rows * cols, bool)
     source[at[there]] = np.flatnonzero(there)
     set_[at[there]] = True
     flat = fa.reshape(cast_to(band, t.dtype), (*t.shape[:-2], -1))
-    new: Tensor = apply("gather", flat, tensor_of(source.reshape(rows, cols)),
-                        axis=flat.ndim - 1)
+    new: Tensor = apply("gather", flat, tensor_of(source.reshape(rows, cols)), axis=flat.ndim - 1)
     return m.where(tensor_of(set_.reshape(rows, cols)), new, t)
 
 
@@ -240,8 +230,7 @@ def mirror_pad(input_x: Tensor, paddings: Tensor, mode: str) -> Tensor:
         if min(before, after) < 0 or max(before, after) > d - own:
             raise ValueError(
                 f"For '{what}', 'paddings' of axis {axis} must be between 0 and {d - own}, but got "
-                f"{before} and {after}."
-            )
+                f"{before} and {after}.")
         if before or after:
             at = np.arange(-before, d + after)
             at = np.where(at < 0, -at - 1 + own, at)
@@ -269,9 +258,8 @@ def col2im(
     t = tensor(input_x, what, "input_x")
     size = _known(output_size, what, "output_size")
     sizes = (size, size) if is_int(size) else size
-    kernel, gaps, steps = (
-        win._positive(repeated(v, 2, what, n), what, n) for v, n in
-        ((kernel_size, "kernel_size"), (dilation, "dilation"), (stride, "stride")))
+    kernel = positive(kernel_size, 2, what, "kernel_size")
+    gaps, steps = positive(dilation, 2, what, "dilation"), positive(stride, 2, what, "stride")
     pads = repeated(padding_value, 2, what, "padding_value")
     if t.ndim != 4 or len(sizes) != 2 or min(pads) < 0:
         raise ValueError(f"For '{what}', a tensor of 4 axes, 2 sizes and padding of at least 0 are "
@@ -282,8 +270,7 @@ def col2im(
     if min(counts) < 1 or t.shape[2:] != (taps, positions):
         raise ValueError(
             f"For '{what}', windows of {kernel} over {sizes} give columns of shape "
-            f"{(taps, positions)}, but 'input_x' has shape {t.shape}."
-        )
+            f"{(taps, positions)}, but 'input_x' has shape {t.shape}.")
     columns = fa.reshape(t, (t.shape[0], t.shape[1] * taps, positions))
     return win.fold(columns, sizes, kernel, gaps, pads, steps)
 
@@ -304,9 +291,7 @@ def padding(x: Tensor, pad_dim_size: int = 8) -> Tensor:
     return fa.pad(t, (0, size - 1))
 
 
-def bidense(
-    input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None
-) -> Tensor:
+def bidense(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input1 @ weight[o] @ input2 + bias[o] for each o: (..., a), (..., b) to (..., o).
 
     Args:

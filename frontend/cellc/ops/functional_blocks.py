@@ -11,9 +11,8 @@ from typing import Any
 from ..core.dispatch import apply
 from ..core.native import native
 from ..tensors.tensor import Tensor
-from . import functional_array as fa
-from . import functional_join as fj
 from .arguments import integer, tensor
+from .families import fa, fj
 
 
 @native

@@ -9,7 +9,7 @@ import numpy as np
 
 from cellc_runtime.dtypes import float32, float64, int32, int64
 
-from ..core.dispatch import apply, scan
+from ..core.dispatch import apply, apply_one, scan
 from ..tensors.promotion import cast_to
 from ..tensors.tensor import Tensor, tensor_of
 from . import functional_array as fa
@@ -42,8 +42,7 @@ def _counts(num_sampled: Any, range_max: Any, unique: Any, what: str) -> tuple[i
     if sampled < 1 or classes < 1 or (once and sampled > classes):
         raise ValueError(
             f"For '{what}', 'num_sampled' must be positive and, if 'unique', not larger than "
-            f"'range_max', but got {sampled} and {classes}."
-        )
+            f"'range_max', but got {sampled} and {classes}.")
     return sampled, classes, once
 
 
@@ -246,8 +245,7 @@ def _regularized(a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
 def _weight(a: Tensor, x: Tensor) -> Tensor:
     """x**a exp(-x) / gamma(a)."""
     power = m.mul(a, apply("log", x))
-    out: Tensor = apply("exp", m.sub(m.sub(power, x), apply("lgamma", a)))
-    return out
+    return apply_one("exp", m.sub(m.sub(power, x), apply("lgamma", a)))
 
 
 def _gammas(input: Any, other: Any, what: str) -> tuple[Tensor, Tensor, Any]:

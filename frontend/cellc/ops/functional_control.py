@@ -17,6 +17,7 @@ from ..core.dispatch import active_tracer
 from ..tensors.tensor import Tensor
 from ..tracing.inline import call_here
 from . import _control_source as source
+from .arguments import boolean
 
 
 def cond(pred: Any, true_fun: Any = None, false_fun: Any = None, *operands: Any) -> Any:
@@ -35,8 +36,7 @@ def cond(pred: Any, true_fun: Any = None, false_fun: Any = None, *operands: Any)
         if not callable(fn):
             raise TypeError(
                 f"For 'cond', '{name}' must be a function, but got {type(fn).__name__}. It is "
-                "called as cond(pred, true_fun, false_fun, *operands)."
-            )
+                "called as cond(pred, true_fun, false_fun, *operands).")
     return call_here(source.cond, (pred, true_fun, false_fun, operands))
 
 
@@ -86,10 +86,9 @@ def fori_loop(lower: int | Tensor, upper: int | Tensor, loop_func: Callable[[Any
         if isinstance(bound, bool) or not isinstance(bound, (int, Tensor)):
             raise TypeError(
                 f"For 'ForiLoop', '{name}' must be an int or a Tensor, but got "
-                f"{type(bound).__name__}."
-            )
+                f"{type(bound).__name__}.")
     _function("ForiLoop", "loop_func", loop_func)
-    _flag("ForiLoop", unroll)
+    boolean(unroll, "ForiLoop", "unroll")
     return _loop("ForiLoop", source.fori_loop, lower, upper, loop_func, init_val)
 
 
@@ -118,13 +117,12 @@ def scan(loop_func: Callable[[Any, Any], Any], init: Any, xs: Any, length: int |
     if xs is not None and not isinstance(xs, (tuple, list, Tensor)):
         raise TypeError(
             f"For 'Scan', 'xs' must be a tuple, a list, a Tensor or None, but got "
-            f"{type(xs).__name__}."
-        )
+            f"{type(xs).__name__}.")
     if (xs is None or length is not None) and (
         isinstance(length, bool) or not isinstance(length, int)
     ):
         raise TypeError(f"For 'Scan', 'length' must be an int, but got {type(length).__name__}.")
-    _flag("Scan", unroll)
+    boolean(unroll, "Scan", "unroll")
     if xs is None:
         assert length is not None
         xs = [None] * length
@@ -138,11 +136,6 @@ def _function(what: str, name: str, fn: Any) -> None:
         raise TypeError(f"For '{what}', '{name}' must be a function, but got {type(fn).__name__}.")
 
 
-def _flag(what: str, unroll: Any) -> None:
-    if not isinstance(unroll, bool):
-        raise TypeError(f"For '{what}', 'unroll' must be a bool, but got {type(unroll).__name__}.")
-
-
 def _loop(what: str, fn: Callable[..., Any], *args: Any) -> Any:
     """A loop; in PyNative an error of its function is a ValueError, as in MindSpore."""
     if active_tracer() is not None:
@@ -153,8 +146,7 @@ def _loop(what: str, fn: Callable[..., Any], *args: Any) -> Any:
         raise
     except Exception as e:
         raise ValueError(
-            f"For '{what}', 'loop_func' failed; check what it takes and returns: {e}"
-        ) from e
+            f"For '{what}', 'loop_func' failed; check what it takes and returns: {e}") from e
 
 
 __all__ = [

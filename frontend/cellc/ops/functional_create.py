@@ -14,30 +14,20 @@ import numpy as np
 from cellc_compiler.ir.dims import is_symbolic
 from cellc_runtime.dtypes import DType, float32, int64
 
-from ..core.dispatch import apply
-from ..core.native import native, native_body, native_of_types
+from ..core.dispatch import apply, apply_one
+from ..core.native import native, native_of_types
 from ..tensors.promotion import cast_to, common, constant, is_scalar
 from ..tensors.tensor import Tensor, tensor_of
 from . import functional_math as m
-from .arguments import (
-    Ints,
-    dtype_of,
-    integer,
-    is_int,
-    number,
-    plain_size,
-    shape_of,
-    tensor,
-)
+from .arguments import Ints, dtype_of, integer, is_int, number, plain_size, shape_of, tensor
 
 
 def _filled(shape: Ints, value: Any, dtype: DType) -> Tensor:
     cell = constant(value, dtype)
-    out: Tensor = apply("broadcast_to", cell, shape=shape) if shape else \
-        tensor_of(cell._data.copy())
-    return out
+    return apply_one("broadcast_to", cell, shape=shape) if shape else tensor_of(cell._data.copy())
 
 
+@native
 def zeros(size: Any, dtype: DType | None = None) -> Tensor:
     """A tensor of zeros.
 
@@ -45,35 +35,22 @@ def zeros(size: Any, dtype: DType | None = None) -> Tensor:
         size: its shape.
         dtype: float32 if None.
     """
-    return _zeros(size, dtype)
-
-
-@native_body()
-def _zeros(size: Any, dtype: DType | None) -> Tensor:
     return _filled(shape_of(size, "zeros", "size"), 0, dtype_of(dtype or float32, "zeros"))
 
 
+@native
 def ones(shape: Any, dtype: DType | None = None) -> Tensor:
     """A tensor of ones (float32 if `dtype` is None)."""
-    return _ones(shape, dtype)
-
-
-@native_body()
-def _ones(shape: Any, dtype: DType | None) -> Tensor:
     return _filled(shape_of(shape, "ones"), 1, dtype_of(dtype or float32, "ones"))
 
 
+@native
 def full(size: Any, fill_value: Any, *, dtype: DType | None = None) -> Tensor:
     """A tensor filled with a number; int64 if `dtype` is None, as MindSpore does.
 
     Raises:
         TypeError: `fill_value` is no number.
     """
-    return _full(size, fill_value, dtype)
-
-
-@native_body()
-def _full(size: Any, fill_value: Any, dtype: DType | None) -> Tensor:
     shape = shape_of(size, "full", "size")
     if not is_scalar(fill_value):
         raise TypeError(f"For 'full', 'fill_value' must be a number, but got {fill_value!r}.")
@@ -91,23 +68,15 @@ def fills(x: Tensor, value: Any) -> Tensor:
     return full_like(x, value)
 
 
+@native_of_types
 def zeros_like(input: Tensor, *, dtype: DType | None = None) -> Tensor:
     """Zeros of the shape (and, unless given, type) of `input`."""
-    return _zeros_like(input, dtype)
-
-
-@native_body(types_only=True)
-def _zeros_like(input: Tensor, dtype: DType | None) -> Tensor:
     return full_like(input, 0, dtype=dtype)
 
 
+@native_of_types
 def ones_like(input: Tensor, *, dtype: DType | None = None) -> Tensor:
     """Ones of the shape (and, unless given, type) of `input`."""
-    return _ones_like(input, dtype)
-
-
-@native_body(types_only=True)
-def _ones_like(input: Tensor, dtype: DType | None) -> Tensor:
     return full_like(input, 1, dtype=dtype)
 
 
@@ -118,14 +87,11 @@ def full_like(input: Tensor, fill_value: Any, *, dtype: DType | None = None) -> 
     to = x.dtype if dtype is None else dtype_of(dtype, "full_like")
     if isinstance(fill_value, Tensor):
         cell = apply("reshape", cast_to(fill_value, to), shape=())
-        out: Tensor = apply("broadcast_to", cell, shape=x.shape)
-        return out
+        return apply_one("broadcast_to", cell, shape=x.shape)
     return _filled(x.shape, fill_value, to)
 
 
-def arange(
-    start: Any = 0, end: Any = None, step: Any = 1, *, dtype: DType | None = None
-) -> Tensor:
+def arange(start: Any = 0, end: Any = None, step: Any = 1, *, dtype: DType | None = None) -> Tensor:
     """start, start + step, ... before end; int64 for ints, float32 for floats.
 
     Raises:
@@ -154,9 +120,8 @@ def _open_arange(a: Any, z: Any, s: Any, to: DType) -> Tensor:
     if not isinstance(s, int):
         return arange(float(a), float(z), s, dtype=to)
     steps = apply("iota", shape=(-((a - z) // s),), axis=0, dtype=int64)
-    out = apply("add", apply("mul", steps, constant(s, int64)), constant(a, int64))
-    cast: Tensor = out if to is int64 else apply("cast", out, dtype=to)
-    return cast
+    out = apply_one("add", apply("mul", steps, constant(s, int64)), constant(a, int64))
+    return out if to is int64 else apply_one("cast", out, dtype=to)
 
 
 def _bound(v: Any, what: str) -> int | float:
@@ -203,9 +168,7 @@ def _linspace_of(n: int, start: Tensor, end: Tensor) -> Tensor:
 
 
 @native
-def logspace(
-    start: Any, end: Any, steps: int, base: int = 10, *, dtype: DType = float32
-) -> Tensor:
+def logspace(start: Any, end: Any, steps: int, base: int = 10, *, dtype: DType = float32) -> Tensor:
     """base ** x for x evenly spaced from start to end."""
     a, z = (_bound(v, "logspace") for v in (start, end))
     values = float(base) ** np.linspace(a, z, integer(steps, "logspace", "steps"))
@@ -223,8 +186,7 @@ def eye(n: int, m: int | None = None, dtype: DType | None = None) -> Tensor:
     columns = rows if m is None else integer(m, "eye", "m")
     if rows < 0 or columns < 0:
         raise ValueError(f"For 'eye', sizes must be non-negative, but got {rows} and {columns}.")
-    out: Tensor = apply("eye", n=rows, m=columns, dtype=dtype_of(dtype or float32, "eye"))
-    return out
+    return apply_one("eye", n=rows, m=columns, dtype=dtype_of(dtype or float32, "eye"))
 
 
 def scalar_to_tensor(input_x: Any, dtype: DType = float32) -> Tensor:
@@ -253,9 +215,7 @@ def triu_indices(row: int, col: int, offset: int = 0, *, dtype: DType = int64) -
     return tensor_of(np.stack(np.triu_indices(row, offset, col)).astype(dtype.numpy))
 
 
-def hann_window(
-    window_length: int, periodic: bool = True, *, dtype: DType | None = None
-) -> Tensor:
+def hann_window(window_length: int, periodic: bool = True, *, dtype: DType | None = None) -> Tensor:
     """The Hann window of a given length."""
     n = integer(window_length, "hann_window", "window_length")
     values = np.hanning(n + 1)[:-1] if periodic and n > 1 else np.hanning(n)

@@ -28,11 +28,8 @@ from cellc_runtime.dtypes import (
 
 from ..tensors.promotion import cast_to
 from ..tensors.tensor import Tensor, tensor_of
-from . import functional_array as fa
-from . import functional_join as fj
-from . import functional_linalg as fl
-from . import functional_math as m
 from .arguments import axes_of, axis_of, choice, dtype_of, integer, ints, is_int, tensor
+from .families import fa, fj, fl, m
 
 Array = np.ndarray[Any, Any]
 _REAL = (int16, int32, int64, float16, float32, float64)
@@ -85,8 +82,7 @@ def _by_convolution(x: Tensor) -> Tensor:
     kernel = np.zeros(size, np.complex128)
     kernel[:n] = chirp.conj()
     kernel[size - n + 1:] = chirp.conj()[:0:-1]
-    first, known = (tensor_of(v.astype(x.dtype.numpy))
-                    for v in (chirp, np.fft.fft(kernel) / size))
+    first, known = (tensor_of(v.astype(x.dtype.numpy)) for v in (chirp, np.fft.fft(kernel) / size))
     product = m.mul(_forward(_resized(m.mul(x, first), x.ndim - 1, size)), known)
     return m.mul(fj.part(_backward(product), x.ndim - 1, 0, n), first)
 
@@ -117,23 +113,18 @@ def _scaled(x: Tensor, n: int, norm: str, inverse: bool) -> Tensor:
     return m.mul(x, 1.0 / n) if (norm == "backward") == inverse else x
 
 
-def _complex(x: Tensor) -> Tensor:
-    wide = x.dtype in (float64, complex128)
-    return cast_to(x, complex128 if wide else complex64)
-
-
 def _once(x: Tensor, axis: int, n: int, norm: str, inverse: bool) -> Tensor:
     """A complex transform along an axis, resized first."""
     out = _along(_resized(x, axis, n), axis, _backward if inverse else _forward)
     return _scaled(out, n, norm, inverse)
 
 
-def _half(x: Tensor, axis: int, n: int, norm: str, inverse: bool = False) -> Tensor:
+def _half(x: Tensor, axis: int, n: int, norm: str, inverse: bool) -> Tensor:
     """The first half of the transform of real values, whose other half is its conjugate."""
     return fj.part(_once(x, axis, n, norm, inverse), axis, 0, n // 2 + 1)
 
 
-def _whole(x: Tensor, axis: int, n: int, norm: str, inverse: bool = True) -> Tensor:
+def _whole(x: Tensor, axis: int, n: int, norm: str, inverse: bool) -> Tensor:
     """The real values whose transform begins with x."""
     half = _resized(x, axis, n // 2 + 1)
     rest = fa.flip(fj.part(half, axis, 1, (n + 1) // 2), (axis,))
@@ -149,7 +140,8 @@ def _given(input: Any, what: str, norm: Any, kinds: Sequence[DType] = _ALL) -> t
     if x.dtype not in kinds:
         raise TypeError(f"For '{what}', 'input' must be one of {', '.join(map(str, kinds))}, but "
                         f"got {x.dtype}.")
-    return _complex(x), choice("backward" if norm is None else norm, _NORMS, what, "norm")
+    x = cast_to(x, complex128 if x.dtype in (float64, complex128) else complex64)
+    return x, choice("backward" if norm is None else norm, _NORMS, what, "norm")
 
 
 def _length(n: Any, otherwise: int, what: str, name: str = "n") -> int:
@@ -177,16 +169,18 @@ def _lengths(x: Tensor, s: Any, dim: Any, what: str, whole: bool = False) -> lis
     return [(a, _length(n, 0, what, "s")) for a, n in zip(axes, found, strict=True)]
 
 
-_SWAPPED = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
-
-
 # --- transforms of one axis -----------------------------------------------------------------------
 
 
-def _plain(what: str, inverse: bool, input: Any, n: Any, dim: Any, norm: Any) -> Tensor:
-    x, how = _given(input, what, norm)
+_Step = Callable[[Tensor, int, int, str, bool], Tensor]
+
+
+def _one(step: _Step, what: str, inverse: bool, input: Any, n: Any, dim: Any, norm: Any) -> Tensor:
+    """`_once`, `_half` or `_whole` along an axis."""
+    x, how = _given(input, what, norm, _REAL if step is _half else _ALL)
     axis = axis_of(dim, x.ndim, what, "dim")
-    return _once(x, axis, _length(n, x.shape[axis], what), how, inverse)
+    known = 2 * (x.shape[axis] - 1) if step is _whole else x.shape[axis]
+    return step(x, axis, _length(n, known, what), how, inverse)
 
 
 def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
@@ -205,12 +199,12 @@ def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = N
 
     Source: `mindspore.ops.fft`.
     """
-    return _plain("fft", False, input, n, dim, norm)
+    return _one(_once, "fft", False, input, n, dim, norm)
 
 
 def ifft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of `fft`; arguments and errors are its own. Source: `mindspore.ops.ifft`."""
-    return _plain("ifft", True, input, n, dim, norm)
+    return _one(_once, "ifft", True, input, n, dim, norm)
 
 
 def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
@@ -218,9 +212,7 @@ def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
 
     Arguments and errors as for `fft`; complex inputs are a TypeError. Source: `mindspore.ops.rfft`.
     """
-    x, how = _given(input, "rfft", norm, _REAL)
-    axis = axis_of(dim, x.ndim, "rfft", "dim")
-    return _half(x, axis, _length(n, x.shape[axis], "rfft"), how)
+    return _one(_half, "rfft", False, input, n, dim, norm)
 
 
 def irfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
@@ -228,9 +220,7 @@ def irfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None =
 
     Other arguments and errors as for `fft`. Source: `mindspore.ops.irfft`.
     """
-    x, how = _given(input, "irfft", norm)
-    axis = axis_of(dim, x.ndim, "irfft", "dim")
-    return _whole(x, axis, _length(n, 2 * (x.shape[axis] - 1), "irfft"), how)
+    return _one(_whole, "irfft", True, input, n, dim, norm)
 
 
 def hfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
@@ -239,9 +229,7 @@ def hfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
     n is 2 * (length - 1) by default; other arguments and errors as for `fft`.
     Source: `mindspore.ops.hfft`.
     """
-    x, how = _given(input, "hfft", norm)
-    axis = axis_of(dim, x.ndim, "hfft", "dim")
-    return _whole(x, axis, _length(n, 2 * (x.shape[axis] - 1), "hfft"), how, False)
+    return _one(_whole, "hfft", False, input, n, dim, norm)
 
 
 def ihfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
@@ -250,47 +238,27 @@ def ihfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None =
     Arguments and errors as for `fft`; complex inputs are a TypeError.
     Source: `mindspore.ops.ihfft`.
     """
-    x, how = _given(input, "ihfft", norm, _REAL)
-    axis = axis_of(dim, x.ndim, "ihfft", "dim")
-    return _half(x, axis, _length(n, x.shape[axis], "ihfft"), how, True)
+    return _one(_half, "ihfft", True, input, n, dim, norm)
 
 
 # --- transforms of several axes -------------------------------------------------------------------
 
-_Many = Callable[..., Tensor]
-
-
-def _several(x: Tensor, axes: Sequence[tuple[int, int]], norm: str, inverse: bool) -> Tensor:
-    for axis, n in axes:
-        x = _once(x, axis, n, norm, inverse)
+def _several(
+    step: _Step, what: str, inverse: bool, input: Any, s: Any, dim: Any, norm: Any
+) -> Tensor:
+    """`_once` along axes; the last one to half of its transform at first, or from it at last."""
+    x, how = _given(input, what, norm, _REAL if step is _half else _ALL)
+    axes = _lengths(x, s, dim, what, step is _whole)
+    steps: list[tuple[_Step, int, int]] = [(_once, *axis) for axis in axes]
+    if step is not _once:
+        if not axes:
+            raise ValueError(f"For '{what}', at least one axis is needed, but got dim={dim} for an "
+                             f"input of shape {x.shape}.")
+        _, axis, n = steps.pop()
+        steps.insert(0 if step is _half else len(steps), (step, axis, n))
+    for along, axis, n in steps:
+        x = along(x, axis, n, how, inverse)
     return x
-
-
-def _full(what: str, inverse: bool, input: Any, s: Any, dim: Any, norm: Any) -> Tensor:
-    x, how = _given(input, what, norm)
-    return _several(x, _lengths(x, s, dim, what), how, inverse)
-
-
-def _to_half(what: str, inverse: bool, input: Any, s: Any, dim: Any, norm: Any) -> Tensor:
-    """The last axis to half of its transform, then the others."""
-    x, how = _given(input, what, norm, _REAL)
-    *rest, (last, n) = _last(x, s, dim, what)
-    return _several(_half(x, last, n, how, inverse), rest, how, inverse)
-
-
-def _from_half(what: str, inverse: bool, input: Any, s: Any, dim: Any, norm: Any) -> Tensor:
-    """The others, then the last axis from half of its transform to real values."""
-    x, how = _given(input, what, norm)
-    *rest, (last, n) = _last(x, s, dim, what, whole=True)
-    return _whole(_several(x, rest, how, inverse), last, n, how, inverse)
-
-
-def _last(x: Tensor, s: Any, dim: Any, what: str, whole: bool = False) -> list[tuple[int, int]]:
-    axes = _lengths(x, s, dim, what, whole)
-    if not axes:
-        raise ValueError(f"For '{what}', at least one axis is needed, but got dim={dim} for an "
-                         f"input of shape {x.shape}.")
-    return axes
 
 
 def fftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
@@ -309,22 +277,22 @@ def fftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None)
 
     Source: `mindspore.ops.fftn`.
     """
-    return _full("fftn", False, input, s, dim, norm)
+    return _several(_once, "fftn", False, input, s, dim, norm)
 
 
 def ifftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """The inverse of `fftn`; arguments and errors are its own. Source: `mindspore.ops.ifftn`."""
-    return _full("ifftn", True, input, s, dim, norm)
+    return _several(_once, "ifftn", True, input, s, dim, norm)
 
 
 def fft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """`fftn` along two axes, the last ones by default. Source: `mindspore.ops.fft2`."""
-    return _full("fft2", False, input, s, dim, norm)
+    return _several(_once, "fft2", False, input, s, dim, norm)
 
 
 def ifft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """The inverse of `fft2`. Source: `mindspore.ops.ifft2`."""
-    return _full("ifft2", True, input, s, dim, norm)
+    return _several(_once, "ifft2", True, input, s, dim, norm)
 
 
 def rfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
@@ -333,12 +301,12 @@ def rfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None
     Arguments and errors as for `fftn`; complex inputs are a TypeError.
     Source: `mindspore.ops.rfftn`.
     """
-    return _to_half("rfftn", False, input, s, dim, norm)
+    return _several(_half, "rfftn", False, input, s, dim, norm)
 
 
 def rfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """`rfftn` along two axes, the last ones by default. Source: `mindspore.ops.rfft2`."""
-    return _to_half("rfft2", False, input, s, dim, norm)
+    return _several(_half, "rfft2", False, input, s, dim, norm)
 
 
 def irfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
@@ -346,12 +314,12 @@ def irfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = Non
 
     Source: `mindspore.ops.irfftn`.
     """
-    return _from_half("irfftn", True, input, s, dim, norm)
+    return _several(_whole, "irfftn", True, input, s, dim, norm)
 
 
 def irfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """The inverse of `rfft2`. Source: `mindspore.ops.irfft2`."""
-    return _from_half("irfft2", True, input, s, dim, norm)
+    return _several(_whole, "irfft2", True, input, s, dim, norm)
 
 
 def hfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
@@ -359,12 +327,12 @@ def hfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None
 
     Arguments and errors as for `irfftn`. Source: `mindspore.ops.hfftn`.
     """
-    return _from_half("hfftn", False, input, s, dim, norm)
+    return _several(_whole, "hfftn", False, input, s, dim, norm)
 
 
 def hfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """`hfftn` along two axes, the last ones by default. Source: `mindspore.ops.hfft2`."""
-    return _from_half("hfft2", False, input, s, dim, norm)
+    return _several(_whole, "hfft2", False, input, s, dim, norm)
 
 
 def ihfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
@@ -372,12 +340,12 @@ def ihfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = Non
 
     Source: `mindspore.ops.ihfftn`.
     """
-    return _to_half("ihfftn", True, input, s, dim, norm)
+    return _several(_half, "ihfftn", True, input, s, dim, norm)
 
 
 def ihfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """The inverse of `hfft2`. Source: `mindspore.ops.ihfft2`."""
-    return _to_half("ihfft2", True, input, s, dim, norm)
+    return _several(_half, "ihfft2", True, input, s, dim, norm)
 
 
 # --- frequencies ----------------------------------------------------------------------------------

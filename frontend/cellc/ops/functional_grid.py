@@ -5,36 +5,33 @@ Source: the functions of the same names in `mindspore.ops`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from cellc_runtime.dtypes import bool_, int64
 
-from ..core.dispatch import apply
+from ..core.dispatch import apply, apply_one
 from ..core.native import native
 from ..tensors.promotion import common, default_dtype
 from ..tensors.tensor import Tensor, tensor_of
 from . import functional_array as fa
 from . import functional_join as fj
 from . import functional_math as m
-from .arguments import axis_of, choice, integer, tensor, tensors
+from .arguments import Ints, axis_of, choice, integer, tensor, tensors
 
 
 @native
 def tril(input: Tensor, diagonal: int = 0) -> Tensor:
     """Zeros above a diagonal of the last two axes."""
-    out: Tensor = apply("tril", tensor(input, "tril"),
-                        diagonal=integer(diagonal, "tril", "diagonal"))
-    return out
+    return apply_one("tril", tensor(input, "tril"), diagonal=integer(diagonal, "tril", "diagonal"))
 
 
 @native
 def triu(input: Tensor, diagonal: int = 0) -> Tensor:
     """Zeros below a diagonal of the last two axes."""
-    out: Tensor = apply("triu", tensor(input, "triu"),
-                        diagonal=integer(diagonal, "triu", "diagonal"))
-    return out
+    return apply_one("triu", tensor(input, "triu"), diagonal=integer(diagonal, "triu", "diagonal"))
 
 
 @native
@@ -42,13 +39,12 @@ def diag(input: Tensor) -> Tensor:
     """A tensor of twice the axes with `input` on its diagonal, zeros elsewhere."""
     x = tensor(input, "diag")
     square: Tensor = apply("diag_embed", fa.ravel(x))
-    return fa._to_shape(square, x.shape * 2)
+    return fa.to_shape(square, x.shape * 2)
 
 
 def diagflat(input: Tensor, offset: int = 0) -> Tensor:
     """A matrix with the elements of `input` on a diagonal."""
-    out: Tensor = apply("diag_embed", fa.ravel(input), offset=integer(offset, "diagflat", "offset"))
-    return out
+    return apply_one("diag_embed", fa.ravel(input), offset=integer(offset, "diagflat", "offset"))
 
 
 def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
@@ -71,23 +67,21 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
     a, b = axis_of(dim1, x.ndim, "diagonal", "dim1"), axis_of(dim2, x.ndim, "diagonal", "dim2")
     if a == b:
         raise ValueError(f"For 'diagonal', dim1 and dim2 must differ, but both are {a}.")
-    out: Tensor = apply("diagonal", fa.moveaxis(x, (a, b), (-2, -1)),
-                        offset=integer(offset, "diagonal", "offset"))
-    return out
+    return apply_one("diagonal", fa.moveaxis(x, (a, b), (-2, -1)),
+                     offset=integer(offset, "diagonal", "offset"))
 
 
 def trace(input: Tensor) -> Tensor:
     """The sum of the diagonal of a matrix."""
     x = diagonal(input)
-    out: Tensor = apply("reduce_sum", x, axes=(x.ndim - 1,), keepdims=False)
-    return out
+    return apply_one("reduce_sum", x, axes=(x.ndim - 1,), keepdims=False)
 
 
 def vander(x: Tensor, N: int | None = None) -> Tensor:
     """The Vandermonde matrix: column j is x ** (N - 1 - j)."""
     n = x.shape[0] if N is None else integer(N, "vander", "N")
     powers = tensor_of(np.arange(n - 1, -1, -1).astype(x.dtype.numpy))
-    return m.pow(fa._to_shape(x, (x.size, 1)), powers)
+    return m.pow(fa.to_shape(x, (x.size, 1)), powers)
 
 
 def meshgrid(*inputs: Any, indexing: str = "xy") -> tuple[Tensor, ...]:
@@ -99,16 +93,18 @@ def meshgrid(*inputs: Any, indexing: str = "xy") -> tuple[Tensor, ...]:
     given = inputs[0] if len(inputs) == 1 and isinstance(inputs[0], (list, tuple)) else inputs
     xs = [fa.ravel(x) for x in tensors(list(given), "meshgrid", "inputs")]
     choice(indexing, ("xy", "ij"), "meshgrid", "indexing")
+    lines, dims = grid_lines(xs, indexing)
+    return tuple(fa.broadcast_to(x, dims) for x in lines)
+
+
+def grid_lines(xs: Sequence[Tensor], indexing: str) -> tuple[tuple[Tensor, ...], Ints]:
+    """Each vector along an axis of its own, and the shape of the grid."""
     axes = list(range(len(xs)))
     if indexing == "xy" and len(xs) > 1:
         axes[0], axes[1] = 1, 0
-    dims = [0] * len(xs)
-    for x, a in zip(xs, axes, strict=True):
-        dims[a] = x.size
-    shapes = (tuple(x.size if i == a else 1 for i in range(len(xs)))
-              for x, a in zip(xs, axes, strict=True))
-    return tuple(fa.broadcast_to(fa._to_shape(x, shape), dims)
-                 for x, shape in zip(xs, shapes, strict=True))
+    dims = tuple(xs[a].size for a in axes)
+    return tuple(fa.to_shape(x, tuple(x.size if i == a else 1 for i in range(len(xs))))
+                 for x, a in zip(xs, axes, strict=True)), dims
 
 
 def cartesian_prod(*inputs: Tensor) -> Tensor:
@@ -145,8 +141,7 @@ def one_hot(
         return m.where(hot, on, off)
     dtypes = [default_dtype(v) for v in (on_value, off_value)]
     to = dtypes[0] if dtypes[0].is_float else dtypes[1] if dtypes[1].is_float else int64
-    out: Tensor = apply("one_hot", x, depth=n, axis=a, dtype=to, on=on_value, off=off_value)
-    return out
+    return apply_one("one_hot", x, depth=n, axis=a, dtype=to, on=on_value, off=off_value)
 
 
 @native

@@ -12,7 +12,7 @@ import numpy as np
 from cellc_compiler.ir.types import broadcast_all
 from cellc_runtime.dtypes import int32, int64
 
-from ..core.dispatch import apply
+from ..core.dispatch import apply, apply_one
 from ..core.dispatch import assign as _assign
 from ..core.native import native, native_body
 from ..tensors.index_plan import check_range, known_elements
@@ -33,7 +33,7 @@ def _index(x: Any, what: str, name: str) -> Tensor:
     return t
 
 
-def _check_range(index: Tensor, d: int, what: str) -> None:
+def check_index(index: Tensor, d: int, what: str) -> None:
     """An IndexError for positions outside of [-d, d), now or when the graph runs."""
     check_range(index, -d, d, f"For '{what}', indices must be in [{-d}, {d}), but got ", 0, ".")
 
@@ -51,6 +51,7 @@ def _check_points(index: Tensor, dims: tuple[int, ...], what: str) -> None:
 # --- gathers --------------------------------------------------------------------------------------
 
 
+@native
 def gather(input_params: Tensor, input_indices: Tensor, axis: int, batch_dims: int = 0) -> Tensor:
     """Slices along an axis at positions (negative ones count from the end).
 
@@ -60,21 +61,16 @@ def gather(input_params: Tensor, input_indices: Tensor, axis: int, batch_dims: i
     Raises:
         IndexError: a position out of range, where it is known.
     """
-    return _gather(input_params, input_indices, axis, batch_dims)
-
-
-@native_body()
-def _gather(input_params: Tensor, input_indices: Tensor, axis: int, batch_dims: int) -> Tensor:
     x = tensor(input_params, "gather", "input_params")
     index = _index(input_indices, "gather", "input_indices")
     a = axis_of(axis, x.ndim, "gather")
     batch = integer(batch_dims, "gather", "batch_dims")
     shared = batch + index.ndim if batch < 0 else batch
-    _check_range(index, x.shape[a], "gather")
-    out: Tensor = apply("gather", x, index, axis=a, batch_dims=shared)
-    return out
+    check_index(index, x.shape[a], "gather")
+    return apply_one("gather", x, index, axis=a, batch_dims=shared)
 
 
+@native
 def gather_elements(input: Tensor, dim: int, index: Tensor) -> Tensor:
     """out[i, j] = input[i, index[i, j]] for dim 1, and so on.
 
@@ -82,19 +78,13 @@ def gather_elements(input: Tensor, dim: int, index: Tensor) -> Tensor:
         IndexError: a position out of range, where it is known.
         ValueError: ranks differ, or the index is longer on another axis.
     """
-    return _gather_elements(input, dim, index)
-
-
-@native_body()
-def _gather_elements(input: Tensor, dim: int, index: Tensor) -> Tensor:
     x, i = tensor(input, "gather_elements"), _index(index, "gather_elements", "index")
     a = axis_of(dim, x.ndim, "gather_elements", "dim")
     if i.ndim != x.ndim:
         raise ValueError(f"For 'gather_elements', 'index' must have {x.ndim} axes, not {i.ndim}.")
     if x.ndim:
-        _check_range(i, x.shape[a], "gather_elements")
-    out: Tensor = apply("gather_elements", x, i, dim=a)
-    return out
+        check_index(i, x.shape[a], "gather_elements")
+    return apply_one("gather_elements", x, i, dim=a)
 
 
 def gather_d(x: Tensor, dim: int, index: Tensor) -> Tensor:
@@ -105,12 +95,16 @@ def gather_d(x: Tensor, dim: int, index: Tensor) -> Tensor:
 def take_along_dim(input: Tensor, index: Tensor, dim: int) -> Tensor:
     """`gather_elements` with the axes other than `dim` broadcast."""
     a = axis_of(dim, input.ndim, "take_along_dim", "dim")
-    shape = list(broadcast_all(*(tuple(1 if i == a else d for i, d in enumerate(t.shape))
-                                       for t in (input, index))))
-    lengths = shape[:a] + [input.shape[a]] + shape[a + 1 :], \
-        shape[:a] + [index.shape[a]] + shape[a + 1 :]
-    return gather_elements(fa.broadcast_to(input, lengths[0]), a,
-                           fa.broadcast_to(index, lengths[1]))
+    x, at = beside(input, index, a)
+    return gather_elements(x, a, at)
+
+
+def beside(x: Tensor, index: Tensor, axis: int) -> tuple[Tensor, Tensor]:
+    """Two tensors with all axes but one broadcast."""
+    rest = broadcast_all(*((*t.shape[:axis], 1, *t.shape[axis + 1 :]) for t in (x, index)))
+    first, second = (fa.broadcast_to(t, (*rest[:axis], t.shape[axis], *rest[axis + 1 :]))
+                     for t in (x, index))
+    return first, second
 
 
 @native
@@ -119,29 +113,23 @@ def gather_nd(input_x: Tensor, indices: Tensor) -> Tensor:
     x, i = tensor(input_x, "gather_nd", "input_x"), _index(indices, "gather_nd", "indices")
     _check_depth(x, i, "gather_nd")
     _check_points(i, x.shape, "gather_nd")
-    out: Tensor = apply("gather_nd", x, i)
-    return out
+    return apply_one("gather_nd", x, i)
 
 
 def _check_depth(x: Tensor, points: Tensor, what: str) -> None:
     if not points.ndim or points.shape[-1] > x.ndim:
         raise ValueError(
             f"For '{what}', the last axis of 'indices' must hold at most {x.ndim} positions, one "
-            f"for each axis of the input, but the shape of 'indices' is {points.shape}."
-        )
+            f"for each axis of the input, but the shape of 'indices' is {points.shape}.")
 
 
+@native
 def index_select(input: Tensor, axis: int, index: Tensor) -> Tensor:
     """Slices along an axis at positions of a 1-D (or 0-D) index.
 
     Raises:
         ValueError: the index has more than 1 axis.
     """
-    return _index_select(input, axis, index)
-
-
-@native_body()
-def _index_select(input: Tensor, axis: int, index: Tensor) -> Tensor:
     i = _index(index, "index_select", "index")
     if i.ndim > 1:
         raise ValueError(f"For 'index_select', 'index' must be 1-D, but has {i.ndim} axes.")
@@ -153,6 +141,7 @@ def take(input: Tensor, index: Tensor) -> Tensor:
     return gather(fa.ravel(tensor(input, "take")), _index(index, "take", "index"), 0)
 
 
+@native
 def embedding(
     input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None,
     norm_type: float = 2.0, scale_grad_by_freq: bool = False,
@@ -168,19 +157,11 @@ def embedding(
     Raises:
         ValueError: the weight is no matrix.
     """
-    return _embedding(input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq)
-
-
-@native_body()
-def _embedding(
-    input: Tensor, weight: Tensor, padding_idx: int | None, max_norm: float | None,
-    norm_type: float, scale_grad_by_freq: bool,
-) -> Tensor:
     index = _index(input, "embedding", "input")
     table = tensor(weight, "embedding", "weight")
     if table.ndim != 2:
         raise ValueError(f"For 'embedding', 'weight' must be a matrix, but has {table.ndim} axes.")
-    _check_range(index, table.shape[0], "embedding")
+    check_index(index, table.shape[0], "embedding")
     if max_norm is not None:
         table = _renormed(table, index, float(max_norm), float(norm_type))
     pad = None if padding_idx is None else axis_of(
@@ -223,6 +204,11 @@ def sequence_mask(lengths: Tensor, maxlen: int | None = None) -> Tensor:
 
 @native_body(by_op=True)
 def _scatter_nd(input_x: Any, indices: Any, updates: Any, mode: str, what: str) -> Tensor:
+    """A tensor with updates put in at points.
+
+    Raises:
+        ValueError: the updates have another shape than the points.
+    """
     x, i = tensor(input_x, what, "input_x"), _index(indices, what, "indices")
     new = tensor(updates, what, "updates")
     _check_depth(x, i, what)
@@ -231,8 +217,7 @@ def _scatter_nd(input_x: Any, indices: Any, updates: Any, mode: str, what: str) 
     if new.shape != want:
         raise ValueError(f"For '{what}', 'updates' must have the shape {want}, got {new.shape}.")
     _check_points(i, x.shape, what)
-    out: Tensor = apply("scatter_nd", x, i, cast_to(new, x.dtype), mode=mode)
-    return out
+    return apply_one("scatter_nd", x, i, cast_to(new, x.dtype), mode=mode)
 
 
 def tensor_scatter_update(input_x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
@@ -270,18 +255,15 @@ def tensor_scatter_min(input_x: Tensor, indices: Tensor, updates: Tensor) -> Ten
     return _scatter_nd(input_x, indices, updates, "min", "tensor_scatter_min")
 
 
-def _scatter_elements(
-    x: Tensor, axis: Any, index: Any, src: Any, mode: str, what: str
-) -> Tensor:
+def _scatter_elements(x: Tensor, axis: Any, index: Any, src: Any, mode: str, what: str) -> Tensor:
     x, i = tensor(x, what), _index(index, what, "indices")
     new = constant(src, x.dtype) if is_scalar(src) else tensor(src, what, "updates")
     a = axis_of(axis, x.ndim, what)
     if new.shape != i.shape:
         new = fa.broadcast_to(new, i.shape)
     if x.ndim:
-        _check_range(i, x.shape[a], what)
-    out: Tensor = apply("scatter_elements", x, i, cast_to(new, x.dtype), axis=a, mode=mode)
-    return out
+        check_index(i, x.shape[a], what)
+    return apply_one("scatter_elements", x, i, cast_to(new, x.dtype), axis=a, mode=mode)
 
 
 @native
@@ -322,7 +304,7 @@ def index_add(
     """The slices of y added to those of x along an axis at positions; a Parameter is updated."""
     t, i = tensor(x, "index_add", "x"), _index(indices, "index_add", "indices")
     a = axis_of(axis, t.ndim, "index_add")
-    _check_range(i, t.shape[a], "index_add")
+    check_index(i, t.shape[a], "index_add")
     new: Tensor = apply("scatter", t, i, cast_to(y, t.dtype), axis=a, mode="add")
     return _written(t, new)
 
@@ -335,9 +317,8 @@ def index_fill(x: Tensor, axis: int, index: Any, value: Any) -> Tensor:
     i = fa.ravel(index if isinstance(index, Tensor) else Tensor(index, int64))
     cell = cast_to(value, t.dtype) if isinstance(value, Tensor) else constant(value, t.dtype)
     shape = (*t.shape[:a], i.size, *t.shape[a + 1 :])
-    _check_range(i, t.shape[a], "index_fill")
-    out: Tensor = apply("scatter", t, i, fa.broadcast_to(fa.reshape(cell, ()), shape), axis=a)
-    return out
+    check_index(i, t.shape[a], "index_fill")
+    return apply_one("scatter", t, i, fa.broadcast_to(fa.reshape(cell, ()), shape), axis=a)
 
 
 def unsorted_segment_sum(input_x: Tensor, segment_ids: Tensor, num_segments: int) -> Tensor:
@@ -399,8 +380,7 @@ def _written(x: Tensor, new: Tensor) -> Tensor:
 def _variable(x: Any, what: str) -> Parameter:
     if not isinstance(x, Parameter):
         raise TypeError(
-            f"For '{what}', 'variable' must be a Parameter, but got {type(x).__name__}."
-        )
+            f"For '{what}', 'variable' must be a Parameter, but got {type(x).__name__}.")
     return x
 
 
@@ -417,8 +397,7 @@ def assign(variable: Parameter, value: Any) -> Tensor:
         v = fa.broadcast_to(fa.reshape(v, p.shape) if v.size == p.size else v, p.shape)
     _assign(p, v)
     # A Parameter's elements may change later; what was assigned does not.
-    out: Tensor = apply("reshape", v, shape=v.shape) if isinstance(v, Parameter) else v
-    return out
+    return apply_one("reshape", v, shape=v.shape) if isinstance(v, Parameter) else v
 
 
 def assign_add(variable: Parameter, value: Any) -> Tensor:
@@ -439,7 +418,7 @@ def _scatter_rows(input_x: Any, indices: Any, updates: Any, mode: str, what: str
     want = i.shape + x.shape[1:]
     if new.shape != want:
         new = fa.broadcast_to(new, want)
-    _check_range(i, x.shape[0], what)
+    check_index(i, x.shape[0], what)
     return _written(x, apply("scatter", x, fa.ravel(i), fa.reshape(new, (i.size, *x.shape[1:])),
                              axis=0, mode=mode))
 
@@ -496,8 +475,7 @@ def inplace_update(x: Tensor, v: Tensor, indices: Any) -> Tensor:
     t = tensor(x, "inplace_update", "x")
     i = indices if isinstance(indices, Tensor) else Tensor(
         list(indices) if isinstance(indices, (tuple, list)) else [indices], int64)
-    out: Tensor = apply("scatter", t, i, cast_to(v, t.dtype), axis=0)
-    return out
+    return apply_one("scatter", t, i, cast_to(v, t.dtype), axis=0)
 
 
 @native

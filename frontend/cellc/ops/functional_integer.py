@@ -10,8 +10,7 @@ from ..tensors.promotion import cast_to, operands
 from ..tensors.tensor import Tensor
 from ..tracing.inline import call_here
 from . import _control_source as source
-from . import functional_array as fa
-from . import functional_math as m
+from .families import fa, m
 
 
 def gcd(input: Any, other: Any) -> Tensor:

@@ -13,33 +13,13 @@ import numpy as np
 
 from cellc_runtime.dtypes import DType, uint8, uint16, uint32, uint64
 
-from ..core.dispatch import apply
-from ..core.native import native, native_body
+from ..core.dispatch import apply, apply_one
+from ..core.native import native
 from ..tensors.promotion import common, same_type
 from ..tensors.tensor import Tensor, tensor_of
+from . import functional_array as fa
 from . import functional_math as m
-from .arguments import (
-    axis_of,
-    integer,
-    ints,
-    ints_or_int,
-    is_int,
-    shape_of,
-    tensor,
-    tensors,
-)
-from .functional_array import (
-    _range,
-    _to_shape,
-    atleast_1d,
-    atleast_2d,
-    atleast_3d,
-    flip,
-    ravel,
-    reshape,
-    squeeze,
-    swapaxes,
-)
+from .arguments import axis_of, integer, ints, ints_or_int, is_int, shape_of, tensor, tensors
 
 _slice = builtins.slice
 
@@ -57,7 +37,7 @@ def view(input: Tensor, *shape: Any) -> Tensor:
     if len(shape) == 1 and isinstance(shape[0], DType):
         return _same_bytes(tensor(input, "view"), shape[0])
     dims = shape[0] if len(shape) == 1 and not is_int(shape[0]) else shape
-    return reshape(input, dims)
+    return fa.reshape(input, dims)
 
 
 _UNSIGNED = {d.itemsize: d for d in (uint8, uint16, uint32, uint64)}
@@ -76,21 +56,20 @@ def _same_bytes(x: Tensor, dtype: DType) -> Tensor:
         raise ValueError(f"For 'view', the last axis of {x.shape} {x.dtype} cannot be divided into "
                          f"elements of {dtype}.")
     narrow = min(old, new)
-    shifts = [8 * narrow * k for k in _range(max(old, new) // narrow)]
+    shifts = [8 * narrow * k for k in range(max(old, new) // narrow)]
     if new < old:
         parts = [m.cast(m.bitwise_right_shift(bits, Tensor(k, bits.dtype)), _UNSIGNED[new])
                  for k in shifts]
-        bits = _to_shape(stack(parts, -1), (*x.shape[:-1], last * old // new))
+        bits = fa.to_shape(stack(parts, -1), (*x.shape[:-1], last * old // new))
     else:
-        rows = m.cast(_to_shape(bits, (*x.shape[:-1], last * old // new, len(shifts))),
+        rows = m.cast(fa.to_shape(bits, (*x.shape[:-1], last * old // new, len(shifts))),
                       _UNSIGNED[new])
         total = Tensor(0, rows.dtype)
         for i, k in enumerate(shifts):
-            one = squeeze(part(rows, rows.ndim - 1, i, i + 1), -1)
+            one = fa.squeeze(part(rows, rows.ndim - 1, i, i + 1), -1)
             total = m.bitwise_or(m.bitwise_left_shift(one, Tensor(k, rows.dtype)), total)
         bits = total
-    out: Tensor = bits if dtype is bits.dtype else apply("bitcast", bits, dtype=dtype)
-    return out
+    return bits if dtype is bits.dtype else apply_one("bitcast", bits, dtype=dtype)
 
 
 @native
@@ -104,11 +83,10 @@ def tile(input: Tensor, dims: Any) -> Tensor:
     reps = shape_of(dims, "tile", "dims")
     if len(reps) < x.ndim:
         reps = (1,) * (x.ndim - len(reps)) + reps
-    x = _to_shape(x, (1,) * (len(reps) - x.ndim) + x.shape)
+    x = fa.to_shape(x, (1,) * (len(reps) - x.ndim) + x.shape)
     if builtins.all(r == 1 for r in reps):
         return x
-    out: Tensor = apply("tile", x, reps=reps)
-    return out
+    return apply_one("tile", x, reps=reps)
 
 
 @native
@@ -123,20 +101,17 @@ def repeat_interleave(input: Tensor, repeats: Any, axis: int | None = None) -> T
     """
     x = tensor(input, "repeat_interleave")
     if axis is None:
-        x, axis = ravel(x), 0
+        x, axis = fa.ravel(x), 0
     a = axis_of(axis, x.ndim, "repeat_interleave")
     counts = shape_of(repeats, "repeat_interleave", "repeats")
     if len(counts) == 1:
-        out: Tensor = apply("repeat", x, repeats=counts[0], axis=a)
-        return out
+        return apply_one("repeat", x, repeats=counts[0], axis=a)
     if len(counts) != x.shape[a]:
         raise ValueError(
             f"For 'repeat_interleave', 'repeats' must hold 1 or {x.shape[a]} counts, "
-            f"but got {len(counts)}."
-        )
+            f"but got {len(counts)}.")
     index = np.repeat(np.arange(x.shape[a], dtype=np.int64), counts)
-    taken: Tensor = apply("gather", x, tensor_of(index), axis=a)
-    return taken
+    return apply_one("gather", x, tensor_of(index), axis=a)
 
 
 def repeat_elements(x: Tensor, rep: int, axis: int = 0) -> Tensor:
@@ -153,51 +128,41 @@ def rot90(input: Tensor, k: int, dims: Any) -> Tensor:
     if turns == 0:
         return x
     if turns == 2:
-        return flip(x, (a, b))
-    return swapaxes(flip(x, b), a, b) if turns == 1 else flip(swapaxes(x, a, b), b)
+        return fa.flip(x, (a, b))
+    return fa.swapaxes(fa.flip(x, b), a, b) if turns == 1 else fa.flip(fa.swapaxes(x, a, b), b)
 
 
+@native
 def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     """Elements shifted along axes, those that leave at the end coming back at the start.
 
     Raises:
         ValueError: shifts and axes are not equally many.
     """
-    return _roll(input, shifts, dims)
-
-
-@native_body()
-def _roll(input: Tensor, shifts: Any, dims: Any) -> Tensor:
     x = tensor(input, "roll")
     by = ints_or_int(shifts, "roll", "shifts")
     if dims is None:
         if len(by) != 1:
             raise ValueError("For 'roll', 'shifts' must be one int if 'dims' is not given.")
-        return _to_shape(apply("roll", ravel(x), shifts=by, axes=(0,)), x.shape)
+        return fa.to_shape(apply("roll", fa.ravel(x), shifts=by, axes=(0,)), x.shape)
     axes = tuple(axis_of(a, x.ndim, "roll", "dims") for a in ints_or_int(dims, "roll", "dims"))
     if len(axes) != len(by):
         raise ValueError(f"For 'roll', 'shifts' {shifts} and 'dims' {dims} must be equally many.")
-    out: Tensor = apply("roll", x, shifts=by, axes=axes)
-    return out
+    return apply_one("roll", x, shifts=by, axes=axes)
 
 
+@native
 def concat(tensors: Any, axis: int = 0) -> Tensor:
     """Tensors joined along an axis; they are promoted to one type.
 
     Raises:
         ValueError: none, or shapes that differ on another axis.
     """
-    return _concat(tensors, axis)
-
-
-@native_body()
-def _concat(tensors: Any, axis: int) -> Tensor:
     parts = _parts(tensors, "concat")
     if len(parts) == 1:
         return parts[0]
     a = axis_of(axis, parts[0].ndim, "concat")
-    out: Tensor = apply("concat", *parts, axis=a)
-    return out
+    return apply_one("concat", *parts, axis=a)
 
 
 def _parts(xs: Any, what: str) -> Sequence[Tensor]:
@@ -212,46 +177,41 @@ def _parts(xs: Any, what: str) -> Sequence[Tensor]:
 cat = concat
 
 
+@native
 def stack(tensors: Any, axis: int = 0) -> Tensor:
     """Tensors of one shape joined along a new axis.
 
     Raises:
         ValueError: none, or shapes that differ.
     """
-    return _stack(tensors, axis)
-
-
-@native_body()
-def _stack(tensors: Any, axis: int) -> Tensor:
     parts = _parts(tensors, "stack")
     a = axis_of(axis, parts[0].ndim + 1, "stack")
-    out: Tensor = apply("stack", *parts, axis=a)
-    return out
+    return apply_one("stack", *parts, axis=a)
 
 
 @native
 def hstack(tensors: Any) -> Tensor:
     """Joined along the second axis (the first of vectors)."""
-    parts = [atleast_1d(x) for x in _parts(tensors, "hstack")]
+    parts = [fa.atleast_1d(x) for x in _parts(tensors, "hstack")]
     return concat(parts, 0 if parts[0].ndim == 1 else 1)
 
 
 @native
 def vstack(inputs: Any) -> Tensor:
     """Joined along the first axis, vectors as rows."""
-    return concat([atleast_2d(x) for x in _parts(inputs, "vstack")], 0)
+    return concat([fa.atleast_2d(x) for x in _parts(inputs, "vstack")], 0)
 
 
 @native
 def dstack(tensors: Any) -> Tensor:
     """Joined along the third axis."""
-    return concat([atleast_3d(x) for x in _parts(tensors, "dstack")], 2)
+    return concat([fa.atleast_3d(x) for x in _parts(tensors, "dstack")], 2)
 
 
 @native
 def column_stack(tensors: Any) -> Tensor:
     """Joined along the second axis, vectors as columns."""
-    parts = [_to_shape(x, (x.size, 1)) if x.ndim < 2 else x
+    parts = [fa.to_shape(x, (x.size, 1)) if x.ndim < 2 else x
              for x in _parts(tensors, "column_stack")]
     return concat(parts, 1)
 
@@ -260,10 +220,9 @@ def part(x: Tensor, axis: int, start: int, stop: int) -> Tensor:
     """Positions start to stop of one axis."""
     if start == 0 and stop == x.shape[axis]:
         return x
-    lo = tuple(start if i == axis else 0 for i in _range(x.ndim))
+    lo = tuple(start if i == axis else 0 for i in range(x.ndim))
     hi = tuple(stop if i == axis else d for i, d in enumerate(x.shape))
-    out: Tensor = apply("slice", x, start=lo, stop=hi)
-    return out
+    return apply_one("slice", x, start=lo, stop=hi)
 
 
 def _split_at(x: Tensor, sizes: Any, axis: int) -> tuple[Tensor, ...]:
@@ -271,19 +230,13 @@ def _split_at(x: Tensor, sizes: Any, axis: int) -> tuple[Tensor, ...]:
     return parts if isinstance(parts, tuple) else (parts,)
 
 
-def split(
-    tensor: Tensor, split_size_or_sections: Any, axis: int = 0
-) -> tuple[Tensor, ...]:
+@native
+def split(tensor: Tensor, split_size_or_sections: Any, axis: int = 0) -> tuple[Tensor, ...]:
     """Parts along an axis: of a given length (the last may be shorter), or of given lengths.
 
     Raises:
         ValueError: a length that is not positive, or lengths that do not add up.
     """
-    return _split(tensor, split_size_or_sections, axis)
-
-
-@native_body()
-def _split(tensor: Tensor, split_size_or_sections: Any, axis: int) -> tuple[Tensor, ...]:
     x = _tensor(tensor, "split", "tensor")
     a = axis_of(axis, x.ndim, "split")
     d = x.shape[a]
@@ -291,30 +244,25 @@ def _split(tensor: Tensor, split_size_or_sections: Any, axis: int) -> tuple[Tens
         n = int(split_size_or_sections)
         if n <= 0:
             raise ValueError(f"For 'split', the size of a part must be positive, but got {n}.")
-        sizes: Any = [min(n, d - i) for i in _range(0, d, n)] or [0]
+        sizes: Any = [min(n, d - i) for i in range(0, d, n)] or [0]
     else:
         sizes = ints(split_size_or_sections, "split", "split_size_or_sections")
         if builtins.sum(sizes) != d or builtins.any(n < 0 for n in sizes):
             raise ValueError(
-                f"For 'split', the sections {sizes} must add up to {d}, the length of axis {a}."
-            )
+                f"For 'split', the sections {sizes} must add up to {d}, the length of axis {a}.")
     return _split_at(x, sizes, a)
 
 
 _tensor = tensor
 
 
+@native
 def chunk(input: Tensor, chunks: int, axis: int = 0) -> tuple[Tensor, ...]:
     """At most `chunks` parts of one length along an axis (the last may be shorter).
 
     Raises:
         ValueError: `chunks` is not positive.
     """
-    return _chunk(input, chunks, axis)
-
-
-@native_body()
-def _chunk(input: Tensor, chunks: int, axis: int) -> tuple[Tensor, ...]:
     x = tensor(input, "chunk")
     n = integer(chunks, "chunk", "chunks")
     if n <= 0:
@@ -324,9 +272,7 @@ def _chunk(input: Tensor, chunks: int, axis: int) -> tuple[Tensor, ...]:
 
 
 @native
-def tensor_split(
-    input: Tensor, indices_or_sections: Any, axis: int = 0
-) -> tuple[Tensor, ...]:
+def tensor_split(input: Tensor, indices_or_sections: Any, axis: int = 0) -> tuple[Tensor, ...]:
     """A given number of parts, the first ones longer by one where needed, or parts at positions.
 
     Raises:
@@ -339,7 +285,7 @@ def tensor_split(
         n = int(indices_or_sections)
         if n <= 0:
             raise ValueError(f"For 'tensor_split', the number of parts must be positive, got {n}.")
-        return _split_at(x, [d // n + (i < d % n) for i in _range(n)], a)
+        return _split_at(x, [d // n + (i < d % n) for i in range(n)], a)
     cuts = ints(indices_or_sections, "tensor_split", "indices_or_sections")
     spans = zip((None, *cuts), (*cuts, None), strict=True)
     bounds = [_slice(i, j).indices(d) for i, j in spans]
@@ -361,22 +307,19 @@ def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
     return tensor_split(input, indices_or_sections, 2)
 
 
+@native
 def unstack(input_x: Tensor, axis: int = 0) -> tuple[Tensor, ...]:
     """The slices along an axis, without it."""
-    return _unstack(input_x, axis)
-
-
-@native_body()
-def _unstack(input_x: Tensor, axis: int) -> tuple[Tensor, ...]:
     x = tensor(input_x, "unstack", "input_x")
     a = axis_of(axis, x.ndim, "unstack")
     rest = x.shape[:a] + x.shape[a + 1 :]
-    return tuple(_to_shape(part(x, a, i, i + 1), rest) for i in _range(x.shape[a]))
+    return tuple(fa.to_shape(part(x, a, i, i + 1), rest) for i in range(x.shape[a]))
 
 
+@native
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """`unstack` under its other name."""
-    return _unstack(input, dim)
+    return unstack(input, dim)
 
 
 @native
@@ -392,8 +335,7 @@ def narrow(input: Tensor, axis: int, start: int, length: int) -> Tensor:
     first += x.shape[a] if first < 0 else 0
     if n < 0 or first < 0 or first + n > x.shape[a]:
         raise ValueError(
-            f"For 'narrow', {n} positions from {start} leave axis {a} of length {x.shape[a]}."
-        )
+            f"For 'narrow', {n} positions from {start} leave axis {a} of length {x.shape[a]}.")
     return part(x, a, first, first + n)
 
 
@@ -413,8 +355,7 @@ def slice(input_x: Tensor, begin: Any, size: Any) -> Tensor:
     for b, e, d in zip(start, stop, x.shape, strict=True):
         if not 0 <= b <= e <= d:
             raise ValueError(f"For 'slice', positions {b} to {e} leave an axis of length {d}.")
-    out: Tensor = apply("slice", x, start=start, stop=stop)
-    return out
+    return apply_one("slice", x, start=start, stop=stop)
 
 
 def strided_slice(

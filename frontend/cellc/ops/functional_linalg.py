@@ -9,8 +9,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ..core.dispatch import apply
-from ..core.native import native, native_body
+from cellc_runtime.dtypes import int64
+
+from ..core.dispatch import apply, apply_one, scan
+from ..core.native import native
 from ..tensors.promotion import operands
 from ..tensors.tensor import Tensor
 from . import functional_array as fa
@@ -28,6 +30,7 @@ def _pair(what: str, x: Any, y: Any) -> tuple[Tensor, Tensor]:
     return m.as_numbers(a, b)
 
 
+@native
 def matmul(input: Tensor, other: Tensor) -> Tensor:
     """The matrix product over the last two axes; leading axes broadcast.
 
@@ -36,11 +39,6 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     Raises:
         ValueError: a scalar operand, or lengths that differ.
     """
-    return _matmul(input, other)
-
-
-@native_body()
-def _matmul(input: Tensor, other: Tensor) -> Tensor:
     x, y = _pair("matmul", input, other)
     if x.ndim == 0 or y.ndim == 0:
         raise ValueError("For 'matmul', operands must have at least one axis.")
@@ -48,8 +46,7 @@ def _matmul(input: Tensor, other: Tensor) -> Tensor:
     if x.shape[-1] != inner:
         raise ValueError(
             f"For 'matmul', the last axis of input {x.shape} must be as long as the "
-            f"{'second to last' if y.ndim > 1 else 'only'} axis of other {y.shape}."
-        )
+            f"{'second to last' if y.ndim > 1 else 'only'} axis of other {y.shape}.")
     a = fa.expand_dims(x, 0) if x.ndim == 1 else x
     b = fa.expand_dims(y, 1) if y.ndim == 1 else y
     out: Tensor = apply("matmul", a, b)
@@ -65,33 +62,24 @@ def _of_rank(x: Any, n: int, what: str, name: str) -> Tensor:
     return t
 
 
+@native
 def mm(input: Tensor, mat2: Tensor) -> Tensor:
     """The product of two matrices."""
-    return _mm(input, mat2)
-
-
-@native_body()
-def _mm(input: Tensor, mat2: Tensor) -> Tensor:
     return matmul(_of_rank(input, 2, "mm", "input"), _of_rank(mat2, 2, "mm", "mat2"))
 
 
+@native
 def bmm(input_x: Tensor, mat2: Tensor) -> Tensor:
     """The products of two batches of matrices (or of two matrices).
 
     Raises:
         ValueError: shapes that do not fit.
     """
-    return _bmm(input_x, mat2)
-
-
-@native_body()
-def _bmm(input_x: Tensor, mat2: Tensor) -> Tensor:
     x, y = tensor(input_x, "bmm", "input_x"), tensor(mat2, "bmm", "mat2")
     if x.ndim < 2 or y.ndim != x.ndim or x.shape[:-2] != y.shape[:-2] or \
             x.shape[-1] != y.shape[-2]:
         raise ValueError(
-            f"For 'bmm', batches of matrices that fit are needed, but got {x.shape} and {y.shape}."
-        )
+            f"For 'bmm', batches of matrices that fit are needed, but got {x.shape} and {y.shape}.")
     return matmul(x, y)
 
 
@@ -101,13 +89,9 @@ def mv(mat: Tensor, vec: Tensor) -> Tensor:
     return matmul(_of_rank(mat, 2, "mv", "mat"), _of_rank(vec, 1, "mv", "vec"))
 
 
+@native
 def dot(input: Tensor, other: Tensor) -> Tensor:
     """Sums of products over the last axis of input and the second to last (or only) of other."""
-    return _dot(input, other)
-
-
-@native_body()
-def _dot(input: Tensor, other: Tensor) -> Tensor:
     x, y = _pair("dot", input, other)
     if x.ndim == 0 or y.ndim == 0:
         return m.mul(x, y)
@@ -123,13 +107,9 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
     return tensordot(x, y, ((x.ndim - 1,), (y.ndim - 1,)))
 
 
+@native
 def outer(input: Tensor, vec2: Tensor) -> Tensor:
     """The products of every element of one vector with every one of another."""
-    return _outer(input, vec2)
-
-
-@native_body()
-def _outer(input: Tensor, vec2: Tensor) -> Tensor:
     x, y = _pair("outer", _of_rank(input, 1, "outer", "input"), _of_rank(vec2, 1, "outer", "vec2"))
     return m.mul(fa.expand_dims(x, 1), y)
 
@@ -177,30 +157,22 @@ def _add_product(input: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tenso
     return m.add(_scaled(input, beta), _scaled(product, alpha))
 
 
+@native
 def addmm(
     input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Tensor:
     """beta * input + alpha * (mat1 @ mat2)."""
-    return _addmm(input, mat1, mat2, beta, alpha)
-
-
-@native_body()
-def _addmm(input: Tensor, mat1: Tensor, mat2: Tensor, beta: float, alpha: float) -> Tensor:
     return _add_product(input, mm(mat1, mat2), beta, alpha)
 
 
 @native
-def addmv(
-    input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1
-) -> Tensor:
+def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta * input + alpha * (mat @ vec)."""
     return _add_product(input, mv(mat, vec), beta, alpha)
 
 
 @native
-def addr(
-    x: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1
-) -> Tensor:
+def addr(x: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta * x + alpha * outer(vec1, vec2)."""
     return _add_product(x, outer(vec1, vec2), beta, alpha)
 
@@ -253,8 +225,7 @@ def tensordot(x1: Tensor, x2: Tensor, axes: Any = 2) -> Tensor:
     if any(x.shape[a] != y.shape[b] for a, b in zip(first, second, strict=True)):
         raise ValueError(
             f"For 'tensor_dot', axes {first} of {x.shape} and {second} of {y.shape} must be "
-            "equally long."
-        )
+            "equally long.")
     rest_x = tuple(i for i in range(x.ndim) if i not in first)
     rest_y = tuple(i for i in range(y.ndim) if i not in second)
     depth = math.prod(x.shape[a] for a in first)
@@ -296,6 +267,7 @@ def batch_dot(x1: Tensor, x2: Tensor, axes: Any = None) -> Tensor:
 # --- einsum ---------------------------------------------------------------------------------------
 
 
+@native
 def einsum(equation: str, *operands: Any) -> Tensor:
     """Sums of products named by subscripts, as in numpy: `einsum("bij,bjk->bik", x, y)`.
 
@@ -306,11 +278,6 @@ def einsum(equation: str, *operands: Any) -> Tensor:
         ValueError: the equation does not fit the operands.
         TypeError: it is no string.
     """
-    return _einsum(equation, operands)
-
-
-@native_body()
-def _einsum(equation: str, operands: tuple[Any, ...]) -> Tensor:
     if not isinstance(equation, str):
         raise TypeError(f"For 'einsum', 'equation' must be a string, but got {equation!r}.")
     given = operands[0] if len(operands) == 1 and isinstance(operands[0], (list, tuple)) \
@@ -387,9 +354,7 @@ def _arrange(x: Tensor, subs: str, order: str) -> Tensor:
     return fa.transpose(x, tuple(subs.index(c) for c in order))
 
 
-def _contract(
-    x: Tensor, a: str, y: Tensor, b: str, later: str
-) -> tuple[Tensor, str]:
+def _contract(x: Tensor, a: str, y: Tensor, b: str, later: str) -> tuple[Tensor, str]:
     """One batched matmul: letters of both that are needed later are the batch."""
     x, y = operands("einsum", x, y)
     lengths = dict(zip(a, x.shape, strict=True))
@@ -434,6 +399,11 @@ def matrix_power(input: Tensor, n: int) -> Tensor:
     if x.ndim < 2 or x.shape[-1] != x.shape[-2] or count < 0:
         raise ValueError(f"For 'matrix_power', square matrices and n >= 0 are needed, but got "
                          f"shape {x.shape} and n={count}; negative powers need an inverse.")
+    return power(x, count)
+
+
+def power(x: Tensor, count: int) -> Tensor:
+    """Square matrices multiplied with themselves, by squaring."""
     if not count:
         return fa.broadcast_to(fc.eye(x.shape[-1], None, x.dtype), x.shape)
     out: Tensor | None = None
@@ -443,6 +413,46 @@ def matrix_power(input: Tensor, n: int) -> Tensor:
         count >>= 1
         x = matmul(x, x) if count else x
     assert out is not None
+    return out
+
+
+# --- batches of matrices: positions of axes, back substitution -----------------------------------
+
+
+def as_batch(x: Tensor) -> Tensor:
+    """All leading axes as one."""
+    return fa.reshape(x, (math.prod(x.shape[:-2]), *x.shape[-2:]))
+
+
+def at(x: Tensor, i: Tensor, axis: int) -> Tensor:
+    """Position i of an axis, the axis kept."""
+    return apply_one("gather", x, fa.reshape(i, (1,)), axis=axis)
+
+
+def positions(n: int) -> Tensor:
+    """0 .. n - 1 along axis 1 of three."""
+    return apply_one("iota", shape=(1, n, 1), axis=1, dtype=int64)
+
+
+def _row(
+    carried: list[Tensor], xs: list[Tensor], i: Tensor, captures: list[Tensor]
+) -> tuple[list[Tensor], list[Tensor]]:
+    """One row of the back substitution, the last first.
+
+    Carried: right sides (B, n, k), solved from the last row up; captured: the upper triangle.
+    """
+    y, (rows, upper) = carried[0], captures
+    row = m.sub(upper.shape[1] - 1, i)
+    column = at(upper, row, 2)
+    solved = m.div(at(y, row, 1), at(column, row, 1))
+    rest = m.sub(y, m.where(m.lt(rows, row), m.mul(column, solved), 0.0))
+    return [m.where(m.eq(rows, row), solved, rest)], []
+
+
+def substitute(upper: Tensor, right: Tensor) -> Tensor:
+    """x of upper @ x = right for (B, n, n), of which the upper triangle is read, and (B, n, k)."""
+    n = upper.shape[1]
+    (out,), _ = scan(("substitute",), [right], [], [positions(n), upper], n, _row)
     return out
 
 

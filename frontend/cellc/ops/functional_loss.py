@@ -9,18 +9,15 @@ import builtins
 import math
 from typing import Any
 
-from cellc_runtime.dtypes import bfloat16, float16, float32, int32, int64
+from cellc_runtime.dtypes import int32, int64
 
-from ..core.dispatch import apply
-from ..core.native import native, native_body
+from ..core.dispatch import apply, apply_one
+from ..core.native import native
 from ..tensors.index_plan import check_range, known_elements
 from ..tensors.promotion import cast_to, inexact, operands
 from ..tensors.tensor import Tensor, tensor_of
-from . import functional_array as fa
-from . import functional_index as fi
-from . import functional_math as m
-from . import functional_reduce as fr
 from .arguments import choice, integer, number, tensor
+from .families import fa, fi, fr, m
 
 _REDUCTIONS = ("mean", "sum", "none")
 
@@ -37,13 +34,7 @@ def _floats(what: str, input: Any, target: Any) -> tuple[Tensor, Tensor]:
     return inexact(x), inexact(y)
 
 
-def _wide(x: Tensor) -> Tensor:
-    return cast_to(x, float32) if x.dtype in (float16, bfloat16) else x
-
-
-def _pointwise(
-    op: str, input: Any, target: Any, reduction: str, what: str, **attrs: Any
-) -> Tensor:
+def _pointwise(op: str, input: Any, target: Any, reduction: str, what: str, **attrs: Any) -> Tensor:
     x, y = _floats(what, input, target)
     return _reduced(apply(op, x, y, **attrs), reduction, what)
 
@@ -51,6 +42,7 @@ def _pointwise(
 # --- regression -----------------------------------------------------------------------------------
 
 
+@native
 def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """(input - target)**2, reduced.
 
@@ -58,24 +50,16 @@ def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
         TypeError: an operand is no Tensor.
         ValueError: an unknown reduction.
     """
-    return _mse_loss(input, target, reduction)
-
-
-@native_body()
-def _mse_loss(input: Tensor, target: Tensor, reduction: str) -> Tensor:
     return _pointwise("squared_error", input, target, reduction, "mse_loss")
 
 
+@native
 def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """|input - target|, reduced."""
-    return _l1_loss(input, target, reduction)
-
-
-@native_body()
-def _l1_loss(input: Tensor, target: Tensor, reduction: str) -> Tensor:
     return _pointwise("absolute_error", input, target, reduction, "l1_loss")
 
 
+@native
 def smooth_l1_loss(
     input: Tensor, target: Tensor, beta: float = 1.0, reduction: str = "none"
 ) -> Tensor:
@@ -84,17 +68,13 @@ def smooth_l1_loss(
     Raises:
         ValueError: `beta` is not positive.
     """
-    return _smooth_l1_loss(input, target, beta, reduction)
-
-
-@native_body()
-def _smooth_l1_loss(input: Tensor, target: Tensor, beta: float, reduction: str) -> Tensor:
     b = float(number(beta, "smooth_l1_loss", "beta"))
     if b <= 0:
         raise ValueError(f"For 'smooth_l1_loss', 'beta' must be positive, but got {b}.")
     return _pointwise("smooth_l1", input, target, reduction, "smooth_l1_loss", beta=b)
 
 
+@native
 def huber_loss(
     input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0
 ) -> Tensor:
@@ -103,11 +83,6 @@ def huber_loss(
     Raises:
         ValueError: `delta` is not positive.
     """
-    return _huber_loss(input, target, reduction, delta)
-
-
-@native_body()
-def _huber_loss(input: Tensor, target: Tensor, reduction: str, delta: float) -> Tensor:
     c = float(number(delta, "huber_loss", "delta"))
     if c <= 0:
         raise ValueError(f"For 'huber_loss', 'delta' must be positive, but got {c}.")
@@ -133,11 +108,7 @@ def gaussian_nll_loss(
 # --- classification -------------------------------------------------------------------------------
 
 
-def _log_probabilities(x: Tensor, axis: int) -> Tensor:
-    out: Tensor = apply("log_softmax", x, axis=axis)
-    return out
-
-
+@native
 def cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: int = -100,
     reduction: str = "mean", label_smoothing: float = 0.0,
@@ -157,27 +128,19 @@ def cross_entropy(
     Raises:
         ValueError: shapes that do not fit, or an option out of range.
     """
-    return _cross_entropy(input, target, weight, ignore_index, reduction, label_smoothing)
-
-
-@native_body()
-def _cross_entropy(
-    input: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: str,
-    label_smoothing: float,
-) -> Tensor:
     what = "cross_entropy"
     x, t = tensor(input, what), tensor(target, what, "target")
     smoothing = _smoothing(label_smoothing, what)
     choice(reduction, _REDUCTIONS, f"{what}_loss", "reduction")
     axis = 0 if x.ndim == 1 else 1
-    wide = _wide(inexact(x))
+    wide = m.wide(inexact(x))
     if t.dtype.is_inexact:
-        logp = _log_probabilities(wide, axis)
+        logp = apply_one("log_softmax", wide, axis=axis)
         out = _soft_targets(logp, cast_to(t, logp.dtype), weight, reduction, smoothing, axis)
     elif weight is None and smoothing == 0.0:
         out = _by_class("sparse_softmax_cross_entropy", wide, t, ignore_index, reduction, what)
     else:
-        logp = _log_probabilities(wide, axis)
+        logp = apply_one("log_softmax", wide, axis=axis)
         out = _nll(logp, t, weight, ignore_index, reduction, smoothing, what)
     return cast_to(out, inexact(x).dtype)
 
@@ -205,8 +168,7 @@ def _check_classes(x: Tensor, t: Tensor, axis: int, what: str) -> None:
     if t.shape != want:
         raise ValueError(
             f"For '{what}', class indices must have shape {want} for an input of {x.shape}, "
-            f"but got {t.shape}."
-        )
+            f"but got {t.shape}.")
 
 
 def _check_labels(t: Tensor, ignored: int, classes: int, what: str) -> None:
@@ -235,8 +197,7 @@ def _per_class(weight: Tensor, like: Tensor, axis: int, what: str) -> Tensor:
     w = cast_to(tensor(weight, what, "weight"), like.dtype)
     if w.shape != (like.shape[axis],):
         raise ValueError(
-            f"For '{what}', 'weight' must have shape ({like.shape[axis]},), but got {w.shape}."
-        )
+            f"For '{what}', 'weight' must have shape ({like.shape[axis]},), but got {w.shape}.")
     return fa.reshape(w, tuple(w.size if i == axis else 1 for i in builtins.range(like.ndim)))
 
 
@@ -247,8 +208,7 @@ def _soft_targets(
     if t.shape != logp.shape:
         raise ValueError(
             f"For '{what}', a target of probabilities must have the shape of the input "
-            f"{logp.shape}, but got {t.shape}."
-        )
+            f"{logp.shape}, but got {t.shape}.")
     if smoothing > 0:
         t = m.add(m.mul(t, 1.0 - smoothing), smoothing / logp.shape[axis])
     terms = m.mul(logp, t)
@@ -260,6 +220,7 @@ def _soft_targets(
     return _reduced(loss, reduction, what)
 
 
+@native
 def nll_loss(
     inputs: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: int = -100,
     reduction: str = "mean", label_smoothing: float = 0.0,
@@ -274,20 +235,12 @@ def nll_loss(
     Raises:
         TypeError: the targets are not ints.
     """
-    return _nll_loss(inputs, target, weight, ignore_index, reduction, label_smoothing)
-
-
-@native_body()
-def _nll_loss(
-    inputs: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: str,
-    label_smoothing: float,
-) -> Tensor:
     x = tensor(inputs, "nll_loss", "inputs")
     t = tensor(target, "nll_loss", "target")
     if not t.dtype.is_integer:
         raise TypeError(f"For 'nll_loss', 'target' must be a tensor of ints, but got {t.dtype}.")
     smoothing = _smoothing(label_smoothing, "nll_loss")
-    wide = _wide(inexact(x))
+    wide = m.wide(inexact(x))
     if weight is None and smoothing == 0.0:
         out = _by_class("nll", wide, t, ignore_index, reduction, "nll_loss")
     else:
@@ -327,6 +280,7 @@ def _picked(x: Tensor, index: Tensor, axis: int) -> Tensor:
     return fa.squeeze(found, axis)
 
 
+@native
 def binary_cross_entropy(
     logits: Tensor, labels: Tensor, weight: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:
@@ -335,13 +289,6 @@ def binary_cross_entropy(
     Raises:
         ValueError: the shapes differ.
     """
-    return _binary_cross_entropy(logits, labels, weight, reduction)
-
-
-@native_body()
-def _binary_cross_entropy(
-    logits: Tensor, labels: Tensor, weight: Tensor | None, reduction: str
-) -> Tensor:
     what = "binary_cross_entropy"
     p, y = _floats(what, logits, labels)
     if p.shape != y.shape:
@@ -350,6 +297,7 @@ def _binary_cross_entropy(
     return _reduced(loss if weight is None else m.mul(loss, weight), reduction, what)
 
 
+@native
 def binary_cross_entropy_with_logits(
     input: Tensor, target: Tensor, weight: Tensor | None = None,
     pos_weight: Tensor | None = None, reduction: str = "mean",
@@ -360,14 +308,6 @@ def binary_cross_entropy_with_logits(
         weight: factor of each loss.
         pos_weight: factor of the part of the positive class.
     """
-    return _binary_cross_entropy_with_logits(input, target, weight, pos_weight, reduction)
-
-
-@native_body()
-def _binary_cross_entropy_with_logits(
-    input: Tensor, target: Tensor, weight: Tensor | None, pos_weight: Tensor | None,
-    reduction: str,
-) -> Tensor:
     what = "binary_cross_entropy_with_logits"
     x, y = _floats(what, input, target)
     if pos_weight is None:
@@ -380,6 +320,7 @@ def _binary_cross_entropy_with_logits(
     return _reduced(loss if weight is None else m.mul(loss, weight), reduction, what)
 
 
+@native
 def kl_div(logits: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor:
     """labels (log labels - logits) of log-probabilities and probabilities; 0 for labels <= 0.
 
@@ -388,11 +329,6 @@ def kl_div(logits: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor:
     Args:
         reduction: also `"batchmean"`: the sum over the number of rows.
     """
-    return _kl_div(logits, labels, reduction)
-
-
-@native_body()
-def _kl_div(logits: Tensor, labels: Tensor, reduction: str) -> Tensor:
     x, y = _floats("kl_div", logits, labels)
     loss: Tensor = apply("kl_div", x, apply("stop_gradient", y))
     choice(reduction, (*_REDUCTIONS, "batchmean"), "kl_div", "reduction")

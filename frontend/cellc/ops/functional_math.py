@@ -11,19 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from cellc_runtime.dtypes import DType, bool_, float32, float64, int64, uint64
+from cellc_runtime.dtypes import DType, bfloat16, bool_, float16, float32, float64, int64, uint64
 
-from ..core.dispatch import apply
-from ..core.native import native, native_body
-from ..tensors.promotion import (
-    cast_to,
-    constant,
-    inexact,
-    is_scalar,
-    operand,
-    operands,
-    weak,
-)
+from ..core.dispatch import apply, apply_one
+from ..core.native import native, native_body, native_of_any_shape
+from ..tensors.promotion import cast_to, constant, inexact, is_scalar, operand, operands, weak
 from ..tensors.tensor import Tensor
 from .arguments import dtype_of, integer, tensor
 
@@ -32,8 +24,7 @@ from .arguments import dtype_of, integer, tensor
 def binary(op: str, input: Any, other: Any) -> Tensor:
     """`op` on two operands promoted to one type."""
     x, y = operands(op, input, other)
-    out: Tensor = apply(op, x, y)
-    return out
+    return apply_one(op, x, y)
 
 
 def _whole_number(x: Any, beside: Any) -> bool:
@@ -57,39 +48,34 @@ def compare(op: str, input: Any, other: Any) -> Tensor:
             if not least <= b <= most:
                 wide = int64 if -(2**63) <= b < 2**63 and a.dtype is not uint64 else float64
                 x, y = cast_to(a, wide), constant(b, wide)
-                out: Tensor = apply(op, x, y) if first else apply(op, y, x)
-                return out
+                return apply_one(op, x, y) if first else apply_one(op, y, x)
     return binary(op, input, other)
 
 
 @native_body(by_op=True, any_shape=True)
 def unary(op: str, input: Any, **attrs: Any) -> Tensor:
     """`op` on a Tensor of floats (ints are converted to float32)."""
-    out: Tensor = apply(op, inexact(tensor(input, op)), **attrs)
-    return out
+    return apply_one(op, inexact(tensor(input, op)), **attrs)
 
 
 @native_body(by_op=True, any_shape=True)
 def same(op: str, input: Any, **attrs: Any) -> Tensor:
     """`op` on a Tensor of any type it takes."""
-    out: Tensor = apply(op, tensor(input, op), **attrs)
-    return out
+    return apply_one(op, tensor(input, op), **attrs)
 
 
 @native_body(by_op=True, any_shape=True)
 def _numbers(op: str, on_bools: str, input: Any, other: Any) -> Tensor:
     """`op` on two operands promoted to one type, `on_bools` where that is bool."""
     x, y = operands(op, input, other)
-    out: Tensor = apply(on_bools if x.dtype is bool_ else op, x, y)
-    return out
+    return apply_one(on_bools if x.dtype is bool_ else op, x, y)
 
 
 @native_body(by_op=True, any_shape=True)
 def _as_numbers(op: str, what: str, input: Any, other: Any) -> Tensor:
     """`op` on two operands promoted to one type, bools as 0 and 1."""
     x, y = operands(what, input, other)
-    out: Tensor = apply(op, *as_numbers(x, y))
-    return out
+    return apply_one(op, *as_numbers(x, y))
 
 
 # --- arithmetic -----------------------------------------------------------------------------------
@@ -119,17 +105,18 @@ def mul(input: Any, other: Any) -> Tensor:
 multiply = mul
 
 
-@native_body(any_shape=True)
-def _true_div(input: Any, other: Any) -> Tensor:
-    if _whole_number(other, input):
-        input, other = cast_to(input, float32), float(other)
-    elif _whole_number(input, other):
-        input, other = float(input), cast_to(other, float32)
-    x, y = operands("div", input, other)
-    out: Tensor = apply("div", inexact(x), inexact(y))
-    return out
+@native_of_any_shape
+def true_divide(dividend: Any, divisor: Any) -> Tensor:
+    """dividend / divisor."""
+    if _whole_number(divisor, dividend):
+        dividend, divisor = cast_to(dividend, float32), float(divisor)
+    elif _whole_number(dividend, divisor):
+        dividend, divisor = float(dividend), cast_to(divisor, float32)
+    x, y = operands("div", dividend, divisor)
+    return apply_one("div", inexact(x), inexact(y))
 
 
+@native_of_any_shape
 def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
     """input / other; ints are divided in float32.
 
@@ -140,13 +127,8 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
     Raises:
         ValueError: another rounding mode.
     """
-    return _div(input, other, rounding_mode)
-
-
-@native_body(any_shape=True)
-def _div(input: Any, other: Any, rounding_mode: str | None) -> Tensor:
     if rounding_mode is None:
-        return _true_div(input, other)
+        return true_divide(input, other)
     if rounding_mode not in ("floor", "trunc"):
         raise ValueError("For ops.div, rounding_mode value should be None, 'floor' or 'trunc'.")
     if rounding_mode == "floor":
@@ -157,28 +139,18 @@ def _div(input: Any, other: Any, rounding_mode: str | None) -> Tensor:
 divide = div
 
 
-def true_divide(dividend: Any, divisor: Any) -> Tensor:
-    """dividend / divisor."""
-    return _true_div(dividend, divisor)
-
-
 def as_numbers(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     """Bools as int64: what has no meaning on truth values is done on 0 and 1."""
     return (cast_to(x, int64), cast_to(y, int64)) if x.dtype is bool_ else (x, y)
 
 
+@native_of_any_shape
 def floor_divide(input: Any, other: Any) -> Tensor:
     """input / other rounded towards minus infinity, in the promoted type."""
-    return _floor_divide(input, other)
-
-
-@native_body(any_shape=True)
-def _floor_divide(input: Any, other: Any) -> Tensor:
     x, y = operands("floor_divide", input, other)
     if x.dtype is bool_:
         return cast_to(apply("floor_div", *as_numbers(x, y)), bool_)
-    out: Tensor = apply("floor_div", x, y)
-    return out
+    return apply_one("floor_div", x, y)
 
 
 def floor_div(x: Any, y: Any) -> Tensor:
@@ -204,8 +176,7 @@ def fmod(input: Any, other: Any) -> Tensor:
 def _power_of(base: Tensor, exponent: Any) -> Tensor | None:
     """base ** exponent for exponents that are exact products, or None."""
     if exponent == 2:
-        square: Tensor = apply("mul", base, base)
-        return square
+        return apply_one("mul", base, base)
     if exponent == 1:
         return base
     return None
@@ -222,8 +193,7 @@ def pow(input: Any, exponent: Any) -> Tensor:
         if found is not None:
             return found
     a, b = operands("pow", input, exponent)
-    out: Tensor = apply("pow", *as_numbers(a, b))
-    return out
+    return apply_one("pow", *as_numbers(a, b))
 
 
 @native
@@ -246,13 +216,9 @@ def positive(input: Tensor) -> Tensor:
     return tensor(input, "positive")
 
 
+@native_of_any_shape
 def abs(input: Tensor) -> Tensor:
     """|input| (the magnitude of complex elements, in their real type)."""
-    return _magnitude(input)
-
-
-@native_body(any_shape=True)
-def _magnitude(input: Tensor) -> Tensor:
     return input if tensor(input, "abs").dtype is bool_ else same("abs", input)
 
 
@@ -274,13 +240,9 @@ def sgn(input: Tensor) -> Tensor:
     return div(input, cast_to(where(zero, 1.0, size), input.dtype))
 
 
+@native_of_any_shape
 def square(input: Tensor) -> Tensor:
     """input * input."""
-    return _square(input)
-
-
-@native_body(any_shape=True)
-def _square(input: Tensor) -> Tensor:
     x = tensor(input, "square")
     return mul(x, x)
 
@@ -387,14 +349,12 @@ def _clamp(input: Tensor, min: Any, max: Any) -> Tensor:
     if min is None and max is None:
         raise ValueError("For 'clamp', at least one of 'min' and 'max' must not be None.")
     if type(min) in _PLAIN and type(max) in _PLAIN and x.dtype.is_float:  # the usual case
-        clamped: Tensor = apply("clamp", x, min=min if min is None else float(min),
-                                max=max if max is None else float(max))
-        return clamped
+        return apply_one("clamp", x, min=min if min is None else float(min),
+                         max=max if max is None else float(max))
     if (min is None or is_scalar(min)) and (max is None or is_scalar(max)):
         for bound in (min, max):
             x = x if bound is None else cast_to(x, weak(x.dtype, bound))
-        out: Tensor = apply("clamp", x, min=_plain(min, x.dtype), max=_plain(max, x.dtype))
-        return out
+        return apply_one("clamp", x, min=_plain(min, x.dtype), max=_plain(max, x.dtype))
     if min is not None:
         x = maximum(x, min)
     return x if max is None else minimum(x, max)
@@ -445,9 +405,6 @@ def ge(input: Any, other: Any) -> Tensor:
     return compare("ge", input, other)
 
 
-equal, not_equal, less, less_equal, greater, greater_equal = eq, ne, lt, le, gt, ge
-
-
 def _truth(x: Any, what: str) -> Tensor:
     x = operand(x, what)
     t = x if isinstance(x, Tensor) else constant(bool(x), bool_)
@@ -456,8 +413,7 @@ def _truth(x: Any, what: str) -> Tensor:
 
 @native_body(by_op=True, any_shape=True)
 def _of_truths(op: str, *given: Any) -> Tensor:
-    out: Tensor = apply(op, *[_truth(x, op) for x in given])
-    return out
+    return apply_one(op, *[_truth(x, op) for x in given])
 
 
 def logical_and(input: Any, other: Any) -> Tensor:
@@ -485,8 +441,7 @@ def _bitwise(op: str, input: Any, other: Any) -> Tensor:
     x, y = operands(op, input, other)
     if not (x.dtype.is_integer or x.dtype is bool_):
         raise TypeError(f"For '{op}', operands must be ints or bools, but got {x.dtype}.")
-    out: Tensor = apply(op, x, y)
-    return out
+    return apply_one(op, x, y)
 
 
 def bitwise_and(input: Any, other: Any) -> Tensor:
@@ -589,54 +544,41 @@ def isclose(
     return logical_or(near, logical_and(isnan(x), isnan(y))) if equal_nan else near
 
 
+@native_of_any_shape
 def where(condition: Any, input: Any, other: Any) -> Tensor:
     """input where the condition holds, other elsewhere (all broadcast)."""
-    return _where(condition, input, other)
-
-
-@native_body(any_shape=True)
-def _where(condition: Any, input: Any, other: Any) -> Tensor:
     c = _truth(condition, "where")
     x, y = operands("where", input, other)
-    out: Tensor = apply("where", c, x, y)
-    return out
+    return apply_one("where", c, x, y)
 
 
+@native_of_any_shape
 def select(condition: Any, input: Any, other: Any) -> Tensor:
     """`where` under its older name."""
-    return _where(condition, input, other)
+    return where(condition, input, other)
 
 
+@native_of_any_shape
 def masked_fill(input_x: Tensor, mask: Tensor, value: Any) -> Tensor:
     """`value` where the mask holds, input_x elsewhere, in the type of input_x.
 
     Raises:
         TypeError: the mask is no bool tensor, or the value no number or tensor.
     """
-    return _masked_fill(input_x, mask, value)
-
-
-@native_body(any_shape=True)
-def _masked_fill(input_x: Tensor, mask: Tensor, value: Any) -> Tensor:
     x = tensor(input_x, "masked_fill", "input_x")
     if tensor(mask, "masked_fill", "mask").dtype is not bool_:
         raise TypeError(f"For 'masked_fill', 'mask' must be a bool tensor, but got {mask.dtype}.")
     v = operand(value, "masked_fill", "value")
     filler = cast_to(v, x.dtype) if isinstance(v, Tensor) else constant(v, x.dtype)
-    out: Tensor = apply("where", mask, filler, x)
-    return out
+    return apply_one("where", mask, filler, x)
 
 
 # --- conversion -----------------------------------------------------------------------------------
 
 
+@native_of_any_shape
 def cast(input: Any, dtype: DType) -> Tensor:
     """input in another element type: floats to ints towards zero, numbers to bools as `!= 0`."""
-    return _cast(input, dtype)
-
-
-@native_body(any_shape=True)
-def _cast(input: Any, dtype: DType) -> Tensor:
     to = dtype_of(dtype, "cast")
     x = operand(input, "cast")
     return cast_to(x, to) if isinstance(x, Tensor) else constant(x, to)
@@ -668,11 +610,12 @@ def conj(input: Tensor) -> Tensor:
 def complex(real: Tensor, imag: Tensor) -> Tensor:
     """real + imag * i."""
     x, y = (inexact(t) for t in operands("complex", real, imag))
-    out: Tensor = apply("make_complex", x, y)
-    return out
+    return apply_one("make_complex", x, y)
 
 
-# --- compositions ---------------------------------------------------------------------------------
+def wide(x: Tensor) -> Tensor:
+    """16-bit floats in float32: what is summed is rounded once, at the end."""
+    return cast_to(x, float32) if x.dtype in (float16, bfloat16) else x
 
 
 def largest(dtype: DType) -> Any:

@@ -8,10 +8,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from cellc_runtime.dtypes import DType, bfloat16, float16, float32
+from cellc_runtime.dtypes import DType
 
-from ..core.dispatch import apply, assign, plain_calls
-from ..core.native import native, native_body
+from ..core.dispatch import apply, apply_one, assign, plain_calls
+from ..core.native import native, native_body, native_of_any_shape
 from ..tensors.indexing import become
 from ..tensors.parameter import Parameter
 from ..tensors.promotion import cast_to, constant, inexact
@@ -27,17 +27,13 @@ from .arguments import axis_of, choice, dtype_of, integer, ints, number, tensor
 # --- activations ----------------------------------------------------------------------------------
 
 
+@native
 def softmax(input: Tensor, axis: int = -1, *, dtype: DType | None = None) -> Tensor:
     """exp(x) / the sum of exp(x) along an axis, without overflow.
 
     Args:
         dtype: element type to convert to first.
     """
-    return _softmax(input, axis, dtype)
-
-
-@native_body()
-def _softmax(input: Tensor, axis: int, dtype: DType | None) -> Tensor:
     x = _floating(input, "softmax") if dtype is None else \
         cast_to(tensor(input, "softmax"), dtype_of(dtype, "softmax"))
     return _along("softmax", x, axis)
@@ -52,17 +48,12 @@ def _floating(x: Any, what: str) -> Tensor:
 
 def _along(op: str, x: Tensor, axis: Any) -> Tensor:
     a = axis_of(axis, x.ndim, op)
-    out: Tensor = apply(op, x, axis=a)
-    return out
+    return apply_one(op, x, axis=a)
 
 
+@native
 def log_softmax(logits: Tensor, axis: int = -1) -> Tensor:
     """log(softmax(x)) along an axis, computed directly."""
-    return _log_softmax(logits, axis)
-
-
-@native_body()
-def _log_softmax(logits: Tensor, axis: int) -> Tensor:
     return _along("log_softmax", _floating(logits, "log_softmax"), axis)
 
 
@@ -72,32 +63,23 @@ def softmin(x: Tensor, axis: int = -1, *, dtype: DType | None = None) -> Tensor:
     return softmax(m.neg(x), axis, dtype=dtype)
 
 
+@native_of_any_shape
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
     """max(x, 0); NaN stays."""
-    return _relu(input, inplace)
-
-
-@native_body(any_shape=True)
-def _relu(input: Tensor, inplace: bool) -> Tensor:
     x = tensor(input, "relu")
     out: Tensor = apply("relu", x)
     return become(x, out) if inplace else out
 
 
+@native_of_any_shape
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     """x times the normal distribution function of x.
 
     Args:
         approximate: `"none"` (erf) or `"tanh"`.
     """
-    return _gelu(input, approximate)
-
-
-@native_body(any_shape=True)
-def _gelu(input: Tensor, approximate: str) -> Tensor:
     choice(approximate, ("none", "tanh"), "gelu", "approximate")
-    out: Tensor = apply("gelu", _floating(input, "gelu"), approximate=approximate)
-    return out
+    return apply_one("gelu", _floating(input, "gelu"), approximate=approximate)
 
 
 def fast_gelu(x: Tensor) -> Tensor:
@@ -107,8 +89,7 @@ def fast_gelu(x: Tensor) -> Tensor:
 
 @native_body(by_op=True, any_shape=True)
 def _activation(op: str, x: Any, **attrs: Any) -> Tensor:
-    out: Tensor = apply(op, _floating(x, op), **attrs)
-    return out
+    return apply_one(op, _floating(x, op), **attrs)
 
 
 def silu(input: Tensor) -> Tensor:
@@ -116,13 +97,9 @@ def silu(input: Tensor) -> Tensor:
     return _activation("silu", input)
 
 
+@native_of_any_shape
 def elu(input_x: Tensor, alpha: float = 1.0) -> Tensor:
     """x where positive, alpha (exp(x) - 1) elsewhere."""
-    return _elu(input_x, alpha)
-
-
-@native_body(any_shape=True)
-def _elu(input_x: Tensor, alpha: float) -> Tensor:
     return _activation("elu", input_x, alpha=float(number(alpha, "elu", "alpha")))
 
 
@@ -144,13 +121,9 @@ def selu(input_x: Tensor) -> Tensor:
     return _activation("selu", input_x)
 
 
+@native_of_any_shape
 def leaky_relu(input: Tensor, alpha: float = 0.2) -> Tensor:
     """x where positive, alpha x elsewhere."""
-    return _leaky_relu(input, alpha)
-
-
-@native_body(any_shape=True)
-def _leaky_relu(input: Tensor, alpha: float) -> Tensor:
     a = float(number(alpha, "leaky_relu", "alpha"))
     x = tensor(input, "leaky_relu")
     return _activation("leaky_relu", inexact(x), alpha=a)
@@ -166,8 +139,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     x, w = _floating(input, "prelu"), tensor(weight, "prelu", "weight")
     if w.ndim != 1 or (w.size > 1 and (x.ndim < 2 or w.size != x.shape[1])):
         raise ValueError(f"For 'prelu', 'weight' {w.shape} does not fit an input {x.shape}.")
-    out: Tensor = apply("prelu", x, cast_to(w, x.dtype))
-    return out
+    return apply_one("prelu", x, cast_to(w, x.dtype))
 
 
 def relu6(x: Tensor) -> Tensor:
@@ -191,13 +163,9 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tens
     return _activation("hard_tanh", x, min=float(low), max=float(high))
 
 
+@native_of_any_shape
 def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
     """log(1 + exp(beta x)) / beta; x where beta x > threshold."""
-    return _softplus(input, beta, threshold)
-
-
-@native_body(any_shape=True)
-def _softplus(input: Tensor, beta: float, threshold: float) -> Tensor:
     return _activation("softplus", input, beta=float(number(beta, "softplus", "beta")),
                        threshold=float(number(threshold, "softplus", "threshold")))
 
@@ -246,18 +214,13 @@ def threshold(input: Tensor, thr: float, value: float) -> Tensor:
     return m.where(m.gt(x, thr), x, constant(value, x.dtype))
 
 
+@native
 def dense(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input @ weight.T + bias."""
-    return _dense(input, weight, bias)
-
-
-@native_body()
-def _dense(input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     x, w = tensor(input, "dense"), tensor(weight, "dense", "weight")
     if x.ndim and w.ndim == 2 and x.shape[-1] == w.shape[1] and x.dtype is w.dtype:
         if plain_calls() and (bias is None or _is_row(bias, w)):
-            out: Tensor = apply("dense", x, w) if bias is None else apply("dense", x, w, bias)
-            return out
+            return apply_one("dense", x, w) if bias is None else apply_one("dense", x, w, bias)
         rows = fa.reshape(x, (math.prod(x.shape[:-1]), x.shape[-1])) if x.ndim != 2 else x
         product: Tensor = apply("matmul", rows, w, transpose_b=True)
         out = fa.reshape(product, (*x.shape[:-1], w.shape[0])) if x.ndim != 2 else product
@@ -324,13 +287,11 @@ def batch_norm(
                     ("weight", weight), ("bias", bias)):
         if tensor(v, "batch_norm", name).shape != (x.shape[1],):
             raise ValueError(
-                f"For 'batch_norm', '{name}' must have shape ({x.shape[1]},), but got {v.shape}."
-            )
+                f"For 'batch_norm', '{name}' must have shape ({x.shape[1]},), but got {v.shape}.")
     w, b = cast_to(weight, x.dtype), cast_to(bias, x.dtype)
     if not training:
-        out: Tensor = apply("batch_norm_inference", x, w, b, cast_to(running_mean, x.dtype),
-                            cast_to(running_var, x.dtype), eps=float(eps))
-        return out
+        return apply_one("batch_norm_inference", x, w, b, cast_to(running_mean, x.dtype),
+                         cast_to(running_var, x.dtype), eps=float(eps))
     y: Tensor
     y, mean, var = apply("batch_norm", x, w, b, eps=float(eps))
     count = x.size // max(x.shape[1], 1)
@@ -340,6 +301,7 @@ def batch_norm(
     return y
 
 
+@native
 def layer_norm(
     input: Tensor, normalized_shape: Any, weight: Tensor | None = None,
     bias: Tensor | None = None, eps: float = 1e-05,
@@ -352,21 +314,11 @@ def layer_norm(
     Raises:
         ValueError: shapes that do not fit.
     """
-    return _layer_norm(input, normalized_shape, weight, bias, eps)
-
-
-@native_body()
-def _layer_norm(
-    input: Tensor, normalized_shape: Any, weight: Tensor | None, bias: Tensor | None,
-    eps: float,
-) -> Tensor:
     x = _floating(input, "layer_norm")
     shape = (normalized_shape,) if isinstance(normalized_shape, int) else \
         ints(normalized_shape, "layer_norm", "normalized_shape")
     if not shape or x.shape[x.ndim - len(shape) :] != shape:
-        raise ValueError(
-            f"For 'layer_norm', the last axes of the input {x.shape} must be {shape}."
-        )
+        raise ValueError(f"For 'layer_norm', the last axes of the input {x.shape} must be {shape}.")
     w = fc.ones(shape, x.dtype) if weight is None else tensor(weight, "layer_norm", "weight")
     b = fc.zeros(shape, x.dtype) if bias is None else tensor(bias, "layer_norm", "bias")
     y: Tensor
@@ -389,6 +341,7 @@ def rms_norm(x: Tensor, gamma: Tensor, epsilon: float = 1e-06) -> tuple[Tensor, 
     return y, scale
 
 
+@native
 def group_norm(
     input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None,
     eps: float = 1e-05,
@@ -401,13 +354,6 @@ def group_norm(
     Raises:
         ValueError: the channels do not divide into groups.
     """
-    return _group_norm(input, num_groups, weight, bias, eps)
-
-
-@native_body()
-def _group_norm(
-    input: Tensor, num_groups: int, weight: Tensor | None, bias: Tensor | None, eps: float
-) -> Tensor:
     x = _floating(input, "group_norm")
     groups = integer(num_groups, "group_norm", "num_groups")
     if x.ndim < 2 or groups < 1 or x.shape[1] % groups:
@@ -437,8 +383,7 @@ def _listed(x: Any) -> tuple[list[Tensor], bool]:
 
 
 def _total_norm(xs: list[Tensor], p: float) -> Tensor:
-    wide = [cast_to(t, float32) if t.dtype in (float16, bfloat16) else t for t in xs]
-    norms = [fr.norm(fa.ravel(t), p, 0) for t in wide]
+    norms = [fr.norm(fa.ravel(m.wide(t)), p, 0) for t in xs]
     return norms[0] if len(norms) == 1 else fr.norm(fj.stack(norms), p, 0)
 
 

@@ -10,31 +10,18 @@ from typing import Any
 import numpy as np
 
 from cellc_compiler.ir.types import broadcast_all
-from cellc_runtime.dtypes import bfloat16, float16, float32, float64
+from cellc_runtime.dtypes import float32, float64
 
-from ..core.dispatch import apply, scan
+from ..core.dispatch import apply, apply_one, scan
 from ..tensors.promotion import cast_to
 from ..tensors.tensor import Tensor, tensor_of
-from . import functional_array as fa
-from . import functional_create as fc
-from . import functional_grid as fg
-from . import functional_index as fi
-from . import functional_join as fj
-from . import functional_linalg as fl
-from . import functional_math as m
-from . import functional_reduce as fr
-from . import functional_sort as fo
-from ._matrices import as_batch, at, positions, substitute
 from .arguments import boolean, choice, tensor
+from .families import fa, fc, fg, fi, fj, fl, fo, fr, m
+from .functional_linalg import as_batch, at, positions, substitute
 
 
 def _matrices(x: Any, what: str, name: str, most: int | None = None) -> Tensor:
-    """A batch of matrices of float32 or float64.
-
-    Raises:
-        TypeError: no Tensor of those types.
-        ValueError: fewer than two axes, or more than `most`.
-    """
+    """A batch of matrices of float32 or float64."""
     t = tensor(x, what, name)
     if t.dtype not in (float32, float64):
         raise TypeError(f"For '{what}', '{name}' must be float32 or float64, but got {t.dtype}.")
@@ -45,8 +32,7 @@ def _matrices(x: Any, what: str, name: str, most: int | None = None) -> Tensor:
 
 
 def _total(x: Tensor, axis: int) -> Tensor:
-    out: Tensor = apply("reduce_sum", x, axes=(axis,), keepdims=True)
-    return out
+    return apply_one("reduce_sum", x, axes=(axis,), keepdims=True)
 
 
 # --- QR -------------------------------------------------------------------------------------------
@@ -208,9 +194,7 @@ def singular_values(input: Tensor) -> Tensor:
     """
     x = tensor(input, "singular_values")
     kind = x.dtype
-    if kind in (float16, bfloat16):
-        x = cast_to(x, float32)
-    _matrices(x, "singular_values", "input")
+    x = _matrices(m.wide(x), "singular_values", "input")
     if x.shape[-1] > x.shape[-2]:
         x = fa.swapaxes(x, -1, -2)
     flat = as_batch(x)
@@ -235,14 +219,12 @@ def _rotation(flat: Tensor) -> Tensor:
     even = n + n % 2
     if even != n:
         z = fa.pad(z, (0, 1))
-    above = tensor_of(
-        (np.arange(rows + n) < rows).astype(flat.dtype.numpy).reshape(1, rows + n, 1))
+    above = tensor_of((np.arange(rows + n) < rows).astype(flat.dtype.numpy).reshape(1, rows + n, 1))
     trips = (even - 1) * _SWEEPS[flat.dtype] if n > 1 else 0
     if trips:
         (z,), _ = scan(("rotate", rows), [z], [], [above, tensor_of(_round(even))], trips,
                        _rotate)
-    out: Tensor = apply("stop_gradient", fj.part(fj.part(z, 2, 0, n), 1, rows, rows + n))
-    return out
+    return apply_one("stop_gradient", fj.part(fj.part(z, 2, 0, n), 1, rows, rows + n))
 
 
 def svd(input: Tensor, full_matrices: bool = False, compute_uv: bool = True) -> Any:
@@ -303,9 +285,7 @@ def _decomposed(flat: Tensor, full: bool) -> tuple[Tensor, Tensor, Tensor]:
     return s, fj.concat((u_moved, fj.part(q, 2, n, q.shape[2])), 2) if full else u_moved, v
 
 
-def _first_order(
-    change: Tensor, s: Tensor, u: Tensor, v: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
+def _first_order(change: Tensor, s: Tensor, u: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The decomposition with what a small change of the matrix, which is zero, does to it.
 
     So gradients are those of u, s and v (Townsend, 2016); of equal singular values the vectors

@@ -12,7 +12,7 @@ import numpy as np
 from cellc_compiler.ir.types import broadcast_all
 from cellc_runtime.dtypes import DType, float32, int32, int64
 
-from ..core.dispatch import apply
+from ..core.dispatch import apply, apply_one
 from ..tensors.promotion import cast_to, common, constant, inexact, is_scalar
 from ..tensors.seed import Generator, next_key, stream_of
 from ..tensors.tensor import Tensor, tensor_of
@@ -40,8 +40,7 @@ def _key(seed: Seed, what: str) -> Tensor:
 
 
 def _draw(op: str, key: Tensor, shape: Ints, dtype: DType, **attrs: Any) -> Tensor:
-    out: Tensor = apply(op, key, shape=shape, dtype=dtype, **attrs)
-    return out
+    return apply_one(op, key, shape=shape, dtype=dtype, **attrs)
 
 
 def _size(size: tuple[Any, ...], what: str) -> Ints:
@@ -232,8 +231,7 @@ def _without_replacement(x: Tensor, count: int, key: Tensor) -> Tensor:
     """The positions of the largest log p + Gumbel noise (Efraimidis & Spirakis 2006)."""
     if count > x.shape[-1]:
         raise ValueError(
-            f"For 'multinomial', {count} samples without replacement exceed {x.shape[-1]}."
-        )
+            f"For 'multinomial', {count} samples without replacement exceed {x.shape[-1]}.")
     noise = _draw("random_exponential", key, x.shape, x.dtype)
     return fo.topk(m.div(x, noise), count)[1]
 
@@ -249,34 +247,25 @@ def shuffle(x: Tensor, seed: Seed = None) -> Tensor:
     """The slices of the first axis in random order."""
     t = tensor(x, "shuffle", "x")
     order = apply("random_permutation", _key(seed, "shuffle"), n=t.shape[0])
-    out: Tensor = apply("gather", t, order, axis=0)
-    return out
+    return apply_one("gather", t, order, axis=0)
 
 
 # --- dropout --------------------------------------------------------------------------------------
 
 
-def _probability(p: Any, what: str) -> float:
-    value = float(number(p, what, "p"))
-    if not 0.0 <= value < 1.0:
-        raise ValueError(f"For '{what}', 'p' must be in [0, 1), but got {value}.")
-    return value
-
-
-def dropout(
-    input: Tensor, p: float = 0.5, training: bool = True, seed: Seed = None
-) -> Tensor:
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, seed: Seed = None) -> Tensor:
     """Elements zeroed with probability p, the others scaled by 1 / (1 - p), while training.
 
     Raises:
         ValueError: p is outside of [0, 1).
     """
     x = tensor(input, "dropout")
-    prob = _probability(p, "dropout")
+    prob = float(number(p, "dropout", "p"))
+    if not 0.0 <= prob < 1.0:
+        raise ValueError(f"For 'dropout', 'p' must be in [0, 1), but got {prob}.")
     if not boolean(training, "dropout", "training") or prob == 0.0:
         return x
-    out: Tensor = apply("dropout", x, _key(seed, "dropout"), p=prob)
-    return out
+    return apply_one("dropout", x, _key(seed, "dropout"), p=prob)
 
 
 def _channel_dropout(input: Tensor, p: float, training: bool, spatial: int, what: str) -> Tensor:

@@ -8,13 +8,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from cellc_runtime.dtypes import DType, bool_, float16, float32, float64, int32, int64
-from cellc_runtime.dtypes import bfloat16 as _bfloat16
+from cellc_runtime.dtypes import DType, bool_, float64, int32, int64
 
-from ..core.dispatch import apply
+from ..core.dispatch import apply, apply_one
 from ..core.native import native, native_body
 from ..tensors.promotion import cast_to, common, constant, inexact
 from ..tensors.tensor import Tensor
+from . import functional_array as fa
+from . import functional_join as fj
 from . import functional_math as m
 from .arguments import axes_of, axis_of, dtype_of, integer, number, tensor
 
@@ -23,13 +24,7 @@ def _reduce(op: str, x: Tensor, axis: Any, keepdims: bool, what: str = "") -> Te
     axes = axes_of(axis, x.ndim, what or op)
     if not x.ndim:
         return x
-    out: Tensor = apply(op, x, axes=axes, keepdims=bool(keepdims))
-    return out
-
-
-def _wide(x: Tensor) -> Tensor:
-    """16-bit floats in float32: sums of squares and means are rounded once, at the end."""
-    return cast_to(x, float32) if x.dtype in (float16, _bfloat16) else x
+    return apply_one(op, x, axes=axes, keepdims=bool(keepdims))
 
 
 def sum(
@@ -50,22 +45,17 @@ def total(op: str, input: Tensor, axis: Any, keepdims: bool, dtype: DType | None
     """A sum or product over axes, of ints and bools in int64 unless a type is given."""
     what = op.removeprefix("reduce_")
     x = tensor(input, what)
-    to = dtype_of(dtype, what) if dtype is not None else \
-        x.dtype if x.dtype.is_inexact else int64
+    to = dtype_of(dtype, what) if dtype is not None else x.dtype if x.dtype.is_inexact else int64
     return _reduce(op, cast_to(x, to), axis, keepdims, what)
 
 
+@native
 def mean(x: Tensor, axis: Any = None, keep_dims: bool = False) -> Tensor:
     """The arithmetic mean over axes, in the type of the input (ints are cut to whole numbers).
 
     Raises:
         TypeError: a tensor of bools.
     """
-    return _mean(x, axis, keep_dims)
-
-
-@native_body()
-def _mean(x: Tensor, axis: Any, keep_dims: bool) -> Tensor:
     t = tensor(x, "mean", "x")
     if t.dtype is bool_:
         raise TypeError("For 'mean', bool tensors are not supported; cast to a number type.")
@@ -99,9 +89,7 @@ def truth(op: str, input: Tensor, axis: Any, keepdims: bool) -> Tensor:
 
 
 @native_body(by_op=True)
-def extreme(
-    op: str, input: Tensor, axis: Any, keepdims: bool, initial: Any, where: Any
-) -> Tensor:
+def extreme(op: str, input: Tensor, axis: Any, keepdims: bool, initial: Any, where: Any) -> Tensor:
     """The largest or smallest element over axes.
 
     Raises:
@@ -151,8 +139,7 @@ def _arg(op: str, x: Tensor, axis: int, keepdims: bool) -> Tensor:
     x = cast_to(x, int32) if x.dtype is bool_ else x
     if not x.ndim:
         return constant(0, int64)
-    out: Tensor = apply(op, x, axis=axis, keepdims=keepdims)
-    return out
+    return apply_one(op, x, axis=axis, keepdims=keepdims)
 
 
 @native_body(by_op=True)
@@ -231,9 +218,8 @@ def spread(op: str, input: Tensor, axis: Any, ddof: Any, keepdims: bool) -> Tens
     if not x.dtype.is_float:
         raise TypeError(f"For '{op}', 'input' must be a tensor of floats, but got {x.dtype}.")
     less = int(ddof) if isinstance(ddof, bool) else integer(ddof, op, "ddof")
-    out: Tensor = apply(f"reduce_{op}", x, axes=axes_of(axis, x.ndim, op),
-                        keepdims=bool(keepdims), correction=less)
-    return out
+    return apply_one(f"reduce_{op}", x, axes=axes_of(axis, x.ndim, op),
+                     keepdims=bool(keepdims), correction=less)
 
 
 def var(input: Tensor, axis: Any = None, ddof: Any = 0, keepdims: bool = False) -> Tensor:
@@ -262,19 +248,9 @@ def std_mean(
     return std(input, axis, ddof, keepdims), mean(input, axis, keepdims)
 
 
-def _drop(x: Tensor, axes: tuple[int, ...]) -> Tensor:
-    shape = tuple(d for i, d in enumerate(x.shape) if i not in axes)
-    out: Tensor = apply("reshape", x, shape=shape)
-    return out
-
-
+@native
 def logsumexp(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
     """log of the sum of exponentials over axes, without overflow."""
-    return _logsumexp(input, dim, keepdim)
-
-
-@native_body()
-def _logsumexp(input: Tensor, dim: Any, keepdim: bool) -> Tensor:
     return _reduce("logsumexp", inexact(tensor(input, "logsumexp")), dim, keepdim)
 
 
@@ -310,6 +286,7 @@ def count_nonzero(
 # --- norms ----------------------------------------------------------------------------------------
 
 
+@native
 def norm(
     A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *,
     dtype: DType | None = None,
@@ -328,11 +305,6 @@ def norm(
         ValueError: an order that is not supported for matrices (2, -2, "nuc": they need singular
             values), or more than two axes.
     """
-    return _norm(A, ord, dim, keepdim, dtype)
-
-
-@native_body()
-def _norm(A: Tensor, ord: Any, dim: Any, keepdim: bool, dtype: DType | None) -> Tensor:
     x = inexact(tensor(A, "norm", "A"))
     x = x if dtype is None else cast_to(x, dtype_of(dtype, "norm"))
     if ord is None or ord == "fro":
@@ -347,21 +319,19 @@ def _norm(A: Tensor, ord: Any, dim: Any, keepdim: bool, dtype: DType | None) -> 
 
 def _vector_norm(x: Tensor, p: float, dim: Any, keepdim: bool) -> Tensor:
     sizes = m.abs(x) if x.dtype.is_complex else x
-    out: Tensor = apply("norm", sizes, axes=axes_of(dim, x.ndim, "norm"), keepdims=bool(keepdim),
-                        p=float(p))
-    return out
+    return apply_one("norm", sizes, axes=axes_of(dim, x.ndim, "norm"), keepdims=bool(keepdim),
+                     p=float(p))
 
 
 def _matrix_norm(x: Tensor, ord: Any, axes: tuple[int, ...], keepdim: bool) -> Tensor:
     if ord not in (1, -1, math.inf, -math.inf):
         raise ValueError(
             f"For 'norm', the order {ord!r} of a matrix needs its singular values and is not "
-            "supported; use 'fro', 1, -1, inf or -inf."
-        )
+            "supported; use 'fro', 1, -1, inf or -inf.")
     first, second = (axes[0], axes[1]) if ord in (1, -1) else (axes[1], axes[0])
     sums = sum(m.abs(x), first, True)
     out = amax(sums, second, True) if ord in (1, math.inf) else amin(sums, second, True)
-    return out if keepdim else _drop(out, axes)
+    return out if keepdim else fa.squeeze(out, axes)
 
 
 @native
@@ -382,17 +352,13 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0) -> Tensor:
 # --- running reductions ---------------------------------------------------------------------------
 
 
+@native
 def cumsum(x: Tensor, axis: int, dtype: DType | None = None) -> Tensor:
     """The sum of each element and those before it along an axis.
 
     Raises:
         TypeError: a tensor of bools.
     """
-    return _cumsum(x, axis, dtype)
-
-
-@native_body()
-def _cumsum(x: Tensor, axis: int, dtype: DType | None) -> Tensor:
     t = tensor(x, "cumsum", "x")
     t = t if dtype is None else cast_to(t, dtype_of(dtype, "cumsum"))
     if t.dtype is bool_:
@@ -411,8 +377,7 @@ def cumprod(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
 
 def _running(op: str, x: Tensor, axis: int) -> Tensor:
     a = axis_of(axis, x.ndim, op)
-    out: Tensor = apply(op, x, axis=a) if x.ndim else x
-    return out
+    return apply_one(op, x, axis=a) if x.ndim else x
 
 
 def cummax(input: Tensor, axis: int) -> tuple[Tensor, Tensor]:
@@ -451,16 +416,8 @@ def diff(
     if len(parts) > 1:
         t = apply("concat", *(cast_to(p, t.dtype) for p in parts), axis=a)
     for _ in range(integer(n, "diff", "n")):
-        t = m.sub(_from(t, a, 1, t.shape[a]), _from(t, a, 0, t.shape[a] - 1))
+        t = m.sub(fj.part(t, a, 1, t.shape[a]), fj.part(t, a, 0, t.shape[a] - 1))
     return t
-
-
-def _from(x: Tensor, axis: int, start: int, stop: int) -> Tensor:
-    """x[..., start:stop, ...] on one axis."""
-    lo = tuple(start if i == axis else 0 for i in range(x.ndim))
-    hi = tuple(stop if i == axis else d for i, d in enumerate(x.shape))
-    out: Tensor = apply("slice", x, start=lo, stop=hi)
-    return out
 
 
 @native
@@ -468,7 +425,7 @@ def trapz(y: Tensor, x: Tensor | None = None, *, dx: float = 1.0, dim: int = -1)
     """The integral along an axis by the trapezoid rule."""
     t = inexact(tensor(y, "trapz", "y"))
     a = axis_of(dim, t.ndim, "trapz", "dim")
-    left, right = _from(t, a, 0, t.shape[a] - 1), _from(t, a, 1, t.shape[a])
+    left, right = fj.part(t, a, 0, t.shape[a] - 1), fj.part(t, a, 1, t.shape[a])
     pair = m.div(m.add(left, right), 2.0)
     if x is None:
         return sum(m.mul(pair, float(dx)), a)
@@ -477,12 +434,6 @@ def trapz(y: Tensor, x: Tensor | None = None, *, dx: float = 1.0, dim: int = -1)
         shape = tuple(width.size if i == a else 1 for i in range(t.ndim))
         width = apply("reshape", width, shape=shape)
     return sum(m.mul(pair, width), a)
-
-
-# --- order ----------------------------------------------------------------------------------------
-
-
-# --- results whose number depends on elements -----------------------------------------------------
 
 
 __all__ = [

@@ -17,12 +17,8 @@ from ..core.dispatch import apply
 from ..core.native import native
 from ..tensors.promotion import cast_to
 from ..tensors.tensor import Tensor, tensor_of
-from . import functional_array as fa
-from . import functional_create as fc
-from . import functional_join as fj
-from . import functional_linalg as fl
-from . import functional_math as m
 from .arguments import choice, integer, tensor
+from .families import fa, fc, fj, fl, m
 
 
 @native

@@ -11,7 +11,7 @@ import numpy as np
 
 from cellc_runtime.dtypes import int64, uint8
 
-from ..core.dispatch import apply
+from ..core.dispatch import apply, apply_one
 from ..core.dispatch import assign as _assign
 from ..tensors.index_plan import check_range
 from ..tensors.indexing import setitem
@@ -41,8 +41,7 @@ def _replaced(what: str, x: Tensor, src: Any, key: tuple[Any, ...], shape: tuple
     if new.shape != shape:
         raise ValueError(
             f"For '{what}', 'src' must have the shape {shape} of the part it replaces, but got "
-            f"{new.shape}."
-        )
+            f"{new.shape}.")
     return setitem(x, key, new)
 
 
@@ -104,8 +103,7 @@ def diagonal_scatter(
     if new.shape != places.shape:
         raise ValueError(
             f"For 'diagonal_scatter', 'src' must have the shape {places.shape} of the diagonal, "
-            f"but got {new.shape}."
-        )
+            f"but got {new.shape}.")
     flat = apply("scatter", fa.ravel(x), tensor_of(places.reshape(-1)),
                  fa.ravel(cast_to(new, x.dtype)), axis=0)
     return fa.reshape(flat, x.shape)
@@ -124,10 +122,8 @@ def _rows(what: str, x: Any, v: Any, indices: Any, mode: str) -> Tensor:
     if new.shape != want:
         raise ValueError(f"For '{what}', 'v' must have the shape {want}, but got {new.shape}.")
     rows = tensor_of(np.array(given, np.int64))
-    check_range(rows, -t.shape[0], t.shape[0], f"For '{what}', indices must be in "
-                f"[{-t.shape[0]}, {t.shape[0]}), but got ", 0, ".")
-    out: Tensor = apply("scatter", t, rows, cast_to(new, t.dtype), axis=0, mode=mode)
-    return out
+    fi.check_index(rows, t.shape[0], what)
+    return apply_one("scatter", t, rows, cast_to(new, t.dtype), axis=0, mode=mode)
 
 
 def inplace_add(x: Tensor, v: Tensor, indices: Any) -> Tensor:
@@ -201,9 +197,7 @@ def scatter_nd_min(
 # --- others ---------------------------------------------------------------------------------------
 
 
-def reverse_sequence(
-    x: Tensor, seq_lengths: Tensor, seq_dim: int, batch_dim: int = 0
-) -> Tensor:
+def reverse_sequence(x: Tensor, seq_lengths: Tensor, seq_dim: int, batch_dim: int = 0) -> Tensor:
     """The first seq_lengths[b] elements along `seq_dim` reversed, for each b along `batch_dim`.
 
     Source: `mindspore.ops.reverse_sequence`.
@@ -230,8 +224,7 @@ def reverse_sequence(
     at = tensor_of(np.arange(n).reshape(along))
     mirrored = m.sub(m.sub(size, at), 1)
     index = fa.broadcast_to(m.where(m.lt(at, size), mirrored, at), t.shape)
-    out: Tensor = apply("gather_elements", t, index, dim=s)
-    return out
+    return apply_one("gather_elements", t, index, dim=s)
 
 
 def population_count(input_x: Tensor) -> Tensor:

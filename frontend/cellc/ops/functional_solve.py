@@ -26,21 +26,15 @@ from . import functional_index as fi
 from . import functional_join as fj
 from . import functional_math as m
 from . import functional_reduce as fr
-from ._matrices import as_batch, at, substitute
 from .arguments import boolean, tensor
+from .functional_linalg import as_batch, at, substitute
 
 
 def _square(x: Any, what: str, name: str = "input") -> Tensor:
-    """A batch of square matrices of floats.
-
-    Raises:
-        TypeError: no Tensor of floats.
-        ValueError: another shape.
-    """
+    """A batch of square matrices of floats."""
     t = tensor(x, what, name)
     if not t.dtype.is_float:
-        raise TypeError(
-            f"For '{what}', '{name}' must be float32 or float64, but got {t.dtype}.")
+        raise TypeError(f"For '{what}', '{name}' must be float32 or float64, but got {t.dtype}.")
     if t.ndim < 2 or t.shape[-1] != t.shape[-2]:
         raise ValueError(
             f"For '{what}', '{name}' must have shape (..., n, n), but has shape {t.shape}.")
@@ -184,8 +178,7 @@ def slogdet(input: Tensor) -> tuple[Tensor, Tensor]:
     _, pivots, sign = _reduced(as_batch(x))
     total = m.mul(fr.prod(m.sign(pivots), 0), sign)
     size = fr.sum(apply("log", m.abs(pivots)), 0)
-    return (fa.reshape(cast_to(total, x.dtype), lead),
-            fa.reshape(cast_to(size, x.dtype), lead))
+    return (fa.reshape(cast_to(total, x.dtype), lead), fa.reshape(cast_to(size, x.dtype), lead))
 
 
 @native

@@ -14,24 +14,22 @@ from cellc_compiler.ir.dims import is_symbolic
 from cellc_compiler.ir.types import broadcast_all
 from cellc_runtime.dtypes import bool_, int32, int64
 
-from ..core.dispatch import apply
-from ..core.native import native, native_body
+from ..core.dispatch import apply, apply_one
+from ..core.native import native
 from ..eager.recorder import active_recordings
-from ..tensors.found_positions import traced, true_positions, unraveled
+from ..tensors.index_runtime import traced, true_positions, unraveled
 from ..tensors.promotion import cast_to, constant
 from ..tensors.tensor import Array, Tensor, tensor_of
+from . import functional_array as fa
+from . import functional_join as fj
 from . import functional_math as m
 from .arguments import axis_of, choice, integer, need_known, tensor
-from .functional_reduce import _drop, _from, sum
+from .functional_reduce import sum
 
 
+@native
 def sort(input_x: Tensor, axis: int = -1, descending: bool = False) -> tuple[Tensor, Tensor]:
     """Elements in order along an axis (NaN last, stable), and their old positions (int32)."""
-    return _sort(input_x, axis, descending)
-
-
-@native_body()
-def _sort(input_x: Tensor, axis: int, descending: bool) -> tuple[Tensor, Tensor]:
     x = tensor(input_x, "sort", "input_x")
     a = axis_of(axis, x.ndim, "sort")
     values, index = apply("sort", x, axis=a, descending=bool(descending))
@@ -50,6 +48,7 @@ def msort(input: Tensor) -> Tensor:
     return sort(input, 0)[0]
 
 
+@native
 def topk(
     input: Tensor, k: int, dim: int | None = None, largest: bool = True, sorted: bool = True
 ) -> tuple[Tensor, Tensor]:
@@ -62,30 +61,16 @@ def topk(
     Raises:
         ValueError: k is negative or exceeds the length of the axis.
     """
-    return _topk(input, k, dim, largest, sorted)
-
-
-@native_body()
-def _topk(
-    input: Tensor, k: int, dim: int | None, largest: bool, sorted: bool
-) -> tuple[Tensor, Tensor]:
     x = tensor(input, "topk")
     count = integer(k, "topk", "k")
     a = axis_of(-1 if dim is None else dim, x.ndim, "topk", "dim")
     if not 0 <= count <= x.shape[a]:
         raise ValueError(f"For 'topk', 'k' must be in [0, {x.shape[a]}], but got {count}.")
     if a != x.ndim - 1:
-        values, index = topk(apply("transpose", x, perm=_swapped(x.ndim, a)), count, -1, largest)
-        perm = _swapped(x.ndim, a)
-        return apply("transpose", values, perm=perm), apply("transpose", index, perm=perm)
+        values, index = topk(fa.swapaxes(x, a, -1), count, -1, largest)
+        return fa.swapaxes(values, a, -1), fa.swapaxes(index, a, -1)
     values, index = apply("topk", x, k=count, axis=a, largest=bool(largest))
     return values, cast_to(index, int32)
-
-
-def _swapped(rank: int, axis: int) -> tuple[int, ...]:
-    perm = list(range(rank))
-    perm[axis], perm[-1] = perm[-1], perm[axis]
-    return tuple(perm)
 
 
 @native
@@ -95,14 +80,12 @@ def median(input: Tensor, axis: int = -1, keepdims: bool = False) -> tuple[Tenso
     a = axis_of(axis, x.ndim, "median")
     values, index = sort(x, a)
     k = (x.shape[a] - 1) // 2
-    out = _from(values, a, k, k + 1), cast_to(_from(index, a, k, k + 1), int64)
-    return out if keepdims else (_drop(out[0], (a,)), _drop(out[1], (a,)))
+    out = fj.part(values, a, k, k + 1), cast_to(fj.part(index, a, k, k + 1), int64)
+    return out if keepdims else (fa.squeeze(out[0], a), fa.squeeze(out[1], a))
 
 
 @native
-def kthvalue(
-    input: Tensor, k: int, dim: int = -1, keepdim: bool = False
-) -> tuple[Tensor, Tensor]:
+def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
     """The k-th smallest element along an axis (k from 1), and its position (int64).
 
     Raises:
@@ -113,8 +96,8 @@ def kthvalue(
     if not 1 <= integer(k, "kthvalue", "k") <= x.shape[a]:
         raise ValueError(f"For 'kthvalue', 'k' must be in [1, {x.shape[a]}], but got {k}.")
     values, index = sort(x, a)
-    out = _from(values, a, k - 1, k), cast_to(_from(index, a, k - 1, k), int64)
-    return out if keepdim else (_drop(out[0], (a,)), _drop(out[1], (a,)))
+    out = fj.part(values, a, k - 1, k), cast_to(fj.part(index, a, k - 1, k), int64)
+    return out if keepdim else (fa.squeeze(out[0], a), fa.squeeze(out[1], a))
 
 
 def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
@@ -128,7 +111,8 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     """
     x = tensor(input, "nonzero")
     if traced(x):
-        flat, _ = true_positions(_nonzero_mask(x), "nonzero")
+        mask = x if x.dtype is bool_ else apply("ne", x, constant(0, x.dtype))
+        flat, _ = true_positions(mask, "nonzero")
         axes = unraveled(flat, x.shape)
         if as_tuple:
             return tuple(axes)
@@ -139,11 +123,6 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     if as_tuple:
         return tuple(tensor_of(np.ascontiguousarray(a, np.int64)) for a in found)
     return tensor_of(np.ascontiguousarray(np.stack(found, -1), np.int64))
-
-
-def _nonzero_mask(x: Tensor) -> Tensor:
-    mask: Tensor = x if x.dtype is bool_ else apply("ne", x, constant(0, x.dtype))
-    return mask
 
 
 def unique(input: Tensor) -> tuple[Tensor, Tensor]:
@@ -174,9 +153,8 @@ def picked(x: Tensor, found: Array, places: Array, axis: int | None) -> Tensor:
     if not [r for r in active_recordings() if r.value_of(x) is not None]:
         return tensor_of(np.ascontiguousarray(found))
     rows = apply("reshape", x, shape=(x.size,)) if axis is None else x
-    out: Tensor = apply("gather", rows, tensor_of(places.astype(np.int64)),
-                        axis=0 if axis is None else axis)
-    return out
+    return apply_one("gather", rows, tensor_of(places.astype(np.int64)),
+                     axis=0 if axis is None else axis)
 
 
 def _traced_unique(x: Tensor) -> tuple[Tensor, Tensor]:
@@ -212,8 +190,7 @@ def _starts_run(x: Tensor) -> Tensor:
     if x.dtype.is_float:
         both = apply("logical_and", apply("ne", after, after), apply("ne", before, before))
         differ = apply("logical_and", differ, apply("logical_not", both))
-    out: Tensor = apply("concat", apply("slice", one, start=(0,), stop=(1,)), differ, axis=0)
-    return out
+    return apply_one("concat", apply("slice", one, start=(0,), stop=(1,)), differ, axis=0)
 
 
 def unique_consecutive(
@@ -247,8 +224,7 @@ def unique_consecutive(
     if return_counts:
         out.append(np.diff(np.append(starts, flat.shape[0])).astype(np.int64))
     along = None if dim is None else dim % given.ndim
-    made = (picked(given, kept, starts, along),
-            *(tensor_of(np.ascontiguousarray(a)) for a in out))
+    made = (picked(given, kept, starts, along), *(tensor_of(np.ascontiguousarray(a)) for a in out))
     return made if len(made) > 1 else made[0]
 
 
@@ -259,7 +235,7 @@ def _traced_runs(x: Tensor, inverse: bool, counts: bool, dim: int | None) -> Any
     fresh: Tensor = apply("broadcast_to", constant(True, bool_), shape=(n,))
     if is_symbolic(n) or n > 1:
         others = tuple(a for a in range(rows.ndim) if a != axis)
-        differ = apply("ne", _from(rows, axis, 1, n), _from(rows, axis, 0, n - 1))
+        differ = apply("ne", fj.part(rows, axis, 1, n), fj.part(rows, axis, 0, n - 1))
         differ = apply("reduce_any", differ, axes=others, keepdims=False) if others else differ
         fresh = apply("concat", apply("slice", fresh, start=(0,), stop=(1,)), differ, axis=0)
     starts, found = true_positions(fresh, "unique_consecutive")
@@ -291,8 +267,7 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     else:
         found = np.flatnonzero(np.broadcast_to(need_known(keep, "masked_select"), shape))
         where_ = tensor_of(found.astype(np.int64))
-    out: Tensor = apply("gather", flat, where_, axis=0)
-    return out
+    return apply_one("gather", flat, where_, axis=0)
 
 
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:

@@ -10,54 +10,21 @@ from typing import Any
 
 from cellc_runtime.dtypes import complex128, float64
 
-from ..core.dispatch import apply
+from ..core.dispatch import apply, apply_one
 from ..core.native import native, native_body, native_of_types
-from ..tensors.promotion import (
-    cast_to,
-    constant,
-    inexact,
-    operands,
-)
+from ..tensors.promotion import cast_to, constant, inexact, operands
 from ..tensors.tensor import Tensor
 from . import functional_array as fa
 from . import functional_create as fc
 from . import functional_math as m
 from .arguments import number, tensor
-from .functional_math import (
-    _true_div,
-    abs,
-    add,
-    clamp,
-    complex,
-    div,
-    eq,
-    imag,
-    isinf,
-    isnan,
-    isneginf,
-    isposinf,
-    largest,
-    logical_or,
-    lt,
-    maximum,
-    minimum,
-    mul,
-    neg,
-    pow,
-    real,
-    same,
-    signbit,
-    sub,
-    where,
-)
 
 
 @native_body(by_op=True, any_shape=True)
 def _inexact(op: str, input: Any, other: Any) -> Tensor:
     """`op` on two operands promoted to one type of floats."""
     x, y = operands(op, input, other)
-    out: Tensor = apply(op, inexact(x), inexact(y))
-    return out
+    return apply_one(op, inexact(x), inexact(y))
 
 
 @native
@@ -65,14 +32,14 @@ def float_power(input: Any, exponent: Any) -> Tensor:
     """input ** exponent, computed in float64 (complex128 for complex operands)."""
     x, y = operands("float_power", input, exponent)
     wide = complex128 if x.dtype.is_complex else float64
-    return pow(cast_to(x, wide), cast_to(y, wide))
+    return m.pow(cast_to(x, wide), cast_to(y, wide))
 
 
 def clip_by_value(x: Any, clip_value_min: Any = None, clip_value_max: Any = None) -> Any:
     """`clamp` of a Tensor, or of each in a list or tuple."""
     if isinstance(x, (list, tuple)):
-        return type(x)(clamp(v, clip_value_min, clip_value_max) for v in x)
-    return clamp(x, clip_value_min, clip_value_max)
+        return type(x)(m.clamp(v, clip_value_min, clip_value_max) for v in x)
+    return m.clamp(x, clip_value_min, clip_value_max)
 
 
 @native
@@ -80,41 +47,40 @@ def angle(input: Tensor) -> Tensor:
     """The angle of a complex number in radians; 0 or pi of a real one by its sign."""
     x = tensor(input, "angle")
     if x.dtype.is_complex:
-        return same("angle", x)
+        return m.same("angle", x)
     x = inexact(x)
-    return where(isnan(x), x, where(lt(x, 0), math.pi, 0.0))
+    return m.where(m.isnan(x), x, m.where(m.lt(x, 0), math.pi, 0.0))
 
 
 @native
 def polar(abs: Tensor, angle: Tensor) -> Tensor:
     """The complex numbers of given magnitudes and angles in radians."""
-    return complex(mul(abs, apply("cos", angle)), mul(abs, apply("sin", angle)))
+    return m.complex(m.mul(abs, apply("cos", angle)), m.mul(abs, apply("sin", angle)))
 
 
 @native
 def view_as_real(input: Tensor) -> Tensor:
     """A last axis of 2 with real and imaginary parts."""
     x = tensor(input, "view_as_real")
-    out: Tensor = apply("stack", real(x), imag(x), axis=x.ndim)
-    return out
+    return apply_one("stack", m.real(x), m.imag(x), axis=x.ndim)
 
 
 @native
 def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, value: Any = 1) -> Tensor:
     """input + value * tensor1 * tensor2."""
-    return add(input, mul(mul(tensor1, tensor2), value))
+    return m.add(input, m.mul(m.mul(tensor1, tensor2), value))
 
 
 @native
 def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, value: Any = 1) -> Tensor:
     """input + value * tensor1 / tensor2."""
-    return add(input, mul(_true_div(tensor1, tensor2), value))
+    return m.add(input, m.mul(m.true_divide(tensor1, tensor2), value))
 
 
 @native
 def lerp(input: Tensor, end: Tensor, weight: Any) -> Tensor:
     """input + weight * (end - input)."""
-    return add(input, mul(sub(end, input), weight))
+    return m.add(input, m.mul(m.sub(end, input), weight))
 
 
 @native
@@ -128,7 +94,7 @@ def addn(x: Any) -> Tensor:
         raise TypeError(f"For 'addn', 'x' must be a non-empty list or tuple, but got {x!r}.")
     total = tensor(x[0], "addn")
     for t in x[1:]:
-        total = add(total, t)
+        total = m.add(total, t)
     return total
 
 
@@ -138,13 +104,13 @@ accumulate_n = addn
 @native
 def deg2rad(x: Tensor) -> Tensor:
     """Degrees to radians."""
-    return mul(inexact(tensor(x, "deg2rad")), math.pi / 180)
+    return m.mul(inexact(tensor(x, "deg2rad")), math.pi / 180)
 
 
 @native
 def rad2deg(x: Tensor) -> Tensor:
     """Radians to degrees."""
-    return mul(inexact(tensor(x, "rad2deg")), 180 / math.pi)
+    return m.mul(inexact(tensor(x, "rad2deg")), 180 / math.pi)
 
 
 def atan2(input: Any, other: Any) -> Tensor:
@@ -155,20 +121,20 @@ def atan2(input: Any, other: Any) -> Tensor:
 @native
 def hypot(input: Tensor, other: Tensor) -> Tensor:
     """sqrt(input**2 + other**2), scaled so that it does not overflow."""
-    x, y = (abs(inexact(t)) for t in operands("hypot", input, other))
-    infinite = logical_or(isinf(x), isinf(y))
-    a, b = where(infinite, 1.0, x), where(infinite, 1.0, y)
-    big, small = maximum(a, b), minimum(a, b)
-    ratio = div(small, where(eq(big, 0), 1.0, big))
-    out = mul(big, apply("sqrt", add(mul(ratio, ratio), 1.0)))
-    return where(isinf(x), x, where(isinf(y), y, out))
+    x, y = (m.abs(inexact(t)) for t in operands("hypot", input, other))
+    infinite = m.logical_or(m.isinf(x), m.isinf(y))
+    a, b = m.where(infinite, 1.0, x), m.where(infinite, 1.0, y)
+    big, small = m.maximum(a, b), m.minimum(a, b)
+    ratio = m.div(small, m.where(m.eq(big, 0), 1.0, big))
+    out = m.mul(big, apply("sqrt", m.add(m.mul(ratio, ratio), 1.0)))
+    return m.where(m.isinf(x), x, m.where(m.isinf(y), y, out))
 
 
 @native
 def copysign(x: Tensor, other: Any) -> Tensor:
     """|x| with the sign of other."""
     a, b = (inexact(t) for t in operands("copysign", x, other))
-    return where(signbit(b), neg(abs(a)), abs(a))
+    return m.where(m.signbit(b), m.neg(m.abs(a)), m.abs(a))
 
 
 @native
@@ -176,34 +142,33 @@ def heaviside(input: Tensor, values: Tensor) -> Tensor:
     """0 below 0, 1 above, `values` at 0."""
     x, v = operands("heaviside", input, values)
     one, zero = constant(1, x.dtype), constant(0, x.dtype)
-    return where(eq(x, 0), v, where(lt(x, 0), zero, where(isnan(x), x, one)))
+    return m.where(m.eq(x, 0), v, m.where(m.lt(x, 0), zero, m.where(m.isnan(x), x, one)))
 
 
 @native
 def logaddexp(input: Tensor, other: Tensor) -> Tensor:
     """log(exp(input) + exp(other)), without overflow."""
     x, y = (inexact(t) for t in operands("logaddexp", input, other))
-    big = maximum(x, y)
-    out = add(big, apply("log1p", apply("exp", neg(abs(sub(x, y))))))
-    return where(isinf(big), big, out)
+    big = m.maximum(x, y)
+    out = m.add(big, apply("log1p", apply("exp", m.neg(m.abs(m.sub(x, y))))))
+    return m.where(m.isinf(big), big, out)
 
 
 @native
 def logaddexp2(input: Tensor, other: Tensor) -> Tensor:
     """log2(2**input + 2**other), without overflow."""
     x, y = (inexact(t) for t in operands("logaddexp2", input, other))
-    big = maximum(x, y)
-    spread = mul(neg(abs(sub(x, y))), math.log(2))
-    out = add(big, mul(apply("log1p", apply("exp", spread)), 1 / math.log(2)))
-    return where(isinf(big), big, out)
+    big = m.maximum(x, y)
+    spread = m.mul(m.neg(m.abs(m.sub(x, y))), math.log(2))
+    out = m.add(big, m.mul(apply("log1p", apply("exp", spread)), 1 / math.log(2)))
+    return m.where(m.isinf(big), big, out)
 
 
 @native
 def logit(input: Tensor, eps: float | None = None) -> Tensor:
     """log(x / (1 - x)), x first brought into [eps, 1 - eps] if eps is given."""
     x = inexact(tensor(input, "logit"))
-    out: Tensor = apply("logit", x, eps=None if eps is None else float(eps))
-    return out
+    return apply_one("logit", x, eps=None if eps is None else float(eps))
 
 
 def xlogy(input: Any, other: Any) -> Tensor:
@@ -215,15 +180,14 @@ def xlogy(input: Any, other: Any) -> Tensor:
 def xdivy(x: Any, y: Any) -> Tensor:
     """x / y, 0 where x is 0."""
     a, b = (inexact(t) for t in operands("xdivy", x, y))
-    zero = eq(a, 0)
-    return where(zero, 0.0, div(a, where(zero, 1.0, b)))
+    zero = m.eq(a, 0)
+    return m.where(zero, 0.0, m.div(a, m.where(zero, 1.0, b)))
 
 
 @native
 def sinc(input: Tensor) -> Tensor:
     """sin(pi x) / (pi x), 1 at 0."""
-    out: Tensor = apply("sinc", inexact(tensor(input, "sinc")))
-    return out
+    return apply_one("sinc", inexact(tensor(input, "sinc")))
 
 
 @native
@@ -235,10 +199,10 @@ def nan_to_num(
     x = tensor(input, "nan_to_num")
     if not x.dtype.is_float:
         return x
-    top = float(largest(x.dtype))
-    x = where(isnan(x), constant(0.0 if nan is None else float(nan), x.dtype), x)
-    x = where(isposinf(x), constant(top if posinf is None else float(posinf), x.dtype), x)
-    return where(isneginf(x), constant(-top if neginf is None else float(neginf), x.dtype), x)
+    top = float(m.largest(x.dtype))
+    x = m.where(m.isnan(x), constant(0.0 if nan is None else float(nan), x.dtype), x)
+    x = m.where(m.isposinf(x), constant(top if posinf is None else float(posinf), x.dtype), x)
+    return m.where(m.isneginf(x), constant(-top if neginf is None else float(neginf), x.dtype), x)
 
 
 @native
@@ -301,27 +265,11 @@ def eps(x: Tensor) -> Tensor:
 
 
 # Other names of functions.
-equal = m.eq
-not_equal = m.ne
-less = m.lt
-less_equal = m.le
-greater = m.gt
-greater_equal = m.ge
-arctan2 = atan2
-inv = m.reciprocal
-tensor_add = m.add
-tensor_sub = m.sub
-tensor_mul = m.mul
-tensor_div = m.true_divide
-tensor_pow = m.pow
-tensor_floordiv = m.floor_divide
-tensor_mod = m.remainder
-tensor_gt = m.gt
-tensor_ge = m.ge
-tensor_lt = m.lt
-tensor_le = m.le
-floordiv = m.floor_divide
-floormod = m.remainder
+equal, not_equal, less, less_equal, greater, greater_equal = m.eq, m.ne, m.lt, m.le, m.gt, m.ge
+tensor_gt, tensor_ge, tensor_lt, tensor_le = m.gt, m.ge, m.lt, m.le
+tensor_add, tensor_sub, tensor_mul, tensor_div = m.add, m.sub, m.mul, m.true_divide
+tensor_pow, tensor_floordiv, tensor_mod = m.pow, m.floor_divide, m.remainder
+arctan2, inv, floordiv, floormod = atan2, m.reciprocal, m.floor_divide, m.remainder
 
 
 __all__ = [

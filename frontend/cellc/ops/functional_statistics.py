@@ -13,7 +13,7 @@ import numpy as np
 
 from cellc_runtime.dtypes import DType, float32, int32, int64
 
-from ..core.dispatch import apply
+from ..core.dispatch import apply, apply_one
 from ..core.native import native
 from ..tensors.promotion import cast_to, inexact, is_scalar
 from ..tensors.tensor import Tensor, tensor_of
@@ -59,11 +59,9 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     if x.ndim != 1 or n < 0:
         raise ValueError(f"For 'combinations', a vector and r >= 0 are needed, but got shape "
                          f"{x.shape} and r={n}.")
-    choose = itertools.combinations_with_replacement if with_replacement else \
-        itertools.combinations
+    choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     found = np.array(list(choose(range(x.shape[0]), n)), np.int64).reshape(-1, n)
-    out: Tensor = apply("gather", x, tensor_of(found), axis=0)
-    return out
+    return apply_one("gather", x, tensor_of(found), axis=0)
 
 
 @native
@@ -188,8 +186,7 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     x = tensor(input, "pdist")
     if x.ndim < 2:
         raise ValueError(f"For 'pdist', at least 2 axes are needed, but got {x.ndim}.")
-    first, second = (tensor_of(np.ascontiguousarray(i))
-                     for i in np.triu_indices(x.shape[-2], 1))
+    first, second = (tensor_of(np.ascontiguousarray(i)) for i in np.triu_indices(x.shape[-2], 1))
     gap = m.sub(apply("gather", x, first, axis=x.ndim - 2),
                 apply("gather", x, second, axis=x.ndim - 2))
     return fr.norm(gap, float(p), -1)

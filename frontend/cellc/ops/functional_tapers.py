@@ -47,8 +47,7 @@ def hamming_window(
 ) -> Tensor:
     """alpha - beta * cos(2 pi n / (N - 1)). Source: `mindspore.ops.hamming_window`."""
     def shape(n: int) -> Any:
-        return np.ones(n) if n < 2 else \
-            alpha - beta * np.cos(2 * np.pi * np.arange(n) / (n - 1))
+        return np.ones(n) if n < 2 else alpha - beta * np.cos(2 * np.pi * np.arange(n) / (n - 1))
 
     return _window("hamming_window", window_length, periodic, dtype, shape)
 

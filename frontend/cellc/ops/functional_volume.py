@@ -17,32 +17,19 @@ from cellc_runtime.dtypes import float32, int32, int64
 
 from ..tensors.promotion import cast_to, operands
 from ..tensors.tensor import Tensor, tensor_of
-from . import functional_array as fa
-from . import functional_create as fc
-from . import functional_index as fi
-from . import functional_join as fj
-from . import functional_math as m
-from . import functional_random as rnd
-from . import functional_reduce as fr
-from . import functional_window as win
-from .arguments import Ints, boolean, integer, is_int, number, repeated, tensor
+from .arguments import Ints, boolean, integer, is_int, number, positive, repeated, tensor
+from .families import fa, fc, fi, fj, fr, m, rnd, win
 
 # --- three axes -----------------------------------------------------------------------------------
 
 
 def _volume(x: Any, what: str) -> tuple[Tensor, bool]:
-    """(N, C, D, H, W), and whether the batch axis had to be added.
-
-    Raises:
-        TypeError: no Tensor.
-        ValueError: another number of axes.
-    """
+    """(N, C, D, H, W), and whether the batch axis had to be added."""
     t = tensor(x, what)
     if t.ndim not in (4, 5):
         raise ValueError(
             f"For '{what}', the input must have 5 axes (N, C, D, H, W) or 4 without N, but has "
-            f"shape {t.shape}."
-        )
+            f"shape {t.shape}.")
     return (fa.expand_dims(t, 0), True) if t.ndim == 4 else (t, False)
 
 
@@ -275,18 +262,16 @@ def conv3d_transpose(
     if w.ndim != 5 or x.shape[1] != w.shape[0]:
         raise ValueError(
             f"For '{what}', weights of shape {w.shape} do not fit an input of shape {x.shape}: "
-            f"they must have shape ({x.shape[1]}, channels, depth, rows, columns)."
-        )
-    s = win._positive(repeated(stride, 3, what, "stride"), what, "stride")
-    g = win._positive(repeated(dilation, 3, what, "dilation"), what, "dilation")
+            f"they must have shape ({x.shape[1]}, channels, depth, rows, columns).")
+    s = positive(stride, 3, what, "stride")
+    g = positive(dilation, 3, what, "dilation")
     more = repeated(output_padding, 3, what, "output_padding")
     size, pads = _transposed(x.shape[2:], w.shape[2:], s, g, str(pad_mode).lower(), padding, more,
                              what)
     groups = integer(group, what, "group")
     if groups < 1 or x.shape[1] % groups:
         raise ValueError(
-            f"For '{what}', {x.shape[1]} channels cannot be divided into {group} groups."
-        )
+            f"For '{what}', {x.shape[1]} channels cannot be divided into {group} groups.")
     return conv3d_adjoint(x, w, size, s, pads, g, groups)
 
 
@@ -298,13 +283,11 @@ def _transposed(
     if pad_mode != "pad" and any(more):
         raise ValueError(
             f"For '{what}', the 'output_padding' must be zero when 'pad_mode' is not 'pad', but "
-            f"got 'output_padding': {more} and 'pad_mode': {pad_mode}."
-        )
+            f"got 'output_padding': {more} and 'pad_mode': {pad_mode}.")
     if any(e < 0 or e >= max(s, g) for e, s, g in zip(more, stride, dilation, strict=True)):
         raise ValueError(
             f"For '{what}', 'output_padding' must be smaller than 'stride' or 'dilation', but got "
-            f"'output_padding': {more}, 'stride': {stride} and 'dilation': {dilation}."
-        )
+            f"'output_padding': {more}, 'stride': {stride} and 'dilation': {dilation}.")
     reach = [g * (k - 1) + 1 for k, g in zip(kernel, dilation, strict=True)]
     if pad_mode == "same":
         full = tuple(d * s for d, s in zip(size, stride, strict=True))
@@ -350,18 +333,15 @@ def _max_unpool(
     if t.ndim not in (spatial + 1, spatial + 2):
         raise ValueError(
             f"For '{what}', the input must have {spatial + 1} or {spatial + 2} axes, but has "
-            f"shape {t.shape}."
-        )
+            f"shape {t.shape}.")
     if at.shape != t.shape:
         raise ValueError(
             f"For '{what}', 'x' and 'indices' must have the same shape, but got {t.shape} and "
-            f"{at.shape}."
-        )
+            f"{at.shape}.")
     if not at.dtype.is_integer:
         raise TypeError(f"For '{what}', 'indices' must be integers, but got {at.dtype}.")
-    k = win._positive(repeated(kernel_size, spatial, what, "kernel_size"), what, "kernel_size")
-    s = k if stride is None or stride == 0 else \
-        win._positive(repeated(stride, spatial, what, "stride"), what, "stride")
+    k = positive(kernel_size, spatial, what, "kernel_size")
+    s = k if stride is None or stride == 0 else positive(stride, spatial, what, "stride")
     p = repeated(padding, spatial, what, "padding")
     size = t.shape[-spatial:]
     full = _unpooled(output_size, tuple(
@@ -375,11 +355,7 @@ def _max_unpool(
 
 
 def _unpooled(given: Any, least: Ints, stride: Ints, what: str) -> Ints:
-    """The spatial size before a pooling.
-
-    Raises:
-        ValueError: no pooling with this stride has made the input from the size given.
-    """
+    """The spatial size before a pooling."""
     if given is None or given == ():
         return least
     n = len(least)
@@ -388,8 +364,7 @@ def _unpooled(given: Any, least: Ints, stride: Ints, what: str) -> Ints:
         if not want - step < have < want + step:
             raise ValueError(
                 f"For '{what}', each of 'output_size' must be less than a stride away from "
-                f"{least}, but got {given}."
-            )
+                f"{least}, but got {given}.")
     return sizes
 
 
@@ -465,8 +440,7 @@ def _fractional(
     x = tensor(input, what)
     added = x.ndim == spatial + 1
     x = fa.expand_dims(x, 0) if added else win._image(x, spatial, what)
-    kernel = win._positive(repeated(kernel_size, spatial, what, "kernel_size"), what,
-                           "kernel_size")
+    kernel = positive(kernel_size, spatial, what, "kernel_size")
     size = _fractional_size(x.shape[2:], kernel, output_size, output_ratio, what)
     if samples is None:
         samples = rnd.rand(*x.shape[:2], spatial, dtype=x.dtype if x.dtype.is_float else float32)
@@ -495,8 +469,7 @@ def _fractional_size(
     if output_size is None and output_ratio is None:
         raise ValueError(f"For '{what}', 'output_size' or 'output_ratio' is needed, got neither.")
     if output_size is not None:
-        out = win._positive(repeated(output_size, len(size), what, "output_size"), what,
-                            "output_size")
+        out = positive(output_size, len(size), what, "output_size")
     else:
         ratios = output_ratio if isinstance(output_ratio, (list, tuple)) else \
             (output_ratio,) * len(size)
@@ -504,14 +477,12 @@ def _fractional_size(
                 not 0 < number(r, what, "output_ratio") < 1 for r in ratios):
             raise ValueError(
                 f"For '{what}', 'output_ratio' must be {len(size)} numbers in (0, 1), but got "
-                f"{output_ratio}."
-            )
+                f"{output_ratio}.")
         out = tuple(int(d * r) for d, r in zip(size, ratios, strict=True))
     if any(k + o - 1 > d or o < 1 for k, o, d in zip(kernel, out, size, strict=True)):
         raise ValueError(
             f"For '{what}', windows of {kernel} and a result of {out} do not fit an input of "
-            f"{size}: the kernel plus the result minus 1 must not be larger."
-        )
+            f"{size}: the kernel plus the result minus 1 must not be larger.")
     return out
 
 
@@ -522,8 +493,7 @@ def _samples(samples: Any, x: Tensor, spatial: int, what: str) -> Tensor:
     if u.ndim != 3 or u.shape[0] not in (1, x.shape[0]) or u.shape[1:] != (x.shape[1], spatial):
         raise ValueError(
             f"For '{what}', '_random_samples' must have shape {(*x.shape[:2], spatial)}, but has "
-            f"shape {u.shape}."
-        )
+            f"shape {u.shape}.")
     return fa.broadcast_to(u, (x.shape[0], *u.shape[1:])) if u.shape[0] != x.shape[0] else u
 
 

@@ -13,30 +13,25 @@ import numpy as np
 
 from cellc_runtime.dtypes import int64
 
-from ..core.dispatch import apply
-from ..core.native import native, native_body
+from ..core.dispatch import apply, apply_one
+from ..core.native import native
 from ..tensors.promotion import cast_to, operands
 from ..tensors.tensor import Tensor, tensor_of
 from . import functional_array as fa
 from . import functional_join as fj
 from . import functional_math as m
 from . import functional_reduce as fr
-from .arguments import Ints, boolean, choice, integer, number, repeated, tensor
+from .arguments import Ints, boolean, choice, integer, number, positive, repeated, tensor
 
 PadMode = str
 
 
 def _image(x: Any, spatial: int, what: str) -> Tensor:
-    """A batch (N, C, spatial...), from one without N too.
-
-    Raises:
-        ValueError: another number of axes.
-    """
+    """A batch (N, C, spatial...), from one without N too."""
     t = tensor(x, what)
     if t.ndim != spatial + 2:
         raise ValueError(
-            f"For '{what}', the input must have {spatial + 2} axes, but has shape {t.shape}."
-        )
+            f"For '{what}', the input must have {spatial + 2} axes, but has shape {t.shape}.")
     return t
 
 
@@ -56,19 +51,14 @@ def _pads(
     pad_mode: PadMode, padding: Any, size: Ints, kernel: Ints, stride: Ints, dilation: Ints,
     what: str,
 ) -> Ints:
-    """Zeros (before, after) per spatial axis from a pad mode.
-
-    Raises:
-        ValueError: an unknown mode, or padding given with a mode other than `"pad"`.
-    """
+    """Zeros (before, after) per spatial axis from a pad mode."""
     n = len(kernel)
     mode = choice(str(pad_mode).lower(), ("valid", "same", "pad"), what, "pad_mode")
     given = _given_pads(padding, n, what)
     if mode != "pad" and any(given):
         raise ValueError(
             f"For '{what}', the 'padding' must be zero when 'pad_mode' is not 'pad', but got "
-            f"'padding': {padding} and 'pad_mode': {pad_mode}."
-        )
+            f"'padding': {padding} and 'pad_mode': {pad_mode}.")
     if any(p < 0 for p in given):
         raise ValueError(f"For '{what}', 'padding' must be non-negative, but got {padding}.")
     return _same_pads(size, kernel, stride, dilation) if mode == "same" else given
@@ -81,12 +71,7 @@ def _given_pads(padding: Any, n: int, what: str) -> Ints:
     return tuple(p for p in per_axis for _ in range(2))
 
 
-def _positive(values: Ints, what: str, name: str) -> Ints:
-    if any(v < 1 for v in values):
-        raise ValueError(f"For '{what}', '{name}' must be positive, but got {values}.")
-    return values
-
-
+@native
 def conv2d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1,
     pad_mode: str = "valid", padding: Any = 0, dilation: Any = 1, groups: int = 1,
@@ -104,14 +89,6 @@ def conv2d(
     Raises:
         ValueError: shapes or options that do not fit.
     """
-    return _conv2d(input, weight, bias, stride, pad_mode, padding, dilation, groups)
-
-
-@native_body()
-def _conv2d(
-    input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, pad_mode: str,
-    padding: Any, dilation: Any, groups: int,
-) -> Tensor:
     x, w = operands("conv2d", _image(input, 2, "conv2d"), tensor(weight, "conv2d", "weight"))
     known = x._eager and w._eager and type(pad_mode) is str and all(
         map(_is_plain, (stride, padding, dilation, groups)))
@@ -132,15 +109,11 @@ _INT = frozenset((int,))
 def _conv2d_attrs(
     x: Ints, w: Ints, stride: Any, pad_mode: str, padding: Any, dilation: Any, groups: Any
 ) -> dict[str, Any]:
-    """The attributes of a convolution of an image and weights of these shapes.
-
-    Raises:
-        ValueError: what does not fit.
-    """
+    """The attributes of a convolution of an image and weights of these shapes."""
     if len(w) != 4:
         raise ValueError(f"For 'conv2d', 'weight' must have 4 axes, but has shape {w}.")
-    steps = _positive(repeated(stride, 2, "conv2d", "stride"), "conv2d", "stride")
-    gaps = _positive(repeated(dilation, 2, "conv2d", "dilation"), "conv2d", "dilation")
+    steps = positive(stride, 2, "conv2d", "stride")
+    gaps = positive(dilation, 2, "conv2d", "dilation")
     count = _groups(x[1], w, groups, "conv2d")
     pads = _pads(pad_mode, padding, x[2:], w[2:], steps, gaps, "conv2d")
     return {"stride": steps, "pads": pads, "dilation": gaps, "groups": count}
@@ -155,8 +128,7 @@ def _groups(channels: int, weight: Ints, groups: Any, what: str) -> int:
     if n < 1 or channels != weight[1] * n or weight[0] % n:
         raise ValueError(
             f"For '{what}', {channels} input channels in {groups} groups do not fit weights of "
-            f"shape {weight}: their second axis must be the channels of a group."
-        )
+            f"shape {weight}: their second axis must be the channels of a group.")
     return n
 
 
@@ -232,8 +204,8 @@ def conv_transpose2d(
     """
     what = "conv_transpose2d"
     x, w = operands(what, _image(input, 2, what), tensor(weight, what, "weight"))
-    steps = _positive(repeated(stride, 2, what, "stride"), what, "stride")
-    gaps = _positive(repeated(dilation, 2, what, "dilation"), what, "dilation")
+    steps = positive(stride, 2, what, "stride")
+    gaps = positive(dilation, 2, what, "dilation")
     pads, extra = repeated(padding, 2, what, "padding"), \
         repeated(output_padding, 2, what, "output_padding")
     if x.shape[1] != w.shape[0]:
@@ -249,9 +221,8 @@ def conv_transpose2d(
 def _adjoint(
     x: Tensor, w: Tensor, size: Ints, stride: Ints, pads: Ints, dilation: Ints, groups: int
 ) -> Tensor:
-    out: Tensor = apply("conv2d_backward_data", x, w, size=size, stride=stride, pads=pads,
-                        dilation=dilation, groups=groups)
-    return out
+    return apply_one("conv2d_backward_data", x, w, size=size, stride=stride, pads=pads,
+                     dilation=dilation, groups=groups)
 
 
 def conv2d_adjoint(
@@ -271,19 +242,13 @@ def conv2d_adjoint(
 
 
 def _window(kernel: Any, stride: Any, padding: Any, n: int, what: str) -> tuple[Ints, Ints, Ints]:
-    """Kernel, stride (the kernel if None) and padding per axis.
-
-    Raises:
-        ValueError: a size below 1, or padding beyond half the kernel.
-    """
-    size = _positive(repeated(kernel, n, what, "kernel_size"), what, "kernel_size")
-    step = size if stride is None else _positive(repeated(stride, n, what, "stride"), what,
-                                                 "stride")
+    """Kernel, stride (the kernel if None) and padding per axis."""
+    size = positive(kernel, n, what, "kernel_size")
+    step = size if stride is None else positive(stride, n, what, "stride")
     pad = repeated(padding, n, what, "padding")
     if any(p < 0 or p > k // 2 for p, k in zip(pad, size, strict=True)):
         raise ValueError(
-            f"For '{what}', 'padding' must be between 0 and half the kernel {size}, got {padding}."
-        )
+            f"For '{what}', 'padding' must be between 0 and half the kernel {size}, got {padding}.")
     return size, step, pad
 
 
@@ -298,6 +263,7 @@ def _unbatched(x: Tensor, added: bool) -> Tensor:
     return fa.squeeze(x, 0) if added else x
 
 
+@native
 def max_pool2d(
     x: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
     return_indices: bool = False, ceil_mode: bool = False,
@@ -309,17 +275,9 @@ def max_pool2d(
         return_indices: also the flat position of each in its plane, int64.
         ceil_mode: a last window may reach beyond the image.
     """
-    return _max_pool2d(x, kernel_size, stride, padding, dilation, return_indices, ceil_mode)
-
-
-@native_body()
-def _max_pool2d(
-    x: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, return_indices: bool,
-    ceil_mode: bool,
-) -> Any:
     t, added = _batched(x, 2, "max_pool2d")
     size, step, pad = _window(kernel_size, stride, padding, 2, "max_pool2d")
-    gaps = _positive(repeated(dilation, 2, "max_pool2d", "dilation"), "max_pool2d", "dilation")
+    gaps = positive(dilation, 2, "max_pool2d", "dilation")
     out = apply("max_pool2d", t, kernel=size, stride=step, pads=(pad[0], pad[0], pad[1], pad[1]),
                 dilation=gaps, ceil_mode=boolean(ceil_mode, "max_pool2d", "ceil_mode"),
                 indices=bool(return_indices))
@@ -341,8 +299,7 @@ def pool2d(kind: str, x: Tensor, kernel_size: Any, strides: Any, pad_mode: str) 
     mode = choice(pad_mode.lower(), ("valid", "same"), kind, "pad_mode")
     pads = _same_pads(t.shape[2:], size, step, (1, 1)) if mode == "same" else (0, 0, 0, 0)
     extra = {"dilation": (1, 1)} if kind == "max" else {"count_include_pad": False}
-    out: Tensor = apply(f"{kind}_pool2d", t, kernel=size, stride=step, pads=pads, **extra)
-    return out
+    return apply_one(f"{kind}_pool2d", t, kernel=size, stride=step, pads=pads, **extra)
 
 
 def max_pool1d(
@@ -401,7 +358,7 @@ def _output_size(given: Any, size: Ints, what: str) -> Ints:
         raise ValueError(f"For '{what}', 'output_size' must hold {len(size)} sizes, got {given}.")
     out = tuple(d if s is None else integer(s, what, "output_size")
                 for s, d in zip(sizes, size, strict=True))
-    return _positive(out, what, "output_size")
+    return positive(out, len(size), what, "output_size")
 
 
 @native
@@ -413,9 +370,7 @@ def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
 
 
 @native
-def adaptive_max_pool2d(
-    input: Tensor, output_size: Any, return_indices: bool = False
-) -> Any:
+def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
     """Maxima of windows that divide the image evenly; also their flat positions if asked."""
     t, added = _batched(input, 2, "adaptive_max_pool2d")
     size = _output_size(output_size, t.shape[2:], "adaptive_max_pool2d")
@@ -495,7 +450,7 @@ def image_patches(
     """
     what = "image_patches"
     t = _image(x, 2, what)
-    kernel, steps, gaps = (_positive(repeated(v, 2, what, n), what, n) for v, n in
+    kernel, steps, gaps = (positive(v, 2, what, n) for v, n in
                            ((ksizes, "ksizes"), (strides, "strides"), (rates, "rates")))
     mode = choice(padding.lower(), ("valid", "same"), what, "padding")
     if mode == "same":
@@ -610,8 +565,7 @@ def _cubic(x: Tensor, axis: int, at: np.ndarray[Any, Any]) -> Tensor:
 
 
 def _take(x: Tensor, axis: int, positions: np.ndarray[Any, Any]) -> Tensor:
-    out: Tensor = apply("gather", x, tensor_of(positions.astype(np.int64)), axis=axis)
-    return out
+    return apply_one("gather", x, tensor_of(positions.astype(np.int64)), axis=axis)
 
 
 _MODES = {"nearest": (1, 2, 3), "nearest-exact": (1, 2, 3), "linear": (1,), "bilinear": (2,),

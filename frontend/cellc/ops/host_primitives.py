@@ -8,8 +8,7 @@ from typing import Any
 from ..calls.hooks import is_compiled, on_host, replaced, taps, written
 from ..tensors.tensor import Tensor
 from ..tracing.inline import call_here
-from ._host import call_python, plain_function, result_types
-from .functional_host import print_
+from .functional_host import call_python, plain_function, print_, result_types
 from .primitive import Primitive
 
 

@@ -8,10 +8,9 @@ from cellc_runtime.dtypes import DType
 
 from ..tensors.promotion import cast_to
 from ..tensors.tensor import Tensor
-from . import functional_array as fa
 from . import functional_orthogonal as orthogonal
-from . import functional_reduce as fr
 from .arguments import axis_of, is_int, tensor
+from .families import fa, fr
 
 _INF = float("inf")
 _ORDERS = (2, -2, 1, -1, _INF, -_INF, "fro", "nuc")

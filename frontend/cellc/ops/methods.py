@@ -18,29 +18,15 @@ from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType, bool_, float32, int64
 
 from ..core.dispatch import apply
-from ..core.native import native, native_body, native_of_types
+from ..core.native import native, native_body, native_of_any_shape, native_of_types
 from ..tensors.dtype import convert
 from ..tensors.indexing import become, getitem, setitem, write
 from ..tensors.parameter import Parameter
 from ..tensors.promotion import cast_to, is_scalar
 from ..tensors.tensor import Tensor
-from . import functional_array as fa
-from . import functional_create as fc
-from . import functional_grid as fg
-from . import functional_index as fi
-from . import functional_join as fj
-from . import functional_linalg as fl
-from . import functional_math as m
-from . import functional_nn as fn
-from . import functional_random as rnd
-from . import functional_reduce as fr
-from . import functional_scatter as fs
-from . import functional_sort as fo
-from . import functional_special as fx
-from . import functional_statistics as st
-from . import functional_window as fw
 from ._generated import ALIASES, generated_methods, make_function
 from .arguments import is_int
+from .families import fa, fc, fg, fi, fj, fl, fn, fo, fr, fs, fx, m, rnd, st, win
 from .methods_overloaded import METHODS, in_place, index_add
 
 # --- operators ------------------------------------------------------------------------------------
@@ -140,17 +126,13 @@ def _round(self: Tensor, decimals: int = 0) -> Tensor:
 # --- conversion -----------------------------------------------------------------------------------
 
 
+@native
 def astype(self: Tensor, dtype: Any, copy: bool = True) -> Tensor:
     """The tensor in another element type, given as such, by name, or as a Python or numpy type.
 
     Args:
         copy: False returns the tensor itself if it has the type already.
     """
-    return _astype(self, dtype, copy)
-
-
-@native_body()
-def _astype(self: Tensor, dtype: Any, copy: bool) -> Tensor:
     to = convert(dtype, "Tensor.astype")
     if self.dtype is to:
         return fresh(self) if copy else self
@@ -186,12 +168,9 @@ def to(self: Tensor, *args: Any, dtype: Any = None, **_: Any) -> Tensor:
 
 
 def _converter(dtype: DType) -> Callable[[Tensor], Tensor]:
-    @native_body(any_shape=True)
-    def converted(self: Tensor) -> Tensor:
-        return cast_to(self, dtype)
-
+    @native_of_any_shape
     def method(self: Tensor) -> Tensor:
-        return converted(self)
+        return cast_to(self, dtype)
 
     method.__doc__ = f"The tensor in {dtype.name}."
     return method
@@ -215,13 +194,9 @@ def _dims(args: tuple[Any, ...]) -> Any:
     return args[0] if len(args) == 1 and not is_int(args[0]) else args
 
 
+@native
 def reshape(self: Tensor, *shape: Any) -> Tensor:
     """The same elements under another shape, given as one tuple or as arguments."""
-    return _reshape(self, shape)
-
-
-@native_body()
-def _reshape(self: Tensor, shape: tuple[Any, ...]) -> Tensor:
     return fa.reshape(self, _dims(shape))
 
 
@@ -240,23 +215,15 @@ def _transpose(self: Tensor, axes: tuple[Any, ...], dim0: int | None, dim1: int 
     return fa.transpose(self, dims if len(dims) else tuple(reversed(range(self.ndim))))
 
 
+@native
 def permute(self: Tensor, *axis: Any) -> Tensor:
     """Axes permuted."""
-    return _permute(self, axis)
-
-
-@native_body()
-def _permute(self: Tensor, axis: tuple[Any, ...]) -> Tensor:
     return fa.transpose(self, _dims(axis))
 
 
+@native
 def expand(self: Tensor, *size: Any) -> Tensor:
     """Broadcast to a shape; -1 keeps a length."""
-    return _expand(self, size)
-
-
-@native_body()
-def _expand(self: Tensor, size: tuple[Any, ...]) -> Tensor:
     return fa.broadcast_to(self, _dims(size))
 
 
@@ -266,33 +233,21 @@ def repeat(self: Tensor, *times: Any, repeats: Any = None) -> Tensor:
     return fj.tile(self, _dims(times) if repeats is None else repeats)
 
 
+@native
 def tile(self: Tensor, *dims: Any) -> Tensor:
     """Tiled: dims[i] times along axis i."""
-    return _tile(self, dims)
-
-
-@native_body()
-def _tile(self: Tensor, dims: tuple[Any, ...]) -> Tensor:
     return fj.tile(self, _dims(dims))
 
 
+@native
 def flip(self: Tensor, *dims: Any) -> Tensor:
     """The order of elements reversed along axes."""
-    return _flip(self, dims)
-
-
-@native_body()
-def _flip(self: Tensor, dims: tuple[Any, ...]) -> Tensor:
     return fa.flip(self, _dims(dims))
 
 
+@native_of_types
 def view_as(self: Tensor, other: Tensor) -> Tensor:
     """Reshaped to the shape of another tensor."""
-    return _view_as(self, other)
-
-
-@native_body(types_only=True)
-def _view_as(self: Tensor, other: Tensor) -> Tensor:
     return fa.reshape(self, other.shape)
 
 
@@ -305,6 +260,7 @@ def stride(self: Tensor, dim: int | None = None) -> Any:
 # --- methods whose arguments differ from the function's -------------------------------------------
 
 
+@native
 def sum_(
     self: Tensor, axis: Any = None, dtype: DType | None = None, keepdims: bool = False,
     initial: Any = None, *, dim: Any = None, keepdim: bool = False,
@@ -317,31 +273,16 @@ def sum_(
         keepdims, keepdim: keep reduced axes as size 1.
         initial: added to the result.
     """
-    return _sum_(self, axis, dtype, keepdims, initial, dim, keepdim)
-
-
-@native_body()
-def _sum_(
-    self: Tensor, axis: Any, dtype: DType | None, keepdims: bool, initial: Any, dim: Any,
-    keepdim: bool,
-) -> Tensor:
     out = fr.total("reduce_sum", self, axis if dim is None else dim, keepdims or keepdim, dtype)
     return out if initial is None else m.add(out, initial)
 
 
+@native
 def mean(
     self: Tensor, axis: Any = None, keep_dims: bool = False, *, keepdims: bool = False,
     dim: Any = None, keepdim: bool = False, dtype: DType | None = None,
 ) -> Tensor:
     """The mean over axes."""
-    return _mean(self, axis, keep_dims, keepdims, dim, keepdim, dtype)
-
-
-@native_body()
-def _mean(
-    self: Tensor, axis: Any, keep_dims: bool, keepdims: bool, dim: Any, keepdim: bool,
-    dtype: DType | None,
-) -> Tensor:
     x = self if dtype is None else cast_to(self, dtype)
     return fr.mean(x, axis if dim is None else dim, keep_dims or keepdims or keepdim)
 
@@ -399,18 +340,12 @@ def _extreme_method(name: str, between: Callable[[Any, Any], Tensor]) -> Callabl
     return method
 
 
+@native
 def argmax(
     self: Tensor, axis: int | None = None, keepdims: bool = False, *, dim: int | None = None,
     keepdim: bool = False,
 ) -> Tensor:
     """The position of the first largest element along an axis; of all if it is None."""
-    return _argmax(self, axis, keepdims, dim, keepdim)
-
-
-@native_body()
-def _argmax(
-    self: Tensor, axis: int | None, keepdims: bool, dim: int | None, keepdim: bool
-) -> Tensor:
     return fr.position("argmax", self, axis if dim is None else dim, keepdims or keepdim)
 
 
@@ -487,13 +422,9 @@ def scatter_add(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     return fi.tensor_scatter_add(self, values[0], values[1])
 
 
+@native
 def split(self: Tensor, split_size_or_sections: Any, axis: int = 0) -> tuple[Tensor, ...]:
     """Parts along an axis, of a given length or of given lengths."""
-    return _split(self, split_size_or_sections, axis)
-
-
-@native_body()
-def _split(self: Tensor, split_size_or_sections: Any, axis: int) -> tuple[Tensor, ...]:
     return fj.split(self, split_size_or_sections, axis)
 
 
@@ -573,13 +504,9 @@ def _element_size(self: Tensor) -> int:
     return self.itemsize
 
 
+@native
 def _transposed(self: Tensor) -> Tensor:
     """All axes in reverse order."""
-    return _reversed(self)
-
-
-@native_body()
-def _reversed(self: Tensor) -> Tensor:
     return fa.transpose(self, tuple(reversed(range(self.ndim))))
 
 
@@ -615,11 +542,11 @@ _AS_THEY_ARE: tuple[Any, ...] = (
     fi.gather_elements, fi.gather_nd, fi.index_fill, fi.index_select,
     fi.inplace_update, fi.unsorted_segment_max, fi.unsorted_segment_min, fi.unsorted_segment_prod,
     fs.argwhere, fs.select_scatter, fs.slice_scatter, fs.diagonal_scatter,
-    fw.unfold,
+    win.unfold,
     fl.addbmm, fl.addmm, fl.addmv, fl.addr, fl.baddbmm, fl.bmm, fl.dot, fl.cross, fl.inner,
     fl.matmul, fl.mm, fl.outer, fn.softmax, rnd.multinomial,
     fl.adjoint, st.cov, st.histc, fx.ldexp, fl.matrix_power, st.nanquantile,
-    st.quantile, st.renorm, st.top_k, fw.fold,
+    st.quantile, st.renorm, st.top_k, win.fold,
 )
 
 _METHODS: dict[str, Any] = {

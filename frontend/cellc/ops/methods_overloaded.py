@@ -17,29 +17,15 @@ from cellc_compiler.ir.types import broadcast_all
 from cellc_runtime.dtypes import DType, bool_, float32, int64
 
 from ..calls.hooks import register_on_tensor
-from ..core.dispatch import apply
-from ..core.native import native, native_body
+from ..core.dispatch import apply, apply_one
+from ..core.native import native, native_of_any_shape
 from ..storage import storage_of, writes
 from ..tensors.dtype import convert
 from ..tensors.indexing import become, setitem
 from ..tensors.promotion import cast_to
 from ..tensors.tensor import Tensor, cast_array, tensor_of
-from . import functional_array as fa
-from . import functional_band as band
-from . import functional_classes as classes
-from . import functional_create as fc
-from . import functional_grid as fg
-from . import functional_index as fi
-from . import functional_join as fj
-from . import functional_linalg as fl
-from . import functional_math as m
-from . import functional_random as rnd
-from . import functional_reduce as fr
-from . import functional_scatter as fs
-from . import functional_solve as solve
-from . import functional_sort as fo
-from . import functional_special as fx
 from .arguments import is_int
+from .families import band, classes, fa, fc, fg, fi, fj, fl, fo, fr, fs, fx, m, rnd, solve
 
 Method = Callable[..., Any]
 
@@ -72,29 +58,20 @@ def in_place(fn_: Method) -> Method:
 # --- two sets of arguments ------------------------------------------------------------------------
 
 
+@native_of_any_shape
 def add(self: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
     """self + alpha * other."""
-    return _add(self, other, alpha)
-
-
-@native_body(any_shape=True)
-def _add(self: Tensor, other: Any, alpha: float) -> Tensor:
     return m.add(self, other if alpha == 1 else m.mul(other, alpha))
 
 
+@native
 def flatten(
     self: Tensor, order: Any = "C", end: Any = None, *, start_dim: int = 0, end_dim: int = -1
 ) -> Tensor:
     """Axes merged into one: `flatten(order)`, `flatten(start_dim, end_dim)`; all by default."""
-    return _flatten(self, order, end, start_dim, end_dim)
-
-
-@native_body()
-def _flatten(self: Tensor, order: Any, end: Any, start_dim: int, end_dim: int) -> Tensor:
     if is_int(order):
         order, start_dim = "C", order
-    return fa.flatten(
-        self, order, start_dim=start_dim, end_dim=end_dim if end is None else end)
+    return fa.flatten(self, order, start_dim=start_dim, end_dim=end_dim if end is None else end)
 
 
 @native
@@ -110,8 +87,7 @@ def repeat_interleave(
     if output_size is not None and out.shape[dim or 0] != output_size:
         raise ValueError(
             f"For 'repeat_interleave', 'output_size' is {output_size}, but the result has "
-            f"{out.shape[dim or 0]} elements along the axis."
-        )
+            f"{out.shape[dim or 0]} elements along the axis.")
     return out
 
 
@@ -236,8 +212,7 @@ def masked_scatter(self: Tensor, mask: Tensor, tensor: Tensor) -> Tensor:
     if mask.dtype is not bool_ or tensor.dtype is not self.dtype:
         raise TypeError(
             "For 'masked_scatter', the mask must be of bool and 'tensor' of the input's type, but "
-            f"got {mask.dtype} and {tensor.dtype}."
-        )
+            f"got {mask.dtype} and {tensor.dtype}.")
     chosen = fa.ravel(fa.broadcast_to(mask, self.shape))
     position = m.clamp(m.sub(fr.cumsum(cast_to(chosen, int64), 0), 1), 0, max(tensor.size - 1, 0))
     taken = fi.gather(fa.ravel(tensor), position, 0)
@@ -447,8 +422,7 @@ def trace(
     """
     x = self if dtype is None else cast_to(self, dtype)
     line = fg.diagonal(x, offset, axis1, axis2)
-    out: Tensor = apply("reduce_sum", line, axes=(line.ndim - 1,), keepdims=False)
-    return out
+    return apply_one("reduce_sum", line, axes=(line.ndim - 1,), keepdims=False)
 
 
 def reverse_sequence(

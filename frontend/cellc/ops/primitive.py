@@ -47,8 +47,7 @@ class Primitive:
     def _fixed(self) -> dict[str, Any]:
         """The arguments that the init has fixed, without attributes that were added later."""
         added = self.__dict__.get("_added")
-        return self.attrs if not added else {
-            k: v for k, v in self.attrs.items() if k not in added}
+        return self.attrs if not added else {k: v for k, v in self.attrs.items() if k not in added}
 
     def __getattr__(self, name: str) -> Any:
         attrs = self.__dict__.get("attrs", {})
@@ -148,11 +147,7 @@ SEEDS = ("seed", "seed2", "Seed0", "Seed1")
 def _bind(
     name: str, parameters: Mapping[str, Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The arguments of an init, defaults filled in.
-
-    Raises:
-        TypeError: too many, unknown, or a required one missing.
-    """
+    """The arguments of an init, defaults filled in."""
     if len(args) > len(parameters):
         raise TypeError(f"{name} takes {len(parameters)} arguments, but {len(args)} were given")
     given = dict(zip(parameters, args, strict=False))

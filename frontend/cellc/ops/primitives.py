@@ -18,30 +18,17 @@ from cellc_compiler.ir.op import REQUIRED, all_ops
 from cellc_runtime.dtypes import DType, int32, int64
 from cellc_runtime.lazy import names_of
 
-from ..core.dispatch import apply
+from ..core.dispatch import apply, apply_one
 from ..tensors.parameter import Parameter
 from ..tensors.promotion import cast_to, operands
 from ..tensors.seed import Generator
 from ..tensors.tensor import Tensor, tensor_of
-from . import functional_array as fa
 from . import functional_control as control
-from . import functional_create as fc
-from . import functional_grid as fg
-from . import functional_index as fi
-from . import functional_join as fj
-from . import functional_linalg as fl
 from . import functional_loss as loss
-from . import functional_math as m
-from . import functional_nn as fn
-from . import functional_random as rnd
-from . import functional_reduce as fr
-from . import functional_scatter as fs
-from . import functional_sort as fo
-from . import functional_special as fx
-from . import functional_window as win
 from . import methods_overloaded
 from ._generated import make_function
 from .arguments import axis_of
+from .families import fa, fc, fg, fi, fj, fl, fn, fo, fr, fs, fx, m, rnd, win
 from .primitive import Primitive as Primitive
 from .primitive import SeededPrimitive
 
@@ -59,6 +46,15 @@ def make_primitive(
     return type(name, (base,), body)
 
 
+def make_primitives(
+    plain: Mapping[str, Callable[..., Any]],
+    with_init: Mapping[str, tuple[Callable[..., Any], Mapping[str, Any]]],
+) -> dict[str, type[Primitive]]:
+    """The classes of tables: of functions, and of functions with the arguments of an init."""
+    return {name: make_primitive(name, f) for name, f in plain.items()} | {
+        name: make_primitive(name, f, parameters) for name, (f, parameters) in with_init.items()}
+
+
 # --- functions that only primitives need ----------------------------------------------------------
 
 
@@ -66,8 +62,7 @@ def _reduce_sum(x: Tensor, axis: Any = (), keep_dims: bool = False, skip_mode: b
                 ) -> Tensor:
     if skip_mode and axis == ():
         return x
-    out: Tensor = fr.sum(x, axis, keep_dims, dtype=x.dtype)
-    return out
+    return fr.sum(x, axis, keep_dims, dtype=x.dtype)
 
 
 def _reduce_prod(x: Tensor, axis: Any = (), keep_dims: bool = False) -> Tensor:
@@ -86,16 +81,12 @@ def _argmin(x: Tensor, axis: int, output_type: DType) -> Tensor:
     return cast_to(fr.argmin(x, axis), output_type)
 
 
-def _swap(pair: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-    return pair[1], pair[0]
-
-
 def _arg_max_with_value(input: Tensor, axis: int, keep_dims: bool) -> tuple[Tensor, Tensor]:
-    return _swap(fr.max(input, axis, keep_dims))
+    return fr.max(input, axis, keep_dims)[::-1]
 
 
 def _arg_min_with_value(input: Tensor, axis: int, keep_dims: bool) -> tuple[Tensor, Tensor]:
-    return _swap(fr.min(input, axis, keep_dims))
+    return fr.min(input, axis, keep_dims)[::-1]
 
 
 def _matmul(x: Tensor, y: Tensor, transpose_a: bool, transpose_b: bool) -> Tensor:
@@ -107,16 +98,13 @@ def _matmul(x: Tensor, y: Tensor, transpose_a: bool, transpose_b: bool) -> Tenso
     if inner != (b.shape[-1] if transpose_b else b.shape[-2]):
         raise ValueError(f"For 'MatMul', the inner lengths of {x.shape} and {y.shape} differ "
                          f"(transpose_a={transpose_a}, transpose_b={transpose_b}).")
-    out: Tensor = apply("matmul", a, b, transpose_a=bool(transpose_a),
-                        transpose_b=bool(transpose_b))
-    return out
+    return apply_one("matmul", a, b, transpose_a=bool(transpose_a), transpose_b=bool(transpose_b))
 
 
 def _running_sum(op: str) -> Callable[..., Tensor]:
     def function(x: Tensor, axis: int, exclusive: bool, reverse: bool) -> Tensor:
-        out: Tensor = apply(op, x, axis=axis_of(axis, x.ndim, op), exclusive=bool(exclusive),
-                            reverse=bool(reverse))
-        return out
+        return apply_one(op, x, axis=axis_of(axis, x.ndim, op), exclusive=bool(exclusive),
+                         reverse=bool(reverse))
 
     return function
 
@@ -256,8 +244,7 @@ def _pad(x: Tensor, paddings: Any) -> Tensor:
 def _mirror_pad(input_x: Tensor, paddings: Any, mode: str) -> Tensor:
     pairs = paddings.tolist() if isinstance(paddings, Tensor) else paddings
     low, high = (tuple(int(p[i]) for p in pairs) for i in (0, 1))
-    out: Tensor = apply("pad_border", input_x, low=low, high=high, mode=mode.lower())
-    return out
+    return apply_one("pad_border", input_x, low=low, high=high, mode=mode.lower())
 
 
 def _pad_v3(x: Tensor, paddings: Any, constant_value: Any = None, *, mode: str,
@@ -319,14 +306,6 @@ def _uniform_int(shape: Any, minval: Any, maxval: Any, seed: Seed) -> Tensor:
     return rnd.randint(int(minval), int(maxval), shape, seed, dtype=int32)
 
 
-def _standard_normal(shape: Any, seed: Seed) -> Tensor:
-    return rnd.standard_normal(shape, seed)
-
-
-def _standard_laplace(shape: Any, seed: Seed) -> Tensor:
-    return rnd.standard_laplace(shape, seed)
-
-
 def _multinomial(x: Tensor, num_samples: int, seed: Seed, dtype: DType) -> Tensor:
     return cast_to(rnd.multinomial(x, num_samples, True, seed), dtype)
 
@@ -354,11 +333,6 @@ def _scatter_with(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return call
 
 
-def _index_add(x: Tensor, indices: Tensor, y: Tensor, axis: int, use_lock: bool,
-               check_index_bound: bool) -> Tensor:
-    return fi.index_add(x, indices, y, axis)
-
-
 def _resize_nearest(input_x: Tensor, size: Any, align_corners: bool, half_pixel_centers: bool
                     ) -> Tensor:
     return win.interpolate(input_x, tuple(size), None, "nearest")
@@ -374,10 +348,6 @@ def _index_put(x1: Tensor, x2: Tensor, indices: Any, accumulate: int) -> Tensor:
 
 def _index_fill(x: Tensor, dim: Any, index: Tensor, value: Any) -> Tensor:
     return fi.index_fill(x, int(dim), index, value)
-
-
-def _inplace_update(x: Tensor, v: Tensor, indices: Any) -> Tensor:
-    return fi.inplace_update(x, v, indices)
 
 
 def _diag_part(input_x: Tensor) -> Tensor:
@@ -542,8 +512,8 @@ _WITH_INIT: dict[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
     "IndexPut": (_index_put, {"accumulate": 0}),
     "ReverseSequence": (fs.reverse_sequence, {"seq_dim": REQUIRED, "batch_dim": 0}),
     "FillDiagonal": (methods_overloaded.fill_diagonal, {"fill_value": REQUIRED, "wrap": False}),
-    "IndexAdd": (_index_add, {"axis": REQUIRED, "use_lock": True, "check_index_bound": True}),
-    "InplaceUpdate": (_inplace_update, {"indices": REQUIRED}),
+    "IndexAdd": (fi.index_add, {"axis": REQUIRED, "use_lock": True, "check_index_bound": True}),
+    "InplaceUpdate": (fi.inplace_update, {"indices": REQUIRED}),
     "TensorScatterElements": (
         lambda x, indices, updates, *, axis, reduction: fi.tensor_scatter_elements(
             x, indices, updates, axis, reduction), {"axis": 0, "reduction": "none"}),
@@ -556,8 +526,8 @@ _WITH_INIT: dict[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
     "Bernoulli": (_bernoulli, {"seed": -1, "offset": 0}),
     "Multinomial": (_multinomial, {"seed": 0, "seed2": 0, "dtype": int32}),
     "RandomShuffle": (_shuffle, {"seed": 0, "seed2": 0}),
-    "StandardNormal": (_standard_normal, {"seed": 0, "seed2": 0}),
-    "StandardLaplace": (_standard_laplace, {"seed": 0, "seed2": 0}),
+    "StandardNormal": (rnd.standard_normal, {"seed": 0, "seed2": 0}),
+    "StandardLaplace": (rnd.standard_laplace, {"seed": 0, "seed2": 0}),
     "UniformReal": (_uniform_real, {"seed": 0, "seed2": 0}),
     "UniformInt": (_uniform_int, {"seed": 0, "seed2": 0}),
 }
@@ -572,19 +542,12 @@ _SCATTERS: dict[str, Callable[..., Tensor]] = {
 }
 
 
-def _all_primitives() -> dict[str, type[Primitive]]:
-    out = {
-        op.primitive: make_primitive(op.primitive, make_function(op), op.attrs)
-        for op in all_ops() if op.primitive
-    }
-    out |= {name: make_primitive(name, f) for name, f in _PLAIN.items()}
-    out |= {name: make_primitive(name, f, p) for name, (f, p) in _WITH_INIT.items()}
-    out |= {name: make_primitive(name, _scatter_with(f), {"use_locking": False})
-            for name, f in _SCATTERS.items()}
-    return out
-
-
-PRIMITIVES: Mapping[str, type[Primitive]] = _all_primitives()
+PRIMITIVES: Mapping[str, type[Primitive]] = {
+    **make_primitives({}, {op.primitive: (make_function(op), op.attrs) for op in all_ops()
+                           if op.primitive}),
+    **make_primitives(_PLAIN, _WITH_INIT | {
+        name: (_scatter_with(f), {"use_locking": False}) for name, f in _SCATTERS.items()}),
+}
 """Every primitive class by name."""
 
 __getattr__ = names_of(__name__, PRIMITIVES)

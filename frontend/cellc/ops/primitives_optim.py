@@ -17,23 +17,16 @@ from ..tensors.indexing import become
 from ..tensors.parameter import Parameter
 from ..tensors.promotion import cast_to
 from ..tensors.tensor import Tensor
-from . import functional_create as fc
-from . import functional_index as fi
-from . import functional_math as m
 from .arguments import tensor
+from .families import fc, fi, m
 from .primitive import Primitive
-from .primitives import make_primitive
+from .primitives import make_primitives
 
 _NARROW = (float16, bfloat16)
 
 
 def _wide(what: str, *given: Any) -> list[Tensor]:
-    """Tensors of one shape to compute with, and scalars, in the type of the first.
-
-    Raises:
-        TypeError: the first is no Tensor of floats.
-        ValueError: another shape.
-    """
+    """Tensors of one shape to compute with, and scalars, in the type of the first."""
     first = tensor(given[0], what, "var")
     if not first.dtype.is_float:
         raise TypeError(f"For '{what}', 'var' must hold floats, but got {first.dtype}.")
@@ -350,7 +343,5 @@ _STEPS: dict[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
     "SGD": (_sgd, {"dampening": 0.0, "weight_decay": 0.0, "nesterov": False}),
 }
 
-PRIMITIVES: Mapping[str, type[Primitive]] = {
-    name: make_primitive(name, f, p) for name, (f, p) in _STEPS.items()
-}
+PRIMITIVES: Mapping[str, type[Primitive]] = make_primitives({}, _STEPS)
 """Every primitive class of this module by name."""

@@ -11,24 +11,13 @@ from cellc_runtime.dtypes import DType, float32, int32, int64
 from ..core.dispatch import apply
 from ..tensors.promotion import cast_to
 from ..tensors.tensor import Tensor
-from . import functional_array as fa
-from . import functional_band as band
-from . import functional_classes as classes
-from . import functional_create as fc
-from . import functional_join as fj
-from . import functional_linalg as fl
-from . import functional_math as m
 from . import functional_orthogonal as orthogonal
-from . import functional_random as rnd
-from . import functional_reduce as fr
 from . import functional_sampling as sa
-from . import functional_solve as solve
-from . import functional_sort as fo
 from . import functional_volume as volume
-from . import functional_window as win
 from .arguments import choice, ints, is_int, tensor
+from .families import band, classes, fa, fc, fj, fl, fo, fr, m, rnd, solve, win
 from .primitive import Primitive
-from .primitives import make_primitive
+from .primitives import make_primitives
 
 Pair = tuple[Tensor, Tensor]
 
@@ -302,8 +291,5 @@ _WITH_INIT: dict[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
     "UpsampleTrilinear3D": (_linear_volume, {"align_corners": False}),
 }
 
-PRIMITIVES: Mapping[str, type[Primitive]] = {
-    **{name: make_primitive(name, f) for name, f in _PLAIN.items()},
-    **{name: make_primitive(name, f, p) for name, (f, p) in _WITH_INIT.items()},
-}
+PRIMITIVES: Mapping[str, type[Primitive]] = make_primitives(_PLAIN, _WITH_INIT)
 """Every primitive class of this module by name."""

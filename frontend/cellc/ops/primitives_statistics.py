@@ -10,24 +10,14 @@ from cellc_runtime.dtypes import DType, float32, int32, int64
 
 from ..tensors.promotion import cast_to
 from ..tensors.tensor import Tensor
-from . import functional_band as band
 from . import functional_blocks as bl
-from . import functional_classes as classes
-from . import functional_create as fc
 from . import functional_loss as loss
-from . import functional_math as m
-from . import functional_nn as fn
-from . import functional_random as rnd
-from . import functional_reduce as fr
 from . import functional_sampling as sa
-from . import functional_solve as solve
-from . import functional_sort as fo
-from . import functional_special as fx
-from . import functional_statistics as st
 from . import functional_tapers as ta
 from . import functional_volume as volume
+from .families import band, classes, fc, fn, fo, fr, fx, m, rnd, solve, st
 from .primitive import Primitive
-from .primitives import make_primitive
+from .primitives import make_primitives
 
 
 def _renorm(input_x: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
@@ -39,20 +29,6 @@ def _bound(right: bool) -> Callable[..., Tensor]:
         return cast_to(fo.searchsorted(sorted_x, values, right=right), out_type)
 
     return function
-
-
-def _tril_indices(row: int, col: int, offset: int, dtype: DType) -> Tensor:
-    return fc.tril_indices(row, col, offset, dtype=dtype)
-
-
-def _triu_indices(row: int, col: int, offset: int, dtype: DType) -> Tensor:
-    return fc.triu_indices(row, col, offset, dtype=dtype)
-
-
-def _unique_consecutive(
-    input: Tensor, return_inverse: bool, return_counts: bool, dim: int | None
-) -> Any:
-    return fo.unique_consecutive(input, return_inverse, return_counts, dim)
 
 
 def _logit(input: Tensor, eps: float) -> Tensor:
@@ -102,11 +78,11 @@ _WITH_INIT: dict[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
     "UpperBound": (_bound(True), {"out_type": int32}),
     "Pdist": (st.pdist, {"p": 2.0}),
     "Renorm": (_renorm, {"p": REQUIRED, "dim": REQUIRED, "maxnorm": REQUIRED}),
-    "TrilIndices": (_tril_indices, {"row": REQUIRED, "col": REQUIRED, "offset": 0,
+    "TrilIndices": (fc.tril_indices, {"row": REQUIRED, "col": REQUIRED, "offset": 0,
                                     "dtype": int32}),
-    "TriuIndices": (_triu_indices, {"row": REQUIRED, "col": REQUIRED, "offset": 0,
+    "TriuIndices": (fc.triu_indices, {"row": REQUIRED, "col": REQUIRED, "offset": 0,
                                     "dtype": int32}),
-    "UniqueConsecutive": (_unique_consecutive, {"return_inverse": False, "return_counts": False,
+    "UniqueConsecutive": (fo.unique_consecutive, {"return_inverse": False, "return_counts": False,
                                                 "dim": None}),
     "SpaceToBatchND": (lambda x, block_shape, paddings: bl.space_to_batch_nd(
         x, block_shape, paddings), {"block_shape": REQUIRED, "paddings": REQUIRED}),
@@ -130,8 +106,5 @@ _WITH_INIT: dict[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
                    {"seed": 0, "offset": 0, "dtype": int64}),
 }
 
-PRIMITIVES: Mapping[str, type[Primitive]] = {
-    **{name: make_primitive(name, f) for name, f in _PLAIN.items()},
-    **{name: make_primitive(name, f, p) for name, (f, p) in _WITH_INIT.items()},
-}
+PRIMITIVES: Mapping[str, type[Primitive]] = make_primitives(_PLAIN, _WITH_INIT)
 """Every primitive class of this module by name."""

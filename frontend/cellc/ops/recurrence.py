@@ -14,11 +14,7 @@ from cellc_runtime.dtypes import int64
 from ..core.dispatch import apply, scan
 from ..tensors.promotion import cast_to
 from ..tensors.tensor import Tensor
-from . import functional_array as fa
-from . import functional_create as fc
-from . import functional_join as fj
-from . import functional_math as m
-from . import functional_nn as fn
+from .families import fa, fc, fj, fn, m
 
 States = list[Tensor]
 GATES = {"tanh": 1, "relu": 1, "lstm": 4, "gru": 3}
@@ -46,8 +42,7 @@ def step(kind: str, gates: Tensor, states: States, w_hh: Tensor, b_hh: Tensor | 
         new = apply("tanh", m.add(xn, m.mul(reset, hn)))
         return [m.add(m.mul(m.sub(1.0, update), new), m.mul(update, h))]
     i, f, g, o = fj.chunk(m.add(gates, inner), 4, -1)
-    c = m.add(m.mul(apply("sigmoid", f), states[1]),
-              m.mul(apply("sigmoid", i), apply("tanh", g)))
+    c = m.add(m.mul(apply("sigmoid", f), states[1]), m.mul(apply("sigmoid", i), apply("tanh", g)))
     return [m.mul(apply("sigmoid", o), apply("tanh", c)), c]
 
 

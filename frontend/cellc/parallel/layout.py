@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -36,9 +37,7 @@ class Layout:
             raise ValueError(f"Each element of alias_name {alias_name} should be different")
         if "None" in alias_name:
             raise ValueError("alias_name must not hold 'None', which says that an axis is not cut")
-        count = 1
-        for n in device_matrix:
-            count *= n
+        count = math.prod(device_matrix)
         ranks = list(range(count)) if rank_list is None else list(rank_list)
         if len(ranks) != count or len(set(ranks)) != count:
             raise ValueError(f"rank_list must hold {count} different numbers, but is {ranks}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -49,10 +49,14 @@ class Owner(Lease):
     __slots__ = ()
 
 
-def _typed(raw: Array, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """An array over bytes; from `LEAST_OWNED` on they have an `Owner`."""
+def _made(make: Callable[..., Array], shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """An array over bytes that `make` gives; from `LEAST_OWNED` on they have an `Owner`."""
+    # numpy's own object of the type: native entries compare it
+    kind = dtypes.from_numpy(dtype).numpy
+    size = math.prod(shape) * kind.itemsize
+    raw = _aligned(make(size + 64, np.uint8), size)
     memory = Owner(raw).view() if raw.nbytes >= LEAST_OWNED else raw
-    out: Array = memory.view(dtype).reshape(shape)
+    out: Array = memory.view(kind).reshape(shape)
     return out
 
 
@@ -63,17 +67,12 @@ def _aligned(raw: Array, size: int) -> Array:
 
 def aligned_zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """Zeros that start on a 64-byte boundary; the system gives the memory when it is written."""
-    kind = dtypes.from_numpy(dtype).numpy
-    size = math.prod(shape) * kind.itemsize
-    return _typed(_aligned(np.zeros(size + 64, np.uint8), size), shape, kind)
+    return _made(np.zeros, shape, dtype)
 
 
 def aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """Memory not written yet that starts on a 64-byte boundary."""
-    # numpy's own object of the type: native entries compare it
-    kind = dtypes.from_numpy(dtype).numpy
-    size = math.prod(shape) * kind.itemsize
-    return _typed(_aligned(np.empty(size + 64, np.uint8), size), shape, kind)
+    return _made(np.empty, shape, dtype)
 
 
 def aligned_copy(array: Array) -> Array:

@@ -136,9 +136,7 @@ class Storage:
         self.state = state
         tensor._host = None
 
-    def give_up(
-        self, tensor: Stored, state: State, unchanged: Callable[[], bool]
-    ) -> Array | None:
+    def give_up(self, tensor: Stored, state: State, unchanged: Callable[[], bool]) -> Array | None:
         """Exchange the array for a state of the same elements, if nobody else can get at it.
 
         First nobody finds the array any more, then it is seen whether somebody holds it. Who

@@ -7,18 +7,20 @@ slice with a run-time bound) is kept in the plan; `index_runtime` deals with it.
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from cellc_compiler.ir.dims import is_symbolic
+from cellc_compiler.ir.dims import Dim, Size, is_symbolic
+from cellc_compiler.ir.graph import Literal, Value
 from cellc_runtime.dtypes import bool_, int64
 from cellc_runtime.errors import message_text, run_error
 from cellc_runtime.records import dataclass, field
 
-from ..core.dispatch import active_tracer, apply
+from ..core.dispatch import active_tracer, apply, apply_one
 from ..core.dispatch import checked as passed
-from .index_bounds import Loose, Window, runtime_span
 from .parameter import Parameter
 from .promotion import cast_to, constant
 from .tensor import Array, Tensor, tensor_of
@@ -26,6 +28,32 @@ from .tensor import Array, Tensor, tensor_of
 Ints = tuple[int, ...]
 Span = tuple[int, int, int]
 """Start, count and step of the positions taken from one axis."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A slice of static length that starts at a run-time position.
+
+    Attributes:
+        start: first position of the window that holds all its elements, an int64 scalar.
+        width: length of that window.
+        count: how many elements the slice has.
+        step: between them; negative ones go downwards from the window's end.
+    """
+
+    start: Tensor
+    width: int
+    count: int
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class Loose:
+    """A slice of a length known only at run time: its bounds (None, ints, int64 scalars)."""
+
+    start: Any
+    stop: Any
+    step: int
 
 
 @dataclass(slots=True)
@@ -137,8 +165,7 @@ def _sequence(k: Any) -> Tensor:
         return tensor_of(np.empty(0, np.int64))
     if any(isinstance(x, Tensor) and known_elements(x) is None for x in k):
         parts = [x if isinstance(x, Tensor) else constant(x, int64) for x in k]
-        out: Tensor = apply("stack", *parts, axis=0)
-        return out
+        return apply_one("stack", *parts, axis=0)
     return Tensor(k)
 
 
@@ -275,9 +302,7 @@ class _Planner:
 
     def _scalar(self, index: Tensor) -> None:
         d = self.shape[self.axis]
-        at = cast_to(checked(index, d, self.axis), int64)
-        wrapped = apply("add", at, constant(d, int64))
-        at = apply("where", apply("lt", at, constant(0, int64)), wrapped, at)
+        at = from_front(cast_to(checked(index, d, self.axis), int64), d)
         self.plan.windows[self.axis] = Window(at, 1, 1, 1)
         self.plan.spans.append((0, d, 1))
         self.plan.dropped.append(self.axis)
@@ -420,3 +445,132 @@ def make_plan(shape: Ints, found: list[Any]) -> Plan:
         ValueError: a mask of another shape than what it stands on.
     """
     return _Planner(shape, found).run()
+
+
+# --- slices whose bounds are integer tensors of a graph -------------------------------------------
+#
+# The length of `x[i:i + 3]` is static although `i` is not: both bounds are polynomials of values of
+# the graph, and their difference is a number.
+
+
+_ARITHMETIC: dict[str, Callable[..., Size]] = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "neg": operator.neg}
+
+
+def _form(value: Value) -> Size:
+    """An integer of the graph as a polynomial of values that cannot be taken apart."""
+    if value.node is not None and value.dtype.is_integer:
+        op, given = value.node.op, value.node.operands
+        held = value.node.attrs.get("value")
+        if op == "constant" and isinstance(held, Literal) and held.array.size == 1:
+            return int(held.array.reshape(()))
+        if op in ("cast", "reshape") and given[0].dtype.is_integer and value.type.size == 1:
+            return _form(given[0])
+        if op in _ARITHMETIC:
+            return _ARITHMETIC[op](*map(_form, given))
+    return Dim.symbol(f"v{id(value)}")
+
+
+def _bound_form(bound: Any) -> Size:
+    if not isinstance(bound, Tensor):
+        return int(bound)
+    tracer = active_tracer()
+    assert tracer is not None
+    return _form(tracer.lift(bound))
+
+
+def _scalar(bound: Any) -> Any:
+    """A bound as None, an int, or an int64 scalar tensor.
+
+    Raises:
+        TypeError: it is no int, None or integer scalar.
+    """
+    if isinstance(bound, Tensor):
+        if bound.size != 1 or not bound.dtype.is_integer:
+            raise TypeError(
+                "the bounds of a slice must be ints, None or integer scalars, but got a tensor "
+                f"{bound._type}"
+            )
+        flat = bound if bound.ndim == 0 else apply("reshape", bound, shape=())
+        return cast_to(flat, int64)
+    if bound is not None and not hasattr(bound, "__index__"):
+        raise TypeError(
+            f"the bounds and the step of a slice must be ints or None, but got {bound!r}")
+    return None if bound is None else int(bound)
+
+
+def runtime_span(s: slice, d: int) -> Window | Loose:
+    """A slice, of an axis of length d, with bounds that are not known.
+
+    Raises:
+        TypeError: a bound is no integer scalar, or the step is not known.
+        ValueError: a step of 0; a window that is longer than the axis.
+    """
+    if isinstance(s.step, Tensor):
+        raise TypeError("the step of a slice must be known when the graph is compiled")
+    start, stop, step = _scalar(s.start), _scalar(s.stop), _scalar(s.step)
+    step = 1 if step is None else step
+    if step == 0:
+        raise ValueError("the step of a slice cannot be 0")
+    if start is None or stop is None:
+        return Loose(start, stop, step)
+    gap = _bound_form(s.stop) - _bound_form(s.start)
+    if is_symbolic(gap) or gap * step < 0:
+        return Loose(start, stop, step)  # or empty, unless Python counts one bound from the end
+    count = len(range(0, gap, step))
+    # A window downwards holds (stop, start], one upwards [start, stop).
+    first = start if step > 0 else _plus(stop, 1)
+    width = abs(gap) if count else 0
+    if width > d:
+        raise ValueError(f"a slice of {width} elements does not fit an axis of length {d}")
+    at = first if isinstance(first, Tensor) else constant(first, int64)
+    return Window(_inside(at, width, d), width, count, step)
+
+
+def _inside(start: Tensor, width: int, d: int) -> Tensor:
+    """The start of a window counted from the front; the graph raises if it leaves the axis."""
+    stop = apply("add", start, constant(width, int64))
+    below = apply("lt", start, constant(0, int64))
+    # Python counts both bounds from the end, or none: x[-2:0] is empty.
+    outside = apply("logical_and", below, apply("ge", stop, constant(0, int64)))
+    at: Tensor = apply("where", below, apply("add", start, constant(d, int64)), start)
+    at = apply("where", outside, constant(-1, int64), at) if width else at
+    tracer = active_tracer()
+    if tracer is not None and width:
+        parts = (f"a slice of {width} elements from ", None,
+                 f" on is out of bounds for an axis of length {d}")
+        tracer.check(at, "IndexError", parts, [start], low=0, high=d - width + 1)
+    return at
+
+
+def _plus(bound: Any, n: int) -> Any:
+    return bound + n if isinstance(bound, int) else apply("add", bound, constant(n, int64))
+
+
+def normalized(loose: Loose, d: int) -> tuple[Tensor, Tensor]:
+    """Start and stop of a slice as Python counts them, as int64 scalars within the axis."""
+    up = loose.step > 0
+    low, high = (0, d) if up else (-1, d - 1)
+    ends = (low, high) if up else (high, low)
+    found = []
+    for bound, end in zip((loose.start, loose.stop), ends, strict=True):
+        if bound is None:
+            found.append(constant(end, int64))
+        elif isinstance(bound, int):
+            at = bound + d if bound < 0 else bound
+            found.append(constant(min(max(at, low), high), int64))
+        else:
+            at = apply("maximum", from_front(bound, d), constant(low, int64))
+            found.append(apply("minimum", at, constant(high, int64)))
+    return found[0], found[1]
+
+
+def from_front(index: Tensor, d: int) -> Tensor:
+    """Positions on an axis of length d, of which negative ones count from its end."""
+    wrapped = apply("add", index, constant(d, int64))
+    return apply_one("where", apply("lt", index, constant(0, int64)), wrapped, index)
+
+
+def numbers(d: int) -> Tensor:
+    """0, 1, ..., d - 1."""
+    return tensor_of(np.arange(d, dtype=np.int64))

@@ -1,4 +1,4 @@
-"""Writing where run-time values choose: bool masks and slices of unknown length, in a graph.
+"""Where run-time values choose: bool masks and slices of unknown length, in a graph.
 
 What is chosen has no static size, but the tensor that is written has. So the new value is
 spread over the whole view, and each element takes it where the choice holds. Along a chosen axis
@@ -16,9 +16,8 @@ from cellc_compiler.ir.types import broadcast_all
 from cellc_runtime.dtypes import int64
 from cellc_runtime.records import dataclass
 
-from ..core.dispatch import active_tracer, apply
-from .index_bounds import Loose, normalized, numbers
-from .index_plan import Ints, Plan
+from ..core.dispatch import active_tracer, apply, apply_one
+from .index_plan import Ints, Loose, Plan, known_elements, normalized, numbers
 from .promotion import cast_to, constant
 from .tensor import Tensor, tensor_of
 
@@ -46,25 +45,23 @@ class Choice:
         return math.prod(self.mask.shape)
 
 
-def _reshape(x: Tensor, shape: Ints) -> Tensor:
-    if x.shape == shape:
-        return x
-    out: Tensor = apply("reshape", x, shape=shape)
-    return out
+def reshaped(x: Tensor, shape: Ints) -> Tensor:
+    """A tensor in a shape: itself if it has that."""
+    # (Of the same rank: comparing shapes of other lengths would ask about open sizes too.)
+    same = x.ndim == len(shape) and x.shape == shape
+    return x if same else apply_one("reshape", x, shape=shape)
 
 
 def _broadcast(x: Tensor, shape: Ints) -> Tensor:
     if x.shape == shape:
         return x
-    out: Tensor = apply("broadcast_to", x, shape=shape)
-    return out
+    return apply_one("broadcast_to", x, shape=shape)
 
 
 def running_count(mask: Tensor) -> Tensor:
     """For each element of a mask, flat: how many true ones stand before it."""
-    flat = cast_to(_reshape(mask, (math.prod(mask.shape),)), int64)
-    out: Tensor = apply("sub", apply("cumsum", flat, axis=0), constant(1, int64))
-    return out
+    flat = cast_to(reshaped(mask, (math.prod(mask.shape),)), int64)
+    return apply_one("sub", apply("cumsum", flat, axis=0), constant(1, int64))
 
 
 def _of_slice(axis: int, loose: Loose, d: int) -> Choice:
@@ -126,11 +123,11 @@ def spread(value: Tensor, plan: Plan, shape: Ints) -> tuple[Tensor, Tensor]:
     full, places = _counts(dims, made, shape, plan.apart)
     if plan.apart:
         p = next(p for p, c in zip(places, made, strict=True) if c.adv)
-        padded = _reshape(value, (1,) * (len(full) - len(dims)) + dims)
+        padded = reshaped(value, (1,) * (len(full) - len(dims)) + dims)
         perm = (*range(1, p + 1), 0, *range(p + 1, len(full)))
         value = apply("transpose", padded, perm=perm)
     else:
-        value = _reshape(value, full)
+        value = reshaped(value, full)
     return _placed(value, made, places, shape), _cover(made, len(shape))
 
 
@@ -138,7 +135,7 @@ def _cover(made: list[Choice], rank: int) -> Tensor:
     """The choices of all axes together."""
     cond: Tensor | None = None
     for c in made:
-        own = _reshape(c.mask, (1,) * c.axis + c.mask.shape + (1,) * (rank - c.axis - c.mask.ndim))
+        own = reshaped(c.mask, (1,) * c.axis + c.mask.shape + (1,) * (rank - c.axis - c.mask.ndim))
         cond = own if cond is None else apply("logical_and", cond, own)
     assert cond is not None
     return cond
@@ -174,7 +171,7 @@ def _placed(value: Tensor, made: list[Choice], places: list[int], shape: Ints) -
     if not fits:
         raise ValueError(
             f"a value of shape {value.shape} cannot be written to a part of {tuple(want)}")
-    return _reshape(_broadcast(value, tuple(want)), shape)
+    return reshaped(_broadcast(value, tuple(want)), shape)
 
 
 def _require_count(c: Choice, n: int) -> None:
@@ -190,9 +187,8 @@ def _require_count(c: Choice, n: int) -> None:
 
 def _count(mask: Tensor) -> Tensor:
     """How many elements of a mask are true, as one int64."""
-    flat = cast_to(_reshape(mask, (math.prod(mask.shape),)), int64)
-    out: Tensor = apply("reduce_sum", flat, axes=(0,), keepdims=True)
-    return out
+    flat = cast_to(reshaped(mask, (math.prod(mask.shape),)), int64)
+    return apply_one("reduce_sum", flat, axes=(0,), keepdims=True)
 
 
 def first_positions(mask: Tensor, n: int) -> list[Tensor]:
@@ -202,7 +198,7 @@ def first_positions(mask: Tensor, n: int) -> list[Tensor]:
     """
     size = math.prod(mask.shape)
     order = running_count(mask)
-    flat = _reshape(mask, (size,))
+    flat = reshaped(mask, (size,))
     # Element k of `found` is where the k-th true element stands; the others go to a spare place.
     spot = apply("where", flat, apply("minimum", order, constant(n, int64)), constant(n, int64))
     found = apply("scatter", tensor_of(np.zeros(n + 1, np.int64)), spot, numbers(size),
@@ -218,23 +214,49 @@ def first_positions(mask: Tensor, n: int) -> list[Tensor]:
         low=n, high=n + 1,
     )
     found = apply("where", lone, apply("slice", found, start=(0,), stop=(1,)), found)
-    return _unraveled(found, mask.shape)
+    return unraveled(found, mask.shape)
 
 
 def all_positions(mask: Tensor) -> list[Tensor]:
     """All positions of a mask along each of its axes; outside of the tensor where it is false."""
     size = math.prod(mask.shape)
-    flat = _reshape(mask, (size,))
+    flat = reshaped(mask, (size,))
     far = constant(-(1 << 40), int64)
-    return [apply("where", flat, p, far) for p in _unraveled(numbers(size), mask.shape)]
+    return [apply("where", flat, p, far) for p in unraveled(numbers(size), mask.shape)]
 
 
-def _unraveled(flat: Tensor, shape: Ints) -> list[Tensor]:
+# --- as many as a run finds -----------------------------------------------------------------------
+
+
+def traced(x: Tensor) -> bool:
+    """Whether a graph is being traced that does not know the elements of `x`."""
+    return active_tracer() is not None and known_elements(x) is None
+
+
+def true_positions(mask: Tensor, name: str) -> tuple[Tensor, int]:
+    """Row-major positions of a mask's true elements, and how many there are.
+
+    Raises:
+        TypeError: in a run-time branch or loop.
+    """
+    tracer = active_tracer()
+    assert tracer is not None
+    size = math.prod(mask.shape)
+    flat = apply("reshape", mask, shape=(size,))
+    count = apply("reduce_sum", apply("cast", flat, dtype=int64), axes=(0,), keepdims=False)
+    found, measured = tracer.measure(count, name, size)
+    return apply_one("true_positions", flat, measured, size=found), found
+
+
+def found_positions(mask: Tensor) -> list[Tensor]:
+    """Positions of a mask's true elements along each of its axes, as many as the run finds."""
+    return unraveled(true_positions(mask, "a bool index")[0], mask.shape)
+
+
+def unraveled(flat: Tensor, shape: Ints) -> list[Tensor]:
     """Row-major numbers as positions along each axis."""
     out: list[Tensor] = []
     for axis, d in enumerate(shape):
-        stride = constant(math.prod(shape[axis + 1 :]), int64)
-        at = apply("floor_div", flat, stride)
+        at = apply("floor_div", flat, constant(math.prod(shape[axis + 1 :]), int64))
         out.append(apply("mod", at, constant(max(d, 1), int64)))
     return out
-

@@ -24,10 +24,9 @@ from cellc_compiler.ir.types import broadcast_all
 from cellc_runtime.dtypes import bool_, int64
 from cellc_runtime.site import STATE
 
-from ..core.dispatch import active_tracer, apply, assign, assign_part
+from ..core.dispatch import active_tracer, apply, apply_one, assign, assign_part
 from ..core.native import native_body
 from . import index_runtime
-from .found_positions import true_positions, unraveled
 from .index_plan import (
     Flag,
     Ints,
@@ -35,11 +34,13 @@ from .index_plan import (
     Span,
     checked,
     entries,
+    from_front,
     is_index,
     known_elements,
     make_plan,
     may_be_open,
 )
+from .index_runtime import reshaped
 from .parameter import Parameter
 from .promotion import cast_to, constant, is_scalar
 from .tensor import Tensor
@@ -50,18 +51,10 @@ __all__ = ["ancestors", "become", "getitem", "is_open", "known_elements", "setit
 # --- reading --------------------------------------------------------------------------------------
 
 
-def _reshape(x: Tensor, shape: Ints) -> Tensor:
-    if x.ndim == len(shape) and x.shape == shape:
-        return x
-    out: Tensor = apply("reshape", x, shape=shape)
-    return out
-
-
 def _transpose(x: Tensor, perm: list[int]) -> Tensor:
     if perm == list(range(len(perm))):
         return x
-    out: Tensor = apply("transpose", x, perm=tuple(perm))
-    return out
+    return apply_one("transpose", x, perm=tuple(perm))
 
 
 def _whole(spans: list[Span], shape: Ints) -> bool:
@@ -73,8 +66,7 @@ def _take_spans(x: Tensor, spans: list[Span]) -> Tensor:
     """Slices of all axes, with empty ones and whole ones short-cut."""
     if _whole(spans, x.shape):
         return x
-    out: Tensor = apply("slice", x, **_slice_attrs(spans))
-    return out
+    return apply_one("slice", x, **_slice_attrs(spans))
 
 
 def _slice_attrs(spans: list[Span]) -> dict[str, Ints]:
@@ -137,8 +129,7 @@ def _known_plan(x: Tensor, key: Any) -> tuple[Plan, str, dict[str, Ints]] | None
 def _starts(plan: Plan, rank: int) -> Tensor:
     zero = constant(0, int64)
     starts = [plan.windows[i].start if i in plan.windows else zero for i in range(rank)]
-    out: Tensor = apply("stack", *starts, axis=0)
-    return out
+    return apply_one("stack", *starts, axis=0)
 
 
 def _in_windows(plan: Plan, shape: Ints) -> list[Span]:
@@ -156,8 +147,7 @@ def _take_windows(x: Tensor, plan: Plan) -> Tensor:
     if not plan.windows:
         return x
     sizes = tuple(plan.windows[i].width if i in plan.windows else d for i, d in enumerate(x.shape))
-    out: Tensor = apply("dynamic_slice", x, _starts(plan, x.ndim), sizes=sizes)
-    return out
+    return apply_one("dynamic_slice", x, _starts(plan, x.ndim), sizes=sizes)
 
 
 def _basic(x: Tensor, plan: Plan) -> Tensor:
@@ -166,7 +156,7 @@ def _basic(x: Tensor, plan: Plan) -> Tensor:
     if plan.windows:
         part = _take_windows(part, plan)
         part = _take_spans(part, _in_windows(plan, part.shape))
-    return _reshape(part, plan.viewed_shape())
+    return reshaped(part, plan.viewed_shape())
 
 
 def _index_shape(plan: Plan) -> Ints:
@@ -183,12 +173,10 @@ def _stacked(plan: Plan, shape: Ints, front: Ints) -> Tensor:
     for axis, index in plan.advanced.items():
         index = cast_to(index, int64)
         if known_elements(index) is None:
-            wrapped = apply("add", index, constant(shape[axis], int64))
-            index = apply("where", apply("lt", index, constant(0, int64)), wrapped, index)
+            index = from_front(index, shape[axis])
         columns.append(index if index.shape == front else
                        apply("broadcast_to", index, shape=front))
-    out: Tensor = apply("stack", *columns, axis=len(front))
-    return out
+    return apply_one("stack", *columns, axis=len(front))
 
 
 def _order(plan: Plan, rank: int) -> list[int]:
@@ -201,8 +189,7 @@ def _gather(x: Tensor, plan: Plan) -> Tensor:
     front = _index_shape(plan)
     if len(plan.advanced) == 1:
         ((axis, index),) = plan.advanced.items()
-        out: Tensor = apply("gather", x, index, axis=axis)
-        return out
+        return apply_one("gather", x, index, axis=axis)
     found: Tensor = apply(
         "gather_nd", _transpose(x, _order(plan, x.ndim)), _stacked(plan, x.shape, front))
     if plan.apart:
@@ -228,20 +215,15 @@ def _settle_masks(plan: Plan, write: bool) -> bool:
         n = front[-1] if front else 1
         lone = len(plan.masks) == 1 and n == 1 and write
         if n != 1 or lone:
-            for axis, mask in plan.masks:
-                found = (index_runtime.all_positions(mask) if lone
+            _place_masks(plan, lambda mask: index_runtime.all_positions(mask) if lone
                          else index_runtime.first_positions(mask, n))
-                plan.advanced |= {axis + i: p for i, p in enumerate(found)}
-            plan.masks = []
-            plan.advanced = dict(sorted(plan.advanced.items()))
     return not plan.masks
 
 
-def _find_masks(plan: Plan) -> None:
-    """Turn masks into the positions of their true elements, as many as the run finds."""
+def _place_masks(plan: Plan, positions: Callable[[Tensor], list[Tensor]]) -> None:
+    """Turn masks into positions along each of their axes."""
     for axis, mask in plan.masks:
-        flat, _ = true_positions(mask, "a bool index")
-        plan.advanced |= {axis + i: p for i, p in enumerate(unraveled(flat, mask.shape))}
+        plan.advanced |= {axis + i: p for i, p in enumerate(positions(mask))}
     plan.masks = []
     plan.advanced = dict(sorted(plan.advanced.items()))
 
@@ -262,14 +244,13 @@ def taken(x: Tensor, key: Any) -> Tensor:
         part: Tensor = apply(op, x, **attrs) if op else x
         return part
     if type(key) is Tensor and key.dtype.is_integer and x.ndim:
-        rows: Tensor = apply("gather", x, checked(key, x.shape[0], 0), axis=0)
-        return rows
+        return apply_one("gather", x, checked(key, x.shape[0], 0), axis=0)
     found = entries(key)
     if any(isinstance(k, Flag) and k.python and not k.on for k in found):
         raise IndexError("a tensor can be indexed by the bool True (a new axis), not by False")
     plan = make_plan(x.shape, found)
     if not _settle_masks(plan, False):
-        _find_masks(plan)
+        _place_masks(plan, index_runtime.found_positions)
     part = _basic(x, plan)
     for axis, mask in index_runtime.slices(plan, part.shape):
         part = _take_found(part, axis, mask, plan.loose[axis].step < 0)
@@ -278,11 +259,11 @@ def taken(x: Tensor, key: Any) -> Tensor:
 
 def _take_found(x: Tensor, axis: int, mask: Tensor, downwards: bool) -> Tensor:
     """The elements of an axis that a mask selects, as many as the run finds."""
-    at, _ = true_positions(apply("flip", mask, axes=(0,)) if downwards else mask, "a slice")
+    at, _ = index_runtime.true_positions(
+        apply("flip", mask, axes=(0,)) if downwards else mask, "a slice")
     if downwards:
         at = apply("sub", constant(x.shape[axis] - 1, int64), at)
-    out: Tensor = apply("gather", x, at, axis=axis)
-    return out
+    return apply_one("gather", x, at, axis=axis)
 
 
 def getitem(x: Tensor, key: Any) -> Tensor:
@@ -329,8 +310,7 @@ def _listed(value: Any) -> Tensor:
             isinstance(v, Tensor) and known_elements(v) is None for v in value):
         likes = [v for v in value if isinstance(v, Tensor)]
         parts = [v if isinstance(v, Tensor) else constant(v, likes[0].dtype) for v in value]
-        out: Tensor = apply("stack", *(cast_to(p, likes[0].dtype) for p in parts), axis=0)
-        return out
+        return apply_one("stack", *(cast_to(p, likes[0].dtype) for p in parts), axis=0)
     return Tensor(value)
 
 
@@ -351,8 +331,7 @@ def _fitted(value: Tensor, shape: Ints) -> Tensor:
         fits = False
     if not fits:
         raise ValueError(f"a value of shape {value.shape} cannot be written to a part of {shape}")
-    out: Tensor = apply("broadcast_to", _reshape(value, dims), shape=shape)
-    return out
+    return apply_one("broadcast_to", reshaped(value, dims), shape=shape)
 
 
 def setitem(x: Tensor, key: Any, value: Any) -> Tensor:
@@ -371,9 +350,8 @@ def setitem(x: Tensor, key: Any, value: Any) -> Tensor:
         return _write_view(x, known[0], _fitted(new, known[0].viewed_shape()))
     mask = _lone_mask(key, x)
     if mask is not None and math.prod(new.shape) == 1:
-        cell = _reshape(new, ())
-        out: Tensor = apply("where", mask, cell, x)
-        return out
+        cell = reshaped(new, ())
+        return apply_one("where", mask, cell, x)
     plan = make_plan(x.shape, entries(key))
     if not plan.advanced and not plan.open:
         return _write_view(x, plan, _fitted(new, plan.viewed_shape()))
@@ -399,12 +377,12 @@ def _lone_mask(key: Any, x: Tensor) -> Tensor | None:
     if not isinstance(key, Tensor) or key.dtype is not bool_ or \
             key.shape != x.shape[: key.ndim]:
         return None
-    return _reshape(key, key.shape + (1,) * (x.ndim - key.ndim))
+    return reshaped(key, key.shape + (1,) * (x.ndim - key.ndim))
 
 
 def _write_view(x: Tensor, plan: Plan, view: Tensor) -> Tensor:
     """`x` with the plan's view replaced."""
-    new = _reshape(view, plan.basic_shape())
+    new = reshaped(view, plan.basic_shape())
     if not plan.windows:
         return _write_spans(x, plan.spans, new)
     part = _take_spans(x, plan.spans)
@@ -422,9 +400,8 @@ def _write_spans(x: Tensor, spans: list[Span], update: Tensor) -> Tensor:
     if back:
         update = apply("flip", update, axes=back)
         spans = [(a + (n - 1) * s, n, -s) if s < 0 else (a, n, s) for a, n, s in spans]
-    out: Tensor = apply("update_slice", x, update, start=tuple(a for a, _, _ in spans),
-                        step=tuple(s for _, _, s in spans))
-    return out
+    return apply_one("update_slice", x, update, start=tuple(a for a, _, _ in spans),
+                     step=tuple(s for _, _, s in spans))
 
 
 def _scatter(x: Tensor, plan: Plan, new: Tensor) -> Tensor:
@@ -497,8 +474,8 @@ def become(x: Tensor, new: Tensor) -> Tensor:
     tracer = active_tracer()
     if tracer is None or isinstance(x, Parameter):
         assign(x, new)  # type: ignore[arg-type]  # a Parameter, or any when eager
-    elif hasattr(type(x), "_value"):
-        x.__setattr__("_value", tracer.lift(new))
+    elif hasattr(type(x), "ir_value"):
+        x.__setattr__("ir_value", tracer.lift(new))
     else:
         raise TypeError(
             "a tensor made outside of the graph cannot be changed inside of it; write to a copy "

@@ -16,9 +16,9 @@ import numpy as np
 
 from cellc_runtime.dtypes import DType, float32
 from cellc_runtime.lazy import public_names
+from cellc_runtime.platform import usable_cpus
 
 from ..core import checks
-from .draws import fill_normal, fill_uniform
 from .seed import default_generator
 from .tensor import Tensor
 
@@ -26,14 +26,8 @@ Array = np.ndarray[Any, Any]
 Draw = Callable[[np.random.Generator, Array], None]
 """Fills an array with draws of a generator."""
 _MODES = ("fan_in", "fan_out")
-
-
-def _generator() -> np.random.Generator:
-    """A numpy generator for one array: keyed by (seed, offset); the offset advances by one."""
-    state = default_generator().state._data
-    key = int(state[0]) | int(state[1]) << 64
-    state[1] += np.uint64(1)
-    return np.random.Generator(np.random.Philox(key=key))
+_BLOCK = 1 << 18
+"""Elements of a block: what is drawn is scaled while it is in the cache."""
 
 
 class Initializer:
@@ -69,9 +63,13 @@ class Initializer:
         self._initialize(arr)
 
     def _random(self) -> np.random.Generator:
-        if self._seed is not None:
-            return np.random.Generator(np.random.Philox(key=self._seed))
-        return _generator()
+        """A generator for one array: the global one's offset advances by one."""
+        key = self._seed
+        if key is None:
+            state = default_generator().state._data
+            key = int(state[0]) | int(state[1]) << 64
+            state[1] += np.uint64(1)
+        return np.random.Generator(np.random.Philox(key=key))
 
     def later(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Callable[[Array], None] | None:
         """What gives an array of zeros the values it would get now, whenever it is called.
@@ -174,12 +172,16 @@ class Identity(Initializer):
     """
 
     def _initialize(self, arr: Array) -> None:
-        if arr.ndim != 2:
-            raise ValueError(
-                "For Identity initializer, the dimension of the initialized tensor should be 2, "
-                f"but got {arr.ndim}."
-            )
+        _check_matrix("Identity", arr)
         arr[...] = np.eye(*arr.shape)
+
+
+def _check_matrix(what: str, arr: Array) -> None:
+    if arr.ndim != 2:
+        raise ValueError(
+            f"For {what} initializer, the dimension of the initialized tensor should be 2, "
+            f"but got {arr.ndim}."
+        )
 
 
 class Dirac(Initializer):
@@ -232,7 +234,7 @@ class Normal(_Drawn):
 
     def _draws(self, shape: tuple[int, ...]) -> Draw:
         _check_normal("Normal", self.sigma, self.mean)
-        return partial(fill_normal, mean=self.mean, sigma=self.sigma)
+        return partial(_fill_normal, mean=self.mean, sigma=self.sigma)
 
 
 def _check_normal(what: str, sigma: Any, mean: Any) -> None:
@@ -256,7 +258,7 @@ class Uniform(_Drawn):
         self.scale = scale
 
     def _draws(self, shape: tuple[int, ...]) -> Draw:
-        return partial(fill_uniform, low=-self.scale, high=self.scale)
+        return partial(_fill_uniform, low=-self.scale, high=self.scale)
 
 
 class TruncatedNormal(_Drawn):
@@ -336,11 +338,7 @@ class Sparse(Initializer):
         self.sparsity, self.sigma = sparsity, sigma
 
     def _initialize(self, arr: Array) -> None:
-        if arr.ndim != 2:
-            raise ValueError(
-                "For Sparse initializer, the dimension of the initialized tensor should be 2, "
-                f"but got {arr.ndim}."
-            )
+        _check_matrix("Sparse", arr)
         random = self._random()
         arr[...] = random.normal(0.0, self.sigma, arr.shape)
         zeros = math.ceil(self.sparsity * arr.shape[0])
@@ -393,12 +391,11 @@ def fans(shape: tuple[int, ...]) -> tuple[int, int]:
     return shape[1] * window, shape[0] * window
 
 
+_GAINS = {"tanh": 5.0 / 3, "relu": math.sqrt(2.0), "sigmoid": 1.0, "linear": 1.0}
+
+
 def _gain(nonlinearity: str, param: Any = None) -> float:
     """The factor that keeps the variance through an activation (He et al., 2015)."""
-    if nonlinearity == "tanh":
-        return 5.0 / 3
-    if nonlinearity == "relu":
-        return math.sqrt(2.0)
     if nonlinearity == "leaky_relu":
         if isinstance(param, bool) or not isinstance(param, (int, float)):
             raise ValueError(
@@ -406,12 +403,28 @@ def _gain(nonlinearity: str, param: Any = None) -> float:
                 f"{param!r}."
             )
         return math.sqrt(2.0 / (1 + param**2))
-    if nonlinearity in ("sigmoid", "linear") or nonlinearity.startswith("conv"):
-        return 1.0
-    raise ValueError(f"the gain of the nonlinearity {nonlinearity!r} is not known")
+    gain = 1.0 if nonlinearity.startswith("conv") else _GAINS.get(nonlinearity)
+    if gain is None:
+        raise ValueError(f"the gain of the nonlinearity {nonlinearity!r} is not known")
+    return gain
 
 
-class _He(_Drawn):
+class _Scaled(_Drawn):
+    """Draws of mean 0 and the standard deviation `_std`, of a normal or a uniform distribution."""
+
+    _uniform = False
+
+    def _std(self, shape: tuple[int, ...]) -> float:
+        raise NotImplementedError
+
+    def _draws(self, shape: tuple[int, ...]) -> Draw:
+        std = self._std(shape)
+        bound = math.sqrt(3.0) * std
+        return partial(_fill_uniform, low=-bound, high=bound) if self._uniform else \
+            partial(_fill_normal, mean=0.0, sigma=std)
+
+
+class _He(_Scaled):
     def __init__(
         self, negative_slope: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu"
     ) -> None:
@@ -436,19 +449,14 @@ class HeNormal(_He):
         nonlinearity: `"leaky_relu"` or `"relu"`.
     """
 
-    def _draws(self, shape: tuple[int, ...]) -> Draw:
-        return partial(fill_normal, mean=0.0, sigma=self._std(shape))
-
 
 class HeUniform(_He):
     """Uniform with the variance of `HeNormal`; the same arguments."""
 
-    def _draws(self, shape: tuple[int, ...]) -> Draw:
-        bound = math.sqrt(3.0) * self._std(shape)
-        return partial(fill_uniform, low=-bound, high=bound)
+    _uniform = True
 
 
-class _Xavier(_Drawn):
+class _Xavier(_Scaled):
     def __init__(self, gain: float = 1) -> None:
         super().__init__(gain=gain)
         self.gain = gain
@@ -464,16 +472,11 @@ class XavierNormal(_Xavier):
         gain: factor.
     """
 
-    def _draws(self, shape: tuple[int, ...]) -> Draw:
-        return partial(fill_normal, mean=0.0, sigma=self._std(shape))
-
 
 class XavierUniform(_Xavier):
     """Uniform with the variance of `XavierNormal`; the same argument."""
 
-    def _draws(self, shape: tuple[int, ...]) -> Draw:
-        bound = math.sqrt(3.0) * self._std(shape)
-        return partial(fill_uniform, low=-bound, high=bound)
+    _uniform = True
 
 
 class VarianceScaling(_Drawn):
@@ -601,6 +604,81 @@ def _checked_shape(shape: Any) -> tuple[int, ...]:
                 f"positive integer, but got {dims}"
             )
     return tuple(int(d) for d in dims)
+
+
+# --- draws for whole parameters -------------------------------------------------------------------
+#
+# In the array's own precision, block by block, on all processors. Each block has a stream of its
+# own, keyed by one draw of the generator and the block's number, so the numbers follow from the
+# generator and the shape alone, not from the number of threads.
+
+
+def _fill_normal(random: np.random.Generator, arr: Array, mean: float, sigma: float) -> None:
+    """Fill an array from a normal distribution."""
+
+    def block(stream: np.random.Generator, out: Array) -> None:
+        _standard_normal(stream, out)
+        out *= sigma
+        if mean:
+            out += mean
+
+    _fill(random, arr, block)
+
+
+def _fill_uniform(random: np.random.Generator, arr: Array, low: float, high: float) -> None:
+    """Fill an array from the uniform distribution on [low, high)."""
+
+    def block(stream: np.random.Generator, out: Array) -> None:
+        stream.random(out=out, dtype=out.dtype)
+        out *= high - low
+        out += low
+
+    _fill(random, arr, block)
+
+
+def _standard_normal(stream: np.random.Generator, out: Array) -> None:
+    """Box and Muller (1958): numpy's vector functions make it twice as fast as its ziggurat."""
+    if out.dtype != np.float32:
+        stream.standard_normal(out=out)
+        return
+    half = out.size // 2
+    angle = stream.random(out.size - half, dtype=np.float32)
+    angle *= np.float32(2 * math.pi)
+    radius = stream.random(out.size - half, dtype=np.float32)
+    np.subtract(1, radius, out=radius)  # in (0, 1]: the logarithm is finite
+    np.log(radius, out=radius)
+    radius *= np.float32(-2)
+    np.sqrt(radius, out=radius)
+    np.sin(angle, out=out[half:])
+    out[half:] *= radius
+    np.cos(angle[:half], out=out[:half])
+    out[:half] *= radius[:half]
+
+
+def _fill(random: np.random.Generator, arr: Array, draw: Draw) -> None:
+    direct = arr.flags.c_contiguous and arr.dtype in (np.float32, np.float64)
+    out = arr if direct else np.empty(arr.shape, np.float64)
+    flat = out.reshape(-1)
+    key = int(random.integers(1 << 63))
+
+    def work(number: int) -> None:
+        stream = np.random.Generator(np.random.SFC64((key, number)))
+        draw(stream, flat[number * _BLOCK : (number + 1) * _BLOCK])
+
+    blocks = range(-(-flat.size // _BLOCK))
+    # (One block needs no thread, and asking the system for its processors takes 2 ms.)
+    threads = min(usable_cpus()[0], len(blocks)) if len(blocks) > 1 else 1
+    if threads > 1:
+        # The import takes as long as a block, and small networks have no use for it.
+        from concurrent.futures import ThreadPoolExecutor
+
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(work, blocks))
+    else:
+        for number in blocks:
+            work(number)
+    if not direct:
+        arr[...] = out
 
 
 __all__ = [

@@ -140,13 +140,8 @@ class Parameter(Tensor):
     """The parameter, once `init_data` has filled one that was made without a value."""
 
     def __init__(
-        self,
-        default_input: Any,
-        name: str | None = None,
-        requires_grad: bool = True,
-        layerwise_parallel: bool = False,
-        parallel_optimizer: bool = True,
-        storage_format: str = "",
+        self, default_input: Any, name: str | None = None, requires_grad: bool = True,
+        layerwise_parallel: bool = False, parallel_optimizer: bool = True, storage_format: str = "",
         device: str | None = None,
     ) -> None:
         self._serial, self._storage = next(_serial), Storage()

@@ -31,7 +31,7 @@ from cellc_runtime.dtypes import (
     uint64,
 )
 
-from ..core.dispatch import apply
+from ..core.dispatch import apply_one
 from .tensor import Array, Tensor, tensor_of
 
 _WIDE_UNSIGNED = (uint16, uint32, uint64)
@@ -96,8 +96,7 @@ def default_dtype(scalar: Any) -> DType:
 def constant(value: Any, dtype: DType) -> Tensor:
     """A rank-0 Tensor for use as an operand; equal requests share one: do not write to it."""
     if is_symbolic(value):
-        made: Tensor = apply("size_number", value=value, dtype=dtype)
-        return made
+        return apply_one("size_number", value=value, dtype=dtype)
     sign = math.copysign(1.0, value) if isinstance(value, float) else 0.0
     return _constant(type(value).__name__, value, sign, dtype)
 
@@ -124,8 +123,7 @@ def cast_to(x: Tensor, dtype: DType) -> Tensor:
     """`x` in another element type (itself if it has that one)."""
     if x.dtype is dtype:
         return x
-    out: Tensor = apply("cast", x, dtype=dtype)
-    return out
+    return apply_one("cast", x, dtype=dtype)
 
 
 def operand(x: Any, what: str, name: str = "input") -> Any:

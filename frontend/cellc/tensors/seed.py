@@ -67,7 +67,7 @@ class Generator:
 
     def seed(self) -> int:
         """Restart from a seed of the system's randomness; the seed."""
-        self.manual_seed(int.from_bytes(os.urandom(4), "little"))
+        self.manual_seed(_random_seed())
         return self.initial_seed()
 
     def get_state(self) -> Tensor:
@@ -152,13 +152,6 @@ def state_named(name: str) -> Parameter:
     return (made or _Global.generator).state
 
 
-def _restart(seed: int) -> Generator:
-    _Global.generator.manual_seed(seed)
-    for own, stream in _Global.streams.items():
-        stream.manual_seed(_mixed(own))
-    return _Global.generator
-
-
 def set_seed(seed: int) -> None:
     """Seed cellc's global generator and numpy's; streams of functions' own seeds start again.
 
@@ -172,7 +165,9 @@ def set_seed(seed: int) -> None:
         raise ValueError(f"The argument 'seed' must be between 0 and 2**32 - 1, but got {seed}.")
     _Global.seed = int(seed)
     np.random.seed(_Global.seed)
-    _restart(_Global.seed)
+    _Global.generator.manual_seed(_Global.seed)
+    for own, stream in _Global.streams.items():
+        stream.manual_seed(_mixed(own))
 
 
 def get_seed() -> int | None:

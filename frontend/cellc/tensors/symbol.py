@@ -62,18 +62,9 @@ class Symbol:
 
     def to_dict(self) -> dict[str, Any]:
         """What differs from the defaults."""
-        out: dict[str, Any] = {}
-        if self.max >= self.min and self.max > 0:
-            out["max"] = self.max
-        if self.min > 1:
-            out["min"] = self.min
-        if self.divisor != 1:
-            out["divisor"] = self.divisor
-        if self.remainder != 0:
-            out["remainder"] = self.remainder
-        if self.unique:
-            out["id"] = self.id
-        return out
+        told = {"max": self.max >= self.min and self.max > 0, "min": self.min > 1,
+                "divisor": self.divisor != 1, "remainder": self.remainder != 0, "id": self.unique}
+        return {name: getattr(self, name) for name, differs in told.items() if differs}
 
     def __str__(self) -> str:
         return str(self.to_dict())

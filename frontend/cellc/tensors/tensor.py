@@ -9,7 +9,7 @@ Source: `mindspore.Tensor`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -163,13 +163,8 @@ class Tensor(TensorMethods):
     const_arg: bool = False
 
     def __init__(
-        self,
-        input_data: Any = None,
-        dtype: DType | None = None,
-        shape: Any = None,
-        init: Any = None,
-        const_arg: bool = False,
-        device: str | None = None,
+        self, input_data: Any = None, dtype: DType | None = None, shape: Any = None,
+        init: Any = None, const_arg: bool = False, device: str | None = None,
     ) -> None:
         _check_dtype(dtype)
         if input_data is None and dtype is not None and init is None and (
@@ -482,6 +477,11 @@ class Tensor(TensorMethods):
         if spec:
             raise TypeError(f"unsupported format string passed to {type(self).__name__}.__format__")
         return str(self)
+
+
+Tensors = Sequence[Tensor]
+Grads = Sequence[Tensor | None]
+"""Cotangents, each None where nothing has contributed to it."""
 
 
 def tensor_of(array: Array) -> Tensor:

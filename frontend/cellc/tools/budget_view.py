@@ -7,7 +7,6 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 from cellc_compiler.lower.budget import Plan, Row, Trial
-from cellc_runtime.records import dataclass
 
 LINES = 12
 """Lines of source that a table shows at most."""
@@ -34,10 +33,12 @@ def text(plan: Plan, full: bool = False) -> list[str]:
     Args:
         full: show every line of source, not only the largest.
     """
+    before, after = plan.trials[0].cycles, plan.chosen.cycles
+    more = f"about {100 * (after / before - 1):+.0f} %" if before else "no"
     out = [f"temporaries {size(plan.chosen.arena_bytes)} of a budget of {size(plan.budget)}; "
            f"without recomputation {size(plan.trials[0].arena_bytes)}",
            f"computed again: {plan.chosen.how} ({count(plan.chosen.flops)}, "
-           f"{_more(plan)} processor time)", "",
+           f"{more} processor time)", "",
            f"  {'tried':<58} {'kept':>10} {'again':>12} {'planned':>10}"]
     out += [_trial(t, t == plan.chosen) for t in plan.trials]
     out += ["", *_table("kept for the gradient", plan.saved, full)]
@@ -46,50 +47,31 @@ def text(plan: Plan, full: bool = False) -> list[str]:
     return [*out, "", *_pictures(plan)]
 
 
-def _more(plan: Plan) -> str:
-    before, after = plan.trials[0].cycles, plan.chosen.cycles
-    return f"about {100 * (after / before - 1):+.0f} %" if before else "no"
-
-
 def _trial(t: Trial, chosen: bool) -> str:
     return (f"{'*' if chosen else ' '} {t.how:<58} {size(t.saved_bytes):>10} "
             f"{count(t.flops):>12} {size(t.arena_bytes):>10}")
 
 
-@dataclass(slots=True)
-class _Line:
-    """The values of a line of source."""
-
-    where: str
-    ops: dict[str, None]
-    values: int = 0
-    nbytes: int = 0
-    flops: int = 0
-
-
 def _table(title: str, rows: Sequence[Row], full: bool) -> list[str]:
-    lines: dict[str, _Line] = {}
+    lines: dict[str, list[Row]] = {}
     for row in rows:
-        where = row.where or row.scope or "(no place in the source)"
-        line = lines.setdefault(where, _Line(where, {}))
-        line.ops[row.op] = None
-        line.values += 1
-        line.nbytes += row.nbytes
-        line.flops += row.flops
-    order = sorted(lines.values(), key=lambda n: (-n.nbytes, -n.flops))
+        lines.setdefault(row.where or row.scope or "(no place in the source)", []).append(row)
+    sums = [(sum(r.nbytes for r in line), sum(r.flops for r in line), where)
+            for where, line in lines.items()]
+    order = sorted(sums, key=lambda n: (-n[0], -n[1]))
     shown = order if full else order[:LINES]
     total = f"{len(rows)} values, {size(sum(r.nbytes for r in rows))}"
     out = [f"  {title}: {total}"]
-    for line in shown:
-        path, _, number = line.where.rpartition(":")
-        place = f"{Path(path).name}:{number}" if path and not full else line.where
-        ops = ", ".join(line.ops)
-        again = f" {count(line.flops):>12}" if line.flops else ""
-        out.append(f"    {size(line.nbytes):>10}{again} {line.values:>4} x  {place}  "
+    for nbytes, flops, where in shown:
+        path, _, number = where.rpartition(":")
+        place = f"{Path(path).name}:{number}" if path and not full else where
+        ops = ", ".join(dict.fromkeys(r.op for r in lines[where]))
+        again = f" {count(flops):>12}" if flops else ""
+        out.append(f"    {size(nbytes):>10}{again} {len(lines[where]):>4} x  {place}  "
                    f"{ops if len(ops) <= 44 else ops[:41] + '...'}")
     if len(order) > len(shown):
         rest = order[len(shown):]
-        out.append(f"    {size(sum(n.nbytes for n in rest)):>10} in {len(rest)} other lines")
+        out.append(f"    {size(sum(n[0] for n in rest)):>10} in {len(rest)} other lines")
     return out
 
 

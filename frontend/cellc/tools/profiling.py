@@ -6,13 +6,16 @@ processor's clock around each of them; see `cellc_compiler.backends.cpu.host.pro
 
 from __future__ import annotations
 
+import io
 import json
+import linecache
 import statistics
 import struct
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,12 +32,27 @@ from ..calls.callbacks import host_callbacks
 from ..compiled.entries import Traced
 from ..storage.memory import aligned_copy
 from ..tracing.exceptions import ERRORS
-from . import profile_view
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _APART = 1 << 16
 """Stack addresses of one thread are closer than this, those of two are not."""
 _CALIBRATE = 0.05
 """Seconds over which the processor's clock is compared with the system's."""
+
+_BLOCKS = " ▁▂▃▄▅▆▇█"
+_TITLES = {
+    "call": ("Op", "Kernel", "Cell", "Line"), "op": ("Op",), "cell": ("Cell",), "line": ("Line",),
+    "family": ("Kernel",),
+}
+_WIDTH = 150
+"""Columns where there is no terminal."""
+_SOURCE_FROM = 120
+"""Columns from which on there is room for the user's line."""
+_NUMBERS = (("Time", 7), ("%", 4), ("", 8), ("Calls", 5), ("GFLOP/s", 7), ("GB/s", 5), ("Busy", 4))
+_WIDEST = {"Op": 34, "Kernel": 10, "Cell": 22, "Line": 18}
+_NARROWEST = {"Op": 20, "Kernel": 6, "Cell": 22, "Line": 13}
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,19 +143,14 @@ class Profile:
         """
         if by not in KEYS:
             raise ValueError(f"profiles are by {', '.join(KEYS)}, not {by!r}")
-        rows: dict[tuple[str, ...], Row] = {}
-        index = []
-        for site in self.sites:
-            key = KEYS[by](site)
-            row = rows.setdefault(key, Row(key))
-            row.sites.append(site)
-            index.append(key)
-        for key, row in rows.items():
-            mine = {i for i, k in enumerate(index) if k == key}
-            self._measure(row, mine)
-        return sorted((r for r in rows.values() if r.count), key=lambda r: -r.seconds)
+        numbers: dict[tuple[str, ...], list[int]] = {}
+        for i, site in enumerate(self.sites):
+            numbers.setdefault(KEYS[by](site), []).append(i)
+        rows = [self._measured(key, set(mine)) for key, mine in numbers.items()]
+        return sorted((r for r in rows if r.count), key=lambda r: -r.seconds)
 
-    def _measure(self, row: Row, sites: set[int]) -> None:
+    def _measured(self, key: tuple[str, ...], sites: set[int]) -> Row:
+        row = Row(key, [self.sites[i] for i in sorted(sites)])
         spans = [[e for e in call if e.site in sites] for call in self.calls]
         whole = [[e for e in events if e.task < 0] for events in spans]
         row.seconds = statistics.median(sum(map(self._share, w)) for w in whole) * 1e-9
@@ -149,6 +162,7 @@ class Profile:
             work = sum(e.end - e.start for events in spans for e in events if e.task >= 0)
             room = sum(e.end - e.start for events in whole for e in events if e.site in parallel)
             row.busy = work / max(room * self.threads, 1e-9)
+        return row
 
     def _share(self, e: Event) -> float:
         """What an execution takes of the call: less if others run beside it."""
@@ -168,12 +182,20 @@ class Profile:
         document = {"traceEvents": self.trace_events(), "displayTimeUnit": "ms"}
         Path(path).write_text(json.dumps(document), encoding="utf-8")
 
-    def __repr__(self) -> str:
-        return profile_view.text(self)  # the last value of a notebook's cell is shown by it
+    def __repr__(self) -> str:  # the last value of a notebook's cell is shown by it
+        from rich.console import Console  # of use only to those who look at a profile
+
+        out = io.StringIO()
+        _print(self, "call", 25, Console(file=out, width=_WIDTH, no_color=True,
+                                         force_jupyter=False, force_terminal=False))
+        return out.getvalue()
 
     def show(self, by: str = "call", limit: int = 25) -> None:
         """Print the table, coloured on a terminal."""
-        profile_view.show(self, by, limit)
+        from rich.console import Console  # as above
+
+        console = Console()
+        _print(self, by, limit, console if console.is_terminal else Console(width=_WIDTH))
 
 
 KEYS: Mapping[str, Callable[[Site], tuple[str, ...]]] = {
@@ -317,6 +339,133 @@ def _trace_events(p: Profile) -> Iterator[dict[str, Any]]:
         yield {**base, **at, "ph": "X", "tid": lane, "name": site.label, "args": about}
         yield {"ph": "C", "pid": 1, "ts": at["ts"], "name": "temporaries",
                "args": {"bytes": site.live}}
+
+
+# --- as text --------------------------------------------------------------------------------------
+
+
+def _print(profile: Profile, by: str, limit: int, console: Console) -> None:
+    from rich.table import Table  # as above
+    from rich.text import Text
+
+    rows = profile.rows(by)
+    inside = sum(r.seconds for r in rows)
+    call = sorted(profile.seconds)[len(profile.seconds) // 2]
+    console.print(
+        f"[bold]{profile.name}[/bold]: {seconds(call)} a call "
+        f"(median of {len(profile.seconds)}), {seconds(inside)} in "
+        f"{sum(r.count for r in rows)} kernel calls, {profile.threads} "
+        f"thread{'s' if profile.threads > 1 else ''}", highlight=False,
+    )
+    source = by in ("call", "line") and console.width >= _SOURCE_FROM
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1))
+    for name, width in _NUMBERS:
+        table.add_column(name, justify="right" if name else "left", no_wrap=True, min_width=width)
+    for name in _TITLES[by]:
+        table.add_column(name, overflow="ellipsis", no_wrap=True, max_width=_WIDEST.get(name),
+                         min_width=_NARROWEST.get(name))
+    if source:
+        table.add_column("Source", overflow="ellipsis", no_wrap=True, max_width=36, style="dim")
+    prefix = _common([s.scope for s in profile.sites])
+    for row in rows[:limit]:
+        share = row.seconds / inside if inside else 0.0
+        table.add_row(
+            seconds(row.seconds), f"{100 * share:.1f}", Text(_bar(share), style=_heat(share)),
+            str(row.count), _rate(row.flops, row.seconds), _rate(row.nbytes, row.seconds),
+            "" if row.busy is None else f"{100 * row.busy:.0f}%",
+            *(Text(_shown(name, k.removeprefix(prefix)))
+              for name, k in zip(_TITLES[by], row.key, strict=True)),
+            *([Text(_source(row))] if source else []),
+        )
+    console.print(table, highlight=False)
+    if len(rows) > limit:
+        rest = sum(r.seconds for r in rows[limit:])
+        console.print(f"and {len(rows) - limit} more: {seconds(rest)}", highlight=False)
+    _print_memory(profile, console)
+    if profile.lost:
+        console.print(f"{profile.lost} records did not fit: loops are shown in part")
+
+
+def _print_memory(profile: Profile, console: Console) -> None:
+    line = memory_line(profile)
+    if not line:
+        return
+    console.print(
+        f"\n[bold]Temporaries[/bold] over a call, at most {size(profile.arena_bytes)}",
+        highlight=False,
+    )
+    console.print(f"[cyan]{line}[/cyan]", highlight=False)
+    if profile.largest:
+        largest = ", ".join(f"{name} {size(n)}" for name, n in profile.largest)
+        console.print(f"largest at the peak: {largest}", highlight=False)
+
+
+def memory_line(profile: Profile, columns: int = 96) -> str:
+    """The bytes of live temporaries over the time of a call, as blocks; "" if there are none."""
+    events = [e for e in profile.typical() if e.task < 0] if profile.calls else []
+    peak = max((profile.sites[e.site].live for e in events), default=0)
+    if not peak:
+        return ""
+    first, last = min(e.start for e in events), max(e.end for e in events)
+    heights = [0] * columns
+    for e in events:
+        lo = int((e.start - first) / (last - first) * columns)
+        hi = int((e.end - first) / (last - first) * columns)
+        for column in range(lo, min(hi, columns - 1) + 1):
+            heights[column] = max(heights[column], profile.sites[e.site].live)
+    steps = len(_BLOCKS) - 1
+    return "".join(_BLOCKS[-(-h * steps // peak)] for h in heights)
+
+
+def seconds(value: float) -> str:
+    """A time with three digits and a unit."""
+    scale, unit = next((s for s in ((1.0, "s"), (1e-3, "ms")) if value >= s[0]), (1e-6, "us"))
+    return f"{value / scale:.3g} {unit}" if value < 1000 else f"{value:.0f} s"
+
+
+def size(nbytes: int) -> str:
+    """Bytes with a unit."""
+    for unit, scale in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if nbytes >= scale:
+            return f"{nbytes / scale:.1f} {unit}"
+    return f"{nbytes} B"
+
+
+def _rate(amount: int, time: float) -> str:
+    if not amount or not time:
+        return ""
+    value = amount / time / 1e9
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _shown(title: str, key: str) -> str:
+    """A key as it fits its column; the end of a Cell's path says more than its beginning."""
+    width = _WIDEST[title]
+    return "…" + key[1 - width :] if title == "Cell" and len(key) > width else key
+
+
+def _bar(share: float, width: int = 8) -> str:
+    eighths = round(share * width * 8)
+    return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8]
+
+
+def _common(scopes: list[str]) -> str:
+    """The path that nested Cells begin with (in a training step, say): the table leaves it out."""
+    inner = [s.split(".")[:-1] for s in scopes if "." in s]
+    shared = takewhile(lambda parts: len(set(parts)) == 1, zip(*inner, strict=False))
+    return "".join(f"{parts[0]}." for parts in shared)
+
+
+def _heat(share: float) -> str:
+    return "red" if share >= 0.2 else "yellow" if share >= 0.05 else "green"
+
+
+def _source(row: Row) -> str:
+    """The user's line, if the row has one."""
+    span = row.sites[0].span
+    if span.line <= 0 or not Path(span.file).is_file():
+        return ""
+    return linecache.getline(span.file, span.line).strip()
 
 
 __all__ = ["Event", "Profile", "Row", "Site", "profile_traced"]

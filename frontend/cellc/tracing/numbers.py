@@ -242,7 +242,7 @@ def as_number(tensor: Tensor, kind: Kind) -> Any:
     if one.dtype is not DTYPES[kind]:
         one = apply("cast", one, dtype=DTYPES[kind]) if kind is not bool else \
             apply("ne", one, _constant(0, one.dtype))
-    return GraphNumber(one._value, kind)
+    return GraphNumber(one.ir_value, kind)
 
 
 def item_of(tensor: GraphTensor, kind: Kind | None = None) -> GraphNumber:
@@ -264,7 +264,7 @@ def as_kind(number: Any, kind: Kind) -> GraphNumber:
 
 
 def _made(tensor: Any, kind: Kind) -> GraphNumber:
-    return GraphNumber(tensor._value, kind)
+    return GraphNumber(tensor.ir_value, kind)
 
 
 def _constant(value: Any, dtype: DType) -> Tensor:

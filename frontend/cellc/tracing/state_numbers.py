@@ -143,7 +143,7 @@ def _derived(made: Any, function: Callable[..., Any], *given: Any) -> Any:
         if not fits_int64(known):
             raise OverflowError("an int that follows from state is longer than 64 bits")
         answers.found.append(Answer(lambda state: fits_int64(of(state)), True, answers.place()))
-    return StateNumber(made._value, known, of, answers)
+    return StateNumber(made.ir_value, known, of, answers)
 
 
 def _constantly(value: Any) -> Callable[[State], Any]:

@@ -27,38 +27,33 @@ from ..tensors.tensor import Tensor, tensor_of
 class GraphTensor(Tensor):
     """A tensor of the graph being traced: a shape and a dtype, but no elements."""
 
-    __slots__ = ("_value",)
+    __slots__ = ("ir_value",)
     _host = None
-    _value: Value
+    ir_value: Value
 
     def __init__(self, value: Value) -> None:
-        self._value = value
+        self.ir_value = value
 
     _eager = False
 
     @property
-    def ir_value(self) -> Value:
-        """What it stands for."""
-        return self._value
-
-    @property
     def _type(self) -> TensorType:
-        return self._value.type
+        return self.ir_value.type
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Length of each axis."""
-        return self._value.type.dims
+        return self.ir_value.type.dims
 
     @property
     def dtype(self) -> DType:
         """Element type."""
-        return self._value.type.dtype
+        return self.ir_value.type.dtype
 
     @property
     def ndim(self) -> int:
         """Number of axes."""
-        return self._value.type.rank
+        return self.ir_value.type.rank
 
     @property
     def _data(self) -> Any:
@@ -68,13 +63,13 @@ class GraphTensor(Tensor):
         )
 
     def __copy__(self) -> GraphTensor:
-        return GraphTensor(self._value)
+        return GraphTensor(self.ir_value)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> GraphTensor:
-        return GraphTensor(self._value)
+        return GraphTensor(self.ir_value)
 
     def __repr__(self) -> str:
-        return f"<graph tensor {self._value.type}>"
+        return f"<graph tensor {self.ir_value.type}>"
 
     __str__ = __repr__
 
@@ -147,7 +142,7 @@ class Tracer:
         """The IR value of a tensor in the region at `level`."""
         depth = level % len(self.regions)
         if isinstance(tensor, GraphTensor):
-            return self._capture(tensor._value, depth)
+            return self._capture(tensor.ir_value, depth)
         if isinstance(tensor, Parameter):
             return self._read(tensor, depth)
         region = self.regions[depth]
@@ -533,7 +528,7 @@ class Tracer:
     def is_own(self, tensor: Tensor) -> bool:
         """Whether the graph at hand computes a tensor (a Parameter: assigns it)."""
         if isinstance(tensor, GraphTensor):
-            return tensor._value in self.regions[-1].owned and tensor._value.node is not None
+            return tensor.ir_value in self.regions[-1].owned and tensor.ir_value.node is not None
         return False
 
     def recomputed(

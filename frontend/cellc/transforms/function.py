@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from cellc_compiler.ir.types import differentiable
 
+from ..calls.bprop import with_gradient
 from ..core.dispatch import active_tracer, apply
-from ..eager.recorder import active_recordings, paused
+from ..eager.recorder import active_recordings
 from ..tensors.parameter import Parameter
-from ..tensors.tensor import Tensor, tensor_of
+from ..tensors.tensor import Tensor, Tensors
 from ..tracing.inline import call_here
 from ..tracing.pytree import Box, Known, Structure, put_together, take_apart
 from ..tracing.tracer import GraphTensor
@@ -114,18 +114,7 @@ class _Call:
 
     def run(self) -> Any:
         """The outputs."""
-        tracer = active_tracer()
-        if tracer is not None:
-            results = tracer.custom_gradient(self.operands, self.forward, self.backward)
-        else:
-            with paused():
-                # A result that is an argument needs an identity of its own to be followed.
-                results = [tensor_of(t._lent())
-                           if any(t is x for x in self.operands) else t
-                           for t in self.forward(self.operands)]
-            for r in active_recordings():
-                if any(r.value_of(t) is not None for t in self.operands):
-                    r.note_custom(self.operands, results, self.backward)
+        results = with_gradient(self.operands, self.forward, self.backward)
         shown = [apply("stop_gradient", t) if i in self.constant else t
                  for i, t in enumerate(results[: self.count])]
         return put_together(self.out, shown)
@@ -148,9 +137,7 @@ class _Call:
         self.saved = [_origin(t, operands, tensors, extra) for t in self.ctx._saved]
         return [*tensors, *extra]
 
-    def backward(
-        self, operands: Sequence[Tensor], results: Sequence[Tensor], dys: Sequence[Tensor]
-    ) -> list[Tensor | None]:
+    def backward(self, operands: Tensors, results: Tensors, dys: Tensors) -> list[Tensor | None]:
         """Cotangents of the operands."""
         kept = {"operand": operands, "result": results}
         self.ctx._saved = tuple(kept[kind][x] if kind in kept else x for kind, x in self.saved)
@@ -165,7 +152,7 @@ class _Call:
         grads = call_here(self.cls.backward, (self.ctx, *cotangents))
         return self._checked(grads, operands)
 
-    def _checked(self, grads: Any, operands: Sequence[Tensor]) -> list[Tensor | None]:
+    def _checked(self, grads: Any, operands: Tensors) -> list[Tensor | None]:
         many = list(grads) if isinstance(grads, (tuple, list)) else [grads]
         name, count = f"the backward of {self.cls.__name__}", len(self.args)
         while len(many) > count and many[-1] is None:
@@ -204,13 +191,11 @@ def _needed(value: Any) -> bool:
 
 def _same(a: Tensor, b: Any) -> bool:
     if isinstance(a, GraphTensor) and isinstance(b, GraphTensor):
-        return a._value is b._value
+        return a.ir_value is b.ir_value
     return a is b
 
 
-def _origin(
-    t: Any, operands: Sequence[Tensor], results: Sequence[Tensor], extra: list[Tensor]
-) -> tuple[str, Any]:
+def _origin(t: Any, operands: Tensors, results: Tensors, extra: list[Tensor]) -> tuple[str, Any]:
     """What a saved value is: an operand, a result (`extra` grows), or known beforehand."""
     for kind, many in (("operand", operands), ("result", results)):
         for i, other in enumerate(many):

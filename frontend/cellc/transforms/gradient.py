@@ -6,32 +6,32 @@ autodiff transforms and that is inlined; in graph mode the whole call is compile
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, overload
 
 import numpy as np
 
+from cellc_compiler.ir.graph import Graph, Value
 from cellc_compiler.ir.types import seedable
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.records import dataclass, field, replace
 
 from .. import context
-from ..calls.hooks import hooked_gradient
+from ..calls.bprop import check_like
+from ..calls.hooks import through_hooks
 from ..compiled.entries import EntryTable
 from ..core.dispatch import active_tracer
+from ..core.later import autodiff
 from ..eager import implicit_recording
-from ..eager.recorder import active_recordings, recording, tensor_hooks
+from ..eager.recorder import active_recordings, aliases, recording, tensor_hooks
 from ..tensors.parameter import Parameter
-from ..tensors.tensor import Tensor, tensor_of
+from ..tensors.tensor import Tensor, Tensors, tensor_of
 from ..tracing.pytree import Box, Structure, leaves_of, put_together, take_apart
 from ..tracing.tracer import Tracer
 
 if TYPE_CHECKING:
-    from cellc_compiler.autodiff import reverse as autodiff
-
     from .. import lang
 else:
-    autodiff = lazy_module("cellc_compiler.autodiff.reverse")
     lang = lazy_module("cellc.lang")
 
 P = ParamSpec("P")
@@ -119,17 +119,16 @@ def _positions(request: Request, args: Sequence[Any]) -> tuple[int, ...]:
     return found
 
 
-def _chosen(structure: Structure, positions: Sequence[int]) -> list[list[int]]:
-    """The tensors of each differentiated argument."""
+def _chosen(structure: Structure, positions: Sequence[int]) -> list[int]:
+    """The tensors of the differentiated arguments."""
     assert isinstance(structure, Box)
     positional = structure.parts[0]
     assert isinstance(positional, Box)
-    return [[leaf.number for leaf in leaves_of(positional.parts[p])] for p in positions]
+    return [leaf.number for p in positions for leaf in leaves_of(positional.parts[p])]
 
 
-def _seeds(out: Any, request: Request, sens: Any) -> tuple[Structure, list[Tensor], list[int]]:
-    """The outputs, and which of them are differentiated."""
-    structure, tensors = take_apart(out)
+def _seeds(structure: Structure, tensors: Tensors, request: Request, sens: Any) -> list[int]:
+    """Which of the outputs are differentiated."""
     first: list[int] = list(range(len(tensors)))
     if request.has_aux:
         if not isinstance(structure, Box) or len(structure.parts) < 2:
@@ -141,32 +140,19 @@ def _seeds(out: Any, request: Request, sens: Any) -> tuple[Structure, list[Tenso
         kinds = ", ".join(str(t._type) for t in tensors) or "no tensor"
         raise TypeError(f"only an output of numbers can be differentiated, got {kinds}")
     if sens is not None:
-        _check_sens(take_apart(sens)[1], [tensors[i] for i in seeds])
-    return structure, tensors, seeds
+        given = take_apart(sens)[1]
+        if len(given) != len(seeds):
+            raise ValueError(f"{len(seeds)} outputs need as many sensitivities, but got "
+                             f"{len(given)}")
+        for number, (t, i) in enumerate(zip(given, seeds, strict=True)):
+            check_like(f"sensitivity {number}", t, tensors[i], "the output")
+    return seeds
 
 
-def _check_sens(given: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
-    """Each output needs a sensitivity of its type."""
-    if len(given) != len(outputs):
-        raise ValueError(f"{len(outputs)} outputs need as many sensitivities, but got "
-                         f"{len(given)}")
-    for i, (t, o) in enumerate(zip(given, outputs, strict=True)):
-        if tuple(t.shape) != tuple(o.shape):
-            raise ValueError(f"sensitivity {i} must have the shape of the output, "
-                             f"{tuple(o.shape)}, but has {tuple(t.shape)}")
-        if t.dtype != o.dtype:
-            raise TypeError(f"sensitivity {i} must have the dtype of the output, {o.dtype}, but "
-                            f"has {t.dtype}")
-
-
-def _rebuild(args: Sequence[Any], positions: Sequence[int], grads: Sequence[Tensor]) -> list[Any]:
+def _rebuild(args: Sequence[Any], positions: Sequence[int], grads: Iterator[Tensor]) -> list[Any]:
     """Gradients in the structures of the arguments."""
-    out: list[Any] = []
-    it = iter(grads)
-    for p in positions:
-        structure, leaves = take_apart(args[p])
-        out.append(put_together(structure, [next(it) for _ in leaves]))
-    return out
+    parts = [take_apart(args[p]) for p in positions]
+    return [put_together(structure, [next(grads) for _ in leaves]) for structure, leaves in parts]
 
 
 # --- eager ---------------------------------------------------------------------------------------
@@ -177,61 +163,39 @@ def _eager(
     kwargs: Mapping[str, Any], sens: Any,
 ) -> Computed:
     structure, leaves = take_apart((args, dict(kwargs)))
-    if not active_recordings():
-        run = implicit_recording.take(request.fn, structure, leaves)
-        if run is not None:
-            return _continued(request, positions, args, run, sens)
+    weights = request.weights or ()
+    chosen = _chosen(structure, positions)
+    run = None if active_recordings() else implicit_recording.take(request.fn, structure, leaves)
+    if run is None:
+        run = _recorded(request, structure, leaves, chosen)
+    seeds = _seeds(run.out, run.results, request, sens)
+    given = take_apart(sens)[1] if sens is not None else None
+    numbers = [*(run.numbers.get(i) for i in chosen), *(run.weights.get(id(p)) for p in weights)]
+    found = iter(run.recording.gradients(
+        [run.results[i] for i in seeds], given, [n for n in numbers if n is not None], last=True))
+    grads = [None if n is None else next(found) for n in numbers]
+    sources = [*(leaves[i] for i in chosen), *weights]
+    full = iter([g if g is not None else zeros_of(t)
+                 for g, t in zip(grads, sources, strict=True)])
+    return Computed(put_together(run.out, run.given), _rebuild(args, positions, full), list(full))
+
+
+def _recorded(
+    request: Request, structure: Structure, leaves: Tensors, chosen: Sequence[int]
+) -> implicit_recording.Run:
+    """A run of the function that the gradient goes back through."""
     # The same tensor given twice has two gradients, so each argument gets its own identity.
-    own = [tensor_of(t._data) for t in leaves]
+    own = aliases(leaves)
     for t, o in zip(leaves, own, strict=True):
         if t._hooks:
             o._hooks = t._hooks
-    weights = request.weights or ()
-    chosen = [i for group in _chosen(structure, positions) for i in group]
     with recording() as r:
-        follow(leaves, own)
-        values = [r.track(own[i]) for i in chosen]
-        values += [r.track(p) for p in weights]
+        numbers = {i: r.track(own[i]) for i in chosen}
+        weights = {id(p): r.track(p) for p in request.weights or ()}
         call_args, call_kwargs = put_together(structure, own)
-        out = request.fn(*call_args, **call_kwargs)
-        out_structure, tensors, seeds = _seeds(out, request, sens)
-    given = list(take_apart(sens)[1]) if sens is not None else None
-    grads = r.gradients([tensors[i] for i in seeds], given, values, last=True)
-    sources = [own[i] for i in chosen] + list(weights)
-    full = [g if g is not None else zeros_of(t) for g, t in zip(grads, sources, strict=True)]
-    n = len(chosen)
-    return Computed(put_together(out_structure, tensors), _rebuild(args, positions, full[:n]),
-                    full[n:])
-
-
-def _continued(
-    request: Request, positions: Sequence[int], args: tuple[Any, ...], run: implicit_recording.Run,
-    sens: Any,
-) -> Computed:
-    """The gradient of a run that was recorded before."""
-    weights = request.weights or ()
-    chosen = [i for group in _chosen(run.structure, positions) for i in group]
-    out = put_together(run.out, run.results)
-    _, tensors, seeds = _seeds(out, request, sens)
-    given = list(take_apart(sens)[1]) if sens is not None else None
-    numbers = [*(run.numbers[i] for i in chosen), *(run.weights.get(id(p)) for p in weights)]
-    found = iter(run.recording.gradients(
-        [tensors[i] for i in seeds], given, [n for n in numbers if n is not None], last=True))
-    grads = [None if n is None else next(found) for n in numbers]
-    sources = [run.leaves[i] for i in chosen] + list(weights)
-    full = [g if g is not None else zeros_of(t) for g, t in zip(grads, sources, strict=True)]
-    n = len(chosen)
-    return Computed(put_together(run.out, run.given), _rebuild(args, positions, full[:n]),
-                    full[n:])
-
-
-def follow(leaves: Sequence[Tensor], own: Sequence[Tensor]) -> None:
-    """Recordings further out know the arguments by their new identities too."""
-    for outer in active_recordings()[:-1]:
-        for t, o in zip(leaves, own, strict=True):
-            value = outer.value_of(t)
-            if value is not None:
-                outer.also(o, value)
+        out, results = take_apart(request.fn(*call_args, **call_kwargs))
+    return implicit_recording.Run(r, structure, list(leaves), numbers, weights, [], out, results,
+                                  results)
 
 
 def zeros_of(t: Tensor) -> Tensor:
@@ -249,46 +213,68 @@ def _traced(
     structure, leaves = take_apart((args, dict(kwargs)))
     weights = request.weights or ()
     before = [tracer.lift(p) for p in weights]
-    shape: list[tuple[Structure, list[int], int]] = []
+    shape: list[tuple[Structure, list[int]]] = []
 
     def run(inputs: list[Tensor]) -> list[Tensor]:
         call_args, call_kwargs = put_together(structure, inputs)
-        out = lang.interpret_call(tracer, request.fn, call_args, call_kwargs)
-        out_structure, tensors, seeds = _seeds(out, request, sens)
-        shape.append((out_structure, seeds, len(tensors)))
+        out, tensors = take_apart(
+            lang.interpret_call(tracer, request.fn, call_args, call_kwargs))
+        shape.append((out, _seeds(out, tensors, request, sens)))
         return tensors
 
-    values = [tracer.lift(t) for t in leaves]
-    graph, captures, assigned = tracer.region("grad", [v.type for v in values], run)
-    out_structure, seeds, count = shape[-1]
-    chosen = [i for group in _chosen(structure, positions) for i in group]
-    place = {v: len(values) + i for i, v in enumerate(captures)}
-    wanted = chosen + [place[v] for v in before if v in place]
-    transformed = autodiff.gradient_graph(graph, wanted, seeded=seeds, sens=sens is not None)
-    operands = [*values, *captures]
-    if sens is not None:
-        operands += [tracer.lift(t) for t in take_apart(sens)[1]]
-    graph.dissolve()
-    results: list[Tensor] = list(tracer.splice(transformed, operands))
-    for parameter, tensor in zip(assigned, results[count:], strict=False):
-        tracer.assign(parameter, tensor)
-    grads = results[count + len(assigned) :]
-    n = len(chosen)
-    it = iter(grads[n:])
+    chosen = _chosen(structure, positions)
+    read: set[Value] = set()
+
+    def transform(graph: Graph, captures: Sequence[Value]) -> Graph:
+        place = {v: len(leaves) + i for i, v in enumerate(captures)}
+        read.update(place)
+        wanted = chosen + [place[v] for v in before if v in place]
+        return autodiff.gradient_graph(graph, wanted, seeded=shape[-1][1], sens=sens is not None)
+
+    more = take_apart(sens)[1] if sens is not None else ()
+    results, grads = inlined(tracer, leaves, run, transform, more)
+    it = iter(grads[len(chosen):])
     weight_grads: list[Tensor] = [
-        hooked(p, next(it)) if v in place else tracer._zeros(v.type)
+        hooked(p, next(it)) if v in read else tracer._zeros(v.type)
         for p, v in zip(weights, before, strict=True)
     ]
-    grads = [hooked(request.hooked[i], g) if i in request.hooked else g
-             for i, g in zip(chosen, grads, strict=False)]
-    return Computed(put_together(out_structure, results[:count]),
-                    _rebuild(args, positions, grads[:n]), weight_grads)
+    own = (hooked(request.hooked[i], g) if i in request.hooked else g
+           for i, g in zip(chosen, grads, strict=False))
+    return Computed(put_together(shape[-1][0], results), _rebuild(args, positions, own),
+                    weight_grads)
+
+
+def inlined(
+    tracer: Tracer, leaves: Tensors, run: Callable[[list[Tensor]], list[Tensor]],
+    transform: Callable[[Graph, Sequence[Value]], Graph], more: Tensors = (),
+) -> tuple[list[Tensor], list[Tensor]]:
+    """A function's graph, transformed and inlined.
+
+    Args:
+        leaves: the tensors of its arguments.
+        run: calls it with the inputs of its graph.
+        transform: the graph, with the values it reads from outside, to another one.
+        more: tensors for the inputs that the transformation adds.
+
+    Returns:
+        The tensors that the function gives, and what the transformation adds.
+    """
+    values = [tracer.lift(t) for t in leaves]
+    graph, captures, assigned = tracer.region("grad", [v.type for v in values], run)
+    count = len(graph.outputs) - len(assigned)
+    transformed = transform(graph, captures)
+    operands = [*values, *captures, *(tracer.lift(t) for t in more)]
+    results: list[Tensor] = list(tracer.splice(transformed, operands))
+    graph.dissolve()
+    for parameter, tensor in zip(assigned, results[count:], strict=False):
+        tracer.assign(parameter, tensor)
+    return results[:count], results[count + len(assigned):]
 
 
 def hooked(tensor: Tensor, grad: Tensor) -> Tensor:
     """The gradient of an argument or parameter after the hooks of that, if it has any."""
     lang.note_read(tensor, "_hooks")
-    return hooked_gradient(grad, list(tensor._hooks.values())) if tensor._hooks else grad
+    return through_hooks(grad, tensor)
 
 
 # --- public objects ----------------------------------------------------------------------------
@@ -304,32 +290,28 @@ class GradFunction:
     flat: bool = False
     drop_aux: bool = False
     table: EntryTable = field(default_factory=EntryTable)
-    hooked: dict[Any, tuple[EntryTable, Request]] = field(default_factory=dict)
+    hooked: dict[Any, GradFunction] = field(default_factory=dict)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        fn = self.request.fn
-        if active_tracer() is None and context.in_graph_mode() and not _recording_now():
-            if tensor_hooks:
-                return self._with_hooks(args, kwargs)
-            return self.table.call(_Compilable(self, fn), args, kwargs)
-        return self.evaluate(args, kwargs)
+        if active_tracer() is None and context.in_graph_mode() and not active_recordings():
+            function = self._with_hooks(args, kwargs) if tensor_hooks else self
+            return function.table.call(
+                Inner("grad", function.request.fn, function._compute), args, kwargs)
+        return self._compute(*args, **kwargs)
 
-    def _with_hooks(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """A call whose arguments may have hooks: each set of hooks is compiled for itself."""
+    def _with_hooks(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> GradFunction:
+        """What serves a call whose arguments may have hooks: each set of these is compiled for
+        itself."""
         leaves = take_apart((args, dict(kwargs)))[1]
         hooked = {i: t for i, t in enumerate(leaves) if t._hooks}
         if not hooked:
-            return self.table.call(_Compilable(self, self.request.fn), args, kwargs)
+            return self
         key = tuple((i, id(t), tuple(t._hooks or ())) for i, t in hooked.items())
-        table, request = self.hooked.setdefault(
-            key, (EntryTable(), replace(self.request, hooked=hooked))
-        )
-        other = GradFunction(request, self.with_value, self.return_ids, self.flat,
-                             self.drop_aux, table)
-        return table.call(_Compilable(other, request.fn), args, kwargs)
+        return self.hooked.setdefault(
+            key, replace(self, request=replace(self.request, hooked=hooked), table=EntryTable()))
 
-    def evaluate(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """Compute in the mode at hand."""
+    def _compute(self, *args: Any, **kwargs: Any) -> Any:
+        """The result, in the mode at hand."""
         computed = compute(self.request, args, kwargs)
         grads = self._shape(computed)
         if self.with_value:
@@ -367,19 +349,15 @@ class GradFunction:
         return inputs, weights
 
 
-class _Compilable:
-    """The call of a gradient function as something the construct compiler runs as it is."""
+class Inner:
+    """The call of a transformation as something the construct compiler runs as it is."""
 
-    def __init__(self, owner: GradFunction, fn: Any) -> None:
-        self.owner = owner
-        self.__name__ = "grad_" + (getattr(fn, "__name__", None) or type(fn).__name__)
+    def __init__(self, name: str, fn: Any, evaluate: Callable[..., Any]) -> None:
+        self.evaluate = evaluate
+        self.__name__ = f"{name}_{getattr(fn, '__name__', None) or type(fn).__name__}"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.owner.evaluate(args, kwargs)
-
-
-def _recording_now() -> bool:
-    return bool(active_recordings())
+        return self.evaluate(*args, **kwargs)
 
 
 def make_request(
@@ -391,8 +369,7 @@ def make_request(
         TypeError: an argument has the wrong type.
         ValueError: neither a position nor weights.
     """
-    if not callable(fn):
-        raise TypeError(f"'fn' must be a Cell or a function, but got {type(fn).__name__}.")
+    check_function(fn)
     if grad_position is None and weights is None:
         raise ValueError("`grad_position` and `weights` can not be None at the same time.")
     single = isinstance(grad_position, int) and not isinstance(grad_position, bool)
@@ -416,15 +393,28 @@ def make_request(
         params = (weights,) if one else tuple(weights)
         if not all(isinstance(p, Parameter) for p in params):
             raise TypeError("'weights' must be a Parameter, or a tuple or list of Parameters.")
-    if not isinstance(has_aux, bool):
-        raise TypeError(f"'has_aux' must be bool, but got {type(has_aux).__name__}.")
+    check_flags(has_aux=has_aux)
     return Request(fn, positions, single, params, one, has_aux, sens)
 
 
-def _check_flags(**flags: Any) -> None:
+def check_function(fn: Any) -> None:
+    """Refuse what cannot be differentiated. Raises TypeError."""
+    if not callable(fn):
+        raise TypeError(f"'fn' must be a Cell or a function, but got {type(fn).__name__}.")
+
+
+def check_flags(before: str = "", **flags: Any) -> None:
+    """Refuse flags that are no bools.
+
+    Args:
+        before: the name in the message.
+
+    Raises:
+        TypeError: see above.
+    """
     for name, value in flags.items():
         if not isinstance(value, bool):
-            raise TypeError(f"'{name}' must be bool, but got {type(value).__name__}.")
+            raise TypeError(f"{before}'{name}' must be bool, but got {type(value).__name__}.")
 
 
 @overload
@@ -473,7 +463,7 @@ def grad(
     Source: `mindspore.grad`.
     """
     request = make_request(fn, grad_position, weights, has_aux, sens_param)
-    _check_flags(return_ids=return_ids, sens_param=sens_param)
+    check_flags(return_ids=return_ids, sens_param=sens_param)
     return GradFunction(request, False, return_ids)
 
 
@@ -514,7 +504,7 @@ def value_and_grad(
     Source: `mindspore.value_and_grad`.
     """
     request = make_request(fn, grad_position, weights, has_aux, sens_param)
-    _check_flags(return_ids=return_ids, sens_param=sens_param)
+    check_flags(return_ids=return_ids, sens_param=sens_param)
     return GradFunction(request, True, return_ids)
 
 
@@ -557,12 +547,8 @@ class GradOperation:
     def __init__(
         self, get_all: bool = False, get_by_list: bool = False, sens_param: bool = False
     ) -> None:
-        for name, value in (("get_all", get_all), ("get_by_list", get_by_list),
-                            ("sens_param", sens_param)):
-            if not isinstance(value, bool):
-                raise TypeError(
-                    f"For 'GradOperation', '{name}' must be bool, but got {type(value).__name__}."
-                )
+        check_flags("For 'GradOperation', ", get_all=get_all, get_by_list=get_by_list,
+                    sens_param=sens_param)
         self.get_all, self.get_by_list, self.sens_param = get_all, get_by_list, sens_param
 
     def __call__(self, fn: Any, weights: Any = None, grad_position: int = 0) -> GradFunction:

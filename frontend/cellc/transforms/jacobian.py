@@ -19,16 +19,25 @@ from cellc_compiler.ir.graph import Builder, Graph, Node, Value
 from cellc_compiler.ir.types import differentiable, seedable
 
 from .. import context
+from ..calls.bprop import check_like
 from ..calls.replay import replay
 from ..compiled.entries import EntryTable
-from ..core.dispatch import active_tracer, apply
+from ..core.dispatch import active_tracer, apply, apply_one
 from ..eager import backward
-from ..eager.recorder import Recording, active_recordings, recording
-from ..tensors.tensor import Tensor, tensor_of
+from ..eager.recorder import active_recordings, aliases, recording
+from ..tensors.tensor import Grads, Tensor, Tensors, tensor_of
 from ..tracing.inline import call_here, inline
 from ..tracing.pytree import Box, Leaf, Structure, put_together, take_apart
 from ..tracing.tracer import Tracer
-from .gradient import GradFunction, follow, make_request, zeros_of
+from .gradient import (
+    GradFunction,
+    Inner,
+    check_flags,
+    check_function,
+    inlined,
+    make_request,
+    zeros_of,
+)
 
 
 class Transformed:
@@ -51,27 +60,6 @@ class Transformed:
         if active_tracer() is None and context.in_graph_mode() and not active_recordings():
             return self.table.call(self.inner, args, kwargs)
         return self.evaluate(*args, **kwargs)
-
-
-class Inner:
-    """The call of a transformation as something the construct compiler runs as it is."""
-
-    def __init__(self, name: str, fn: Any, evaluate: Callable[..., Any]) -> None:
-        self.evaluate = evaluate
-        self.__name__ = f"{name}_{getattr(fn, '__name__', None) or type(fn).__name__}"
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.evaluate(*args, **kwargs)
-
-
-def _check_function(fn: Any) -> None:
-    if not callable(fn):
-        raise TypeError(f"'fn' must be a Cell or a function, but got {type(fn).__name__}.")
-
-
-def _check_bool(name: str, value: Any) -> None:
-    if not isinstance(value, bool):
-        raise TypeError(f"The '{name}' must be bool, but got {type(value).__name__}.")
 
 
 # --- outputs -------------------------------------------------------------------------------------
@@ -125,11 +113,11 @@ class Outputs:
         """One value for each differentiated tensor, as the function gives those."""
         return parts[0] if self.single else tuple(parts)
 
-    def value(self, tensors: Sequence[Tensor]) -> Any:
+    def value(self, tensors: Tensors) -> Any:
         """What is differentiated, of all tensors the function gave."""
         return self.shaped([tensors[i] for i in self.seeds])
 
-    def aux(self, tensors: Sequence[Tensor]) -> tuple[Any, ...]:
+    def aux(self, tensors: Tensors) -> tuple[Any, ...]:
         """The other outputs, as one more result; nothing without `has_aux`."""
         if not self.has_aux:
             return ()
@@ -152,9 +140,8 @@ class Recorded:
                  has_aux: bool) -> None:
         structure, leaves = take_apart(tuple(args))
         # The same tensor given twice has two gradients, so each argument gets its own identity.
-        self.inputs = [tensor_of(t._data) for t in leaves]
+        self.inputs = aliases(leaves)
         with recording() as self.recording:
-            follow(leaves, self.inputs)
             self.numbers = [self.recording.track(self.inputs[i]) for i in chosen]
             self.out = Outputs(name, fn(*put_together(structure, self.inputs)), has_aux)
 
@@ -173,19 +160,13 @@ class Transposed:
             self.numbers = [self.recording.track(u) for u in us]
             self.pulled = run.recording.gradients(run.out.seeded, us, run.numbers)
 
-    def push(self, tangents: Sequence[Tensor | None]) -> list[Tensor]:
+    def push(self, tangents: Grads) -> list[Tensor]:
         """Tangents of the outputs."""
         pairs = [(g, v) for g, v in zip(self.pulled, tangents, strict=True)
                  if g is not None and v is not None]
-        found = _gradients(self.recording, pairs, self.numbers)
+        found = self.recording.gradients([g for g, _ in pairs], [v for _, v in pairs], self.numbers)
         return [f if f is not None else zeros_of(t)
                 for f, t in zip(found, self.seeded, strict=True)]
-
-
-def _gradients(
-    r: Recording, pairs: Sequence[tuple[Tensor, Tensor]], numbers: Sequence[int]
-) -> list[Tensor | None]:
-    return r.gradients([g for g, _ in pairs], [v for _, v in pairs], numbers)
 
 
 def _units(t: Tensor) -> Iterator[Tensor]:
@@ -196,16 +177,15 @@ def _units(t: Tensor) -> Iterator[Tensor]:
         yield tensor_of(hot.reshape(t.shape))
 
 
-def _stacked(rows: Sequence[Tensor], like: Tensor) -> Tensor:
+def _stacked(rows: Tensors, like: Tensor) -> Tensor:
     """Tensors along a new first axis."""
     if not rows:
         return tensor_of(np.zeros((0, *like.shape), like._data.dtype))
-    out: Tensor = apply("stack", *rows, axis=0)
-    return out
+    return apply_one("stack", *rows, axis=0)
 
 
 def _derived(
-    run: Recorded, kind: str, given: Sequence[Tensor],
+    run: Recorded, kind: str, given: Tensors,
     build: Callable[[Derivative, Sequence[Value]], list[Value]],
 ) -> tuple[list[int], list[Tensor]] | None:
     """What `build` makes of a recorded run; None where that holds Python code.
@@ -233,7 +213,7 @@ def _derived(
     return [i for i, _ in found], plan.run(r, given)
 
 
-def _eager_tangents(run: Recorded, tangents: Sequence[Tensor]) -> list[Tensor]:
+def _eager_tangents(run: Recorded, tangents: Tensors) -> list[Tensor]:
     found = _derived(run, "jvp", tangents, lambda map_, given: map_.tangents(given))
     if found is None:
         return Transposed(run).push(tangents)
@@ -279,11 +259,10 @@ def _by_rows(run: Recorded, chosen: Sequence[int], forward: bool) -> list[Tensor
     return [row[i] for i in range(len(seeded)) for row in by_input]
 
 
-def _transposed(rows: Sequence[Tensor], source: Tensor, output: Tensor) -> Tensor:
+def _transposed(rows: Tensors, source: Tensor, output: Tensor) -> Tensor:
     perm = (*range(1, output.ndim + 1), 0)
     turned = apply("transpose", _stacked(rows, output), perm=perm)
-    out: Tensor = apply("reshape", turned, shape=(*output.shape, *source.shape))
-    return out
+    return apply_one("reshape", turned, shape=(*output.shape, *source.shape))
 
 
 # --- traced --------------------------------------------------------------------------------------
@@ -291,7 +270,7 @@ def _transposed(rows: Sequence[Tensor], source: Tensor, output: Tensor) -> Tenso
 
 def _traced(
     tracer: Tracer, name: str, fn: Any, args: Sequence[Any], has_aux: bool,
-    transform: Callable[[Graph, Outputs], Graph], more: Sequence[Tensor] = (),
+    transform: Callable[[Graph, Outputs], Graph], more: Tensors = (),
 ) -> tuple[Outputs, list[Tensor], list[Tensor]]:
     """A function's graph, transformed and inlined.
 
@@ -309,15 +288,9 @@ def _traced(
         found.append(Outputs(name, out, has_aux))
         return found[-1].tensors
 
-    values = [tracer.lift(t) for t in leaves]
-    graph, captures, assigned = tracer.region("grad", [v.type for v in values], run)
-    out = found[-1]
-    operands = [*values, *captures, *(tracer.lift(t) for t in more)]
-    results: list[Tensor] = list(tracer.inline(transform(graph, out), operands))
-    count = len(out.tensors)
-    for parameter, tensor in zip(assigned, results[count:], strict=False):
-        tracer.assign(parameter, tensor)
-    return out, results[:count], results[count + len(assigned):]
+    tensors, added = inlined(
+        tracer, leaves, run, lambda graph, _: transform(graph, found[-1]), more)
+    return found[-1], tensors, added
 
 
 # --- jvp -----------------------------------------------------------------------------------------
@@ -339,41 +312,29 @@ def jvp(fn: Any, inputs: Any, v: Any, has_aux: bool = False) -> Any:
 
     Source: `mindspore.jvp`.
     """
-    _check_function(fn)
-    _check_bool("has_aux", has_aux)
-    args, tangents = _tensors("jvp", "inputs", inputs), _tensors("jvp", "v", v)
+    check_function(fn)
+    check_flags("The ", has_aux=has_aux)
+    args, tangents = tensors_of("jvp", "inputs", inputs), tensors_of("jvp", "v", v)
     if len(args) != len(tangents):
         raise ValueError(f"For 'jvp', 'v' must hold as many tensors as 'inputs': {len(args)}, but "
                          f"got {len(tangents)}.")
     for i, (x, t) in enumerate(zip(args, tangents, strict=True)):
-        check_like(f"For 'jvp', tensor {i} of 'v'", t, x, "the input")
+        check_like(f"For 'jvp', tensor {i} of 'v'", t, x, "the input", ".")
         if not seedable(x._type):
             raise TypeError(f"For 'jvp', the inputs must be tensors of numbers, but got "
                             f"{x._type}.")
     return _jvp(fn, has_aux)(args, tangents)
 
 
-def _tensors(what: str, name: str, value: Any) -> tuple[Tensor, ...]:
+def tensors_of(
+    what: str, name: str, value: Any, kinds: str = "a Tensor, or a tuple or list of Tensors"
+) -> tuple[Tensor, ...]:
+    """One or more tensors as a tuple. Raises TypeError: something else, not of these kinds."""
     many = tuple(value) if isinstance(value, (tuple, list)) else (value,)
     for t in many:
         if not isinstance(t, Tensor):
-            raise TypeError(f"For '{what}', '{name}' must be a Tensor, or a tuple or list of "
-                            f"Tensors, but got {type(t).__name__}.")
+            raise TypeError(f"For '{what}', '{name}' must be {kinds}, but got {type(t).__name__}.")
     return many
-
-
-def check_like(what: str, t: Tensor, like: Tensor, whose: str) -> None:
-    """Compare types.
-
-    Raises:
-        ValueError: another shape.
-        TypeError: another element type.
-    """
-    if tuple(t.shape) != tuple(like.shape):
-        raise ValueError(f"{what} must have the shape of {whose}, {tuple(like.shape)}, but has "
-                         f"{tuple(t.shape)}.")
-    if t.dtype != like.dtype:
-        raise TypeError(f"{what} must have the dtype of {whose}, {like.dtype}, but has {t.dtype}.")
 
 
 @lru_cache(maxsize=64)
@@ -417,11 +378,11 @@ def vjp(fn: Any, *inputs: Any, weights: Any = None, has_aux: bool = False) -> An
 
     Source: `mindspore.vjp`.
     """
-    _check_function(fn)
-    _check_bool("has_aux", has_aux)
+    check_function(fn)
+    check_flags("The ", has_aux=has_aux)
     if not inputs:
         raise TypeError("For 'vjp', 'fn' must take at least one input, but none is given.")
-    args = _tensors("vjp", "inputs", inputs)
+    args = tensors_of("vjp", "inputs", inputs)
     listed = tuple(weights) if isinstance(weights, (tuple, list)) else weights
     value, *aux = _outputs(fn, has_aux)(args)
     return (value, Pullback(_cotangents(fn, listed, has_aux), args, value), *aux)
@@ -456,12 +417,12 @@ class Pullback:
         if len(v) == 1 and isinstance(v[0], (tuple, list)):
             v = tuple(v[0])
         outputs = self.value if many else (self.value,)
-        given = _tensors("vjp", "v", v)
+        given = tensors_of("vjp", "v", v)
         if len(given) != len(outputs):
             raise ValueError(f"For 'vjp', the function takes a cotangent for each output: "
                              f"{len(outputs)}, but got {len(given)}.")
         for i, (t, o) in enumerate(zip(given, outputs, strict=True)):
-            check_like(f"For 'vjp', cotangent {i}", t, o, "the output")
+            check_like(f"For 'vjp', cotangent {i}", t, o, "the output", ".")
         return self.function(*self.args, given if many else given[0])
 
 
@@ -499,7 +460,7 @@ def jacfwd(fn: Any, grad_position: Any = 0, has_aux: bool = False) -> Transforme
 
 
 def _jacobian(name: str, fn: Any, grad_position: Any, has_aux: bool) -> Transformed:
-    _check_function(fn)
+    check_function(fn)
     positions = (grad_position,) if type(grad_position) is int else grad_position
     if not isinstance(positions, tuple) or not positions or not all(
         type(p) is int for p in positions
@@ -508,7 +469,7 @@ def _jacobian(name: str, fn: Any, grad_position: Any, has_aux: bool) -> Transfor
                         f"{grad_position!r}.")
     if any(p < 0 for p in positions):
         raise ValueError(f"For '{name}', grad_position must be >= 0, but got {grad_position}.")
-    _check_bool("has_aux", has_aux)
+    check_flags("The ", has_aux=has_aux)
 
     def evaluate(*args: Any) -> Any:
         return _evaluate_jacobian(name, fn, positions, has_aux, args)

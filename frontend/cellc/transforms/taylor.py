@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import lru_cache
 from math import factorial
 from typing import Any
@@ -12,11 +12,12 @@ import numpy as np
 from cellc_compiler.ir.types import differentiable
 from cellc_runtime import dtypes
 
-from ..core.dispatch import apply
-from ..tensors.tensor import Tensor, tensor_of
+from ..core.dispatch import apply_one
+from ..tensors.promotion import cast_to
+from ..tensors.tensor import Tensor, Tensors, tensor_of
 from ..tracing.inline import call_here
 from ..tracing.pytree import take_apart
-from .jacobian import Outputs, Transformed, jvp
+from .jacobian import Outputs, Transformed, jvp, tensors_of
 
 
 def derivative(fn: Any, primals: Any, order: int) -> Any:
@@ -75,22 +76,16 @@ def jet(fn: Any, primals: Any, series: Any) -> Any:
 
 
 def _inputs(what: str, name: str, value: Any) -> tuple[Tensor, ...]:
-    many = tuple(value) if isinstance(value, (tuple, list)) else (value,)
-    for t in many:
-        if not isinstance(t, Tensor):
-            raise TypeError(f"For '{what}', '{name}' must be a Tensor or a tuple of Tensors, but "
-                            f"got {type(t).__name__}.")
-    return tuple(t if differentiable(t._type) else apply("cast", t, dtype=dtypes.float32)
-                 for t in many)
+    many = tensors_of(what, name, value, "a Tensor or a tuple of Tensors")
+    return tuple(t if differentiable(t._type) else cast_to(t, dtypes.float32) for t in many)
 
 
 def _full(like: Tensor, value: float) -> Tensor:
     return tensor_of(np.full(like.shape, value, like._type.dtype.numpy))
 
 
-def _stack(rows: Sequence[Tensor]) -> Tensor:
-    out: Tensor = apply("stack", *rows, axis=0)
-    return out
+def _stack(rows: Tensors) -> Tensor:
+    return apply_one("stack", *rows, axis=0)
 
 
 @lru_cache(maxsize=64)

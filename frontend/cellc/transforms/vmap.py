@@ -15,14 +15,14 @@ from cellc_compiler.ir.graph import Graph, Value
 
 from ..calls.replay import replay
 from ..compiled.entries import EntryTable
-from ..core.dispatch import active_tracer, apply, assign, tracing
+from ..core.dispatch import active_tracer, apply, apply_one, assign
 from ..eager.recorder import active_recordings
 from ..tensors.parameter import Parameter
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import Tensor, Tensors
 from ..tracing.inline import inline
 from ..tracing.pytree import Box, Known, Leaf, Structure, put_together, take_apart
 from ..tracing.tracer import GraphTensor, Tracer
-from .jacobian import Inner
+from .gradient import Inner
 
 Axes = Any
 
@@ -52,7 +52,9 @@ def vmap(fn: Any, in_axes: Axes = 0, out_axes: Axes = 0) -> Vectorized:
         raise RuntimeError(f"For 'vmap', 'fn' must be a function, a Cell or a CellList, but got "
                            f"{type(fn).__name__}.")
     for name, axes in (("in_axes", in_axes), ("out_axes", out_axes)):
-        _check_axes(name, axes, cells is not None)
+        if all(a is None for a in _flat_axes(name, axes)) and cells is None:
+            raise RuntimeError(f"For 'vmap', '{name}' cannot be all None while 'fn' is not a "
+                               f"CellList, but got {axes}.")
     return Vectorized(fn, in_axes, out_axes)
 
 
@@ -70,13 +72,6 @@ def _cells(fn: Any) -> list[Any] | None:
         raise RuntimeError("For 'vmap' of a CellList, its Cells must have one structure: the same "
                            "class, and Parameters of the same shapes and dtypes in the same order.")
     return list(listed)
-
-
-def _check_axes(name: str, axes: Axes, ensemble: bool) -> None:
-    leaves = _flat_axes(name, axes)
-    if not ensemble and (not leaves or all(a is None for a in leaves)):
-        raise RuntimeError(f"For 'vmap', '{name}' cannot be all None while 'fn' is not a CellList, "
-                           f"but got {axes}.")
 
 
 def _flat_axes(name: str, axes: Axes) -> list[int | None]:
@@ -117,12 +112,10 @@ class Vectorized:
         given = [t if a is None else _to_front(t, a) for t, a in zip(leaves, axes, strict=True)]
         fn = self.fn if cells is None else cells[0]
         shared = Batch(fn, structure, given, [a is not None for a in axes], count, cells or [])
-        tracer = active_tracer()
-        tensors, flags = shared.traced(tracer) if tracer is not None else shared.eager()
+        tensors, flags = shared.run(active_tracer())
         return self._placed(shared.out, tensors, flags, count)
 
-    def _placed(self, out: Structure, tensors: Sequence[Tensor], flags: Sequence[bool],
-                count: int) -> Any:
+    def _placed(self, out: Structure, tensors: Tensors, flags: Sequence[bool], count: int) -> Any:
         """The outputs with their axes of examples where they are wanted."""
         many = isinstance(out, Box) and out.kind in (tuple, list)
         wanted = self.out_axes
@@ -173,7 +166,7 @@ def _per_leaf(name: str, axes: Axes, structure: Structure, what: str) -> list[in
     return found
 
 
-def _count(leaves: Sequence[Tensor], axes: Sequence[int | None], cells: Any) -> int:
+def _count(leaves: Tensors, axes: Sequence[int | None], cells: Any) -> int:
     """The number of examples."""
     sizes = [len(cells)] if cells else []
     for t, a in zip(leaves, axes, strict=True):
@@ -193,10 +186,8 @@ def _count(leaves: Sequence[Tensor], axes: Sequence[int | None], cells: Any) -> 
 
 def _to_front(t: Tensor, axis: int) -> Tensor:
     k = axis % t.ndim
-    if not k:
-        return t
-    out: Tensor = apply("transpose", t, perm=(k, *(a for a in range(t.ndim) if a != k)))
-    return out
+    perm = (k, *(a for a in range(t.ndim) if a != k))
+    return apply_one("transpose", t, perm=perm) if k else t
 
 
 def _from_front(t: Tensor, axis: int) -> Tensor:
@@ -204,11 +195,8 @@ def _from_front(t: Tensor, axis: int) -> Tensor:
         raise RuntimeError(f"For 'vmap', the axis {axis} in 'out_axes' is out of bounds for an "
                            f"output of {t.ndim} dimensions.")
     k = axis % t.ndim
-    if not k:
-        return t
     perm = (*range(1, k + 1), 0, *range(k + 1, t.ndim))
-    out: Tensor = apply("transpose", t, perm=perm)
-    return out
+    return apply_one("transpose", t, perm=perm) if k else t
 
 
 class Batch:
@@ -226,7 +214,7 @@ class Batch:
     """
 
     def __init__(
-        self, fn: Any, structure: Structure, given: Sequence[Tensor], mapped: Sequence[bool],
+        self, fn: Any, structure: Structure, given: Tensors, mapped: Sequence[bool],
         count: int, cells: Sequence[Any],
     ) -> None:
         self.fn, self.structure, self.count = fn, structure, count
@@ -271,7 +259,7 @@ class Batch:
             raise RuntimeError(f"For 'vmap': {e}{place}") from None
 
     def _finish(
-        self, results: Sequence[Tensor], flags: Sequence[bool], assigned: Sequence[Parameter],
+        self, results: Tensors, flags: Sequence[bool], assigned: Sequence[Parameter],
         write: Callable[[Parameter, Tensor], None],
     ) -> tuple[list[Tensor], list[bool]]:
         """Assign what the function assigned; the outputs, and which are mapped."""
@@ -292,44 +280,28 @@ class Batch:
                 write(p, t)
         return list(results[:count]), list(flags[:count])
 
-    def traced(self, tracer: Tracer) -> tuple[list[Tensor], list[bool]]:
-        """The outputs as values of the graph being traced."""
-        values = [tracer.lift(t) for t in self.given]
-        graph, captures, assigned = tracer.region(
-            "vmap", self._types(), lambda inputs: self._call(tracer, inputs))
-        many, flags = self._batched(graph, len(captures))
-        results: list[Tensor] = list(tracer.inline(many, [*values, *captures]))
-        return self._finish(results, flags, assigned, tracer.assign)
-
-    def eager(self) -> tuple[list[Tensor], list[bool]]:
-        """The outputs computed op by op, as recordings want it.
+    def run(self, tracer: Tracer | None) -> tuple[list[Tensor], list[bool]]:
+        """The outputs as values of the graph being traced, or computed op by op, as recordings want
+        it; and which are mapped.
 
         Raises:
-            TypeError: the function calls Python at run time.
+            TypeError: op by op, a function that calls Python at run time.
         """
-        tracer = _Following("vmap")
-        inputs: list[Tensor] = [tracer.input(t, f"x{i}") for i, t in enumerate(self._types())]
-        outputs = self._call(tracer, inputs)
-        if tracer.functions:
+        here = _Following("vmap") if tracer is None else tracer
+        values = [] if tracer is None else [tracer.lift(t) for t in self.given]
+        graph, captures, assigned = here.region(
+            "vmap", self._types(), lambda inputs: self._call(here, inputs))
+        if tracer is None and here.functions:
             raise TypeError("the gradient of a 'vmap' whose function calls Python at run time "
                             "(py_func, hooks) can be computed in graph mode only: "
                             "ms.set_context(mode=ms.GRAPH_MODE)")
-        region = tracer.regions[0]
-        own = [p for p in region.assigned if p in self.own]
-        for p in own:  # of an ensemble: an argument here, not an input of its own
-            del region.assigned[p]
-        with tracing(tracer):
-            graph = tracer.finish(outputs)
-        order = {v: p for p, v in tracer.parameters.items()}
-        outside = [order[v] for v in graph.inputs[len(inputs):]]
-        assigned = [order[old] for old, _ in graph.updates]
-        graph.outputs = [*graph.outputs, *(region.env[p] for p in own),
-                         *(new for _, new in graph.updates)]
-        graph.updates = []
-        many, flags = self._batched(graph, len(outside))
-        results = replay(many, [*self.given, *outside])
-        targets = [*own, *(p for p in assigned if isinstance(p, Parameter))]
-        return self._finish(results, flags, targets, assign)
+        many, flags = self._batched(graph, len(captures))
+        if tracer is None:
+            outside = {v: p for p, v in here.parameters.items()}
+            results = replay(many, [*self.given, *(outside[v] for v in captures)])
+            return self._finish(results, flags, assigned, assign)
+        results = list(tracer.inline(many, [*values, *captures]))
+        return self._finish(results, flags, assigned, tracer.assign)
 
 
 class _Following(Tracer):

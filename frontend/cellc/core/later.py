@@ -1,0 +1,20 @@
+"""Parts of the compiler that load at their first use: see `cellc_runtime.lazy`."""
+
+from typing import TYPE_CHECKING
+
+from cellc_runtime.lazy import lazy_module
+
+if TYPE_CHECKING:
+    from cellc_compiler import driver as driver
+    from cellc_compiler.autodiff import conditional as conditional
+    from cellc_compiler.autodiff import reverse as autodiff
+    from cellc_compiler.passes import batch_axis as batch_axis
+    from cellc_compiler.passes import instantiate as instantiate
+else:
+    driver = lazy_module("cellc_compiler.driver")
+    conditional = lazy_module("cellc_compiler.autodiff.conditional")
+    autodiff = lazy_module("cellc_compiler.autodiff.reverse")
+    batch_axis = lazy_module("cellc_compiler.passes.batch_axis")
+    instantiate = lazy_module("cellc_compiler.passes.instantiate")
+
+__all__ = ["autodiff", "batch_axis", "conditional", "driver", "instantiate"]
