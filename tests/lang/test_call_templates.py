@@ -381,11 +381,19 @@ def test_functions(program, copies, monkeypatch):
     assert bool(copies) == (program is not aliased)
 
 
-@pytest.mark.parametrize("make", [nn.Adam, nn.AdamWeightDecay, nn.AdaMax, nn.Lamb],
-                         ids=lambda c: c.__name__)
+STEPS: dict[str, Callable[[Any], Any]] = {
+    **{c.__name__: lambda ps, c=c: c(ps, learning_rate=0.01, weight_decay=0.1)
+       for c in (nn.Adam, nn.AdamWeightDecay, nn.AdaMax, nn.Lamb)},
+    "amsgrad": lambda ps: nn.Adam(ps, use_amsgrad=True),
+    "SGD": lambda ps: nn.SGD(ps, momentum=0.9, nesterov=True),
+    "Momentum": lambda ps: nn.Momentum(ps, 0.1, 0.9, use_nesterov=True),
+}
+
+
+@pytest.mark.parametrize("make", STEPS.values(), ids=STEPS)
 def test_steps_of_optimizers(make, copies, monkeypatch):
     net = net_of(nested)
-    optimizer = make(net.trainable_params(), learning_rate=0.01, weight_decay=0.1)
+    optimizer = make(net.trainable_params())
     call = nn.TrainOneStepCell(nn.WithLossCell(net, nn.MSELoss()), optimizer)
     batch = Tensor(normal(2, 4)), Tensor(normal(2, 4, seed=5))
     one, other = traced_texts(call, batch, monkeypatch)

@@ -12,7 +12,7 @@ import pytest
 
 import cellc as ms
 from cellc import Parameter, Tensor, nn
-from cellc.nn.cell.precision import float_type
+from cellc.calls.precision import float_type
 from cellc_compiler import interpret
 from cellc_compiler.ir.binary import graph_from_bytes, graph_to_bytes
 from cellc_compiler.ir.text import print_graph

@@ -8,7 +8,9 @@ import os
 import pickle
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -165,13 +167,18 @@ def test_every_name_of_nn_is_found() -> None:
         nn.Dens  # noqa: B018
 
 
+def _starred(module: ModuleType) -> set[str]:
+    """Paths below `nn` of what a package imports all names of; those of `layer` are its own."""
+    found: set[str] = set()
+    for n in ast.walk(ast.parse(inspect.getsource(module))):
+        if isinstance(n, ast.ImportFrom) and n.names[0].name == "*" and n.level == 1:
+            home = f"{module.__name__}.{n.module}".removeprefix("cellc.nn")
+            found |= {home} if home in nn._HOMES else _starred(import_module("cellc.nn" + home))
+    return found
+
+
 def test_the_table_of_nn_is_what_type_checkers_see() -> None:
-    tree = ast.parse(inspect.getsource(nn))
-    starred = {
-        "." + str(n.module) for n in ast.walk(tree)
-        if isinstance(n, ast.ImportFrom) and n.names[0].name == "*" and n.level == 1
-    }
-    assert starred == set(nn._HOMES)
+    assert _starred(nn) == set(nn._HOMES)
     for home, names in nn._HOMES.items():
         for name in names.split():
             assert getattr(nn, name) is getattr(sys.modules["cellc.nn" + home], name)

@@ -13,7 +13,8 @@ from typing import Any
 from cellc_runtime.lazy import public_names
 
 from ..communication import management as processes
-from ..ops.arguments import is_int
+from ..ops.arguments import boolean, is_int
+from ..ops.arguments import tensor as as_tensor
 from ..tensors.tensor import Tensor
 
 _WORLD = processes.HCCL_WORLD_COMM_GROUP
@@ -179,12 +180,6 @@ def new_group(
 # --- collectives of tensors -----------------------------------------------------------------------
 
 
-def _tensor(x: Any, name: str, what: str) -> Tensor:
-    if not isinstance(x, Tensor):
-        raise TypeError(f"For '{what}', '{name}' must be a Tensor, but got {type(x).__name__}.")
-    return x
-
-
 def _one_of(xs: Any, name: str, what: str) -> Tensor:
     """The tensor for the one process in a list.
 
@@ -195,15 +190,12 @@ def _one_of(xs: Any, name: str, what: str) -> Tensor:
         raise TypeError(
             f"For '{what}', '{name}' must be a list of as many Tensors as there are processes, 1, "
             f"but got {len(xs) if isinstance(xs, (list, tuple)) else type(xs).__name__}.")
-    return _tensor(xs[0], f"{name}[0]", what)
+    return as_tensor(xs[0], what, f"{name}[0]")
 
 
 def _options(group: Any, async_op: Any, what: str) -> CommHandle | None:
     _name(group, what)
-    if not isinstance(async_op, bool):
-        raise TypeError(
-            f"For '{what}', 'async_op' must be a bool, but got {type(async_op).__name__}.")
-    return CommHandle() if async_op else None
+    return CommHandle() if boolean(async_op, what, "async_op") else None
 
 
 def _reduction(op: Any, what: str) -> None:
@@ -236,7 +228,7 @@ def all_reduce(
     tensor: Tensor, op: str = "sum", group: str | None = None, async_op: bool = False
 ) -> CommHandle | None:
     """`tensor` becomes the sum (or `op`) over the processes: it stays as it is."""
-    _tensor(tensor, "tensor", "all_reduce")
+    as_tensor(tensor, "all_reduce", "tensor")
     _reduction(op, "all_reduce")
     return _options(group, async_op, "all_reduce")
 
@@ -245,7 +237,7 @@ def reduce(
     tensor: Tensor, dst: int, op: str = "sum", group: str | None = None, async_op: bool = False
 ) -> CommHandle | None:
     """`tensor` of the process `dst` becomes the sum (or `op`) over the processes."""
-    _tensor(tensor, "tensor", "reduce")
+    as_tensor(tensor, "reduce", "tensor")
     _int_zero(dst, "dst", "reduce")
     _reduction(op, "reduce")
     return _options(group, async_op, "reduce")
@@ -255,7 +247,7 @@ def broadcast(
     tensor: Tensor, src: int, group: str | None = None, async_op: bool = False
 ) -> CommHandle | None:
     """`tensor` becomes that of the process `src`: it stays as it is."""
-    _tensor(tensor, "tensor", "broadcast")
+    as_tensor(tensor, "broadcast", "tensor")
     _int_zero(src, "src", "broadcast")
     return _options(group, async_op, "broadcast")
 
@@ -266,7 +258,7 @@ def all_gather(
     """The tensors of the processes, written into those of `tensor_list`."""
     handle = _options(group, async_op, "all_gather")
     _write(_one_of(tensor_list, "tensor_list", "all_gather"),
-           _tensor(tensor, "tensor", "all_gather"), "all_gather")
+           as_tensor(tensor, "all_gather", "tensor"), "all_gather")
     return handle
 
 
@@ -276,8 +268,8 @@ def all_gather_into_tensor(
     """The tensors of the processes along the first axis, written into `output_tensor`."""
     what = "all_gather_into_tensor"
     handle = _options(group, async_op, what)
-    _write(_tensor(output_tensor, "output_tensor", what),
-           _tensor(input_tensor, "input_tensor", what), what)
+    _write(as_tensor(output_tensor, what, "output_tensor"),
+           as_tensor(input_tensor, what, "input_tensor"), what)
     return handle
 
 
@@ -288,8 +280,8 @@ def all_gather_into_tensor_uneven(
     """`all_gather_into_tensor` of tensors whose numbers of rows differ."""
     what = "all_gather_into_tensor_uneven"
     handle = _options(group, async_op, what)
-    _sizes(output_split_sizes, _tensor(output, "output", what), "output_split_sizes", what)
-    _write(output, _tensor(input, "input", what), what)
+    _sizes(output_split_sizes, as_tensor(output, what, "output"), "output_split_sizes", what)
+    _write(output, as_tensor(input, what, "input"), what)
     return handle
 
 
@@ -301,7 +293,7 @@ def reduce_scatter(
     what = "reduce_scatter"
     handle = _options(group, async_op, what)
     _reduction(op, what)
-    _write(_tensor(output, "output", what), _one_of(input_list, "input_list", what), what)
+    _write(as_tensor(output, what, "output"), _one_of(input_list, "input_list", what), what)
     return handle
 
 
@@ -313,7 +305,7 @@ def reduce_scatter_tensor(
     what = "reduce_scatter_tensor"
     handle = _options(group, async_op, what)
     _reduction(op, what)
-    _write(_tensor(output, "output", what), _tensor(input, "input", what), what)
+    _write(as_tensor(output, what, "output"), as_tensor(input, what, "input"), what)
     return handle
 
 
@@ -325,8 +317,8 @@ def reduce_scatter_tensor_uneven(
     what = "reduce_scatter_tensor_uneven"
     handle = _options(group, async_op, what)
     _reduction(op, what)
-    _sizes(input_split_sizes, _tensor(input, "input", what), "input_split_sizes", what)
-    _write(_tensor(output, "output", what), input, what)
+    _sizes(input_split_sizes, as_tensor(input, what, "input"), "input_split_sizes", what)
+    _write(as_tensor(output, what, "output"), input, what)
     return handle
 
 
@@ -337,7 +329,7 @@ def gather(
     """The tensors of the processes, written into those of `gather_list` of the process `dst`."""
     handle = _options(group, async_op, "gather")
     _int_zero(dst, "dst", "gather")
-    _write(_one_of(gather_list, "gather_list", "gather"), _tensor(tensor, "tensor", "gather"),
+    _write(_one_of(gather_list, "gather_list", "gather"), as_tensor(tensor, "gather", "tensor"),
            "gather")
     return handle
 
@@ -349,7 +341,7 @@ def scatter(
     """This process's tensor of `scatter_list` of the process `src`, written into `tensor`."""
     handle = _options(group, async_op, "scatter")
     _int_zero(src, "src", "scatter")
-    _write(_tensor(tensor, "tensor", "scatter"),
+    _write(as_tensor(tensor, "scatter", "tensor"),
            _one_of(scatter_list, "scatter_list", "scatter"), "scatter")
     return handle
 
@@ -373,8 +365,8 @@ def all_to_all_single(
     """Each process's rows for this one, written into `output`."""
     what = "all_to_all_single"
     handle = _options(group, async_op, what)
-    _sizes(output_split_sizes, _tensor(output, "output", what), "output_split_sizes", what)
-    _sizes(input_split_sizes, _tensor(input, "input", what), "input_split_sizes", what)
+    _sizes(output_split_sizes, as_tensor(output, what, "output"), "output_split_sizes", what)
+    _sizes(input_split_sizes, as_tensor(input, what, "input"), "input_split_sizes", what)
     _write(output, input, what)
     return handle
 
@@ -549,7 +541,7 @@ class P2POp:
         if tag != 0:
             raise ValueError(f"For 'P2POp', 'tag' must be 0, but got {tag!r}.")
         self.op = name
-        self.tensor = _tensor(tensor, "tensor", "P2POp")
+        self.tensor = as_tensor(tensor, "P2POp", "tensor")
         self.peer = peer
         self.group = group
         self.tag = tag

@@ -8,6 +8,7 @@ from cellc_runtime.lazy import public_names
 
 from .. import ops
 from ..ops import erfc, exp2, expm1, log1p, sinc
+from ..ops.arguments import tensor
 from ..tensors.tensor import Tensor
 from .nn.functional import log_softmax
 
@@ -18,10 +19,7 @@ def round(input: Tensor) -> Any:
     Raises:
         TypeError: no Tensor.
     """
-    if not isinstance(input, Tensor):
-        raise TypeError(
-            f"For 'round', 'input' must be a Tensor, but got {type(input).__name__}.")
-    return ops.round(input)
+    return ops.round(tensor(input, "round"))
 
 
 __all__ = ["erfc", "exp2", "expm1", "log1p", "log_softmax", "round", "sinc"]

@@ -88,34 +88,12 @@ if TYPE_CHECKING:
     from .dynamic_lr import *  # noqa: F403
     from .grad import *  # noqa: F403
     from .graph_cell import *  # noqa: F403
-    from .layer.activation import *  # noqa: F403
-    from .layer.basic import *  # noqa: F403
-    from .layer.combined import *  # noqa: F403
-    from .layer.container import *  # noqa: F403
-    from .layer.conv import *  # noqa: F403
-    from .layer.embedding import *  # noqa: F403
-    from .layer.ext import *  # noqa: F403
-    from .layer.fractional import *  # noqa: F403
-    from .layer.image import *  # noqa: F403
-    from .layer.math import *  # noqa: F403
-    from .layer.normalization import *  # noqa: F403
-    from .layer.padding import *  # noqa: F403
-    from .layer.pooling import *  # noqa: F403
-    from .layer.rnn import *  # noqa: F403
-    from .layer.timedistributed import *  # noqa: F403
-    from .layer.transformer import *  # noqa: F403
+    from .layer import *  # noqa: F403
     from .learning_rate_schedule import *  # noqa: F403
-    from .loss.ctc import *  # noqa: F403
-    from .loss.loss import *  # noqa: F403
+    from .loss import *  # noqa: F403
     from .loss_scale import *  # noqa: F403
     from .micro_batch import *  # noqa: F403
-    from .optim.adafactor import *  # noqa: F403
-    from .optim.adagrad import *  # noqa: F403
-    from .optim.adam import *  # noqa: F403
-    from .optim.lars import *  # noqa: F403
-    from .optim.optimizer import *  # noqa: F403
-    from .optim.rprop import *  # noqa: F403
-    from .optim.sgd import *  # noqa: F403
+    from .optim import *  # noqa: F403
     from .sparse import *  # noqa: F403
     from .utils import *  # noqa: F403
     from .wrap import *  # noqa: F403

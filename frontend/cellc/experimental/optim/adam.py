@@ -18,7 +18,7 @@ class _Moments(Optimizer):
     """Optimizers that average gradients and their squares, and count steps."""
 
     states: tuple[tuple[str, Any], ...] = (("exp_avg", "zeros"), ("exp_avg_sq", "zeros"))
-    counter = "step_t"
+    _counter = "step_t"
 
     def __init__(
         self, params: Any, lr: Any, betas: tuple[float, float], eps: float, weight_decay: float,
@@ -31,11 +31,6 @@ class _Moments(Optimizer):
         option(weight_decay, "weight_decay", what)
         super().__init__(params, {"lr": lr, "betas": pair, "eps": eps,
                                   "weight_decay": weight_decay, **options})
-        self.counted(self.counter)
-
-    def begin(self) -> Any:
-        """Count the step."""
-        return self.next_step(getattr(self, self.counter))
 
     def moments(self, group: dict[str, Any], gradient: Any, i: int) -> tuple[Any, Any]:
         """The averages with a gradient, which are assigned."""
@@ -77,7 +72,7 @@ class Adam(_Moments):
     """
 
     states = (("exp_avg", "zeros"), ("exp_avg_sq", "zeros"), ("max_exp_avg_sq", "zeros"))
-    counter = "state_step"
+    _counter = "state_step"
 
     def __init__(
         self, params: Any, lr: Any = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
@@ -105,7 +100,7 @@ class AdamW(_Moments):
     """
 
     states = Adam.states
-    counter = "state_step"
+    _counter = "state_step"
 
     def __init__(
         self, params: Any, lr: Any = 1e-3, betas: tuple[float, float] = (0.9, 0.999),

@@ -35,6 +35,10 @@ def _rates(optimizer: Optimizer) -> list[float]:
     return [_number(group["lr"]) for group in optimizer.param_groups]
 
 
+def _present(optimizer: Optimizer) -> list[Tensor]:
+    return [Tensor(np.float32(rate)) for rate in _rates(optimizer)]
+
+
 def _number(value: Any) -> float:
     return float(value.asnumpy()) if isinstance(value, Tensor) else float(value)
 
@@ -124,12 +128,9 @@ class LRScheduler:
                 )
         self.base_lrs = [group["initial_lr"] for group in optimizer.param_groups]
         self.groups_num = len(optimizer.param_groups)
-        self._last_lr = self._present()
+        self._last_lr = _present(optimizer)
         self.last_epoch = int(last_epoch)
         self.step()
-
-    def _present(self) -> list[Tensor]:
-        return [Tensor(np.float32(rate)) for rate in _rates(self.optimizer)]
 
     def _base(self) -> list[float]:
         return [_number(rate) for rate in self.base_lrs]
@@ -152,7 +153,7 @@ class LRScheduler:
         Raises:
             TypeError: the epoch is no int.
         """
-        self._last_lr = self._present()
+        self._last_lr = _present(self.optimizer)
         if epoch is None:
             self.last_epoch += 1
             rates = self.get_lr()
@@ -626,7 +627,7 @@ class ReduceLROnPlateau:
         self.best = self.mode_worse
         self.wait = 0
         self.last_epoch = 0
-        self._last_lr = [Tensor(np.float32(rate)) for rate in _rates(optimizer)]
+        self._last_lr = _present(optimizer)
 
     @property
     def in_cooldown(self) -> bool:
@@ -660,7 +661,7 @@ class ReduceLROnPlateau:
             self._reduce_lr()
             self.cooldown_counter = self.cooldown
             self.wait = 0
-        self._last_lr = [Tensor(np.float32(rate)) for rate in _rates(self.optimizer)]
+        self._last_lr = _present(self.optimizer)
         return True
 
     def _reduce_lr(self) -> None:

@@ -96,6 +96,8 @@ class Optimizer(SteadySteps):
 
     states: tuple[tuple[str, Any], ...] = ()
     """Prefix of each state's Parameters, and what they start with."""
+    _counter = ""
+    """The name of the Parameter that counts steps; empty: none does."""
 
     def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
         super().__init__()
@@ -122,6 +124,8 @@ class Optimizer(SteadySteps):
         self.parameters = ParameterTuple(())
         for group in groups:
             self.add_param_group(group)
+        if self._counter:
+            setattr(self, self._counter, Parameter(Tensor(0, int32), name=self._counter))
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """One more group, with the default options where it gives none.
@@ -193,16 +197,6 @@ class Optimizer(SteadySteps):
                     lines.append(f"    {name}: {shown}")
         return "\n".join([*lines, ")"])
 
-    def counted(self, name: str) -> None:
-        """Make the Parameter that counts steps."""
-        setattr(self, name, Parameter(Tensor(0, int32), name=name))
-
-    def next_step(self, counter: Any) -> Any:
-        """Count a step; its number, float32."""
-        step = counter + 1
-        ops.assign(counter, step)
-        return ops.cast(step, float32)
-
     def prepared(self, group: dict[str, Any], parameter: Any, gradient: Any) -> Any:
         """The gradient in the parameter's type, negated to maximize, with the weight decay."""
         gradient = ops.cast(gradient, parameter.dtype)
@@ -213,8 +207,13 @@ class Optimizer(SteadySteps):
         return gradient
 
     def begin(self) -> Any:
-        """What is done once in a step: its number, for optimizers that count."""
-        return None
+        """What is done once in a step: its number (float32), for optimizers that count."""
+        if not self._counter:
+            return None
+        counter = getattr(self, self._counter)
+        step = counter + 1
+        ops.assign(counter, step)
+        return ops.cast(step, float32)
 
     def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> None:
         """Assign new values to a parameter, the i-th of all, and to its state."""

@@ -58,6 +58,7 @@ class Adagrad(Optimizer):
     """
 
     states = (("accum", "initial_accumulator_value"),)
+    _counter = "step_t"
 
     def __init__(
         self, params: Any, lr: Any = 1e-2, lr_decay: float = 0.0, weight_decay: float = 0.0,
@@ -73,14 +74,9 @@ class Adagrad(Optimizer):
             "initial_accumulator_value": first,
             "maximize": checks.boolean(maximize, "maximize", what),
         })
-        self.counted("step_t")
 
     def _start(self, start: Any, group: dict[str, Any]) -> Any:
         return option(group[start], start, self.cls_name)
-
-    def begin(self) -> Any:
-        """Count the step."""
-        return self.next_step(self.step_t)
 
     def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> None:
         """Assign new values to a parameter and its `accum`."""

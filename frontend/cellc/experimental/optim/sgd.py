@@ -87,6 +87,7 @@ class ASGD(Optimizer):
     """
 
     states = (("ax", "zeros"),)
+    _counter = "step_t"
 
     def __init__(
         self, params: Any, lr: Any = 1e-2, lambd: float = 1e-4, alpha: float = 0.75,
@@ -105,7 +106,6 @@ class ASGD(Optimizer):
             "lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay,
             "maximize": maximize,
         })
-        self.counted("step_t")
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """One more group, with the default options where it gives none."""
@@ -114,10 +114,6 @@ class ASGD(Optimizer):
         rate = np.float32(group["lr"].asnumpy())
         self.eta = [*self.eta, *(Parameter(Tensor(rate), name=f"eta_{p.name}")
                                  for p in group["params"])]
-
-    def begin(self) -> Any:
-        """Count the step."""
-        return self.next_step(self.step_t)
 
     def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> None:
         """Assign new values to a parameter, its average and its rate."""
@@ -147,6 +143,7 @@ class Rprop(Optimizer):
     """
 
     states = (("prev", "zeros"), ("step_size", "zeros"))
+    _counter = "step_t"
 
     def __init__(
         self, params: Any, lr: Any = 1e-2, etas: tuple[float, float] = (0.5, 1.2),
@@ -164,11 +161,6 @@ class Rprop(Optimizer):
         checks.boolean(maximize, "maximize", what)
         super().__init__(params, {"lr": lr, "etas": etas, "step_sizes": step_sizes,
                                   "maximize": maximize})
-        self.counted("step_t")
-
-    def begin(self) -> Any:
-        """Count the step."""
-        return self.next_step(self.step_t)
 
     def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> None:
         """Assign new values to a parameter and its state."""

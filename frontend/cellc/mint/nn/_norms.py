@@ -7,6 +7,7 @@ from typing import Any
 from cellc_runtime.dtypes import float32
 
 from ... import ops
+from ...ops.arguments import boolean, tensor
 from ...tensors.indexing import become
 from ...tensors.tensor import Tensor
 
@@ -33,11 +34,8 @@ def batch_norm(
     Source: `mindspore.mint.nn.functional.batch_norm`.
     """
     what = "batch_norm"
-    if not isinstance(input, Tensor):
-        raise TypeError(f"For '{what}', 'input' must be a Tensor, but got {type(input).__name__}.")
-    if not isinstance(training, bool):
-        raise TypeError(
-            f"For '{what}', 'training' must be a bool, but got {type(training).__name__}.")
+    tensor(input, what)
+    boolean(training, what, "training")
     if input.ndim < 2:
         raise ValueError(f"For '{what}', 'input' must have 2 axes or more, got {input.shape}.")
     given = running_mean is not None and running_var is not None

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import ops
-from ...ops.arguments import ints, is_int
+from ...ops.arguments import ints, is_int, tensor
 from ...tensors.tensor import Tensor
 
 
@@ -19,9 +19,7 @@ def _batch(input: Any, spatial: int, what: str) -> tuple[Tensor, bool]:
         TypeError: no Tensor.
         ValueError: another number of axes.
     """
-    if not isinstance(input, Tensor):
-        raise TypeError(f"For '{what}', 'input' must be a Tensor, but got {type(input).__name__}.")
-    if input.ndim not in (spatial + 1, spatial + 2):
+    if tensor(input, what).ndim not in (spatial + 1, spatial + 2):
         raise ValueError(
             f"For '{what}', 'input' must have {spatial + 1} or {spatial + 2} axes, but has shape "
             f"{input.shape}."

@@ -55,21 +55,18 @@ class _Adam(Optimizer):
     states: tuple[tuple[str, Any], ...] = (("exp_avg", "zeros"), ("exp_avg_sq", "zeros"))
     first_step = 0
     """What `state_step` holds before the first step."""
-    decay = 0.0
-    """The weight decay by default."""
 
     def __init__(
         self, params: Any, lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8, weight_decay: float | None = None, amsgrad: bool = False, *,
+        eps: float = 1e-8, weight_decay: float = 0.0, amsgrad: bool = False, *,
         maximize: bool = False,
     ) -> None:
         what = type(self).__name__
         _of_type(betas, tuple, "betas", what)
         if len(betas) != 2:
             raise ValueError(f"For '{what}', 'betas' must hold 2 floats, but got {len(betas)}.")
-        rate = self.decay if weight_decay is None else weight_decay
         for value, name in ((betas[0], "betas[0]"), (betas[1], "betas[1]"), (eps, "eps"),
-                            (rate, "weight_decay"), (lr, "lr")):
+                            (weight_decay, "weight_decay"), (lr, "lr")):
             _not_negative(_of_type(value, float, name, what), name, what)
         _of_type(amsgrad, bool, "amsgrad", what)
         _of_type(maximize, bool, "maximize", what)
@@ -78,8 +75,10 @@ class _Adam(Optimizer):
                 raise ValueError(f"For '{what}', betas[{i}] must be in [0, 1), but got {beta}.")
         if params is None:
             raise ValueError("For 'Optimizer', the argument params can not be None.")
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": rate,
-                                  "amsgrad": amsgrad, "maximize": maximize})
+        super().__init__(params, {
+            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
+            "amsgrad": amsgrad, "maximize": maximize,
+        })
         self.state_step = Parameter(Tensor([float(self.first_step)], float32), name="state_step")
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
@@ -122,13 +121,6 @@ class Adam(_Adam):
 
     Source: `mindspore.mint.optim.Adam`.
     """
-
-    def __init__(
-        self, params: Any, lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8, weight_decay: float = 0.0, amsgrad: bool = False, *,
-        maximize: bool = False,
-    ) -> None:
-        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize)
 
     def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> None:
         """Assign new values to a parameter and its moments."""

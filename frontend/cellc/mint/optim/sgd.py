@@ -7,6 +7,7 @@ from typing import Any
 from cellc_runtime.dtypes import int32
 
 from ... import ops
+from ...core import checks
 from ...experimental.optim.optimizer import Optimizer, rate_of
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
@@ -61,11 +62,7 @@ class SGD(Optimizer):
                             (weight_decay, "weight_decay")):
             _number(value, name, what)
         for flag, name in ((nesterov, "nesterov"), (maximize, "maximize")):
-            if not isinstance(flag, bool):
-                raise TypeError(
-                    f"For '{what}', the type of '{name}' should be 'bool', but got type "
-                    f"'{type(flag).__name__}'."
-                )
+            checks.of_type(flag, (bool,), name, what)
         for value, name in ((lr, "learning rate"), (momentum, "momentum"),
                             (weight_decay, "weight_decay")):
             if not float(value) >= 0.0:

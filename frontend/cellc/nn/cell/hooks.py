@@ -10,7 +10,7 @@ from ...calls.saved_tensors import saved_tensors_hooks
 from ...core.invalidation import changed
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
-from .printing import Printing
+from .parallel import Parallel
 
 
 def _parameter_hooks(given: Any) -> list[dict[str, Any]]:
@@ -33,7 +33,7 @@ def _parameter_hooks(given: Any) -> list[dict[str, Any]]:
     return given
 
 
-class Hooking(Printing):
+class Hooking(Parallel):
     """Registers functions that see, and may replace, what passes through a Cell."""
 
     def _own_hooks(self) -> CellHooks:

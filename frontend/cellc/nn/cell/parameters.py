@@ -1,18 +1,93 @@
-"""The Parameters of a Cell: registration, names, walks."""
+"""The Cells and Parameters below a Cell: registration, names, walks, the printed tree."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Self
 
+from ...core.invalidation import changed
 from ...tensors.parameter import Parameter
-from .attributes import as_cell
-from .children import Children
+from . import _state
+from .attributes import Attributes, as_cell
+
+if TYPE_CHECKING:
+    from . import Cell
 
 
-class Parameters(Children):
-    """The Parameters of this Cell and of those below it."""
+class Parameters(Attributes):
+    """The Cells below this one, its Parameters and theirs."""
+
+    def cells(self) -> Iterable[Cell]:
+        """Direct child cells."""
+        return self.name_cells().values()
+
+    def name_cells(self) -> OrderedDict[str, Cell]:
+        """Direct child cells by attribute name, each once."""
+        out: OrderedDict[str, Cell] = OrderedDict()
+        seen: set[int] = set()
+        for name, cell in self._cells.items():
+            if cell is not None and id(cell) not in seen:
+                seen.add(id(cell))
+                out[name] = cell
+        return out
+
+    def cells_and_names(
+        self, cells: set[Cell] | None = None, name_prefix: str = ""
+    ) -> Iterator[tuple[str, Cell]]:
+        """This cell and all below it with their paths, depth first, each once.
+
+        Args:
+            cells: cells that are left out, with those below them; the others are added.
+            name_prefix: the path of this cell.
+        """
+        seen = cells if cells is not None else set()
+        if as_cell(self) in seen:
+            return
+        seen.add(as_cell(self))
+        yield name_prefix, as_cell(self)
+        for name, cell in self._cells.items():
+            if cell is not None:
+                path = f"{name_prefix}.{name}" if name_prefix else name
+                yield from cell.cells_and_names(seen, path)
+
+    def insert_child_to_cell(self, child_name: str, child_cell: Cell) -> None:
+        """Add a child cell under a name.
+
+        Raises:
+            KeyError: the name is taken.
+            TypeError: no Cell, or the name is no string.
+        """
+        if not isinstance(child_name, str):
+            raise TypeError(f"For 'insert_child_to_cell', the name must be str, got {child_name!r}")
+        if child_name not in self._cells and hasattr(self, child_name):
+            raise KeyError(
+                f"For 'insert_child_to_cell', the name '{child_name}' is an attribute already."
+            )
+        if not isinstance(child_cell, Attributes) and child_cell is not None:
+            raise TypeError(
+                f"For 'insert_child_to_cell', '{child_name}' must be a Cell, got "
+                f"{type(child_cell).__name__}."
+            )
+        self._cells[child_name] = child_cell
+        changed(self, child_name)
+
+    def get_sub_cell(self, target: str) -> Cell:
+        """The cell at a path of attributes below this one (itself for an empty path).
+
+        Raises:
+            AttributeError: there is none.
+        """
+        return _state.below(as_cell(self), target)
+
+    def apply(self, fn: Callable[[Cell], Any]) -> Self:
+        """Call `fn` on every cell below this one, then on this one; itself."""
+        for cell in self.cells():
+            cell.apply(fn)
+        fn(as_cell(self))
+        return self
+
+    # --- parameters -----------------------------------------------------------------------------
 
     def insert_param_to_cell(
         self, param_name: str, param: Parameter | None, check_name_contain_dot: bool = True
@@ -136,3 +211,43 @@ class Parameters(Children):
     def init_parameters_data(self, auto_parallel_mode: bool = False) -> dict[Any, Parameter]:
         """Fill parameters that were made without a value; a map of each to itself."""
         return {p: p.init_data() for p in self.get_parameters()}
+
+    # --- scopes ---------------------------------------------------------------------------------
+
+    _scope: str | None = None
+
+    def generate_scope(self) -> None:
+        """Name the scope of every cell below this one by the path and the classes to it."""
+        _name_scopes(as_cell(self), "Default")
+
+    def get_scope(self) -> str | None:
+        """The scope `generate_scope` gave, or None."""
+        return self._scope
+
+    # --- printed form ---------------------------------------------------------------------------
+
+    def _get_name(self) -> str:
+        return type(self).__name__
+
+    def extend_repr(self) -> str:
+        """What a subclass wants printed between the parentheses."""
+        return ""
+
+    def __repr__(self) -> str:
+        extra = self.extend_repr()
+        lines = extra.split("\n") if extra else []
+        children = [(name, cell) for name, cell in self._cells.items() if cell is not None]
+        head = self._get_name()
+        if not children and len(lines) < 2:
+            return f"{head}({extra})"
+        lines += [f"({name}): " + repr(cell).replace("\n", "\n  ") for name, cell in children]
+        return f"{head}(\n  " + "\n  ".join(lines) + "\n)"
+
+    def __bool__(self) -> bool:
+        return True
+
+
+def _name_scopes(cell: Cell, prefix: str) -> None:
+    for name, child in cell.name_cells().items():
+        object.__setattr__(child, "_scope", f"{prefix}/{name}-{child.cls_name}")
+        _name_scopes(child, f"{prefix}/{name}-{child.cls_name}")

@@ -1,4 +1,4 @@
-"""Marks for recomputation: which Cells are computed again in the backward pass."""
+"""Marks of Cells: computed again in the backward pass; activations offloaded."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from cellc_runtime.records import dataclass
 
-from .offloading import Offloading
+from .modes import Modes
 
 _KNOWN = ("mp_comm_recompute", "parallel_optimizer_comm_recompute", "recompute_slice_activation")
 
@@ -29,8 +29,8 @@ class RecomputeOptions:
     communication: tuple[tuple[str, bool], ...] = ()
 
 
-class Recomputation(Offloading):
-    """`recompute`.
+class Recomputation(Modes):
+    """`recompute`, and `offload`: recorded, as there is one memory here to hold activations.
 
     Attributes:
         _recompute_budget: what temporaries of programs that this cell is part of may take at most.
@@ -38,6 +38,7 @@ class Recomputation(Offloading):
 
     _recompute_options: RecomputeOptions | None = None
     _recompute_budget: int | None = None
+    _offload_prefetch: int | str | None = None
 
     def recompute(
         self, *, use_reentrant: bool = True, output_recompute: bool = False,
@@ -73,3 +74,31 @@ class Recomputation(Offloading):
             output_recompute, use_reentrant, early_stop, context_fn, tuple(kwargs.items())
         )
         self.add_flags(output_recompute=output_recompute)
+
+    def offload(self, backward_prefetch: int | str = "Auto") -> None:
+        """Mark this cell. Activations are in the memory of the host here in any case.
+
+        Args:
+            backward_prefetch: `"Auto"`, or how many ops ahead they are fetched: a positive int.
+
+        Raises:
+            TypeError: neither a str nor an int.
+            ValueError: another str, or no positive int.
+        """
+        if isinstance(backward_prefetch, str):
+            if backward_prefetch != "Auto":
+                raise ValueError(
+                    "For 'offload', 'backward_prefetch' must be 'Auto' or a positive int, but got "
+                    f"{backward_prefetch!r}."
+                )
+        elif isinstance(backward_prefetch, bool) or not isinstance(backward_prefetch, int):
+            raise TypeError(
+                "For 'offload', 'backward_prefetch' must be str or int, but got "
+                f"{type(backward_prefetch).__name__}."
+            )
+        elif backward_prefetch <= 0:
+            raise ValueError(
+                "For 'offload', 'backward_prefetch' must be 'Auto' or a positive int, but got "
+                f"{backward_prefetch}."
+            )
+        self._offload_prefetch = backward_prefetch

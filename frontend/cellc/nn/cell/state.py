@@ -10,7 +10,7 @@ from ... import context
 from ...core.handles import Handle, add_hook
 from ...core.invalidation import changed
 from ...tensors.tensor import Tensor
-from . import _moving, _state
+from . import _state
 from ._state import EXTRA, IncompatibleKeys
 from .attributes import as_cell
 from .parameters import Parameters
@@ -200,7 +200,7 @@ class State(Parameters):
             ValueError: an unknown device.
             RuntimeError: a device other than the CPU.
         """
-        _moving.convert(as_cell(self), *_moving.destination(args, kwargs))
+        _state.convert(as_cell(self), *_state.destination(args, kwargs))
         return self
 
     def to_empty(self, *, device: str | None = None, recurse: bool = True) -> Self:
@@ -210,5 +210,5 @@ class State(Parameters):
             ValueError, RuntimeError: as `to`.
         """
         context.check_device(device)
-        _moving.empty(as_cell(self), recurse)
+        _state.empty(as_cell(self), recurse)
         return self

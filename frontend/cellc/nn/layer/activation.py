@@ -13,6 +13,7 @@ from ...core import checks
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
 from ..cell import Cell
+from .base import Family
 
 
 def _axis(axis: Any, what: str) -> int:
@@ -104,147 +105,81 @@ class LogSoftmaxExt(Cell):
 # --- without parameters --------------------------------------------------------------------------
 
 
-class ReLU(Cell):
+class _Elementwise(Family):
+    """A function of one tensor as a layer; its bases below differ in the name of the operand."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+
+class _OfX(_Elementwise):
+    def construct(self, x: Tensor) -> Tensor:
+        """The same shape."""
+        return self._function(x)
+
+
+class _OfInput(_Elementwise):
+    def construct(self, input: Tensor) -> Tensor:
+        """The same shape."""
+        return self._function(input)
+
+
+class _OfInputX(_Elementwise):
+    def construct(self, input_x: Tensor) -> Tensor:
+        """The same shape."""
+        return self._function(input_x)
+
+
+class ReLU(_OfInput, function=ops.relu):
     """max(x, 0). Source: `mindspore.nn.ReLU`."""
 
-    def __init__(self) -> None:
-        super().__init__()
 
-    def construct(self, input: Tensor) -> Tensor:
-        """The same shape."""
-        return ops.relu(input)
-
-
-class ReLU6(Cell):
+class ReLU6(_OfX, function=ops.relu6):
     """min(max(x, 0), 6). Source: `mindspore.nn.ReLU6`."""
 
-    def __init__(self) -> None:
-        super().__init__()
 
-    def construct(self, x: Tensor) -> Tensor:
-        """The same shape."""
-        return ops.relu6(x)
-
-
-class SiLU(Cell):
+class SiLU(_OfX, function=ops.silu):
     """x * sigmoid(x). Source: `mindspore.nn.SiLU`."""
 
-    def __init__(self) -> None:
-        super().__init__()
 
-    def construct(self, x: Tensor) -> Tensor:
-        """The same shape."""
-        return ops.silu(x)
-
-
-class Tanh(Cell):
+class Tanh(_OfX, function=ops.tanh):
     """tanh(x). Source: `mindspore.nn.Tanh`."""
 
-    def __init__(self) -> None:
-        super().__init__()
 
-    def construct(self, x: Tensor) -> Tensor:
-        """The same shape."""
-        return ops.tanh(x)
-
-
-class Tanhshrink(Cell):
+class Tanhshrink(_OfX, function=ops.tanhshrink):
     """x - tanh(x). Source: `mindspore.nn.Tanhshrink`."""
 
-    def __init__(self) -> None:
-        super().__init__()
 
-    def construct(self, x: Tensor) -> Tensor:
-        """The same shape."""
-        return ops.tanhshrink(x)
-
-
-class Sigmoid(Cell):
+class Sigmoid(_OfX, function=ops.sigmoid):
     """1 / (1 + exp(-x)). Source: `mindspore.nn.Sigmoid`."""
 
-    def __init__(self) -> None:
-        super().__init__()
 
-    def construct(self, x: Tensor) -> Tensor:
-        """The same shape."""
-        return ops.sigmoid(x)
-
-
-class LogSigmoid(Cell):
+class LogSigmoid(_OfInputX, function=ops.logsigmoid):
     """log(sigmoid(x)). Source: `mindspore.nn.LogSigmoid`."""
 
-    def __init__(self) -> None:
-        super().__init__()
 
-    def construct(self, input_x: Tensor) -> Tensor:
-        """The same shape."""
-        return ops.logsigmoid(input_x)
-
-
-class Softsign(Cell):
+class Softsign(_OfX, function=ops.softsign):
     """x / (1 + |x|). Source: `mindspore.nn.Softsign`."""
 
-    def __init__(self) -> None:
-        super().__init__()
 
-    def construct(self, x: Tensor) -> Tensor:
-        """The same shape."""
-        return ops.softsign(x)
-
-
-class HSwish(Cell):
+class HSwish(_OfInput, function=ops.hardswish):
     """x * relu6(x + 3) / 6. Source: `mindspore.nn.HSwish`."""
 
-    def __init__(self) -> None:
-        super().__init__()
 
-    def construct(self, input: Tensor) -> Tensor:
-        """The same shape."""
-        return ops.hardswish(input)
-
-
-class HSigmoid(Cell):
+class HSigmoid(_OfInput, function=ops.hardsigmoid):
     """relu6(x + 3) / 6. Source: `mindspore.nn.HSigmoid`."""
 
-    def __init__(self) -> None:
-        super().__init__()
 
-    def construct(self, input: Tensor) -> Tensor:
-        """The same shape."""
-        return ops.hardsigmoid(input)
-
-
-class Mish(Cell):
+class Mish(_OfInputX, function=ops.mish):
     """x * tanh(log(1 + exp(x))). Source: `mindspore.nn.Mish`."""
 
-    def __init__(self) -> None:
-        super().__init__()
 
-    def construct(self, input_x: Tensor) -> Tensor:
-        """The same shape."""
-        return ops.mish(input_x)
-
-
-class SeLU(Cell):
+class SeLU(_OfInputX, function=ops.selu):
     """The scaled exponential linear unit. Source: `mindspore.nn.SeLU`."""
 
-    def __init__(self) -> None:
-        super().__init__()
 
-    def construct(self, input_x: Tensor) -> Tensor:
-        """The same shape."""
-        return ops.selu(input_x)
-
-
-class FastGelu(Cell):
+class FastGelu(_OfX, function=ops.fast_gelu):
     """An approximation of gelu by one exponential. Source: `mindspore.nn.FastGelu`."""
-
-    def __init__(self) -> None:
-        super().__init__()
-
-    def construct(self, x: Tensor) -> Tensor:
-        """The same shape."""
-        return ops.fast_gelu(x)
 
 
 # --- with constants ------------------------------------------------------------------------------
@@ -352,28 +287,24 @@ class Hardtanh(Cell):
         return ops.hardtanh(x, self.min_val, self.max_val)
 
 
-class SoftShrink(Cell):
+class _Shrink(Family):
+    """A function of one tensor and a number `lambd`."""
+
+    def __init__(self, lambd: float = 0.5) -> None:
+        super().__init__()
+        self.lambd = checks.number(lambd, "lambd", self.cls_name)
+
+    def construct(self, input: Tensor) -> Tensor:
+        """The same shape."""
+        return self._function(input, self.lambd)
+
+
+class SoftShrink(_Shrink, function=ops.softshrink):
     """x moved towards 0 by lambd. Source: `mindspore.nn.SoftShrink`."""
 
-    def __init__(self, lambd: float = 0.5) -> None:
-        super().__init__()
-        self.lambd = checks.number(lambd, "lambd", self.cls_name)
 
-    def construct(self, input: Tensor) -> Tensor:
-        """The same shape."""
-        return ops.softshrink(input, self.lambd)
-
-
-class HShrink(Cell):
+class HShrink(_Shrink, function=ops.hardshrink):
     """x where |x| > lambd, 0 elsewhere. Source: `mindspore.nn.HShrink`."""
-
-    def __init__(self, lambd: float = 0.5) -> None:
-        super().__init__()
-        self.lambd = checks.number(lambd, "lambd", self.cls_name)
-
-    def construct(self, input: Tensor) -> Tensor:
-        """The same shape."""
-        return ops.hardshrink(input, self.lambd)
 
 
 class Threshold(Cell):

@@ -11,15 +11,18 @@ from ... import ops
 from ...core import checks
 from ...ops import functional_window as window
 from ...ops.primitive import Primitive
-from ...tensors.initializer import HeUniform, Uniform, initializer
+from ...tensors.initializer import HeUniform, Uniform
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
 from ..cell import Cell
 from .activation import get_activation
+from .base import Family, parameter
 
 
-def checked_init(init: Any, shape: tuple[int, ...], name: str, what: str) -> Any:
-    """An initial value, whose shape must fit if it is a Tensor.
+def _checked(
+    init: Any, default: Any, shape: tuple[int, ...], dtype: DType, name: str, what: str
+) -> Parameter:
+    """A parameter from an initial value, whose shape must fit if it is a Tensor; None: a default.
 
     Raises:
         ValueError: it does not.
@@ -28,7 +31,7 @@ def checked_init(init: Any, shape: tuple[int, ...], name: str, what: str) -> Any
         raise ValueError(
             f"For '{what}', {name} init shape error: it must be {shape}, but got {init.shape}."
         )
-    return init
+    return parameter(default if init is None else init, shape, dtype, name)
 
 
 def activation_of(activation: Any, what: str) -> Any:
@@ -56,16 +59,10 @@ class _Affine(Cell):
         dtype: DType,
     ) -> None:
         what = self.cls_name
-        weight_init = checked_init(weight_init, (outputs, inputs), "weight", what)
-        if weight_init is None:
-            weight_init = HeUniform(math.sqrt(5))
-        self.weight = Parameter(initializer(weight_init, [outputs, inputs], dtype), name="weight")
-        self.bias: Parameter | None = None
-        if has_bias:
-            bias_init = checked_init(bias_init, (outputs,), "bias", what)
-            if bias_init is None:
-                bias_init = Uniform(1 / math.sqrt(inputs))
-            self.bias = Parameter(initializer(bias_init, [outputs], dtype), name="bias")
+        self.weight = _checked(
+            weight_init, HeUniform(math.sqrt(5)), (outputs, inputs), dtype, "weight", what)
+        self.bias = _checked(bias_init, Uniform(1 / math.sqrt(inputs)), (outputs,), dtype, "bias",
+                             what) if has_bias else None
 
 
 class Dense(_Affine):
@@ -164,19 +161,10 @@ class BiDense(Cell):
         self.out_channels = checks.positive(out_channels, "out_channels", self.cls_name)
         self.has_bias = checks.boolean(has_bias, "has_bias", self.cls_name)
         shape = (self.out_channels, self.in1_channels, self.in2_channels)
-        bound = 1 / math.sqrt(self.in1_channels)
-        weight_init = checked_init(weight_init, shape, "weight", self.cls_name)
-        self.weight = Parameter(
-            initializer(Uniform(bound) if weight_init is None else weight_init, shape, dtype),
-            name="weight",
-        )
-        self.bias: Parameter | None = None
-        if has_bias:
-            bias_init = checked_init(bias_init, shape[:1], "bias", self.cls_name)
-            self.bias = Parameter(
-                initializer(Uniform(bound) if bias_init is None else bias_init, shape[:1], dtype),
-                name="bias",
-            )
+        what, bound = self.cls_name, 1 / math.sqrt(self.in1_channels)
+        self.weight = _checked(weight_init, Uniform(bound), shape, dtype, "weight", what)
+        self.bias = _checked(
+            bias_init, Uniform(bound), shape[:1], dtype, "bias", what) if has_bias else None
 
     def construct(self, input1: Tensor, input2: Tensor) -> Tensor:
         """(..., in1) and (..., in2) to (..., out)."""
@@ -250,7 +238,7 @@ class DropoutExt(Cell):
         return input.copy_(out) if self.inplace and self.training else out
 
 
-class _ChannelDropout(Cell):
+class _ChannelDropout(Family):
     """Whole channels zeroed with probability `p` while training.
 
     Args:
@@ -269,37 +257,27 @@ class _ChannelDropout(Cell):
             )
         self.p = checks.between(p, 0, 1, "p", self.cls_name)
 
+    def construct(self, x: Tensor) -> Tensor:
+        """The same shape."""
+        return self._function(x, self.p, self.training)
 
-class Dropout1d(_ChannelDropout):
+
+class Dropout1d(_ChannelDropout, function=ops.dropout1d):
     """Channels of (N, C, L) zeroed with probability `p`. Source: `mindspore.nn.Dropout1d`."""
 
-    def construct(self, x: Tensor) -> Tensor:
-        """The same shape."""
-        return ops.dropout1d(x, self.p, self.training)
 
-
-class Dropout2d(_ChannelDropout):
+class Dropout2d(_ChannelDropout, function=ops.dropout2d):
     """Channels of (N, C, H, W) zeroed with probability `p`. Source: `mindspore.nn.Dropout2d`."""
 
-    def construct(self, x: Tensor) -> Tensor:
-        """The same shape."""
-        return ops.dropout2d(x, self.p, self.training)
-
     def extend_repr(self) -> str:
         """The probability that a channel stays, as MindSpore prints it."""
         return f"p={1.0 - self.p}"
 
 
-class Dropout3d(_ChannelDropout):
+class Dropout3d(_ChannelDropout, function=ops.dropout3d):
     """Channels of (N, C, D, H, W) zeroed with probability `p`. Source: `mindspore.nn.Dropout3d`."""
 
-    def construct(self, x: Tensor) -> Tensor:
-        """The same shape."""
-        return ops.dropout3d(x, self.p, self.training)
-
-    def extend_repr(self) -> str:
-        """The probability that a channel stays, as MindSpore prints it."""
-        return f"p={1.0 - self.p}"
+    extend_repr = Dropout2d.extend_repr
 
 
 # --- shapes --------------------------------------------------------------------------------------
@@ -459,11 +437,7 @@ class Roll(Cell):
     def __init__(self, shift: Any, axis: Any) -> None:
         super().__init__()
         for name, value in (("shift", shift), ("axis", axis)):
-            if not checks.is_int(value) and not isinstance(value, (tuple, list)):
-                raise TypeError(
-                    f"For 'Roll', the type of '{name}' should be one of '['int', 'tuple', "
-                    f"'list']', but got type '{type(value).__name__}'."
-                )
+            checks.of_type(value, (int, tuple, list), name, self.cls_name)
         counts = [1 if checks.is_int(v) else len(v) for v in (shift, axis)]
         if counts[0] != counts[1]:
             raise ValueError(
@@ -523,12 +497,8 @@ class ClipByNorm(Cell):
 
     def __init__(self, axis: Any = None) -> None:
         super().__init__()
-        if axis is not None and not checks.is_int(axis) and not isinstance(axis, (tuple, list)):
-            raise TypeError(
-                "For 'ClipByNorm', the type of 'axis' should be one of '['int', 'tuple', "
-                f"'list']', but got type '{type(axis).__name__}'."
-            )
-        self.axis = axis
+        self.axis = None if axis is None else \
+            checks.of_type(axis, (int, tuple, list), "axis", self.cls_name)
 
     def construct(self, x: Tensor, clip_norm: Any) -> Tensor:
         """The same shape."""
@@ -604,11 +574,7 @@ class Unfold(Cell):
         super().__init__()
         what = self.cls_name
         for name, value in (("ksizes", ksizes), ("strides", strides), ("rates", rates)):
-            if not isinstance(value, (tuple, list)):
-                raise TypeError(
-                    f"For '{what}', the type of '{name}' should be one of '['tuple', 'list']', "
-                    f"but got type '{type(value).__name__}'."
-                )
+            checks.of_type(value, (tuple, list), name, what)
             if len(value) != 4 or value[0] != 1 or value[3] != 1 or \
                     any(not checks.is_int(v) or v < 1 for v in value):
                 raise ValueError(

@@ -8,30 +8,18 @@ from __future__ import annotations
 from typing import Any
 
 from ...core import checks
-from ...ops.primitive import Primitive
 from ...tensors.tensor import Tensor
 from ..cell import Cell
-from .activation import LeakyReLU, get_activation
-from .basic import Dense
+from .activation import LeakyReLU
+from .basic import Dense, activation_of
 from .conv import Conv2d
 from .normalization import BatchNorm1d, BatchNorm2d
 
 
 def _activation(activation: Any, alpha: float, what: str) -> Any:
-    """The layer of a name, or the Cell or Primitive given.
-
-    Raises:
-        TypeError: something else.
-        KeyError: no activation of this name.
-    """
-    if activation is None or isinstance(activation, (Cell, Primitive)):
-        return activation
-    if not isinstance(activation, str):
-        raise TypeError(
-            f"For '{what}', the 'activation' must be str or Cell or Primitive, but got "
-            f"{type(activation).__name__}."
-        )
-    return LeakyReLU(alpha) if activation == "leakyrelu" else get_activation(activation)
+    """As `activation_of`, "leakyrelu" with its slope."""
+    leaky = isinstance(activation, str) and activation == "leakyrelu"
+    return LeakyReLU(alpha) if leaky else activation_of(activation, what)
 
 
 class Conv2dBnAct(Cell):

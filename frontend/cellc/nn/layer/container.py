@@ -106,10 +106,12 @@ class _Numbered(Cell):
         self._set(cells)
 
     def _set(self, cells: Iterable[Cell]) -> None:
-        held = list(cells)
+        """Hold `cells` in order, under names of their own or their places."""
+        names = {id(cell): name for name, cell in self._cells.items() if not name.isdigit()}
+        kept = [(names.get(id(c), str(i)), c) for i, c in enumerate(cells)]
         self._cells.clear()
-        self._cells.update((str(i), cell) for i, cell in enumerate(held))
-        self.cell_list = tuple(held)
+        self._cells.update(kept)
+        self.cell_list = tuple(c for _, c in kept)
 
     def set_grad(self, requires_grad: bool = True) -> Any:
         """`Cell.set_grad` of this list and of its cells; None."""
@@ -191,13 +193,6 @@ class SequentialCell(_Numbered):
         out._cells.update(cells)  # under the names they have here
         out.cell_list = tuple(cell for _, cell in cells)
         return out
-
-    def _set(self, cells: Iterable[Cell]) -> None:
-        names = {id(cell): name for name, cell in self._cells.items() if not name.isdigit()}
-        kept = [(names.get(id(c), str(i)), c) for i, c in enumerate(cells)]
-        self._cells.clear()
-        self._cells.update(kept)
-        self.cell_list = tuple(c for _, c in kept)
 
     def construct(self, input_data: Any) -> Any:
         """Each cell applied to the result of the one before."""

@@ -10,10 +10,10 @@ from cellc_runtime.dtypes import DType, float32
 from ... import ops
 from ...core import checks
 from ...ops import functional_window as window
-from ...tensors.initializer import HeUniform, Uniform, initializer
+from ...tensors.initializer import HeUniform, Uniform
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
-from ..cell import Cell
+from .base import Family, parameter, shown
 
 Ints = tuple[int, ...]
 _MODES = ("valid", "same", "pad")
@@ -21,15 +21,10 @@ _MODES = ("valid", "same", "pad")
 
 def _row(value: Any, name: str, what: str) -> Ints:
     """An int of a 1-d convolution as that of one on images of one row."""
-    if not checks.is_int(value):
-        raise TypeError(
-            f"For '{what}', the type of '{name}' should be 'int', but got type "
-            f"'{type(value).__name__}'."
-        )
-    return (1, checks.positive(value, f"{name} item", what))
+    return (1, checks.positive(checks.of_type(value, (int,), name, what), f"{name} item", what))
 
 
-class _Conv(Cell):
+class _Conv(Family):
     """What convolutions share: checks, parameters, printed form.
 
     Attributes:
@@ -54,11 +49,7 @@ class _Conv(Cell):
             )
         self.kernel_size = checks.per_axis(kernel_size, spatial, "kernel_size", what)
         self.stride = checks.per_axis(stride, spatial, "stride", what)
-        if not isinstance(pad_mode, str):
-            raise TypeError(
-                f"For '{what}', the type of 'pad_mode' should be 'str', but got type "
-                f"'{type(pad_mode).__name__}'."
-            )
+        checks.of_type(pad_mode, (str,), "pad_mode", what)
         self.pad_mode = checks.choice(pad_mode, _MODES, "pad_mode", what)
         self.dilation = checks.per_axis(dilation, spatial, "dilation", what)
         self.group = checks.positive(group, "group", what)
@@ -99,23 +90,19 @@ class _Conv(Cell):
         shape = (*ends, *self.kernel_size)
         self.weight_init = HeUniform(math.sqrt(5)) if weight_init is None else weight_init
         self.bias_init = bias_init
-        self.weight = Parameter(initializer(self.weight_init, shape, dtype), name="weight")
+        self.weight = parameter(self.weight_init, shape, dtype, "weight")
         self.bias: Parameter | None = None
         if self.has_bias:
             if bias_init is None:
                 self.bias_init = Uniform(1 / math.sqrt(shape[1] * math.prod(self.kernel_size)))
-            self.bias = Parameter(
-                initializer(self.bias_init, (self.out_channels,), dtype), name="bias")
+            self.bias = parameter(self.bias_init, (self.out_channels,), dtype, "bias")
 
     def extend_repr(self) -> str:
         """Sizes and options."""
-        return (
-            f"input_channels={self.in_channels}, output_channels={self.out_channels}, "
-            f"kernel_size={self.kernel_size}, stride={self.stride}, pad_mode={self.pad_mode}, "
-            f"padding={self.padding}, dilation={self.dilation}, group={self.group}, "
-            f"has_bias={self.has_bias}, weight_init={self.weight_init}, "
-            f"bias_init={self.bias_init}, format={self.data_format}"
-        )
+        options = shown(self, "kernel_size stride pad_mode padding dilation group has_bias "
+                        "weight_init bias_init")
+        return (f"input_channels={self.in_channels}, output_channels={self.out_channels}, "
+                f"{options}, format={self.data_format}")
 
 
 class Conv2d(_Conv):
@@ -200,7 +187,7 @@ class Conv1d(_OnLines):
         return ops.squeeze(out, 2)
 
 
-class Conv3d(_Conv):
+class Conv3d(_Conv, data_format="NCDHW"):
     """3-D convolution of (N, C, D, H, W). Source: `mindspore.nn.Conv3d`.
 
     Args:
@@ -209,8 +196,6 @@ class Conv3d(_Conv):
     Raises:
         ValueError: `data_format` is not "NCDHW".
     """
-
-    data_format = "NCDHW"
 
     def __init__(
         self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1,
@@ -233,7 +218,7 @@ class Conv3d(_Conv):
                           self.dilation, self.group)
 
 
-class Conv2dTranspose(_Conv):
+class Conv2dTranspose(_Conv, transposed=True):
     """The adjoint of `Conv2d`, (N, C, H, W) to a larger image. Source: `nn.Conv2dTranspose`.
 
     Args:
@@ -242,8 +227,6 @@ class Conv2dTranspose(_Conv):
             that less `padding`.
         output_padding: rows and columns of zeros added at the end, in the mode `"pad"`.
     """
-
-    transposed = True
 
     def __init__(
         self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1,
@@ -260,56 +243,43 @@ class Conv2dTranspose(_Conv):
 
     def construct(self, x: Tensor) -> Tensor:
         """(N, in_channels, H, W) to (N, out_channels, H', W')."""
-        size = _transposed_size(x.shape[2:], self.kernel_size, self.stride, self.dilation,
-                                self.pad_mode, self.padding)
-        out = window.conv2d_adjoint(x, self.weight, size, self.stride, self.pad_mode, self.padding,
-                                    self.dilation, self.group)
-        if self.bias is not None:
-            out = ops.bias_add(out, self.bias)
+        out = _adjoint(self, x)
         if self.pad_mode == "pad" and any(self.output_padding):
             out = ops.pad(out, (0, self.output_padding[1], 0, self.output_padding[0]))
         return out
 
 
-def _transposed_size(
-    size: Ints, kernel: Ints, stride: Ints, dilation: Ints, pad_mode: str, padding: Any
-) -> Ints:
-    """Rows and columns of a transposed convolution."""
+def _adjoint(layer: _Conv, x: Tensor) -> Tensor:
+    """A transposed convolution of images, with the bias."""
+    stride, padding = layer.stride, layer.padding
     pads = padding if isinstance(padding, tuple) else (padding,) * 4
-    out = []
+    size = []
     for i in range(2):
-        reach = dilation[i] * (kernel[i] - 1) + 1
-        if pad_mode == "same":
-            out.append(size[i] * stride[i])
-        elif pad_mode == "valid":
-            out.append((size[i] - 1) * stride[i] + max(reach, stride[i]))
+        reach = layer.dilation[i] * (layer.kernel_size[i] - 1) + 1
+        if layer.pad_mode == "same":
+            size.append(x.shape[2 + i] * stride[i])
+        elif layer.pad_mode == "valid":
+            size.append((x.shape[2 + i] - 1) * stride[i] + max(reach, stride[i]))
         else:
-            out.append((size[i] - 1) * stride[i] + reach - pads[2 * i] - pads[2 * i + 1])
-    return tuple(out)
+            size.append((x.shape[2 + i] - 1) * stride[i] + reach - pads[2 * i] - pads[2 * i + 1])
+    out = window.conv2d_adjoint(x, layer.weight, tuple(size), stride, layer.pad_mode, padding,
+                                layer.dilation, layer.group)
+    return out if layer.bias is None else ops.bias_add(out, layer.bias)
 
 
-class Conv1dTranspose(_OnLines):
+class Conv1dTranspose(_OnLines, transposed=True):
     """The adjoint of `Conv1d`, (N, C, L). Source: `mindspore.nn.Conv1dTranspose`.
 
     Args:
         As in `Conv1d`; the weight has the shape (in, out / group, 1, k).
     """
 
-    transposed = True
-
     def construct(self, x: Tensor) -> Tensor:
         """(N, in_channels, L) to (N, out_channels, L')."""
-        x = ops.expand_dims(x, 2)
-        size = _transposed_size(x.shape[2:], self.kernel_size, self.stride, self.dilation,
-                                self.pad_mode, self.padding)
-        out = window.conv2d_adjoint(x, self.weight, size, self.stride, self.pad_mode, self.padding,
-                                    self.dilation, self.group)
-        if self.bias is not None:
-            out = ops.bias_add(out, self.bias)
-        return ops.squeeze(out, 2)
+        return ops.squeeze(_adjoint(self, ops.expand_dims(x, 2)), 2)
 
 
-class Conv3dTranspose(_Conv):
+class Conv3dTranspose(_Conv, transposed=True, data_format="NCDHW"):
     """The adjoint of `Conv3d`, (N, C, D, H, W) to a larger volume. Source: `nn.Conv3dTranspose`.
 
     Args:
@@ -319,9 +289,6 @@ class Conv3dTranspose(_Conv):
             in the mode `"pad"`.
         data_format: `"NCDHW"`.
     """
-
-    transposed = True
-    data_format = "NCDHW"
 
     def __init__(
         self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1,

@@ -12,6 +12,7 @@ from ...tensors.initializer import initializer
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
 from ..cell import Cell
+from .base import parameter, shown
 
 
 class Embedding(Cell):
@@ -61,11 +62,8 @@ class Embedding(Cell):
 
     def extend_repr(self) -> str:
         """Sizes, options and the table."""
-        return (
-            f"vocab_size={self.vocab_size}, embedding_size={self.embedding_size}, "
-            f"use_one_hot={self.use_one_hot}, embedding_table={self.embedding_table}, "
-            f"dtype={self.dtype!s}, padding_idx={self.padding_idx}"
-        )
+        return shown(
+            self, "vocab_size embedding_size use_one_hot embedding_table dtype padding_idx")
 
 
 class EmbeddingLookup(Cell):
@@ -91,8 +89,8 @@ class EmbeddingLookup(Cell):
         checks.boolean(sparse, "sparse", self.cls_name)
         self.max_norm = None if max_norm is None else \
             checks.above_zero(max_norm, "max_norm", self.cls_name)
-        self.embedding_table = Parameter(
-            initializer(param_init, [vocab_size, embedding_size], dtype), name="embedding_table")
+        self.embedding_table = parameter(
+            param_init, [vocab_size, embedding_size], dtype, "embedding_table")
 
     def construct(self, indices: Tensor) -> Tensor:
         """Indices of any shape to that shape with the axis of a row added."""

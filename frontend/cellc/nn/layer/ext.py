@@ -16,17 +16,12 @@ from ...tensors.initializer import Normal, initializer
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
 from ..cell import Cell
+from .base import Family, shown
+from .basic import Upsample
 
 
-class _AvgPoolExt(Cell):
-    """The mean of each window.
-
-    Args:
-        kernel_size, stride, padding: an int, or one for each axis; the stride is the kernel if
-            None.
-        ceil_mode: a last window may reach beyond the end.
-        count_include_pad: padding counts as elements.
-    """
+class _AvgPoolExt(Family):
+    """The mean of each window."""
 
     def __init__(
         self, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
@@ -59,7 +54,7 @@ class AvgPool1dExt(_AvgPoolExt):
         return ops.avg_pool1d(input, *self.options())
 
 
-class AvgPool2dExt(_AvgPoolExt):
+class AvgPool2dExt(_AvgPoolExt, function=ops.avg_pool2d):
     """The mean of each window of (N, C, H, W) or (C, H, W). Source: `mindspore.nn.AvgPool2dExt`.
 
     Args:
@@ -78,19 +73,15 @@ class AvgPool2dExt(_AvgPoolExt):
 
     def construct(self, input: Tensor) -> Tensor:
         """The means."""
-        return ops.avg_pool2d(input, *self.options(), self.divisor_override or 0)
+        return self._function(input, *self.options(), self.divisor_override or 0)
 
 
-class AvgPool3dExt(AvgPool2dExt):
+class AvgPool3dExt(AvgPool2dExt, function=ops.avg_pool3d):
     """The mean of each window of (N, C, D, H, W) or (C, D, H, W). Source: `nn.AvgPool3dExt`.
 
     Args:
         As in `AvgPool2dExt`, with three axes.
     """
-
-    def construct(self, input: Tensor) -> Tensor:
-        """The means."""
-        return ops.avg_pool3d(input, *self.options(), self.divisor_override or 0)
 
 
 class MaxPool2dExt(Cell):
@@ -190,12 +181,8 @@ class EmbeddingExt(Cell):
 
     def extend_repr(self) -> str:
         """Sizes and options."""
-        return (
-            f"num_embeddings={self.num_embeddings}, embedding_dim={self.embedding_dim}, "
-            f"padding_idx={self.padding_idx}, max_norm={self.max_norm}, "
-            f"norm_type={self.norm_type}, scale_grad_by_freq={self.scale_grad_by_freq}, "
-            f"dtype={self.dtype}"
-        )
+        return shown(self, "num_embeddings embedding_dim padding_idx max_norm norm_type "
+                     "scale_grad_by_freq dtype")
 
 
 def _row_of(padding_idx: Any, count: int, what: str) -> int | None:
@@ -257,7 +244,7 @@ class UnfoldExt(Cell):
         return ops.squeeze(out, 0) if input.ndim == 3 else out
 
 
-class UpsampleExt(Cell):
+class UpsampleExt(Upsample):
     """Images enlarged or reduced; see `mint.nn.functional.interpolate`.
 
     Source: `mindspore.mint.nn.Upsample`.
@@ -266,17 +253,6 @@ class UpsampleExt(Cell):
         size, scale_factor, mode, align_corners, recompute_scale_factor: as in
             `mint.nn.functional.interpolate`.
     """
-
-    def __init__(
-        self, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
-        align_corners: bool | None = None, recompute_scale_factor: bool | None = None,
-    ) -> None:
-        super().__init__()
-        self.size = size
-        self.scale_factor = scale_factor
-        self.mode = mode
-        self.align_corners = align_corners
-        self.recompute_scale_factor = recompute_scale_factor
 
     def construct(self, input: Tensor) -> Tensor:
         """(N, C, ...) to (N, C, *size)."""

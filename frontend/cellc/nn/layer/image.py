@@ -121,17 +121,7 @@ class PSNR(Cell):
 
 
 class _Structure(Cell):
-    """What the measures of structure share: a Gaussian window and the constants.
-
-    Args:
-        max_val: the range of pixel values, above zero.
-        filter_size: size of the window, positive.
-        filter_sigma: standard deviation of the window, a float above zero.
-        k1, k2: constants of the terms of luminance and of contrast, floats.
-
-    Raises:
-        TypeError, ValueError: arguments of a wrong kind or out of range.
-    """
+    """What the measures of structure share: a Gaussian window and the constants; see `SSIM`."""
 
     def __init__(
         self, max_val: float, filter_size: int, filter_sigma: float, k1: float, k2: float
@@ -235,12 +225,8 @@ class MSSSIM(_Structure):
         filter_sigma: float = 1.5, k1: float = 0.01, k2: float = 0.03,
     ) -> None:
         super().__init__(max_val, filter_size, filter_sigma, k1, k2)
-        if not isinstance(power_factors, (tuple, list)):
-            raise TypeError(
-                f"For 'MSSSIM', the type of 'power_factors' should be one of '['tuple', 'list']', "
-                f"but got type '{type(power_factors).__name__}'."
-            )
-        self.power_factors = power_factors
+        self.power_factors = checks.of_type(
+            power_factors, (tuple, list), "power_factors", self.cls_name)
         self.level = len(power_factors)
         self.multi_convs_list = CellList([self._convolution() for _ in power_factors])
         self.avg_pool = AvgPool2d(kernel_size=2, stride=2, pad_mode="valid")

@@ -12,6 +12,7 @@ from ... import ops
 from ...core import checks
 from ...tensors.tensor import Tensor
 from ..cell import Cell
+from .base import Family
 
 
 def _floats(what: str, *operands: Tensor) -> None:
@@ -28,30 +29,29 @@ def _floats(what: str, *operands: Tensor) -> None:
                             f"{operands[0].dtype} and {x.dtype}.")
 
 
-class LGamma(Cell):
+class _OfGamma(Family):
+    def construct(self, x: Tensor) -> Tensor:
+        """float16 or float32 of any shape to that shape."""
+        _floats(self.cls_name, x)
+        return self._function(x)
+
+
+class LGamma(_OfGamma, function=ops.lgamma):
     """The logarithm of the gamma function's size. Source: `mindspore.nn.LGamma`."""
 
-    def construct(self, x: Tensor) -> Tensor:
-        """float16 or float32 of any shape to that shape."""
-        _floats("LGamma", x)
-        return ops.lgamma(x)
 
-
-class DiGamma(Cell):
+class DiGamma(_OfGamma, function=ops.digamma):
     """The derivative of the logarithm of the gamma function. Source: `mindspore.nn.DiGamma`."""
 
-    def construct(self, x: Tensor) -> Tensor:
-        """float16 or float32 of any shape to that shape."""
-        _floats("DiGamma", x)
-        return ops.digamma(x)
 
-
-class IGamma(Cell):
-    """The lower regularized incomplete gamma function. Source: `mindspore.nn.IGamma`."""
-
+class _WithLGamma(Cell):
     def __init__(self) -> None:
         super().__init__()
         self.lgamma = LGamma()
+
+
+class IGamma(_WithLGamma):
+    """The lower regularized incomplete gamma function. Source: `mindspore.nn.IGamma`."""
 
     def construct(self, a: Tensor, x: Tensor) -> Tensor:
         """Exponents a > 0 and bounds x >= 0, which broadcast."""
@@ -59,12 +59,8 @@ class IGamma(Cell):
         return ops.igamma(a, x)
 
 
-class LBeta(Cell):
+class LBeta(_WithLGamma):
     """The logarithm of the beta function. Source: `mindspore.nn.LBeta`."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.lgamma = LGamma()
 
     def construct(self, x: Tensor, y: Tensor) -> Tensor:
         """Tensors that broadcast. In float64, as the large terms cancel."""
@@ -129,12 +125,7 @@ class Moments(Cell):
     def __init__(self, axis: Any = None, keep_dims: bool | None = None) -> None:
         super().__init__()
         what = self.cls_name
-        if axis is not None and not checks.is_int(axis) and not isinstance(axis, tuple):
-            raise TypeError(
-                f"For '{what}', the type of 'axis' should be one of '['int', 'tuple']', but got "
-                f"type '{type(axis).__name__}'."
-            )
-        self.axis = () if axis is None else axis
+        self.axis = () if axis is None else checks.of_type(axis, (int, tuple), "axis", what)
         self.keep_dims = checks.boolean(
             False if keep_dims is None else keep_dims, "keep_dims", what)
 
@@ -190,12 +181,7 @@ class ReduceLogSumExp(Cell):
     def __init__(self, axis: Any, keep_dims: bool = False) -> None:
         super().__init__()
         what = self.cls_name
-        if not checks.is_int(axis) and not isinstance(axis, (tuple, list)):
-            raise TypeError(
-                f"For '{what}', the type of 'axis' should be one of '['int', 'list', 'tuple']', "
-                f"but got type '{type(axis).__name__}'."
-            )
-        self.axis = axis
+        self.axis = checks.of_type(axis, (int, list, tuple), "axis", what)
         self.keep_dims = checks.boolean(keep_dims, "keep_dims", what)
 
     def construct(self, x: Tensor) -> Tensor:

@@ -8,13 +8,13 @@ from cellc_runtime.dtypes import DType, float32
 
 from ... import ops
 from ...core import checks
-from ...tensors.initializer import initializer
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
 from ..cell import Cell
+from .base import Family, parameter, shown
 
 
-class _ByChannel(Cell):
+class _ByChannel(Family):
     """What batch and instance normalisation share: four parameters (C) and the printed form."""
 
     def _make(
@@ -32,22 +32,14 @@ class _ByChannel(Cell):
         self.momentum = checks.between(momentum, 0, 1, "momentum", what)
         self.affine = checks.boolean(affine, "affine", what)
         shape = (num_features,)
-        self.moving_mean = Parameter(
-            initializer(mean_init, shape, dtype), name="mean", requires_grad=False)
-        self.moving_variance = Parameter(
-            initializer(variance_init, shape, dtype), name="variance", requires_grad=False)
-        self.gamma = Parameter(
-            initializer(gamma_init, shape, dtype), name="gamma", requires_grad=affine)
-        self.beta = Parameter(
-            initializer(beta_init, shape, dtype), name="beta", requires_grad=affine)
+        self.moving_mean = parameter(mean_init, shape, dtype, "mean", False)
+        self.moving_variance = parameter(variance_init, shape, dtype, "variance", False)
+        self.gamma = parameter(gamma_init, shape, dtype, "gamma", affine)
+        self.beta = parameter(beta_init, shape, dtype, "beta", affine)
 
     def extend_repr(self) -> str:
         """Options and parameters."""
-        return (
-            f"num_features={self.num_features}, eps={self.eps}, momentum={self.momentum}, "
-            f"gamma={self.gamma}, beta={self.beta}, moving_mean={self.moving_mean}, "
-            f"moving_variance={self.moving_variance}"
-        )
+        return shown(self, "num_features eps momentum gamma beta moving_mean moving_variance")
 
 
 class _BatchNorm(_ByChannel):
@@ -106,16 +98,12 @@ class _BatchNorm(_ByChannel):
                               by_batch, 1.0 - self.momentum, self.eps)
 
 
-class BatchNorm1d(_BatchNorm):
+class BatchNorm1d(_BatchNorm, ranks=(2, 3)):
     """Batch normalisation of (N, C) or (N, C, L). Source: `mindspore.nn.BatchNorm1d`."""
 
-    ranks = (2, 3)
 
-
-class BatchNorm2d(_BatchNorm):
+class BatchNorm2d(_BatchNorm, ranks=(4,)):
     """Batch normalisation of (N, C, H, W). Source: `mindspore.nn.BatchNorm2d`."""
-
-    ranks = (4,)
 
 
 class BatchNorm3d(Cell):
@@ -214,22 +202,16 @@ class _InstanceNorm(_ByChannel):
         return ops.group_norm(x, self.num_features, self.gamma, self.beta, self.eps)
 
 
-class InstanceNorm1d(_InstanceNorm):
+class InstanceNorm1d(_InstanceNorm, rank=3):
     """Instance normalisation of (N, C, L). Source: `mindspore.nn.InstanceNorm1d`."""
 
-    rank = 3
 
-
-class InstanceNorm2d(_InstanceNorm):
+class InstanceNorm2d(_InstanceNorm, rank=4):
     """Instance normalisation of (N, C, H, W). Source: `mindspore.nn.InstanceNorm2d`."""
 
-    rank = 4
 
-
-class InstanceNorm3d(_InstanceNorm):
+class InstanceNorm3d(_InstanceNorm, rank=5):
     """Instance normalisation of (N, C, D, H, W). Source: `mindspore.nn.InstanceNorm3d`."""
-
-    rank = 5
 
 
 class LayerNorm(Cell):
@@ -262,10 +244,8 @@ class LayerNorm(Cell):
         self.begin_norm_axis = begin_norm_axis
         self.begin_params_axis = begin_params_axis
         self.epsilon = epsilon
-        self.gamma = Parameter(
-            initializer(gamma_init, tuple(normalized_shape), dtype), name="gamma")
-        self.beta = Parameter(
-            initializer(beta_init, tuple(normalized_shape), dtype), name="beta")
+        self.gamma = parameter(gamma_init, tuple(normalized_shape), dtype, "gamma")
+        self.beta = parameter(beta_init, tuple(normalized_shape), dtype, "beta")
 
     def construct(self, input_x: Tensor) -> Tensor:
         """The same shape."""
@@ -324,9 +304,9 @@ class LayerNormExt(Cell):
         self.bias: Parameter | None = None
         if elementwise_affine:
             ty = dtype or float32
-            self.weight = Parameter(initializer("ones", self.normalized_shape, ty), name="weight")
+            self.weight = parameter("ones", self.normalized_shape, ty, "weight")
             if bias:
-                self.bias = Parameter(initializer("zeros", self.normalized_shape, ty), name="bias")
+                self.bias = parameter("zeros", self.normalized_shape, ty, "bias")
 
     def construct(self, input: Tensor) -> Tensor:
         """The same shape."""
@@ -334,10 +314,7 @@ class LayerNormExt(Cell):
 
     def extend_repr(self) -> str:
         """The options."""
-        return (
-            f"normalized_shape={self.normalized_shape}, eps={self.eps}, "
-            f"elementwise_affine={self.elementwise_affine}"
-        )
+        return shown(self, "normalized_shape eps elementwise_affine")
 
 
 class GroupNorm(Cell):
@@ -370,10 +347,8 @@ class GroupNorm(Cell):
         self.eps = checks.floating(eps, "eps", what)
         self.affine = checks.boolean(affine, "affine", what)
         shape = (self.num_channels,)
-        self.gamma = Parameter(
-            initializer(gamma_init, shape, dtype), name="gamma", requires_grad=affine)
-        self.beta = Parameter(
-            initializer(beta_init, shape, dtype), name="beta", requires_grad=affine)
+        self.gamma = parameter(gamma_init, shape, dtype, "gamma", affine)
+        self.beta = parameter(beta_init, shape, dtype, "beta", affine)
 
     def construct(self, x: Tensor) -> Tensor:
         """The same shape."""
@@ -381,4 +356,4 @@ class GroupNorm(Cell):
 
     def extend_repr(self) -> str:
         """Groups and channels."""
-        return f"num_groups={self.num_groups}, num_channels={self.num_channels}"
+        return shown(self, "num_groups num_channels")

@@ -7,10 +7,10 @@ from typing import Any
 from ... import ops
 from ...core import checks
 from ...tensors.tensor import Tensor
-from ..cell import Cell
+from .base import Family
 
 
-class SidePad(Cell):
+class SidePad(Family):
     """Elements added around the last `spatial` axes.
 
     Args:
@@ -67,61 +67,41 @@ class _ConstantPad(SidePad):
         self.value = checks.number(value, "value", self.cls_name)
 
 
-class ConstantPad1d(_ConstantPad):
+class ConstantPad1d(_ConstantPad, spatial=1):
     """A value around the last axis. Source: `mindspore.nn.ConstantPad1d`."""
 
-    spatial = 1
 
-
-class ConstantPad2d(_ConstantPad):
+class ConstantPad2d(_ConstantPad, spatial=2):
     """A value around the last two axes. Source: `mindspore.nn.ConstantPad2d`."""
 
-    spatial = 2
 
-
-class ConstantPad3d(_ConstantPad):
+class ConstantPad3d(_ConstantPad, spatial=3):
     """A value around the last three axes. Source: `mindspore.nn.ConstantPad3d`."""
 
-    spatial = 3
 
-
-class ZeroPad2d(SidePad):
+class ZeroPad2d(SidePad, spatial=2):
     """Zeros around the last two axes. Source: `mindspore.nn.ZeroPad2d`."""
 
-    spatial = 2
 
-
-class ReflectionPad1d(SidePad):
+class ReflectionPad1d(SidePad, spatial=1, mode="reflect"):
     """The last axis mirrored at its ends. Source: `mindspore.nn.ReflectionPad1d`."""
 
-    spatial, mode = 1, "reflect"
 
-
-class ReflectionPad2d(SidePad):
+class ReflectionPad2d(SidePad, spatial=2, mode="reflect"):
     """The last two axes mirrored at their ends. Source: `mindspore.nn.ReflectionPad2d`."""
 
-    spatial, mode = 2, "reflect"
 
-
-class ReflectionPad3d(SidePad):
+class ReflectionPad3d(SidePad, spatial=3, mode="reflect"):
     """The last three axes mirrored at their ends. Source: `mindspore.nn.ReflectionPad3d`."""
 
-    spatial, mode = 3, "reflect"
 
-
-class ReplicationPad1d(SidePad):
+class ReplicationPad1d(SidePad, spatial=1, mode="replicate"):
     """The ends of the last axis repeated. Source: `mindspore.nn.ReplicationPad1d`."""
 
-    spatial, mode = 1, "replicate"
 
-
-class ReplicationPad2d(SidePad):
+class ReplicationPad2d(SidePad, spatial=2, mode="replicate"):
     """The ends of the last two axes repeated. Source: `mindspore.nn.ReplicationPad2d`."""
 
-    spatial, mode = 2, "replicate"
 
-
-class ReplicationPad3d(SidePad):
+class ReplicationPad3d(SidePad, spatial=3, mode="replicate"):
     """The ends of the last three axes repeated. Source: `mindspore.nn.ReplicationPad3d`."""
-
-    spatial, mode = 3, "replicate"

@@ -13,6 +13,7 @@ from ...ops import functional_volume as volume
 from ...ops import functional_window as window
 from ...tensors.tensor import Tensor
 from ..cell import Cell
+from .base import Family
 
 Ints = tuple[int, ...]
 
@@ -42,7 +43,7 @@ def _each(value: Any, count: int) -> Ints:
     return tuple(value) if isinstance(value, (tuple, list)) else (value,) * count
 
 
-class _Pool(Cell):
+class _Pool(Family):
     """What pooling layers share: the window, the pad mode, the printed form.
 
     Attributes:
@@ -260,14 +261,12 @@ class AvgPool1d(_Pool):
 # --- three axes ----------------------------------------------------------------------------------
 
 
-class MaxPool3d(_Pool):
+class MaxPool3d(_Pool, spatial=3):
     """The largest element of each window of (N, C, D, H, W). Source: `mindspore.nn.MaxPool3d`.
 
     Args:
         As in `MaxPool2d`, with three axes; positions are those in the flattened (D, H, W).
     """
-
-    spatial = 3
 
     def __init__(
         self, kernel_size: Any = 1, stride: Any = 1, pad_mode: str = "valid", padding: Any = 0,
@@ -289,14 +288,12 @@ class MaxPool3d(_Pool):
         return volume.pool3d("max", x, self.kernel_size, self.stride, self.pad_mode)
 
 
-class AvgPool3d(_AvgPool):
+class AvgPool3d(_AvgPool, spatial=3):
     """The mean of each window of (N, C, D, H, W). Source: `mindspore.nn.AvgPool3d`.
 
     Args:
         As in `AvgPool2d`, with three axes.
     """
-
-    spatial = 3
 
     def __init__(
         self, kernel_size: Any = 1, stride: Any = 1, pad_mode: str = "valid", padding: Any = 0,
@@ -327,11 +324,8 @@ def _output_size(output_size: Any, count: int, what: str) -> Any:
         TypeError: something else.
         ValueError: not positive, or another number of sizes.
     """
-    if not checks.is_int(output_size) and not isinstance(output_size, (tuple, list)):
-        raise TypeError(
-            f"For '{what}', the type of 'output_size' should be one of '['int', 'tuple']', but "
-            f"got type '{type(output_size).__name__}'."
-        )
+    if not isinstance(output_size, list):
+        checks.of_type(output_size, (int, tuple), "output_size", what)
     sizes = output_size if isinstance(output_size, (tuple, list)) else (output_size,) * count
     if len(sizes) != count:
         raise ValueError(f"For '{what}', 'output_size' must hold {count} sizes, got {output_size}.")
@@ -469,7 +463,7 @@ class LPPool1d(LPPool2d):
 # --- back from maxima ----------------------------------------------------------------------------
 
 
-class _MaxUnpool(Cell):
+class _MaxUnpool(Family):
     """Maxima put back where they came from, zeros elsewhere.
 
     Args:
@@ -487,39 +481,22 @@ class _MaxUnpool(Cell):
             checks.per_axis(stride, n, "stride", what)
         self.padding = checks.per_axis(padding, n, "padding", what, 0)
 
-
-class MaxUnpool1d(_MaxUnpool):
-    """Maxima of (N, C, L) put back. Source: `mindspore.nn.MaxUnpool1d`."""
-
-    spatial = 1
-
     def construct(self, x: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
         """(N, C, L') and the positions pooling gave, to (N, C, L) before it.
 
         Args:
             output_size: the last axes of the result; the smallest possible if None.
         """
-        return ops.max_unpool1d(x, indices, self.kernel_size, self.stride, self.padding,
-                                output_size)
+        return self._function(x, indices, self.kernel_size, self.stride, self.padding, output_size)
 
 
-class MaxUnpool2d(_MaxUnpool):
+class MaxUnpool1d(_MaxUnpool, spatial=1, function=ops.max_unpool1d):
+    """Maxima of (N, C, L) put back. Source: `mindspore.nn.MaxUnpool1d`."""
+
+
+class MaxUnpool2d(_MaxUnpool, spatial=2, function=ops.max_unpool2d):
     """Maxima of (N, C, H, W) put back. Source: `mindspore.nn.MaxUnpool2d`."""
 
-    spatial = 2
 
-    def construct(self, x: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
-        """As in `MaxUnpool1d`."""
-        return ops.max_unpool2d(x, indices, self.kernel_size, self.stride, self.padding,
-                                output_size)
-
-
-class MaxUnpool3d(_MaxUnpool):
+class MaxUnpool3d(_MaxUnpool, spatial=3, function=ops.max_unpool3d):
     """Maxima of (N, C, D, H, W) put back. Source: `mindspore.nn.MaxUnpool3d`."""
-
-    spatial = 3
-
-    def construct(self, x: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
-        """As in `MaxUnpool1d`."""
-        return ops.max_unpool3d(x, indices, self.kernel_size, self.stride, self.padding,
-                                output_size)

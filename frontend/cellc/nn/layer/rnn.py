@@ -10,15 +10,16 @@ from cellc_runtime.dtypes import DType, float32
 from ... import ops
 from ...core import checks
 from ...ops import recurrence
-from ...tensors.initializer import Uniform, initializer
+from ...tensors.initializer import Uniform
 from ...tensors.parameter import Parameter, ParameterTuple
 from ...tensors.tensor import Tensor
 from ..cell import Cell
+from .base import Family, parameter
 from .basic import Dropout
 
 
 def _parameter(shape: tuple[int, ...], hidden: int, name: str, dtype: DType) -> Parameter:
-    return Parameter(initializer(Uniform(1 / math.sqrt(hidden)), shape, dtype), name=name)
+    return parameter(Uniform(1 / math.sqrt(hidden)), shape, dtype, name)
 
 
 def _fits(x: Tensor, rank: int, size: int, what: str) -> None:
@@ -32,7 +33,7 @@ def _fits(x: Tensor, rank: int, size: int, what: str) -> None:
 # --- cells ---------------------------------------------------------------------------------------
 
 
-class _RNNCellBase(Cell):
+class _RNNCellBase(Family):
     """One step: weights (gates * hidden, ...), uniform within 1 / sqrt(hidden) at first.
 
     Args:
@@ -42,6 +43,12 @@ class _RNNCellBase(Cell):
     """
 
     kind = ""
+
+    def __init__(
+        self, input_size: int, hidden_size: int, has_bias: bool = True, dtype: DType = float32
+    ) -> None:
+        super().__init__()
+        self._make(input_size, hidden_size, has_bias, dtype)
 
     def _make(self, input_size: int, hidden_size: int, has_bias: bool, dtype: DType) -> None:
         what = self.cls_name
@@ -75,7 +82,7 @@ class RNNCell(_RNNCellBase):
         self, input_size: int, hidden_size: int, has_bias: bool = True,
         nonlinearity: str = "tanh", dtype: DType = float32,
     ) -> None:
-        super().__init__()
+        Cell.__init__(self)
         self.kind = checks.choice(nonlinearity, ("tanh", "relu"), "nonlinearity", self.cls_name)
         self.nonlinearity = nonlinearity
         self._make(input_size, hidden_size, has_bias, dtype)
@@ -85,32 +92,16 @@ class RNNCell(_RNNCellBase):
         return self._step(x, (hx,))[0]
 
 
-class LSTMCell(_RNNCellBase):
+class LSTMCell(_RNNCellBase, kind="lstm"):
     """Long short-term memory (Hochreiter and Schmidhuber, 1997); gates in the order i, f, g, o."""
-
-    kind = "lstm"
-
-    def __init__(
-        self, input_size: int, hidden_size: int, has_bias: bool = True, dtype: DType = float32
-    ) -> None:
-        super().__init__()
-        self._make(input_size, hidden_size, has_bias, dtype)
 
     def construct(self, x: Tensor, hx: Any) -> Any:
         """(N, input_size) and (h, c) to the next (h, c)."""
         return tuple(self._step(x, hx))
 
 
-class GRUCell(_RNNCellBase):
+class GRUCell(_RNNCellBase, kind="gru"):
     """A gated recurrent unit (Cho et al., 2014); gates in the order r, z, n."""
-
-    kind = "gru"
-
-    def __init__(
-        self, input_size: int, hidden_size: int, has_bias: bool = True, dtype: DType = float32
-    ) -> None:
-        super().__init__()
-        self._make(input_size, hidden_size, has_bias, dtype)
 
     def construct(self, x: Tensor, hx: Tensor) -> Tensor:
         """(N, input_size) and (N, hidden_size) to the next state."""
@@ -148,7 +139,7 @@ class _DynamicGRUCPUGPU(_Dynamic):
     kind = "gru"
 
 
-class _RNNBase(Cell):
+class _RNNBase(Family):
     """Layers of a recurrent cell over sequences.
 
     Args:
@@ -276,13 +267,9 @@ class RNN(_RNNBase):
         return _DynamicRNNTanh() if self._nonlinearity == "tanh" else _DynamicRNNRelu()
 
 
-class LSTM(_RNNBase):
+class LSTM(_RNNBase, dynamic=_DynamicLSTMCPUGPU):
     """Layers of `LSTMCell`; states are pairs (h, c)."""
 
-    dynamic = _DynamicLSTMCPUGPU
 
-
-class GRU(_RNNBase):
+class GRU(_RNNBase, dynamic=_DynamicGRUCPUGPU):
     """Layers of `GRUCell`."""
-
-    dynamic = _DynamicGRUCPUGPU

@@ -14,11 +14,12 @@ from cellc_runtime.dtypes import DType, bool_, float32
 
 from ... import ops
 from ...core import checks
-from ...tensors.initializer import XavierNormal, XavierUniform, initializer
+from ...tensors.initializer import XavierNormal, XavierUniform
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
 from ..cell import Cell
 from .activation import GELU, get_activation
+from .base import Family, parameter
 from .basic import Dense, Dropout
 from .container import CellList
 from .normalization import LayerNorm
@@ -67,28 +68,25 @@ class MultiheadAttention(Cell):
         self.batch_first = batch_first
         self.same_dims = self.kdim == embed_dim and self.vdim == embed_dim
         self._projections(dtype)
-        self.in_proj_bias: Parameter | None = None
-        if has_bias:
-            self.in_proj_bias = Parameter(
-                initializer("zeros", (3 * embed_dim,), dtype), name="in_proj_bias")
+        self.in_proj_bias = parameter(
+            "zeros", (3 * embed_dim,), dtype, "in_proj_bias") if has_bias else None
         self.bias_k: Parameter | None = None
         self.bias_v: Parameter | None = None
         if add_bias_kv:
             shape = (1, 1, embed_dim)
-            self.bias_k = Parameter(initializer(XavierNormal(), shape, dtype), name="bias_k")
-            self.bias_v = Parameter(initializer(XavierNormal(), shape, dtype), name="bias_v")
+            self.bias_k = parameter(XavierNormal(), shape, dtype, "bias_k")
+            self.bias_v = parameter(XavierNormal(), shape, dtype, "bias_v")
         self.out_proj = Dense(embed_dim, embed_dim, has_bias=has_bias, dtype=dtype)
 
     def _projections(self, dtype: DType) -> None:
         e = self.embed_dim
         if self.same_dims:
-            self.in_proj_weight = Parameter(
-                initializer(XavierUniform(), (3 * e, e), dtype), name="in_proj_weight")
+            self.in_proj_weight = parameter(
+                XavierUniform(), (3 * e, e), dtype, "in_proj_weight")
             return
         for name, size in (("q", e), ("k", self.kdim), ("v", self.vdim)):
-            weight = Parameter(initializer(XavierUniform(), (e, size), dtype),
-                               name=f"{name}_proj_weight")
-            setattr(self, f"{name}_proj_weight", weight)
+            full = f"{name}_proj_weight"
+            setattr(self, full, parameter(XavierUniform(), (e, size), dtype, full))
 
     def _projected(self, query: Tensor, key: Tensor, value: Tensor) -> Any:
         if self.same_dims:
@@ -191,8 +189,14 @@ def _activation(activation: Any) -> Any:
     return activation
 
 
-class _Layer(Cell):
-    """What encoder and decoder layers share: attention, two dense layers, norms and dropouts."""
+class _Layer(Family):
+    """What encoder and decoder layers share: attention, two dense layers, norms and dropouts.
+
+    Attributes:
+        _attentions: names of the attentions; there is one norm and dropout more than these.
+    """
+
+    _attentions: tuple[str, ...] = ()
 
     activation1: Callable[..., Tensor]
     norm1: LayerNorm
@@ -202,23 +206,25 @@ class _Layer(Cell):
     dropout2: Dropout
     dropout3: Dropout
 
-    def _feed_forward(
-        self, d_model: int, dim_feedforward: int, dropout: float, activation: Any, dtype: DType
+    def __init__(
+        self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1,
+        activation: Any = "relu", layer_norm_eps: float = 1e-5, batch_first: bool = False,
+        norm_first: bool = False, dtype: DType = float32,
     ) -> None:
+        super().__init__()
+        for name in self._attentions:
+            setattr(self, name, MultiheadAttention(
+                d_model, nhead, dropout=dropout, batch_first=batch_first, dtype=dtype))
         self.dense1 = Dense(d_model, dim_feedforward, dtype=dtype)
         self.dropout = Dropout(p=dropout)
         self.dense2 = Dense(dim_feedforward, d_model, dtype=dtype)
         made = _activation(activation)
         # A Cell kept as a plain attribute is neither printed nor walked, as in MindSpore.
         object.__setattr__(self, "activation1", made)
-
-    def _norms(
-        self, count: int, d_model: int, eps: float, dropout: float, norm_first: bool, dtype: DType
-    ) -> None:
         self.norm_first = norm_first
-        for i in range(1, count + 1):
-            setattr(self, f"norm{i}", LayerNorm((d_model,), epsilon=eps, dtype=dtype))
-        for i in range(1, count + 1):
+        for i in range(1, len(self._attentions) + 2):
+            setattr(self, f"norm{i}", LayerNorm((d_model,), epsilon=layer_norm_eps, dtype=dtype))
+        for i in range(1, len(self._attentions) + 2):
             setattr(self, f"dropout{i}", Dropout(p=dropout))
 
     def _attended(self, x: Tensor, mask: Any, padding: Any) -> Tensor:
@@ -230,7 +236,7 @@ class _Layer(Cell):
         return self.dense2(self.dropout(self.activation1(self.dense1(x))))
 
 
-class TransformerEncoderLayer(_Layer):
+class TransformerEncoderLayer(_Layer, _attentions=("self_attn",)):
     """Self-attention and two dense layers, each with a residual and a normalisation.
 
     Args:
@@ -244,17 +250,6 @@ class TransformerEncoderLayer(_Layer):
         dtype: element type of the parameters.
     """
 
-    def __init__(
-        self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1,
-        activation: Any = "relu", layer_norm_eps: float = 1e-5, batch_first: bool = False,
-        norm_first: bool = False, dtype: DType = float32,
-    ) -> None:
-        super().__init__()
-        self.self_attn = MultiheadAttention(
-            d_model, nhead, dropout=dropout, batch_first=batch_first, dtype=dtype)
-        self._feed_forward(d_model, dim_feedforward, dropout, activation, dtype)
-        self._norms(2, d_model, layer_norm_eps, dropout, norm_first, dtype)
-
     def construct(
         self, src: Tensor, src_mask: Any = None, src_key_padding_mask: Any = None
     ) -> Tensor:
@@ -266,25 +261,12 @@ class TransformerEncoderLayer(_Layer):
         return self.norm2(src + self.dropout2(self._ff_block(src)))
 
 
-class TransformerDecoderLayer(_Layer):
+class TransformerDecoderLayer(_Layer, _attentions=("self_attn", "multihead_attn")):
     """Self-attention, attention to a memory, and two dense layers.
 
     Args:
         As in `TransformerEncoderLayer`.
     """
-
-    def __init__(
-        self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1,
-        activation: Any = "relu", layer_norm_eps: float = 1e-5, batch_first: bool = False,
-        norm_first: bool = False, dtype: DType = float32,
-    ) -> None:
-        super().__init__()
-        self.self_attn = MultiheadAttention(
-            d_model, nhead, dropout=dropout, batch_first=batch_first, dtype=dtype)
-        self.multihead_attn = MultiheadAttention(
-            d_model, nhead, dropout=dropout, batch_first=batch_first, dtype=dtype)
-        self._feed_forward(d_model, dim_feedforward, dropout, activation, dtype)
-        self._norms(3, d_model, layer_norm_eps, dropout, norm_first, dtype)
 
     def _crossed(self, x: Tensor, memory: Tensor, mask: Any, padding: Any) -> Tensor:
         out = self.multihead_attn(x, memory, memory, attn_mask=mask, key_padding_mask=padding,

@@ -15,15 +15,6 @@ from ...tensors.tensor import Tensor
 from .optimizer import Optimizer
 
 
-def _a_float(value: Any, name: str) -> float:
-    if not isinstance(value, float):
-        raise TypeError(
-            f"For 'AdaFactor', the type of '{name}' should be 'float', but got type "
-            f"'{type(value).__name__}'."
-        )
-    return value
-
-
 def _pair(eps: Any) -> tuple[float, float]:
     """The two small numbers.
 
@@ -31,15 +22,11 @@ def _pair(eps: Any) -> tuple[float, float]:
         TypeError: no pair of floats.
         ValueError: not two, or one is negative.
     """
-    if not isinstance(eps, (tuple, list)):
-        raise TypeError(
-            "For 'AdaFactor', the type of 'eps' should be one of '['list', 'tuple']', but got "
-            f"type '{type(eps).__name__}'."
-        )
-    if len(eps) != 2:
+    what = "AdaFactor"
+    if len(checks.of_type(eps, (list, tuple), "eps", what)) != 2:
         raise ValueError(f"For 'AdaFactor', 'eps' must be two floats, but got {eps!r}.")
     for i, value in enumerate(eps):
-        if _a_float(value, f"eps{i}") < 0.0:
+        if checks.floating(value, f"eps{i}", what) < 0.0:
             raise ValueError(
                 f"For 'AdaFactor', the 'eps{i}' must be float and must >= 0, but got '{value}' "
                 "with type 'float'."
@@ -95,8 +82,8 @@ class AdaFactor(Optimizer):
                          loss_scale)
         what = self.cls_name
         self.eps = _pair(eps)
-        self.clip_threshold = _a_float(clip_threshold, "clip_threshold")
-        self.decay_rate = checks.between(_a_float(decay_rate, "decay_rate"), 0.0, 1.0,
+        self.clip_threshold = checks.floating(clip_threshold, "clip_threshold", what)
+        self.decay_rate = checks.between(checks.floating(decay_rate, "decay_rate", what), 0.0, 1.0,
                                          "decay_rate", what, "()")
         self.beta1 = None if beta1 is None else checks.number(beta1, "beta1", what)
         self.scale_lr = checks.boolean(scale_parameter, "scale_parameter", what)

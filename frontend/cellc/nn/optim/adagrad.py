@@ -10,15 +10,6 @@ from .optimizer import Optimizer, complement
 from .sgd import non_negative_float
 
 
-def _positive_float(value: Any, name: str, what: str) -> float:
-    if not isinstance(value, float):
-        raise TypeError(
-            f"For '{what}', the type of '{name}' should be 'float', but got type "
-            f"'{type(value).__name__}'."
-        )
-    return checks.above_zero(value, name, what)
-
-
 class RMSProp(Optimizer):
     """s = decay s + (1 - decay) g**2; v = momentum v + lr g / sqrt(s + epsilon); p -= v.
 
@@ -42,7 +33,8 @@ class RMSProp(Optimizer):
         self.decay = non_negative_float(decay, "decay", what)
         self.rest = complement(self.decay)
         self.momentum = non_negative_float(momentum, "momentum", what)
-        self.epsilon = _positive_float(epsilon, "epsilon", what)
+        self.epsilon = checks.above_zero(
+            checks.floating(epsilon, "epsilon", what), "epsilon", what)
         checks.boolean(use_locking, "use_locking", what)
         self.centered = checks.boolean(centered, "centered", what)
         if centered:

@@ -49,14 +49,8 @@ class LARS(Optimizer):
             )
         super().__init__(0.0, [Parameter(Tensor(np.float32(0.0)), name="fake_param")])
         what = self.cls_name
-        for name, value in (("epsilon", epsilon), ("coefficient", coefficient)):
-            if not isinstance(value, float):
-                raise TypeError(
-                    f"For '{what}', the type of '{name}' should be 'float', but got type "
-                    f"'{type(value).__name__}'."
-                )
-        self.epsilon = epsilon
-        self.coefficient = coefficient
+        self.epsilon = checks.floating(epsilon, "epsilon", what)
+        self.coefficient = checks.floating(coefficient, "coefficient", what)
         self.use_clip = checks.boolean(use_clip, "use_clip", what)
         if use_clip and optimizer.is_group_lr and optimizer.dynamic_lr:
             raise ValueError(
@@ -71,17 +65,10 @@ class LARS(Optimizer):
 
     def _take_over(self, optimizer: Optimizer) -> None:
         """Make the other's parameters and weight decay ours."""
-        self.parameters = optimizer.parameters
-        self.param_length = optimizer.param_length
-        self.global_step = optimizer.global_step
-        self.is_group = optimizer.is_group
-        self.weight_decay = optimizer.weight_decay
-        self.dynamic_weight_decay = optimizer.dynamic_weight_decay
-        self.decay_flags = optimizer.decay_flags
-        self.exec_weight_decay = optimizer.exec_weight_decay
-        self.loss_scale = optimizer.loss_scale
-        self.reciprocal_scale = optimizer.reciprocal_scale
-        self.need_scale = optimizer.need_scale
+        for name in ("parameters", "param_length", "global_step", "is_group", "weight_decay",
+                     "dynamic_weight_decay", "decay_flags", "exec_weight_decay", "loss_scale",
+                     "reciprocal_scale", "need_scale"):
+            setattr(self, name, getattr(optimizer, name))
         optimizer.decay_flags = (False,) * self.param_length
         optimizer.exec_weight_decay = False
         optimizer.need_scale = False

@@ -12,7 +12,7 @@ from ... import ops
 from ...core import checks
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
-from .optimizer import Optimizer, complement
+from .optimizer import Optimizer, complement, wide
 
 
 def non_negative_float(value: Any, name: str, what: str) -> float:
@@ -73,20 +73,28 @@ class SGD(Optimizer):
         """Assign new values to the parameters and their `accum` and `stat`."""
         gradients = self.prepared(gradients)
         lr = self.next_rate()
-        for i in range(self.param_length):
-            weight, gradient, accum, momentum = self.wide(
-                i, self.parameters[i], gradients[i], self.accum[i], self.momentum)
-            stat = self.stat[i]
-            if self.has_momentum:
-                later = accum * momentum + gradient * self.undampened
-                new = ops.where(stat > 0, gradient, later)
-                step = gradient + new * momentum if self.nesterov else new
-                ops.assign(self.accum[i], new)
-                ops.assign(stat, ops.zeros_like(stat))
-            else:
-                step = gradient
-            ops.assign(self.parameters[i], weight - step * self.rate_of(lr, i))
+        momentum = self.momentum if self.has_momentum else None
+        how = self.undampened, self.nesterov
+        for i, parameter in enumerate(self.parameters):
+            _sgd(parameter, gradients[i], self.accum[i], self.stat[i], momentum,
+                 lr[i] if self.is_group_lr else lr, how)
         return self.done()
+
+
+def _sgd(
+    parameter: Parameter, gradient: Any, accum: Parameter, stat: Parameter,
+    momentum: Parameter | None, lr: Any, how: tuple[float, bool],
+) -> None:
+    """`SGD` of one parameter."""
+    undampened, nesterov = how
+    weight, step, before = wide(parameter, gradient, accum)
+    if momentum is not None:
+        rate = ops.cast(momentum, weight.dtype)
+        new = ops.where(stat > 0, step, before * rate + step * undampened)
+        step = step + new * rate if nesterov else new
+        ops.assign(accum, new)
+        ops.assign(stat, ops.zeros_like(stat))
+    ops.assign(parameter, weight - step * ops.cast(lr, weight.dtype))
 
 
 class Momentum(Optimizer):
@@ -115,11 +123,19 @@ class Momentum(Optimizer):
         """Assign new values to the parameters and their `moments`."""
         gradients = self.prepared(gradients)
         lr = self.next_rate()
-        for i in range(self.param_length):
-            weight, gradient, moment, momentum = self.wide(
-                i, self.parameters[i], gradients[i], self.moments[i], self.momentum)
-            new = moment * momentum + gradient
-            step = gradient + new * momentum if self.use_nesterov else new
-            ops.assign(self.moments[i], new)
-            ops.assign(self.parameters[i], weight - step * self.rate_of(lr, i))
+        for i, parameter in enumerate(self.parameters):
+            _momentum(parameter, gradients[i], self.moments[i], self.momentum,
+                      lr[i] if self.is_group_lr else lr, self.use_nesterov)
         return self.done()
+
+
+def _momentum(
+    parameter: Parameter, gradient: Any, moment: Parameter, momentum: Parameter, lr: Any,
+    nesterov: bool,
+) -> None:
+    """`Momentum` of one parameter."""
+    weight, gradient, before, rate = wide(parameter, gradient, moment, momentum)
+    new = before * rate + gradient
+    step = gradient + new * rate if nesterov else new
+    ops.assign(moment, new)
+    ops.assign(parameter, weight - step * ops.cast(lr, weight.dtype))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import ops
+from ...core import checks
 from ...tensors.tensor import Tensor
 from ..cell import Cell
 
@@ -33,14 +34,8 @@ class SparseTensorDenseMatmul(Cell):
 
     def __init__(self, adjoint_st: bool = False, adjoint_dt: bool = False) -> None:
         super().__init__()
-        for name, value in (("adjoint_st", adjoint_st), ("adjoint_dt", adjoint_dt)):
-            if not isinstance(value, bool):
-                raise TypeError(
-                    f"For '{self.cls_name}', the type of '{name}' should be 'bool', but got type "
-                    f"'{type(value).__name__}'."
-                )
-        self.adjoint_st = adjoint_st
-        self.adjoint_dt = adjoint_dt
+        self.adjoint_st = checks.of_type(adjoint_st, (bool,), "adjoint_st", self.cls_name)
+        self.adjoint_dt = checks.of_type(adjoint_dt, (bool,), "adjoint_dt", self.cls_name)
 
     def construct(
         self, indices: Tensor, values: Tensor, sparse_shape: Any, dense: Tensor

@@ -5,11 +5,27 @@ from __future__ import annotations
 from typing import Any
 
 from ....nn.cell import Cell
+from ....nn.layer.base import Family
 from ....tensors.tensor import Tensor
 from .. import functional
 
 
-class _InPlace(Cell):
+class _OfInput(Family):
+    """A function of one tensor as a layer."""
+
+    def construct(self, input: Tensor) -> Any:
+        """The same shape."""
+        return self._function(input)
+
+
+class _WithoutOptions(_OfInput):
+    """Whatever arguments are given have no effect."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__()
+
+
+class _InPlace(Family):
     """An activation that can write its result into its input.
 
     Args:
@@ -19,6 +35,10 @@ class _InPlace(Cell):
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
         self.inplace = inplace
+
+    def construct(self, input: Tensor) -> Any:
+        """The same shape."""
+        return self._function(input, self.inplace)
 
 
 class ELU(_InPlace):
@@ -90,66 +110,32 @@ class Hardtanh(_InPlace):
         return functional.hardtanh(input, self.min_val, self.max_val, self.inplace)
 
 
-class LogSigmoid(Cell):
+class LogSigmoid(_OfInput, function=functional.logsigmoid):
     """log(sigmoid(x)). Source: `mindspore.mint.nn.LogSigmoid`."""
 
-    def construct(self, input: Tensor) -> Any:
-        """The same shape."""
-        return functional.logsigmoid(input)
 
-
-class Mish(Cell):
+class Mish(_WithoutOptions, function=functional.mish):
     """x tanh(softplus(x)). Source: `mindspore.mint.nn.Mish`."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__()
 
-    def construct(self, input: Tensor) -> Any:
-        """The same shape."""
-        return functional.mish(input)
-
-
-class ReLU6(_InPlace):
+class ReLU6(_InPlace, function=functional.relu6):
     """x brought into [0, 6]. Source: `mindspore.mint.nn.ReLU6`."""
 
-    def construct(self, input: Tensor) -> Any:
-        """The same shape."""
-        return functional.relu6(input, self.inplace)
 
-
-class SELU(Cell):
+class SELU(_WithoutOptions, function=functional.selu):
     """Scaled ELU (Klambauer et al., 2017). Source: `mindspore.mint.nn.SELU`."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__()
 
-    def construct(self, input: Tensor) -> Any:
-        """The same shape."""
-        return functional.selu(input)
-
-
-class SiLU(_InPlace):
+class SiLU(_InPlace, function=functional.silu):
     """x sigmoid(x). Source: `mindspore.mint.nn.SiLU`."""
 
-    def construct(self, input: Tensor) -> Any:
-        """The same shape."""
-        return functional.silu(input, self.inplace)
 
-
-class Sigmoid(Cell):
+class Sigmoid(_OfInput, function=functional.sigmoid):
     """1 / (1 + exp(-x)). Source: `mindspore.mint.nn.Sigmoid`."""
 
-    def construct(self, input: Tensor) -> Any:
-        """The same shape."""
-        return functional.sigmoid(input)
 
-
-class Tanh(Cell):
+class Tanh(_OfInput, function=functional.tanh):
     """The hyperbolic tangent. Source: `mindspore.mint.nn.Tanh`."""
-
-    def construct(self, input: Tensor) -> Any:
-        """The same shape."""
-        return functional.tanh(input)
 
 
 class Threshold(_InPlace):

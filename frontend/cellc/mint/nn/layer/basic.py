@@ -5,21 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from ....nn.cell import Cell
+from ....nn.layer import basic
 from ....tensors.tensor import Tensor
 from .. import functional
 
 
-class Flatten(Cell):
+class Flatten(basic.Flatten):
     """The axes from `start_dim` to `end_dim` as one. Source: `mindspore.mint.nn.Flatten`.
 
     Args:
         start_dim, end_dim: the first and last axis.
     """
-
-    def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
-        super().__init__()
-        self.start_dim = start_dim
-        self.end_dim = end_dim
 
     def construct(self, input: Tensor) -> Any:
         """The same elements."""

@@ -9,7 +9,8 @@ from cellc_runtime.dtypes import DType, float32
 
 from ....core import checks
 from ....nn.cell import Cell
-from ....tensors.initializer import HeUniform, Uniform, initializer
+from ....nn.layer.base import Family, parameter
+from ....tensors.initializer import HeUniform, Uniform
 from ....tensors.parameter import Parameter
 from ....tensors.tensor import Tensor
 from .. import functional
@@ -33,7 +34,7 @@ def _per_axis(value: Any, count: int, name: str, what: str) -> Ints:
     return tuple(checks.integer(v, name, what) for v in given)
 
 
-class _Conv(Cell):
+class _Conv(Family):
     """What convolutions share.
 
     Args:
@@ -104,12 +105,11 @@ class _Conv(Cell):
             (self.out_channels, self.in_channels // self.groups)
         shape = (*ends, *self.kernel_size)
         ty = float32 if dtype is None else dtype
-        self.weight = Parameter(initializer(HeUniform(math.sqrt(5)), shape, ty), name="weight")
+        self.weight = parameter(HeUniform(math.sqrt(5)), shape, ty, "weight")
         self.bias: Parameter | None = None
         if checks.boolean(bias, "bias", self.cls_name):
             bound = 1 / math.sqrt(math.prod(shape[1:]))
-            self.bias = Parameter(initializer(Uniform(bound), (self.out_channels,), ty),
-                                  name="bias")
+            self.bias = parameter(Uniform(bound), (self.out_channels,), ty, "bias")
 
     def padded(self, input: Tensor) -> tuple[Any, Any]:
         """The input padded as the mode says, and the padding that is left to the convolution."""
@@ -135,10 +135,8 @@ class _Conv(Cell):
         )
 
 
-class Conv1d(_Conv):
+class Conv1d(_Conv, spatial=1):
     """1-D convolution of (N, C, L) or (C, L). Source: `mindspore.mint.nn.Conv1d`."""
-
-    spatial = 1
 
     def construct(self, input: Tensor) -> Any:
         """(N, out_channels, L')."""
@@ -150,8 +148,6 @@ class Conv1d(_Conv):
 class Conv2d(_Conv):
     """2-D convolution of (N, C, H, W) or (C, H, W). Source: `mindspore.mint.nn.Conv2d`."""
 
-    spatial = 2
-
     def construct(self, input: Tensor) -> Any:
         """(N, out_channels, H', W')."""
         x, padding = self.padded(input)
@@ -159,10 +155,8 @@ class Conv2d(_Conv):
                                  self.groups)
 
 
-class Conv3d(_Conv):
+class Conv3d(_Conv, spatial=3):
     """3-D convolution of (N, C, D, H, W) or (C, D, H, W). Source: `mindspore.mint.nn.Conv3d`."""
-
-    spatial = 3
 
     def construct(self, input: Tensor) -> Any:
         """(N, out_channels, D', H', W')."""
@@ -171,7 +165,7 @@ class Conv3d(_Conv):
                                  self.groups)
 
 
-class ConvTranspose2d(_Conv):
+class ConvTranspose2d(_Conv, transposed=True):
     """The adjoint of `Conv2d`, to a larger image. Source: `mindspore.mint.nn.ConvTranspose2d`.
 
     Args:
@@ -184,8 +178,6 @@ class ConvTranspose2d(_Conv):
         TypeError: `padding` is not of ints.
         ValueError: `padding_mode` is not "zeros".
     """
-
-    transposed = True
 
     def __init__(
         self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1,

@@ -12,13 +12,13 @@ from cellc_runtime.dtypes import DType, float32, int64
 from .... import ops
 from ....core import checks
 from ....nn.cell import Cell
-from ....tensors.initializer import initializer
+from ....nn.layer.base import Family, parameter, shown
 from ....tensors.parameter import Parameter
 from ....tensors.tensor import Tensor
 from .. import functional
 
 
-class _BatchNorm(Cell):
+class _BatchNorm(Family):
     """Normalised for each channel (axis 1) over the batch.
 
     Args:
@@ -54,18 +54,15 @@ class _BatchNorm(Cell):
         self.running_mean: Parameter | None = None
         self.running_var: Parameter | None = None
         self.num_batches_tracked: Any = None
+        shape = (self.num_features,)
         if affine:
-            self.weight = self._filled("ones", "weight", True)
-            self.bias = self._filled("zeros", "bias", True)
+            self.weight = parameter("ones", shape, self.dtype, "weight")
+            self.bias = parameter("zeros", shape, self.dtype, "bias")
         if track_running_stats:
-            self.running_mean = self._filled("zeros", "running_mean", False)
-            self.running_var = self._filled("ones", "running_var", False)
+            self.running_mean = parameter("zeros", shape, self.dtype, "running_mean", False)
+            self.running_var = parameter("ones", shape, self.dtype, "running_var", False)
             self.num_batches_tracked = Parameter(
                 Tensor(0, int64), name="num_batches_tracked", requires_grad=False)
-
-    def _filled(self, start: str, name: str, trained: bool) -> Parameter:
-        return Parameter(initializer(start, (self.num_features,), self.dtype), name=name,
-                         requires_grad=trained)
 
     def construct(self, input: Tensor) -> Any:
         """The same shape; while training the running statistics are updated."""
@@ -86,28 +83,19 @@ class _BatchNorm(Cell):
 
     def extend_repr(self) -> str:
         """The options."""
-        return (
-            f"num_features={self.num_features}, eps={self.eps}, momentum={self.momentum}, "
-            f"affine={self.affine}, track_running_stats={self.track_running_stats}"
-        )
+        return shown(self, "num_features eps momentum affine track_running_stats")
 
 
-class BatchNorm1d(_BatchNorm):
+class BatchNorm1d(_BatchNorm, ranks=(2, 3)):
     """Batch normalisation of (N, C) or (N, C, L). Source: `mindspore.mint.nn.BatchNorm1d`."""
 
-    ranks = (2, 3)
 
-
-class BatchNorm2d(_BatchNorm):
+class BatchNorm2d(_BatchNorm, ranks=(4,)):
     """Batch normalisation of (N, C, H, W). Source: `mindspore.mint.nn.BatchNorm2d`."""
 
-    ranks = (4,)
 
-
-class BatchNorm3d(_BatchNorm):
+class BatchNorm3d(_BatchNorm, ranks=(5,)):
     """Batch normalisation of (N, C, D, H, W). Source: `mindspore.mint.nn.BatchNorm3d`."""
-
-    ranks = (5,)
 
 
 class SyncBatchNorm(_BatchNorm):
@@ -160,10 +148,8 @@ class GroupNorm(Cell):
         self.eps = checks.number(eps, "eps", what)
         self.affine = checks.boolean(affine, "affine", what)
         ty = float32 if dtype is None else dtype
-        self.weight = Parameter(initializer("ones", (num_channels,), ty), name="weight",
-                                requires_grad=affine)
-        self.bias = Parameter(initializer("zeros", (num_channels,), ty), name="bias",
-                              requires_grad=affine)
+        self.weight = parameter("ones", (num_channels,), ty, "weight", affine)
+        self.bias = parameter("zeros", (num_channels,), ty, "bias", affine)
 
     def construct(self, input: Tensor) -> Any:
         """The same shape."""
@@ -171,7 +157,4 @@ class GroupNorm(Cell):
 
     def extend_repr(self) -> str:
         """The options."""
-        return (
-            f"num_groups={self.num_groups}, num_channels={self.num_channels}, eps={self.eps}, "
-            f"affine={self.affine}"
-        )
+        return shown(self, "num_groups num_channels eps affine")

@@ -53,22 +53,16 @@ class _ConstantPad(_Pad):
         self.value = value
 
 
-class ConstantPad1d(_ConstantPad):
+class ConstantPad1d(_ConstantPad, spatial=1):
     """A value around the last axis. Source: `mindspore.mint.nn.ConstantPad1d`."""
 
-    spatial = 1
 
-
-class ConstantPad2d(_ConstantPad):
+class ConstantPad2d(_ConstantPad, spatial=2):
     """A value around the last two axes. Source: `mindspore.mint.nn.ConstantPad2d`."""
 
-    spatial = 2
 
-
-class ConstantPad3d(_ConstantPad):
+class ConstantPad3d(_ConstantPad, spatial=3):
     """A value around the last three axes. Source: `mindspore.mint.nn.ConstantPad3d`."""
-
-    spatial = 3
 
 
 class _ZeroPad(_ConstantPad):
@@ -82,22 +76,16 @@ class _ZeroPad(_ConstantPad):
         super().__init__(padding, 0)
 
 
-class ZeroPad1d(_ZeroPad):
+class ZeroPad1d(_ZeroPad, spatial=1):
     """Zeros around the last axis. Source: `mindspore.mint.nn.ZeroPad1d`."""
 
-    spatial = 1
 
-
-class ZeroPad2d(_ZeroPad):
+class ZeroPad2d(_ZeroPad, spatial=2):
     """Zeros around the last two axes. Source: `mindspore.mint.nn.ZeroPad2d`."""
 
-    spatial = 2
 
-
-class ZeroPad3d(_ZeroPad):
+class ZeroPad3d(_ZeroPad, spatial=3):
     """Zeros around the last three axes. Source: `mindspore.mint.nn.ZeroPad3d`."""
-
-    spatial = 3
 
 
 class ReflectionPad1d(_Pad, layers.ReflectionPad1d):

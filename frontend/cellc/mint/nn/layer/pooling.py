@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from ....nn.cell import Cell
+from ....nn.layer.base import Family
 from ....tensors.tensor import Tensor
 from .. import functional
 
 
-class _Adaptive(Cell):
+class _Adaptive(Family):
     """Windows that divide the last axes evenly, so that `output_size` come out.
 
     Args:
@@ -33,24 +34,20 @@ class AdaptiveAvgPool1d(_Adaptive):
         return f"output_size={self.output_size}"
 
 
-class AdaptiveAvgPool2d(_Adaptive):
+class _AdaptiveAvg(_Adaptive):
+    def construct(self, input: Tensor) -> Any:
+        """(N, C, *output_size)."""
+        return self._function(input, self.output_size)
+
+
+class AdaptiveAvgPool2d(_AdaptiveAvg, function=functional.adaptive_avg_pool2d):
     """Means of windows of (N, C, H, W) or (C, H, W). Source: `mint.nn.AdaptiveAvgPool2d`."""
 
-    def construct(self, input: Tensor) -> Any:
-        """(N, C, *output_size)."""
-        return functional.adaptive_avg_pool2d(input, self.output_size)
-
-    def extend_repr(self) -> str:
-        """The size."""
-        return f"output_size={self.output_size}"
+    extend_repr = AdaptiveAvgPool1d.extend_repr
 
 
-class AdaptiveAvgPool3d(_Adaptive):
+class AdaptiveAvgPool3d(_AdaptiveAvg, function=functional.adaptive_avg_pool3d):
     """Means of windows of (N, C, D, H, W) or (C, D, H, W). Source: `mint.nn.AdaptiveAvgPool3d`."""
-
-    def construct(self, input: Tensor) -> Any:
-        """(N, C, *output_size)."""
-        return functional.adaptive_avg_pool3d(input, self.output_size)
 
 
 class AdaptiveMaxPool1d(_Adaptive):

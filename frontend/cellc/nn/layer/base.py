@@ -1,0 +1,41 @@
+"""What layers share: making parameters, printing options, families that differ in constants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from cellc_runtime.dtypes import DType
+
+from ...tensors.initializer import initializer
+from ...tensors.parameter import Parameter
+from ...tensors.tensor import Tensor
+from ..cell import Cell
+
+
+def parameter(init: Any, shape: Any, dtype: DType, name: str, trained: bool = True) -> Parameter:
+    """A parameter with an initial value: a Tensor, initializer, its name or a number."""
+    return Parameter(initializer(init, shape, dtype), name=name, requires_grad=trained)
+
+
+def shown(layer: Cell, names: str) -> str:
+    """Attributes as they are printed: "eps=1e-05, momentum=0.9" of "eps momentum"."""
+    return ", ".join(f"{name}={getattr(layer, name)}" for name in names.split())
+
+
+class Family(Cell):
+    """Layers that differ in constants, which each names as keywords of its class.
+
+    class MaxUnpool2d(_MaxUnpool, spatial=2, function=ops.max_unpool2d): ...
+    """
+
+    _function: Callable[..., Tensor]
+
+    def __init_subclass__(
+        cls, function: Callable[..., Any] | None = None, **constants: Any
+    ) -> None:
+        super().__init_subclass__()
+        if function is not None:
+            cls._function = staticmethod(function)
+        for name, value in constants.items():
+            setattr(cls, name, value)
