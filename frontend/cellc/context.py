@@ -31,16 +31,12 @@ GRAPH_MODE = 0
 PYNATIVE_MODE = 1
 STRICT, COMPATIBLE, LAX = 0, 1, 2
 """Values of `jit_syntax_level`."""
-_OF_PARALLEL = (
-    "ParallelMode", "get_auto_parallel_context", "get_ps_context", "reset_auto_parallel_context",
-    "reset_ps_context", "set_auto_parallel_context", "set_ps_context",
-)
 
 
 if not TYPE_CHECKING:
     def __getattr__(name: str) -> Any:
         """Settings of parallel training are here too; they load when they are asked for."""
-        if name in _OF_PARALLEL:
+        if name in __all__:
             return getattr(import_module(".parallel.settings", __package__), name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
@@ -145,11 +141,8 @@ def set_device(device_target: str, device_id: int | None = None) -> None:
         TypeError, ValueError: no device, or no number of one.
         RuntimeError: a device this installation does not run on, or another CPU than 0.
     """
-    if device_id is not None:
-        if isinstance(device_id, bool) or not isinstance(device_id, int):
-            raise options.wrong("device_id", "int", device_id)
-        if device_id < 0:
-            raise ValueError(f"'device_id' must not be negative, but got {device_id}.")
+    if device_id is not None and options.of_kind("device_id", int, device_id) < 0:
+        raise ValueError(f"'device_id' must not be negative, but got {device_id}.")
     set_context(device_target=device_target)
     if device_id:
         raise RuntimeError(f"set_device: there is one CPU device, 0, but got {device_id}")
@@ -163,9 +156,8 @@ def set_deterministic(deterministic: bool) -> None:
 
     Source: `mindspore.set_deterministic`.
     """
-    if not isinstance(deterministic, bool):
-        raise options.wrong("deterministic", "bool", deterministic)
-    _values["deterministic"] = "ON" if deterministic else "OFF"
+    chosen = options.of_kind("deterministic", bool, deterministic)
+    _values["deterministic"] = "ON" if chosen else "OFF"
 
 
 def set_recursion_limit(recursion_limit: int = 1000) -> None:

@@ -6,9 +6,11 @@ import math
 import os
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from cellc_runtime.records import dataclass
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,39 +33,41 @@ def wrong(name: str, wanted: str, value: Any) -> TypeError:
     )
 
 
-def _of(kind: type, default: Any) -> Option:
-    def convert(name: str, value: Any) -> Any:
-        if not isinstance(value, kind) or (kind is not bool and isinstance(value, bool)):
-            raise wrong(name, kind.__name__, value)
-        return value
+def of_kind(name: str, kind: type[T], value: Any) -> T:
+    """A value of a kind; a bool is no int.
 
-    return Option(default, convert)
+    Raises:
+        TypeError: it is of another.
+    """
+    if not isinstance(value, kind) or (kind is not bool and isinstance(value, bool)):
+        raise wrong(name, kind.__name__, value)
+    return value
+
+
+def _within(name: str, value: int, low: float, high: float) -> int:
+    if not low <= value <= high:
+        raise ValueError(
+            f"For 'set_context', '{name}' must be in [{low}, {high}], but got {value}.")
+    return value
+
+
+def _one_of(name: str, value: Any, known: Any, shown: tuple[str, ...]) -> Any:
+    if value not in known:
+        raise ValueError(f"For 'set_context', '{name}' must be one of {shown}, but got {value!r}.")
+    return value
+
+
+def _of(kind: type, default: Any) -> Option:
+    return Option(default, lambda name, value: of_kind(name, kind, value))
 
 
 def _number(default: int, low: float, high: float = math.inf) -> Option:
-    def convert(name: str, value: Any) -> int:
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise wrong(name, "int", value)
-        if not low <= value <= high:
-            raise ValueError(
-                f"For 'set_context', '{name}' must be in [{low}, {high}], but got {value}."
-            )
-        return value
-
-    return Option(default, convert)
+    return Option(default, lambda name, value: _within(name, of_kind(name, int, value), low, high))
 
 
 def _choice(default: str, *values: str) -> Option:
-    def convert(name: str, value: Any) -> str:
-        if not isinstance(value, str):
-            raise wrong(name, "str", value)
-        if value not in values:
-            raise ValueError(
-                f"For 'set_context', '{name}' must be one of {values}, but got {value!r}."
-            )
-        return value
-
-    return Option(default, convert)
+    return Option(default, lambda name, value: _one_of(
+        name, of_kind(name, str, value), values, values))
 
 
 def _size(default: Any, number: bool = True) -> Option:
@@ -84,24 +88,17 @@ def _size(default: Any, number: bool = True) -> Option:
 def _graphs(name: str, value: Any) -> int:
     if not isinstance(value, int):
         raise wrong(name, "bool or int", value)
-    if not 0 <= value <= 3:
-        raise ValueError(f"For 'set_context', '{name}' must be in [0, 3], but got {value}.")
-    return int(value)
+    return _within(name, int(value), 0, 3)
 
 
 def _path(name: str, value: Any) -> str:
-    if not isinstance(value, str):
-        raise wrong(name, "str", value)
-    return os.path.realpath(value)
+    return os.path.realpath(of_kind(name, str, value))
 
 
 def _memory_level(name: str, value: Any) -> int:
     levels = {"O0": 0, "O1": 1, 0: 0, 1: 1}
-    if isinstance(value, bool) or value not in levels:
-        raise ValueError(
-            f"For 'set_context', '{name}' must be one of ('O0', 'O1'), but got {value!r}."
-        )
-    return levels[value]
+    known = () if isinstance(value, bool) else levels
+    return levels[_one_of(name, value, known, ("O0", "O1"))]
 
 
 def _mode(name: str, value: Any) -> int:
@@ -126,28 +123,16 @@ def device(name: str, value: Any) -> str:
         ValueError: no device.
         RuntimeError: one it does not run on.
     """
-    if not isinstance(value, str):
-        raise wrong(name, "str", value)
-    if value not in DEVICES:
-        raise ValueError(
-            f"For 'set_context', '{name}' must be one of {DEVICES}, but got {value!r}."
-        )
-    if value != "CPU":
+    if _one_of(name, of_kind(name, str, value), DEVICES, DEVICES) != "CPU":
         raise RuntimeError(
             f"{name}={value!r}: this installation of cellc runs on the CPU only; use "
             f"{name}='CPU'"
         )
-    return value
+    return "CPU"
 
 
 def _device_id(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise wrong(name, "int", value)
-    if not 0 <= value < 4096:
-        raise ValueError(
-            f"For 'set_context', '{name}' must be in [0, 4095], but got {value}."
-        )
-    if value:
+    if _within(name, of_kind(name, int, value), 0, 4095):
         raise TypeError(f"For 'set_context', there is one CPU device, 0, but got {value}.")
     return 0
 

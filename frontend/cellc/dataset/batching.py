@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from cellc_runtime.records import dataclass
+
 from .operations import Columns, Input, Operation, name_of
 from .rows import Row, Run, Value, failed, own_value, places_of
 
@@ -60,24 +62,23 @@ def stack(values: Sequence[Value], column: str, what: str) -> Value:
     return np.stack(values)
 
 
+@dataclass(eq=False)
 class Batch(Operation):
     """Rows put together, some at a time.
 
-    Args:
-        size: rows of a batch, or a function of a BatchInfo that says it.
+    Attributes:
+        batch_size: rows of a batch, or a function of a BatchInfo that says it.
         drop_remainder: whether a last batch with fewer rows is left out.
         function: called with a list for each column, and a BatchInfo; None for none.
         taken: the columns it takes; None for all.
         given: the columns it gives; None for the same.
     """
 
-    def __init__(
-        self, size: int | Callable[[BatchInfo], int], drop_remainder: bool,
-        function: Callable[..., Any] | None = None, taken: list[str] | None = None,
-        given: list[str] | None = None,
-    ) -> None:
-        self.batch_size, self.drop_remainder = size, drop_remainder
-        self.function, self.taken, self.given = function, taken, given
+    batch_size: int | Callable[[BatchInfo], int]
+    drop_remainder: bool
+    function: Callable[..., Any] | None = None
+    taken: list[str] | None = None
+    given: list[str] | None = None
 
     def columns(self, inputs: Sequence[Input]) -> list[str]:
         """With what the function gives."""
@@ -146,14 +147,12 @@ class Batch(Operation):
 def _column(given: Any, column: str) -> Value:
     """What per_batch_map gave for a column: a list of rows, or the whole."""
     where = f"batch: per_batch_map, column {column!r}"
-    try:
-        if isinstance(given, (list, tuple)):
-            if not given:
-                raise RuntimeError(f"{where}: an empty list is no batch.")
-            return stack([own_value(v, where) for v in given], column, "batch: per_batch_map")
-        return own_value(given, where)
-    except TypeError as error:
-        raise RuntimeError(str(error)) from error
+    if not isinstance(given, (list, tuple)):
+        return own_value(given, where, RuntimeError)
+    if not given:
+        raise RuntimeError(f"{where}: an empty list is no batch.")
+    values = [own_value(v, where, RuntimeError) for v in given]
+    return stack(values, column, "batch: per_batch_map")
 
 
 def padded(value: Value, shape: Sequence[int | None] | None, fill: Any, column: str) -> Value:
@@ -181,16 +180,14 @@ def padded(value: Value, shape: Sequence[int | None] | None, fill: Any, column: 
     if fill is not None and isinstance(fill, (str, bytes)) != text:
         raise RuntimeError(f"padding: column {column!r} of {value.dtype} cannot be filled up with "
                            f"{fill!r}.")
-    kept = tuple(slice(0, n) for n in lengths)
-    inner = tuple(slice(0, min(n, have)) for n, have in zip(lengths, value.shape, strict=True))
+    blank, dtype = 0 if fill is None else fill, value.dtype
     if text:
-        blank = np.asarray("" if fill is None else fill).astype(value.dtype.kind)
-        found_text = np.full(lengths, blank, np.promote_types(blank.dtype, value.dtype))
-        found_text[inner] = value[kept]
-        return found_text
-    found_array = np.full(lengths, 0 if fill is None else fill, value.dtype)
-    found_array[inner] = value[kept]
-    return found_array
+        blank = np.asarray("" if fill is None else fill).astype(dtype.kind)
+        dtype = np.promote_types(blank.dtype, dtype)
+    made = np.full(lengths, blank, dtype)
+    kept = tuple(slice(0, min(n, have)) for n, have in zip(lengths, value.shape, strict=True))
+    made[kept] = value[kept]
+    return made
 
 
 def pad_together(
@@ -221,26 +218,15 @@ def pad_together(
     return [padded(v, full, fill, column) for v in values]
 
 
-def _all_padded(info: PadInfo | None, columns: Sequence[str]) -> dict[str, Any]:
-    """What `pad_info` says of each column: an empty one means all columns, to the longest."""
-    if info is None:
-        return {}
-    return dict(info) if info else dict.fromkeys(columns, (None, None))
-
-
+@dataclass(eq=False)
 class PaddedBatch(Batch):
     """Rows put together after their columns are padded.
 
-    Args:
-        size, drop_remainder: as for `Batch`.
+    Attributes:
         pad_info: (shape, fill) by column; empty: all columns to the longest; None: none.
     """
 
-    def __init__(
-        self, size: int | Callable[[BatchInfo], int], drop_remainder: bool, pad_info: PadInfo | None
-    ) -> None:
-        super().__init__(size, drop_remainder)
-        self.pad_info = pad_info
+    pad_info: PadInfo | None = None
 
     def _together(self, part: list[Row], columns: list[str], info: BatchInfo) -> Row:
         return _padded_batch(part, columns, self.pad_info, "padded_batch")
@@ -250,7 +236,7 @@ def _padded_batch(
     part: list[Row], columns: list[str], pad_info: PadInfo | None, what: str,
     bound: int | None = None,
 ) -> Row:
-    pads = _all_padded(pad_info, columns)
+    pads: PadInfo = dict.fromkeys(columns, (None, None)) if pad_info == {} else pad_info or {}
     places_of(list(pads), columns, f"{what}: pad_info")
     made = []
     for i, column in enumerate(columns):
@@ -261,27 +247,19 @@ def _padded_batch(
     return tuple(made)
 
 
+@dataclass(eq=False)
 class Buckets(Operation):
-    """Rows put together with rows of about their length.
-
-    Args:
-        taken: the columns the length is found from.
-        boundaries: bucket i has lengths of boundary i - 1 up to below boundary i.
-        sizes: rows of a batch, by bucket.
-        length: a function of the columns; None: the first axis of the only one.
-        pad_info: as for `PaddedBatch`.
-        pad_to_boundary: whether lengths of None mean the bucket's boundary - 1.
-        drop_remainder: whether batches with fewer rows are left out.
+    """Rows put together with rows of about their length, as `Dataset.bucket_batch_by_length` says;
+    the length is found from the columns `taken`.
     """
 
-    def __init__(
-        self, taken: list[str], boundaries: list[int], sizes: list[int],
-        length: Callable[..., Any] | None, pad_info: PadInfo | None, pad_to_boundary: bool,
-        drop_remainder: bool,
-    ) -> None:
-        self.taken, self.boundaries, self.sizes = taken, boundaries, sizes
-        self.length, self.pad_info = length, pad_info
-        self.pad_to_boundary, self.drop_remainder = pad_to_boundary, drop_remainder
+    taken: list[str]
+    boundaries: list[int]
+    sizes: list[int]
+    length: Callable[..., Any] | None
+    pad_info: PadInfo | None
+    pad_to_boundary: bool
+    drop_remainder: bool
 
     def size(self, inputs: Sequence[Input]) -> int:
         """Known only by going through the rows."""

@@ -11,15 +11,15 @@ INT32_MAX = 2**31 - 1
 UINT32_MAX = 2**32 - 1
 
 
-def of_type(name: str, value: Any, types: type | tuple[type, ...]) -> None:
-    """Refuse what is not of the types (a bool is no int here).
+def of_type(name: str, value: Any, types: type | tuple[type, ...]) -> Any:
+    """A value of one of the types (a bool is no int here).
 
     Raises:
-        TypeError: it is not.
+        TypeError: it is none.
     """
     wanted = types if isinstance(types, tuple) else (types,)
     if isinstance(value, wanted) and (not isinstance(value, bool) or bool in wanted):
-        return
+        return value
     raise TypeError(f"Argument {name} with value {value!r} is not of type "
                     f"{[t.__name__ for t in wanted]}, but got {type(value).__name__}.")
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 import os
 import random
+from collections.abc import Callable
 from enum import IntEnum
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from ..tensors.seed import get_seed as _global_seed
 from .checks import INT32_MAX, UINT32_MAX
 
 _DEFAULT_SEED = 5489
+T = TypeVar("T")
 
 
 class ErrorSamplesMode(IntEnum):
@@ -56,10 +58,25 @@ def _get(name: str) -> Any:
     return _Settings.kept.get(name, _KEPT[name])
 
 
-def _keep_bool(name: str, argument: str, value: Any) -> None:
+def _getter(name: str, kind: type[T], more: str = "") -> Callable[[], T]:
+    """The function that gives what the setter of this name was given."""
+    def get() -> T:
+        return kind(_get(name))  # type: ignore[call-arg]  # of a value that is one already
+
+    get.__name__ = get.__qualname__ = f"get_{name}"
+    get.__doc__ = f"What `set_{name}` was given{more}."
+    get.__annotations__["return"] = kind.__name__
+    return get
+
+
+def _bool(argument: str, value: Any) -> bool:
     if not isinstance(value, bool):
         raise TypeError(f"{argument} must be of type bool, but got {type(value).__name__}.")
-    _Settings.kept[name] = value
+    return value
+
+
+def _keep_bool(name: str, argument: str, value: Any) -> None:
+    _Settings.kept[name] = _bool(argument, value)
 
 
 def _keep_int(name: str, argument: str, value: Any, low: int = 1) -> None:
@@ -118,19 +135,9 @@ def set_prefetch_size(size: int) -> None:
     _keep_int("prefetch_size", "size", size)
 
 
-def get_prefetch_size() -> int:
-    """What `set_prefetch_size` was given."""
-    return int(_get("prefetch_size"))
-
-
 def set_num_parallel_workers(num: int) -> None:
     """Keep how many workers to use. Raises: TypeError, ValueError for no positive int."""
     _keep_int("num_parallel_workers", "num", num)
-
-
-def get_num_parallel_workers() -> int:
-    """What `set_num_parallel_workers` was given; else the number of processors."""
-    return int(_get("num_parallel_workers"))
 
 
 def set_numa_enable(numa_enable: bool) -> None:
@@ -138,19 +145,9 @@ def set_numa_enable(numa_enable: bool) -> None:
     _keep_bool("numa_enable", "numa_enable", numa_enable)
 
 
-def get_numa_enable() -> bool:
-    """What `set_numa_enable` was given."""
-    return bool(_get("numa_enable"))
-
-
 def set_monitor_sampling_interval(interval: int) -> None:
     """Keep an interval in milliseconds. Raises: TypeError, ValueError for no positive int."""
     _keep_int("monitor_sampling_interval", "interval", interval)
-
-
-def get_monitor_sampling_interval() -> int:
-    """What `set_monitor_sampling_interval` was given."""
-    return int(_get("monitor_sampling_interval"))
 
 
 def set_callback_timeout(timeout: int) -> None:
@@ -158,19 +155,9 @@ def set_callback_timeout(timeout: int) -> None:
     _keep_int("callback_timeout", "timeout", timeout)
 
 
-def get_callback_timeout() -> int:
-    """What `set_callback_timeout` was given."""
-    return int(_get("callback_timeout"))
-
-
 def set_auto_num_workers(enable: bool) -> None:
     """Keep whether to choose workers. Raises: TypeError for no bool."""
     _keep_bool("auto_num_workers", "enable", enable)
-
-
-def get_auto_num_workers() -> bool:
-    """What `set_auto_num_workers` was given."""
-    return bool(_get("auto_num_workers"))
 
 
 def set_enable_shared_mem(enable: bool) -> None:
@@ -178,19 +165,9 @@ def set_enable_shared_mem(enable: bool) -> None:
     _keep_bool("enable_shared_mem", "enable", enable)
 
 
-def get_enable_shared_mem() -> bool:
-    """What `set_enable_shared_mem` was given."""
-    return bool(_get("enable_shared_mem"))
-
-
 def set_enable_autotune(enable: bool, filepath_prefix: str | None = None) -> None:
     """Keep whether to tune. Raises: TypeError for no bool."""
     _keep_bool("enable_autotune", "enable", enable)
-
-
-def get_enable_autotune() -> bool:
-    """What `set_enable_autotune` was given."""
-    return bool(_get("enable_autotune"))
 
 
 def set_autotune_interval(interval: int) -> None:
@@ -198,19 +175,9 @@ def set_autotune_interval(interval: int) -> None:
     _keep_int("autotune_interval", "interval", interval, 0)
 
 
-def get_autotune_interval() -> int:
-    """What `set_autotune_interval` was given."""
-    return int(_get("autotune_interval"))
-
-
 def set_auto_offload(offload: bool) -> None:
     """Keep whether to move operations to a device. Raises: TypeError for no bool."""
     _keep_bool("auto_offload", "offload", offload)
-
-
-def get_auto_offload() -> bool:
-    """What `set_auto_offload` was given."""
-    return bool(_get("auto_offload"))
 
 
 def set_enable_watchdog(enable: bool) -> None:
@@ -218,19 +185,9 @@ def set_enable_watchdog(enable: bool) -> None:
     _keep_bool("enable_watchdog", "enable", enable)
 
 
-def get_enable_watchdog() -> bool:
-    """What `set_enable_watchdog` was given."""
-    return bool(_get("enable_watchdog"))
-
-
 def set_fast_recovery(fast_recovery: bool) -> None:
     """Keep how to recover. Raises: TypeError for no bool."""
     _keep_bool("fast_recovery", "fast_recovery", fast_recovery)
-
-
-def get_fast_recovery() -> bool:
-    """What `set_fast_recovery` was given."""
-    return bool(_get("fast_recovery"))
 
 
 def set_debug_mode(debug_mode_flag: bool, debug_hook_list: list[Any] | None = None) -> None:
@@ -246,11 +203,6 @@ def set_debug_mode(debug_mode_flag: bool, debug_hook_list: list[Any] | None = No
     _keep_bool("debug_mode", "debug_mode_flag", debug_mode_flag)
 
 
-def get_debug_mode() -> bool:
-    """What `set_debug_mode` was given."""
-    return bool(_get("debug_mode"))
-
-
 def set_error_samples_mode(error_samples_mode: ErrorSamplesMode) -> None:
     """What `map` does with rows whose operations fail: raise, use another row, or leave them out.
 
@@ -263,19 +215,9 @@ def set_error_samples_mode(error_samples_mode: ErrorSamplesMode) -> None:
     _Settings.kept["error_samples_mode"] = error_samples_mode
 
 
-def get_error_samples_mode() -> ErrorSamplesMode:
-    """What `set_error_samples_mode` was given."""
-    return ErrorSamplesMode(_get("error_samples_mode"))
-
-
 def set_multiprocessing_timeout_interval(interval: int) -> None:
     """Keep a timeout in seconds. Raises: TypeError, ValueError for no positive int."""
     _keep_int("multiprocessing_timeout_interval", "interval", interval)
-
-
-def get_multiprocessing_timeout_interval() -> int:
-    """What `set_multiprocessing_timeout_interval` was given."""
-    return int(_get("multiprocessing_timeout_interval"))
 
 
 def set_multiprocessing_start_method(start_method: str = "fork") -> None:
@@ -287,18 +229,29 @@ def set_multiprocessing_start_method(start_method: str = "fork") -> None:
     _Settings.kept["multiprocessing_start_method"] = start_method
 
 
-def get_multiprocessing_start_method() -> str:
-    """What `set_multiprocessing_start_method` was given."""
-    return str(_get("multiprocessing_start_method"))
+get_prefetch_size = _getter("prefetch_size", int)
+get_num_parallel_workers = _getter(
+    "num_parallel_workers", int, "; else the number of processors")
+get_numa_enable = _getter("numa_enable", bool)
+get_monitor_sampling_interval = _getter("monitor_sampling_interval", int)
+get_callback_timeout = _getter("callback_timeout", int)
+get_auto_num_workers = _getter("auto_num_workers", bool)
+get_enable_shared_mem = _getter("enable_shared_mem", bool)
+get_enable_autotune = _getter("enable_autotune", bool)
+get_autotune_interval = _getter("autotune_interval", int)
+get_auto_offload = _getter("auto_offload", bool)
+get_enable_watchdog = _getter("enable_watchdog", bool)
+get_fast_recovery = _getter("fast_recovery", bool)
+get_debug_mode = _getter("debug_mode", bool)
+get_error_samples_mode = _getter("error_samples_mode", ErrorSamplesMode)
+get_multiprocessing_timeout_interval = _getter("multiprocessing_timeout_interval", int)
+get_multiprocessing_start_method = _getter("multiprocessing_start_method", str)
 
 
 def set_iterator_mode(do_copy: bool = False, parallel_convert: bool = False) -> None:
     """Keep how iterators convert rows. Raises: TypeError for no bool."""
-    _keep_iterator = {"do_copy": do_copy, "parallel_convert": parallel_convert}
-    for name, value in _keep_iterator.items():
-        if not isinstance(value, bool):
-            raise TypeError(f"{name} must be of type bool, but got {type(value).__name__}.")
-    _Settings.kept["iterator_mode"] = _keep_iterator
+    given = {"do_copy": do_copy, "parallel_convert": parallel_convert}
+    _Settings.kept["iterator_mode"] = {name: _bool(name, value) for name, value in given.items()}
 
 
 def get_iterator_mode() -> dict[str, bool]:

@@ -12,6 +12,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from cellc_runtime.records import dataclass
+
 from . import config
 from .rows import Row, Run, Value, failed, places_of, to_value
 
@@ -69,13 +71,7 @@ class Columns:
         Raises:
             RuntimeError: a column is not there, or would be there twice.
         """
-        places = places_of(self.taken, columns, self.what)
-        if len(self.given) == len(self.taken):
-            found = list(columns)
-            for place, name in zip(places, self.given, strict=True):
-                found[place] = name
-        else:
-            found = self.given + [c for c in columns if c not in self.taken]
+        found = list(self.put(columns, places_of(self.taken, columns, self.what), self.given))
         twice = [c for c in found if found.count(c) > 1]
         if twice:
             raise RuntimeError(f"{self.what}: column {twice[0]!r} would be there twice.")
@@ -109,20 +105,18 @@ def name_of(operation: Any) -> str:
     return str(getattr(operation, "__name__", None) or type(operation).__name__)
 
 
+@dataclass(eq=False)
 class Map(Operation):
-    """Functions on some columns of each row.
+    """Functions on some columns of each row, each called with what the one before gave.
 
-    Args:
-        functions: called one after the other, each with what the one before gave.
+    Attributes:
         taken: the columns; None for the first.
         given: the columns afterwards; None for the same.
     """
 
-    def __init__(
-        self, functions: Sequence[Callable[..., Any]], taken: list[str] | None,
-        given: list[str] | None,
-    ) -> None:
-        self.functions, self.taken, self.given = list(functions), taken, given
+    functions: Sequence[Callable[..., Any]]
+    taken: list[str] | None
+    given: list[str] | None
 
     def columns(self, inputs: Sequence[Input]) -> list[str]:
         """With the given names."""
@@ -169,27 +163,16 @@ class Map(Operation):
                              f"row {number}", error) from error
         made = spec.checked(result, "'map' operations")
         by = name_of(functions[-1])
-        return [_made_by(v, f"map operation {by!r}, column {c!r}")
+        return [to_value(v, f"map operation {by!r}, column {c!r}", RuntimeError)
                 for v, c in zip(made, spec.given, strict=True)]
 
 
-def _made_by(value: Any, where: str) -> Value:
-    try:
-        return to_value(value, where)
-    except TypeError as error:
-        raise RuntimeError(str(error)) from error
-
-
+@dataclass(eq=False)
 class Filter(Operation):
-    """The rows a function says yes to.
+    """The rows a function says yes to; it takes some columns, or all (None)."""
 
-    Args:
-        predicate: called with the columns.
-        taken: the columns; None for all.
-    """
-
-    def __init__(self, predicate: Callable[..., Any], taken: list[str] | None) -> None:
-        self.predicate, self.taken = predicate, taken
+    predicate: Callable[..., Any]
+    taken: list[str] | None
 
     def size(self, inputs: Sequence[Input]) -> int:
         """Known only by going through the rows."""
@@ -214,15 +197,11 @@ class Filter(Operation):
                 yield row
 
 
+@dataclass(eq=False)
 class Shuffle(Operation):
-    """Rows drawn from a buffer that is filled up again.
+    """Rows drawn from a buffer of so many that is filled up again."""
 
-    Args:
-        buffer_size: how many rows the buffer holds.
-    """
-
-    def __init__(self, buffer_size: int) -> None:
-        self.buffer_size = buffer_size
+    buffer_size: int
 
     def rows(self, inputs: Sequence[Input], run: Run) -> Iterator[Row]:
         """The rows in their new order."""
@@ -237,15 +216,11 @@ class Shuffle(Operation):
             yield buffer[place]
 
 
+@dataclass(eq=False)
 class Repeat(Operation):
-    """The rows several times over.
+    """The rows several times over; -1 for without end."""
 
-    Args:
-        count: how often; -1 for without end.
-    """
-
-    def __init__(self, count: int) -> None:
-        self.count = count
+    count: int
 
     def size(self, inputs: Sequence[Input]) -> int:
         """As often; without end it counts once."""
@@ -264,15 +239,11 @@ class Repeat(Operation):
             done += 1
 
 
+@dataclass(eq=False)
 class Take(Operation):
-    """The first rows.
+    """The first so many rows; -1 for all."""
 
-    Args:
-        count: how many; -1 for all.
-    """
-
-    def __init__(self, count: int) -> None:
-        self.count = count
+    count: int
 
     def size(self, inputs: Sequence[Input]) -> int:
         """At most as many."""
@@ -285,15 +256,11 @@ class Take(Operation):
         return rows if self.count < 0 else islice(rows, self.count)
 
 
+@dataclass(eq=False)
 class Skip(Operation):
-    """All but the first rows.
+    """All but the first so many rows."""
 
-    Args:
-        count: how many to leave out.
-    """
-
-    def __init__(self, count: int) -> None:
-        self.count = count
+    count: int
 
     def size(self, inputs: Sequence[Input]) -> int:
         """What is left."""
@@ -304,16 +271,15 @@ class Skip(Operation):
         return islice(inputs[0].rows(run), self.count, None)
 
 
+@dataclass(eq=False)
 class Fixed(Operation):
     """Rows in an order that is the same in each epoch: for parts that share them.
 
-    Args:
-        seed: what operations before draw from.
-        shuffled: whether all rows are shuffled.
+    Operations before draw from the seed, as does the shuffling of all rows.
     """
 
-    def __init__(self, seed: int, shuffled: bool) -> None:
-        self.seed, self.shuffled = seed, shuffled
+    seed: int
+    shuffled: bool
 
     def rows(self, inputs: Sequence[Input], run: Run) -> Iterator[Row]:
         """The rows."""
@@ -403,15 +369,11 @@ def _told(kind: tuple[Any, int] | None) -> str:
     return "dicts" if kind is None else f"{kind[0]} of {kind[1]} axes"
 
 
+@dataclass(eq=False)
 class Project(Operation):
-    """Some columns, in a new order.
+    """Some columns, in a new order."""
 
-    Args:
-        names: the columns.
-    """
-
-    def __init__(self, names: list[str]) -> None:
-        self.names = names
+    names: list[str]
 
     def columns(self, inputs: Sequence[Input]) -> list[str]:
         """Those."""
@@ -425,28 +387,21 @@ class Project(Operation):
             yield tuple(row[p] for p in places)
 
 
+@dataclass(eq=False)
 class Rename(Operation):
-    """Other names for some columns.
+    """Other names for some columns."""
 
-    Args:
-        before, after: the names.
-    """
-
-    def __init__(self, before: list[str], after: list[str]) -> None:
-        self.before, self.after = before, after
+    before: list[str]
+    after: list[str]
 
     def columns(self, inputs: Sequence[Input]) -> list[str]:
         """With the new names."""
         return Columns("rename", self.before, self.after).after(inputs[0].get_col_names())
 
 
+@dataclass(eq=False)
 class SyncWait(Operation):
-    """A place in the pipeline that a training loop sends news to.
+    """A place of a name in the pipeline; what a training loop sends there its callback gets."""
 
-    Args:
-        condition_name: what it is called.
-        callback: called with the news.
-    """
-
-    def __init__(self, condition_name: str, callback: Callable[..., Any] | None) -> None:
-        self.condition_name, self.callback = condition_name, callback
+    condition_name: str
+    callback: Callable[..., Any] | None

@@ -212,7 +212,8 @@ class Dataset:
         checks.workers(num_parallel_workers)
         checks.of_type("drop_remainder", drop_remainder, bool)
         size = _batch_size(batch_size)
-        return BatchDataset(self, batching.PaddedBatch(size, drop_remainder, _pad_info(pad_info)))
+        return BatchDataset(
+            self, batching.PaddedBatch(size, drop_remainder, pad_info=_pad_info(pad_info)))
 
     def bucket_batch_by_length(
         self, column_names: Any, bucket_boundaries: Sequence[int],
@@ -291,7 +292,7 @@ class Dataset:
                                  f"{each}.")
         taken = None if input_columns is None else checks.names("input_columns", input_columns)
         given = None if output_columns is None else checks.names("output_columns", output_columns)
-        return MapDataset(self, _operations.Map(functions, taken, given))
+        return MapDataset(self, _operations.Map(list(functions), taken, given))
 
     def filter(
         self, predicate: Callable[..., Any], input_columns: Any = None,

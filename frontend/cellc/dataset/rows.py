@@ -46,34 +46,35 @@ class Run:
         return np.random.default_rng(self._streams.spawn(1)[0])
 
 
-def to_value(given: Any, where: str) -> Value:
+def to_value(given: Any, where: str, error: type[Exception] = TypeError) -> Value:
     """What a user's function or source gave, as a value of a row.
 
     Args:
         given: an array, Tensor, number, string, bytes, list of them, or a dict.
         where: which column and function, for errors.
+        error: the class of these.
 
     Raises:
-        TypeError: something else, or values that make no array.
+        TypeError: (or `error`) something else, or values that make no array.
     """
     if isinstance(given, Tensor):
         return given.asnumpy()
     if isinstance(given, dict):
-        return {k: to_value(v, f"{where}, key {k!r}") for k, v in given.items()}
+        return {k: to_value(v, f"{where}, key {k!r}", error) for k, v in given.items()}
     try:
         array = given if isinstance(given, np.ndarray) else np.asarray(given)
-    except ValueError as error:
-        raise TypeError(f"{where}: {given!r} makes no array: {error}") from None
+    except ValueError as why:
+        raise error(f"{where}: {given!r} makes no array: {why}") from None
     if array.dtype.kind in "OMm":
-        raise TypeError(
+        raise error(
             f"{where}: expected an array, number, string or bytes, but got "
             f"{'an array of ' + str(array.dtype) if isinstance(given, np.ndarray) else given!r}")
     return array
 
 
-def own_value(given: Any, where: str) -> Value:
+def own_value(given: Any, where: str, error: type[Exception] = TypeError) -> Value:
     """As `to_value`, and nothing the caller keeps shares its memory."""
-    value = to_value(given, where)
+    value = to_value(given, where, error)
     return value.copy() if value is given or isinstance(given, Tensor) else value
 
 

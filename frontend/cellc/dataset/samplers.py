@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from . import config
-from .checks import INT32_MAX, indices, integer, of_type
+from . import checks, config
+from .checks import INT32_MAX, integer, of_type
 
 Ids = Sequence[int]
 
@@ -59,11 +59,12 @@ class Sampler:
     Source: `mindspore.dataset.Sampler`.
     """
 
+    _shuffles = False
+
     def __init__(self, num_samples: int | None = None) -> None:
         if num_samples is not None:
             integer("num_samples", num_samples, 0)
-        self.num_samples = num_samples
-        self.dataset_size = 0
+        self.num_samples, self.dataset_size = num_samples, 0
         self.child_sampler: Sampler | None = None
 
     def __iter__(self) -> Iterator[Any]:
@@ -99,7 +100,8 @@ class Sampler:
 
     def is_shuffled(self) -> bool:
         """Whether rows come in random order."""
-        return self.child_sampler is not None and self.child_sampler.is_shuffled()
+        below = self.child_sampler is not None and self.child_sampler.is_shuffled()
+        return self._shuffles or below
 
     def is_sharded(self) -> bool:
         """Whether this is a part of the data for one of several processes."""
@@ -129,7 +131,7 @@ class Sampler:
         self.reset()
         found: list[int] = []
         for each in self:
-            found.extend(indices(np.asarray(each).tolist(), type(self).__name__))
+            found.extend(checks.indices(np.asarray(each).tolist(), type(self).__name__))
             if self.num_samples and len(found) >= self.num_samples:
                 break
         return found
@@ -182,17 +184,14 @@ class RandomSampler(BuiltinSampler):
     Source: `mindspore.dataset.RandomSampler`.
     """
 
+    _shuffles = True
+
     def __init__(
         self, replacement: bool = False, num_samples: int | None = None,
         shuffle: Shuffle = Shuffle.GLOBAL,
     ) -> None:
-        of_type("replacement", replacement, bool)
-        self.replacement, self.shuffle = replacement, shuffle
+        self.replacement, self.shuffle = of_type("replacement", replacement, bool), shuffle
         super().__init__(num_samples)
-
-    def is_shuffled(self) -> bool:
-        """True."""
-        return True
 
     def _positions(self, ids: Ids, draw: Draw) -> Ids:
         if self.replacement:
@@ -233,12 +232,9 @@ class DistributedSampler(BuiltinSampler):
             raise ValueError(f"offset should be -1 or below num_shards, but got offset: {offset}, "
                              f"num_shards: {num_shards}.")
         self.num_shards, self.shard_id = num_shards, shard_id
-        self.shuffle, self.offset = shuffle, offset
+        self.shuffle = self._shuffles = shuffle
+        self.offset = offset
         super().__init__(num_samples)
-
-    def is_shuffled(self) -> bool:
-        """Whether it shuffles, or its child does."""
-        return self.shuffle or super().is_shuffled()
 
     def is_sharded(self) -> bool:
         """Whether there are several processes."""
@@ -268,7 +264,7 @@ class SubsetSampler(BuiltinSampler):
     """
 
     def __init__(self, indices: Any, num_samples: int | None = None) -> None:
-        self.indices = _indices(indices, type(self).__name__)
+        self.indices = checks.indices(indices, type(self).__name__)
         super().__init__(num_samples)
 
     def _limit(self) -> int | None:
@@ -279,18 +275,12 @@ class SubsetSampler(BuiltinSampler):
 
 
 class SubsetRandomSampler(SubsetSampler):
-    """Rows at given positions, in random order.
-
-    Args:
-        indices: the positions.
-        num_samples: at most so many; None for all.
+    """Rows at given positions, in random order; arguments are those of `SubsetSampler`.
 
     Source: `mindspore.dataset.SubsetRandomSampler`.
     """
 
-    def is_shuffled(self) -> bool:
-        """True."""
-        return True
+    _shuffles = True
 
     def _positions(self, ids: Ids, draw: Draw) -> Ids:
         return [self.indices[p] for p in draw.random.permutation(len(self.indices))]
@@ -310,6 +300,8 @@ class WeightedRandomSampler(BuiltinSampler):
     Source: `mindspore.dataset.WeightedRandomSampler`.
     """
 
+    _shuffles = True
+
     def __init__(
         self, weights: Any, num_samples: int | None = None, replacement: bool = True
     ) -> None:
@@ -318,13 +310,8 @@ class WeightedRandomSampler(BuiltinSampler):
         if not self.weights or min(self.weights) < 0 or not sum(self.weights) > 0:
             raise ValueError("WeightedRandomSampler: weights must be at least one number of 0 or "
                              "more, not all of them 0.")
-        of_type("replacement", replacement, bool)
-        self.replacement = replacement
+        self.replacement = of_type("replacement", replacement, bool)
         super().__init__(num_samples)
-
-    def is_shuffled(self) -> bool:
-        """True."""
-        return True
 
     def _limit(self) -> int | None:
         return self.num_samples or len(self.weights)
@@ -368,14 +355,9 @@ class PKSampler(BuiltinSampler):
         if num_class is not None:
             raise ValueError("PKSampler: num_class must be None, which means all classes, as in "
                              "MindSpore.")
-        of_type("shuffle", shuffle, bool)
-        of_type("class_column", class_column, str)
-        self.num_val, self.shuffle, self.class_column = num_val, shuffle, class_column
+        self.shuffle = self._shuffles = of_type("shuffle", shuffle, bool)
+        self.num_val, self.class_column = num_val, of_type("class_column", class_column, str)
         super().__init__(num_samples)
-
-    def is_shuffled(self) -> bool:
-        """Whether the classes come in random order, or the child's rows do."""
-        return self.shuffle or super().is_shuffled()
 
     def _positions(self, ids: Ids, draw: Draw) -> Ids:
         labels = np.asarray(draw.labels(self.class_column))[np.asarray(ids, np.int64)]
@@ -434,10 +416,6 @@ class FixedSampler(BuiltinSampler):
 
 def _listed(positions: Any) -> list[int]:
     return list(positions.tolist())
-
-
-def _indices(value: Any, who: str) -> list[int]:
-    return indices(value, who)
 
 
 def as_sampler(given: Any) -> Sampler:

@@ -276,11 +276,8 @@ class GeneratorDataset(MappableDataset):
             isinstance(element, list) and len(self.column_names) > 1)
         values = element if several else (element,)
         self._check_width(len(values), number)
-        try:
-            row = tuple(own_value(v, f"GeneratorDataset: column {c!r} of row {number}")
-                        for v, c in zip(values, self.column_names, strict=True))
-        except TypeError as error:
-            raise RuntimeError(str(error)) from error
+        row = tuple(own_value(v, f"GeneratorDataset: column {c!r} of row {number}", RuntimeError)
+                    for v, c in zip(values, self.column_names, strict=True))
         for value, wanted, column in zip(row, self.column_types or (), self.column_names,
                                          strict=False):
             if isinstance(value, dict) or value.dtype != wanted:
@@ -325,11 +322,8 @@ class NumpySlicesDataset(ArrayDataset):
     Args:
         data: an array or list (one column), a tuple of them (several), or a dict by column name.
         column_names: None: those of the dict, or column_0, column_1 and so on.
-        num_samples: at most so many rows; None for all.
-        num_parallel_workers: accepted for compatibility.
-        shuffle: whether rows come in random order; None: yes.
-        sampler: which rows, in which order.
-        num_shards, shard_id: take the part of one of several processes.
+        num_samples, num_parallel_workers, shuffle, sampler, num_shards, shard_id: as for
+            `GeneratorDataset`.
 
     Raises:
         TypeError, ValueError: an argument is wrong, or columns are of different lengths.

@@ -6,6 +6,7 @@ import csv
 import glob
 import os
 from collections.abc import Iterator
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -24,8 +25,9 @@ class _FileDataset(SourceDataset):
     """
 
     def __init__(
-        self, dataset_files: Any, num_samples: int | None, num_parallel_workers: int | None,
-        shuffle: Any, num_shards: int | None, shard_id: int | None, cache: Any,
+        self, dataset_files: Any, num_samples: int | None = None,
+        num_parallel_workers: int | None = None, shuffle: Any = Shuffle.GLOBAL,
+        num_shards: int | None = None, shard_id: int | None = None, cache: Any = None,
     ) -> None:
         super().__init__(None, num_parallel_workers, cache)
         self.dataset_files = _paths(dataset_files)
@@ -88,9 +90,8 @@ def _in_turn(numbered: list[tuple[int, Row]]) -> list[Row]:
     by_file: dict[int, list[Row]] = {}
     for number, row in numbered:
         by_file.setdefault(number, []).append(row)
-    waiting = list(by_file.values())
-    longest = max((len(rows) for rows in waiting), default=0)
-    return [rows[i] for i in range(longest) for rows in waiting if i < len(rows)]
+    turns = zip_longest(*by_file.values())
+    return [row for turn in turns for row in turn if row is not None]
 
 
 def _text(path: str) -> str:
@@ -118,14 +119,6 @@ class TextFileDataset(_FileDataset):
 
     Source: `mindspore.dataset.TextFileDataset`.
     """
-
-    def __init__(
-        self, dataset_files: Any, num_samples: int | None = None,
-        num_parallel_workers: int | None = None, shuffle: Any = Shuffle.GLOBAL,
-        num_shards: int | None = None, shard_id: int | None = None, cache: Any = None,
-    ) -> None:
-        super().__init__(dataset_files, num_samples, num_parallel_workers, shuffle, num_shards,
-                         shard_id, cache)
 
     def get_col_names(self) -> list[str]:
         """The names of the columns, in order."""

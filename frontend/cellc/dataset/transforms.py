@@ -35,7 +35,7 @@ class Transform:
             return value.asnumpy()
         return np.asarray(value)
 
-    def _apply(self, *args: Any) -> Any:
+    def _apply(self, *args: Any, **kwargs: Any) -> Any:
         """The work, for a subclass to do."""
         raise TypeError(f"{type(self).__name__} is no transform by itself.")
 
@@ -232,8 +232,7 @@ class Fill(Transform):
     """
 
     def __init__(self, fill_value: Any) -> None:
-        checks.of_type("fill_value", fill_value, (str, float, bool, int, bytes))
-        self.fill_value = fill_value
+        self.fill_value = checks.of_type("fill_value", fill_value, (str, float, bool, int, bytes))
 
     def _apply(self, *args: Any) -> Any:
         (value,) = args
@@ -311,9 +310,8 @@ class Mask(Transform):
     """
 
     def __init__(self, operator: Relational, constant: Any, dtype: Any = dtypes.bool_) -> None:
-        checks.of_type("operator", operator, Relational)
-        checks.of_type("constant", constant, (str, float, bool, int, bytes))
-        self.operator, self.constant = operator, constant
+        self.operator = checks.of_type("operator", operator, Relational)
+        self.constant = checks.of_type("constant", constant, (str, float, bool, int, bytes))
         self.dtype = numpy_type(dtype, "dtype")
 
     def _apply(self, *args: Any) -> Any:

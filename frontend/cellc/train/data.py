@@ -109,8 +109,8 @@ def as_tensor(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {k: as_tensor(v) for k, v in value.items()}
     if isinstance(value, (tuple, list)):
-        return type(value)(as_tensor(v) for v in value) if type(value) in (tuple, list) \
-            else tuple(as_tensor(v) for v in value)
+        kind = list if type(value) is list else tuple
+        return kind(as_tensor(v) for v in value)
     if isinstance(value, (bool, int, float, np.ndarray, np.generic)):
         return Tensor(value)
     convert = getattr(value, "numpy", None) or getattr(value, "asnumpy", None)

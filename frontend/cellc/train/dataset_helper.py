@@ -8,14 +8,8 @@ from typing import Any
 from ..compiled.jit import jit
 from ..nn.cell import Cell
 from ..tensors.tensor import Tensor
+from .checks import of_kind
 from .data import Batch, Batches
-
-
-def _sink_size(size: Any, what: str) -> int:
-    if type(size) is not int or size == 0 or size < -1:
-        raise ValueError(f"For '{what}', the 'sink_size' must be -1 or positive, but got sink_size "
-                         f"{size}.")
-    return size
 
 
 class DatasetHelper:
@@ -36,12 +30,14 @@ class DatasetHelper:
     def __init__(
         self, dataset: Any, dataset_sink_mode: bool = True, sink_size: int = -1, epoch_num: int = 1
     ) -> None:
-        if not isinstance(dataset_sink_mode, bool):
-            raise TypeError("For 'DatasetHelper', 'dataset_sink_mode' must be a bool, but got "
-                            f"{type(dataset_sink_mode).__name__}.")
+        of_kind(dataset_sink_mode, bool, "For 'DatasetHelper', 'dataset_sink_mode' must be a bool, "
+                "but got {kind.__name__}.")
         if type(epoch_num) is not int or epoch_num < 1:
             raise ValueError(f"For 'DatasetHelper', 'epoch_num' must be positive, got {epoch_num}.")
-        self._size = _sink_size(sink_size, "DatasetHelper")
+        if type(sink_size) is not int or sink_size == 0 or sink_size < -1:
+            raise ValueError("For 'DatasetHelper', the 'sink_size' must be -1 or positive, but got "
+                             f"sink_size {sink_size}.")
+        self._size = sink_size
         self.dataset, self.sinks = dataset, dataset_sink_mode
         self._batches = Batches(dataset, "dataset")
         self._fetched: Iterator[Batch] | None = None
@@ -172,8 +168,7 @@ def data_sink(
 
     Source: `mindspore.train.data_sink`.
     """
-    if not callable(fn):
-        raise TypeError(f"For 'data_sink', 'fn' must be a function, but got {type(fn)}.")
+    of_kind(fn, Callable, "For 'data_sink', 'fn' must be a function, but got {kind}.")
     if type(sink_size) is not int or sink_size <= 0:
         raise ValueError(f"The 'sink_size' must be positive, but got sink_size {sink_size}.")
     called = jit(fn) if jit_config is not None else fn

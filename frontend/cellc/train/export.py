@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from ..nn.graph_cell import LoadedGraph
 from ..tensors.parameter import Parameter
 from ..tracing.pytree import take_apart
 from ..tracing.pytree_json import from_json, to_json
+from .checks import of_kind
 
 if TYPE_CHECKING:
     from . import export_onnx
@@ -77,8 +79,7 @@ def export(net: Any, *inputs: Any, file_name: str, file_format: str, **kwargs: A
             raise TypeError(f"export() got an unexpected keyword argument {name!r}")
         if value not in (None, False):
             raise ValueError(f"For 'export', the option {name!r} is not supported: leave it out.")
-    if not callable(net):
-        raise TypeError(f"For 'export', 'net' must be a Cell or function, but got {type(net)}.")
+    of_kind(net, Callable, "For 'export', 'net' must be a Cell or function, but got {kind}.")
     function = net if isinstance(net, Cell) else getattr(net, "fn", net)
     suffix = _SUFFIX[file_format]
     path = file_name if file_name.endswith(suffix) else file_name + suffix
@@ -149,8 +150,7 @@ def load(file_name: str, **kwargs: Any) -> LoadedGraph:
     for name, value in kwargs.items():
         if value is not None:
             raise ValueError(f"For 'load', the option {name!r} is not supported: leave it out.")
-    if not isinstance(file_name, str):
-        raise ValueError(f"For 'load', 'file_name' must be a string, but got {type(file_name)}.")
+    of_kind(file_name, str, "For 'load', 'file_name' must be a string, but got {kind}.", ValueError)
     if not os.path.isfile(file_name):
         raise ValueError(f"For 'load', there is no file {os.path.realpath(file_name)}.")
     if not file_name.endswith(".mindir"):

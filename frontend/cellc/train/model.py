@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import NoneType
 from typing import Any
 
 from .. import nn
@@ -12,6 +13,7 @@ from ..nn.cell import Cell
 from ..tensors.tensor import Tensor
 from .callback.callback import CallbackParams, Callbacks, RunContext
 from .callback.monitors import not_negative
+from .checks import of_kind
 from .data import Batches
 from .metrics import Loss, get_metrics
 
@@ -151,8 +153,8 @@ class Model:
                 "For Model.fit, the argument 'metrics' of Model can not be None or empty where "
                 "'valid_dataset' is given."
             )
-        if not isinstance(valid_dataset_sink_mode, bool):
-            raise TypeError("For Model.fit, 'valid_dataset_sink_mode' must be bool.")
+        of_kind(valid_dataset_sink_mode, bool,
+                "For Model.fit, 'valid_dataset_sink_mode' must be bool.")
         if not isinstance(valid_frequency, (list, tuple, range)):
             not_negative("valid_frequency", valid_frequency)
         self._run(epoch, train_dataset, callbacks, dataset_sink_mode, sink_size, initial_epoch,
@@ -329,8 +331,8 @@ class Model:
                 "is not part of cellc; `cellc compile` writes an artifact for deployment."
             )
         for value in predict_data:
-            if not isinstance(value, (Tensor, list, tuple, int, float, bool, dict)):
-                raise TypeError(f"For Model.predict, the data must be Tensors, got {type(value)}.")
+            of_kind(value, (Tensor, list, tuple, int, float, bool, dict),
+                    "For Model.predict, the data must be Tensors, got {kind}.")
         self._predict_network.set_train(False)
         return self._predict_network(*predict_data)
 
@@ -408,18 +410,14 @@ def _check_arguments(
     network: Any, loss_fn: Any, optimizer: Any, eval_network: Any, eval_indexes: Any,
     amp_level: Any, boost_level: Any, options: Mapping[str, Any],
 ) -> None:
-    if not isinstance(network, Cell):
-        raise TypeError(f"The type of 'network' should be 'Cell', but got type "
-                        f"'{type(network).__name__}'.")
-    if loss_fn is not None and not callable(loss_fn):
-        raise TypeError(f"The type of 'loss_fn' should be 'Cell' or a function, but got type "
-                        f"'{type(loss_fn).__name__}'.")
-    if optimizer is not None and not isinstance(optimizer, Cell):
-        raise TypeError(f"The type of 'optimizer' should be 'Optimizer', but got type "
-                        f"'{type(optimizer).__name__}'.")
-    if eval_network is not None and not isinstance(eval_network, Cell):
-        raise TypeError(f"The type of 'eval_network' should be 'Cell', but got type "
-                        f"'{type(eval_network).__name__}'.")
+    for name, value, kinds, wanted in (
+        ("network", network, Cell, "'Cell'"),
+        ("loss_fn", loss_fn, (Callable, NoneType), "'Cell' or a function"),
+        ("optimizer", optimizer, (Cell, NoneType), "'Optimizer'"),
+        ("eval_network", eval_network, (Cell, NoneType), "'Cell'"),
+    ):
+        of_kind(value, kinds, "The type of '{name}' should be {wanted}, but got type "
+                "'{kind.__name__}'.", name=name, wanted=wanted)
     if eval_indexes is not None and (not isinstance(eval_indexes, list) or len(eval_indexes) != 3):
         raise ValueError(
             "The argument 'eval_indexes' must be a list or None. If 'eval_indexes' is a list, "
@@ -436,8 +434,8 @@ def _check_arguments(
                 f"For 'Model', the option {name!r} is not known; there are "
                 f"{', '.join(_NETWORK_OPTIONS)}."
             )
-        if name == "keep_batchnorm_fp32" and not isinstance(value, bool):
-            raise TypeError(f"For 'Model', 'keep_batchnorm_fp32' must be bool, got {type(value)}.")
+        if name == "keep_batchnorm_fp32":
+            of_kind(value, bool, "For 'Model', 'keep_batchnorm_fp32' must be bool, got {kind}.")
 
 
 def _check_epochs(epoch: Any, initial: Any, sink: Any, sink_size: Any) -> None:
@@ -451,7 +449,6 @@ def _check_epochs(epoch: Any, initial: Any, sink: Any, sink_size: Any) -> None:
             "For 'Model.train', the parameter 'epoch' must bigger than parameter 'initial_epoch', "
             f"but got the parameter 'epoch' is {epoch}, 'initial_epoch' is {initial}."
         )
-    if not isinstance(sink, bool):
-        raise TypeError(f"'dataset_sink_mode' must be bool, but got {type(sink)}.")
+    of_kind(sink, bool, "'dataset_sink_mode' must be bool, but got {kind}.")
     if type(sink_size) is not int or sink_size == 0 or sink_size < -1:
         raise ValueError(f"'sink_size' must be -1 or positive, but got {sink_size}.")

@@ -11,7 +11,9 @@ import atexit
 import io
 import os
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +23,7 @@ from cellc_runtime.lazy import lazy_module
 from ..nn.cell import Cell
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor, tensor_of
+from .checks import of_kind
 from .weights_file import FORMATS, read, with_suffix, write
 
 if TYPE_CHECKING:
@@ -98,41 +101,33 @@ def save_checkpoint(
 def _check_save(
     save_obj: Any, name: Any, integrated: Any, async_save: Any, crc: Any, format: Any
 ) -> None:
-    if not isinstance(save_obj, (Cell, list, dict)):
-        raise TypeError(
-            "For 'save_checkpoint', the parameter 'save_obj' must be nn.Cell, list or dict, "
-            f"but got {type(save_obj)}."
-        )
-    if not isinstance(name, str):
-        raise TypeError(
-            f"For 'save_checkpoint', 'ckpt_file_name' must be string, but got {type(name)}."
-        )
+    of_kind(save_obj, (Cell, list, dict), "For 'save_checkpoint', the parameter 'save_obj' must be "
+            "nn.Cell, list or dict, but got {kind}.")
+    of_kind(name, str, "For 'save_checkpoint', 'ckpt_file_name' must be string, but got {kind}.")
     for what, value in (("integrated_save", integrated), ("crc_check", crc)):
-        if not isinstance(value, bool):
-            raise TypeError(
-                f"For 'save_checkpoint', '{what}' must be a bool, but got {type(value)}."
-            )
-    if not isinstance(async_save, (bool, str)):
-        raise TypeError(
-            f"For 'save_checkpoint', 'async_save' must be bool or string, got {type(async_save)}."
-        )
+        of_kind(value, bool, "For 'save_checkpoint', '{what}' must be a bool, but got {kind}.",
+                what=what)
+    of_kind(async_save, (bool, str),
+            "For 'save_checkpoint', 'async_save' must be bool or string, got {kind}.")
     if isinstance(async_save, str) and async_save not in ("process", "thread"):
         raise ValueError(
             "For 'save_checkpoint', the argument 'async_save' can only be 'process' or 'thread', "
             f"but got {async_save}."
         )
+    _check_format("save_checkpoint", format)
+
+
+def _check_format(function: str, format: Any) -> None:
     if format not in FORMATS:
         raise ValueError(
-            "For 'save_checkpoint', the format must be 'safetensors' or 'ckpt', "
-            f"but got {format}."
-        )
+            f"For '{function}', the format must be 'safetensors' or 'ckpt', but got {format}.")
 
 
 def _no_encryption(function: str, argument: str, key: Any) -> None:
     if key is None:
         return
-    if not isinstance(key, bytes):
-        raise TypeError(f"For '{function}', '{argument}' must be None or bytes, got {type(key)}.")
+    of_kind(key, bytes, "For '{function}', '{argument}' must be None or bytes, got {kind}.",
+            function=function, argument=argument)
     raise ValueError(
         f"For '{function}', encrypted checkpoints are not supported: leave '{argument}' out, and "
         "encrypt the file, or the disk it is on, with a tool made for it."
@@ -143,7 +138,7 @@ def _entries_of(save_obj: Any) -> dict[str, Array | str]:
     if isinstance(save_obj, Cell):
         return {name: _array_of(value) for name, value in _state_of(save_obj).items()}
     if isinstance(save_obj, dict):
-        return {_name_of(name): _entry_of(name, value) for name, value in save_obj.items()}
+        return dict(_entry_of(name, value) for name, value in save_obj.items())
     out: dict[str, Array | str] = {}
     for item in save_obj:
         if isinstance(item, dict):
@@ -152,7 +147,7 @@ def _entries_of(save_obj: Any) -> dict[str, Array | str]:
                     "For 'save_checkpoint', each dict in the list 'save_obj' must have the keys "
                     f"'name' and 'data', but one has {sorted(map(str, item))}."
                 )
-            out[_name_of(item["name"])] = _entry_of(item["name"], item["data"])
+            out |= [_entry_of(item["name"], item["data"])]
         elif isinstance(item, Parameter):
             out[item.name] = _array_of(item)
         else:
@@ -170,21 +165,12 @@ def _state_of(net: Cell) -> dict[str, Tensor]:
     return state | {name: b for name, b in net.named_buffers() if name in kept}
 
 
-def _name_of(name: Any) -> str:
-    if not isinstance(name, str):
-        raise TypeError(
-            f"For 'save_checkpoint', the name of a tensor must be string, but got {type(name)}."
-        )
-    return name
-
-
-def _entry_of(name: Any, value: Any) -> Array | str:
-    if isinstance(value, (Tensor, str)):
-        return _array_of(value) if isinstance(value, Tensor) else value
-    raise TypeError(
-        f"For 'save_checkpoint', the value of '{name}' must be Parameter or Tensor, "
-        f"but got {type(value)}."
-    )
+def _entry_of(name: Any, value: Any) -> tuple[str, Array | str]:
+    of_kind(name, str,
+            "For 'save_checkpoint', the name of a tensor must be string, but got {kind}.")
+    of_kind(value, (Tensor, str), "For 'save_checkpoint', the value of '{name}' must be Parameter "
+            "or Tensor, but got {kind}.", name=name)
+    return name, _array_of(value) if isinstance(value, Tensor) else value
 
 
 def _array_of(tensor: Tensor) -> Array:
@@ -195,20 +181,16 @@ def _array_of(tensor: Tensor) -> Array:
 def _chosen(entries: dict[str, Array | str], choice: Choice | None) -> dict[str, Array | str]:
     if choice is None:
         return entries
-    if not callable(choice):
-        raise TypeError(
-            f"For 'save_checkpoint', 'choice_func' must be callable, but got {type(choice)}."
-        )
+    of_kind(choice, Callable,
+            "For 'save_checkpoint', 'choice_func' must be callable, but got {kind}.")
     return {name: value for name, value in entries.items() if choice(name)}
 
 
 def _appended(given: Any) -> dict[str, Array | str]:
     if given is None:
         return {}
-    if not isinstance(given, dict):
-        raise TypeError(
-            f"For 'save_checkpoint', 'append_dict' must be None or dict, but got {type(given)}."
-        )
+    of_kind(given, dict,
+            "For 'save_checkpoint', 'append_dict' must be None or dict, but got {kind}.")
     out: dict[str, Array | str] = {}
     for key, value in given.items():
         if not isinstance(key, str) or not isinstance(value, (bool, int, float, str, Tensor)):
@@ -302,11 +284,7 @@ def load_checkpoint(
 
     Source: `mindspore.load_checkpoint`.
     """
-    if format not in FORMATS:
-        raise ValueError(
-            "For 'load_checkpoint', the format must be 'safetensors' or 'ckpt', "
-            f"but got {format}."
-        )
+    _check_format("load_checkpoint", format)
     _check_file(ckpt_file_name, format)
     _no_encryption("load_checkpoint", "dec_key", dec_key)
     taken = _selection(filter_prefix, specify_prefix, choice_func)
@@ -339,11 +317,8 @@ def _check_file(file: Any, format: str) -> None:
                 "give format='safetensors'."
             )
         return
-    if not isinstance(file, str):
-        raise TypeError(
-            "For 'load_checkpoint', the argument 'ckpt_file_name' must be string, "
-            f"but got {type(file)}."
-        )
+    of_kind(file, str, "For 'load_checkpoint', the argument 'ckpt_file_name' must be string, but "
+            "got {kind}.")
     if not file.endswith(format):
         raise ValueError(
             "For 'load_checkpoint', the checkpoint file format must same with 'format', "
@@ -363,10 +338,8 @@ def _selection(left_out: Any, only: Any, choice: Choice | None) -> Choice:
         return lambda name: (not included or name.startswith(included)) and not (
             excluded and name.startswith(excluded)
         )
-    if choice is not None and not callable(choice):
-        raise TypeError(
-            f"For 'load_checkpoint', 'choice_func' must be callable, but got {type(choice)}."
-        )
+    of_kind(choice, (Callable, NoneType),
+            "For 'load_checkpoint', 'choice_func' must be callable, but got {kind}.")
     return choice or (lambda name: True)
 
 
@@ -471,14 +444,10 @@ def load_param_into_net(
 
     Source: `mindspore.load_param_into_net`.
     """
-    if not isinstance(net, Cell):
-        raise TypeError(
-            "For 'load_param_into_net', the argument 'net' should be a Cell, "
-            f"but got {type(net)}."
-        )
-    if not isinstance(strict_load, bool):
-        raise TypeError(f"For 'load_param_into_net', 'strict_load' must be bool, but got "
-                        f"{type(strict_load)}.")
+    of_kind(net, Cell,
+            "For 'load_param_into_net', the argument 'net' should be a Cell, but got {kind}.")
+    of_kind(strict_load, bool,
+            "For 'load_param_into_net', 'strict_load' must be bool, but got {kind}.")
     given = _parameters(parameter_dict)
     own = _state_of(net)
     pairs = [(name, given[name]) for name in own if name in given]
@@ -506,11 +475,8 @@ def load_param_into_net(
 
 
 def _parameters(given: Any) -> dict[str, Parameter]:
-    if not isinstance(given, Mapping):
-        raise TypeError(
-            "For 'load_param_into_net', the argument 'parameter_dict' should be a dict, "
-            f"but got {type(given)}."
-        )
+    of_kind(given, Mapping, "For 'load_param_into_net', the argument 'parameter_dict' should be a "
+            "dict, but got {kind}.")
     for name, value in given.items():
         if not isinstance(name, str) or not isinstance(value, (Parameter, str)):
             raise TypeError(
@@ -530,11 +496,7 @@ def _match_suffixes(missing: Iterable[str], unused: list[str]) -> dict[str, str]
         or [u for u in unused if u.endswith(name)]
         for name in missing
     }
-    uses: dict[str, int] = {}
-    for name, candidates in ending.items():
-        for u in candidates:
-            prefix = u.removesuffix(name)
-            uses[prefix] = uses.get(prefix, 0) + 1
+    uses = Counter(u.removesuffix(name) for name, candidates in ending.items() for u in candidates)
     return {
         name: max(candidates, key=lambda u: uses[u.removesuffix(name)])
         for name, candidates in ending.items()

@@ -8,54 +8,12 @@ from __future__ import annotations
 
 from cellc_runtime.lazy import public_names
 
-from .adjusting import (
-    AdjustContrast,
-    AdjustHue,
-    AdjustSaturation,
-    Posterize,
-    RandomColorAdjust,
-)
+from . import adjusting, colours, shapes
+from .adjusting import *  # noqa: F403
 from .base import Border, Inter
-from .colours import (
-    AdjustBrightness,
-    CutOut,
-    Erase,
-    Grayscale,
-    Invert,
-    Normalize,
-    NormalizePad,
-    RandomGrayscale,
-    RandomInvert,
-    Rescale,
-    Solarize,
-)
-from .shapes import (
-    HWC2CHW,
-    CenterCrop,
-    Crop,
-    Decode,
-    HorizontalFlip,
-    Pad,
-    RandomCrop,
-    RandomHorizontalFlip,
-    RandomResizedCrop,
-    RandomRotation,
-    RandomVerticalFlip,
-    Resize,
-    Rotate,
-    ToNumpy,
-    ToPIL,
-    ToTensor,
-    ToType,
-    VerticalFlip,
-)
+from .colours import *  # noqa: F403
+from .shapes import *  # noqa: F403
 
-__all__ = [
-    "AdjustBrightness", "AdjustContrast", "AdjustHue", "AdjustSaturation", "Border", "CenterCrop",
-    "Crop", "CutOut", "Decode", "Erase", "Grayscale", "HWC2CHW", "HorizontalFlip", "Inter",
-    "Invert", "Normalize", "NormalizePad", "Pad", "Posterize", "RandomColorAdjust", "RandomCrop",
-    "RandomGrayscale", "RandomHorizontalFlip", "RandomInvert", "RandomResizedCrop",
-    "RandomRotation", "RandomVerticalFlip", "Rescale", "Resize", "Rotate", "Solarize", "ToNumpy",
-    "ToPIL", "ToTensor", "ToType", "VerticalFlip",
-]
+__all__ = ["Border", "Inter"]
+__all__ += adjusting.__all__ + colours.__all__ + shapes.__all__
 __dir__ = public_names(__name__)

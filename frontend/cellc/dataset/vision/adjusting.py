@@ -52,8 +52,8 @@ class AdjustContrast(_OfColours):
     def __init__(self, contrast_factor: float) -> None:
         self.contrast_factor = checks.number("contrast_factor", contrast_factor, 0.0)
 
-    def _apply(self, *args: Any) -> Any:
-        image = self._checked(args[0])
+    def _apply(self, image: Any) -> Any:
+        image = self._checked(image)
         mean = int(brightness(image).mean() + 0.5)
         return mixed(image, mean, self.contrast_factor)
 
@@ -70,8 +70,8 @@ class AdjustSaturation(_OfColours):
     def __init__(self, saturation_factor: float) -> None:
         self.saturation_factor = checks.number("saturation_factor", saturation_factor, 0.0)
 
-    def _apply(self, *args: Any) -> Any:
-        image = self._checked(args[0])
+    def _apply(self, image: Any) -> Any:
+        image = self._checked(image)
         return mixed(image, brightness(image)[..., None], self.saturation_factor)
 
 
@@ -121,8 +121,8 @@ class AdjustHue(_OfColours):
     def __init__(self, hue_factor: float) -> None:
         self.hue_factor = checks.number("hue_factor", hue_factor, -0.5, 0.5)
 
-    def _apply(self, *args: Any) -> Any:
-        hue, saturation, value = to_hues(self._checked(args[0]))
+    def _apply(self, image: Any) -> Any:
+        hue, saturation, value = to_hues(self._checked(image))
         return from_hues((hue + int(self.hue_factor * 255)) % 256, saturation, value)
 
 
@@ -156,8 +156,8 @@ class RandomColorAdjust(_OfColours, RandomImageTransform):
             (AdjustSaturation, self.saturation, 1), (AdjustHue, self.hue, 0),
         ) if bounds != (same, same)]
 
-    def _apply(self, *args: Any) -> Any:
-        image = self._checked(args[0])
+    def _apply(self, image: Any) -> Any:
+        image = self._checked(image)
         for each in self._drawn:
             image = each._apply(image)
         return image
@@ -191,8 +191,10 @@ class Posterize(ImageTransform):
     def __init__(self, bits: int) -> None:
         self.bits = checks.integer("bits", bits, 0, 8)
 
-    def _apply(self, *args: Any) -> Any:
-        (image,) = args
+    def _apply(self, image: Any) -> Any:
         if image.dtype != np.uint8:
             raise self._refused(f"an image of uint8 is wanted, but it is {image.dtype}.")
         return image & np.uint8(0xFF << (8 - self.bits) & 0xFF)
+
+
+__all__ = ["AdjustContrast", "AdjustHue", "AdjustSaturation", "Posterize", "RandomColorAdjust"]

@@ -44,6 +44,9 @@ class ImageTransform(Transform):
     picture of Pillow, which stays one.
     """
 
+    _stays = True
+    """Whether a picture of Pillow stays one where it can."""
+
     def __call__(self, *args: Any) -> Any:
         """The image's transform; of several images each, with the same draws for all."""
         if len(args) == 1:
@@ -62,15 +65,12 @@ class ImageTransform(Transform):
         if draws:
             self._draw()
         made = self._apply(array)
-        if picture and self._keeps(made):
+        if picture and self._stays and isinstance(made, np.ndarray) and made.dtype == np.uint8:
             return pillow(type(self).__name__).fromarray(made)
         return made
 
     def _draw(self) -> None:
         """For random ones: what is the same for all images of a call."""
-
-    def _keeps(self, made: Any) -> bool:
-        return isinstance(made, np.ndarray) and made.dtype == np.uint8
 
 
 class RandomImageTransform(ImageTransform, RandomTransform):
@@ -91,8 +91,8 @@ class Perhaps(RandomImageTransform):
     def _draw(self) -> None:
         self._happens = bool(self.random.random() < self.prob)
 
-    def _apply(self, *args: Any) -> Any:
-        return self._done(args[0]) if self._happens else args[0]
+    def _apply(self, image: Any) -> Any:
+        return self._done(image) if self._happens else image
 
     def _done(self, image: Any) -> Any:
         """The work, for a subclass to do."""

@@ -27,14 +27,11 @@ class Rescale(ImageTransform):
         self.rescale = checks.number("rescale", rescale, -float("inf"))
         self.shift = checks.number("shift", shift, -float("inf"))
 
-    def _apply(self, *args: Any) -> Any:
+    def _apply(self, image: Any) -> Any:
         # Exact in double precision for float32, so this is a fused multiply and add.
-        exact = args[0].astype(np.float32).astype(np.float64)
+        exact = image.astype(np.float32).astype(np.float64)
         factor, shift = (float(np.float32(v)) for v in (self.rescale, self.shift))
         return (exact * factor + shift).astype(np.float32)
-
-    def _keeps(self, made: Any) -> bool:
-        return False
 
 
 class Normalize(ImageTransform):
@@ -61,12 +58,10 @@ class Normalize(ImageTransform):
             checks.number(f"mean[{i}]", m, 0.0, 255.0)
             if checks.number(f"std[{i}]", s, 0.0, 255.0) == 0:
                 raise ValueError(f"Input std[{i}] is not within the required interval of (0, 255].")
-        checks.of_type("is_hwc", is_hwc, bool)
+        self.is_hwc = checks.of_type("is_hwc", is_hwc, bool)
         self.mean, self.std = np.array(mean, np.float32), np.array(std, np.float32)
-        self.is_hwc = is_hwc
 
-    def _apply(self, *args: Any) -> Any:
-        (image,) = args
+    def _apply(self, image: Any) -> Any:
         axis = 2 if self.is_hwc else 0
         channels = image.shape[axis] if image.ndim == 3 else 1
         if len(self.mean) not in (1, channels):
@@ -74,9 +69,6 @@ class Normalize(ImageTransform):
                                 f"{len(self.mean)} means.")
         shape = [-1 if i == axis else 1 for i in range(3)] if image.ndim == 3 else [1, 1]
         return (image.astype(np.float32) - self.mean.reshape(shape)) / self.std.reshape(shape)
-
-    def _keeps(self, made: Any) -> bool:
-        return False
 
 
 class NormalizePad(Normalize):
@@ -98,8 +90,8 @@ class NormalizePad(Normalize):
             raise ValueError("dtype is not float32 or float16.")
         self.dtype = numpy_type(np.dtype(dtype), "dtype")
 
-    def _apply(self, *args: Any) -> Any:
-        made = super()._apply(*args).astype(self.dtype)
+    def _apply(self, image: Any) -> Any:
+        made = super()._apply(image).astype(self.dtype)
         axis = 2 if self.is_hwc else 0
         blank = np.zeros_like(np.take(made, [0], axis))
         return np.concatenate([made, blank], axis)
@@ -113,8 +105,7 @@ def inverted(image: Array) -> Array:
 class Invert(ImageTransform):
     """255 less the values, of images of 3 channels. Source: `mindspore.dataset.vision.Invert`."""
 
-    def _apply(self, *args: Any) -> Any:
-        (image,) = args
+    def _apply(self, image: Any) -> Any:
         if image.ndim != 3:
             raise self._refused(f"an image [height, width, channels] is wanted, but it has "
                                 f"{image.shape}.")
@@ -158,8 +149,7 @@ class Grayscale(ImageTransform):
                              f"{num_output_channels!r}.")
         self.num_output_channels = num_output_channels
 
-    def _apply(self, *args: Any) -> Any:
-        (image,) = args
+    def _apply(self, image: Any) -> Any:
         if image.dtype != np.uint8:
             raise self._refused(f"an image of uint8 is wanted, but it is {image.dtype}.")
         one = image if image.ndim == 2 else image[..., 0] if image.shape[2] == 1 else \
@@ -195,8 +185,7 @@ class AdjustBrightness(ImageTransform):
     def __init__(self, brightness_factor: float) -> None:
         self.brightness_factor = checks.number("brightness_factor", brightness_factor, 0.0)
 
-    def _apply(self, *args: Any) -> Any:
-        (image,) = args
+    def _apply(self, image: Any) -> Any:
         made = image.astype(np.float32) * np.float32(self.brightness_factor)
         if image.dtype.kind in "iu":
             bounds = np.iinfo(image.dtype)
@@ -224,8 +213,7 @@ class Solarize(ImageTransform):
         if self.low > self.high:
             raise ValueError("threshold must be in order of (min, max).")
 
-    def _apply(self, *args: Any) -> Any:
-        (image,) = args
+    def _apply(self, image: Any) -> Any:
         inside = (image >= self.low) & (image <= self.high)
         return np.where(inside, 255 - image, image).astype(image.dtype)
 
@@ -247,12 +235,11 @@ class Erase(ImageTransform):
         self.top, self.left = checks.integer("top", top, 0), checks.integer("left", left, 0)
         self.height = checks.integer("height", height, 1)
         self.width = checks.integer("width", width, 1)
-        checks.of_type("value", value, (int, float, list, tuple))
+        self.value = checks.of_type("value", value, (int, float, list, tuple))
         checks.of_type("inplace", inplace, bool)
-        self.value = value
 
-    def _apply(self, *args: Any) -> Any:
-        made = args[0].copy()
+    def _apply(self, image: Any) -> Any:
+        made = image.copy()
         made[self.top : self.top + self.height, self.left : self.left + self.width] = self.value
         return made
 
@@ -271,15 +258,14 @@ class CutOut(RandomImageTransform):
     def __init__(self, length: int, num_patches: int = 1, is_hwc: bool = True) -> None:
         self.length = checks.integer("length", length, 1)
         self.num_patches = checks.integer("num_patches", num_patches, 1)
-        checks.of_type("is_hwc", is_hwc, bool)
-        self.is_hwc = is_hwc
+        self.is_hwc = checks.of_type("is_hwc", is_hwc, bool)
         self._at: Any = ()
 
     def _draw(self) -> None:
         self._at = self.random.random((self.num_patches, 2))
 
-    def _apply(self, *args: Any) -> Any:
-        made = args[0].copy()
+    def _apply(self, image: Any) -> Any:
+        made = image.copy()
         plane = made if self.is_hwc or made.ndim == 2 else made.transpose(1, 2, 0)
         for down, across in self._at:
             height, width = plane.shape[:2]
@@ -288,3 +274,9 @@ class CutOut(RandomImageTransform):
             plane[max(0, top) : max(0, top + self.length),
                   max(0, left) : max(0, left + self.length)] = 0
         return made
+
+
+__all__ = [
+    "AdjustBrightness", "CutOut", "Erase", "Grayscale", "Invert", "Normalize", "NormalizePad",
+    "RandomGrayscale", "RandomInvert", "Rescale", "Solarize",
+]

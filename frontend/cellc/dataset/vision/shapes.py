@@ -22,8 +22,7 @@ from .base import (
     padding_of,
     pair,
 )
-from .resizing import resized
-from .warping import rotated
+from .resampling import resized, rotated
 
 Array = np.ndarray[Any, Any]
 _NUMPY_BORDERS = {Border.EDGE: "edge", Border.REFLECT: "reflect", Border.SYMMETRIC: "symmetric"}
@@ -56,15 +55,15 @@ def with_border(
 class HorizontalFlip(ImageTransform):
     """The image mirrored left to right. Source: `mindspore.dataset.vision.HorizontalFlip`."""
 
-    def _apply(self, *args: Any) -> Any:
-        return np.ascontiguousarray(args[0][:, ::-1])
+    def _apply(self, image: Any) -> Any:
+        return np.ascontiguousarray(image[:, ::-1])
 
 
 class VerticalFlip(ImageTransform):
     """The image upside down. Source: `mindspore.dataset.vision.VerticalFlip`."""
 
-    def _apply(self, *args: Any) -> Any:
-        return np.ascontiguousarray(args[0][::-1])
+    def _apply(self, image: Any) -> Any:
+        return np.ascontiguousarray(image[::-1])
 
 
 class RandomHorizontalFlip(Perhaps):
@@ -113,8 +112,7 @@ class Crop(ImageTransform):
         self.top, self.left = (checks.integer("coordinates", c, 0) for c in coordinates)
         self.size = pair(size)
 
-    def _apply(self, *args: Any) -> Any:
-        (image,) = args
+    def _apply(self, image: Any) -> Any:
         if self.top + self.size[0] > image.shape[0] or self.left + self.size[1] > image.shape[1]:
             raise self._refused(f"the part {self.size} at {(self.top, self.left)} is not within an "
                                 f"image of {image.shape[:2]}.")
@@ -133,8 +131,7 @@ class CenterCrop(ImageTransform):
     def __init__(self, size: Any) -> None:
         self.size = pair(size)
 
-    def _apply(self, *args: Any) -> Any:
-        (image,) = args
+    def _apply(self, image: Any) -> Any:
         for axis, wanted in enumerate(self.size):
             have = image.shape[axis]
             if have < wanted:
@@ -162,12 +159,11 @@ class Pad(ImageTransform):
     def __init__(
         self, padding: Any, fill_value: Any = 0, padding_mode: Border = Border.CONSTANT
     ) -> None:
-        checks.of_type("padding_mode", padding_mode, Border)
+        self.padding_mode = checks.of_type("padding_mode", padding_mode, Border)
         self.padding, self.fill_value = padding_of(padding), fill_of(fill_value)
-        self.padding_mode = padding_mode
 
-    def _apply(self, *args: Any) -> Any:
-        return with_border(args[0], self.padding, self.fill_value, self.padding_mode)
+    def _apply(self, image: Any) -> Any:
+        return with_border(image, self.padding, self.fill_value, self.padding_mode)
 
 
 class RandomCrop(RandomImageTransform):
@@ -189,18 +185,17 @@ class RandomCrop(RandomImageTransform):
         self, size: Any, padding: Any = None, pad_if_needed: bool = False, fill_value: Any = 0,
         padding_mode: Border = Border.CONSTANT,
     ) -> None:
-        checks.of_type("pad_if_needed", pad_if_needed, bool)
-        checks.of_type("padding_mode", padding_mode, Border)
-        self.size, self.padding_mode = pair(size), padding_mode
-        self.padding = padding_of(0 if padding is None else padding)
-        self.pad_if_needed, self.fill_value = pad_if_needed, fill_of(fill_value)
+        self.pad_if_needed = checks.of_type("pad_if_needed", pad_if_needed, bool)
+        self.padding_mode = checks.of_type("padding_mode", padding_mode, Border)
+        self.size, self.padding = pair(size), padding_of(0 if padding is None else padding)
+        self.fill_value = fill_of(fill_value)
         self._at = (0.0, 0.0)
 
     def _draw(self) -> None:
         self._at = (float(self.random.random()), float(self.random.random()))
 
-    def _apply(self, *args: Any) -> Any:
-        image = with_border(args[0], self.padding, self.fill_value, self.padding_mode)
+    def _apply(self, image: Any) -> Any:
+        image = with_border(image, self.padding, self.fill_value, self.padding_mode)
         if self.pad_if_needed:
             down, across = (max(0, want - have) for want, have in
                             zip(self.size, image.shape[:2], strict=True))
@@ -238,8 +233,8 @@ class Resize(ImageTransform):
         height, width = self._wanted((image.height, image.width))
         return image.resize((width, height), how.get(self.interpolation, library.BICUBIC))
 
-    def _apply(self, *args: Any) -> Any:
-        return resized(args[0], *self._wanted(args[0].shape[:2]), self.interpolation)
+    def _apply(self, image: Any) -> Any:
+        return resized(image, *self._wanted(image.shape[:2]), self.interpolation)
 
     def _wanted(self, have: tuple[int, int]) -> tuple[int, int]:
         if not self.shorter:
@@ -276,8 +271,7 @@ class RandomResizedCrop(RandomImageTransform):
     def _draw(self) -> None:
         self._seed = int(self.random.integers(2**63))
 
-    def _apply(self, *args: Any) -> Any:
-        (image,) = args
+    def _apply(self, image: Any) -> Any:
         part = cropped(image, *self._part(*image.shape[:2]))
         return resized(part, *self.size, self.interpolation)
 
@@ -332,15 +326,15 @@ class Rotate(ImageTransform):
         if self.resample not in (Inter.NEAREST, Inter.BILINEAR):
             raise ValueError("resample should be Inter.NEAREST or Inter.BILINEAR, but got "
                              f"{self.resample!r}.")
-        checks.of_type("expand", expand, bool)
+        self.expand = checks.of_type("expand", expand, bool)
         if center is not None:
             checks.of_type("center", center, (list, tuple))
             if len(center) != 2:
                 raise TypeError("Value center needs to be a 2-tuple.")
-        self.expand, self.center, self.fill_value = expand, center, fill_of(fill_value)
+        self.center, self.fill_value = center, fill_of(fill_value)
 
-    def _apply(self, *args: Any) -> Any:
-        return rotated(args[0], self.degrees, self.resample, self.expand, self.center,
+    def _apply(self, image: Any) -> Any:
+        return rotated(image, self.degrees, self.resample, self.expand, self.center,
                        self.fill_value)
 
 
@@ -380,12 +374,10 @@ class RandomRotation(Rotate, RandomImageTransform):
 class HWC2CHW(ImageTransform):
     """Channels first; an image without channels stays. Source: `mindspore.dataset.vision`."""
 
-    def _apply(self, *args: Any) -> Any:
-        (image,) = args
-        return np.ascontiguousarray(image.transpose(2, 0, 1)) if image.ndim == 3 else image
+    _stays = False
 
-    def _keeps(self, made: Any) -> bool:
-        return False
+    def _apply(self, image: Any) -> Any:
+        return np.ascontiguousarray(image.transpose(2, 0, 1)) if image.ndim == 3 else image
 
 
 class ToTensor(ImageTransform):
@@ -397,16 +389,15 @@ class ToTensor(ImageTransform):
     Source: `mindspore.dataset.vision.ToTensor`.
     """
 
+    _stays = False
+
     def __init__(self, output_type: Any = np.float32) -> None:
         self.output_type = numpy_type(output_type, "output_type")
 
-    def _apply(self, *args: Any) -> Any:
-        image = args[0] if args[0].ndim == 3 else args[0][..., None]
+    def _apply(self, image: Any) -> Any:
+        image = image if image.ndim == 3 else image[..., None]
         scaled = image.transpose(2, 0, 1).astype(np.float32) * np.float32(1 / 255)
         return np.ascontiguousarray(scaled.astype(self.output_type))
-
-    def _keeps(self, made: Any) -> bool:
-        return False
 
 
 class ToType(Transform):
@@ -439,9 +430,8 @@ class Decode(Transform):
     """
 
     def __init__(self, to_pil: bool = False) -> None:
-        checks.of_type("to_pil", to_pil, bool)
+        self.to_pil = checks.of_type("to_pil", to_pil, bool)
         pillow("Decode")
-        self.to_pil = to_pil
 
     def __call__(self, *args: Any) -> Any:
         """The picture."""
@@ -479,3 +469,10 @@ class ToNumpy(Transform):
 
     def _apply(self, *args: Any) -> Any:
         return args[0].copy()
+
+
+__all__ = [
+    "CenterCrop", "Crop", "Decode", "HWC2CHW", "HorizontalFlip", "Pad", "RandomCrop",
+    "RandomHorizontalFlip", "RandomResizedCrop", "RandomRotation", "RandomVerticalFlip",
+    "Resize", "Rotate", "ToNumpy", "ToPIL", "ToTensor", "ToType", "VerticalFlip",
+]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ..checks import of_kind
 from ..serialization import load_checkpoint, load_param_into_net, save_checkpoint
 from .callback import Callback, RunContext
 
@@ -27,9 +28,8 @@ class BackupAndRestore(Callback):
     def __init__(
         self, backup_dir: str, save_freq: str | int = "epoch", delete_checkpoint: bool = True
     ) -> None:
-        if not isinstance(backup_dir, str):
-            raise TypeError(
-                f"For 'BackupAndRestore', 'backup_dir' must be a string, but got {backup_dir!r}.")
+        of_kind(backup_dir, str,
+                "For 'BackupAndRestore', 'backup_dir' must be a string, but got {value!r}.")
         if save_freq != "epoch":
             if type(save_freq) is not int:
                 raise TypeError("For 'BackupAndRestore', 'save_freq' must be \"epoch\" or int, but "
@@ -37,12 +37,11 @@ class BackupAndRestore(Callback):
             if save_freq <= 0:
                 raise ValueError("For 'BackupAndRestore', 'save_freq' must be positive, but got "
                                  f"{save_freq}.")
-        if not isinstance(delete_checkpoint, bool):
-            raise TypeError("For 'BackupAndRestore', 'delete_checkpoint' must be a bool, but got "
-                            f"{type(delete_checkpoint).__name__}.")
+        self.delete_checkpoint = of_kind(
+            delete_checkpoint, bool, "For 'BackupAndRestore', 'delete_checkpoint' must be a bool, "
+            "but got {kind.__name__}.")
         self.backup_file = str(Path(backup_dir).resolve() / "backup.ckpt")
         self.save_freq = 1 if save_freq == "epoch" else int(save_freq)
-        self.delete_checkpoint = delete_checkpoint
 
     def on_train_begin(self, run_context: RunContext) -> None:
         """Take over what was saved, if there is something."""

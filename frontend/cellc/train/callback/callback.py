@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
+
+from ..checks import of_kind
 
 STAGES = ("begin", "epoch_begin", "step_begin", "step_end", "epoch_end", "end")
 
@@ -37,11 +39,9 @@ class RunContext:
     """
 
     def __init__(self, original_args: dict[str, Any]) -> None:
-        if not isinstance(original_args, dict):
-            raise TypeError(
-                f"The argument 'original_args' must be of type dict, but got {type(original_args)}."
-            )
-        self._args = original_args
+        self._args = of_kind(
+            original_args, dict,
+            "The argument 'original_args' must be of type dict, but got {kind}.")
         self._stop = False
 
     def original_args(self) -> Any:
@@ -55,6 +55,18 @@ class RunContext:
     def get_stop_requested(self) -> bool:
         """Whether a callback has asked to stop."""
         return self._stop
+
+
+def _moment(name: str, doc: str) -> Callable[[Any, RunContext], None]:
+    """A method of `Callback` that calls the one of the older name, without the first two words."""
+    older = name.split("_", 2)[2]
+
+    def moment(self: Any, run_context: RunContext) -> None:
+        getattr(self, older)(run_context)
+
+    del moment.__annotations__["self"]  # a method shows none
+    moment.__name__, moment.__qualname__, moment.__doc__ = name, f"Callback.{name}", doc
+    return moment
 
 
 class Callback:
@@ -90,53 +102,21 @@ class Callback:
     def end(self, run_context: RunContext) -> None:
         """After the last epoch."""
 
-    def on_train_begin(self, run_context: RunContext) -> None:
-        """Before the first epoch of a training."""
-        self.begin(run_context)
-
-    def on_train_epoch_begin(self, run_context: RunContext) -> None:
-        """Before each epoch of a training."""
-        self.epoch_begin(run_context)
-
-    def on_train_epoch_end(self, run_context: RunContext) -> None:
-        """After each epoch of a training, and its evaluation."""
-        self.epoch_end(run_context)
-
-    def on_train_step_begin(self, run_context: RunContext) -> None:
-        """Before each step of a training."""
-        self.step_begin(run_context)
-
-    def on_train_step_end(self, run_context: RunContext) -> None:
-        """After each step of a training."""
-        self.step_end(run_context)
-
-    def on_train_end(self, run_context: RunContext) -> None:
-        """After the last epoch of a training."""
-        self.end(run_context)
-
-    def on_eval_begin(self, run_context: RunContext) -> None:
-        """Before an evaluation."""
-        self.begin(run_context)
-
-    def on_eval_epoch_begin(self, run_context: RunContext) -> None:
-        """Before the pass of an evaluation over the data."""
-        self.epoch_begin(run_context)
-
-    def on_eval_epoch_end(self, run_context: RunContext) -> None:
-        """After the pass of an evaluation over the data."""
-        self.epoch_end(run_context)
-
-    def on_eval_step_begin(self, run_context: RunContext) -> None:
-        """Before each step of an evaluation."""
-        self.step_begin(run_context)
-
-    def on_eval_step_end(self, run_context: RunContext) -> None:
-        """After each step of an evaluation."""
-        self.step_end(run_context)
-
-    def on_eval_end(self, run_context: RunContext) -> None:
-        """After an evaluation."""
-        self.end(run_context)
+    on_train_begin = _moment("on_train_begin", "Before the first epoch of a training.")
+    on_train_epoch_begin = _moment("on_train_epoch_begin", "Before each epoch of a training.")
+    on_train_epoch_end = _moment(
+        "on_train_epoch_end", "After each epoch of a training, and its evaluation.")
+    on_train_step_begin = _moment("on_train_step_begin", "Before each step of a training.")
+    on_train_step_end = _moment("on_train_step_end", "After each step of a training.")
+    on_train_end = _moment("on_train_end", "After the last epoch of a training.")
+    on_eval_begin = _moment("on_eval_begin", "Before an evaluation.")
+    on_eval_epoch_begin = _moment(
+        "on_eval_epoch_begin", "Before the pass of an evaluation over the data.")
+    on_eval_epoch_end = _moment(
+        "on_eval_epoch_end", "After the pass of an evaluation over the data.")
+    on_eval_step_begin = _moment("on_eval_step_begin", "Before each step of an evaluation.")
+    on_eval_step_end = _moment("on_eval_step_end", "After each step of an evaluation.")
+    on_eval_end = _moment("on_eval_end", "After an evaluation.")
 
 
 class Callbacks:
@@ -150,16 +130,10 @@ class Callbacks:
     """
 
     def __init__(self, given: Any) -> None:
-        if given is None:
-            many: Sequence[Any] = ()
-        else:
-            many = given if isinstance(given, (list, tuple)) else (given,)
+        many = () if given is None else given if isinstance(given, (list, tuple)) else (given,)
         for each in many:
-            if not isinstance(each, Callback):
-                raise TypeError(
-                    "When the 'callbacks' is a list, the elements in 'callbacks' must be Callback "
-                    f"functions, but got {type(each)}."
-                )
+            of_kind(each, Callback, "When the 'callbacks' is a list, the elements in 'callbacks' "
+                    "must be Callback functions, but got {kind}.")
         self.all: list[Callback] = list(many)
         self._stack = ExitStack()
 

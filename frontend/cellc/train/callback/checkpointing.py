@@ -9,14 +9,19 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 from ...nn.cell import Cell
 from ...tensors.tensor import Tensor
+from ..checks import of_kind
 from ..export import export
 from ..serialization import save_checkpoint
 from .callback import Callback, RunContext
 from .monitors import not_negative
+
+_COUNTS = ("save_checkpoint_steps", "save_checkpoint_seconds", "keep_checkpoint_max",
+           "keep_checkpoint_per_n_minutes")
 
 
 class CheckpointConfig:
@@ -53,40 +58,29 @@ class CheckpointConfig:
         crc_check: bool = False, remove_redundancy: bool = False, format: str = "ckpt",
         **kwargs: Any,
     ) -> None:
-        counts = {
-            "save_checkpoint_steps": save_checkpoint_steps,
-            "save_checkpoint_seconds": save_checkpoint_seconds,
-            "keep_checkpoint_max": keep_checkpoint_max,
-            "keep_checkpoint_per_n_minutes": keep_checkpoint_per_n_minutes,
-        }
-        for what, value in counts.items():
+        counts = (save_checkpoint_steps, save_checkpoint_seconds, keep_checkpoint_max,
+                  keep_checkpoint_per_n_minutes)
+        for what, value in zip(_COUNTS, counts, strict=True):
             if value is not None:
                 not_negative(what, value)
-        if not any(counts.values()):
+        if not any(counts):
             raise ValueError(
                 "For 'CheckpointConfig', when all of 'save_checkpoint_steps', "
                 "'save_checkpoint_seconds', 'keep_checkpoint_max' and "
                 "'keep_checkpoint_per_n_minutes' are 0, nothing would be saved or kept."
             )
-        if saved_network is not None and not isinstance(saved_network, Cell):
-            raise TypeError(
-                "For 'CheckpointConfig', 'saved_network' must be None or a Cell, "
-                f"but got {type(saved_network)}."
-            )
-        if enc_key is not None:
-            raise ValueError(
-                "For 'CheckpointConfig', encrypted checkpoints are not supported: leave 'enc_key' "
-                "out."
-            )
+        of_kind(saved_network, (Cell, NoneType), "For 'CheckpointConfig', 'saved_network' must be "
+                "None or a Cell, but got {kind}.")
+        of_kind(enc_key, NoneType, "For 'CheckpointConfig', encrypted checkpoints are not "
+                "supported: leave 'enc_key' out.", ValueError)
         if format not in ("ckpt", "safetensors"):
             raise ValueError(f"For 'CheckpointConfig', 'format' must be ckpt or safetensors, "
                              f"but got {format!r}.")
-        by_steps = bool(save_checkpoint_steps)
-        by_number = bool(keep_checkpoint_max)
-        self.save_checkpoint_steps = save_checkpoint_steps if by_steps else None
-        self.save_checkpoint_seconds = None if by_steps else save_checkpoint_seconds
-        self.keep_checkpoint_max = keep_checkpoint_max if by_number else None
-        self.keep_checkpoint_per_n_minutes = None if by_number else keep_checkpoint_per_n_minutes
+        self.save_checkpoint_steps = save_checkpoint_steps or None
+        self.save_checkpoint_seconds = None if save_checkpoint_steps else save_checkpoint_seconds
+        self.keep_checkpoint_max = keep_checkpoint_max or None
+        self.keep_checkpoint_per_n_minutes = \
+            None if keep_checkpoint_max else keep_checkpoint_per_n_minutes
         self.integrated_save, self.async_save = integrated_save, async_save
         self.saved_network = saved_network
         self.enc_key, self.enc_mode = enc_key, enc_mode
@@ -96,23 +90,14 @@ class CheckpointConfig:
 
     def get_checkpoint_policy(self) -> dict[str, Any]:
         """When checkpoints are saved and which are kept."""
-        return {
-            "save_checkpoint_steps": self.save_checkpoint_steps,
-            "save_checkpoint_seconds": self.save_checkpoint_seconds,
-            "keep_checkpoint_max": self.keep_checkpoint_max,
-            "keep_checkpoint_per_n_minutes": self.keep_checkpoint_per_n_minutes,
-            "saved_network": self.saved_network,
-        }
+        return {name: getattr(self, name) for name in (*_COUNTS, "saved_network")}
 
 
 def _appended(info: Any) -> tuple[list[str], dict[str, Any] | None]:
     """The names of run-time facts, and the fixed values, of `append_info`."""
     if info is None:
         return [], None
-    if not isinstance(info, list):
-        raise TypeError(
-            f"For 'CheckpointConfig', 'append_info' must be a list, but got {type(info)}."
-        )
+    of_kind(info, list, "For 'CheckpointConfig', 'append_info' must be a list, but got {kind}.")
     names: list[str] = []
     fixed: dict[str, Any] = {}
     for item in info:
@@ -161,16 +146,10 @@ class ModelCheckpoint(Callback):
                 "For 'ModelCheckpoint', the argument 'prefix' for checkpoint file name is invalid, "
                 f"it must be callable or string that does not contain '/', but got {prefix}."
             )
-        if directory is not None and not callable(directory) and not isinstance(directory, str):
-            raise ValueError(
-                "For 'ModelCheckpoint', 'directory' must be callable or a string, "
-                f"but got {type(directory)}."
-            )
-        if config is not None and not isinstance(config, CheckpointConfig):
-            raise TypeError(
-                "For 'ModelCheckpoint', the type of argument 'config' should be "
-                f"'CheckpointConfig', but got {type(config)}."
-            )
+        of_kind(directory, (str, Callable, NoneType), "For 'ModelCheckpoint', 'directory' must be "
+                "callable or a string, but got {kind}.", ValueError)
+        of_kind(config, (CheckpointConfig, NoneType), "For 'ModelCheckpoint', the type of argument "
+                "'config' should be 'CheckpointConfig', but got {kind}.")
         self._prefix, self._directory = prefix, directory
         self._config = config or CheckpointConfig()
         self._latest = ""

@@ -14,6 +14,7 @@ from ...nn.learning_rate_schedule import LearningRateSchedule
 from ...nn.optim.optimizer import Optimizer
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
+from ..checks import of_kind
 from ..summary.record import SummaryRecord
 from .callback import Callback, RunContext
 
@@ -56,17 +57,14 @@ class SummaryCollector(Callback):
         custom_lineage_data: dict[str, Any] | None = None, collect_tensor_freq: int | None = None,
         max_file_size: int | None = None, export_options: dict[str, Any] | None = None,
     ) -> None:
-        if not isinstance(summary_dir, str):
-            raise TypeError("For 'SummaryCollector', the summary_dir must be a string, but got "
-                            f"{summary_dir!r}.")
-        self._folder = summary_dir
+        self._folder = of_kind(summary_dir, str, "For 'SummaryCollector', the summary_dir must be "
+                               "a string, but got {value!r}.")
         self._freq = _positive("collect_freq", collect_freq)
         self._tensor_freq = None if collect_tensor_freq is None else \
             _positive("collect_tensor_freq", collect_tensor_freq)
         _positive("num_process", num_process)
-        if not isinstance(keep_default_action, bool):
-            raise TypeError("For 'SummaryCollector', 'keep_default_action' must be a bool, but got "
-                            f"{keep_default_action!r}.")
+        of_kind(keep_default_action, bool, "For 'SummaryCollector', 'keep_default_action' must be "
+                "a bool, but got {value!r}.")
         self._wanted = _specified(collect_specified_data, keep_default_action)
         self._custom = _lineage(custom_lineage_data)
         self._options: dict[str, Any] = {"max_file_size": max_file_size,
@@ -238,12 +236,12 @@ def _rate(optimizer: Optimizer) -> float | None:
 
 
 def _positive(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"For 'SummaryCollector', '{name}' must be int, but got {value!r}.")
-    if value <= 0:
+    found: int = of_kind(
+        value, int, "For 'SummaryCollector', '{name}' must be int, but got {value!r}.", name=name)
+    if found <= 0:
         raise ValueError(f"For \"SummaryCollector\", the value of `{name}` should be greater than "
                          f"0, but got `{value}`.")
-    return value
+    return found
 
 
 def _specified(given: Any, keep: bool) -> dict[str, Any]:
@@ -254,9 +252,8 @@ def _specified(given: Any, keep: bool) -> dict[str, Any]:
     """
     if given is None:
         return dict(_DEFAULTS)
-    if not isinstance(given, dict):
-        raise TypeError("For 'SummaryCollector', 'collect_specified_data' must be a dict, but got "
-                        f"{given!r}.")
+    of_kind(given, dict, "For 'SummaryCollector', 'collect_specified_data' must be a dict, but got "
+            "{value!r}.")
     if "collect_landscape" in given:
         raise ValueError("For 'SummaryCollector', 'collect_landscape' is not there: cellc computes "
                          "no loss landscapes.")

@@ -5,12 +5,14 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Callable
+from types import NoneType
 from typing import Any
 
 import numpy as np
 
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
+from ..checks import of_kind
 from .callback import Callback, RunContext
 from .monitors import loss_of, not_negative
 
@@ -34,18 +36,20 @@ class _Watching(Callback):
     def __init__(self, monitor: str, mode: str, min_delta: float, patience: int,
                  verbose: bool) -> None:
         who = type(self).__name__
-        if not isinstance(monitor, str):
-            raise TypeError(f"For '{who}', 'monitor' must be a string, but got {type(monitor)}.")
+        of_kind(monitor, str, "For '{who}', 'monitor' must be a string, but got {kind}.", who=who)
         if mode not in ("auto", "min", "max"):
             raise ValueError(f"mode should be 'auto', 'min' or 'max', but got {mode}.")
-        if isinstance(min_delta, bool) or not isinstance(min_delta, (int, float)):
-            raise TypeError(f"For '{who}', 'min_delta' must be a number, got {type(min_delta)}.")
-        if not isinstance(verbose, bool):
-            raise TypeError(f"For '{who}', 'verbose' must be bool, but got {type(verbose)}.")
+        of_kind(min_delta, (int, float), "For '{who}', 'min_delta' must be a number, got {kind}.",
+                who=who)
+        of_kind(verbose, bool, "For '{who}', 'verbose' must be bool, but got {kind}.", who=who)
         self.monitor, self.mode, self.verbose = monitor, mode, verbose
         self.min_delta = abs(min_delta)
         self.patience = not_negative("patience", patience)
         self._up = mode == "max" or (mode == "auto" and monitor in _LARGER_IS_BETTER)
+        self._restart()
+
+    def _restart(self) -> None:
+        """Nothing is known yet."""
         self.best = -np.inf if self._up else np.inf
         self.wait = 0
 
@@ -103,23 +107,18 @@ class EarlyStopping(_Watching):
         restore_best_weights: bool = False,
     ) -> None:
         super().__init__(monitor, mode, min_delta, patience, verbose)
-        if baseline is not None and not isinstance(baseline, (int, float)):
-            raise TypeError(
-                f"For 'EarlyStopping', 'baseline' must be a number, but got {type(baseline)}."
-            )
-        if not isinstance(restore_best_weights, bool):
-            raise TypeError(
-                "For 'EarlyStopping', 'restore_best_weights' must be bool, "
-                f"but got {type(restore_best_weights)}."
-            )
-        self.baseline, self.restore_best_weights = baseline, restore_best_weights
+        self.baseline = of_kind(baseline, (bool, int, float, NoneType), "For 'EarlyStopping', "
+                                "'baseline' must be a number, but got {kind}.")
+        self.restore_best_weights = of_kind(
+            restore_best_weights, bool,
+            "For 'EarlyStopping', 'restore_best_weights' must be bool, but got {kind}.")
         self.stopped_epoch = 0
         self._weights: list[tuple[Parameter, Tensor]] | None = None
 
     def on_train_begin(self, run_context: RunContext) -> None:
         """Forget earlier trainings."""
-        self.wait = self.stopped_epoch = 0
-        self.best = -np.inf if self._up else np.inf
+        self._restart()
+        self.stopped_epoch = 0
         self._weights = None
 
     def on_train_epoch_end(self, run_context: RunContext) -> None:
@@ -132,7 +131,8 @@ class EarlyStopping(_Watching):
         if self._better(value, self.best):
             self.best = value
             if self.restore_best_weights:
-                self._keep(params.train_network)
+                self._weights = [(p, Tensor(p.asnumpy().copy()))
+                                 for p in params.train_network.get_parameters()]
             if self.baseline is None or self._better(value, self.baseline):
                 self.wait = 0
         if self.wait >= self.patience and self.wait > 0:
@@ -143,9 +143,6 @@ class EarlyStopping(_Watching):
                     print("Restoring model weights from the end of the best epoch.", flush=True)
                 for parameter, weight in self._weights:
                     parameter.set_data(weight)
-
-    def _keep(self, network: Any) -> None:
-        self._weights = [(p, Tensor(p.asnumpy().copy())) for p in network.get_parameters()]
 
     def on_train_end(self, run_context: RunContext) -> None:
         """Say that it was ended."""
@@ -178,8 +175,7 @@ class ReduceLROnPlateau(_Watching):
         min_lr: float = 0,
     ) -> None:
         super().__init__(monitor, mode, min_delta, patience, verbose)
-        if isinstance(factor, bool) or not isinstance(factor, float):
-            raise TypeError(f"'factor' must be float, but got {type(factor).__name__}.")
+        of_kind(factor, float, "'factor' must be float, but got {kind.__name__}.")
         if not 0 <= factor < 1:
             raise ValueError(f"'factor' must be at least 0 and less than 1, but got {factor}.")
         if min_lr < 0:
@@ -190,8 +186,8 @@ class ReduceLROnPlateau(_Watching):
 
     def on_train_begin(self, run_context: RunContext) -> None:
         """Forget earlier trainings."""
-        self.cooldown_counter = self.wait = 0
-        self.best = -np.inf if self._up else np.inf
+        self._restart()
+        self.cooldown_counter = 0
 
     def on_train_epoch_end(self, run_context: RunContext) -> None:
         """Compare, and lower the learning rate if it is enough."""
@@ -232,9 +228,9 @@ class LearningRateScheduler(Callback):
     """
 
     def __init__(self, learning_rate_function: Callable[[float, int], float]) -> None:
-        if not callable(learning_rate_function):
-            raise TypeError("For 'LearningRateScheduler', the argument must be a function.")
-        self.learning_rate_function = learning_rate_function
+        self.learning_rate_function = of_kind(
+            learning_rate_function, Callable,
+            "For 'LearningRateScheduler', the argument must be a function.")
 
     def step_end(self, run_context: RunContext) -> None:
         """Set the learning rate."""

@@ -12,6 +12,7 @@ import numpy as np
 from cellc_runtime.lazy import lazy_module
 
 from ...tensors.tensor import Tensor
+from ..checks import of_kind
 from .callback import Callback, RunContext
 
 if TYPE_CHECKING:
@@ -112,9 +113,8 @@ class TimeMonitor(Callback):
     """
 
     def __init__(self, data_size: int | None = None, data_time: bool = False) -> None:
-        if not isinstance(data_time, bool):
-            raise TypeError(f"The 'data_time' must be a bool, but got {type(data_time).__name__}.")
-        self.data_size, self._data_time = data_size, data_time
+        self.data_size, self._data_time = data_size, of_kind(
+            data_time, bool, "The 'data_time' must be a bool, but got {kind.__name__}.")
         self._epoch = self._step_ended = time.perf_counter()
         self._waited = 0.0
 

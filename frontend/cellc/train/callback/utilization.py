@@ -11,6 +11,7 @@ from cellc_compiler.passes.rematerialize import contraction_flops
 
 from ... import context
 from ...compiled.entries import trace
+from ..checks import of_kind
 from .callback import Callback, RunContext
 from .monitors import not_negative
 
@@ -45,8 +46,7 @@ class FlopsUtilizationCollector(Callback):
                              f"number, but got {computility!r}.")
         for name, value in (("full_flops", full_flops),
                             ("enable_ma_collector", enable_ma_collector)):
-            if not isinstance(value, bool):
-                raise TypeError(f"The '{name}' must be a bool, but got {type(value).__name__}.")
+            of_kind(value, bool, "The '{name}' must be a bool, but got {kind.__name__}.", name=name)
         self.data_size, self.computility = data_size, float(computility)
         self.full_flops, self.enable_ma_collector = full_flops, enable_ma_collector
         self.flops: int | None = None

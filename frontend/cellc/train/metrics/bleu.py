@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..checks import counted, of_kind, updated
 from .metric import Metric, rearrange_inputs
 
 
@@ -28,8 +29,7 @@ class BleuScore(Metric):
     def __init__(self, n_gram: int = 4, smooth: bool = False) -> None:
         if type(n_gram) is not int or not 1 <= n_gram <= 4:
             raise ValueError(f"For 'BleuScore', 'n_gram' must be from 1 to 4, but got {n_gram}.")
-        if not isinstance(smooth, bool):
-            raise TypeError(f"For 'BleuScore', 'smooth' must be bool, but got {type(smooth)}.")
+        of_kind(smooth, bool, "For 'BleuScore', 'smooth' must be bool, but got {kind}.")
         self.n_gram, self.smooth = n_gram, smooth
         self.clear()
 
@@ -43,12 +43,8 @@ class BleuScore(Metric):
     @rearrange_inputs
     def update(self, *inputs: Any) -> None:
         """Take translations (lists of words) and, for each, a list of references into account."""
-        if len(inputs) != 2:
-            raise ValueError(
-                "For 'BleuScore.update', it needs 2 inputs (translations and references), "
-                f"but got {len(inputs)}."
-            )
-        translations, references = inputs
+        translations, references = counted(
+            "BleuScore", inputs, 2, "translations and references")
         if len(translations) != len(references):
             raise ValueError(
                 "For 'BleuScore.update', there must be references for each translation, but got "
@@ -72,13 +68,8 @@ class BleuScore(Metric):
             self._total[len(gram) - 1] += count
 
     def eval(self) -> Any:
-        """The score, 0 to 1.
-
-        Raises:
-            RuntimeError: nothing has been counted yet.
-        """
-        if not self._updated:
-            raise RuntimeError("For 'BleuScore.eval', call 'update' first.")
+        """The score, 0 to 1."""
+        updated("BleuScore", self._updated or None, False)
         if self._found.min() == 0:
             return np.float64(0.0)
         more = 1.0 if self.smooth else 0.0

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from .metric import Array, Evaluated, Metric, one_hot, rearrange_inputs
+from ..checks import check_fit, updated
+from .metric import Array, Evaluated, Mean, one_hot, rearrange_inputs
 
 
 def _rows(values: Array) -> Array:
@@ -52,14 +53,8 @@ class Accuracy(Evaluated):
         self._total += correct.size
 
     def eval(self) -> float:
-        """The accuracy.
-
-        Raises:
-            RuntimeError: nothing has been counted yet.
-        """
-        if self._total == 0:
-            raise RuntimeError("For 'Accuracy.eval', there are no samples: call 'update' first.")
-        return self._correct / self._total
+        """The accuracy."""
+        return self._correct / updated("Accuracy", self._total or None)
 
 
 class _PerClass(Evaluated):
@@ -68,9 +63,7 @@ class _PerClass(Evaluated):
 
     def clear(self) -> None:
         """Forget all inputs."""
-        self._true: Array = np.empty(0)
-        self._predicted: Array = np.empty(0)
-        self._actual: Array = np.empty(0)
+        self._sums: Array = np.empty((3, 0))  # true, predicted, actual positives
 
     @rearrange_inputs
     def update(self, *inputs: Any) -> None:
@@ -87,34 +80,24 @@ class _PerClass(Evaluated):
                 )
             pred = one_hot(y_pred.argmax(axis=1).reshape(-1), classes)
             actual = one_hot(y.reshape(-1), classes)
-        sums = (pred * actual).sum(axis=0), pred.sum(axis=0), actual.sum(axis=0)
+        sums = np.stack([(pred * actual).sum(axis=0), pred.sum(axis=0), actual.sum(axis=0)])
         if self._type == "multilabel":
-            self._true, self._predicted, self._actual = (
-                np.concatenate([old, new]) for old, new in zip(self._counts(), sums, strict=True)
-            )
-            return
-        if self._true.size and self._true.size != sums[0].size:
+            self._sums = np.concatenate([self._sums, sums], axis=1)
+        elif self._sums.size and self._sums.shape != sums.shape:
             raise ValueError(
-                f"For '{self._name()}.update', the predictions have {sums[0].size} classes, those "
-                f"before had {self._true.size}."
+                f"For '{self._name()}.update', the predictions have {sums.shape[1]} classes, those "
+                f"before had {self._sums.shape[1]}."
             )
-        old = self._counts() if self._true.size else (0, 0, 0)
-        self._true, self._predicted, self._actual = (
-            a + b for a, b in zip(old, sums, strict=True)
-        )
-
-    def _counts(self) -> tuple[Array, Array, Array]:
-        return self._true, self._predicted, self._actual
+        else:
+            self._sums = self._sums + sums if self._sums.size else sums
 
     def _ratio(self, below: Array, average: bool) -> Any:
-        if not self._true.size:
-            raise RuntimeError(
-                f"For '{self._name()}.eval', there are no samples: call 'update' first."
-            )
-        result = self._true / (below + np.finfo(np.float64).eps)
-        if average:
-            return result.mean()
-        return result
+        return self._given(self._sums[0] / (below + np.finfo(np.float64).eps), average)
+
+    def _given(self, scores: Array, average: bool) -> Any:
+        """The scores of the classes, or their mean."""
+        updated(self._name(), scores.size or None)
+        return scores.mean() if average else scores
 
 
 class Precision(_PerClass):
@@ -134,7 +117,7 @@ class Precision(_PerClass):
 
     def eval(self, average: bool = False) -> Any:
         """The precision of each class, or their mean."""
-        return self._ratio(self._predicted, average)
+        return self._ratio(self._sums[1], average)
 
 
 class Recall(_PerClass):
@@ -147,11 +130,13 @@ class Recall(_PerClass):
 
     def eval(self, average: bool = False) -> Any:
         """The recall of each class, or their mean."""
-        return self._ratio(self._actual, average)
+        return self._ratio(self._sums[2], average)
 
 
-class Fbeta(Metric):
+class Fbeta(_PerClass):
     """The weighted mean of precision and recall, of each class.
+
+    Predictions are (N, C), labels (N,) or one-hot (N, C).
 
     Args:
         beta: weight of recall, above 0.
@@ -166,44 +151,15 @@ class Fbeta(Metric):
     def __init__(self, beta: float) -> None:
         if not beta > 0:
             raise ValueError(f"For '{self._name()}', 'beta' must be greater than 0, got {beta}.")
+        super().__init__()
         self.beta = beta
-        self._counter = _Counter("classification")
-        self._counter.who = self._name()
-
-    def clear(self) -> None:
-        """Forget all inputs."""
-        self._counter.clear()
-
-    @rearrange_inputs
-    def update(self, *inputs: Any) -> None:
-        """Take predictions (N, C) and labels (N,) or one-hot (N, C) into account."""
-        self._counter.update(*inputs)
 
     def eval(self, average: bool = False) -> Any:
-        """The score of each class, or their mean.
-
-        Raises:
-            RuntimeError: nothing has been counted yet.
-        """
-        true, predicted, actual = self._counter._counts()
-        if not true.size:
-            raise RuntimeError(
-                f"For '{self._name()}.eval', there are no samples: call 'update' first."
-            )
+        """The score of each class, or their mean."""
+        true, predicted, actual = self._sums
         square = self.beta**2
         score = (1 + square) * true / (square * actual + predicted + np.finfo(np.float64).eps)
-        return score.mean() if average else score
-
-
-class _Counter(_PerClass):
-    who = ""
-
-    def _name(self) -> str:
-        return self.who
-
-    def eval(self) -> Any:
-        """Not a metric of its own: the counts."""
-        return self._counts()
+        return self._given(score, average)
 
 
 class F1(Fbeta):
@@ -213,7 +169,7 @@ class F1(Fbeta):
         super().__init__(1.0)
 
 
-class TopKCategoricalAccuracy(Metric):
+class TopKCategoricalAccuracy(Mean):
     """The share of samples whose label is among the k largest predictions.
 
     Args:
@@ -233,11 +189,7 @@ class TopKCategoricalAccuracy(Metric):
         if k < 1:
             raise ValueError(f"For '{self._name()}', 'k' must be at least 1, but got {k}.")
         self.k = k
-        self.clear()
-
-    def clear(self) -> None:
-        """Forget all inputs."""
-        self._correct, self._total = 0, 0
+        super().__init__()
 
     @rearrange_inputs
     def update(self, *inputs: Any) -> None:
@@ -245,26 +197,11 @@ class TopKCategoricalAccuracy(Metric):
         y_pred, y = self._take(inputs, 2, "predictions and labels")
         if y_pred.ndim == y.ndim and y_pred.shape == y.shape:
             y = y.argmax(axis=1)
-        if y_pred.ndim != 2 or y.shape != y_pred.shape[:1]:
-            raise ValueError(
-                f"For '{self._name()}.update', predictions must be (N, C) and labels (N,) or "
-                f"one-hot (N, C), but got {y_pred.shape} and {y.shape}."
-            )
+        check_fit(y_pred.ndim == 2 and y.shape == y_pred.shape[:1], self._name(), "predictions "
+                  "must be (N, C) and labels (N,) or one-hot (N, C), but got", y_pred, y)
         largest = np.argsort(-y_pred, axis=1, kind="stable")[:, : self.k]
-        self._correct += int((largest == y.reshape(-1, 1)).any(axis=1).sum())
-        self._total += y.shape[0]
-
-    def eval(self) -> float:
-        """The accuracy.
-
-        Raises:
-            RuntimeError: nothing has been counted yet.
-        """
-        if self._total == 0:
-            raise RuntimeError(
-                f"For '{self._name()}.eval', there are no samples: call 'update' first."
-            )
-        return self._correct / self._total
+        self._sum += int((largest == y.reshape(-1, 1)).any(axis=1).sum())
+        self._count += y.shape[0]
 
 
 class Top1CategoricalAccuracy(TopKCategoricalAccuracy):

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..checks import check_fit, of_kind, updated
 from .metric import Array, Metric, check_name, rearrange_inputs
 
 
@@ -31,16 +32,12 @@ class ConfusionMatrix(Metric):
     ) -> None:
         if type(num_classes) is not int or num_classes < 1:
             raise TypeError(
-                f"For 'ConfusionMatrix', 'num_classes' must be a positive int, got {num_classes}."
-            )
-        if isinstance(threshold, bool) or not isinstance(threshold, (int, float)):
-            raise TypeError(
-                f"For 'ConfusionMatrix', 'threshold' must be float, but got {type(threshold)}."
-            )
+                f"For 'ConfusionMatrix', 'num_classes' must be a positive int, got {num_classes}.")
+        self.threshold = of_kind(threshold, (int, float), "For 'ConfusionMatrix', 'threshold' must "
+                                 "be float, but got {kind}.")
         self.num_classes = num_classes
         self.normalize = check_name(
             "ConfusionMatrix", "normalize", normalize, ("no_norm", "target", "prediction", "all"))
-        self.threshold = threshold
         self.clear()
 
     def clear(self) -> None:
@@ -52,20 +49,14 @@ class ConfusionMatrix(Metric):
     def update(self, *inputs: Any) -> None:
         """Take predictions (N, C, ...), or of the labels' shape, and labels (N, ...)."""
         y_pred, y = self._take(inputs, 2, "predictions and labels")
-        if y_pred.ndim not in (y.ndim, y.ndim + 1):
-            raise ValueError(
-                "For 'ConfusionMatrix.update', predictions must have the labels' dimensions, or "
-                f"one more for the classes, but got {y_pred.shape} and {y.shape}."
-            )
+        check_fit(y_pred.ndim - y.ndim in (0, 1), "ConfusionMatrix", "predictions must have the "
+                  "labels' dimensions, or one more for the classes, but got", y_pred, y)
         if y_pred.ndim == y.ndim + 1:
             y_pred = y_pred.argmax(axis=1)
         elif np.issubdtype(y_pred.dtype, np.floating):
             y_pred = y_pred >= self.threshold
-        if y_pred.shape != y.shape:
-            raise ValueError(
-                "For 'ConfusionMatrix.update', predictions and labels do not fit: "
-                f"{y_pred.shape} and {y.shape}."
-            )
+        check_fit(y_pred.shape == y.shape, "ConfusionMatrix", "predictions and labels do not fit:",
+                  y_pred, y)
         pairs = y.astype(np.int64).reshape(-1) * self.num_classes + \
             y_pred.astype(np.int64).reshape(-1)
         if pairs.size and (pairs.min() < 0 or max(y_pred.max(), y.max()) >= self.num_classes):
@@ -83,8 +74,7 @@ class ConfusionMatrix(Metric):
         Raises:
             RuntimeError: nothing has been counted yet.
         """
-        if not self._updated:
-            raise RuntimeError("For 'ConfusionMatrix.eval', call 'update' first.")
+        updated("ConfusionMatrix", self._updated or None, False)
         matrix = self._matrix
         if self.normalize == "no_norm":
             return matrix
@@ -104,20 +94,13 @@ def _over(a: Array, b: Array) -> Array:
         return np.where(b != 0, a / b, np.nan)
 
 
-def _tpr(tp: Array, fp: Array, tn: Array, fn: Array) -> Array:
-    return _over(tp, tp + fn)
+def _share(part: int, rest: int) -> Rate:
+    """One of the counts over it and another one."""
+    return lambda *counts: _over(counts[part], counts[part] + counts[rest])
 
 
-def _tnr(tp: Array, fp: Array, tn: Array, fn: Array) -> Array:
-    return _over(tn, fp + tn)
-
-
-def _ppv(tp: Array, fp: Array, tn: Array, fn: Array) -> Array:
-    return _over(tp, tp + fp)
-
-
-def _npv(tp: Array, fp: Array, tn: Array, fn: Array) -> Array:
-    return _over(tn, tn + fn)
+_TP, _FP, _TN, _FN = range(4)
+_tpr, _tnr, _ppv, _npv = _share(_TP, _FN), _share(_TN, _FP), _share(_TP, _FP), _share(_TN, _FN)
 
 
 def _threshold(tp: Array, fp: Array, tn: Array, fn: Array) -> Array:
@@ -135,10 +118,10 @@ _RATES: dict[str, tuple[Rate, tuple[str, ...]]] = {
     "specificity": (_tnr, ("selectivity", "true_negative_rate", "tnr")),
     "precision": (_ppv, ("positive_predictive_value", "ppv")),
     "negative_predictive_value": (_npv, ("npv",)),
-    "miss_rate": (lambda tp, fp, tn, fn: _over(fn, tp + fn), ("false_negative_rate", "fnr")),
-    "fall_out": (lambda tp, fp, tn, fn: _over(fp, fp + tn), ("false_positive_rate", "fpr")),
-    "false_discovery_rate": (lambda tp, fp, tn, fn: _over(fp, fp + tp), ("fdr",)),
-    "false_omission_rate": (lambda tp, fp, tn, fn: _over(fn, fn + tn), ("for",)),
+    "miss_rate": (_share(_FN, _TP), ("false_negative_rate", "fnr")),
+    "fall_out": (_share(_FP, _TN), ("false_positive_rate", "fpr")),
+    "false_discovery_rate": (_share(_FP, _TP), ("fdr",)),
+    "false_omission_rate": (_share(_FN, _TN), ("for",)),
     "prevalence_threshold": (_threshold, ("pt",)),
     "threat_score": (lambda tp, fp, tn, fn: _over(tp, tp + fn + fp),
                      ("critical_success_index", "ts", "csi")),
@@ -182,15 +165,10 @@ class ConfusionMatrixMetric(Metric):
     ) -> None:
         for what, value in (("skip_channel", skip_channel),
                             ("calculation_method", calculation_method)):
-            if not isinstance(value, bool):
-                raise TypeError(
-                    f"For 'ConfusionMatrixMetric', '{what}' must be bool, got {type(value)}."
-                )
-        if not isinstance(metric_name, str):
-            raise TypeError(
-                f"For 'ConfusionMatrixMetric', 'metric_name' must be a string, "
-                f"but got {type(metric_name)}."
-            )
+            of_kind(value, bool, "For 'ConfusionMatrixMetric', '{what}' must be bool, got {kind}.",
+                    what=what)
+        of_kind(metric_name, str, "For 'ConfusionMatrixMetric', 'metric_name' must be a string, "
+                "but got {kind}.")
         rate = _BY_NAME.get(metric_name.strip().lower().replace(" ", "_"))
         if rate is None:
             raise ValueError(
@@ -213,11 +191,8 @@ class ConfusionMatrixMetric(Metric):
     def update(self, *inputs: Any) -> None:
         """Take one-hot predictions and labels (N, C, ...) of one shape into account."""
         y_pred, y = self._take(inputs, 2, "predictions and labels")
-        if y_pred.shape != y.shape or y.ndim < 2:
-            raise ValueError(
-                "For 'ConfusionMatrixMetric.update', predictions and labels must be (N, C, ...) "
-                f"alike, but got {y_pred.shape} and {y.shape}."
-            )
+        check_fit(y_pred.shape == y.shape and y.ndim >= 2, "ConfusionMatrixMetric", "predictions "
+                  "and labels must be (N, C, ...) alike, but got", y_pred, y)
         if not np.isin(y, (0, 1)).all() or not np.isin(y_pred, (0, 1)).all():
             raise ValueError(
                 "For 'ConfusionMatrixMetric.update', predictions and labels must be one-hot."
@@ -239,18 +214,12 @@ class ConfusionMatrixMetric(Metric):
             self._counts = total if self._counts is None else self._counts + total
 
     def eval(self) -> Any:
-        """The rate over all classes, or (`calculation_method`) the reduced rates of samples.
-
-        Raises:
-            RuntimeError: nothing has been counted yet.
-        """
+        """The rate over all classes, or (`calculation_method`) the reduced rates of samples."""
         if self.calculation_method:
-            if not np.any(self._number):
-                raise RuntimeError("For 'ConfusionMatrixMetric.eval', call 'update' first.")
+            updated("ConfusionMatrixMetric", np.any(self._number) or None, False)
             return self._sum / self._number
-        if self._counts is None:
-            raise RuntimeError("For 'ConfusionMatrixMetric.eval', call 'update' first.")
-        return self._rate(*self._counts.reshape(4, 1))
+        counts = updated("ConfusionMatrixMetric", self._counts, False)
+        return self._rate(*counts.reshape(4, 1))
 
 
 def _reduced(rates: Array, decrease: str) -> tuple[Array, Any]:

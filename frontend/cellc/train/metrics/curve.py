@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..checks import check_fit, updated
 from .metric import Array, Metric, rearrange_inputs
 
 
@@ -41,11 +42,14 @@ class ROC(Metric):
     def update(self, *inputs: Any) -> None:
         """Take scores (N,) or (N, C) and labels (N,) into account."""
         y_pred, y = self._take(inputs, 2, "scores and labels")
-        if y_pred.ndim == y.ndim and y_pred.shape == y.shape:
+        if y_pred.shape == y.shape:
             self._classes = 1
             scores: Array = y_pred.reshape(-1)
-            labels: Array = y.reshape(-1)
-        elif y_pred.ndim == y.ndim + 1 and y_pred.shape[:1] + y_pred.shape[2:] == y.shape:
+        else:
+            check_fit(
+                y_pred.ndim == y.ndim + 1 and y_pred.shape[:1] + y_pred.shape[2:] == y.shape,
+                "ROC", "scores must be (N, C, ...) with labels (N, ...), or of the labels' shape, "
+                "but got", y_pred, y)
             if self.class_num is not None and self.class_num != y_pred.shape[1]:
                 raise ValueError(
                     f"For 'ROC.update', 'class_num' is {self.class_num}, but the scores are of "
@@ -53,24 +57,13 @@ class ROC(Metric):
                 )
             self._classes = y_pred.shape[1]
             scores = np.moveaxis(y_pred, 1, -1).reshape(-1, self._classes)
-            labels = y.reshape(-1)
-        else:
-            raise ValueError(
-                "For 'ROC.update', scores must be (N, C, ...) with labels (N, ...), or of the "
-                f"labels' shape, but got {y_pred.shape} and {y.shape}."
-            )
         self._scores.append(scores)
-        self._labels.append(labels)
+        self._labels.append(y.reshape(-1))
 
     def eval(self) -> tuple[Any, Any, Any]:
-        """False positive rates, true positive rates and thresholds; of several classes, lists.
-
-        Raises:
-            RuntimeError: nothing has been counted yet.
-        """
-        if not self._scores:
-            raise RuntimeError("For 'ROC.eval', there are no samples: call 'update' first.")
-        scores, labels = np.concatenate(self._scores), np.concatenate(self._labels)
+        """False positive rates, true positive rates and thresholds; of several classes, lists."""
+        scores = np.concatenate(updated("ROC", self._scores or None))
+        labels = np.concatenate(self._labels)
         if self._classes == 1:
             return roc_curve(scores, labels == (1 if self.pos_label is None else self.pos_label))
         curves = [roc_curve(scores[:, c], labels == c) for c in range(self._classes)]

@@ -7,33 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from .metric import Array, Metric, as_array, check_name, rearrange_inputs
+from ..checks import check_fit, of_kind, updated
+from .metric import Array, Mean, Metric, as_array, check_name, rearrange_inputs
 
 
-class _Mean(Metric):
-    """A sum over samples, divided by their number."""
-
-    def __init__(self) -> None:
-        self.clear()
-
-    def clear(self) -> None:
-        """Forget all inputs."""
-        self._sum, self._count = 0.0, 0
-
-    def eval(self) -> float:
-        """The mean.
-
-        Raises:
-            RuntimeError: there are no samples.
-        """
-        if self._count == 0:
-            raise RuntimeError(
-                f"For '{self._name()}.eval', there are no samples: call 'update' first."
-            )
-        return self._sum / self._count
-
-
-class _Error(_Mean):
+class _Error(Mean):
     """The mean over samples (the length of the first axis) of an error."""
 
     @rearrange_inputs
@@ -62,7 +40,7 @@ class MSE(_Error):
         return np.power(difference, 2).sum()
 
 
-class Loss(_Mean):
+class Loss(Mean):
     """The mean of losses. Source: `mindspore.train.Loss`.
 
     Raises:
@@ -84,7 +62,7 @@ class Loss(_Mean):
         self._count += 1
 
 
-class Perplexity(_Mean):
+class Perplexity(Mean):
     """exp of the mean negative log probability of the labels.
 
     Args:
@@ -130,7 +108,7 @@ class Perplexity(_Mean):
         return math.exp(super().eval())
 
 
-class Dice(_Mean):
+class Dice(Mean):
     """Twice the overlap of two sets over the sum of their sizes.
 
     Args:
@@ -153,11 +131,8 @@ class Dice(_Mean):
     def update(self, *inputs: Any) -> None:
         """Take predictions and targets of one shape into account."""
         y_pred, y = self._take(inputs, 2, "predictions and targets")
-        if y_pred.shape != y.shape:
-            raise ValueError(
-                "For 'Dice.update', predictions and targets must have one shape, but got "
-                f"{y_pred.shape} and {y.shape}."
-            )
+        check_fit(y_pred.shape == y.shape, "Dice", "predictions and targets must have one shape, "
+                  "but got", y_pred, y)
         overlap = np.dot(y_pred.flatten(), y.flatten())
         both = np.dot(y_pred.flatten(), y_pred.flatten()) + np.dot(y.flatten(), y.flatten())
         self._sum += 2 * float(overlap) / (float(both) + self.smooth)
@@ -186,11 +161,8 @@ class CosineSimilarity(Metric):
             "CosineSimilarity", "similarity", similarity, ("dot", "cosine"))
         self.reduction = check_name(
             "CosineSimilarity", "reduction", reduction, ("none", "sum", "mean"))
-        if not isinstance(zero_diagonal, bool):
-            raise TypeError(
-                f"For 'CosineSimilarity', 'zero_diagonal' must be bool, got {type(zero_diagonal)}."
-            )
-        self.zero_diagonal = zero_diagonal
+        self.zero_diagonal = of_kind(zero_diagonal, bool, "For 'CosineSimilarity', 'zero_diagonal' "
+                                     "must be bool, got {kind}.")
         self.clear()
 
     def clear(self) -> None:
@@ -206,14 +178,8 @@ class CosineSimilarity(Metric):
         self._matrix = np.dot(data, data.T)
 
     def eval(self) -> Array:
-        """The similarity of each two rows, reduced as asked.
-
-        Raises:
-            RuntimeError: nothing has been counted yet.
-        """
-        if self._matrix is None:
-            raise RuntimeError("For 'CosineSimilarity.eval', call 'update' first.")
-        matrix = self._matrix.copy()
+        """The similarity of each two rows, reduced as asked."""
+        matrix = updated("CosineSimilarity", self._matrix, False).copy()
         if self.zero_diagonal:
             np.fill_diagonal(matrix, 0)
         if self.reduction == "mean":

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...tensors.tensor import Tensor
+from ..checks import check_fit, counted, of_kind, updated
 
 Array = npt.NDArray[Any]
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -51,10 +52,8 @@ class Metric(metaclass=ABCMeta):
             ValueError: no list of ints.
         """
         if not isinstance(indexes, list) or not all(type(i) is int for i in indexes):
-            raise ValueError(
-                "For 'set_indexes', the argument 'indexes' must be a list of int, "
-                f"but got {indexes}."
-            )
+            raise ValueError("For 'set_indexes', the argument 'indexes' must be a list of int, "
+                             f"but got {indexes}.")
         self._indexes = indexes
         return self
 
@@ -85,12 +84,7 @@ class Metric(metaclass=ABCMeta):
         Raises:
             ValueError: another number than `count`.
         """
-        if len(inputs) != count:
-            raise ValueError(
-                f"For '{self._name()}.update', it needs {count} inputs ({what}), "
-                f"but got {len(inputs)}."
-            )
-        return tuple(as_array(x, self._name()) for x in inputs)
+        return tuple(as_array(x, self._name()) for x in counted(self._name(), inputs, count, what))
 
 
 def as_array(value: Any, who: str) -> Array:
@@ -115,11 +109,11 @@ def check_name(who: str, what: str, value: Any, choices: tuple[str, ...]) -> str
         TypeError: no string.
         ValueError: none of them.
     """
-    if not isinstance(value, str):
-        raise TypeError(f"For '{who}', '{what}' must be a string, but got {type(value)}.")
-    if value not in choices:
-        raise ValueError(f"For '{who}', '{what}' must be one of {list(choices)}, got {value!r}.")
-    return value
+    name: str = of_kind(
+        value, str, "For '{who}', '{what}' must be a string, but got {kind}.", who=who, what=what)
+    if name not in choices:
+        raise ValueError(f"For '{who}', '{what}' must be one of {list(choices)}, got {name!r}.")
+    return name
 
 
 def one_hot(labels: Array, count: int) -> Array:
@@ -127,6 +121,25 @@ def one_hot(labels: Array, count: int) -> Array:
     out = np.zeros((labels.size, count), np.int64)
     out[np.arange(labels.size), labels.reshape(-1).astype(np.int64)] = 1
     return out
+
+
+class Mean(Metric):
+    """A sum over samples, divided by their number."""
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all inputs."""
+        self._sum, self._count = 0.0, 0
+
+    def eval(self) -> float:
+        """The mean.
+
+        Raises:
+            RuntimeError: there are no samples.
+        """
+        return self._sum / updated(self._name(), self._count or None)
 
 
 class Evaluated(Metric):
@@ -156,11 +169,8 @@ class Evaluated(Metric):
         """
         y_pred, y = self._take(inputs, 2, "predictions and labels")
         if self._type == "multilabel":
-            if y_pred.shape != y.shape:
-                raise ValueError(
-                    f"For '{self._name()}.update', multilabel predictions and labels must have "
-                    f"one shape, but got {y_pred.shape} and {y.shape}."
-                )
+            check_fit(y_pred.shape == y.shape, self._name(), "multilabel predictions and labels "
+                      "must have one shape, but got", y_pred, y)
             if not np.isin(y_pred, (0, 1)).all() or not np.isin(y, (0, 1)).all():
                 raise ValueError(
                     f"For '{self._name()}.update', multilabel predictions and labels must be "
@@ -169,10 +179,8 @@ class Evaluated(Metric):
             return y_pred, y
         if y_pred.ndim == y.ndim and y_pred.shape == y.shape:
             return y_pred, y.argmax(axis=1)  # one-hot labels
-        if y_pred.ndim != y.ndim + 1 or y_pred.shape[:1] + y_pred.shape[2:] != y.shape:
-            raise ValueError(
-                f"For '{self._name()}.update', predictions of shape (N, C, ...) need labels of "
-                f"shape (N, ...) or one-hot labels of shape (N, C, ...), "
-                f"but got {y_pred.shape} and {y.shape}."
-            )
+        check_fit(
+            y_pred.ndim == y.ndim + 1 and y_pred.shape[:1] + y_pred.shape[2:] == y.shape,
+            self._name(), "predictions of shape (N, C, ...) need labels of shape (N, ...) or "
+            "one-hot labels of shape (N, C, ...), but got", y_pred, y)
         return y_pred, y

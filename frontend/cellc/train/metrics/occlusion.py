@@ -9,6 +9,7 @@ import numpy as np
 
 from ...nn.cell import Cell
 from ...tensors.tensor import Tensor
+from ..checks import counted, of_kind, updated
 from .metric import Array, Metric, as_array, rearrange_inputs
 
 
@@ -33,10 +34,8 @@ class OcclusionSensitivity(Metric):
         self, pad_val: float = 0.0, margin: int | Sequence[int] = 2, n_batch: int = 128,
         b_box: Sequence[int] | None = None,
     ) -> None:
-        if isinstance(pad_val, bool) or not isinstance(pad_val, float):
-            raise TypeError(
-                f"For 'OcclusionSensitivity', 'pad_val' must be float, but got {type(pad_val)}."
-            )
+        of_kind(pad_val, float, "For 'OcclusionSensitivity', 'pad_val' must be float, but got "
+                "{kind}.")
         if type(n_batch) is not int or n_batch < 1:
             raise ValueError(
                 f"For 'OcclusionSensitivity', 'n_batch' must be a positive int, got {n_batch}."
@@ -51,18 +50,10 @@ class OcclusionSensitivity(Metric):
     @rearrange_inputs
     def update(self, *inputs: Any) -> None:
         """Take a network, an image with a batch axis of 1, and the label."""
-        if len(inputs) != 3:
-            raise ValueError(
-                "For 'OcclusionSensitivity.update', it needs 3 inputs (network, image, label), "
-                f"but got {len(inputs)}."
-            )
-        network = inputs[0]
-        if not isinstance(network, Cell):
-            raise TypeError(
-                f"For 'OcclusionSensitivity.update', the first input must be a Cell, "
-                f"but got {type(network)}."
-            )
-        image, label = (as_array(x, "OcclusionSensitivity") for x in inputs[1:])
+        network, *rest = counted("OcclusionSensitivity", inputs, 3, "network, image, label")
+        of_kind(network, Cell, "For 'OcclusionSensitivity.update', the first input must be a Cell, "
+                "but got {kind}.")
+        image, label = (as_array(x, "OcclusionSensitivity") for x in rest)
         if image.ndim < 2 or image.shape[0] != 1:
             raise RuntimeError(
                 "For 'OcclusionSensitivity.update', the image must have a batch axis of length 1, "
@@ -98,14 +89,8 @@ class OcclusionSensitivity(Metric):
         return result.reshape(shape)
 
     def eval(self) -> Array:
-        """How much the prediction falls when the place is covered.
-
-        Raises:
-            RuntimeError: nothing has been counted yet.
-        """
-        if self._result is None:
-            raise RuntimeError("For 'OcclusionSensitivity.eval', call 'update' first.")
-        return self._result
+        """How much the prediction falls when the place is covered."""
+        return updated("OcclusionSensitivity", self._result, False)
 
 
 def _area(image: Array, box: Sequence[int] | None) -> list[tuple[int, int]]:

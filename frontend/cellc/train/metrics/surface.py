@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from types import NoneType
 from typing import Any
 
 import numpy as np
 
+from ..checks import check_fit, counted, of_kind, updated
 from .metric import Array, Metric, as_array, check_name, rearrange_inputs
 
 _DISTANCES = ("euclidean", "chessboard", "taxicab")
@@ -28,31 +30,21 @@ class _Surface(Metric):
     @rearrange_inputs
     def update(self, *inputs: Any) -> None:
         """Take a predicted image, the true one and the label whose area counts."""
-        if len(inputs) != 3:
-            raise ValueError(
-                f"For '{self._name()}.update', it needs 3 inputs (predicted image, true image, "
-                f"label), but got {len(inputs)}."
-            )
-        y_pred, y = (as_array(x, self._name()) for x in inputs[:2])
-        label = inputs[2]
-        if isinstance(label, bool) or not isinstance(label, (int, float, np.number)):
-            raise TypeError(
-                f"For '{self._name()}.update', the label must be int or float, got {type(label)}."
-            )
-        if not y_pred.size or y_pred.shape != y.shape:
-            raise ValueError(
-                f"For '{self._name()}.update', the images must have one shape and not be empty, "
-                f"but got {y_pred.shape} and {y.shape}."
-            )
+        *images, label = counted(
+            self._name(), inputs, 3, "predicted image, true image, label")
+        y_pred, y = (as_array(x, self._name()) for x in images)
+        of_kind(label, (int, float, np.number), "For '{who}.update', the label must be int or "
+                "float, got {kind}.", who=self._name())
+        check_fit(y_pred.size > 0 and y_pred.shape == y.shape, self._name(), "the images must have "
+                  "one shape and not be empty, but got", y_pred, y)
         if label not in y_pred and label not in y:
             raise ValueError(f"For '{self._name()}.update', no image has the label {label}.")
         self._edges = _edge_points(y_pred == label), _edge_points(y == label)
 
     def _distances(self, swapped: bool = False) -> Array:
         """From each edge point of the prediction to the nearest true one (`swapped`: back)."""
-        if self._edges is None:
-            raise RuntimeError(f"For '{self._name()}.eval', call 'update' first.")
-        a, b = self._edges[::-1] if swapped else self._edges
+        edges = updated(self._name(), self._edges, False)
+        a, b = edges[::-1] if swapped else edges
         if not len(b):
             return np.full(len(a), np.inf)
         out = np.empty(len(a))
@@ -78,12 +70,6 @@ def _edge_points(area: Array) -> Array:
     return np.argwhere(area & ~inside)
 
 
-def _bool(who: str, what: str, value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise TypeError(f"For '{who}', '{what}' must be bool, but got {type(value)}.")
-    return value
-
-
 class HausdorffDistance(_Surface):
     """The greatest distance of a surface point to the other surface.
 
@@ -105,19 +91,17 @@ class HausdorffDistance(_Surface):
         directed: bool = False, crop: bool = True,
     ) -> None:
         super().__init__(distance_metric)
-        if percentile is not None and (
-            isinstance(percentile, bool) or not isinstance(percentile, (int, float))
-        ):
-            raise TypeError(
-                f"For 'HausdorffDistance', 'percentile' must be float, got {type(percentile)}."
-            )
+        of_kind(percentile, (int, float, NoneType), "For 'HausdorffDistance', 'percentile' must be "
+                "float, got {kind}.")
         if percentile is not None and not 0 <= percentile <= 100:
             raise ValueError(
                 f"For 'HausdorffDistance', 'percentile' must be from 0 to 100, got {percentile}."
             )
         self.percentile = percentile
-        self.directed = _bool("HausdorffDistance", "directed", directed)
-        self.crop = _bool("HausdorffDistance", "crop", crop)
+        self.directed = of_kind(
+            directed, bool, "For 'HausdorffDistance', 'directed' must be bool, but got {kind}.")
+        self.crop = of_kind(
+            crop, bool, "For 'HausdorffDistance', 'crop' must be bool, but got {kind}.")
 
     def eval(self) -> Any:
         """The distance; NaN where the area is in neither image's edge."""
@@ -148,7 +132,9 @@ class MeanSurfaceDistance(_Surface):
 
     def __init__(self, symmetric: bool = False, distance_metric: str = "euclidean") -> None:
         super().__init__(distance_metric)
-        self.symmetric = _bool(self._name(), "symmetric", symmetric)
+        self.symmetric = of_kind(
+            symmetric, bool, "For '{who}', 'symmetric' must be bool, but got {kind}.",
+            who=self._name())
 
     def _all(self) -> Array:
         there = self._distances()

@@ -10,6 +10,7 @@ import math
 import struct
 import zlib
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ _TYPES = {"float32": 1, "float64": 2, "int32": 3, "uint8": 4, "int16": 5, "int8"
 _STRING = 7
 
 
+@cache
 def _table() -> list[int]:
     table = []
     for n in range(256):
@@ -29,16 +31,11 @@ def _table() -> list[int]:
     return table
 
 
-_CRC: list[int] = []
-
-
 def crc32c(data: bytes) -> int:
     """The CRC-32C (Castagnoli) of bytes."""
-    if not _CRC:
-        _CRC.extend(_table())
-    crc = 0xFFFFFFFF
+    table, crc = _table(), 0xFFFFFFFF
     for byte in data:
-        crc = crc >> 8 ^ _CRC[(crc ^ byte) & 255]
+        crc = crc >> 8 ^ table[(crc ^ byte) & 255]
     return crc ^ 0xFFFFFFFF
 
 

@@ -7,6 +7,7 @@ import platform
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import NoneType
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -16,6 +17,7 @@ from cellc_compiler.ir.graph import Graph
 from ...nn.cell import Cell
 from ...ops.summary import PENDING
 from ...tensors.tensor import Tensor
+from ..checks import of_kind
 from . import events
 
 _PLUGINS = ("scalar", "tensor", "histogram", "image", "graph", "dataset_graph", "train_lineage",
@@ -52,10 +54,10 @@ class SummaryRecord:
     ) -> None:
         for name, value in (("log_dir", log_dir), ("file_prefix", file_prefix),
                             ("file_suffix", file_suffix)):
-            if not isinstance(value, str):
-                raise TypeError(f"For 'SummaryRecord', '{name}' must be a string, got {value!r}.")
-        if network is not None and not isinstance(network, Cell):
-            raise TypeError(f"For 'SummaryRecord', 'network' must be a Cell, got {type(network)}.")
+            of_kind(value, str, "For 'SummaryRecord', '{name}' must be a string, got {value!r}.",
+                    name=name)
+        of_kind(network, (Cell, NoneType),
+                "For 'SummaryRecord', 'network' must be a Cell, got {kind}.")
         if max_file_size is not None:
             if type(max_file_size) is not int:
                 raise TypeError("For 'SummaryRecord', 'max_file_size' must be int, but got "
@@ -64,9 +66,8 @@ class SummaryRecord:
                 raise ValueError("For 'SummaryRecord', 'max_file_size' must be positive, but got "
                                  f"{max_file_size}.")
         _check_export(export_options)
-        if not isinstance(raise_exception, bool):
-            raise TypeError("For 'SummaryRecord', 'raise_exception' must be a bool, but got "
-                            f"{type(raise_exception)}.")
+        of_kind(raise_exception, bool,
+                "For 'SummaryRecord', 'raise_exception' must be a bool, but got {kind}.")
         self._folder = Path(log_dir).resolve()
         self._folder.mkdir(parents=True, exist_ok=True)
         stamp = f"{time.time():.6f}".split(".")
@@ -141,11 +142,9 @@ class SummaryRecord:
             TypeError: a wrong kind of argument.
             RuntimeError: the record is closed.
         """
-        if isinstance(step, bool) or not isinstance(step, int):
-            raise TypeError(f"For 'SummaryRecord', 'step' must be int, but got {step!r}.")
-        if plugin_filter is not None and not callable(plugin_filter):
-            raise TypeError("For 'SummaryRecord', 'plugin_filter' must be a function, but got "
-                            f"{plugin_filter!r}.")
+        of_kind(step, int, "For 'SummaryRecord', 'step' must be int, but got {value!r}.")
+        of_kind(plugin_filter, (Callable, NoneType),
+                "For 'SummaryRecord', 'plugin_filter' must be a function, but got {value!r}.")
         if self._closed:
             raise RuntimeError("For 'SummaryRecord', the record is closed: make a new one.")
         noted = [*self._values, *((p, n, _kept(p, v)) for p, n, v in PENDING)]
@@ -213,8 +212,8 @@ class SummaryRecord:
 def _check_export(options: Any) -> None:
     if options is None:
         return
-    if not isinstance(options, dict):
-        raise TypeError(f"For 'SummaryRecord', 'export_options' must be a dict, got {options!r}.")
+    of_kind(options, dict,
+            "For 'SummaryRecord', 'export_options' must be a dict, got {value!r}.")
     for key, value in options.items():
         if key != "tensor_format" or value not in ("npy", None):
             raise ValueError("For 'SummaryRecord', 'export_options' may be "
@@ -229,15 +228,13 @@ def _kept(plugin: str, value: Any) -> Any:
         ValueError: a shape the plugin has no place for.
     """
     if plugin == "graph":
-        if not isinstance(value, Graph):
-            raise TypeError(f"For 'SummaryRecord', a graph is wanted, but got {type(value)}.")
-        return value
+        return of_kind(value, Graph, "For 'SummaryRecord', a graph is wanted, but got {kind}.")
     if plugin not in ("scalar", "tensor", "histogram", "image"):
         if isinstance(value, bytes):
             value = value.decode(errors="replace")
         return value if isinstance(value, str) else json.dumps(value, default=str)
-    if not isinstance(value, (Tensor, np.ndarray, np.generic)):
-        raise TypeError(f"For 'SummaryRecord', a Tensor is wanted, but got {type(value)}.")
+    of_kind(value, (Tensor, np.ndarray, np.generic),
+            "For 'SummaryRecord', a Tensor is wanted, but got {kind}.")
     array = np.array(value.asnumpy() if isinstance(value, Tensor) else value)
     if array.dtype.name == "bfloat16":
         array = array.astype(np.float32)
