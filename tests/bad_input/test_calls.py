@@ -206,6 +206,26 @@ def test_endless_recursion() -> None:
         assert Affine()(ones(1, 3)).shape == (1, 2)
 
 
+def test_the_end_of_the_stack_in_a_native_comparison() -> None:
+    """A tuple is compared with the one that a site knows: no room for that is no error of its."""
+    x = ones(2)
+
+    def endless() -> None:
+        x.reshape((1, 2))
+        ops.transpose(x.reshape((2, 1)), (1, 0))
+        endless()
+
+    def below(depth: int) -> None:
+        below(depth - 1) if depth else endless()
+
+    with mode(ms.PYNATIVE_MODE):
+        for _ in range(30):
+            ops.transpose(x.reshape((2, 1)), (1, 0))
+        for depth in range(8):
+            with pytest.raises(RecursionError, match="recursion depth"):
+                below(depth)
+
+
 def test_a_cell_in_itself() -> None:
     class Knot(Cell):
         def construct(self, x: Tensor) -> Tensor:

@@ -36,6 +36,17 @@ no:
   ret ptr null
 }
 
+; 1 where two objects are equal. A comparison that fails (there may be no room on the stack for it)
+; finds them unequal: the long way says what is wrong.
+define internal i32 @equal(ptr %a, ptr %b) nounwind {
+  %answer = call i32 {RICH_COMPARE_BOOL}(ptr %a, ptr %b, i32 2)
+  if slt i32 %answer, 0, else %done
+  call void {ERR_CLEAR}()
+  br label %done
+done:
+  ret i32 %answer
+}
+
 ; Whether an argument is what the case says; its operand is entered.
 define internal i1 @suits(ptr %site, ptr %want, ptr %arg, ptr %arrays, ptr %tensors) nounwind {
   %kind = load i64, ptr %want
@@ -127,7 +138,7 @@ compare:
   %type = field %array.type, ptr %arg
   %want.type = field %array.type, ptr %object
   if eq ptr %type, %want.type, else %no
-  %answer = call i32 {RICH_COMPARE_BOOL}(ptr %arg, ptr %object, i32 2)
+  %answer = call i32 @equal(ptr %arg, ptr %object)
   br eq i32 %answer, 1, label %known, label %no
 known:
   if sge i64 %place, 0, else %yes
@@ -153,7 +164,7 @@ define internal i1 @applies(ptr %site, ptr %case, ptr %args, i64 %nargs, ptr %kw
   %lacks = or i1 %n1, %n2
   br i1 %lacks, label %no, label %compare
 compare:
-  %answer = call i32 {RICH_COMPARE_BOOL}(ptr %kwnames, ptr %want.names, i32 2)
+  %answer = call i32 @equal(ptr %kwnames, ptr %want.names)
   br eq i32 %answer, 1, label %begin, label %no
 begin:
   %total = field %case.total, ptr %case
