@@ -72,6 +72,10 @@ class LBeta(_WithLGamma):
 class MatInverse(Cell):
     """Inverses of symmetric positive definite matrices. Source: `mindspore.nn.MatInverse`."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.matmul = MatMul(transpose_x1=True)  # MindSpore's has and prints it
+
     def construct(self, a: Tensor) -> Tensor:
         """(..., n, n), float16 or float32."""
         _floats("MatInverse", a)
