@@ -60,7 +60,10 @@ def test_all_cases(monkeypatch):
 
 
 def test_the_facts_are_what_mindspore_gives():
-    assert mindspore(Path(metric_cases.__file__)) == json.loads(FACTS.read_text())
+    """But for last digits, which are those of the machine."""
+    facts, found = json.loads(FACTS.read_text()), mindspore(Path(metric_cases.__file__))
+    assert len(found) == len(facts)
+    assert all(map(close, found, facts))
 
 
 def test_surface_distances_are_those_of_the_formulas():
