@@ -7,6 +7,7 @@ the letter, as without templates, and the results of PyNative.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -414,3 +415,181 @@ def test_many_kinds_of_layers_are_given_up(copies):
     with mode(ms.GRAPH_MODE):
         net(Tensor(normal(2)))
     assert not copies
+
+
+# --- what the trace itself makes and changes ------------------------------------------------------
+
+
+class Context:
+    """An object that is made in a trace."""
+
+    n: Any = 0
+
+
+def with_object(context, x):
+    return x * context.n + 1
+
+
+def changed_object(x):
+    context = Context()
+    for i in range(DEPTH):
+        context.n = i
+        x = with_object(context, x)
+    return x
+
+
+def applied(function, x):
+    return function(x)
+
+
+def captured_variable(x):
+    k = 1
+
+    def scaled(v):
+        return v * k + 1
+
+    for i in range(DEPTH):
+        k = i
+        x = applied(scaled, x)
+    return x
+
+
+def taken(iterator, x):
+    return x * next(iterator) + 1
+
+
+def iterator(x):
+    numbers = iter([1, 2, 3, 4, 5])
+    for _ in range(DEPTH):
+        x = taken(numbers, x)
+    return x
+
+
+def added(box, x):
+    box[0] = box[0] + x
+    return x * 1.5
+
+
+def list_of_tensors(x):
+    box = [x]
+    for _ in range(DEPTH):
+        x = added(box, x)
+    return x + box[0]
+
+
+def dict_of_tensors(x):
+    box = {0: x}
+    for _ in range(DEPTH):
+        x = added(box, x)
+    return x + box[0]
+
+
+def counted(box, x):
+    box[0] += 1
+    return x * float(box[0])
+
+
+def array(x):
+    box = np.ones(2, np.float32)
+    for _ in range(DEPTH):
+        x = counted(box, x)
+    return x * float(box[0])
+
+
+def of_length(box, x):
+    return x * len(box) * 0.5
+
+
+def growing_set(x):
+    box = set()
+    for i in range(DEPTH):
+        box.add(i)
+        x = of_length(box, x)
+    return x
+
+
+def itself(x):
+    return x
+
+
+def given_back(x):
+    out = x * 1.0
+    for i in range(DEPTH):
+        y = itself(out)
+        y[0] = i * 1.0
+    return out
+
+
+def viewed(x):
+    return x.view_as(x)
+
+
+def not_given_back(x):
+    out = x * 1.0
+    for i in range(DEPTH):
+        y = viewed(out)
+        y[0] = i * 1.0
+    return out + y
+
+
+ASIDE = Parameter(Tensor(np.ones(4, np.float32)), name="aside")
+
+
+def beside(x):
+    return x * 0.5 + ASIDE * 2.0
+
+
+def same_value_for_once(x):
+    row = x[0]
+    ops.assign(ASIDE, row)
+    row = beside(row)
+    ops.assign(ASIDE, row)
+    for _ in range(DEPTH):
+        row = beside(row)
+    return row
+
+
+CHANGED = [changed_object, captured_variable, iterator, list_of_tensors, dict_of_tensors, array,
+           growing_set, given_back, not_given_back, same_value_for_once]
+
+
+@pytest.mark.parametrize("program", CHANGED, ids=lambda f: f.__name__)
+def test_what_a_trace_changes_is_seen(program):
+    results = []
+    for kind in (ms.PYNATIVE_MODE, ms.GRAPH_MODE):
+        ASIDE.set_data(Tensor(np.ones(4, np.float32)))
+        with mode(kind):
+            call = ms.jit(program) if kind == ms.GRAPH_MODE else program
+            results.append(call(Tensor(normal(2, 4))).asnumpy())
+    np.testing.assert_array_equal(*results)
+
+
+class Hidden(Layer):
+    """Reads its number where the language does not look."""
+
+    @cached_property
+    def factor(self) -> float:
+        return 1.0 + self.number
+
+
+class Dynamic(Layer):
+    def __getattr__(self, name: str) -> Any:
+        if name == "factor":
+            return 1.0 + self.__dict__["number"]
+        return super().__getattr__(name)
+
+
+def by_factor(layer, x):
+    return x * layer.factor
+
+
+@pytest.mark.parametrize("cls", [Hidden, Dynamic])
+def test_numbers_that_python_reads(cls):
+    results = []
+    for kind in (ms.PYNATIVE_MODE, ms.GRAPH_MODE):
+        with mode(kind):
+            layers = [cls(by_factor, i) for i in range(DEPTH)]
+            for i, layer in enumerate(layers):
+                layer.number = i
+            results.append(nn.SequentialCell(*layers)(Tensor(normal(2, 4))).asnumpy())
+    np.testing.assert_array_equal(*results)

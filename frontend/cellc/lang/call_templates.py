@@ -15,15 +15,11 @@ stands in a run-time branch. The copies read the same attributes as the calls wo
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from functools import cache
-from types import FunctionType, MethodType
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar
-
-import numpy as np
 
 from cellc_compiler.ir.graph import Graph, Node, Value
 from cellc_compiler.passes.base import copy_graph
-from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass, field, replace
 
 from ..core import dispatch
@@ -31,138 +27,26 @@ from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
 from ..tracing.tracer import GraphTensor
 from . import _model
+from .call_signature import PLAIN, Signature, Unlike
 from .reads_log import ReadsLog
 
 if TYPE_CHECKING:
     from .interpreter import Interpreter
 
-MOST_PARTS = 4000
-"""Parts of a signature; larger arguments are not compared."""
 MOST_KINDS = 8
 """Signatures of one call that are watched; if none came back until then, none will."""
-LARGEST_CONSTANT = 1 << 16
-"""Bytes of a tensor from outside up to which its elements are compared."""
-
-_PLAIN = (bool, int, str, bytes, type(None), type(Ellipsis), DType)
-_MAY_DIFFER = frozenset((bool, int, float, str, type(None)))
-_UNLIKE_IN_CELLS = frozenset({"_entries", "_param_prefix"})
-"""What Cells hold that a trace does not depend on."""
-_OF_EVERY_CELL = frozenset({"training", "requires_grad", "cls_name"})
-_UNLIKE_IN_PARAMETERS = frozenset(
-    {"_serial", "_storage", "_name", "auto_named", "init", "inited_param"})
+MOST_SIGNATURES = 128
+"""Signatures of one call for which there are templates; each is watched once."""
 
 Result = TypeVar("Result")
 
 
-@cache
-def _is_of_the_user(kind: type) -> bool:
-    """Whether the code of a Cell's class, but for Cell itself, is interpreted, not called."""
-    modules = {f"{c.__module__}." for c in kind.__mro__}
-    return not any(m.startswith("cellc.") and not m.startswith("cellc.nn.cell.") for m in modules)
-
-
-class Unlike(Exception):
-    """A value that nothing is like, or that is too large to compare."""
-
-
-class Signature:
-    """What two calls must have in common, in `key`, and what each has of its own.
-
-    Attributes:
-        tensors: in the places that the key numbers, each once.
-        objects: Cells and Parameters, in the order of the key.
-        plain: numbers and strings that Cells of the user hold, by the number of the object and the
-            name: they count where they are read.
-        held: others that the key names by identity, which must not be used again.
-    """
-
-    def __init__(self, *values: Any) -> None:
-        self.tensors: list[Tensor] = []
-        self.objects: list[Any] = []
-        self.plain: dict[tuple[int, str], Hashable] = {}
-        self.held: list[Any] = []
-        self._numbers: dict[int, int] = {}
-        self._parts = 0
-        self.key: Hashable = tuple([self._of(v) for v in values])
-
-    def _of(self, value: Any) -> Hashable:
-        self._parts += 1
-        if self._parts > MOST_PARTS:
-            raise Unlike
-        kind = type(value)
-        if kind in _PLAIN:
-            return kind, value
-        if kind is float or kind is complex:
-            return kind, repr(value)  # (0.0 is not -0.0, and NaN is NaN)
-        if isinstance(value, Tensor):
-            return self._tensor(kind, value)
-        if isinstance(value, (tuple, list)):
-            return kind, tuple([self._of(v) for v in value])
-        if isinstance(value, dict):
-            return kind, tuple([(self._of(k), self._of(v)) for k, v in value.items()])
-        if _model.is_cell(value):
-            return self._cell(kind, value)
-        if kind is MethodType:
-            return kind, self._of(value.__self__), self._of(value.__func__)
-        if isinstance(value, np.ndarray) and value.nbytes <= LARGEST_CONSTANT \
-                and value.dtype != object:
-            return kind, value.dtype.str, value.shape, value.tobytes()
-        self.held.append(value)
-        return "object", id(value)
-
-    def _number(self, value: Any) -> int | None:
-        """The number of an object that came before; else it gets the next one."""
-        found = self._numbers.get(id(value))
-        if found is None:
-            self._numbers[id(value)] = len(self._numbers)
-            self.held.append(value)
-        return found
-
-    def _cell(self, kind: type, cell: Any) -> Hashable:
-        before = self._number(cell)
-        if before is not None:
-            return "before", before
-        number = len(self.objects)
-        self.objects.append(cell)
-        own = _is_of_the_user(kind)
-        parts: list[Hashable] = [kind]
-        for name, value in cell.__dict__.items():
-            if own and type(value) in _MAY_DIFFER and name[0] != "_" and name not in _OF_EVERY_CELL:
-                self.plain[number, name] = self._of(value)
-                parts.append(name)
-            elif name not in _UNLIKE_IN_CELLS:
-                parts.append((name, self._of(value)))
-        return tuple(parts)
-
-    def _tensor(self, kind: type, tensor: Tensor) -> Hashable:
-        graph = isinstance(tensor, GraphTensor)
-        if graph and kind is not GraphTensor:
-            raise Unlike  # a number of Python's that only the run knows
-        before = self._number(tensor.ir_value if isinstance(tensor, GraphTensor) else tensor)
-        if before is not None:
-            return "before", before
-        self.tensors.append(tensor)
-        if tensor.__dict__.get("_hooks"):
-            raise Unlike
-        of = kind, tensor.dtype, tensor.shape
-        if graph:
-            return of
-        if isinstance(tensor, Parameter):
-            self.objects.append(tensor)
-            return of, tuple([
-                (k, self._of(v)) for k, v in tensor.__dict__.items()
-                if k not in _UNLIKE_IN_PARAMETERS])
-        if tensor.nbytes > LARGEST_CONSTANT:
-            self.held.append(tensor)
-            return "object", id(tensor)
-        return of, tensor.asnumpy().tobytes()
-
-
 @dataclass(frozen=True, slots=True)
 class _Leaf:
-    """What stands for a tensor that a call returned."""
+    """What stands for a tensor that a call returned: a value, or a tensor that it was given."""
 
     code: int | Value
+    is_given: bool = False
 
 
 @dataclass(slots=True)
@@ -260,8 +144,11 @@ class CallTemplates:
             return run()
         seen.tried += 1
         try:
-            signature = Signature(what, list(args), dict(kwargs), _captured(what))
+            signature = Signature(vm.state, what, tuple(args), tuple(kwargs.items()),
+                                  _captured(what))
         except Unlike:
+            return run()
+        if signature.key not in seen.templates and len(seen.templates) >= MOST_SIGNATURES:
             return run()
         known = seen.templates.setdefault(signature.key, [])
         for template in known:
@@ -285,11 +172,11 @@ class CallTemplates:
                     or vm.catching or vm.state.first is not None or vm.state.inputs)
 
 
-def _captured(what: Any) -> list[Any]:
+def _captured(what: Any) -> tuple[Any, ...]:
     """What a function has captured."""
     cells = what.__closure__ if isinstance(what, FunctionType) else None
     try:
-        return [c.cell_contents for c in cells or ()]
+        return tuple([c.cell_contents for c in cells or ()])
     except ValueError:
         raise Unlike from None  # one that has no value yet
 
@@ -336,7 +223,8 @@ class _Watched:
             return None
         if self.start and (len(nodes) < self.start or nodes[self.start - 1] is not self.last):
             return None
-        if any(isinstance(t, GraphTensor) and t.ir_value is not v
+        if not self.signature.unchanged() or any(
+                isinstance(t, GraphTensor) and t.ir_value is not v
                for t, v in zip(self.signature.tensors, self.values, strict=True)):
             return None  # changed in place
         try:
@@ -349,41 +237,42 @@ class _Watched:
         literals = {v for _, v in self.region.lifted.values()}
         nodes = [n for n in nodes if not (n.is_constant and n.result in literals)]
         made = {r: i for i, r in enumerate(r for n in nodes for r in n.results)}
-        tensors = list(self.signature.tensors)
-        given: dict[Value, int] = {}
-        for i, t in enumerate(tensors):
-            value = self._at_first(t)
-            if value is not None and given.setdefault(value, ~i) != ~i:
-                raise Unlike  # one value in two places
-        others = {v: t for t in self.region.env if (v := self._at_first(t)) is not None}
+        owners, tensors = self._owners(), list(self.signature.tensors)
+        numbers = {id(t): i for i, t in enumerate(tensors)}
+
+        def number(tensor: Tensor) -> int:
+            found = numbers.setdefault(id(tensor), len(tensors))
+            if found == len(tensors):
+                tensors.append(tensor)
+            return found
 
         def code(value: Value) -> int | Value:
             if value in made:
                 return made[value]
-            if value not in given:
-                if value.node is not None and value.node.is_constant:
-                    return value
-                if value not in others:
-                    raise Unlike  # from elsewhere
-                given[value] = ~len(tensors)
-                tensors.append(others[value])
-            return given[value]
+            owner = owners.get(value)
+            if owner is not None:
+                return ~number(owner)
+            if value in owners or value.node is None or not value.node.is_constant:
+                raise Unlike  # of several tensors, which may differ in another call; from elsewhere
+            return value
 
         if any(n.op == "measure" for n in nodes):
             raise Unlike  # each has a size of its own
         coded = [(n, tuple([code(v) for v in n.operands])) for n in nodes]
-        assigned = []
-        for p in self.region.assigned:
-            new, old = self.region.env[p], self._at_first(p)
-            if old is None:
-                raise Unlike  # written, not read: its input is yet to come
-            if new is not old:
-                code(old)
-                number = next(i for i, t in enumerate(tensors) if t is p)
-                assigned.append((number, code(new)))
+        assigned = [(number(p), code(new)) for p in self.region.assigned
+                    if (new := self.region.env[p]) is not self._at_first(p)]
         return Template(tensors[len(self.signature.tensors) :], coded, assigned,
-                        _mapped(result, lambda t: _Leaf(self._coded(t, code))), self.reads,
-                        self.scope, self._plain())
+                        _mapped(result, lambda t: self._leaf(t, code)), self.reads, self.scope,
+                        self._plain())
+
+    def _owners(self) -> dict[Value, Tensor | None]:
+        """The tensor that had each value when the call began; None for one of several."""
+        owners: dict[Value, Tensor | None] = {}
+        for t in (*self.signature.tensors, *self.region.env):
+            value = self._at_first(t)
+            if value is not None and owners.setdefault(value, t) is not t:
+                owners[value] = None
+        return owners
 
     def _plain(self) -> dict[tuple[int, str], Hashable]:
         """The numbers and strings that the call may have read."""
@@ -391,16 +280,14 @@ class _Watched:
         return {place: value for place, value in self.signature.plain.items()
                 if every or self.reads.has(*place)}
 
-    def _coded(self, tensor: Tensor, code: Callable[[Value], int | Value]) -> int | Value:
-        """What a tensor that is returned is."""
-        if isinstance(tensor, GraphTensor):
-            if type(tensor) is not GraphTensor:
-                raise Unlike
-            return code(self._here(tensor.ir_value))
+    def _leaf(self, tensor: Tensor, code: Callable[[Value], int | Value]) -> _Leaf:
+        """What stands for a tensor that is returned."""
         for i, t in enumerate(self.signature.tensors):
             if t is tensor:
-                return ~i
-        raise Unlike
+                return _Leaf(~i, True)
+        if type(tensor) is not GraphTensor:
+            raise Unlike
+        return _Leaf(code(self._here(tensor.ir_value)))
 
     def _at_first(self, tensor: Tensor) -> Value | None:
         """The value that a tensor had in this region when the call began, if it was read."""
@@ -469,10 +356,10 @@ class _Copy:
         return found
 
     def _result(self, leaf: _Leaf) -> Tensor:
-        code = leaf.code
-        if isinstance(code, int) and code < 0:
-            return self.tensors[~code]
-        return GraphTensor(self._value(code))
+        if leaf.is_given:
+            assert isinstance(leaf.code, int)
+            return self.tensors[~leaf.code]
+        return GraphTensor(self._value(leaf.code))
 
     def _graph(self, graph: Graph) -> Graph:
         """A region, its nodes with the paths of this call."""
@@ -501,6 +388,6 @@ def _mapped(result: Any, leaf: Callable[[Any], Any]) -> Any:
         return tuple([_mapped(r, leaf) for r in result])
     if isinstance(result, (Tensor, _Leaf)):
         return leaf(result)
-    if type(result) in (*_PLAIN, float, complex):
+    if type(result) in (*PLAIN, float, complex):
         return result
     raise Unlike
