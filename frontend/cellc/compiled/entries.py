@@ -68,16 +68,12 @@ _compiling = threading.RLock()
 @contextmanager
 def _uncollected() -> Iterator[None]:
     """In the block cyclic garbage is not looked for: a compilation makes millions of objects that
-    live about as long as it does, and going over them again and again is a quarter of its time.
-    Those that are left are old afterwards: only a full collection looks at them."""
+    live about as long as it does, and going over them again and again is a quarter of its time."""
     enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        if not gc.get_freeze_count():
-            gc.freeze()
-            gc.unfreeze()
         if enabled:
             gc.enable()
 

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from cellc_compiler.ir.op import lookup
 from cellc_runtime.dtypes import DType, bfloat16, float16, float32
@@ -21,7 +21,6 @@ from cellc_runtime.site import STATE
 if TYPE_CHECKING:
     from cellc_compiler.ir.graph import Graph
 
-    from ..eager.engine import EagerEngine
     from ..tensors.parameter import Parameter
     from ..tensors.tensor import Tensor, Tensors
     from ..tracing.tracer import Tracer
@@ -34,6 +33,36 @@ Attrs = Mapping[str, Any]
 Body = Callable[..., "tuple[Sequence[Tensor], Sequence[Tensor]]"]
 """The body of a loop over time: `(carried, rows, i, captures)` to what is carried next and the
 outputs of the step."""
+
+
+class Engine(Protocol):
+    """What runs ops eagerly (`cellc.eager.engine`)."""
+
+    def run(self, op: str, operands: Tensors, attrs: Attrs) -> Any:
+        """Run one op now."""
+
+    def assign(self, parameter: Parameter, value: Tensor) -> None:
+        """Overwrite a parameter's buffer."""
+
+    def assign_part(self, tensor: Tensor, where: tuple[slice, ...], array: Any) -> None:
+        """Overwrite a part of a tensor's buffer while nothing is recorded."""
+
+    def checked(self, index: Tensor, low: int, high: int, parts: tuple[str | int, ...]) -> None:
+        """Positions were found to be in a range."""
+
+    def same_value(self, tensor: Tensor, source: Tensor) -> None:
+        """A tensor stands for the value of another."""
+
+    def elements_read(self) -> None:
+        """Elements of a tensor were read, and what follows depends on them."""
+
+    def scan(
+        self, key: Hashable, init: Tensors, xs: Tensors, captures: Tensors, length: int, body: Body
+    ) -> tuple[list[Tensor], list[Tensor]]:
+        """Run a loop over time."""
+
+    def run_scan(self, operands: Tensors, attrs: Attrs, body: Graph) -> list[Tensor]:
+        """Run a `scan` node."""
 
 
 Around = Callable[[str, Sequence["Tensor"], Mapping[str, Any]], Any]
@@ -62,10 +91,10 @@ class Scope:
 
 
 _state = _State()
-_engine: list[EagerEngine] = []
+_engine: list[Engine] = []
 
 
-def install(engine: EagerEngine) -> None:
+def install(engine: Engine) -> None:
     """Set the eager engine; done once, when `cellc` is imported.
 
     The engine stands on Tensor and Tensor on this module, so it is handed in rather than imported.

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 from cellc_runtime.records import dataclass
 from cellc_runtime.site import STATE
 
-from ..tensors.tensor import Tensors
 from . import dispatch
-from .dispatch import Attrs
 
 if TYPE_CHECKING:
-    pass
+    from ..tensors.tensor import Tensors
+    from .dispatch import Attrs
 
 
 @dataclass(frozen=True, slots=True)
