@@ -67,6 +67,16 @@ def select(cond: Expr | None, a: Element, b: Element) -> Element:
     return E.where(cond, a, b)
 
 
+def updated(
+    r: Reader, idx: Sequence[Index], own: Sequence[Index], conds: Sequence[Expr | None]
+) -> Element:
+    """The element `own` of operand 1 where all conditions hold, else element `idx` of operand 0."""
+    cond = both(conds)
+    if cond is None:
+        return r.read(1, tuple(own))
+    return select(cond, r.read(1, tuple(own), where=cond), r.read(0, tuple(idx)))
+
+
 def fill(dtype: DType, x: float | int | bool = 0) -> Element:
     """A constant element of any dtype."""
     if dtype.is_complex:

@@ -24,7 +24,7 @@ from ..loops import expr as E
 from ..loops.expr import Expr, Reader
 from ..loops.index import Index
 from ._members import Grads, case, no_gradient
-from ._views import Composite, Element, both, select
+from ._views import Composite, Element, updated
 from .batching import window
 from .control import Same
 from .elementwise import same_dtype
@@ -206,10 +206,7 @@ class DynamicUpdateSlice(Op):
             at = i - s
             own.append(at)
             conds += [E.index_value(at).ge(0), E.index_value(at).lt(n)]
-        cond = both(conds)
-        if cond is None:
-            return r.read(1, tuple(own))
-        return select(cond, r.read(1, tuple(own), where=cond), r.read(0, idx))
+        return updated(r, idx, own, conds)
 
     def samples(self) -> Sequence[Sample]:
         x = (5, 7)

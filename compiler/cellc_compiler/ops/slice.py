@@ -17,7 +17,7 @@ from ..loops.expr import Expr, Reader
 from ..loops.index import Index
 from . import _batch_axis
 from ._members import Grads, case
-from ._views import Composite, Element, between, both, crop, fill, select
+from ._views import Composite, Element, between, both, crop, fill, select, updated
 from .batching import WHOLE, along, prefixed
 from .elementwise import same_dtype
 
@@ -537,10 +537,7 @@ class UpdateSlice(Op):
                 conds.append(E.index_value(rest).eq(0))
             conds.append(between(at, 0, n))
             own.append(at if s > 0 else n - 1 - at)
-        cond = both(conds)
-        if cond is None:
-            return r.read(1, tuple(own))
-        return select(cond, r.read(1, tuple(own), where=cond), r.read(0, idx))
+        return updated(r, idx, own, conds)
 
     def samples(self) -> Sequence[Sample]:
         x = (5, 7)
