@@ -82,7 +82,7 @@ class NestWriter(ExpressionEmitter):
                 self.store(s, self.f.number(s.value.dtype, 0).v, Scope(1, None, None, None))
 
     def phase(self, phase: Phase, row: Scope) -> None:
-        f, chains = self.f, self.nest.chains(phase, TARGET.lanes(self.nest.accumulate))
+        f, chains = self.f, self.nest.chains(phase)
         sums = [Chains(f, r, chains) for r in phase.reduces]
         with f.each(*(v.extent for v in phase.loops)) as at:
             self.vars.update(zip(phase.loops, (i.v for i in at), strict=True))

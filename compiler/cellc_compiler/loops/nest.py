@@ -6,8 +6,8 @@ a value of the row, read by later phases. Softmax is one nest of three phases.
 
 In mode `row` a row is one point of the kept axes and the vector lanes run along the last inner
 axis. In mode `column` the last axis is kept: the lanes run along it, and a row is a strip of
-lanes. The mode, the lanes and the order of accumulation follow from the reduced shape alone, so
-a reduction gives the same bits whatever is fused around it.
+lanes. The mode and the order of accumulation (`loops/order.py`) follow from the reduced shape
+alone, so a reduction gives the same bits whatever is fused around it.
 
 Sums over blocks of rows (what `passes/split.py` makes of a sum over many rows) need no nest of
 mode `column`: a nest of rows adds each row to the sums of its block, which stay in the first-level
@@ -23,6 +23,7 @@ from typing import Any
 from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass, field
 
+from . import order
 from .expr import Access, Expr
 from .index import Dyn, Index, Quot, Rem, Var, substitute, variables
 
@@ -98,13 +99,13 @@ class Nest:
         for phase in self.phases:
             yield from phase.roots()
 
-    def chains(self, phase: Phase, lanes: int) -> int:
-        """Partial results of each of the phase's reductions, `lanes` being those of a vector of
-        `accumulate`: element i of the last loop is taken into number i % chains, in order, and at
-        the end number i with i + chains / 2, by halves. The bits of a sum follow from it."""
+    def chains(self, phase: Phase) -> int:
+        """Partial results of each of the phase's reductions (`order.chains`): element i of the
+        last loop is taken into number i % chains, in order, and at the end number i with
+        i + chains / 2, by halves. The bits of a sum follow from it."""
         if self.mode == "column" or not phase.reduces:
             return 1
-        return lanes * (2 if phase.loops[-1].extent >= 2 * lanes else 1)
+        return order.chains(self.accumulate, phase.loops[-1].extent)
 
 
 def walk(roots: Sequence[Expr]) -> Iterator[Expr]:

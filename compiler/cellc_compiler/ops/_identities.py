@@ -67,9 +67,9 @@ def twice_negated(self: Any, b: Builder, node: Node) -> Value | None:
 
 
 def transposed_factors(self: Any, b: Builder, node: Node) -> Value | None:
-    """A transposition of the last two axes becomes a flag of the product; not beside a vector, for
-    how the matrix lies in memory decides there in which order is summed."""
-    if 1 in node.result.shape[-2:]:
+    """A transposition of the last two axes becomes a flag of the product; not beside one column,
+    for how the matrix lies in memory decides there in which order is summed."""
+    if node.result.shape[-1] == 1:
         return None
     for side, flag in enumerate(("transpose_a", "transpose_b")):
         inner = node.operands[side].node

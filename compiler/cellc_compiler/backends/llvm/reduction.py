@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from cellc_runtime.dtypes import DType
+from collections.abc import Sequence
+
+from cellc_runtime.dtypes import DType, float32
 
 from .text import Function, V, element, is_float, lanes_of, vector
 
@@ -80,8 +82,14 @@ def _equal(f: Function, a: V, x: V) -> V:
     return f.binary("or", f.cmp("oeq", a, x), both_nan)
 
 
-def across_lanes(f: Function, kind: str, dtype: DType, acc: list[V]) -> list[V]:
-    """Fold the lanes by halves: lane i with lane i + n/2, until one is left."""
+def fold(f: Function, kind: str, dtype: DType, parts: Sequence[list[V]]) -> list[V]:
+    """Fold the chains of a reduction by halves: accumulators, then the lanes of the last one."""
+    parts = list(parts)
+    while len(parts) > 1:
+        half = len(parts) // 2
+        parts = [combine(f, kind, dtype, a, b)
+                 for a, b in zip(parts[:half], parts[half:], strict=True)]
+    (acc,) = parts
     n = lanes_of(acc[0].ty)
     while n > 2:
         half = n // 2
@@ -93,3 +101,8 @@ def across_lanes(f: Function, kind: str, dtype: DType, acc: list[V]) -> list[V]:
         return acc
     first, second = ([f.extract(v, i) for v in acc] for i in (0, 1))
     return combine(f, kind, dtype, first, second)
+
+
+def total(f: Function, parts: Sequence[V]) -> V:
+    """The sum of the lanes of accumulators, folded by halves."""
+    return fold(f, "sum", float32, [[v] for v in parts])[0]

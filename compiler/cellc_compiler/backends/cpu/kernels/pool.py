@@ -2,10 +2,8 @@
 
 Maximum: the first of equal maxima wins, in row-major order of the window; the first NaN of a
 window wins over everything. Average: the sum in row-major order of the window, from 0, then one
-division. Exception, an average over the whole plane (global pooling): lane l of a vector sums the
-elements `l, l + L, ...` of the plane (L the target's lanes), then the upper half of the lanes is
-added to the lower half until one is left. float16 and bfloat16 are computed in float32 and
-rounded once.
+division. Exception, an average over the whole plane (global pooling): a reduction along the plane
+in the order of `loops/order.py`. float16 and bfloat16 are computed in float32 and rounded once.
 
 Backward: windows in row-major order add to the gradient, each element accumulated in order from 0.
 Sliding windows of stride up to 4 run in vectors over the output columns; the rest in scalars over
@@ -17,7 +15,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from cellc_compiler.backends.llvm.reduction import total
 from cellc_compiler.backends.llvm.text import Function, V, first_lanes, vector
+from cellc_compiler.loops.order import accumulators
 from cellc_compiler.lower.kernel import Kernel
 from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass
@@ -37,7 +37,6 @@ from .vectors import (
     load_acc,
     lookup,
     memory_type,
-    reduce_lanes,
     split_index,
     store_acc,
     table,
@@ -524,19 +523,22 @@ def _plane_avg(spec: Spec, rows: Axis, cols: Axis, target: Target) -> Kernel:
     """Kernel over (x, out): one window that covers the plane, in vectors over it."""
     width = lanes(target, spec.dtype)
     size = spec.h * spec.w
-    full = size // width * width
+    count = accumulators(acc_size(spec.dtype), size, width)
+    full = size // (count * width) * count * width
 
     def body(f: Function, bufs: list[V], plane: V) -> str:
         x = elem_ptr(f, bufs[0], f.mul(plane, f.i64(size)), spec.dtype)
 
-        def load(i: V, mask: V | None) -> V:
-            return load_acc(f, elem_ptr(f, x, i, spec.dtype), spec.dtype, width, mask)
+        def add(acc: V, i: V, mask: V | None) -> V:
+            return f.add(acc, load_acc(f, elem_ptr(f, x, i, spec.dtype), spec.dtype, width, mask))
 
-        zero = f.zero(vector(acc_type(spec.dtype), width))
-        total = f.loop(0, full, width, [zero], lambda i, c: [f.add(c[0], load(i, None))])[0]
-        if size > full:
-            total = f.add(total, load(f.i64(full), first_lanes(size - full, width)))
-        value = reduce_lanes(f, total, f.add)
+        zeros = [f.zero(vector(acc_type(spec.dtype), width))] * count
+        sums = f.loop(0, full, count * width, zeros, lambda i, c: [
+            add(acc, f.add(i, f.i64(u * width)), None) for u, acc in enumerate(c)])
+        for u, start in enumerate(range(full, size, width)):
+            mask = first_lanes(size - start, width) if size - start < width else None
+            sums[u] = add(sums[u], f.i64(start), mask)
+        value = total(f, sums)
         value = f.fdiv(value, _count(f, f.i64(0), f.i64(0), value.ty))
         store_acc(f, value, elem_ptr(f, bufs[1], plane, spec.dtype), spec.dtype)
         return rows.tables("WIN_Y") + cols.tables("WIN_X")

@@ -226,19 +226,6 @@ def beats(f: Function, v: V, best: V) -> V:
     return f.binary("and", f.cmp("ugt", v, best), f.cmp("ord", best, best))
 
 
-def reduce_lanes(f: Function, v: V, combine: Callable[[V, V], V]) -> V:
-    """Fold a vector to a scalar: upper half into lower half until one lane is left."""
-    width = lanes_of(v.ty)
-    while width > 1:
-        half = width // 2
-        lower = f.shuffle(v, f.undef(v.ty), list(range(half)))
-        upper = f.shuffle(v, f.undef(v.ty), list(range(half, width)))
-        if half == 1:
-            return combine(f.extract(v, 0), f.extract(v, 1))
-        v, width = combine(lower, upper), half
-    return v
-
-
 def table(name: str, values: Sequence[int], ty: str = "i64", align: int = 8) -> str:
     """A constant array of integers, as a global definition."""
     body = ", ".join(f"{ty} {v}" for v in values)

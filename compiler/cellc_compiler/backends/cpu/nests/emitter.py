@@ -1,9 +1,8 @@
 """Loop nests to LLVM: vector loops with masked tails, reductions in a fixed order.
 
-Order of a reduction in mode `row`, W lanes and U accumulators: element j of the flat inner axis
-goes to lane j % W of accumulator (j // W) % U; the accumulators are combined in order, then the
-lanes by halves. In mode `column` each element is one chain over the reduced space. W and U
-follow from the accumulator type and the extent, so the bits do too.
+A reduction in mode `row` has as many accumulators of W lanes as hold its chains (`Nest.chains`):
+element j of the last loop goes to lane j % W of accumulator (j // W) % U. They are folded by
+halves, then the lanes are. In mode `column` each element is one chain over the reduced space.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from ....ir.types import prod
 from ....loops.expr import Expr, const
 from ....loops.index import Index, Var
 from ....loops.nest import Nest, Phase, Reduce, Scratch, Store, children, depends_on, walk
+from ....loops.order import accumulators
 from ....lower.kernel import Kernel
 from ...llvm import reduction, scalar
 from ...llvm.convert import memory_type, register_type
@@ -230,7 +230,9 @@ class NestEmitter(ExpressionEmitter):
             return
         self._hoist(phase, row)
         column = self.nest.mode == "column"
-        unroll = max(1, self.nest.chains(phase, self.lanes) // self.lanes)
+        unroll = 1
+        if phase.reduces and not column:
+            unroll = accumulators(self.nest.accumulate, phase.loops[-1].extent, self.lanes)
         accs: list[V] = []
         for r in phase.reduces:
             ty = vector(register_type(r.value.dtype), self.lanes)
@@ -357,10 +359,8 @@ class NestEmitter(ExpressionEmitter):
             width = reduction.width(r.kind)
             parts = [accs[slot + u * width : slot + (u + 1) * width] for u in range(unroll)]
             total = parts[0]
-            for p in parts[1:]:
-                total = reduction.combine(self.f, r.kind, r.value.dtype, total, p)
             if self.nest.mode == "row":
-                total = reduction.across_lanes(self.f, r.kind, r.value.dtype, total)
+                total = reduction.fold(self.f, r.kind, r.value.dtype, parts)
             row.memo[id(r.result)] = self._as_result(total[-1], r)
             slot += width * unroll
 

@@ -10,6 +10,7 @@ from cellc_runtime.target import Target
 
 from ....ir.graph import Node
 from ....ir.types import prod
+from ....loops.order import product_segment
 from ....lower import precompute
 from ....lower.plan import KernelPlan, operand, result
 from .table import adopt, lowers, with_epilogue
@@ -47,17 +48,26 @@ def _tile_epilogue(fused: Fused, n: int, target: Target) -> gemm.Epilogue:
     return gemm.Epilogue(fused.key, emit, fused.buffers, fused.replaces, len(fused.roots) > 1, near)
 
 
+def segment_of(n: int, k: int, dtype: DType) -> int:
+    """k per segment of a product with n columns, by the element type; exact sums need none."""
+    if dtype.is_integer:
+        return 0
+    return product_segment(n, k, max(dtype.itemsize, 4))
+
+
 def matmul_spec(node: Node, epilogue: gemm.Epilogue | None = None,
                 stored: DType | None = None) -> gemm.MatmulSpec:
     """The product a matmul node computes, as the GEMM family takes it; an epilogue may store
     another type."""
     x, y, out = node.operands[0].shape, node.operands[1].shape, node.result.shape
     ta, tb = node.attrs["transpose_a"], node.attrs["transpose_b"]
+    k, dtype = x[-2] if ta else x[-1], node.operands[0].dtype
     return gemm.MatmulSpec(
-        m=out[-2], n=out[-1], k=x[-2] if ta else x[-1], dtype=node.operands[0].dtype,
+        m=out[-2], n=out[-1], k=k, dtype=dtype,
         batch=out[:-2], a_batch_strides=_batch_strides(x[:-2], out[:-2]),
         b_batch_strides=_batch_strides(y[:-2], out[:-2]), trans_a=ta, trans_b=tb,
-        out_dtype=stored, epilogue=epilogue, b_constant=precompute.prepacks(node.operands[1]),
+        out_dtype=stored, epilogue=epilogue, segment=segment_of(out[-1], k, dtype),
+        b_constant=precompute.prepacks(node.operands[1]),
     )
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from itertools import product
 
+from cellc_compiler.loops.order import FEW_CHANNELS
 from cellc_compiler.lower.kernel import Kernel
 from cellc_runtime.dtypes import DType, float32
 from cellc_runtime.records import dataclass, replace
@@ -35,7 +36,6 @@ from .weight import (
     channel_kernel,
     choose_channel_lanes,
     choose_pixel_lanes,
-    choose_splits,
     gather_kernel,
     pixel_kernel,
     sum_kernel,
@@ -310,20 +310,13 @@ def conv_backward_weight(spec: ConvSpec, target: Target) -> Plan:
         spec.n, spec.groups, spec.ocg, spec.icg, spec.oh, spec.ow,
         Taps(spec.kh, spec.kw, spec.stride, spec.dilation), spec.dtype,
     )
+    if spec.ocg <= FEW_CHANNELS:
+        return _weight_by_pixel(spec, choose_pixel_lanes(problem, target), target)
     by_channel = choose_channel_lanes(problem, target)
-    by_pixel = choose_pixel_lanes(problem, target)
-    unfolded = _forward_unfold(spec)
-    channel_cycles = _channel_cycles(spec, by_channel)
-    # Measured: several rows of one tile cost more than their arithmetic and loads.
-    pixel_cycles = by_pixel.cycles * (1.8 if by_pixel.mr > 1 else 1.0)
-    if not unfolded.identity:
-        pixel_cycles += unfolded.cycles(target) * spec.n * spec.c
-    matrix = _weight_product(spec, target)
-    if matrix is not None and matrix.cycles < min(channel_cycles, pixel_cycles):
+    matrix = _weight_product(spec, target) if problem.splits == 1 else None
+    if matrix is not None and matrix.cycles < _channel_cycles(spec, by_channel):
         return matrix.plan(target)
-    if channel_cycles <= pixel_cycles:
-        return _weight_by_channel(spec, by_channel, target)
-    return _weight_by_pixel(spec, by_pixel, unfolded, target)
+    return _weight_by_channel(spec, by_channel, target)
 
 
 def _channel_cycles(spec: ConvSpec, t: ChannelLanes) -> float:
@@ -346,7 +339,7 @@ def _weight_by_channel(spec: ConvSpec, t: ChannelLanes, target: Target) -> Plan:
     u = Unfold(spec.dtype, spec.h, spec.w, spec.h + top + bottom, spec.w + left + right,
                1, 1, (-top,), (-left,))
     x = _windows(plan, u, spec.n * spec.c, "x", target)
-    splits = choose_splits(t.p, spec.groups * t.tiles * -(-spec.icg // t.ics), t.cycles)
+    splits = t.p.splits
     plan.scratch["dy_t"] = t.dy_size * acc_size(spec.dtype) + SLACK_BYTES
     plan.scratch["part"] = t.part_bytes(splits)
     plan.add(transpose_dy_kernel(t, target), "dy", "dy_t")
@@ -355,11 +348,11 @@ def _weight_by_channel(spec: ConvSpec, t: ChannelLanes, target: Target) -> Plan:
     return plan
 
 
-def _weight_by_pixel(spec: ConvSpec, t: PixelLanes, u: Unfold, target: Target) -> Plan:
-    plan = Plan()
+def _weight_by_pixel(spec: ConvSpec, t: PixelLanes, target: Target) -> Plan:
+    plan, u = Plan(), _forward_unfold(spec)
     x = _windows(plan, u, spec.n * spec.c, "x", target)
     offsets = tuple(u.offset(ry, cx) for ry, cx, _ in _forward_taps(spec))
-    splits = choose_splits(t.p, spec.groups * spec.icg, t.cycles)
+    splits = t.p.splits
     kernel = pixel_kernel(t, splits, u, offsets, target)
     if splits == 1 and not is_half(spec.dtype):
         plan.add(kernel, x, "dy", "out")

@@ -1,23 +1,22 @@
 """Backward-weight kernels: `dw[oc, ic, kh, kw] = sum over (n, oy, ox) of dy * x`.
 
-Two mappings, chosen by estimated cycles from shapes and target:
+Two mappings, whose order of additions `loops/order.py` gives and chooses:
 
 - *channel lanes* (`ChannelLanes`): vectors over output channels of a transposed `dy`, pixels of a
-  zero-padded `x` broadcast. An element is one FMA chain over (n, oy, ox) ascending, from 0.
+  zero-padded `x` broadcast.
 - *pixel lanes* (`PixelLanes`), for few output channels (depthwise): vectors over pixels of `dy`
-  and of the unfolded `x`. Lane l of an element sums the pixels `l, l + L, ...` of every image in
-  turn (one FMA chain from 0, L the target's lanes); then the upper half of the lanes is added to
-  the lower half until one is left.
+  and of the unfolded `x`, as wide as there are chains.
 
-Where that gives too few tasks, the images are cut into `splits` contiguous runs; the partial
-results of the runs are added in ascending order. Everything follows from shapes and target.
+The images are cut into `splits` runs, whose partial results are added in order.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+from cellc_compiler.backends.llvm.reduction import total
 from cellc_compiler.backends.llvm.text import Function, V, first_lanes, transpose, vector
+from cellc_compiler.loops.order import PIXEL_CHAINS, image_runs
 from cellc_compiler.lower.kernel import Kernel
 from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass, field
@@ -35,7 +34,6 @@ from ..vectors import (
     load_acc,
     lookup,
     minimum,
-    reduce_lanes,
     split_index,
     store_acc,
     table,
@@ -44,7 +42,6 @@ from ..vectors import (
 from .taps import _split_cost
 from .unfold import SLACK_BYTES, Unfold
 
-_MAX_SPLITS = 16
 _CHUNK_PIXELS = 128
 
 
@@ -92,17 +89,16 @@ class WeightProblem:
         """Elements of dw."""
         return self.groups * self.ocg * self.icg * self.window
 
+    @property
+    def splits(self) -> int:
+        """Runs of images."""
+        return image_runs(self.n, self.size, self.n * self.pixels * self.size)
+
     def images(self, f: Function, split: V, splits: int) -> tuple[V, V]:
         """The first image of a run, and the one after its last."""
         count = -(-self.n // splits)
         first = f.mul(split, f.i64(count))
         return first, minimum(f, f.add(first, f.i64(count)), f.i64(self.n))
-
-
-def choose_splits(p: WeightProblem, units: int, cycles: float) -> int:
-    """How many runs of images the sum is cut into."""
-    wanted = min(WANTED_TASKS // 2, int(cycles / TASK_CYCLES))
-    return max(1, min(p.n, _MAX_SPLITS, wanted // units))
 
 
 # --- channel lanes ---------------------------------------------------------------------------
@@ -397,8 +393,9 @@ class PixelLanes:
 
 def choose_pixel_lanes(p: WeightProblem, target: Target) -> PixelLanes:
     """The cheapest tile for the pixel-lanes mapping."""
-    width = lanes(target, p.dtype)
-    regs = target.vector_registers
+    width = 4 * PIXEL_CHAINS // acc_size(p.dtype)
+    registers = width // lanes(target, p.dtype)  # of a vector of all chains
+    regs = target.vector_registers // registers
     vectors = -(-p.pixels // width)
     best: PixelLanes | None = None
     divisors = {d for d in range(1, p.taps.kw + 1) if p.taps.kw % d == 0} | {p.window}
@@ -409,7 +406,7 @@ def choose_pixel_lanes(p: WeightProblem, target: Target) -> PixelLanes:
 
             def tile(rows: int, taps: int = taps) -> float:
                 step = max(rows * taps / 2, (rows + 1.75 * taps) / 2, 4.0)
-                return p.n * vectors * step + 12.0 * rows * taps
+                return p.n * vectors * step * registers + 12.0 * rows * taps
 
             cycles = p.groups * p.icg * (p.window // taps) * _split_cost(p.ocg, mr, tile)
             if best is None or cycles < best.cycles:
@@ -478,7 +475,7 @@ class _PixelWriter:
             row = f.add(out, f.mul(f.add(m, f.i64(i)), f.i64(p.icg)))
             for j in range(t.taps):
                 at = f.add(f.mul(row, f.i64(p.window)), f.add(tap, f.i64(j)))
-                f.store(reduce_lanes(f, acc[i * t.taps + j], f.add),
+                f.store(total(f, [acc[i * t.taps + j]]),
                         acc_ptr(f, self.bufs[2], at, p.dtype))
 
     def _step(self, x: V, dy: V, q: V, mr: int, deltas: list[int], acc: list[V],

@@ -32,6 +32,7 @@ class Problem:
         trans_a: A is stored `[k][m]`.
         trans_b: B is stored `[n][k]`.
         swapped: this is the transposed problem: A is the caller's B and the other way round.
+        segment: k per segment of an element's sum; 0 if there is one.
     """
 
     batch: tuple[int, ...]
@@ -43,6 +44,7 @@ class Problem:
     trans_a: bool
     trans_b: bool
     swapped: bool = False
+    segment: int = 0
 
     @property
     def matrices(self) -> int:
@@ -206,7 +208,8 @@ def schedule(p: Problem, arith: Arith, target: Target, b_constant: bool) -> Sche
     least = _least_row_groups(p, arith, rows, kc, width) if pack_a == "local" else 1
     grid = _Grid(p, arith, rows, width, cycles, pack_a == "local", packs_b, prepacked)
     row_groups, col_groups = grid.best(least)
-    shared = prepacked or grid.repack(row_groups) > grid.pack_once()
+    shared = prepacked or grid.repack(row_groups) > grid.pack_once() \
+        or panel_bytes(arith, width, kc) > _STACK
     pack_b: Pack = "none" if not packs_b else "shared" if shared else "local"
     if pack_b == "local":
         cycles += grid.repack(row_groups)
@@ -332,6 +335,8 @@ def _block_k(p: Problem, arith: Arith, target: Target, width: int, packs_b: bool
     blocks = max(1, ceil_div(p.k, limit))
     if blocks == 1:
         return max(p.k, 1)
+    if p.segment:
+        return max(1, limit // p.segment) * p.segment
     return ceil_div(ceil_div(p.k, blocks), UNROLL) * UNROLL
 
 

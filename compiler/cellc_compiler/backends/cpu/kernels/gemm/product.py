@@ -2,10 +2,10 @@
 
     out[batch, i, j] = epilogue(sum over k of a[batch, i, k] * b[batch, k, j])
 
-**Order of arithmetic.** An element is one chain over k ascending, from 0: `acc = fma(a, b, acc)`
-(see `gemm/arith.py` for the other element types), whatever the tile, the blocking and the packing.
-Only a product with a vector along k (`m == 1` and B stored `[n][k]`, or `n == 1` and A stored
-`[m][k]`, k at least two vectors; not complex) splits the chain, by the rule of `gemm/dot.py`.
+**Order of arithmetic** (`loops/order.py`). An element is one chain over k ascending, from 0:
+`acc = fma(a, b, acc)` (see `gemm/arith.py` for the other element types), or the sum of one per
+segment, whatever the tile, the blocking and the packing. A product of one column whose operands are
+both stored along k is reduced along k (`gemm/dot.py`; k at least its chains; not complex).
 
 **Blocking.** After Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication"
 (2008): register tiles of rows x vectors (`gemm/tile.py`), panels of B packed once (`gemm/pack.py`),
@@ -17,8 +17,7 @@ from __future__ import annotations
 
 from cellc_compiler.backends.cpu.kernels.gemm import amx as gemm_tiles
 from cellc_compiler.backends.cpu.kernels.gemm.arith import Arith
-from cellc_compiler.backends.cpu.kernels.gemm.dot import ROWS as DOT_ROWS
-from cellc_compiler.backends.cpu.kernels.gemm.dot import dot_function
+from cellc_compiler.backends.cpu.kernels.gemm.dot import dot_function, rows_together
 from cellc_compiler.backends.cpu.kernels.gemm.pack import (
     LINE,
     Panels,
@@ -45,6 +44,7 @@ from cellc_compiler.backends.cpu.kernels.gemm.tile import (
 )
 from cellc_compiler.backends.cpu.kernels.vectors import Plan
 from cellc_compiler.backends.llvm.text import Function, V, is_float, kernel_function, module
+from cellc_compiler.loops.order import CHAIN_BYTES
 from cellc_compiler.lower.kernel import Kernel
 from cellc_compiler.lower.plan import Role, epilogue_operand, packed
 from cellc_runtime.dtypes import DType
@@ -70,6 +70,7 @@ class MatmulSpec:
         trans_b: B's matrices are stored `[n][k]`.
         out_dtype: element type of the output; None for `dtype`.
         epilogue: applied to accumulators before the store.
+        segment: k per segment of a chain; 0 if there is one.
         b_constant: B will not change from call to call, so packing it is worth it even
             once; never changes a result.
     """
@@ -85,6 +86,7 @@ class MatmulSpec:
     trans_b: bool = False
     out_dtype: DType | None = None
     epilogue: Epilogue | None = None
+    segment: int = 0
     b_constant: bool = False
 
     def __post_init__(self) -> None:
@@ -109,7 +111,7 @@ def matmul_kernels(spec: MatmulSpec, target: Target) -> Plan:
     p = problem_of(spec)
     if min(p.m, p.n, p.matrices) == 0:
         return Plan()
-    if p.is_dot and p.k >= 2 * arith.lanes and arith.parts == 1:
+    if spec.n == 1 and p.is_dot and p.k >= CHAIN_BYTES // arith.acc_size and arith.parts == 1:
         return _DotWriter(p, arith, target, spec.epilogue).plan()
     if gemm_tiles.fits(p, arith, target):
         return _tiles_plan(p, arith, target, spec.epilogue)
@@ -138,7 +140,7 @@ def _tiles_plan(
 def problem_of(spec: MatmulSpec) -> Problem:
     """The canonical problem of a product."""
     return canonical(Problem(spec.batch, spec.a_batch_strides, spec.b_batch_strides, spec.m,
-                             spec.n, spec.k, spec.trans_a, spec.trans_b))
+                             spec.n, spec.k, spec.trans_a, spec.trans_b, segment=spec.segment))
 
 
 _DOT_TASKS = 64
@@ -214,6 +216,7 @@ class GemmWriter:
             epilogue=epilogue,
             prefetch=self._prefetch(),
             steps=self.s.kc // self._unroll(),
+            segment=p.segment,
         )
 
     def _unroll(self) -> int:
@@ -476,6 +479,7 @@ class _DotWriter:
     def __init__(self, p: Problem, arith: Arith, target: Target,
                  epilogue: Epilogue | None) -> None:
         self.p, self.arith, self.target = p, arith, target
+        self.rows = rows_together(arith)
         self.roles = _roles(p, epilogue)
         self.layout = TileLayout(arith, target, 0, 0, 0, 0, False, p.n, p.swapped, False, 0, 1,
                                  epilogue)
@@ -487,20 +491,20 @@ class _DotWriter:
         nbytes = p.b_matrices * p.n * p.k * self.arith.dtype.itemsize
         if nbytes > _FAR_BYTES:  # the bandwidth decides: tasks of that length, not of a few more
             cycles = max(cycles, nbytes / _FAR_PER_CYCLE)
-        groups = ceil_div(p.n, DOT_ROWS)
+        groups = ceil_div(p.n, self.rows)
         wanted = max(1, min(_DOT_TASKS, round(cycles / 20_000)))
         per_matrix = min(groups, ceil_div(wanted, p.matrices))
         units = p.matrices * per_matrix
         ntasks = min(units, max(wanted, per_matrix))
-        full = p.n // DOT_ROWS * DOT_ROWS
-        helpers = [dot_function(f"dot{r}", self.layout, p.k, r) for r in (DOT_ROWS, 1)
-                   if (full if r == DOT_ROWS else p.n - full)]
+        full = p.n // self.rows * self.rows
+        helpers = [dot_function(f"dot{r}", self.layout, p.k, r) for r in (self.rows, 1)
+                   if (full if r == self.rows else p.n - full)]
 
         def unit(u: V, _: list[V]) -> None:
             matrix = f.binary("udiv", u, f.i64(per_matrix))
             part = f.binary("urem", u, f.i64(per_matrix))
-            lo = f.mul(_share(f, part, per_matrix, groups), f.i64(DOT_ROWS))
-            hi = f.mul(_share(f, f.add(part, f.i64(1)), per_matrix, groups), f.i64(DOT_ROWS))
+            lo = f.mul(_share(f, part, per_matrix, groups), f.i64(self.rows))
+            hi = f.mul(_share(f, f.add(part, f.i64(1)), per_matrix, groups), f.i64(self.rows))
             self._rows(f, bases, matrix, lo, f.intrinsic("smin", "i64", hi, f.i64(p.n)), full)
 
         lo = _share(f, f.arg("lo"), ntasks, units)
@@ -510,7 +514,7 @@ class _DotWriter:
         return Plan([(kernel, tuple(self.roles))])
 
     def _rows(self, f: Function, bases: list[V], matrix: V, lo: V, hi: V, full: int) -> None:
-        """Rows lo..hi-1 of one matrix: groups of DOT_ROWS, then one by one."""
+        """Rows lo..hi-1 of one matrix: groups of `rows`, then one by one."""
         p, size = self.p, self.arith.dtype.itemsize
         x_at = f.mul(_matrix(f, p, matrix, p.a_strides), f.i64(p.k * size))
         w_at = f.mul(_matrix(f, p, matrix, p.b_strides), f.i64(p.k * p.n * size))
@@ -522,7 +526,7 @@ class _DotWriter:
 
         if full:
             whole = f.intrinsic("smin", "i64", hi, f.i64(full))
-            f.loop(lo, whole, DOT_ROWS, [], lambda j, _: group(j, DOT_ROWS))
+            f.loop(lo, whole, self.rows, [], lambda j, _: group(j, self.rows))
         if full < p.n:
             start = f.intrinsic("smax", "i64", lo, f.i64(full))
             f.loop(start, hi, 1, [], lambda j, _: group(j, 1))

@@ -4,7 +4,7 @@ A tile function is `void name(ptr a, ptr b, ptr bufs, i64 row, i64 col, i64 kc)`
 `i64 first, i64 last` when k is blocked and by `ptr next` when it fetches ahead. `a` points to the
 tile's first row and `b` to its first column at the first k; both advance by constant strides.
 Accumulators live in registers for the whole range and pass from one block of k to the next
-through memory, exactly.
+through memory, exactly. Where k is cut into segments (`loops/order.py`), what passes is their sum.
 """
 
 from __future__ import annotations
@@ -106,6 +106,7 @@ class TileLayout:
         epilogue: applied before the store.
         prefetch: what is fetched ahead, if anything.
         steps: iterations of the main loop in a block of k.
+        segment: k per segment, of which a block has a whole number; 0 if there is one.
     """
 
     arith: Arith
@@ -123,6 +124,7 @@ class TileLayout:
     epilogue: Epilogue | None
     prefetch: Prefetch | None = None
     steps: int = 0
+    segment: int = 0
 
 
 def tile_function(name: str, lay: TileLayout, rows: int, columns: int) -> Function:
@@ -170,10 +172,27 @@ class _Tile:
         return f.when(first, lambda: zeros, self.reload)
 
     def sweep(self, accs: list[V]) -> list[V]:
-        """All kc steps: an unrolled loop and a loop of single steps."""
+        """All kc steps; those of a segment are a sum of their own."""
+        f, lay = self.f, self.lay
+        kc, begin = f.arg("kc"), [f.arg("a"), f.arg("b")]
+        if not lay.segment:
+            return self.chain(f.i64(0), kc, [*begin, *accs])[2:]
+        zeros = self.arith.zero(f, self.lanes) * (self.rows * self.vecs)
+
+        def part(k: V, carried: list[V]) -> list[V]:
+            a, b, *sums = carried
+            end = f.intrinsic("smin", "i64", f.add(k, f.i64(lay.segment)), kc)
+            a, b, *one = self.chain(k, end, [a, b, *zeros])
+            return [a, b, *(f.add(x, y) for x, y in zip(sums, one, strict=True))]
+
+        return f.loop(0, kc, lay.segment, [*begin, *accs], part)[2:]
+
+    def chain(self, first: V, end: V, state: list[V]) -> list[V]:
+        """Steps `first` to `end` of k: an unrolled loop and a loop of single steps. The state is
+        where A and B are, and the accumulators."""
         f, lay, u = self.f, self.lay, self.lay.unroll
-        kc = f.arg("kc")
-        whole = f.binary("and", kc, f.i64(-u))
+        count = f.binary("and", f.sub(end, first), f.i64(-u))
+        whole = f.add(first, count)
         beside = self.beside()
 
         def body(count: int) -> Callable[[V, list[V]], list[V]]:
@@ -189,10 +208,8 @@ class _Tile:
 
             return steps
 
-        state = f.loop(0, whole, u, [f.arg("a"), f.arg("b"), *accs], body(u))
-        if u > 1:
-            state = f.loop(whole, kc, 1, state, body(1))
-        return state[2:]
+        state = f.loop(first, whole, u, state, body(u))
+        return f.loop(whole, end, 1, state, body(1)) if u > 1 else state
 
     def beside(self) -> list[V]:
         """Where the tile begins in the operands of the epilogue that are fetched."""

@@ -1,0 +1,91 @@
+"""The order in which elements are added: one table, kept by every machine.
+
+The bits of a sum of floats follow from the order of its additions, so that order is part of what a
+program means. It follows from shapes and the type of the accumulator alone: not from a machine's
+vectors, the number of threads, what is fused around the sum, or how many rows are computed beside
+this one.
+
+**A reduction along the last axis** is `chains` interleaved chains: element i is taken into chain
+i % chains, in order (beginning with the identity), and at the end chain i takes chain
+i + chains / 2, by halves, until one is left. Thirty-two chains of float32 are two registers of
+AVX-512, four of AVX2, eight of NEON and a warp of a GPU. Further reduced axes outside of the last
+one go on with the same chains. Where the last axis is kept, each element is one chain.
+
+**An element of a product** is cut along k into segments (`product_segment`) by k and the number of
+columns, never by that of rows. A segment is one chain of fused multiply-adds over k ascending, from
+0, and segments are added in order, to 0 at first. Long ones keep many units of a machine busy, and
+where columns are few several segments run side by side. With one column, and both operands stored
+along k, an element is a reduction of products instead: `chains` chains of fused multiply-adds.
+
+**An element of a convolution**, or of the gradient of its image, is one chain of fused multiply-adds
+over channels and taps. **The gradient of its weights** is summed by runs of images (`image_runs`),
+which are added in order. In a run, with more than `FEW_CHANNELS` output channels of a group, an
+element is one chain over (n, y, x); with few of them it is `PIXEL_CHAINS` chains, each image's pixel
+i in chain i % PIXEL_CHAINS, folded by halves.
+"""
+
+from __future__ import annotations
+
+CHAIN_BYTES = 128
+"""What the accumulators of the chains of one sum take."""
+
+
+def chains(itemsize: int, extent: int) -> int:
+    """Chains of a reduction along an axis of `extent`, by the size of an accumulator in bytes."""
+    most = CHAIN_BYTES // itemsize
+    return most if extent >= most else most // 2
+
+
+def accumulators(itemsize: int, extent: int, lanes: int) -> int:
+    """Vectors of so many lanes that hold the chains of a reduction along an axis of `extent`. Those
+    that would stay empty are left out: taking in an identity changes nothing."""
+    count = max(1, chains(itemsize, extent) // lanes)
+    while count > 1 and extent <= count // 2 * lanes:
+        count //= 2
+    return count
+
+
+LONGEST_SEGMENT = 512
+"""Steps of k in one chain at most, by accumulators of 4 bytes."""
+SHORTEST_SEGMENT = 64
+"""Steps of k that a segment of a product of few columns has at least."""
+_COLUMNS = 128
+"""A product of fewer columns is cut further, so that columns times segments are about as many."""
+
+
+def product_segment(n: int, k: int, itemsize: int) -> int:
+    """Steps of k in a segment of a product with n columns; 0 if there is one segment.
+
+    Args:
+        itemsize: bytes of an accumulator.
+    """
+    wanted = min(_COLUMNS // (-(-n // 16) * 16 or 16), k // SHORTEST_SEGMENT)
+    count = max(-(-k * itemsize // (4 * LONGEST_SEGMENT)), wanted, 1)
+    return -(-k // (32 * count)) * 32 if count > 1 else 0
+
+
+FEW_CHANNELS = 8
+PIXEL_CHAINS = 16
+"""Chains of a weight's gradient with few channels, by accumulators of 4 bytes."""
+_MOST_RUNS = 16
+_RUN_ELEMENTS = 49_152
+"""Elements of gradients of weights, times runs, that keep many units of a machine busy."""
+_RUN_WORK = 1 << 18
+"""Multiply-adds that a run should have."""
+
+
+def image_runs(n: int, elements: int, work: int) -> int:
+    """Runs that n images are cut into to sum the gradient of a convolution's weights.
+
+    Args:
+        elements: of the weights.
+        work: multiply-adds of the whole sum.
+    """
+    wanted = max(1, min(n, _MOST_RUNS, _RUN_ELEMENTS // max(elements, 1), work // _RUN_WORK))
+    return max(1, -(-n // -(-n // wanted))) if n else 1
+
+
+__all__ = [
+    "CHAIN_BYTES", "FEW_CHANNELS", "PIXEL_CHAINS", "accumulators", "chains", "image_runs",
+    "product_segment",
+]
