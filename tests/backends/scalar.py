@@ -12,7 +12,6 @@ from collections.abc import Collection
 from typing import Any
 
 from cellc_compiler.backends.base import Backend
-from cellc_compiler.backends.llvm import reduction
 from cellc_compiler.backends.llvm.build import LlvmBuild
 from cellc_compiler.backends.llvm.convert import register_type
 from cellc_compiler.backends.llvm.expressions import ExpressionEmitter, Scope
@@ -21,8 +20,9 @@ from cellc_compiler.backends.llvm.math.lanes import X
 from cellc_compiler.backends.llvm.text import V
 from cellc_compiler.build.llvm_version import llvm_version
 from cellc_compiler.ir.graph import Node, Value
+from cellc_compiler.loops import order
 from cellc_compiler.loops.expr import Expr
-from cellc_compiler.loops.nest import Nest, Phase, Reduce, Scratch, Store, walk
+from cellc_compiler.loops.nest import Nest, Phase, Scratch, Store, walk
 from cellc_compiler.lower.kernel import Kernel
 from cellc_compiler.lower.machine import Machine, Memory, NoRule
 from cellc_compiler.lower.plan import KernelPlan, Step, operand, result
@@ -31,7 +31,7 @@ from cellc_runtime.program import Program
 from cellc_runtime.target import Target
 
 from .scalar_rules import RULES
-from .scalar_text import TARGET, Buffer, Fn
+from .scalar_text import TARGET, Buffer, Chains, Fn
 
 
 class ScalarDevice(HostDevice):
@@ -82,61 +82,44 @@ class NestWriter(ExpressionEmitter):
                 self.store(s, self.f.number(s.value.dtype, 0).v, Scope(1, None, None, None))
 
     def phase(self, phase: Phase, row: Scope) -> None:
-        f, chains = self.f, self.nest.chains(phase)
-        sums = [Chains(f, r, chains) for r in phase.reduces]
-        with f.each(*(v.extent for v in phase.loops)) as at:
-            self.vars.update(zip(phase.loops, (i.v for i in at), strict=True))
-            scope = Scope(1, None, None, None, row)
-            values = [self._value(s.value, scope) for s in phase.stores]
-            for held in sums:
-                held.take(self._value(held.reduce.value, scope), at[-1])
-            for s, v in zip(phase.stores, values, strict=True):
-                self.store(s, v, scope)
-        for held in sums:
-            row.memo[id(held.reduce.result)] = held.total()
+        f, parts = self.f, self.nest.parts(phase)
+        if parts == 1:
+            sums = self.sums(phase, self.nest.chains(phase))
+            with f.each(*(v.extent for v in phase.loops)) as at:
+                self.step(phase, row, at, sums, at[-1] if at else f.i(0))
+        else:
+            sums = self.sums(phase, order.chains(self.nest.accumulate, parts))
+            size = phase.loops[0].extent // parts
+            with f.each(parts) as (p,):
+                own = self.sums(phase, self.nest.chains(phase))
+                with f.each(size) as (i,):
+                    self.step(phase, row, [p * size + i], own, i)
+                for total, part in zip(sums, own, strict=True):
+                    total.take(part.total(), p)
+        for r, held in zip(phase.reduces, sums, strict=True):
+            value = held.total()[-1]
+            row.memo[id(r.result)] = value if len(held.parts) == 1 else f.cast(
+                "trunc", value, register_type(r.result.dtype))
+
+    def sums(self, phase: Phase, count: int) -> list[Chains]:
+        return [Chains(self.f, r.kind, r.value.dtype, count) for r in phase.reduces]
+
+    def step(self, phase: Phase, row: Scope, at: list[X], sums: list[Chains], place: X) -> None:
+        """One element of a phase, at a place of its line or part of a line."""
+        self.vars.update(zip(phase.loops, (i.v for i in at), strict=True))
+        scope = Scope(1, None, None, None, row)
+        values = [self._value(s.value, scope) for s in phase.stores]
+        for r, held in zip(phase.reduces, sums, strict=True):
+            where = at[-1].v if at else self.f.i64(0)
+            held.take([self._value(r.value, scope), where][: len(held.parts)], place)
+        for s, v in zip(phase.stores, values, strict=True):
+            self.store(s, v, scope)
 
     def store(self, s: Store, v: V, scope: Scope) -> None:
         f = self.f
         to = Buffer(f, self.pointers[s.buffer], s.value.dtype, ())
         at = X(f, self._index(s.offset if s.part is None else s.offset * 2 + s.part, scope))
         to.set(at, f.compute("add", s.value.dtype, to.get(at), X(f, v)) if s.adds else X(f, v))
-
-
-class Chains:
-    """The partial results of a reduction: element i of a line goes to number i % count, and at the
-    end halves are folded."""
-
-    def __init__(self, f: Fn, reduce: Reduce, count: int) -> None:
-        self.f, self.reduce, self.count = f, reduce, count
-        self.dtype = reduce.value.dtype
-        start = reduction.identity(f, reduce.kind, register_type(self.dtype), self.dtype)
-        self.parts = [(v.ty, f.alloca(8 * count)) for v in start]
-        with f.each(count) as (i,):
-            self._set(i, start)
-
-    def _get(self, i: X) -> list[V]:
-        return [self.f.load(ty, self.f.gep(p, i.v, "i64")) for ty, p in self.parts]
-
-    def _set(self, i: X, values: list[V]) -> None:
-        for v, (_, p) in zip(values, self.parts, strict=True):
-            self.f.store(v, self.f.gep(p, i.v, "i64"))
-
-    def _combine(self, i: X, x: list[V]) -> None:
-        self._set(i, reduction.combine(self.f, self.reduce.kind, self.dtype, self._get(i), x))
-
-    def take(self, x: V, at: X) -> None:
-        """An element at a place of its line."""
-        self._combine(at.op("urem", self.count), [x, at.v][: len(self.parts)])
-
-    def total(self) -> V:
-        half = self.count // 2
-        while half:
-            with self.f.each(half) as (i,):
-                self._combine(i, self._get(i + half))
-            half //= 2
-        out = self._get(self.f.i(0))[-1]
-        return out if len(self.parts) == 1 else self.f.cast(
-            "trunc", out, register_type(self.reduce.result.dtype))
 
 
 class ScalarMachine(Machine):

@@ -17,9 +17,10 @@ from cellc_compiler.backends.llvm.text import is_float
 from cellc_compiler.ir.graph import Node
 from cellc_compiler.ir.op import lookup
 from cellc_compiler.ir.types import normalize_axis, prod
+from cellc_compiler.loops import order
 from cellc_runtime import dtypes
 
-from .scalar_text import Buffer, Fn, Var
+from .scalar_text import Buffer, Chains, Fn, Var, sum_of_row
 
 Rule = Callable[[Fn, Node, Sequence[Buffer], Sequence[Buffer]], None]
 RULES: Rules[Rule] = Rules("scalar")
@@ -43,18 +44,43 @@ def matmul(f: Fn, node: Node, ins: Sequence[Buffer], outs: Sequence[Buffer]) -> 
                                                    strict=False)]
 
     parts = (0, 1) if out.dtype.is_complex else (0,)
+    size = max(out.part.itemsize, 4)
+    exact = out.dtype.is_integer
+    along = out.shape[-1] == 1 and not exact and len(parts) == 1 and steps >= 128 // size and (
+        not ta or out.shape[-2] == 1)
+    segment = 0 if exact else order.product_segment(
+        out.shape[-1], steps, max(out.dtype.itemsize, 4))
     with f.each(*out.shape) as idx:
         *batch, i, j = idx
-        sums = [f.var(f.number(out.part, 0)) for _ in parts]
-        with f.each(steps) as (k,):
+
+        def factors(k: X, i: X = i, j: X = j, batch: Sequence[X] = batch) -> list[list[X]]:
             left, right = (k, i) if ta else (i, k), (j, k) if tb else (k, j)
-            x = [a.get([*own(a, batch), *left], p) for p in parts]
-            y = [b.get([*own(b, batch), *right], p) for p in parts]
-            fused(sums[0], x[0], y[0])
-            if len(parts) == 2:
-                fused(sums[0], -x[1], y[1])
-                fused(sums[1], x[0], y[1])
-                fused(sums[1], x[1], y[0])
+            return [[a.get([*own(a, batch), *left], p) for p in parts],
+                    [b.get([*own(b, batch), *right], p) for p in parts]]
+
+        if along:
+            wide = dtypes.float32 if size == 4 else dtypes.float64
+
+            def take(held: Chains, k: X, at: X, of: Any = factors) -> None:
+                x, y = of(k)
+                held.multiply(x[0], y[0], at)
+
+            out.set(idx, sum_of_row(f, wide, steps, take))
+            return
+        sums = [f.var(f.number(out.part, 0)) for _ in parts]
+        with f.each(-(-steps // segment) if segment else 1) as (s,):
+            own_sums = [f.var(f.number(out.part, 0)) for _ in parts] if segment else sums
+            with f.each(segment or steps) as (t,):
+                k = s * segment + t
+                with f.given(k.cmp("slt", steps)):
+                    x, y = factors(k)
+                    fused(own_sums[0], x[0], y[0])
+                    if len(parts) == 2:
+                        fused(own_sums[0], -x[1], y[1])
+                        fused(own_sums[1], x[0], y[1])
+                        fused(own_sums[1], x[1], y[0])
+            for p in parts if segment else ():
+                sums[p].set(sums[p].get() + own_sums[p].get())
         for p in parts:
             out.set(idx, sums[p].get(), p)
 
@@ -111,12 +137,25 @@ def conv2d_backward_weight(
     (x, dy), (out,) = ins, outs
     oc, ic = out.shape[:2]
     tap = _taps(f, node, x.shape[2:])
+    images, pixels = dy.shape[0], prod(dy.shape[2:])
+    groups = node.attrs["groups"]
+    runs = order.image_runs(images, prod(out.shape), images * pixels * prod(out.shape))
+    few = oc // groups <= order.FEW_CHANNELS
+    wide = dtypes.float64 if out.dtype is dtypes.float64 else dtypes.float32
+    chains = order.PIXEL_CHAINS * 4 // wide.itemsize if few else 1
+    each = -(-images // runs)
     with f.each(*out.shape) as (o, i, a, c):
-        acc = f.var(f.number(out.part, 0))
-        first = o.op("udiv", oc // node.attrs["groups"]) * ic
-        with f.each(dy.shape[0], *dy.shape[2:]) as (n, oy, ox), tap(oy, ox, a, c) as (y, z):
-            fused(acc, dy.get((n, o, oy, ox)), x.get((n, first + i, y, z)))
-        out.set((o, i, a, c), acc.get())
+        first, total = o.op("udiv", oc // groups) * ic, f.var(f.number(out.part, 0))
+        with f.each(runs) as (run,):
+            held = Chains(f, "sum", wide, chains)
+            with f.each(each, *dy.shape[2:]) as (m, oy, ox), tap(oy, ox, a, c) as (y, z):
+                n = run * each + m
+                with f.given(n.cmp("slt", images)):
+                    pixel = oy * dy.shape[3] + ox
+                    held.multiply(dy.get((n, o, oy, ox)), x.get((n, first + i, y, z)), pixel)
+            one, begun = X(f, held.total()[0]), run.cmp("ne", 0)
+            total.set(X(f, f.select(begun.v, (total.get() + one).v, one.v)))
+        out.set((o, i, a, c), total.get())
 
 
 def _average(f: Fn, node: Node, ins: Sequence[Buffer], outs: Sequence[Buffer]) -> None:
@@ -126,9 +165,17 @@ def _average(f: Fn, node: Node, ins: Sequence[Buffer], outs: Sequence[Buffer]) -
     divisors = op.divisors(x.shape[2:], node.attrs)
     with f.each(*x.shape[:2]) as channel:
         for place, taps in _windows(op, node, x.shape[2:]):
-            total = f.number(x.dtype, 0)
-            for tap in taps:
-                total = total + x.get((*channel, *tap))
+            if len(taps) == prod(x.shape[2:]):  # the whole image: a row
+                def take(held: Chains, k: X, at: X, c: Any = channel) -> None:
+                    plane = c[0] * x.shape[1] + c[1]
+                    held.take([x.get(plane * prod(x.shape[2:]) + k).v,], at)
+
+                wide = dtypes.float64 if x.dtype is dtypes.float64 else dtypes.float32
+                total = sum_of_row(f, wide, len(taps), take)
+            else:
+                total = f.number(x.dtype, 0)
+                for tap in taps:
+                    total = total + x.get((*channel, *tap))
             share = float(np.broadcast_to(divisors, out.shape[2:])[place])
             out.set((*channel, *place), total / share)
 

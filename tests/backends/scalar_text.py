@@ -6,11 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
-from cellc_compiler.backends.llvm import scalar
+from cellc_compiler.backends.llvm import reduction, scalar
 from cellc_compiler.backends.llvm.convert import load_as, memory_type, register_type, store_as
 from cellc_compiler.backends.llvm.math.lanes import X
 from cellc_compiler.backends.llvm.text import Function, V, module
 from cellc_compiler.build.abi import PLACEHOLDER
+from cellc_compiler.loops import order
 from cellc_compiler.loops.expr import Expr
 from cellc_compiler.lower.kernel import Kernel
 from cellc_compiler.ops._complex import part_dtype
@@ -134,3 +135,57 @@ class Buffer:
     def set(self, idx: Sequence[X | int] | X, x: X, part: int = 0) -> None:
         """Write an element, rounded."""
         store_as(self.f, x.v, self.part, self._at(idx, part))
+
+
+class Chains:
+    """The partial results of a reduction: element i of a line goes to number i % count, and at the
+    end halves are folded."""
+
+    def __init__(self, f: Fn, kind: str, dtype: DType, count: int) -> None:
+        self.f, self.kind, self.dtype, self.count = f, kind, dtype, count
+        start = reduction.identity(f, kind, register_type(dtype), dtype)
+        self.parts = [(v.ty, f.alloca(8 * count)) for v in start]
+        with f.each(count) as (i,):
+            self._set(i, start)
+
+    def _get(self, i: X) -> list[V]:
+        return [self.f.load(ty, self.f.gep(p, i.v, "i64")) for ty, p in self.parts]
+
+    def _set(self, i: X, values: list[V]) -> None:
+        for v, (_, p) in zip(values, self.parts, strict=True):
+            self.f.store(v, self.f.gep(p, i.v, "i64"))
+
+    def take(self, x: list[V], at: X) -> None:
+        """An element (an extreme with its position) at a place of its line."""
+        i = at.op("urem", self.count)
+        self._set(i, reduction.combine(self.f, self.kind, self.dtype, self._get(i), x))
+
+    def multiply(self, a: X, b: X, at: X) -> None:
+        """A product to be added, in one rounding."""
+        i = at.op("urem", self.count)
+        self._set(i, [a.fma(b, X(self.f, self._get(i)[0])).v])
+
+    def total(self) -> list[V]:
+        half = self.count // 2
+        while half:
+            with self.f.each(half) as (i,):
+                other = self._get(i + half)
+                self._set(i, reduction.combine(self.f, self.kind, self.dtype, self._get(i), other))
+            half //= 2
+        return self._get(self.f.i(0))
+
+
+def sum_of_row(f: Fn, dtype: DType, extent: int, take: Callable[[Chains, X, X], None]) -> X:
+    """The sum of a row of floats of a dtype: `take(chains, element, place)` adds an element."""
+    parts, size = order.row_parts(extent), dtype.itemsize
+    held = Chains(f, "sum", dtype, order.chains(size, parts if parts > 1 else extent))
+    if parts == 1:
+        with f.each(extent) as (i,):
+            take(held, i, i)
+        return X(f, held.total()[0])
+    with f.each(parts) as (p,):
+        own = Chains(f, "sum", dtype, order.chains(size, extent // parts))
+        with f.each(extent // parts) as (i,):
+            take(own, p * (extent // parts) + i, i)
+        held.take(own.total(), p)
+    return X(f, held.total()[0])

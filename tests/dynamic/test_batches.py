@@ -133,9 +133,7 @@ def test_what_mixes_rows_is_refused(name: str) -> None:
         batch_sizes(graph(fn, floats(4, 6)))
 
 
-def test_long_reductions_keep_programs_for_few_rows() -> None:
-    sizes = batch_sizes(graph(lambda x: x.sum(1), floats(2, 70000)))
-    assert sizes == (1, 2, 3, 4, 5, 6, 7, 8, 32)
+def test_long_reductions_are_the_same_in_any_batch() -> None:
     run = batched(traced(lambda x: x.sum(1), floats(2, 70000)))
     for n in (1, 3, 7, 9, 17):
         x = floats(n, 70000)

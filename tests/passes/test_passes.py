@@ -197,15 +197,15 @@ case("simplify-transposed-product", Simplify(), """
   %2: float32[4,2] = transpose(%1) {perm=(1, 0)}
   %3: float32[4,4] = matmul(%1, %1) {transpose_a=True, transpose_b=False}
   return %3, %0""", X + ", %y: float32[3,4] input")
-case("simplify-transposed-beside-a-vector", Simplify(), """
+case("simplify-transposed-beside-one-column", Simplify(), """
   %0: float32[3,4] = transpose(%y) {perm=(1, 0)}
-  %1: float32[2,4] = matmul(%x, %0) {transpose_a=False, transpose_b=False}
-  %2: float32[1,4] = matmul(%v, %0) {transpose_a=False, transpose_b=False}
+  %1: float32[1,4] = matmul(%v, %0) {transpose_a=False, transpose_b=False}
+  %2: float32[3,1] = matmul(%0, %c) {transpose_a=False, transpose_b=False}
   return %1, %2""", """
   %0: float32[3,4] = transpose(%y) {perm=(1, 0)}
-  %1: float32[2,4] = matmul(%x, %y) {transpose_a=False, transpose_b=True}
-  %2: float32[1,4] = matmul(%v, %0) {transpose_a=False, transpose_b=False}
-  return %1, %2""", X + ", %y: float32[4,3] input, %v: float32[1,3] input")
+  %1: float32[1,4] = matmul(%v, %y) {transpose_a=False, transpose_b=True}
+  %2: float32[3,1] = matmul(%0, %c) {transpose_a=False, transpose_b=False}
+  return %1, %2""", "%c: float32[4,1] input, %y: float32[4,3] input, %v: float32[1,3] input")
 case("simplify-casts", Simplify(), """
   %0: float32[2,3] = cast(%x) {dtype=dtype.float32}
   %1: float16[2,3] = cast(%0) {dtype=dtype.float16}

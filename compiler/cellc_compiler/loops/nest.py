@@ -100,12 +100,16 @@ class Nest:
             yield from phase.roots()
 
     def chains(self, phase: Phase) -> int:
-        """Partial results of each of the phase's reductions (`order.chains`): element i of the
-        last loop is taken into number i % chains, in order, and at the end number i with
-        i + chains / 2, by halves. The bits of a sum follow from it."""
+        """Partial results of each of the phase's reductions, in each part (`order.chains`)."""
         if self.mode == "column" or not phase.reduces:
             return 1
-        return order.chains(self.accumulate, phase.loops[-1].extent)
+        return order.chains(self.accumulate, phase.loops[-1].extent // self.parts(phase))
+
+    def parts(self, phase: Phase) -> int:
+        """Parts that the phase's reductions are cut into (`order.row_parts`)."""
+        if self.mode == "column" or len(phase.loops) != 1 or not phase.reduces:
+            return 1
+        return order.row_parts(phase.loops[0].extent)
 
 
 def walk(roots: Sequence[Expr]) -> Iterator[Expr]:

@@ -9,7 +9,9 @@ this one.
 i % chains, in order (beginning with the identity), and at the end chain i takes chain
 i + chains / 2, by halves, until one is left. Thirty-two chains of float32 are two registers of
 AVX-512, four of AVX2, eight of NEON and a warp of a GPU. Further reduced axes outside of the last
-one go on with the same chains. Where the last axis is kept, each element is one chain.
+one go on with the same chains. Where the last axis is kept, each element is one chain. A row (all
+axes from the first reduced one on) of many elements is cut into equal parts (`row_parts`): each is
+reduced so, and then the row of their results is.
 
 **An element of a product** is cut along k into segments (`product_segment`) by k and the number of
 columns, never by that of rows. A segment is one chain of fused multiply-adds over k ascending, from
@@ -17,11 +19,11 @@ columns, never by that of rows. A segment is one chain of fused multiply-adds ov
 where columns are few several segments run side by side. With one column, and both operands stored
 along k, an element is a reduction of products instead: `chains` chains of fused multiply-adds.
 
-**An element of a convolution**, or of the gradient of its image, is one chain of fused multiply-adds
-over channels and taps. **The gradient of its weights** is summed by runs of images (`image_runs`),
-which are added in order. In a run, with more than `FEW_CHANNELS` output channels of a group, an
-element is one chain over (n, y, x); with few of them it is `PIXEL_CHAINS` chains, each image's pixel
-i in chain i % PIXEL_CHAINS, folded by halves.
+**An element of a convolution**, or of the gradient of its image, is one chain of fused
+multiply-adds over channels and taps. **The gradient of its weights** is summed by runs of images
+(`image_runs`), which are added in order. In a run, with more than `FEW_CHANNELS` output channels of
+a group, an element is one chain over (n, y, x); with few of them it is `PIXEL_CHAINS` chains, each
+image's pixel i in chain i % PIXEL_CHAINS, folded by halves.
 """
 
 from __future__ import annotations
@@ -45,7 +47,20 @@ def accumulators(itemsize: int, extent: int, lanes: int) -> int:
     return count
 
 
-LONGEST_SEGMENT = 512
+PART = 16384
+"""Elements of a part of a row at least."""
+LONG_ROW = 4 * PART
+"""Elements from which on a row is cut into parts."""
+
+
+def row_parts(extent: int) -> int:
+    """Equal parts that a row of so many elements is cut into: as many as leave each a `PART`."""
+    if extent < LONG_ROW:
+        return 1
+    return next(p for p in range(extent // PART, 0, -1) if extent % p == 0)
+
+
+LONGEST_SEGMENT = 384
 """Steps of k in one chain at most, by accumulators of 4 bytes."""
 SHORTEST_SEGMENT = 64
 """Steps of k that a segment of a product of few columns has at least."""
@@ -86,6 +101,6 @@ def image_runs(n: int, elements: int, work: int) -> int:
 
 
 __all__ = [
-    "CHAIN_BYTES", "FEW_CHANNELS", "PIXEL_CHAINS", "accumulators", "chains", "image_runs",
-    "product_segment",
+    "CHAIN_BYTES", "FEW_CHANNELS", "LONG_ROW", "PART", "PIXEL_CHAINS", "accumulators", "chains",
+    "image_runs", "product_segment", "row_parts",
 ]

@@ -11,6 +11,7 @@ from typing import Any
 from ..ir.batch_axis import PROBE, BatchAxis, Mark, batch_mixed
 from ..ir.graph import Node
 from ..ir.types import normalize_axis, prod
+from ..loops.order import product_segment
 
 Rule = Callable[[Any, Sequence[Mark], Node], Mark]
 
@@ -186,7 +187,8 @@ def pointed(self: Any, marks: Sequence[Mark], node: Node) -> Mark:
 
 
 def multiplied(self: Any, marks: Sequence[Mark], node: Node) -> Mark:
-    """Along a batch axis, or one that is not summed."""
+    """Along a batch axis, or one that is not summed. Along columns only where their number does not
+    decide in which order is summed."""
     rank = node.result.type.rank
     places: list[Mark] = []
     for which, (mark, v) in enumerate(zip(marks, node.operands, strict=True)):
@@ -204,7 +206,16 @@ def multiplied(self: Any, marks: Sequence[Mark], node: Node) -> Mark:
     mark = _one(places, node)
     if None not in marks and mark is not None and mark.axis >= rank - 2:
         raise batch_mixed(node)
+    if mark is not None and mark.axis == rank - 1 and _by_columns(node):
+        raise batch_mixed(node)
     return mark
+
+
+def _by_columns(node: Node) -> bool:
+    """Whether the number of columns of a product decides how it is cut along k."""
+    x = node.operands[0]
+    k, size = x.shape[-2 if node.attrs["transpose_a"] else -1], max(x.dtype.itemsize, 4)
+    return product_segment(2, k, size) != product_segment(PROBE, k, size)
 
 
 def image(self: Any, marks: Sequence[Mark], node: Node) -> Mark:

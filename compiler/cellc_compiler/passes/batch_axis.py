@@ -16,18 +16,14 @@ from ..ir.batch_axis import PROBE, BatchAxis, Mark, NotBatchIndependent, batch_m
 from ..ir.dims import Dim
 from ..ir.graph import Graph, Node, Value
 from ..ir.op import lookup
-from ..ir.types import prod
 from .base import copy_graph
 from .cleanup import Dce
 from .complex_sums import ComplexSums
 from .expand import Expand
 from .instantiate import graph_symbols, instantiate
-from .split import BLOCK
 
 OTHER = 37
 """A second size, as small as that of a program, to see what else follows from the size."""
-SMALL = 8
-"""Rows from which on a reduction is never cut into parallel parts (`passes/split.py`)."""
 SIZES = (1, 2, 8, 32)
 
 
@@ -46,15 +42,13 @@ def batch_sizes(graph: Graph) -> tuple[int, ...]:
     marks: dict[Value, Mark] = {
         v: BatchAxis(0) if i in open_inputs else None for i, v in enumerate(static.inputs)
     }
-    analysis = _Analysis(marks)
-    analysis.graph(static)
+    _Analysis(marks).graph(static)
     _compare(static, _expanded(graph, symbol, OTHER))
     for i, v in enumerate(static.outputs):
         if marks[v] != BatchAxis(0) or v.type.shape[0] != PROBE:
             raise NotBatchIndependent(
                 f"output {i} is {graph.outputs[i].type}: its first axis is not the batch")
-    # A long reduction over few rows is cut in parts: then a small batch keeps its own program.
-    return tuple(range(1, SMALL + 1)) + SIZES[3:] if analysis.long else SIZES
+    return SIZES
 
 
 def _expanded(graph: Graph, symbol: str, rows: int) -> Graph:
@@ -117,7 +111,6 @@ class _Analysis:
 
     def __init__(self, marks: dict[Value, Mark]) -> None:
         self.marks = marks
-        self.long = False
 
     def graph(self, graph: Graph) -> None:
         """Mark the results of all nodes.
@@ -129,7 +122,6 @@ class _Analysis:
             if node.op == "scan":
                 self.scan(node)
                 continue
-            self._see_length(node)
             mark = batch_axis_of(node, [self.marks[v] for v in node.operands])
             for r in node.results:
                 self.set_mark(node, r, mark)
@@ -141,13 +133,6 @@ class _Analysis:
             raise batch_mixed(node)
         self.marks[r] = mark
 
-    def _see_length(self, node: Node) -> None:
-        """Whether a reduction is long enough to be cut into parallel parts."""
-        rule = lookup(node.op).reduction
-        if rule is not None:
-            spec = rule(node)
-            self.long |= prod(spec.shape[i] for i in spec.axes) * 16 >= 4 * BLOCK
-
     def scan(self, node: Node) -> None:
         """A loop: what is carried keeps its mark from trip to trip."""
         n, k = node.attrs["carried"], node.attrs["sequences"]
@@ -158,9 +143,7 @@ class _Analysis:
         rows = [None if m is None else m.at(m.axis - 1) for m in given[n : n + k]]
         marks = [*given[:n], *rows, None, *given[n + k :]]
         inner = dict(zip(body.inputs, marks, strict=True))
-        loop = _Analysis(inner)
-        loop.graph(body)
-        self.long |= loop.long
+        _Analysis(inner).graph(body)
         out = [inner[v] for v in body.outputs]
         if out[:n] != given[:n]:
             raise batch_mixed(node)

@@ -3,8 +3,9 @@
 Those to few results, so that the parts run in parallel; sums over many rows, so that a nest that
 goes over the rows anyway can make the sums of its rows on the way (`loops/nest.py`).
 
-The cut follows from the shape alone (so both modes make it, and the number of threads does
-not matter): partial results of equal blocks, then a reduction of those.
+The cut follows from the shape alone (`loops/order.py`; so both modes make it, and the number of
+threads does not matter): partial results of equal blocks, then a reduction of those. Where there
+are rows enough for all threads, a nest cuts long rows as it goes.
 """
 
 from __future__ import annotations
@@ -15,14 +16,17 @@ from ..ir.graph import Builder, Graph, Node, Value
 from ..ir.op import lookup
 from ..ir.types import prod
 from ..loops.build import BLOCKED_ELEMENTS, LEAST_BLOCK, MOST_BLOCK
+from ..loops.expr import Reduction
+from ..loops.order import LONG_ROW, PART, row_parts
 from .base import Pass, rewrite
 
-BLOCK = 16384
-"""Elements that one task reduces at least."""
 FEW_ROWS = 8
+MOST_PARTS = 4096
+"""Parts of a row that a nest has room for."""
 MANY_ROWS = 256
 """Rows from which on a sum over them is cut into blocks."""
 _KINDS = frozenset({"sum", "prod", "max", "min", "any", "all"})
+_ORDERED = frozenset({"sum", "prod"})
 
 
 class SplitReductions(Pass):
@@ -54,21 +58,45 @@ def _split(b: Builder, node: Node) -> Sequence[Value] | None:
         return None
     if node.op == "reduce_sum" and (found := _by_blocks(b, node, live, axes)):
         return found
-    rows = prod(spec.shape) // max(prod(spec.shape[i] for i in axes), 1)
-    inner = prod(spec.shape[i] for i in axes)
-    if live[-1] not in spec.axes:
-        lanes = spec.shape[live[-1]]
-        rows = rows // lanes * -(-lanes // 16)  # a strip of lanes is one row of work
-        inner *= min(lanes, 16)
-    if rows >= FEW_ROWS or inner < 4 * BLOCK:
+    if live[-len(axes) :] == axes:
+        return _trailing(b, node, spec, axes[0])
+    return _inner(b, node, spec, axes)
+
+
+def _trailing(b: Builder, node: Node, spec: Reduction, first: int) -> Sequence[Value] | None:
+    """A reduction of whole rows, each along all axes from `first` on."""
+    rows, inner = prod(spec.shape[:first]), prod(spec.shape[first:])
+    parts = row_parts(inner)
+    by_nest = rows >= FEW_ROWS and (spec.kind not in _ORDERED or parts <= MOST_PARTS)
+    if parts < 2 or by_nest:
         return None
+    shape = (*spec.shape[:first], parts, inner // parts)
+    cut = b.reshape(node.operands[0], shape=shape)
+    partial = b.emit(node.op, cut, axes=(first + 1,), keepdims=False)
+    total = b.emit(node.op, partial, axes=(first,), keepdims=False)
+    return [b.reshape(total, shape=node.result.type.shape)]
+
+
+def _inner(
+    b: Builder, node: Node, spec: Reduction, axes: list[int]
+) -> Sequence[Value] | None:
+    """A reduction of axes with others behind or between them, along the first of them. What lies
+    before that one does not matter: those are rows, and may be the rows of a batch."""
     axis = axes[0]
+    beside = prod(d for i, d in enumerate(spec.shape) if i > axis and i not in spec.axes)
+    inner, lanes = prod(spec.shape[i] for i in axes), spec.shape[-1]
+    if len(spec.shape) - 1 not in spec.axes:
+        beside = beside // lanes * -(-lanes // 16)  # a strip of lanes is one row of work
+        inner *= min(lanes, 16)
+    if spec.kind not in _ORDERED:
+        beside *= prod(spec.shape[:axis])
+    if beside >= FEW_ROWS or inner < LONG_ROW:
+        return None
     parts = _parts(spec.shape[axis], inner)
     if parts < 2:
         return None
-    x = node.operands[0]
     shape = (*spec.shape[:axis], parts, spec.shape[axis] // parts, *spec.shape[axis + 1 :])
-    cut = b.reshape(x, shape=shape)
+    cut = b.reshape(node.operands[0], shape=shape)
     first = tuple(i if i < axis else i + 1 for i in spec.axes)
     partial = b.emit(node.op, cut, axes=first, keepdims=False)
     where = axis - sum(1 for i in spec.axes if i < axis)
@@ -102,5 +130,5 @@ def _by_blocks(
 
 def _parts(extent: int, inner: int) -> int:
     """The largest divisor of the axis that leaves each part at least a block of work."""
-    most = min(extent, max(inner // BLOCK, 1), 256)
+    most = min(extent, max(inner // PART, 1), 256)
     return next((p for p in range(most, 1, -1) if extent % p == 0), 1)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from cellc_runtime.dtypes import DType, float32
 
-from .text import Function, V, element, is_float, lanes_of, vector
+from ...loops.order import accumulators
+from .text import Function, V, element, first_lanes, is_float, lanes_of, sizeof, vector
 
 _LAST = (1 << 63) - 1
 
@@ -101,6 +102,25 @@ def fold(f: Function, kind: str, dtype: DType, parts: Sequence[list[V]]) -> list
         return acc
     first, second = ([f.extract(v, i) for v in acc] for i in (0, 1))
     return combine(f, kind, dtype, first, second)
+
+
+def row_of_parts(
+    f: Function, kind: str, dtype: DType, tables: Sequence[V], parts: int, start: list[V]
+) -> list[V]:
+    """The results of a row's parts, which lie in `tables`, reduced as a row; `start` is the
+    identity in vectors."""
+    lanes = lanes_of(start[0].ty)
+    size = sizeof(element(start[0].ty))
+    accs = [start] * accumulators(size, parts, lanes)
+    for i, first in enumerate(range(0, parts, lanes)):
+        mask = first_lanes(parts - first, lanes) if parts - first < lanes else None
+        old = accs[i % len(accs)]
+        x = [f.masked_load(v.ty, f.gep(at, first * sizeof(element(v.ty))), mask)
+             for v, at in zip(old, tables, strict=True)]
+        new = combine(f, kind, dtype, old, x)
+        accs[i % len(accs)] = new if mask is None else [
+            f.select(mask, n, o) for n, o in zip(new, old, strict=True)]
+    return fold(f, kind, dtype, accs)
 
 
 def total(f: Function, parts: Sequence[V]) -> V:

@@ -229,17 +229,64 @@ class NestEmitter(ExpressionEmitter):
             self._run_stores(phase.stores, row)
             return
         self._hoist(phase, row)
+        parts = self.nest.parts(phase)
+        if parts > 1:
+            self._by_parts(phase, row, parts)
+            return
         column = self.nest.mode == "column"
         unroll = 1
         if phase.reduces and not column:
             unroll = accumulators(self.nest.accumulate, phase.loops[-1].extent, self.lanes)
-        accs: list[V] = []
-        for r in phase.reduces:
-            ty = vector(register_type(r.value.dtype), self.lanes)
-            accs += reduction.identity(self.f, r.kind, ty, r.value.dtype) * unroll
         outer = phase.loops if column else phase.loops[:-1]
-        accs = self._loops(phase, outer, row, accs, unroll, bounds)
-        self._finish(phase, row, accs, unroll)
+        accs = self._loops(phase, outer, row, self._identities(phase, unroll), unroll, bounds)
+        self._finish(phase, row, [self._total(r, a) for r, a in self._own(phase, accs, unroll)])
+
+    def _identities(self, phase: Phase, unroll: int) -> list[V]:
+        """The accumulators of a phase before its first element."""
+        return [v for r in phase.reduces for v in self._identity(r) * unroll]
+
+    def _identity(self, r: Reduce) -> list[V]:
+        ty = vector(register_type(r.value.dtype), self.lanes)
+        return reduction.identity(self.f, r.kind, ty, r.value.dtype)
+
+    def _by_parts(self, phase: Phase, row: Scope, parts: int) -> None:
+        """Long rows: the results of parts go to the stack, and are reduced as a row."""
+        f, w = self.f, self.lanes
+        size = phase.loops[0].extent // parts
+        unroll = accumulators(self.nest.accumulate, size, w)
+        tables = [[f.alloca(parts * 8) for _ in range(reduction.width(r.kind))]
+                  for r in phase.reduces]
+
+        def part(p: V, _: list[V]) -> None:
+            begin = f.mul(p, f.i64(size))
+            accs = self._lanes_of(phase, row, self._identities(phase, unroll), unroll, begin, size)
+            for (r, own), table in zip(self._own(phase, accs, unroll), tables, strict=True):
+                for v, at in zip(self._total(r, own), table, strict=True):
+                    f.store(v, f.gep(at, p, v.ty))
+
+        f.loop(0, parts, 1, [], part)
+        totals = [
+            reduction.row_of_parts(f, r.kind, r.value.dtype, table, parts, self._identity(r))
+            for r, table in zip(phase.reduces, tables, strict=True)]
+        self._finish(phase, row, totals)
+
+    def _own(
+        self, phase: Phase, accs: Sequence[V], unroll: int
+    ) -> list[tuple[Reduce, list[list[V]]]]:
+        """The accumulators of each reduction of a phase."""
+        out, slot = [], 0
+        for r in phase.reduces:
+            width = reduction.width(r.kind)
+            out.append((r, [list(accs[slot + u * width : slot + (u + 1) * width])
+                            for u in range(unroll)]))
+            slot += width * unroll
+        return out
+
+    def _total(self, r: Reduce, accs: Sequence[list[V]]) -> list[V]:
+        """What the accumulators of a reduction come to; in mode `column` each lane on its own."""
+        if self.nest.mode == "column":
+            return accs[0]
+        return reduction.fold(self.f, r.kind, r.value.dtype, accs)
 
     def _loops(
         self, phase: Phase, outer: Sequence[Var], row: Scope, accs: list[V], unroll: int,
@@ -285,11 +332,18 @@ class NestEmitter(ExpressionEmitter):
     def _lane_loop(
         self, phase: Phase, row: Scope, accs: list[V], unroll: int, bounds: tuple[V, V] | None
     ) -> list[V]:
-        f, lane, w = self.f, phase.loops[-1], self.lanes
+        lane = phase.loops[-1]
         if bounds is not None:
-            return self._bounded_loop(phase, row, bounds, lane.extent % w == 0)
+            return self._bounded_loop(phase, row, bounds, lane.extent % self.lanes == 0)
+        return self._lanes_of(phase, row, accs, unroll, 0, lane.extent)
+
+    def _lanes_of(
+        self, phase: Phase, row: Scope, accs: list[V], unroll: int, begin: V | int, extent: int
+    ) -> list[V]:
+        """`extent` elements of the lane loop, from `begin` on."""
+        f, lane, w = self.f, phase.loops[-1], self.lanes
         block = w * unroll
-        full = lane.extent // block * block
+        full = extent // block * block
 
         def body(base: V, carried: list[V]) -> list[V]:
             for u in range(unroll):
@@ -298,11 +352,13 @@ class NestEmitter(ExpressionEmitter):
             return carried
 
         # Tested first: the constants of polynomials then leave registers to what is computed.
-        accs = f.loop(0, full, block, accs, body, runs=False)
-        for u, start in enumerate(range(full, lane.extent, w)):
-            left = lane.extent - start
+        end = begin + full if isinstance(begin, int) else f.add(begin, f.i64(full))
+        accs = f.loop(begin, end, block, accs, body, runs=False)
+        for u, start in enumerate(range(full, extent, w)):
+            left = extent - start
             mask = f.tail_mask(f.i64(left), w) if left < w else None
-            accs = self._step(phase, Scope(w, lane, f.i64(start), mask, row), accs, u, unroll)
+            at = f.i64(begin + start) if isinstance(begin, int) else f.add(begin, f.i64(start))
+            accs = self._step(phase, Scope(w, lane, at, mask, row), accs, u, unroll)
         return accs
 
     def _bounded_loop(
@@ -353,16 +409,9 @@ class NestEmitter(ExpressionEmitter):
             return [x, self._index_vector(position, scope, "i64")]
         return [x, self.f.splat(self._index(position, scope), scope.lanes)]
 
-    def _finish(self, phase: Phase, row: Scope, accs: list[V], unroll: int) -> None:
-        slot = 0
-        for r in phase.reduces:
-            width = reduction.width(r.kind)
-            parts = [accs[slot + u * width : slot + (u + 1) * width] for u in range(unroll)]
-            total = parts[0]
-            if self.nest.mode == "row":
-                total = reduction.fold(self.f, r.kind, r.value.dtype, parts)
+    def _finish(self, phase: Phase, row: Scope, totals: Sequence[list[V]]) -> None:
+        for r, total in zip(phase.reduces, totals, strict=True):
             row.memo[id(r.result)] = self._as_result(total[-1], r)
-            slot += width * unroll
 
     def _as_result(self, v: V, r: Reduce) -> V:
         if reduction.width(r.kind) == 2:

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 
 from cellc_compiler.backends.cpu.kernels.gemm.arith import Arith, storage_type
 from cellc_compiler.backends.cpu.kernels.gemm.tile import OUT_BUFFER, TileLayout, store_result
-from cellc_compiler.backends.llvm.reduction import total
+from cellc_compiler.backends.llvm.reduction import row_of_parts, total
 from cellc_compiler.backends.llvm.text import Function, V, sizeof
-from cellc_compiler.loops.order import CHAIN_BYTES
+from cellc_compiler.loops.order import CHAIN_BYTES, row_parts
 
 
 def rows_together(arith: Arith) -> int:
@@ -31,22 +31,44 @@ def dot_function(name: str, lay: TileLayout, k: int, rows: int) -> Function:
     """`void name(ptr x, ptr w, ptr bufs, i64 row, i64 col)`: `rows` elements from column col."""
     params = [("ptr", "x"), ("ptr", "w"), ("ptr", "bufs"), ("i64", "row"), ("i64", "col")]
     f = Function(name, params, lay.target, "void", "internal")
-    accs, count = _chains(f, lay.arith, k, rows), _accumulators(lay.arith)
+    totals = _totals(f, lay.arith, k, rows)
     base = f.load("ptr", f.gep(f.arg("bufs"), OUT_BUFFER, "ptr"))
     at = f.add(f.mul(f.arg("row"), f.i64(lay.n)), f.arg("col"))
     size = sizeof(storage_type(lay.arith.out))
     base = f.gep(base, f.mul(at, f.i64(size)))
     for j in range(rows):
-        whole = total(f, accs[count * j : count * (j + 1)])
         where = f.gep(base, j * size)
         col = f.add(f.arg("col"), f.i64(j))
-        store_result(f, lay, whole, where, f.arg("row"), col, 1)
+        store_result(f, lay, totals[j], where, f.arg("row"), col, 1)
     f.ret_()
     return f
 
 
-def _chains(f: Function, arith: Arith, k: int, rows: int) -> list[V]:
-    """The accumulators of every element, element by element."""
+def _totals(f: Function, arith: Arith, k: int, rows: int) -> list[V]:
+    """Every element: the chains of k, or of each part of it."""
+    parts, count = row_parts(k), _accumulators(arith)
+    size, x, w = k // parts, f.arg("x"), f.arg("w")
+    if parts == 1:
+        accs = _chains(f, arith, x, w, k, size, rows)
+        return [total(f, accs[count * j : count * (j + 1)]) for j in range(rows)]
+    tables = [f.alloca(parts * arith.acc_size) for _ in range(rows)]
+
+    def part(p: V, _: list[V]) -> None:
+        at = f.mul(p, f.i64(size * arith.dtype.itemsize))
+        accs = _chains(f, arith, f.gep(x, at), f.gep(w, at), k, size, rows)
+        for j, table in enumerate(tables):
+            f.store(total(f, accs[count * j : count * (j + 1)]), f.gep(table, p, arith.acc))
+
+    f.loop(0, parts, 1, [], part)
+    start = arith.zero(f, arith.lanes)
+    return [row_of_parts(f, "sum", arith.dtype, [t], parts, start)[0] for t in tables]
+
+
+def _chains(
+    f: Function, arith: Arith, x: V, w: V, pitch: int, k: int, rows: int
+) -> list[V]:
+    """The accumulators of every element, element by element: k steps from x and w on, whose rows
+    are `pitch` elements apart."""
     lanes, size, split = arith.lanes, arith.dtype.itemsize, _accumulators(arith)
     wide = lanes * split
     zeros = arith.zero(f, lanes) * (rows * split)
@@ -54,15 +76,14 @@ def _chains(f: Function, arith: Arith, k: int, rows: int) -> list[V]:
     def step(at: V, accs: Sequence[V], counts: Sequence[int]) -> list[V]:
         out = list(accs)
         for u, count in enumerate(counts):
-            x = arith.load(f, f.gep(f.gep(f.arg("x"), at), u * lanes * size), lanes, count)
+            v = arith.load(f, f.gep(f.gep(x, at), u * lanes * size), lanes, count)
             for j in range(rows):
-                ptr = f.gep(f.gep(f.arg("w"), at), j * k * size + u * lanes * size)
+                ptr = f.gep(f.gep(w, at), j * pitch * size + u * lanes * size)
                 i = j * split + u
-                out[i : i + 1] = arith.mac(f, [out[i]], arith.load(f, ptr, lanes, count), x)
+                out[i : i + 1] = arith.mac(f, [out[i]], arith.load(f, ptr, lanes, count), v)
         return out
 
     full = k // wide * wide
     accs = f.loop(0, full * size, wide * size, zeros, lambda i, c: step(i, c, [lanes] * split))
     rest = [min(lanes, k - at) for at in range(full, k, lanes)]
     return step(f.i64(full * size), accs, rest) if rest else accs
-
