@@ -22,8 +22,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 def windows(n: int, sizes: Sequence[int]) -> list[tuple[int, int]]:
     """`(start, size)` of windows that cover n rows, the largest first.
 
-    `sizes` ascend and begin with 1, 2, ..., k: so few rows have programs of their own, because
-    kernels may sum them in another order. No window of a larger batch is smaller than k.
+    `sizes` ascend and begin with 1, 2, ..., k: so few rows have programs of their own. No window of
+    a larger batch is smaller than k.
     """
     if n in sizes:
         return [(0, n)]

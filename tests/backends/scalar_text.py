@@ -21,7 +21,7 @@ from cellc_runtime.records import replace
 from cellc_runtime.target import host_targets
 
 CPU = host_targets()[-1]
-"""The target of the CPU's back end whose order of summation it has."""
+"""The target of the CPU's back end that it is compared with."""
 TARGET = replace(CPU, name="scalar")
 
 

@@ -13,7 +13,6 @@ from cellc.compiled.entries import trace
 from cellc_compiler import backends, driver
 from cellc_compiler.driver import compile_graph
 from cellc_compiler.interpret import run
-from cellc_compiler.ir.graph import Graph, Value
 from cellc_compiler.ir.op import Op
 from cellc_compiler.ir.text import parse_graph
 from cellc_compiler.lower.machine import NoRule, TooLarge
@@ -84,35 +83,17 @@ def test_inference(name: str) -> None:
         assert bits(mine) == bits(theirs)
 
 
-def reading(graph: Graph, op: str) -> set[Value]:
-    """The values that follow from a result of an op."""
-    found: set[Value] = set()
-    for node in graph.nodes:
-        if node.op == op or any(v in found for v in node.operands):
-            found.update(node.results)
-    return found
-
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_training(name: str) -> None:
-    """A training step, with its draws and updates: the bits of the CPU's back end, but for what a
-    gradient of a convolution's weight decides (that kernel sums parts), which is as near to float64
-    as the CPU's. (How near that is, is the network's own: small batches amplify rounding.)"""
+    """A training step, with its draws and updates: the bits of the CPU's back end."""
     sample: Sample = NETWORKS[name]
     ms.set_context(mode=ms.GRAPH_MODE)
     inputs = sample.batch()
     traced = trace(sample.train_step(sample.make()), inputs, {})
     arrays = [t.asnumpy() for t in (*inputs, *traced.parameters)]
-    results, parted = traced.graph.results(), reading(traced.graph, "conv2d_backward_weight")
-    assert len(parted.intersection(results)) < len(results)
-    exact = run(traced.graph, arrays, precise=True) if parted else [None] * len(results)
-    for v, (mine, theirs), want in zip(results, both(traced.graph, arrays), exact, strict=True):
-        if v not in parted:
-            assert bits(mine) == bits(theirs)
-            continue
-        scale = np.abs(want).max(initial=1e-3)
-        error = np.abs(theirs - want).max(initial=0.0)
-        np.testing.assert_allclose(mine, want, rtol=0, atol=16 * error + 1e-5 * scale)
+    for mine, theirs in both(traced.graph, arrays):
+        assert bits(mine) == bits(theirs)
 
 
 EXACT = """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
-from functools import cache
+from functools import cache, reduce
 from itertools import product
 from typing import Any
 
@@ -179,7 +179,10 @@ def expected(spec: MatmulSpec, target: Target, a: Array, b: Array) -> Array:
         ib = sum(i * s for i, s in zip(index, spec.b_batch_strides, strict=True))
         x = a[ia].T if spec.trans_a else a[ia]
         y = b[ib].T if spec.trans_b else b[ib]
-        out.append(reference(x, y, target))
+        step = spec.segment or spec.k or 1
+        sums = [reference(x[:, at : at + step], y[at : at + step], target)
+                for at in range(0, max(spec.k, 1), step)]
+        out.append(reduce(np.add, sums, np.zeros_like(sums[0])) if spec.segment else sums[0])
     return np.array(out).reshape(*spec.batch, spec.m, spec.n)
 
 
@@ -228,6 +231,17 @@ def test_every_dtype(dtype: dt.DType, trans: tuple[bool, bool], target: Target) 
     for m, n, k in [(1, 19, 70), (19, 1, 70), (9, 21, 35), (3, 40, 5), (50, 37, 41)]:
         spec = MatmulSpec(m, n, k, dtype, trans_a=trans[0], trans_b=trans[1])
         check(spec, target)
+
+
+@pytest.mark.parametrize("target", HOST, ids=lambda t: t.name)
+@pytest.mark.parametrize("dtype", [dt.float32, dt.float16, dt.complex64, dt.float64, dt.int16])
+def test_segments_of_k_are_chains_that_are_added_in_order(dtype: dt.DType, target: Target) -> None:
+    for m, n, k, segment in ((1, 19, 70, 32), (3, 5, 128, 64), (40, 70, 1201, 384), (7, 33, 65, 32),
+                             (50, 37, 1500, 192)):
+        for trans_a, trans_b in ((False, False), (True, True), (False, True)):
+            for constant in (False, True):
+                check(MatmulSpec(m, n, k, dtype, trans_a=trans_a, trans_b=trans_b, segment=segment,
+                                 b_constant=constant), target)
 
 
 @pytest.mark.parametrize("dtype", [dt.float32, dt.float16, dt.bfloat16, dt.complex64, dt.int8])
