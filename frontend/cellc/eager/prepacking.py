@@ -36,14 +36,13 @@ else:
 
 OPS = {"matmul": 1, "dense": 1, "conv2d": 1}
 """The ops whose kernels pack an operand, and which."""
-_LEAST = {"matmul": 1 << 20, "dense": 1 << 20, "conv2d": 1 << 18}
+_LEAST = {"matmul": 1 << 18, "dense": 1 << 18, "conv2d": 1 << 18}
 """Bytes of a weight from which on it is worth it: the way here takes ten microseconds, unless a
 native site knows the call."""
 _QUICK_CYCLES = 1e6
 """A program of less work gets a place in the native site, which has few."""
-_ROWS = range(2, 513)
-"""Rows of a product that are few enough for packing to count; a single one reads weights as they
-are."""
+_ROWS = range(1, 513)
+"""Rows of a product that are few enough for packing to count."""
 _PATIENCE = 2
 """Uses before one that packs for those that follow."""
 _PROGRAMS = 256
@@ -125,7 +124,9 @@ class Prepacking:
         if held is None or held.executable is None \
                 or held.weights_version != writes.weights_version:
             return None
-        return held.executable.entry(x, *arrays_of(operands[2:]))
+        out = held.executable.entry(x, *arrays_of(operands[2:]))
+        self._offer(op, operands, attrs, held)
+        return out
 
     def run(self, op: str, operands: Tensors, attrs: Attrs) -> Any:
         """The array of the result, or None to run the op the usual way."""
@@ -141,11 +142,16 @@ class Prepacking:
             return None
         assert held.executable is not None
         out = held.executable.entry(x, *arrays_of(operands[2:]))
-        if held.executable.program.cost < _QUICK_CYCLES:
+        self._offer(op, operands, attrs, held)
+        return out
+
+    def _offer(self, op: str, operands: Tensors, attrs: Attrs, held: _Bound) -> None:
+        """Let the native site answer such calls."""
+        executable = held.executable
+        if executable is not None and executable.program.cost < _QUICK_CYCLES:
             writes.answered = True  # first: who begins to record now sees it, or is seen here
             if STATE.idle():
-                self._learn(op, operands, attrs, held.executable, OPS[op], held.weights_version)
-        return out
+                self._learn(op, operands, attrs, executable, OPS[op], held.weights_version)
 
     def _ready(
         self, p: Tensor, storage: Storage, key: Any, operands: Tensors, attrs: Attrs
