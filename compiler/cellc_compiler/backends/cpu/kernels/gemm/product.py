@@ -205,7 +205,7 @@ class GemmWriter:
         a_row, a_k = (item, pitch) if p.trans_a else (pitch, item)
         return TileLayout(
             arith, self.target, a_row, a_k,
-            b_k=self.panels.k_bytes if packed else p.n * size,
+            b_k=self.panels.k_bytes if packed else self.panels.k_stride,
             b_part=self.s.width * arith.acc_size,
             b_packed=packed,
             n=p.n,
@@ -217,6 +217,7 @@ class GemmWriter:
             prefetch=self._prefetch(),
             steps=self.s.kc // self._unroll(),
             segment=p.segment,
+            turned=(self.panels.n_stride, p.k % arith.lanes) if self.s.turned else None,
         )
 
     def _unroll(self) -> int:

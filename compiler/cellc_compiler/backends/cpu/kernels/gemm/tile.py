@@ -19,7 +19,15 @@ from cellc_compiler.backends.cpu.kernels.gemm.arith import (
     store_part,
 )
 from cellc_compiler.backends.cpu.kernels.gemm.pack import LINE
-from cellc_compiler.backends.llvm.text import Function, V, first_lanes, lanes_of, sizeof, vector
+from cellc_compiler.backends.llvm.text import (
+    Function,
+    V,
+    first_lanes,
+    lanes_of,
+    sizeof,
+    transpose,
+    vector,
+)
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
@@ -107,6 +115,8 @@ class TileLayout:
         prefetch: what is fetched ahead, if anything.
         steps: iterations of the main loop in a block of k.
         segment: k per segment, of which a block has a whole number; 0 if there is one.
+        turned: B is read as it is stored, `[n][k]`, and turned in registers: bytes from one column
+            of the output to the next, and k % lanes.
     """
 
     arith: Arith
@@ -125,6 +135,7 @@ class TileLayout:
     prefetch: Prefetch | None = None
     steps: int = 0
     segment: int = 0
+    turned: tuple[int, int] | None = None
 
 
 def tile_function(name: str, lay: TileLayout, rows: int, columns: int) -> Function:
@@ -190,6 +201,8 @@ class _Tile:
     def chain(self, first: V, end: V, state: list[V]) -> list[V]:
         """Steps `first` to `end` of k: an unrolled loop and a loop of single steps. The state is
         where A and B are, and the accumulators."""
+        if self.lay.turned:
+            return self.turned_chain(first, end, state)
         f, lay, u = self.f, self.lay, self.lay.unroll
         count = f.binary("and", f.sub(end, first), f.i64(-u))
         whole = f.add(first, count)
@@ -210,6 +223,34 @@ class _Tile:
 
         state = f.loop(first, whole, u, state, body(u))
         return f.loop(whole, end, 1, state, body(1)) if u > 1 else state
+
+    def turned_chain(self, first: V, end: V, state: list[V]) -> list[V]:
+        """The same by squares of B, as many k as lanes, that are turned in registers. What is left
+        of k comes last: a segment is a whole number of squares."""
+        f, lay, lanes = self.f, self.lay, self.lanes
+        assert lay.turned
+        pitch, rest = lay.turned
+
+        def squares(count: int, carried: list[V]) -> list[V]:
+            a, b, *acc = carried
+            columns = [self.square(f.gep(b, v * lanes * pitch), pitch, self.count(v), count)
+                       for v in range(self.vecs)]
+            for t in range(count):
+                acc = self.multiply(f.gep(a, t * lay.a_k), [[c[t]] for c in columns], acc)
+            return [f.gep(a, count * lay.a_k), f.gep(b, count * lay.b_k), *acc]
+
+        whole = f.add(first, f.binary("and", f.sub(end, first), f.i64(-lanes)))
+        state = f.loop(first, whole, lanes, state, lambda _, carried: squares(lanes, carried))
+        if not rest:
+            return state
+        return f.when(f.cmp("slt", whole, end), lambda: squares(rest, state), lambda: state)
+
+    def square(self, b: V, pitch: int, columns: int, count: int) -> list[V]:
+        """`count` k of so many columns of B, a vector for each k."""
+        f, arith = self.f, self.arith
+        rows = [arith.load(f, f.gep(b, r * pitch), self.lanes, count)[0] for r in range(columns)]
+        zero = f.zero(vector(arith.acc, self.lanes))
+        return transpose(f, [*rows, *[zero] * (self.lanes - columns)])[:count]
 
     def beside(self) -> list[V]:
         """Where the tile begins in the operands of the epilogue that are fetched."""
@@ -235,9 +276,12 @@ class _Tile:
                 f.prefetch(f.gep(f.gep(base, at), line))
 
     def step(self, a: V, b: V, accs: list[V]) -> list[V]:
-        """One k: load the row of B, then row by row broadcast A and accumulate."""
+        """One k: load the row of B, then accumulate."""
+        return self.multiply(a, [self.load_b(b, v) for v in range(self.vecs)], accs)
+
+    def multiply(self, a: V, bs: list[list[V]], accs: list[V]) -> list[V]:
+        """One k of A, row by row broadcast, by one of B."""
         f, p = self.f, self.arith.parts
-        bs = [self.load_b(b, v) for v in range(self.vecs)]
         out: list[V] = []
         for r in range(self.rows):
             x = self.arith.broadcast(f, f.gep(a, r * self.lay.a_row), self.lanes)
