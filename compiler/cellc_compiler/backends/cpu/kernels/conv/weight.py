@@ -5,17 +5,26 @@ Two mappings, whose order of additions `loops/order.py` gives and chooses:
 - *channel lanes* (`ChannelLanes`): vectors over output channels of a transposed `dy`, pixels of a
   zero-padded `x` broadcast.
 - *pixel lanes* (`PixelLanes`), for few output channels (depthwise): vectors over pixels of `dy`
-  and of the unfolded `x`, as wide as there are chains.
+  and of the unfolded `x`, in as many sweeps as it takes vectors to hold the chains.
 
 The images are cut into `splits` runs, whose partial results are added in order.
 """
 
 from __future__ import annotations
 
+from functools import partial
+from itertools import chain
 from typing import NamedTuple
 
 from cellc_compiler.backends.llvm.reduction import total
-from cellc_compiler.backends.llvm.text import Function, V, first_lanes, transpose, vector
+from cellc_compiler.backends.llvm.text import (
+    Function,
+    V,
+    first_lanes,
+    sizeof,
+    transpose,
+    vector,
+)
 from cellc_compiler.loops.order import PIXEL_CHAINS, image_runs
 from cellc_compiler.lower.kernel import Kernel
 from cellc_runtime.dtypes import DType
@@ -393,9 +402,8 @@ class PixelLanes:
 
 def choose_pixel_lanes(p: WeightProblem, target: Target) -> PixelLanes:
     """The cheapest tile for the pixel-lanes mapping."""
-    width = 4 * PIXEL_CHAINS // acc_size(p.dtype)
-    registers = width // lanes(target, p.dtype)  # of a vector of all chains
-    regs = target.vector_registers // registers
+    width = lanes(target, p.dtype)
+    regs = target.vector_registers
     vectors = -(-p.pixels // width)
     best: PixelLanes | None = None
     divisors = {d for d in range(1, p.taps.kw + 1) if p.taps.kw % d == 0} | {p.window}
@@ -406,7 +414,7 @@ def choose_pixel_lanes(p: WeightProblem, target: Target) -> PixelLanes:
 
             def tile(rows: int, taps: int = taps) -> float:
                 step = max(rows * taps / 2, (rows + 1.75 * taps) / 2, 4.0)
-                return p.n * vectors * step * registers + 12.0 * rows * taps
+                return p.n * vectors * step + 12.0 * rows * taps
 
             cycles = p.groups * p.icg * (p.window // taps) * _split_cost(p.ocg, mr, tile)
             if best is None or cycles < best.cycles:
@@ -457,25 +465,42 @@ class _PixelWriter:
             base = lookup(f, "TAP_X", tap)
         zeros = [f.zero(vector(acc_type(p.dtype), t.width))] * (mr * t.taps)
 
-        def image(n: V, acc: list[V]) -> list[V]:
+        chains = 4 * PIXEL_CHAINS // acc_size(p.dtype)
+
+        def image(n: V, acc: list[V], begin: int) -> list[V]:
             at = f.mul(n, f.i64(p.groups * p.icg * self.u.channel_size()))
             xp = acc_ptr(f, x, f.add(at, base), p.dtype)
             row = f.add(f.add(f.mul(n, f.i64(p.groups * p.ocg)), g_row), m)
             dy = elem_ptr(f, self.bufs[1], f.mul(row, f.i64(p.pixels)), p.dtype)
-            full = p.pixels // t.width * t.width
-            acc = f.loop(0, full, t.width, acc,
+            end = begin + max(0, (p.pixels - begin - t.width) // chains + 1) * chains
+            acc = f.loop(begin, end, chains, acc,
                          lambda q, c: self._step(xp, dy, q, mr, deltas, c, None))
-            if p.pixels > full:
-                mask = first_lanes(p.pixels - full, t.width)
-                acc = self._step(xp, dy, f.i64(full), mr, deltas, acc, mask)
+            if p.pixels > end:
+                mask = first_lanes(p.pixels - end, t.width)
+                acc = self._step(xp, dy, f.i64(end), mr, deltas, acc, mask)
             return acc
 
-        acc = f.loop(first, last, 1, zeros, image)
+        if chains == t.width:
+            sweeps = [f.loop(first, last, 1, zeros, partial(image, begin=0))]
+        else:  # an image stays near for all sweeps, whose accumulators wait on the stack
+            waiting = [[f.alloca(sizeof(v.ty)) for v in zeros] for _ in range(chains // t.width)]
+            for place in chain.from_iterable(waiting):
+                f.store(zeros[0], place)
+
+            def images(n: V, _: list[V]) -> None:
+                for sweep, places in enumerate(waiting):
+                    acc = [f.load(zeros[0].ty, at) for at in places]
+                    acc = image(n, acc, sweep * t.width)
+                    for v, at in zip(acc, places, strict=True):
+                        f.store(v, at)
+
+            f.loop(first, last, 1, [], images)
+            sweeps = [[f.load(zeros[0].ty, at) for at in places] for places in waiting]
         for i in range(mr):
             row = f.add(out, f.mul(f.add(m, f.i64(i)), f.i64(p.icg)))
             for j in range(t.taps):
                 at = f.add(f.mul(row, f.i64(p.window)), f.add(tap, f.i64(j)))
-                f.store(total(f, [acc[i * t.taps + j]]),
+                f.store(total(f, [acc[i * t.taps + j] for acc in sweeps]),
                         acc_ptr(f, self.bufs[2], at, p.dtype))
 
     def _step(self, x: V, dy: V, q: V, mr: int, deltas: list[int], acc: list[V],

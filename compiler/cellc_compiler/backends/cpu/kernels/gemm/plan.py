@@ -232,7 +232,7 @@ def _turns(p: Problem, arith: Arith, b_constant: bool) -> bool:
     """Whether B is turned in registers: it is stored along k, and read once."""
     packed = b_constant or p.b_matrices < p.matrices
     fits = not arith.converts or block_bytes(p, arith, p.m, p.k)[0] <= _STACK
-    return p.trans_b and p.m <= _FEW_ROWS and arith.parts == 1 and 0 < p.k and fits and not packed
+    return p.trans_b and p.m <= _FEW_ROWS and arith.parts == 1 and p.k > 0 and fits and not packed
 
 
 def _turned(p: Problem, arith: Arith) -> Schedule:
