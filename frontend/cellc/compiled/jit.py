@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
+from ..core import observers
 from ..core.console_source import hold_console_source
 from ..core.dispatch import active_tracer, auto_precision, precision
 from ..eager.recorder import active_recordings
@@ -74,6 +75,8 @@ def _call(
         return inline(tracer, fn, args, kwargs)
     if active_recordings() or auto_precision() is not None or precision() is not None:
         return fn(*args, **kwargs)
+    if observers.calls:
+        return observers.calls[-1](fn, args, kwargs, lambda: table.call(fn, args, kwargs))
     return table.call(fn, args, kwargs)
 
 
