@@ -1,0 +1,321 @@
+"""Whether a graph computes what it says, by three ways to run it.
+
+*Compiled*: the whole graph, through the passes. *Alone*: each node compiled as a graph of its own,
+which is what PyNative does. *Reference*: numpy. Compiled and alone must agree to the bit, and each
+node with the reference in float64 within its op's tolerance. What does not hold is a `Symptom`.
+
+Nothing here reads or writes the cache of programs: a compiler that is being judged must do its work.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import cellc_compiler
+from cellc_compiler import backends, driver
+from cellc_compiler.interpret import evaluate, summed
+from cellc_compiler.ir.graph import Graph, Node, Value, attrs_key
+from cellc_compiler.ir.op import lookup
+from cellc_compiler.passes.base import Pass, copy_graph
+from cellc_compiler.passes.pipeline import run_pipeline
+from cellc_runtime.executable import Executable
+from cellc_runtime.records import dataclass
+
+from ..calls.callbacks import executed
+from ..tracing.exceptions import ERRORS
+
+Array = np.ndarray[Any, Any]
+Values = dict[Value, Array]
+
+_COMPILER = Path(cellc_compiler.__file__).parent
+
+
+@dataclass(frozen=True, slots=True)
+class Symptom:
+    """What is wrong with a graph.
+
+    Attributes:
+        kind: `"error"` (an exception), `"crash"`, `"hang"`, `"modes"` (compiled and alone differ),
+            `"reference"` (a node differs from numpy) or `"rule"` (a gradient or batching rule).
+        text: in words.
+        node: the position among the graph's nodes of the first one that is wrong; -1: unknown.
+    """
+
+    kind: str
+    text: str
+    node: int = -1
+
+    def same(self, other: Symptom | None) -> bool:
+        """Whether another graph shows the same fault: errors by their kind, the rest by theirs."""
+        if other is None or other.kind != self.kind:
+            return False
+        return self.kind != "error" or other.text.split(":")[0] == self.text.split(":")[0]
+
+
+class CannotJudge(ValueError):
+    """A graph that calls Python functions whose results nobody has."""
+
+
+class Judge:
+    """Runs graphs in this process.
+
+    Args:
+        numerics: of the compiled graphs.
+    """
+
+    def __init__(self, numerics: str = "strict") -> None:
+        self.numerics = numerics
+        self._alone: dict[Any, Callable[[Sequence[Array]], list[Array]]] = {}
+
+    def symptom(self, graph: Graph, arrays: Sequence[Array]) -> Symptom | None:
+        """What is wrong with a graph on these inputs; None if nothing is.
+
+        Raises:
+            CannotJudge: see there.
+        """
+        refuse_python(graph)
+        try:
+            whole = self.compiled(graph, arrays)
+        except Exception as e:
+            return Symptom("error", _told(e))
+        try:
+            values = self.alone(graph, arrays)
+        except NodeError as e:
+            return Symptom("error", _told(e.error), e.position)
+        if self.numerics == "strict":
+            for i, (v, a) in enumerate(zip(graph.results(), whole, strict=True)):
+                if not same_bits(a, values[v]):
+                    what = difference(a, values[v], ("compiled", "op by op"))
+                    return Symptom("modes", f"output {i}: {what}",
+                                   self._first_tapped(graph, arrays, values))
+        for position, node in enumerate(graph.nodes):
+            problem = against_reference(node, values)
+            if problem:
+                return Symptom("reference", problem, position)
+        return None
+
+    def compiled(
+        self, graph: Graph, arrays: Sequence[Array], without: Pass | None = None
+    ) -> list[Array]:
+        """Outputs, then updated values, of the compiled graph; one pass may be left out."""
+        target = backends.backend().target_of(graph, self.numerics)
+        passes = [p for p in driver.passes(self.numerics, target) if p is not without]
+        optimized = run_pipeline(copy_graph(graph), passes)
+        return load(driver.compile_optimized(optimized, target), graph)(arrays)
+
+    def alone(self, graph: Graph, arrays: Sequence[Array]) -> Values:
+        """The values of all nodes, each compiled and run as a graph of its own.
+
+        Raises:
+            NodeError: one cannot be compiled or run.
+        """
+        values: Values = dict(zip(graph.inputs, map(np.asarray, arrays), strict=True))
+        for position, node in enumerate(graph.nodes):
+            try:
+                results = self.node(node, [values[v] for v in node.operands])
+            except Exception as e:
+                raise NodeError(position, e) from e
+            values.update(zip(node.results, results, strict=True))
+        return values
+
+    def node(self, node: Node, arrays: Sequence[Array]) -> list[Array]:
+        """The results of one node, compiled alone."""
+        if node.is_constant:
+            return [node.attrs["value"].array]
+        if not node.results:
+            return []
+        key = (node.op, attrs_key(node.attrs), tuple(v.type for v in node.operands),
+               node.regions)
+        run = self._alone.get(key)
+        if run is None:
+            graph = alone_graph(node)
+            target = backends.backend().target_of(graph, "strict")
+            optimized = run_pipeline(copy_graph(graph), driver.passes("strict", target))
+            run = self._alone[key] = load(driver.compile_optimized(optimized, target), graph)
+        return run(arrays)
+
+    def _first_tapped(self, graph: Graph, arrays: Sequence[Array], alone: Values) -> int:
+        """The first node whose value in the compiled graph, all values being outputs, differs
+        from its value alone; -1 where the outputs hide the fault."""
+        probe = copy_graph(graph)
+        probe.outputs, probe.updates = [r for n in probe.nodes for r in n.results], []
+        try:
+            found = iter(self.compiled(probe, arrays))
+        except Exception:
+            return -1
+        for position, node in enumerate(graph.nodes):
+            for r in node.results:
+                if not same_bits(next(found), alone[r]):
+                    return position
+        return -1
+
+
+class NodeError(Exception):
+    """A node that cannot be compiled or run alone."""
+
+    def __init__(self, position: int, error: Exception) -> None:
+        super().__init__(position, error)
+        self.position, self.error = position, error
+
+
+def _told(error: BaseException) -> str:
+    """An exception in a line, with the innermost place of the compiler."""
+    first = (str(error).splitlines() or [""])[0]
+    frames = [f for f in traceback.extract_tb(error.__traceback__)
+              if _COMPILER in Path(f.filename).parents]
+    where = ""
+    if frames:
+        last = frames[-1]
+        where = f" (in {Path(last.filename).relative_to(_COMPILER).as_posix()}, {last.name})"
+    return f"{type(error).__name__}: {first}{where}"
+
+
+def refuse_python(graph: Graph) -> None:
+    """Raise for a graph whose results follow from Python functions.
+
+    Raises:
+        CannotJudge: with the place of the call.
+    """
+    for node in executed(graph):
+        if node.op == "host_call" and node.results:
+            raise CannotJudge(
+                f"{node.span.file}:{node.span.line}: the network calls the Python function "
+                f"{node.attrs['name']}(), whose results only it can give: take the call away, or "
+                "make its result an input")
+
+
+def load(program: Any, graph: Graph) -> Callable[[Sequence[Array]], list[Array]]:
+    """A program as a function of the graph's inputs; it prints nothing and calls no Python."""
+    silent = {driver.callback_name(n): _nothing for n in executed(graph)
+              if n.op in ("host_call", "print")}
+    executable = Executable(program, silent, ERRORS)
+    replaced = [graph.inputs.index(old) for old, _ in graph.updates]
+    params = [i for i, v in enumerate(graph.inputs) if v.kind != "input"]
+
+    def run(arrays: Sequence[Array]) -> list[Array]:
+        given = [np.array(a) if i in replaced else _plain(a) for i, a in enumerate(arrays)]
+        if params:
+            executable.bind([given[i] for i in params])
+        out = executable.call([a for i, a in enumerate(given) if i not in params])
+        return [*map(np.array, out), *(given[i] for i in replaced)]
+
+    return run
+
+
+def _plain(a: Array) -> Array:
+    return np.ascontiguousarray(a).reshape(np.shape(a))
+
+
+def _nothing(*arrays: Array) -> None:
+    """A callback that does nothing."""
+
+
+def alone_graph(node: Node) -> Graph:
+    """A node as a graph of its own, its operands as inputs."""
+    graph = Graph(node.op)
+    operands = [graph.add_input(v.type, f"x{i}") for i, v in enumerate(node.operands)]
+    copy = Node(node.op, operands, node.attrs, (), tuple(map(copy_graph, node.regions)),
+                span=node.span, scope=node.scope)
+    copy.results = tuple(Value(r.type, copy, r.index) for r in node.results)
+    graph.nodes, graph.outputs = [copy], list(copy.results)
+    return graph
+
+
+def same_bits(a: Array, b: Array) -> bool:
+    """Whether two arrays are equal to the bit; NaNs may differ in what no operation can see."""
+    x, y = _plain(np.asarray(a)), _plain(np.asarray(b))
+    if x.dtype != y.dtype or x.shape != y.shape:
+        return False
+    if x.tobytes() == y.tobytes():
+        return True
+    if x.dtype.kind in "biu":
+        return False
+    wide = np.complex128 if x.dtype.kind == "c" else np.float64
+    p, q = x.astype(wide), y.astype(wide)
+    return bool(np.all((np.isnan(p) & np.isnan(q)) | (
+        (p == q) & (np.signbit(p.real) == np.signbit(q.real)))))
+
+
+def difference(a: Array, b: Array, names: tuple[str, str]) -> str:
+    """Two arrays that differ in a bit: the first element that does."""
+    for index in np.ndindex(*a.shape):
+        if not same_bits(a[index], b[index]):
+            return f"at {list(index)}: {names[0]} {a[index]!s}, {names[1]} {b[index]!s}"
+    return "no element"
+
+
+def against_reference(node: Node, values: Mapping[Value, Array]) -> str:
+    """How a node's results differ from the reference on its own operands; "" if they do not."""
+    if any(n.op in ("host_call", "print") for n in _within(node)) or not node.results:
+        return ""
+    operands = [values[v] for v in node.operands]
+    want, terms = evaluate(node, operands, precise=True), summed(node, operands)
+    for i, (r, ref) in enumerate(zip(node.results, want, strict=True)):
+        got = values[r]
+        if not r.dtype.is_inexact:
+            if not node.regions and not np.array_equal(got, ref):
+                return f"result {i}: {difference(got, ref.astype(got.dtype), _AGAINST)}"
+            continue
+        ulps, index = error_in_ulps(got, ref, r, terms)
+        if not ulps <= _limit(node):
+            return (f"result {i} is {ulps:.4g} ulps from the reference (allowed {_limit(node):.4g})"
+                    f", at {list(index)}: {got[index]!s}, reference {ref[index]:.9g}")
+    return ""
+
+
+_AGAINST = ("compiled", "reference")
+
+
+def _within(node: Node) -> list[Node]:
+    return [node, *(n for region in node.regions for n in executed(region))]
+
+
+def _limit(node: Node) -> float:
+    """Ulps: the op's own; a sum's error grows with its length, a loop's with its trips."""
+    op = lookup(node.op)
+    if node.regions:
+        return 2.0**12
+    if op.opaque or op.reduction is not None or op.expand is not None:
+        length = max((v.type.size for v in node.operands), default=1)
+        return float(max(op.tolerance, 8.0 * length**0.5))
+    return float(op.tolerance)
+
+
+_EPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float64": 2.0**-52, "complex128": 2.0**-52}
+_TINY = {"float16": 2.0**-14, "float64": 2.0**-1022, "complex128": 2.0**-1022}
+
+
+def error_in_ulps(
+    got: Array, ref: Array, value: Value, terms: Array | None = None
+) -> tuple[float, tuple[int, ...]]:
+    """The largest difference in ulps of the largest finite element of the reference, or of what
+    was summed where that is more; and where. Infinite where one is finite and the other is not.
+    """
+    if got.size == 0:
+        return 0.0, ()
+    wide = got.astype(np.complex128 if value.dtype.is_complex else np.float64)
+    exact = np.asarray(ref).reshape(wide.shape)
+    finite = np.isfinite(exact) & np.isfinite(wide)
+    eps, tiny = _EPS.get(value.dtype.name, 2.0**-23), _TINY.get(value.dtype.name, 2.0**-126)
+    largest = float(np.max(np.abs(exact), initial=0.0, where=finite))
+    unit: Any = max(largest, tiny)
+    if terms is not None:
+        unit = np.maximum(unit, np.where(np.isfinite(terms), terms, 0).reshape(exact.shape))
+    with np.errstate(all="ignore"):
+        apart = np.abs(np.where(finite, wide - np.where(finite, exact, 0), 0)) / (unit * eps)
+        same = finite | (np.isnan(wide) & np.isnan(exact)) | (wide == exact) | _beyond(exact, value)
+    apart = np.where(same, apart, np.inf)
+    index = tuple(int(i) for i in np.unravel_index(int(np.argmax(apart)), apart.shape))
+    return float(apart[index]), index
+
+
+def _beyond(exact: Array, value: Value) -> Array:
+    """Where the element type cannot hold the reference: it may well be infinite."""
+    most = {"float16": 65504.0, "bfloat16": 3.3e38, "float32": 3.4e38}.get(
+        value.dtype.name, 1.79e308)
+    return np.asarray(np.abs(exact) >= most * 0.999)
