@@ -18,7 +18,7 @@ import numpy as np
 
 import cellc_compiler
 from cellc_compiler import backends, driver
-from cellc_compiler.interpret import evaluate, summed
+from cellc_compiler.interpret import evaluate
 from cellc_compiler.ir.graph import Graph, Node, Value, attrs_key
 from cellc_compiler.ir.op import lookup
 from cellc_compiler.passes.base import Pass, copy_graph
@@ -28,8 +28,11 @@ from cellc_runtime.records import dataclass
 
 from ..calls.callbacks import executed
 from ..tracing.exceptions import ERRORS
+from ..verification.judge import error_in_ulps, judge
+from ..verification.values import difference, is_inexact, same_bits
 
 Array = np.ndarray[Any, Any]
+Arrays = Sequence[Array]
 Values = dict[Value, Array]
 
 _COMPILER = Path(cellc_compiler.__file__).parent
@@ -90,7 +93,7 @@ class Judge:
         if self.numerics == "strict":
             for i, (v, a) in enumerate(zip(graph.results(), whole, strict=True)):
                 if not same_bits(a, values[v]):
-                    what = difference(a, values[v], ("compiled", "op by op"))
+                    what = difference(values[v], a, ("PyNative's ops", "compiled"))
                     return Symptom("modes", f"output {i}: {what}",
                                    self._first_tapped(graph, arrays, values))
         for position, node in enumerate(graph.nodes):
@@ -226,96 +229,23 @@ def alone_graph(node: Node) -> Graph:
     return graph
 
 
-def same_bits(a: Array, b: Array) -> bool:
-    """Whether two arrays are equal to the bit; NaNs may differ in what no operation can see."""
-    x, y = _plain(np.asarray(a)), _plain(np.asarray(b))
-    if x.dtype != y.dtype or x.shape != y.shape:
-        return False
-    if x.tobytes() == y.tobytes():
-        return True
-    if x.dtype.kind in "biu":
-        return False
-    wide = np.complex128 if x.dtype.kind == "c" else np.float64
-    p, q = x.astype(wide), y.astype(wide)
-    return bool(np.all((np.isnan(p) & np.isnan(q)) | (
-        (p == q) & (np.signbit(p.real) == np.signbit(q.real)))))
-
-
-def difference(a: Array, b: Array, names: tuple[str, str]) -> str:
-    """Two arrays that differ in a bit: the first element that does."""
-    for index in np.ndindex(*a.shape):
-        if not same_bits(a[index], b[index]):
-            return f"at {list(index)}: {names[0]} {a[index]!s}, {names[1]} {b[index]!s}"
-    return "no element"
-
-
 def against_reference(node: Node, values: Mapping[Value, Array]) -> str:
     """How a node's results differ from the reference on its own operands; "" if they do not."""
-    if any(n.op in ("host_call", "print") for n in _within(node)) or not node.results:
+    if not node.results or any(lookup(n.op).effect for n in _within(node)):
         return ""
-    operands = [values[v] for v in node.operands]
-    want, terms = evaluate(node, operands, precise=True), summed(node, operands)
-    for i, (r, ref) in enumerate(zip(node.results, want, strict=True)):
-        got = values[r]
-        if not r.dtype.is_inexact:
-            if not node.regions and not np.array_equal(got, ref):
-                return f"result {i}: {difference(got, ref.astype(got.dtype), _AGAINST)}"
-            continue
-        ulps, index = error_in_ulps(got, ref, r, terms)
-        if not ulps <= _limit(node):
-            return (f"result {i} is {ulps:.4g} ulps from the reference (allowed {_limit(node):.4g})"
-                    f", at {list(index)}: {got[index]!s}, reference {ref[index]:.9g}")
+    operands, results = ([values[v] for v in some] for some in (node.operands, node.results))
+    if not node.regions:
+        return judge(node, operands, results).problem
+    for i, (got, ref) in enumerate(zip(results, evaluate(node, operands, precise=True),
+                                       strict=True)):
+        if is_inexact(got) and error_in_ulps(got, ref) > _LOOP_ULPS:
+            return f"result {i} is {error_in_ulps(got, ref):.4g} ulps from the reference"
     return ""
 
 
-_AGAINST = ("compiled", "reference")
+_LOOP_ULPS = 2.0**12
+"""What the nodes of a loop may gather; what differs more is looked for inside."""
 
 
 def _within(node: Node) -> list[Node]:
     return [node, *(n for region in node.regions for n in executed(region))]
-
-
-def _limit(node: Node) -> float:
-    """Ulps: the op's own; a sum's error grows with its length, a loop's with its trips."""
-    op = lookup(node.op)
-    if node.regions:
-        return 2.0**12
-    if op.opaque or op.reduction is not None or op.expand is not None:
-        length = max((v.type.size for v in node.operands), default=1)
-        return float(max(op.tolerance, 8.0 * length**0.5))
-    return float(op.tolerance)
-
-
-_EPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float64": 2.0**-52, "complex128": 2.0**-52}
-_TINY = {"float16": 2.0**-14, "float64": 2.0**-1022, "complex128": 2.0**-1022}
-
-
-def error_in_ulps(
-    got: Array, ref: Array, value: Value, terms: Array | None = None
-) -> tuple[float, tuple[int, ...]]:
-    """The largest difference in ulps of the largest finite element of the reference, or of what
-    was summed where that is more; and where. Infinite where one is finite and the other is not.
-    """
-    if got.size == 0:
-        return 0.0, ()
-    wide = got.astype(np.complex128 if value.dtype.is_complex else np.float64)
-    exact = np.asarray(ref).reshape(wide.shape)
-    finite = np.isfinite(exact) & np.isfinite(wide)
-    eps, tiny = _EPS.get(value.dtype.name, 2.0**-23), _TINY.get(value.dtype.name, 2.0**-126)
-    largest = float(np.max(np.abs(exact), initial=0.0, where=finite))
-    unit: Any = max(largest, tiny)
-    if terms is not None:
-        unit = np.maximum(unit, np.where(np.isfinite(terms), terms, 0).reshape(exact.shape))
-    with np.errstate(all="ignore"):
-        apart = np.abs(np.where(finite, wide - np.where(finite, exact, 0), 0)) / (unit * eps)
-        same = finite | (np.isnan(wide) & np.isnan(exact)) | (wide == exact) | _beyond(exact, value)
-    apart = np.where(same, apart, np.inf)
-    index = tuple(int(i) for i in np.unravel_index(int(np.argmax(apart)), apart.shape))
-    return float(apart[index]), index
-
-
-def _beyond(exact: Array, value: Value) -> Array:
-    """Where the element type cannot hold the reference: it may well be infinite."""
-    most = {"float16": 65504.0, "bfloat16": 3.3e38, "float32": 3.4e38}.get(
-        value.dtype.name, 1.79e308)
-    return np.asarray(np.abs(exact) >= most * 0.999)

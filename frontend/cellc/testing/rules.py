@@ -8,7 +8,7 @@ its reference on one example after the other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -171,6 +171,3 @@ def _close(a: Array, b: Array) -> bool:
         return bool(np.array_equal(a, b))
     scale = float(np.max(np.abs(b), initial=0.0, where=np.isfinite(b)))
     return bool(np.allclose(a, b, rtol=1e-6, atol=1e-9 * max(scale, 1e-300), equal_nan=True))
-
-
-Check = Callable[[Graph, Sequence[Array]], Symptom | None]

@@ -20,15 +20,8 @@ from cellc_compiler.ir.verify import VerifyError, verify
 from cellc_compiler.passes.base import Pass, copy_graph
 from cellc_runtime.records import dataclass
 
-from .judging import (
-    Array,
-    Judge,
-    NodeError,
-    Symptom,
-    against_reference,
-    difference,
-    same_bits,
-)
+from ..verification.values import difference, same_bits
+from .judging import Array, Judge, NodeError, Symptom, against_reference
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +116,7 @@ def _other_bits(want: list[Array], got: list[Array] | None) -> str:
         return ""
     for i, (w, g) in enumerate(zip(want, got, strict=True)):
         if not same_bits(w, g):
-            return f"output {i} {difference(w, g, ('was', 'is'))}"
+            return f"output {i}: {difference(w, g, ('the graph before', 'after'))}"
     return ""
 
 

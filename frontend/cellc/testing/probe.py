@@ -1,0 +1,120 @@
+"""A process that judges graphs, so that one that crashes the judge leaves its caller alive.
+
+    python -m cellc.testing.probe [FILE.py]
+
+It loads the file, if one is given (what its graphs need: kernels of the user's own), reads the
+path of a case from each line, and answers with a line of JSON: the symptom, or null.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import runpy
+import select
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import IO
+
+from cellc_compiler.ir.graph import Graph
+
+from .cases import SUFFIX, Case, load_case
+from .judging import Array, Judge, Symptom
+
+_DEAD = "the judging process ended with "
+
+
+class ChildJudge:
+    """Judges graphs in a process of its own, which is started again when it dies.
+
+    Args:
+        numerics: of the compiled graphs.
+        setup: a Python file that the process runs first.
+        seconds: a graph may take.
+    """
+
+    def __init__(
+        self, numerics: str = "strict", setup: str | None = None, seconds: float = 60.0
+    ) -> None:
+        self.numerics, self.setup, self.seconds = numerics, setup, seconds
+        self.child: subprocess.Popen[str] | None = None
+        self.folder = tempfile.TemporaryDirectory(prefix="cellc_bisect_")
+
+    def __enter__(self) -> ChildJudge:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stop()
+        self.folder.cleanup()
+
+    def symptom(self, graph: Graph, arrays: Sequence[Array]) -> Symptom | None:
+        """What is wrong with a graph on these inputs; None if nothing is."""
+        path = Path(self.folder.name) / f"probe{SUFFIX}"
+        Case(graph, arrays, options={"numerics": self.numerics}).save(path)
+        child = self.child if self.child is not None else self._start()
+        stdin, stdout = child.stdin, child.stdout
+        assert stdin is not None and stdout is not None
+        try:
+            stdin.write(f"{path}\n")
+            stdin.flush()
+            answer = self._answer(stdout)
+        except BrokenPipeError:
+            answer = ""
+        if answer is None:
+            self._stop()
+            return Symptom("hang", f"no answer within {self.seconds:g} s")
+        if not answer:
+            code = child.wait()
+            self._stop()
+            how = f"signal {-code}" if code < 0 else f"status {code}"
+            return Symptom("crash", _DEAD + how)
+        found = json.loads(answer)
+        return None if found is None else Symptom(*found)
+
+    def _answer(self, stdout: IO[str]) -> str | None:
+        """A line; "" at the end, None if there is none in time."""
+        ready, _, _ = select.select([stdout], [], [], self.seconds)
+        return stdout.readline() if ready else None
+
+    def _start(self) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "cellc.testing.probe", *([self.setup] * bool(self.setup))]
+        self.child = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            text=True)
+        return self.child
+
+    def _stop(self) -> None:
+        child, self.child = self.child, None
+        if child is None:
+            return
+        child.kill()
+        child.wait()
+        for stream in (child.stdin, child.stdout):
+            if stream is not None:
+                stream.close()
+
+
+def main(argv: Sequence[str]) -> None:
+    """Answer until the input ends. What is printed meanwhile goes nowhere."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    for path in argv:
+        runpy.run_path(path)
+    for line in sys.stdin:
+        case = load_case(line.rstrip("\n"))
+        assert case.graph is not None
+        found = Judge(case.numerics).symptom(case.graph, case.arrays)
+        row = None if found is None else (found.kind, found.text, found.node)
+        answers.write(json.dumps(row) + "\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
