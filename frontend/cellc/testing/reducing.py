@@ -18,6 +18,7 @@ from cellc_compiler.ir.graph import Builder, Graph, Literal, Node, Value
 from cellc_compiler.ir.types import TensorType
 from cellc_compiler.ir.verify import VerifyError, verify
 from cellc_compiler.passes.base import copy_graph
+from cellc_compiler.passes.cleanup import Dce
 from cellc_runtime.records import dataclass
 
 Array = np.ndarray[Any, Any]
@@ -78,19 +79,67 @@ def _fewer_nodes(sample: Sample, tries: _Tries, suspect: int) -> Sample:
     if values is None:
         return sample
 
-    def part(kept: Sequence[int]) -> Sample | None:
-        return cut(sample.graph, values, kept)
+    best = sample
+    known: dict[tuple[int, ...], bool] = {}
+
+    def test(kept: Sequence[int]) -> bool:
+        nonlocal best
+        key = tuple(kept)
+        if key not in known:
+            parts = (cut(sample.graph, values, kept, few) for few in (True, False))
+            found = next((p for p in parts if tries(p)), None)
+            known[key] = found is not None
+            best = found or best
+        return known[key]
 
     kept = list(range(len(sample.graph.nodes)))
     if suspect >= 0:
-        for window in _windows(sample.graph, suspect):
-            if len(window) < len(kept) and tries(part(window)):
-                kept = window
-                break
-    kept = _ddmin(kept, lambda some: tries(part(some)))
-    if len(kept) == len(sample.graph.nodes):
-        return sample
-    return part(kept) or sample
+        kept = next((w for w in _windows(sample.graph, suspect)
+                     if len(w) < len(kept) and test(w)), kept)
+    _ddmin(kept, test)
+    return _bypassed(_fewer_outputs(best, tries), tries)
+
+
+def _fewer_outputs(sample: Sample, tries: _Tries) -> Sample:
+    """Results that the fault does not need are given up."""
+    for v in list(sample.graph.results()) if len(sample.graph.results()) > 1 else []:
+        graph = copy_graph(sample.graph)
+        graph.outputs = [new for old, new in
+                         zip(sample.graph.results(), graph.results(), strict=True) if old is not v]
+        graph.updates = []
+        smaller = Sample(graph, sample.arrays)
+        if tries(smaller):
+            return _fewer_outputs(smaller, tries)
+    return sample
+
+
+def _bypassed(sample: Sample, tries: _Tries) -> Sample:
+    """Nodes whose result can as well be one of their operands are left out."""
+    position = len(sample.graph.nodes) - 1
+    while position >= 0:
+        if position < len(sample.graph.nodes):
+            node = sample.graph.nodes[position]
+            for k, v in enumerate(node.operands if len(node.results) == 1 else ()):
+                if v.type == node.result.type and tries(shorter := _bypass(sample, position, k)):
+                    sample = shorter
+                    break
+        position -= 1
+    return sample
+
+
+def _bypass(sample: Sample, position: int, operand: int) -> Sample:
+    graph = copy_graph(sample.graph)
+    node = graph.nodes.pop(position)
+    table = {node.result: node.operands[operand]}
+    for n in graph.nodes:
+        n.operands = [table.get(v, v) for v in n.operands]
+    graph.outputs = [table.get(v, v) for v in graph.outputs]
+    graph.updates = [(old, table.get(new, new)) for old, new in graph.updates]
+    Dce().run(graph)
+    read = {v for n in graph.nodes for v in n.operands} | set(graph.results())
+    kept = [i for i, v in enumerate(graph.inputs) if v in read]
+    graph.inputs = [graph.inputs[i] for i in kept]
+    return Sample(graph, [sample.arrays[i] for i in kept])
 
 
 def _values(sample: Sample) -> dict[Value, Array] | None:
@@ -140,9 +189,15 @@ def _ddmin(items: list[int], test: Callable[[list[int]], bool]) -> list[int]:
     return items
 
 
-def cut(graph: Graph, values: dict[Value, Array], kept: Sequence[int]) -> Sample:
-    """The graph of some nodes: what they read of others are inputs, what others or nobody reads
-    of them are outputs."""
+def cut(
+    graph: Graph, values: dict[Value, Array], kept: Sequence[int], few: bool = False
+) -> Sample:
+    """The graph of some nodes: what they read of others are inputs, what others read of them, or
+    nobody, are outputs.
+
+    Args:
+        few: the graph's own outputs alone, if it has any of them.
+    """
     out = Graph(graph.name)
     table: dict[Value, Value] = {}
     arrays: list[Array] = []
@@ -169,7 +224,9 @@ def cut(graph: Graph, values: dict[Value, Array], kept: Sequence[int]) -> Sample
         out.nodes.append(copy)
     read = {v for n in chosen for v in n.operands}
     results = set(graph.results())
-    out.outputs = [table[r] for n in chosen for r in n.results if r in results or r not in read]
+    own = [table[r] for n in chosen for r in n.results if r in results]
+    ends = [table[r] for n in chosen for r in n.results if r in results or r not in read]
+    out.outputs = own if few and own else ends
     return Sample(out, arrays)
 
 
