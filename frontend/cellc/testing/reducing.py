@@ -42,7 +42,7 @@ class _Tries:
         self.end = time.monotonic() + seconds
 
     def __call__(self, sample: Sample | None) -> bool:
-        if sample is None or time.monotonic() > self.end:
+        if sample is None or not sample.graph.nodes or time.monotonic() > self.end:
             return False
         self.count += 1
         return self.test(sample.graph, sample.arrays)

@@ -69,7 +69,10 @@ def _derivatives(
     try:
         backward = gradient_graph(graph, floats, seeded=outputs, sens=True)
         forward = tangent_graph(graph, floats, outputs)
-    except (GradientError, TypeError):
+    except GradientError:
+        return
+    except Exception as e:
+        yield f"the gradient rule of {node.op} fails: {type(e).__name__}: {e}"
         return
     wide = [a.astype(np.float64) if i in floats else a for i, a in enumerate(arrays)]
     seeds = [rng.uniform(0.5, 1.5, node.results[i].shape) for i in outputs]
@@ -125,7 +128,10 @@ def _batching(
     for mapped in _mappings(len(arrays)):
         try:
             batched, _ = batch_graph(graph, mapped, _EXAMPLES, whole=True)
-        except (BatchingError, TypeError):
+        except BatchingError:
+            return
+        except Exception as e:
+            yield f"the batching rule of {node.op} fails: {type(e).__name__}: {e}"
             return
         rows = [[e if m else f for e, f, m in zip(example, examples[0], mapped, strict=True)]
                 for example in examples]
