@@ -12,19 +12,13 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from cellc_compiler.autodiff.reverse import gradient_graph
 from cellc_compiler.ir.graph import Graph, Node
-from cellc_compiler.ir.printing import print_graph
 from cellc_runtime.records import dataclass, field
 
 from .. import context
-from ..compiled.entries import Traced, trace
-from ..tracing.pytree import take_apart_call
-from ..verification.runs import fresh
-from ..verification.snapshot import Snapshot
-from .cases import Case, load_case, versions
+from ..compiled.entries import Traced
+from .cases import Case, load_case, traced_call, versions
 from .judging import Array, Judge, NodeError, Symptom, alone_graph
 from .probe import ChildJudge
 from .reducing import reduce
@@ -253,29 +247,8 @@ def _judged(
         return None
 
 
-def traced_call(function: Any, args: Sequence[Any]) -> tuple[Traced, list[Array]]:
-    """A call as a graph, and what it is given, in the order of the graph's inputs.
-
-    Raises:
-        CompileError: it cannot be traced.
-    """
-    given = fresh(args)
-    saved = Snapshot({"network": function, "arguments": given})
-    try:
-        traced = trace(function, given, {})
-        leaves = take_apart_call(given, {})[1]
-        arrays = [np.array(a) for a in traced.fed([t._data for t in leaves])]
-        arrays += [np.array(p._data) for p in traced.parameters]
-    finally:
-        saved.restore()
-    return traced, arrays
-
-
 def _gradient(graph: Graph) -> Graph | None:
     """The gradient graph of float inputs and parameters; None if there is none."""
     wanted = [i for i, v in enumerate(graph.inputs) if v.dtype.is_float]
     seeded = [i for i, v in enumerate(graph.outputs) if v.dtype.is_float]
     return gradient_graph(graph, wanted, seeded=seeded) if wanted and seeded else None
-
-
-__all__ = ["Bisection", "bisect", "traced_call"]

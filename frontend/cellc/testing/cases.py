@@ -32,6 +32,11 @@ from cellc_runtime.errors import ArtifactError
 from cellc_runtime.files import write_atomically
 from cellc_runtime.records import dataclass, field
 
+from ..compiled.entries import Traced, trace
+from ..tracing.pytree import take_apart_call
+from ..verification.runs import fresh
+from ..verification.snapshot import Snapshot
+
 Array = np.ndarray[Any, Any]
 
 MAGIC = b"CELLCASE"
@@ -200,3 +205,24 @@ def versions() -> dict[str, str]:
         except PackageNotFoundError:  # run from a folder
             found[name] = "unknown"
     return found
+
+
+def traced_call(
+    function: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None
+) -> tuple[Traced, list[Array]]:
+    """A call as a graph, and what it is given, in the order of the graph's inputs; nothing is
+    changed by it.
+
+    Raises:
+        CompileError: it cannot be traced.
+    """
+    given, named = fresh(args), dict(kwargs or {})
+    saved = Snapshot({"network": function, "arguments": (given, named)})
+    try:
+        traced = trace(function, given, named)
+        leaves = take_apart_call(given, named)[1]
+        arrays = [np.array(a) for a in traced.fed([t._data for t in leaves])]
+        arrays += [np.array(p._data) for p in traced.parameters]
+    finally:
+        saved.restore()
+    return traced, arrays
