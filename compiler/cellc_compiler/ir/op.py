@@ -156,6 +156,20 @@ class Op:
         cannot say it: terms that cancel leave the rounding of what they were."""
         return None
 
+    def terms(self, node: Node) -> int:
+        """How many numbers an element of the result is a chain of: what roundings grow with."""
+        size = max(1, max((r.type.size for r in node.results), default=1))
+        if self.flops is not None:
+            return max(1, self.flops(node) // (2 * size))
+        if self.opaque or self.reduction is not None:
+            return max(1, max((v.type.size for v in node.operands), default=1) // size)
+        return 1
+
+    def limit(self, node: Node) -> float:
+        """The error that `verify` allows, in ulps (`tolerance`, and of long sums the random walk of
+        their roundings: half a ulp each, and the partial sums are smaller than the whole)."""
+        return max(self.tolerance, 0.5 * float(self.terms(node)) ** 0.5)
+
     def gradient(
         self, b: Builder, node: Node, dys: Sequence[Value | None]
     ) -> Sequence[Value | None]:

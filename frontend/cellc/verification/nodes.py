@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from cellc_compiler import driver
+from cellc_compiler.interpret import expand_node
 from cellc_compiler.ir.graph import Graph, Node, Value
 from cellc_compiler.ir.op import lookup
 from cellc_compiler.ir.verify import verify as check_graph
@@ -24,7 +25,7 @@ from ..compiled.entries import Traced
 from ..compiled.staged import is_staged
 from ..core.dispatch import apply
 from ..tensors.tensor import tensor_of
-from .judge import Verdict, judge
+from .judge import Verdict, judge, judge_expansion
 from .origins import Origins
 from .place import Place
 from .regions import WALKS, Endless
@@ -94,6 +95,7 @@ class NodeJudge:
         self.tapes: dict[str, Tape] = {}
         self.players: list[Callbacks] = []
         self.probes: dict[tuple[int, int], _Probe] = {}
+        self.expansions: dict[int, tuple[Node, Graph]] = {}
         self.found: set[int] = set()
 
     def whole(self, traced: Traced, arrays: Sequence[Array]) -> None:
@@ -177,9 +179,27 @@ class NodeJudge:
             return
         verdict = judge(node, operands, results)
         self.report.compared["nodes against the reference"] += 1
+        if verdict.cancels:
+            self.expansion(node, operands, results, place)
+            return
         self.report.judged(node, place.scope, verdict.ulps, verdict.share)
         if verdict.problem:
             self.find("reference", place, node, verdict.problem, verdict)
+
+    def expansion(
+        self, node: Node, operands: list[Array], results: list[Array], place: Place
+    ) -> None:
+        """A composition in which terms cancel: its expansion, and the nodes of that."""
+        made = self.expansions.setdefault(id(node), (node, expand_node(node)))[1]
+        told = judge_expansion(node, made, operands)
+        if told:
+            self.find("reference", place, node, told)
+            return
+        values = self.graph(made, operands, place.inside(node, f"what {node.op} is made of"))
+        for i, (v, whole) in enumerate(zip(made.outputs, results, strict=True)):
+            told = difference(values[v], whole, ("its expansion", "compiled as a whole"))
+            if told:
+                self.find("region", place, node, f"result {i}: {told}")
 
     def regions(
         self, node: Node, operands: list[Array], results: list[Array], place: Place

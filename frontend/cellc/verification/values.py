@@ -81,8 +81,8 @@ def parts_of(x: Any) -> tuple[Any, list[tuple[str, Any]]]:
 
 def attributes(x: Any) -> Iterator[tuple[str, Any]]:
     """The attributes of an object that a network may read or change."""
-    if isinstance(x, type) or callable(x) and not hasattr(type(x), "construct") and \
-            type(x).__module__ in ("builtins", "types"):
+    if isinstance(x, type) or (callable(x) and not hasattr(type(x), "construct") and \
+            type(x).__module__ in ("builtins", "types")):
         return
     if type(x).__module__.startswith(_INNER):
         return
