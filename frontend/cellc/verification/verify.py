@@ -10,19 +10,22 @@ import numpy as np
 
 from cellc_compiler.ir.types import seedable
 
-from ..compiled.entries import trace
+from ..compiled.entries import Traced, trace
 from ..compiled.jit import Jitted
 from ..nn.cell import Cell
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import tensor_of
 from ..tracing.pytree import Known, Structure, take_apart, take_apart_call
 from ..transforms.gradient import GradFunction, Inner, make_request
+from .gradients import Pair, check_gradient
 from .nodes import NodeJudge
 from .report import Report
 from .runs import Outcome, Stage, compare, fresh, run, seeded
 from .snapshot import Snapshot
 
 TrainStep = Callable[..., Any]
+_Graph = tuple[Traced, list[np.ndarray[Any, Any]]]
+"""A traced call, and the arrays of all inputs of its graph."""
 
 
 def verify(
@@ -83,22 +86,26 @@ class _Run:
         self, grad: bool, train_step: TrainStep | None, train_inputs: tuple[Any, ...]
     ) -> None:
         """Every stage."""
-        outcome = self.stage(Stage("forward", self.net, _compiled(self.net), self.inputs,
-                                   {"net": self.net}, _output), self.net)
+        outcome, graph = self.stage(Stage("forward", self.net, _compiled(self.net), self.inputs,
+                                          {"net": self.net}, _output), self.net)
         if grad and outcome.error is None:
-            self.gradient(outcome.returned)
+            self.gradient(outcome.returned, graph)
         if train_step is not None:
             self.train(train_step, train_inputs)
 
-    def stage(self, stage: Stage, traced: Any) -> Outcome:
-        """A stage end to end, then node by node; what it did in PyNative."""
+    def stage(self, stage: Stage, traced: Any) -> tuple[Outcome, _Graph | None]:
+        """A stage end to end, then node by node.
+
+        Returns:
+            What it did in PyNative, and its graph, if its nodes were compared.
+        """
         eager, graph = (run(stage, self.seed, compiled) for compiled in (False, True))
         compare(stage, eager, graph, self.report)
-        if self.nodes and graph.error is None:
-            self.node_by_node(stage, traced)
-        return eager
+        if not self.nodes or graph.error is not None:
+            return eager, None
+        return eager, self.node_by_node(stage, traced)
 
-    def node_by_node(self, stage: Stage, fn: Any) -> None:
+    def node_by_node(self, stage: Stage, fn: Any) -> _Graph:
         """The stage's graph."""
         args = fresh(stage.args)
         saved = Snapshot({**stage.roots, "arguments": args})
@@ -109,10 +116,11 @@ class _Run:
             arrays = [np.array(a) for a in traced.fed([t._data for t in leaves])]
             arrays += [np.array(p._data) for p in traced.parameters]
             NodeJudge(self.report, stage.name, self.reference).whole(traced, arrays)
+            return traced, arrays
         finally:
             saved.restore()
 
-    def gradient(self, returned: Any) -> None:
+    def gradient(self, returned: Any, forward: _Graph | None) -> None:
         """The gradients of inputs and parameters, from random cotangents of the outputs."""
         positions = tuple(i for i, a in enumerate(self.inputs) if _differentiable(a))
         weights = _weights(self.net, self.inputs)
@@ -126,9 +134,13 @@ class _Run:
         fn = GradFunction(request, True)
         args = self.inputs if sens is None else (*self.inputs, sens)
         names = [p.name for p in weights]
-        self.stage(Stage("gradient", fn, fn, args, {"net": self.net},
-                         lambda path: _of_gradient(path, positions, names)),
-                   Inner("gradient", self.net, fn._compute))
+        stage = Stage("gradient", fn, fn, args, {"net": self.net},
+                      lambda path: _of_gradient(path, positions, names))
+        _, graph = self.stage(stage, Inner("gradient", self.net, fn._compute))
+        if self.reference and forward is not None and graph is not None:
+            count = 0 if sens is None else len(take_apart(sens)[1])
+            check_gradient(Pair(*forward, *graph, self.inputs, positions, weights, count),
+                           self.report)
 
     def train(self, train_step: TrainStep, inputs: tuple[Any, ...]) -> None:
         """One step of training."""
