@@ -7,6 +7,7 @@ functional API, printer, parser, interpreter, autodiff, tests, docs - reads that
 
 from __future__ import annotations
 
+import math
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
@@ -168,7 +169,7 @@ class Op:
     def limit(self, node: Node) -> float:
         """The error that `verify` allows, in ulps (`tolerance`, and of long sums the random walk of
         their roundings: half a ulp each, and the partial sums are smaller than the whole)."""
-        return max(self.tolerance, 0.5 * float(self.terms(node)) ** 0.5)
+        return max(self.tolerance, 0.5 * math.sqrt(self.terms(node)))
 
     def gradient(
         self, b: Builder, node: Node, dys: Sequence[Value | None]

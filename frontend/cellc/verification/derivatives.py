@@ -19,12 +19,15 @@ import numpy as np
 from cellc_compiler.autodiff.reverse import gradient_graph
 from cellc_compiler.interpret import evaluate, expand_node, run
 from cellc_compiler.ir.graph import Builder, Graph, Node, Value, attrs_key
-from cellc_compiler.ir.op import lookup
+from cellc_compiler.ir.op import has_effect, lookup, run_regions
 from cellc_runtime import dtypes
 
+from .regions import WALKS
 from .values import is_inexact
 
 Array = np.ndarray[Any, Any]
+Seen = dict[Any, tuple[Node, list[Array]]]
+"""Nodes with their operands, by their rules."""
 STEPS = tuple(10.0**-k for k in range(4, 12))
 """Of the difference quotients, until one is the gradient: a kink within reach of a larger step
 spoils only that, and a steep network needs small ones."""
@@ -96,6 +99,27 @@ def _in_float64(node: Node) -> Graph:
     raise Unknown(f"{node.op} cannot be built alone")
 
 
+def without_effects(graph: Graph) -> Graph:
+    """A graph without what it does besides its results: prints, checks, changes of Python objects.
+
+    Raises:
+        Unknown: a result follows from a Python function.
+    """
+    out = Graph(graph.name, graph.inputs, [], graph.outputs, graph.updates)
+    for node in graph.nodes:
+        if lookup(node.op).effect:
+            if node.results:
+                raise Unknown("Python functions have no reference")
+            continue
+        if any(has_effect(n) for r in run_regions(node) for n in r.nodes):
+            regions = [without_effects(r) for r in run_regions(node)]
+            node = Node(node.op, node.operands, node.attrs, node.results,
+                        (*regions, *node.regions[len(regions):]), span=node.span,
+                        scope=node.scope)
+        out.nodes.append(node)
+    return out
+
+
 class Forward:
     """A graph run in float64 as its gradient sees it: what `stop_gradient` gives stays what it was
     in the first run.
@@ -105,36 +129,34 @@ class Forward:
     """
 
     def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+        self.graph = without_effects(graph)
         self.own_rules = any(n.op == "custom_grad" for n in graph.walk())
         self._stopped: dict[Node, Array] = {}
         self._expansions: dict[Node, Graph] = {}
         if any(n.op == "stop_gradient" for top in graph.nodes for r in top.regions
                for n in r.walk()):
             raise Unknown("gradients stop inside a loop or branch")
-        if any(lookup(n.op).effect and n.results for n in graph.walk()):
-            raise Unknown("Python functions have no reference")
 
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:
         """The outputs on arrays for all inputs."""
         return self._run(self.graph, arrays)
 
-    def nodes(self, arrays: Sequence[Array]) -> Iterator[tuple[Node, list[Array]]]:
-        """The nodes that have rules, with their operands: those that compositions are made of
-        included, and those of regions left out."""
-        seen: list[tuple[Node, list[Array]]] = []
+    def nodes(self, arrays: Sequence[Array]) -> list[tuple[Node, list[Array]]]:
+        """A node for each rule, with its operands: also of regions, and of what compositions are
+        made of."""
+        seen: Seen = {}
         self._run(self.graph, arrays, seen)
-        yield from seen
+        return list(seen.values())
 
     def _run(
         self, graph: Graph, arrays: Sequence[Array],
-        seen: list[tuple[Node, list[Array]]] | None = None,
+        seen: Seen | None = None,
     ) -> list[Array]:
         env = dict(zip(graph.inputs, arrays, strict=True))
         for node in graph.nodes:
             operands = [env[v] for v in node.operands]
             if seen is not None and has_rule(node):
-                seen.append((node, operands))
+                seen.setdefault(rule_key(node), (node, operands))
             results: Sequence[Array]
             op = lookup(node.op)
             if node.op == "stop_gradient":
@@ -144,6 +166,9 @@ class Forward:
                 if inner is None:
                     inner = self._expansions[node] = expand_node(node)
                 results = self._run(inner, operands, seen)
+            elif seen is not None and node.op in WALKS:
+                results = WALKS[node.op](
+                    node, operands, lambda region, given, _: self._run(region, given, seen))
             else:
                 results = evaluate(node, operands, precise=True)
             env.update(zip(node.results, results, strict=True))

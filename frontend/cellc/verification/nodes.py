@@ -22,7 +22,6 @@ from cellc_compiler.passes.base import copy_graph
 
 from ..calls.callbacks import host_callbacks
 from ..compiled.entries import Traced
-from ..compiled.staged import is_staged
 from ..core.dispatch import apply
 from ..tensors.tensor import tensor_of
 from .judge import Verdict, judge, judge_expansion
@@ -30,7 +29,7 @@ from .origins import Origins
 from .place import Place
 from .regions import WALKS, Endless
 from .report import Report
-from .values import difference
+from .values import difference, digest, telling
 
 Array = np.ndarray[Any, Any]
 Values = dict[Value, Array]
@@ -61,6 +60,14 @@ class Tape:
         return replay
 
 
+def link(graph: Graph) -> None:
+    """Let all values know their nodes: those of regions that a gradient's trace shares with what
+    it was made from have forgotten them."""
+    for node in graph.walk():
+        for value in node.results:
+            value.node = node
+
+
 class _Probe:
     """A graph compiled so that the values of all its nodes are results."""
 
@@ -87,9 +94,12 @@ class NodeJudge:
         report: is filled in.
         stage: the name of what is verified.
         reference: whether nodes are held against the float64 reference.
+        keep: whether to keep digests of all results, in `steps`.
     """
 
-    def __init__(self, report: Report, stage: str, reference: bool = True) -> None:
+    def __init__(
+        self, report: Report, stage: str, reference: bool = True, keep: bool = False
+    ) -> None:
         self.report, self.stage, self.reference = report, stage, reference
         self.origins = Origins()
         self.tapes: dict[str, Tape] = {}
@@ -97,14 +107,14 @@ class NodeJudge:
         self.probes: dict[tuple[int, int], _Probe] = {}
         self.expansions: dict[int, tuple[Node, Graph]] = {}
         self.found: set[int] = set()
+        self.keep = keep
+        self.steps: list[tuple[Node, list[bytes]]] = []
+        """Nodes with digests of their results, in the order of the run."""
 
     def whole(self, traced: Traced, arrays: Sequence[Array]) -> None:
         """Compare a traced call on arrays for all inputs of its graph, in their order."""
         graph = traced.graph
         check_graph(graph)
-        if is_staged(graph):
-            self.skip("nodes of a network whose sizes follow from elements")
-            return
         callbacks = host_callbacks(graph, traced.functions)
         self.tapes = {name: Tape(f) for name, f in callbacks.items()}
         compiled = driver.compile_graph(
@@ -127,6 +137,8 @@ class NodeJudge:
             operands = [values[v] for v in node.operands]
             results = [values[r] for r in node.results]
             self.node(node, operands, results, place)
+            if self.keep:
+                self.steps.append((node, [digest(a) for a in results if telling(a)]))
             self.origins.note(node, place, operands, results, before)
         return values
 

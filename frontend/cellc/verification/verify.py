@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,13 +14,15 @@ from cellc_compiler.ir.types import seedable
 
 from ..compiled.entries import Traced, trace
 from ..compiled.jit import Jitted
+from ..compiled.staged import is_staged
 from ..nn.cell import Cell
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import tensor_of
 from ..tracing.pytree import Known, Structure, take_apart, take_apart_call
 from ..transforms.gradient import GradFunction, Inner, make_request
 from .gradients import Pair, check_gradient
-from .nodes import NodeJudge
+from .nodes import NodeJudge, link
+from .parting import report_parting
 from .report import Report
 from .runs import Outcome, Stage, compare, fresh, run, seeded
 from .snapshot import Snapshot
@@ -100,13 +104,16 @@ class _Run:
             What it did in PyNative, and its graph, if its nodes were compared.
         """
         eager, graph = (run(stage, self.seed, compiled) for compiled in (False, True))
+        before = len(self.report.findings)
         compare(stage, eager, graph, self.report)
         if not self.nodes or graph.error is not None:
             return eager, None
-        return eager, self.node_by_node(stage, traced)
+        differs = any(f.kind != "nonfinite" for f in self.report.findings[before:])
+        return eager, self.node_by_node(stage, traced, differs and stage.name == "forward"
+                                        and eager.error is None)
 
-    def node_by_node(self, stage: Stage, fn: Any) -> _Graph:
-        """The stage's graph."""
+    def node_by_node(self, stage: Stage, fn: Any, differs: bool) -> _Graph | None:
+        """The stage's graph; where it parts from PyNative, if that differs."""
         args = fresh(stage.args)
         saved = Snapshot({**stage.roots, "arguments": args})
         try:
@@ -115,7 +122,17 @@ class _Run:
             leaves = take_apart_call(args, {})[1]
             arrays = [np.array(a) for a in traced.fed([t._data for t in leaves])]
             arrays += [np.array(p._data) for p in traced.parameters]
-            NodeJudge(self.report, stage.name, self.reference).whole(traced, arrays)
+            link(traced.graph)
+            if is_staged(traced.graph):
+                self.report.not_compared[
+                    f"{stage.name}: node by node: sizes follow from elements"] += 1
+                return None
+            with contextlib.redirect_stdout(io.StringIO()):  # compared end to end
+                judge = NodeJudge(self.report, stage.name, self.reference, differs)
+                judge.whole(traced, arrays)
+            if differs:
+                saved.restore()
+                report_parting(stage, self.seed, judge.steps, arrays, self.report)
             return traced, arrays
         finally:
             saved.restore()
@@ -126,8 +143,8 @@ class _Run:
         weights = _weights(self.net, self.inputs)
         sens = _cotangents(returned, self.seed)
         if not (positions or weights) or sens == ():
-            self.report.not_compared["gradient: no float inputs or parameters, or no outputs to "
-                                     "differentiate"] += 1
+            self.report.notes.append("there is no gradient: no float inputs or parameters, or no "
+                                     "float outputs")
             return
         request = make_request(self.net, positions or None, weights or None, False,
                                sens is not None)
