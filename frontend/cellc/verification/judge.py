@@ -1,10 +1,13 @@
 """The judge of a node: numpy in float64 on the node's own operands, and what is allowed.
 
 An op whose every bit IEEE 754 defines (`Op.exact`) must have the bits of its reference. Any other
-may be off by a tolerance in ulps: units in the last place of the largest element of the result,
-or of what was summed for an element where that is more (terms may cancel: the sum of a normalised
-row is all rounding). A sum of n terms, in whatever order, may be off by more than its op states:
-by the random walk of its roundings.
+may be off by its limit (`Op.limit`) in ulps: units in the last place of the largest element of the
+result, or of what was summed for an element where that is more (terms may cancel: the sum of a
+normalised row is all rounding).
+
+A composition that is within its tolerance is right. Where terms cancel inside it, it is judged in
+two halves: its expansion, in float64, must be its reference; and every node of the expansion must
+be within its own limit (`nodes.py` goes in as into a region).
 """
 
 from __future__ import annotations
@@ -14,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from cellc_compiler.interpret import evaluate, summed
-from cellc_compiler.ir.graph import Node
+from cellc_compiler.interpret import evaluate, run, summed
+from cellc_compiler.ir.graph import Graph, Node
 from cellc_compiler.ir.op import lookup
 from cellc_runtime.records import dataclass
 
@@ -31,13 +34,13 @@ class Verdict:
     Attributes:
         problem: what is wrong; "" if nothing.
         ulps: the largest error; `limit` what is allowed (None: it was compared to the bit).
-        reference: what the reference gives.
+        cancels: it is a composition that is off by more than its tolerance: go into it.
     """
 
     problem: str = ""
     ulps: float = 0.0
     limit: float | None = None
-    reference: tuple[Array, ...] = ()
+    cancels: bool = False
 
     @property
     def share(self) -> float:
@@ -47,9 +50,10 @@ class Verdict:
 
 def judge(node: Node, operands: Sequence[Array], results: Sequence[Array]) -> Verdict:
     """Hold a node's results against the reference."""
-    exact = lookup(node.op).exact
+    op = lookup(node.op)
+    exact = op.exact and not any(v.dtype.is_complex for v in (*node.operands, *node.results))
     want = evaluate(node, operands, precise=not exact)
-    verdict = Verdict(reference=want)
+    verdict = Verdict()
     terms = None if exact else summed(node, operands)
     for i, (got, ref) in enumerate(zip(results, want, strict=True)):
         if exact or not is_inexact(got):
@@ -61,14 +65,38 @@ def judge(node: Node, operands: Sequence[Array], results: Sequence[Array]) -> Ve
         if told:
             verdict.problem = told
             return verdict
-        verdict.limit = limit_of(node, terms)
-        ulps = error_in_ulps(got, ref, terms)
-        verdict.ulps = max(verdict.ulps, ulps)
-        if ulps > verdict.limit:
-            verdict.problem = (f"result {i} is {ulps:.1f} ulps from the float64 reference "
+        verdict.limit = op.limit(node)
+        verdict.ulps = max(verdict.ulps, error_in_ulps(got, ref, terms))
+        if verdict.ulps > verdict.limit:
+            verdict.cancels = op.expand is not None
+            verdict.problem = (f"result {i} is {verdict.ulps:.1f} ulps from the float64 reference "
                                f"(allowed: {verdict.limit:g})")
             return verdict
     return verdict
+
+
+def judge_expansion(node: Node, expansion: Graph, operands: Sequence[Array]) -> str:
+    """What is wrong with a composition's expansion, run in float64; "" if it is its reference."""
+    want = evaluate(node, operands, precise=True)
+    got = run(expansion, operands, precise=True)
+    largest = max((float(np.max(np.abs(a[np.isfinite(a)]), initial=0.0))
+                   for a in map(_wide, (*operands, *got)) if a.size), default=0.0)
+    for i, (a, b, r) in enumerate(zip(got, want, node.results, strict=True)):
+        if not r.dtype.is_inexact:
+            if not np.array_equal(a, b):
+                return f"result {i}: the expansion differs from the reference"
+            continue
+        if not np.array_equal(np.isfinite(a), np.isfinite(b)):
+            return f"result {i}: the expansion is not finite where the reference is, or the reverse"
+        fine = np.isfinite(b)
+        own = np.dtype(r.dtype.numpy)
+        scale = float(np.max(np.abs(b), initial=0.0, where=fine))
+        # What cancels in float64 leaves a rounding of that: 2**-40 of the largest number around.
+        allowed = lookup(node.op).tolerance * eps(own) * scale + 2.0**-40 * largest
+        worst = float(np.max(np.abs(np.where(fine, a, 0) - np.where(fine, b, 0)), initial=0.0))
+        if worst > allowed:
+            return f"result {i}: the expansion in float64 is {worst:g} from the reference"
+    return ""
 
 
 def _differs(i: int, got: Array, ref: Array) -> str:
@@ -106,16 +134,6 @@ def _largest(dtype: np.dtype[Any]) -> float:
              "complex128": float(np.finfo(np.float64).max)}
     return found.get(dtype.name, 3.3895313892515355e38 if dtype.name == "bfloat16"
                      else float(np.finfo(np.float32).max))
-
-
-def limit_of(node: Node, terms: Array | None) -> float:
-    """What is allowed, in ulps: the op's own tolerance; a contraction's error grows."""
-    op = lookup(node.op)
-    base = op.tolerance
-    if op.opaque or op.reduction is not None or op.expand is not None:
-        length = max((v.type.size for v in node.operands), default=1)
-        base = max(base, 8.0 * length**0.5)
-    return float(base)
 
 
 def error_in_ulps(got: Array, ref: Array, terms: Array | None = None) -> float:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from cellc_compiler import driver
+from cellc_compiler.interpret import expand_node
 from cellc_compiler.ir.graph import Graph, Node, Value
 from cellc_compiler.ir.op import lookup
 from cellc_compiler.ir.verify import verify as check_graph
@@ -21,15 +22,14 @@ from cellc_compiler.passes.base import copy_graph
 
 from ..calls.callbacks import host_callbacks
 from ..compiled.entries import Traced
-from ..compiled.staged import is_staged
 from ..core.dispatch import apply
 from ..tensors.tensor import tensor_of
-from .judge import Verdict, judge
+from .judge import Verdict, judge, judge_expansion
 from .origins import Origins
 from .place import Place
 from .regions import WALKS, Endless
 from .report import Report
-from .values import difference
+from .values import difference, digest, telling
 
 Array = np.ndarray[Any, Any]
 Values = dict[Value, Array]
@@ -60,6 +60,14 @@ class Tape:
         return replay
 
 
+def link(graph: Graph) -> None:
+    """Let all values know their nodes: those of regions that a gradient's trace shares with what
+    it was made from have forgotten them."""
+    for node in graph.walk():
+        for value in node.results:
+            value.node = node
+
+
 class _Probe:
     """A graph compiled so that the values of all its nodes are results."""
 
@@ -86,23 +94,27 @@ class NodeJudge:
         report: is filled in.
         stage: the name of what is verified.
         reference: whether nodes are held against the float64 reference.
+        keep: whether to keep digests of all results, in `steps`.
     """
 
-    def __init__(self, report: Report, stage: str, reference: bool = True) -> None:
+    def __init__(
+        self, report: Report, stage: str, reference: bool = True, keep: bool = False
+    ) -> None:
         self.report, self.stage, self.reference = report, stage, reference
         self.origins = Origins()
         self.tapes: dict[str, Tape] = {}
         self.players: list[Callbacks] = []
         self.probes: dict[tuple[int, int], _Probe] = {}
+        self.expansions: dict[int, tuple[Node, Graph]] = {}
         self.found: set[int] = set()
+        self.keep = keep
+        self.steps: list[tuple[Node, list[bytes]]] = []
+        """Nodes with digests of their results, in the order of the run."""
 
     def whole(self, traced: Traced, arrays: Sequence[Array]) -> None:
         """Compare a traced call on arrays for all inputs of its graph, in their order."""
         graph = traced.graph
         check_graph(graph)
-        if is_staged(graph):
-            self.skip("nodes of a network whose sizes follow from elements")
-            return
         callbacks = host_callbacks(graph, traced.functions)
         self.tapes = {name: Tape(f) for name, f in callbacks.items()}
         compiled = driver.compile_graph(
@@ -125,6 +137,8 @@ class NodeJudge:
             operands = [values[v] for v in node.operands]
             results = [values[r] for r in node.results]
             self.node(node, operands, results, place)
+            if self.keep:
+                self.steps.append((node, [digest(a) for a in results if telling(a)]))
             self.origins.note(node, place, operands, results, before)
         return values
 
@@ -177,9 +191,27 @@ class NodeJudge:
             return
         verdict = judge(node, operands, results)
         self.report.compared["nodes against the reference"] += 1
+        if verdict.cancels:
+            self.expansion(node, operands, results, place)
+            return
         self.report.judged(node, place.scope, verdict.ulps, verdict.share)
         if verdict.problem:
             self.find("reference", place, node, verdict.problem, verdict)
+
+    def expansion(
+        self, node: Node, operands: list[Array], results: list[Array], place: Place
+    ) -> None:
+        """A composition in which terms cancel: its expansion, and the nodes of that."""
+        made = self.expansions.setdefault(id(node), (node, expand_node(node)))[1]
+        told = judge_expansion(node, made, operands)
+        if told:
+            self.find("reference", place, node, told)
+            return
+        values = self.graph(made, operands, place.inside(node, f"what {node.op} is made of"))
+        for i, (v, whole) in enumerate(zip(made.outputs, results, strict=True)):
+            told = difference(values[v], whole, ("its expansion", "compiled as a whole"))
+            if told:
+                self.find("region", place, node, f"result {i}: {told}")
 
     def regions(
         self, node: Node, operands: list[Array], results: list[Array], place: Place

@@ -13,7 +13,7 @@ from cellc_runtime.records import dataclass
 
 from .place import Place
 from .report import Report
-from .values import is_inexact
+from .values import finite, finite_all, kinds_of
 
 Array = np.ndarray[Any, Any]
 
@@ -29,7 +29,7 @@ class Origin:
 
     def told(self) -> str:
         """What it makes, and whether the reference does so too."""
-        text = f"makes {_kinds(self.results)} of finite operands"
+        text = f"makes {kinds_of(self.results)} of finite operands"
         if self.node.regions:
             return text
         want = evaluate(self.node, self.operands, precise=True)
@@ -79,12 +79,17 @@ class Origins:
         where = f"{stage}: the first value that is not finite"
         if first.node is None:
             what = "the parameter" if first.kind == "param" else "the input"
-            report.find("nonfinite", where, f"{what} {first.name} holds {_kinds([values[first]])}")
+            told = kinds_of([values[first]])
+            report.find("nonfinite", where, f"{what} {first.name} holds {told}")
         elif first.node.is_constant:
-            report.find("nonfinite", where, f"a constant holds {_kinds([values[first]])}",
+            report.find("nonfinite", where, f"a constant holds {kinds_of([values[first]])}",
                         first.node)
         else:
             origin = self.first[first.node]
+            spot = origin.node.op, origin.node.span
+            if spot in report.origins:
+                return  # said of an earlier stage
+            report.origins.add(spot)
             at = f" in {origin.place.trail}" if origin.place.trail else ""
             report.find("nonfinite", where + at, origin.told(), origin.node,
                         scope=origin.place.scope)
@@ -107,24 +112,3 @@ class Origins:
             elif node is None or node.is_constant or node in self.first:
                 found.append(v)
         return found
-
-
-def finite(a: Array) -> Array:
-    """Where an array is finite: everywhere, if it is of integers or bools."""
-    if not is_inexact(a):
-        return np.ones(a.shape, np.bool_)
-    return np.isfinite(a if a.dtype.kind != "V" and a.dtype.name != "bfloat16"
-                       else a.astype(np.float32))
-
-
-def finite_all(a: Array) -> bool:
-    """Whether all elements are finite."""
-    return not is_inexact(a) or bool(finite(a).all())
-
-
-def _kinds(arrays: Sequence[Array]) -> str:
-    floats = [a for a in arrays if is_inexact(a)]
-    bad = sum(int(np.sum(~finite(a))) for a in floats)
-    nans = sum(int(np.sum(np.isnan(a))) for a in floats)
-    what = "NaN" if nans == bad else "infinity" if not nans else "NaN and infinity"
-    return f"{what} ({bad} of {sum(a.size for a in floats)} elements)"

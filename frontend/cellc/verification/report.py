@@ -7,15 +7,16 @@ from collections import Counter
 from typing import Any
 from xml.etree import ElementTree
 
-from cellc_compiler.ir.graph import Node
+from cellc_compiler.ir.graph import Node, Span
 from cellc_runtime.records import dataclass, field
 
 KINDS = (
     "output", "gradient", "parameter", "state", "print", "random", "error", "node", "region",
-    "reference", "rule", "nonfinite",
+    "reference", "rule", "trace", "nonfinite",
 )
 """Of findings: what differs end to end; then a node, a region beside its node, a node and the
-float64 reference, a gradient and the difference quotient, and values that are not finite."""
+float64 reference, a gradient and the difference quotient, the graph and what PyNative does; and
+values that are not finite."""
 MOST = 100
 """Findings that are kept; more are counted."""
 
@@ -84,6 +85,7 @@ class Report:
         worst: the node nearest to its tolerance, or beyond it; None if none was judged.
         dropped: findings beyond `MOST`.
         notes: what else one should know.
+        origins: ops and places whose values that are not finite have been told of.
     """
 
     network: str = ""
@@ -93,6 +95,7 @@ class Report:
     worst: Worst | None = None
     dropped: int = 0
     notes: list[str] = field(default_factory=list)
+    origins: set[tuple[str, Span]] = field(default_factory=set)
 
     @property
     def status(self) -> int:

@@ -231,16 +231,25 @@ def _elements_undo(x: Any) -> Undo:
 
 
 def _container_undo(x: Any) -> Undo:
-    saved = dict(x) if isinstance(x, dict) else list(x)
+    if isinstance(x, dict):
+        return _dict_undo(x)
+    saved = list(x)
 
     def undo() -> None:
-        if isinstance(x, dict):
-            if list(x) != list(saved) or any(x[k] is not v for k, v in saved.items()):
-                x.clear()
-                x.update(saved)
-        elif len(x) != len(saved) or any(a is not b for a, b in zip(x, saved, strict=True)):
+        if len(x) != len(saved) or any(a is not b for a, b in zip(x, saved, strict=True)):
             x.clear()
             x.update(saved) if isinstance(x, set) else x.extend(saved)
+
+    return undo
+
+
+def _dict_undo(x: dict[Any, Any]) -> Undo:
+    saved = dict(x)
+
+    def undo() -> None:
+        if list(x) != list(saved) or any(x[k] is not v for k, v in saved.items()):
+            x.clear()
+            x.update(saved)
 
     return undo
 

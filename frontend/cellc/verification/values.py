@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any
 
 import numpy as np
 
-from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
@@ -61,6 +61,7 @@ def table_of(value: Any, path: str) -> Table:
 def parts_of(x: Any) -> tuple[Any, list[tuple[str, Any]]]:
     """A container's kind with what else tells it from others, and its parts by name."""
     kind = type(x).__qualname__
+    parts: list[tuple[str, Any]] = []
     if isinstance(x, Mapping):
         parts = [(f"[{k!r}]", v) for k, v in x.items()]
         return (kind, tuple(n for n, _ in parts)), parts
@@ -70,7 +71,6 @@ def parts_of(x: Any) -> tuple[Any, list[tuple[str, Any]]]:
         return (kind, len(x)), [(f"[{i}]", v) for i, v in enumerate(x)]
     if isinstance(x, np.random.Generator):
         return (kind, repr(x.bit_generator.state)), []
-    parts: list[tuple[str, Any]] = []
     for name, value in attributes(x):
         if name in ("_params", "_cells") and isinstance(value, dict):  # what a Cell registers
             parts += [(f".{n}", v) for n, v in value.items()]
@@ -81,8 +81,8 @@ def parts_of(x: Any) -> tuple[Any, list[tuple[str, Any]]]:
 
 def attributes(x: Any) -> Iterator[tuple[str, Any]]:
     """The attributes of an object that a network may read or change."""
-    if isinstance(x, type) or callable(x) and not hasattr(type(x), "construct") and \
-            type(x).__module__ in ("builtins", "types"):
+    if isinstance(x, type) or (callable(x) and not hasattr(type(x), "construct") and \
+            type(x).__module__ in ("builtins", "types")):
         return
     if type(x).__module__.startswith(_INNER):
         return
@@ -183,6 +183,34 @@ def _short(x: Any) -> str:
     return text if len(text) < 80 else text[:77] + "..."
 
 
-def is_parameter(x: Any) -> bool:
-    """Whether a value is a Parameter."""
-    return isinstance(x, Parameter)
+def finite(a: Array) -> Array:
+    """Where an array is finite: everywhere, if it is of integers or bools."""
+    if not is_inexact(a):
+        return np.ones(a.shape, np.bool_)
+    return np.isfinite(a if a.dtype.kind != "V" and a.dtype.name != "bfloat16"
+                       else a.astype(np.float32))
+
+
+def finite_all(a: Array) -> bool:
+    """Whether all elements are finite."""
+    return not is_inexact(a) or bool(finite(a).all())
+
+
+def kinds_of(arrays: Sequence[Array]) -> str:
+    """Which values that are not finite arrays hold, and how many."""
+    floats = [a for a in arrays if is_inexact(a)]
+    bad = sum(int(np.sum(~finite(a))) for a in floats)
+    nans = sum(int(np.sum(np.isnan(a))) for a in floats)
+    what = "NaN" if nans == bad else "infinity" if not nans else "NaN and infinity"
+    return f"{what} ({bad} of {sum(a.size for a in floats)} elements)"
+
+
+def digest(a: Array) -> bytes:
+    """An array's type and elements, in short."""
+    head = f"{a.dtype.name}{a.shape}".encode()
+    return hashlib.blake2b(head + np.ascontiguousarray(a).tobytes(), digest_size=16).digest()
+
+
+def telling(a: Array) -> bool:
+    """Whether an array tells something: numbers of the language are no tensors in PyNative."""
+    return (a.ndim > 0 and a.dtype != np.uint64) or (is_inexact(a) and a.dtype != np.float64)

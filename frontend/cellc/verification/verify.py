@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,19 +12,24 @@ import numpy as np
 
 from cellc_compiler.ir.types import seedable
 
-from ..compiled.entries import trace
+from ..compiled.entries import Traced, trace
 from ..compiled.jit import Jitted
+from ..compiled.staged import is_staged
 from ..nn.cell import Cell
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import tensor_of
 from ..tracing.pytree import Known, Structure, take_apart, take_apart_call
 from ..transforms.gradient import GradFunction, Inner, make_request
-from .nodes import NodeJudge
+from .gradients import Pair, check_gradient
+from .nodes import NodeJudge, link
+from .parting import report_parting
 from .report import Report
 from .runs import Outcome, Stage, compare, fresh, run, seeded
 from .snapshot import Snapshot
 
 TrainStep = Callable[..., Any]
+_Graph = tuple[Traced, list[np.ndarray[Any, Any]]]
+"""A traced call, and the arrays of all inputs of its graph."""
 
 
 def verify(
@@ -83,23 +90,30 @@ class _Run:
         self, grad: bool, train_step: TrainStep | None, train_inputs: tuple[Any, ...]
     ) -> None:
         """Every stage."""
-        outcome = self.stage(Stage("forward", self.net, _compiled(self.net), self.inputs,
-                                   {"net": self.net}, _output), self.net)
+        outcome, graph = self.stage(Stage("forward", self.net, _compiled(self.net), self.inputs,
+                                          {"net": self.net}, _output), self.net)
         if grad and outcome.error is None:
-            self.gradient(outcome.returned)
+            self.gradient(outcome.returned, graph)
         if train_step is not None:
             self.train(train_step, train_inputs)
 
-    def stage(self, stage: Stage, traced: Any) -> Outcome:
-        """A stage end to end, then node by node; what it did in PyNative."""
-        eager, graph = (run(stage, self.seed, compiled) for compiled in (False, True))
-        compare(stage, eager, graph, self.report)
-        if self.nodes and graph.error is None:
-            self.node_by_node(stage, traced)
-        return eager
+    def stage(self, stage: Stage, traced: Any) -> tuple[Outcome, _Graph | None]:
+        """A stage end to end, then node by node.
 
-    def node_by_node(self, stage: Stage, fn: Any) -> None:
-        """The stage's graph."""
+        Returns:
+            What it did in PyNative, and its graph, if its nodes were compared.
+        """
+        eager, graph = (run(stage, self.seed, compiled) for compiled in (False, True))
+        before = len(self.report.findings)
+        compare(stage, eager, graph, self.report)
+        if not self.nodes or graph.error is not None:
+            return eager, None
+        differs = any(f.kind != "nonfinite" for f in self.report.findings[before:])
+        return eager, self.node_by_node(stage, traced, differs and stage.name == "forward"
+                                        and eager.error is None)
+
+    def node_by_node(self, stage: Stage, fn: Any, differs: bool) -> _Graph | None:
+        """The stage's graph; where it parts from PyNative, if that differs."""
         args = fresh(stage.args)
         saved = Snapshot({**stage.roots, "arguments": args})
         try:
@@ -108,27 +122,42 @@ class _Run:
             leaves = take_apart_call(args, {})[1]
             arrays = [np.array(a) for a in traced.fed([t._data for t in leaves])]
             arrays += [np.array(p._data) for p in traced.parameters]
-            NodeJudge(self.report, stage.name, self.reference).whole(traced, arrays)
+            link(traced.graph)
+            if is_staged(traced.graph):
+                self.report.not_compared[
+                    f"{stage.name}: node by node: sizes follow from elements"] += 1
+                return None
+            with contextlib.redirect_stdout(io.StringIO()):  # compared end to end
+                judge = NodeJudge(self.report, stage.name, self.reference, differs)
+                judge.whole(traced, arrays)
+            if differs:
+                saved.restore()
+                report_parting(stage, self.seed, judge.steps, arrays, self.report)
+            return traced, arrays
         finally:
             saved.restore()
 
-    def gradient(self, returned: Any) -> None:
+    def gradient(self, returned: Any, forward: _Graph | None) -> None:
         """The gradients of inputs and parameters, from random cotangents of the outputs."""
         positions = tuple(i for i, a in enumerate(self.inputs) if _differentiable(a))
         weights = _weights(self.net, self.inputs)
         sens = _cotangents(returned, self.seed)
         if not (positions or weights) or sens == ():
-            self.report.not_compared["gradient: no float inputs or parameters, or no outputs to "
-                                     "differentiate"] += 1
+            self.report.notes.append("there is no gradient: no float inputs or parameters, or no "
+                                     "float outputs")
             return
         request = make_request(self.net, positions or None, weights or None, False,
                                sens is not None)
         fn = GradFunction(request, True)
         args = self.inputs if sens is None else (*self.inputs, sens)
         names = [p.name for p in weights]
-        self.stage(Stage("gradient", fn, fn, args, {"net": self.net},
-                         lambda path: _of_gradient(path, positions, names)),
-                   Inner("gradient", self.net, fn._compute))
+        stage = Stage("gradient", fn, fn, args, {"net": self.net},
+                      lambda path: _of_gradient(path, positions, names))
+        _, graph = self.stage(stage, Inner("gradient", self.net, fn._compute))
+        if self.reference and forward is not None and graph is not None:
+            count = 0 if sens is None else len(take_apart(sens)[1])
+            check_gradient(Pair(*forward, *graph, self.inputs, positions, weights, count),
+                           self.report)
 
     def train(self, train_step: TrainStep, inputs: tuple[Any, ...]) -> None:
         """One step of training."""
