@@ -54,8 +54,8 @@ class Replay:
                          "reference")
         lines += [f"other than there: {text}" for text in self.outputs]
         if not self.outputs and self.case.outputs and self.symptom is None:
-            lines.append(f"the {len(self.case.outputs)} recorded outputs are given again, bit for "
-                         "bit")
+            lines.append("what was recorded is given again, bit for bit: "
+                         f"{len(self.case.outputs)} tensors")
         return "\n".join(lines)
 
 
